@@ -1,0 +1,286 @@
+package convolog_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/convolog/convolog"
+
+// imports is the allowed import graph: for each package of the module the
+// packages of the module it may import, all relative to the module. A package
+// that is not a key must not exist; "examples/..." stands for every package
+// below examples. A new arrow is a decision: draw it in ARCHITECTURE.md first.
+var imports = map[string][]string{
+	".":                         {},
+	"internal/jsontext":         {},
+	"transcript":                {"internal/jsontext"},
+	"transcript/tokens":         {"transcript"},
+	"transcript/filelog":        {},
+	"transcript/dialect":        {"internal/jsontext", "transcript"},
+	"rebuild":                   {"internal/jsontext", "transcript"},
+	"rebuild/wire":              {"internal/jsontext", "rebuild", "transcript"},
+	"compact":                   {"rebuild", "transcript", "transcript/tokens"},
+	"guard":                     {"rebuild", "transcript", "transcript/tokens"},
+	"guard/guardtest":           {"guard", "rebuild", "rebuild/wire", "transcript", "transcript/tokens"},
+	"session/driver":            {"transcript"},
+	"session/driver/filedriver": {"session/driver", "transcript", "transcript/filelog"},
+	"session/driver/memdriver":  {"session/driver", "transcript"},
+	"session/sessiontest":       {"session/driver", "transcript"},
+	"session": {
+		"compact", "guard", "rebuild",
+		"session/driver", "session/driver/filedriver",
+		"transcript", "transcript/dialect", "transcript/filelog", "transcript/tokens",
+	},
+	"examples/...": {"..."},
+}
+
+// testImports holds what _test.go files may import beyond imports, their own
+// package and any xxxtest package.
+var testImports = map[string][]string{
+	"session":             {"session/driver/memdriver"},
+	"session/sessiontest": {"session/driver/memdriver"},
+}
+
+// The modules whose packages may be imported, and the further ones that
+// _test.go files may import. The standard library always may.
+var (
+	modules     = []string{"github.com/google/uuid", "golang.org/x/sync", "golang.org/x/sys"}
+	testModules = []string{"github.com/stretchr/testify"}
+)
+
+// topFolders and topFiles name everything at the root, and say whether it must
+// exist. Hidden names, testdata, tests and what .gitignore names may be there
+// too.
+var (
+	topFolders = map[string]bool{
+		"compact": false, "examples": true, "guard": false, "internal": false,
+		"rebuild": true, "session": true, "transcript": true,
+	}
+	topFiles = map[string]bool{
+		"ARCHITECTURE.md": true, "BENCHMARKS.md": true, "CHANGELOG.md": true,
+		"CONTRIBUTING.md": true, "FORMAT.md": true, "LICENSE": true,
+		"PARITY.md": true, "README.md": true, "doc.go": true,
+		"go.mod": true, "go.sum": true,
+	}
+)
+
+func TestImportGraph(t *testing.T) { report(t, checkImports(sources(t, os.DirFS(".")))) }
+
+func TestTopLevel(t *testing.T) { report(t, checkTopLevel(os.DirFS("."))) }
+
+// A library package neither reads the environment nor has an init function.
+func TestNoHiddenInput(t *testing.T) { report(t, checkHiddenInput(sources(t, os.DirFS(".")))) }
+
+// A source is one parsed Go file of the module.
+type source struct {
+	name string // path of the file, relative to the module
+	pkg  string // path of its package, relative to the module, "." at the root
+	test bool   // whether the name ends in _test.go
+	fset *token.FileSet
+	file *ast.File
+}
+
+// library reports whether s is part of what an application links.
+func (s source) library() bool { return !s.test && !within(s.pkg, "examples") }
+
+// at formats a finding about s as file:line: text.
+func (s source) at(pos token.Pos, format string, args ...any) string {
+	return fmt.Sprintf("%s:%d: %s", s.name, s.fset.Position(pos).Line, fmt.Sprintf(format, args...))
+}
+
+// sources parses every Go file below the root of fsys, whatever its build
+// constraints. It leaves out hidden folders, testdata and nested modules.
+func sources(t *testing.T, fsys fs.FS) []source {
+	t.Helper()
+	var all []source
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			if name == "." {
+				return nil
+			}
+			_, statErr := fs.Stat(fsys, path.Join(name, "go.mod"))
+			if statErr == nil || hidden(d.Name()) || d.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			return nil
+		case path.Ext(name) != ".go" || hidden(d.Name()):
+			return nil
+		}
+		text, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		all = append(all, source{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), fset, file})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func checkImports(all []source) (findings []string) {
+	for _, s := range all {
+		node := s.pkg
+		if within(node, "examples") {
+			node = "examples/..."
+		}
+		if _, ok := imports[node]; !ok {
+			findings = append(findings, s.at(s.file.Package, "package %s is not in the import graph; draw it in imports, arch_test.go, or move the file", s.pkg))
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			target := importPath(spec)
+			if allowedImport(s, node, target) {
+				continue
+			}
+			importer := s.pkg
+			if s.test {
+				importer = "tests of " + s.pkg
+			}
+			findings = append(findings, s.at(spec.Pos(), "%s must not import %s; the graph is imports in arch_test.go",
+				importer, strings.TrimPrefix(target, module+"/")))
+		}
+	}
+	return findings
+}
+
+// allowedImport reports whether s, which is judged as the given node of the
+// graph, may import target.
+func allowedImport(s source, node, target string) bool {
+	if !within(target, module) {
+		first, _, _ := strings.Cut(target, "/")
+		inModule := func(m string) bool { return within(target, m) }
+		return !strings.Contains(first, ".") ||
+			slices.ContainsFunc(modules, inModule) ||
+			s.test && slices.ContainsFunc(testModules, inModule)
+	}
+	target = path.Clean(strings.TrimPrefix(strings.TrimPrefix(target, module), "/"))
+	if within(target, "examples") {
+		parts := strings.SplitN(s.pkg, "/", 3)
+		return len(parts) > 1 && within(target, path.Join(parts[:2]...)) && parts[0] == "examples"
+	}
+	if slices.Contains(imports[node], target) || slices.Contains(imports[node], "...") {
+		return true
+	}
+	return s.test && (target == s.pkg ||
+		strings.HasSuffix(path.Base(target), "test") ||
+		slices.Contains(testImports[node], target))
+}
+
+func checkTopLevel(fsys fs.FS) (findings []string) {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	folders, files := maps.Clone(topFolders), maps.Clone(topFiles)
+	for _, e := range entries {
+		name := e.Name()
+		kind, known := "file", files
+		if e.IsDir() {
+			kind, known = "folder", folders
+		}
+		if _, ok := known[name]; !ok && !mayBeAtTop(name, e.IsDir()) {
+			findings = append(findings, fmt.Sprintf("unexpected %s %s at the root of the module", kind, name))
+		}
+		delete(known, name)
+	}
+	for kind, missing := range map[string]map[string]bool{"folder": folders, "file": files} {
+		for name, required := range missing {
+			if required {
+				findings = append(findings, fmt.Sprintf("%s %s is missing at the root of the module", kind, name))
+			}
+		}
+	}
+	slices.Sort(findings)
+	return findings
+}
+
+// mayBeAtTop reports whether a name outside topFolders and topFiles may be at
+// the root.
+func mayBeAtTop(name string, dir bool) bool {
+	if hidden(name) || dir {
+		return hidden(name) || name == "testdata"
+	}
+	ext := path.Ext(name)
+	return strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "coverage") ||
+		ext == ".test" || ext == ".prof"
+}
+
+func checkHiddenInput(all []source) (findings []string) {
+	readers := map[string][]string{
+		"golang.org/x/sys/unix":    {"Environ", "Getenv"},
+		"golang.org/x/sys/windows": {"Environ", "Getenv"},
+		"os":                       {"Environ", "ExpandEnv", "Getenv", "LookupEnv"},
+		"syscall":                  {"Environ", "Getenv"},
+	}
+	for _, s := range all {
+		if !s.library() {
+			continue
+		}
+		named := map[string]string{} // name in this file -> import path
+		for _, spec := range s.file.Imports {
+			target := importPath(spec)
+			name := path.Base(target)
+			if spec.Name != nil {
+				name = spec.Name.Name
+			}
+			if readers[target] != nil && name == "." {
+				findings = append(findings, s.at(spec.Pos(), "%s must not be imported with a dot", target))
+			}
+			named[name] = target
+		}
+		for n := range ast.Preorder(s.file) {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv == nil && n.Name.Name == "init" {
+					findings = append(findings, s.at(n.Pos(), "a library package has no init function"))
+				}
+			case *ast.SelectorExpr:
+				x, ok := n.X.(*ast.Ident)
+				if ok && slices.Contains(readers[named[x.Name]], n.Sel.Name) {
+					findings = append(findings, s.at(n.Pos(), "%s.%s reads the environment; take an option instead",
+						named[x.Name], n.Sel.Name))
+				}
+			}
+		}
+	}
+	return findings
+}
+
+// within reports whether the slash-separated path p is root or below it.
+func within(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
+
+func hidden(name string) bool { return strings.HasPrefix(name, ".") }
+
+func importPath(spec *ast.ImportSpec) string {
+	// The parser has accepted the literal, so it unquotes.
+	p, _ := strconv.Unquote(spec.Path.Value)
+	return p
+}
+
+func report(t *testing.T, findings []string) {
+	t.Helper()
+	for _, f := range findings {
+		t.Error(f)
+	}
+}

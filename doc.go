@@ -1,0 +1,21 @@
+// Package convolog is the root of a library that makes agent conversations
+// survive restarts, crashes, full disks, a second process, context overflow
+// and years of growth. It holds no code; the packages below it do.
+//
+// An application starts with session: a Store opens a folder, a Key names a
+// conversation, and a Session appends to it and gives its history back. What a
+// Session is made of can be used on its own:
+//
+//   - transcript holds entries, messages and the codec of the append-only
+//     record, one JSON object per line, which is the only source of truth.
+//     Below it, tokens estimates sizes, filelog keeps the record on disk and
+//     dialect reads the files of other programs.
+//   - rebuild folds entries into the history a model is shown, and reports
+//     every repair. rebuild/wire renders that history for each provider.
+//   - compact replaces the older part of a history by a summary.
+//   - guard carries one model call through a context overflow.
+//
+// Imports point one way: transcript <- rebuild <- compact, guard <- session.
+// There is no agent loop and no provider SDK here; complete programs are in
+// the folder examples.
+package convolog

@@ -1,0 +1,179 @@
+package convolog_test
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// Every library package and every exported name of it has a doc comment:
+// types, functions, methods, constants and variables, the methods of an
+// interface and the fields of an Options, whose comments name the defaults.
+// The comment of any other struct speaks for its fields.
+func TestDocumented(t *testing.T) { report(t, checkDocumented(sources(t, os.DirFS(".")))) }
+
+func TestDocCheckerFlags(t *testing.T) {
+	tests := []struct {
+		name, source, want string
+	}{
+		{"documented func", "// F does.\nfunc F() {}", ""},
+		{"func", "func F() {}", "rebuild/x.go:3: F has no doc comment"},
+		{"unexported func", "func f() {}", ""},
+		{"directive is no comment", "//go:noinline\nfunc F() {}", "rebuild/x.go:4: F has no doc comment"},
+		{"method", "// T is.\ntype T int\n\nfunc (t *T) M() {}", "rebuild/x.go:6: T.M has no doc comment"},
+		{"generic method", "// T is.\ntype T[E any] []E\n\nfunc (t T[E]) M() {}", "rebuild/x.go:6: T.M has no doc comment"},
+		{"method of unexported type", "type t int\n\nfunc (t) M() {}", ""},
+		{"type", "type T int", "rebuild/x.go:3: T has no doc comment"},
+		{"types in a group", "// All of them.\ntype (\n\tT int\n)", "rebuild/x.go:5: T has no doc comment"},
+		{"const", "const C = 1", "rebuild/x.go:3: C has no doc comment"},
+		{"const with line comment", "const C = 1 // the first", ""},
+		{"group with one comment", "// Kinds of things.\nconst (\n\tC = 1\n\tD = 2\n)", ""},
+		{"name in a group without", "var (\n\tc = 1\n\tD = 2\n)", "rebuild/x.go:5: D has no doc comment"},
+		{"field of a struct", "// T is.\ntype T struct {\n\tF int\n}", ""},
+		{"option", "// Options is.\ntype Options struct {\n\tF int\n}", "rebuild/x.go:5: Options.F has no doc comment"},
+		{"option with line comment", "// Options is.\ntype Options struct {\n\tF int // in bytes\n}", ""},
+		{"options under one comment", "// Options is.\ntype Options struct {\n\t// Both are bytes.\n\tF int\n\tG int\n}", ""},
+		{
+			"option after a gap", "// Options is.\ntype Options struct {\n\t// In bytes.\n\tF int\n\n\tG int\n}",
+			"rebuild/x.go:8: Options.G has no doc comment",
+		},
+		{"embedded option", "// Options is.\ntype Options struct {\n\terror\n}", ""},
+		{"interface method", "// T is.\ntype T interface {\n\tM()\n}", "rebuild/x.go:5: T.M has no doc comment"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := "// Package p is.\npackage p\n" + tt.source + "\n"
+			expect(t, checkDocumented(sources(t, fstest.MapFS{"rebuild/x.go": {Data: []byte(text)}})), tt.want)
+		})
+	}
+	t.Run("package", func(t *testing.T) {
+		expect(t, checkDocumented(sources(t, fstest.MapFS{"rebuild/x.go": {Data: []byte("package p\n")}})),
+			"rebuild/x.go:1: package rebuild has no package comment")
+	})
+}
+
+func checkDocumented(all []source) (findings []string) {
+	first, documented := map[string]source{}, map[string]bool{}
+	for _, s := range all {
+		if !s.library() {
+			continue
+		}
+		if _, ok := first[s.pkg]; !ok {
+			first[s.pkg] = s
+		}
+		documented[s.pkg] = documented[s.pkg] || has(s.file.Doc)
+		missing := func(pos token.Pos, name string) {
+			findings = append(findings, s.at(pos, "%s has no doc comment", name))
+		}
+		for _, decl := range s.file.Decls {
+			switch decl := decl.(type) {
+			case *ast.FuncDecl:
+				name, exported := decl.Name.Name, decl.Name.IsExported()
+				if decl.Recv != nil {
+					receiver := receiverName(decl.Recv.List[0].Type)
+					name = receiver + "." + name
+					exported = exported && ast.IsExported(receiver)
+				}
+				if exported && !has(decl.Doc) {
+					missing(decl.Name.Pos(), name)
+				}
+			case *ast.GenDecl:
+				checkSpecs(s, decl, missing)
+			}
+		}
+	}
+	for pkg, s := range first {
+		if !documented[pkg] {
+			findings = append(findings, s.at(s.file.Package, "package %s has no package comment", pkg))
+		}
+	}
+	return findings
+}
+
+// checkSpecs calls missing for every exported name decl leaves undocumented. A
+// comment on a group documents its constants and variables, not its types.
+func checkSpecs(s source, decl *ast.GenDecl, missing func(token.Pos, string)) {
+	covers := paragraph{s: s}
+	for _, spec := range decl.Specs {
+		switch spec := spec.(type) {
+		case *ast.ValueSpec:
+			ok := covers.covered(spec, has(spec.Doc) || has(spec.Comment)) || has(decl.Doc)
+			for _, name := range spec.Names {
+				if name.IsExported() && !ok {
+					missing(name.Pos(), name.Name)
+				}
+			}
+		case *ast.TypeSpec:
+			if !spec.Name.IsExported() {
+				continue
+			}
+			if !has(spec.Doc) && (decl.Lparen.IsValid() || !has(decl.Doc)) {
+				missing(spec.Name.Pos(), spec.Name.Name)
+			}
+			switch typ := spec.Type.(type) {
+			case *ast.StructType:
+				if strings.HasSuffix(spec.Name.Name, "Options") {
+					checkFields(s, spec.Name.Name, typ.Fields, missing)
+				}
+			case *ast.InterfaceType:
+				checkFields(s, spec.Name.Name, typ.Methods, missing)
+			}
+		}
+	}
+}
+
+// checkFields does for the fields of an Options and the methods of an interface
+// what checkSpecs does for names.
+func checkFields(s source, owner string, fields *ast.FieldList, missing func(token.Pos, string)) {
+	covers := paragraph{s: s}
+	for _, field := range fields.List {
+		ok := covers.covered(field, has(field.Doc) || has(field.Comment))
+		for _, name := range field.Names {
+			if name.IsExported() && !ok {
+				missing(name.Pos(), owner+"."+name.Name)
+			}
+		}
+	}
+}
+
+// A paragraph follows lines that stand together: the comment above the first
+// of them speaks for those under it, up to a blank line.
+type paragraph struct {
+	s    source
+	last int // line on which the previous node ended
+	ok   bool
+}
+
+// covered reports whether n is documented, given whether it has a comment of
+// its own.
+func (p *paragraph) covered(n ast.Node, own bool) bool {
+	line := func(pos token.Pos) int { return p.s.fset.Position(pos).Line }
+	p.ok = own || p.ok && line(n.Pos()) == p.last+1
+	p.last = line(n.End())
+	return p.ok
+}
+
+// has reports whether a comment group has text besides directives.
+func has(doc *ast.CommentGroup) bool { return doc != nil && doc.Text() != "" }
+
+func receiverName(typ ast.Expr) string {
+	for {
+		switch t := typ.(type) {
+		case *ast.StarExpr:
+			typ = t.X
+		case *ast.ParenExpr:
+			typ = t.X
+		case *ast.IndexExpr:
+			typ = t.X
+		case *ast.IndexListExpr:
+			typ = t.X
+		case *ast.Ident:
+			return t.Name
+		default:
+			return ""
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package jsontext_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+func TestMembers(t *testing.T) {
+	obj := []byte(` { "a" : 1.50 , "b\n":[1,{"x":"}"}] ,"c":"q\"}","a":null } `)
+	var got []string
+	for name, value := range jsontext.Members(obj) {
+		got = append(got, name+"="+string(value))
+	}
+	want := []string{"a=1.50", "b\n=[1,{\"x\":\"}\"}]", `c="q\"}"`, "a=null"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("Members = %q, want %q", got, want)
+	}
+	if v, ok := jsontext.Member(obj, "a"); !ok || string(v) != "null" {
+		t.Errorf("Member(a) = %q, %v; the last of equal names counts", v, ok)
+	}
+}
+
+func TestAppendString(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"plain", `"plain"`},
+		{"a\"\\\n\r\t\x00\x1f", `"a\"\\\n\r\t\u0000\u001f"`},
+		{"中文 <&>", `"中文 <&>"`},
+		{"a\u2028b\u2029", `"a\u2028b\u2029"`},
+		{"bad\xff\xfe", "\"bad\uFFFD\uFFFD\""},
+		{"", `""`},
+	} {
+		if got := string(jsontext.AppendString(nil, tt.in)); got != tt.want {
+			t.Errorf("AppendString(%q) = %s, want %s", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestAppendValue(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"{ \"a\" : [ 1 ,\n2.0 ] , \"s\":\" x \" }", `{"a":[1,2.0],"s":" x "}`},
+		{`{"path": "a.go", "n": 1.50, "e": "\u00e9é" }`, `{"path": "a.go", "n": 1.50, "e": "\u00e9é" }`},
+		{"{\"a\" : \"x\u2028y\u2029—\"}", `{"a" : "x\u2028y\u2029—"}`},
+		{" 7\n", "7"},
+		{`{"path":"a`, `"{\"path\":\"a"`},
+		{"", "null"},
+		{"\"\xff\"", "\"\\\"\uFFFD\\\"\""},
+	} {
+		if got := string(jsontext.AppendValue(nil, []byte(tt.in))); got != tt.want {
+			t.Errorf("AppendValue(%q) = %s, want %s", tt.in, got, tt.want)
+		}
+	}
+}
+
+// Walking an object and writing it again gives what encoding/json sees in it.
+func FuzzWalk(f *testing.F) {
+	f.Add([]byte(`{"a":1,"b":[{"c":"}"}],"d":"\ud800"}`))
+	f.Add([]byte(`{"a"`))
+	f.Add([]byte(`{"":{},"x":[[],[1]],"y":-1e5}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var names []string
+		values := map[string]json.RawMessage{}
+		o := jsontext.AppendObject(nil)
+		for name, value := range jsontext.Members(data) {
+			names = append(names, name)
+			values[name] = value
+			o.Value(name, value)
+		}
+		for range jsontext.Elements(data) {
+		}
+		out := o.End()
+		if !json.Valid(out) {
+			t.Fatalf("wrote invalid JSON: %s", out)
+		}
+		if bytes.IndexByte(out, '\n') >= 0 {
+			t.Fatalf("wrote a line break: %q", out)
+		}
+		if !jsontext.Valid(data) || !jsontext.IsObject(data) {
+			return
+		}
+		var want map[string]json.RawMessage
+		if err := json.Unmarshal(data, &want); err != nil {
+			t.Skip() // nested too deeply for this target type
+		}
+		if len(want) != len(values) {
+			t.Fatalf("%d members %q, encoding/json sees %d", len(values), names, len(want))
+		}
+		for name, value := range want {
+			if !bytes.Equal(jsontext.Trim(values[name]), jsontext.Trim(value)) {
+				t.Fatalf("%q = %s, encoding/json sees %s", name, values[name], value)
+			}
+		}
+	})
+}
+
+func FuzzAppendString(f *testing.F) {
+	f.Add("a\u2028\xff\"")
+	f.Fuzz(func(t *testing.T, s string) {
+		out := jsontext.AppendString(nil, s)
+		var got string
+		if err := json.Unmarshal(out, &got); err != nil || got != strings.ToValidUTF8(s, "\uFFFD") && strings.ToValidUTF8(got, "?") != got {
+			t.Fatalf("AppendString(%q) = %s: %q, %v", s, out, got, err)
+		}
+		if back, ok := jsontext.String(out); !ok || back != got {
+			t.Fatalf("String(%s) = %q, want %q", out, back, got)
+		}
+	})
+}

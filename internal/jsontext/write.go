@@ -1,0 +1,197 @@
+package jsontext
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+)
+
+// AppendString appends s as a JSON string. Non-ASCII text stays as it is, so
+// that grep finds it; U+2028 and U+2029, which some programs take for line
+// ends, are escaped; invalid UTF-8 becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			if c >= ' ' && c != '"' && c != '\\' {
+				i++
+				continue
+			}
+			dst = append(append(dst, s[start:i]...), '\\')
+			switch c {
+			case '"', '\\':
+				dst = append(dst, c)
+			case '\n':
+				dst = append(dst, 'n')
+			case '\r':
+				dst = append(dst, 'r')
+			case '\t':
+				dst = append(dst, 't')
+			default:
+				const hex = "0123456789abcdef"
+				dst = append(dst, 'u', '0', '0', hex[c>>4], hex[c&15])
+			}
+			i++
+			start = i
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			dst = append(append(dst, s[start:i]...), "\uFFFD"...)
+			start = i + n
+		case r == '\u2028', r == '\u2029':
+			dst = append(append(dst, s[start:i]...), `\u202`...)
+			dst = append(dst, '8'+byte(r-'\u2028'))
+			start = i + n
+		}
+		i += n
+	}
+	return append(append(dst, s[start:]...), '"')
+}
+
+// AppendValue appends a JSON value as it is, spelling of numbers and white
+// space included, with two exceptions: a value that contains line breaks is
+// written without the white space between its tokens, and U+2028 and U+2029
+// are escaped. Text that is not valid JSON is appended as a JSON string that
+// holds it, so that what comes out is always valid and nothing is lost; an
+// empty value is appended as null.
+func AppendValue(dst, value []byte) []byte {
+	value = Trim(value)
+	if len(value) == 0 {
+		return append(dst, "null"...)
+	}
+	if !Valid(value) {
+		return AppendString(dst, string(value))
+	}
+	compact := bytes.ContainsAny(value, "\r\n")
+	if !compact && !bytes.Contains(value, separators) {
+		return append(dst, value...)
+	}
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; c {
+		case ' ', '\t', '\r', '\n':
+			if !compact {
+				dst = append(dst, c)
+			}
+		case '"':
+			end := Skip(value, i)
+			dst = appendEscaped(dst, value[i:end])
+			i = end - 1
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// separators is what the UTF-8 of U+2028 and U+2029 begins with.
+var separators = []byte("\xe2\x80")
+
+// appendEscaped appends a valid JSON string with its separators escaped.
+func appendEscaped(dst, s []byte) []byte {
+	for {
+		i := bytes.Index(s, separators)
+		if i < 0 || i+2 >= len(s) {
+			return append(dst, s...)
+		}
+		dst = append(dst, s[:i]...)
+		switch c := s[i+2]; c {
+		case 0xa8, 0xa9:
+			dst = append(dst, `\u202`...)
+			dst = append(dst, '8'+c-0xa8)
+		default:
+			dst = append(dst, s[i:i+3]...)
+		}
+		s = s[i+3:]
+	}
+}
+
+// Object writes one JSON object, member by member. The zero value is an
+// object to be written into a new buffer.
+type Object struct {
+	buf  []byte
+	open bool
+}
+
+// AppendObject returns an Object whose text is appended to dst.
+func AppendObject(dst []byte) Object { return Object{buf: dst} }
+
+// Name starts a member; the caller appends its value with one of the other
+// methods or to the slice that Bytes returns.
+func (o *Object) name(name string) {
+	c := byte('{')
+	if o.open {
+		c = ','
+	}
+	o.open = true
+	o.buf = append(AppendString(append(o.buf, c), name), ':')
+}
+
+// String writes a string member.
+func (o *Object) String(name, value string) {
+	o.name(name)
+	o.buf = AppendString(o.buf, value)
+}
+
+// OptString writes a string member unless value is empty.
+func (o *Object) OptString(name, value string) {
+	if value != "" {
+		o.String(name, value)
+	}
+}
+
+// Int writes a number.
+func (o *Object) Int(name string, value int64) {
+	o.name(name)
+	o.buf = strconv.AppendInt(o.buf, value, 10)
+}
+
+// OptInt writes a number unless it is zero.
+func (o *Object) OptInt(name string, value int64) {
+	if value != 0 {
+		o.Int(name, value)
+	}
+}
+
+// Bool writes true or false.
+func (o *Object) Bool(name string, value bool) {
+	o.name(name)
+	o.buf = strconv.AppendBool(o.buf, value)
+}
+
+// OptBool writes true, and nothing for false.
+func (o *Object) OptBool(name string, value bool) {
+	if value {
+		o.Bool(name, value)
+	}
+}
+
+// Value writes a JSON value by the rules of [AppendValue].
+func (o *Object) Value(name string, value []byte) {
+	o.name(name)
+	o.buf = AppendValue(o.buf, value)
+}
+
+// OptValue writes a JSON value unless it is empty.
+func (o *Object) OptValue(name string, value []byte) {
+	if len(value) > 0 {
+		o.Value(name, value)
+	}
+}
+
+// Func writes the value that f appends; it must be valid JSON.
+func (o *Object) Func(name string, f func(dst []byte) []byte) {
+	o.name(name)
+	o.buf = f(o.buf)
+}
+
+// End closes the object and returns the buffer.
+func (o *Object) End() []byte {
+	if !o.open {
+		o.buf = append(o.buf, '{')
+		o.open = true
+	}
+	return append(o.buf, '}')
+}

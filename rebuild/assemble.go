@@ -1,0 +1,386 @@
+package rebuild
+
+import "github.com/convolog/convolog/transcript"
+
+// assembler puts the message lines of the live path together: lines to
+// answers and user texts, these to turns, results to calls. It works line by
+// line and decides nothing that a later line of another turn could change, but
+// for a late result, which finds its call in any earlier turn.
+type assembler struct {
+	system      string
+	prelude     []transcript.Message // the summary
+	turnsBefore int                  // turns that the summary stands for
+	cutFront    bool                 // the first lines may be results of calls before the cut
+	clips       map[string][]transcript.Clipping
+	repairs     Report // of what stands before the first turn
+
+	turns   []*turn
+	waiting map[string][]*call // calls of earlier turns without a result
+}
+
+// turn is a user text and everything up to the next one that starts a turn.
+type turn struct {
+	started bool // by a user text; false for what stands before the first one
+	items   []item
+	spares  []*result // results without a call so far
+	repairs Report    // of single lines
+
+	// What finds things in the running turn; nil in a closed one.
+	answers map[string]*answer // by the ID of their first line
+	calls   map[string][]*call // by call ID, in order
+	seen    map[callKey]bool
+
+	rendered []transcript.Message // nil when it must be made anew
+	rendRep  Report
+}
+
+// item is a user text or an answer.
+type item struct {
+	said   *said
+	answer *answer
+}
+
+// said is the content of one user line, without tool results.
+type said struct {
+	entry  string
+	plain  bool
+	blocks []transcript.Block
+}
+
+// answer is one answer of a model.
+type answer struct {
+	id         string // entry ID of its first line
+	api, model string
+	plain      bool
+	cut        bool // incomplete, aborted or failed
+	flat       bool // its lines do not say that they belong together
+	parts      []part
+}
+
+// part is one block of an answer; call is set for a tool call.
+type part struct {
+	block transcript.Block
+	entry string
+	call  *call
+}
+
+type call struct {
+	block  transcript.ToolCallBlock
+	entry  string
+	turn   *turn
+	answer *answer
+	result *result
+}
+
+type result struct {
+	block transcript.ToolResultBlock
+	entry string
+	after int  // number of items of its turn when it came
+	moved bool // it is not where providers want it
+	early bool // it came before its call
+}
+
+// callKey tells a call that is recorded twice. in is the answer it was found
+// in, flatCalls for any answer that is not grouped, or nil for any answer.
+type callKey struct {
+	in              *answer
+	id, name, input string
+}
+
+var flatCalls = new(answer)
+
+func newAssembler() *assembler {
+	return &assembler{clips: map[string][]transcript.Clipping{}, waiting: map[string][]*call{}}
+}
+
+func newTurn(started bool) *turn {
+	return &turn{
+		started: started,
+		answers: map[string]*answer{}, calls: map[string][]*call{}, seen: map[callKey]bool{},
+	}
+}
+
+// last returns the running turn.
+func (a *assembler) last() *turn {
+	if len(a.turns) == 0 {
+		a.turns = append(a.turns, newTurn(false))
+	}
+	t := a.turns[len(a.turns)-1]
+	t.rendered = nil
+	return t
+}
+
+// add takes the next message line.
+func (a *assembler) add(n *node) {
+	f, ok := n.entry.Body.(transcript.Fragment)
+	if !ok {
+		return
+	}
+	content := a.clipped(n.entry.ID, f)
+	if !n.complete {
+		a.note(IncompleteBatch, n.entry.ID, "line of type %s", f.Kind)
+	}
+	if f.Role == transcript.RoleAssistant {
+		a.addAnswer(n, f, content)
+		return
+	}
+	a.addUser(n.entry.ID, f, content)
+}
+
+func (a *assembler) note(rule Rule, entry, format string, args ...any) {
+	t := a.last()
+	t.repairs = append(t.repairs, repairf(rule, entry, format, args...))
+}
+
+// addUser takes the tool results of a user line and then the rest as one text.
+func (a *assembler) addUser(entry string, f transcript.Fragment, content []transcript.Block) {
+	s := &said{entry: entry, plain: f.Plain()}
+	for _, b := range content {
+		if r, ok := b.(transcript.ToolResultBlock); ok {
+			a.addResult(entry, r)
+		} else {
+			s.blocks = append(s.blocks, b)
+		}
+	}
+	if len(s.blocks) == 0 && len(content) > 0 {
+		return
+	}
+	before := len(s.blocks)
+	s.blocks = a.normalise(entry, transcript.RoleUser, s.blocks)
+	if len(s.blocks) == 0 {
+		a.note(EmptyMessage, entry, "user")
+		return
+	}
+	s.plain = s.plain && before == len(s.blocks)
+	t := a.last()
+	if t.answered() {
+		t = a.startTurn()
+	}
+	t.items = append(t.items, item{said: s})
+}
+
+// answered reports whether a user text now starts a turn: iff the last
+// assistant message has no kept calls.
+func (t *turn) answered() bool {
+	if !t.started {
+		return true
+	}
+	for i := len(t.items) - 1; i >= 0; i-- {
+		ans := t.items[i].answer
+		if ans == nil {
+			continue
+		}
+		kept, shown := 0, 0
+		for _, p := range ans.parts {
+			switch {
+			case p.call == nil:
+				shown++
+			case p.call.kept():
+				kept++
+			}
+		}
+		if kept > 0 {
+			return false
+		}
+		if shown > 0 {
+			return true
+		}
+	}
+	return true
+}
+
+// startTurn closes the running turn. Results that came after its last answer
+// and have no call may belong to the calls of the next turn: mini-claw wrote
+// them before the user's text.
+func (a *assembler) startTurn() *turn {
+	old := a.last()
+	next := newTurn(true)
+	lastAnswer := 0
+	for i, it := range old.items {
+		if it.answer != nil {
+			lastAnswer = i + 1
+		}
+		if it.answer == nil || it.answer.cut {
+			continue
+		}
+		for _, p := range it.answer.parts {
+			if p.call != nil && p.call.result == nil {
+				id := p.call.block.ID
+				a.waiting[id] = append(a.waiting[id], p.call)
+			}
+		}
+	}
+	var stay []*result
+	for _, r := range old.spares {
+		if r.after >= lastAnswer && !(a.cutFront && len(a.turns) == 1) {
+			r.after = 0
+			next.spares = append(next.spares, r)
+		} else {
+			stay = append(stay, r)
+		}
+	}
+	old.spares = stay
+	old.answers, old.calls, old.seen = nil, nil, nil
+	a.turns = append(a.turns, next)
+	return next
+}
+
+// addAnswer adds a line to the answer it belongs to.
+func (a *assembler) addAnswer(n *node, f transcript.Fragment, content []transcript.Block) {
+	entry := n.entry.ID
+	ans := a.answerFor(entry, f)
+	if f.Kind == transcript.TypeAssistant && f.Of == "" {
+		ans.api, ans.model = f.API, f.Model
+		ans.plain = f.Plain()
+		if f.StopReason == transcript.StopAborted || f.StopReason == transcript.StopError {
+			ans.cut = true
+			a.note(CutAnswer, entry, "stop reason %s", f.StopReason)
+		}
+	} else {
+		ans.plain = false
+	}
+	if !n.complete {
+		ans.cut = true
+	}
+	for _, b := range content {
+		switch b := b.(type) {
+		case transcript.ToolCallBlock:
+			a.addCall(entry, ans, b, f.Of != "" || f.Kind == transcript.TypeAssistant)
+			continue
+		case transcript.ToolResultBlock:
+			a.note(MisplacedBlock, entry, "a tool result in an assistant message")
+			a.addResult(entry, b)
+			continue
+		}
+		for _, b := range a.normalise(entry, transcript.RoleAssistant, []transcript.Block{b}) {
+			ans.parts = append(ans.parts, part{block: b, entry: entry})
+		}
+	}
+}
+
+// answerFor returns the answer that a line belongs to: the one its mid names;
+// for a tool_use line without mid the answer it follows directly; else a new
+// one.
+func (a *assembler) answerFor(entry string, f transcript.Fragment) *answer {
+	t := a.last()
+	id := entry
+	if f.Of != "" {
+		if id = f.Of; t.answers[id] != nil {
+			return t.answers[id]
+		}
+	} else if f.Kind == transcript.TypeToolUse {
+		if n := len(t.items); n > 0 && t.items[n-1].answer != nil && !t.items[n-1].answer.hasResults() {
+			return t.items[n-1].answer
+		}
+	}
+	ans := &answer{id: id, flat: f.Of == "" && f.Kind == transcript.TypeToolUse}
+	if f.Of != "" {
+		ans.cut = true // its first line is missing
+		a.note(CutAnswer, entry, "its first line %s is not there", f.Of)
+	}
+	t.answers[id] = ans
+	t.items = append(t.items, item{answer: ans})
+	return ans
+}
+
+// hasResults reports whether a result came after a call of the answer, so that
+// what follows in a flat file is another answer.
+func (ans *answer) hasResults() bool {
+	for _, p := range ans.parts {
+		if p.call != nil && p.call.result != nil && !p.call.result.moved {
+			return true
+		}
+	}
+	return false
+}
+
+// addCall adds a call to an answer, unless it is recorded there for the second
+// time. grouped says that the line says which answer it belongs to.
+func (a *assembler) addCall(entry string, ans *answer, b transcript.ToolCallBlock, grouped bool) {
+	t := a.last()
+	shown := normaliseCall(b, entry, nil)
+	key := callKey{id: b.ID, name: shown.Name, input: string(compact(shown.Input))}
+	within := func(in *answer) callKey { key.in = in; return key }
+	if !grouped && t.seen[within(nil)] || t.seen[within(ans)] || t.seen[within(flatCalls)] {
+		a.note(DoubledCall, entry, "call %s", b.ID)
+		if n := len(t.items); len(ans.parts) == 0 && !grouped && t.items[n-1].answer == ans {
+			t.items = t.items[:n-1]
+			delete(t.answers, ans.id)
+		}
+		return
+	}
+	t.seen[within(nil)], t.seen[within(ans)] = true, true
+	if ans.flat {
+		t.seen[within(flatCalls)] = true
+	}
+	c := &call{block: b, entry: entry, turn: t, answer: ans}
+	ans.parts = append(ans.parts, part{block: b, entry: entry, call: c})
+	t.calls[b.ID] = append(t.calls[b.ID], c)
+	for i, r := range t.spares {
+		if r.block.CallID == b.ID {
+			r.moved, r.early = true, true
+			c.result = r
+			t.spares = append(t.spares[:i:i], t.spares[i+1:]...)
+			return
+		}
+	}
+}
+
+// addResult finds the call that a result answers: one of the running turn that
+// has none yet, in the latest answer with such a call, else a call of an
+// earlier turn. A result that came before its call gives way to one that came
+// after it.
+func (a *assembler) addResult(entry string, b transcript.ToolResultBlock) {
+	t := a.last()
+	r := &result{block: a.normaliseResult(entry, b), entry: entry, after: len(t.items)}
+	calls := t.calls[b.CallID]
+	var found *call
+	for i := len(calls) - 1; i >= 0; i-- {
+		c := calls[i]
+		if c.result == nil && (found == nil || found.answer == c.answer) {
+			found = c
+		} else if found != nil {
+			break
+		}
+	}
+	for i := len(calls) - 1; i >= 0 && found == nil; i-- {
+		if calls[i].result.early {
+			found = calls[i]
+			a.note(DoubledResult, found.result.entry, "call %s", b.CallID)
+		}
+	}
+	switch {
+	case found != nil:
+		found.result = r
+		r.moved = found.answer != t.items[len(t.items)-1].answer
+	case len(calls) > 0:
+		a.note(DoubledResult, entry, "call %s", b.CallID)
+	case len(a.waiting[b.CallID]) > 0:
+		list := a.waiting[b.CallID]
+		found = list[len(list)-1]
+		a.waiting[b.CallID] = list[:len(list)-1]
+		r.moved = true
+		found.result = r
+		found.turn.rendered = nil
+	default:
+		t.spares = append(t.spares, r)
+	}
+}
+
+// kept reports whether the call is shown, given the results so far.
+func (c *call) kept() bool {
+	if !c.answer.cut {
+		return true
+	}
+	return c.result != nil && isObject(c.block.Input)
+}
+
+func (a *assembler) countTurns() int {
+	n := 0
+	for _, t := range a.turns {
+		if t.started {
+			n++
+		}
+	}
+	return n
+}

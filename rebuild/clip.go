@@ -1,0 +1,64 @@
+package rebuild
+
+import (
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// clip takes note of the replacements of a clip entry; of two for one place
+// the last one holds.
+func (a *assembler) clip(c transcript.Clip) {
+	for _, clip := range c.Clips {
+		a.clips[clip.Entry] = append(a.clips[clip.Entry], clip)
+	}
+}
+
+// clipped returns the content of a line with its clips applied. Only tool
+// results, images and documents can be replaced.
+func (a *assembler) clipped(entry string, f transcript.Fragment) []transcript.Block {
+	clips := a.clips[entry]
+	if len(clips) == 0 {
+		return f.Content
+	}
+	content := slices.Clone(f.Content)
+	for _, c := range clips {
+		if !applyClip(f.Kind, content, c) {
+			a.note(UnresolvedClip, entry, "no tool result, image or document there")
+		}
+	}
+	return content
+}
+
+func applyClip(kind string, content []transcript.Block, c transcript.Clipping) bool {
+	text := transcript.TextBlock{Text: c.Content}
+	if kind == transcript.TypeToolResult {
+		r, ok := content[0].(transcript.ToolResultBlock)
+		if !ok {
+			return false
+		}
+		if c.Block == nil {
+			content[0] = r.WithContent(text)
+			return true
+		}
+		inner := slices.Clone(r.Content)
+		if i := *c.Block; i < 0 || i >= len(inner) {
+			return false
+		}
+		inner[*c.Block] = text
+		content[0] = r.WithContent(inner...)
+		return true
+	}
+	if c.Block == nil || *c.Block < 0 || *c.Block >= len(content) {
+		return false
+	}
+	switch b := content[*c.Block].(type) {
+	case transcript.ImageBlock, transcript.DocumentBlock:
+		content[*c.Block] = text
+	case transcript.ToolResultBlock:
+		content[*c.Block] = b.WithContent(text)
+	default:
+		return false
+	}
+	return true
+}

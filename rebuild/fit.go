@@ -1,0 +1,26 @@
+package rebuild
+
+import "github.com/convolog/convolog/transcript"
+
+// Fit returns the newest whole turns of h whose messages together have at most
+// budget tokens, counted message by message by size. What it leaves out stays
+// in h: Fit is a view and changes nothing. The result may be empty.
+func Fit(h History, budget int, size func(transcript.Message) int) History {
+	from, total := len(h.Messages), 0
+	for i := len(h.Messages) - 1; i >= 0; i-- {
+		if total += size(h.Messages[i]); total > budget {
+			break
+		}
+		if startsTurn(h.Messages, i) {
+			from = i
+		}
+	}
+	h.Messages = h.Messages[from:len(h.Messages):len(h.Messages)]
+	return h
+}
+
+// startsTurn reports whether a turn starts at msgs[i]: a user message after an
+// assistant message without calls.
+func startsTurn(msgs []transcript.Message, i int) bool {
+	return msgs[i].Role == transcript.RoleUser && (i == 0 || len(msgs[i-1].ToolCalls()) == 0)
+}

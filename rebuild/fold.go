@@ -1,0 +1,304 @@
+package rebuild
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// ErrNewerFormat says that a transcript has an entry of a newer format that
+// must not be ignored. Nothing was written; a newer version of this module can
+// read the session.
+var ErrNewerFormat = errors.New("written by a newer version that this one cannot ignore")
+
+// Options of a [Fold]. Nil and the zero value are the defaults.
+type Options struct {
+	// Summary is where the summary of a compaction is shown.
+	Summary SummaryForm
+	// Full shows the whole conversation: compactions and clips are ignored,
+	// rewinds are not.
+	Full bool
+}
+
+// SummaryForm says how a model is shown the summary of a compaction.
+type SummaryForm int
+
+// The forms of a summary.
+const (
+	SummaryUser   SummaryForm = iota // a user message in front of the kept ones
+	SummaryPair                      // the same, and an assistant message that accepts it
+	SummarySystem                    // the system prefix of the history
+)
+
+// Fold makes a history of entries. Feed it the batches of a transcript in
+// order, at any pace; ask for the history at any time. Each answer costs the
+// number of messages, not the number of entries read so far; only a rewind, a
+// compaction and a clip make it start over.
+//
+// A Fold keeps the entries it was given and does not change them. It is for
+// one goroutine; what it returns may be shared.
+type Fold struct {
+	opts Options
+	err  error
+
+	nodes   []node           // lines that histories are made of, in file order
+	tip     int              // the last live node, -1 for none
+	tips    map[string]int   // entry ID -> the tip after that entry's batch
+	cut     map[string][]int // idempotency key -> nodes of its cut appends
+	batches int
+	head    string
+	ignored Report // what concerns no message: unknown types, rewinds
+
+	asm *assembler // the live path; nil when it must be made anew
+}
+
+// node is a message line, a compaction or a clip.
+type node struct {
+	entry    transcript.Entry
+	parent   int // the live node before it, -1 for none
+	batch    int // ordinal of the batch
+	complete bool
+	dead     bool // superseded by a retry
+}
+
+// New returns a Fold that has seen nothing.
+func New(opts *Options) *Fold {
+	f := &Fold{tip: -1, tips: map[string]int{}, cut: map[string][]int{}}
+	if opts != nil {
+		f.opts = *opts
+	}
+	return f
+}
+
+// Add takes the next batch. An incomplete one must be final: nobody will write
+// the rest of it (see [transcript.Batcher]). The error matches
+// [ErrNewerFormat]; it is returned by every later Add.
+func (f *Fold) Add(b transcript.Batch) error {
+	if f.err != nil {
+		return f.err
+	}
+	if len(b.Entries) == 0 {
+		return nil
+	}
+	f.batches++
+	if key := b.Entries[0].Idem; key != "" {
+		f.supersede(key, b)
+	}
+	first := len(f.nodes)
+	for _, e := range b.Entries {
+		if err := f.addEntry(e, b.Complete); err != nil {
+			f.err = err
+			return err
+		}
+		if transcript.IsHead(e.Type()) {
+			f.head = e.ID
+		}
+	}
+	for _, e := range b.Entries {
+		if e.ID != "" {
+			f.tips[e.ID] = f.tip
+		}
+	}
+	if key := b.Entries[0].Idem; key != "" && !b.Complete {
+		for i := first; i < len(f.nodes); i++ {
+			f.cut[key] = append(f.cut[key], i)
+		}
+	}
+	return nil
+}
+
+// supersede drops what a cut append left in favour of its retry b.
+func (f *Fold) supersede(key string, b transcript.Batch) {
+	for _, i := range f.cut[key] {
+		f.nodes[i].dead = true
+		f.asm = nil
+	}
+	if len(f.cut[key]) > 0 {
+		f.ignored = append(f.ignored, repairf(SupersededBatch, b.Entries[0].ID, "%d lines", len(f.cut[key])))
+		delete(f.cut, key)
+	}
+}
+
+func (f *Fold) addEntry(e transcript.Entry, complete bool) error {
+	switch b := e.Body.(type) {
+	case transcript.Fragment, transcript.Compaction, transcript.Clip:
+		f.nodes = append(f.nodes, node{entry: e, parent: f.tip, batch: f.batches, complete: complete})
+		f.tip = len(f.nodes) - 1
+		switch b.(type) {
+		case transcript.Fragment:
+			if f.asm != nil {
+				f.asm.add(&f.nodes[f.tip])
+			}
+		default:
+			if !f.opts.Full {
+				f.asm = nil
+			}
+		}
+	case transcript.Rewind:
+		tip, ok := f.tips[b.To]
+		if !ok {
+			f.ignored = append(f.ignored, repairf(UnresolvedRewind, e.ID, "no entry %q before it", b.To))
+			return nil
+		}
+		if tip != f.tip {
+			f.tip, f.asm = tip, nil
+		}
+	case transcript.Unknown:
+		if b.Critical {
+			return fmt.Errorf("rebuild: entry %s of type %q: %w", e.ID, b.Kind, ErrNewerFormat)
+		}
+		f.ignored = append(f.ignored, repairf(UnknownEntry, e.ID, "type %q", b.Kind))
+	}
+	return nil
+}
+
+// Head is the ID of the last message, compaction or rewind entry; empty if
+// there is none.
+func (f *Fold) Head() string { return f.head }
+
+// History returns the canonical history of what was added so far.
+func (f *Fold) History() History { return f.live().history() }
+
+// Report returns the repairs that were needed for History, in the order of
+// the history.
+func (f *Fold) Report() Report {
+	return append(f.live().allRepairs(), f.ignored...)
+}
+
+// Turns is the number of turns of the conversation, those before a compaction
+// included.
+func (f *Fold) Turns() int {
+	a := f.live()
+	return a.turnsBefore + a.countTurns()
+}
+
+// Pending says what is unfinished at the end of the history.
+func (f *Fold) Pending() Pending { return f.live().pending() }
+
+// live returns the assembler of the live path.
+func (f *Fold) live() *assembler {
+	if f.asm == nil {
+		f.asm = f.assemble()
+	}
+	return f.asm
+}
+
+func (f *Fold) assemble() *assembler {
+	path := f.path()
+	a := newAssembler()
+	start, marker := 0, -1
+	if !f.opts.Full {
+		for i, n := range path {
+			switch b := f.nodes[n].entry.Body.(type) {
+			case transcript.Compaction:
+				marker = i
+			case transcript.Clip:
+				a.clip(b)
+			}
+		}
+	}
+	if marker >= 0 {
+		start = f.boundary(a, path, marker)
+		a.cutFront = start > 0
+		f.summarise(a, path, marker, start)
+	}
+	for _, n := range path[start:] {
+		if _, ok := f.nodes[n].entry.Body.(transcript.Fragment); ok {
+			a.add(&f.nodes[n])
+		}
+	}
+	return a
+}
+
+// path returns the indexes of the live nodes in order.
+func (f *Fold) path() []int {
+	n := 0
+	for i := f.tip; i >= 0; i = f.nodes[i].parent {
+		n++
+	}
+	path := make([]int, n)
+	for i := f.tip; i >= 0; i = f.nodes[i].parent {
+		if !f.nodes[i].dead {
+			n--
+			path[n] = i
+		}
+	}
+	return path[n:]
+}
+
+// boundary returns the index in path of the first entry that the compaction at
+// marker keeps: firstKept, else what follows coversTo, else what follows the
+// marker itself. An entry inside a batch stands for the whole batch.
+func (f *Fold) boundary(a *assembler, path []int, marker int) int {
+	e := f.nodes[path[marker]].entry
+	c, ok := e.Body.(transcript.Compaction)
+	if !ok {
+		return marker + 1
+	}
+	if c.FirstKept != "" {
+		for i := marker - 1; i >= 0; i-- {
+			n := f.nodes[path[i]]
+			if n.entry.ID != c.FirstKept {
+				continue
+			}
+			for i > 0 && f.nodes[path[i-1]].batch == n.batch {
+				i--
+			}
+			return i
+		}
+	}
+	if tip, ok := f.tips[c.CoversTo]; ok && c.CoversTo != "" {
+		if tip < 0 {
+			return 0
+		}
+		for i := marker - 1; i >= 0; i-- {
+			if path[i] <= tip {
+				if path[i] == tip || f.nodes[tip].dead {
+					return i + 1
+				}
+				break
+			}
+		}
+	}
+	a.repairs = append(a.repairs, repairf(UnresolvedBoundary, e.ID,
+		"neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo))
+	return marker + 1
+}
+
+// summarise puts the summary of the compaction at marker in front.
+func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
+	e := f.nodes[path[marker]].entry
+	c, ok := e.Body.(transcript.Compaction)
+	if !ok {
+		return
+	}
+	a.turnsBefore = c.TurnsBefore
+	if c.TurnsBefore == 0 && start > 0 {
+		before := newAssembler()
+		for _, n := range path[:start] {
+			if _, ok := f.nodes[n].entry.Body.(transcript.Fragment); ok {
+				before.add(&f.nodes[n])
+			}
+		}
+		a.turnsBefore = before.countTurns()
+	}
+	if isBlank(c.Summary) {
+		return
+	}
+	text := SummaryHeading + "\n" + c.Summary
+	origin := []transcript.Origin{{Entry: e.ID}}
+	say := func(m transcript.Message) {
+		m.Origins = origin
+		a.prelude = append(a.prelude, m)
+	}
+	switch f.opts.Summary {
+	case SummarySystem:
+		a.system = text
+	case SummaryPair:
+		say(transcript.UserText(text))
+		say(transcript.AssistantText(SummaryReply))
+	default:
+		say(transcript.UserText(text))
+	}
+}

@@ -1,0 +1,431 @@
+package rebuild_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// foldLines folds lines of a transcript that is at rest.
+func foldLines(t *testing.T, opts *rebuild.Options, lines ...string) *rebuild.Fold {
+	t.Helper()
+	f := rebuild.New(opts)
+	if err := addLines(f, lines...); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func addLines(f *rebuild.Fold, lines ...string) error {
+	text := strings.Join(lines, "\n")
+	var batcher transcript.Batcher
+	var batches []transcript.Batch
+	for rec, err := range transcript.Scan(strings.NewReader(text), int64(len(text)), &transcript.ScanOptions{Final: true}) {
+		if err != nil {
+			return err
+		}
+		if rec.Damage != nil {
+			batches = append(batches, batcher.Break()...)
+			continue
+		}
+		batches = append(batches, batcher.Add(rec.Entry)...)
+	}
+	for _, b := range append(batches, batcher.Break()...) {
+		if err := f.Add(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show writes a history in a short form, one message a line.
+func show(h rebuild.History) string {
+	var sb strings.Builder
+	if h.System != "" {
+		fmt.Fprintf(&sb, "system %q\n", h.System)
+	}
+	for _, m := range h.Messages {
+		fmt.Fprintf(&sb, "%s", m.Role)
+		for i, b := range m.Content {
+			if m.Origins == nil || len(m.Origins) != len(m.Content) {
+				sb.WriteString(" NO-ORIGIN")
+			}
+			_ = i
+			switch b := b.(type) {
+			case transcript.TextBlock:
+				form := " [%s]"
+				if m.Plain() {
+					form = " %s"
+				}
+				fmt.Fprintf(&sb, form, strings.ReplaceAll(b.Text, "\n", "|"))
+			case transcript.ToolCallBlock:
+				fmt.Fprintf(&sb, " call(%s %s %s)", b.ID, b.Name, b.Input)
+			case transcript.ToolResultBlock:
+				mark := ""
+				if b.IsError {
+					mark = "!"
+				}
+				fmt.Fprintf(&sb, " result%s(%s %s)", mark, b.CallID, b.Text())
+			default:
+				fmt.Fprintf(&sb, " %s", b.BlockType())
+			}
+		}
+		sb.WriteByte('\n')
+	}
+	return sb.String()
+}
+
+func rules(r rebuild.Report) string {
+	var out []string
+	for _, rep := range r {
+		out = append(out, string(rep.Rule)+"@"+rep.Entry)
+	}
+	return strings.Join(out, " ")
+}
+
+// Short forms of lines.
+func user(id, text string) string {
+	return fmt.Sprintf(`{"type":"user","id":%q,"ts":"2026-11-20T08:00:00Z","content":%q}`, id, text)
+}
+
+func assistant(id, text string) string {
+	return fmt.Sprintf(`{"type":"assistant","id":%q,"ts":"2026-11-20T08:00:00Z","content":%q}`, id, text)
+}
+
+// answer is a batch: an assistant line and one line a call.
+func answer(id, text string, calls ...string) []string {
+	content := "[]"
+	if text != "" {
+		content = fmt.Sprintf(`[{"type":"text","text":%q}]`, text)
+	}
+	lines := []string{fmt.Sprintf(`{"type":"assistant","id":%q,"ts":"2026-11-20T08:00:00Z","batch":%d,"stop_reason":"tool_use","content":%s}`, id, len(calls)+1, content)}
+	for i, c := range calls {
+		lines = append(lines, fmt.Sprintf(`{"type":"tool_use","id":"%s.%s","ts":"2026-11-20T08:00:00Z","mid":%q,"part":%d,"tool_use_id":%q,"name":"f","input":{}}`, id, c, id, i+2, c))
+	}
+	return lines
+}
+
+func result(id, call, text string) string {
+	return fmt.Sprintf(`{"type":"tool_result","id":%q,"ts":"2026-11-20T08:00:00Z","tool_use_id":%q,"content":%q,"is_error":false}`, id, call, text)
+}
+
+func rewind(id, to string) string {
+	return fmt.Sprintf(`{"type":"rewind","id":%q,"ts":"2026-11-20T08:00:00Z","to":%q}`, id, to)
+}
+
+func lines(groups ...any) []string {
+	var out []string
+	for _, g := range groups {
+		switch g := g.(type) {
+		case string:
+			out = append(out, g)
+		case []string:
+			out = append(out, g...)
+		}
+	}
+	return out
+}
+
+func TestFold(t *testing.T) {
+	const ts = `"ts":"2026-11-20T08:00:00Z"`
+	tests := []struct {
+		name   string
+		opts   *rebuild.Options
+		lines  []string
+		want   string
+		report string // rules, space separated; "" for none
+		turns  int
+	}{
+		{
+			name:  "plain turns keep their string content",
+			lines: lines(user("1", "hi"), assistant("2", "hello"), user("3", "bye")),
+			want:  "user hi\nassistant hello\nuser bye\n", turns: 2,
+		},
+		{
+			name:  "one answer with calls, results in call order",
+			lines: lines(user("1", "go"), answer("A", "look", "a", "b"), result("2", "b", "B"), result("3", "a", "A"), assistant("4", "done")),
+			want:  "user go\nassistant [look] call(a f {}) call(b f {})\nuser result(a A) result(b B)\nassistant done\n", turns: 1,
+		},
+		{
+			name:  "missing result of a whole answer",
+			lines: lines(user("1", "go"), answer("A", "", "a", "b"), result("2", "b", "B"), user("3", "well?")),
+			want:  "user go\nassistant call(a f {}) call(b f {})\nuser result!(a interrupted) result(b B) [well?]\n", turns: 1,
+			report: "missing-result@A.a",
+		},
+		{
+			name:  "steering text before the last result",
+			lines: lines(user("1", "go"), answer("A", "", "a", "b"), result("2", "a", "A"), user("3", "hurry"), result("4", "b", "B"), assistant("5", "ok")),
+			want:  "user go\nassistant call(a f {}) call(b f {})\nuser result(a A) result(b B) [hurry]\nassistant ok\n", turns: 1,
+			report: "moved-result@4",
+		},
+		{
+			name:  "a cut batch keeps text and calls that have results",
+			lines: lines(user("1", "go"), answer("A", "look", "a", "b")[:2], result("2", "a", "A"), user("3", "next")),
+			want:  "user go\nassistant [look] call(a f {})\nuser result(a A) [next]\n", turns: 1,
+			report: "incomplete-batch@A incomplete-batch@A.a",
+		},
+		{
+			name:  "a cut batch without results loses its calls",
+			lines: lines(user("1", "go"), answer("A", "look", "a", "b")[:2], user("3", "next")),
+			want:  "user go\nassistant [look]\nuser next\n", turns: 2,
+			report: "incomplete-batch@A incomplete-batch@A.a unfinished-call@A.a",
+		},
+		{
+			name: "an aborted answer with an unfinished call",
+			lines: lines(user("1", "go"),
+				`{"type":"assistant","id":"A",`+ts+`,"batch":2,"stop_reason":"aborted","content":[{"type":"text","text":"I wi"}]}`,
+				`{"type":"tool_use","id":"A2",`+ts+`,"mid":"A","part":2,"tool_use_id":"a","name":"f","input":"{\"pa"}`,
+				user("3", "again")),
+			want: "user go\nassistant [I wi]\nuser again\n", turns: 2,
+			report: "cut-answer@A unfinished-call@A2",
+		},
+		{
+			name:  "results before their calls (mini-claw)",
+			lines: lines(result("1", "x", "X"), user("2", "go"), assistant("3", "look"), `{"type":"tool_use","id":"4",`+ts+`,"tool_use_id":"x","name":"f","input":{}}`, assistant("5", "done")),
+			want:  "user go\nassistant [look] call(x f {})\nuser result(x X)\nassistant done\n", turns: 1,
+			report: "moved-result@1",
+		},
+		{
+			name: "calls recorded twice (claw0)",
+			lines: lines(user("1", "go"),
+				`{"type":"assistant","id":"2",`+ts+`,"content":[{"type":"text","text":"look"},{"type":"tool_use","id":"A","name":"f","input":{"p": 1}},{"type":"tool_use","id":"B","name":"f","input":{}}]}`,
+				`{"type":"tool_use","id":"3",`+ts+`,"tool_use_id":"A","name":"f","input":{"p":1}}`, result("4", "A", "ra"),
+				`{"type":"tool_use","id":"5",`+ts+`,"tool_use_id":"B","name":"f","input":{}}`, result("6", "B", "rb"), assistant("7", "done")),
+			want: "user go\nassistant [look] call(A f {\"p\": 1}) call(B f {})\nuser result(A ra) result(B rb)\nassistant done\n", turns: 1,
+			report: "doubled-call@3 doubled-call@5",
+		},
+		{
+			name: "IDs repeat across turns and across answers of one turn",
+			lines: lines(user("1", "go"), answer("A", "", "c"), result("2", "c", "1"), answer("B", "", "c"), result("3", "c", "2"), assistant("4", "ok"),
+				user("5", "more"), answer("C", "", "c"), result("6", "c", "3"), assistant("7", "ok")),
+			want: "user go\nassistant call(c f {})\nuser result(c 1)\nassistant call(c f {})\nuser result(c 2)\nassistant ok\nuser more\nassistant call(c f {})\nuser result(c 3)\nassistant ok\n", turns: 2,
+		},
+		{
+			name: "orphan, doubled and late results",
+			lines: lines(user("1", "go"), answer("A", "", "a"), user("2", "stop"), assistant("3", "stopped"), user("4", "next"), result("5", "a", "late"),
+				result("6", "nobody", "x"), assistant("7", "ok"), user("8", "u"), answer("B", "", "b"), result("9", "b", "1"), result("10", "b", "2")),
+			want: "user go\nassistant call(a f {})\nuser result(a late) [stop]\nassistant stopped\nuser next\nassistant ok\nuser u\nassistant call(b f {})\nuser result(b 1)\n", turns: 3,
+			report: "moved-result@5 orphan-result@6 doubled-result@10",
+		},
+		{
+			name:  "assistant first, neighbours merged, blank texts and empty messages dropped",
+			lines: lines(assistant("1", "hi"), assistant("2", "again"), user("3", " \n"), user("4", "a"), user("5", "b"), assistant("6", "")),
+			want:  "user [conversation continues]\nassistant [hi] [again]\nuser [a] [b]\n", turns: 2,
+			report: "blank-text@3 empty-message@3 merged-messages@2 assistant-first@1 blank-text@6 empty-message@6 merged-messages@5",
+		},
+		{
+			name: "names and inputs",
+			lines: lines(user("1", "go"),
+				`{"type":"tool_use","id":"2",`+ts+`,"tool_use_id":"a","name":"my tool.x","input":null}`,
+				`{"type":"tool_use","id":"3",`+ts+`,"tool_use_id":"b","name":"","input":[1]}`,
+				`{"type":"tool_use","id":"4",`+ts+`,"tool_use_id":"c","name":"f","input":"{\"a\": 1}"}`),
+			want: "user go\nassistant call(a my_tool_x {}) call(b tool {\"input\":[1]}) call(c f {\"a\":1})\nuser result!(a interrupted) result!(b interrupted) result!(c interrupted)\n", turns: 1,
+			report: "bad-name@2 missing-result@2 bad-name@3 bad-input@3 missing-result@3 bad-input@4 missing-result@4",
+		},
+		{
+			name:  "rewind, and a rewind to a rewound line undoes it",
+			lines: lines(user("1", "a"), assistant("2", "b"), user("3", "c"), assistant("4", "d"), rewind("5", "2"), user("6", "e"), rewind("7", "4")),
+			want:  "user a\nassistant b\nuser c\nassistant d\n", turns: 2,
+		},
+		{
+			name:  "a rewind target inside a batch means the whole batch",
+			lines: lines(user("1", "a"), answer("A", "t", "x"), result("2", "x", "X"), assistant("3", "d"), rewind("5", "A")),
+			want:  "user a\nassistant [t] call(x f {})\nuser result!(x interrupted)\n", turns: 1,
+			report: "missing-result@A.x",
+		},
+		{
+			name:  "rewind to nothing that is there",
+			lines: lines(user("1", "a"), rewind("2", "zz")),
+			want:  "user a\n", turns: 1, report: "unresolved-rewind@2",
+		},
+		{
+			name: "compaction by firstKeptEntryId",
+			lines: lines(user("1", "a"), assistant("2", "b"), user("3", "c"), assistant("4", "d"),
+				`{"type":"compaction","id":"5",`+ts+`,"summary":"S","firstKeptEntryId":"3","coversTo":"2","turnsBefore":1}`, user("6", "e")),
+			want: "user [[Previous conversation summary]|S] [c]\nassistant d\nuser e\n", turns: 3,
+			report: "merged-messages@3",
+		},
+		{
+			name: "compaction by coversTo keeps late entries",
+			lines: lines(user("1", "a"), assistant("2", "b"), user("3", "late"),
+				`{"type":"compaction","id":"5",`+ts+`,"summary":"S","firstKeptEntryId":"gone","coversTo":"2"}`),
+			opts: &rebuild.Options{Summary: rebuild.SummaryPair},
+			want: "user [Previous conversation summary]|S\nassistant Understood, I have the context from our previous conversation.\nuser late\n", turns: 2,
+		},
+		{
+			name: "compaction without a boundary keeps what follows",
+			lines: lines(user("1", "a"), assistant("2", "b"),
+				`{"type":"compaction","id":"5",`+ts+`,"summary":"S","firstKeptEntryId":"msg-11"}`, user("6", "e")),
+			opts: &rebuild.Options{Summary: rebuild.SummarySystem},
+			want: "system \"[Previous conversation summary]\\nS\"\nuser e\n", turns: 2,
+			report: "unresolved-boundary@5",
+		},
+		{
+			name: "the second compaction replaces the first",
+			lines: lines(user("1", "a"), assistant("2", "b"),
+				`{"type":"compaction","id":"3",`+ts+`,"summary":"S1","coversTo":"2"}`, user("4", "c"), assistant("5", "d"),
+				`{"type":"compaction","id":"6",`+ts+`,"summary":"S2","firstKeptEntryId":"5","coversTo":"4"}`),
+			want: "user [Previous conversation summary]|S2\nassistant d\n", turns: 2,
+		},
+		{
+			name: "rewind before a compaction brings the messages back",
+			lines: lines(user("1", "a"), assistant("2", "b"),
+				`{"type":"compaction","id":"3",`+ts+`,"summary":"S1","coversTo":"2"}`, user("4", "c"), rewind("5", "2")),
+			want: "user a\nassistant b\n", turns: 1,
+		},
+		{
+			name: "results of calls before the cut do not reach later calls with the same ID",
+			lines: lines(user("1", "a"), answer("A", "", "c"), result("2", "c", "old"), assistant("3", "b"),
+				user("4", "n"), answer("B", "", "c"), result("5", "c", "new"),
+				`{"type":"compaction","id":"6",`+ts+`,"summary":"S","firstKeptEntryId":"2"}`),
+			opts: &rebuild.Options{Summary: rebuild.SummarySystem},
+			want: "system \"[Previous conversation summary]\\nS\"\nuser [conversation continues]\nassistant b\nuser n\nassistant call(c f {})\nuser result(c new)\n", turns: 2,
+			report: "orphan-result@2 assistant-first@3",
+		},
+		{
+			name: "clip of a result and of an image",
+			lines: lines(
+				`{"type":"user","id":"1",`+ts+`,"content":[{"type":"text","text":"see"},{"type":"image","source":{"type":"url","url":"u"}}]}`,
+				answer("A", "", "a"), result("2", "a", "long"),
+				`{"type":"clip","id":"3",`+ts+`,"clips":[{"entry":"2","content":"short"},{"entry":"1","block":1,"content":"[image]"},{"entry":"1","block":0,"content":"no"}]}`),
+			want: "user [see] [[image]]\nassistant call(a f {})\nuser result(a short)\n", turns: 1,
+			report: "unresolved-clip@1",
+		},
+		{
+			name: "a cut append is superseded by its retry",
+			lines: lines(user("1", "a"),
+				`{"type":"assistant","id":"2",`+ts+`,"batch":2,"idem":"k","content":[{"type":"text","text":"one"}]}`,
+				`{"type":"assistant","id":"3",`+ts+`,"batch":2,"idem":"k","content":[{"type":"text","text":"one"}]}`,
+				`{"type":"tool_use","id":"4",`+ts+`,"mid":"3","part":2,"tool_use_id":"a","name":"f","input":{}}`, result("5", "a", "A")),
+			want: "user a\nassistant [one] call(a f {})\nuser result(a A)\n", turns: 1,
+			report: "superseded-batch@3",
+		},
+		{
+			name: "contexts become text, thinking and unknown blocks stay",
+			lines: lines(`{"type":"user","id":"1",`+ts+`,"content":[{"type":"text","text":"q"},{"type":"context","uri":"res://a","context_type":"resource","abstract":"A"}]}`,
+				`{"type":"assistant","id":"2",`+ts+`,"content":[{"type":"thinking","thinking":"h","signature":"s"},{"type":"new_thing","x":1},{"type":"text","text":"a"}]}`),
+			want: "user [q] [[resource res://a]|A]\nassistant thinking new_thing [a]\n", turns: 1,
+		},
+		{
+			name:  "unknown entries are reported, bookkeeping is not",
+			lines: lines(user("1", "a"), `{"type":"hologram","id":"2","x":1}`, `{"type":"meta","id":"3","title":"t"}`, `{"type":"custom","id":"4","name":"n"}`),
+			want:  "user a\n", turns: 1, report: "unknown-entry@2",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := foldLines(t, tt.opts, tt.lines...)
+			if got := show(f.History()); got != tt.want {
+				t.Errorf("history:\n%swant:\n%s", got, tt.want)
+			}
+			if got := rules(f.Report()); got != tt.report {
+				t.Errorf("report: %s\nwant:   %s", got, tt.report)
+			}
+			if got := f.Turns(); got != tt.turns {
+				t.Errorf("turns = %d, want %d", got, tt.turns)
+			}
+		})
+	}
+}
+
+func TestFoldFull(t *testing.T) {
+	f := foldLines(t, &rebuild.Options{Full: true}, lines(user("1", "a"), answer("A", "", "x"), result("2", "x", "long"),
+		`{"type":"clip","id":"3","clips":[{"entry":"2","content":"short"}]}`,
+		`{"type":"compaction","id":"4","summary":"S","coversTo":"2"}`, user("5", "b"))...)
+	want := "user a\nassistant call(x f {})\nuser result(x long) [b]\n"
+	if got := show(f.History()); got != want {
+		t.Errorf("full history:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestFoldCriticalEntry(t *testing.T) {
+	f := rebuild.New(nil)
+	err := addLines(f, user("1", "a"), `{"type":"fork","id":"2","critical":true}`)
+	if !errors.Is(err, rebuild.ErrNewerFormat) {
+		t.Fatalf("Add = %v, want ErrNewerFormat", err)
+	}
+	if err := addLines(f, user("3", "b")); !errors.Is(err, rebuild.ErrNewerFormat) {
+		t.Errorf("a later Add = %v, want ErrNewerFormat", err)
+	}
+}
+
+func TestPending(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		lines []string
+		want  string
+	}{
+		{"nothing", nil, "owed=false user= calls=[] cut=false"},
+		{"answered", lines(user("1", "a"), assistant("2", "b")), "owed=false user= calls=[] cut=false"},
+		{"unanswered", lines(user("1", "a")), "owed=true user=a calls=[] cut=false"},
+		{"calls running", lines(user("1", "a"), answer("A", "", "x", "y"), result("2", "y", "Y")), "owed=true user= calls=[x] cut=false"},
+		{"results in", lines(user("1", "a"), answer("A", "", "x"), result("2", "x", "X")), "owed=true user= calls=[] cut=false"},
+		{"cut", lines(user("1", "a"), answer("A", "half", "x", "y")[:2]), "owed=false user= calls=[] cut=true"},
+		{"steering", lines(user("1", "a"), answer("A", "", "x"), result("2", "x", "X"), user("3", "and b")), "owed=true user=and b calls=[] cut=false"},
+		{"compacted", lines(user("1", "a"), `{"type":"compaction","id":"2","summary":"S","coversTo":"1"}`), "owed=false user= calls=[] cut=false"},
+	} {
+		p := foldLines(t, nil, tt.lines...).Pending()
+		calls := []string{}
+		for _, c := range p.Calls {
+			calls = append(calls, c.ID)
+		}
+		got := fmt.Sprintf("owed=%v user=%s calls=%v cut=%v", p.Owed, p.User, calls, p.Cut)
+		if got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestFit(t *testing.T) {
+	h := foldLines(t, nil, lines(user("1", "a"), assistant("2", "b"), user("3", "c"), answer("A", "", "x"), result("4", "x", "X"), assistant("5", "d"), user("6", "e"))...).History()
+	size := func(transcript.Message) int { return 10 }
+	for budget, want := range map[int]int{0: 0, 9: 0, 10: 1, 49: 1, 50: 5, 69: 5, 70: 7, 1000: 7} {
+		if got := len(rebuild.Fit(h, budget, size).Messages); got != want {
+			t.Errorf("Fit(%d) keeps %d messages, want %d", budget, got, want)
+		}
+	}
+	if len(h.Messages) != 7 {
+		t.Error("Fit changed its argument")
+	}
+}
+
+// A canonical history passes through the fold byte for byte.
+func refold(t testing.TB, h rebuild.History) rebuild.History {
+	t.Helper()
+	n := 0
+	id := func() string { n++; return fmt.Sprint("e", n) }
+	f := rebuild.New(nil)
+	for _, m := range h.Messages {
+		entries, err := transcript.NewBatch(testTime, id, m)
+		if err != nil {
+			t.Fatalf("cannot append canonical message %s: %v", mustJSON(m), err)
+		}
+		for i := range entries {
+			e, err := transcript.ParseEntry(slices.Clone(entries[i].Line()))
+			if err != nil {
+				t.Fatalf("line %s: %v", entries[i].Line(), err)
+			}
+			entries[i] = e
+		}
+		if err := f.Add(transcript.Batch{Entries: entries, Complete: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := f.History()
+	out.System = h.System
+	return out
+}
+
+func mustJSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}

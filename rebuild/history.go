@@ -1,0 +1,11 @@
+package rebuild
+
+import "github.com/convolog/convolog/transcript"
+
+// History is what a model is shown: a system prefix, empty unless a summary is
+// rendered there, and messages by the rules of this package. It may be empty
+// and it may end with an assistant message. Every message carries its Origins.
+type History struct {
+	System   string               `json:"system,omitempty"`
+	Messages []transcript.Message `json:"messages"`
+}

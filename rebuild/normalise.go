@@ -1,0 +1,171 @@
+package rebuild
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// isBlank reports whether providers take a text for empty: nothing but white
+// space and the separators U+001C to U+001F.
+func isBlank(s string) bool {
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }) == ""
+}
+
+// normalise returns the blocks that can be in a message of the role.
+func (a *assembler) normalise(entry string, role transcript.Role, blocks []transcript.Block) []transcript.Block {
+	out := make([]transcript.Block, 0, len(blocks))
+	for _, b := range blocks {
+		if b := a.normaliseBlock(entry, role, b); b != nil {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func (a *assembler) normaliseBlock(entry string, role transcript.Role, b transcript.Block) transcript.Block {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		if isBlank(b.Text) {
+			a.note(BlankText, entry, "")
+			return nil
+		}
+	case transcript.ContextBlock:
+		return contextText(b)
+	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock, transcript.ToolCallBlock:
+		if role == transcript.RoleUser {
+			a.note(MisplacedBlock, entry, "a %s block in a user message", b.BlockType())
+			return nil
+		}
+	}
+	return b
+}
+
+// contextText is how a model is shown a context reference.
+func contextText(b transcript.ContextBlock) transcript.TextBlock {
+	text := "[context " + b.URI + "]"
+	if b.Kind != "" {
+		text = "[" + b.Kind + " " + b.URI + "]"
+	}
+	if !isBlank(b.Abstract) {
+		text += "\n" + b.Abstract
+	}
+	return transcript.TextBlock{Text: text}
+}
+
+// normaliseResult leaves in a result what a model can be shown in one: text,
+// images and documents, and blocks we do not know.
+func (a *assembler) normaliseResult(entry string, b transcript.ToolResultBlock) transcript.ToolResultBlock {
+	changed := false
+	out := make([]transcript.Block, 0, len(b.Content))
+	for _, c := range b.Content {
+		switch c := c.(type) {
+		case transcript.TextBlock:
+			if isBlank(c.Text) {
+				changed = true
+				continue
+			}
+			out = append(out, c)
+		case transcript.ContextBlock:
+			changed = true
+			out = append(out, contextText(c))
+		case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
+			out = append(out, c)
+		default:
+			changed = true
+			a.note(MisplacedBlock, entry, "a %s block in a tool result", c.BlockType())
+		}
+	}
+	if !changed {
+		return b
+	}
+	return b.WithContent(out...)
+}
+
+// normaliseCall gives a call a name and an input that providers accept. What
+// it changes is added to rep, if that is not nil.
+func normaliseCall(b transcript.ToolCallBlock, entry string, rep *Report) transcript.ToolCallBlock {
+	note := func(r Repair) {
+		if rep != nil {
+			*rep = append(*rep, r)
+		}
+	}
+	if name := toolName(b.Name); name != b.Name {
+		note(repairf(BadName, entry, "%q became %q", b.Name, name))
+		b.Name = name
+	}
+	if !isObject(b.Input) {
+		if !jsontext.IsNull(b.Input) {
+			note(repairf(BadInput, entry, "call %s", b.ID))
+		}
+		b.Input = inputObject(b.Input)
+	}
+	return b
+}
+
+func toolName(name string) string {
+	ok := len(name) <= maxToolName && name != ""
+	for i := 0; ok && i < len(name); i++ {
+		ok = nameByte(name[i])
+	}
+	if ok {
+		return name
+	}
+	var sb strings.Builder
+	for _, r := range name {
+		if sb.Len() == maxToolName {
+			break
+		}
+		if r < utf8.RuneSelf && nameByte(byte(r)) {
+			sb.WriteRune(r)
+		} else {
+			sb.WriteByte('_')
+		}
+	}
+	if sb.Len() == 0 {
+		return nameOfNoTool
+	}
+	return sb.String()
+}
+
+func nameByte(c byte) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+func isObject(input json.RawMessage) bool {
+	return jsontext.IsObject(input) && jsontext.Valid(input)
+}
+
+// inputObject makes an object of an input that is none: nothing becomes an
+// empty object, an object inside a string is taken out, anything else becomes
+// the member "input".
+func inputObject(input json.RawMessage) json.RawMessage {
+	if jsontext.IsNull(input) {
+		return json.RawMessage("{}")
+	}
+	if s, ok := jsontext.String(input); ok {
+		if isObject(json.RawMessage(s)) {
+			return compact(json.RawMessage(s))
+		}
+		if isBlank(s) {
+			return json.RawMessage("{}")
+		}
+	}
+	o := jsontext.AppendObject(nil)
+	o.Value("input", input)
+	return o.End()
+}
+
+// compact returns v without white space between its tokens.
+func compact(v json.RawMessage) json.RawMessage {
+	var buf bytes.Buffer
+	if json.Compact(&buf, v) != nil {
+		return v
+	}
+	return buf.Bytes()
+}

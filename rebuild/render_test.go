@@ -1,0 +1,9 @@
+package rebuild_test
+
+import (
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+)
+
+func checkRendered(testing.TB, rebuild.History) {}

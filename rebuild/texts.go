@@ -1,0 +1,22 @@
+package rebuild
+
+// The texts the fold makes up. They decide bytes that models are shown, so
+// they belong to format version 1 and never change within it.
+const (
+	// Interrupted is the content of the error result made up for a call whose
+	// result was never recorded.
+	Interrupted = "interrupted"
+	// Opening is the user message put in front of a history that would start
+	// with an assistant message.
+	Opening = "[conversation continues]"
+	// SummaryHeading stands on the line before a summary.
+	SummaryHeading = "[Previous conversation summary]"
+	// SummaryReply is the assistant's part of a summary shown as a pair.
+	SummaryReply = "Understood, I have the context from our previous conversation."
+)
+
+// Limits of a tool name: what every provider accepts.
+const (
+	maxToolName  = 64
+	nameOfNoTool = "tool"
+)

@@ -1,0 +1,139 @@
+package transcript
+
+import "encoding/json"
+
+// Block is one element of a message's content. The set is closed: TextBlock,
+// ImageBlock, DocumentBlock, ToolCallBlock, ToolResultBlock, ThinkingBlock,
+// RedactedThinkingBlock, ContextBlock, and RawBlock for everything else. All
+// are values.
+type Block interface {
+	// BlockType is the "type" member of the block's JSON.
+	BlockType() string
+	appendJSON(dst []byte) []byte
+}
+
+// Extra holds the members of a block's JSON that have no field of their own,
+// cache_control and citations among them. The member "ext" holds what one api
+// wants back from us and no other may see (item IDs, thought signatures).
+// Nil is none. A member called "type" or named like a field has no place here:
+// "type" is left out, and a reader may take either of two equal names.
+type Extra map[string]json.RawMessage
+
+// TextBlock is text.
+type TextBlock struct {
+	Text  string
+	Extra Extra
+}
+
+// ImageBlock is an image.
+type ImageBlock struct {
+	Source Source
+	Extra  Extra
+}
+
+// DocumentBlock is a document, a PDF for example.
+type DocumentBlock struct {
+	Source  Source
+	Title   string
+	Context string // what the document is about, for the model
+	Extra   Extra
+}
+
+// Source is where the bytes of an image or a document are: in the block
+// (Type "base64", Data in base64; Type "text", Data as plain text), at a URL
+// (Type "url") or at the provider (Type "file").
+type Source struct {
+	Type      string
+	MediaType string
+	Data      string
+	URL       string
+	FileID    string
+	Extra     Extra
+}
+
+// ToolCallBlock is a model's request to run a tool.
+type ToolCallBlock struct {
+	ID   string
+	Name string
+	// Input is the JSON object of arguments as the model wrote it, spelling
+	// and spaces included; if it has line breaks, the white space between its
+	// tokens is lost when it is stored. Text that is not valid JSON, such as
+	// the input of a cut stream, is stored as a JSON string that holds it, and
+	// nothing at all as no member.
+	Input json.RawMessage
+	Extra Extra
+}
+
+// ToolResultBlock is the outcome of a tool call.
+type ToolResultBlock struct {
+	CallID  string // the ID of the ToolCallBlock it answers
+	Content []Block
+	IsError bool
+	Extra   Extra
+	plain   bool // Content is one text and is written as a JSON string
+}
+
+// ThinkingBlock is the visible reasoning of a model. Its signature is valid
+// only for the unchanged text and the model that made it.
+type ThinkingBlock struct {
+	Thinking  string
+	Signature string
+	Extra     Extra
+}
+
+// RedactedThinkingBlock is reasoning that the provider encrypted.
+type RedactedThinkingBlock struct {
+	Data  string
+	Extra Extra
+}
+
+// ContextBlock refers to a resource, a memory or a skill that the message
+// drew on. Models are shown it as text.
+type ContextBlock struct {
+	URI      string
+	Kind     string // resource, memory or skill
+	Abstract string // one line about it
+	Extra    Extra
+}
+
+// RawBlock is a block of a type this package does not know, or one it knows
+// whose members it cannot make sense of: its JSON, kept as it is.
+type RawBlock struct {
+	JSON json.RawMessage // a valid object with a string member "type"
+	kind string
+}
+
+// BlockType implements [Block].
+func (TextBlock) BlockType() string { return "text" }
+
+// BlockType implements [Block].
+func (ImageBlock) BlockType() string { return "image" }
+
+// BlockType implements [Block].
+func (DocumentBlock) BlockType() string { return "document" }
+
+// BlockType implements [Block].
+func (ToolCallBlock) BlockType() string { return "tool_use" }
+
+// BlockType implements [Block].
+func (ToolResultBlock) BlockType() string { return "tool_result" }
+
+// BlockType implements [Block].
+func (ThinkingBlock) BlockType() string { return "thinking" }
+
+// BlockType implements [Block].
+func (RedactedThinkingBlock) BlockType() string { return "redacted_thinking" }
+
+// BlockType implements [Block].
+func (ContextBlock) BlockType() string { return "context" }
+
+// BlockType implements [Block]. It is empty if the JSON has no type.
+func (b RawBlock) BlockType() string {
+	if b.kind != "" {
+		return b.kind
+	}
+	return typeMember(b.JSON)
+}
+
+// Text returns the text of the result: its text blocks, joined by newlines.
+func (b ToolResultBlock) Text() string { return joinText(b.Content, "\n") }

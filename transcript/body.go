@@ -1,0 +1,205 @@
+package transcript
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// The types of lines.
+const (
+	TypeSession     = "session"
+	TypeUser        = "user"
+	TypeAssistant   = "assistant"
+	TypeToolUse     = "tool_use"
+	TypeToolResult  = "tool_result"
+	TypeCompaction  = "compaction"
+	TypeClip        = "clip"
+	TypeRewind      = "rewind"
+	TypeMeta        = "meta"
+	TypeCurrent     = "current"
+	TypeCalibration = "calibration"
+	TypeToolStatus  = "tool_status"
+	TypeUsed        = "used"
+	TypeCommit      = "commit"
+	TypeCustom      = "custom"
+)
+
+// Body is what an entry says. The set is closed: Header, Fragment, Compaction,
+// Clip, Rewind, Meta, Current, Calibration, ToolStatus, Used, Commit, Custom
+// and Unknown. All are values.
+type Body interface {
+	Type() string
+	appendMembers(o *jsontext.Object)
+}
+
+// Header is the first line of a transcript. The entry's ID is the session's.
+type Header struct {
+	Version int
+	Key     string // printed form of the key, see session.Key
+	Gen     int64  // the session with the highest gen is the key's current one
+	Created time.Time
+}
+
+// Fragment is what one line of type user, assistant, tool_use or tool_result
+// adds to a message.
+type Fragment struct {
+	Kind    string // the type of the line
+	Role    Role
+	Content []Block
+	// Of is the entry ID of the first line of the model answer this line is
+	// part of; empty on that line itself, on user and tool_result lines, and
+	// in the records of programs that do not say.
+	Of string
+	// The rest is set on the first line of a model answer.
+	API        string
+	Model      string
+	StopReason StopReason
+	Usage      Usage
+	RequestID  string
+	// Ext belongs to the whole answer, and only to its API.
+	Ext   json.RawMessage
+	plain bool
+}
+
+// Plain reports whether the content of the line is a JSON string.
+func (f Fragment) Plain() bool { return f.plain && len(f.Content) == 1 }
+
+// WithContent returns f with another content. A single text without extras is
+// written as a JSON string.
+func (f Fragment) WithContent(content ...Block) Fragment {
+	f.Content = content
+	f.plain = isPlain(content)
+	return f
+}
+
+// Message returns the line's content as a message of its own.
+func (f Fragment) Message() Message {
+	return Message{Role: f.Role, Content: f.Content, plain: f.plain}
+}
+
+// Compaction replaces the older part of the history by a summary.
+type Compaction struct {
+	Summary      string
+	FirstKept    string // entry ID: the history goes on here after the summary
+	CoversTo     string // entry ID of the last entry the summary read
+	TurnsBefore  int    // turns of the conversation before FirstKept
+	TokensBefore int    // estimated size of the history before and after
+	TokensAfter  int
+}
+
+// Clip replaces parts of the history by shorter ones.
+type Clip struct {
+	Clips []Clipping
+}
+
+// Clipping replaces one tool result, image or document.
+type Clipping struct {
+	Entry string // the entry that holds it
+	// Block is the index of the block in the content of that entry, counted
+	// from 0. Nil means the whole content of a tool_result entry.
+	Block   *int
+	Content string // what the model is shown instead, verbatim
+}
+
+// Rewind takes the history back to what it was right after the entry To.
+type Rewind struct {
+	To string
+}
+
+// Meta describes the session. A nil field says nothing; of several entries
+// the last value of a field wins.
+type Meta struct {
+	Title  *string // set by hand: an automatic title never replaces it
+	Owner  *string
+	Labels []string // nil says nothing, empty removes all
+	TTL    *int64   // seconds after the last message; 0 is for ever
+	Pinned *bool
+}
+
+// Current makes the session the current one of its key.
+type Current struct {
+	Gen int64
+}
+
+// Calibration is what was learned about a model's window and tokens.
+type Calibration struct {
+	Model  string
+	Window int     // tokens; 0 if not known
+	Factor float64 // reported / estimated tokens; 0 if not known
+}
+
+// ToolStatus reports on a call that is still running.
+type ToolStatus struct {
+	CallID string
+	Status string // pending, running, completed or error
+}
+
+// Used records what really helped to answer.
+type Used struct {
+	Contexts []string // URIs
+	Skill    json.RawMessage
+}
+
+// Commit records that the entries from FirstEntry to LastEntry were archived.
+type Commit struct {
+	Archive    string
+	FirstEntry string
+	LastEntry  string
+	Abstract   string
+	Overview   string
+}
+
+// Custom is an application's own entry. Models never see it.
+type Custom struct {
+	Name string
+	Data json.RawMessage
+}
+
+// Unknown is an entry of a type this package does not know. Its line is kept.
+type Unknown struct {
+	Kind string
+	// Critical says that a reader that does not know the type must not go on
+	// as if the line were not there.
+	Critical bool
+}
+
+// Type implements [Body].
+func (Header) Type() string { return TypeSession }
+
+// Type implements [Body].
+func (f Fragment) Type() string { return f.Kind }
+
+// Type implements [Body].
+func (Compaction) Type() string { return TypeCompaction }
+
+// Type implements [Body].
+func (Clip) Type() string { return TypeClip }
+
+// Type implements [Body].
+func (Rewind) Type() string { return TypeRewind }
+
+// Type implements [Body].
+func (Meta) Type() string { return TypeMeta }
+
+// Type implements [Body].
+func (Current) Type() string { return TypeCurrent }
+
+// Type implements [Body].
+func (Calibration) Type() string { return TypeCalibration }
+
+// Type implements [Body].
+func (ToolStatus) Type() string { return TypeToolStatus }
+
+// Type implements [Body].
+func (Used) Type() string { return TypeUsed }
+
+// Type implements [Body].
+func (Commit) Type() string { return TypeCommit }
+
+// Type implements [Body].
+func (Custom) Type() string { return TypeCustom }
+
+// Type implements [Body].
+func (u Unknown) Type() string { return u.Kind }

@@ -1,0 +1,292 @@
+package transcript
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// decodeBody decodes the members of a line of that kind into e and a body.
+func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
+	switch kind {
+	case TypeUser:
+		f := Fragment{Kind: kind, Role: RoleUser}
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "content":
+				m.content(&f.Content, &f.plain, v, false)
+			case "mid":
+				m.str(&f.Of, v)
+			}
+		})
+		return f
+	case TypeAssistant:
+		f := Fragment{Kind: kind, Role: RoleAssistant}
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "content":
+				m.content(&f.Content, &f.plain, v, false)
+			case "mid":
+				m.str(&f.Of, v)
+			case "api":
+				m.str(&f.API, v)
+			case "model":
+				m.str(&f.Model, v)
+			case "stop_reason":
+				if !jsontext.IsNull(v) {
+					m.str((*string)(&f.StopReason), v)
+				}
+			case "usage":
+				m.ok = m.ok && f.Usage.UnmarshalJSON(v) == nil
+			case "request_id":
+				m.str(&f.RequestID, v)
+			case "ext":
+				f.Ext = slices.Clone(v)
+			}
+		})
+		return f
+	case TypeToolUse:
+		f := Fragment{Kind: kind, Role: RoleAssistant}
+		var call ToolCallBlock
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "mid":
+				m.str(&f.Of, v)
+			case "tool_use_id":
+				m.str(&call.ID, v)
+			case "name":
+				m.str(&call.Name, v)
+			case "input":
+				call.Input = slices.Clone(v)
+			default:
+				call.Extra = addLineExtra(call.Extra, name, v)
+			}
+		})
+		f.Content = []Block{call}
+		return f
+	case TypeToolResult:
+		f := Fragment{Kind: kind, Role: RoleUser}
+		var result ToolResultBlock
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "mid":
+				m.str(&f.Of, v)
+			case "tool_use_id":
+				m.str(&result.CallID, v)
+			case "content":
+				m.content(&result.Content, &result.plain, v, true)
+			case "is_error":
+				m.flag(&result.IsError, v)
+			default:
+				result.Extra = addLineExtra(result.Extra, name, v)
+			}
+		})
+		f.Content = []Block{result}
+		return f
+	case TypeSession:
+		var b Header
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "v":
+				m.num(&b.Version, v)
+			case "key":
+				m.str(&b.Key, v)
+			case "gen":
+				m.num64(&b.Gen, v)
+			case "created":
+				m.time(&b.Created, v)
+			}
+		})
+		return b
+	case TypeCompaction:
+		var b Compaction
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "summary":
+				m.str(&b.Summary, v)
+			case "firstKeptEntryId":
+				m.str(&b.FirstKept, v)
+			case "coversTo":
+				m.str(&b.CoversTo, v)
+			case "turnsBefore":
+				m.num(&b.TurnsBefore, v)
+			case "tokensBefore":
+				m.num(&b.TokensBefore, v)
+			case "tokensAfter":
+				m.num(&b.TokensAfter, v)
+			}
+		})
+		return b
+	case TypeClip:
+		var b Clip
+		m.entry(kind, line, e, func(name string, v []byte) {
+			if name == "clips" {
+				b.Clips = nil
+				m.ok = m.ok && jsontext.IsArray(v)
+				for e := range jsontext.Elements(v) {
+					b.Clips = append(b.Clips, m.clipping(e))
+				}
+			}
+		})
+		return b
+	case TypeRewind:
+		var b Rewind
+		m.entry(kind, line, e, func(name string, v []byte) {
+			if name == "to" {
+				m.str(&b.To, v)
+			}
+		})
+		return b
+	case TypeMeta:
+		var b Meta
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "title":
+				b.Title = new(string)
+				m.str(b.Title, v)
+			case "owner":
+				b.Owner = new(string)
+				m.str(b.Owner, v)
+			case "labels":
+				m.strings(&b.Labels, v)
+			case "ttl":
+				b.TTL = new(int64)
+				m.num64(b.TTL, v)
+			case "pinned":
+				b.Pinned = new(bool)
+				m.flag(b.Pinned, v)
+			}
+		})
+		return b
+	case TypeCurrent:
+		var b Current
+		m.entry(kind, line, e, func(name string, v []byte) {
+			if name == "gen" {
+				m.num64(&b.Gen, v)
+			}
+		})
+		return b
+	case TypeCalibration:
+		var b Calibration
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "model":
+				m.str(&b.Model, v)
+			case "window":
+				m.num(&b.Window, v)
+			case "factor":
+				f, ok := jsontext.Float(v)
+				b.Factor = f
+				m.ok = m.ok && ok
+			}
+		})
+		return b
+	case TypeToolStatus:
+		var b ToolStatus
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "tool_use_id":
+				m.str(&b.CallID, v)
+			case "status":
+				m.str(&b.Status, v)
+			}
+		})
+		return b
+	case TypeUsed:
+		var b Used
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "contexts":
+				m.strings(&b.Contexts, v)
+			case "skill":
+				b.Skill = slices.Clone(v)
+			}
+		})
+		return b
+	case TypeCommit:
+		var b Commit
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "archive":
+				m.str(&b.Archive, v)
+			case "firstEntry":
+				m.str(&b.FirstEntry, v)
+			case "lastEntry":
+				m.str(&b.LastEntry, v)
+			case "abstract":
+				m.str(&b.Abstract, v)
+			case "overview":
+				m.str(&b.Overview, v)
+			}
+		})
+		return b
+	case TypeCustom:
+		var b Custom
+		m.entry(kind, line, e, func(name string, v []byte) {
+			switch name {
+			case "name":
+				m.str(&b.Name, v)
+			case "data":
+				b.Data = slices.Clone(v)
+			}
+		})
+		return b
+	}
+	b := Unknown{Kind: kind}
+	m.entry(kind, line, e, func(name string, v []byte) {
+		if name == "critical" {
+			b.Critical, _ = jsontext.Bool(v)
+		}
+	})
+	return b
+}
+
+// The members of tool_use and tool_result lines that are not known belong to
+// the block. Those of its extras whose names the line uses for itself are one
+// level down, in the member "extra".
+
+// addLineExtra returns extra with a member of a line that is not known.
+func addLineExtra(extra Extra, name string, v []byte) Extra {
+	if name == "extra" && jsontext.IsObject(v) {
+		for name, v := range jsontext.Members(v) {
+			extra = extra.with(name, v)
+		}
+		return extra
+	}
+	return extra.with(name, v)
+}
+
+func writeLineExtra(o *jsontext.Object, kind string, extra Extra) {
+	var inner Extra
+	for name := range extra {
+		if lineMember(kind, name) {
+			inner = inner.with(name, extra[name])
+		}
+	}
+	if inner == nil {
+		writeExtra(o, extra)
+		return
+	}
+	o.Func("extra", func(dst []byte) []byte {
+		in := jsontext.AppendObject(dst)
+		return endWith(&in, inner)
+	})
+	rest := maps.Clone(extra)
+	maps.DeleteFunc(rest, func(name string, _ json.RawMessage) bool { return lineMember(kind, name) })
+	writeExtra(o, rest)
+}
+
+// lineMember reports whether lines of the kind have a member of that name.
+func lineMember(kind, name string) bool {
+	switch name {
+	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "mid", "extra", "tool_use_id":
+		return true
+	case "name", "input":
+		return kind == TypeToolUse
+	case "content", "is_error":
+		return kind == TypeToolResult
+	}
+	return false
+}

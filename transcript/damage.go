@@ -1,0 +1,75 @@
+package transcript
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// DamageKind says what is wrong with bytes that are not an entry.
+type DamageKind string
+
+// The kinds of damage.
+const (
+	DamageTorn      DamageKind = "torn"       // the beginning of an object; the rest was never written
+	DamageNUL       DamageKind = "nul"        // NUL bytes, as a power cut leaves them
+	DamageUTF8      DamageKind = "utf8"       // invalid UTF-8
+	DamageNotJSON   DamageKind = "not-json"   // something else that is not JSON
+	DamageNotObject DamageKind = "not-object" // JSON, but a scalar or an array
+	DamageMalformed DamageKind = "malformed"  // an object that is no entry: no type, or unusable members
+	DamageTooLong   DamageKind = "too-long"   // longer than the reader's limit; not looked at
+)
+
+// Damage is a run of bytes of a transcript that are not an entry. Damage is
+// reported and left where it is.
+type Damage struct {
+	Kind   DamageKind `json:"kind"`
+	Offset int64      `json:"offset"` // of the first byte in the file
+	Size   int64      `json:"size"`   // in bytes, without a newline
+	Reason string     `json:"reason,omitempty"`
+}
+
+// String returns a one-line description.
+func (d Damage) String() string {
+	s := fmt.Sprintf("%s: %d bytes at offset %d", d.Kind, d.Size, d.Offset)
+	if d.Reason != "" {
+		s += " (" + d.Reason + ")"
+	}
+	return s
+}
+
+// DamageError is why a line is not an entry.
+type DamageError struct {
+	Kind   DamageKind
+	Reason string
+}
+
+func (e *DamageError) Error() string {
+	if e.Reason != "" {
+		return fmt.Sprintf("transcript: line is no entry: %s: %s", e.Kind, e.Reason)
+	}
+	return fmt.Sprintf("transcript: line is no entry: %s", e.Kind)
+}
+
+// classify says why line is not a JSON object in UTF-8; empty if it is one.
+func classify(line []byte) DamageKind {
+	switch {
+	case len(jsontext.Trim(line)) == 0:
+		return DamageNotJSON
+	case bytes.IndexByte(line, 0) >= 0 && len(bytes.Trim(line, "\x00 \t\r\n")) == 0:
+		return DamageNUL
+	case !utf8.Valid(line):
+		return DamageUTF8
+	case !json.Valid(line):
+		if jsontext.IsObject(line) {
+			return DamageTorn
+		}
+		return DamageNotJSON
+	case !jsontext.IsObject(line):
+		return DamageNotObject
+	}
+	return ""
+}

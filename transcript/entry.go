@@ -1,0 +1,75 @@
+package transcript
+
+import (
+	"slices"
+	"time"
+)
+
+// Version is the version of the line format that this package writes.
+const Version = 1
+
+// Entry is one line of a transcript.
+//
+// An entry that was decoded keeps its line, with every member this package
+// does not know: what is copied is the line.
+type Entry struct {
+	ID   string
+	Time time.Time // zero if the line has none
+	// Batch is the number of lines of the batch that this line starts, or 0
+	// for a line on its own; Part is the place of a later line, counted from 2.
+	Batch, Part int
+	// Idem is the idempotency key of the batch that this line starts, IdemHash
+	// the hash of the batch. Both are empty on most lines.
+	Idem, IdemHash string
+	Body           Body
+	line           []byte
+}
+
+// Type is the "type" member of the line.
+func (e Entry) Type() string {
+	if e.Body == nil {
+		return ""
+	}
+	return e.Body.Type()
+}
+
+// Line returns the JSON of the entry, without the newline: the line it was
+// decoded from, without white space around it, or the line made for it. Do not
+// modify it.
+func (e Entry) Line() []byte {
+	if e.line == nil {
+		e.line = e.appendLine(nil)
+	}
+	return e.line
+}
+
+// WithLine returns e with line as its line. It is for decoders of other
+// formats, see [ScanOptions]; the entry keeps line.
+func (e Entry) WithLine(line []byte) Entry {
+	e.line = line
+	return e
+}
+
+// MarshalJSON implements [encoding/json.Marshaler]. It returns the line;
+// [encoding/json.Marshal] then escapes and compacts it in its own way.
+func (e Entry) MarshalJSON() ([]byte, error) { return e.Line(), nil }
+
+// UnmarshalJSON implements [encoding/json.Unmarshaler]; see [ParseEntry].
+func (e *Entry) UnmarshalJSON(data []byte) error {
+	got, err := ParseEntry(slices.Clone(data))
+	if err == nil {
+		*e = got
+	}
+	return err
+}
+
+// IsHead reports whether lines of this type are what a head can be: the last
+// message, compaction or rewind of a session. Conditional appends compare
+// heads, so that bookkeeping never makes them fail.
+func IsHead(entryType string) bool {
+	switch entryType {
+	case TypeUser, TypeAssistant, TypeToolUse, TypeToolResult, TypeCompaction, TypeRewind:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,122 @@
+package transcript
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// timeLayout is how times are written: UTC, microseconds, trailing zeros cut.
+const timeLayout = "2006-01-02T15:04:05.999999Z07:00"
+
+// ParseEntry decodes one line of a native transcript, given without its
+// newline. The entry keeps line; do not modify it afterwards. The error is a
+// *[DamageError] that says why the line is no entry.
+//
+// An entry needs valid UTF-8, a JSON object and a string member "type". A
+// known type whose members have the wrong JSON type is no entry either; a type
+// that is not known becomes [Unknown].
+func ParseEntry(line []byte) (Entry, error) {
+	if kind := classify(line); kind != "" {
+		return Entry{}, &DamageError{Kind: kind}
+	}
+	return decodeEntry(jsontext.Trim(line))
+}
+
+// decodeEntry decodes a valid JSON object.
+func decodeEntry(line []byte) (Entry, error) {
+	kind := ""
+	for name, v := range jsontext.Members(line) {
+		if name == "type" {
+			kind, _ = jsontext.String(v)
+			break
+		}
+	}
+	e, m := Entry{line: line}, members{ok: true}
+	for {
+		if kind == "" {
+			return Entry{}, &DamageError{Kind: DamageMalformed, Reason: "no type"}
+		}
+		e.Body = decodeBody(kind, line, &e, &m)
+		if !m.retype {
+			break
+		}
+		// A second "type": the last of equal names counts.
+		kind, e, m = typeMember(line), Entry{line: line}, members{ok: true, typed: true}
+	}
+	if !m.ok {
+		return Entry{}, &DamageError{Kind: DamageMalformed, Reason: kind + " entry: unusable " + strconv.Quote(m.bad)}
+	}
+	return e, nil
+}
+
+// entry calls body for every member of the line that is not of the envelope.
+func (m *members) entry(kind string, line []byte, e *Entry, body func(name string, v []byte)) {
+	for name, v := range jsontext.Members(line) {
+		switch name {
+		case "type":
+			if s, _ := jsontext.String(v); s != kind && !m.typed {
+				m.retype = true
+				return
+			}
+		case "id":
+			m.str(&e.ID, v)
+		case "ts":
+			m.time(&e.Time, v)
+		case "batch":
+			m.num(&e.Batch, v)
+		case "part":
+			m.num(&e.Part, v)
+		case "idem":
+			m.str(&e.Idem, v)
+		case "idemHash":
+			m.str(&e.IdemHash, v)
+		default:
+			body(name, v)
+		}
+		if !m.ok {
+			m.bad = name
+			return
+		}
+	}
+}
+
+// appendLine encodes the entry: type, id and ts lead.
+func (e Entry) appendLine(dst []byte) []byte {
+	o := jsontext.AppendObject(dst)
+	o.String("type", e.Type())
+	o.OptString("id", e.ID)
+	if !e.Time.IsZero() {
+		o.String("ts", formatTime(e.Time))
+	}
+	o.OptInt("batch", int64(e.Batch))
+	mid := ""
+	if f, ok := e.Body.(Fragment); ok {
+		mid = f.Of
+	}
+	o.OptString("mid", mid)
+	o.OptInt("part", int64(e.Part))
+	o.OptString("idem", e.Idem)
+	o.OptString("idemHash", e.IdemHash)
+	if e.Body != nil {
+		e.Body.appendMembers(&o)
+	}
+	return o.End()
+}
+
+func formatTime(t time.Time) string { return t.UTC().Truncate(time.Microsecond).Format(timeLayout) }
+
+// checkLine reports a line that must not be written.
+func checkLine(line []byte, max int) error {
+	if len(line) > max {
+		return fmt.Errorf("transcript: an entry of %d bytes is over the limit of %d: split it or store the data elsewhere", len(line), max)
+	}
+	if bytes.IndexByte(line, '\n') >= 0 {
+		return errors.New("transcript: internal error: a line break inside a line")
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package filelog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// The kernel locks are polled: waiting in the kernel would keep a thread and
+// could not be cancelled.
+const (
+	minWait = 50 * time.Microsecond
+	maxWait = 5 * time.Millisecond
+)
+
+var (
+	newline = []byte{'\n'}
+
+	errNotLines = errors.New("not a run of lines that end in '\\n'")
+)
+
+// An extent is a range of the file; empty if both ends are equal.
+type extent struct{ start, end int64 }
+
+// cover returns the smallest extent that holds both.
+func (e extent) cover(o extent) extent {
+	if e.start == e.end {
+		return o
+	}
+	if o.start == o.end {
+		return e
+	}
+	return extent{min(e.start, o.start), max(e.end, o.end)}
+}
+
+// Append adds lines to the end of the file as one write, and returns the
+// offsets of their first byte and after their last. Lines must be one or more
+// lines, each ended by '\n'; the slice is the caller's again when Append
+// returns.
+//
+// First an unterminated tail is ended, see [Log.Settle]. Then check, unless it
+// is nil, is called under the lock with the offset at which the lines will
+// start: no other Log can append before it returns, so it may read what was
+// added since the caller last looked and refuse. Its error aborts the append,
+// is returned as it is, and nothing is written. It must not append itself.
+//
+// When the error is nil, the lines are in the file as [Options.Sync] promises.
+// A [*NotDurableError] whose Refused is not set is an unknown outcome, and
+// comes with the offsets. [ErrFragment] means that a part was left in the
+// file. After any other error nothing of lines is in the file and the next
+// Append needs no repair first.
+//
+// The context is honoured, while waiting for the locks too, until the write
+// begins and ignored from then on.
+func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) error) (start, end int64, err error) {
+	const op = "append"
+	if err := l.begin(op); err != nil {
+		return 0, 0, err
+	}
+	defer l.ops.Done()
+	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
+		return 0, 0, l.fail(op, errNotLines, "nothing was written")
+	}
+	if l.opts.ReadOnly {
+		return 0, 0, l.fail(op, ErrReadOnly, fixWritable)
+	}
+	if err := l.lock(ctx, op, false); err != nil {
+		return 0, 0, err
+	}
+	w, err := l.appendLocked(ctx, op, lines, check)
+	l.reportTail(w.tail)
+	if err != nil {
+		return 0, 0, err
+	}
+	return w.lines.start, w.lines.end, l.acknowledge(w.seq, w.lines)
+}
+
+// Settle waits out an append in progress and returns the offset after the last
+// byte of the file, which then is the end of a line: if the file does not end
+// in '\n', a '\n' is added, whatever the last line holds, and [Options.OnTail]
+// is told. A whole record that had lost its '\n' becomes readable that way,
+// and a torn one cannot run into the next. The '\n' is synced as the lines of
+// an Append are.
+//
+// A read-only Log waits in the same way but adds nothing, so the offset may be
+// that of an unterminated tail.
+func (l *Log) Settle(ctx context.Context) (end int64, err error) {
+	const op = "settle"
+	if err := l.begin(op); err != nil {
+		return 0, err
+	}
+	defer l.ops.Done()
+	if err := l.lock(ctx, op, l.opts.ReadOnly); err != nil {
+		return 0, err
+	}
+	w, err := l.settleLocked(op)
+	l.reportTail(w.tail)
+	if err != nil {
+		return 0, err
+	}
+	return w.lines.end, l.acknowledge(w.seq, w.lines)
+}
+
+// A written is what one call has done to the file.
+type written struct {
+	tail  int64  // where the tail it ended had ended; 0 if there was none
+	lines extent // what it wrote
+	seq   uint64 // its last write; 0 if there was none
+}
+
+// appendLocked writes lines and gives the append lock back.
+func (l *Log) appendLocked(ctx context.Context, op string, lines []byte, check func(int64) error) (written, error) {
+	defer l.unlock()
+	w, err := l.settle(op)
+	if err != nil {
+		return w, err
+	}
+	start := w.lines.end
+	if check != nil {
+		if err := check(start); err != nil {
+			return w, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return w, l.fail(op, err, "nothing was written")
+	}
+	n, err := l.file.Write(lines)
+	if err == nil && n < len(lines) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		if err := l.takeBack(op, start, n, len(lines), err); err != nil {
+			return w, err
+		}
+	}
+	w.lines = extent{start, start + int64(len(lines))}
+	w.seq = l.wrote(w.lines)
+	return w, nil
+}
+
+// settleLocked settles the tail and gives the append lock back.
+func (l *Log) settleLocked(op string) (written, error) {
+	defer l.unlock()
+	return l.settle(op)
+}
+
+// takeBack undoes a write of size bytes at start, of which n were written
+// before it failed with err. It cuts off bytes that this very write added, or
+// else keeps them apart from what will follow. It returns the error of the
+// append; nil if all bytes are in the file after all.
+func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
+	info, statErr := l.file.Stat()
+	switch {
+	case statErr != nil && n == 0, statErr == nil && info.Size() == start:
+		return l.fail(op, err, fixNothingWritten)
+	case statErr != nil:
+		return l.fail(op, fragment(err), fixFragment) // the next append fences it
+	}
+	ours := info.Size() == start+int64(n)
+	if ours && l.file.Truncate(start) == nil {
+		return l.fail(op, err, fixNothingWritten)
+	}
+	if ours && n == size {
+		return nil
+	}
+	fence, fenceErr := l.file.Write(newline)
+	l.wrote(extent{start, info.Size() + int64(fence)})
+	if ours && n == size-1 && fenceErr == nil {
+		return nil // only the last '\n' had been missing
+	}
+	return l.fail(op, fragment(err), fixFragment)
+}
+
+// lock takes the append lock: first the place within this Log, then the
+// kernel's.
+func (l *Log) lock(ctx context.Context, op string, shared bool) error {
+	if err := l.enter(ctx, op, l.appending); err != nil {
+		return err
+	}
+	if err := l.poll(ctx, op, func() (bool, error) { return l.file.Lock(shared) }); err != nil {
+		<-l.appending
+		return err
+	}
+	return nil
+}
+
+// unlock gives the append lock back.
+func (l *Log) unlock() {
+	if err := l.file.Unlock(); err != nil {
+		l.mu.Lock()
+		if l.unlockErr == nil {
+			l.unlockErr = err
+		}
+		l.mu.Unlock()
+	}
+	<-l.appending
+}
+
+// enter takes the one place of a semaphore, in the order of arrival.
+func (l *Log) enter(ctx context.Context, op string, sem chan struct{}) error {
+	if err := ctx.Err(); err != nil {
+		return l.fail(op, err, "nothing was written")
+	}
+	select {
+	case sem <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case sem <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return l.fail(op, busy(ctx), fixBusy)
+	case <-l.closing:
+		return l.fail(op, ErrClosed, "")
+	}
+}
+
+// poll calls try until it succeeds, fails or is no longer wanted.
+func (l *Log) poll(ctx context.Context, op string, try func() (bool, error)) error {
+	for wait := minWait; ; wait = min(wait*3/2, maxWait) {
+		ok, err := try()
+		if err != nil {
+			return l.fail(op, err, fixNothingWritten)
+		}
+		if ok {
+			return nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return l.fail(op, busy(ctx), fixBusy)
+		case <-l.closing:
+			timer.Stop()
+			return l.fail(op, ErrClosed, "")
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package filelog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// checkBatches checks that content holds, for each of writers, the batches 0 to
+// n-1 in order, each of three lines next to each other, and nothing else but
+// the first line.
+func checkBatches(t *testing.T, content string, writers, n int) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")[1:]
+	if len(lines) != writers*n*3 {
+		t.Errorf("%d lines, want %d", len(lines), writers*n*3)
+	}
+	next := make(map[string]int)
+	for i := 0; i+2 < len(lines); i += 3 {
+		w, _, _ := strings.Cut(lines[i], " ")
+		if want := strings.TrimSuffix(batch(w, next[w]), "\n"); strings.Join(lines[i:i+3], "\n") != want {
+			t.Fatalf("line %d and on is %q, want %q", i, lines[i:i+3], want)
+		}
+		next[w]++
+	}
+}
+
+func batch(writer string, i int) string {
+	pad := strings.Repeat("x", i*37%500)
+	return fmt.Sprintf("%s %d a%s\n%s %d b\n%s %d c%s\n", writer, i, pad, writer, i, writer, i, pad)
+}
+
+func TestGoroutines(t *testing.T) {
+	const goroutines, n = 16, 40
+	root, _ := folder(t)
+	shared := create(t, root, "first\n", nil)
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			l := shared
+			if g%4 == 0 { // some with a Log of their own
+				var err error
+				if l, err = filelog.Open(root, name, &filelog.Options{Sync: filelog.SyncInterval(1e6)}); err != nil {
+					t.Error(err)
+					return
+				}
+				defer func() {
+					if err := l.Close(); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			last := int64(-1)
+			for i := range n {
+				lines := batch(fmt.Sprint("w", g), i)
+				start, end, err := l.Append(t.Context(), []byte(lines), func(end int64) error {
+					last = end
+					return nil
+				})
+				if err != nil || start != last || end != start+int64(len(lines)) {
+					t.Errorf("Append = %d, %d, %v; check was given %d", start, end, err, last)
+					return
+				}
+				b := make([]byte, len(lines))
+				if _, err := l.ReadAt(b, start); err != nil || string(b) != lines {
+					t.Errorf("read back %q, %v", b, err)
+					return
+				}
+				if size, err := l.Size(); size < end || err != nil {
+					t.Errorf("Size = %d, %v after an append that ended at %d", size, err, end)
+				}
+				if err := l.Flush(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := shared.Close(); err != nil {
+		t.Error(err)
+	}
+	got := content(t, root)
+	checkBatches(t, got, goroutines, n)
+	reopen(t, root, got)
+}
+
+// A waiter for the append lock gives up with its context, whether the holder is
+// in the same Log or not.
+func TestAppendWaits(t *testing.T) {
+	root, _ := folder(t)
+	holder := create(t, root, "first\n", never)
+	other := open(t, root, never)
+	held, let := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _, err := holder.Append(t.Context(), []byte("held\n"), func(int64) error {
+			close(held)
+			<-let
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-held
+	for _, l := range []*filelog.Log{holder, other} {
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error)
+		go func() {
+			_, _, err := l.Append(ctx, []byte("x\n"), nil)
+			failed <- err
+		}()
+		go func() {
+			_, err := l.Settle(ctx)
+			failed <- err
+		}()
+		runtime.Gosched()
+		cancel()
+		for range 2 {
+			// A call that had not begun to wait reports the context alone.
+			if err := <-failed; !errors.Is(err, filelog.ErrBusy) {
+				wantErr(t, err, context.Canceled)
+			} else {
+				wantErr(t, err, filelog.ErrBusy, context.Canceled)
+			}
+		}
+	}
+	// Close makes waiters give up too.
+	failed := make(chan error)
+	go func() {
+		_, _, err := other.Append(t.Context(), []byte("x\n"), nil)
+		failed <- err
+	}()
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	wantErr(t, <-failed, filelog.ErrClosed)
+	close(let)
+	wg.Wait()
+	reopen(t, root, "first\nheld\n")
+}
+
+func TestTurn(t *testing.T) {
+	root, _ := folder(t)
+	l := create(t, root, "first\n", never)
+	other := open(t, root, never)
+	release, err := l.LockTurn(t.Context())
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, other, "one\n") // appends go on
+	for _, l := range []*filelog.Log{l, other} {
+		_, err := l.TryLockTurn()
+		wantErr(t, err, filelog.ErrBusy)
+		ctx, cancel := context.WithTimeout(t.Context(), 1)
+		_, err = l.LockTurn(ctx)
+		cancel()
+		wantErr(t, err, context.DeadlineExceeded)
+	}
+
+	// A waiter gets it once it is released; the lock outlives its Log.
+	got := make(chan error)
+	go func() {
+		release, err := other.LockTurn(t.Context())
+		if err == nil {
+			err = release()
+		}
+		got <- err
+	}()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	_, err = other.TryLockTurn()
+	wantErr(t, err, filelog.ErrBusy)
+	for range 2 { // the second does nothing
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	release, err = other.TryLockTurn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	reopen(t, root, "first\none\n")
+}
+
+// Turns exclude each other among goroutines that share Logs and that do not.
+func TestTurnExcludes(t *testing.T) {
+	root, _ := folder(t)
+	logs := []*filelog.Log{create(t, root, "first\n", never), open(t, root, never)}
+	if release, err := logs[0].TryLockTurn(); err != nil {
+		t.Skip(err)
+	} else if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 5 {
+				release, err := logs[i%2].LockTurn(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d turns at once", n)
+				}
+				runtime.Gosched()
+				inside.Add(-1)
+				if err := release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	reopen(t, root, "first\n")
+}

@@ -1,0 +1,50 @@
+// Package filelog is a durable, append-only log of lines in one file.
+//
+// A line is any run of bytes that ends in '\n'; the package knows nothing else
+// about what it stores. [Create] makes a log, [Open] opens one, and
+// [Log.Append] adds lines to its end as one unit. Any number of goroutines and
+// processes may append to one file at once: a kernel lock on the file itself,
+// which no crash can leave behind, orders them. Reading needs no lock.
+//
+// # What is guaranteed
+//
+// When Append returns nil, its lines are in the file, whole, next to each
+// other and on lines of their own, and they survive what the [SyncPolicy]
+// promises. When a write fails, the file is as it was before the call, and the
+// next Append starts afresh: a full disk that gets room needs no restart.
+//
+// A kill or a power cut can leave a last line without its '\n'. The next
+// Append or [Log.Settle] ends that line before it does anything else, so that
+// no record is ever glued to a fragment. The bytes stay where they are and are
+// reported as a [Tail]. No byte that an earlier call committed is changed or
+// removed, ever.
+//
+// # What is not
+//
+// A program that writes to the file without taking the lock is not kept out.
+// The lock is not trusted across machines: see [CheckFS]. Windows and the
+// systems other than Linux are compiled and vetted, not tested.
+//
+// # Errors
+//
+// Every error but [*NotDurableError] and the one a caller's own check returns
+// is an [*Error], which names the file and the way out. The states worth
+// branching on are found with [errors.Is] and [errors.AsType]:
+//
+//	error             was anything written?        again?
+//	ErrBusy           no                           yes, when the holder is done
+//	ErrReplaced       no                           after opening the name anew
+//	ErrReadOnly       no                           not with this Log
+//	ErrClosed         no                           not with this Log
+//	ErrFragment       a part, left in the file     yes; readers see the part too
+//	ErrNetworkFS      no                           elsewhere, or with one process
+//	*NotDurableError  yes, unless Refused          no: the outcome is unknown
+//	fs.ErrExist       no                           under another name
+//	fs.ErrNotExist    no                           after creating it
+//	the context's     no                           yes
+//	any other         no                           yes, once its cause is gone
+//
+// After a NotDurableError the Log acknowledges nothing more: the kernel
+// reports a failed sync once and calls the next one good, although the bytes
+// may never have reached the disk. Opening the file anew is therefore no cure.
+package filelog

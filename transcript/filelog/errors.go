@@ -1,0 +1,131 @@
+package filelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// The states callers branch on. The table in the package comment says for each
+// whether anything was written and whether to try again.
+var (
+	// ErrClosed is returned by every call on a closed [Log]. Nothing was
+	// written.
+	ErrClosed = errors.New("the log is closed")
+
+	// ErrBusy says that a lock was held by another goroutine or process until
+	// the context was done; the error then matches the context's as well. From
+	// [Log.TryLockTurn] it says that the lock is held now. Nothing was written;
+	// try again later.
+	ErrBusy = errors.New("the lock is held elsewhere")
+
+	// ErrReplaced says that the name no longer refers to the file this [Log]
+	// has open: it was renamed, replaced or removed. Nothing was written; close
+	// the Log and open the name anew.
+	ErrReplaced = errors.New("the file was replaced or removed")
+
+	// ErrReadOnly says that the [Log] was opened with [Options.ReadOnly].
+	// Nothing was written.
+	ErrReadOnly = errors.New("the log is open for reading only")
+
+	// ErrFragment says that a write failed half way and that what it had
+	// written could not be cut back. A part of the lines, in the worst case
+	// all but the last '\n' of them, is left at the end of the file, on lines
+	// of its own. They were not acknowledged: append them again, and expect
+	// readers to see the part as well.
+	ErrFragment = errors.New("a part of the lines is left in the file")
+
+	// ErrNetworkFS says that the file system is a network file system or one
+	// this package does not know, so that its locks and syncs cannot be relied
+	// on. See [CheckFS].
+	ErrNetworkFS = errors.New("the file system's locks and syncs cannot be relied on")
+)
+
+// An Error says what failed, on which file, why, and what to do about it.
+type Error struct {
+	Op   string // the operation: "open", "append", "lock turn" ...
+	Path string // the file
+	Fix  string // what was written and what to do now; may be empty
+	Err  error  // the cause
+}
+
+// Error returns one line: operation, file, cause and way out.
+func (e *Error) Error() string {
+	s := "filelog: " + e.Op + " " + e.Path + ": " + e.Err.Error()
+	if e.Fix != "" {
+		s += "; " + e.Fix
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// A NotDurableError says that a sync failed: the bytes from Start to End are
+// in the file as other readers see it now, but whether they reach the disk is
+// unknown, and syncing again cannot tell. Do not take them for lost and do not
+// take them for saved.
+//
+// The [Log] acknowledges nothing after it. An Append that it turns away for
+// that reason has Refused set, has written nothing, and names the range whose
+// sync failed, not its own.
+type NotDurableError struct {
+	Path    string
+	Start   int64 // offset of the first byte in doubt
+	End     int64 // offset after the last byte in doubt
+	Refused bool  // this call wrote nothing: an earlier sync had failed
+	Err     error // what the sync returned
+}
+
+// Error returns one line: the file, the bytes in doubt, the cause and what to
+// do.
+func (e *NotDurableError) Error() string {
+	if e.Refused {
+		return fmt.Sprintf("filelog: write %s: nothing was written, because bytes %d to %d could not be synced: %v; "+
+			"the log must be recovered first, reopening it is no cure", e.Path, e.Start, e.End, e.Err)
+	}
+	return fmt.Sprintf("filelog: sync %s: bytes %d to %d are written but may not survive a power cut: %v; "+
+		"the outcome is unknown, do not append them again", e.Path, e.Start, e.End, e.Err)
+}
+
+// Unwrap returns what the sync returned.
+func (e *NotDurableError) Unwrap() error { return e.Err }
+
+const (
+	fixNothingWritten = "nothing was written, try again once the cause is gone"
+	fixBusy           = "nothing was written, try again when the holder is done"
+	fixReopen         = "nothing was written, close the log and open it again"
+	fixWritable       = "nothing was written, open the log without ReadOnly"
+	fixOpen           = "check that the file exists and that this user may use it"
+	fixExists         = "nothing was written, open it or choose another name"
+	fixFragment       = "the lines were not written whole, append them again"
+)
+
+// fail returns an Error about the log's file.
+func (l *Log) fail(op string, err error, fix string) error {
+	return &Error{Op: op, Path: l.path, Fix: fix, Err: cause(err)}
+}
+
+// cause strips the wrappers of package os, whose operation and path an Error
+// states itself.
+func cause(err error) error {
+	switch e := err.(type) { //nolint:errorlint // the outermost only: what wraps them stays
+	case *fs.PathError:
+		return e.Err
+	case *os.LinkError:
+		return e.Err
+	}
+	return err
+}
+
+// fragment says that a write failed with err and left a part behind.
+func fragment(err error) error {
+	return fmt.Errorf("%w: %w", ErrFragment, cause(err))
+}
+
+// busy says that ctx was done before a lock was free.
+func busy(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+}

@@ -1,0 +1,81 @@
+package filelog
+
+import (
+	"fmt"
+	"testing"
+)
+
+// everyFault runs the workload with each of its operations failing, once and
+// for good, with short writes of several lengths, and returns what it broke.
+// It is how many runs it took.
+func everyFault(t *testing.T, mutate func(file) file) (broken []string, runs int) {
+	for _, sticky := range []bool{false, true} {
+		for _, short := range []int{0, 1, 7, 8, 1 << 20} {
+			for n := 1; ; n++ {
+				d := &faultDisk{failAt: n, sticky: sticky, short: short, mutate: mutate}
+				w := newWorkload(t, d)
+				w.run()
+				runs++
+				for _, b := range w.broken {
+					broken = append(broken, fmt.Sprintf("operation %d, sticky %v, short %d: %s", n, sticky, short, b))
+				}
+				if !d.failed {
+					break
+				}
+			}
+		}
+	}
+	return broken, runs
+}
+
+func TestEveryOperationFails(t *testing.T) {
+	broken, runs := everyFault(t, nil)
+	for _, b := range broken {
+		t.Error(b)
+	}
+	t.Logf("%d runs", runs)
+	if runs < 300 {
+		t.Errorf("only %d runs: the faults are not injected", runs)
+	}
+}
+
+// Naive variants that the harness must find fault with, or it would not notice
+// if the package were one of them.
+type (
+	blind    struct{ file } // does not look for an unterminated tail
+	hopeful  struct{ file } // syncs again when a sync fails, and believes it
+	careless struct{ file } // does not cut a short write back
+)
+
+func (b blind) ReadAt(p []byte, off int64) (int, error) {
+	n, err := b.file.ReadAt(p, off)
+	if len(p) == 1 && n == 1 {
+		p[0] = '\n'
+	}
+	return n, err
+}
+
+func (h hopeful) Sync() error {
+	if h.file.Sync() != nil {
+		return h.file.Sync()
+	}
+	return nil
+}
+
+func (careless) Truncate(int64) error { return nil }
+
+func TestHarnessBites(t *testing.T) {
+	for what, mutate := range map[string]func(file) file{
+		"no tail check":           func(f file) file { return blind{f} },
+		"trusts a retried sync":   func(f file) file { return hopeful{f} },
+		"short write not cut off": func(f file) file { return careless{f} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			broken, runs := everyFault(t, mutate)
+			if len(broken) == 0 {
+				t.Fatalf("%d runs found nothing wrong with it", runs)
+			}
+			t.Logf("%d of %d runs, such as: %s", len(broken), runs, broken[0])
+		})
+	}
+}

@@ -1,0 +1,230 @@
+package filelog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A write that fails after each possible number of bytes, with and without a
+// truncate and a fence that work.
+func TestShortWrite(t *testing.T) {
+	const one, lines, next = `{"n":1}` + "\n", `{"n":2}` + "\n" + `{"n":3}` + "\n", `{"n":4}` + "\n"
+	for short := range len(lines) + 1 {
+		for _, c := range []struct {
+			what             string
+			truncates, fence bool
+		}{
+			{"cut back", true, true},
+			{"fenced", false, true},
+			{"left", false, false},
+		} {
+			t.Run(fmt.Sprint(c.what, " at ", short), func(t *testing.T) {
+				writes, tried := 0, false
+				d := &faultDisk{short: short, failAt: 1, only: "none"}
+				d.step = func(op string) error {
+					d.only = "none"
+					switch op {
+					case "write":
+						writes++
+						// Creating and the first append take one write each.
+						if writes == 3 {
+							d.only = op
+						} else if tried && !c.fence {
+							tried, d.short = false, 0
+							return errFault
+						}
+					case "truncate":
+						tried = !c.truncates
+						if !c.truncates {
+							return errFault
+						}
+					}
+					return nil
+				}
+				w := newWorkload(t, d)
+				w.create()
+				w.append(one)
+				before := string(w.content())
+				_, _, err := w.log.Append(t.Context(), []byte(lines), nil)
+				after := string(w.content())
+				tried = false
+				var want string
+				switch {
+				case c.truncates || short == 0:
+					want = before
+					if !errors.Is(err, errFault) || errors.Is(err, ErrFragment) {
+						t.Errorf("error %v", err)
+					}
+				case short == len(lines), c.fence && short == len(lines)-1:
+					want = before + lines
+					if err != nil {
+						t.Errorf("all bytes are there, but: %v", err)
+					}
+				default:
+					want = before + lines[:short]
+					if c.fence {
+						want += "\n"
+					}
+					if !errors.Is(err, errFault) || !errors.Is(err, ErrFragment) {
+						t.Errorf("error %v", err)
+					}
+				}
+				if after != want {
+					t.Errorf("the file holds %q, want %q", after, want)
+				}
+				if strings.HasSuffix(after, "\n") {
+					want = after + next
+				} else {
+					want = after + "\n" + next
+				}
+				if _, _, err := w.log.Append(t.Context(), []byte(next), nil); err != nil {
+					t.Errorf("the next append: %v", err)
+				}
+				if got := string(w.content()); got != want {
+					t.Errorf("then the file holds %q, want %q", got, want)
+				}
+				if err := w.log.Close(); err != nil {
+					t.Error(err)
+				}
+				w.reopen(t)
+			})
+		}
+	}
+}
+
+// Bytes that somebody adds without the lock are not cut off with ours.
+func TestForeignBytesAreNotCutOff(t *testing.T) {
+	d := &faultDisk{failAt: 1, only: "none", short: 3}
+	w := newWorkload(t, d)
+	w.create()
+	d.wrote = func(_ file, p []byte) {
+		d.only = "write"
+		d.wrote = nil
+		w.tear() // between the look at the size and the write
+	}
+	d.short = 0
+	_, _, err := w.log.Append(t.Context(), []byte("{}\n"), nil)
+	if !errors.Is(err, errFault) {
+		t.Errorf("error %v", err)
+	}
+	d.only = "none"
+	if got, want := string(w.content()), workFirst+workTorn+"\n"; got != want {
+		t.Errorf("the file holds %q, want %q", got, want)
+	}
+	if err := w.log.Close(); err != nil {
+		t.Error(err)
+	}
+	w.reopen(t)
+}
+
+func TestFailedSync(t *testing.T) {
+	d := &faultDisk{failAt: 1, only: "none"}
+	w := newWorkload(t, d)
+	w.create()
+	d.only = "sync"
+	lines := "{\"n\":1}\n"
+	start, end, err := w.log.Append(t.Context(), []byte(lines), nil)
+	e, ok := errors.AsType[*NotDurableError](err)
+	if !ok || e.Refused || e.Start != start || e.End != end || end != start+int64(len(lines)) || !errors.Is(err, errFault) {
+		t.Fatalf("Append = %d, %d, %#v", start, end, err)
+	}
+	syncs := d.syncs.Load()
+	for _, call := range []func() error{
+		func() error { _, _, err := w.log.Append(t.Context(), []byte("{}\n"), nil); return err },
+		func() error { _, err := w.log.Settle(t.Context()); return err },
+	} {
+		e, ok := errors.AsType[*NotDurableError](call())
+		if !ok || !e.Refused || e.Start != start || e.End != end {
+			t.Errorf("a call after the failed sync returned %#v", e)
+		}
+	}
+	if e, ok := errors.AsType[*NotDurableError](w.log.Flush(t.Context())); !ok || e.Refused {
+		t.Errorf("Flush returned %#v", e)
+	}
+	if _, ok := errors.AsType[*NotDurableError](w.log.Close()); !ok {
+		t.Error("Close was fine")
+	}
+	if n := d.syncs.Load(); n != syncs {
+		t.Errorf("%d more syncs after the failed one", n-syncs)
+	}
+	if got := string(w.content()); got != workFirst+lines {
+		t.Errorf("the file holds %q", got)
+	}
+	w.reopen(t)
+}
+
+func TestCloseReportsBoth(t *testing.T) {
+	d := &faultDisk{failAt: 1, only: "none"}
+	w := newWorkload(t, d)
+	w.create()
+	if _, err := w.log.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.log.wrote(extent{0, 1}) // as a call does that fails between write and sync
+	d.only, d.sticky = "", true
+	err := w.log.Close()
+	if _, ok := errors.AsType[*NotDurableError](err); !ok {
+		t.Errorf("Close = %v, want the sync's error", err)
+	}
+	if e, ok := errors.AsType[*Error](err); !ok || e.Op != "close" || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Close = %v, want the close's error on the same line", err)
+	}
+	w.reopen(t)
+}
+
+// The folder of a failed Create holds nothing, or the log.
+func TestFailedCreateLeavesNothing(t *testing.T) {
+	for n := 1; ; n++ {
+		d := &faultDisk{failAt: n}
+		w := newWorkload(t, d)
+		l, err := Create(w.root, workName, []byte(workFirst), &Options{seam: d.seam()})
+		if err == nil {
+			if n < 5 {
+				t.Errorf("Create took %d operations", n)
+			}
+			d.failAt = 0
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			w.reopen(t)
+			return
+		}
+		_, notDurable := errors.AsType[*NotDurableError](err)
+		left, globErr := filepath.Glob(filepath.Join(w.root.Name(), "*"))
+		hidden, _ := filepath.Glob(filepath.Join(w.root.Name(), ".*"))
+		if globErr != nil || len(hidden) > 0 || notDurable != (len(left) == 1) {
+			t.Errorf("operation %d: %v left %v %v", n, err, left, hidden)
+		}
+		if notDurable {
+			w.reopen(t)
+		}
+	}
+}
+
+// The way to name a new log where the file system cannot rename without
+// overwriting.
+func TestLink(t *testing.T) {
+	w := newWorkload(t, new(faultDisk))
+	for _, name := range []string{"one", "two"} {
+		if err := w.root.WriteFile(name, []byte(name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := link(w.root, "one", workName); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.root.Lstat("one"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the old name is still there: %v", err)
+	}
+	if err := link(w.root, "two", workName); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("linking over a name in use returned %v", err)
+	}
+	if got := string(w.content()); got != "one\n" {
+		t.Errorf("the file holds %q", got)
+	}
+	w.reopen(t)
+}

@@ -1,0 +1,102 @@
+package filelog
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSyncInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := new(faultDisk)
+		w := newWorkload(t, d)
+		l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Second), seam: d.seam()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass := func(wait time.Duration, syncs int32) {
+			t.Helper()
+			time.Sleep(wait) // in the bubble's time
+			synctest.Wait()
+			if n := d.syncs.Load(); n != syncs {
+				t.Fatalf("%d syncs, want %d", n, syncs)
+			}
+		}
+		add := func() {
+			t.Helper()
+			if _, _, err := l.Append(t.Context(), []byte("{}\n"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Hour, 1) // creating syncs; a clean log does not
+		add()
+		pass(500*time.Millisecond, 1)
+		add() // does not put the sync off
+		pass(499*time.Millisecond, 1)
+		pass(time.Millisecond, 2)
+		pass(time.Hour, 2)
+		add()
+		if err := l.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour, 3) // the timer found nothing to do
+		add()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour, 4)
+		w.reopen(t)
+	})
+}
+
+func TestSyncIntervalFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &faultDisk{failAt: 2, only: "sync"}
+		w := newWorkload(t, d)
+		l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Second), seam: d.seam()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start, _, err := l.Append(t.Context(), []byte("{}\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, end, err := l.Append(t.Context(), []byte("{}\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // in the bubble's time
+		synctest.Wait()
+		_, _, err = l.Append(t.Context(), []byte("{}\n"), nil)
+		if e, ok := errors.AsType[*NotDurableError](err); !ok || !e.Refused || e.Start != start || e.End != end {
+			t.Errorf("the next append returned %v", err)
+		}
+		if _, ok := errors.AsType[*NotDurableError](l.Close()); !ok {
+			t.Error("Close was fine")
+		}
+		w.reopen(t)
+	})
+}
+
+func TestSyncNever(t *testing.T) {
+	d := new(faultDisk)
+	w := newWorkload(t, d)
+	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncNever, seam: d.seam()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Append(t.Context(), []byte("{}\n"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.syncs.Load(); n != 0 {
+		t.Errorf("%d syncs", n)
+	}
+	if err := l.Flush(t.Context()); err != nil || d.syncs.Load() != 1 {
+		t.Errorf("Flush = %v, %d syncs, want one", err, d.syncs.Load())
+	}
+	if err := l.Close(); err != nil || d.syncs.Load() != 1 {
+		t.Errorf("Close = %v, %d syncs, want one", err, d.syncs.Load())
+	}
+	w.reopen(t)
+}

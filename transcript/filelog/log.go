@@ -1,0 +1,195 @@
+package filelog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+)
+
+// Options says how a [Log] behaves. Nil means the defaults, and so does the
+// zero value of each field.
+type Options struct {
+	// Sync says when appended lines are put on stable storage. The zero value
+	// is [SyncAlways].
+	Sync SyncPolicy
+
+	// ReadOnly opens the file without write access: Append and the turn lock
+	// fail with [ErrReadOnly], and Settle leaves an unterminated tail alone.
+	ReadOnly bool
+
+	// OnTail, if not nil, is told of every unterminated tail that an Append or
+	// a Settle of this Log has ended. It is called in the goroutine of that
+	// call, after the locks are released.
+	OnTail func(Tail)
+
+	// Complete says whether an unterminated tail is a whole record that lost
+	// only its '\n'. Nil means: one JSON object, by the rules of
+	// encoding/json. It is called for OnTail alone and decides nothing but
+	// [Tail.Complete]; a tail with a NUL byte is torn without asking it. It
+	// must not keep the slice.
+	Complete func(tail []byte) bool
+
+	seam *seam
+}
+
+// A Log is one open log file. It is safe for several goroutines. Several Logs,
+// in one process or many, may have the same file open.
+type Log struct {
+	file file
+	root *os.Root
+	name string      // within root
+	path string      // for errors
+	id   fs.FileInfo // what was opened
+	opts Options
+
+	// Semaphores of one place each: whoever sends holds it. A waiter can give
+	// up, which a mutex does not allow.
+	appending chan struct{} // the append lock within this Log; guards last
+	syncing   chan struct{} // one sync at a time, see syncTo
+	turning   chan struct{} // the turn lock within this Log
+
+	closing chan struct{}  // closed by Close
+	ops     sync.WaitGroup // calls under way and the armed timer
+	last    [1]byte
+
+	mu        sync.Mutex // guards what follows; never held across I/O
+	closed    bool
+	written   uint64           // counts the writes of this Log
+	synced    uint64           // the last write known to be on stable storage
+	dirty     extent           // what was written since
+	failed    *NotDurableError // the first failed sync
+	timer     *time.Timer      // armed by SyncInterval; nil when clean
+	unlockErr error            // the first failed unlock, for Close
+}
+
+// Open opens the existing regular file that name refers to within root. It
+// refuses symbolic links, folders, FIFOs and devices. A missing file matches
+// [fs.ErrNotExist]; nothing is created.
+//
+// Root must stay open as long as the Log is used. Every append looks the name
+// up, which costs less when root is the file's own folder.
+func Open(root *os.Root, name string, opts *Options) (*Log, error) {
+	if opts == nil {
+		opts = new(Options)
+	}
+	flag := os.O_RDWR | os.O_APPEND
+	if opts.ReadOnly {
+		flag = os.O_RDONLY
+	}
+	f, id, err := openRegular(root, name, flag)
+	if err != nil {
+		return nil, &Error{Op: "open", Path: fullPath(root, name), Fix: fixOpen, Err: cause(err)}
+	}
+	disk, err := newDiskFile(root, name, f)
+	if err != nil {
+		return nil, &Error{Op: "open", Path: fullPath(root, name), Err: cause(err)}
+	}
+	return &Log{
+		file:      opts.seam.file(disk),
+		root:      root,
+		name:      name,
+		path:      fullPath(root, name),
+		id:        id,
+		opts:      *opts,
+		appending: make(chan struct{}, 1),
+		syncing:   make(chan struct{}, 1),
+		turning:   make(chan struct{}, 1),
+		closing:   make(chan struct{}),
+	}, nil
+}
+
+// Size returns the size of the file in bytes, which counts an unterminated
+// tail and lines that another caller is just writing. It takes no lock. It
+// fails with [ErrReplaced] when the name no longer refers to this file.
+func (l *Log) Size() (int64, error) {
+	if err := l.begin("size"); err != nil {
+		return 0, err
+	}
+	defer l.ops.Done()
+	info, err := l.lookup("size")
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so what
+// lies beyond the last '\n' may be a write in progress. It goes on working
+// after the name has been given to another file.
+func (l *Log) ReadAt(p []byte, off int64) (int, error) {
+	if err := l.begin("read"); err != nil {
+		return 0, err
+	}
+	defer l.ops.Done()
+	return l.file.ReadAt(p, off) // io.EOF must come through as it is
+}
+
+// Close waits for the calls under way, syncs what [SyncAlways] or
+// [SyncInterval] still owe, and closes the file. Callers that wait for a lock
+// give up with [ErrClosed], and so does every later call, Close included. The
+// file is closed even if an error is returned; a [*NotDurableError] among them
+// says which bytes are in doubt. A turn lock that is held stays held until it
+// is released.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return l.fail("close", ErrClosed, "")
+	}
+	l.closed = true
+	close(l.closing)
+	if l.timer != nil && l.timer.Stop() {
+		l.ops.Done()
+	}
+	l.mu.Unlock()
+	l.ops.Wait()
+
+	if l.opts.Sync != SyncNever {
+		l.syncing <- struct{}{}
+		_ = l.syncTo(l.written) // kept in l.failed
+		<-l.syncing
+	}
+	err := cmp.Or(l.file.Close(), l.unlockErr)
+	if err != nil {
+		err = l.fail("close", err, "the lines stay as their appends reported them")
+	}
+	switch {
+	case l.failed == nil:
+		return err
+	case err == nil:
+		return l.failed
+	default:
+		return fmt.Errorf("%w; %w", l.failed, err)
+	}
+}
+
+// begin registers a call, so that Close waits for its ops.Done.
+func (l *Log) begin(op string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.fail(op, ErrClosed, "")
+	}
+	l.ops.Add(1)
+	return nil
+}
+
+// lookup describes the file if its name still refers to it. The size is that
+// of the open file then, and its link count is not zero: one system call in
+// place of two.
+func (l *Log) lookup(op string) (fs.FileInfo, error) {
+	info, err := l.file.Lookup()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, l.fail(op, ErrReplaced, fixReopen)
+	case err != nil:
+		return nil, l.fail(op, err, fixNothingWritten)
+	case !os.SameFile(l.id, info):
+		return nil, l.fail(op, ErrReplaced, fixReopen)
+	}
+	return info, nil
+}

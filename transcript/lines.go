@@ -1,0 +1,130 @@
+package transcript
+
+import (
+	"bytes"
+	"io"
+	"iter"
+)
+
+const chunkSize = 64 << 10
+
+// line is one line of a file. Its text is its own.
+type line struct {
+	offset     int64
+	end        int64  // offset after the line, newline included
+	text       []byte // without the newline; nil if tooLong
+	terminated bool   // ended by a newline
+	tooLong    bool
+}
+
+func (l line) size() int64 {
+	n := l.end - l.offset
+	if l.terminated {
+		n--
+	}
+	return n
+}
+
+// readFull reads len(p) bytes at off. A file that became shorter while it was
+// read is an error: what is missing must not look like the end.
+func readFull(r io.ReaderAt, p []byte, off int64) error {
+	n, err := r.ReadAt(p, off)
+	if n == len(p) {
+		return nil
+	}
+	if err == io.EOF || err == nil {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// linesForward yields the lines that start at from or later and before size.
+// Memory is bounded by maxLine.
+func linesForward(r io.ReaderAt, from, size int64, maxLine int) iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
+		var (
+			chunk = make([]byte, min(chunkSize, max(size-from, 0)))
+			cur   = line{offset: from}
+			pos   = from // offset of the next byte to read
+		)
+		for pos < size {
+			buf := chunk[:min(int64(len(chunk)), size-pos)]
+			if err := readFull(r, buf, pos); err != nil {
+				yield(line{}, err)
+				return
+			}
+			for len(buf) > 0 {
+				piece := buf
+				i := bytes.IndexByte(buf, '\n')
+				if i >= 0 {
+					piece = buf[:i]
+				}
+				switch {
+				case cur.tooLong:
+				case len(cur.text)+len(piece) > maxLine:
+					cur.tooLong, cur.text = true, nil
+				default:
+					cur.text = append(cur.text, piece...)
+				}
+				pos += int64(len(piece))
+				buf = buf[len(piece):]
+				if i < 0 {
+					continue
+				}
+				pos++
+				buf = buf[1:]
+				cur.end, cur.terminated = pos, true
+				if !yield(cur, nil) {
+					return
+				}
+				cur = line{offset: pos}
+			}
+		}
+		if cur.end = pos; cur.end > cur.offset {
+			yield(cur, nil)
+		}
+	}
+}
+
+// linesBackward yields the lines of linesForward from the last to the first.
+func linesBackward(r io.ReaderAt, from, size int64, maxLine int) iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
+		emit := func(offset, end int64, terminated bool) bool {
+			l := line{offset: offset, end: end, terminated: terminated}
+			if l.size() > int64(maxLine) {
+				l.tooLong = true
+			} else {
+				l.text = make([]byte, l.size())
+				if err := readFull(r, l.text, offset); err != nil {
+					yield(line{}, err)
+					return false
+				}
+			}
+			return yield(l, nil)
+		}
+		var (
+			chunk = make([]byte, min(chunkSize, max(size-from, 0)))
+			end   = size  // of the line being looked for
+			term  = false // whether it ends with a newline
+		)
+		for pos := size; pos > from; {
+			n := min(int64(len(chunk)), pos-from)
+			buf := chunk[:n]
+			if err := readFull(r, buf, pos-n); err != nil {
+				yield(line{}, err)
+				return
+			}
+			for i := bytes.LastIndexByte(buf, '\n'); i >= 0; i = bytes.LastIndexByte(buf[:i], '\n') {
+				start := pos - n + int64(i) + 1
+				if start < end && !emit(start, end, term) {
+					return
+				}
+				end, term = start, true
+			}
+			pos -= n
+		}
+		if from < end {
+			emit(from, end, term)
+		}
+	}
+}

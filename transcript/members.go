@@ -1,0 +1,138 @@
+package transcript
+
+import (
+	"slices"
+	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// members collects the members of one object. ok turns false at the first
+// member whose value has the wrong type; seen holds the known names met.
+type members struct {
+	ok    bool
+	bad   string // the member that made ok false, of an entry
+	typed bool   // the type of the entry is settled
+	// retype says that the entry has a second type.
+	retype bool
+	seen   []string
+	extra  Extra
+}
+
+// each calls known for every member; what it does not take goes to extra.
+func (m *members) each(data []byte, known func(name string, v []byte) bool) {
+	for name, v := range jsontext.Members(data) {
+		switch {
+		case name == "type":
+		case known(name, v):
+			m.seen = append(m.seen, name)
+		default:
+			m.extra = m.extra.with(name, v)
+		}
+	}
+}
+
+// block returns b if its members made sense and need is among them.
+func (m *members) block(b Block, need string) Block {
+	if !m.ok || !slices.Contains(m.seen, need) {
+		return nil
+	}
+	return b
+}
+
+func (m *members) str(dst *string, v []byte) bool {
+	s, ok := jsontext.String(v)
+	*dst = s
+	m.ok = m.ok && ok
+	return true
+}
+
+func (m *members) flag(dst *bool, v []byte) bool {
+	b, ok := jsontext.Bool(v)
+	*dst = b
+	m.ok = m.ok && (ok || jsontext.IsNull(v))
+	return true
+}
+
+func (m *members) content(dst *[]Block, plain *bool, v []byte, inResult bool) bool {
+	var err error
+	*dst, *plain, err = decodeContent(v, inResult)
+	m.ok = m.ok && err == nil
+	return true
+}
+
+func (m *members) source(dst *Source, v []byte) bool {
+	if !jsontext.IsObject(v) {
+		m.ok = false
+		return true
+	}
+	*dst = Source{}
+	s := members{ok: true}
+	for name, v := range jsontext.Members(v) {
+		switch name {
+		case "type":
+			s.str(&dst.Type, v)
+		case "media_type":
+			s.str(&dst.MediaType, v)
+		case "data":
+			s.str(&dst.Data, v)
+		case "url":
+			s.str(&dst.URL, v)
+		case "file_id":
+			s.str(&dst.FileID, v)
+		default:
+			dst.Extra = dst.Extra.with(name, v)
+		}
+	}
+	m.ok = m.ok && s.ok
+	return true
+}
+
+func (m *members) num(dst *int, v []byte) {
+	n, ok := jsontext.Int(v)
+	*dst = int(n)
+	m.ok = m.ok && ok
+}
+
+func (m *members) num64(dst *int64, v []byte) {
+	n, ok := jsontext.Int(v)
+	*dst = n
+	m.ok = m.ok && ok
+}
+
+// time takes a time it cannot read for none: a strange clock is no reason to
+// lose a message.
+func (m *members) time(dst *time.Time, v []byte) {
+	if s, ok := jsontext.String(v); ok {
+		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+			*dst = t.UTC()
+		}
+	}
+}
+
+func (m *members) strings(dst *[]string, v []byte) {
+	*dst = []string{}
+	for e := range jsontext.Elements(v) {
+		var s string
+		m.str(&s, e)
+		*dst = append(*dst, s)
+	}
+	m.ok = m.ok && jsontext.IsArray(v)
+}
+
+func (m *members) clipping(v []byte) Clipping {
+	var c Clipping
+	m.ok = m.ok && jsontext.IsObject(v)
+	for name, v := range jsontext.Members(v) {
+		switch name {
+		case "entry":
+			m.str(&c.Entry, v)
+		case "block":
+			c.Block = new(int)
+			m.num(c.Block, v)
+		case "content":
+			m.str(&c.Content, v)
+		}
+	}
+	return c
+}

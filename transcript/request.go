@@ -1,0 +1,22 @@
+package transcript
+
+import (
+	"encoding/json"
+)
+
+// Request is what is asked of a model, in no provider's form: see package
+// rebuild/wire for those.
+type Request struct {
+	Model     string    `json:"model,omitempty"`
+	System    string    `json:"system,omitempty"`
+	Messages  []Message `json:"messages"`
+	Tools     []Tool    `json:"tools,omitempty"`
+	MaxOutput int       `json:"max_tokens,omitempty"` // tokens; 0 leaves it to the client
+}
+
+// Tool describes a tool to a model.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema"` // a JSON Schema of type object
+}

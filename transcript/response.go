@@ -1,0 +1,103 @@
+package transcript
+
+import (
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// Response is one answer of a model. Appended to a session it is one batch, so
+// a crash never leaves the answer without the calls it made.
+type Response struct {
+	Message    Message
+	API        string // the wire format it came in, "anthropic" for example
+	Model      string
+	StopReason StopReason
+	Usage      Usage
+	RequestID  string // the provider's ID of the request
+}
+
+// StopReason says why a model stopped. Values of a provider that are not
+// listed here are kept as they are.
+type StopReason string
+
+// The stop reasons. Aborted and Error are ours: the answer was cut by a
+// cancellation or a failure, its text is kept and its unfinished calls are
+// not.
+const (
+	StopEndTurn       StopReason = "end_turn"
+	StopMaxTokens     StopReason = "max_tokens"
+	StopSequence      StopReason = "stop_sequence"
+	StopToolUse       StopReason = "tool_use"
+	StopPauseTurn     StopReason = "pause_turn"
+	StopRefusal       StopReason = "refusal"
+	StopContextWindow StopReason = "model_context_window_exceeded"
+	StopAborted       StopReason = "aborted"
+	StopError         StopReason = "error"
+)
+
+// Usage counts tokens as the provider reported them.
+type Usage struct {
+	Input      int // prompt tokens that were neither read from nor written to a cache
+	Output     int
+	CacheRead  int
+	CacheWrite int
+	Extra      Extra // members of the provider's object that are no field, or no number
+}
+
+// Prompt is the size of the whole prompt in tokens.
+func (u Usage) Prompt() int { return u.Input + u.CacheRead + u.CacheWrite }
+
+// IsZero reports whether nothing was counted.
+func (u Usage) IsZero() bool {
+	return u.Input == 0 && u.Output == 0 && u.CacheRead == 0 && u.CacheWrite == 0 && len(u.Extra) == 0
+}
+
+// MarshalJSON implements [encoding/json.Marshaler] with the member names of
+// the Messages API.
+func (u Usage) MarshalJSON() ([]byte, error) { return u.appendJSON(nil), nil }
+
+func (u Usage) appendJSON(dst []byte) []byte {
+	o := jsontext.AppendObject(dst)
+	for i, name := range usageNames {
+		n := *u.field(i)
+		if _, odd := u.Extra[name]; !odd && (n != 0 || i < 2) {
+			o.Int(name, int64(n))
+		}
+	}
+	return endWith(&o, u.Extra)
+}
+
+// usageNames are the names of the members that have a field; the first two
+// are always written.
+var usageNames = [...]string{
+	"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
+}
+
+func (u *Usage) field(i int) *int {
+	return [...]*int{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite}[i]
+}
+
+// UnmarshalJSON implements [encoding/json.Unmarshaler]. It never fails on an
+// object: a member that is not a number is kept in Extra.
+func (u *Usage) UnmarshalJSON(data []byte) error {
+	if jsontext.IsNull(data) {
+		return nil
+	}
+	if !jsontext.IsObject(data) {
+		return errShape
+	}
+	*u = Usage{}
+	for name, v := range jsontext.Members(data) {
+		if i := slices.Index(usageNames[:], name); i >= 0 {
+			n, ok := jsontext.Int(v)
+			*u.field(i) = int(n)
+			delete(u.Extra, name)
+			if ok {
+				continue
+			}
+		}
+		u.Extra = u.Extra.with(name, v)
+	}
+	return nil
+}
