@@ -48,6 +48,7 @@ type Fold struct {
 	cut     map[string][]int // idempotency key -> nodes of its cut appends
 	batches int
 	head    string
+	first   string // ID of the header: rewinding there empties the history
 	ignored Report // what concerns no message: unknown types, rewinds
 
 	asm *assembler // the live path; nil when it must be made anew
@@ -135,6 +136,10 @@ func (f *Fold) addEntry(e transcript.Entry, complete bool) error {
 				f.asm = nil
 			}
 		}
+	case transcript.Header:
+		if f.first == "" && len(f.nodes) == 0 {
+			f.first = e.ID
+		}
 	case transcript.Rewind:
 		tip, ok := f.tips[b.To]
 		if !ok {
@@ -156,6 +161,47 @@ func (f *Fold) addEntry(e transcript.Entry, complete bool) error {
 // Head is the ID of the last message, compaction or rewind entry; empty if
 // there is none.
 func (f *Fold) Head() string { return f.head }
+
+// Has reports whether an entry with this ID was added: whether a rewind can go
+// there.
+func (f *Fold) Has(id string) bool {
+	_, ok := f.tips[id]
+	return ok
+}
+
+// BeforeTurn returns the ID of the entry that a rewind goes to in order to take
+// back the last n turns; ok is false if the history, after its last
+// compaction, has fewer.
+func (f *Fold) BeforeTurn(n int) (id string, ok bool) {
+	turns := f.live().turns
+	for i := len(turns) - 1; i >= 0 && n > 0; i-- {
+		if !turns[i].started {
+			continue
+		}
+		if n--; n == 0 {
+			return f.before(turns[i].items[0].said.entry)
+		}
+	}
+	return "", false
+}
+
+// before returns the entry that ends the batch before that of a message line.
+func (f *Fold) before(id string) (string, bool) {
+	for i := f.tip; i >= 0; i = f.nodes[i].parent {
+		if f.nodes[i].entry.ID != id {
+			continue
+		}
+		p := f.nodes[i].parent
+		for p >= 0 && f.nodes[p].batch == f.nodes[i].batch {
+			p = f.nodes[p].parent
+		}
+		if p >= 0 {
+			return f.nodes[p].entry.ID, true
+		}
+		return f.first, f.first != ""
+	}
+	return "", false
+}
 
 // History returns the canonical history of what was added so far.
 func (f *Fold) History() History { return f.live().history() }

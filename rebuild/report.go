@@ -57,6 +57,8 @@ const (
 	DroppedBlock    Rule = "dropped-block"    // an opaque block of another provider
 	DroppedMember   Rule = "dropped-member"   // a member of a block that the target does not know
 	RewrittenID     Rule = "rewritten-id"     // a call ID was changed, on both sides
+	ReplacedBlock   Rule = "replaced-block"   // a block that the target does not take became a text
+	ThinkingOff     Rule = "thinking-off"     // the running turn's reasoning is not there: thinking was not asked for
 )
 
 func repairf(rule Rule, entry, format string, args ...any) Repair {

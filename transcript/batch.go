@@ -3,7 +3,11 @@ package transcript
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
 )
 
 // Item is what can be appended to a session: a [Message], a [Response] or a
@@ -16,9 +20,14 @@ type Item any
 // A message becomes lines as FORMAT.md says: of a user message first its tool
 // results, then the rest; of an assistant message first a line of type
 // assistant, then its calls and what follows them. An error means that an item
-// cannot be written and says why.
+// cannot be written and says which one and why.
+//
+// The bodies of the entries are the items as they were given. What a reader
+// sees, text that was not valid UTF-8 and inputs that were not valid JSON made
+// so, is in the lines: see [ParseEntry].
 func NewBatch(now time.Time, newID func() string, items ...Item) ([]Entry, error) {
 	var entries []Entry
+	now = now.UTC().Truncate(time.Microsecond)
 	add := func(b Body) string {
 		e := Entry{ID: newID(), Time: now, Body: b}
 		entries = append(entries, e)
@@ -46,12 +55,31 @@ func number(entries []Entry) error {
 				e.Part = i + 1
 			}
 		}
-		e.line = e.appendLine(nil)
+		e.line = e.appendLine(make([]byte, 0, lineSize(e.Body)))
 		if err := checkLine(e.line, DefaultMaxLine); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lineSize guesses how many bytes the line of an entry needs.
+func lineSize(b Body) int {
+	n := 256
+	f, _ := b.(Fragment)
+	for _, c := range f.Content {
+		switch c := c.(type) {
+		case TextBlock:
+			n += len(c.Text) + len(c.Text)/16
+		case ThinkingBlock:
+			n += len(c.Thinking) + len(c.Thinking)/16
+		case ToolCallBlock:
+			n += len(c.Input)
+		case ToolResultBlock:
+			n += lineSize(Fragment{Content: c.Content})
+		}
+	}
+	return n
 }
 
 // WithIdem returns the entries of a batch with an idempotency key and the hash
@@ -87,8 +115,14 @@ func addItem(add func(Body) string, item Item) error {
 		return errors.New("append a Message or a Response, not a Fragment")
 	case Unknown:
 		return errors.New("append a Custom entry, not an Unknown one")
-	case Body:
+	case Calibration:
+		if math.IsNaN(it.Factor) || math.IsInf(it.Factor, 0) {
+			return fmt.Errorf("a calibration factor of %v", it.Factor)
+		}
 		add(it)
+		return nil
+	case Compaction, Clip, Rewind, Meta, ToolStatus, Used, Commit, Custom:
+		add(it.(Body))
 		return nil
 	case nil:
 		return errors.New("nil item")
@@ -107,19 +141,49 @@ func addResponse(add func(Body) string, r Response) error {
 }
 
 func addMessage(add func(Body) string, r Response) error {
-	m := r.Message
-	for i, b := range m.Content {
-		if b == nil {
-			return fmt.Errorf("block %d is nil", i)
-		}
+	content, err := checkBlocks(r.Message.Content, false)
+	if err != nil {
+		return err
 	}
-	switch m.Role {
+	r.Message.Content = content
+	switch r.Message.Role {
 	case RoleUser:
-		return addUser(add, m)
+		return addUser(add, r.Message)
 	case RoleAssistant:
 		return addAssistant(add, r)
 	}
-	return fmt.Errorf("role %q: want %q or %q", m.Role, RoleUser, RoleAssistant)
+	return fmt.Errorf("role %q: want %q or %q", r.Message.Role, RoleUser, RoleAssistant)
+}
+
+// checkBlocks returns blocks as a reader will see them: a RawBlock of a known
+// type, which may belong on a line of its own, as that type.
+func checkBlocks(blocks []Block, inResult bool) ([]Block, error) {
+	for i, b := range blocks {
+		switch b := b.(type) {
+		case nil:
+			return nil, fmt.Errorf("block %d is nil", i)
+		case TextBlock, ImageBlock, DocumentBlock, ToolCallBlock, ThinkingBlock, RedactedThinkingBlock, ContextBlock:
+		case ToolResultBlock:
+			if _, err := checkBlocks(b.Content, true); err != nil {
+				return nil, fmt.Errorf("block %d: %w", i, err)
+			}
+		case RawBlock:
+			if !jsontext.Valid(b.JSON) {
+				return nil, fmt.Errorf("block %d: the JSON of a RawBlock is not valid", i)
+			}
+			known, err := decodeBlock(b.JSON, inResult)
+			if err != nil {
+				return nil, fmt.Errorf("block %d: the JSON of a RawBlock is not an object with a type", i)
+			}
+			if _, raw := known.(RawBlock); !raw {
+				blocks = slices.Clone(blocks)
+				blocks[i] = known
+			}
+		default:
+			return nil, fmt.Errorf("block %d is a %T: blocks are values, not pointers", i, b)
+		}
+	}
+	return blocks, nil
 }
 
 func addUser(add func(Body) string, m Message) error {

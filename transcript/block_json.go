@@ -49,9 +49,29 @@ func decodeBlock(data []byte, inResult bool) (Block, error) {
 	return RawBlock{JSON: slices.Clone(data), kind: kind}, nil
 }
 
-// decodeKnownBlock returns nil when a member has not the type it should have.
+// neededMember names the member without which a block is not of its type.
+func neededMember(kind string) string {
+	switch kind {
+	case "text", "thinking":
+		return kind
+	case "image", "document":
+		return "source"
+	case "tool_use":
+		return "id"
+	case "tool_result":
+		return "tool_use_id"
+	case "redacted_thinking":
+		return "data"
+	case "context":
+		return "uri"
+	}
+	return ""
+}
+
+// decodeKnownBlock returns nil for an unknown type, and when a member has not
+// the type it should have.
 func decodeKnownBlock(kind string, data []byte) Block {
-	m := members{ok: true}
+	m := members{ok: true, need: neededMember(kind)}
 	switch kind {
 	case "text":
 		var b TextBlock
@@ -59,14 +79,14 @@ func decodeKnownBlock(kind string, data []byte) Block {
 			return name == "text" && m.str(&b.Text, v)
 		})
 		b.Extra = m.extra
-		return m.block(b, "text")
+		return m.block(b)
 	case "image":
 		var b ImageBlock
 		m.each(data, func(name string, v []byte) bool {
 			return name == "source" && m.source(&b.Source, v)
 		})
 		b.Extra = m.extra
-		return m.block(b, "source")
+		return m.block(b)
 	case "document":
 		var b DocumentBlock
 		m.each(data, func(name string, v []byte) bool {
@@ -81,7 +101,7 @@ func decodeKnownBlock(kind string, data []byte) Block {
 			return false
 		})
 		b.Extra = m.extra
-		return m.block(b, "source")
+		return m.block(b)
 	case "tool_use":
 		var b ToolCallBlock
 		m.each(data, func(name string, v []byte) bool {
@@ -97,7 +117,7 @@ func decodeKnownBlock(kind string, data []byte) Block {
 			return false
 		})
 		b.Extra = m.extra
-		return m.block(b, "id")
+		return m.block(b)
 	case "tool_result":
 		var b ToolResultBlock
 		m.each(data, func(name string, v []byte) bool {
@@ -112,7 +132,7 @@ func decodeKnownBlock(kind string, data []byte) Block {
 			return false
 		})
 		b.Extra = m.extra
-		return m.block(b, "tool_use_id")
+		return m.block(b)
 	case "thinking":
 		var b ThinkingBlock
 		m.each(data, func(name string, v []byte) bool {
@@ -125,14 +145,14 @@ func decodeKnownBlock(kind string, data []byte) Block {
 			return false
 		})
 		b.Extra = m.extra
-		return m.block(b, "thinking")
+		return m.block(b)
 	case "redacted_thinking":
 		var b RedactedThinkingBlock
 		m.each(data, func(name string, v []byte) bool {
 			return name == "data" && m.str(&b.Data, v)
 		})
 		b.Extra = m.extra
-		return m.block(b, "data")
+		return m.block(b)
 	case "context":
 		var b ContextBlock
 		m.each(data, func(name string, v []byte) bool {
@@ -147,7 +167,7 @@ func decodeKnownBlock(kind string, data []byte) Block {
 			return false
 		})
 		b.Extra = m.extra
-		return m.block(b, "uri")
+		return m.block(b)
 	}
 	return nil
 }

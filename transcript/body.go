@@ -30,6 +30,7 @@ const (
 // Clip, Rewind, Meta, Current, Calibration, ToolStatus, Used, Commit, Custom
 // and Unknown. All are values.
 type Body interface {
+	// Type is the "type" member of the line.
 	Type() string
 	appendMembers(o *jsontext.Object)
 }
@@ -40,6 +41,7 @@ type Header struct {
 	Key     string // printed form of the key, see session.Key
 	Gen     int64  // the session with the highest gen is the key's current one
 	Created time.Time
+	Meta    Meta // what was known at creation; written as members of the line
 }
 
 // Fragment is what one line of type user, assistant, tool_use or tool_result

@@ -97,6 +97,8 @@ func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
 				m.num64(&b.Gen, v)
 			case "created":
 				m.time(&b.Created, v)
+			default:
+				m.meta(&b.Meta, name, v)
 			}
 		})
 		return b
@@ -142,22 +144,7 @@ func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
 	case TypeMeta:
 		var b Meta
 		m.entry(kind, line, e, func(name string, v []byte) {
-			switch name {
-			case "title":
-				b.Title = new(string)
-				m.str(b.Title, v)
-			case "owner":
-				b.Owner = new(string)
-				m.str(b.Owner, v)
-			case "labels":
-				m.strings(&b.Labels, v)
-			case "ttl":
-				b.TTL = new(int64)
-				m.num64(b.TTL, v)
-			case "pinned":
-				b.Pinned = new(bool)
-				m.flag(b.Pinned, v)
-			}
+			m.meta(&b, name, v)
 		})
 		return b
 	case TypeCurrent:
@@ -241,6 +228,26 @@ func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
 		}
 	})
 	return b
+}
+
+// meta takes the members of a meta entry, which a header may have too.
+func (m *members) meta(b *Meta, name string, v []byte) {
+	switch name {
+	case "title":
+		b.Title = new(string)
+		m.str(b.Title, v)
+	case "owner":
+		b.Owner = new(string)
+		m.str(b.Owner, v)
+	case "labels":
+		m.strings(&b.Labels, v)
+	case "ttl":
+		b.TTL = new(int64)
+		m.num64(b.TTL, v)
+	case "pinned":
+		b.Pinned = new(bool)
+		m.flag(b.Pinned, v)
+	}
 }
 
 // The members of tool_use and tool_result lines that are not known belong to

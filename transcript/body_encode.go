@@ -13,6 +13,7 @@ func (h Header) appendMembers(o *jsontext.Object) {
 	if !h.Created.IsZero() {
 		o.String("created", formatTime(h.Created))
 	}
+	h.Meta.appendMembers(o)
 }
 
 func (f Fragment) appendMembers(o *jsontext.Object) {
@@ -127,7 +128,9 @@ func (s ToolStatus) appendMembers(o *jsontext.Object) {
 }
 
 func (u Used) appendMembers(o *jsontext.Object) {
-	o.Func("contexts", func(dst []byte) []byte { return appendStrings(dst, u.Contexts) })
+	if u.Contexts != nil {
+		o.Func("contexts", func(dst []byte) []byte { return appendStrings(dst, u.Contexts) })
+	}
 	o.OptValue("skill", u.Skill)
 }
 

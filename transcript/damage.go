@@ -47,6 +47,7 @@ type DamageError struct {
 	Reason string
 }
 
+// Error implements error.
 func (e *DamageError) Error() string {
 	if e.Reason != "" {
 		return fmt.Sprintf("transcript: line is no entry: %s: %s", e.Kind, e.Reason)
@@ -62,6 +63,9 @@ func classify(line []byte) DamageKind {
 	case bytes.IndexByte(line, 0) >= 0 && len(bytes.Trim(line, "\x00 \t\r\n")) == 0:
 		return DamageNUL
 	case !utf8.Valid(line):
+		if cut := cutRune(line); jsontext.IsObject(cut) && utf8.Valid(cut) && !json.Valid(cut) {
+			return DamageTorn
+		}
 		return DamageUTF8
 	case !json.Valid(line):
 		if jsontext.IsObject(line) {
@@ -72,4 +76,17 @@ func classify(line []byte) DamageKind {
 		return DamageNotObject
 	}
 	return ""
+}
+
+// cutRune returns line without the beginning of a rune at its end.
+func cutRune(line []byte) []byte {
+	for i := len(line) - 1; i >= 0 && i >= len(line)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(line[i]) {
+			if !utf8.FullRune(line[i:]) {
+				return line[:i]
+			}
+			break
+		}
+	}
+	return line
 }

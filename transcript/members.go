@@ -1,22 +1,25 @@
 package transcript
 
 import (
-	"slices"
 	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
 // members collects the members of one object. ok turns false at the first
-// member whose value has the wrong type; seen holds the known names met.
+// member whose value has the wrong type.
 type members struct {
-	ok    bool
-	bad   string // the member that made ok false, of an entry
-	typed bool   // the type of the entry is settled
-	// retype says that the entry has a second type.
-	retype bool
-	seen   []string
-	extra  Extra
+	ok bool
+
+	// Of a block.
+	need  string // a member without which it is not of its type
+	found bool   // whether need was there
+	extra Extra
+
+	// Of an entry.
+	bad    string // the member that made ok false
+	typed  bool   // its type is settled
+	retype bool   // it has a second type
 }
 
 // each calls known for every member; what it does not take goes to extra.
@@ -25,16 +28,16 @@ func (m *members) each(data []byte, known func(name string, v []byte) bool) {
 		switch {
 		case name == "type":
 		case known(name, v):
-			m.seen = append(m.seen, name)
+			m.found = m.found || name == m.need
 		default:
 			m.extra = m.extra.with(name, v)
 		}
 	}
 }
 
-// block returns b if its members made sense and need is among them.
-func (m *members) block(b Block, need string) Block {
-	if !m.ok || !slices.Contains(m.seen, need) {
+// block returns b if its members made sense.
+func (m *members) block(b Block) Block {
+	if !m.ok || !m.found {
 		return nil
 	}
 	return b

@@ -1,9 +1,6 @@
 package transcript
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"slices"
@@ -27,9 +24,10 @@ type ScanOptions struct {
 	// MaxLine is the length in bytes above which a line is reported as
 	// [DamageTooLong]; 0 means DefaultMaxLine. Memory is bounded by it.
 	MaxLine int
-	// Decode decodes a line of another format, given without its newline and
-	// with its offset; it owns the slice. Nil reads the native format. Errors
-	// other than *[DamageError] become [DamageMalformed].
+	// Decode decodes one record of another format, given without white space
+	// around it and with the offset of its first byte; it owns the slice, and
+	// should keep it with [Entry.WithLine]. Nil reads the native format.
+	// Errors other than *[DamageError] become [DamageMalformed].
 	Decode func(line []byte, offset int64) (Entry, error)
 	// Genuine tells a whole record at the end of a damaged line from a piece
 	// of one: it sees a valid JSON object. Nil takes objects that decode to a
@@ -46,21 +44,28 @@ type Record struct {
 }
 
 // Scan reads the size bytes of r from front to back, line by line. Only '\n'
-// ends a line; a byte order mark, carriage returns, blank lines and NUL bytes
-// around a record are tolerated; a whole record glued behind a torn one is
-// found; every other byte is reported as damage.
+// ends a line; a byte order mark in front of a line, white space around a
+// record and blank lines are tolerated; whole records that share a line, and
+// one that was glued behind a torn one, are found; every other byte is
+// reported as damage.
+//
+// What follows a torn record may also be an object inside of it, if the tear
+// is where a value begins. It is then taken for an entry only if its ts and id
+// are greater than those of the torn record.
 //
 // The sequence may be ranged over several times. It ends after the first pair
 // with an error, which is an error of r.
 func Scan(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record, error] {
 	o := opts.resolve()
 	return func(yield func(Record, error) bool) {
+		var recs []Record // of one line
 		for l, err := range linesForward(r, o.From, size, o.MaxLine) {
 			if err != nil {
 				yield(Record{}, err)
 				return
 			}
-			for _, rec := range o.records(l) {
+			recs = o.appendRecords(recs[:0], l)
+			for _, rec := range recs {
 				if !yield(rec, nil) {
 					return
 				}
@@ -73,12 +78,13 @@ func Scan(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record, error]
 func ScanBackward(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record, error] {
 	o := opts.resolve()
 	return func(yield func(Record, error) bool) {
+		var recs []Record // of one line
 		for l, err := range linesBackward(r, o.From, size, o.MaxLine) {
 			if err != nil {
 				yield(Record{}, err)
 				return
 			}
-			recs := o.records(l)
+			recs = o.appendRecords(recs[:0], l)
 			slices.Reverse(recs)
 			for _, rec := range recs {
 				if !yield(rec, nil) {
@@ -89,10 +95,16 @@ func ScanBackward(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record
 	}
 }
 
-func (o *ScanOptions) resolve() ScanOptions {
-	var r ScanOptions
+// scanner is ScanOptions with the defaults filled in.
+type scanner struct {
+	ScanOptions
+	native bool
+}
+
+func (o *ScanOptions) resolve() scanner {
+	var r scanner
 	if o != nil {
-		r = *o
+		r.ScanOptions = *o
 	}
 	if r.MaxLine <= 0 {
 		r.MaxLine = DefaultMaxLine
@@ -105,6 +117,7 @@ func (o *ScanOptions) resolve() ScanOptions {
 		decode := r.Decode
 		r.Genuine = func(object []byte) bool { return genuine(object, native, decode) }
 	}
+	r.native = native
 	return r
 }
 
@@ -117,108 +130,4 @@ func genuine(object []byte, needID bool, decode func([]byte, int64) (Entry, erro
 	e, err := decode(object, 0)
 	_, unknown := e.Body.(Unknown)
 	return err == nil && !unknown
-}
-
-// records decodes one line into what it holds, in order.
-func (o *ScanOptions) records(l line) []Record {
-	if !l.terminated && !o.Final {
-		return nil
-	}
-	damage := func(offset int64, size int64, kind DamageKind, reason string) Record {
-		return Record{Offset: offset, End: l.end, Damage: &Damage{Kind: kind, Offset: offset, Size: size, Reason: reason}}
-	}
-	if l.tooLong {
-		return []Record{damage(l.offset, l.size(), DamageTooLong, "")}
-	}
-	text, offset := l.text, l.offset
-	if offset == 0 {
-		if cut, ok := bytes.CutPrefix(text, []byte("\xef\xbb\xbf")); ok {
-			text, offset = cut, 3
-		}
-	}
-	var recs []Record
-	nul := func(n int) { // n NUL bytes at the front of text
-		recs = append(recs, damage(offset, int64(n), DamageNUL, ""))
-		text, offset = text[n:], offset+int64(n)
-	}
-	if n := len(text) - len(bytes.TrimLeft(text, "\x00")); n > 0 {
-		nul(n)
-	}
-	body := bytes.TrimRight(text, "\x00")
-	tail := len(text) - len(body)
-	text = body
-
-	for len(jsontext.Trim(text)) > 0 {
-		n := o.one(&recs, text, offset, l, damage)
-		text, offset = text[n:], offset+int64(n)
-	}
-	if tail > 0 {
-		offset = l.offset + int64(len(l.text)-tail)
-		recs = append(recs, damage(offset, int64(tail), DamageNUL, ""))
-	}
-	return recs
-}
-
-// one appends the record that text begins with, or the damage up to the next
-// one, and returns how many bytes that was.
-func (o *ScanOptions) one(recs *[]Record, text []byte, offset int64, l line,
-	damage func(int64, int64, DamageKind, string) Record,
-) int {
-	e, err := o.Decode(text, offset)
-	if err == nil {
-		*recs = append(*recs, Record{Offset: offset, End: l.end, Entry: e})
-		return len(text)
-	}
-	de, ok := errors.AsType[*DamageError](err)
-	if !ok {
-		de = &DamageError{Kind: DamageMalformed, Reason: err.Error()}
-	}
-	if de.Kind == DamageTorn {
-		// Several records in one line: the newline between them was lost.
-		if n := jsontext.Skip(text, 0); n < len(text) && json.Valid(text[:n]) && jsontext.IsObject(text[n:]) {
-			if e, err := o.Decode(text[:n:n], offset); err == nil {
-				*recs = append(*recs, Record{Offset: offset, End: l.end, Entry: e})
-				return n
-			}
-		}
-		if n := o.glued(text); n > 0 {
-			*recs = append(*recs, damage(offset, int64(n), DamageTorn, ""))
-			e, err := o.Decode(text[n:], offset+int64(n))
-			if err == nil { // always: glued has seen it
-				*recs = append(*recs, Record{Offset: offset + int64(n), End: l.end, Entry: e})
-			}
-			return len(text)
-		}
-	}
-	*recs = append(*recs, damage(offset, int64(len(text)), de.Kind, de.Reason))
-	return len(text)
-}
-
-// glued returns the index of a whole record that ends the line, behind a torn
-// one; 0 if there is none. It looks from the right, where a candidate that is
-// a piece of the record fails at its first bracket, and stops after having
-// read the line a few times over, so hostile lines cost linear time.
-func (o *ScanOptions) glued(text []byte) int {
-	text = bytes.TrimRight(text, " \t\r")
-	budget := 8 * len(text)
-	for i := len(text); budget > 0; {
-		if i = bytes.LastIndexByte(text[:i], '{'); i <= 0 {
-			return 0
-		}
-		rest := text[i:]
-		if name := jsontext.Trim(rest[1:]); !bytes.HasPrefix(name, []byte(`"`)) {
-			budget--
-			continue
-		}
-		n := jsontext.Skip(rest, 0)
-		budget -= n
-		if n < len(rest) {
-			continue
-		}
-		budget -= n
-		if jsontext.Valid(rest) && o.Genuine(bytes.Clone(rest)) {
-			return i
-		}
-	}
-	return 0
 }

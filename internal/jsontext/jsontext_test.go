@@ -110,3 +110,42 @@ func FuzzAppendString(f *testing.F) {
 		}
 	})
 }
+
+// Decoded values are those of encoding/json.
+func FuzzValues(f *testing.F) {
+	for _, s := range []string{
+		`"a\n\"\\\/\b\f\r\t"`, `"\u00e9\ud83d\ude00\ud83d\ud83dx\udc00\ud83d\n"`, `"\u12"`, `"\x"`, `"\"`, `12`, `012`, `-0`, `1.2e1`, `1.5`,
+		`9223372036854775807`, `9223372036854775808`, `-9223372036854775808`, `1e300`, `null`, `""`, `"`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, ok := jsontext.String(data)
+		n, isInt := jsontext.Int(data)
+		if !jsontext.Valid(data) || !bytes.Equal(data, jsontext.Trim(data)) {
+			return // no panic
+		}
+		var want string
+		err := json.Unmarshal(data, &want)
+		if wantOK := err == nil && jsontext.IsString(data); ok != wantOK || ok && s != want {
+			t.Fatalf("String(%s) = %q, %v, want %q, %v", data, s, ok, want, wantOK)
+		}
+		var number int64
+		if err := json.Unmarshal(data, &number); err == nil && !jsontext.IsNull(data) && (!isInt || n != number) {
+			t.Fatalf("Int(%s) = %d, %v, want %d", data, n, isInt, number)
+		}
+	})
+}
+
+func TestInt(t *testing.T) {
+	for in, want := range map[string]int64{"0": 0, "12": 12, "-12": -12, "12.0": 12, "1.2e1": 12, "9223372036854775807": 1<<63 - 1, "-9223372036854775808": -1 << 63} {
+		if n, ok := jsontext.Int([]byte(in)); !ok || n != want {
+			t.Errorf("Int(%s) = %d, %v, want %d", in, n, ok, want)
+		}
+	}
+	for _, in := range []string{"", "null", "1.5", "9223372036854775808", "1e300", `"1"`, "true", "012", "1 2"} {
+		if n, ok := jsontext.Int([]byte(in)); ok {
+			t.Errorf("Int(%s) = %d", in, n)
+		}
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"strconv"
+	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -51,7 +54,7 @@ func Members(obj []byte) iter.Seq2[string, []byte] {
 				return
 			}
 			end := Skip(obj, i)
-			name, ok := String(obj[i:end])
+			name, ok := memberName(obj[i:end])
 			if i = skipSpace(obj, end); !ok || i >= len(obj) || obj[i] != ':' {
 				return
 			}
@@ -153,25 +156,114 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
+// memberName is String without an allocation for the names that are in most
+// transcripts.
+func memberName(raw []byte) (string, bool) {
+	if len(raw) > 2 {
+		if name, ok := commonNames[string(raw[1:len(raw)-1])]; ok {
+			return name, true
+		}
+	}
+	return String(raw)
+}
+
+var commonNames = func() map[string]string {
+	names := map[string]string{}
+	for name := range strings.FieldsSeq(`
+		type id ts batch part mid idem idemHash content text role api model stop_reason usage request_id ext
+		tool_use_id name input is_error source thinking signature data media_type url cache_control citations caller
+		input_tokens output_tokens cache_read_input_tokens cache_creation_input_tokens cache_creation service_tier
+		v key gen created summary firstKeptEntryId coversTo turnsBefore tokensBefore tokensAfter
+		clips entry block to title owner labels ttl pinned window factor status contexts skill
+		uri context_type abstract output`) {
+		names[name] = name
+	}
+	return names
+}()
+
 // String decodes a JSON string. Lone surrogates become U+FFFD.
 func String(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return "", false
 	}
 	inner := raw[1 : len(raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
+	i := bytes.IndexByte(inner, '\\')
+	if i < 0 {
 		return string(inner), true
 	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return "", false
+	var sb strings.Builder
+	sb.Grow(len(inner))
+	for i >= 0 {
+		sb.Write(inner[:i])
+		inner = inner[i:]
+		var r rune
+		n := 2
+		switch {
+		case len(inner) < 2:
+			return "", false
+		case inner[1] == 'u':
+			if r, n = unescape(inner); n == 0 {
+				return "", false
+			}
+		default:
+			const from, to = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+			k := strings.IndexByte(from, inner[1])
+			if k < 0 {
+				return "", false
+			}
+			r = rune(to[k])
+		}
+		sb.WriteRune(r)
+		inner = inner[n:]
+		i = bytes.IndexByte(inner, '\\')
 	}
-	return s, true
+	sb.Write(inner)
+	return sb.String(), true
+}
+
+// unescape decodes the \u escape, or the two of a surrogate pair, that s
+// begins with, and returns how long they are; 0 if there is none.
+func unescape(s []byte) (rune, int) {
+	r, ok := hex4(s)
+	if !ok {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(r) {
+		if low, ok := hex4(s[6:]); ok {
+			if r := utf16.DecodeRune(r, low); r != utf8.RuneError {
+				return r, 12
+			}
+		}
+		return utf8.RuneError, 6
+	}
+	return r, 6
+}
+
+// hex4 decodes \uXXXX.
+func hex4(s []byte) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(s[2:6]), 16, 16)
+	return rune(n), err == nil
 }
 
 // Int decodes a JSON number that is a whole number, written in any way
 // (12, 12.0, 1.2e1).
 func Int(raw []byte) (int64, bool) {
+	if len(raw) <= 18 {
+		n, digits := int64(0), true
+		for i, c := range raw {
+			if c < '0' || c > '9' || c == '0' && i == 0 && len(raw) > 1 {
+				digits = false
+				break
+			}
+			n = 10*n + int64(c-'0')
+		}
+		if digits && len(raw) > 0 {
+			return n, true
+		}
+	}
 	var n int64
 	if json.Unmarshal(raw, &n) == nil && !IsNull(raw) {
 		return n, true

@@ -1,0 +1,383 @@
+package rebuild
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Target names a provider's rules.
+type Target string
+
+// Anthropic is the Anthropic Messages API.
+const Anthropic Target = "anthropic"
+
+// Violation is one rule that a request breaks.
+type Violation struct {
+	Rule    string // short name of the rule; the list is at [Validate]
+	Message int    // index in Request.Messages, -1 if it is about none
+	Block   int    // index in the message's content, -1 if it is about none
+	Text    string // in the provider's own words where they are known
+}
+
+// String returns the rule and the text.
+func (v Violation) String() string { return v.Rule + ": " + v.Text }
+
+// Validate checks req by the rules of a target as strictly as its provider
+// does, and returns every violation in the order of the messages; none means
+// that the provider will accept the request. It looks at the request as its
+// JSON says it, so it judges what package rebuild/wire has rendered as well:
+// decode the body into a [transcript.Request] first. Origins are ignored. A
+// target it does not know is itself a violation, of the rule "target".
+//
+// The rules of [Anthropic]:
+//
+//	messages         there is at least one
+//	first-user       the first is a user message
+//	role             roles are user and assistant
+//	alternation      no two neighbours have the same role
+//	prefill          the last is a user message, or an answer that stopped
+//	                 inside a tool of the provider and is to be continued
+//	content          a message has content
+//	block-role       a block is in a message of a role that may hold it
+//	block-type       a block is of a known type and has its members
+//	member           a block has no members besides
+//	text             no text is empty or white space
+//	missing-result   every call has a result in the next message
+//	doubled-result   and only one
+//	result-order     results come first in it, one after the other
+//	orphan-result    a result answers a call of the previous message
+//	id-unique        IDs of calls are unique in the request
+//	id-pattern       IDs have letters, digits, _ and - only
+//	id-length        and at most 64 of them
+//	name             names of tools are 1 to 64 of the same characters
+//	input            the input of a call is an object
+//	source           an image or a document says where its bytes are
+//	thinking         reasoning is not empty and signed, or has data
+//	thinking-order   it comes before the calls it led to, is not the end of
+//	                 a message, and is the start of the last message of the
+//	                 running turn that called tools and has any
+//	marks            at most four blocks have cache_control, no empty text
+//	server-tool      a call to a tool of the provider and its result are in
+//	                 one message, in this order
+//	tools            definitions have unique names and a schema
+//	system           the system prompt is not white space
+//	max-tokens       the output limit is not negative
+func Validate(target Target, req transcript.Request) []Violation {
+	r := referee{req: req}
+	if target != Anthropic {
+		r.flag("target", -1, -1, "no rules are known for target %q", string(target))
+		return r.found
+	}
+	r.envelope()
+	for i, m := range req.Messages {
+		r.role(i)
+		if len(m.Content) == 0 {
+			r.flag("content", i, -1, "messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
+		}
+		for j, b := range m.Content {
+			r.block(place{message: i, block: j, inner: -1}, m.Role, b)
+		}
+		r.calls(i)
+		r.results(i)
+		r.serverTools(i)
+		r.thinkingOrder(i)
+	}
+	r.ends()
+	if r.marks > maxMarks {
+		r.flag("marks", -1, -1, "A maximum of %d blocks with cache_control may be provided. Found %d.", maxMarks, r.marks)
+	}
+	return r.found
+}
+
+const (
+	maxMarks = 4
+	maxID    = 64
+)
+
+// A referee holds what is known of a request while it is read.
+type referee struct {
+	req   transcript.Request
+	found []Violation
+	ids   map[string]struct{} // of every call so far
+	marks int
+	// Reused from message to message.
+	first, later idSet
+}
+
+// An idSet holds the few call IDs of one message, or many of them.
+type idSet struct {
+	few  []string
+	many map[string]struct{}
+}
+
+func (s *idSet) reset() { s.few, s.many = s.few[:0], nil }
+
+func (s *idSet) add(id string) {
+	const few = 16
+	if len(s.few) < few {
+		s.few = append(s.few, id)
+		return
+	}
+	if s.many == nil {
+		s.many = map[string]struct{}{}
+	}
+	s.many[id] = struct{}{}
+}
+
+func (s *idSet) has(id string) bool {
+	if slices.Contains(s.few, id) {
+		return true
+	}
+	_, ok := s.many[id]
+	return ok
+}
+
+func (r *referee) flag(rule string, message, block int, format string, args ...any) {
+	r.found = append(r.found, Violation{rule, message, block, fmt.Sprintf(format, args...)})
+}
+
+// flagAt flags a block, or a member of it if path is not empty.
+func (r *referee) flagAt(p place, rule, path, format string, args ...any) {
+	if path != "" {
+		path = "." + path
+	}
+	r.flag(rule, p.message, p.block, "%s%s: %s", p, path, fmt.Sprintf(format, args...))
+}
+
+// A place is a block of a message, or of a tool result if inner is not -1.
+type place struct{ message, block, inner int }
+
+func (p place) String() string {
+	s := fmt.Sprintf("messages.%d.content.%d", p.message, p.block)
+	if p.inner >= 0 {
+		s += fmt.Sprintf(".tool_result.content.%d", p.inner)
+	}
+	return s
+}
+
+// envelope checks what is beside the messages.
+func (r *referee) envelope() {
+	if r.req.MaxOutput < 0 {
+		r.flag("max-tokens", -1, -1, "max_tokens: Input should be greater than or equal to 1")
+	}
+	if r.req.System != "" && !visible(r.req.System) {
+		r.flag("system", -1, -1, "system: text content blocks must contain non-whitespace text")
+	}
+	names := map[string]bool{}
+	for i, t := range r.req.Tools {
+		if !isWord(t.Name) || len(t.Name) > maxID {
+			r.flag("name", -1, -1, "tools.%d.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'", i)
+		}
+		if names[t.Name] {
+			r.flag("tools", -1, -1, "tools: Tool names must be unique.")
+		}
+		names[t.Name] = true
+		if schema, ok := objectMembers(t.InputSchema); !ok {
+			r.flag("tools", -1, -1, "tools.%d.input_schema: Input should be a valid dictionary", i)
+		} else if jsonText(schema["type"]) != "object" {
+			r.flag("tools", -1, -1, "tools.%d.input_schema.type: Input should be 'object'", i)
+		}
+	}
+}
+
+func (r *referee) role(i int) {
+	switch role := r.req.Messages[i].Role; {
+	case role != transcript.RoleUser && role != transcript.RoleAssistant:
+		r.flag("role", i, -1, "messages.%d.role: Input should be 'user' or 'assistant'", i)
+	case i == 0 && role != transcript.RoleUser:
+		r.flag("first-user", i, -1, `messages: first message must use the "user" role`)
+	case i > 0 && role == r.req.Messages[i-1].Role:
+		r.flag("alternation", i, -1, `messages: roles must alternate between "user" and "assistant", but found multiple %q roles in a row`, role)
+	}
+}
+
+func (r *referee) ends() {
+	n := len(r.req.Messages)
+	if n == 0 {
+		r.flag("messages", -1, -1, "messages: at least one message is required")
+		return
+	}
+	if r.req.Messages[n-1].Role == transcript.RoleAssistant && !r.paused(n-1) {
+		r.flag("prefill", n-1, -1, "This model does not support assistant message prefill. The conversation must end with a user message.")
+	}
+}
+
+// paused reports whether message i is an answer that the provider stopped
+// inside a tool of its own, to be sent back unchanged (pause_turn).
+func (r *referee) paused(i int) bool {
+	m := r.req.Messages[i]
+	if i != len(r.req.Messages)-1 || m.Role != transcript.RoleAssistant || len(m.Content) == 0 {
+		return false
+	}
+	raw, ok := m.Content[len(m.Content)-1].(transcript.RawBlock)
+	return ok && (serverCall(raw.BlockType()) || serverResult(raw.BlockType()))
+}
+
+// calls checks that the calls of message i are answered as they must be.
+func (r *referee) calls(i int) {
+	m := r.req.Messages[i]
+	if m.Role != transcript.RoleAssistant || !callsTools(m) {
+		return
+	}
+	var next []transcript.Block
+	if i+1 < len(r.req.Messages) && r.req.Messages[i+1].Role == transcript.RoleUser {
+		next = r.req.Messages[i+1].Content
+	}
+	first, later := &r.first, &r.later // answered at the start of the next message, or not
+	first.reset()
+	later.reset()
+	for leading, j := true, 0; j < len(next); j++ {
+		res, ok := next[j].(transcript.ToolResultBlock)
+		switch leading = leading && ok; {
+		case leading:
+			first.add(res.CallID)
+		case ok:
+			later.add(res.CallID)
+		}
+	}
+	var missing, late []string
+	for _, b := range m.Content {
+		if call, ok := b.(transcript.ToolCallBlock); ok && !first.has(call.ID) {
+			if later.has(call.ID) {
+				late = append(late, call.ID)
+			} else {
+				missing = append(missing, call.ID)
+			}
+		}
+	}
+	const without = "messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+	if len(missing) > 0 {
+		r.flag("missing-result", i, -1, without, i, strings.Join(missing, ", "))
+	}
+	if len(late) > 0 {
+		r.flag("result-order", i+1, -1, without, i, strings.Join(late, ", "))
+	}
+}
+
+// results checks that the results in message i answer calls of the previous
+// message, each once.
+func (r *referee) results(i int) {
+	m := r.req.Messages[i]
+	if m.Role != transcript.RoleUser {
+		return
+	}
+	calls := &r.first
+	calls.reset()
+	if i > 0 && r.req.Messages[i-1].Role == transcript.RoleAssistant {
+		for _, b := range r.req.Messages[i-1].Content {
+			if call, ok := b.(transcript.ToolCallBlock); ok {
+				calls.add(call.ID)
+			}
+		}
+	}
+	answered := &r.later
+	answered.reset()
+	for j, b := range m.Content {
+		res, ok := b.(transcript.ToolResultBlock)
+		if !ok {
+			continue
+		}
+		switch p := (place{i, j, -1}); {
+		case !calls.has(res.CallID):
+			r.flagAt(p, "orphan-result", "", "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", res.CallID)
+		case answered.has(res.CallID):
+			r.flagAt(p, "doubled-result", "", "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", res.CallID)
+		default:
+			answered.add(res.CallID)
+		}
+	}
+}
+
+// thinkingOrder checks where message i has its reasoning.
+func (r *referee) thinkingOrder(i int) {
+	m := r.req.Messages[i]
+	if m.Role != transcript.RoleAssistant {
+		return
+	}
+	called, found := false, false
+	for j, b := range m.Content {
+		switch b.(type) {
+		case transcript.ToolCallBlock:
+			called = true
+		case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
+			found = true
+			if called {
+				r.flagAt(place{i, j, -1}, "thinking-order", "", "`%s` blocks must come before the `tool_use` blocks they led to", b.BlockType())
+			}
+		}
+	}
+	if !found {
+		return
+	}
+	if last := m.Content[len(m.Content)-1]; isReasoning(last) {
+		r.flag("thinking-order", i, len(m.Content)-1, "messages.%d: The final block in an assistant message cannot be `%s`.", i, last.BlockType())
+	}
+	if called && !isReasoning(m.Content[0]) && r.lastOfTurn(i) {
+		kind := "null"
+		if m.Content[0] != nil {
+			kind = m.Content[0].BlockType()
+		}
+		r.flagAt(place{i, 0, -1}, "thinking-order", "type", "Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).", kind)
+	}
+}
+
+// lastOfTurn reports whether message i, which calls tools, is the last that
+// does and belongs to the running turn. A user message starts a turn iff the
+// assistant message before it calls no tools.
+func (r *referee) lastOfTurn(i int) bool {
+	called := true
+	for _, m := range r.req.Messages[i+1:] {
+		switch {
+		case m.Role == transcript.RoleUser && !called:
+			return false
+		case m.Role == transcript.RoleAssistant:
+			if called = callsTools(m); called {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func callsTools(m transcript.Message) bool {
+	for _, b := range m.Content {
+		if _, ok := b.(transcript.ToolCallBlock); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func isReasoning(b transcript.Block) bool {
+	switch b.(type) {
+	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
+		return true
+	}
+	return false
+}
+
+// visible reports whether s has a character that is not white space or one of
+// the separators U+001C to U+001F.
+func visible(s string) bool {
+	for _, r := range s {
+		if !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) {
+			return true
+		}
+	}
+	return false
+}
+
+// isWord reports whether s matches ^[a-zA-Z0-9_-]+$.
+func isWord(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return s != ""
+}

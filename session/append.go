@@ -1,0 +1,152 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Append adds items to the session as one batch and returns the IDs of the new
+// entries, in the order of their lines. Items are messages, responses and
+// entry bodies, see [transcript.NewBatch].
+//
+// A nil error means that every entry is in the file and survives what
+// [Options].Sync says: by default a power cut. An error that is not a
+// [*NotDurableError] means that nothing was written and that the same call may
+// be tried again. The lines of a batch are contiguous; a crash in the middle
+// leaves a batch that counts as never acknowledged.
+//
+// The context is honoured until the write begins. To record the end of a
+// cancelled turn use [context.WithoutCancel].
+func (s *Session) Append(ctx context.Context, items ...transcript.Item) ([]string, error) {
+	return s.AppendIf(ctx, Cond{}, items...)
+}
+
+// SaveTurn is Append of a whole turn: the user's message, the answers and the
+// tool results, in order.
+func (s *Session) SaveTurn(ctx context.Context, items ...transcript.Item) ([]string, error) {
+	return s.AppendIf(ctx, Cond{}, items...)
+}
+
+// Cond is what must hold for [Session.AppendIf]. The zero value always holds.
+type Cond struct {
+	// Head is the ID that the last message, compaction or rewind entry must
+	// have; [NoHead] says that there must be none. Otherwise the error matches
+	// [ErrConflict].
+	Head string
+	// Idem is an idempotency key: a second call with the same key and the same
+	// items writes nothing and returns the IDs of the first one. With other
+	// items the error matches [ErrIdemMismatch]. Keys are honoured over at
+	// least the last 1,024 entries, after restarts and across processes.
+	Idem string
+}
+
+// NoHead is the Head of a session without messages.
+const NoHead = driver.NoHead
+
+// AppendIf is [Session.Append] under a condition. Check and write are one
+// step, whoever else is writing.
+func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) ([]string, error) {
+	const op = "append"
+	if len(items) == 0 {
+		return nil, s.store.wrap(op, s.ref, errors.New("no items"))
+	}
+	entries, err := transcript.NewBatch(s.store.opts.Now(), newID, items...)
+	if err != nil {
+		return nil, s.store.wrap(op, s.ref, err)
+	}
+	dc := driver.Cond{Head: cond.Head, Idem: cond.Idem}
+	if cond.Idem != "" {
+		dc.IdemHash = hashBatch(entries)
+		entries = transcript.WithIdem(entries, dc.Idem, dc.IdemHash)
+	}
+	ids := make([]string, len(entries))
+	lines := make([]driver.Line, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	}
+
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	if err := s.writable(ctx, t); err != nil {
+		return nil, s.store.wrap(op, s.ref, err)
+	}
+	res, err := s.store.drv.Append(ctx, s.ref, lines, dc)
+	if isGone(err) {
+		t.mu.Lock()
+		t.reset()
+		t.mu.Unlock()
+	}
+	if err != nil {
+		return nil, s.store.wrap(op, s.ref, err)
+	}
+	if res.Repeated {
+		ids = res.IDs
+	}
+	s.after(context.WithoutCancel(ctx), t, res, lines)
+	return ids, nil
+}
+
+// writable says whether the session may be appended to.
+func (s *Session) writable(ctx context.Context, t *state) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.fresh {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+	}
+	if t.err != nil {
+		return t.err
+	}
+	if t.version == 0 && t.row.Key == "" {
+		return errNoHeader
+	}
+	if t.version > transcript.Version {
+		return fmt.Errorf("format version %d, this program knows %d: nothing was written; use a newer program: %w",
+			t.version, transcript.Version, ErrNewerFormat)
+	}
+	return nil
+}
+
+// after takes note of an append that has happened. What fails here changes
+// nothing about that: the next call reads the session anew.
+func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines []driver.Line) {
+	t.mu.Lock()
+	err := t.appended(ctx, res, lines)
+	if err != nil && t.err == nil {
+		t.reset()
+	}
+	row := t.row
+	row.Labels = slices.Clone(row.Labels)
+	t.mu.Unlock()
+	if err == nil && !res.Repeated {
+		err = s.store.drv.Put(ctx, row)
+	}
+	if err != nil {
+		s.store.opts.Logger.Warn("the index was not brought up to date", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
+	}
+}
+
+// hashBatch is the hash of what a batch says: its lines without what differs
+// from one try to the next.
+func hashBatch(entries []transcript.Entry) string {
+	h := sha256.New()
+	for _, e := range entries {
+		if f, ok := e.Body.(transcript.Fragment); ok {
+			f.Of = ""
+			e.Body = f
+		}
+		bare := transcript.Entry{Body: e.Body}
+		h.Write(bare.Line())
+		h.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,20 @@
+// Package session keeps conversations: it composes transcripts, the fold and a
+// storage driver into a [Store] that applications wire into their own agent
+// loop.
+//
+//	store, err := session.Open(dir, nil)
+//	defer store.Close()
+//	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+//	_, err = s.Append(ctx, transcript.UserText(input)) // on disk before the model is called
+//	history, err := s.History(ctx)                     // what to send
+//	_, err = s.Append(ctx, response)                   // the answer, whole or not at all
+//
+// A [Key] says where a conversation belongs; it points at its current
+// [Session], which is made when it is first loaded. A Session is a thin handle
+// without Close: what is known about it lives in the Store, so that all
+// handles of a session share one state. All of it may be used by several
+// goroutines, and several processes may have the same store open.
+//
+// What a nil error means, what survives which crash, and which errors there
+// are, is said at [Store], [Session.Append] and in FORMAT.md.
+package session

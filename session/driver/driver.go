@@ -1,0 +1,195 @@
+// Package driver is the storage that sessions are kept in: the interface that
+// package session uses, and nothing of what lines mean.
+//
+// Two drivers come with the module: filedriver keeps a folder of JSONL files,
+// memdriver keeps everything in memory, for tests. Whoever writes another one
+// runs the suite of package sessiontest on it.
+package driver
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Driver stores sessions: for each an append-only sequence of lines and a
+// [Row] that describes it.
+//
+// All methods may be called by several goroutines, and several processes may
+// use one storage at a time. The context is honoured until a write begins; a
+// write that has begun is finished. A nil error means that the write is as
+// durable as the driver was told to make it. An error that does not say
+// otherwise means that nothing was written. A session that is not there gives
+// an error that matches [io/fs.ErrNotExist]; after Close every method gives one
+// that matches [ErrClosed].
+type Driver interface {
+	// Append adds lines, all or none, one after the other and with nothing in
+	// between, if cond holds. The condition and the write are one step: no
+	// other append comes in between.
+	Append(ctx context.Context, ref Ref, lines []Line, cond Cond) (Result, error)
+
+	// Scan yields the records of a session in the given direction. Forward it
+	// starts at the cursor from, backward it ends there; 0 is the beginning.
+	// Records are read as the loop asks for them, lines of an append that is
+	// not finished may be missing at the end, and a line that was yielded
+	// never changes. The sequence ends after the first pair with an error.
+	Scan(ctx context.Context, ref Ref, from Cursor, dir Direction) iter.Seq2[transcript.Record, error]
+
+	// Settle waits out an append in progress, ends what a dead writer left
+	// unfinished, and returns the cursor after the last line.
+	Settle(ctx context.Context, ref Ref) (Cursor, error)
+
+	// LoadOrCreate returns the current session of a key. If there is none it
+	// creates one whose first line is what header returns. Callers that ask
+	// for one key at the same time, in any process, get the same session.
+	LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (Row, Line)) (row Row, created bool, err error)
+
+	// Create makes a session and the current one of its key. Header is given
+	// a gen above all of the key. An ID in use gives an error that matches
+	// [io/fs.ErrExist].
+	Create(ctx context.Context, agent, key string, header func(gen int64) (Row, Line)) (Row, error)
+
+	// SetCurrent makes a session the current one of its key: it appends the
+	// line, which is given a gen above all of the key.
+	SetCurrent(ctx context.Context, ref Ref, line func(gen int64) Line) (Row, error)
+
+	// Delete removes a session. The key's current session is then the one with
+	// the next lower gen.
+	Delete(ctx context.Context, ref Ref) error
+
+	// Get returns the row of a session.
+	Get(ctx context.Context, ref Ref) (Row, error)
+
+	// Current returns the row of the current session of a key.
+	Current(ctx context.Context, agent, key string) (Row, error)
+
+	// Put replaces the row of a session. It may be lost in a crash: a row says
+	// nothing that the lines do not say. Gen and Key are kept as they are.
+	Put(ctx context.Context, row Row) error
+
+	// Agents returns the names of the agents that have sessions, sorted.
+	Agents(ctx context.Context) ([]string, error)
+
+	// List returns the rows of an agent's sessions in no particular order.
+	List(ctx context.Context, agent string) ([]Row, error)
+
+	// LockTurn takes the turn lock of a session, which is released when
+	// release is called or the process ends. If wait is false and the lock is
+	// held, the error matches [ErrBusy]; if it is true LockTurn waits until
+	// ctx is done, and the error then matches both.
+	LockTurn(ctx context.Context, ref Ref, wait bool) (release func() error, err error)
+
+	// Flush returns when everything appended to the session so far is on
+	// stable storage.
+	Flush(ctx context.Context, ref Ref) error
+
+	// Close waits for the calls under way and releases everything.
+	Close() error
+}
+
+// Ref names a session: its ID is unique within its agent.
+type Ref struct {
+	Agent, ID string
+}
+
+// Line is one line of a session.
+type Line struct {
+	ID   string // of the entry
+	Type string // of the entry
+	Data []byte // one JSON object, without a newline
+}
+
+// Cursor is a place between two lines of a session, or an offset inside a
+// damaged one. Of two cursors of one session the greater one is later; nothing
+// else can be said about them. 0 is the beginning.
+type Cursor int64
+
+// Direction is the order in which a scan goes.
+type Direction int
+
+// The directions.
+const (
+	Forward Direction = iota
+	Backward
+)
+
+// Cond is what must hold for an append. The zero value always holds.
+type Cond struct {
+	// Head is the entry ID that the session's head must have, the last line
+	// whose type is one of transcript.IsHead; [NoHead] says that there is
+	// none. Otherwise the append fails with [ErrConflict].
+	Head string
+	// Idem is an idempotency key and IdemHash a hash of the lines. If the key
+	// is found at the first line of a whole batch among at least the last
+	// 1,024 lines, nothing is written: the result is the earlier one, or
+	// [ErrIdemMismatch] if the hashes differ.
+	Idem, IdemHash string
+	// If Conflicts is not empty, no line of these types may lie after the
+	// cursor Base; otherwise the append fails with [ErrConflict].
+	Base      Cursor
+	Conflicts []string
+}
+
+// NoHead is the Head of a session that has none.
+const NoHead = "-"
+
+// Result is what an append did.
+type Result struct {
+	Start, End Cursor // of the lines
+	// Repeated says that nothing was written: the lines were appended earlier
+	// under the same idempotency key. IDs are their entry IDs.
+	Repeated bool
+	IDs      []string
+}
+
+// Row describes a session, so that sessions can be listed without reading
+// their lines. All of it can be derived from the lines; it is a cache.
+type Row struct {
+	ID            string    `json:"id"`
+	Key           string    `json:"key"`
+	Agent         string    `json:"agentId"`
+	Owner         string    `json:"owner,omitempty"`
+	Title         string    `json:"title,omitempty"`
+	TitleByHand   bool      `json:"titleByHand,omitempty"`
+	Labels        []string  `json:"labels,omitempty"`
+	File          string    `json:"filePath,omitempty"`
+	CreatedAt     time.Time `json:"createdAt,omitzero"`
+	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
+	LastUserAt    time.Time `json:"lastUserAt,omitzero"`
+	Messages      int       `json:"messageCount"`
+	Turns         int       `json:"turnCount"`
+	TokenEstimate int       `json:"tokenEstimate"`
+	Size          int64     `json:"size"` // the cursor up to which this holds
+	LastID        string    `json:"lastId,omitempty"`
+	Gen           int64     `json:"gen"`
+	TTL           int64     `json:"ttl,omitempty"` // seconds
+	Pinned        bool      `json:"pinned,omitempty"`
+}
+
+// Ref returns the name of the session.
+func (r Row) Ref() Ref { return Ref{Agent: r.Agent, ID: r.ID} }
+
+// Newer reports whether r and not s is the current session of their key: the
+// one with the greater gen. Equal gens are possible after an index was lost;
+// then a session with entries beats an empty one, and the greater ID decides.
+func (r Row) Newer(s Row) bool {
+	if r.Gen != s.Gen {
+		return r.Gen > s.Gen
+	}
+	if (r.LastID != "") != (s.LastID != "") {
+		return r.LastID != ""
+	}
+	return r.ID > s.ID
+}
+
+// Errors that callers branch on. None of them means that anything was written.
+var (
+	ErrClosed       = errors.New("the store is closed")
+	ErrConflict     = errors.New("the session has changed since it was looked at: read it again and decide anew")
+	ErrIdemMismatch = errors.New("the idempotency key was used for other content: use a new key")
+	ErrBusy         = errors.New("another turn is running on this session: wait for it or try again later")
+	ErrReplaced     = errors.New("the session was deleted or replaced: load it again")
+)

@@ -1,0 +1,95 @@
+package filedriver
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+const (
+	maxName   = 120 // bytes of an encoded name; longer ones are hashed
+	prefixLen = 60  // bytes of a hashed name before the hash
+	extension = ".jsonl"
+)
+
+// EncodeName returns the file name of an agent or a session ID: lower-case
+// letters, digits, '_' and '-' stay, every other byte becomes %xx. Names over
+// 120 bytes become a prefix, '-' and their SHA-256, which is longer than any
+// name that is spelled out. So two names never share a file, not even on a
+// disk that does not tell upper from lower case, and no name leaves its folder.
+func EncodeName(name string) string {
+	var sb strings.Builder
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' {
+			sb.WriteByte(c)
+		} else {
+			fmt.Fprintf(&sb, "%%%02x", c)
+		}
+	}
+	enc := sb.String()
+	if len(enc) <= maxName {
+		return enc
+	}
+	sum := sha256.Sum256([]byte(name))
+	return enc[:prefixLen] + "-" + hex.EncodeToString(sum[:])
+}
+
+// DecodeName is the inverse of EncodeName; ok is false for a hashed name and
+// for what is no name at all.
+func DecodeName(enc string) (name string, ok bool) {
+	if len(enc) > maxName || enc == "" {
+		return "", false
+	}
+	var sb strings.Builder
+	for i := 0; i < len(enc); i++ {
+		if enc[i] != '%' {
+			sb.WriteByte(enc[i])
+			continue
+		}
+		if i+3 > len(enc) {
+			return "", false
+		}
+		b, err := hex.DecodeString(enc[i+1 : i+3])
+		if err != nil {
+			return "", false
+		}
+		sb.WriteByte(b[0])
+		i += 2
+	}
+	name = sb.String()
+	return name, EncodeName(name) == enc
+}
+
+var (
+	errID    = errors.New("not a session ID: use 1 to 128 letters, digits, '.', '_' and '-', starting with a letter or a digit")
+	errAgent = errors.New("not an agent name: use 1 to 512 bytes of UTF-8 without NUL")
+)
+
+// checkRef says whether ref can name a session. It looks at no file.
+func checkRef(ref driver.Ref) error {
+	if err := checkAgent(ref.Agent); err != nil {
+		return err
+	}
+	bad := ref.ID == "" || len(ref.ID) > 128
+	for i := 0; !bad && i < len(ref.ID); i++ {
+		c := ref.ID[i]
+		alnum := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		bad = !alnum && (i == 0 || c != '.' && c != '_' && c != '-')
+	}
+	if bad {
+		return fmt.Errorf("session ID %q: %w", ref.ID, errID)
+	}
+	return nil
+}
+
+func checkAgent(agent string) error {
+	if agent == "" || len(agent) > 512 || !utf8.ValidString(agent) || strings.IndexByte(agent, 0) >= 0 {
+		return fmt.Errorf("agent %q: %w", agent, errAgent)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Key says where a conversation belongs: which agent talks with whom, and
+// through which channel. Different keys never share a history.
+//
+// Agent, Channel and Peer are required. Kind tells what the peer is (direct,
+// group, ...); it is required if Account or Thread is set.
+type Key struct {
+	Agent   string
+	Channel string
+	Account string
+	Kind    string
+	Peer    string
+	Thread  string
+}
+
+var errKey = errors.New("not a session key")
+
+// Validate says what is wrong with the key.
+func (k Key) Validate() error {
+	for _, p := range []struct{ name, value string }{
+		{"Agent", k.Agent}, {"Channel", k.Channel}, {"Account", k.Account},
+		{"Kind", k.Kind}, {"Peer", k.Peer}, {"Thread", k.Thread},
+	} {
+		if !utf8.ValidString(p.value) {
+			return fmt.Errorf("%w: %s %q is not valid UTF-8", errKey, p.name, p.value)
+		}
+	}
+	switch {
+	case k.Agent == "" || k.Channel == "" || k.Peer == "":
+		return fmt.Errorf("%w: Agent, Channel and Peer must be set in %+v", errKey, k)
+	case k.Kind == "" && (k.Account != "" || k.Thread != ""):
+		return fmt.Errorf("%w: Kind must be set in %+v, as Account or Thread is", errKey, k)
+	}
+	return nil
+}
+
+// String returns the printed form of the key: agent:channel:peer, or with a
+// Kind agent:<agent>:<channel>[:<account>]:<kind>:<peer>[:thread:<thread>].
+// In every part ':', '%' and control bytes are written as %xx, and an agent
+// called "agent" as %61gent, so that different keys never print alike.
+func (k Key) String() string {
+	parts := []string{escapePart(k.Agent), escapePart(k.Channel)}
+	if k.Kind == "" {
+		if parts[0] == "agent" {
+			parts[0] = "%61gent"
+		}
+		return strings.Join(append(parts, escapePart(k.Peer)), ":")
+	}
+	parts = append([]string{"agent"}, parts...)
+	if k.Account != "" {
+		parts = append(parts, escapePart(k.Account))
+	}
+	parts = append(parts, escapePart(k.Kind), escapePart(k.Peer))
+	if k.Thread != "" {
+		parts = append(parts, "thread", escapePart(k.Thread))
+	}
+	return strings.Join(parts, ":")
+}
+
+// ParseKey is the inverse of [Key.String] and accepts nothing else.
+func ParseKey(s string) (Key, error) {
+	p := strings.Split(s, ":")
+	var k Key
+	switch n := len(p); {
+	case n == 3:
+		k = Key{Agent: p[0], Channel: p[1], Peer: p[2]}
+	case n == 5 && p[0] == "agent":
+		k = Key{Agent: p[1], Channel: p[2], Kind: p[3], Peer: p[4]}
+	case n == 6 && p[0] == "agent":
+		k = Key{Agent: p[1], Channel: p[2], Account: p[3], Kind: p[4], Peer: p[5]}
+	case n == 7 && p[0] == "agent" && p[5] == "thread":
+		k = Key{Agent: p[1], Channel: p[2], Kind: p[3], Peer: p[4], Thread: p[6]}
+	case n == 8 && p[0] == "agent" && p[6] == "thread":
+		k = Key{Agent: p[1], Channel: p[2], Account: p[3], Kind: p[4], Peer: p[5], Thread: p[7]}
+	}
+	for _, part := range []*string{&k.Agent, &k.Channel, &k.Account, &k.Kind, &k.Peer, &k.Thread} {
+		*part = unescapePart(*part)
+	}
+	if k.Validate() != nil || k.String() != s {
+		return Key{}, fmt.Errorf("%w: %q: want agent:channel:peer or agent:<agent>:<channel>[:<account>]:<kind>:<peer>[:thread:<id>], "+
+			"with ':', '%%' and control bytes inside a part written as %%xx", errKey, s)
+	}
+	return k, nil
+}
+
+// ParseForeignKey reads a key that another program made, and keeps all of it:
+// keys of the form that ParseKey reads become the same Key; of any other the
+// agent is taken out if it begins with agent:<agent>:, and the rest is the
+// Peer of the channel "foreign". It fails on an empty string only.
+func ParseForeignKey(s string) (Key, error) {
+	if k, err := ParseKey(s); err == nil {
+		return k, nil
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if s == "" {
+		return Key{}, fmt.Errorf("%w: it is empty", errKey)
+	}
+	k := Key{Agent: "main", Channel: "foreign", Peer: s}
+	if rest, ok := strings.CutPrefix(s, "agent:"); ok {
+		if agent, rest, ok := strings.Cut(rest, ":"); ok && agent != "" && rest != "" {
+			k.Agent, k.Peer = agent, rest
+		}
+	}
+	return k, nil
+}
+
+func escapePart(s string) string {
+	var sb strings.Builder
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c == ':' || c == '%' || c < ' ' || c == 0x7f {
+			fmt.Fprintf(&sb, "%%%02x", c)
+		} else {
+			sb.WriteByte(c)
+		}
+	}
+	return sb.String()
+}
+
+func unescapePart(s string) string {
+	var sb strings.Builder
+	for i := 0; i < len(s); i++ {
+		var c byte
+		if s[i] == '%' && i+2 < len(s) {
+			if n, err := fmt.Sscanf(s[i+1:i+3], "%02x", &c); n == 1 && err == nil {
+				sb.WriteByte(c)
+				i += 2
+				continue
+			}
+		}
+		sb.WriteByte(s[i])
+	}
+	return sb.String()
+}

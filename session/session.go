@@ -1,0 +1,204 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Ref names a session: its ID is unique within its agent.
+type Ref = driver.Ref
+
+// Session is a handle on one conversation. It is safe for several goroutines,
+// costs nothing and need not be closed. Handles stay good until the session is
+// deleted or the store is closed.
+//
+// Methods without a context answer from what this process read or wrote last;
+// the others first read what was added since, by whomever.
+type Session struct {
+	store *Store
+	ref   Ref
+}
+
+// use calls f with the state, which is locked.
+func (s *Session) use(op string, f func(*state) error) error {
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return s.store.wrap(op, s.ref, f(t))
+}
+
+// Ref returns the name of the session.
+func (s *Session) Ref() Ref { return s.ref }
+
+// ID returns the ID of the session.
+func (s *Session) ID() string { return s.ref.ID }
+
+// History returns what a model is to be shown: the canonical history of the
+// session, by the rules of package rebuild. While calls are running it has an
+// error result for each that has no result yet.
+func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
+	err = s.use("read", func(t *state) error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		h = t.fold.History()
+		return nil
+	})
+	return h, err
+}
+
+// FullHistory returns the history as if nothing had ever been compacted or
+// clipped. It reads the whole transcript.
+func (s *Session) FullHistory(ctx context.Context) (rebuild.History, error) {
+	fold := rebuild.New(&rebuild.Options{Full: true})
+	var batcher transcript.Batcher
+	add := func(batches []transcript.Batch) error {
+		for _, b := range batches {
+			if err := fold.Add(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
+		switch {
+		case err != nil:
+		case rec.Damage != nil:
+			err = add(batcher.Break())
+		default:
+			err = add(batcher.Add(rec.Entry))
+		}
+		if err != nil {
+			return rebuild.History{}, s.store.wrap("read", s.ref, err)
+		}
+	}
+	if err := add(batcher.Break()); err != nil {
+		return rebuild.History{}, s.store.wrap("read", s.ref, err)
+	}
+	return fold.History(), nil
+}
+
+// Entries yields the entries of the transcript in order, the rewound and the
+// compacted ones and the header included. It may be ranged over several times
+// and keeps no more than one line in memory. Damage is left out: see
+// [Session.Health].
+func (s *Session) Entries(ctx context.Context) iter.Seq2[transcript.Entry, error] {
+	return func(yield func(transcript.Entry, error) bool) {
+		for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
+			if err != nil {
+				yield(transcript.Entry{}, s.store.wrap("read", s.ref, err))
+				return
+			}
+			if rec.Damage == nil && !yield(rec.Entry, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Health is what is wrong with a transcript, and what had to be repaired to
+// make a history of it.
+type Health struct {
+	Repairs rebuild.Report      `json:"repairs"`
+	Damage  []transcript.Damage `json:"damage"`
+}
+
+// Health returns the state of the transcript.
+func (s *Session) Health(ctx context.Context) (h Health, err error) {
+	err = s.use("read", func(t *state) error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		h.Repairs = t.fold.Report()
+		h.Damage = append(h.Damage, t.damage...)
+		return nil
+	})
+	return h, err
+}
+
+// Turns returns the number of turns of the conversation, those before a
+// compaction included.
+func (s *Session) Turns() int { return s.Info().Turns }
+
+// Pending says what is unfinished at the end of the history, so that an
+// application can resume or close it after a restart. While calls are running
+// they are pending too.
+func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
+	err = s.use("read", func(t *state) error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		p = t.fold.Pending()
+		return nil
+	})
+	return p, err
+}
+
+// Rewind takes the history back to what it was right after an entry. What is
+// rewound stays in the transcript; rewinding to one of its entries undoes the
+// rewind. The session's own ID stands for the beginning.
+func (s *Session) Rewind(ctx context.Context, entryID string) error {
+	err := s.use("rewind", func(t *state) error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		if !t.fold.Has(entryID) {
+			return fmt.Errorf("there is no entry %q: nothing was written; use an ID that Entries gives", entryID)
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = s.Append(ctx, transcript.Rewind{To: entryID})
+	}
+	return err
+}
+
+var errFewTurns = errors.New("there are not that many turns since the last compaction: nothing was written")
+
+// RewindTurns takes back the last n turns: the history ends before the n-th
+// user text from the end that started a turn.
+func (s *Session) RewindTurns(ctx context.Context, n int) error {
+	var to string
+	err := s.use("rewind", func(t *state) error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		var ok bool
+		if to, ok = t.fold.BeforeTurn(n); !ok {
+			return fmt.Errorf("%d turns: %w", n, errFewTurns)
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = s.Append(ctx, transcript.Rewind{To: to})
+	}
+	return err
+}
+
+// MakeCurrent makes the session the current one of its key.
+func (s *Session) MakeCurrent(ctx context.Context) error {
+	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
+		e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
+		return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	})
+	return s.store.wrap("make current", s.ref, err)
+}
+
+// SetMeta changes what describes the session; nil fields stay as they are. A
+// title set here is never replaced by an automatic one.
+func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
+	_, err := s.Append(ctx, m)
+	return err
+}
+
+// Flush returns when everything appended so far is on stable storage.
+func (s *Session) Flush(ctx context.Context) error {
+	return s.store.wrap("flush", s.ref, s.store.drv.Flush(ctx, s.ref))
+}

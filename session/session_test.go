@@ -1,0 +1,284 @@
+package session_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+var cli = session.Key{Agent: "main", Channel: "cli", Peer: "user"}
+
+func open(t testing.TB, dir string, opts *session.Options) *session.Store {
+	t.Helper()
+	st, err := session.Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func load(t testing.TB, st *session.Store, key session.Key) *session.Session {
+	t.Helper()
+	s, err := st.Load(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func add(t testing.TB, s *session.Session, items ...transcript.Item) []string {
+	t.Helper()
+	ids, err := s.Append(t.Context(), items...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// history is the JSON of what would be sent.
+func history(t testing.TB, s *session.Session) string {
+	t.Helper()
+	h, err := s.History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func closed(t testing.TB, st *session.Store) {
+	t.Helper()
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answer is a response with a text and tool calls.
+func answer(text string, calls ...string) *transcript.Response {
+	r := &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{Role: transcript.RoleAssistant}}
+	if text != "" {
+		r.Message.Content = append(r.Message.Content, transcript.TextBlock{Text: text})
+	}
+	for _, id := range calls {
+		r.StopReason = transcript.StopToolUse
+		r.Message.Content = append(r.Message.Content, transcript.ToolCallBlock{ID: id, Name: "read_file", Input: json.RawMessage(`{"path": "a.go"}`)})
+	}
+	return r
+}
+
+// What would be sent is the same, byte for byte, after every restart.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	script := [][]transcript.Item{
+		{transcript.UserText("read a.go")},
+		{answer("Let me look.", "c1", "c2")},
+		{transcript.ToolResult("c2", "two")},
+		{transcript.ToolResult("c1", "one")},
+		{answer("done <&> \u2028 中文")},
+		{transcript.UserText("again"), answer("", "c1"), transcript.ToolError("c1", "gone"), answer("sorry")},
+		{transcript.Rewind{}},
+		{transcript.UserText("after the rewind")},
+		{transcript.Compaction{Summary: "S"}},
+		{transcript.UserText("after the compaction")},
+	}
+	live := open(t, dir, nil)
+	defer closed(t, live)
+	s := load(t, live, cli)
+	var last []string
+	for i, items := range script {
+		switch b := items[0].(type) {
+		case transcript.Rewind:
+			b.To = last[0]
+			items = []transcript.Item{b}
+		case transcript.Compaction:
+			b.CoversTo = last[0]
+			items = []transcript.Item{b}
+		}
+		last = add(t, s, items...)
+		want := history(t, s)
+		other := open(t, dir, nil)
+		r := load(t, other, cli)
+		if got := history(t, r); got != want {
+			t.Errorf("after step %d a restart sends\n%s\nnot\n%s", i, got, want)
+		}
+		if r.ID() != s.ID() || r.Turns() != s.Turns() {
+			t.Errorf("after step %d: session %s with %d turns, want %s with %d", i, r.ID(), r.Turns(), s.ID(), s.Turns())
+		}
+		closed(t, other)
+	}
+}
+
+func TestListFindDelete(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	a := load(t, st, cli)
+	add(t, a, transcript.UserText("  Fix the\tparser \nplease"))
+	b, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "my-id", Title: "Project X", Labels: []string{"l"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, b, transcript.UserText("hello"))
+	other := load(t, st, session.Key{Agent: "other", Channel: "cli", Peer: "user"})
+	add(t, other, transcript.UserText("other agent"))
+	if got := load(t, st, cli).ID(); got != "my-id" {
+		t.Errorf("current = %s, want the one created last", got)
+	}
+	check := func(st *session.Store) {
+		t.Helper()
+		infos, err := st.List(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, i := range infos {
+			got = append(got, strings.Join([]string{i.Agent, i.Title, map[bool]string{true: "current"}[i.Current]}, "/"))
+		}
+		want := "other/other agent/current main/Project X/current main/Fix the parser/"
+		if strings.Join(got, " ") != want {
+			t.Errorf("List = %v, want %v", got, want)
+		}
+		for query, want := range map[string]string{
+			"my-id": "my-id", "my": "my-id", "project": "my-id", "main:cli:user": "my-id", "main:": "my-id",
+			"fix": a.ID(), a.ID(): a.ID(), "OTHER A": other.ID(),
+		} {
+			if info, err := st.Find(t.Context(), query); err != nil || info.ID != want {
+				t.Errorf("Find(%q) = %q, %v, want %q", query, info.ID, err, want)
+			}
+		}
+		_, err = st.Find(t.Context(), "0")
+		if amb, ok := errors.AsType[*session.AmbiguousError](err); !ok || len(amb.Matches) != 2 {
+			t.Errorf("Find(0) = %v, want an AmbiguousError with two matches", err)
+		}
+		for _, query := range []string{"zzz", ""} {
+			if _, err := st.Find(t.Context(), query); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("Find(%q) = %v, want fs.ErrNotExist", query, err)
+			}
+		}
+	}
+	check(st)
+	closed(t, st)
+	st = open(t, dir, nil)
+	check(st)
+	closed(t, st)
+
+	// The index is a cache.
+	for _, broken := range []string{"", "{", "[]", `{"main:cli:user":{"session_id":"x"}}`, "\x00\x00"} {
+		if err := os.WriteFile(filepath.Join(dir, "agents/main/sessions.json"), []byte(broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if broken == "[]" {
+			if err := os.Remove(filepath.Join(dir, "agents/main/sessions.journal")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		st = open(t, dir, nil)
+		check(st)
+		closed(t, st)
+	}
+
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	if err := st.Delete(t.Context(), b.Ref()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Get(t.Context(), b.Ref()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Get after Delete = %v, want fs.ErrNotExist", err)
+	}
+	if got := load(t, st, cli).ID(); got != a.ID() {
+		t.Errorf("after Delete the current session is %s, want the one before, %s", got, a.ID())
+	}
+}
+
+func TestMeta(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("first"))
+	if err := s.SetMeta(t.Context(), transcript.Meta{Title: new("by hand"), Pinned: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, answer("x"), transcript.UserText("second"))
+	closed(t, st)
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s = load(t, st, cli)
+	if i := s.Info(); i.Title != "by hand" || !i.TitleByHand || !i.Pinned || i.Messages != 3 || i.Turns != 2 || i.Tokens == 0 {
+		t.Errorf("Info = %+v", i)
+	}
+}
+
+func TestRewindTurns(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	empty := history(t, s)
+	add(t, s, transcript.UserText("one"), answer("1"))
+	one := history(t, s)
+	add(t, s, transcript.UserText("two"))
+	add(t, s, answer("", "c"))
+	add(t, s, transcript.ToolResult("c", "r"))
+	steering := add(t, s, transcript.UserText("steer"))
+	two := history(t, s)
+	if err := s.RewindTurns(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := history(t, s); got != one {
+		t.Errorf("one turn back: %s, want %s", got, one)
+	}
+	if err := s.Rewind(t.Context(), steering[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := history(t, s); got != two {
+		t.Errorf("undone: %s, want %s", got, two)
+	}
+	if err := s.RewindTurns(t.Context(), 3); err == nil {
+		t.Error("three of two turns were taken back")
+	}
+	if err := s.RewindTurns(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := history(t, s); got != empty {
+		t.Errorf("all taken back: %s, want %s", got, empty)
+	}
+	if err := s.Rewind(t.Context(), "nothing"); err == nil {
+		t.Error("a rewind to an entry that is not there was written")
+	}
+}
+
+func TestAppendIf(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	ids, err := s.AppendIf(t.Context(), session.Cond{Head: session.NoHead, Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
+	if err != nil || len(ids) != 3 {
+		t.Fatalf("AppendIf = %v, %v", ids, err)
+	}
+	if _, err := s.AppendIf(t.Context(), session.Cond{Head: ids[0]}, transcript.UserText("x")); !errors.Is(err, session.ErrConflict) {
+		t.Errorf("wrong head: %v, want ErrConflict", err)
+	}
+	add(t, s, transcript.Custom{Name: "note"})
+	if _, err := s.AppendIf(t.Context(), session.Cond{Head: ids[2]}, transcript.ToolResult("c", "r")); err != nil {
+		t.Errorf("bookkeeping made a condition fail: %v", err)
+	}
+	closed(t, st)
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s = load(t, st, cli)
+	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
+	if err != nil || strings.Join(again, " ") != strings.Join(ids, " ") {
+		t.Errorf("the same key again = %v, %v, want %v", again, err, ids)
+	}
+	if _, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("other")); !errors.Is(err, session.ErrIdemMismatch) {
+		t.Errorf("the same key for other content: %v, want ErrIdemMismatch", err)
+	}
+}

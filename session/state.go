@@ -1,0 +1,273 @@
+package session
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// state is what this process knows of a session: the fold of its lines up to a
+// cursor, and the row made of them. It is made by reading, never by writing:
+// an append shows when its lines are read.
+type state struct {
+	store *Store
+	ref   Ref
+
+	users  int           // guarded by the table
+	unused *list.Element // guarded by the table
+
+	mu sync.Mutex // guards what follows; not held while the driver appends
+	*reading
+}
+
+// reading is the result of reading lines in order.
+type reading struct {
+	opts    *Options
+	fold    *rebuild.Fold
+	batcher transcript.Batcher
+	next    driver.Cursor // after the last record that was read
+	damage  []transcript.Damage
+	row     driver.Row
+	version int   // of the format, as the header says
+	err     error // why the session cannot be used
+	fresh   bool  // nothing was read yet
+}
+
+func newState(st *Store, ref Ref) *state {
+	s := &state{store: st, ref: ref}
+	s.reset()
+	return s
+}
+
+func (s *state) reset() {
+	s.reading = newReading(driver.Row{ID: s.ref.ID, Agent: s.ref.Agent}, &s.store.opts)
+}
+
+func newReading(row driver.Row, opts *Options) *reading {
+	return &reading{opts: opts, fold: rebuild.New(&rebuild.Options{Summary: opts.Summary}), row: row, fresh: true}
+}
+
+// sync reads what was appended since the last time, by anyone. The caller
+// holds s.mu.
+func (s *state) sync(ctx context.Context) error {
+	err := s.read(ctx)
+	if isGone(err) {
+		s.reset() // so that the next call reads anew
+	}
+	return err
+}
+
+func (s *state) read(ctx context.Context) error {
+	if s.err != nil {
+		return s.err
+	}
+	var end driver.Cursor
+	if s.fresh {
+		// The first time, what a dead writer left unfinished is ended, so that
+		// it can be told from what a living one is just writing.
+		row, err := s.store.drv.Get(ctx, s.ref)
+		if err != nil {
+			return err
+		}
+		s.row.Key, s.row.File, s.row.Gen = row.Key, row.File, row.Gen
+		if end, err = s.store.drv.Settle(ctx, s.ref); err != nil {
+			return err
+		}
+	}
+	if err := s.scan(ctx); err != nil {
+		return err
+	}
+	if s.batcher.Open() {
+		// Lines of an append that is not finished: if nobody is writing, it
+		// never will be.
+		if !s.fresh {
+			var err error
+			if end, err = s.store.drv.Settle(ctx, s.ref); err != nil {
+				return err
+			}
+			if err := s.scan(ctx); err != nil {
+				return err
+			}
+		}
+		if s.batcher.Open() && s.next <= end {
+			if err := s.add(s.batcher.Break()); err != nil {
+				return err
+			}
+		}
+	}
+	if s.fresh {
+		s.fresh = false
+		if s.version == 0 && s.row.LastID == "" {
+			s.err = errNoEntries
+			return s.err
+		}
+	}
+	return nil
+}
+
+var (
+	errNoEntries = errors.New("no entry of a transcript is in it: nothing was changed; inspect it and restore it from a copy, or delete the session")
+	errNoHeader  = errors.New("its header is missing, so it can be read and not appended to: nothing was written; restore its first line")
+)
+
+func (s *state) scan(ctx context.Context) error {
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, s.next, driver.Forward) {
+		if err != nil {
+			return err
+		}
+		if err := s.take(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appended takes the lines of an append of this process without reading them
+// back, if they follow what was read so far.
+func (s *state) appended(ctx context.Context, res driver.Result, lines []driver.Line) error {
+	if s.fresh || s.err != nil || s.next != res.Start || s.batcher.Open() {
+		return s.sync(ctx)
+	}
+	for i, l := range lines {
+		e, err := transcript.ParseEntry(l.Data)
+		if err != nil {
+			return err // cannot be: it was just encoded
+		}
+		rec := transcript.Record{Offset: int64(res.Start), End: int64(res.Start), Entry: e}
+		if i == len(lines)-1 {
+			rec.End = int64(res.End)
+		}
+		if err := s.take(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take takes the next record.
+func (r *reading) take(rec transcript.Record) error {
+	r.next = max(r.next, driver.Cursor(rec.End))
+	r.row.Size = int64(r.next)
+	if rec.Damage != nil {
+		r.damage = append(r.damage, *rec.Damage)
+		return r.add(r.batcher.Break())
+	}
+	return r.add(r.batcher.Add(rec.Entry))
+}
+
+func (r *reading) add(batches []transcript.Batch) error {
+	for _, b := range batches {
+		recount := false
+		for _, e := range b.Entries {
+			if err := r.note(e); err != nil {
+				r.err = err
+				return err
+			}
+			switch e.Body.(type) {
+			case transcript.Compaction, transcript.Rewind, transcript.Clip:
+				recount = true
+			}
+		}
+		if err := r.fold.Add(b); err != nil {
+			r.err = err
+			return err
+		}
+		if recount {
+			h := r.fold.History()
+			r.row.TokenEstimate = r.opts.Counter.Count(h.System, nil, h.Messages)
+		}
+	}
+	if len(batches) > 0 {
+		r.row.Turns = r.fold.Turns()
+	}
+	return nil
+}
+
+// note brings the row up to date with one entry.
+func (r *reading) note(e transcript.Entry) error {
+	switch b := e.Body.(type) {
+	case transcript.Header:
+		if r.version != 0 {
+			return nil // a second header says nothing
+		}
+		if e.ID != r.row.ID {
+			return fmt.Errorf("its header says that it is session %q: the file was renamed or copied; give it back its name", e.ID)
+		}
+		r.version = b.Version
+		r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Key, b.Created, e.Time
+		r.row.Gen = max(r.row.Gen, b.Gen)
+		applyMeta(&r.row, b.Meta)
+		if r.row.Agent == "" {
+			if k, err := ParseKey(b.Key); err == nil {
+				r.row.Agent = k.Agent
+			}
+		}
+		return nil
+	case transcript.Meta:
+		applyMeta(&r.row, b)
+	case transcript.Current:
+		r.row.Gen = max(r.row.Gen, b.Gen)
+	case transcript.Fragment:
+		r.row.TokenEstimate += r.opts.Counter.Count("", nil, []transcript.Message{b.Message()})
+		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
+			r.row.Messages++
+		}
+		if b.Kind == transcript.TypeUser {
+			r.row.LastUserAt = e.Time
+			if r.row.Title == "" && !r.row.TitleByHand {
+				r.row.Title = titleOf(b.Message().Text())
+			}
+		}
+	}
+	if e.ID != "" {
+		r.row.LastID = e.ID
+	}
+	if transcript.IsHead(e.Type()) && e.Time.After(r.row.UpdatedAt) {
+		r.row.UpdatedAt = e.Time
+	}
+	return nil
+}
+
+// describe makes the row of a session from its records alone.
+func describe(row driver.Row, records iter.Seq2[transcript.Record, error], opts *Options) (driver.Row, error) {
+	r := newReading(row, opts)
+	for rec, err := range records {
+		if err == nil {
+			err = r.take(rec)
+		}
+		if err != nil {
+			return row, err
+		}
+	}
+	if err := r.add(r.batcher.Break()); err != nil {
+		return row, err
+	}
+	r.row.Size = row.Size
+	return r.row, nil
+}
+
+func applyMeta(row *driver.Row, m transcript.Meta) {
+	if m.Title != nil {
+		row.Title, row.TitleByHand = *m.Title, true
+	}
+	if m.Owner != nil {
+		row.Owner = *m.Owner
+	}
+	if m.Labels != nil {
+		row.Labels = slices.Clone(m.Labels)
+	}
+	if m.TTL != nil {
+		row.TTL = *m.TTL
+	}
+	if m.Pinned != nil {
+		row.Pinned = *m.Pinned
+	}
+}

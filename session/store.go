@@ -1,0 +1,230 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// Options of [Open] and [OpenDriver]. Nil and zero fields are the defaults:
+// durable, private, no model needed.
+type Options struct {
+	// Sync says when an append is on stable storage. The zero value,
+	// filelog.SyncAlways, means: when it returns. Open only.
+	Sync filelog.SyncPolicy
+	// ReadOnly opens without writing anything. Whatever a dead writer left
+	// unfinished is taken for final. Open only.
+	ReadOnly bool
+	// SingleProcess allows network and unknown file systems, on which locks
+	// between processes cannot be relied on. Open only.
+	SingleProcess bool
+	// Summary is where models are shown the summary of a compaction.
+	Summary rebuild.SummaryForm
+	// Counter estimates tokens; nil means tokens.Estimator.
+	Counter tokens.Counter
+	// CachedSessions is how many sessions nobody is using are kept in memory;
+	// 0 means 256.
+	CachedSessions int
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger is told what a person should know; nil is silent.
+	Logger *slog.Logger
+}
+
+// Store is a set of sessions. It is safe for several goroutines, and several
+// processes may have one store open, each with a Store of its own.
+//
+// A Store starts no goroutine and keeps no session open that nobody uses,
+// but for a bounded number.
+type Store struct {
+	opts  Options
+	drv   driver.Driver
+	table *table
+}
+
+// Open opens the store in a folder of files, which is made if it does not
+// exist (unless opts says ReadOnly).
+func Open(dir string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.fill()
+	drv, err := filedriver.Open(dir, &filedriver.Options{
+		Sync: o.Sync, ReadOnly: o.ReadOnly, SingleProcess: o.SingleProcess, Logger: o.Logger,
+		Describe: func(row driver.Row, records iter.Seq2[transcript.Record, error]) (driver.Row, error) {
+			return describe(row, records, &o)
+		},
+		OnTail: func(ref Ref, tail filelog.Tail) {
+			o.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
+				"offset", tail.Offset, "size", tail.Size, "whole", tail.Complete)
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	return OpenDriver(drv, &o), nil
+}
+
+// OpenDriver returns the store that keeps its sessions with drv. Close closes
+// drv.
+func OpenDriver(drv driver.Driver, opts *Options) *Store {
+	st := &Store{drv: drv}
+	if opts != nil {
+		st.opts = *opts
+	}
+	st.opts.fill()
+	st.table = newTable(st)
+	return st
+}
+
+func (o *Options) fill() {
+	if o.Counter == nil {
+		o.Counter = tokens.Estimator{}
+	}
+	if o.CachedSessions == 0 {
+		o.CachedSessions = 256
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Close waits for the calls that are under way and releases everything. What
+// was not synced is synced. Every later call fails with [ErrClosed].
+func (st *Store) Close() error {
+	if err := st.drv.Close(); err != nil {
+		return fmt.Errorf("session: close: %w", err)
+	}
+	return nil
+}
+
+// Load returns the current session of a key, and makes one if there is none.
+// Two goroutines or processes that load a new key get the same session. The
+// session has been read when the error is nil.
+func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
+	if err := key.Validate(); err != nil {
+		return nil, fmt.Errorf("session: load: %w", err)
+	}
+	row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.header(key, CreateOptions{}))
+	if err != nil {
+		return nil, wrapKey("load", key, err)
+	}
+	return st.open(ctx, "load", row)
+}
+
+// Lookup returns the current session of a key. If there is none the error
+// matches fs.ErrNotExist and nothing is made.
+func (st *Store) Lookup(ctx context.Context, key Key) (*Session, error) {
+	if err := key.Validate(); err != nil {
+		return nil, fmt.Errorf("session: look up: %w", err)
+	}
+	row, err := st.drv.Current(ctx, key.Agent, key.String())
+	if err != nil {
+		return nil, wrapKey("look up", key, err)
+	}
+	return st.open(ctx, "look up", row)
+}
+
+// Get returns a session by its ID.
+func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
+	row, err := st.drv.Get(ctx, ref)
+	if err != nil {
+		return nil, st.wrap("get", ref, err)
+	}
+	return st.open(ctx, "get", row)
+}
+
+func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
+	s := &Session{store: st, ref: row.Ref()}
+	err := s.use(op, func(t *state) error { return t.sync(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// CreateOptions of [Store.Create]. Nil and zero fields are the defaults.
+type CreateOptions struct {
+	ID     string // of the session; empty makes a UUIDv7
+	Title  string // set by hand; empty is made from the first user message
+	Owner  string
+	Labels []string
+	TTL    time.Duration // after the last message; 0 is for ever
+}
+
+// Create makes a new session and the current one of its key. The old one
+// stays; [Session.MakeCurrent] brings it back. An ID in use gives an error
+// that matches fs.ErrExist.
+func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
+	if err := key.Validate(); err != nil {
+		return nil, fmt.Errorf("session: create: %w", err)
+	}
+	var o CreateOptions
+	if opts != nil {
+		o = *opts
+	}
+	row, err := st.drv.Create(ctx, key.Agent, key.String(), st.header(key, o))
+	if err != nil {
+		return nil, wrapKey("create", key, err)
+	}
+	return st.open(ctx, "create", row)
+}
+
+// header returns the function that makes the first line of a session.
+func (st *Store) header(key Key, o CreateOptions) func(gen int64) (driver.Row, driver.Line) {
+	if o.ID == "" {
+		o.ID = newID()
+	}
+	return func(gen int64) (driver.Row, driver.Line) {
+		now := st.opts.Now().UTC().Truncate(time.Microsecond)
+		h := transcript.Header{Version: transcript.Version, Key: key.String(), Gen: gen, Created: now}
+		if o.Title != "" {
+			h.Meta.Title = &o.Title
+		}
+		if o.Owner != "" {
+			h.Meta.Owner = &o.Owner
+		}
+		h.Meta.Labels = o.Labels
+		if o.TTL > 0 {
+			h.Meta.TTL = new(int64(o.TTL / time.Second))
+		}
+		e := transcript.Entry{ID: o.ID, Time: now, Body: h}
+		row := driver.Row{ID: o.ID, CreatedAt: now, UpdatedAt: now}
+		applyMeta(&row, h.Meta)
+		return row, driver.Line{ID: o.ID, Type: transcript.TypeSession, Data: e.Line()}
+	}
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// Delete removes a session, its transcript included. The session of the key
+// that was current before becomes current again.
+func (st *Store) Delete(ctx context.Context, ref Ref) error {
+	if err := st.drv.Delete(ctx, ref); err != nil {
+		return st.wrap("delete", ref, err)
+	}
+	st.table.forget(ref)
+	return nil
+}
+
+// isGone reports whether an error says that a session is no longer there.
+func isGone(err error) bool {
+	return errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist)
+}

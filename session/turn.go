@@ -1,0 +1,31 @@
+package session
+
+import "context"
+
+// Turn is a held turn lock.
+type Turn struct {
+	release func() error
+	s       *Session
+}
+
+// BeginTurn takes the turn lock of the session: the opt-in rule that one turn
+// at a time runs on it, in all processes. It waits until the lock is free or
+// ctx is done; the error then matches [ErrBusy] and that of ctx. The lock ends
+// with End or with the process, however that ends. It keeps out other turns,
+// not appends.
+func (s *Session) BeginTurn(ctx context.Context) (*Turn, error) { return s.beginTurn(ctx, true) }
+
+// TryBeginTurn is BeginTurn without the wait: if another turn is running the
+// error matches [ErrBusy].
+func (s *Session) TryBeginTurn(ctx context.Context) (*Turn, error) { return s.beginTurn(ctx, false) }
+
+func (s *Session) beginTurn(ctx context.Context, wait bool) (*Turn, error) {
+	release, err := s.store.drv.LockTurn(ctx, s.ref, wait)
+	if err != nil {
+		return nil, s.store.wrap("begin turn", s.ref, err)
+	}
+	return &Turn{release: release, s: s}, nil
+}
+
+// End gives the lock back. Calling it again does nothing.
+func (t *Turn) End() error { return t.s.store.wrap("end turn", t.s.ref, t.release()) }

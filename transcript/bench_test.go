@@ -1,0 +1,111 @@
+package transcript_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// benchLines are lines of about 1 KiB.
+func benchLines(b *testing.B) map[string][]byte {
+	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 敏捷的棕色狐狸.\n", 14)
+	out := map[string][]byte{}
+	for name, item := range map[string]transcript.Item{
+		"user":   transcript.UserText(text),
+		"result": transcript.ToolResult("toolu_1", text),
+		"answer": &transcript.Response{
+			Message: answer(transcript.ThinkingBlock{Thinking: text[:400], Signature: "sig"}, transcript.TextBlock{Text: text[:500]}),
+			API:     "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Usage: transcript.Usage{Input: 1000, Output: 200},
+		},
+		"custom": transcript.Custom{Name: "n", Data: raw(`{"a":` + strings.Repeat(`[1,`, 200) + `2` + strings.Repeat(`]`, 200) + `}`)},
+	} {
+		entries, err := transcript.NewBatch(at, ids(), item)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out[name] = entries[0].Line()
+	}
+	return out
+}
+
+func BenchmarkParseEntry(b *testing.B) {
+	for name, line := range benchLines(b) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(line)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := transcript.ParseEntry(line); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/encoding-json", func(b *testing.B) {
+			b.SetBytes(int64(len(line)))
+			b.ReportAllocs()
+			for b.Loop() {
+				var v struct {
+					Type, ID, TS, Name string
+					Content            json.RawMessage
+					Data               json.RawMessage
+				}
+				if err := json.Unmarshal(line, &v); err != nil {
+					b.Fatal(err)
+				}
+				var s string
+				if len(v.Content) > 0 && v.Content[0] == '"' {
+					if err := json.Unmarshal(v.Content, &s); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	var file bytes.Buffer
+	for range 250 {
+		for _, line := range benchLines(b) {
+			fmt.Fprintf(&file, "%s\n", line)
+		}
+	}
+	r, size := bytes.NewReader(file.Bytes()), int64(file.Len())
+	b.Run("forward", func(b *testing.B) {
+		b.SetBytes(size)
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, err := range transcript.Scan(r, size, nil) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	b.Run("backward", func(b *testing.B) {
+		b.SetBytes(size)
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, err := range transcript.ScanBackward(r, size, nil) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkNewBatch(b *testing.B) {
+	item := transcript.UserText(strings.Repeat("word ", 200))
+	b.SetBytes(1000)
+	b.ReportAllocs()
+	newID := func() string { return "0198d2c5-0000-7000-8000-000000000000" }
+	for b.Loop() {
+		if _, err := transcript.NewBatch(at, newID, item); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package dialect_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// corpora returns the folder of sample files, and fails the test at its end if
+// one of them has changed.
+func corpora(t *testing.T) fs.FS {
+	t.Helper()
+	dir := filepath.Join("..", "..", "..", "shared", "corpora")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("no sample files beside the checkout: ", err)
+	}
+	fsys := os.DirFS(dir)
+	before := hashes(t, fsys)
+	t.Cleanup(func() {
+		if after := hashes(t, fsys); !maps.Equal(before, after) {
+			t.Error("reading has changed the files")
+		}
+	})
+	return fsys
+}
+
+func hashes(t *testing.T, fsys fs.FS) map[string][sha256.Size]byte {
+	t.Helper()
+	sums := map[string][sha256.Size]byte{}
+	for _, root := range []string{"hazards", "observed", "from-seed-docs"} {
+		err := fs.WalkDir(fsys, root, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(fsys, name)
+			sums[name] = sha256.Sum256(data)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sums
+}
+
+// open reads a file through a descriptor and returns its records and text.
+func open(t *testing.T, fsys fs.FS, name string, d dialect.Dialect) ([]transcript.Record, string) {
+	t.Helper()
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, d, string(data)), string(data)
+}
+
+// What the manifest says about each file, in the words of kinds, and what to
+// look for in one of its records.
+var hazards = map[string]struct {
+	want string
+	in   map[int]string // by record: a part of what show says
+}{
+	"claw0/02-duplicated-tool-use.jsonl": {
+		"user assistant tool_use tool_result tool_use tool_result assistant",
+		map[int]string{1: `"id":"toolu_B"`, 2: `"id":"toolu_A"`, 4: `"id":"toolu_B"`},
+	},
+	"claw0/03-string-assistant.jsonl":   {"user assistant", map[int]string{1: "plain string"}},
+	"claw0/05-invalid-utf8.jsonl":       {"!utf8 assistant", map[int]string{1: "ok"}},
+	"mini-claw/03-torn-last-line.jsonl": {"session user assistant !torn", nil},
+	"mini-claw/02-results-before-calls.jsonl": {
+		"session tool_result tool_result user assistant tool_use tool_use assistant",
+		map[int]string{1: `"tool_use_id":"tu_1","content":"hello"`, 5: `"id":"tu_1"`},
+	},
+	"mini-claw/04-append-after-torn.jsonl": {"session user assistant !torn user assistant", map[int]string{4: "after-torn"}},
+	"mini-claw/05-unicode-line-separators.jsonl": {
+		"session user assistant user", map[int]string{1: `line\u2028sep`, 2: "nel\u0085here"},
+	},
+	"mini-claw/06-scalar-and-array-lines.jsonl":                    {"session user !not-object !not-object !not-object !not-object assistant", nil},
+	"mini-claw/08-header-without-key.jsonl":                        {"session user", map[int]string{0: "session 0123456789ab "}},
+	"mini-claw/10-no-final-newline.jsonl":                          {"session user assistant", nil},
+	"mini-claw/11-unknown-type.jsonl":                              {"session user usage assistant", map[int]string{2: "unknown usage"}},
+	"mini-claw/index/transcripts/a_b_c_d_111111111111.jsonl":       {"session user", map[int]string{0: "a:b_c:d"}},
+	"mini-claw/index/transcripts/a_b_c_d_222222222222.jsonl":       {"session user", map[int]string{0: "a_b:c:d"}},
+	"mini-claw/index/transcripts/main_cli_user_444444444444.jsonl": {"session user", map[int]string{0: "main:cli:user", 1: "orphan transcript"}},
+}
+
+func TestHazards(t *testing.T) {
+	fsys := corpora(t)
+	data, err := fs.ReadFile(fsys, "hazards/manifest.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest []struct {
+		File, Dialect, Expect string
+		Bytes                 int
+	}
+	if err := json.Unmarshal(data, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	missing := maps.Clone(hazards)
+	for _, row := range manifest {
+		d := dialect.Dialect(row.Dialect)
+		if !slices.Contains(flat, d) {
+			continue
+		}
+		t.Run(row.File, func(t *testing.T) {
+			name := "hazards/" + row.File
+			if filepath.Ext(name) == ".json" {
+				// An index: it is not taken for a transcript, and what it says
+				// about transcripts, or fails to say, does not matter here.
+				if got, sure, err := detect(t, fsys, name); got != "" || sure || err != nil {
+					t.Errorf("Detect = %q, %v, %v", got, sure, err)
+				}
+				return
+			}
+			tt, ok := hazards[row.File]
+			if !ok {
+				t.Fatalf("not covered: %s", row.Expect)
+			}
+			delete(missing, row.File)
+			recs, text := open(t, fsys, name, d)
+			if len(text) != row.Bytes {
+				t.Errorf("%d bytes, want %d", len(text), row.Bytes)
+			}
+			if got := kinds(recs); got != tt.want {
+				t.Fatalf("found %s\nwant  %s\n%s", got, tt.want, row.Expect)
+			}
+			for i, want := range tt.in {
+				if got := show(recs[i]); !strings.Contains(got, want) {
+					t.Errorf("record %d is %s, want in it %s", i, got, want)
+				}
+			}
+			if got, sure, err := detect(t, fsys, name); got != d || !sure || err != nil {
+				t.Errorf("Detect = %q, %v, %v", got, sure, err)
+			}
+		})
+	}
+	for name := range missing {
+		t.Errorf("%s is not in the manifest", name)
+	}
+}
+
+func detect(t *testing.T, fsys fs.FS, name string) (dialect.Dialect, bool, error) {
+	t.Helper()
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dialect.Detect(bytes.NewReader(data), int64(len(data)))
+}
+
+// Files that the programs wrote, and the samples of their documents: every
+// line is a record of a known type, with a time but for headers and samples.
+func TestObserved(t *testing.T) {
+	fsys := corpora(t)
+	var names []string
+	for _, pattern := range []string{
+		"observed/claw0/agents/*/sessions/*.jsonl", "observed/mini-claw/transcripts/*.jsonl", "from-seed-docs/*claw*.jsonl",
+	} {
+		found, err := fs.Glob(fsys, pattern)
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s: %v, %v", pattern, found, err)
+		}
+		names = append(names, found...)
+	}
+	for _, name := range names {
+		d := dialect.Claw0
+		if strings.Contains(name, "mini-claw") {
+			d = dialect.MiniClaw
+		}
+		recs, text := open(t, fsys, name, d)
+		if got, want := len(recs), strings.Count(strings.TrimSpace(text), "\n")+1; got != want {
+			t.Errorf("%s: %d records of %d lines", name, got, want)
+		}
+		for _, r := range recs {
+			_, isFragment := r.Entry.Body.(transcript.Fragment)
+			_, isHeader := r.Entry.Body.(transcript.Header)
+			if !isFragment && !isHeader {
+				t.Errorf("%s: at %d: %s", name, r.Offset, show(r))
+			}
+			if isFragment && r.Entry.Time.IsZero() && !strings.Contains(string(r.Entry.Line()), `"ts":"..."`) {
+				t.Errorf("%s: at %d: no time", name, r.Offset)
+			}
+		}
+		if got, sure, err := detect(t, fsys, name); got != d || !sure || err != nil {
+			t.Errorf("%s: Detect = %q, %v, %v", name, got, sure, err)
+		}
+	}
+}
+
+// Files of other programs are not taken for one of ours.
+func TestForeign(t *testing.T) {
+	fsys := corpora(t)
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasPrefix(filepath.Ext(name), ".json") || strings.Contains(name, "claw") {
+			return err
+		}
+		if got, _, err := detect(t, fsys, name); got != "" || err != nil {
+			t.Errorf("%s: Detect = %q, %v", name, got, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

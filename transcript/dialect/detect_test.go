@@ -1,0 +1,70 @@
+package dialect_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+func TestDetect(t *testing.T) {
+	const (
+		iso  = `{"type":"user","content":"x","ts":"2026-02-24T10:00:00.5+00:00"}` + "\n"
+		unix = `{"type":"user","content":"x","ts":1771927201.5}` + "\n"
+		bare = `{"type":"user","content":"x"}` + "\n"
+		own  = `{"type":"user","id":"a","ts":"2026-02-24T10:00:00Z","content":"x"}` + "\n"
+	)
+	for _, tt := range []struct {
+		name, data string
+		want       dialect.Dialect
+		sure       bool
+	}{
+		{"empty", "", "", false},
+		{"text", "hello\nworld\n", "", false},
+		{"index", `{"abc":{"id":"x"}}`, "", false},
+		{"native header", `{"type":"session","id":"x","ts":"2026-11-20T08:00:00Z","v":1,"key":"k"}` + "\n", dialect.Native, true},
+		{"native header, foreign records", `{"type":"session","v":1}` + "\n" + unix, dialect.Native, true},
+		{"native without header", own, dialect.Native, true},
+		{"native bookkeeping", `{"type":"meta","id":"a","ts":"2026-02-24T10:00:00Z","title":"t"}`, dialect.Native, true},
+		{"native calls", `{"type":"tool_use","mid":"A","part":2,"tool_use_id":"t","name":"f","input":{}}`, dialect.Native, true},
+		{"mini-claw header", `{"type":"session","id":"x","key":"main:cli:user","created":"2026-02-24T10:00:00+00:00"}`, dialect.MiniClaw, true},
+		{"mini-claw header without key", `{"type":"session","id":"x","created":"2026-02-24T10:00:00+00:00"}`, dialect.MiniClaw, true},
+		{"ISO times", iso, dialect.MiniClaw, true},
+		{"output", `{"type":"tool_result","tool_use_id":"t","output":"o","ts":"..."}`, dialect.MiniClaw, true},
+		{"Unix times", unix, dialect.Claw0, true},
+		{"whole Unix times", `{"type":"user","content":"x","ts":1}`, dialect.Claw0, true},
+		{"array content", `{"type":"assistant","content":[]}`, dialect.Claw0, true},
+		{"result content", bare + `{"type":"tool_result","tool_use_id":"t","content":"o"}`, dialect.Claw0, true},
+		{"nothing to tell by", bare + bare, dialect.MiniClaw, false},
+		{"both", iso + unix, dialect.MiniClaw, false},
+		{"both, the other way round", unix + iso, dialect.Claw0, false},
+		{"late evidence", strings.Repeat(bare, 20) + unix, dialect.Claw0, true},
+		{"too late evidence", strings.Repeat(bare, 100) + unix, dialect.MiniClaw, false},
+		{"damage in front", "{\"type\":\"us\n42\n\x00\x00\n" + unix, dialect.Claw0, true},
+		{"BOM", "\xef\xbb\xbf" + unix, dialect.Claw0, true},
+		{"unterminated", strings.TrimSpace(unix), dialect.Claw0, true},
+		{"messages in an envelope", `{"type":"message","message":{"role":"user","content":"x"},"timestamp":1}`, "", false},
+		{"another header", `{"type":"session","version":3,"id":"x","timestamp":"2026-02-24T10:00:00Z","cwd":"/"}`, "", false},
+		{"parts", `{"id":"m","role":"user","parts":[],"created_at":"2026-02-24T10:00:00"}`, "", false},
+		{"uuid chain", `{"type":"user","uuid":"u","message":{"role":"user","content":"x"},"timestamp":"2026-02-24T10:00:00Z"}`, "", false},
+		{"long line first", `{"type":"user","content":"` + strings.Repeat("x", 1<<20) + `","ts":1}` + "\n" + iso, "", false},
+	} {
+		got, sure, err := dialect.Detect(strings.NewReader(tt.data), int64(len(tt.data)))
+		if err != nil || got != tt.want || sure != tt.sure {
+			t.Errorf("%s: %q, %v, %v, want %q, %v", tt.name, got, sure, err, tt.want, tt.sure)
+		}
+	}
+	for _, tt := range situations {
+		for d, data := range forms(tt.data) {
+			got, sure, err := dialect.Detect(strings.NewReader(data), int64(len(data)))
+			if err != nil || sure && got != d && tt.name != "two headers" && tt.name != "each call twice" {
+				t.Errorf("%s, %s: %q, %v, %v", tt.name, d, got, sure, err)
+			}
+		}
+	}
+	if _, _, err := dialect.Detect(strings.NewReader("short"), 100); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a file that shrinks: %v", err)
+	}
+}

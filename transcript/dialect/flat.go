@@ -1,0 +1,136 @@
+package dialect
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// decoder returns a decoder of flat records, for ScanOptions. The names are
+// those of the member that holds the text of a result, in order of preference.
+func decoder(resultNames ...string) func(line []byte, offset int64) (transcript.Entry, error) {
+	return func(line []byte, offset int64) (transcript.Entry, error) {
+		// The native decoder knows what is damage, but must not judge members.
+		if !jsontext.Valid(line) || !jsontext.IsObject(line) {
+			_, err := transcript.ParseEntry(line)
+			return transcript.Entry{}, err
+		}
+		r := record{}
+		for name, v := range jsontext.Members(line) {
+			if !jsontext.IsNull(v) {
+				r[name] = v
+			}
+		}
+		kind, _ := jsontext.String(r["type"])
+		if kind == "" {
+			return transcript.Entry{}, malformed("no type")
+		}
+		e := transcript.Entry{ID: "@" + strconv.FormatInt(offset, 10), Time: parseTime(r["ts"])}
+		switch kind {
+		case transcript.TypeSession:
+			e.Body = transcript.Header{Key: r.text("key"), Created: parseTime(r["created"])}
+			if id := r.text("id"); id != "" {
+				e.ID = id
+			}
+		case transcript.TypeUser, transcript.TypeAssistant:
+			f := transcript.Fragment{Kind: kind, Role: transcript.Role(kind)}
+			content, ok := r.content("content")
+			if !ok {
+				return transcript.Entry{}, malformed(kind + ` record: unusable "content"`)
+			}
+			e.Body = withContent(f, content, !jsontext.IsArray(r["content"]))
+		case transcript.TypeToolUse:
+			call := transcript.ToolCallBlock{ID: r.text("tool_use_id"), Name: r.text("name"), Input: json.RawMessage(`{}`)}
+			if input := r["input"]; input != nil {
+				call.Input = slices.Clone(input)
+			}
+			e.Body = transcript.Fragment{Kind: kind, Role: transcript.RoleAssistant, Content: []transcript.Block{call}}
+		case transcript.TypeToolResult:
+			e.Body = transcript.Fragment{Kind: kind, Role: transcript.RoleUser, Content: []transcript.Block{r.result(resultNames)}}
+		default:
+			e.Body = transcript.Unknown{Kind: kind}
+		}
+		return e.WithLine(line), nil
+	}
+}
+
+func malformed(reason string) error {
+	return &transcript.DamageError{Kind: transcript.DamageMalformed, Reason: reason}
+}
+
+// withContent sets the content of f, as a string if plain.
+func withContent(f transcript.Fragment, content []transcript.Block, plain bool) transcript.Fragment {
+	if plain {
+		return f.WithContent(content...)
+	}
+	f.Content = content
+	return f
+}
+
+// record holds the members of a record that are not null.
+type record map[string][]byte
+
+// text returns a string member. One that is missing is empty; one that is not
+// a string is its JSON.
+func (r record) text(name string) string {
+	v := r[name]
+	if v == nil {
+		return ""
+	}
+	if s, ok := jsontext.String(v); ok {
+		return s
+	}
+	return string(v)
+}
+
+// content returns the blocks of a member that is a string, an array of blocks
+// and strings, or missing.
+func (r record) content(name string) ([]transcript.Block, bool) {
+	v := r[name]
+	if v == nil || jsontext.IsString(v) {
+		return []transcript.Block{transcript.TextBlock{Text: r.text(name)}}, true
+	}
+	if !jsontext.IsArray(v) {
+		return nil, false
+	}
+	blocks := []transcript.Block{}
+	for element := range jsontext.Elements(v) {
+		if s, ok := jsontext.String(element); ok {
+			blocks = append(blocks, transcript.TextBlock{Text: s})
+			continue
+		}
+		b, err := transcript.UnmarshalBlock(element)
+		if err != nil {
+			return nil, false
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, true
+}
+
+// result returns the block of a tool_result record. Output that is neither
+// text nor blocks is kept as the text of its JSON.
+func (r record) result(names []string) transcript.ToolResultBlock {
+	b := transcript.ToolResultBlock{CallID: r.text("tool_use_id")}
+	b.IsError, _ = jsontext.Bool(r["is_error"])
+	for _, name := range names {
+		v := r[name]
+		if v == nil {
+			continue
+		}
+		content, ok := r.content(name)
+		switch {
+		case !ok:
+			content = []transcript.Block{transcript.TextBlock{Text: string(v)}}
+			return b.WithContent(content...)
+		case jsontext.IsString(v):
+			return b.WithContent(content...)
+		}
+		b.Content = content
+		return b
+	}
+	return b.WithContent(transcript.TextBlock{})
+}

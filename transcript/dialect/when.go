@@ -1,0 +1,53 @@
+package dialect
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// layouts are the forms of ISO 8601 with a zone; fractions of a second are
+// read after every one of them.
+var layouts = []string{
+	time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z0700", "2006-01-02T15:04Z07:00",
+}
+
+// parseTime reads the JSON of a time; the result is zero if it is no moment.
+func parseTime(v []byte) time.Time {
+	if s, ok := jsontext.String(v); ok {
+		for _, layout := range layouts {
+			if t, err := time.Parse(layout, s); err == nil {
+				return t.UTC()
+			}
+		}
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return time.Time{}
+		}
+		return fromUnix(f)
+	}
+	f, ok := jsontext.Float(v)
+	if !ok {
+		return time.Time{}
+	}
+	return fromUnix(f)
+}
+
+// fromUnix returns the moment of seconds, or of milliseconds if there are very
+// many, to the microsecond.
+func fromUnix(seconds float64) time.Time {
+	const (
+		milliseconds = 1e11 // seconds until the year 5138
+		last         = 253402300799
+	)
+	if math.Abs(seconds) > milliseconds {
+		seconds /= 1000
+	}
+	if math.IsNaN(seconds) || math.Abs(seconds) > last {
+		return time.Time{}
+	}
+	whole, frac := math.Modf(seconds)
+	return time.Unix(int64(whole), int64(math.Round(frac*1e6))*1e3).UTC()
+}

@@ -1,0 +1,96 @@
+package filelog
+
+import (
+	"context"
+	"io"
+)
+
+// A Held is a Log whose append lock is held over several steps, so that a
+// caller can read, decide and write with nobody in between, in any process. It
+// is for one goroutine and for a short time.
+type Held struct {
+	l   *Log
+	end int64
+}
+
+// Hold takes the append lock, settles the tail as [Log.Settle] does, and
+// returns with the lock held. Other appends on the file wait until Release; an
+// Append on the same Log by the holder waits for ever.
+func (l *Log) Hold(ctx context.Context) (*Held, error) {
+	const op = "hold"
+	if err := l.begin(op); err != nil {
+		return nil, err
+	}
+	if l.opts.ReadOnly {
+		l.ops.Done()
+		return nil, l.fail(op, ErrReadOnly, fixWritable)
+	}
+	if err := l.lock(ctx, op, false); err != nil {
+		l.ops.Done()
+		return nil, err
+	}
+	w, err := l.settle(op)
+	if err != nil {
+		l.unlock()
+		l.ops.Done()
+		return nil, err
+	}
+	return &Held{l: l, end: w.lines.end}, nil
+}
+
+// End returns the offset after the last line.
+func (h *Held) End() int64 { return h.end }
+
+// Append adds lines as [Log.Append] does, but does not sync them: see Sync.
+func (h *Held) Append(lines []byte) error {
+	const op = "append"
+	l := h.l
+	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
+		return l.fail(op, errNotLines, "nothing was written")
+	}
+	n, err := l.file.Write(lines)
+	if err == nil && n < len(lines) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		if err := l.takeBack(op, h.end, n, len(lines), err); err != nil {
+			return err
+		}
+	}
+	start := h.end
+	h.end += int64(len(lines))
+	l.wrote(extent{start, h.end})
+	return nil
+}
+
+// Reset makes lines the whole content of the file, in place: it stays the same
+// file and locks on it stay in force. A crash in between leaves it empty or
+// with a part of lines.
+func (h *Held) Reset(lines []byte) error {
+	if err := h.l.file.Truncate(0); err != nil {
+		return h.l.fail("reset", err, "the file is as it was")
+	}
+	h.end = 0
+	return h.Append(lines)
+}
+
+// Sync puts everything written so far on stable storage, whatever the policy.
+// A [*NotDurableError] says that the outcome is unknown.
+func (h *Held) Sync() error {
+	l := h.l
+	l.mu.Lock()
+	seq := l.written
+	l.mu.Unlock()
+	l.syncing <- struct{}{}
+	defer func() { <-l.syncing }()
+	if failed := l.syncTo(seq); failed != nil {
+		return failed
+	}
+	return nil
+}
+
+// Release gives the append lock back. The Held cannot be used afterwards.
+func (h *Held) Release() {
+	h.l.unlock()
+	h.l.ops.Done()
+}

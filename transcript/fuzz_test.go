@@ -1,0 +1,262 @@
+package transcript_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Any bytes: both directions find the same, everything is found once, and
+// entries are entries.
+func FuzzScan(f *testing.F) {
+	var file strings.Builder
+	for _, l := range lines {
+		f.Add([]byte(l.line+"\n"), uint16(0), true)
+		file.WriteString(l.line + "\n")
+	}
+	all := file.String()
+	f.Add([]byte(all), uint16(300), false)
+	f.Add([]byte(all[:800]+all), uint16(0), false)
+	f.Add([]byte(lineB[:50]+lineA+"\x00\x00\r\n\xef\xbb\xbf"+lineB+"{\"a\xe4\n\n5\n[]{}\n"), uint16(0), true)
+	f.Fuzz(func(t *testing.T, data []byte, maxLine uint16, final bool) {
+		text := string(data)
+		opts := &transcript.ScanOptions{MaxLine: int(maxLine), Final: final}
+		recs := collect(t, text, opts)
+		if !final {
+			text = text[:strings.LastIndexByte(text, '\n')+1]
+		}
+		checkCovered(t, text, recs)
+		for i, r := range recs {
+			if r.Damage != nil {
+				continue
+			}
+			again, err := transcript.ParseEntry(r.Entry.Line())
+			if err != nil || !reflect.DeepEqual(again, r.Entry) {
+				t.Fatalf("%q is read again as %+v, %v", r.Entry.Line(), again, err)
+			}
+			opts := *opts
+			opts.From = r.End
+			rest := recs[i+1:]
+			if len(rest) > 0 && rest[0].End == r.End {
+				continue // within a line there is no way in
+			}
+			if got := collect(t, string(data), &opts); !slices.EqualFunc(got, rest, equalRecords) {
+				t.Fatalf("from %d: %s, want %s", r.End, summary(got), summary(rest))
+			}
+			if i > 20 {
+				break
+			}
+		}
+	})
+}
+
+func equalRecords(a, b transcript.Record) bool { return reflect.DeepEqual(a, b) }
+
+// A transcript that ends anywhere has lost no line that was complete, and a
+// record written behind it is found.
+func FuzzPrefix(f *testing.F) {
+	f.Add("hello", "你好", `{"path": "a.go"}`, "out\n", uint(300))
+	f.Add(`{"type":"user"}`, "\u2028\xff", `{"type":"user","id":"0","ts":"2026-11-20T08:00:00Z"}`, `{"`, uint(700))
+	f.Add("", "}", `[{},{"type":"a`, `"`, uint(9))
+	f.Fuzz(func(t *testing.T, question, answerText, input, output string, cut uint) {
+		newID := ids()
+		var file []byte
+		var want []transcript.Record
+		for _, items := range [][]transcript.Item{
+			{transcript.UserText(question)},
+			{answer(transcript.TextBlock{Text: answerText}, call("t1", "f", input), call("t2", question, output))},
+			{transcript.ToolResult("t1", output), transcript.ToolError("t2", input)},
+			{transcript.Custom{Name: question, Data: raw(input)}, transcript.Compaction{Summary: answerText}},
+		} {
+			entries, err := transcript.NewBatch(at, newID, items...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				line := e.Line()
+				if bytes.ContainsAny(line, "\n\r\u2028\u2029") || !utf8.Valid(line) {
+					t.Fatalf("line %q", line)
+				}
+				parsed := parse(t, string(line))
+				start := int64(len(file))
+				file = append(append(file, line...), '\n')
+				want = append(want, transcript.Record{Offset: start, End: int64(len(file)), Entry: parsed})
+			}
+		}
+		n := int64(cut % uint(len(file)+1))
+		prefix := string(file[:n])
+		for len(want) > 0 && want[len(want)-1].End > n {
+			want = want[:len(want)-1]
+		}
+		if got := collect(t, prefix, nil); !slices.EqualFunc(got, want, equalRecords) {
+			t.Fatalf("found %s, want %s in\n%s", summary(got), summary(want), prefix)
+		}
+
+		got := collect(t, prefix, &transcript.ScanOptions{Final: true})
+		checkCovered(t, prefix, got)
+		if len(got) < len(want) || !slices.EqualFunc(got[:len(want)], want, equalRecords) {
+			t.Fatalf("with Final found %s, want %s in\n%s", summary(got), summary(want), prefix)
+		}
+
+		const next = `{"type":"user","id":"f","ts":"2026-11-21T00:00:00Z","content":"{"}`
+		data := prefix + next + "\n"
+		got = collect(t, data, nil)
+		checkCovered(t, data, got)
+		if len(got) == 0 || string(got[len(got)-1].Entry.Line()) != next {
+			t.Fatalf("found %s, want f at the end of\n%s", summary(got), data)
+		}
+	})
+}
+
+// Any JSON: what an entry says is what the line made from it says.
+func FuzzEntry(f *testing.F) {
+	for _, l := range lines {
+		f.Add([]byte(l.line))
+	}
+	f.Add([]byte(`{"type":"tool_use","type":"user","content":[{"type":"text"}],"content":null,"usage":{"input_tokens":"a"}}`))
+	f.Add([]byte(`{"type":"tool_result","extra":{"extra":{"id":1}},"ext":[ 1 ],"content":[{"type":"image","source":{}}]}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		e, err := transcript.ParseEntry(line)
+		if err != nil {
+			return
+		}
+		if string(e.Line()) != string(bytes.Trim(line, " \t\r\n")) {
+			t.Fatalf("Line = %q, want %q", e.Line(), line)
+		}
+		made := remade(e).Line()
+		again, err := transcript.ParseEntry(made)
+		if err != nil {
+			t.Fatalf("%s\nmade of %s: %v", made, line, err)
+		}
+		if !reflect.DeepEqual(plainValues(t, again.Body), plainValues(t, e.Body)) ||
+			again.ID != e.ID || again.Batch != e.Batch || again.Part != e.Part || again.Idem != e.Idem || again.IdemHash != e.IdemHash {
+			t.Fatalf("%s\nmade of %s\nsays %#v\nwant %#v", made, line, again.Body, e.Body)
+		}
+		third := remade(again).Line()
+		if string(third) != string(made) {
+			t.Fatalf("%s\nmade again is\n%s", made, third)
+		}
+		if bytes.ContainsAny(made, "\n\r\u2028\u2029") {
+			t.Fatalf("line %q", made)
+		}
+	})
+}
+
+// plainValues returns the body with the JSON that it holds in one spelling.
+func plainValues(t *testing.T, b transcript.Body) transcript.Body {
+	same := func(r raw) raw {
+		if r == nil {
+			return nil
+		}
+		var v any
+		d := json.NewDecoder(bytes.NewReader(r))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			t.Skip("nested too deeply")
+		}
+		out, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	switch b := b.(type) {
+	case transcript.Fragment:
+		b.Ext = same(b.Ext)
+		if len(b.Content) == 1 {
+			if c, ok := b.Content[0].(transcript.ToolCallBlock); ok && b.Kind == transcript.TypeToolUse {
+				c.Input = same(c.Input)
+				b.Content = []transcript.Block{c}
+			}
+		}
+		if len(b.Content) == 0 {
+			b.Content = nil
+		}
+		// The blocks are the business of FuzzBlock.
+		var content []transcript.Block
+		for _, c := range b.Content {
+			if again, err := transcript.UnmarshalBlock(transcript.MarshalBlock(c)); err == nil {
+				c = again
+			}
+			content = append(content, c)
+		}
+		b.Content = content
+		if u := b.Usage; u.Extra != nil && len(u.Extra) == 0 {
+			b.Usage.Extra = nil
+		}
+		return b
+	case transcript.Used:
+		b.Skill = same(b.Skill)
+		return b
+	case transcript.Custom:
+		b.Data = same(b.Data)
+		return b
+	}
+	return b
+}
+
+// Any JSON: a block has the JSON it was made of, but for members that say
+// nothing.
+func FuzzBlock(f *testing.F) {
+	for _, b := range blocks {
+		f.Add([]byte(b.json))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := transcript.UnmarshalBlock(data)
+		if err != nil {
+			return
+		}
+		made := transcript.MarshalBlock(b)
+		if bytes.ContainsAny(made, "\n\r\u2028\u2029") {
+			t.Fatalf("%q", made)
+		}
+		var want, got any
+		if json.Unmarshal(data, &want) != nil || json.Unmarshal(made, &got) != nil {
+			t.Skip("nested too deeply or a number too large")
+		}
+		if want, got = withoutNothing(want), withoutNothing(got); !reflect.DeepEqual(want, got) {
+			t.Fatalf("%s\nbecame %s", data, made)
+		}
+		again, err := transcript.UnmarshalBlock(made)
+		if err != nil || string(transcript.MarshalBlock(again)) != string(made) {
+			t.Fatalf("%s\nmade again is %s, %v", made, transcript.MarshalBlock(again), err)
+		}
+	})
+}
+
+// withoutNothing drops the members that are as good as absent: false, null,
+// "" and [].
+func withoutNothing(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, m := range v {
+			switch m := withoutNothing(m).(type) {
+			case nil:
+				delete(v, name)
+			case bool:
+				if !m {
+					delete(v, name)
+				}
+			case string:
+				if m == "" {
+					delete(v, name)
+				}
+			case []any:
+				if len(m) == 0 {
+					delete(v, name)
+				}
+			}
+		}
+	case []any:
+		for _, m := range v {
+			withoutNothing(m)
+		}
+	}
+	return v
+}

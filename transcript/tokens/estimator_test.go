@@ -1,0 +1,237 @@
+package tokens_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+var est tokens.Estimator
+
+// Real counts of o200k for texts of each kind.
+func TestScripts(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		low, high  float64 // characters per token
+	}{
+		{"English", "The quick brown fox jumps over the lazy dog, and then it goes home.", 3.5, 5.5},
+		{"Go", "func (s *Store) Load(ctx context.Context, key Key) (*Session, error) {\n\treturn nil, nil\n}\n", 2.5, 4},
+		{"numbers", "12345678", 1, 1.9},
+		{"Chinese", "对话记录是只追加的文件，每行一个对象。", 1, 2},
+		{"Japanese", "会話は追記だけのファイルに保存されます。", 1, 2},
+		{"Korean", "대화는 추가만 되는 파일에 저장됩니다.", 1.2, 2.4},
+		{"Russian", "Разговоры хранятся в файлах, которые только дополняются.", 2.2, 4},
+		{"Greek", "Οι συνομιλίες αποθηκεύονται σε αρχεία.", 2, 3.5},
+		{"Arabic", "تحفظ المحادثات في ملفات", 2, 3.5},
+		{"Hebrew", "השיחות נשמרות בקבצים", 1.7, 3.2},
+		{"Hindi", "बातचीत फ़ाइलों में सहेजी जाती है", 2, 3.5},
+		{"Thai", "บทสนทนาถูกเก็บไว้ในไฟล์", 1.8, 3},
+		{"Georgian", "საუბრები ინახება ფაილებში", 2, 3.5},
+		{"German", "Gespräche überdauern Abstürze und volle Festplatten.", 3, 5},
+		{"emoji", "😀🎉🚀👍", 0.3, 0.9},
+	} {
+		n := est.Text(tt.text)
+		ratio := float64(utf8.RuneCountInString(tt.text)) / float64(n)
+		if ratio < tt.low || ratio > tt.high {
+			t.Errorf("%s: %d tokens, %.2f characters a token, want %.1f to %.1f", tt.name, n, ratio, tt.low, tt.high)
+		}
+	}
+	for text, want := range map[string]int{"": 0, "a": 1, " ": 1, "\xff": 3, "\U0010ffff": 4, "abcdefghij": 2} {
+		if got := est.Text(text); got != want {
+			t.Errorf("Text(%q) = %d, want %d", text, got, want)
+		}
+	}
+}
+
+// More text is never fewer tokens, and parts add up.
+func TestTextAdds(t *testing.T) {
+	text := "Hello, 世界! Привет 12,345 👍🏽 é e\u0301 ｆｕｌｌ\n\tdone\U00020000\uE000⠿\u200b"
+	last := 0
+	for i := range text {
+		n := est.Text(text[:i])
+		if n < last {
+			t.Errorf("%q is %d tokens, less than its beginning, %d", text[:i], n, last)
+		}
+		last = n
+		if sum := n + est.Text(text[i:]); sum < est.Text(text) || sum > est.Text(text)+1 {
+			t.Errorf("cut at %d: parts are %d tokens, the whole %d", i, sum, est.Text(text))
+		}
+	}
+	for r := rune(0); r <= utf8.MaxRune; r++ {
+		if n := est.Text(string(r)); n < 1 || n > 4 {
+			t.Fatalf("%U is %d tokens", r, n)
+		}
+	}
+}
+
+func message(blocks ...transcript.Block) []transcript.Message {
+	return []transcript.Message{{Role: transcript.RoleUser, Content: blocks}}
+}
+
+func TestCount(t *testing.T) {
+	text := strings.Repeat("word ", 100)
+	n := est.Text(text)
+	rawBlock, err := transcript.UnmarshalBlock([]byte(`{"type":"odd","text":"` + text + `"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base64 := func(size int) transcript.Source {
+		return transcript.Source{Type: "base64", MediaType: "application/pdf", Data: strings.Repeat("A", size)}
+	}
+	for _, tt := range []struct {
+		name   string
+		system string
+		tools  []transcript.Tool
+		blocks []transcript.Block
+		want   int // within 1 % and 12 tokens
+	}{
+		{"nothing", "", nil, nil, 4},
+		{"system", text, nil, nil, n + 8},
+		{"text", "", nil, []transcript.Block{transcript.TextBlock{Text: text}}, n + 4},
+		{"thinking", "", nil, []transcript.Block{transcript.ThinkingBlock{Thinking: text, Signature: text}}, n + 7},
+		{"redacted", "", nil, []transcript.Block{transcript.RedactedThinkingBlock{Data: text}}, 125 + 7},
+		{"call", "", nil, []transcript.Block{transcript.ToolCallBlock{ID: "1", Name: text, Input: json.RawMessage(`"` + text + `"`)}}, 2*n + 8},
+		{"result", "", nil, []transcript.Block{transcript.ToolResultBlock{CallID: "1", Content: []transcript.Block{transcript.TextBlock{Text: text}}}}, n + 8},
+		{"image", "", nil, []transcript.Block{transcript.ImageBlock{Source: base64(1 << 20)}}, 1207},
+		{"image in a result", "", nil, []transcript.Block{transcript.ToolResultBlock{Content: []transcript.Block{transcript.ImageBlock{}}}}, 1210},
+		{"small document", "", nil, []transcript.Block{transcript.DocumentBlock{Source: base64(400)}}, 1507},
+		{"large document", "", nil, []transcript.Block{transcript.DocumentBlock{Source: base64(1 << 20)}}, 1<<20*3/4/32 + 7},
+		{"linked document", "", nil, []transcript.Block{transcript.DocumentBlock{Source: transcript.Source{Type: "url", URL: "http://x/"}, Title: text}}, n + 1507},
+		{"text document", "", nil, []transcript.Block{transcript.DocumentBlock{Source: transcript.Source{Type: "text", Data: text}}}, n + 7},
+		{"context", "", nil, []transcript.Block{transcript.ContextBlock{URI: "viking://x", Abstract: text}}, n + 12},
+		{"unknown", "", nil, []transcript.Block{rawBlock}, n + 22},
+		{"tool", "", []transcript.Tool{{Name: "f", Description: text, InputSchema: json.RawMessage(`"` + text + `"`)}}, nil, 2*n + 20},
+	} {
+		got := est.Count(tt.system, tt.tools, message(tt.blocks...))
+		if d := math.Abs(float64(got - tt.want)); d > 12+float64(tt.want)/100 {
+			t.Errorf("%s: %d tokens, want about %d", tt.name, got, tt.want)
+		}
+	}
+	if n := est.Count("", nil, nil); n != 0 {
+		t.Errorf("nothing at all is %d tokens", n)
+	}
+}
+
+func TestCountAdds(t *testing.T) {
+	msgs := conversation(20)
+	whole, sum := est.Count("system", nil, msgs), est.Count("system", nil, nil)
+	for i := range msgs {
+		sum += est.Count("", nil, msgs[i:i+1])
+		if more := est.Count("system", nil, msgs[:i+1]); more < est.Count("system", nil, msgs[:i]) {
+			t.Errorf("message %d lowers the count to %d", i, more)
+		}
+	}
+	if sum < whole || sum > whole+len(msgs)+1 {
+		t.Errorf("the parts are %d tokens, the whole %d", sum, whole)
+	}
+}
+
+func conversation(turns int) []transcript.Message {
+	var msgs []transcript.Message
+	for i := range turns {
+		id := fmt.Sprintf("toolu_%d", i)
+		msgs = append(
+			msgs, transcript.UserText("Please read a.go, 请看 👍"),
+			transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+				transcript.ThinkingBlock{Thinking: "hm"}, transcript.ToolCallBlock{ID: id, Name: "read", Input: json.RawMessage(`{"path":"é.go"}`)},
+			}},
+			transcript.ToolResult(id, strings.Repeat("package a // комментарий\n", 20)),
+		)
+	}
+	return msgs
+}
+
+func TestNoAllocation(t *testing.T) {
+	msgs := conversation(20)
+	tools := []transcript.Tool{{Name: "read", InputSchema: json.RawMessage(`{"type":"object","title":"é"}`)}}
+	if n := testing.AllocsPerRun(10, func() { est.Count("system", tools, msgs) }); n != 0 {
+		t.Errorf("Count allocates %v times", n)
+	}
+	text := strings.Repeat("Hello, 世界 👍 ", 100)
+	if n := testing.AllocsPerRun(10, func() { est.Text(text) }); n != 0 {
+		t.Errorf("Text allocates %v times", n)
+	}
+}
+
+// The texts of the corpus have counts of real tokenizers.
+func TestCorpus(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "shared", "corpora", "tokens")
+	data, err := os.ReadFile(filepath.Join(dir, "counts.json"))
+	if err != nil {
+		t.Skip("no corpus beside the checkout: ", err)
+	}
+	var counts map[string]struct {
+		Class string
+		O200k int `json:"o200k"`
+	}
+	if err := json.Unmarshal(data, &counts); err != nil {
+		t.Fatal(err)
+	}
+	sum, n := 0.0, 0
+	classes := map[string][2]int{}
+	for name, c := range counts {
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := est.Text(string(text))
+		sum += math.Abs(float64(got-c.O200k)) / float64(c.O200k)
+		n++
+		k := classes[c.Class]
+		classes[c.Class] = [2]int{k[0] + got, k[1] + c.O200k}
+	}
+	if n < 100 {
+		t.Fatalf("%d texts", n)
+	}
+	for class, k := range classes {
+		t.Logf("%-20s %+6.1f %%", class, 100*(float64(k[0])/float64(k[1])-1))
+	}
+	mean := 100 * sum / float64(n)
+	t.Logf("mean absolute error of %d texts: %.2f %%", n, mean)
+	if mean > 15 {
+		t.Errorf("mean absolute error is %.2f %%, want 15 at most", mean)
+	}
+}
+
+func ExampleEstimator() {
+	var est tokens.Estimator
+	fmt.Println(est.Text("Hello, world!"))
+	fmt.Println(est.Count("Be brief.", nil, []transcript.Message{transcript.UserText("你好")}))
+	// Output:
+	// 4
+	// 12
+}
+
+func BenchmarkText(b *testing.B) {
+	for name, text := range map[string]string{
+		"english": strings.Repeat("The quick brown fox jumps over the lazy dog. ", 200),
+		"chinese": strings.Repeat("对话记录是只追加的文件，每行一个对象。", 200),
+		"russian": strings.Repeat("Разговоры хранятся в файлах. ", 200),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				est.Text(text)
+			}
+		})
+		b.Run(name+"/decode", func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				for i := 0; i < len(text); {
+					_, n := utf8.DecodeRuneInString(text[i:])
+					i += n
+				}
+			}
+		})
+	}
+}
