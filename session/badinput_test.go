@@ -1,0 +1,226 @@
+package session_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// snapshotTree reads every file below dir.
+func snapshotTree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || strings.HasSuffix(path, ".journal") || strings.HasSuffix(path, "sessions.json") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files[path] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// Whatever is in the place of a transcript, the error says which file it is
+// about and what to do, and nothing is changed.
+func TestBadTranscripts(t *testing.T) {
+	header := `{"type":"session","id":"s1","ts":"2026-11-20T08:00:00Z","v":1,"key":"main:cli:user","gen":1}` + "\n"
+	for _, tt := range []struct {
+		name  string
+		place func(t *testing.T, path string)
+		read  bool  // it can be read all the same
+		is    error // what the error of an append matches, if anything special
+	}{
+		{name: "empty", place: content("")},
+		{name: "garbage", place: content("\x00\x01 not a transcript\n")},
+		{name: "JSON of something else", place: content("{\"a\":1}\n[1,2]\n")},
+		{name: "newer version", place: content(strings.Replace(header, `"v":1`, `"v":2`, 1) + `{"type":"user","id":"u","content":"hi"}` + "\n"), read: true, is: session.ErrNewerFormat},
+		{name: "newer critical entry", place: content(header + `{"type":"fork","id":"x","critical":true}` + "\n"), is: session.ErrNewerFormat},
+		{name: "the header of another session", place: content(strings.Replace(header, `"s1"`, `"s2"`, 1))},
+		{name: "a folder", place: func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }},
+		{name: "a link out", place: func(t *testing.T, path string) {
+			out := filepath.Join(t.TempDir(), "out")
+			must(t, os.WriteFile(out, []byte(header), 0o600))
+			must(t, os.Symlink(out, path))
+		}},
+		{name: "a link within", place: func(t *testing.T, path string) {
+			must(t, os.WriteFile(filepath.Join(filepath.Dir(path), "real"), []byte(header), 0o600))
+			must(t, os.Symlink("real", path))
+		}},
+		{name: "a FIFO", place: fifo},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.name == "a FIFO" && runtime.GOOS == "windows" {
+				t.Skip("no FIFOs here")
+			}
+			dir := t.TempDir()
+			path := filepath.Join(dir, "agents/main/sessions/s1.jsonl")
+			must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			tt.place(t, path)
+			before := snapshotTree(t, dir)
+			st := open(t, dir, nil)
+			s, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: "s1"})
+			if tt.read {
+				if err != nil {
+					t.Fatalf("it cannot be read: %v", err)
+				}
+				_, err = s.Append(t.Context(), transcript.UserText("x"))
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			t.Log(err)
+			if !strings.Contains(err.Error(), "s1.jsonl") {
+				t.Errorf("the error does not name the file: %v", err)
+			}
+			if se, ok := errors.AsType[*session.Error](err); !ok || se.Session.ID != "s1" {
+				t.Errorf("the error does not name the session: %v", err)
+			}
+			if tt.is != nil && !errors.Is(err, tt.is) {
+				t.Errorf("error %v does not match %v", err, tt.is)
+			}
+			closed(t, st)
+			for path, data := range snapshotTree(t, dir) {
+				if was, ok := before[path]; !ok || was != data {
+					t.Errorf("%s was changed", path)
+				}
+			}
+		})
+	}
+}
+
+func content(s string) func(*testing.T, string) {
+	return func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte(s), 0o600)) }
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Names that try to leave the store make an error and nothing else.
+func TestBadNames(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	before := listTree(t, dir)
+	for _, id := range []string{"../../x", "..", ".", "a/b", `a\b`, "a\x00", "", "-x", strings.Repeat("a", 129), "x y", "é"} {
+		if _, err := st.Get(t.Context(), session.Ref{Agent: "main", ID: id}); err == nil {
+			t.Errorf("Get(%q) found something", id)
+		}
+		if err := st.Delete(t.Context(), session.Ref{Agent: "main", ID: id}); err == nil {
+			t.Errorf("Delete(%q) succeeded", id)
+		}
+		if id == "" {
+			continue
+		}
+		if _, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: id}); err == nil || !strings.Contains(err.Error(), "session ID") {
+			t.Errorf("Create(%q) = %v", id, err)
+		}
+	}
+	for _, key := range []session.Key{{}, {Agent: "a"}, {Agent: "a\xff", Channel: "c", Peer: "p"}, {Agent: "a", Channel: "c", Peer: "p", Thread: "t"}} {
+		if _, err := st.Load(t.Context(), key); err == nil {
+			t.Errorf("Load(%+v) succeeded", key)
+		}
+	}
+	if after := listTree(t, dir); after != before {
+		t.Errorf("something was made:\n%s\nbefore:\n%s", after, before)
+	}
+	for _, agent := range []string{"..", "../..", "/", "A", "a", strings.Repeat("x", 300), "日本", "con", "a.b"} {
+		load(t, st, session.Key{Agent: agent, Channel: "c", Peer: "p"})
+	}
+	infos, err := st.List(t.Context(), nil)
+	if err != nil || len(infos) != 9 {
+		t.Errorf("%d sessions, %v, want 9", len(infos), err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(entries) != 1 {
+		t.Errorf("beside the store: %v, %v", entries, err)
+	}
+}
+
+func listTree(t *testing.T, dir string) string {
+	t.Helper()
+	var names []string
+	must(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		names = append(names, path)
+		return err
+	}))
+	return strings.Join(names, "\n")
+}
+
+// A store that is opened read-only writes nothing, and reads what a dead
+// writer left.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := session.Open(filepath.Join(dir, "none"), &session.Options{ReadOnly: true}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("opening nothing read-only = %v, want fs.ErrNotExist", err)
+	}
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"), answer("two", "c"))
+	closed(t, st)
+	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, data[:len(data)-5], 0o600)) // torn
+	before := listTree(t, dir)
+
+	ro := open(t, dir, &session.Options{ReadOnly: true})
+	defer closed(t, ro)
+	r, err := ro.Lookup(t.Context(), cli)
+	must(t, err)
+	if got, want := history(t, r), `{"messages":[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"two"}]}]}`; got != want {
+		t.Errorf("history %s, want %s", got, want)
+	}
+	if h, err := r.Health(t.Context()); err != nil || len(h.Damage) != 1 || h.Damage[0].Kind != transcript.DamageTorn {
+		t.Errorf("health %+v, %v", h, err)
+	}
+	for name, err := range map[string]error{
+		"append": second(r.Append(t.Context(), transcript.UserText("x"))),
+		"create": second(ro.Create(t.Context(), cli, nil)),
+		"load":   second(ro.Load(t.Context(), session.Key{Agent: "new", Channel: "c", Peer: "p"})),
+		"delete": ro.Delete(t.Context(), r.Ref()),
+		"turn":   second(r.TryBeginTurn(t.Context())),
+	} {
+		if !errors.Is(err, session.ErrReadOnly) {
+			t.Errorf("%s = %v, want ErrReadOnly", name, err)
+		}
+	}
+	if now, err := os.ReadFile(path); err != nil || len(now) != len(data)-5 || listTree(t, dir) != before {
+		t.Errorf("something was written: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A folder that cannot be written gives an error that names it.
+func TestUnwritable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	if _, err := session.Open(file, nil); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("Open of a file = %v", err)
+	}
+	if os.Getuid() == 0 {
+		t.Log("as root nothing is unwritable; the rest is not checked")
+		return
+	}
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o500))
+	_, err := session.Open(dir, nil)
+	if fe, ok := errors.AsType[*filelog.Error](err); !ok || fe.Fix == "" || !strings.Contains(err.Error(), dir) {
+		t.Errorf("Open of a read-only folder = %v", err)
+	}
+}

@@ -1,0 +1,175 @@
+package session_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// 200 sessions in 3 agents, written by 16 goroutines: no entry is lost, and
+// none is in a foreign session.
+func TestManySessions(t *testing.T) {
+	const sessions, writers, each = 200, 16, 3
+	dir := t.TempDir()
+	st := open(t, dir, &session.Options{Sync: filelog.SyncNever, CachedSessions: 20})
+	key := func(i int) session.Key {
+		return session.Key{Agent: fmt.Sprint("agent", i%3), Channel: "test", Peer: fmt.Sprint("peer", i)}
+	}
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range sessions {
+				s, err := st.Load(t.Context(), key((i+w*13)%sessions))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for n := range each {
+					text := fmt.Sprintf("%s writer %d no %d", key((i+w*13)%sessions), w, n)
+					if _, err := s.Append(t.Context(), transcript.UserText(text), transcript.AssistantText("ok")); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	closed(t, st)
+
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	infos, err := st.List(t.Context(), nil)
+	if err != nil || len(infos) != sessions {
+		t.Fatalf("%d sessions, %v, want %d", len(infos), err, sessions)
+	}
+	for i := range sessions {
+		s, err := st.Lookup(t.Context(), key(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkWriters(t, s, key(i).String(), writers, each)
+		if info := s.Info(); info.Messages != writers*each*2 || info.Turns != writers*each {
+			t.Errorf("%s: %d messages, %d turns", key(i), info.Messages, info.Turns)
+		}
+	}
+}
+
+// checkWriters holds that every writer's texts are there once and in order,
+// each directly followed by its answer.
+func checkWriters(t *testing.T, s *session.Session, name string, writers, each int) {
+	t.Helper()
+	next := make([]int, writers)
+	var before string
+	for e, err := range s.Entries(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, ok := e.Body.(transcript.Fragment)
+		if !ok {
+			continue
+		}
+		text := f.Message().Text()
+		if f.Role == transcript.RoleAssistant {
+			if before == "" {
+				t.Fatalf("%s: an answer that follows no text", name)
+			}
+			before = ""
+			continue
+		}
+		if before != "" {
+			t.Fatalf("%s: %q came between a text and its answer", name, text)
+		}
+		var w, n int
+		if _, err := fmt.Sscanf(text, name+" writer %d no %d", &w, &n); err != nil {
+			t.Fatalf("%s has the foreign entry %q", name, text)
+		}
+		if next[w] != n {
+			t.Fatalf("%s: writer %d: text %d where %d belongs", name, w, n, next[w])
+		}
+		next[w]++
+		before = text
+	}
+	for w, n := range next {
+		if n != each {
+			t.Errorf("%s: writer %d: %d of %d texts", name, w, n, each)
+		}
+	}
+}
+
+// Goroutines that load one new key get one session; handles share one state.
+func TestLoadOneKey(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	ids := make([]string, 16)
+	var wg sync.WaitGroup
+	for i := range ids {
+		wg.Go(func() {
+			s, err := st.Load(t.Context(), cli)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids[i] = s.ID()
+			add(t, s, transcript.UserText("hi"))
+		})
+	}
+	wg.Wait()
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Fatalf("sessions %v, want one", ids)
+		}
+	}
+	if got := load(t, st, cli).Turns(); got != len(ids) {
+		t.Errorf("%d turns, want %d", got, len(ids))
+	}
+}
+
+// Readers see whole batches while writers append.
+func TestReadWhileWriting(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+	defer closed(t, st)
+	other := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+	defer closed(t, other)
+	s := load(t, st, cli)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for _, st := range []*session.Store{st, other} {
+		wg.Go(func() {
+			r, err := st.Load(t.Context(), cli)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for {
+				h, err := r.History(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := len(h.Messages); n%2 != 0 {
+					t.Errorf("a history of %d messages: half a batch", n)
+					return
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 200 {
+		add(t, s, transcript.UserText("q"), answer("a"))
+	}
+	close(done)
+	wg.Wait()
+	if a, b := history(t, s), history(t, load(t, other, cli)); a != b {
+		t.Error("the two stores do not agree at the end")
+	}
+}
