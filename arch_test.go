@@ -48,7 +48,8 @@ var imports = map[string][]string{
 // testImports holds what _test.go files may import beyond imports, their own
 // package and any xxxtest package.
 var testImports = map[string][]string{
-	"session":             {"session/driver/memdriver"},
+	"rebuild":             {"rebuild/wire"},
+	"session":             {"rebuild/wire", "session/driver/memdriver"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
 

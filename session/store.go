@@ -180,6 +180,11 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if opts != nil {
 		o = *opts
 	}
+	if o.ID != "" {
+		if err := driver.CheckRef(Ref{Agent: key.Agent, ID: o.ID}); err != nil {
+			return nil, wrapKey("create", key, err)
+		}
+	}
 	row, err := st.drv.Create(ctx, key.Agent, key.String(), st.header(key, o))
 	if err != nil {
 		return nil, wrapKey("create", key, err)

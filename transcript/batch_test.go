@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -263,13 +264,16 @@ func TestBatcher(t *testing.T) {
 			}
 			var e transcript.Entry
 			for i, field := range strings.Split(word, ",") {
+				n, err := strconv.Atoi(field[1:])
 				switch {
 				case i == 0:
 					e.ID = field
+				case err != nil:
+					t.Fatal(err)
 				case field[0] == 'b':
-					fmt.Sscan(field[1:], &e.Batch)
+					e.Batch = n
 				case field[0] == 'p':
-					fmt.Sscan(field[1:], &e.Part)
+					e.Part = n
 				}
 			}
 			add(b.Add(e))

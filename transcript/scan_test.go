@@ -140,7 +140,7 @@ func checkCovered(t testing.TB, data string, recs []transcript.Record) {
 		size := len(r.Entry.Line())
 		if r.Damage != nil {
 			size = int(r.Damage.Size)
-			if r.Damage.Offset != r.Offset || size == 0 {
+			if r.Damage.Offset != r.Offset || size == 0 || r.Damage.Kind == "" {
 				t.Fatalf("%q: damage %+v in a record at %d", data, r.Damage, r.Offset)
 			}
 		}
@@ -172,9 +172,13 @@ func TestScanGlued(t *testing.T) {
 	for _, l := range lines {
 		firsts = append(firsts, l.line)
 	}
-	for _, first := range firsts {
+	gaps := []string{"", "\r", "\x00\x00", " "}
+	for i, first := range firsts {
+		if i == 3 {
+			gaps = gaps[:1]
+		}
 		for n := range len(first) {
-			for _, gap := range []string{"", "\r", "\x00\x00", " "} {
+			for _, gap := range gaps {
 				data := lineA + "\n" + first[:n] + gap + second + "\n" + lineB + "\n"
 				recs := collect(t, data, nil)
 				checkCovered(t, data, recs)
@@ -201,14 +205,14 @@ func TestScanGluedHard(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 	for _, hostile := range []string{
-		strings.Repeat(`{"type":"x"}`, 20000),
+		strings.Repeat(`{"type":"x"}`, 5000),
 		strings.Repeat(`{"type":"x"`, 20000) + "}",
 		strings.Repeat(`{"type":"`, 20000) + "}",
 		strings.Repeat(`{"`, 50000) + "}",
 		strings.Repeat(`{"type":"user","ts":"","id":"","content":[`, 5000) + "}",
 		strings.Repeat("\x00 ", 20000),
-		strings.Repeat(`{"type":"x"} 5 `, 10000),
-		strings.Repeat(`{} `, 20000),
+		strings.Repeat(`{"type":"x"} 5 `, 3000),
+		strings.Repeat(`{} `, 5000),
 	} {
 		checkCovered(t, hostile, collect(t, hostile, &transcript.ScanOptions{Final: true}))
 	}
@@ -246,7 +250,10 @@ func TestScanAgain(t *testing.T) {
 		seq := scan(strings.NewReader(data), int64(len(data)), nil)
 		for want := range 5 {
 			n := 0
-			for range seq {
+			for _, err := range seq {
+				if err != nil {
+					t.Fatal(err)
+				}
 				if n++; n > want {
 					break
 				}
@@ -276,10 +283,10 @@ func TestScanMaxLine(t *testing.T) {
 	}
 }
 
-// endless is a line of 64 MiB between two short ones.
+// endless is a line of 24 MiB between two short ones.
 type endless struct{ before, after string }
 
-const endlessSize = 64 << 20
+const endlessSize = 24 << 20
 
 func (e endless) size() int64 { return int64(len(e.before)) + endlessSize + int64(len(e.after)) }
 

@@ -52,8 +52,8 @@ type Driver interface {
 	// [io/fs.ErrExist].
 	Create(ctx context.Context, agent, key string, header func(gen int64) (Row, Line)) (Row, error)
 
-	// SetCurrent makes a session the current one of its key: it appends the
-	// line, which is given a gen above all of the key.
+	// SetCurrent makes a session the current one of its key. Unless it is that
+	// already, it appends the line, which is given a gen above all of the key.
 	SetCurrent(ctx context.Context, ref Ref, line func(gen int64) Line) (Row, error)
 
 	// Delete removes a session. The key's current session is then the one with

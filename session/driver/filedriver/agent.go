@@ -25,14 +25,22 @@ type agent struct {
 	idx  *index
 }
 
-// openAgent opens a folder below agents and brings its index up to date.
-func (d *Driver) openAgent(name, folder string) (_ *agent, err error) {
+// openAgent opens an agent's folder, or returns it if it is open.
+func (d *Driver) openAgent(name, folder string) (*agent, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if a := d.agents[folder]; a != nil {
-		a.name = cmp.Or(a.name, name)
 		return a, nil
 	}
+	a, err := d.openFolder(name, folder)
+	if err == nil {
+		d.agents[folder] = a
+	}
+	return a, err
+}
+
+// openFolder opens a folder below agents and brings its index up to date.
+func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
 	a := &agent{d: d, name: name, dir: filepath.Join(d.dir, "agents", folder)}
 	defer func() {
 		if err != nil {
@@ -61,7 +69,6 @@ func (d *Driver) openAgent(name, folder string) (_ *agent, err error) {
 	if a.idx, err = openIndex(a); err != nil {
 		return nil, err
 	}
-	d.agents[folder] = a
 	return a, nil
 }
 
@@ -110,7 +117,7 @@ func (a *agent) files() (ids []string, err error) {
 				continue
 			}
 		}
-		if checkRef(driver.Ref{Agent: "-", ID: id}) == nil {
+		if driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil {
 			ids = append(ids, id)
 		}
 	}

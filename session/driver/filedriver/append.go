@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 
@@ -17,7 +18,7 @@ const idemWindow = 1024
 
 // with calls f with the open log of a session.
 func (d *Driver) with(ref driver.Ref, f func(*filelog.Log) error) error {
-	if err := checkRef(ref); err != nil {
+	if err := driver.CheckRef(ref); err != nil {
 		return err
 	}
 	a, err := d.agent(ref.Agent, false)
@@ -34,6 +35,9 @@ func (d *Driver) with(ref driver.Ref, f func(*filelog.Log) error) error {
 	}
 	switch {
 	case errors.Is(err, filelog.ErrReplaced):
+		if _, statErr := a.sess.Lstat(fileName(ref.ID)); errors.Is(statErr, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
+		}
 		return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
 	case errors.Is(err, filelog.ErrBusy):
 		return fmt.Errorf("%w: %w", driver.ErrBusy, err)

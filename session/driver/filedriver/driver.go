@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/convolog/convolog/session/driver"
@@ -185,7 +186,7 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() {
+		if !e.IsDir() || !d.hasSessions(e.Name()) {
 			continue
 		}
 		if name, ok := DecodeName(e.Name()); ok {
@@ -198,14 +199,41 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// hasSessions reports whether there is a transcript in an agent's folder.
+func (d *Driver) hasSessions(folder string) bool {
+	f, err := d.root.Open("agents/" + folder + "/sessions")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // only read
+	for {
+		names, err := f.Readdirnames(64)
+		if slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, extension) }) {
+			return true
+		}
+		if err != nil || len(names) == 0 {
+			return false
+		}
+	}
+}
+
 // hashedAgent returns the name of an agent whose folder has a hashed name, as
 // a row of its index says it.
 func (d *Driver) hashedAgent(folder string) (string, bool) {
-	a, err := d.openAgent("", folder)
+	d.mu.Lock()
+	a := d.agents[folder]
+	d.mu.Unlock()
+	if a != nil {
+		return a.name, true
+	}
+	a, err := d.openFolder("", folder)
 	if err != nil {
 		d.log.Warn("agent folder cannot be read", "folder", folder, "err", err)
 		return "", false
 	}
+	defer func() { _ = a.close() }() // only read
+	a.idx.mu.Lock()
+	defer a.idx.mu.Unlock()
 	for _, row := range a.idx.rows {
 		if EncodeName(row.Agent) == folder {
 			return row.Agent, true
@@ -217,7 +245,7 @@ func (d *Driver) hashedAgent(folder string) (string, bool) {
 // agent returns an agent's folder. It does not exist before the agent has a
 // session, unless create is set: the error then matches fs.ErrNotExist.
 func (d *Driver) agent(name string, create bool) (*agent, error) {
-	if err := checkAgent(name); err != nil {
+	if err := driver.CheckAgent(name); err != nil {
 		return nil, err
 	}
 	folder := EncodeName(name)

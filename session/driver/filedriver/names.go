@@ -3,12 +3,8 @@ package filedriver
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/convolog/convolog/session/driver"
 )
 
 const (
@@ -63,33 +59,4 @@ func DecodeName(enc string) (name string, ok bool) {
 	}
 	name = sb.String()
 	return name, EncodeName(name) == enc
-}
-
-var (
-	errID    = errors.New("not a session ID: use 1 to 128 letters, digits, '.', '_' and '-', starting with a letter or a digit")
-	errAgent = errors.New("not an agent name: use 1 to 512 bytes of UTF-8 without NUL")
-)
-
-// checkRef says whether ref can name a session. It looks at no file.
-func checkRef(ref driver.Ref) error {
-	if err := checkAgent(ref.Agent); err != nil {
-		return err
-	}
-	bad := ref.ID == "" || len(ref.ID) > 128
-	for i := 0; !bad && i < len(ref.ID); i++ {
-		c := ref.ID[i]
-		alnum := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		bad = !alnum && (i == 0 || c != '.' && c != '_' && c != '-')
-	}
-	if bad {
-		return fmt.Errorf("session ID %q: %w", ref.ID, errID)
-	}
-	return nil
-}
-
-func checkAgent(agent string) error {
-	if agent == "" || len(agent) > 512 || !utf8.ValidString(agent) || strings.IndexByte(agent, 0) >= 0 {
-		return fmt.Errorf("agent %q: %w", agent, errAgent)
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -72,6 +73,9 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 		return row, false, err
 	}
 	defer end()
+	if err := driver.CheckKey(key); err != nil {
+		return row, false, err
+	}
 	row, ok, err := d.current(agent, key)
 	if ok || err != nil {
 		return row, false, err
@@ -102,9 +106,8 @@ func (d *Driver) Create(ctx context.Context, agent, key string, header func(int6
 		return row, err
 	}
 	defer end()
-	// A bad ID must not even make the agent's folder.
-	if probe, _ := header(0); checkRef(driver.Ref{Agent: agent, ID: probe.ID}) != nil {
-		return driver.Row{}, checkRef(driver.Ref{Agent: agent, ID: probe.ID})
+	if err := driver.CheckKey(key); err != nil {
+		return row, err
 	}
 	a, err := d.writable(agent)
 	if err != nil {
@@ -122,7 +125,7 @@ func (d *Driver) Create(ctx context.Context, agent, key string, header func(int6
 }
 
 func (d *Driver) writable(name string) (*agent, error) {
-	if err := checkAgent(name); err != nil {
+	if err := driver.CheckAgent(name); err != nil {
 		return nil, err
 	}
 	if d.opts.ReadOnly {
@@ -141,9 +144,10 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 	row, line := header(gen)
 	row.Agent, row.Key, row.Gen = a.name, key, gen
 	ref := row.Ref()
-	if err := checkRef(ref); err != nil {
+	if err := driver.CheckRef(ref); err != nil {
 		return driver.Row{}, err
 	}
+	row.Labels = slices.Clone(row.Labels)
 	row.File, row.Size = fileName(ref.ID), int64(len(line.Data))+1
 	if _, ok := a.idx.rows[ref.ID]; ok {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
@@ -179,7 +183,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return row, err
 	}
 	defer end()
-	if err := checkRef(ref); err != nil {
+	if err := driver.CheckRef(ref); err != nil {
 		return row, err
 	}
 	a, err := d.agent(ref.Agent, false)
@@ -217,7 +221,7 @@ func (d *Driver) Delete(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	defer end()
-	if err := checkRef(ref); err != nil {
+	if err := driver.CheckRef(ref); err != nil {
 		return err
 	}
 	a, err := d.agent(ref.Agent, false)
@@ -250,7 +254,7 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 		return driver.Row{}, err
 	}
 	defer end()
-	if err := checkRef(ref); err != nil {
+	if err := driver.CheckRef(ref); err != nil {
 		return driver.Row{}, err
 	}
 	a, err := d.agent(ref.Agent, false)

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestInspect(t *testing.T) {
+	miniClaw := write(t, "mini.jsonl", `{"type": "session", "id": "0123456789ab", "key": "main:cli:user", "created": "2026-02-24T10:00:00.000000+00:00"}
+{"type": "tool_result", "tool_use_id": "t1", "output": "hello", "ts": "2026-02-24T10:00:03.000000+00:00"}
+{"type": "user", "content": "read a.txt", "ts": "2026-02-24T10:00:01.000000+00:00"}
+{"type": "tool_use", "name": "read_file", "tool_use_id": "t1", "input": {}, "ts": "2026-02-24T10:00:02.000000+00:00"}
+42
+{"type": "assistant", "content": "do`)
+	claw0 := write(t, "claw0.jsonl", `{"type": "user", "content": "hi", "ts": 1771927201.5}
+{"type": "assistant", "content": [{"type": "text", "text": "hello"}], "ts": 1771927202.5}
+`)
+	dir := t.TempDir()
+	st, err := session.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(t.Context(), transcript.UserText("hi")); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	native := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	other := write(t, "other.jsonl", "a,b,c\n1,2,3\n")
+
+	before := map[string]string{}
+	files := []string{miniClaw, claw0, native, other}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[f] = string(data)
+	}
+	var text, lines bytes.Buffer
+	if err := run(&text, false, files); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"dialect   mini-claw\n", "session   0123456789ab  key main:cli:user", "not-object: 2 bytes at offset", "torn: ", "moved-result at entry @",
+		"history   3 messages, 1 turns", "dialect   claw0\n", "history   2 messages", "dialect   native\n", "none that is known",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+	if err := run(&lines, true, files); err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(&lines)
+	var got []finding
+	for dec.More() {
+		var f finding
+		if err := dec.Decode(&f); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, f)
+	}
+	if len(got) != 4 || len(got[0].Damage) != 2 || got[0].Entries["tool_use"] != 1 || got[2].Messages != 1 || got[2].Session != s.ID() || got[3].Dialect != "" {
+		t.Errorf("found %+v", got)
+	}
+	for _, f := range files {
+		if data, err := os.ReadFile(f); err != nil || string(data) != before[f] {
+			t.Errorf("%s was changed, %v", f, err)
+		}
+	}
+}
+
+func TestInspectBadFiles(t *testing.T) {
+	good := write(t, "good.jsonl", `{"type":"user","content":"x","ts":1}`+"\n")
+	var out bytes.Buffer
+	err := run(&out, false, []string{"nowhere.jsonl", t.TempDir(), good})
+	if err == nil || !strings.Contains(err.Error(), "nowhere.jsonl") || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("run = %v", err)
+	}
+	if !strings.Contains(out.String(), "good.jsonl") {
+		t.Errorf("the good file was not inspected:\n%s", &out)
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// client calls an Anthropic-compatible Messages API with net/http alone: this
+// is all it takes to bring a model of your own.
+type client struct {
+	url    string // base URL; "/v1/messages" is added
+	model  string
+	apiKey string
+	http   *http.Client
+}
+
+const (
+	apiVersion = "2023-06-01"
+	maxError   = 1 << 20 // bytes of an error body that are read
+	attempts   = 3
+)
+
+// complete asks the model and calls show for each piece of its answer. If the
+// stream is cut, by ctx or by the network, the answer so far is returned with
+// the error.
+func (c *client) complete(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+	format := wire.Anthropic{Stream: true}
+	req.Model = c.model
+	body, _, err := format.Request(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.post(ctx, body)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+
+	stream := format.NewStream()
+	err = wire.ReadSSE(resp.Body, func(event []byte) error {
+		d, err := stream.Add(event)
+		if err == nil {
+			show(d)
+		}
+		return err
+	})
+	answer := stream.Response()
+	answer.RequestID = resp.Header.Get("request-id")
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	} else if err == nil && answer.StopReason == transcript.StopAborted {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil && len(answer.Message.Content) == 0 {
+		return nil, err
+	}
+	return answer, err
+}
+
+// post sends the request, and again when the service is overloaded: nothing of
+// an answer has been shown then.
+func (c *client) post(ctx context.Context, body []byte) (*http.Response, error) {
+	var last error
+	for n := range attempts {
+		if n > 0 {
+			select {
+			case <-time.After(time.Second << n):
+			case <-ctx.Done():
+				return nil, errors.Join(ctx.Err(), last)
+			}
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/v1/messages", bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("content-type", "application/json")
+		req.Header.Set("anthropic-version", apiVersion)
+		if c.apiKey != "" {
+			req.Header.Set("x-api-key", c.apiKey)
+		}
+		resp, err := c.http.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode == http.StatusOK {
+			return resp, nil
+		}
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
+		last = errors.Join(wire.NewAPIError(resp.StatusCode, text), err, resp.Body.Close())
+		if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < 500 {
+			break
+		}
+	}
+	return nil, last
+}

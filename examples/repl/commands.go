@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// command is a line that starts with a slash.
+type command struct {
+	name, arg, help string
+	do              func(ctx context.Context, r *repl, arg string) error
+}
+
+func commands() []command {
+	return []command{
+		{"/new", "[label]", "start a new session, and title it", newSession},
+		{"/sessions", "", "list the sessions, newest first", listSessions},
+		{"/list", "", "the same", listSessions},
+		{"/switch", "<ID, key or prefix>", "continue another session", switchSession},
+		{"/history", "", "show the messages of this session", showHistory},
+		{"/context", "", "show how full the context window is", showContext},
+		{"/rewind", "[n]", "take back the last n turns (1)", rewind},
+		{"/continue", "", "let the model go on with what is pending", resume},
+		{"/title", "<text>", "give this session a title", setTitle},
+		{"/delete", "<prefix>", "delete another session", deleteSession},
+		{"/help", "", "show this list", help},
+		{"/quit", "", "end the program (or Ctrl-D)", nil},
+	}
+}
+
+func help(_ context.Context, r *repl, _ string) error {
+	for _, c := range commands() {
+		r.say("%-30s %s", strings.TrimSpace(c.name+" "+c.arg), c.help)
+	}
+	r.say("%-30s %s", "Ctrl-C", "cancel the running answer")
+	return nil
+}
+
+func newSession(ctx context.Context, r *repl, label string) error {
+	s, err := r.store.Create(ctx, r.key, &session.CreateOptions{Title: label})
+	if err != nil {
+		return err
+	}
+	r.session = s
+	if label != "" {
+		label = " (" + label + ")"
+	}
+	r.say("New session: %s%s", shortID(s.ID()), label)
+	return nil
+}
+
+func listSessions(ctx context.Context, r *repl, _ string) error {
+	infos, err := r.store.List(ctx, nil)
+	if err != nil {
+		return err
+	}
+	r.say("%d session(s):", len(infos))
+	for _, i := range infos {
+		r.say("%s", r.row(i))
+	}
+	return nil
+}
+
+// row describes a session on one line.
+func (r *repl) row(i session.Info) string {
+	title := i.Title
+	if title == "" {
+		title = "(no title)"
+	}
+	mark := ""
+	if i.Ref == r.session.Ref() {
+		mark = " *"
+	}
+	return fmt.Sprintf("  %s  %s  %-24s %d turns, %d msgs, last: %s%s",
+		shortID(i.ID), i.Key, cut(title, 40), i.Turns, i.Messages, i.UpdatedAt.Format("2006-01-02T15:04:05"), mark)
+}
+
+// find returns the session that a person means; nil if the answer was to say
+// why there is none.
+func (r *repl) find(ctx context.Context, query, usage string) (*session.Session, error) {
+	if query == "" {
+		r.say("Usage: %s", usage)
+		return nil, nil
+	}
+	info, err := r.store.Find(ctx, query)
+	if amb, ok := errors.AsType[*session.AmbiguousError](err); ok {
+		r.say("Ambiguous: %q fits", query)
+		for _, i := range amb.Matches {
+			r.say("%s", r.row(i))
+		}
+		return nil, nil
+	}
+	if err != nil {
+		r.say("Session not found: %s", query)
+		r.say("Use /sessions to list available sessions.")
+		return nil, nil
+	}
+	return r.store.Get(ctx, info.Ref)
+}
+
+func switchSession(ctx context.Context, r *repl, query string) error {
+	s, err := r.find(ctx, query, "/switch <ID, key or prefix>")
+	if err != nil || s == nil {
+		return err
+	}
+	info := s.Info()
+	key, err := session.ParseKey(info.Key)
+	if err != nil {
+		return err
+	}
+	if err := s.MakeCurrent(ctx); err != nil {
+		return err
+	}
+	r.session, r.key = s, key
+	r.say("Switched to: %s (%d turns)", shortID(s.ID()), info.Turns)
+	r.showPending(ctx)
+	return nil
+}
+
+func deleteSession(ctx context.Context, r *repl, query string) error {
+	s, err := r.find(ctx, query, "/delete <ID, key or prefix>")
+	if err != nil || s == nil {
+		return err
+	}
+	if s.Ref() == r.session.Ref() {
+		r.say("Cannot delete the current session. Switch first.")
+		return nil
+	}
+	if err := r.store.Delete(ctx, s.Ref()); err != nil {
+		return err
+	}
+	r.say("Deleted: %s", shortID(s.ID()))
+	return nil
+}
+
+func setTitle(ctx context.Context, r *repl, title string) error {
+	if title == "" {
+		r.say("Usage: /title <text>")
+		return nil
+	}
+	if err := r.session.SetMeta(ctx, transcript.Meta{Title: &title}); err != nil {
+		return err
+	}
+	r.say("Title: %s", title)
+	return nil
+}
+
+func rewind(ctx context.Context, r *repl, arg string) error {
+	n := 1
+	if arg != "" {
+		var err error
+		if n, err = strconv.Atoi(arg); err != nil || n < 1 {
+			r.say("Usage: /rewind [n], with n a number of turns")
+			return nil
+		}
+	}
+	if err := r.session.RewindTurns(ctx, n); err != nil {
+		return err
+	}
+	r.say("Rewound %d turn(s); %d left. Nothing was erased from the transcript.", n, r.session.Turns())
+	return nil
+}
+
+func resume(ctx context.Context, r *repl, _ string) error {
+	p, err := r.session.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	if !p.Owed {
+		r.say("Nothing is pending: type a message.")
+		return nil
+	}
+	r.turn(ctx, func(context.Context) error { return nil })
+	return nil
+}
+
+func showHistory(ctx context.Context, r *repl, _ string) error {
+	h, err := r.session.History(ctx)
+	if err != nil {
+		return err
+	}
+	r.say("Session: %s", r.session.ID())
+	if len(h.Messages) == 0 {
+		r.say("(empty session)")
+	}
+	for _, m := range h.Messages {
+		for _, b := range m.Content {
+			switch b := b.(type) {
+			case transcript.TextBlock:
+				r.say("[%s] %s", m.Role, cut(b.Text, 200))
+			case transcript.ToolCallBlock:
+				r.say("[%s:tool_use] %s(%s)", m.Role, b.Name, cut(string(b.Input), 100))
+			case transcript.ToolResultBlock:
+				mark := ""
+				if b.IsError {
+					mark = "error: "
+				}
+				r.say("[%s:tool_result] %s%s", m.Role, mark, cut(b.Text(), 100))
+			default:
+				r.say("[%s:%s]", m.Role, b.BlockType())
+			}
+		}
+	}
+	return nil
+}
+
+func showContext(ctx context.Context, r *repl, _ string) error {
+	h, err := r.session.History(ctx)
+	if err != nil {
+		return err
+	}
+	used := tokens.Estimator{}.Count(joinSystem(h.System), toolDefinitions, h.Messages)
+	r.say("%s", usageLine(used, r.window))
+	r.say("%s", usageBar(used, r.window))
+	r.say("Messages: %d", len(h.Messages))
+	return nil
+}
+
+const cells = 30
+
+func usageLine(used, window int) string {
+	return fmt.Sprintf("Context usage: ~%s / %s tokens", thousands(used), thousands(window))
+}
+
+// usageBar draws 30 cells; a cell is filled when all of it is used.
+func usageBar(used, window int) string {
+	percent := 100 * float64(used) / float64(max(window, 1))
+	filled := int(cells * min(percent, 100) / 100)
+	return fmt.Sprintf("[%s%s] %.1f%%", strings.Repeat("#", filled), strings.Repeat("-", cells-filled), percent)
+}
+
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

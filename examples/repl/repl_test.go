@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testConfig is the scripted model without waits on a store below dir.
+func testConfig(dir string) config {
+	return config{
+		dir: filepath.Join(dir, "store"), work: dir, key: "main:cli:user", model: "scripted", window: 180_000,
+		now:  func() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) },
+		wait: context.Cause,
+	}
+}
+
+// drive runs the program on lines of input and returns what it printed.
+func drive(t *testing.T, dir string, lines ...string) string {
+	t.Helper()
+	work := filepath.Join(dir, "work")
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(work, "a.txt"), []byte("alpha"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	c := testConfig(dir)
+	c.work = work
+	if err := run(context.Background(), c, strings.NewReader(strings.Join(lines, "\n")), &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// contains holds that the texts are in out, in this order.
+func contains(t *testing.T, out string, texts ...string) {
+	t.Helper()
+	rest := out
+	for _, text := range texts {
+		_, after, ok := strings.Cut(rest, text)
+		if !ok {
+			t.Fatalf("no %q (in this order) in\n%s", text, out)
+		}
+		rest = after
+	}
+}
+
+// The program is run twice on one store: the second run knows the first.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	out := drive(t, dir, "hello there", "read a.txt and tell the time", "/history")
+	contains(t, out, `You said "hello there".`, "Let me look.", "This is what I found:", "[user:tool_result] alpha", "[user:tool_result] 2026-11-20T08:00:00Z", "Bye.")
+	if strings.Contains(out, "Restored") || strings.Contains(out, "Pending") || strings.Contains(out, "Error") {
+		t.Errorf("the first run says\n%s", out)
+	}
+	first := out[strings.Index(out, "  [user]"):strings.Index(out, "\nBye.")]
+
+	out = drive(t, dir, "/history", "what do you remember")
+	contains(t, out, "Restored: 2 previous turns", "I remember 2 earlier messages of yours; the first was \"hello there\"")
+	if !strings.Contains(out, strings.TrimSpace(strings.TrimSuffix(first, "[main:cli:user] > "))) {
+		t.Errorf("the history is not that of the first run:\n%s\nin\n%s", first, out)
+	}
+}
+
+func TestCommands(t *testing.T) {
+	dir := t.TempDir()
+	out := drive(t, dir,
+		"one", "/nonsense", "/switchx", "/context", "/title My Project", "/new second", "two", "/sessions",
+		"/delete second", "/switch my p", "/rewind", "/rewind 5", "/rewind x", "/history", "/continue", "/switch main:", "/switch 0", "/switch nobody",
+		"/delete second", "/list", "/help", "", "   ", "/quit", "never read")
+	contains(t, out,
+		"Unknown command: /nonsense (not sent", "Unknown command: /switchx",
+		"Context usage: ~", " / 180,000 tokens", "[------------------------------] 0.", "Messages: 2",
+		"Title: My Project", "New session: ", "(second)",
+		"2 session(s):", "second", "1 turns, 2 msgs", " *", "My Project",
+		"Cannot delete the current session. Switch first.",
+		"Switched to: ", "(1 turns)",
+		"Rewound 1 turn(s); 0 left", "Error: ", "Usage: /rewind", "(empty session)", "Nothing is pending",
+		"Switched to: ", "Ambiguous: \"0\" fits", "Session not found: nobody",
+		"Deleted: ", "1 session(s):", "/new [label]", "Bye.")
+	if strings.Contains(out, "never read") {
+		t.Error("it went on after /quit")
+	}
+}
+
+// What a killed program left is said at the next start, and can be gone on
+// with.
+func TestPending(t *testing.T) {
+	dir := t.TempDir()
+	drive(t, dir, "hello")
+	// The model is not there: the user's text stays.
+	var out bytes.Buffer
+	c := testConfig(dir)
+	c.url = "http://127.0.0.1:1"
+	if err := run(context.Background(), c, strings.NewReader("are you there"), &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, out.String(), "Restored: 1 previous turns", "Error: ")
+	got := drive(t, dir, "/continue")
+	contains(t, got, "Restored: 2 previous turns", `Pending: "are you there" has no answer yet`, "/continue", `You said "are you there".`)
+}
+
+// An interrupt cancels the running answer, not the program, and what was said
+// is kept.
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	c := testConfig(dir)
+	stalled, events := make(chan struct{}), 0
+	c.wait = func(ctx context.Context) error {
+		if events++; events == 5 { // after three words of the first answer
+			close(stalled)
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
+	interrupts := make(chan os.Signal, 1)
+	in, typed := io.Pipe()
+	out := &watched{texts: make(chan string, 1000)}
+	done := make(chan error, 1)
+	go func() { done <- run(context.Background(), c, in, out, interrupts) }()
+
+	if _, err := io.WriteString(typed, "hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-stalled
+	interrupts <- os.Interrupt
+	out.await("Cancelled.")
+	if _, err := io.WriteString(typed, "again\n"); err != nil {
+		t.Fatal(err)
+	}
+	out.await("script")
+	out.await("] > ")
+	interrupts <- os.Interrupt // at the prompt it ends nothing
+	out.await("Nothing is running.")
+	if err := typed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	contains(t, drive(t, dir, "/history"), "[user] hello", `[assistant] You said`, "[user] again", `[assistant] You said "again"`)
+}
+
+// watched hands on what is printed.
+type watched struct{ texts chan string }
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.texts <- string(p)
+	return len(p), nil
+}
+
+// await reads what is printed until it has text.
+func (w *watched) await(text string) {
+	for printed := range w.texts {
+		if strings.Contains(printed, text) {
+			return
+		}
+	}
+}
+
+func TestUsageBar(t *testing.T) {
+	for _, tt := range []struct {
+		used, window int
+		line, bar    string
+	}{
+		{1234, 180_000, "Context usage: ~1,234 / 180,000 tokens", "[------------------------------] 0.7%"},
+		{0, 100, "Context usage: ~0 / 100 tokens", "[------------------------------] 0.0%"},
+		{50, 100, "Context usage: ~50 / 100 tokens", "[###############---------------] 50.0%"},
+		{1_234_567, 1_000_000, "Context usage: ~1,234,567 / 1,000,000 tokens", "[##############################] 123.5%"},
+	} {
+		if got := usageLine(tt.used, tt.window); got != tt.line {
+			t.Errorf("usageLine = %q, want %q", got, tt.line)
+		}
+		if got := usageBar(tt.used, tt.window); got != tt.bar {
+			t.Errorf("usageBar(%d, %d) = %q, want %q", tt.used, tt.window, got, tt.bar)
+		}
+	}
+}
+
+// The tools see nothing outside their folder.
+func TestToolsAreConfined(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	work := filepath.Join(dir, "work")
+	if err := os.Mkdir(work, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../secret", filepath.Join(work, "link")); err != nil {
+		t.Fatal(err)
+	}
+	tools, err := openTools(work, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tools.close() }()
+	for _, input := range []string{`{"path":"../secret"}`, `{"path":"/etc/passwd"}`, `{"path":"link"}`, `{"path":"."}`, `{}`, `[]`} {
+		if text, err := tools.run(t.Context(), "read_file", []byte(input)); err == nil {
+			t.Errorf("read_file(%s) = %q", input, text)
+		}
+	}
+	if text, err := tools.run(t.Context(), "list_directory", []byte(`{"path":".."}`)); err == nil {
+		t.Errorf("list_directory(..) = %q", text)
+	}
+}

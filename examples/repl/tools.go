@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// maxOutput is how many bytes of a file a model is shown.
+const maxOutput = 10_000
+
+// toolDefinitions is what the model is told about the tools.
+var toolDefinitions = []transcript.Tool{
+	{
+		Name: "read_file", Description: "Read a text file in the working folder.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`),
+	},
+	{
+		Name: "list_directory", Description: "List a folder in the working folder.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`),
+	},
+	{
+		Name: "current_time", Description: "Tell the time, in UTC.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{}}`),
+	},
+}
+
+// toolbox runs the tools, confined to one folder.
+type toolbox struct {
+	root *os.Root
+	now  func() time.Time
+}
+
+func openTools(dir string, now func() time.Time) (*toolbox, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("the folder for the tools: %w (choose another with -work)", err)
+	}
+	return &toolbox{root, now}, nil
+}
+
+func (t *toolbox) close() error { return t.root.Close() }
+
+func (t *toolbox) run(ctx context.Context, name string, input json.RawMessage) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	var args struct{ Path string }
+	if err := json.Unmarshal(input, &args); err != nil {
+		return "", fmt.Errorf("the input is not what %s takes: %w", name, err)
+	}
+	switch name {
+	case "read_file":
+		return t.readFile(args.Path)
+	case "list_directory":
+		return t.listDirectory(path.Clean(args.Path))
+	case "current_time":
+		return t.now().UTC().Format(time.RFC3339), nil
+	}
+	return "", fmt.Errorf("there is no tool called %q", name)
+}
+
+func (t *toolbox) readFile(name string) (string, error) {
+	info, err := t.root.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a file", name)
+	}
+	f, err := t.root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(f, maxOutput))
+	if err != nil {
+		return "", err
+	}
+	text := strings.ToValidUTF8(string(data), "\uFFFD")
+	if info.Size() > maxOutput {
+		text += fmt.Sprintf("\n... [truncated, %d bytes in all]", info.Size())
+	}
+	return text, nil
+}
+
+func (t *toolbox) listDirectory(name string) (string, error) {
+	entries, err := fs.ReadDir(t.root.FS(), name)
+	if err != nil {
+		return "", err
+	}
+	var sb strings.Builder
+	for _, e := range entries {
+		switch {
+		case strings.HasPrefix(e.Name(), "."):
+		case e.IsDir():
+			fmt.Fprintf(&sb, "[dir]  %s\n", e.Name())
+		default:
+			fmt.Fprintf(&sb, "[file] %s\n", e.Name())
+		}
+	}
+	if sb.Len() == 0 {
+		return "(empty)", nil
+	}
+	return strings.TrimSpace(sb.String()), nil
+}

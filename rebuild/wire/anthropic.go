@@ -1,0 +1,199 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// DefaultMaxOutput is the output limit in tokens of a request that names none,
+// for the APIs that need one.
+const DefaultMaxOutput = 8192
+
+// apiAnthropic is what [transcript.Response] and [transcript.Origin] call the
+// Messages API.
+const apiAnthropic = "anthropic"
+
+// Anthropic renders for the Anthropic Messages API and reads its answers. The
+// zero value is ready to use: no stream, no thinking. It is a plain value,
+// safe for several goroutines.
+type Anthropic struct {
+	// Stream asks for the answer as server-sent events.
+	Stream bool
+	// Thinking is the request's member "thinking",
+	// {"type":"enabled","budget_tokens":4096} for example. Nil leaves it out,
+	// and so leaves it to the model.
+	Thinking json.RawMessage
+	// Params are further members of the request, temperature or tool_choice
+	// for example. "system" and "tools" are used instead of what the request
+	// says, for cache marks on them and for tools that the provider runs. The
+	// other members that Request writes itself cannot be in it.
+	Params map[string]json.RawMessage
+}
+
+// Request renders the body of a call to POST /v1/messages. An output limit of 0
+// becomes [DefaultMaxOutput]; an empty model or system prompt is left out. The
+// report says what was changed; entries are those of the Origins. An error
+// means that a role, Thinking or Params cannot be written.
+//
+// Beyond what [rebuild.Validate] asks of every request, it sees to this:
+//
+//   - IDs of calls that are not unique, not in the alphabet or too long are
+//     replaced by ones derived from them, in the call and in its result.
+//   - Reasoning is given back within the running turn, to the model that made
+//     it, whole and signed, if a call follows it, or if Thinking is on. It is
+//     left out where it would follow a call or end its message, and all of a
+//     message's is if that does not begin with it, which happens when an answer
+//     was joined to what the model said before: it must not be moved.
+//   - If Thinking demands reasoning ("enabled") and the answer that the results
+//     belong to no longer begins with any, as after a change of model within a
+//     turn, the member "thinking" is left out of this one request.
+//   - Calls of the provider's own tools are given back with their results to
+//     the model that made them. One without its result is kept only at the end
+//     of the request, where the provider is to continue it (pause_turn).
+//   - Other blocks that the API does not take become a short text in a user
+//     message and are left out of an answer. An answer that nothing is left of
+//     is left out, and the user messages around it are joined, results first.
+//   - Members that a block may not have are left out. Of more than four cache
+//     marks the last four stay.
+//
+// Blocks without Origins are vouched for by the caller. A model's dated name
+// and its alias are the same model.
+func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	for i, m := range req.Messages {
+		if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
+			return nil, nil, fmt.Errorf("wire: message %d has role %q, want %q or %q", i, m.Role, transcript.RoleUser, transcript.RoleAssistant)
+		}
+	}
+	thinking, err := a.thinking()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := a.checkParams(); err != nil {
+		return nil, nil, err
+	}
+	r := renderer{req: req, thinking: thinking, turn: runningTurn(req.Messages)}
+	messages := r.messages()
+	r.limitMarks(messages, maxMarks-a.marks())
+	if thinking == "enabled" && !startsWithReasoning(messages) {
+		thinking = ""
+		r.note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
+	}
+
+	o := jsontext.AppendObject(nil)
+	o.OptString("model", req.Model)
+	limit := req.MaxOutput
+	if limit == 0 {
+		limit = DefaultMaxOutput
+	}
+	o.Int("max_tokens", int64(limit))
+	o.OptBool("stream", a.Stream)
+	if thinking != "" {
+		o.Value("thinking", a.Thinking)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
+		o.Value(name, a.Params[name])
+	}
+	if _, given := a.Params["system"]; !given && !isBlank(req.System) {
+		o.String("system", req.System)
+	}
+	if _, given := a.Params["tools"]; !given && len(req.Tools) > 0 {
+		o.Func("tools", func(dst []byte) []byte { return appendTools(dst, req.Tools) })
+	}
+	// Messages come last, so that a longer conversation only adds bytes.
+	o.Func("messages", func(dst []byte) []byte { return appendMessages(dst, messages) })
+	return o.End(), r.report, nil
+}
+
+// thinking returns the type of a.Thinking, empty if there is none.
+func (a Anthropic) thinking() (string, error) {
+	if jsontext.IsNull(a.Thinking) {
+		return "", nil
+	}
+	if !jsontext.Valid(a.Thinking) || !jsontext.IsObject(a.Thinking) {
+		return "", fmt.Errorf("wire: thinking %q is not a JSON object", excerpt(a.Thinking))
+	}
+	kind := stringMember(a.Thinking, "type")
+	if kind == "" {
+		return "", fmt.Errorf("wire: thinking %q has no type", excerpt(a.Thinking))
+	}
+	return kind, nil
+}
+
+func (a Anthropic) checkParams() error {
+	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
+		switch name {
+		case "model", "max_tokens", "stream", "thinking", "messages":
+			return fmt.Errorf("wire: params: %q is written from the request", name)
+		}
+		if value := a.Params[name]; !jsontext.Valid(value) {
+			return fmt.Errorf("wire: params: %q is not valid JSON: %q", name, excerpt(value))
+		}
+	}
+	return nil
+}
+
+// marks counts the cache marks in Params: they count against the same limit.
+func (a Anthropic) marks() (n int) {
+	for name, value := range a.Params {
+		switch name {
+		case "cache_control":
+			n += count(!jsontext.IsNull(value))
+		case "system", "tools":
+			for e := range jsontext.Elements(value) {
+				mark, _ := jsontext.Member(e, cacheControl)
+				n += count(!jsontext.IsNull(mark))
+			}
+		}
+	}
+	return n
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func appendTools(dst []byte, tools []transcript.Tool) []byte {
+	dst = append(dst, '[')
+	for i, t := range tools {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		o := jsontext.AppendObject(dst)
+		o.String("name", t.Name)
+		o.OptString("description", t.Description)
+		schema := t.InputSchema
+		if jsontext.IsNull(schema) {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		o.Value("input_schema", schema)
+		dst = o.End()
+	}
+	return append(dst, ']')
+}
+
+func appendMessages(dst []byte, messages []transcript.Message) []byte {
+	dst = append(dst, '[')
+	for i, m := range messages {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		text, _ := m.MarshalJSON() // never fails
+		dst = append(dst, text...)
+	}
+	return append(dst, ']')
+}
+
+func stringMember(obj []byte, name string) string {
+	raw, _ := jsontext.Member(obj, name)
+	s, _ := jsontext.String(raw)
+	return s
+}

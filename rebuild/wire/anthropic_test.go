@@ -1,0 +1,297 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const model = "claude-x"
+
+// native is the origin of what the model of the requests said itself.
+var native = transcript.Origin{Entry: "e", API: "anthropic", Model: model}
+
+func block(t testing.TB, text string) transcript.Block {
+	t.Helper()
+	b, err := transcript.UnmarshalBlock([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return b
+}
+
+// message decodes a message; each block has the origin given.
+func message(t testing.TB, text string, o transcript.Origin) transcript.Message {
+	t.Helper()
+	var m transcript.Message
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	m.Origins = slices.Repeat([]transcript.Origin{o}, len(m.Content))
+	return m
+}
+
+func render(t testing.TB, a wire.Anthropic, req transcript.Request) (string, rebuild.Report) {
+	t.Helper()
+	body, report, err := a.Request(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(body) {
+		t.Fatalf("the body is not valid JSON: %s", body)
+	}
+	again, _, _ := a.Request(req)
+	if !bytes.Equal(body, again) {
+		t.Fatalf("the same request gave other bytes:\n%s\n%s", body, again)
+	}
+	return string(body), report
+}
+
+// decode reads a body back.
+func decode(t testing.TB, body string) transcript.Request {
+	t.Helper()
+	var req transcript.Request
+	if err := json.Unmarshal([]byte(body), &req); err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func rules(report rebuild.Report) string {
+	var names []string
+	for _, r := range report {
+		names = append(names, string(r.Rule))
+	}
+	return strings.Join(names, " ")
+}
+
+// Each golden file holds a request, as JSON with the origins of blocks beside
+// it, and what becomes of it. See testdata/README.md.
+func TestRequestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/anthropic/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			comment, rest, _ := strings.Cut(string(data), "-- request --\n")
+			input, want, _ := strings.Cut(rest, "-- body --\n")
+			req := goldenRequest(t, input)
+			body, report := render(t, wire.Anthropic{}, req)
+			var sb strings.Builder
+			sb.WriteString(strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`) + "\n-- report --\n")
+			for _, r := range report {
+				sb.WriteString(r.String() + "\n")
+			}
+			sb.WriteString("-- violations --\n")
+			for _, v := range rebuild.Validate(rebuild.Anthropic, decode(t, body)) {
+				sb.WriteString(v.String() + "\n")
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(comment+"-- request --\n"+input+"-- body --\n"+sb.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got := sb.String(); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// goldenRequest reads one message per line, each with the entry, API and model
+// of its blocks in front: "e1 anthropic claude-x {...}", or "- {...}" without
+// origins. "+ {...}" is one block more for the message before, as a merged
+// message has them, with an origin in front of it.
+func goldenRequest(t *testing.T, input string) transcript.Request {
+	t.Helper()
+	req := transcript.Request{Model: model}
+	for line := range strings.Lines(input) {
+		head, text, ok := strings.Cut(line, "{")
+		if !ok {
+			continue
+		}
+		text = "{" + text
+		fields := strings.Fields(head)
+		var o transcript.Origin
+		origin := func(f []string) {
+			o = transcript.Origin{Entry: f[0]}
+			if len(f) > 2 {
+				o.API, o.Model = f[1], f[2]
+			}
+		}
+		switch fields[0] {
+		case "+":
+			origin(fields[1:])
+			last := &req.Messages[len(req.Messages)-1]
+			last.Content = append(last.Content, block(t, text))
+			last.Origins = append(last.Origins, o)
+		case "-":
+			m := message(t, text, o)
+			m.Origins = nil
+			req.Messages = append(req.Messages, m)
+		default:
+			origin(fields)
+			req.Messages = append(req.Messages, message(t, text, o))
+		}
+	}
+	return req
+}
+
+func TestRequestEnvelope(t *testing.T) {
+	user := []transcript.Message{transcript.UserText("hi <&> \u2028")}
+	tests := []struct {
+		name string
+		wire wire.Anthropic
+		req  transcript.Request
+		want string
+	}{
+		{"zero", wire.Anthropic{}, transcript.Request{}, `{"max_tokens":8192,"messages":[]}`},
+		{
+			"plain",
+			wire.Anthropic{},
+			transcript.Request{Model: "m", System: "s", Messages: user, MaxOutput: 5},
+			`{"model":"m","max_tokens":5,"system":"s","messages":[{"role":"user","content":"hi <&> \u2028"}]}`,
+		},
+		{"blank system", wire.Anthropic{}, transcript.Request{System: " \n"}, `{"max_tokens":8192,"messages":[]}`},
+		{
+			"tools",
+			wire.Anthropic{Stream: true},
+			transcript.Request{Tools: []transcript.Tool{
+				{Name: "a", Description: "d", InputSchema: json.RawMessage(`{"type": "object", "b": 1.0, "a": 2}`)}, {Name: "b"},
+			}},
+			`{"max_tokens":8192,"stream":true,"tools":[{"name":"a","description":"d","input_schema":{"type": "object", "b": 1.0, "a": 2}},{"name":"b","input_schema":{"type":"object"}}],"messages":[]}`,
+		},
+		{
+			"thinking and params",
+			wire.Anthropic{
+				Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`),
+				Params:   map[string]json.RawMessage{"tool_choice": json.RawMessage(`{"type":"auto"}`), "temperature": json.RawMessage(`1`)},
+			},
+			transcript.Request{},
+			`{"max_tokens":8192,"thinking":{"type":"enabled","budget_tokens":1024},"temperature":1,"tool_choice":{"type":"auto"},"messages":[]}`,
+		},
+		{
+			"system and tools of one's own",
+			wire.Anthropic{Params: map[string]json.RawMessage{
+				"system": json.RawMessage(`[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`),
+				"tools":  json.RawMessage(`[{"type":"web_search_20250305","name":"web_search"}]`),
+			}},
+			transcript.Request{System: "s", Tools: []transcript.Tool{{Name: "a"}}},
+			`{"max_tokens":8192,"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"tools":[{"type":"web_search_20250305","name":"web_search"}],"messages":[]}`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, _ := render(t, tt.wire, tt.req); got != tt.want {
+				t.Errorf("body =\n%s\nwant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRequestErrors(t *testing.T) {
+	tests := []struct {
+		name string
+		wire wire.Anthropic
+		req  transcript.Request
+		want string
+	}{
+		{"role", wire.Anthropic{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
+		{"thinking", wire.Anthropic{Thinking: json.RawMessage(`"on"`)}, transcript.Request{}, `wire: thinking "\"on\"" is not a JSON object`},
+		{"thinking without type", wire.Anthropic{Thinking: json.RawMessage(`{}`)}, transcript.Request{}, `wire: thinking "{}" has no type`},
+		{"param we write", wire.Anthropic{Params: map[string]json.RawMessage{"model": nil}}, transcript.Request{}, `wire: params: "model" is written from the request`},
+		{"bad param", wire.Anthropic{Params: map[string]json.RawMessage{"top_p": json.RawMessage(`.1`)}}, transcript.Request{}, `wire: params: "top_p" is not valid JSON: ".1"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			body, _, err := tt.wire.Request(tt.req)
+			if err == nil || err.Error() != tt.want || body != nil {
+				t.Errorf("body %s, error %v, want %s", body, err, tt.want)
+			}
+		})
+	}
+}
+
+// A paused answer is sent back as it is.
+func TestRequestPaused(t *testing.T) {
+	const answer = `{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}]}`
+	req := transcript.Request{Model: model, Messages: []transcript.Message{transcript.UserText("go"), message(t, answer, native)}}
+	body, report := render(t, wire.Anthropic{}, req)
+	if !strings.Contains(body, answer) || len(report) > 0 {
+		t.Errorf("body %s, report %v", body, report)
+	}
+	if found := rebuild.Validate(rebuild.Anthropic, decode(t, body)); len(found) > 0 {
+		t.Errorf("violations: %v", found)
+	}
+	req.Messages = append(req.Messages, transcript.UserText("stop that"))
+	body, report = render(t, wire.Anthropic{}, req)
+	if strings.Contains(body, "srvtoolu") || rules(report) != "dropped-block dropped-thinking empty-message merged-messages" {
+		t.Errorf("body %s, report %v", body, report)
+	}
+}
+
+func TestRequestMarks(t *testing.T) {
+	var blocks []string
+	for i := range 6 {
+		blocks = append(blocks, fmt.Sprintf(`{"type":"text","text":"%d","cache_control":{"type":"ephemeral"}}`, i))
+	}
+	user := message(t, `{"role":"user","content":[`+strings.Join(blocks, ",")+`]}`, transcript.Origin{})
+	tests := []struct {
+		name   string
+		params map[string]json.RawMessage
+		want   int
+	}{
+		{"four", nil, 4},
+		{"one in the system prompt", map[string]json.RawMessage{"system": json.RawMessage(`[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}]`)}, 3},
+		{"automatic", map[string]json.RawMessage{"cache_control": json.RawMessage(`{"type":"ephemeral"}`)}, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			body, report := render(t, wire.Anthropic{Params: tt.params}, transcript.Request{Messages: []transcript.Message{user}})
+			_, messages, _ := strings.Cut(body, `"messages"`)
+			if got := strings.Count(messages, "ephemeral"); got != tt.want || len(report) != 6-tt.want {
+				t.Errorf("%d marks, report %v", got, report)
+			}
+			if !strings.Contains(body, `"text":"5","cache_control"`) || strings.Contains(body, `"text":"1","cache_control"`) {
+				t.Errorf("not the last marks: %s", body)
+			}
+		})
+	}
+	if n := len(user.Content[0].(transcript.TextBlock).Extra); n != 1 {
+		t.Error("the caller's block was changed")
+	}
+}
+
+// What a caller hands in that no JSON can say.
+func TestRequestOddValues(t *testing.T) {
+	req := transcript.Request{Messages: []transcript.Message{
+		{Role: transcript.RoleUser, Content: []transcript.Block{
+			nil,
+			transcript.RawBlock{},
+			transcript.RawBlock{JSON: json.RawMessage("{")},
+			transcript.TextBlock{Text: "a\xffb"},
+			transcript.ToolResultBlock{CallID: "x", Content: []transcript.Block{nil, transcript.ToolResultBlock{}}},
+		}},
+		{Role: transcript.RoleAssistant, Content: []transcript.Block{nil, transcript.RawBlock{}, transcript.ToolCallBlock{ID: "a"}}, Origins: []transcript.Origin{{}}},
+		{Role: transcript.RoleUser},
+	}}
+	render(t, wire.Anthropic{}, req)
+}

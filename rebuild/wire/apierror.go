@@ -1,0 +1,69 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// APIError is a provider's refusal.
+type APIError struct {
+	Status    int    // of HTTP; 0 if it came inside a stream or is not known
+	Type      string // in the provider's words, "overloaded_error" for example
+	Message   string
+	RequestID string
+}
+
+// NewAPIError reads the body of an answer whose HTTP status is not 200. Of a
+// body that is not the provider's JSON, a proxy's page for example, Message
+// holds the beginning.
+func NewAPIError(status int, body []byte) *APIError {
+	e := &APIError{Status: status}
+	if !jsontext.Valid(body) || !jsontext.IsObject(body) {
+		e.Message = excerpt(jsontext.Trim(body))
+		return e
+	}
+	e.RequestID = stringMember(body, "request_id")
+	detail, _ := jsontext.Member(body, "error")
+	switch {
+	case jsontext.IsObject(detail):
+		e.Type, e.Message = stringMember(detail, "type"), stringMember(detail, "message")
+	case jsontext.IsString(detail):
+		e.Message, _ = jsontext.String(detail)
+	default:
+		e.Message = stringMember(body, "message")
+	}
+	if e.Message == "" {
+		e.Message = excerpt(jsontext.Trim(body))
+	}
+	return e
+}
+
+// Error returns the status, the type and the message.
+func (e *APIError) Error() string {
+	var sb strings.Builder
+	sb.WriteString("wire:")
+	if e.Status != 0 {
+		sb.WriteString(" status " + strconv.Itoa(e.Status))
+	}
+	if e.Type != "" {
+		sb.WriteString(" " + e.Type)
+	}
+	if sb.Len() > len("wire:") {
+		sb.WriteString(":")
+	}
+	sb.WriteString(" " + e.Message)
+	if e.RequestID != "" {
+		sb.WriteString(" (request " + e.RequestID + ")")
+	}
+	return sb.String()
+}
+
+// isErrorBody reports whether obj is an error in place of an answer. Some
+// proxies leave out the type.
+func isErrorBody(obj []byte) bool {
+	_, failed := jsontext.Member(obj, "error")
+	_, content := jsontext.Member(obj, "content")
+	return stringMember(obj, "type") == "error" || failed && !content
+}

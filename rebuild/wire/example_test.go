@@ -1,0 +1,70 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+func ExampleAnthropic() {
+	var w wire.Anthropic
+	body, report, err := w.Request(transcript.Request{
+		Model:     "claude-x",
+		MaxOutput: 1000,
+		Messages: []transcript.Message{
+			transcript.UserText("read a.go"),
+			// Recorded from a provider with IDs of its own.
+			{Role: transcript.RoleAssistant, Content: []transcript.Block{
+				transcript.ToolCallBlock{ID: "functions.read:0", Name: "read", Input: json.RawMessage(`{"path":"a.go"}`)},
+			}},
+			transcript.ToolResult("functions.read:0", "package a"),
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(strings.ReplaceAll(string(body), `{"role"`, "\n"+`{"role"`))
+	fmt.Println(report[0])
+
+	var sent transcript.Request
+	if err := json.Unmarshal(body, &sent); err != nil {
+		panic(err)
+	}
+	fmt.Println(len(rebuild.Validate(rebuild.Anthropic, sent)), "violations")
+	// Output:
+	// {"model":"claude-x","max_tokens":1000,"messages":[
+	// {"role":"user","content":"read a.go"},
+	// {"role":"assistant","content":[{"type":"tool_use","id":"toolu_0e8d46961f9f667cef2b7ff593e78c32","name":"read","input":{"path":"a.go"}}]},
+	// {"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_0e8d46961f9f667cef2b7ff593e78c32","content":"package a"}]}]}
+	// rewritten-id: functions.read:0 became toolu_0e8d46961f9f667cef2b7ff593e78c32
+	// 0 violations
+}
+
+func ExampleReadSSE() {
+	body := strings.NewReader(`event: message_start
+data: {"type":"message_start","message":{"role":"assistant","model":"claude-x","usage":{"input_tokens":9}}}
+
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}
+
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":", wor`)
+	stream := wire.Anthropic{Stream: true}.NewStream()
+	err := wire.ReadSSE(body, func(event []byte) error {
+		delta, err := stream.Add(event)
+		fmt.Print(delta.Text)
+		return err
+	})
+	fmt.Println()
+	fmt.Println("cut:", err != nil)
+	resp := stream.Response() // is recorded all the same
+	fmt.Printf("%s: %q\n", resp.StopReason, resp.Message.Text())
+	// Output:
+	// Hello
+	// cut: true
+	// aborted: "Hello"
+}

@@ -1,0 +1,180 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+func FuzzResponse(f *testing.F) {
+	for _, body := range answers {
+		f.Add([]byte(body))
+	}
+	f.Add([]byte(`{"type":"error","error":{"type":"x","message":"y"}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		resp, err := wire.Anthropic{}.Response(body)
+		if (resp == nil) == (err == nil) {
+			t.Fatalf("response %v, error %v", resp, err)
+		}
+		_ = wire.NewAPIError(500, body).Error()
+		if err == nil && !json.Valid(message0(t, resp)) {
+			t.Fatal("the message is not valid JSON")
+		}
+	})
+}
+
+func message0(t *testing.T, resp *transcript.Response) []byte {
+	text, err := resp.Message.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The input is a stream: one event a line.
+func FuzzStream(f *testing.F) {
+	for _, body := range answers {
+		f.Add([]byte(strings.Join(events(f, body, 5), "\n")))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var s wire.AnthropicStream
+		var shown strings.Builder
+		for line := range bytes.SplitSeq(data, []byte("\n")) {
+			d, err := s.Add(line)
+			if err == nil {
+				shown.WriteString(d.Text)
+			} else if d != (wire.Delta{}) {
+				t.Fatalf("delta %v with error %v", d, err)
+			}
+			if !json.Valid(message0(t, s.Response())) {
+				t.Fatal("the message is not valid JSON")
+			}
+		}
+		if resp := s.Response(); len(resp.Message.Text()) > shown.Len() {
+			t.Fatalf("text %q, shown %q", resp.Message.Text(), &shown)
+		}
+	})
+}
+
+func FuzzReadSSE(f *testing.F) {
+	f.Add([]byte("\uFEFFdata: a\r\n\r\nevent: x\rdata:b\n\n: c\ndata\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read := func(text string) (events []string) {
+			if err := wire.ReadSSE(strings.NewReader(text), func(event []byte) error {
+				events = append(events, string(event))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return events
+		}
+		// What was read is read again when written anew.
+		got := read(string(data))
+		var sb strings.Builder
+		for _, e := range got {
+			for line := range strings.SplitSeq(e, "\n") {
+				sb.WriteString("data: " + line + "\r\n")
+			}
+			sb.WriteString("\r\n")
+		}
+		if again := read(sb.String()); !slices.Equal(got, again) {
+			t.Fatalf("%q, then %q", got, again)
+		}
+	})
+}
+
+// The rules that rendering sees to.
+var rendered = strings.Fields("block-type member id-unique id-pattern id-length source thinking thinking-order marks server-tool system")
+
+// A block of a role that may not hold it, of those that rendering sees to.
+var misplaced = strings.Fields("image document thinking redacted_thinking search_result server_tool_use mcp_tool_use _tool_result")
+
+// repairable reports whether rendering makes a request with the violation valid.
+func repairable(v rebuild.Violation) bool {
+	if v.Rule == "block-role" {
+		return slices.ContainsFunc(misplaced, func(kind string) bool { return strings.Contains(v.Text, kind+"`") })
+	}
+	return slices.Contains(rendered, v.Rule)
+}
+
+func FuzzRender(f *testing.F) {
+	for _, body := range answers {
+		f.Add([]byte(`{"model":"claude-x","messages":[{"role":"user","content":"go"},`+body+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1"},{"type":"tool_result","tool_use_id":"toolu_2"}]}]}`), false)
+		f.Add([]byte(`{"messages":[{"role":"user","content":"go"},`+body+`,{"role":"user","content":"thanks"}]}`), true)
+	}
+	f.Add([]byte(`{"system":" ","tools":[{"name":"a","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":[{"type":"context","uri":"u"},{"type":"image","source":{"type":"url","url":"x"}}]}]}`), true)
+	f.Fuzz(func(t *testing.T, data []byte, foreign bool) {
+		var req transcript.Request
+		if json.Unmarshal(data, &req) != nil {
+			return
+		}
+		if foreign {
+			for i, m := range req.Messages {
+				req.Messages[i].Origins = make([]transcript.Origin, len(m.Content))
+			}
+		}
+		checkRender(t, req)
+	})
+}
+
+// Whatever is recorded, the history and one more user text render valid. The
+// input is lines of a transcript.
+func FuzzRenderHistory(f *testing.F) {
+	for _, body := range answers {
+		resp, err := wire.Anthropic{}.Response([]byte(body))
+		if err != nil {
+			f.Fatal(err)
+		}
+		entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { return "e" }, transcript.UserText("go"), resp, transcript.ToolResult("toolu_1", "r"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		var lines []byte
+		for _, e := range entries {
+			lines = append(append(lines, e.Line()...), '\n')
+		}
+		f.Add(lines)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fold := rebuild.New(nil)
+		var b transcript.Batcher
+		add := func(batches []transcript.Batch) {
+			for _, batch := range batches {
+				_ = fold.Add(batch) // a critical entry of a newer version
+			}
+		}
+		for line := range bytes.SplitSeq(data, []byte("\n")) {
+			if e, err := transcript.ParseEntry(line); err == nil {
+				add(b.Add(e))
+			}
+		}
+		add(b.Break())
+		entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { return fmt.Sprint("last", len(data)) }, transcript.UserText("and?"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fold.Add(transcript.Batch{Entries: entries, Complete: true}) != nil {
+			return
+		}
+		h := fold.History()
+		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: model, System: h.System, Messages: h.Messages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got transcript.Request
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatal(err)
+		}
+		if found := rebuild.Validate(rebuild.Anthropic, got); len(found) > 0 {
+			t.Fatalf("violations: %v\nhistory: %s", found, body)
+		}
+	})
+}

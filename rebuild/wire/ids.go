@@ -1,0 +1,82 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
+
+// maxID is the length of IDs in bytes that every provider takes.
+const maxID = 64
+
+// An idMap gives every call of a request an ID of its own that the target
+// takes, and finds it for the call's result. It goes through the messages in
+// order and never looks ahead, so that appended messages change no ID. A valid
+// ID stays as it is unless an earlier call has it.
+type idMap struct {
+	used    map[string]bool
+	tries   map[string]int      // how often an ID was replaced
+	answers map[string][]string // of the last answer: IDs given, by ID asked for
+}
+
+// open begins an answer.
+func (m *idMap) open() { clear(m.answers) }
+
+// call returns the ID for the next call of the answer.
+func (m *idMap) call(id string) string {
+	given := id
+	if !isID(id) || m.used[id] {
+		given = m.replace(id)
+	}
+	m.take(given)
+	if m.answers == nil {
+		m.answers = map[string][]string{}
+	}
+	m.answers[id] = append(m.answers[id], given)
+	return given
+}
+
+// result returns the ID for the next result. Of calls that share an ID the
+// first result answers the first.
+func (m *idMap) result(id string) string {
+	given := m.answers[id]
+	if len(given) == 0 {
+		return id
+	}
+	if len(given) > 1 {
+		m.answers[id] = given[1:]
+	}
+	return given[0]
+}
+
+func (m *idMap) take(id string) {
+	if m.used == nil {
+		m.used = map[string]bool{}
+	}
+	m.used[id] = true
+}
+
+// replace derives an ID from id and from how often it was replaced before.
+// Another call cannot have it by chance; one that has it all the same is
+// replaced in its turn.
+func (m *idMap) replace(id string) string {
+	if m.tries == nil {
+		m.tries = map[string]int{}
+	}
+	for {
+		m.tries[id]++
+		sum := sha256.Sum256([]byte(strconv.Itoa(m.tries[id]) + ":" + id))
+		if given := "toolu_" + hex.EncodeToString(sum[:16]); !m.used[given] {
+			return given
+		}
+	}
+}
+
+func isID(id string) bool {
+	for _, c := range []byte(id) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxID
+}

@@ -1,0 +1,197 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A renderer turns the messages of one request into those of the Messages API.
+type renderer struct {
+	req      transcript.Request
+	thinking string // type of the request's member "thinking"
+	turn     int    // index of the message that started the running turn
+	ids      idMap
+	report   rebuild.Report
+}
+
+func (r *renderer) note(rule rebuild.Rule, entry, detail string) {
+	r.report = append(r.report, rebuild.Repair{Rule: rule, Entry: entry, Detail: detail})
+}
+
+// messages goes through the request once, in order, and looks back only, so
+// what it makes of a message does not depend on those after it; the exceptions
+// are the start of the running turn and a paused answer at the very end.
+func (r *renderer) messages() []transcript.Message {
+	out := make([]transcript.Message, 0, len(r.req.Messages))
+	dropped := false
+	for i, m := range r.req.Messages {
+		content := r.content(i)
+		if m.Role == transcript.RoleAssistant && len(content) == 0 && len(m.Content) > 0 {
+			r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
+			dropped = true
+			continue
+		}
+		if m.Role == transcript.RoleAssistant && !hasCalls(content) {
+			r.ids.open() // results that follow answer nothing
+		}
+		m.Content, m.Origins = content, nil
+		n := len(out)
+		if dropped && n > 0 && m.Role == transcript.RoleUser && out[n-1].Role == transcript.RoleUser {
+			out[n-1].Content = resultsFirst(out[n-1].Content, content)
+			r.note(rebuild.MergedMessages, originOf(r.req.Messages[i], 0).Entry, "")
+		} else {
+			out = append(out, m)
+		}
+		dropped = false
+	}
+	return out
+}
+
+// content returns the blocks of message i as the target takes them.
+func (r *renderer) content(i int) []transcript.Block {
+	m := r.req.Messages[i]
+	if m.Role == transcript.RoleUser {
+		return r.userContent(m)
+	}
+	return r.answerContent(i, m)
+}
+
+func (r *renderer) userContent(m transcript.Message) []transcript.Block {
+	out := make([]transcript.Block, 0, len(m.Content))
+	for j, b := range m.Content {
+		entry := originOf(m, j).Entry
+		if res, ok := b.(transcript.ToolResultBlock); ok {
+			res.CallID = r.ids.result(res.CallID)
+			b = res
+		}
+		out = append(out, r.userBlock(entry, b))
+	}
+	return out
+}
+
+func (r *renderer) answerContent(i int, m transcript.Message) []transcript.Block {
+	pairs := r.serverPairs(i, m)
+	if hasCalls(m.Content) {
+		r.ids.open()
+	}
+	out := make([]transcript.Block, 0, len(m.Content))
+	var origins []transcript.Origin // of out
+	for j, b := range m.Content {
+		o := originOf(m, j)
+		if b = r.answerBlock(o, b, pairs[j]); b != nil {
+			out, origins = append(out, b), append(origins, o)
+		}
+	}
+	return r.orderThinking(i, out, origins)
+}
+
+// answerBlock returns nil for what cannot be in an answer. paired says that a
+// block of a provider's own tool has its other half.
+func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
+	native := r.native(o)
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		b.Extra = r.extra(o.Entry, "text", b.Extra, native, !isBlank(b.Text))
+		return b
+	case transcript.ToolCallBlock:
+		id := r.ids.call(b.ID)
+		if id != b.ID {
+			r.note(rebuild.RewrittenID, o.Entry, b.ID+" became "+id)
+		}
+		b.ID = id
+		b.Extra = r.extra(o.Entry, "tool_use", b.Extra, native, true)
+		return b
+	case transcript.ThinkingBlock:
+		b.Extra = r.extra(o.Entry, "thinking", b.Extra, native, false)
+		return b
+	case transcript.RedactedThinkingBlock:
+		b.Extra = r.extra(o.Entry, "redacted_thinking", b.Extra, native, false)
+		return b
+	case transcript.ContextBlock:
+		r.note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
+		return contextText(b)
+	case transcript.ToolResultBlock:
+		return r.result(o.Entry, b) // not repaired here
+	case transcript.RawBlock:
+		if paired {
+			return r.rawBlock(o.Entry, b)
+		}
+		r.note(rebuild.DroppedBlock, o.Entry, b.BlockType()+" in an answer")
+		return nil
+	case transcript.ImageBlock:
+		r.note(rebuild.DroppedBlock, o.Entry, "an image in an answer")
+	case transcript.DocumentBlock:
+		r.note(rebuild.DroppedBlock, o.Entry, "a document in an answer")
+	default:
+		r.note(rebuild.DroppedBlock, o.Entry, "a block of an unknown kind")
+	}
+	return nil
+}
+
+// native reports whether the model that the request goes to made a block.
+func (r *renderer) native(o transcript.Origin) bool {
+	return o == vouched || o.API == apiAnthropic && sameModel(o.Model, r.req.Model)
+}
+
+// vouched stands for the origin of a block of a message without Origins.
+var vouched = transcript.Origin{API: apiAnthropic, Model: "\x00vouched"}
+
+func originOf(m transcript.Message, j int) transcript.Origin {
+	switch {
+	case m.Origins == nil:
+		return vouched
+	case j < len(m.Origins):
+		return m.Origins[j]
+	}
+	return transcript.Origin{}
+}
+
+// sameModel reports whether a and b name one model: the same name, or an alias
+// and the dated name that answers give for it.
+func sameModel(a, b string) bool {
+	if a == b {
+		return true
+	}
+	baseA, dateA := cutDate(a)
+	baseB, dateB := cutDate(b)
+	return baseA == baseB && (dateA == "" || dateB == "")
+}
+
+// cutDate splits "name-20260131" and "name@20260131"; "name-latest" is an
+// alias without a date.
+func cutDate(model string) (name, date string) {
+	if name, ok := strings.CutSuffix(model, "-latest"); ok {
+		return name, ""
+	}
+	n := len(model) - len("-20060102")
+	if n <= 0 || model[n] != '-' && model[n] != '@' {
+		return model, ""
+	}
+	for _, c := range []byte(model[n+1:]) {
+		if c < '0' || c > '9' {
+			return model, ""
+		}
+	}
+	return model[:n], model[n+1:]
+}
+
+// resultsFirst joins the contents of two user messages.
+func resultsFirst(x, y []transcript.Block) []transcript.Block {
+	all := slices.Concat(x, y)
+	slices.SortStableFunc(all, func(a, b transcript.Block) int {
+		_, first := a.(transcript.ToolResultBlock)
+		_, second := b.(transcript.ToolResultBlock)
+		return count(second) - count(first)
+	})
+	return all
+}
+
+// isBlank reports whether s is white space, or the separators U+001C to U+001F
+// that providers take for it.
+func isBlank(s string) bool {
+	return strings.TrimFunc(s, func(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }) == ""
+}

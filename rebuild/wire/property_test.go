@@ -1,0 +1,280 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// checkRender checks what holds for every request: the body is valid JSON; if
+// all that is wrong with the request is what rendering sees to, the body is
+// valid; if nothing is wrong, nothing was changed but reasoning left out; and
+// rendering the body again changes nothing.
+func checkRender(t *testing.T, req transcript.Request) {
+	t.Helper()
+	body, report, err := wire.Anthropic{}.Request(req)
+	if err != nil {
+		return
+	}
+	if !json.Valid(body) {
+		t.Fatalf("not valid JSON: %s", body)
+	}
+	var got transcript.Request
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	before, after := rebuild.Validate(rebuild.Anthropic, req), rebuild.Validate(rebuild.Anthropic, got)
+	for _, v := range before {
+		if !repairable(v) {
+			return
+		}
+	}
+	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == transcript.RoleAssistant {
+		return // a paused answer may turn out to be none
+	}
+	if len(after) > 0 {
+		t.Fatalf("violations after rendering: %v\nbefore: %v\nreport: %v\nbody: %s", after, before, report, body)
+	}
+	if len(before) == 0 && !slices.ContainsFunc(req.Messages, foreign) && !reported(report, rebuild.DroppedThinking) {
+		if len(report) > 0 {
+			t.Fatalf("a valid request was changed: %v", report)
+		}
+		if req.MaxOutput == 0 {
+			got.MaxOutput = 0
+		}
+		if a, b := normal(t, req), normal(t, got); a != b {
+			t.Fatalf("a valid request was changed:\n%s\n%s", a, b)
+		}
+	}
+	// The running turn may begin elsewhere once an answer is gone.
+	if reported(report, rebuild.EmptyMessage) {
+		return
+	}
+	again, _, err := wire.Anthropic{}.Request(got)
+	if err != nil || !bytes.Equal(messagesOf(body), messagesOf(again)) {
+		t.Fatalf("rendered again:\n%s\n%s", body, again)
+	}
+}
+
+func foreign(m transcript.Message) bool { return m.Origins != nil }
+
+func reported(report rebuild.Report, rule rebuild.Rule) bool {
+	return slices.ContainsFunc(report, func(r rebuild.Repair) bool { return r.Rule == rule })
+}
+
+func messagesOf(body []byte) []byte {
+	_, messages, _ := bytes.Cut(body, []byte(`"messages":`))
+	return messages
+}
+
+// normal returns the JSON of req with the members of objects in order.
+func normal(t *testing.T, req transcript.Request) string {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(quoteAny(t, req)))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return string(quoteAny(t, v))
+}
+
+// Blocks to make requests of: what rendering must see to, and what it must
+// leave alone.
+var (
+	userBlocks = strings.Split(strings.TrimSpace(`
+{"type":"text","text":"hi"}
+{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}
+{"type":"text","text":"hi","ext":{"a":1},"cache_control":7,"name":"x"}
+{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"},"cache_control":{"type":"ephemeral"}}
+{"type":"image","source":{"type":"base64","media_type":"image/png","data":"not"}}
+{"type":"image","source":{"type":"nowhere","x":1}}
+{"type":"document","source":{"type":"url","url":"https://x.example/","ext":1},"title":"t","citations":true}
+{"type":"document","source":{"type":"content","content":[{"type":"text","text":" "}]}}
+{"type":"context","uri":"u","abstract":" "}
+{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"x"}],"cache_control":{"type":"ephemeral"}}
+{"type":"search_result","source":"s","title":"","content":[]}
+{"type":"thinking","thinking":"t","signature":"s"}
+{"type":"server_tool_use","id":"srvtoolu_1","name":"n","input":{}}
+{"type":"unknown"}
+{"type":"image"}`), "\n")
+	answerBlocks = strings.Split(strings.TrimSpace(`
+{"type":"text","text":"ok"}
+{"type":"text","text":"ok","citations":[{"a":1}]}
+{"type":"text","text":"ok","ext":{}}
+{"type":"text","text":"ok","citations":{},"cache_control":{"type":"ephemeral"}}
+{"type":"thinking","thinking":"t","signature":"s"}
+{"type":"thinking","thinking":"t","signature":"s","ext":1}
+{"type":"thinking","thinking":"","signature":"s"}
+{"type":"thinking","thinking":"t"}
+{"type":"redacted_thinking","data":"d"}
+{"type":"redacted_thinking","data":""}
+{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}
+{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}
+{"type":"server_tool_use","id":"srvtoolu_2","name":"web_search","input":{},"x":1}
+{"type":"web_search_tool_result","tool_use_id":"srvtoolu_2","content":[],"cache_control":{"type":"ephemeral"}}
+{"type":"web_fetch_tool_result","tool_use_id":"srvtoolu_2"}
+{"type":"mcp_tool_use","id":"mcptoolu_1","name":"n","server_name":"s","input":{}}
+{"type":"mcp_tool_result","tool_use_id":"mcptoolu_1","content":[],"is_error":true}
+{"type":"server_tool_use","id":"3","name":"n","input":7}
+{"type":"image","source":{"type":"file","file_id":"f"}}
+{"type":"document","source":{"type":"file","file_id":"f"}}
+{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"x"}]}
+{"type":"reasoning","id":"r"}
+{"type":"context","uri":""}`), "\n")
+	callIDs = []string{"a", "b", "c", "toolu_1", "srvtoolu_1", "call.1", "call 1", "ü", "", strings.Repeat("x", 65), strings.Repeat("x", 66)}
+)
+
+// randomRequest makes a request whose turns and pairs are right and whose
+// blocks are not. Calls of one answer have different IDs.
+func randomRequest(t *testing.T, rnd *rand.Rand) transcript.Request {
+	t.Helper()
+	clean := rnd.IntN(3) == 0 // take the first, good blocks and IDs only
+	pick := func(from []string, most int) (blocks []transcript.Block) {
+		if clean {
+			from = from[:2]
+		}
+		for range rnd.IntN(most + 1) {
+			blocks = append(blocks, block(t, from[rnd.IntN(len(from))]))
+		}
+		return blocks
+	}
+	origins := func(m transcript.Message) transcript.Message {
+		if clean || rnd.IntN(4) == 0 {
+			return m
+		}
+		for range m.Content {
+			m.Origins = append(m.Origins, []transcript.Origin{native, native, native, {API: "openai", Model: model}, {}}[rnd.IntN(5)])
+		}
+		return m
+	}
+	req := transcript.Request{Model: model}
+	var results []transcript.Block
+	for range 1 + rnd.IntN(4) {
+		user := append(results, pick(userBlocks, 2)...)
+		if len(user) == 0 {
+			user = []transcript.Block{transcript.TextBlock{Text: "go on"}}
+		}
+		req.Messages = append(req.Messages, origins(transcript.Message{Role: transcript.RoleUser, Content: user}))
+		answer := pick(answerBlocks, 4)
+		results = nil
+		ids := slices.Clone(callIDs)
+		for range max(0, rnd.IntN(5)-1) {
+			i := rnd.IntN(len(ids))
+			answer = slices.Insert(answer, rnd.IntN(len(answer)+1), transcript.Block(transcript.ToolCallBlock{ID: ids[i], Name: "n", Input: json.RawMessage(`{}`)}))
+			results = append(results, transcript.ToolResultBlock{CallID: ids[i], Content: pick(userBlocks, 1)})
+			ids = slices.Delete(ids, i, i+1)
+		}
+		if len(answer) == 0 {
+			answer = []transcript.Block{transcript.TextBlock{Text: "done"}}
+		}
+		req.Messages = append(req.Messages, origins(transcript.Message{Role: transcript.RoleAssistant, Content: answer}))
+	}
+	req.Messages = append(req.Messages, transcript.Message{Role: transcript.RoleUser, Content: append(results, transcript.TextBlock{Text: "and?"})})
+	return req
+}
+
+func TestRenderRandom(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	valid, checked := 0, 0
+	for range 1_000 {
+		req := randomRequest(t, rnd)
+		checkRender(t, req)
+		found := rebuild.Validate(rebuild.Anthropic, req)
+		if len(found) == 0 {
+			valid++
+		}
+		if !slices.ContainsFunc(found, func(v rebuild.Violation) bool { return !repairable(v) }) {
+			checked++
+		}
+	}
+	if valid < 50 || checked < 400 {
+		t.Errorf("only %d requests were valid and %d repairable: the test checks nothing", valid, checked)
+	}
+}
+
+// Messages that are appended change no byte of those before them: not their
+// IDs, not what is dropped from them. Reasoning and marks are the exceptions.
+func TestRenderRandomPrefix(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		req := randomRequest(t, rnd)
+		for i, m := range req.Messages {
+			m.Content = slices.DeleteFunc(m.Content, func(b transcript.Block) bool {
+				return strings.Contains(b.BlockType(), "thinking") || strings.Contains(string(transcript.MarshalBlock(b)), "cache_control")
+			})
+			m.Origins = nil
+			req.Messages[i] = m
+		}
+		before := ""
+		for n := 1; n <= len(req.Messages); n += 2 { // up to each user message
+			part := req
+			part.Messages = req.Messages[:n]
+			body, _ := render(t, wire.Anthropic{}, part)
+			body = strings.TrimSuffix(body, "]}")
+			// A user message may be joined by the next one.
+			if !strings.HasPrefix(body, strings.TrimSuffix(before, "]}")) && !strings.HasPrefix(body, before) {
+				t.Fatalf("message %d changed the bytes before it:\n%s\n%s", n, before, body)
+			}
+			before = body
+		}
+	}
+}
+
+// Whatever lines a transcript has, its history and one more user text render
+// valid.
+func TestRenderRandomHistory(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	some := func(from []string, n int) string {
+		var list []string
+		for range rnd.IntN(n + 1) {
+			list = append(list, from[rnd.IntN(len(from))])
+		}
+		return "[" + strings.Join(list, ",") + "]"
+	}
+	for range 1_000 {
+		fold := rebuild.New(nil)
+		var log []string
+		for n := range 1 + rnd.IntN(10) {
+			id := callIDs[rnd.IntN(len(callIDs))]
+			line := fmt.Sprintf(`"id":"e%d","ts":"2026-01-01T00:00:00Z",`, n)
+			switch rnd.IntN(6) {
+			case 0:
+				line += fmt.Sprintf(`"type":"user","content":%s}`, some(append(userBlocks, answerBlocks...), 3))
+			case 1, 2:
+				line += fmt.Sprintf(`"type":"assistant","api":"anthropic","model":"claude-x","stop_reason":%q,"content":%s}`,
+					[]string{"end_turn", "tool_use", "aborted"}[rnd.IntN(3)], some(append(answerBlocks, userBlocks...), 4))
+			case 3:
+				line += fmt.Sprintf(`"type":"tool_use","mid":"e%d","tool_use_id":%q,"name":%q,"input":%s}`, n-1, id, id, []string{"{}", `"{"`}[rnd.IntN(2)])
+			case 4:
+				line += fmt.Sprintf(`"type":"tool_use","tool_use_id":%q,"name":"n","input":{}}`, id)
+			case 5:
+				line += fmt.Sprintf(`"type":"tool_result","tool_use_id":%q,"content":%s}`, id, some(userBlocks, 2))
+			}
+			log = append(log, "{"+line)
+		}
+		log = append(log, `{"type":"user","id":"last","ts":"2026-01-01T00:00:00Z","content":"and?"}`)
+		for _, line := range log {
+			e, err := transcript.ParseEntry([]byte(line))
+			if err != nil {
+				t.Fatalf("%v in %s", err, line)
+			}
+			if err := fold.Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := fold.History()
+		body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, System: h.System, Messages: h.Messages})
+		if found := rebuild.Validate(rebuild.Anthropic, decode(t, body)); len(found) > 0 {
+			t.Fatalf("violations: %v\nlines:\n%s\nbody: %s", found, strings.Join(log, "\n"), body)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Response reads the body of an answer that was not streamed. Blocks of types
+// it does not know are kept as they are. RequestID is the ID of the message;
+// the ID that the provider gives the request is in an HTTP header.
+//
+// An error body gives an [*APIError], without a status; [NewAPIError] takes
+// one.
+func (a Anthropic) Response(body []byte) (*transcript.Response, error) {
+	switch {
+	case !jsontext.Valid(body) || !jsontext.IsObject(body):
+		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(body))
+	case isErrorBody(body):
+		return nil, NewAPIError(0, body)
+	}
+	content, ok := jsontext.Member(body, "content")
+	if !ok || !jsontext.IsArray(content) {
+		return nil, fmt.Errorf("wire: the answer has no list of content: %q", excerpt(body))
+	}
+	resp, err := newResponse(body)
+	if err != nil {
+		return nil, err
+	}
+	for e := range jsontext.Elements(content) {
+		b, err := transcript.UnmarshalBlock(e)
+		if err != nil {
+			return nil, fmt.Errorf("wire: the answer has content that is no block: %q", excerpt(e))
+		}
+		resp.Message.Content = append(resp.Message.Content, b)
+	}
+	return resp, nil
+}
+
+// newResponse reads all but the content of a message.
+func newResponse(message []byte) (*transcript.Response, error) {
+	if role := stringMember(message, "role"); role != "" && role != string(transcript.RoleAssistant) {
+		return nil, fmt.Errorf("wire: the answer has role %q", role)
+	}
+	resp := &transcript.Response{
+		Message:    transcript.Message{Role: transcript.RoleAssistant},
+		API:        apiAnthropic,
+		Model:      stringMember(message, "model"),
+		StopReason: transcript.StopReason(stringMember(message, "stop_reason")),
+		RequestID:  stringMember(message, "id"),
+	}
+	usage, _ := jsontext.Member(message, "usage")
+	return resp, readUsage(&resp.Usage, usage)
+}
+
+func readUsage(dst *transcript.Usage, usage json.RawMessage) error {
+	if jsontext.IsNull(usage) {
+		return nil
+	}
+	if err := dst.UnmarshalJSON(usage); err != nil {
+		return errors.New("wire: the answer's usage is not an object")
+	}
+	return nil
+}

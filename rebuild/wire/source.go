@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// source returns what b.Source becomes, or what is wrong with it.
+func (r *renderer) source(entry string, s transcript.Source, kind string) (transcript.Source, string) {
+	clean, problem := cleanSource(s, kind)
+	lost := (clean.MediaType != s.MediaType && s.Type != "text") || clean.Data != s.Data || clean.URL != s.URL || clean.FileID != s.FileID
+	for name := range s.Extra {
+		_, kept := clean.Extra[name]
+		lost = lost || !kept && name != "ext"
+	}
+	if problem == "" && lost {
+		r.note(rebuild.DroppedMember, entry, "in the source, "+kind+" block")
+	}
+	return clean, problem
+}
+
+// cleanSource returns s with the members of its type alone, or what is wrong
+// with it.
+func cleanSource(s transcript.Source, kind string) (clean transcript.Source, problem string) {
+	clean.Type = s.Type
+	document := kind == "document"
+	switch {
+	case s.Type == "base64":
+		clean.MediaType, clean.Data = s.MediaType, s.Data
+		switch {
+		case !mediaType(s.MediaType, document):
+			return s, "unsupported media type"
+		case !isBase64(s.Data):
+			return s, "unreadable data"
+		}
+	case s.Type == "url":
+		clean.URL = s.URL
+		const scheme = "https://"
+		if len(s.URL) <= len(scheme) || !strings.EqualFold(s.URL[:len(scheme)], scheme) {
+			return s, "not an https URL"
+		}
+	case s.Type == "file":
+		clean.FileID = s.FileID
+		if s.FileID == "" {
+			return s, "no file ID"
+		}
+	case s.Type == "text" && document:
+		clean.MediaType, clean.Data = "text/plain", s.Data
+		if s.Data == "" {
+			return s, "empty"
+		}
+	case s.Type == "content" && document:
+		content := s.Extra["content"]
+		if !isDocumentContent(content) {
+			return s, "unreadable content"
+		}
+		clean.Extra = transcript.Extra{"content": content}
+	default:
+		return s, "unsupported source"
+	}
+	return clean, ""
+}
+
+func mediaType(t string, document bool) bool {
+	switch t {
+	case "image/jpeg", "image/png", "image/gif", "image/webp":
+		return !document
+	case "application/pdf":
+		return document
+	}
+	return false
+}
+
+// isBase64 reports whether s is padded standard base64 of at least one byte.
+func isBase64(s string) bool {
+	body := strings.TrimSuffix(strings.TrimSuffix(s, "="), "=")
+	return len(s) > 0 && len(s)%4 == 0 && !strings.ContainsFunc(body, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '/'
+	})
+}
+
+// isDocumentContent reports whether value is a text, or a list of texts and
+// images.
+func isDocumentContent(value []byte) bool {
+	if !jsontext.Valid(value) {
+		return false
+	}
+	if s, ok := jsontext.String(jsontext.Trim(value)); ok {
+		return !isBlank(s)
+	}
+	n := 0
+	for e := range jsontext.Elements(value) {
+		if kind := stringMember(e, "type"); kind != "image" && (kind != "text" || isBlank(stringMember(e, "text"))) {
+			return false
+		}
+		n++
+	}
+	return n > 0
+}

@@ -1,0 +1,106 @@
+package wire_test
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/convolog/convolog/rebuild/wire"
+)
+
+func TestReadSSE(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"empty", "", nil},
+		{"one", "event: ping\ndata: {\"type\": \"ping\"}\n\n", []string{`{"type": "ping"}`}},
+		{"CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", []string{"a", "b"}},
+		{"CR", "data: a\r\rdata: b\r\r", []string{"a", "b"}},
+		{"many lines", "data: a\ndata:b\ndata\ndata:  c\n\n", []string{"a\nb\n\n c"}},
+		{"comments and fields", ": keep-alive\n\nid: 1\nretry: 2\ndatum: x\nfoo\ndata: a\n\n", []string{"a"}},
+		{"no data", "event: x\n\ndata:\n\ndata\n\n", nil},
+		{"no last blank line", "data: a\n", []string{"a"}},
+		{"no last line end", "data: a\n\ndata: b", []string{"a", "b"}},
+		{"byte order mark", "\uFEFFdata: a\n\n", []string{"a"}},
+		{"blank lines", "\n\n\ndata: a\n\n\n\n", []string{"a"}},
+		{"long line", "data: " + long + "\n\n", []string{long}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, r := range []io.Reader{strings.NewReader(tt.text), iotest.OneByteReader(strings.NewReader(tt.text)), iotest.DataErrReader(strings.NewReader(tt.text))} {
+				var got []string
+				err := wire.ReadSSE(r, func(event []byte) error {
+					got = append(got, string(event))
+					return nil
+				})
+				if err != nil || !slices.Equal(got, tt.want) {
+					t.Errorf("events %.100q, error %v", got, err)
+				}
+			}
+		})
+	}
+}
+
+func TestReadSSEErrors(t *testing.T) {
+	stop := errors.New("stop")
+	if err := wire.ReadSSE(strings.NewReader("data: a\n\ndata: b\n\n"), func([]byte) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("error of f: %v", err)
+	}
+	n := 0
+	r := io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"), iotest.ErrReader(io.ErrUnexpectedEOF))
+	if err := wire.ReadSSE(r, func([]byte) error { n++; return nil }); !errors.Is(err, io.ErrUnexpectedEOF) || n != 1 {
+		t.Errorf("error of r: %v after %d events", err, n)
+	}
+	for _, text := range []string{"x", "data: " + strings.Repeat("x", 1<<20) + "\n"} {
+		if err := wire.ReadSSE(endless(text), func([]byte) error { return nil }); err == nil {
+			t.Errorf("endless %.10q: no error", text)
+		}
+	}
+}
+
+// An event is there before the next one: nothing waits for more to come.
+func TestReadSSEIncremental(t *testing.T) {
+	for _, end := range []string{"\n", "\r\n", "\r"} {
+		r, w := io.Pipe()
+		got := make(chan string)
+		done := make(chan error)
+		go func() {
+			done <- wire.ReadSSE(r, func(event []byte) error { got <- string(event); return nil })
+		}()
+		for _, want := range []string{"a", "b"} {
+			if _, err := io.WriteString(w, "data: "+want+end+end[:1]); err != nil {
+				t.Fatal(err)
+			}
+			if event := <-got; event != want {
+				t.Errorf("event %q, want %q", event, want)
+			}
+			if len(end) == 2 {
+				if _, err := io.WriteString(w, end[1:]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// endless returns a reader of text without an end.
+func endless(text string) io.Reader {
+	return io.MultiReader(slices.Collect(func(yield func(io.Reader) bool) {
+		for n := 0; n <= 2*wire.MaxEvent; n += 1 << 20 {
+			if !yield(strings.NewReader(strings.Repeat(text, 1<<20/len(text)+1))) {
+				return
+			}
+		}
+	})...)
+}

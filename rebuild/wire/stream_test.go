@@ -1,0 +1,310 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// events streams a body as the Messages API does, in deltas of n bytes cut at
+// runes.
+func events(t testing.TB, body string, n int) []string {
+	t.Helper()
+	var msg map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(body), &msg); err != nil {
+		t.Fatal(err)
+	}
+	var content []map[string]json.RawMessage
+	if err := json.Unmarshal(msg["content"], &content); err != nil {
+		t.Fatal(err)
+	}
+	quote := func(s string) json.RawMessage {
+		q, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	object := func(m any) string { return string(quoteAny(t, m)) }
+	usage, reason := msg["usage"], msg["stop_reason"]
+	msg["content"], msg["stop_reason"] = json.RawMessage("[]"), json.RawMessage("null")
+	if usage != nil {
+		msg["usage"] = json.RawMessage(`{"input_tokens":1,"output_tokens":1}`)
+	}
+	out := []string{fmt.Sprintf(`{"type":"message_start","message":%s}`, object(msg)), `{"type":"ping"}`}
+	for i, b := range content {
+		var deltas []string
+		delta := func(kind, member string, text string) {
+			for _, part := range cut(text, n) {
+				deltas = append(deltas, fmt.Sprintf(`{"type":%q,%q:%s}`, kind, member, quote(part)))
+			}
+		}
+		str := func(name string) (s string) {
+			if err := json.Unmarshal(b[name], &s); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		switch str("type") {
+		case "text":
+			delta("text_delta", "text", str("text"))
+			b["text"] = quote("")
+			var citations []json.RawMessage
+			if b["citations"] != nil {
+				if err := json.Unmarshal(b["citations"], &citations); err != nil {
+					t.Fatal(err)
+				}
+				b["citations"] = json.RawMessage("[]")
+			}
+			for _, c := range citations {
+				deltas = append(deltas, fmt.Sprintf(`{"type":"citations_delta","citation":%s}`, c))
+			}
+		case "thinking":
+			delta("thinking_delta", "thinking", str("thinking"))
+			delta("signature_delta", "signature", str("signature"))
+			b["thinking"], b["signature"] = quote(""), quote("")
+		case "tool_use", "server_tool_use":
+			input := string(b["input"])
+			if input == "{}" {
+				input = ""
+				deltas = append(deltas, `{"type":"input_json_delta","partial_json":""}`)
+			}
+			delta("input_json_delta", "partial_json", input)
+			b["input"] = json.RawMessage("{}")
+		}
+		out = append(out, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, object(b)))
+		for _, d := range deltas {
+			out = append(out, fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":%s}`, i, d))
+		}
+		out = append(out, fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i), `{"type":"something_new"}`)
+	}
+	if usage == nil {
+		usage = json.RawMessage("null")
+	}
+	return append(out, fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%s},"usage":%s}`, reason, usage), `{"type":"message_stop"}`)
+}
+
+func quoteAny(t testing.TB, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// cut splits text into parts of about n bytes.
+func cut(text string, n int) (parts []string) {
+	for start := 0; start < len(text); {
+		end := min(start+n, len(text))
+		for end < len(text) && text[end]&0xc0 == 0x80 {
+			end++
+		}
+		parts = append(parts, text[start:end])
+		start = end
+	}
+	return parts
+}
+
+// A streamed answer is recorded as the whole one is, byte for byte, whatever
+// the size of the deltas.
+func TestStreamEqualsResponse(t *testing.T) {
+	for name, body := range answers {
+		whole, err := wire.Anthropic{}.Response([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 7, 1000} {
+			var s wire.AnthropicStream
+			done := false
+			for _, e := range events(t, body, n) {
+				event := []byte(e)
+				d, err := s.Add(event)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				clear(event) // the stream must not hold on to it
+				done = d.Done
+			}
+			if !done {
+				t.Errorf("%s: not done", name)
+			}
+			got, want := lines(t, s.Response()), lines(t, whole)
+			// Members without a field are the same, in any order.
+			if !sameJSON(t, got, want) {
+				t.Errorf("%s in deltas of %d:\n%s\nwant\n%s", name, n, got, want)
+			}
+		}
+	}
+}
+
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	norm := func(s string) string {
+		var out []string
+		for line := range strings.Lines(s) {
+			dec := json.NewDecoder(strings.NewReader(line))
+			dec.UseNumber()
+			var v map[string]any
+			if err := dec.Decode(&v); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, string(quoteAny(t, v)))
+		}
+		return strings.Join(out, "\n")
+	}
+	return norm(a) == norm(b)
+}
+
+// What is shown is what is recorded.
+func TestStreamDeltas(t *testing.T) {
+	s := wire.Anthropic{}.NewStream()
+	var text, thinking, input strings.Builder
+	var tools []string
+	for _, e := range events(t, answers["calls"], 5) {
+		d, err := s.Add([]byte(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString(d.Text)
+		thinking.WriteString(d.Thinking)
+		input.WriteString(d.Input)
+		if d.ToolName != "" {
+			tools = append(tools, d.ToolName)
+		}
+	}
+	if text.String() != "Two calls." || thinking.String() != "Let me see." || !slices.Equal(tools, []string{"read", "list"}) ||
+		input.String() != `{"path":"a \"b\".go","line":1.0,"é":null}` {
+		t.Errorf("text %q, thinking %q, tools %q, input %q", &text, &thinking, tools, &input)
+	}
+}
+
+// A stream that is cut after any event leaves an answer that can be recorded,
+// with everything that was shown.
+func TestStreamCut(t *testing.T) {
+	for name, body := range answers {
+		all := events(t, body, 3)
+		for n := range len(all) {
+			var s wire.AnthropicStream
+			var shown strings.Builder
+			for _, e := range all[:n] {
+				d, err := s.Add([]byte(e))
+				if err != nil {
+					t.Fatal(err)
+				}
+				shown.WriteString(d.Text)
+			}
+			resp := s.Response()
+			if resp.StopReason != transcript.StopAborted || resp.API != "anthropic" {
+				t.Fatalf("%s cut after %d events: %+v", name, n, resp)
+			}
+			if got := resp.Message.Text(); got != shown.String() {
+				t.Errorf("%s cut after %d events: text %q, shown %q", name, n, got, shown.String())
+			}
+			for _, c := range resp.Message.ToolCalls() {
+				finished := slices.ContainsFunc(all[:n], func(e string) bool {
+					return strings.Contains(e, "content_block_stop") && strings.Contains(e, fmt.Sprintf(`"index":%d`, indexOf(resp.Message, c.ID)))
+				})
+				if complete := len(c.Input) > 0 && c.Input[0] == '{'; complete != finished && (finished || string(c.Input) != `{"path":"a \"b\".go","line":1.0,"é":null}`) {
+					t.Errorf("%s cut after %d events: call %s, finished %v", name, n, c.Input, finished)
+				}
+			}
+			for _, b := range resp.Message.Content {
+				if th, ok := b.(transcript.ThinkingBlock); ok && th.Signature != "" && th.Signature != "c2ln" {
+					t.Errorf("half a signature: %q", th.Signature)
+				}
+			}
+			lines(t, resp)
+		}
+	}
+}
+
+func indexOf(m transcript.Message, id string) int {
+	return slices.IndexFunc(m.Content, func(b transcript.Block) bool {
+		c, ok := b.(transcript.ToolCallBlock)
+		return ok && c.ID == id
+	})
+}
+
+func TestStreamErrors(t *testing.T) {
+	const start = `{"type":"message_start","message":{"role":"assistant"}}`
+	const text = `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`
+	const stop = `{"type":"content_block_stop","index":0}`
+	tests := []struct {
+		name   string
+		events []string
+		want   string
+	}{
+		{"not JSON", []string{`{"type":`}, `wire: stream: event is not a JSON object: "{\"type\":"`},
+		{"not an object", []string{`"DONE"`}, `wire: stream: event is not a JSON object: "\"DONE\""`},
+		{"two starts", []string{start, start}, `wire: stream: unexpected message_start: `},
+		{"user", []string{strings.Replace(start, "assistant", "user", 1)}, `wire: the answer has role "user"`},
+		{"block twice", []string{start, text, text}, `wire: stream: unexpected content_block_start: `},
+		{"no block", []string{start, stop}, `wire: stream: event about a block that is not open: `},
+		{"closed block", []string{start, text, stop, stop}, `wire: stream: event about a block that is not open: `},
+		{"after the end", []string{start, `{"type":"message_stop"}`, text}, `wire: stream: "content_block_start" after the end of the answer`},
+		{"usage", []string{start, `{"type":"message_delta","usage":7}`}, `wire: stream: usage is not an object`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var s wire.AnthropicStream
+			var err error
+			for i, e := range tt.events {
+				if _, err = s.Add([]byte(e)); err != nil && i < len(tt.events)-1 {
+					t.Fatal(err)
+				}
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("error %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestStreamErrorEvent(t *testing.T) {
+	all := events(t, answers["text"], 4)
+	var s wire.AnthropicStream
+	for _, e := range all[:5] {
+		if _, err := s.Add([]byte(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.Add([]byte(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
+	var apiErr *wire.APIError
+	if !errors.As(err, &apiErr) || apiErr.Type != "overloaded_error" || apiErr.Message != "Overloaded" {
+		t.Errorf("error = %v", err)
+	}
+	if resp := s.Response(); resp.StopReason != transcript.StopError || resp.Message.Text() != "Hello, 世" {
+		t.Errorf("response = %+v", resp)
+	}
+}
+
+// A signature is for the whole text only.
+func TestStreamCutThinking(t *testing.T) {
+	var s wire.AnthropicStream
+	for _, e := range []string{
+		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"a","signature":"s"}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"b"}}`,
+	} {
+		if _, err := s.Add([]byte(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b := s.Response().Message.Content[0].(transcript.ThinkingBlock); b.Thinking != "ab" || b.Signature != "" {
+		t.Errorf("block = %+v", b)
+	}
+}
+
+// A stream that was never begun gives an answer too.
+func TestStreamZero(t *testing.T) {
+	resp := new(wire.AnthropicStream).Response()
+	if resp.StopReason != transcript.StopAborted || resp.Message.Role != transcript.RoleAssistant || len(resp.Message.Content) != 0 {
+		t.Errorf("response = %+v", resp)
+	}
+}

@@ -1,0 +1,118 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// turn is a user message, an answer that thinks and calls a tool, and its
+// result.
+func turn(t *testing.T, o transcript.Origin) []transcript.Message {
+	return []transcript.Message{
+		transcript.UserText("go"),
+		message(t, `{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"tool_use","id":"a","name":"n","input":{}}]}`, o),
+		transcript.ToolResult("a", "r"),
+	}
+}
+
+func TestRequestThinking(t *testing.T) {
+	dated := native
+	dated.Model = model + "-20260131"
+	other := native
+	other.Model = "claude-y"
+	elsewhere := native
+	elsewhere.API = "bedrock"
+	enabled := wire.Anthropic{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}
+	adaptive := wire.Anthropic{Thinking: json.RawMessage(`{"type":"adaptive"}`)}
+	tests := []struct {
+		name     string
+		wire     wire.Anthropic
+		messages []transcript.Message
+		kept     bool // the thinking block
+		on       bool // the member "thinking"
+		rules    string
+	}{
+		{"running turn", wire.Anthropic{}, turn(t, native), true, false, ""},
+		{"enabled", enabled, turn(t, native), true, true, ""},
+		{"dated name", enabled, turn(t, dated), true, true, ""},
+		{"steering", enabled, append(turn(t, native)[:2], message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"text","text":"faster"}]}`, transcript.Origin{})), true, true, ""},
+		{"no origins", enabled, func() []transcript.Message {
+			m := turn(t, native)
+			m[1].Origins = nil
+			return m
+		}(), true, true, ""},
+		{"other model", enabled, turn(t, other), false, false, "dropped-thinking thinking-off"},
+		{"other model, adaptive", adaptive, turn(t, other), false, true, "dropped-thinking"},
+		{"other API", wire.Anthropic{}, turn(t, elsewhere), false, false, "dropped-thinking"},
+		{"unknown origin", wire.Anthropic{}, turn(t, transcript.Origin{}), false, false, "dropped-thinking"},
+		{"earlier turn", enabled, append(turn(t, native), transcript.AssistantText("done"), transcript.UserText("and?")), false, true, "dropped-thinking"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			body, report := render(t, tt.wire, transcript.Request{Model: model, Messages: tt.messages})
+			if got := strings.Contains(body, `{"type":"thinking","thinking":"t","signature":"s"}`); got != tt.kept {
+				t.Errorf("kept = %v, want %v in %s", got, tt.kept, body)
+			}
+			if got := strings.Contains(body, `"thinking":{`); got != tt.on {
+				t.Errorf("thinking asked for = %v, want %v in %s", got, tt.on, body)
+			}
+			if got := rules(report); got != tt.rules {
+				t.Errorf("report = %v, want %q", report, tt.rules)
+			}
+			if found := rebuild.Validate(rebuild.Anthropic, decode(t, body)); len(found) > 0 {
+				t.Errorf("violations: %v", found)
+			}
+		})
+	}
+}
+
+// At the end of a request reasoning stays only if thinking is on, and nowhere
+// is it the last of a message.
+func TestRequestThinkingPrefill(t *testing.T) {
+	adaptive := wire.Anthropic{Thinking: json.RawMessage(`{"type":"adaptive"}`)}
+	const thinking, text = `{"type":"thinking","thinking":"t","signature":"s"}`, `{"type":"text","text":"x"}`
+	tests := []struct {
+		wire          wire.Anthropic
+		content, want string
+	}{
+		{adaptive, thinking + "," + text, thinking + "," + text},
+		{wire.Anthropic{}, thinking + "," + text, text},
+		{wire.Anthropic{Thinking: json.RawMessage(`{"type":"disabled"}`)}, thinking + "," + text, text},
+		{adaptive, thinking + "," + text + "," + thinking + "," + thinking, thinking + "," + text},
+	}
+	for _, tt := range tests {
+		answer := message(t, `{"role":"assistant","content":[`+tt.content+`]}`, native)
+		body, _ := render(t, tt.wire, transcript.Request{Model: model, Messages: []transcript.Message{transcript.UserText("go"), answer}})
+		if !strings.Contains(body, `"assistant","content":[`+tt.want+"]") {
+			t.Errorf("%s became %s", tt.content, body)
+		}
+	}
+}
+
+func TestModelAlias(t *testing.T) {
+	tests := []struct {
+		asked, answered string
+		same            bool
+	}{
+		{"claude-x", "claude-x-20260131", true},
+		{"claude-x-latest", "claude-x-20260131", true},
+		{"claude-x@20260131", "claude-x", true},
+		{"claude-x-20260131", "claude-x-20251231", false},
+		{"claude-x", "claude-x-mini", false},
+		{"claude-x", "claude-x-2026013a", false},
+		{"", "", true},
+		{"claude-x", "", false},
+	}
+	for _, tt := range tests {
+		o := transcript.Origin{API: "anthropic", Model: tt.answered}
+		body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: tt.asked, Messages: turn(t, o)})
+		if got := strings.Contains(body, `"signature"`); got != tt.same {
+			t.Errorf("asked %q, answered %q: same = %v", tt.asked, tt.answered, got)
+		}
+	}
+}

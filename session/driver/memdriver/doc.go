@@ -1,0 +1,25 @@
+// Package memdriver keeps sessions in memory, for the tests of applications
+// and of this module.
+//
+// A [Driver] behaves like the file driver in everything that package driver
+// promises, and passes the same suite, package sessiontest. Nothing outlives
+// the process, nothing is written to disk, and there are no sync policies: a
+// nil error is as durable as memory.
+//
+// # Restarts and other processes
+//
+// What a Driver stores is not gone when it is closed. [Driver.Reopen] gives
+// another Driver on the same storage: after Close it is the restarted
+// application, before it a second process.
+//
+// # Cursors
+//
+// A cursor is the number of lines before it, so that a test fails when code
+// takes cursors for byte offsets. [transcript.Record] has them in Offset and
+// End, a [transcript.Damage] in Offset.
+//
+// # Faults
+//
+// [Options.Fail] makes writes fail, which is how an application tests what it
+// does when the disk is full. A failed write leaves the storage as it was.
+package memdriver

@@ -1,0 +1,315 @@
+package memdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// Options says how a [Driver] behaves. Nil and the zero value mean: nothing
+// fails.
+type Options struct {
+	// Fail, if not nil, is called before each write, with the name of the
+	// method, such as "Append", and the session. If it returns an error,
+	// nothing is written and the method returns the error, wrapped. It is
+	// called after conditions were checked, where a disk would fail. It may
+	// be called by several goroutines and must not call the Driver.
+	Fail func(op string, ref driver.Ref) error
+}
+
+// Driver is a [driver.Driver] in memory. It is safe for several goroutines.
+//
+// What it is given is copied, except what entries are made of: the lines that
+// Scan yields share their bytes, do not modify them. The functions that
+// LoadOrCreate, Create and SetCurrent are given must not call the Driver.
+type Driver struct {
+	opts    Options
+	storage *storage
+	closing chan struct{} // closed by Close
+	// waiting counts the calls that wait for a turn lock. Add is called with
+	// storage.mu held and the Driver open.
+	waiting sync.WaitGroup
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New returns a Driver on a new, empty storage. Nil options mean the defaults.
+func New(opts *Options) *Driver {
+	d := &Driver{storage: newStorage(), closing: make(chan struct{})}
+	if opts != nil {
+		d.opts = *opts
+	}
+	return d
+}
+
+// Reopen returns another Driver on the storage of d, with the options of d. It
+// does not matter whether d is closed: both may be used at a time, as two
+// processes use one store.
+func (d *Driver) Reopen() *Driver {
+	return &Driver{opts: d.opts, storage: d.storage, closing: make(chan struct{})}
+}
+
+// Close implements [driver.Driver]. Calls that wait for a turn lock give up
+// with [driver.ErrClosed], and so does a loop over a Scan, which Close does
+// not wait for. A turn lock that is held stays held until it is released. A
+// second Close gives ErrClosed.
+func (d *Driver) Close() error {
+	d.storage.mu.Lock()
+	if d.closed() {
+		d.storage.mu.Unlock()
+		return fmt.Errorf("memdriver: Close: %w", driver.ErrClosed)
+	}
+	close(d.closing)
+	d.storage.mu.Unlock()
+	d.waiting.Wait()
+	return nil
+}
+
+func (d *Driver) closed() bool {
+	select {
+	case <-d.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// ready returns why a call cannot go on, if it cannot.
+func (d *Driver) ready(ctx context.Context) error {
+	if d.closed() {
+		return driver.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// begin locks the storage for a call. If the error is nil the caller unlocks.
+func (d *Driver) begin(ctx context.Context) error {
+	d.storage.mu.Lock()
+	if err := d.ready(ctx); err != nil {
+		d.storage.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+// find locks the storage for a call on a session. If the error is nil the
+// caller unlocks.
+func (d *Driver) find(ctx context.Context, op string, ref driver.Ref) (*session, error) {
+	if err := d.begin(ctx); err != nil {
+		return nil, fail(op, ref, err)
+	}
+	s, err := d.storage.session(ref)
+	if err != nil {
+		d.storage.mu.Unlock()
+		return nil, fail(op, ref, err)
+	}
+	return s, nil
+}
+
+// writable asks Options.Fail whether a write may go on.
+func (d *Driver) writable(op string, ref driver.Ref) error {
+	if d.opts.Fail == nil {
+		return nil
+	}
+	return d.opts.Fail(op, ref)
+}
+
+// Append implements [driver.Driver]. All lines of the session are searched for
+// an idempotency key, and before the other conditions are looked at.
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	const op = "Append"
+	s, err := d.find(ctx, op, ref)
+	if err != nil {
+		return driver.Result{}, err
+	}
+	defer d.storage.mu.Unlock()
+	if repeated, err := s.check(cond); err != nil || repeated.Repeated {
+		return repeated, fail(op, ref, err)
+	}
+	if err := d.writable(op, ref); err != nil {
+		return driver.Result{}, fail(op, ref, err)
+	}
+	r, err := s.append(lines)
+	return r, fail(op, ref, err)
+}
+
+// Settle implements [driver.Driver]. There is never anything to wait for.
+func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
+	s, err := d.find(ctx, "Settle", ref)
+	if err != nil {
+		return 0, err
+	}
+	defer d.storage.mu.Unlock()
+	return s.end(), nil
+}
+
+// Flush implements [driver.Driver]. There is no more stable storage than the
+// one there is.
+func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
+	_, err := d.find(ctx, "Flush", ref)
+	if err != nil {
+		return err
+	}
+	d.storage.mu.Unlock()
+	return nil
+}
+
+// LoadOrCreate implements [driver.Driver].
+func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
+	const op = "LoadOrCreate"
+	if err := d.begin(ctx); err != nil {
+		return driver.Row{}, false, failKey(op, agent, key, err)
+	}
+	defer d.storage.mu.Unlock()
+	if s := d.storage.current(agent, key); s != nil {
+		return s.copyRow(), false, nil
+	}
+	row, err = d.create(op, agent, key, header)
+	return row, err == nil, err
+}
+
+// Create implements [driver.Driver].
+func (d *Driver) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, error) {
+	const op = "Create"
+	if err := d.begin(ctx); err != nil {
+		return driver.Row{}, failKey(op, agent, key, err)
+	}
+	defer d.storage.mu.Unlock()
+	return d.create(op, agent, key, header)
+}
+
+// create makes a session. The storage is locked.
+func (d *Driver) create(op, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, error) {
+	if agent == "" || key == "" {
+		return driver.Row{}, failKey(op, agent, key, errNoName)
+	}
+	gen := d.storage.nextGen(agent, key)
+	row, line := header(gen)
+	row.Agent, row.Key, row.Gen = agent, key, gen
+	s, err := d.storage.prepare(row, line)
+	if err == nil {
+		err = d.writable(op, row.Ref())
+	}
+	if err != nil {
+		return driver.Row{}, fail(op, row.Ref(), err)
+	}
+	d.storage.add(s)
+	return s.copyRow(), nil
+}
+
+// SetCurrent implements [driver.Driver].
+func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
+	const op = "SetCurrent"
+	s, err := d.find(ctx, op, ref)
+	if err != nil {
+		return driver.Row{}, err
+	}
+	defer d.storage.mu.Unlock()
+	if d.storage.current(ref.Agent, s.row.Key) == s {
+		return s.copyRow(), nil
+	}
+	gen := d.storage.nextGen(ref.Agent, s.row.Key)
+	l := line(gen)
+	if err := d.writable(op, ref); err != nil {
+		return driver.Row{}, fail(op, ref, err)
+	}
+	if _, err := s.append([]driver.Line{l}); err != nil {
+		return driver.Row{}, fail(op, ref, err)
+	}
+	d.storage.setGen(s, gen)
+	return s.copyRow(), nil
+}
+
+// Delete implements [driver.Driver]. Its turn lock ends with a session: who
+// waits for it is told that the session is not there.
+func (d *Driver) Delete(ctx context.Context, ref driver.Ref) error {
+	const op = "Delete"
+	s, err := d.find(ctx, op, ref)
+	if err != nil {
+		return err
+	}
+	defer d.storage.mu.Unlock()
+	if err := d.writable(op, ref); err != nil {
+		return fail(op, ref, err)
+	}
+	d.storage.remove(s)
+	return nil
+}
+
+// Get implements [driver.Driver].
+func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+	s, err := d.find(ctx, "Get", ref)
+	if err != nil {
+		return driver.Row{}, err
+	}
+	defer d.storage.mu.Unlock()
+	return s.copyRow(), nil
+}
+
+// Current implements [driver.Driver].
+func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+	const op = "Current"
+	if err := d.begin(ctx); err != nil {
+		return driver.Row{}, failKey(op, agent, key, err)
+	}
+	defer d.storage.mu.Unlock()
+	s := d.storage.current(agent, key)
+	if s == nil {
+		return driver.Row{}, failKey(op, agent, key, errNoSession)
+	}
+	return s.copyRow(), nil
+}
+
+// Put implements [driver.Driver].
+func (d *Driver) Put(ctx context.Context, row driver.Row) error {
+	const op = "Put"
+	s, err := d.find(ctx, op, row.Ref())
+	if err != nil {
+		return err
+	}
+	defer d.storage.mu.Unlock()
+	if err := d.writable(op, row.Ref()); err != nil {
+		return fail(op, row.Ref(), err)
+	}
+	row.Key, row.Gen = s.row.Key, s.row.Gen
+	row.Labels = slices.Clone(row.Labels)
+	s.row = row
+	return nil
+}
+
+// Agents implements [driver.Driver].
+func (d *Driver) Agents(ctx context.Context) ([]string, error) {
+	if err := d.begin(ctx); err != nil {
+		return nil, fmt.Errorf("memdriver: Agents: %w", err)
+	}
+	defer d.storage.mu.Unlock()
+	return d.storage.agents(), nil
+}
+
+// List implements [driver.Driver]. An agent without sessions has an empty
+// list.
+func (d *Driver) List(ctx context.Context, agent string) ([]driver.Row, error) {
+	if err := d.begin(ctx); err != nil {
+		return nil, fmt.Errorf("memdriver: List: agent %q: %w", agent, err)
+	}
+	defer d.storage.mu.Unlock()
+	return d.storage.rows(agent), nil
+}
+
+// fail says which call on which session failed. Nil stays nil.
+func fail(op string, ref driver.Ref, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("memdriver: %s: session %q of agent %q: %w", op, ref.ID, ref.Agent, err)
+}
+
+func failKey(op, agent, key string, err error) error {
+	return fmt.Errorf("memdriver: %s: key %q of agent %q: %w", op, key, agent, err)
+}
+
+var errNoName = errors.New("the names of agents and keys must not be empty: nothing was written")

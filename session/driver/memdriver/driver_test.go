@@ -1,0 +1,261 @@
+package memdriver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/sessiontest"
+	"github.com/convolog/convolog/transcript"
+)
+
+func TestDriver(t *testing.T) {
+	for name, shared := range map[string]bool{"shared": true, "alone": false} {
+		t.Run(name, func(t *testing.T) {
+			sessiontest.TestDriver(t, func(*testing.T) sessiontest.Storage {
+				d := memdriver.New(nil)
+				return sessiontest.Storage{
+					Open:   func() (driver.Driver, error) { return d.Reopen(), nil },
+					Shared: shared,
+				}
+			})
+		})
+	}
+}
+
+var errFull = errors.New("no space left on device")
+
+// Each method that writes can be made to fail, and then nothing has changed.
+func TestFail(t *testing.T) {
+	full, asked := false, ""
+	d := memdriver.New(&memdriver.Options{Fail: func(op string, ref driver.Ref) error {
+		asked = op + " " + ref.Agent + " " + ref.ID
+		if full {
+			return errFull
+		}
+		return nil
+	}})
+	ctx := t.Context()
+	ref := create(t, d, "a").Ref()
+	create(t, d, "b")
+	before := state(t, d)
+	full = true
+	for name, call := range map[string]func() error{
+		"Append main a": func() error {
+			_, err := d.Append(ctx, ref, []driver.Line{user("1"), user("2")}, driver.Cond{})
+			return err
+		},
+		"LoadOrCreate main c": func() error {
+			_, _, err := d.LoadOrCreate(ctx, "main", "new key", header("c"))
+			return err
+		},
+		"Create main c": func() error {
+			_, err := d.Create(ctx, "main", "k", header("c"))
+			return err
+		},
+		"SetCurrent main a": func() error {
+			_, err := d.SetCurrent(ctx, ref, func(int64) driver.Line { return user("3") })
+			return err
+		},
+		"Put main a":    func() error { return d.Put(ctx, driver.Row{Agent: "main", ID: "a", Title: "title"}) },
+		"Delete main a": func() error { return d.Delete(ctx, ref) },
+	} {
+		if err := call(); !errors.Is(err, errFull) || asked != name {
+			t.Errorf("%s: error %v, and Fail was asked about %q; want %q", name, err, asked, errFull)
+		}
+		if now := state(t, d); now != before {
+			t.Errorf("%s failed, and the storage is\n%s\nwant\n%s", name, now, before)
+		}
+	}
+	asked = ""
+	if _, _, err := d.LoadOrCreate(ctx, "main", "k", header("c")); err != nil || asked != "" {
+		t.Errorf("LoadOrCreate of a key that has a session: error %v, and Fail was asked about %q", err, asked)
+	}
+	if _, err := d.Append(ctx, ref, nil, driver.Cond{Head: "x"}); !errors.Is(err, driver.ErrConflict) {
+		t.Errorf("Append with a stale head on a full disk: error %v, want %v", err, driver.ErrConflict)
+	}
+	full = false
+	if _, err := d.Append(ctx, ref, []driver.Line{user("1")}, driver.Cond{Head: driver.NoHead}); err != nil {
+		t.Errorf("Append after the fault: %v", err)
+	}
+}
+
+func TestNewerGenAfterDelete(t *testing.T) {
+	d := memdriver.New(nil)
+	create(t, d, "a")
+	b := create(t, d, "b")
+	if err := d.Delete(t.Context(), b.Ref()); err != nil {
+		t.Fatal(err)
+	}
+	if c := create(t, d, "c"); c.Gen <= b.Gen {
+		t.Errorf("gen %d was given after the session with gen %d was deleted", c.Gen, b.Gen)
+	}
+}
+
+// A line that is no entry is damage, counts as a line, and ends a batch.
+func TestDamage(t *testing.T) {
+	d := memdriver.New(nil)
+	ref := create(t, d, "a").Ref()
+	ctx := t.Context()
+	first := driver.Line{ID: "1", Data: []byte(`{"type":"user","id":"1","batch":2,"idem":"key","content":"a"}`)}
+	second := driver.Line{ID: "2", Data: []byte(`{"type":"user","id":"2","part":2,"content":"b"}`)}
+	lines := []driver.Line{first, {Data: []byte(`{"torn`)}, second, {Data: []byte(`{"no":"type"}`)}}
+	if _, err := d.Append(ctx, ref, lines, driver.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for rec, err := range d.Scan(ctx, ref, 1, driver.Forward) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Damage != nil {
+			got = append(got, rec.Damage.String())
+			continue
+		}
+		got = append(got, rec.Entry.ID)
+	}
+	want := `1|torn: 6 bytes at offset 2|2|malformed: 13 bytes at offset 4 (no type)`
+	if s := strings.Join(got, "|"); s != want {
+		t.Errorf("records %s, want %s", s, want)
+	}
+	r, err := d.Append(ctx, ref, []driver.Line{user("3")}, driver.Cond{Idem: "key", Head: "2"})
+	if err != nil || r.Repeated {
+		t.Errorf("Append under the key of a batch with damage in it: %+v, %v", r, err)
+	}
+}
+
+func TestLineBreak(t *testing.T) {
+	d := memdriver.New(nil)
+	ref := create(t, d, "a").Ref()
+	before := state(t, d)
+	_, err := d.Append(t.Context(), ref, []driver.Line{user("1"), {Data: []byte("{\n}")}}, driver.Cond{})
+	if err == nil || state(t, d) != before {
+		t.Errorf("Append of a line with a newline: error %v, storage %s", err, state(t, d))
+	}
+}
+
+// A call that waits for a turn ends when the driver is closed, and when the
+// session is deleted. The lock outlives both.
+func TestTurnWaitEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(d *memdriver.Driver, ref driver.Ref) error
+		want error
+	}{
+		"Close": {func(d *memdriver.Driver, _ driver.Ref) error { return d.Close() }, driver.ErrClosed},
+		"Delete": {
+			func(d *memdriver.Driver, ref driver.Ref) error { return d.Delete(context.Background(), ref) },
+			fs.ErrNotExist,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := memdriver.New(nil)
+			ref := create(t, d, "a").Ref()
+			release, err := d.LockTurn(t.Context(), ref, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var waiting sync.WaitGroup
+			for range 4 {
+				waiting.Go(func() {
+					if _, err := d.LockTurn(t.Context(), ref, true); !errors.Is(err, tt.want) {
+						t.Errorf("LockTurn that waits: error %v, want %v", err, tt.want)
+					}
+				})
+			}
+			if err := tt.end(d, ref); err != nil {
+				t.Error(err)
+			}
+			waiting.Wait()
+			if err := release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func ExampleDriver_Reopen() {
+	ctx := context.Background()
+	d := memdriver.New(nil)
+	row, _, err := d.LoadOrCreate(ctx, "main", "main:cli:user", header("0198f000"))
+	if err != nil {
+		fmt.Println(err)
+	}
+	d.Close()
+
+	d = d.Reopen() // the restarted application
+	defer d.Close()
+	again, created, err := d.LoadOrCreate(ctx, "main", "main:cli:user", header("0198f001"))
+	fmt.Println(again.ID == row.ID, created, err)
+	// Output: true false <nil>
+}
+
+func ExampleOptions() {
+	full := true
+	d := memdriver.New(&memdriver.Options{
+		Fail: func(op string, ref driver.Ref) error {
+			if full && op == "Create" {
+				return errors.New("no space left on device")
+			}
+			return nil
+		},
+	})
+	_, err := d.Create(context.Background(), "main", "main:cli:user", header("0198f000"))
+	fmt.Println(err)
+	full = false
+	_, err = d.Create(context.Background(), "main", "main:cli:user", header("0198f000"))
+	fmt.Println(err)
+	// Output:
+	// memdriver: Create: session "0198f000" of agent "main": no space left on device
+	// <nil>
+}
+
+func header(id string) func(gen int64) (driver.Row, driver.Line) {
+	return func(gen int64) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: id, Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen}}
+		return driver.Row{ID: id}, driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+	}
+}
+
+func user(id string) driver.Line {
+	return driver.Line{ID: id, Type: transcript.TypeUser, Data: fmt.Appendf(nil, `{"type":"user","id":%q,"content":"text"}`, id)}
+}
+
+func create(t *testing.T, d driver.Driver, id string) driver.Row {
+	t.Helper()
+	row, err := d.Create(t.Context(), "main", "k", header(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+// state prints all that a driver stores under one agent.
+func state(t *testing.T, d driver.Driver) string {
+	t.Helper()
+	ctx := t.Context()
+	agents, err := d.Agents(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string][]string{}
+	rows, err := d.List(ctx, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		name := fmt.Sprintf("%+v", row)
+		for rec, err := range d.Scan(ctx, row.Ref(), 0, driver.Forward) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines[name] = append(lines[name], string(rec.Entry.Line()))
+		}
+	}
+	return fmt.Sprint(agents, lines)
+}

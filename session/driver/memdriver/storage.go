@@ -1,0 +1,136 @@
+package memdriver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// maxID is the length of the longest session ID, in bytes.
+const maxID = 255
+
+var (
+	errNoSession = fmt.Errorf("there is no such session: %w", fs.ErrNotExist)
+	errInUse     = fmt.Errorf("the ID is in use, nothing was written: %w", fs.ErrExist)
+	errBadID     = fmt.Errorf("a session ID has 1 to %d bytes of printable UTF-8 without slashes, nothing was written: %w", maxID, fs.ErrInvalid)
+	errBadLine   = errors.New("a line holds a newline, nothing was written")
+)
+
+// A storage is what the Drivers that [Driver.Reopen] makes have in common.
+type storage struct {
+	mu       sync.Mutex // guards all below, and what sessions hold
+	sessions map[driver.Ref]*session
+	keys     map[keyRef]*key
+}
+
+// A keyRef names a key.
+type keyRef struct{ agent, name string }
+
+// A key is what is known of a key that had a session once.
+type key struct {
+	gen      int64 // the highest that was given, to deleted sessions too
+	sessions []*session
+}
+
+func newStorage() *storage {
+	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}}
+}
+
+func (st *storage) session(ref driver.Ref) (*session, error) {
+	s := st.sessions[ref]
+	if s == nil {
+		return nil, errNoSession
+	}
+	return s, nil
+}
+
+// current returns nil if the key has no session.
+func (st *storage) current(agent, name string) *session {
+	k := st.keys[keyRef{agent, name}]
+	if k == nil || len(k.sessions) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(k.sessions, func(a, b *session) int {
+		return cmp.Compare(a.row.Gen, b.row.Gen)
+	})
+}
+
+func (st *storage) nextGen(agent, name string) int64 {
+	if k := st.keys[keyRef{agent, name}]; k != nil {
+		return k.gen + 1
+	}
+	return 1
+}
+
+// prepare returns a session that is not yet stored.
+func (st *storage) prepare(row driver.Row, header driver.Line) (*session, error) {
+	if !validID(row.ID) {
+		return nil, errBadID
+	}
+	if st.sessions[row.Ref()] != nil {
+		return nil, errInUse
+	}
+	row.Labels = slices.Clone(row.Labels)
+	s := newSession(row)
+	_, err := s.append([]driver.Line{header})
+	return s, err
+}
+
+func (st *storage) add(s *session) {
+	st.sessions[s.row.Ref()] = s
+	at := keyRef{s.row.Agent, s.row.Key}
+	k := st.keys[at]
+	if k == nil {
+		k = &key{}
+		st.keys[at] = k
+	}
+	k.gen = s.row.Gen
+	k.sessions = append(k.sessions, s)
+}
+
+func (st *storage) setGen(s *session, gen int64) {
+	s.row.Gen = gen
+	st.keys[keyRef{s.row.Agent, s.row.Key}].gen = gen
+}
+
+func (st *storage) remove(s *session) {
+	delete(st.sessions, s.row.Ref())
+	k := st.keys[keyRef{s.row.Agent, s.row.Key}]
+	k.sessions = slices.DeleteFunc(k.sessions, func(o *session) bool { return o == s })
+	close(s.gone)
+}
+
+func (st *storage) agents() []string {
+	names := map[string]bool{}
+	for ref := range st.sessions {
+		names[ref.Agent] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (st *storage) rows(agent string) []driver.Row {
+	var rows []driver.Row
+	for ref, s := range st.sessions {
+		if ref.Agent == agent {
+			rows = append(rows, s.copyRow())
+		}
+	}
+	return rows
+}
+
+// validID is as strict as a driver whose IDs become file names.
+func validID(id string) bool {
+	return id != "" && len(id) <= maxID && id != "." && id != ".." && utf8.ValidString(id) &&
+		!strings.ContainsFunc(id, func(r rune) bool {
+			return r == '/' || r == '\\' || !unicode.IsPrint(r)
+		})
+}

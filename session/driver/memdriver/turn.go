@@ -1,0 +1,64 @@
+package memdriver
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// LockTurn implements [driver.Driver]. Calling release again does nothing. A
+// lock outlives Close.
+func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
+	const op = "LockTurn"
+	s, err := d.find(ctx, op, ref)
+	if err != nil {
+		return nil, err
+	}
+	d.waiting.Add(1)
+	defer d.waiting.Done()
+	d.storage.mu.Unlock()
+
+	if err := d.lockTurn(ctx, s, wait); err != nil {
+		return nil, fail(op, ref, err)
+	}
+	return sync.OnceValue(func() error {
+		<-s.turn
+		return nil
+	}), nil
+}
+
+func (d *Driver) lockTurn(ctx context.Context, s *session, wait bool) error {
+	if err := d.waitTurn(ctx, s, wait); err != nil {
+		return err
+	}
+	select {
+	case <-s.gone: // meanwhile
+		<-s.turn
+		return errNoSession
+	default:
+		return nil
+	}
+}
+
+func (d *Driver) waitTurn(ctx context.Context, s *session, wait bool) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	if !wait {
+		return driver.ErrBusy
+	}
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-s.gone:
+		return errNoSession
+	case <-d.closing:
+		return driver.ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", driver.ErrBusy, ctx.Err())
+	}
+}

@@ -1,0 +1,236 @@
+package sessiontest_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+var rowMistakes = []mistake{
+	{"has a stale gen", "row/get", func(b *broken) {
+		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+			row, err := b.Driver.Get(ctx, ref)
+			row.Gen = 1
+			return row, err
+		}
+	}},
+	{"has no column for it", "row/put", func(b *broken) {
+		b.put = func(ctx context.Context, row driver.Row) error {
+			row.TTL = 0
+			return b.Driver.Put(ctx, row)
+		}
+	}},
+	{"keeps what is empty", "row/put", func(b *broken) {
+		b.put = func(ctx context.Context, row driver.Row) error {
+			if old, err := b.Driver.Get(ctx, row.Ref()); err == nil && row.Title == "" {
+				row.Title = old.Title
+			}
+			return b.Driver.Put(ctx, row)
+		}
+	}},
+	{"replaces the gen", "row/kept", func(b *broken) {
+		b.put = func(ctx context.Context, row driver.Row) error {
+			b.shared.mu.Lock()
+			b.shared.rows[row.Ref()] = row
+			b.shared.mu.Unlock()
+			return b.Driver.Put(ctx, row)
+		}
+		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+			row, err := b.Driver.Get(ctx, ref)
+			b.shared.mu.Lock()
+			defer b.shared.mu.Unlock()
+			if put, ok := b.shared.rows[ref]; ok {
+				row.Gen = put.Gen
+			}
+			return row, err
+		}
+	}},
+	{"lists only what is current", "row/list", func(b *broken) {
+		b.list = func(ctx context.Context, agent string) ([]driver.Row, error) {
+			rows, err := b.Driver.List(ctx, agent)
+			return slices.DeleteFunc(rows, func(row driver.Row) bool {
+				current, err := b.Driver.Current(ctx, agent, row.Key)
+				return err == nil && current.ID != row.ID
+			}), err
+		}
+	}},
+	{"does not sort", "row/agents", func(b *broken) {
+		b.agents = func(ctx context.Context) ([]string, error) {
+			names, err := b.Driver.Agents(ctx)
+			slices.Reverse(names)
+			return names, err
+		}
+	}},
+	{"keeps empty agents", "row/agents", func(b *broken) {
+		b.agents = func(ctx context.Context) ([]string, error) {
+			names, err := b.Driver.Agents(ctx)
+			b.shared.mu.Lock()
+			defer b.shared.mu.Unlock()
+			for _, name := range names {
+				b.shared.keys[name] = driver.Result{}
+			}
+			for name := range b.shared.keys {
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+			slices.Sort(names)
+			return names, err
+		}
+	}},
+	{"folds case of agents", "name/agent", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			return b.Driver.Create(ctx, strings.ToLower(agent), key, header)
+		}
+	}},
+	{"cuts long keys", "name/key", func(b *broken) {
+		b.loadOrCreate = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error) {
+			return b.Driver.LoadOrCreate(ctx, agent, key[:min(len(key), 255)], header)
+		}
+		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
+			return b.Driver.Current(ctx, agent, key[:min(len(key), 255)])
+		}
+	}},
+	{"has a default agent", "name/empty", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			if agent == "" {
+				agent = "main"
+			}
+			return b.Driver.Create(ctx, agent, key, header)
+		}
+	}},
+	{"mixes agents up", "name/id", func(b *broken) {
+		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+			return b.Driver.Get(ctx, driver.Ref{Agent: "main", ID: ref.ID})
+		}
+	}},
+	{"makes IDs fit", "name/bad-id", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			return b.Driver.Create(ctx, agent, key, func(gen int64) (driver.Row, driver.Line) {
+				row, line := header(gen)
+				row.ID = strings.ReplaceAll(row.ID, "/", "_")
+				return row, line
+			})
+		}
+	}},
+}
+
+// lockMistakes concern turns, contexts and Close.
+var lockMistakes = []mistake{
+	{"has no turn lock", "turn/exclusive", func(b *broken) {
+		b.lockTurn = func(context.Context, driver.Ref, bool) (func() error, error) {
+			pause()
+			return func() error { return nil }, nil
+		}
+	}},
+	{"releases another one's lock", "turn/release", func(b *broken) {
+		b.lockTurn = func(context.Context, driver.Ref, bool) (func() error, error) {
+			select {
+			case b.shared.turn <- struct{}{}:
+			default:
+				return nil, driver.ErrBusy
+			}
+			return func() error {
+				select {
+				case <-b.shared.turn:
+				default:
+				}
+				return nil
+			}, nil
+		}
+	}},
+	{"has one lock for all", "turn/independent", func(b *broken) {
+		b.lockTurn = func(context.Context, driver.Ref, bool) (func() error, error) {
+			select {
+			case b.shared.turn <- struct{}{}:
+				return func() error { <-b.shared.turn; return nil }, nil
+			default:
+				return nil, driver.ErrBusy
+			}
+		}
+	}},
+	{"says conflict", "turn/busy", func(b *broken) {
+		b.lockTurn = func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
+			release, err := b.Driver.LockTurn(ctx, ref, wait)
+			if err != nil {
+				err = driver.ErrConflict
+			}
+			return release, err
+		}
+	}},
+	{"does not say busy", "turn/wait", func(b *broken) {
+		b.lockTurn = func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
+			release, err := b.Driver.LockTurn(ctx, ref, wait)
+			if err != nil && wait {
+				err = ctx.Err()
+			}
+			return release, err
+		}
+	}},
+	{"does not wait", "turn/wait", func(b *broken) {
+		b.lockTurn = func(ctx context.Context, ref driver.Ref, _ bool) (func() error, error) {
+			return b.Driver.LockTurn(ctx, ref, false)
+		}
+	}},
+	{"flushes what is not there", "call/missing", func(b *broken) {
+		b.flush = func(context.Context, driver.Ref) error { return nil }
+	}},
+	{"creates what is not there", "call/missing", func(b *broken) {
+		b.put = func(ctx context.Context, row driver.Row) error {
+			_, err := b.Driver.Create(ctx, row.Agent, row.Key, func(int64) (driver.Row, driver.Line) { return row, driver.Line{} })
+			return err
+		}
+	}},
+	{"writes after cancel", "call/cancelled", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			return b.Driver.Append(context.WithoutCancel(ctx), ref, lines, cond)
+		}
+	}},
+	{"ignores Close", "close/methods", func(b *broken) { b.close = func() error { return nil } }},
+	{"says nothing after Close", "close/scan", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			return func(yield func(transcript.Record, error) bool) {
+				for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+					if errors.Is(err, driver.ErrClosed) || !yield(rec, err) {
+						return
+					}
+				}
+			}
+		}
+	}},
+	{"loses what is under way", "close/wait", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, cond)
+			b.shared.mu.Lock()
+			defer b.shared.mu.Unlock()
+			if b.shared.n++; errors.Is(err, driver.ErrClosed) && !b.shared.refs[ref] {
+				b.shared.refs[ref], err = true, nil
+			}
+			return r, err
+		}
+	}},
+	{"keeps rows in memory", "close/reopen", func(b *broken) {
+		var put []driver.Row
+		b.put = func(_ context.Context, row driver.Row) error {
+			put = append(put, row)
+			return nil
+		}
+		b.list = func(ctx context.Context, agent string) ([]driver.Row, error) {
+			rows, err := b.Driver.List(ctx, agent)
+			for i := range rows {
+				for _, row := range put {
+					if row.Ref() == rows[i].Ref() {
+						row.Gen = rows[i].Gen
+						rows[i] = row
+					}
+				}
+			}
+			return rows, err
+		}
+	}},
+}

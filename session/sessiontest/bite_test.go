@@ -1,0 +1,390 @@
+package sessiontest_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// pause lets others in where a driver should not.
+func pause() {
+	for range 20 {
+		runtime.Gosched()
+	}
+}
+
+// A mistake is a way in which a driver can be wrong, and the rule that finds
+// it.
+type mistake struct {
+	name, rule string
+	make       func(b *broken)
+}
+
+var mistakes = slices.Concat(lineMistakes, scanMistakes, sessionMistakes, rowMistakes, lockMistakes, condMistakes)
+
+var lineMistakes = []mistake{
+	{"loses the last line", "append/contiguous", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			return b.Driver.Append(ctx, ref, lines[:len(lines)-1], cond)
+		}
+	}},
+	{"appends line by line", "append/contiguous", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (r driver.Result, err error) {
+			for i, l := range lines {
+				part, err := b.Driver.Append(ctx, ref, []driver.Line{l}, cond)
+				if err != nil {
+					return r, err
+				}
+				if i == 0 {
+					r = part
+				}
+				r.End = part.End
+				pause()
+			}
+			return r, nil
+		}
+	}},
+	{"sorts lines", "append/order", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			lines = slices.SortedFunc(slices.Values(lines), func(a, b driver.Line) int { return strings.Compare(b.ID, a.ID) })
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+	}},
+	{"escapes text", "append/order", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			lines = slices.Clone(lines)
+			for i := range lines {
+				lines[i].Data = []byte(strings.ReplaceAll(string(lines[i].Data), "<", `\u003c`))
+			}
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+	}},
+	{"counts the newline twice", "append/result", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			r, err := b.Driver.Append(ctx, ref, lines, cond)
+			r.Start++
+			return r, err
+		}
+	}},
+	{"caches what others change", "append/foreign", func(b *broken) {
+		var cache []transcript.Record
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			cache = nil
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+		b.rewritten(func(recs []transcript.Record) []transcript.Record {
+			if cache == nil {
+				cache = recs
+			}
+			return cache
+		})
+	}},
+	{"stops at 8,192 lines", "append/many", func(b *broken) {
+		b.rewritten(func(recs []transcript.Record) []transcript.Record { return recs[:min(len(recs), 8192)] })
+	}},
+	{"leaves out long lines", "append/long", func(b *broken) {
+		b.rewritten(func(recs []transcript.Record) []transcript.Record {
+			return slices.DeleteFunc(recs, func(rec transcript.Record) bool { return len(rec.Entry.Line()) > 1<<20 })
+		})
+	}},
+	{"keeps the caller's slices", "append/owned", func(b *broken) {
+		b.append = func(_ context.Context, ref driver.Ref, lines []driver.Line, _ driver.Cond) (driver.Result, error) {
+			b.shared.lines[ref] = slices.Clone(lines)
+			return driver.Result{}, nil
+		}
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			_, _ = b.Driver.Append(ctx, ref, b.shared.lines[ref], driver.Cond{})
+			return b.Driver.Scan(ctx, ref, from, dir)
+		}
+	}},
+	{"keeps the caller's labels", "append/owned", func(b *broken) {
+		b.put = func(ctx context.Context, row driver.Row) error {
+			b.shared.rows[row.Ref()] = row
+			return b.Driver.Put(ctx, row)
+		}
+		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+			row, err := b.Driver.Get(ctx, ref)
+			if put, ok := b.shared.rows[ref]; ok {
+				row.Labels = put.Labels
+			}
+			return row, err
+		}
+	}},
+}
+
+var scanMistakes = []mistake{
+	{"knows one direction", "scan/direction", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, _ driver.Direction) iter.Seq2[transcript.Record, error] {
+			return b.Driver.Scan(ctx, ref, from, driver.Forward)
+		}
+	}},
+	{"goes back to the beginning", "scan/cursor", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			if dir == driver.Backward {
+				from = 0
+			}
+			return b.Driver.Scan(ctx, ref, from, dir)
+		}
+	}},
+	{"starts after the cursor's line", "scan/cursor", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			if from > 0 {
+				from++
+			}
+			return b.Driver.Scan(ctx, ref, from, dir)
+		}
+	}},
+	{"counts cursors from the end", "cursor/order", func(b *broken) {
+		b.rewritten(func(recs []transcript.Record) []transcript.Record {
+			for i := range recs {
+				recs[i].Offset, recs[i].End = int64(len(recs)-i), int64(len(recs)-i+1)
+			}
+			return recs
+		})
+	}},
+	{"drops old lines", "scan/stable", func(b *broken) {
+		b.rewritten(func(recs []transcript.Record) []transcript.Record { return recs[max(0, len(recs)-1000):] })
+	}},
+	{"leaves a gap", "scan/prefix", func(b *broken) {
+		b.rewritten(func(recs []transcript.Record) []transcript.Record {
+			b.shared.mu.Lock()
+			defer b.shared.mu.Unlock()
+			if b.shared.n++; b.shared.n%2 == 0 && len(recs) > 2 {
+				recs = slices.Delete(recs, 1, 2)
+			}
+			return recs
+		})
+	}},
+	{"holds a lock during the loop", "scan/loop", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			b.shared.mu.Lock()
+			defer b.shared.mu.Unlock()
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			return func(yield func(transcript.Record, error) bool) {
+				b.shared.mu.Lock()
+				defer b.shared.mu.Unlock()
+				b.Driver.Scan(ctx, ref, from, dir)(yield)
+			}
+		}
+	}},
+	{"ends a loop that appends", "scan/loop", func(b *broken) {
+		appends := 0
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			appends++
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			return func(yield func(transcript.Record, error) bool) {
+				before := appends
+				b.Driver.Scan(ctx, ref, from, dir)(func(rec transcript.Record, err error) bool {
+					return before == appends && yield(rec, err)
+				})
+			}
+		}
+	}},
+	{"goes on after an error", "scan/error", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			return func(yield func(transcript.Record, error) bool) {
+				for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+					if !yield(rec, err) || err != nil && !yield(rec, err) {
+						return
+					}
+				}
+			}
+		}
+	}},
+	{"reads on after cancel", "scan/context", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			return b.Driver.Scan(context.WithoutCancel(ctx), ref, from, dir)
+		}
+	}},
+	{"settles before the last line", "settle/end", func(b *broken) {
+		b.settle = func(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
+			end, err := b.Driver.Settle(ctx, ref)
+			return max(0, end-1), err
+		}
+	}},
+	{"has nothing to flush", "flush/found", func(b *broken) {
+		b.flush = func(context.Context, driver.Ref) error { return errors.New("nothing to flush") }
+	}},
+}
+
+var sessionMistakes = []mistake{
+	{"writes no header", "load/first-line", func(b *broken) {
+		b.rewritten(func(recs []transcript.Record) []transcript.Record { return recs[min(len(recs), 1):] })
+	}},
+	{"says that it created nothing", "load/first-line", func(b *broken) {
+		b.loadOrCreate = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error) {
+			row, _, err := b.Driver.LoadOrCreate(ctx, agent, key, header)
+			return row, false, err
+		}
+	}},
+	{"loads the oldest", "load/existing", func(b *broken) {
+		b.loadOrCreate = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error) {
+			rows, err := b.Driver.List(ctx, agent)
+			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
+			for _, row := range rows {
+				if row.Key == key {
+					return row, false, err
+				}
+			}
+			return b.Driver.LoadOrCreate(ctx, agent, key, header)
+		}
+	}},
+	{"looks, then creates", "load/same", func(b *broken) {
+		b.loadOrCreate = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error) {
+			if row, err := b.Driver.Current(ctx, agent, key); err == nil {
+				return row, false, nil
+			}
+			pause()
+			row, err := b.Driver.Create(ctx, agent, key, header)
+			return row, err == nil, err
+		}
+	}},
+	{"keeps the old one current", "create/current", func(b *broken) {
+		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
+			rows, err := b.Driver.List(ctx, agent)
+			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
+			for _, row := range rows {
+				if row.Key == key {
+					return row, err
+				}
+			}
+			return driver.Row{}, fs.ErrNotExist
+		}
+	}},
+	{"throws the old one away", "create/current", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			old, err := b.Driver.Current(ctx, agent, key)
+			row, createErr := b.Driver.Create(ctx, agent, key, header)
+			if err == nil {
+				_ = b.Driver.Delete(ctx, old.Ref())
+			}
+			return row, createErr
+		}
+	}},
+	{"has one gen", "create/gen", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			row, err := b.Driver.Create(ctx, agent, key, func(int64) (driver.Row, driver.Line) { return header(1) })
+			row.Gen = 1
+			return row, err
+		}
+	}},
+	{"asks header before it has a gen", "create/gen", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			header(0)
+			return b.Driver.Create(ctx, agent, key, header)
+		}
+	}},
+	{"looks for the gen first", "create/gen-race", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			last, _ := b.Driver.Current(ctx, agent, key)
+			pause()
+			row, err := b.Driver.Create(ctx, agent, key, func(int64) (driver.Row, driver.Line) { return header(last.Gen + 1) })
+			row.Gen = last.Gen + 1
+			return row, err
+		}
+	}},
+	{"opens what exists", "create/exists", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			row, line := header(1)
+			if got, err := b.Driver.Get(ctx, driver.Ref{Agent: agent, ID: row.ID}); err == nil {
+				_, err = b.Driver.Append(ctx, got.Ref(), []driver.Line{line}, driver.Cond{})
+				return got, err
+			}
+			return b.Driver.Create(ctx, agent, key, header)
+		}
+	}},
+	{"looks whether it exists first", "create/exists-race", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			row, _ := header(1)
+			_, there := b.Driver.Get(ctx, driver.Ref{Agent: agent, ID: row.ID})
+			pause()
+			row, err := b.Driver.Create(ctx, agent, key, header)
+			if there != nil && errors.Is(err, fs.ErrExist) {
+				err = nil
+			}
+			return row, err
+		}
+	}},
+	{"gives the line no gen", "current/set", func(b *broken) {
+		b.setCurrent = func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error) {
+			return b.Driver.SetCurrent(ctx, ref, func(int64) driver.Line { return line(0) })
+		}
+	}},
+	{"writes no line", "current/set", func(b *broken) {
+		b.rewritten(func(recs []transcript.Record) []transcript.Record {
+			return slices.DeleteFunc(recs, func(rec transcript.Record) bool { return rec.Entry.Type() == transcript.TypeCurrent })
+		})
+	}},
+	{"writes a line although there is nothing to do", "current/again", func(b *broken) {
+		b.setCurrent = func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error) {
+			row, err := b.Driver.SetCurrent(ctx, ref, line)
+			if err == nil {
+				_, err = b.Driver.Append(ctx, ref, []driver.Line{line(row.Gen)}, driver.Cond{})
+			}
+			return row, err
+		}
+	}},
+	{"has a row for any key", "current/none", func(b *broken) {
+		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
+			row, err := b.Driver.Current(ctx, agent, key)
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return row, err
+		}
+	}},
+	{"deletes the row only", "delete/gone", func(b *broken) {
+		b.delete = func(_ context.Context, ref driver.Ref) error {
+			b.shared.refs[ref] = true
+			return nil
+		}
+		b.get = func(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+			if b.shared.refs[ref] {
+				return driver.Row{}, fs.ErrNotExist
+			}
+			return b.Driver.Get(ctx, ref)
+		}
+	}},
+	{"forgets the others of the key", "delete/next", func(b *broken) {
+		b.delete = func(ctx context.Context, ref driver.Ref) error {
+			b.shared.refs[driver.Ref{Agent: ref.Agent}] = true
+			return b.Driver.Delete(ctx, ref)
+		}
+		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
+			if b.shared.refs[driver.Ref{Agent: agent}] {
+				return driver.Row{}, fs.ErrNotExist
+			}
+			return b.Driver.Current(ctx, agent, key)
+		}
+	}},
+	{"deletes an ID under all agents", "delete/others", func(b *broken) {
+		b.delete = func(ctx context.Context, ref driver.Ref) error {
+			_ = b.Driver.Delete(ctx, driver.Ref{Agent: "other", ID: ref.ID})
+			return b.Driver.Delete(ctx, ref)
+		}
+	}},
+	{"brings lines back", "delete/anew", func(b *broken) {
+		b.delete = func(ctx context.Context, ref driver.Ref) error {
+			for _, rec := range b.records(ref)[1:] {
+				b.shared.lines[ref] = append(b.shared.lines[ref], driver.Line{ID: rec.Entry.ID, Type: rec.Entry.Type(), Data: rec.Entry.Line()})
+			}
+			return b.Driver.Delete(ctx, ref)
+		}
+		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			row, err := b.Driver.Create(ctx, agent, key, header)
+			_, _ = b.Driver.Append(ctx, row.Ref(), b.shared.lines[row.Ref()], driver.Cond{})
+			return row, err
+		}
+	}},
+}

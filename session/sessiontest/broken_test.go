@@ -1,0 +1,147 @@
+package sessiontest_test
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A broken driver is a sound one of which some methods are replaced.
+type broken struct {
+	driver.Driver
+	// shared is what the drivers on one storage have in common.
+	shared *shared
+
+	append       func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error)
+	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
+	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
+	loadOrCreate func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error)
+	create       func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error)
+	setCurrent   func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error)
+	delete       func(ctx context.Context, ref driver.Ref) error
+	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
+	current      func(ctx context.Context, agent, key string) (driver.Row, error)
+	put          func(ctx context.Context, row driver.Row) error
+	agents       func(ctx context.Context) ([]string, error)
+	list         func(ctx context.Context, agent string) ([]driver.Row, error)
+	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
+	flush        func(ctx context.Context, ref driver.Ref) error
+	close        func() error
+}
+
+type headerFunc = func(gen int64) (driver.Row, driver.Line)
+
+// shared is scratch space for what is wrong with a driver.
+type shared struct {
+	mu    sync.Mutex
+	n     int
+	refs  map[driver.Ref]bool
+	lines map[driver.Ref][]driver.Line
+	keys  map[string]driver.Result
+	rows  map[driver.Ref]driver.Row
+	turn  chan struct{}
+}
+
+func newShared() *shared {
+	return &shared{
+		refs:  map[driver.Ref]bool{},
+		lines: map[driver.Ref][]driver.Line{},
+		keys:  map[string]driver.Result{},
+		rows:  map[driver.Ref]driver.Row{},
+		turn:  make(chan struct{}, 1),
+	}
+}
+
+// newBroken returns d with all its methods; what breaks it replaces some.
+func newBroken(d driver.Driver, s *shared) *broken {
+	return &broken{
+		Driver: d, shared: s,
+		append: d.Append, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
+		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
+		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
+	}
+}
+
+func (b *broken) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	return b.append(ctx, ref, lines, cond)
+}
+
+func (b *broken) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return b.scan(ctx, ref, from, dir)
+}
+
+func (b *broken) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
+	return b.settle(ctx, ref)
+}
+
+func (b *broken) LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, bool, error) {
+	return b.loadOrCreate(ctx, agent, key, header)
+}
+
+func (b *broken) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, error) {
+	return b.create(ctx, agent, key, header)
+}
+
+func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
+	return b.setCurrent(ctx, ref, line)
+}
+
+func (b *broken) Delete(ctx context.Context, ref driver.Ref) error { return b.delete(ctx, ref) }
+
+func (b *broken) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) { return b.get(ctx, ref) }
+
+func (b *broken) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+	return b.current(ctx, agent, key)
+}
+
+func (b *broken) Put(ctx context.Context, row driver.Row) error { return b.put(ctx, row) }
+
+func (b *broken) Agents(ctx context.Context) ([]string, error) { return b.agents(ctx) }
+
+func (b *broken) List(ctx context.Context, agent string) ([]driver.Row, error) {
+	return b.list(ctx, agent)
+}
+
+func (b *broken) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
+	return b.lockTurn(ctx, ref, wait)
+}
+
+func (b *broken) Flush(ctx context.Context, ref driver.Ref) error { return b.flush(ctx, ref) }
+
+func (b *broken) Close() error { return b.close() }
+
+// records returns all of a session.
+func (b *broken) records(ref driver.Ref) []transcript.Record {
+	var recs []transcript.Record
+	for rec, err := range b.Driver.Scan(context.Background(), ref, 0, driver.Forward) {
+		if err != nil {
+			return nil
+		}
+		recs = append(recs, rec)
+	}
+	return recs
+}
+
+// rewritten makes Scan yield what f makes of a session's records.
+func (b *broken) rewritten(f func(recs []transcript.Record) []transcript.Record) {
+	b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		return func(yield func(transcript.Record, error) bool) {
+			var recs []transcript.Record
+			for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+				if err != nil {
+					yield(rec, err)
+					return
+				}
+				recs = append(recs, rec)
+			}
+			for _, rec := range f(recs) {
+				if !yield(rec, nil) {
+					return
+				}
+			}
+		}
+	}
+}

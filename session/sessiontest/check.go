@@ -1,0 +1,238 @@
+package sessiontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A check is one run of a rule. Its methods may be called by several
+// goroutines; those that cannot go on end the goroutine, as those of testing.T
+// do.
+type check struct {
+	ctx     context.Context //nolint:containedctx // lives as long as the run
+	storage Storage
+	lastID  atomic.Int64
+
+	mu      sync.Mutex // guards all below
+	seen    []string
+	skipped error
+	stopped bool // nothing is recorded any more
+	open    []driver.Driver
+	last    string
+}
+
+// errorf records something that was seen against the rule.
+func (c *check) errorf(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopped {
+		c.seen = append(c.seen, fmt.Sprintf(format, args...))
+	}
+}
+
+// fatalf is errorf, and ends the goroutine.
+func (c *check) fatalf(format string, args ...any) {
+	c.errorf(format, args...)
+	runtime.Goexit()
+}
+
+// skip ends the goroutine and says that the rule does not apply.
+func (c *check) skip(err error) {
+	c.mu.Lock()
+	c.skipped = err
+	c.mu.Unlock()
+	runtime.Goexit()
+}
+
+// report returns the outcome, after which nothing is recorded any more.
+func (c *check) report() (seen []string, skipped error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	return c.seen, c.skipped
+}
+
+// calling notes the call under way, to name it if it does not return.
+func (c *check) calling(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = name
+}
+
+func (c *check) lastCall() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == "" {
+		return "a call"
+	}
+	return c.last + " or a call after it"
+}
+
+// start opens a driver. Only one may be open, except by second.
+func (c *check) start() driver.Driver {
+	c.calling("Open")
+	d, err := c.storage.Open()
+	if err != nil {
+		c.fatalf("Open: %v", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = append(c.open, d)
+	return d
+}
+
+// second returns another driver on the storage, or d if only one may be open.
+func (c *check) second(d driver.Driver) driver.Driver {
+	if !c.storage.Shared {
+		return d
+	}
+	return c.start()
+}
+
+// stop closes a driver.
+func (c *check) stop(d driver.Driver) {
+	c.mu.Lock()
+	n := len(c.open)
+	c.open = slices.DeleteFunc(c.open, func(o driver.Driver) bool { return o == d })
+	n -= len(c.open)
+	c.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	c.calling("Close")
+	if err := d.Close(); err != nil {
+		c.errorf("Close: %v", err)
+	}
+}
+
+// restart closes all drivers and opens one anew.
+func (c *check) restart() driver.Driver {
+	c.closeAll()
+	return c.start()
+}
+
+func (c *check) closeAll() {
+	c.mu.Lock()
+	open := slices.Clone(c.open)
+	c.mu.Unlock()
+	for _, d := range open {
+		c.stop(d)
+	}
+}
+
+// together calls f n times at once and waits. Drivers are taken from ds in
+// turn.
+func (c *check) together(n int, ds []driver.Driver, f func(i int, d driver.Driver)) {
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-begin
+			f(i, ds[i%len(ds)])
+		})
+	}
+	close(begin)
+	all.Wait()
+}
+
+// wantErr checks that a call failed with an error that matches all targets.
+func (c *check) wantErr(call string, err error, targets ...error) {
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			c.errorf("%s: error %v, want one that matches %q", call, orNil(err), target)
+		}
+	}
+}
+
+// noErr ends the goroutine if a call that had to work failed.
+func (c *check) noErr(call string, err error) {
+	if err != nil {
+		c.fatalf("%s: unexpected error %v", call, err)
+	}
+}
+
+// orNil prints a nil error as one.
+func orNil(err error) string {
+	if err == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("%q", err)
+}
+
+// create makes a session under a new ID.
+func (c *check) create(d driver.Driver, agent, key string) driver.Row {
+	return c.createID(d, agent, key, c.id())
+}
+
+func (c *check) createID(d driver.Driver, agent, key, id string) driver.Row {
+	c.calling("Create")
+	row, err := d.Create(c.ctx, agent, key, header(agent, key, id))
+	c.noErr("Create", err)
+	return row
+}
+
+// append adds lines without a condition.
+func (c *check) append(d driver.Driver, ref driver.Ref, lines ...driver.Line) driver.Result {
+	return c.appendIf(d, ref, driver.Cond{}, lines...)
+}
+
+// appendIf adds lines under a condition that must hold.
+func (c *check) appendIf(d driver.Driver, ref driver.Ref, cond driver.Cond, lines ...driver.Line) driver.Result {
+	c.calling("Append")
+	r, err := d.Append(c.ctx, ref, lines, cond)
+	c.noErr(fmt.Sprintf("Append with condition %+v", cond), err)
+	return r
+}
+
+// scan returns what a scan yields, which must be entries and no error.
+func (c *check) scan(d driver.Driver, ref driver.Ref, from driver.Cursor, dir driver.Direction) []transcript.Record {
+	c.calling("Scan")
+	var recs []transcript.Record
+	for rec, err := range d.Scan(c.ctx, ref, from, dir) {
+		c.noErr("Scan", err)
+		if rec.Damage != nil {
+			c.fatalf("Scan: yields damage (%v) where only entries were appended", rec.Damage)
+		}
+		recs = append(recs, rec)
+	}
+	return recs
+}
+
+// ids returns the entry IDs of a session.
+func (c *check) ids(d driver.Driver, ref driver.Ref) []string {
+	return idsOf(c.scan(d, ref, 0, driver.Forward))
+}
+
+// settle returns the cursor after the last line.
+func (c *check) settle(d driver.Driver, ref driver.Ref) driver.Cursor {
+	c.calling("Settle")
+	end, err := d.Settle(c.ctx, ref)
+	c.noErr("Settle", err)
+	return end
+}
+
+// wantIDs checks what lines a session has.
+func (c *check) wantIDs(what string, got, want []string) {
+	if !slices.Equal(got, want) {
+		c.errorf("%s: lines %v, want %v", what, brief(got), brief(want))
+	}
+}
+
+// wantCurrent checks which session is the current one of a key.
+func (c *check) wantCurrent(when string, d driver.Driver, agent, key, id string) {
+	c.calling("Current")
+	row, err := d.Current(c.ctx, agent, key)
+	if err != nil {
+		c.errorf("Current %s: unexpected error %v", when, err)
+	} else if row.ID != id {
+		c.errorf("Current %s: session %s with gen %d, want %s", when, row.ID, row.Gen, id)
+	}
+}

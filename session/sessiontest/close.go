@@ -1,0 +1,134 @@
+package sessiontest
+
+import (
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+const textClosed = "after Close every method gives one that matches [ErrClosed]"
+
+var closeRules = []Rule{
+	{"close/methods", textClosed, closeMethods},
+	{"close/scan", textClosed, closeScan},
+	{"close/wait", "Close waits for the calls under way and releases everything.", closeWait},
+	{"close/reopen", "A nil error means that the write is as durable as the driver was told to make it.", closeReopen},
+}
+
+func closeMethods(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	before, rows := c.ids(d, ref), c.list(d, "main")
+	c.stop(d)
+	for _, methods := range [][]method{sessionMethods, storeMethods} {
+		for _, m := range methods {
+			c.calling(m.name)
+			c.wantErr(m.name+" after Close", m.call(c, c.ctx, d, ref), driver.ErrClosed)
+		}
+	}
+	c.calling("Close")
+	c.wantErr("Close after Close", d.Close(), driver.ErrClosed)
+	d = c.restart()
+	c.wantIDs("the session after calls to a closed driver", c.ids(d, ref), before)
+	c.wantRows("after calls to a closed driver", c.list(d, "main"), rows)
+}
+
+func closeScan(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	c.append(d, ref, c.notes(100)...)
+	scans := map[string]iter.Seq2[transcript.Record, error]{
+		"forward":  d.Scan(c.ctx, ref, 0, driver.Forward),
+		"backward": d.Scan(c.ctx, ref, 0, driver.Backward),
+	}
+	c.stop(d)
+	for name, scan := range scans {
+		var last error
+		n := 0
+		for _, err := range scan {
+			n, last = n+1, err
+		}
+		c.wantErr("a loop, after Close, over a "+name+" Scan from before it", last, driver.ErrClosed)
+		if n > 1 {
+			c.errorf("a loop, after Close, over a %s Scan from before it has %d rounds", name, n)
+		}
+	}
+}
+
+func closeWait(c *check) {
+	for range 3 {
+		d := c.restart()
+		ref := c.create(d, "main", "k").Ref()
+		var (
+			mu       sync.Mutex
+			written  = []string{ref.ID}
+			writing  sync.WaitGroup
+			underWay sync.WaitGroup
+		)
+		underWay.Add(writers)
+		for range writers {
+			writing.Go(func() {
+				begun := sync.OnceFunc(underWay.Done)
+				defer begun()
+				for c.ctx.Err() == nil {
+					lines := c.triple("a")
+					_, err := d.Append(c.ctx, ref, lines, driver.Cond{})
+					if err != nil {
+						c.wantErr("Append while Close is called", err, driver.ErrClosed)
+						return
+					}
+					mu.Lock()
+					written = append(written, lineIDs(lines...)...)
+					mu.Unlock()
+					begun()
+				}
+			})
+		}
+		underWay.Wait()
+		c.stop(d)
+		c.calling("Append after Close")
+		writing.Wait()
+
+		got := c.ids(c.start(), ref)
+		slices.Sort(got)
+		slices.Sort(written)
+		if !slices.Equal(got, written) {
+			c.errorf("appends around Close returned nil for %d lines, and the session has %d, not the same", len(written), len(got))
+		}
+	}
+}
+
+func closeReopen(c *check) {
+	d := c.start()
+	var refs []driver.Ref
+	for _, agent := range []string{"main", "other"} {
+		for _, key := range []string{"k", "k", "other key"} {
+			row := c.create(d, agent, key)
+			c.append(d, row.Ref(), c.triple("a")...)
+			row.Title, row.Messages = "title of "+row.ID, 3
+			c.noErr("Put", d.Put(c.ctx, row))
+			refs = append(refs, row.Ref())
+		}
+	}
+	_, err := d.SetCurrent(c.ctx, refs[0], c.current(c.id()))
+	c.noErr("SetCurrent", err)
+	lines := map[driver.Ref][]string{}
+	for _, ref := range refs {
+		lines[ref] = c.ids(d, ref)
+	}
+	mainRows, otherRows := c.list(d, "main"), c.list(d, "other")
+	for range 2 {
+		d = c.restart()
+		c.wantAgents("after opening the storage again", d, []string{"main", "other"})
+		c.wantRows("after opening the storage again", c.list(d, "main"), mainRows)
+		c.wantRows("after opening the storage again", c.list(d, "other"), otherRows)
+		c.wantCurrent("after opening the storage again", d, "main", "k", refs[0].ID)
+		c.wantCurrent("after opening the storage again", d, "other", "k", refs[4].ID)
+		for _, ref := range refs {
+			c.wantIDs("a session after opening the storage again", c.ids(d, ref), lines[ref])
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package sessiontest
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+const textDelete = "Delete removes a session."
+
+var deleteRules = []Rule{
+	{"delete/gone", textDelete, deleteGone},
+	{"delete/next", "The key's current session is then the one with the next lower gen.", deleteNext},
+	{"delete/others", textDelete, deleteOthers},
+	{"delete/anew", textDelete, deleteAnew},
+}
+
+func deleteGone(c *check) {
+	d := c.start()
+	other := c.second(d)
+	ref := c.create(d, "main", "k").Ref()
+	c.append(d, ref, c.triple("a")...)
+	c.append(other, ref, c.triple("b")...)
+	c.calling("Delete")
+	c.noErr("Delete", d.Delete(c.ctx, ref))
+	look := func(when string, d driver.Driver) {
+		for _, m := range sessionMethods {
+			c.calling(m.name)
+			c.wantErr(m.name+" of a deleted session, "+when, m.call(c, c.ctx, d, ref), fs.ErrNotExist)
+		}
+		_, err := d.Current(c.ctx, "main", "k")
+		c.wantErr("Current of a key whose only session was deleted, "+when, err, fs.ErrNotExist)
+		if rows := c.list(d, "main"); len(rows) > 0 {
+			c.errorf("List, %s, returns %d rows after the only session was deleted", when, len(rows))
+		}
+	}
+	look("same driver", d)
+	look("other driver", other)
+	look("opened again", c.restart())
+}
+
+func deleteNext(c *check) {
+	d := c.start()
+	other := c.second(d)
+	var rows []driver.Row
+	for range 4 {
+		rows = append(rows, c.create(d, "main", "k"))
+	}
+	remove := func(i int, current string) {
+		c.calling("Delete")
+		c.noErr("Delete", d.Delete(c.ctx, rows[i].Ref()))
+		for _, d := range []driver.Driver{d, other} {
+			c.wantCurrent("after Delete", d, "main", "k", current)
+		}
+	}
+	remove(3, rows[2].ID) // the current one
+	remove(1, rows[2].ID) // not the current one
+	_, err := d.SetCurrent(c.ctx, rows[0].Ref(), c.current(c.id()))
+	c.noErr("SetCurrent", err)
+	remove(0, rows[2].ID) // one that was made current
+	c.noErr("Delete", other.Delete(c.ctx, rows[2].Ref()))
+	for _, d := range []driver.Driver{d, other} {
+		_, err = d.Current(c.ctx, "main", "k")
+		c.wantErr("Current of a key whose sessions were deleted", err, fs.ErrNotExist)
+	}
+	row, created, err := other.LoadOrCreate(c.ctx, "main", "k", header("main", "k", c.id()))
+	c.noErr("LoadOrCreate", err)
+	if !created {
+		c.errorf("LoadOrCreate of a key whose sessions were deleted returns session %q", row.ID)
+	}
+}
+
+func deleteOthers(c *check) {
+	d := c.start()
+	gone := c.create(d, "main", "k")
+	stay := []driver.Ref{
+		c.create(d, "main", "k").Ref(),
+		c.create(d, "main", "other key").Ref(),
+		c.createID(d, "other", "k", gone.ID).Ref(),
+	}
+	for _, ref := range stay {
+		c.append(d, ref, c.note(ref.ID))
+	}
+	before := make([][]string, len(stay))
+	for i, ref := range stay {
+		before[i] = c.ids(d, ref)
+	}
+	c.calling("Delete")
+	c.noErr("Delete", d.Delete(c.ctx, gone.Ref()))
+	for i, ref := range stay {
+		_, err := d.Get(c.ctx, ref)
+		c.noErr("Get of a session after another one was deleted", err)
+		c.wantIDs("a session after another one was deleted", c.ids(d, ref), before[i])
+	}
+}
+
+func deleteAnew(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	idem := driver.Cond{Idem: "key", IdemHash: "h"}
+	c.appendIf(d, ref, idem, c.idemBatch("key", "h", someText)...)
+	release, err := d.LockTurn(c.ctx, ref, false)
+	if errors.Is(err, errors.ErrUnsupported) {
+		release, err = func() error { return nil }, nil
+	}
+	c.noErr("LockTurn", err)
+	c.noErr("Delete", d.Delete(c.ctx, ref))
+	c.noErr("release of the turn lock of a deleted session", release())
+	row := c.createID(d, "main", "k", ref.ID)
+	c.wantIDs("a session whose ID a deleted one had", c.ids(d, ref), []string{ref.ID})
+	lines := c.idemBatch("key", "h", someText)
+	if r := c.appendIf(d, ref, idem, lines...); r.Repeated {
+		c.errorf("Append finds the idempotency key of a deleted session")
+	}
+	c.wantIDs("a session whose ID a deleted one had", c.ids(d, ref), []string{ref.ID, lines[0].ID})
+	c.wantCurrent("after Delete and Create of one ID", d, "main", "k", row.ID)
+}

@@ -1,0 +1,35 @@
+// Package sessiontest checks storage drivers: whether a [driver.Driver] does
+// what its interface promises.
+//
+// Every sentence of the interface that can be tested is a [Rule]. [TestDriver]
+// runs all of them, each on a storage of its own, and a failure quotes the
+// sentence that was broken, with everything that was seen:
+//
+//	func TestDriver(t *testing.T) {
+//		sessiontest.TestDriver(t, func(t *testing.T) sessiontest.Storage {
+//			dir := t.TempDir()
+//			return sessiontest.Storage{
+//				Open:   func() (driver.Driver, error) { return filedriver.Open(dir, nil) },
+//				Shared: true,
+//			}
+//		})
+//	}
+//
+// Without package testing, range over [Rules] and call [Rule.Check].
+//
+// # What a driver has to bring
+//
+// Run it with the race detector. Durability is not checked: a driver may be
+// opened with its fastest policy. The largest session has about 10,000 lines,
+// the longest line 1 MiB.
+//
+// A driver whose system has no turn lock returns an error that matches
+// [errors.ErrUnsupported] from LockTurn; the rules about it are then skipped.
+//
+// # What is not checked
+//
+// What a crash leaves behind, what happens when a write or a sync fails, and
+// how damaged lines read: a driver has its own tests for the ways in which its
+// storage breaks. What a loop over a Scan sees of the appends made during the
+// loop is left to the driver.
+package sessiontest

@@ -1,0 +1,220 @@
+package sessiontest
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+var rowRules = []Rule{
+	{"row/get", "Get returns the row of a session.", rowGet},
+	{"row/put", "Put replaces the row of a session.", rowPut},
+	{"row/kept", "Gen and Key are kept as they are.", rowKept},
+	{"row/list", "List returns the rows of an agent's sessions in no particular order.", rowList},
+	{"row/agents", "Agents returns the names of the agents that have sessions, sorted.", rowAgents},
+}
+
+// list returns the rows of an agent's sessions, sorted by ID.
+func (c *check) list(d driver.Driver, agent string) []driver.Row {
+	c.calling("List")
+	rows, err := d.List(c.ctx, agent)
+	c.noErr("List", err)
+	slices.SortFunc(rows, func(a, b driver.Row) int { return cmp.Compare(a.ID, b.ID) })
+	return rows
+}
+
+func rowIDs(rows []driver.Row) []string {
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// rowText prints what a row says, the same for equal rows.
+func rowText(row driver.Row) string {
+	if len(row.Labels) == 0 {
+		row.Labels = nil
+	}
+	for _, t := range []*time.Time{&row.CreatedAt, &row.UpdatedAt, &row.LastUserAt} {
+		*t = t.UTC()
+	}
+	data, err := json.Marshal(row)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+func (c *check) wantRow(call string, got, want driver.Row) {
+	if g, w := rowText(got), rowText(want); g != w {
+		c.errorf("%s: row %s, want %s", call, g, w)
+	}
+}
+
+func (c *check) wantRows(when string, got, want []driver.Row) {
+	if len(got) != len(want) {
+		c.errorf("List %s: %d rows, want %d", when, len(got), len(want))
+		return
+	}
+	for i := range got {
+		c.wantRow("List "+when, got[i], want[i])
+	}
+}
+
+func (c *check) wantAgents(when string, d driver.Driver, want []string) {
+	c.calling("Agents")
+	got, err := d.Agents(c.ctx)
+	if err != nil {
+		c.errorf("Agents %s: unexpected error %v", when, err)
+	} else if !slices.Equal(got, want) {
+		c.errorf("Agents %s: %q, want %q", when, got, want)
+	}
+}
+
+func rowGet(c *check) {
+	d := c.start()
+	other := c.second(d)
+	a := c.create(d, "main", "k")
+	c.create(d, "main", "k")
+	b, _, err := d.LoadOrCreate(c.ctx, "main", "other key", header("main", "other key", c.id()))
+	c.noErr("LoadOrCreate", err)
+	s, err := d.SetCurrent(c.ctx, a.Ref(), c.current(c.id()))
+	c.noErr("SetCurrent", err)
+	for _, want := range []driver.Row{s, b} {
+		for _, d := range []driver.Driver{d, other} {
+			got, err := d.Get(c.ctx, want.Ref())
+			c.noErr("Get", err)
+			c.wantRow("Get", got, want)
+		}
+	}
+}
+
+// fullRow returns row with every field changed that Put replaces. File belongs
+// to the driver.
+func fullRow(row driver.Row, i int) driver.Row {
+	at := clock.Add(time.Duration(i) * time.Microsecond)
+	row.Owner, row.Title, row.TitleByHand = "owner/汉", "a \"title\"\n\\ \u2028 <b> 😀", true
+	row.Labels = []string{"b", "a", "", "汉字"}
+	row.CreatedAt, row.UpdatedAt, row.LastUserAt = at, at.Add(time.Hour), at.Add(time.Minute)
+	row.Messages, row.Turns, row.TokenEstimate = 1+i, 2+i, 1<<40+i
+	row.Size, row.LastID = 1<<50, "0198f000-0000-7000-8000-ffffffffffff"
+	row.TTL, row.Pinned = 1<<33, true
+	return row
+}
+
+func rowPut(c *check) {
+	d := c.start()
+	other := c.second(d)
+	created := c.create(d, "main", "k")
+	bystander := c.create(d, "main", "other key")
+	empty := driver.Row{ID: created.ID, Agent: "main", Key: "k", File: created.File, Gen: created.Gen}
+	for i, want := range []driver.Row{fullRow(created, 1), fullRow(created, 2), empty, fullRow(created, 3)} {
+		put, get := d, other
+		if i%2 == 1 {
+			put, get = other, d
+		}
+		c.calling("Put")
+		c.noErr("Put", put.Put(c.ctx, want))
+		got, err := get.Get(c.ctx, want.Ref())
+		c.noErr("Get", err)
+		c.wantRow("Get after Put", got, want)
+		got, err = get.Current(c.ctx, "main", "k")
+		c.noErr("Current", err)
+		c.wantRow("Current after Put", got, want)
+		c.wantRows("after Put", c.list(get, "main"), []driver.Row{want, bystander})
+	}
+	c.wantIDs("the session after Put", c.ids(d, created.Ref()), []string{created.ID})
+}
+
+func rowKept(c *check) {
+	d := c.start()
+	a := c.create(d, "main", "k")
+	b := c.create(d, "main", "k")
+	for _, change := range []func(*driver.Row){
+		func(r *driver.Row) { r.Gen = 1000 },
+		func(r *driver.Row) { r.Gen = 0 },
+		func(r *driver.Row) { r.Key = "other key" },
+		func(r *driver.Row) { r.Key = "" },
+	} {
+		for _, row := range []driver.Row{a, b} {
+			changed := row
+			change(&changed)
+			c.calling("Put")
+			c.noErr("Put", d.Put(c.ctx, changed))
+			got, err := d.Get(c.ctx, row.Ref())
+			c.noErr("Get", err)
+			if got.Gen != row.Gen || got.Key != row.Key {
+				c.errorf("Put with gen %d and key %q: the row has gen %d and key %q, want %d and %q",
+					changed.Gen, changed.Key, got.Gen, got.Key, row.Gen, row.Key)
+			}
+		}
+		c.wantCurrent("after Put", d, "main", "k", b.ID)
+	}
+	// A row that was read before SetCurrent must not undo it.
+	ds := []driver.Driver{d, c.second(d)}
+	c.together(writers, ds, func(i int, d driver.Driver) {
+		if i > 0 {
+			c.noErr("Put", d.Put(c.ctx, a))
+			return
+		}
+		_, err := d.SetCurrent(c.ctx, a.Ref(), c.current(c.id()))
+		c.noErr("SetCurrent", err)
+	})
+	c.noErr("Put", d.Put(c.ctx, a))
+	c.wantCurrent("after SetCurrent and Put of an older row", d, "main", "k", a.ID)
+}
+
+func rowList(c *check) {
+	d := c.start()
+	ds := []driver.Driver{d, c.second(d)}
+	if rows := c.list(d, "main"); len(rows) > 0 {
+		c.errorf("List of an empty storage returns %d rows", len(rows))
+	}
+	c.create(d, "other", "k")
+	var mu sync.Mutex
+	var want []driver.Row
+	c.together(writers, ds, func(i int, d driver.Driver) {
+		for range 4 {
+			row := c.create(d, "main", []string{"k", "other key"}[i%2])
+			mu.Lock()
+			want = append(want, row)
+			mu.Unlock()
+		}
+	})
+	slices.SortFunc(want, func(a, b driver.Row) int { return cmp.Compare(a.ID, b.ID) })
+	for _, d := range ds {
+		c.wantRows("after 64 calls of Create", c.list(d, "main"), want)
+	}
+	if rows := c.list(d, "nobody"); len(rows) > 0 {
+		c.errorf("List of an agent that has no sessions returns %d rows", len(rows))
+	}
+}
+
+func rowAgents(c *check) {
+	d := c.start()
+	other := c.second(d)
+	c.wantAgents("of an empty storage", d, nil)
+	b := c.create(d, "b", "k")
+	c.create(other, "a", "k")
+	c.create(d, "b", "k2")
+	c.create(d, "a-b", "k")
+	c.create(d, "Z", "k")
+	for _, d := range []driver.Driver{d, other} {
+		c.wantAgents("after Create", d, []string{"Z", "a", "a-b", "b"})
+	}
+	c.noErr("Delete", d.Delete(c.ctx, b.Ref()))
+	c.wantAgents("after one of an agent's two sessions was deleted", d, []string{"Z", "a", "a-b", "b"})
+	rows := c.list(d, "b")
+	for _, row := range rows {
+		c.noErr("Delete", d.Delete(c.ctx, row.Ref()))
+	}
+	for _, d := range []driver.Driver{d, other} {
+		c.wantAgents("after an agent's last session was deleted", d, []string{"Z", "a", "a-b"})
+	}
+}

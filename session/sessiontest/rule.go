@@ -1,0 +1,123 @@
+package sessiontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// Storage is a place to keep sessions in that a rule is checked on.
+type Storage struct {
+	// Open opens a driver on the storage. It is called several times, and
+	// every driver it returns must find what the ones before it stored. An
+	// error is reported and ends the check.
+	Open func() (driver.Driver, error)
+	// Shared says that Open may be called while another driver is open on the
+	// storage, as a second process would. If it is false, Open is called only
+	// after the driver before was closed, and what was meant for two drivers
+	// is done with one.
+	Shared bool
+	// Timeout is how long the check of one rule may take before it is taken
+	// for a deadlock; 0 means one minute.
+	Timeout time.Duration
+}
+
+// Rule is one thing that a [driver.Driver] promises.
+type Rule struct {
+	// Name is short and unique, such as "append/contiguous".
+	Name string
+	// Text is the promise, quoted from the documentation of package driver.
+	Text string
+
+	check func(c *check)
+}
+
+// Rules returns all rules, in the order of the interface.
+func Rules() []Rule {
+	return slices.Concat(
+		appendRules, scanRules, settleRules, createRules, currentRules, deleteRules,
+		rowRules, nameRules, turnRules, callRules, closeRules,
+		headRules, idemRules, conflictRules,
+	)
+}
+
+// TestDriver checks every rule in a subtest of its name. Storage is called for
+// each and returns an empty storage.
+func TestDriver(t *testing.T, storage func(t *testing.T) Storage) {
+	for _, rule := range Rules() {
+		t.Run(rule.Name, func(t *testing.T) {
+			err := rule.Check(t.Context(), storage(t))
+			if errors.Is(err, errors.ErrUnsupported) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// maxSeen is how many observations an error lists.
+const maxSeen = 20
+
+// Check checks the rule on an empty storage. The error is nil if the rule
+// holds. Otherwise it quotes the rule and lists all that was seen against it.
+// An error that matches [errors.ErrUnsupported] says that the rule does not
+// apply.
+//
+// The check ends with the timeout of the storage even if a call never returns;
+// its goroutines then stay behind.
+func (r Rule) Check(ctx context.Context, s Storage) error {
+	timeout := s.Timeout
+	if timeout <= 0 {
+		timeout = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c := &check{ctx: ctx, storage: s}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer c.closeAll()
+		r.check(c)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		select {
+		case <-done:
+		case <-time.After(timeout/10 + 10*time.Millisecond):
+			c.errorf("%s did not return within %v: a deadlock, or a storage that is too slow for Storage.Timeout",
+				c.lastCall(), timeout)
+		}
+	}
+	seen, skipped := c.report()
+	if len(seen) == 0 {
+		return skipped
+	}
+	return &brokenError{r, seen}
+}
+
+// A brokenError says that a driver breaks a rule.
+type brokenError struct {
+	rule Rule
+	seen []string
+}
+
+func (e *brokenError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "sessiontest: %s is broken:\n\trule: %s", e.rule.Name, e.rule.Text)
+	for _, s := range e.seen[:min(len(e.seen), maxSeen)] {
+		fmt.Fprintf(&b, "\n\tseen: %s", s)
+	}
+	if n := len(e.seen) - maxSeen; n > 0 {
+		fmt.Fprintf(&b, "\n\t... and %d more", n)
+	}
+	return b.String()
+}
