@@ -1,6 +1,10 @@
 package rebuild
 
-import "github.com/convolog/convolog/transcript"
+import (
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
 
 // assembler puts the message lines of the live path together: lines to
 // answers and user texts, these to turns, results to calls. It works line by
@@ -165,8 +169,8 @@ func (t *turn) answered() bool {
 	if !t.started {
 		return true
 	}
-	for i := len(t.items) - 1; i >= 0; i-- {
-		ans := t.items[i].answer
+	for _, it := range slices.Backward(t.items) {
+		ans := it.answer
 		if ans == nil {
 			continue
 		}
@@ -212,7 +216,7 @@ func (a *assembler) startTurn() *turn {
 	}
 	var stay []*result
 	for _, r := range old.spares {
-		if r.after >= lastAnswer && !(a.cutFront && len(a.turns) == 1) {
+		if r.after >= lastAnswer && (!a.cutFront || len(a.turns) > 1) {
 			r.after = 0
 			next.spares = append(next.spares, r)
 		} else {
@@ -335,8 +339,7 @@ func (a *assembler) addResult(entry string, b transcript.ToolResultBlock) {
 	r := &result{block: a.normaliseResult(entry, b), entry: entry, after: len(t.items)}
 	calls := t.calls[b.CallID]
 	var found *call
-	for i := len(calls) - 1; i >= 0; i-- {
-		c := calls[i]
+	for _, c := range slices.Backward(calls) {
 		if c.result == nil && (found == nil || found.answer == c.answer) {
 			found = c
 		} else if found != nil {

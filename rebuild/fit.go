@@ -1,21 +1,25 @@
 package rebuild
 
-import "github.com/convolog/convolog/transcript"
+import (
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
 
 // Fit returns the newest whole turns of h whose messages together have at most
 // budget tokens, counted message by message by size. What it leaves out stays
 // in h: Fit is a view and changes nothing. The result may be empty.
 func Fit(h History, budget int, size func(transcript.Message) int) History {
 	from, total := len(h.Messages), 0
-	for i := len(h.Messages) - 1; i >= 0; i-- {
-		if total += size(h.Messages[i]); total > budget {
+	for i, m := range slices.Backward(h.Messages) {
+		if total += size(m); total > budget {
 			break
 		}
 		if startsTurn(h.Messages, i) {
 			from = i
 		}
 	}
-	h.Messages = h.Messages[from:len(h.Messages):len(h.Messages)]
+	h.Messages = slices.Clip(h.Messages[from:])
 	return h
 }
 

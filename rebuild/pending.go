@@ -1,6 +1,10 @@
 package rebuild
 
-import "github.com/convolog/convolog/transcript"
+import (
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
 
 // Pending is what is unfinished at the end of a history: after a restart an
 // application resumes or closes it. The zero value says that nothing is.
@@ -32,12 +36,12 @@ func (a *assembler) pending() Pending {
 	}
 	t := a.turns[len(a.turns)-1]
 	var after []transcript.Block // user blocks since the last answer
-	for i := len(t.items) - 1; i >= 0; i-- {
-		if s := t.items[i].said; s != nil {
+	for _, it := range slices.Backward(t.items) {
+		if s := it.said; s != nil {
 			after = append(append([]transcript.Block{}, s.blocks...), after...)
 			continue
 		}
-		ans := t.items[i].answer
+		ans := it.answer
 		p.Cut = ans.cut
 		for _, part := range ans.parts {
 			if part.call != nil && part.call.kept() && part.call.result == nil {

@@ -321,7 +321,7 @@ func (r *referee) thinkingOrder(i int) {
 		if m.Content[0] != nil {
 			kind = m.Content[0].BlockType()
 		}
-		r.flagAt(place{i, 0, -1}, "thinking-order", "type", "Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).", kind)
+		r.flagAt(place{i, 0, -1}, "thinking-order", "type", "Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block.", kind)
 	}
 }
 

@@ -192,7 +192,7 @@ func TestValidateRules(t *testing.T) {
 		},
 		{
 			"thinking not first in the running turn", tool(`{"type":"text","text":"x"},` + thinking + `,{"type":"tool_use","id":"a","name":"n","input":{}}`), "thinking-order",
-			"messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).",
+			"messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`. When `thinking` is enabled, a final `assistant` message must start with a thinking block.",
 		},
 
 		{"five marks", asUser(mark("1"), mark("2"), mark("3"), mark("4"), mark("5")), "marks", "A maximum of 4 blocks with cache_control may be provided. Found 5."},

@@ -44,6 +44,7 @@ type Error struct {
 	Err     error
 }
 
+// Error returns one line: what was tried, on which session, and the cause.
 func (e *Error) Error() string {
 	what := e.Key
 	if e.Session.ID != "" {

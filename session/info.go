@@ -109,6 +109,7 @@ type AmbiguousError struct {
 	Matches []Info
 }
 
+// Error returns one line with the IDs of the matches.
 func (e *AmbiguousError) Error() string {
 	names := make([]string, len(e.Matches))
 	for i, m := range e.Matches {

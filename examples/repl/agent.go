@@ -68,7 +68,7 @@ func (a *agent) runTools(ctx context.Context, s *session.Session, calls []transc
 	for i, call := range calls {
 		wg.Go(func() {
 			_, _ = fmt.Fprintf(out, "  [tool] %s(%s)\n", call.Name, cut(string(call.Input), 100))
-			result := transcript.ToolResult(call.ID, "")
+			var result transcript.Message
 			if text, err := a.tools.run(ctx, call.Name, call.Input); err != nil {
 				result = transcript.ToolError(call.ID, err.Error())
 			} else {

@@ -1,6 +1,8 @@
 package sessiontest
 
 import (
+	"slices"
+
 	"sync/atomic"
 
 	"github.com/convolog/convolog/session/driver"
@@ -40,12 +42,12 @@ func conflictsAfter(c *check) {
 	}
 	// The places that a scan tells are cursors too.
 	recs := c.scan(d, ref, 0, driver.Forward)
-	for i := len(recs) - 1; i >= 0; i-- {
-		if recs[i].Entry.Type() != transcript.TypeRewind {
+	for _, rec := range slices.Backward(recs) {
+		if rec.Entry.Type() != transcript.TypeRewind {
 			continue
 		}
-		c.appendIf(d, ref, driver.Cond{Base: driver.Cursor(recs[i].End), Conflicts: types}, c.note("after the conflict"))
-		c.refused("with a conflict right after Base", d, ref, driver.Cond{Base: driver.Cursor(recs[i].Offset), Conflicts: types}, driver.ErrConflict)
+		c.appendIf(d, ref, driver.Cond{Base: driver.Cursor(rec.End), Conflicts: types}, c.note("after the conflict"))
+		c.refused("with a conflict right after Base", d, ref, driver.Cond{Base: driver.Cursor(rec.Offset), Conflicts: types}, driver.ErrConflict)
 		break
 	}
 	d = c.restart()

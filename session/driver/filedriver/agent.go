@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,7 +176,7 @@ func (a *agent) describe(id string) (driver.Row, error) {
 	if a.d.opts.Describe == nil {
 		return row, nil
 	}
-	return a.d.opts.Describe(row, iter.Seq2[transcript.Record, error](records))
+	return a.d.opts.Describe(row, records)
 }
 
 // readAll reads a file of the agent's folder; a missing one is nil.

@@ -155,7 +155,7 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 	if err := a.idx.write(h, change{Intent: &row}); err != nil {
 		return driver.Row{}, err
 	}
-	l, err := filelog.Create(a.sess, row.File, append(line.Data[:len(line.Data):len(line.Data)], '\n'), a.logOptions(ref))
+	l, err := filelog.Create(a.sess, row.File, append(slices.Clip(line.Data), '\n'), a.logOptions(ref))
 	if err != nil {
 		return driver.Row{}, errors.Join(err, a.idx.write(h, change{Abort: ref.ID}))
 	}
