@@ -26,8 +26,12 @@ var errKey = errors.New("not a session key")
 // Validate says what is wrong with the key.
 func (k Key) Validate() error {
 	for _, p := range []struct{ name, value string }{
-		{"Agent", k.Agent}, {"Channel", k.Channel}, {"Account", k.Account},
-		{"Kind", k.Kind}, {"Peer", k.Peer}, {"Thread", k.Thread},
+		{"Agent", k.Agent},
+		{"Channel", k.Channel},
+		{"Account", k.Account},
+		{"Kind", k.Kind},
+		{"Peer", k.Peer},
+		{"Thread", k.Thread},
 	} {
 		if !utf8.ValidString(p.value) {
 			return fmt.Errorf("%w: %s %q is not valid UTF-8", errKey, p.name, p.value)

@@ -2,7 +2,6 @@ package sessiontest
 
 import (
 	"slices"
-
 	"sync/atomic"
 
 	"github.com/convolog/convolog/session/driver"
