@@ -48,7 +48,7 @@ var imports = map[string][]string{
 // testImports holds what _test.go files may import beyond imports, their own
 // package and any xxxtest package.
 var testImports = map[string][]string{
-	"rebuild":             {"rebuild/wire"},
+	"rebuild":             {"rebuild/wire", "transcript/dialect"},
 	"session":             {"rebuild/wire", "session/driver/memdriver"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }

@@ -2,11 +2,11 @@ package filedriver
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,6 +24,8 @@ const (
 	// A journal longer than this, and than a quarter of the snapshot, is
 	// merged into it.
 	mergeAbove = 1 << 20
+	// How often a merge by another process may get in the way of one reading.
+	reloadTries = 100
 )
 
 // index is the list of an agent's sessions: a snapshot, which is one JSON
@@ -223,10 +225,14 @@ func (x *index) refresh() error {
 	if size < x.applied {
 		return x.reload()
 	}
-	if err := x.read(size); !errors.Is(err, errGeneration) {
+	switch err := x.read(size); {
+	case errors.Is(err, errGeneration):
+		return nil // hold empties it
+	case errors.Is(err, errMoved):
+		return x.reload()
+	default:
 		return err
 	}
-	return nil // hold empties it
 }
 
 func sameFile(a, b fs.FileInfo) bool {
@@ -240,8 +246,8 @@ func (x *index) read(size int64) error {
 		return nil
 	}
 	data := make([]byte, size-x.applied)
-	if n, err := x.journal.ReadAt(data, x.applied); n < len(data) {
-		return x.a.d.wrap("read index", filepath.Join(x.a.dir, journalName), cmp.Or(err, fs.ErrInvalid), "")
+	if err := x.readJournal(data, x.applied); err != nil {
+		return err
 	}
 	for {
 		i := bytes.IndexByte(data, '\n')
@@ -261,7 +267,21 @@ func (x *index) read(size int64) error {
 	}
 }
 
-var errGeneration = errors.New("the journal is not of the snapshot's generation")
+var (
+	errGeneration = errors.New("the journal is not of the snapshot's generation")
+	errMoved      = errors.New("the journal was emptied while it was read")
+)
+
+func (x *index) readJournal(p []byte, off int64) error {
+	n, err := x.journal.ReadAt(p, off)
+	switch {
+	case n == len(p):
+		return nil
+	case err == nil, errors.Is(err, io.EOF):
+		return errMoved
+	}
+	return x.a.d.wrap("read index", filepath.Join(x.a.dir, journalName), err, "check that this user may read it")
+}
 
 func (x *index) apply(c change) {
 	switch {
@@ -297,7 +317,7 @@ type document struct {
 // reload reads snapshot and journal anew. A snapshot that is no index of ours
 // is kept under another name, at the next write, and made again.
 func (x *index) reload() error {
-	for range 5 { // a merge in between shows as a generation that does not fit
+	for range reloadTries { // a merge in between shows as a generation that does not fit
 		data, info, err := x.a.readAll(snapshotName)
 		if err != nil {
 			return err
@@ -322,24 +342,28 @@ func (x *index) reload() error {
 			return err
 		}
 		journal, err := x.journalGeneration(size)
-		if err != nil || journal < x.generation {
-			return err // hold empties it
-		}
-		if journal > x.generation && info != nil {
+		switch {
+		case errors.Is(err, errMoved), journal > x.generation && info != nil:
 			continue
+		case err != nil || journal < x.generation:
+			return err // hold empties it
 		}
 		x.lost = x.lost || journal > x.generation // so the snapshot was
 		x.generation = journal
-		return x.read(size)
+		if err := x.read(size); !errors.Is(err, errMoved) {
+			return err
+		}
 	}
+	// An old copy of the snapshot was put in place of the newer one.
+	x.applied, x.lost = 0, true
 	return nil
 }
 
 // journalGeneration reads the first line of the journal; -1 if there is none.
 func (x *index) journalGeneration(size int64) (int64, error) {
 	head := make([]byte, min(size, 64))
-	if n, err := x.journal.ReadAt(head, 0); n < len(head) {
-		return -1, x.a.d.wrap("read index", filepath.Join(x.a.dir, journalName), cmp.Or(err, fs.ErrInvalid), "")
+	if err := x.readJournal(head, 0); err != nil {
+		return -1, err
 	}
 	line, _, ok := bytes.Cut(head, []byte("\n"))
 	var c change

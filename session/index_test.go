@@ -1,0 +1,231 @@
+package session_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A list reads the index alone: it shows a session whose transcript cannot be
+// read any more.
+func TestListReadsTheIndexAlone(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("a title"), answer("x"))
+	want := s.Info()
+	closed(t, st)
+	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	must(t, os.WriteFile(path, []byte("spoilt\n"), 0o600))
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	infos, err := st.List(t.Context(), nil)
+	if err != nil || len(infos) != 1 {
+		t.Fatalf("List = %v, %v", infos, err)
+	}
+	if got := infos[0]; got.Title != "a title" || got.Turns != 1 || got.Messages != 2 || got.Tokens == 0 || !got.UpdatedAt.Equal(want.UpdatedAt) {
+		t.Errorf("List = %+v, want %+v", got, want)
+	}
+	if _, err := st.Load(t.Context(), cli); err == nil {
+		t.Error("the spoilt transcript was loaded")
+	}
+}
+
+// An index that cannot be read is kept aside, never overwritten.
+func TestCorruptIndexIsKept(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("hi"))
+	closed(t, st)
+	index := filepath.Join(dir, "agents/main/sessions.json")
+	foreign := `{"main:cli:user": {"session_key": "main:cli:user", "session_id": "0123456789ab"}}`
+	must(t, os.WriteFile(index, []byte(foreign), 0o600))
+	st = open(t, dir, nil)
+	if got := load(t, st, cli).ID(); got != s.ID() {
+		t.Errorf("session %s, want %s", got, s.ID())
+	}
+	closed(t, st)
+	kept, err := filepath.Glob(index + ".corrupt-*")
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("kept aside: %v, %v", kept, err)
+	}
+	if data, err := os.ReadFile(kept[0]); err != nil || string(data) != foreign {
+		t.Errorf("kept aside: %q, %v", data, err)
+	}
+	var doc struct{ Sessions map[string]json.RawMessage }
+	data, err := os.ReadFile(index)
+	must(t, err)
+	if err := json.Unmarshal(data, &doc); err != nil || len(doc.Sessions) != 1 {
+		t.Errorf("the new index: %s, %v", data, err)
+	}
+}
+
+// What a process had begun to create when it died is finished or discarded by
+// the next one.
+func TestUnfinishedCreation(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
+	closed(t, st)
+	folder := filepath.Join(dir, "agents/main")
+	intent := func(id, peer string) string {
+		return `{"intent":{"id":"` + id + `","key":"main:cli:` + peer + `","agentId":"main","gen":1}}` + "\n"
+	}
+	journal, err := os.OpenFile(filepath.Join(folder, "sessions.journal"), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = journal.WriteString(intent("never", "a") + intent("renamed", "b") + `{"put":{"id":"tor`)
+	must(t, err)
+	must(t, journal.Close())
+	header := `{"type":"session","id":"renamed","ts":"2026-11-20T08:00:00Z","v":1,"key":"main:cli:b","gen":1,"created":"2026-11-20T08:00:00Z"}` + "\n"
+	must(t, os.WriteFile(filepath.Join(folder, "sessions/renamed.jsonl"), []byte(header), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "sessions/.tmp-0123456789abcdef"), []byte(header[:9]), 0o600))
+
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	if _, err := st.Lookup(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "a"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a session that was only announced: %v, want fs.ErrNotExist", err)
+	}
+	if s := load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "b"}); s.ID() != "renamed" {
+		t.Errorf("session %s, want the one whose file was there", s.ID())
+	}
+	if infos, err := st.List(t.Context(), nil); err != nil || len(infos) != 2 {
+		t.Errorf("%d sessions, %v, want 2", len(infos), err)
+	}
+}
+
+// Delete removes the file; a deletion that was cut short is finished.
+func TestDeleteRemovesTheFile(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("secret"))
+	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, st.Delete(t.Context(), s.Ref()))
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after Delete the file is there: %v", err)
+	}
+	if _, err := s.Append(t.Context(), transcript.UserText("x")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Append to a deleted session = %v, want fs.ErrNotExist", err)
+	}
+	must(t, os.WriteFile(path, data, 0o600)) // as if the kill had come before the removal
+	other := open(t, dir, nil)
+	if _, err := other.Get(t.Context(), s.Ref()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a deleted session came back: %v", err)
+	}
+	closed(t, other)
+	closed(t, st)
+}
+
+func TestTitles(t *testing.T) {
+	for text, want := range map[string]string{
+		"hello":                        "hello",
+		"\n\n  two \t words \nmore":    "two words",
+		"<system-reminder>x</s>\nreal": "real title",
+		"[Previous conversation]\nx":   "real title",
+		"   \n":                        "real title",
+		strings.Repeat("é", 70):        strings.Repeat("é", 60) + "…",
+	} {
+		st := open(t, t.TempDir(), nil)
+		s := load(t, st, cli)
+		add(t, s, transcript.UserText(text))
+		add(t, s, transcript.UserText("real title"))
+		if got := s.Info().Title; got != want {
+			t.Errorf("title of %q = %q, want %q", text, got, want)
+		}
+		closed(t, st)
+	}
+}
+
+// Text that is not UTF-8, or half a surrogate pair, is stored readable.
+func TestOddText(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	r := answer("", "c")
+	r.Message.Content = []transcript.Block{
+		transcript.TextBlock{Text: "a\xff\xed\xa0\x80b\x00\u2028\u0085"},
+		transcript.ToolCallBlock{ID: "c", Name: "f", Input: json.RawMessage("{\"a\": \"\\ud800\",\n \"b\":1}")},
+	}
+	add(t, s, transcript.UserText("x"), r, transcript.ToolResult("c", "\xc0"))
+	want := history(t, s)
+	closed(t, st)
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s = load(t, st, cli)
+	if got := history(t, s); got != want {
+		t.Errorf("after a restart %s, want %s", got, want)
+	}
+	if h, err := s.Health(t.Context()); err != nil || len(h.Damage)+len(h.Repairs) > 0 {
+		t.Errorf("health %+v, %v", h, err)
+	}
+	checkRequest(t, s)
+}
+
+// A turn is saved whole and in order.
+func TestSaveTurn(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ids, err := s.SaveTurn(t.Context(), transcript.UserText("q"), answer("look", "c"), transcript.ToolResult("c", "r"), answer("done"))
+	must(t, err)
+	types, n := "", 0
+	for e, err := range s.Entries(t.Context()) {
+		must(t, err)
+		types += e.Type() + " "
+		if n > 0 && e.ID != ids[n-1] {
+			t.Errorf("entry %d has ID %s, want %s", n, e.ID, ids[n-1])
+		}
+		if n == 1 && e.Batch != len(ids) || n > 1 && e.Part != n {
+			t.Errorf("entry %d: batch %d, part %d", n, e.Batch, e.Part)
+		}
+		n++
+	}
+	if want := "session user assistant tool_use tool_result assistant "; types != want {
+		t.Errorf("lines %s, want %s", types, want)
+	}
+	if s.Turns() != 1 {
+		t.Errorf("%d turns, want 1", s.Turns())
+	}
+}
+
+// A summary that nothing follows is a history.
+func TestSummaryAlone(t *testing.T) {
+	dir := t.TempDir()
+	for form, want := range []string{
+		`{"messages":[{"role":"user","content":"[Previous conversation summary]\nS"}]}`,
+		`{"messages":[{"role":"user","content":"[Previous conversation summary]\nS"},{"role":"assistant","content":"Understood, I have the context from our previous conversation."}]}`,
+		`{"system":"[Previous conversation summary]\nS","messages":[]}`,
+	} {
+		st := open(t, dir, &session.Options{Summary: rebuild.SummaryForm(form)})
+		s := load(t, st, cli)
+		if form == 0 {
+			ids := add(t, s, transcript.UserText(strings.Repeat("a long story ", 50)), answer("indeed"))
+			before := s.Info().Tokens
+			add(t, s, transcript.Compaction{Summary: "S", CoversTo: ids[1], TurnsBefore: 1})
+			if after := s.Info().Tokens; after >= before {
+				t.Errorf("the estimate went from %d to %d", before, after)
+			}
+		}
+		if got := history(t, s); got != want {
+			t.Errorf("form %d: %s, want %s", form, got, want)
+		}
+		if h, err := s.FullHistory(t.Context()); err != nil || len(h.Messages) != 2 || !strings.HasPrefix(h.Messages[0].Text(), "a long story a long") {
+			t.Errorf("full history %+v, %v", h, err)
+		}
+		if s.Turns() != 1 {
+			t.Errorf("%d turns, want 1", s.Turns())
+		}
+		closed(t, st)
+	}
+}
