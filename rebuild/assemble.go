@@ -19,6 +19,7 @@ type assembler struct {
 	repairs     Report // of what stands before the first turn
 
 	turns   []*turn
+	started int                // how many of them a user text has started
 	waiting map[string][]*call // calls of earlier turns without a result
 }
 
@@ -199,6 +200,7 @@ func (t *turn) answered() bool {
 func (a *assembler) startTurn() *turn {
 	old := a.last()
 	next := newTurn(true)
+	a.started++
 	lastAnswer := 0
 	for i, it := range old.items {
 		if it.answer != nil {
@@ -376,14 +378,4 @@ func (c *call) kept() bool {
 		return true
 	}
 	return c.result != nil && isObject(c.block.Input)
-}
-
-func (a *assembler) countTurns() int {
-	n := 0
-	for _, t := range a.turns {
-		if t.started {
-			n++
-		}
-	}
-	return n
 }

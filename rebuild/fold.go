@@ -216,7 +216,7 @@ func (f *Fold) Report() Report {
 // included.
 func (f *Fold) Turns() int {
 	a := f.live()
-	return a.turnsBefore + a.countTurns()
+	return a.turnsBefore + a.started
 }
 
 // Pending says what is unfinished at the end of the history.
@@ -327,7 +327,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
 				before.add(&f.nodes[n])
 			}
 		}
-		a.turnsBefore = before.countTurns()
+		a.turnsBefore = before.started
 	}
 	if isBlank(c.Summary) {
 		return

@@ -39,6 +39,7 @@ type reading struct {
 	version int   // of the format, as the header says
 	err     error // why the session cannot be used
 	fresh   bool  // nothing was read yet
+	recount bool  // the estimate is not the sum of the lines: see finish
 }
 
 func newState(st *Store, ref Ref) *state {
@@ -59,6 +60,7 @@ func newReading(row driver.Row, opts *Options) *reading {
 // holds s.mu.
 func (s *state) sync(ctx context.Context) error {
 	err := s.read(ctx)
+	s.finish()
 	if isGone(err) {
 		s.reset() // so that the next call reads anew
 	}
@@ -149,6 +151,7 @@ func (s *state) appended(ctx context.Context, res driver.Result, lines []driver.
 			return err
 		}
 	}
+	s.finish()
 	return nil
 }
 
@@ -165,7 +168,6 @@ func (r *reading) take(rec transcript.Record) error {
 
 func (r *reading) add(batches []transcript.Batch) error {
 	for _, b := range batches {
-		recount := false
 		for _, e := range b.Entries {
 			if err := r.note(e); err != nil {
 				r.err = err
@@ -173,22 +175,25 @@ func (r *reading) add(batches []transcript.Batch) error {
 			}
 			switch e.Body.(type) {
 			case transcript.Compaction, transcript.Rewind, transcript.Clip:
-				recount = true
+				r.recount = true
 			}
 		}
 		if err := r.fold.Add(b); err != nil {
 			r.err = err
 			return err
 		}
-		if recount {
-			h := r.fold.History()
-			r.row.TokenEstimate = r.opts.Counter.Count(h.System, nil, h.Messages)
-		}
-	}
-	if len(batches) > 0 {
-		r.row.Turns = r.fold.Turns()
 	}
 	return nil
+}
+
+// finish brings up to date what of the row costs more than one line.
+func (r *reading) finish() {
+	r.row.Turns = r.fold.Turns()
+	if r.recount {
+		h := r.fold.History()
+		r.row.TokenEstimate = r.opts.Counter.Count(h.System, nil, h.Messages)
+		r.recount = false
+	}
 }
 
 // note brings the row up to date with one entry.
@@ -250,6 +255,7 @@ func describe(row driver.Row, records iter.Seq2[transcript.Record, error], opts 
 	if err := r.add(r.batcher.Break()); err != nil {
 		return row, err
 	}
+	r.finish()
 	r.row.Size = row.Size
 	return r.row, nil
 }
