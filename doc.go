@@ -12,10 +12,11 @@
 //     dialect reads the files of other programs.
 //   - rebuild folds entries into the history a model is shown, and reports
 //     every repair. rebuild/wire renders that history for each provider.
-//   - compact replaces the older part of a history by a summary.
-//   - guard carries one model call through a context overflow.
 //
-// Imports point one way: transcript <- rebuild <- compact, guard <- session.
+// Planning and running compactions (compact) and carrying a model call through
+// a context overflow (guard) will stand between rebuild and session.
+//
+// Imports point one way: transcript <- rebuild <- session.
 // There is no agent loop and no provider SDK here; complete programs are in
 // the folder examples.
 package convolog

@@ -32,7 +32,9 @@ type turn struct {
 
 	// What finds things in the running turn; nil in a closed one.
 	answers map[string]*answer // by the ID of their first line
-	calls   map[string][]*call // by call ID, in order
+	ordered []*answer
+	calls   map[string]*calls // by call ID
+	waits   map[string]int    // by call ID: how many of spares are not used
 	seen    map[callKey]bool
 
 	rendered []transcript.Message // nil when it must be made anew
@@ -59,6 +61,7 @@ type answer struct {
 	plain      bool
 	cut        bool // incomplete, aborted or failed
 	flat       bool // its lines do not say that they belong together
+	closed     bool // a result came after one of its calls: a flat answer is over
 	parts      []part
 }
 
@@ -77,12 +80,22 @@ type call struct {
 	result *result
 }
 
+// calls are the calls of a turn that have one ID, in order.
+type calls struct {
+	list  []*call
+	open  int // how many have no result
+	early int // how many have one that came before them
+}
+
 type result struct {
 	block transcript.ToolResultBlock
 	entry string
 	after int  // number of items of its turn when it came
 	moved bool // it is not where providers want it
 	early bool // it came before its call
+
+	carried bool // from the turn before
+	used    bool // of a spare: it has found its call
 }
 
 // callKey tells a call that is recorded twice. in is the answer it was found
@@ -101,7 +114,7 @@ func newAssembler() *assembler {
 func newTurn(started bool) *turn {
 	return &turn{
 		started: started,
-		answers: map[string]*answer{}, calls: map[string][]*call{}, seen: map[callKey]bool{},
+		answers: map[string]*answer{}, calls: map[string]*calls{}, waits: map[string]int{}, seen: map[callKey]bool{},
 	}
 }
 
@@ -167,14 +180,7 @@ func (a *assembler) addUser(entry string, f transcript.Fragment, content []trans
 // answered reports whether a user text now starts a turn: iff the last
 // assistant message has no kept calls.
 func (t *turn) answered() bool {
-	if !t.started {
-		return true
-	}
-	for _, it := range slices.Backward(t.items) {
-		ans := it.answer
-		if ans == nil {
-			continue
-		}
+	for _, ans := range slices.Backward(t.ordered) {
 		kept, shown := 0, 0
 		for _, p := range ans.parts {
 			switch {
@@ -218,15 +224,17 @@ func (a *assembler) startTurn() *turn {
 	}
 	var stay []*result
 	for _, r := range old.spares {
-		if r.after >= lastAnswer && (!a.cutFront || len(a.turns) > 1) {
-			r.after = 0
-			next.spares = append(next.spares, r)
-		} else {
+		switch {
+		case r.used:
+		case r.after >= lastAnswer && !r.carried && (!a.cutFront || len(a.turns) > 1):
+			r.after, r.carried = 0, true
+			next.spare(r)
+		default:
 			stay = append(stay, r)
 		}
 	}
 	old.spares = stay
-	old.answers, old.calls, old.seen = nil, nil, nil
+	old.answers, old.ordered, old.calls, old.waits, old.seen = nil, nil, nil, nil, nil
 	a.turns = append(a.turns, next)
 	return next
 }
@@ -275,7 +283,7 @@ func (a *assembler) answerFor(entry string, f transcript.Fragment) *answer {
 			return t.answers[id]
 		}
 	} else if f.Kind == transcript.TypeToolUse {
-		if n := len(t.items); n > 0 && t.items[n-1].answer != nil && !t.items[n-1].answer.hasResults() {
+		if n := len(t.items); n > 0 && t.items[n-1].answer != nil && !t.items[n-1].answer.closed {
 			return t.items[n-1].answer
 		}
 	}
@@ -285,19 +293,9 @@ func (a *assembler) answerFor(entry string, f transcript.Fragment) *answer {
 		a.note(CutAnswer, entry, "its first line %s is not there", f.Of)
 	}
 	t.answers[id] = ans
+	t.ordered = append(t.ordered, ans)
 	t.items = append(t.items, item{answer: ans})
 	return ans
-}
-
-// hasResults reports whether a result came after a call of the answer, so that
-// what follows in a flat file is another answer.
-func (ans *answer) hasResults() bool {
-	for _, p := range ans.parts {
-		if p.call != nil && p.call.result != nil && !p.call.result.moved {
-			return true
-		}
-	}
-	return false
 }
 
 // addCall adds a call to an answer, unless it is recorded there for the second
@@ -311,6 +309,7 @@ func (a *assembler) addCall(entry string, ans *answer, b transcript.ToolCallBloc
 		a.note(DoubledCall, entry, "call %s", b.ID)
 		if n := len(t.items); len(ans.parts) == 0 && !grouped && t.items[n-1].answer == ans {
 			t.items = t.items[:n-1]
+			t.ordered = t.ordered[:len(t.ordered)-1]
 			delete(t.answers, ans.id)
 		}
 		return
@@ -321,15 +320,38 @@ func (a *assembler) addCall(entry string, ans *answer, b transcript.ToolCallBloc
 	}
 	c := &call{block: b, entry: entry, turn: t, answer: ans}
 	ans.parts = append(ans.parts, part{block: b, entry: entry, call: c})
-	t.calls[b.ID] = append(t.calls[b.ID], c)
-	for i, r := range t.spares {
-		if r.block.CallID == b.ID {
-			r.moved, r.early = true, true
-			c.result = r
-			t.spares = append(t.spares[:i:i], t.spares[i+1:]...)
-			return
+	same := t.calls[b.ID]
+	if same == nil {
+		same = new(calls)
+		t.calls[b.ID] = same
+	}
+	same.list = append(same.list, c)
+	if c.result = t.takeSpare(b.ID); c.result != nil {
+		same.early++
+	} else {
+		same.open++
+	}
+}
+
+// spare keeps a result that has no call so far.
+func (t *turn) spare(r *result) {
+	t.spares = append(t.spares, r)
+	t.waits[r.block.CallID]++
+}
+
+// takeSpare returns the first spare result for a call; nil if there is none.
+func (t *turn) takeSpare(id string) *result {
+	if t.waits[id] == 0 {
+		return nil
+	}
+	t.waits[id]--
+	for _, r := range t.spares {
+		if r.block.CallID == id && !r.used {
+			r.used, r.moved, r.early = true, true, true
+			return r
 		}
 	}
+	return nil
 }
 
 // addResult finds the call that a result answers: one of the running turn that
@@ -339,26 +361,16 @@ func (a *assembler) addCall(entry string, ans *answer, b transcript.ToolCallBloc
 func (a *assembler) addResult(entry string, b transcript.ToolResultBlock) {
 	t := a.last()
 	r := &result{block: a.normaliseResult(entry, b), entry: entry, after: len(t.items)}
-	calls := t.calls[b.CallID]
-	var found *call
-	for _, c := range slices.Backward(calls) {
-		if c.result == nil && (found == nil || found.answer == c.answer) {
-			found = c
-		} else if found != nil {
-			break
-		}
-	}
-	for i := len(calls) - 1; i >= 0 && found == nil; i-- {
-		if calls[i].result.early {
-			found = calls[i]
+	same := t.calls[b.CallID]
+	switch found := same.find(); {
+	case found != nil:
+		if found.result != nil { // an early one
 			a.note(DoubledResult, found.result.entry, "call %s", b.CallID)
 		}
-	}
-	switch {
-	case found != nil:
 		found.result = r
+		found.answer.closed = true
 		r.moved = found.answer != t.items[len(t.items)-1].answer
-	case len(calls) > 0:
+	case same != nil:
 		a.note(DoubledResult, entry, "call %s", b.CallID)
 	case len(a.waiting[b.CallID]) > 0:
 		list := a.waiting[b.CallID]
@@ -368,8 +380,37 @@ func (a *assembler) addResult(entry string, b transcript.ToolResultBlock) {
 		found.result = r
 		found.turn.rendered = nil
 	default:
-		t.spares = append(t.spares, r)
+		t.spare(r)
 	}
+}
+
+// find returns the call that a result is for: without a result, the first such
+// one of the latest answer that has any; else the last one whose result came
+// before it. It counts the call as answered.
+func (c *calls) find() (found *call) {
+	if c == nil {
+		return nil
+	}
+	for i := len(c.list) - 1; i >= 0 && c.open > 0; i-- {
+		call := c.list[i]
+		if found != nil && found.answer != call.answer {
+			break
+		}
+		if call.result == nil {
+			found = call
+		}
+	}
+	if found != nil {
+		c.open--
+		return found
+	}
+	for i := len(c.list) - 1; i >= 0 && c.early > 0; i-- {
+		if c.list[i].result.early {
+			c.early--
+			return c.list[i]
+		}
+	}
+	return nil
 }
 
 // kept reports whether the call is shown, given the results so far.

@@ -61,7 +61,11 @@ type node struct {
 	batch    int // ordinal of the batch
 	complete bool
 	dead     bool // superseded by a retry
+	covers   int  // of a compaction: the tip after coversTo, noCover if unknown
 }
+
+// noCover is no index of a node and not -1, which is before all of them.
+const noCover = -2
 
 // New returns a Fold that has seen nothing.
 func New(opts *Options) *Fold {
@@ -97,7 +101,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 		}
 	}
 	for _, e := range b.Entries {
-		if e.ID != "" {
+		if _, seen := f.tips[e.ID]; e.ID != "" && !(seen && e.ID == f.first) {
 			f.tips[e.ID] = f.tip
 		}
 	}
@@ -124,7 +128,21 @@ func (f *Fold) supersede(key string, b transcript.Batch) {
 func (f *Fold) addEntry(e transcript.Entry, complete bool) error {
 	switch b := e.Body.(type) {
 	case transcript.Fragment, transcript.Compaction, transcript.Clip:
-		f.nodes = append(f.nodes, node{entry: e, parent: f.tip, batch: f.batches, complete: complete})
+		if c, ok := b.(transcript.Clip); ok && !f.opts.Full {
+			for _, clip := range c.Clips {
+				if !f.Has(clip.Entry) {
+					f.ignored = append(f.ignored, repairf(UnresolvedClip, e.ID, "no entry %q before it", clip.Entry))
+				}
+			}
+		}
+		n := node{entry: e, parent: f.tip, batch: f.batches, complete: complete, covers: noCover}
+		if c, ok := b.(transcript.Compaction); ok && c.CoversTo != "" {
+			// Now: a later line may have the same ID.
+			if tip, ok := f.tips[c.CoversTo]; ok {
+				n.covers = tip
+			}
+		}
+		f.nodes = append(f.nodes, n)
 		f.tip = len(f.nodes) - 1
 		switch b.(type) {
 		case transcript.Fragment:
@@ -167,6 +185,18 @@ func (f *Fold) Head() string { return f.head }
 func (f *Fold) Has(id string) bool {
 	_, ok := f.tips[id]
 	return ok
+}
+
+// Live reports whether the lines up to and including the entry are in force,
+// that is, not rewound. Entries that no history is made of are live with the
+// message line before them.
+func (f *Fold) Live(id string) bool {
+	tip, ok := f.tips[id]
+	i := f.tip
+	for i > tip {
+		i = f.nodes[i].parent
+	}
+	return ok && i == tip
 }
 
 // BeforeTurn returns the ID of the entry that a rewind goes to in order to take
@@ -294,7 +324,7 @@ func (f *Fold) boundary(a *assembler, path []int, marker int) int {
 			return i
 		}
 	}
-	if tip, ok := f.tips[c.CoversTo]; ok && c.CoversTo != "" {
+	if tip := f.nodes[path[marker]].covers; tip != noCover {
 		if tip < 0 {
 			return 0
 		}

@@ -90,6 +90,9 @@ func (t *turn) render() {
 		t.push(m)
 	}
 	for _, r := range t.spares {
+		if r.used {
+			continue
+		}
 		t.rendRep = append(t.rendRep, repairf(OrphanResult, r.entry, "call %s", r.block.CallID))
 	}
 }

@@ -17,21 +17,23 @@ import (
 // entry bodies, see [transcript.NewBatch].
 //
 // A nil error means that every entry is in the file and survives what
-// [Options].Sync says: by default a power cut. An error that is not a
-// [*NotDurableError] means that nothing was written and that the same call may
-// be tried again. The lines of a batch are contiguous; a crash in the middle
+// [Options].Sync says: by default a power cut. An error means that nothing was
+// written and that the same call may be tried again, with two exceptions:
+// after a [*NotDurableError] the entries may exist, and [ErrFragment] says that
+// a part was left that counts as never acknowledged. The lines of a batch are contiguous; a crash in the middle
 // leaves a batch that counts as never acknowledged.
 //
 // The context is honoured until the write begins. To record the end of a
 // cancelled turn use [context.WithoutCancel].
 func (s *Session) Append(ctx context.Context, items ...transcript.Item) ([]string, error) {
-	return s.AppendIf(ctx, Cond{}, items...)
+	done, err := s.AppendIf(ctx, Cond{}, items...)
+	return done.IDs, err
 }
 
 // SaveTurn is Append of a whole turn: the user's message, the answers and the
 // tool results, in order.
 func (s *Session) SaveTurn(ctx context.Context, items ...transcript.Item) ([]string, error) {
-	return s.AppendIf(ctx, Cond{}, items...)
+	return s.Append(ctx, items...)
 }
 
 // Cond is what must hold for [Session.AppendIf]. The zero value always holds.
@@ -50,33 +52,44 @@ type Cond struct {
 // NoHead is the Head of a session without messages.
 const NoHead = driver.NoHead
 
+// Appended is what [Session.AppendIf] did.
+type Appended struct {
+	IDs []string // of the entries, in the order of their lines
+	// Repeated says that nothing was written, because the same items were
+	// appended earlier under the same idempotency key.
+	Repeated bool
+	// Rewound says of repeated entries that the history was rewound to before
+	// them since.
+	Rewound bool
+}
+
 // AppendIf is [Session.Append] under a condition. Check and write are one
 // step, whoever else is writing.
-func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) ([]string, error) {
+func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) (Appended, error) {
 	const op = "append"
 	if len(items) == 0 {
-		return nil, s.store.wrap(op, s.ref, errors.New("no items"))
+		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items"))
 	}
 	entries, err := transcript.NewBatch(s.store.opts.Now(), newID, items...)
 	if err != nil {
-		return nil, s.store.wrap(op, s.ref, err)
+		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
 	dc := driver.Cond{Head: cond.Head, Idem: cond.Idem}
 	if cond.Idem != "" {
 		dc.IdemHash = hashBatch(entries)
 		entries = transcript.WithIdem(entries, dc.Idem, dc.IdemHash)
 	}
-	ids := make([]string, len(entries))
+	done := Appended{IDs: make([]string, len(entries))}
 	lines := make([]driver.Line, len(entries))
 	for i, e := range entries {
-		ids[i] = e.ID
+		done.IDs[i] = e.ID
 		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	}
 
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
-	if err := s.writable(ctx, t); err != nil {
-		return nil, s.store.wrap(op, s.ref, err)
+	if err := s.writable(ctx, t, entries); err != nil {
+		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
 	res, err := s.store.drv.Append(ctx, s.ref, lines, dc)
 	if isGone(err) {
@@ -85,20 +98,22 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 		t.mu.Unlock()
 	}
 	if err != nil {
-		return nil, s.store.wrap(op, s.ref, err)
+		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
 	if res.Repeated {
-		ids = res.IDs
+		done.IDs, done.Repeated = res.IDs, true
 	}
-	s.after(context.WithoutCancel(ctx), t, res, lines)
-	return ids, nil
+	live := s.after(context.WithoutCancel(ctx), t, res, lines)
+	done.Rewound = res.Repeated && !live
+	return done, nil
 }
 
-// writable says whether the session may be appended to.
-func (s *Session) writable(ctx context.Context, t *state) error {
+// writable says whether the entries may be appended to the session.
+func (s *Session) writable(ctx context.Context, t *state, entries []transcript.Entry) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.fresh {
+	rewinds := slices.ContainsFunc(entries, func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
+	if t.fresh || rewinds {
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
@@ -113,16 +128,25 @@ func (s *Session) writable(ctx context.Context, t *state) error {
 		return fmt.Errorf("format version %d, this program knows %d: nothing was written; use a newer program: %w",
 			t.version, transcript.Version, ErrNewerFormat)
 	}
+	for _, e := range entries {
+		if r, ok := e.Body.(transcript.Rewind); ok && !t.fold.Has(r.To) {
+			return fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", r.To)
+		}
+	}
 	return nil
 }
 
 // after takes note of an append that has happened. What fails here changes
-// nothing about that: the next call reads the session anew.
-func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines []driver.Line) {
+// nothing about that: the next call reads the session anew. It reports whether
+// the entries, those of a repeated append, are live.
+func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines []driver.Line) (live bool) {
 	t.mu.Lock()
 	err := t.appended(ctx, res, lines)
 	if err != nil && t.err == nil {
 		t.reset()
+	}
+	if err == nil && res.Repeated && len(res.IDs) > 0 {
+		live = t.fold.Live(res.IDs[len(res.IDs)-1])
 	}
 	row := t.row
 	row.Labels = slices.Clone(row.Labels)
@@ -133,6 +157,7 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines 
 	if err != nil {
 		s.store.opts.Logger.Warn("the index was not brought up to date", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}
+	return live
 }
 
 // hashBatch is the hash of what a batch says: its lines without what differs

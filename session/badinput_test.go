@@ -11,7 +11,6 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // snapshotTree reads every file below dir.
@@ -89,6 +88,10 @@ func TestBadTranscripts(t *testing.T) {
 			}
 			if tt.is != nil && !errors.Is(err, tt.is) {
 				t.Errorf("error %v does not match %v", err, tt.is)
+			}
+			// By its key it is not taken for missing either.
+			if s, err := st.Load(t.Context(), cli); err == nil && (s.ID() != "s1" || !tt.read) {
+				t.Errorf("Load made session %s in its place", s.ID())
 			}
 			closed(t, st)
 			for path, data := range snapshotTree(t, dir) {
@@ -205,22 +208,3 @@ func TestReadOnly(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
-
-// A folder that cannot be written gives an error that names it.
-func TestUnwritable(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
-	if _, err := session.Open(file, nil); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("Open of a file = %v", err)
-	}
-	if os.Getuid() == 0 {
-		t.Log("as root nothing is unwritable; the rest is not checked")
-		return
-	}
-	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o500))
-	_, err := session.Open(dir, nil)
-	if fe, ok := errors.AsType[*filelog.Error](err); !ok || fe.Fix == "" || !strings.Contains(err.Error(), dir) {
-		t.Errorf("Open of a read-only folder = %v", err)
-	}
-}

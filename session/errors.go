@@ -27,6 +27,10 @@ var (
 	// ErrNewerFormat says that a newer version wrote what this one must not
 	// ignore, or must not append to.
 	ErrNewerFormat = rebuild.ErrNewerFormat
+	// ErrFragment says that a write failed and could not be cut back: a part of
+	// the batch stays in the file, where readers take it for damage or for an
+	// append that was never acknowledged. The same call may be tried again.
+	ErrFragment = filelog.ErrFragment
 	// ErrReadOnly says that the store was opened for reading alone.
 	ErrReadOnly = filelog.ErrReadOnly
 )
@@ -68,7 +72,7 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 	e := &Error{Op: op, Session: ref, Err: err}
 	_, named := errors.AsType[*filelog.Error](err)
 	_, synced := errors.AsType[*filelog.NotDurableError](err)
-	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && !named && !synced {
+	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && !named && !synced && driver.CheckRef(ref) == nil {
 		e.Path = files.Path(ref)
 	}
 	return e

@@ -40,7 +40,9 @@ func Example() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", System: history.System, Messages: history.Messages})
+			body, _, err := wire.Anthropic{}.Request(transcript.Request{
+				Model: "m", System: "Be brief." + history.System, Messages: history.Messages,
+			})
 			if err != nil {
 				log.Fatal(err)
 			}

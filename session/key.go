@@ -21,7 +21,8 @@ type Key struct {
 	Thread  string
 }
 
-var errKey = errors.New("not a session key")
+// ErrKey says that a key or the text of one is not valid.
+var ErrKey = errors.New("not a session key")
 
 // Validate says what is wrong with the key.
 func (k Key) Validate() error {
@@ -34,14 +35,14 @@ func (k Key) Validate() error {
 		{"Thread", k.Thread},
 	} {
 		if !utf8.ValidString(p.value) {
-			return fmt.Errorf("%w: %s %q is not valid UTF-8", errKey, p.name, p.value)
+			return fmt.Errorf("%w: %s %q is not valid UTF-8", ErrKey, p.name, p.value)
 		}
 	}
 	switch {
 	case k.Agent == "" || k.Channel == "" || k.Peer == "":
-		return fmt.Errorf("%w: Agent, Channel and Peer must be set in %+v", errKey, k)
+		return fmt.Errorf("%w: Agent, Channel and Peer must be set in %#v", ErrKey, k)
 	case k.Kind == "" && (k.Account != "" || k.Thread != ""):
-		return fmt.Errorf("%w: Kind must be set in %+v, as Account or Thread is", errKey, k)
+		return fmt.Errorf("%w: Kind must be set in %#v, as Account or Thread is", ErrKey, k)
 	}
 	return nil
 }
@@ -90,28 +91,34 @@ func ParseKey(s string) (Key, error) {
 	}
 	if k.Validate() != nil || k.String() != s {
 		return Key{}, fmt.Errorf("%w: %q: want agent:channel:peer or agent:<agent>:<channel>[:<account>]:<kind>:<peer>[:thread:<id>], "+
-			"with ':', '%%' and control bytes inside a part written as %%xx", errKey, s)
+			"with ':', '%%' and control bytes inside a part written as %%xx", ErrKey, s)
 	}
 	return k, nil
 }
 
-// ParseForeignKey reads a key that another program made, and keeps all of it:
-// keys of the form that ParseKey reads become the same Key; of any other the
-// agent is taken out if it begins with agent:<agent>:, and the rest is the
-// Peer of the channel "foreign". It fails on an empty string only.
+// foreignChannel is the Channel of keys that are kept whole.
+const foreignChannel = "foreign"
+
+// ParseForeignKey reads a key that another program made. Keys of the form that
+// [ParseKey] reads become the same Key; any other is kept whole, as the Peer of
+// the channel "foreign", with the agent it names if it begins with
+// agent:<agent>:, else "main". Different strings give different keys. It fails
+// on the empty string only.
 func ParseForeignKey(s string) (Key, error) {
-	if k, err := ParseKey(s); err == nil {
+	if k, err := ParseKey(s); err == nil && k.Channel != foreignChannel {
 		return k, nil
 	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
 	if s == "" {
-		return Key{}, fmt.Errorf("%w: it is empty", errKey)
+		return Key{}, fmt.Errorf("%w: it is empty", ErrKey)
 	}
-	k := Key{Agent: "main", Channel: "foreign", Peer: s}
+	k := Key{Agent: "main", Channel: foreignChannel, Peer: s}
 	if rest, ok := strings.CutPrefix(s, "agent:"); ok {
-		if agent, rest, ok := strings.Cut(rest, ":"); ok && agent != "" && rest != "" {
-			k.Agent, k.Peer = agent, rest
+		if agent, _, ok := strings.Cut(rest, ":"); ok && agent != "" && utf8.ValidString(agent) {
+			k.Agent = agent
 		}
+	}
+	if !utf8.ValidString(s) {
+		k.Kind, k.Peer = "bytes", fmt.Sprintf("%x", s)
 	}
 	return k, nil
 }

@@ -36,10 +36,12 @@ func TestKey(t *testing.T) {
 func TestParseForeignKey(t *testing.T) {
 	for in, want := range map[string]string{
 		"main:cli:user":                      "main:cli:user",
-		"agent:main:main":                    "main:foreign:main",
+		"agent:main:main":                    "main:foreign:agent%3amain%3amain",
 		"agent:main:telegram:group:-100":     "agent:main:telegram:group:-100",
-		"agent:main:discord:channel:1:x:y:z": "main:foreign:discord%3achannel%3a1%3ax%3ay%3az",
+		"agent:main:discord:channel:1:x:y:z": "main:foreign:agent%3amain%3adiscord%3achannel%3a1%3ax%3ay%3az",
 		"agent:x:cron:job:run":               "agent:x:cron:job:run",
+		"main:foreign:x":                     "main:foreign:main%3aforeign%3ax",
+		"x\xff":                              "agent:main:foreign:bytes:78ff",
 		"whatever":                           "main:foreign:whatever",
 	} {
 		k, err := session.ParseForeignKey(in)
@@ -65,8 +67,29 @@ func FuzzKey(f *testing.F) {
 		if err != nil || got != k {
 			t.Fatalf("ParseKey(%q) = %+v, %v, want %+v", k.String(), got, err, k)
 		}
-		if back, err := session.ParseForeignKey(k.String()); err != nil || back != k {
-			t.Fatalf("ParseForeignKey(%q) = %+v, %v", k.String(), back, err)
+	})
+}
+
+// Keys of other programs that differ stay apart.
+func FuzzForeignKeys(f *testing.F) {
+	f.Add("x", "agent:main:x")
+	f.Add("main:foreign:x", "x")
+	f.Add("x\xff", "x\xfe")
+	f.Add("agent:main:foreign:bytes:78ff", "x\xff")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, errX := session.ParseForeignKey(a)
+		y, errY := session.ParseForeignKey(b)
+		if errX != nil || errY != nil {
+			if a != "" && b != "" {
+				t.Fatalf("ParseForeignKey: %v, %v", errX, errY)
+			}
+			return
+		}
+		if a != b && x == y || x.String() == y.String() && a != b {
+			t.Fatalf("%q and %q are one key %s", a, b, x)
+		}
+		if err := x.Validate(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

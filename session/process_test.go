@@ -34,6 +34,24 @@ var children = map[string]func(args []string, stdin io.Reader, stdout io.Writer)
 	"loader": loaderChild,
 	"writer": writerChild,
 	"agent":  agentChild,
+	"holder": holderChild,
+}
+
+// holderChild begins a turn and never ends it.
+func holderChild(args []string, stdin io.Reader, stdout io.Writer) error {
+	st, err := session.Open(args[0], nil)
+	if err != nil {
+		return err
+	}
+	s, err := st.Load(bg, cli)
+	if err != nil {
+		return err
+	}
+	if _, err := s.BeginTurn(bg); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, "held")
+	select {}
 }
 
 func child(t testing.TB, role string, args ...string) *exec.Cmd {
@@ -42,7 +60,7 @@ func child(t testing.TB, role string, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, args...)
+	cmd := exec.CommandContext(t.Context(), exe, args...)
 	cmd.Env = append(os.Environ(), roleVar+"="+role)
 	cmd.Stderr = os.Stderr
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -41,7 +42,8 @@ func (s *Session) Ref() Ref { return s.ref }
 func (s *Session) ID() string { return s.ref.ID }
 
 // History returns what a model is to be shown: the canonical history of the
-// session, by the rules of package rebuild. While calls are running it has an
+// session, by the rules of package rebuild. The slices are the caller's; the
+// blocks are shared and must not be modified. While calls are running it has an
 // error result for each that has no result yet.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 	err = s.use("read", func(t *state) error {
@@ -49,38 +51,54 @@ func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 			return err
 		}
 		h = t.fold.History()
+		own(h.Messages)
 		return nil
 	})
 	return h, err
+}
+
+// own gives messages slices of their own, so that a caller may replace blocks,
+// to put a cache mark on one for example, without changing what the next one
+// is given.
+func own(msgs []transcript.Message) {
+	n := 0
+	for _, m := range msgs {
+		n += len(m.Content)
+	}
+	blocks, origins := make([]transcript.Block, 0, n), make([]transcript.Origin, 0, n)
+	for i := range msgs {
+		m := &msgs[i]
+		at := len(blocks)
+		blocks, origins = append(blocks, m.Content...), append(origins, m.Origins...)
+		m.Content = slices.Clip(blocks[at:])
+		m.Origins = slices.Clip(origins[at:])
+	}
+}
+
+// Head returns the ID of the last message, compaction or rewind entry, for
+// [Cond]; [NoHead] if there is none.
+func (s *Session) Head(ctx context.Context) (id string, err error) {
+	err = s.use("read", func(t *state) error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		id = t.head()
+		return nil
+	})
+	return id, err
 }
 
 // FullHistory returns the history as if nothing had ever been compacted or
 // clipped. It reads the whole transcript.
 func (s *Session) FullHistory(ctx context.Context) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true})
-	var batcher transcript.Batcher
-	add := func(batches []transcript.Batch) error {
-		for _, b := range batches {
-			if err := fold.Add(b); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
-		switch {
-		case err != nil:
-		case rec.Damage != nil:
-			err = add(batcher.Break())
-		default:
-			err = add(batcher.Add(rec.Entry))
+	for b, err := range transcript.Batches(s.store.drv.Scan(ctx, s.ref, 0, driver.Forward)) {
+		if err == nil {
+			err = fold.Add(b)
 		}
 		if err != nil {
 			return rebuild.History{}, s.store.wrap("read", s.ref, err)
 		}
-	}
-	if err := add(batcher.Break()); err != nil {
-		return rebuild.History{}, s.store.wrap("read", s.ref, err)
 	}
 	return fold.History(), nil
 }
@@ -145,18 +163,7 @@ func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
 // rewound stays in the transcript; rewinding to one of its entries undoes the
 // rewind. The session's own ID stands for the beginning.
 func (s *Session) Rewind(ctx context.Context, entryID string) error {
-	err := s.use("rewind", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		if !t.fold.Has(entryID) {
-			return fmt.Errorf("there is no entry %q: nothing was written; use an ID that Entries gives", entryID)
-		}
-		return nil
-	})
-	if err == nil {
-		_, err = s.Append(ctx, transcript.Rewind{To: entryID})
-	}
+	_, err := s.Append(ctx, transcript.Rewind{To: entryID})
 	return err
 }
 
@@ -165,21 +172,26 @@ var errFewTurns = errors.New("there are not that many turns since the last compa
 // RewindTurns takes back the last n turns: the history ends before the n-th
 // user text from the end that started a turn.
 func (s *Session) RewindTurns(ctx context.Context, n int) error {
-	var to string
-	err := s.use("rewind", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
+	for { // until nobody has appended between the look and the rewind
+		var to, head string
+		err := s.use("rewind", func(t *state) error {
+			if err := t.sync(ctx); err != nil {
+				return err
+			}
+			var ok bool
+			if to, ok = t.fold.BeforeTurn(n); !ok {
+				return fmt.Errorf("%d turns: %w", n, errFewTurns)
+			}
+			head = t.head()
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		var ok bool
-		if to, ok = t.fold.BeforeTurn(n); !ok {
-			return fmt.Errorf("%d turns: %w", n, errFewTurns)
+		if _, err = s.AppendIf(ctx, Cond{Head: head}, transcript.Rewind{To: to}); !errors.Is(err, ErrConflict) {
+			return err
 		}
-		return nil
-	})
-	if err == nil {
-		_, err = s.Append(ctx, transcript.Rewind{To: to})
 	}
-	return err
 }
 
 // MakeCurrent makes the session the current one of its key.
@@ -191,9 +203,14 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 	return s.store.wrap("make current", s.ref, err)
 }
 
+var errEmptyMeta = errors.New("no field is set: nothing was written")
+
 // SetMeta changes what describes the session; nil fields stay as they are. A
 // title set here is never replaced by an automatic one.
 func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
+	if m.Title == nil && m.Owner == nil && m.Labels == nil && m.TTL == nil && m.Pinned == nil {
+		return s.store.wrap("set meta", s.ref, errEmptyMeta)
+	}
 	_, err := s.Append(ctx, m)
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -76,8 +78,15 @@ func answer(text string, calls ...string) *transcript.Response {
 	return r
 }
 
-// What would be sent is the same, byte for byte, after every restart.
+// What would be sent is the same, byte for byte, after every restart, wherever
+// summaries are shown.
 func TestRestart(t *testing.T) {
+	for _, form := range []rebuild.SummaryForm{rebuild.SummaryUser, rebuild.SummaryPair, rebuild.SummarySystem} {
+		testRestart(t, &session.Options{Summary: form})
+	}
+}
+
+func testRestart(t *testing.T, opts *session.Options) {
 	dir := t.TempDir()
 	script := [][]transcript.Item{
 		{transcript.UserText("read a.go")},
@@ -90,8 +99,10 @@ func TestRestart(t *testing.T) {
 		{transcript.UserText("after the rewind")},
 		{transcript.Compaction{Summary: "S"}},
 		{transcript.UserText("after the compaction")},
+		{answer("", "c3")},
+		{transcript.Clip{}},
 	}
-	live := open(t, dir, nil)
+	live := open(t, dir, opts)
 	defer closed(t, live)
 	s := load(t, live, cli)
 	var last []string
@@ -103,19 +114,40 @@ func TestRestart(t *testing.T) {
 		case transcript.Compaction:
 			b.CoversTo = last[0]
 			items = []transcript.Item{b}
+		case transcript.Clip:
+			ids := add(t, s, transcript.ToolResult("c3", strings.Repeat("long ", 100)))
+			b.Clips = []transcript.Clipping{{Entry: ids[0], Content: "short"}}
+			items = []transcript.Item{b}
 		}
 		last = add(t, s, items...)
-		want := history(t, s)
-		other := open(t, dir, nil)
+		want, body := history(t, s), request(t, s)
+		other := open(t, dir, opts)
 		r := load(t, other, cli)
 		if got := history(t, r); got != want {
 			t.Errorf("after step %d a restart sends\n%s\nnot\n%s", i, got, want)
+		}
+		if got := request(t, r); got != body {
+			t.Errorf("after step %d a restart renders\n%s\nnot\n%s", i, got, body)
 		}
 		if r.ID() != s.ID() || r.Turns() != s.Turns() {
 			t.Errorf("after step %d: session %s with %d turns, want %s with %d", i, r.ID(), r.Turns(), s.ID(), s.Turns())
 		}
 		closed(t, other)
 	}
+}
+
+// request is the body of the next request.
+func request(t testing.TB, s *session.Session) string {
+	t.Helper()
+	h, err := s.History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
 
 func TestListFindDelete(t *testing.T) {
@@ -259,9 +291,10 @@ func TestAppendIf(t *testing.T) {
 	dir := t.TempDir()
 	st := open(t, dir, nil)
 	s := load(t, st, cli)
-	ids, err := s.AppendIf(t.Context(), session.Cond{Head: session.NoHead, Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
-	if err != nil || len(ids) != 3 {
-		t.Fatalf("AppendIf = %v, %v", ids, err)
+	done, err := s.AppendIf(t.Context(), session.Cond{Head: session.NoHead, Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
+	ids := done.IDs
+	if err != nil || len(ids) != 3 || done.Repeated {
+		t.Fatalf("AppendIf = %v, %v", done, err)
 	}
 	if _, err := s.AppendIf(t.Context(), session.Cond{Head: ids[0]}, transcript.UserText("x")); !errors.Is(err, session.ErrConflict) {
 		t.Errorf("wrong head: %v, want ErrConflict", err)
@@ -275,8 +308,15 @@ func TestAppendIf(t *testing.T) {
 	defer closed(t, st)
 	s = load(t, st, cli)
 	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
-	if err != nil || strings.Join(again, " ") != strings.Join(ids, " ") {
-		t.Errorf("the same key again = %v, %v, want %v", again, err, ids)
+	if err != nil || strings.Join(again.IDs, " ") != strings.Join(ids, " ") || !again.Repeated || again.Rewound {
+		t.Errorf("the same key again = %+v, %v, want %v", again, err, ids)
+	}
+	if err := s.Rewind(t.Context(), s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	again, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("a"), answer("b", "c"))
+	if err != nil || !again.Repeated || !again.Rewound {
+		t.Errorf("the same key after a rewind = %+v, %v", again, err)
 	}
 	if _, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("other")); !errors.Is(err, session.ErrIdemMismatch) {
 		t.Errorf("the same key for other content: %v, want ErrIdemMismatch", err)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -68,8 +69,11 @@ func (s *state) sync(ctx context.Context) error {
 }
 
 func (s *state) read(ctx context.Context) error {
+	if errors.Is(s.err, ErrNewerFormat) {
+		return s.err // no file of this session will ever say less
+	}
 	if s.err != nil {
-		return s.err
+		s.reset() // somebody may have put the file right
 	}
 	var end driver.Cursor
 	if s.fresh {
@@ -120,6 +124,9 @@ var (
 	errNoHeader  = errors.New("its header is missing, so it can be read and not appended to: nothing was written; restore its first line")
 )
 
+// head is the head of the session for a condition.
+func (r *reading) head() string { return cmp.Or(r.fold.Head(), driver.NoHead) }
+
 func (s *state) scan(ctx context.Context) error {
 	for rec, err := range s.store.drv.Scan(ctx, s.ref, s.next, driver.Forward) {
 		if err != nil {
@@ -135,7 +142,7 @@ func (s *state) scan(ctx context.Context) error {
 // appended takes the lines of an append of this process without reading them
 // back, if they follow what was read so far.
 func (s *state) appended(ctx context.Context, res driver.Result, lines []driver.Line) error {
-	if s.fresh || s.err != nil || s.next != res.Start || s.batcher.Open() {
+	if res.Repeated || s.fresh || s.err != nil || s.next != res.Start || s.batcher.Open() {
 		return s.sync(ctx)
 	}
 	for i, l := range lines {

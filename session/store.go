@@ -120,7 +120,7 @@ func (st *Store) Close() error {
 // session has been read when the error is nil.
 func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 	if err := key.Validate(); err != nil {
-		return nil, fmt.Errorf("session: load: %w", err)
+		return nil, wrapKey("load", key, err)
 	}
 	row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.header(key, CreateOptions{}))
 	if err != nil {
@@ -133,7 +133,7 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 // matches fs.ErrNotExist and nothing is made.
 func (st *Store) Lookup(ctx context.Context, key Key) (*Session, error) {
 	if err := key.Validate(); err != nil {
-		return nil, fmt.Errorf("session: look up: %w", err)
+		return nil, wrapKey("look up", key, err)
 	}
 	row, err := st.drv.Current(ctx, key.Agent, key.String())
 	if err != nil {
@@ -166,7 +166,10 @@ type CreateOptions struct {
 	Title  string // set by hand; empty is made from the first user message
 	Owner  string
 	Labels []string
-	TTL    time.Duration // after the last message; 0 is for ever
+	// TTL is how long after its last message the session may be removed, in
+	// whole seconds, rounded up; 0 is for ever. It is recorded; nothing removes
+	// sessions yet.
+	TTL time.Duration
 }
 
 // Create makes a new session and the current one of its key. The old one
@@ -174,11 +177,14 @@ type CreateOptions struct {
 // that matches fs.ErrExist.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
 	if err := key.Validate(); err != nil {
-		return nil, fmt.Errorf("session: create: %w", err)
+		return nil, wrapKey("create", key, err)
 	}
 	var o CreateOptions
 	if opts != nil {
 		o = *opts
+	}
+	if o.TTL < 0 {
+		return nil, wrapKey("create", key, fmt.Errorf("TTL %v is negative", o.TTL))
 	}
 	if o.ID != "" {
 		if err := driver.CheckRef(Ref{Agent: key.Agent, ID: o.ID}); err != nil {
@@ -208,7 +214,7 @@ func (st *Store) header(key Key, o CreateOptions) func(gen int64) (driver.Row, d
 		}
 		h.Meta.Labels = o.Labels
 		if o.TTL > 0 {
-			h.Meta.TTL = new(int64(o.TTL / time.Second))
+			h.Meta.TTL = new(int64((o.TTL + time.Second - 1) / time.Second))
 		}
 		e := transcript.Entry{ID: o.ID, Time: now, Body: h}
 		row := driver.Row{ID: o.ID, CreatedAt: now, UpdatedAt: now}

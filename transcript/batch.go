@@ -10,9 +10,22 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// Item is what can be appended to a session: a [Message], a [Response] or a
-// pointer to one, or a [Body] such as [Compaction] or [Custom].
-type Item any
+// Item is what can be appended to a session: a [Message], a [Response], a
+// pointer to one, or one of the bodies [Compaction], [Clip], [Rewind], [Meta],
+// [Calibration], [ToolStatus], [Used], [Commit] and [Custom].
+type Item interface{ isItem() }
+
+func (Message) isItem()     {}
+func (Response) isItem()    {}
+func (Compaction) isItem()  {}
+func (Clip) isItem()        {}
+func (Rewind) isItem()      {}
+func (Meta) isItem()        {}
+func (Calibration) isItem() {}
+func (ToolStatus) isItem()  {}
+func (Used) isItem()        {}
+func (Commit) isItem()      {}
+func (Custom) isItem()      {}
 
 // NewBatch returns the entries that one append of items writes, with their
 // lines made. now is their time, newID gives a new entry ID at each call.
@@ -109,12 +122,6 @@ func addItem(add func(Body) string, item Item) error {
 			return errors.New("nil *Response")
 		}
 		return addResponse(add, *it)
-	case Header, Current:
-		return fmt.Errorf("a %s entry is written by the store alone", it.(Body).Type())
-	case Fragment:
-		return errors.New("append a Message or a Response, not a Fragment")
-	case Unknown:
-		return errors.New("append a Custom entry, not an Unknown one")
 	case Calibration:
 		if math.IsNaN(it.Factor) || math.IsInf(it.Factor, 0) {
 			return fmt.Errorf("a calibration factor of %v", it.Factor)
@@ -127,7 +134,7 @@ func addItem(add func(Body) string, item Item) error {
 	case nil:
 		return errors.New("nil item")
 	}
-	return fmt.Errorf("a %T cannot be appended: use a Message, a Response or an entry body", item)
+	return fmt.Errorf("a %T cannot be appended: give the value, not a pointer to it", item)
 }
 
 func addResponse(add func(Body) string, r Response) error {

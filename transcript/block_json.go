@@ -210,6 +210,10 @@ func appendContent(dst []byte, blocks []Block, plain bool) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
+		if b == nil {
+			dst = append(dst, "null"...) // a caller's bug; NewBatch refuses it
+			continue
+		}
 		dst = b.appendJSON(dst)
 	}
 	return append(dst, ']')

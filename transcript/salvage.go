@@ -12,11 +12,16 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 const blanks = " \t\r\n"
 
+// maxRecords is how many records of one line are told apart: one is meant, two
+// or three happen, and the memory for more would be in nobody's interest.
+const maxRecords = 1000
+
 // appendRecords appends what a line holds, in order.
 func (s *scanner) appendRecords(recs []Record, l line) []Record {
 	if !l.terminated && !s.Final {
 		return recs
 	}
+	before := len(recs)
 	damage := func(offset int64, size int, kind DamageKind, reason string) {
 		d := &Damage{Kind: kind, Offset: offset, Size: int64(size), Reason: reason}
 		recs = append(recs, Record{Offset: offset, End: l.end, Damage: d})
@@ -40,6 +45,10 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 	for {
 		drop(len(text) - len(bytes.TrimLeft(text, blanks)))
 		if len(text) == 0 {
+			break
+		}
+		if len(recs)-before >= maxRecords {
+			damage(offset, len(text), DamageMalformed, "too many records on one line")
 			break
 		}
 		if n := len(text) - len(bytes.TrimLeft(text, "\x00")); n > 0 {

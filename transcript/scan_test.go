@@ -419,3 +419,22 @@ func TestDamageString(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A line of very many records costs memory in proportion to the line.
+func TestScanManyRecordsOnOneLine(t *testing.T) {
+	text := strings.Repeat("{}", 100_000) + "\n"
+	n, end := 0, int64(0)
+	for rec, err := range transcript.Scan(strings.NewReader(text), int64(len(text)), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Damage == nil || rec.Offset != end {
+			t.Fatalf("record %d: %+v, want damage at %d", n, rec, end)
+		}
+		end = rec.Offset + rec.Damage.Size
+		n++
+	}
+	if n != 1001 || end != int64(len(text)-1) {
+		t.Errorf("%d records up to %d, want 1001 up to %d", n, end, len(text)-1)
+	}
+}

@@ -76,7 +76,11 @@ type finding struct {
 	Tokens   int                 `json:"tokens"`
 	Damage   []transcript.Damage `json:"damage"`
 	Repairs  rebuild.Report      `json:"repairs"`
-	Pending  rebuild.Pending     `json:"pending,omitzero"`
+	Owed     bool                `json:"owed"` // the model owes an answer
+	Cut      bool                `json:"cut"`  // the last answer was cut
+	User     string              `json:"user,omitempty"`
+	Calls    []string            `json:"calls"`           // without a result: "name id"
+	Error    string              `json:"error,omitempty"` // why there is no more of a history
 }
 
 func inspect(name string) (_ *finding, err error) {
@@ -93,7 +97,7 @@ func inspect(name string) (_ *finding, err error) {
 	}
 	defer func() { err = cmp.Or(err, file.Close()) }()
 
-	f := &finding{File: name, Bytes: info.Size(), Entries: map[string]int{}, Damage: []transcript.Damage{}, Repairs: rebuild.Report{}}
+	f := &finding{File: name, Bytes: info.Size(), Entries: map[string]int{}, Damage: []transcript.Damage{}, Repairs: rebuild.Report{}, Calls: []string{}}
 	if f.Dialect, f.Sure, err = dialect.Detect(file, f.Bytes); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -116,24 +120,29 @@ func (f *finding) read(r io.ReaderAt, opts *transcript.ScanOptions) error {
 		if err != nil {
 			return err
 		}
-		batches := f.take(&batcher, rec)
-		for _, b := range batches {
-			if err := fold.Add(b); err != nil {
-				return err
-			}
-		}
+		f.add(fold, f.take(&batcher, rec))
 	}
-	for _, b := range batcher.Break() {
-		if err := fold.Add(b); err != nil {
-			return err
-		}
-	}
+	f.add(fold, batcher.Break())
 	h := fold.History()
 	f.Messages, f.Turns = len(h.Messages), fold.Turns()
 	f.Tokens = tokens.Estimator{}.Count(h.System, nil, h.Messages)
 	f.Repairs = append(f.Repairs, fold.Report()...)
-	f.Pending = fold.Pending()
+	p := fold.Pending()
+	f.Owed, f.Cut, f.User = p.Owed, p.Cut, p.User
+	for _, c := range p.Calls {
+		f.Calls = append(f.Calls, c.Name+" "+c.ID)
+	}
 	return nil
+}
+
+// add folds batches up to the first that cannot be: the entries and the damage
+// behind it are counted all the same.
+func (f *finding) add(fold *rebuild.Fold, batches []transcript.Batch) {
+	for _, b := range batches {
+		if err := fold.Add(b); err != nil && f.Error == "" {
+			f.Error = err.Error()
+		}
+	}
 }
 
 func (f *finding) take(batcher *transcript.Batcher, rec transcript.Record) []transcript.Batch {
@@ -178,8 +187,11 @@ func (f *finding) print(out io.Writer) error {
 		line("", "%6d  %s", f.Entries[t], t)
 	}
 	line("history", "%d messages, %d turns, ~%d tokens", f.Messages, f.Turns, f.Tokens)
-	if f.Pending.Owed || f.Pending.Cut {
-		line("pending", "%d calls, text %q, answer cut: %v", len(f.Pending.Calls), f.Pending.User, f.Pending.Cut)
+	if f.Error != "" {
+		line("error", "%s", f.Error)
+	}
+	if f.Owed || f.Cut {
+		line("pending", "%d calls, text %q, answer cut: %v", len(f.Calls), f.User, f.Cut)
 	}
 	line("damage", "%d", len(f.Damage))
 	for _, d := range f.Damage {

@@ -35,7 +35,7 @@ func (a *agent) answer(ctx context.Context, s *session.Session, out io.Writer) e
 		resp, err := a.model.complete(ctx, transcript.Request{
 			System: joinSystem(h.System), Messages: h.Messages, Tools: toolDefinitions,
 		}, func(d wire.Delta) {
-			_, _ = io.WriteString(out, d.Text)
+			_, _ = io.WriteString(out, clean(d.Text))
 		})
 		if resp != nil {
 			// A cancelled answer is kept too, as far as it came.

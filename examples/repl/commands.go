@@ -50,7 +50,7 @@ func newSession(ctx context.Context, r *repl, label string) error {
 	}
 	r.session = s
 	if label != "" {
-		label = " (" + label + ")"
+		label = " (" + clean(label) + ")"
 	}
 	r.say("New session: %s%s", shortID(s.ID()), label)
 	return nil
@@ -148,7 +148,7 @@ func setTitle(ctx context.Context, r *repl, title string) error {
 	if err := r.session.SetMeta(ctx, transcript.Meta{Title: &title}); err != nil {
 		return err
 	}
-	r.say("Title: %s", title)
+	r.say("Title: %s", clean(title))
 	return nil
 }
 

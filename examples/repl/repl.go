@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -45,7 +47,13 @@ func (r *repl) say(format string, args ...any) {
 }
 
 // fail prints an error. The conversation goes on.
-func (r *repl) fail(err error) { r.say("Error: %v", err) }
+func (r *repl) fail(err error) {
+	if errors.Is(err, fs.ErrNotExist) && errors.Is(err, session.ErrReplaced) {
+		r.say("This session was deleted by another program; what you typed was not saved. /new starts another one.")
+		return
+	}
+	r.say("Error: %v", err)
+}
 
 // watch cancels the running answer at each interrupt. The function it returns
 // ends it.
@@ -199,9 +207,20 @@ func (r *repl) setCancel(cancel context.CancelFunc) {
 // shortID is enough of an ID to tell sessions apart: its time in milliseconds.
 func shortID(id string) string { return id[:min(len(id), 13)] }
 
+// clean takes out of a text what a terminal would obey: control characters
+// other than line breaks and tabs.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
 // cut shortens a text to n runes, on one line.
 func cut(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = strings.Join(strings.Fields(clean(s)), " ")
 	if runes := []rune(s); len(runes) > n {
 		return string(runes[:n]) + "..."
 	}

@@ -131,14 +131,14 @@ func TestInterrupt(t *testing.T) {
 	}
 	<-stalled
 	interrupts <- os.Interrupt
-	out.await("Cancelled.")
+	out.await(t, "Cancelled.")
 	if _, err := io.WriteString(typed, "again\n"); err != nil {
 		t.Fatal(err)
 	}
-	out.await("script")
-	out.await("] > ")
+	out.await(t, "script")
+	out.await(t, "] > ")
 	interrupts <- os.Interrupt // at the prompt it ends nothing
-	out.await("Nothing is running.")
+	out.await(t, "Nothing is running.")
 	if err := typed.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -157,10 +157,16 @@ func (w *watched) Write(p []byte) (int, error) {
 }
 
 // await reads what is printed until it has text.
-func (w *watched) await(text string) {
-	for printed := range w.texts {
-		if strings.Contains(printed, text) {
-			return
+func (w *watched) await(t *testing.T, text string) {
+	t.Helper()
+	for {
+		select {
+		case printed := <-w.texts:
+			if strings.Contains(printed, text) {
+				return
+			}
+		case <-time.After(time.Minute): // only a hang gets here
+			t.Fatalf("%q was never printed", text)
 		}
 	}
 }

@@ -163,7 +163,8 @@ func recorded(t *testing.T, appends ...any) rebuild.History {
 	for _, items := range appends {
 		list, ok := items.([]transcript.Item)
 		if !ok {
-			list = []transcript.Item{items}
+			item, _ := items.(transcript.Item)
+			list = []transcript.Item{item}
 		}
 		entries, err := transcript.NewBatch(time.Unix(0, 0).UTC(), func() string { n++; return fmt.Sprint("e", n) }, list...)
 		if err != nil {

@@ -1,0 +1,137 @@
+package session_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// What stands at the end of a file when a process starts, and what becomes of
+// it: nothing whole is lost, the next append stands on its own, and a restart
+// sees the same.
+func TestTails(t *testing.T) {
+	const (
+		ts    = `"ts":"2026-11-20T08:00:00Z"`
+		first = `{"type":"assistant","id":"A",` + ts + `,"batch":3,"content":[{"type":"text","text":"half"}]}`
+		call  = `{"type":"tool_use","id":"B",` + ts + `,"mid":"A","part":2,"tool_use_id":"c","name":"f","input":{}}`
+		other = `{"type":"tool_use","id":"C",` + ts + `,"mid":"A","part":3,"tool_use_id":"d","name":"f","input":{}}`
+	)
+	for _, tt := range []struct {
+		name, tail, want string
+		damage           int
+	}{
+		{"nothing", "", `[u:q u:next]`, 0},
+		{"a record without its newline", first, `[u:q][a:half][u:next]`, 0},
+		{"a torn record", first[:40], `[u:q u:next]`, 1},
+		{"half a batch", first + "\n" + call + "\n", `[u:q][a:half][u:next]`, 0},
+		{"half a batch and a torn line", first + "\n" + call + "\n" + other[:20], `[u:q][a:half][u:next]`, 1},
+		{"a whole batch without its last newline", first + "\n" + call + "\n" + other, `[u:q][a:half c d][r:c r:d u:next]`, 0},
+		{"damage inside a batch", first + "\nxx\n" + call + "\n" + other + "\n", `[u:q][a:half][u:next]`, 1},
+		{"NUL bytes", strings.Repeat("\x00", 100), `[u:q u:next]`, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			st := open(t, dir, nil)
+			s := load(t, st, cli)
+			add(t, s, transcript.UserText("q"))
+			closed(t, st)
+			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+			before, err := os.ReadFile(path)
+			must(t, err)
+			must(t, os.WriteFile(path, append(before, tt.tail...), 0o600))
+
+			st = open(t, dir, nil)
+			s = load(t, st, cli)
+			add(t, s, transcript.UserText("next"))
+			if got := shape(t, s); got != tt.want {
+				t.Errorf("history %s, want %s", got, tt.want)
+			}
+			if h, err := s.Health(t.Context()); err != nil || len(h.Damage) != tt.damage {
+				t.Errorf("damage %v, %v, want %d", h.Damage, err, tt.damage)
+			}
+			checkRequest(t, s)
+			want := history(t, s)
+			closed(t, st)
+			st = open(t, dir, nil)
+			defer closed(t, st)
+			if got := history(t, load(t, st, cli)); got != want {
+				t.Errorf("after a restart %s, want %s", got, want)
+			}
+			after, err := os.ReadFile(path)
+			if err != nil || !strings.HasPrefix(string(after), string(before)+tt.tail) {
+				t.Errorf("bytes that were there are changed: %v", err)
+			}
+		})
+	}
+}
+
+// shape is the history in a short form.
+func shape(t *testing.T, s *session.Session) string {
+	t.Helper()
+	h, err := s.History(t.Context())
+	must(t, err)
+	var sb strings.Builder
+	for _, m := range h.Messages {
+		var parts []string
+		for _, b := range m.Content {
+			switch b := b.(type) {
+			case transcript.TextBlock:
+				parts = append(parts, b.Text)
+				if m.Role == transcript.RoleUser {
+					parts[len(parts)-1] = "u:" + b.Text
+				}
+			case transcript.ToolCallBlock:
+				parts = append(parts, b.ID)
+			case transcript.ToolResultBlock:
+				parts = append(parts, "r:"+b.CallID)
+			}
+		}
+		prefix := ""
+		if m.Role == transcript.RoleAssistant {
+			prefix = "a:"
+		}
+		sb.WriteString("[" + prefix + strings.Join(parts, " ") + "]")
+	}
+	return sb.String()
+}
+
+// A transcript whose header is gone can be read. It can be appended to while
+// the index knows its key.
+func TestHeaderLost(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"))
+	want := history(t, s)
+	closed(t, st)
+	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	_, rest, _ := strings.Cut(string(data), "\n")
+	must(t, os.WriteFile(path, []byte("damaged\n"+rest), 0o600))
+	st = open(t, dir, nil)
+	s, err = st.Get(t.Context(), s.Ref())
+	must(t, err)
+	if got := history(t, s); got != want {
+		t.Errorf("history %s, want %s", got, want)
+	}
+	add(t, s, transcript.UserText("more"))
+	closed(t, st)
+	for _, name := range []string{"sessions.json", "sessions.journal"} {
+		_ = os.Remove(filepath.Join(dir, "agents/main", name))
+	}
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s, err = st.Get(t.Context(), s.Ref())
+	must(t, err)
+	if h, err := s.History(t.Context()); err != nil || len(h.Messages) != 1 {
+		t.Errorf("history %v, %v", h, err)
+	}
+	if _, err := s.Append(t.Context(), transcript.UserText("x")); err == nil || !strings.Contains(err.Error(), "header") {
+		t.Errorf("append without a header or an index = %v", err)
+	}
+}

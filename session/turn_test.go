@@ -1,0 +1,257 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// One turn at a time, over stores; appends go on.
+func TestBeginTurn(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir, nil), open(t, dir, nil)
+	defer closed(t, a)
+	defer closed(t, b)
+	s, other := load(t, a, cli), load(t, b, cli)
+	turn, err := s.BeginTurn(t.Context())
+	must(t, err)
+	if _, err := other.TryBeginTurn(t.Context()); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("a second turn: %v, want ErrBusy", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := other.BeginTurn(ctx)
+		done <- err
+	}()
+	add(t, other, transcript.UserText("an append goes on"))
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting for a turn: %v, want context.Canceled", err)
+	}
+	must(t, turn.End())
+	must(t, turn.End())
+	turn, err = other.BeginTurn(t.Context())
+	must(t, err)
+	must(t, turn.End())
+	must(t, s.Flush(t.Context()))
+}
+
+// A turn lock ends with the process that holds it.
+func TestTurnOfAKilledProcess(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	cmd := child(t, "holder", dir)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.TryBeginTurn(t.Context()); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("while the child holds it: %v, want ErrBusy", err)
+	}
+	must(t, cmd.Process.Kill())
+	turn, err := s.BeginTurn(t.Context())
+	must(t, err)
+	must(t, turn.End())
+	_ = cmd.Wait() // it was killed
+}
+
+// What a process left behind is pending in the next one.
+func TestPending(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		items []transcript.Item
+		owed  bool
+		user  string
+		calls int
+		cut   bool
+	}{
+		{[]transcript.Item{transcript.UserText("hello")}, true, "hello", 0, false},
+		{[]transcript.Item{answer("", "a", "b")}, true, "", 2, false},
+		{[]transcript.Item{transcript.ToolResult("b", "r")}, true, "", 1, false},
+		{[]transcript.Item{transcript.ToolResult("a", "r")}, true, "", 0, false},
+		{[]transcript.Item{&transcript.Response{Message: transcript.AssistantText("half"), StopReason: transcript.StopAborted}}, false, "", 0, true},
+	} {
+		st := open(t, dir, nil)
+		add(t, load(t, st, cli), tt.items...)
+		closed(t, st)
+		st = open(t, dir, nil)
+		p, err := load(t, st, cli).Pending(t.Context())
+		if err != nil || p.Owed != tt.owed || p.User != tt.user || len(p.Calls) != tt.calls || p.Cut != tt.cut {
+			t.Errorf("after %v: %+v, %v", tt.items, p, err)
+		}
+		closed(t, st)
+	}
+}
+
+func TestMakeCurrent(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	a := load(t, st, cli)
+	b, err := st.Create(t.Context(), cli, nil)
+	must(t, err)
+	if !b.Info().Current || a.Info().Current {
+		t.Error("the session created last is not the current one")
+	}
+	must(t, a.MakeCurrent(t.Context()))
+	must(t, a.MakeCurrent(t.Context())) // it is already
+	closed(t, st)
+	must(t, os.Remove(filepath.Join(dir, "agents/main/sessions.journal")))
+	_ = os.Remove(filepath.Join(dir, "agents/main/sessions.json"))
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	if s.ID() != a.ID() || !s.Info().Current {
+		t.Errorf("after the index was lost the current session is %s, want %s", s.ID(), a.ID())
+	}
+	currents := 0
+	for e, err := range s.Entries(t.Context()) {
+		must(t, err)
+		if e.Type() == transcript.TypeCurrent {
+			currents++
+		}
+	}
+	if currents != 1 {
+		t.Errorf("%d current entries, want 1", currents)
+	}
+	if c, err := st.Create(t.Context(), cli, nil); err != nil || load(t, st, cli).ID() != c.ID() {
+		t.Errorf("a session created afterwards is not current: %v", err)
+	}
+}
+
+// A repeated append gives the entries that are in the file, also if another
+// store wrote them.
+func TestRepeatedByAnotherStore(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir, nil), open(t, dir, nil)
+	defer closed(t, a)
+	defer closed(t, b)
+	s, other := load(t, a, cli), load(t, b, cli)
+	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), answer("y"))
+	must(t, err)
+	again, err := other.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("x"), answer("y"))
+	if err != nil || !again.Repeated || strings.Join(again.IDs, " ") != strings.Join(first.IDs, " ") {
+		t.Errorf("again = %+v, %v, want the IDs %v", again, err, first.IDs)
+	}
+	must(t, other.Rewind(t.Context(), again.IDs[0]))
+	if got, want := history(t, s), history(t, other); got != want {
+		t.Errorf("the stores do not agree: %s and %s", got, want)
+	}
+	head, err := s.Head(t.Context())
+	must(t, err)
+	if _, err := other.AppendIf(t.Context(), session.Cond{Head: head}, transcript.UserText("on the head")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A history may be changed by who got it.
+func TestHistoryIsTheCallers(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"), answer("a"))
+	want := history(t, s)
+	h, err := s.History(t.Context())
+	must(t, err)
+	h.Messages[0].Content[0] = transcript.TextBlock{Text: "changed"}
+	_ = append(h.Messages[0].Content, transcript.TextBlock{Text: "more"})
+	if got := history(t, s); got != want {
+		t.Errorf("history %s, want %s", got, want)
+	}
+}
+
+// A reader that is open while a writer dies in the middle of a batch shows
+// what is whole of it, and the next append stands on its own.
+func TestHalfABatchWhileReading(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"))
+	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteString(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":3,"content":[{"type":"text","text":"half"}]}` + "\n" +
+		`{"type":"tool_use","id":"B","ts":"2026-11-20T08:00:00Z","mid":"A","part":2,"tool_use_id":"c","name":"f","input":{}}` + "\n" + `{"type":"tool_u`)
+	must(t, err)
+	must(t, f.Close())
+	want := `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"text","text":"half"}]}]}`
+	if got := history(t, s); got != want {
+		t.Errorf("history %s, want %s", got, want)
+	}
+	add(t, s, transcript.UserText("next"))
+	other := open(t, dir, nil)
+	defer closed(t, other)
+	if got, want := history(t, load(t, other, cli)), history(t, s); got != want {
+		t.Errorf("after a restart %s, want %s", got, want)
+	}
+	checkRequest(t, s)
+}
+
+// A full disk in the middle of a turn, then room again: the turn goes on.
+func TestFullDisk(t *testing.T) {
+	cmd := child(t, "full", t.TempDir())
+	if out, err := cmd.Output(); err != nil {
+		t.Errorf("child: %s, %v", out, err)
+	}
+}
+
+// A store in a folder that may not be written.
+func TestUnwritable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	if _, err := session.Open(file, nil); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("Open of a file = %v", err)
+	}
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	add(t, load(t, st, cli), transcript.UserText("hi"))
+	closed(t, st)
+	cmd := child(t, "nobody", dir)
+	if out, err := cmd.Output(); err != nil {
+		t.Errorf("child: %s, %v", out, err)
+	}
+}
+
+// unwritable checks, as a user who may not write dir, what a store says there.
+func unwritable(dir string) error {
+	empty := filepath.Join(dir, "empty")
+	_, err := session.Open(empty, nil)
+	if fe, ok := errors.AsType[*filelog.Error](err); !ok || fe.Fix == "" || !strings.Contains(err.Error(), empty) {
+		return errors.Join(errors.New("Open of a folder that cannot be written or does not say so"), err)
+	}
+	_, err = session.Open(dir, nil)
+	if err == nil {
+		st, err := session.Open(dir, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := st.Load(bg, cli); err == nil {
+			return errors.New("Load of a session that cannot be written succeeded")
+		}
+	}
+	st, err := session.Open(dir, &session.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	s, err := st.Lookup(bg, cli)
+	if err != nil {
+		return err
+	}
+	h, err := s.History(bg)
+	if err == nil && len(h.Messages) != 1 {
+		err = errors.New("the message is not there")
+	}
+	return errors.Join(err, st.Close())
+}
