@@ -122,12 +122,22 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 	if err := key.Validate(); err != nil {
 		return nil, wrapKey("load", key, err)
 	}
-	row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.header(key, CreateOptions{}))
-	if err != nil {
-		return nil, wrapKey("load", key, err)
+	for n := 0; ; n++ {
+		row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.header(key, CreateOptions{}))
+		if err != nil {
+			return nil, wrapKey("load", key, err)
+		}
+		s, err := st.open(ctx, "load", row)
+		if n < loadTries && isGone(err) {
+			continue // somebody deleted it in between
+		}
+		return s, err
 	}
-	return st.open(ctx, "load", row)
 }
+
+// loadTries is how often Load starts again because a session was deleted
+// under its hands.
+const loadTries = 10
 
 // Lookup returns the current session of a key. If there is none the error
 // matches fs.ErrNotExist and nothing is made.

@@ -44,7 +44,9 @@ type Driver interface {
 
 	// LoadOrCreate returns the current session of a key. If there is none it
 	// creates one whose first line is what header returns. Callers that ask
-	// for one key at the same time, in any process, get the same session.
+	// for one key at the same time, in any process, get the same session. If
+	// there are lines that may be its session and cannot be read, it fails and
+	// creates none. Header may be called several times; the last one counts.
 	LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (Row, Line)) (row Row, created bool, err error)
 
 	// Create makes a session and the current one of its key. Header is given
@@ -86,7 +88,10 @@ type Driver interface {
 	// stable storage.
 	Flush(ctx context.Context, ref Ref) error
 
-	// Close waits for the calls under way and releases everything.
+	// Close waits for the calls under way and releases everything. Calls that
+	// wait for a lock give up with [ErrClosed]. A loop over a Scan is not
+	// waited for: it ends with [ErrClosed] when it goes on. A turn lock that
+	// is held stays held until it is released.
 	Close() error
 }
 
@@ -162,7 +167,7 @@ type Row struct {
 	Messages      int       `json:"messageCount"`
 	Turns         int       `json:"turnCount"`
 	TokenEstimate int       `json:"tokenEstimate"`
-	Size          int64     `json:"size"` // the cursor up to which this holds
+	Size          int64     `json:"size"` // the cursor up to which this holds; a driver may make other rows anew
 	LastID        string    `json:"lastId,omitempty"`
 	Gen           int64     `json:"gen"`
 	TTL           int64     `json:"ttl,omitempty"` // seconds

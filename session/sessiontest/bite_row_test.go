@@ -203,6 +203,34 @@ var lockMistakes = []mistake{
 			}
 		}
 	}},
+	{"goes on after Close", "close/loop", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			return func(yield func(transcript.Record, error) bool) {
+				var records []transcript.Record
+				for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+					if err != nil {
+						yield(rec, err)
+						return
+					}
+					records = append(records, rec)
+				}
+				for _, rec := range records {
+					if !yield(rec, nil) {
+						return
+					}
+				}
+			}
+		}
+	}},
+	{"says busy when it is closed", "close/turn", func(b *broken) {
+		b.lockTurn = func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
+			release, err := b.Driver.LockTurn(ctx, ref, wait)
+			if errors.Is(err, driver.ErrClosed) {
+				err = driver.ErrBusy
+			}
+			return release, err
+		}
+	}},
 	{"loses what is under way", "close/wait", func(b *broken) {
 		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
 			r, err := b.Driver.Append(ctx, ref, lines, cond)

@@ -1,9 +1,11 @@
 package sessiontest
 
 import (
+	"context"
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -14,6 +16,8 @@ const textClosed = "after Close every method gives one that matches [ErrClosed]"
 var closeRules = []Rule{
 	{"close/methods", textClosed, closeMethods},
 	{"close/scan", textClosed, closeScan},
+	{"close/loop", "A loop over a Scan is not waited for: it ends with [ErrClosed] when it goes on.", closeLoop},
+	{"close/turn", "Calls that wait for a lock give up with [ErrClosed].", closeTurn},
 	{"close/wait", "Close waits for the calls under way and releases everything.", closeWait},
 	{"close/reopen", "A nil error means that the write is as durable as the driver was told to make it.", closeReopen},
 }
@@ -56,6 +60,48 @@ func closeScan(c *check) {
 			c.errorf("a loop, after Close, over a %s Scan from before it has %d rounds", name, n)
 		}
 	}
+}
+
+func closeLoop(c *check) {
+	for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
+		d := c.restart()
+		ref := c.create(d, "main", "k").Ref()
+		c.append(d, ref, c.notes(100)...)
+		var last error
+		n := 0
+		for _, err := range d.Scan(c.ctx, ref, 0, dir) {
+			if n, last = n+1, err; n == 1 {
+				c.stop(d)
+			}
+		}
+		c.wantErr("a loop over a Scan in which Close is called", last, driver.ErrClosed)
+		if n != 2 {
+			c.errorf("a loop over a Scan in which Close is called has %d rounds, want one and another with the error", n)
+		}
+	}
+}
+
+func closeTurn(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	release := c.lockTurn(d, ref)
+	var waiting sync.WaitGroup
+	for range writers {
+		waiting.Go(func() {
+			_, err := d.LockTurn(c.ctx, ref, true)
+			c.wantErr("LockTurn that waits while Close is called", err, driver.ErrClosed)
+		})
+	}
+	// One that waits for a while lets the others begin to wait.
+	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Millisecond)
+	defer cancel()
+	_, err := d.LockTurn(ctx, ref, true)
+	c.wantErr("LockTurn that waits until its context is done", err, context.DeadlineExceeded)
+	c.stop(d)
+	c.calling("LockTurn that waits while Close is called")
+	waiting.Wait()
+	_ = release() // may say that it is too late
+	c.noErr("release", c.lockTurn(c.start(), ref)())
 }
 
 func closeWait(c *check) {
@@ -109,6 +155,7 @@ func closeReopen(c *check) {
 			row := c.create(d, agent, key)
 			c.append(d, row.Ref(), c.triple("a")...)
 			row.Title, row.Messages = "title of "+row.ID, 3
+			row.Size = int64(c.settle(d, row.Ref()))
 			c.noErr("Put", d.Put(c.ctx, row))
 			refs = append(refs, row.Ref())
 		}

@@ -187,7 +187,7 @@ func createExists(c *check) {
 	d := c.start()
 	row := c.create(d, "main", "k")
 	c.append(d, row.Ref(), c.triple("a")...)
-	row.Title = "title"
+	row.Title, row.Size = "title", int64(c.settle(d, row.Ref()))
 	c.noErr("Put", d.Put(c.ctx, row))
 	latest := c.create(d, "main", "k")
 	lines, rows := c.ids(d, row.Ref()), c.list(d, "main")

@@ -96,14 +96,14 @@ func rowGet(c *check) {
 }
 
 // fullRow returns row with every field changed that Put replaces. File belongs
-// to the driver.
+// to the driver, and a row whose size is not that of the lines is stale.
 func fullRow(row driver.Row, i int) driver.Row {
 	at := clock.Add(time.Duration(i) * time.Microsecond)
 	row.Owner, row.Title, row.TitleByHand = "owner/汉", "a \"title\"\n\\ \u2028 <b> 😀", true
 	row.Labels = []string{"b", "a", "", "汉字"}
 	row.CreatedAt, row.UpdatedAt, row.LastUserAt = at, at.Add(time.Hour), at.Add(time.Minute)
 	row.Messages, row.Turns, row.TokenEstimate = 1+i, 2+i, 1<<40+i
-	row.Size, row.LastID = 1<<50, "0198f000-0000-7000-8000-ffffffffffff"
+	row.LastID = "0198f000-0000-7000-8000-ffffffffffff"
 	row.TTL, row.Pinned = 1<<33, true
 	return row
 }
@@ -113,7 +113,7 @@ func rowPut(c *check) {
 	other := c.second(d)
 	created := c.create(d, "main", "k")
 	bystander := c.create(d, "main", "other key")
-	empty := driver.Row{ID: created.ID, Agent: "main", Key: "k", File: created.File, Gen: created.Gen}
+	empty := driver.Row{ID: created.ID, Agent: "main", Key: "k", File: created.File, Size: created.Size, Gen: created.Gen}
 	for i, want := range []driver.Row{fullRow(created, 1), fullRow(created, 2), empty, fullRow(created, 3)} {
 		put, get := d, other
 		if i%2 == 1 {

@@ -212,7 +212,7 @@ func (l *Log) enter(ctx context.Context, op string, sem chan struct{}) error {
 		return nil
 	case <-ctx.Done():
 		return l.fail(op, busy(ctx), fixBusy)
-	case <-l.closing:
+	case <-l.ended:
 		return l.fail(op, ErrClosed, "")
 	}
 }
@@ -233,7 +233,7 @@ func (l *Log) poll(ctx context.Context, op string, try func() (bool, error)) err
 		case <-ctx.Done():
 			timer.Stop()
 			return l.fail(op, busy(ctx), fixBusy)
-		case <-l.closing:
+		case <-l.ended:
 			timer.Stop()
 			return l.fail(op, ErrClosed, "")
 		}

@@ -66,8 +66,14 @@ func TestSyncIntervalFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if failed := l.Failed(); failed != nil {
+			t.Errorf("before the sync it has failed: %v", failed)
+		}
 		time.Sleep(time.Second) // in the bubble's time
 		synctest.Wait()
+		if failed := l.Failed(); failed == nil || failed.Start != start || failed.End != end {
+			t.Errorf("after a sync in the background Failed = %v", failed)
+		}
 		_, _, err = l.Append(t.Context(), []byte("{}\n"), nil)
 		if e, ok := errors.AsType[*NotDurableError](err); !ok || !e.Refused || e.Start != start || e.End != end {
 			t.Errorf("the next append returned %v", err)

@@ -52,9 +52,10 @@ type Log struct {
 	syncing   chan struct{} // one sync at a time, see syncTo
 	turning   chan struct{} // the turn lock within this Log
 
-	closing chan struct{}  // closed by Close
-	ops     sync.WaitGroup // calls under way and the armed timer
-	last    [1]byte
+	ended     chan struct{}  // closed when nobody is to wait for a lock any more
+	interrupt func()         // closes it
+	ops       sync.WaitGroup // calls under way and the armed timer
+	last      [1]byte
 
 	mu        sync.Mutex // guards what follows; never held across I/O
 	closed    bool
@@ -88,6 +89,7 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 	if err != nil {
 		return nil, &Error{Op: "open", Path: fullPath(root, name), Err: cause(err)}
 	}
+	ended := make(chan struct{})
 	return &Log{
 		file:      opts.seam.file(disk),
 		root:      root,
@@ -98,7 +100,8 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 		appending: make(chan struct{}, 1),
 		syncing:   make(chan struct{}, 1),
 		turning:   make(chan struct{}, 1),
-		closing:   make(chan struct{}),
+		ended:     ended,
+		interrupt: sync.OnceFunc(func() { close(ended) }),
 	}, nil
 }
 
@@ -128,6 +131,12 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 	return l.file.ReadAt(p, off) // io.EOF must come through as it is
 }
 
+// Interrupt makes the calls that wait for a lock, now or later, give up with
+// [ErrClosed]; a lock that is free is still taken. Everything else goes on, and
+// the Log must be closed all the same. It is for a caller that waits for its own
+// calls before it calls Close. It may be called several times.
+func (l *Log) Interrupt() { l.interrupt() }
+
 // Close waits for the calls under way, syncs what [SyncAlways] or
 // [SyncInterval] still owe, and closes the file. Callers that wait for a lock
 // give up with [ErrClosed], and so does every later call, Close included. The
@@ -141,7 +150,7 @@ func (l *Log) Close() error {
 		return l.fail("close", ErrClosed, "")
 	}
 	l.closed = true
-	close(l.closing)
+	l.interrupt()
 	if l.timer != nil && l.timer.Stop() {
 		l.ops.Done()
 	}

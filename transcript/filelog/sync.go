@@ -72,6 +72,15 @@ func (l *Log) Flush(ctx context.Context) error {
 	return nil
 }
 
+// Failed returns the first failed sync of this Log, or nil: a sync of a call or
+// one in the background. A Log that has failed acknowledges nothing more, and
+// only it knows why: opened again, the file looks sound.
+func (l *Log) Failed() *NotDurableError {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
 // wrote records a write and returns its number. The caller holds the append
 // lock.
 func (l *Log) wrote(e extent) uint64 {

@@ -1,88 +1,183 @@
 package filedriver
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // adopt brings index and files together: transcripts that the index does not
-// know get a row, rows without a transcript are left out. A deletion that was
-// cut short is finished. The caller holds x.mu and, if h is not nil, the
-// index; without it nothing is written.
-func (x *index) adopt(h *filelog.Held) error {
-	unknown, err := x.diff()
+// know, or not with the size they have, get a row, and rows without a
+// transcript are left out. It takes no lock and writes nothing; the next
+// writer does, see save. What another process is just creating or deleting is
+// put right by the lines of the journal that follow. The caller holds x.mu.
+func (x *index) adopt(ctx context.Context) error {
+	files, err := x.a.files()
 	if err != nil {
 		return err
 	}
-	for _, id := range unknown {
-		if x.deleted[id] {
-			if h == nil {
-				continue
-			}
-			if err := x.removeFile(id); err != nil {
-				return err
-			}
-			continue
+	clear(x.unreadable)
+	x.leftover = nil
+	there := make(map[string]bool, len(files))
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		row, ok := x.described(id)
-		switch {
-		case !ok:
-		case h == nil:
-			x.rows[id] = row
-		default:
-			if err := x.write(h, change{Put: &row}); err != nil {
-				return err
-			}
+		there[f.id] = true
+		if x.deleted[f.id] {
+			x.leftover = append(x.leftover, f.id)
+		} else if row, ok := x.rows[f.id]; !ok || row.Size != f.size {
+			x.look(f)
+		}
+	}
+	for id := range x.rows {
+		if !there[id] {
+			x.drop(id)
 		}
 	}
 	x.lost = false
 	return nil
 }
 
-// diff drops rows without a file and returns the IDs of files without a row.
-func (x *index) diff() (unknown []string, err error) {
-	ids, err := x.a.files()
+// look makes a row of a transcript. One that cannot be understood keeps the
+// row it has, or gets one that says only which key it belongs to; opening it
+// says what is wrong. Without a header it has none, and may belong to any key.
+func (x *index) look(f found) {
+	row, err := x.a.describe(f)
+	if f.id == "" {
+		row, err = driver.Row{}, noHeader(err)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(x.unreadable, f.file) // just deleted
+		return
+	}
 	if err != nil {
-		return nil, err
+		x.a.d.log.Warn("a transcript cannot be read", "file", x.a.path(f), "err", err)
 	}
-	there := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		there[id] = true
-		if _, ok := x.rows[id]; !ok {
-			unknown = append(unknown, id)
+	if errors.Is(err, errNoHeader) {
+		if old, known := x.rows[f.id]; known && old.Key != "" {
+			return
 		}
-	}
-	for id := range x.rows {
-		if !there[id] {
-			delete(x.rows, id)
+		x.unreadable[f.file] = err
+		if row.ID != "" {
+			x.set(row) // it can be read, and may belong to any key
 		}
+		return
 	}
-	return unknown, nil
+	delete(x.unreadable, f.file)
+	if old, known := x.rows[f.id]; known && err != nil {
+		if row.Gen <= old.Gen {
+			return
+		}
+		gen := row.Gen
+		row = old
+		row.Gen = gen
+	}
+	x.apply(change{Put: &row})
+	x.unsaved[row.ID] = true
 }
 
-// described makes a row of a transcript. One that cannot be read has no row,
-// and is neither hidden by that nor touched: opening it says what is wrong.
-func (x *index) described(id string) (driver.Row, bool) {
-	row, err := x.a.describe(id)
-	if err != nil {
-		x.a.d.log.Warn("a transcript cannot be read", "session", id, "err", err)
-		return row, false
+// find returns the row of a session. A transcript that has none, because it
+// was put there by hand, is given one. The caller holds x.mu.
+func (x *index) find(ref driver.Ref) (driver.Row, error) {
+	if row, ok := x.rows[ref.ID]; ok {
+		return row, nil
 	}
-	return row, true
+	f, err := x.a.stat(ref.ID)
+	if errors.Is(err, fs.ErrNotExist) || x.deleted[ref.ID] {
+		return driver.Row{}, x.a.d.notFound(ref)
+	}
+	if err != nil {
+		return driver.Row{}, err
+	}
+	x.look(f)
+	if row, ok := x.rows[ref.ID]; ok {
+		return row, nil
+	}
+	if err := x.unreadable[f.file]; err != nil {
+		return driver.Row{}, x.a.spoilt("find session "+ref.ID, f, err, "restore it from a copy, move it away or delete session "+ref.ID)
+	}
+	return driver.Row{}, x.a.d.notFound(ref)
+}
+
+// certain says whether all transcripts are known by their keys: while one is
+// not, a key without a session may be the key of that one. The caller holds
+// x.mu.
+func (x *index) certain() error {
+	for file, err := range x.unreadable {
+		f := found{file: file}
+		if f.id, _ = DecodeName(file[:len(file)-len(extension)]); f.id != "" {
+			stat, err := x.a.stat(f.id)
+			if errors.Is(err, fs.ErrNotExist) {
+				delete(x.unreadable, file)
+				continue
+			}
+			if err == nil {
+				f = stat
+				x.look(f) // it may have been restored
+			}
+		} else if _, err := x.a.sess.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+			delete(x.unreadable, file)
+			continue
+		}
+		if _, still := x.unreadable[file]; !still {
+			continue
+		}
+		fix := "restore it from a copy or move it away"
+		if f.id != "" {
+			fix += ", or delete session " + f.id
+		}
+		return x.a.spoilt("create session", f, err, "it may be the session that is asked for: "+fix+"; one that is made expressly need not wait for that")
+	}
+	return nil
+}
+
+// path is the name that errors show.
+func (a *agent) path(f found) string { return filepath.Join(a.dir, "sessions", f.file) }
+
+func (a *agent) spoilt(op string, f found, err error, fix string) error {
+	if e, ok := errors.AsType[*filelog.Error](err); ok {
+		err = e.Err
+	}
+	return &filelog.Error{Op: op, Path: a.path(f), Err: err, Fix: "nothing was written; " + fix}
+}
+
+// save writes what was learned from the transcripts, and finishes deletions
+// that were cut short. The caller holds the index.
+func (x *index) save(h *filelog.Held) error {
+	for _, id := range slices.Sorted(maps.Keys(x.unsaved)) {
+		row := x.rows[id]
+		if err := x.write(h, change{Put: &row}); err != nil {
+			return err
+		}
+	}
+	for _, id := range x.leftover {
+		if x.deleted[id] {
+			if err := x.removeFile(id); err != nil {
+				x.a.d.log.Warn("a deleted transcript is still there", "session", id, "err", err)
+			}
+		}
+	}
+	x.leftover = nil
+	return nil
 }
 
 // finishIntents finishes or discards what a dead process had begun to create.
 // The caller holds the index.
 func (x *index) finishIntents(h *filelog.Held) error {
 	for id := range x.intents {
+		if f, err := x.a.stat(id); err == nil {
+			x.look(f)
+		}
 		c := change{Abort: id}
-		if _, err := x.a.sess.Lstat(fileName(id)); err == nil {
-			if row, ok := x.described(id); ok {
-				c = change{Put: &row}
-			}
+		if row, ok := x.rows[id]; ok {
+			c = change{Put: &row}
 		}
 		if err := x.write(h, c); err != nil {
 			return err

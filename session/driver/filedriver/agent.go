@@ -2,15 +2,14 @@ package filedriver
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -24,21 +23,47 @@ type agent struct {
 	idx  *index
 }
 
-// openAgent opens an agent's folder, or returns it if it is open.
-func (d *Driver) openAgent(name, folder string) (*agent, error) {
+// openAgent opens an agent's folder, or returns it if it is open. Callers that
+// ask for one folder at the same time open it once.
+func (d *Driver) openAgent(ctx context.Context, name, folder string) (*agent, error) {
+	for {
+		d.mu.Lock()
+		if a := d.agents[folder]; a != nil {
+			d.mu.Unlock()
+			return a, nil
+		}
+		opened := d.opening[folder]
+		if opened == nil {
+			break
+		}
+		d.mu.Unlock()
+		select {
+		case <-opened: // or it could not be, and then this caller sees why
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	opened := make(chan struct{})
+	d.opening[folder] = opened
+	d.mu.Unlock()
+
+	a, err := d.openFolder(name, folder)
+
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a := d.agents[folder]; a != nil {
-		return a, nil
+	delete(d.opening, folder)
+	close(opened)
+	if err != nil {
+		return nil, err
 	}
-	a, err := d.openFolder(name, folder)
-	if err == nil {
-		d.agents[folder] = a
+	d.agents[folder] = a
+	if d.closed {
+		a.idx.interrupt()
 	}
-	return a, err
+	return a, nil
 }
 
-// openFolder opens a folder below agents and brings its index up to date.
+// openFolder opens a folder below agents and reads its index.
 func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
 	a := &agent{d: d, name: name, dir: filepath.Join(d.dir, "agents", folder)}
 	defer func() {
@@ -97,87 +122,6 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 }
 
 func fileName(id string) string { return EncodeName(id) + extension }
-
-// files returns the IDs of the transcripts in the folder; those with hashed
-// names are found through their header.
-func (a *agent) files() (ids []string, err error) {
-	entries, err := fs.ReadDir(a.sess.FS(), ".")
-	if err != nil {
-		return nil, a.d.wrap("list sessions", a.dir, err, "check that this user may read it")
-	}
-	for _, e := range entries {
-		enc, ok := strings.CutSuffix(e.Name(), extension)
-		if !ok {
-			continue
-		}
-		id, ok := DecodeName(enc)
-		if !ok {
-			if id, ok = a.headerID(e.Name()); !ok || EncodeName(id) != enc {
-				continue
-			}
-		}
-		if driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
-}
-
-// headerID reads the session ID from the first line of a transcript.
-func (a *agent) headerID(file string) (string, bool) {
-	l, err := filelog.Open(a.sess, file, &filelog.Options{ReadOnly: true})
-	if err != nil {
-		return "", false
-	}
-	defer func() { _ = l.Close() }() // only read
-	size, err := l.Size()
-	if err != nil {
-		return "", false
-	}
-	for rec, err := range transcript.Scan(l, size, nil) {
-		if err != nil {
-			return "", false
-		}
-		if _, ok := rec.Entry.Body.(transcript.Header); ok {
-			return rec.Entry.ID, true
-		}
-	}
-	return "", false
-}
-
-// describe makes the row of a session from its transcript.
-func (a *agent) describe(id string) (driver.Row, error) {
-	row := driver.Row{ID: id, Agent: a.name, File: fileName(id)}
-	l, err := filelog.Open(a.sess, row.File, &filelog.Options{ReadOnly: true})
-	if err != nil {
-		return row, err
-	}
-	defer func() { _ = l.Close() }() // only read
-	size, err := l.Size()
-	if err != nil {
-		return row, err
-	}
-	row.Size = size
-	records := transcript.Scan(l, size, &transcript.ScanOptions{Final: a.d.opts.ReadOnly})
-	for rec, err := range records {
-		if err != nil {
-			return row, err
-		}
-		switch b := rec.Entry.Body.(type) {
-		case transcript.Header:
-			if row.Key == "" {
-				row.Key, row.CreatedAt, row.UpdatedAt = b.Key, b.Created, rec.Entry.Time
-			}
-			row.Gen = max(row.Gen, b.Gen)
-		case transcript.Current:
-			row.Gen = max(row.Gen, b.Gen)
-		}
-	}
-	if a.d.opts.Describe == nil {
-		return row, nil
-	}
-	return a.d.opts.Describe(row, records)
-}
 
 // readAll reads a file of the agent's folder; a missing one is nil.
 func (a *agent) readAll(name string) ([]byte, fs.FileInfo, error) {

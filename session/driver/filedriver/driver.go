@@ -30,8 +30,11 @@ type Options struct {
 	// SingleProcess allows file systems on which locks between processes
 	// cannot be relied on.
 	SingleProcess bool
-	// Describe makes the row of a session that is not in the index from its
-	// records. Nil leaves all but ID, key and times empty.
+	// Describe makes the row of a session that is not in the index, or not as
+	// it is now, from its records, which may be ranged over once. ID, agent,
+	// key, gen, file and size need not be set. If it fails the session keeps
+	// its key and shows nothing else. Nil leaves all but ID, key, gen and
+	// times empty.
 	Describe func(row driver.Row, records iter.Seq2[transcript.Record, error]) (driver.Row, error)
 	// OpenFiles is how many transcripts stay open while nobody uses them; 0
 	// means 128.
@@ -51,10 +54,11 @@ type Driver struct {
 	log  *slog.Logger
 	logs *logs
 
-	mu     sync.Mutex // guards what follows
-	agents map[string]*agent
-	closed bool
-	ops    sync.WaitGroup // calls under way
+	mu      sync.Mutex // guards what follows
+	agents  map[string]*agent
+	opening map[string]chan struct{} // closed when a folder has been opened, or not
+	closed  bool
+	ops     sync.WaitGroup // calls under way
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -62,7 +66,10 @@ var _ driver.Driver = (*Driver)(nil)
 // Open opens a folder, which is made unless opts says read-only. The error
 // names the folder and what to do about it.
 func Open(dir string, opts *Options) (*Driver, error) {
-	d := &Driver{dir: dir, agents: map[string]*agent{}, log: slog.New(slog.DiscardHandler)}
+	d := &Driver{
+		dir: dir, agents: map[string]*agent{}, opening: map[string]chan struct{}{},
+		log: slog.New(slog.DiscardHandler),
+	}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -86,7 +93,7 @@ func Open(dir string, opts *Options) (*Driver, error) {
 	if err := d.prepare(); err != nil {
 		return nil, cmp.Or(err, root.Close())
 	}
-	d.logs = newLogs(cmp.Or(d.opts.OpenFiles, 128))
+	d.logs = newLogs(d, cmp.Or(d.opts.OpenFiles, 128))
 	return d, nil
 }
 
@@ -145,14 +152,25 @@ func (d *Driver) Path(ref driver.Ref) string {
 func (d *Driver) begin(ctx context.Context) (end func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil, driver.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := d.usable(ctx); err != nil {
 		return nil, err
 	}
 	d.ops.Add(1)
 	return d.ops.Done, nil
+}
+
+// ready returns why a call cannot go on, if it cannot.
+func (d *Driver) ready(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.usable(ctx)
+}
+
+func (d *Driver) usable(ctx context.Context) error {
+	if d.closed {
+		return driver.ErrClosed
+	}
+	return ctx.Err()
 }
 
 // Close implements [driver.Driver]. It brings the indexes up to date; what
@@ -164,7 +182,11 @@ func (d *Driver) Close() error {
 		return driver.ErrClosed
 	}
 	d.closed = true
+	for _, a := range d.agents {
+		a.idx.interrupt()
+	}
 	d.mu.Unlock()
+	d.logs.interrupt()
 	d.ops.Wait()
 	errs := []error{d.logs.close()}
 	for _, a := range d.agents {
@@ -191,7 +213,7 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 		}
 		if name, ok := DecodeName(e.Name()); ok {
 			names = append(names, name)
-		} else if name, ok := d.hashedAgent(e.Name()); ok {
+		} else if name, ok := d.hashedAgent(ctx, e.Name()); ok {
 			names = append(names, name)
 		}
 	}
@@ -219,7 +241,7 @@ func (d *Driver) hasSessions(folder string) bool {
 
 // hashedAgent returns the name of an agent whose folder has a hashed name, as
 // a row of its index says it.
-func (d *Driver) hashedAgent(folder string) (string, bool) {
+func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, bool) {
 	d.mu.Lock()
 	a := d.agents[folder]
 	d.mu.Unlock()
@@ -234,6 +256,9 @@ func (d *Driver) hashedAgent(folder string) (string, bool) {
 	defer func() { _ = a.close() }() // only read
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
+	if err := a.idx.ready(ctx); err != nil {
+		d.log.Warn("agent folder cannot be read", "folder", folder, "err", err)
+	}
 	for _, row := range a.idx.rows {
 		if EncodeName(row.Agent) == folder {
 			return row.Agent, true
@@ -244,7 +269,7 @@ func (d *Driver) hashedAgent(folder string) (string, bool) {
 
 // agent returns an agent's folder. It does not exist before the agent has a
 // session, unless create is set: the error then matches fs.ErrNotExist.
-func (d *Driver) agent(name string, create bool) (*agent, error) {
+func (d *Driver) agent(ctx context.Context, name string, create bool) (*agent, error) {
 	if err := driver.CheckAgent(name); err != nil {
 		return nil, err
 	}
@@ -266,7 +291,7 @@ func (d *Driver) agent(name string, create bool) (*agent, error) {
 			}
 		}
 	}
-	return d.openAgent(name, folder)
+	return d.openAgent(ctx, name, folder)
 }
 
 // Append implements [driver.Driver].
@@ -286,7 +311,7 @@ func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	defer end()
-	return d.with(ref, func(l *filelog.Log) error { return l.Flush(ctx) })
+	return d.with(ctx, ref, func(o *openLog) error { return o.log.Flush(ctx) })
 }
 
 // LockTurn implements [driver.Driver].
@@ -297,12 +322,12 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 	}
 	defer end()
 	var release func() error
-	err = d.with(ref, func(l *filelog.Log) error {
+	err = d.with(ctx, ref, func(o *openLog) error {
 		var err error
 		if wait {
-			release, err = l.LockTurn(ctx)
+			release, err = o.log.LockTurn(ctx)
 		} else {
-			release, err = l.TryLockTurn()
+			release, err = o.log.TryLockTurn()
 		}
 		return err
 	})
@@ -317,9 +342,9 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, err
 	}
 	defer end()
 	var at int64
-	err = d.with(ref, func(l *filelog.Log) error {
+	err = d.with(ctx, ref, func(o *openLog) error {
 		var err error
-		at, err = l.Settle(ctx)
+		at, err = o.log.Settle(ctx)
 		return err
 	})
 	return driver.Cursor(at), err

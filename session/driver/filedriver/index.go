@@ -1,18 +1,12 @@
 package filedriver
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -24,6 +18,9 @@ const (
 	// A journal longer than this, and than a quarter of the snapshot, is
 	// merged into it.
 	mergeAbove = 1 << 20
+	// When the store is closed, one longer than this or than a quarter of the
+	// snapshot is.
+	mergeAtClose = 64 << 10
 	// How often a merge by another process may get in the way of one reading.
 	reloadTries = 100
 )
@@ -34,41 +31,33 @@ const (
 // by a process that died before it could empty it.
 //
 // The lock of the index is the append lock of the journal, which is emptied in
-// place and never renamed.
+// place and never renamed. Only who writes takes it.
 type index struct {
 	a *agent
 
-	mu         sync.Mutex   // guards what follows; taken after the lock of the journal
-	journal    *filelog.Log // nil if it is not there and must not be made
+	mu         sync.Mutex // guards what follows; taken after the lock of the index
 	rows       map[string]driver.Row
+	keys       map[string]*sessions  // of rows
 	intents    map[string]driver.Row // announced and not yet there
 	deleted    map[string]bool
 	generation int64
 	applied    int64 // offset of the first journal line that was not applied
 	snapshot   fs.FileInfo
+	corrupt    bool // the snapshot is no index
 	dirty      bool // this process has changed something
-	lost       bool // rows may be missing: look at the files
-}
+	// What was learned from the transcripts themselves, see adopt.
+	lost       bool             // rows may be missing or stale: look at the files
+	unsaved    map[string]bool  // rows that the next writer writes
+	leftover   []string         // deleted sessions whose files are still there
+	unreadable map[string]error // by file name: transcripts without a header
 
-// change is a line of the journal. One field is set.
-type change struct {
-	Generation *int64      `json:"generation,omitempty"`
-	Put        *driver.Row `json:"put,omitempty"`
-	Intent     *driver.Row `json:"intent,omitempty"`
-	Abort      string      `json:"abort,omitempty"`  // of an intent
-	Delete     string      `json:"delete,omitempty"` // of a session
-}
-
-func (c change) line() []byte {
-	line, err := json.Marshal(c)
-	if err != nil { // rows hold nothing that cannot be marshalled, but a year over 9999
-		line, _ = json.Marshal(change{Abort: "-"})
-	}
-	return append(line, '\n')
+	journalMu sync.Mutex // guards what follows; taken after mu
+	journal   *filelog.Log
+	ending    bool // nobody is to wait for the lock any more
 }
 
 func openIndex(a *agent) (*index, error) {
-	x := &index{a: a, lost: true}
+	x := &index{a: a, lost: true, unreadable: map[string]error{}}
 	var err error
 	if x.journal, err = x.openJournal(); err != nil {
 		return nil, err
@@ -76,73 +65,47 @@ func openIndex(a *agent) (*index, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.reload(); err != nil {
+		if x.journal != nil {
+			err = errors.Join(err, x.journal.Close())
+		}
 		return nil, err
 	}
-	return x, x.ready()
+	return x, nil
 }
 
-// openJournal opens the journal, and makes it if that is allowed.
-func (x *index) openJournal() (*filelog.Log, error) {
-	opts := &filelog.Options{Sync: filelog.SyncNever, ReadOnly: x.a.d.opts.ReadOnly}
-	l, err := filelog.Open(x.a.root, journalName, opts)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return l, err
-	}
-	if opts.ReadOnly {
-		return nil, nil
-	}
-	l, err = filelog.Create(x.a.root, journalName, change{Generation: new(int64)}.line(), opts)
-	if errors.Is(err, fs.ErrExist) {
-		return filelog.Open(x.a.root, journalName, opts)
-	}
-	return l, err
-}
-
-func (x *index) log() *filelog.Log {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.journal
-}
-
-// close brings the snapshot up to date and closes the journal.
+// close closes the journal. Before that it writes what was learned from the
+// transcripts, unless another process has the index just now, and merges the
+// journal if it has grown: a snapshot costs as much as there are sessions.
 func (x *index) close() error {
 	if x.journal == nil {
 		return nil
 	}
-	if x.dirty {
+	x.interrupt()
+	if x.a.name != "" && (x.dirty || x.corrupt || len(x.unsaved) > 0) {
 		// What fails here loses nothing: the journal has it.
-		_ = x.hold(context.Background(), x.merge)
+		_ = x.hold(context.Background(), func(h *filelog.Held) error {
+			if x.snapshot != nil && h.End() <= min(mergeAtClose, x.snapshot.Size()/4) {
+				return nil
+			}
+			return x.merge(h)
+		})
 	}
 	return x.journal.Close()
 }
 
-// ready brings the rows up to date. The caller holds x.mu, which is released
-// in between if transcripts have to be looked at.
-func (x *index) ready() error {
+// ready brings the rows up to date, as far as that is possible without a lock
+// and without writing. The caller holds x.mu.
+func (x *index) ready(ctx context.Context) error {
 	if err := x.refresh(); err != nil || !x.lost {
 		return err
 	}
-	if x.journal == nil || x.a.d.opts.ReadOnly {
-		return x.adopt(nil)
-	}
-	x.mu.Unlock()
-	defer x.mu.Lock()
-	return x.hold(context.Background(), func(*filelog.Held) error { return nil })
+	return x.adopt(ctx)
 }
 
-// hold calls f under the lock of the index, with everything applied that other
-// processes wrote and their unfinished work finished or discarded.
+// hold calls f under the lock of the index and x.mu, with everything applied
+// that other processes wrote and their unfinished work finished or discarded.
 func (x *index) hold(ctx context.Context, f func(h *filelog.Held) error) error {
-	journal := x.log()
-	if journal == nil || x.a.d.opts.ReadOnly {
-		return x.readOnly()
-	}
-	h, err := journal.Hold(ctx)
-	if _, ok := errors.AsType[*filelog.NotDurableError](err); ok {
-		if journal, err = x.reopen(journal); err == nil {
-			h, err = journal.Hold(ctx)
-		}
-	}
+	h, err := x.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -151,6 +114,11 @@ func (x *index) hold(ctx context.Context, f func(h *filelog.Held) error) error {
 	defer x.mu.Unlock()
 	if err := x.refresh(); err != nil {
 		return err
+	}
+	if x.corrupt {
+		if err := x.setAside(); err != nil {
+			return err
+		}
 	}
 	if x.applied == 0 { // the journal is older than the snapshot, or cut short
 		if err := h.Reset(change{Generation: new(x.generation)}.line()); err != nil {
@@ -162,35 +130,14 @@ func (x *index) hold(ctx context.Context, f func(h *filelog.Held) error) error {
 		return err
 	}
 	if x.lost {
-		if err := x.adopt(h); err != nil {
+		if err := x.adopt(ctx); err != nil {
 			return err
 		}
 	}
+	if err := x.save(h); err != nil {
+		return err
+	}
 	return f(h)
-}
-
-// reopen replaces a journal that could not be synced. That is no cure for a
-// transcript, but what a journal says can be derived from the transcripts.
-func (x *index) reopen(old *filelog.Log) (*filelog.Log, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.journal != old {
-		return x.journal, nil
-	}
-	journal, err := x.openJournal()
-	if err != nil {
-		return nil, err
-	}
-	_ = old.Close() // it reports the failed sync once more
-	x.journal, x.lost = journal, true
-	return journal, nil
-}
-
-func (x *index) readOnly() error {
-	return &filelog.Error{
-		Op: "write index", Path: filepath.Join(x.a.dir, journalName),
-		Err: filelog.ErrReadOnly, Fix: "open the store without ReadOnly",
-	}
 }
 
 // write adds a change to the journal and applies it. The caller holds the
@@ -205,6 +152,32 @@ func (x *index) write(h *filelog.Held, c change) error {
 	return nil
 }
 
+// put replaces the row of a session.
+func (x *index) put(ctx context.Context, row driver.Row) error {
+	return x.hold(ctx, func(h *filelog.Held) error {
+		old, err := x.find(row.Ref())
+		if err != nil {
+			return err
+		}
+		row.Gen, row.Key, row.File = old.Gen, old.Key, old.File
+		if err := x.write(h, change{Put: &row}); err != nil {
+			return err
+		}
+		limit := int64(mergeAbove)
+		if x.snapshot != nil {
+			limit = max(limit, x.snapshot.Size()/4)
+		}
+		if h.End() < limit {
+			return nil
+		}
+		// The row is written; that the journal stays long is no error of Put.
+		if err := x.merge(h); err != nil {
+			x.a.d.log.Warn("the index could not be merged", "folder", x.a.dir, "err", err)
+		}
+		return nil
+	})
+}
+
 // refresh applies what was written since it was last called. It takes no lock
 // of the kernel. The caller holds x.mu.
 func (x *index) refresh() error {
@@ -215,10 +188,11 @@ func (x *index) refresh() error {
 	if err == nil != (x.snapshot != nil) || err == nil && !sameFile(info, x.snapshot) {
 		return x.reload()
 	}
-	if x.journal == nil {
+	journal := x.log()
+	if journal == nil {
 		return nil
 	}
-	size, err := x.journal.Size()
+	size, err := journal.Size()
 	if err != nil {
 		return err
 	}
@@ -237,224 +211,4 @@ func (x *index) refresh() error {
 
 func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-}
-
-// read applies the journal from x.applied to size. It does nothing if the
-// journal's generation is not that of the snapshot.
-func (x *index) read(size int64) error {
-	if size <= x.applied {
-		return nil
-	}
-	data := make([]byte, size-x.applied)
-	if err := x.readJournal(data, x.applied); err != nil {
-		return err
-	}
-	for {
-		i := bytes.IndexByte(data, '\n')
-		if i < 0 {
-			return nil // a line that is just being written
-		}
-		var c change
-		err := json.Unmarshal(data[:i], &c)
-		if x.applied == 0 && (err != nil || c.Generation == nil || *c.Generation != x.generation) {
-			return errGeneration
-		}
-		if err == nil { // a torn line stands for a change that can be derived
-			x.apply(c)
-		}
-		x.applied += int64(i) + 1
-		data = data[i+1:]
-	}
-}
-
-var (
-	errGeneration = errors.New("the journal is not of the snapshot's generation")
-	errMoved      = errors.New("the journal was emptied while it was read")
-)
-
-func (x *index) readJournal(p []byte, off int64) error {
-	n, err := x.journal.ReadAt(p, off)
-	switch {
-	case n == len(p):
-		return nil
-	case err == nil, errors.Is(err, io.EOF):
-		return errMoved
-	}
-	return x.a.d.wrap("read index", filepath.Join(x.a.dir, journalName), err, "check that this user may read it")
-}
-
-func (x *index) apply(c change) {
-	switch {
-	case c.Put != nil:
-		if x.deleted[c.Put.ID] {
-			return
-		}
-		row := *c.Put
-		if old, ok := x.rows[row.ID]; ok {
-			row.Gen = max(row.Gen, old.Gen)
-			row.Key = old.Key
-		}
-		x.rows[row.ID] = row
-		delete(x.intents, row.ID)
-	case c.Intent != nil:
-		delete(x.deleted, c.Intent.ID)
-		x.intents[c.Intent.ID] = *c.Intent
-	case c.Abort != "":
-		delete(x.intents, c.Abort)
-	case c.Delete != "":
-		delete(x.rows, c.Delete)
-		x.deleted[c.Delete] = true
-	}
-}
-
-// document is the snapshot.
-type document struct {
-	Version    int                        `json:"version"`
-	Generation int64                      `json:"generation"`
-	Sessions   map[string]json.RawMessage `json:"sessions"`
-}
-
-// reload reads snapshot and journal anew. A snapshot that is no index of ours
-// is kept under another name, at the next write, and made again.
-func (x *index) reload() error {
-	for range reloadTries { // a merge in between shows as a generation that does not fit
-		data, info, err := x.a.readAll(snapshotName)
-		if err != nil {
-			return err
-		}
-		doc, rows, err := parseSnapshot(data)
-		if err != nil {
-			x.a.d.log.Warn("the index cannot be read and is made again from the transcripts",
-				"file", filepath.Join(x.a.dir, snapshotName), "err", err)
-			if err := x.setAside(); err != nil {
-				return err
-			}
-			info, x.lost = nil, true
-		}
-		x.lost = x.lost || info == nil && x.snapshot != nil
-		x.rows, x.intents, x.deleted = rows, map[string]driver.Row{}, map[string]bool{}
-		x.generation, x.applied, x.snapshot = doc.Generation, 0, info
-		if x.journal == nil {
-			return nil
-		}
-		size, err := x.journal.Size()
-		if err != nil {
-			return err
-		}
-		journal, err := x.journalGeneration(size)
-		switch {
-		case errors.Is(err, errMoved), journal > x.generation && info != nil:
-			continue
-		case err != nil || journal < x.generation:
-			return err // hold empties it
-		}
-		x.lost = x.lost || journal > x.generation // so the snapshot was
-		x.generation = journal
-		if err := x.read(size); !errors.Is(err, errMoved) {
-			return err
-		}
-	}
-	// An old copy of the snapshot was put in place of the newer one.
-	x.applied, x.lost = 0, true
-	return nil
-}
-
-// journalGeneration reads the first line of the journal; -1 if there is none.
-func (x *index) journalGeneration(size int64) (int64, error) {
-	head := make([]byte, min(size, 64))
-	if err := x.readJournal(head, 0); err != nil {
-		return -1, err
-	}
-	line, _, ok := bytes.Cut(head, []byte("\n"))
-	var c change
-	if !ok || json.Unmarshal(line, &c) != nil || c.Generation == nil {
-		return -1, nil
-	}
-	return *c.Generation, nil
-}
-
-func parseSnapshot(data []byte) (document, map[string]driver.Row, error) {
-	rows := map[string]driver.Row{}
-	if data == nil {
-		return document{}, rows, nil
-	}
-	var doc document
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return document{}, rows, err
-	}
-	if doc.Version != 1 || doc.Sessions == nil {
-		return document{}, rows, fmt.Errorf("not an index of version 1")
-	}
-	for id, raw := range doc.Sessions {
-		var row driver.Row
-		if json.Unmarshal(raw, &row) == nil && row.ID == id {
-			rows[id] = row
-		}
-	}
-	return doc, rows, nil
-}
-
-// setAside renames a snapshot that cannot be read, so that nothing overwrites
-// it.
-func (x *index) setAside() error {
-	if x.a.d.opts.ReadOnly {
-		return nil
-	}
-	name := fmt.Sprintf("%s.corrupt-%d", snapshotName, time.Now().UnixNano())
-	err := x.a.root.Rename(snapshotName, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another process was faster
-	}
-	return x.a.d.wrap("set aside index", filepath.Join(x.a.dir, snapshotName), err, "move it away by hand")
-}
-
-// merge writes the snapshot and empties the journal. The caller holds the
-// index.
-func (x *index) merge(h *filelog.Held) error {
-	next := x.generation + 1
-	var buf bytes.Buffer
-	fmt.Fprintf(&buf, "{\"version\":1,\"generation\":%d,\"sessions\":{", next)
-	sep := "\n"
-	for _, id := range sortedKeys(x.rows) {
-		name, err := json.Marshal(id)
-		if err != nil {
-			return err
-		}
-		row, err := json.Marshal(x.rows[id])
-		if err != nil {
-			continue // made again from its transcript
-		}
-		fmt.Fprintf(&buf, "%s%s:%s", sep, name, row)
-		sep = ",\n"
-	}
-	buf.WriteString("\n}}\n")
-	if err := filelog.WriteFileAtomic(x.a.root, snapshotName, buf.Bytes(), x.a.d.opts.Sync != filelog.SyncNever); err != nil {
-		return err
-	}
-	info, err := x.a.root.Lstat(snapshotName)
-	if err != nil {
-		return err
-	}
-	x.generation, x.snapshot = next, info
-	x.applied = 0
-	lines := change{Generation: &next}.line()
-	for id := range x.deleted {
-		if x.removeFile(id) != nil {
-			lines = append(lines, change{Delete: id}.line()...)
-		}
-	}
-	if err := h.Reset(lines); err != nil {
-		return err
-	}
-	x.applied = h.End()
-	return nil
-}
-
-func sortedKeys(m map[string]driver.Row) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -2,7 +2,10 @@ package filedriver
 
 import (
 	"container/list"
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/convolog/convolog/session/driver"
@@ -11,79 +14,152 @@ import (
 
 // logs keeps the logs that are in use open, and some that were in use lately.
 type logs struct {
-	idle int // how many unused ones stay open
+	idle int  // how many unused ones stay open
+	owes bool // whether closing a log may sync it
+	log  *slog.Logger
+	// failed is (*filelog.Log).Failed, but in tests.
+	failed func(*filelog.Log) *filelog.NotDurableError
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards what follows; never held while a log is synced
 	open   map[driver.Ref]*openLog
-	unused *list.List // of *openLog, the latest first
+	stale  map[*openLog]bool // in use, and no longer in open
+	unused *list.List        // of *openLog, the latest first
+	ending bool              // nobody is to wait for a lock any more
+	closed bool
 }
 
 type openLog struct {
 	ref    driver.Ref
 	log    *filelog.Log
 	users  int
+	uses   int           // so far
 	unused *list.Element // nil while in use
-	// A log whose sync failed must stay: closing it would forget that.
-	failed bool
 	// A log whose file is gone is closed by its last user.
 	stale bool
+	// What conditional appends have read; guarded by the append lock.
+	seen seen
 }
 
-func newLogs(idle int) *logs {
-	return &logs{idle: idle, open: map[driver.Ref]*openLog{}, unused: list.New()}
+func newLogs(d *Driver, idle int) *logs {
+	return &logs{
+		idle: idle, owes: d.opts.Sync != filelog.SyncNever, log: d.log, failed: (*filelog.Log).Failed,
+		open: map[driver.Ref]*openLog{}, stale: map[*openLog]bool{}, unused: list.New(),
+	}
 }
 
 // acquire returns the log of a session for use until release.
 func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*openLog, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if ls.closed {
+		return nil, driver.ErrClosed
+	}
 	o := ls.open[ref]
 	if o == nil {
 		l, err := open()
 		if err != nil {
 			return nil, err
 		}
+		if ls.ending {
+			l.Interrupt()
+		}
 		o = &openLog{ref: ref, log: l}
 		ls.open[ref] = o
 	}
+	ls.use(o)
+	return o, nil
+}
+
+func (ls *logs) use(o *openLog) {
 	if o.unused != nil {
 		ls.unused.Remove(o.unused)
 		o.unused = nil
 	}
 	o.users++
-	return o, nil
+	o.uses++
 }
 
-// release ends a use. err is how it ended.
+// release ends a use. err is how it ended; the error that is returned says why
+// if the log was closed meanwhile. What fails in closing other logs is nothing
+// to the caller, and goes to the logger.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	o.users--
-	if _, ok := errors.AsType[*filelog.NotDurableError](err); ok {
-		o.failed = true
-	}
 	if errors.Is(err, filelog.ErrReplaced) {
 		ls.forget(o)
 	}
-	if o.users > 0 {
+	if errors.Is(err, filelog.ErrClosed) {
+		why := driver.ErrClosed
+		if o.stale {
+			why = filelog.ErrReplaced
+		}
+		err = fmt.Errorf("%w: %w", why, err)
+	}
+	victims := ls.unuse(o)
+	ls.mu.Unlock()
+	for _, v := range victims {
+		ls.evict(v)
+	}
+	return err
+}
+
+// unuse ends a use and returns the logs that have to go, each used once more
+// by the caller. It is called with ls.mu held.
+func (ls *logs) unuse(o *openLog) (victims []*openLog) {
+	if o.users--; o.users > 0 || ls.closed {
 		return nil
 	}
 	if o.stale {
-		return o.log.Close()
+		o.users++
+		return []*openLog{o}
 	}
-	if o.failed {
+	// A log whose sync failed must stay: closing it would forget that.
+	if ls.failed(o.log) != nil {
 		return nil
 	}
 	o.unused = ls.unused.PushFront(o)
-	if ls.unused.Len() <= ls.idle {
-		return nil
+	for ls.unused.Len() > ls.idle {
+		last, ok := ls.unused.Back().Value.(*openLog)
+		if !ok {
+			break
+		}
+		ls.use(last)
+		victims = append(victims, last)
 	}
-	last, ok := ls.unused.Remove(ls.unused.Back()).(*openLog)
-	if !ok {
-		return nil
+	return victims
+}
+
+// evict closes a log that the caller has in use, unless somebody else uses it
+// meanwhile, or its sync fails.
+func (ls *logs) evict(o *openLog) {
+	ls.mu.Lock()
+	uses := o.uses
+	ls.mu.Unlock()
+	if ls.owes && ls.failed(o.log) == nil {
+		// So that closing has nothing left to sync: whoever opens the file
+		// while it is closed would not learn of a failure.
+		if err := o.log.Flush(context.Background()); err != nil {
+			ls.log.Warn("a transcript that is not in use could not be synced", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
+		}
 	}
-	delete(ls.open, last.ref)
-	return last.log.Close()
+	ls.mu.Lock()
+	o.users--
+	switch {
+	case o.users > 0 || ls.closed || !o.stale && ls.failed(o.log) != nil:
+		ls.mu.Unlock()
+		return
+	case !o.stale && o.uses != uses:
+		o.unused = ls.unused.PushFront(o) // it is one of the latest after all
+		ls.mu.Unlock()
+		return
+	}
+	delete(ls.stale, o)
+	if ls.open[o.ref] == o {
+		delete(ls.open, o.ref)
+	}
+	ls.mu.Unlock()
+	if err := o.log.Close(); err != nil {
+		ls.log.Warn("closing a transcript failed", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
+	}
 }
 
 // adopt takes a log that was opened for a session that nobody has used yet.
@@ -92,43 +168,63 @@ func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
 	if err != nil {
 		return err
 	}
-	return ls.release(o, nil)
+	if o.log != l { // somebody was faster
+		err = l.Close()
+	}
+	return errors.Join(err, ls.release(o, nil))
 }
 
-// drop closes a session's log as soon as nobody uses it.
-func (ls *logs) drop(ref driver.Ref) error {
+// drop closes a session's log as soon as nobody uses it. Who waits for one of
+// its locks is told that it is gone.
+func (ls *logs) drop(ref driver.Ref) {
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
 	o := ls.open[ref]
 	if o == nil {
-		return nil
+		ls.mu.Unlock()
+		return
 	}
+	ls.use(o)
 	ls.forget(o)
-	if o.users > 0 {
-		return nil
-	}
-	if o.unused != nil {
-		ls.unused.Remove(o.unused)
-		o.unused = nil
-	}
-	return o.log.Close()
+	ls.mu.Unlock()
+	_ = ls.release(o, nil) // never an error
 }
 
 func (ls *logs) forget(o *openLog) {
 	o.stale = true
+	ls.stale[o] = true
 	if ls.open[o.ref] == o {
 		delete(ls.open, o.ref)
 	}
+	o.log.Interrupt()
 }
 
-// close closes all logs. None is in use.
-func (ls *logs) close() error {
+// interrupt ends the waits for a lock, now and later.
+func (ls *logs) interrupt() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	var errs []error
+	ls.ending = true
 	for _, o := range ls.open {
-		errs = append(errs, o.log.Close())
+		o.log.Interrupt()
 	}
-	ls.open = nil
+}
+
+// close closes all logs. Only loops over a Scan may still have one in use.
+func (ls *logs) close() error {
+	ls.mu.Lock()
+	ls.closed = true
+	var all []*openLog
+	for _, o := range ls.open {
+		all = append(all, o)
+	}
+	for o := range ls.stale {
+		all = append(all, o)
+	}
+	ls.mu.Unlock()
+	var errs []error
+	for _, o := range all {
+		if err := o.log.Close(); !errors.Is(err, filelog.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
 	return errors.Join(errs...)
 }

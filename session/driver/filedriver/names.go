@@ -60,3 +60,13 @@ func DecodeName(enc string) (name string, ok bool) {
 	name = sb.String()
 	return name, EncodeName(name) == enc
 }
+
+// isHashed reports whether enc has the form of a name that does not say what
+// it stands for.
+func isHashed(enc string) bool {
+	if len(enc) != prefixLen+1+2*sha256.Size || enc[prefixLen] != '-' {
+		return false
+	}
+	_, err := hex.DecodeString(enc[prefixLen+1:])
+	return err == nil
+}

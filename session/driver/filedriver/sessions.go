@@ -20,21 +20,6 @@ func (d *Driver) notFound(ref driver.Ref) error {
 	}
 }
 
-// current returns the row of the current session of a key. The caller holds
-// x.mu.
-func (x *index) current(key string) (cur driver.Row, highest int64, ok bool) {
-	for _, row := range x.rows {
-		if row.Key != key {
-			continue
-		}
-		highest = max(highest, row.Gen)
-		if !ok || row.Newer(cur) {
-			cur, ok = row, true
-		}
-	}
-	return cur, highest, ok
-}
-
 // Current implements [driver.Driver].
 func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, error) {
 	end, err := d.begin(ctx)
@@ -42,15 +27,15 @@ func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, er
 		return driver.Row{}, err
 	}
 	defer end()
-	row, ok, err := d.current(agent, key)
+	row, ok, err := d.current(ctx, agent, key)
 	if err == nil && !ok {
 		err = fmt.Errorf("key %q has no session: %w", key, fs.ErrNotExist)
 	}
 	return row, err
 }
 
-func (d *Driver) current(agent, key string) (driver.Row, bool, error) {
-	a, err := d.agent(agent, false)
+func (d *Driver) current(ctx context.Context, agent, key string) (driver.Row, bool, error) {
+	a, err := d.agent(ctx, agent, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return driver.Row{}, false, nil
 	}
@@ -59,7 +44,7 @@ func (d *Driver) current(agent, key string) (driver.Row, bool, error) {
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
-	if err := a.idx.ready(); err != nil {
+	if err := a.idx.ready(ctx); err != nil {
 		return driver.Row{}, false, err
 	}
 	row, _, ok := a.idx.current(key)
@@ -76,17 +61,23 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 	if err := driver.CheckKey(key); err != nil {
 		return row, false, err
 	}
-	row, ok, err := d.current(agent, key)
+	row, ok, err := d.current(ctx, agent, key)
 	if ok || err != nil {
 		return row, false, err
 	}
-	a, err := d.writable(agent)
+	a, err := d.writable(ctx, agent, header)
 	if err != nil {
 		return row, false, err
 	}
 	err = a.idx.hold(ctx, func(h *filelog.Held) error {
+		if row, _, ok = a.idx.current(key); ok {
+			return nil
+		}
+		if err := a.idx.certain(); err != nil {
+			return err
+		}
 		var highest int64
-		if row, highest, ok = a.idx.current(key); ok {
+		if row, highest, ok = a.idx.current(key); ok { // it was restored
 			return nil
 		}
 		created = true
@@ -109,7 +100,7 @@ func (d *Driver) Create(ctx context.Context, agent, key string, header func(int6
 	if err := driver.CheckKey(key); err != nil {
 		return row, err
 	}
-	a, err := d.writable(agent)
+	a, err := d.writable(ctx, agent, header)
 	if err != nil {
 		return row, err
 	}
@@ -124,7 +115,9 @@ func (d *Driver) Create(ctx context.Context, agent, key string, header func(int6
 	return row, nil
 }
 
-func (d *Driver) writable(name string) (*agent, error) {
+// writable returns an agent's folder for a session to be made in. The folder is
+// not made for a session that cannot be.
+func (d *Driver) writable(ctx context.Context, name string, header func(int64) (driver.Row, driver.Line)) (*agent, error) {
 	if err := driver.CheckAgent(name); err != nil {
 		return nil, err
 	}
@@ -134,7 +127,15 @@ func (d *Driver) writable(name string) (*agent, error) {
 			Err: filelog.ErrReadOnly, Fix: "open the store without ReadOnly",
 		}
 	}
-	return d.agent(name, true)
+	a, err := d.agent(ctx, name, false)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return a, err
+	}
+	row, _ := header(1)
+	if err := driver.CheckRef(driver.Ref{Agent: name, ID: row.ID}); err != nil {
+		return nil, err
+	}
+	return d.agent(ctx, name, true)
 }
 
 // create makes a transcript. The caller holds the index. First the intent is
@@ -163,7 +164,8 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 		return driver.Row{}, err
 	}
 	if err := a.idx.write(h, change{Put: &row}); err != nil {
-		return driver.Row{}, errors.Join(err, a.d.logs.drop(ref), a.idx.removeFile(ref.ID))
+		a.d.logs.drop(ref)
+		return driver.Row{}, errors.Join(err, a.idx.removeFile(ref.ID))
 	}
 	return row, a.sync(h)
 }
@@ -186,7 +188,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	if err := driver.CheckRef(ref); err != nil {
 		return row, err
 	}
-	a, err := d.agent(ref.Agent, false)
+	a, err := d.agent(ctx, ref.Agent, false)
 	if err != nil {
 		return row, err
 	}
@@ -200,8 +202,20 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 			return nil
 		}
 		row.Gen = highest + 1
-		if _, err := d.append(ctx, ref, []driver.Line{line(row.Gen)}, driver.Cond{}); err != nil {
+		l := line(row.Gen)
+		// Others may read the rows while this waits for the session's lock.
+		a.idx.mu.Unlock()
+		res, err := d.append(ctx, ref, []driver.Line{l}, driver.Cond{})
+		a.idx.mu.Lock()
+		if err != nil {
 			return err
+		}
+		if now, ok := a.idx.rows[ref.ID]; ok {
+			now.Gen = row.Gen
+			row = now
+		}
+		if row.Size == int64(res.Start) {
+			row.Size, row.LastID = int64(res.End), l.ID
 		}
 		if err := a.idx.write(h, change{Put: &row}); err != nil {
 			return err
@@ -224,7 +238,7 @@ func (d *Driver) Delete(ctx context.Context, ref driver.Ref) error {
 	if err := driver.CheckRef(ref); err != nil {
 		return err
 	}
-	a, err := d.agent(ref.Agent, false)
+	a, err := d.agent(ctx, ref.Agent, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d.notFound(ref)
 	}
@@ -243,7 +257,8 @@ func (d *Driver) Delete(ctx context.Context, ref driver.Ref) error {
 		if err := a.sync(h); err != nil {
 			return err
 		}
-		return errors.Join(d.logs.drop(ref), a.idx.removeFile(ref.ID))
+		d.logs.drop(ref)
+		return a.idx.removeFile(ref.ID)
 	})
 }
 
@@ -257,36 +272,19 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 	if err := driver.CheckRef(ref); err != nil {
 		return driver.Row{}, err
 	}
-	a, err := d.agent(ref.Agent, false)
+	a, err := d.agent(ctx, ref.Agent, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return driver.Row{}, d.notFound(ref)
 	}
 	if err != nil {
 		return driver.Row{}, err
 	}
-	return a.idx.get(ref)
-}
-
-// get returns a row. A transcript that has none, because its index entry was
-// lost, is given one.
-func (x *index) get(ref driver.Ref) (driver.Row, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := x.ready(); err != nil {
+	a.idx.mu.Lock()
+	defer a.idx.mu.Unlock()
+	if err := a.idx.ready(ctx); err != nil {
 		return driver.Row{}, err
 	}
-	if row, ok := x.rows[ref.ID]; ok {
-		return row, nil
-	}
-	if _, err := x.a.sess.Lstat(fileName(ref.ID)); err != nil || x.deleted[ref.ID] {
-		return driver.Row{}, x.a.d.notFound(ref)
-	}
-	row, err := x.a.describe(ref.ID) // says what is wrong, if anything is
-	if err != nil {
-		return driver.Row{}, err
-	}
-	x.lost = true
-	return row, x.ready()
+	return a.idx.find(ref)
 }
 
 // Put implements [driver.Driver].
@@ -296,47 +294,19 @@ func (d *Driver) Put(ctx context.Context, row driver.Row) error {
 		return err
 	}
 	defer end()
-	old, err := d.Get(ctx, row.Ref())
+	ref := row.Ref()
+	if err := driver.CheckRef(ref); err != nil {
+		return err
+	}
+	a, err := d.agent(ctx, ref.Agent, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.notFound(ref)
+	}
 	if err != nil {
 		return err
 	}
-	a, err := d.agent(row.Agent, false)
-	if err != nil {
-		return err
-	}
-	row.Gen, row.Key, row.File = old.Gen, old.Key, old.File
+	row.Labels = slices.Clone(row.Labels)
 	return a.idx.put(ctx, row)
-}
-
-func (x *index) put(ctx context.Context, row driver.Row) error {
-	journal := x.log()
-	if journal == nil {
-		return x.readOnly()
-	}
-	_, at, err := journal.Append(ctx, change{Put: &row}.line(), nil)
-	if err != nil {
-		return err
-	}
-	x.mu.Lock()
-	x.dirty = true
-	limit := int64(mergeAbove)
-	if x.snapshot != nil {
-		limit = max(limit, x.snapshot.Size()/4)
-	}
-	x.mu.Unlock()
-	if at < limit {
-		return nil
-	}
-	// The row is written; that the journal stays long is no error of Put.
-	if err := x.hold(ctx, func(h *filelog.Held) error {
-		if h.End() < limit {
-			return nil
-		}
-		return x.merge(h)
-	}); err != nil {
-		x.a.d.log.Warn("the index could not be merged", "folder", x.a.dir, "err", err)
-	}
-	return nil
 }
 
 // List implements [driver.Driver].
@@ -346,7 +316,7 @@ func (d *Driver) List(ctx context.Context, agent string) ([]driver.Row, error) {
 		return nil, err
 	}
 	defer end()
-	a, err := d.agent(agent, false)
+	a, err := d.agent(ctx, agent, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -355,7 +325,7 @@ func (d *Driver) List(ctx context.Context, agent string) ([]driver.Row, error) {
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
-	if err := a.idx.ready(); err != nil {
+	if err := a.idx.ready(ctx); err != nil {
 		return nil, err
 	}
 	rows := make([]driver.Row, 0, len(a.idx.rows))

@@ -1,0 +1,202 @@
+package filedriver_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+func open(t *testing.T, dir string, opts *filedriver.Options) *filedriver.Driver {
+	t.Helper()
+	if opts == nil {
+		opts = &filedriver.Options{Sync: filelog.SyncNever}
+	}
+	d, err := filedriver.Open(dir, opts)
+	must(t, err)
+	return d
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// header makes the first line of a session.
+func header(id, key string) func(int64) (driver.Row, driver.Line) {
+	return func(gen int64) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: id, Body: transcript.Header{Version: transcript.Version, Key: key, Gen: gen}}
+		return driver.Row{ID: id}, driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+	}
+}
+
+func note(id string) driver.Line {
+	e := transcript.Entry{ID: id, Body: transcript.Custom{Name: "note", Data: []byte(`1`)}}
+	return driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+}
+
+func create(t *testing.T, d *filedriver.Driver, id, key string) driver.Row {
+	t.Helper()
+	row, err := d.Create(t.Context(), "main", key, header(id, key))
+	must(t, err)
+	return row
+}
+
+// loseIndex removes the index of an agent.
+func loseIndex(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range []string{"sessions.json", "sessions.journal"} {
+		if err := os.Remove(filepath.Join(dir, "agents/main", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A transcript that cannot be understood is still the session of its key.
+func TestUndescribedIsNotEmpty(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	create(t, d, "b", "k")
+	_, err := d.SetCurrent(t.Context(), driver.Ref{Agent: "main", ID: "a"}, func(gen int64) driver.Line {
+		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
+		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
+	})
+	must(t, err)
+	must(t, d.Close())
+
+	errNew := errors.New("a critical entry of a newer version")
+	known := false
+	opts := &filedriver.Options{
+		Sync: filelog.SyncNever,
+		Describe: func(row driver.Row, records iter.Seq2[transcript.Record, error]) (driver.Row, error) {
+			for _, err := range records {
+				if err != nil || !known {
+					return driver.Row{}, errNew
+				}
+			}
+			row.Title = "described"
+			return row, nil
+		},
+	}
+	loseIndex(t, dir)
+	for i := range 2 { // with the index lost, and with the one made in its place
+		d = open(t, dir, opts)
+		row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("new", "k"))
+		if err != nil || created || row.ID != "a" || row.Gen != 3 || row.Key != "k" {
+			t.Errorf("LoadOrCreate = %+v, %v, %v; want session a", row, created, err)
+		}
+		create(t, d, fmt.Sprint("other", i), "other")
+		must(t, d.Close())
+	}
+	// The next program understands it.
+	known = true
+	d = open(t, dir, opts)
+	if row, err := d.Get(t.Context(), driver.Ref{Agent: "main", ID: "a"}); err != nil || row.Title != "described" || row.Gen != 3 {
+		t.Errorf("Get = %+v, %v", row, err)
+	}
+	must(t, d.Close())
+}
+
+// While nobody knows whose transcript a file is, no key is taken for new.
+func TestUnreadableHeader(t *testing.T) {
+	for name, place := range map[string]func(path string) error{
+		"empty":   func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"garbage": func(path string) error { return os.WriteFile(path, []byte("\x00\x01 garbage\n"), 0o600) },
+		"no header": func(path string) error {
+			return os.WriteFile(path, append(note("x").Data, '\n'), 0o600)
+		},
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a link":   func(path string) error { return os.Symlink("elsewhere", path) },
+	} {
+		for _, way := range []string{"delete", "move away"} {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				dir, ctx := t.TempDir(), t.Context()
+				d := open(t, dir, nil)
+				create(t, d, "good", "k")
+				must(t, d.Close())
+				path := filepath.Join(dir, "agents/main/sessions/bad.jsonl")
+				must(t, place(path))
+
+				d = open(t, dir, nil)
+				if row, created, err := d.LoadOrCreate(ctx, "main", "k", header("new", "k")); err != nil || created || row.ID != "good" {
+					t.Errorf("LoadOrCreate of a key that has a session = %+v, %v, %v", row, created, err)
+				}
+				_, _, err := d.LoadOrCreate(ctx, "main", "new key", header("new", "new key"))
+				if e, ok := errors.AsType[*filelog.Error](err); !ok || e.Path != path || !strings.Contains(e.Fix, "delete session bad") {
+					t.Errorf("LoadOrCreate of a new key: %v", err)
+				}
+				t.Log(err)
+				create(t, d, "explicit", "another key")
+				readable := name == "no header" // but nobody knows its key
+				if rows, err := d.List(ctx, "main"); err != nil || len(rows) != 2 && !readable {
+					t.Errorf("List = %v, %v", rows, err)
+				}
+				bad := driver.Ref{Agent: "main", ID: "bad"}
+				_, err = d.Get(ctx, bad)
+				if e, ok := errors.AsType[*filelog.Error](err); !readable && (!ok || e.Path != path) || readable && err != nil {
+					t.Errorf("Get: %v", err)
+				}
+				must(t, d.Close())
+				d = open(t, dir, nil)
+				if _, _, err = d.LoadOrCreate(ctx, "main", "new key", header("new", "new key")); err == nil {
+					t.Error("LoadOrCreate of a new key after opening the store again: no error")
+				}
+				if way == "delete" {
+					must(t, d.Delete(ctx, bad))
+				} else {
+					must(t, os.Rename(path, path+".away"))
+				}
+				row, created, err := d.LoadOrCreate(ctx, "main", "new key", header("new", "new key"))
+				if err != nil || !created {
+					t.Errorf("LoadOrCreate afterwards = %+v, %v, %v", row, created, err)
+				}
+				must(t, d.Close())
+			})
+		}
+	}
+}
+
+// A copy of a transcript under another name does not hide the original.
+func TestCopiedTranscript(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	must(t, d.Close())
+	path := filepath.Join(dir, "agents/main/sessions/a.jsonl")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(filepath.Dir(path), "b.jsonl"), data, 0o600))
+	d = open(t, dir, nil)
+	if row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("new", "k")); err != nil || created || row.ID != "a" {
+		t.Errorf("LoadOrCreate = %+v, %v, %v", row, created, err)
+	}
+	must(t, d.Close())
+}
+
+// What cannot be a name leaves nothing behind.
+func TestBadIDCreatesNothing(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	if _, err := d.Create(t.Context(), "main", "k", header("../x", "k")); err == nil {
+		t.Error("Create: no error")
+	}
+	if _, _, err := d.LoadOrCreate(t.Context(), "main", "k", header("", "k")); err == nil {
+		t.Error("LoadOrCreate: no error")
+	}
+	if entries, err := os.ReadDir(filepath.Join(dir, "agents")); err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	must(t, d.Close())
+}

@@ -1,0 +1,108 @@
+package filedriver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// testLogs returns logs of which two may be idle, and a function that uses one.
+func testLogs(t *testing.T) (*logs, func(id string) *openLog) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	ls := newLogs(&Driver{log: slog.New(slog.DiscardHandler)}, 2)
+	return ls, func(id string) *openLog {
+		o, err := ls.acquire(driver.Ref{Agent: "main", ID: id}, func() (*filelog.Log, error) {
+			l, err := filelog.Open(root, id, nil)
+			if errors.Is(err, os.ErrNotExist) {
+				return filelog.Create(root, id, []byte("{}\n"), nil)
+			}
+			return l, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+}
+
+// What fails in closing another session's log is not the outcome of a call.
+func TestEvictionFails(t *testing.T) {
+	ls, use := testLogs(t)
+	for i := range 4 {
+		o := use(fmt.Sprint(i))
+		if i == 0 {
+			if err := o.log.Close(); err != nil { // so that closing it again fails
+				t.Fatal(err)
+			}
+		}
+		if err := ls.release(o, nil); err != nil {
+			t.Errorf("call %d ended with %v", i, err)
+		}
+	}
+	if len(ls.open) != 2 {
+		t.Errorf("%d logs are open, want 2", len(ls.open))
+	}
+	if err := ls.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A log whose sync failed, in the background too, is never opened anew.
+func TestFailedLogStays(t *testing.T) {
+	ls, use := testLogs(t)
+	bad := map[*filelog.Log]bool{}
+	ls.failed = func(l *filelog.Log) *filelog.NotDurableError {
+		if bad[l] {
+			return &filelog.NotDurableError{Err: errors.New("no")}
+		}
+		return nil
+	}
+	first := use("first")
+	_ = ls.release(first, nil)
+	second := use("second")
+	_ = ls.release(second, nil)
+	bad[first.log] = true // while nobody uses it
+	for i := range 5 {
+		_ = ls.release(use(fmt.Sprint(i)), nil)
+	}
+	if o := use("first"); o != first {
+		t.Error("a log whose sync failed was closed")
+	}
+	_ = ls.release(first, nil)
+	if o := use("second"); o == second {
+		t.Error("a sound log was not closed")
+	}
+	if err := ls.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who waits for a lock of a log that is dropped is told why.
+func TestDropEndsWaits(t *testing.T) {
+	ls, use := testLogs(t)
+	o := use("a")
+	release, err := o.log.LockTurn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls.drop(o.ref)
+	_, err = o.log.LockTurn(t.Context())
+	if err := ls.release(o, err); !errors.Is(err, filelog.ErrReplaced) {
+		t.Errorf("a wait for the lock of a dropped log ended with %v", err)
+	}
+	if len(ls.open)+len(ls.stale) > 0 {
+		t.Errorf("still open: %v, %v", ls.open, ls.stale)
+	}
+	if err := errors.Join(release(), ls.close()); err != nil {
+		t.Error(err)
+	}
+}

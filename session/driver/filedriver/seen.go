@@ -1,0 +1,128 @@
+package filedriver
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// seen is what conditional appends have learned of a transcript by reading it,
+// so that the next one reads only what was added since. The append lock guards
+// it, and nothing before a place where an append began ever changes.
+type seen struct {
+	// The head of the lines before headEnd; nothing is known if that is 0.
+	head    string
+	headEnd int64
+	// The whole batches with an idempotency key that end before keysEnd. The
+	// first append with a key reads all lines, so every key is honoured; keys
+	// are few, and go with the log when it is closed.
+	keys    map[string]keyed
+	keysEnd int64
+	// The last batch, if it has a key and lacks lines so far.
+	open    keyed
+	openKey string
+	want    int
+}
+
+// keyed is a batch that was appended under an idempotency key.
+type keyed struct {
+	hash       string
+	ids        []string
+	start, end int64
+}
+
+// check looks at the lines before end, under the append lock.
+func (s *seen) check(r io.ReaderAt, end int64, cond driver.Cond) (driver.Result, error) {
+	if cond.Idem != "" {
+		if err := s.readKeys(r, end); err != nil {
+			return driver.Result{}, err
+		}
+		if k, ok := s.keys[cond.Idem]; ok {
+			if k.hash != cond.IdemHash {
+				return driver.Result{}, driver.ErrIdemMismatch
+			}
+			return driver.Result{
+				Start: driver.Cursor(k.start), End: driver.Cursor(k.end), Repeated: true, IDs: slices.Clone(k.ids),
+			}, nil
+		}
+	}
+	if cond.Head != "" {
+		if err := s.readHead(r, end); err != nil {
+			return driver.Result{}, err
+		}
+		if s.head != cond.Head {
+			return driver.Result{}, fmt.Errorf("head is %q, not %q: %w", s.head, cond.Head, driver.ErrConflict)
+		}
+	}
+	if len(cond.Conflicts) > 0 {
+		scan := transcript.Scan(r, end, &transcript.ScanOptions{From: int64(cond.Base), Final: true})
+		for rec, err := range scan {
+			if err != nil {
+				return driver.Result{}, err
+			}
+			if rec.Damage == nil && slices.Contains(cond.Conflicts, rec.Entry.Type()) {
+				return driver.Result{}, fmt.Errorf("a %s entry was added: %w", rec.Entry.Type(), driver.ErrConflict)
+			}
+		}
+	}
+	return driver.Result{}, nil
+}
+
+// readHead finds the last head before end.
+func (s *seen) readHead(r io.ReaderAt, end int64) error {
+	if s.headEnd > end {
+		s.headEnd = 0
+	}
+	if s.headEnd == 0 {
+		s.head = driver.NoHead
+	}
+	for rec, err := range transcript.ScanBackward(r, end, &transcript.ScanOptions{From: s.headEnd, Final: true}) {
+		if err != nil {
+			return err
+		}
+		if rec.Damage == nil && transcript.IsHead(rec.Entry.Type()) {
+			s.head = rec.Entry.ID
+			break
+		}
+	}
+	s.headEnd = end
+	return nil
+}
+
+// readKeys takes note of the idempotency keys before end.
+func (s *seen) readKeys(r io.ReaderAt, end int64) error {
+	if s.keys == nil || s.keysEnd > end {
+		s.keys, s.keysEnd, s.want = map[string]keyed{}, 0, 0
+	}
+	for rec, err := range transcript.Scan(r, end, &transcript.ScanOptions{From: s.keysEnd, Final: true}) {
+		if err != nil {
+			return err // what was read stays: records of one line come together
+		}
+		s.note(rec)
+		s.keysEnd = rec.End
+	}
+	s.keysEnd = end
+	return nil
+}
+
+// note takes the next record.
+func (s *seen) note(rec transcript.Record) {
+	e := rec.Entry
+	next := rec.Damage == nil && s.want > 0 && e.Batch == 0 && e.Part == len(s.open.ids)+1
+	switch {
+	case next:
+		s.open.ids, s.open.end = append(s.open.ids, e.ID), rec.End
+	case rec.Damage != nil || e.Idem == "" || e.Part > 1:
+		s.want = 0
+		return
+	default:
+		s.openKey, s.want = e.Idem, max(e.Batch, 1)
+		s.open = keyed{hash: e.IdemHash, ids: []string{e.ID}, start: rec.Offset, end: rec.End}
+	}
+	if len(s.open.ids) == s.want {
+		s.keys[s.openKey], s.want = s.open, 0
+	}
+}
