@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -152,6 +153,10 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines 
 	row.Labels = slices.Clone(row.Labels)
 	t.mu.Unlock()
 	if err == nil && !res.Repeated {
+		// The entries are in the transcript; its row can wait. A process that
+		// was stopped while it holds the index must not stop this one.
+		ctx, cancel := context.WithTimeout(ctx, rowWait)
+		defer cancel()
 		err = s.store.drv.Put(ctx, row)
 	}
 	if err != nil {
@@ -159,6 +164,10 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines 
 	}
 	return live
 }
+
+// rowWait is how long an append waits to bring the index up to date. A row
+// that was left behind is made again when the store is opened.
+const rowWait = 500 * time.Millisecond
 
 // hashBatch is the hash of what a batch says: its lines without what differs
 // from one try to the next.

@@ -195,6 +195,6 @@ var (
 	ErrClosed       = errors.New("the store is closed")
 	ErrConflict     = errors.New("the session has changed since it was looked at: read it again and decide anew")
 	ErrIdemMismatch = errors.New("the idempotency key was used for other content: use a new key")
-	ErrBusy         = errors.New("another turn is running on this session: wait for it or try again later")
+	ErrBusy         = errors.New("somebody else holds the lock, another turn on this session for example: wait for it or try again later")
 	ErrReplaced     = errors.New("the session was deleted or replaced: load it again")
 )

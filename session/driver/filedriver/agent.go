@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -118,7 +119,14 @@ func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 }
 
 func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
-	return filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
+	l, err := filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
+	if err == nil && !a.d.identify(ref, l) {
+		err = errors.Join(fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, ref.ID), l.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 func fileName(id string) string { return EncodeName(id) + extension }

@@ -59,6 +59,9 @@ type Driver struct {
 	opening map[string]chan struct{} // closed when a folder has been opened, or not
 	closed  bool
 	ops     sync.WaitGroup // calls under way
+
+	idsMu sync.Mutex
+	ids   map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -67,7 +70,7 @@ var _ driver.Driver = (*Driver)(nil)
 // names the folder and what to do about it.
 func Open(dir string, opts *Options) (*Driver, error) {
 	d := &Driver{
-		dir: dir, agents: map[string]*agent{}, opening: map[string]chan struct{}{},
+		dir: dir, agents: map[string]*agent{}, ids: map[driver.Ref]uint64{}, opening: map[string]chan struct{}{},
 		log: slog.New(slog.DiscardHandler),
 	}
 	if opts != nil {
@@ -223,6 +226,9 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 
 // hasSessions reports whether there is a transcript in an agent's folder.
 func (d *Driver) hasSessions(folder string) bool {
+	if info, err := d.root.Lstat("agents/" + folder + "/sessions"); err != nil || !info.IsDir() {
+		return false
+	}
 	f, err := d.root.Open("agents/" + folder + "/sessions")
 	if err != nil {
 		return false

@@ -53,7 +53,8 @@ type index struct {
 
 	journalMu sync.Mutex // guards what follows; taken after mu
 	journal   *filelog.Log
-	ending    bool // nobody is to wait for the lock any more
+	old       []*filelog.Log // journals that were replaced and may be in use
+	ending    bool           // nobody is to wait for the lock any more
 }
 
 func openIndex(a *agent) (*index, error) {
@@ -90,13 +91,22 @@ func (x *index) close() error {
 			return x.merge(h)
 		})
 	}
+	for _, old := range x.old {
+		_ = old.Close() // what it has to say is why it was replaced
+	}
 	return x.journal.Close()
 }
 
 // ready brings the rows up to date, as far as that is possible without a lock
 // and without writing. The caller holds x.mu.
 func (x *index) ready(ctx context.Context) error {
-	if err := x.refresh(); err != nil || !x.lost {
+	err := x.refresh()
+	if errors.Is(err, errJournalGone) {
+		if err = x.replaceJournal(x.log()); err == nil {
+			err = x.reload()
+		}
+	}
+	if err != nil || !x.lost {
 		return err
 	}
 	return x.adopt(ctx)
@@ -105,6 +115,15 @@ func (x *index) ready(ctx context.Context) error {
 // hold calls f under the lock of the index and x.mu, with everything applied
 // that other processes wrote and their unfinished work finished or discarded.
 func (x *index) hold(ctx context.Context, f func(h *filelog.Held) error) error {
+	for range reloadTries {
+		if err := x.holdOnce(ctx, f); !errors.Is(err, errJournalGone) {
+			return err
+		}
+	}
+	return errJournalGone
+}
+
+func (x *index) holdOnce(ctx context.Context, f func(h *filelog.Held) error) error {
 	h, err := x.lock(ctx)
 	if err != nil {
 		return err
@@ -193,10 +212,14 @@ func (x *index) refresh() error {
 		return nil
 	}
 	size, err := journal.Size()
+	if errors.Is(err, filelog.ErrReplaced) {
+		return errJournalGone
+	}
 	if err != nil {
 		return err
 	}
 	if size < x.applied {
+		x.lost = true // unless another process has just merged it
 		return x.reload()
 	}
 	switch err := x.read(size); {

@@ -78,7 +78,7 @@ func (x *index) lock(ctx context.Context) (*filelog.Held, error) {
 		switch {
 		case err == nil:
 			return h, nil
-		case failed:
+		case failed, errors.Is(err, filelog.ErrReplaced):
 			if err := x.reopen(journal); err != nil {
 				return nil, err
 			}
@@ -94,11 +94,17 @@ func (x *index) lock(ctx context.Context) (*filelog.Held, error) {
 	}
 }
 
-// reopen replaces a journal that could not be synced. That is no cure for a
-// transcript, but what a journal says can be derived from the transcripts.
+// reopen replaces a journal that could not be synced or is gone. That is no
+// cure for a transcript, but what a journal says can be derived from the
+// transcripts.
 func (x *index) reopen(old *filelog.Log) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	return x.replaceJournal(old)
+}
+
+// replaceJournal does so for a caller that holds x.mu.
+func (x *index) replaceJournal(old *filelog.Log) error {
 	x.journalMu.Lock()
 	defer x.journalMu.Unlock()
 	if x.journal != old {
@@ -108,8 +114,11 @@ func (x *index) reopen(old *filelog.Log) error {
 	if err != nil {
 		return err
 	}
-	_ = old.Close() // it reports the failed sync once more
-	if x.ending {
+	if old != nil {
+		old.Interrupt()
+		x.old = append(x.old, old)
+	}
+	if journal != nil && x.ending {
 		journal.Interrupt()
 	}
 	x.journal, x.lost = journal, true
@@ -154,6 +163,8 @@ func (x *index) read(size int64) error {
 var (
 	errGeneration = errors.New("the journal is not of the snapshot's generation")
 	errMoved      = errors.New("the journal was emptied while it was read")
+
+	errJournalGone = errors.New("the journal was removed again and again")
 )
 
 func (x *index) readJournal(p []byte, off int64) error {

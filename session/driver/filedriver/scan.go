@@ -2,10 +2,12 @@ package filedriver
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // Scan implements [driver.Driver].
@@ -28,19 +30,28 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		return err
 	}
 	defer func() { err = done(err) }()
+	if int64(from) > size {
+		return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, size, from)
+	}
 	scan := transcript.Scan
 	if dir == driver.Backward {
 		scan = transcript.ScanBackward
 	}
+	line := int64(-1)
 	for rec, err := range scan(o.log, size, &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly}) {
 		if err != nil {
 			return err
 		}
+		// Between lines, not inside one: who reads on at a cursor must have
+		// seen all records of a line or none.
+		if line >= 0 && rec.End != line {
+			if err := d.ready(ctx); err != nil {
+				return err
+			}
+		}
+		line = rec.End
 		if !yield(rec) {
 			return nil
-		}
-		if err := d.ready(ctx); err != nil {
-			return err
 		}
 	}
 	return nil

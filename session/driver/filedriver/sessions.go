@@ -153,6 +153,11 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 	if _, ok := a.idx.rows[ref.ID]; ok {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
+	if a.idx.deleted[ref.ID] { // by a process that died before it removed the file
+		if err := a.idx.removeFile(ref.ID); err != nil {
+			return driver.Row{}, err
+		}
+	}
 	if err := a.idx.write(h, change{Intent: &row}); err != nil {
 		return driver.Row{}, err
 	}
@@ -160,6 +165,7 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 	if err != nil {
 		return driver.Row{}, errors.Join(err, a.idx.write(h, change{Abort: ref.ID}))
 	}
+	a.d.identify(ref, l)
 	if err := a.d.logs.adopt(ref, l); err != nil {
 		return driver.Row{}, err
 	}

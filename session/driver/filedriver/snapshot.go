@@ -44,6 +44,9 @@ func (x *index) reload() error {
 			return nil
 		}
 		size, err := log.Size()
+		if errors.Is(err, filelog.ErrReplaced) {
+			return errJournalGone
+		}
 		if err != nil {
 			return err
 		}
@@ -52,7 +55,8 @@ func (x *index) reload() error {
 		case errors.Is(err, errMoved), journal > x.generation && usable:
 			continue
 		case err != nil || journal < x.generation:
-			return err // hold empties it
+			x.lost = x.lost || journal < 0 && info == nil // it was emptied by hand
+			return err                                    // hold empties it
 		}
 		x.lost = x.lost || journal > x.generation // so the snapshot was
 		x.generation = journal
