@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -84,7 +85,7 @@ func (s *state) read(ctx context.Context) error {
 			return err
 		}
 		s.row.Key, s.row.File, s.row.Gen = row.Key, row.File, row.Gen
-		if end, err = s.store.drv.Settle(ctx, s.ref); err != nil {
+		if end, err = s.settle(ctx); err != nil {
 			return err
 		}
 	}
@@ -96,7 +97,7 @@ func (s *state) read(ctx context.Context) error {
 		// never will be.
 		if !s.fresh {
 			var err error
-			if end, err = s.store.drv.Settle(ctx, s.ref); err != nil {
+			if end, err = s.settle(ctx); err != nil {
 				return err
 			}
 			if err := s.scan(ctx); err != nil {
@@ -123,6 +124,22 @@ var (
 	errNoEntries = errors.New("no entry of a transcript is in it: nothing was changed; inspect it and restore it from a copy, or delete the session")
 	errNoHeader  = errors.New("its header is missing, so it can be read and not appended to: nothing was written; restore its first line")
 )
+
+// settleWait is how long a reader waits for a writer. An append takes far
+// less; one that takes longer is left alone.
+const settleWait = 100 * time.Millisecond
+
+// settle ends what a dead writer left and returns the cursor behind it. While
+// somebody is writing nothing is known to be final: the cursor is 0 then.
+func (s *state) settle(ctx context.Context) (driver.Cursor, error) {
+	short, cancel := context.WithTimeout(ctx, settleWait)
+	defer cancel()
+	end, err := s.store.drv.Settle(short, s.ref)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return 0, nil
+	}
+	return end, err
+}
 
 // head is the head of the session for a condition.
 func (r *reading) head() string { return cmp.Or(r.fold.Head(), driver.NoHead) }

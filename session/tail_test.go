@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // What stands at the end of a file when a process starts, and what becomes of
@@ -133,5 +135,108 @@ func TestHeaderLost(t *testing.T) {
 	}
 	if _, err := s.Append(t.Context(), transcript.UserText("x")); err == nil || !strings.Contains(err.Error(), "header") {
 		t.Errorf("append without a header or an index = %v", err)
+	}
+}
+
+// A reader does not wait for a writer that holds the lock, and takes nothing
+// for final that this one may go on with.
+func TestReadWhileLocked(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"))
+	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))
+	must(t, err)
+	defer func() { _ = root.Close() }()
+	l, err := filelog.Open(root, s.ID()+".jsonl", nil)
+	must(t, err)
+	h, err := l.Hold(t.Context())
+	must(t, err)
+	must(t, h.Append([]byte(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"content":[{"type":"text","text":"half"}]}`+"\n")))
+	other := open(t, dir, nil)
+	defer closed(t, other)
+	r := load(t, other, cli)
+	for _, s := range []*session.Session{s, r} {
+		if got := shape(t, s); got != "[u:q]" {
+			t.Errorf("while a batch is written the history is %s", got)
+		}
+	}
+	must(t, h.Append([]byte(`{"type":"tool_use","id":"B","ts":"2026-11-20T08:00:00Z","mid":"A","part":2,"tool_use_id":"c","name":"f","input":{}}`+"\n")))
+	h.Release()
+	must(t, l.Close())
+	for _, s := range []*session.Session{s, r} {
+		if got := shape(t, s); got != "[u:q][a:half c][r:c]" {
+			t.Errorf("when it is written the history is %s", got)
+		}
+	}
+}
+
+// A session that another store deletes and makes again under its ID is not
+// mixed up with the old one, and a file that became shorter is noticed.
+func TestMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir, nil), open(t, dir, nil)
+	defer closed(t, a)
+	defer closed(t, b)
+	s, err := a.Create(t.Context(), cli, &session.CreateOptions{ID: "chat"})
+	must(t, err)
+	add(t, s, transcript.UserText("old"))
+	for range 200 { // so that the file is closed in between
+		other, err := a.Create(t.Context(), session.Key{Agent: "main", Channel: "c", Peer: "p"}, nil)
+		must(t, err)
+		add(t, other, transcript.UserText("x"))
+	}
+	must(t, b.Delete(t.Context(), s.Ref()))
+	made, err := b.Create(t.Context(), cli, &session.CreateOptions{ID: "chat"})
+	must(t, err)
+	if _, err := s.History(t.Context()); !errors.Is(err, session.ErrReplaced) {
+		t.Errorf("the first look = %v, want ErrReplaced", err)
+	}
+	add(t, s, transcript.UserText("new"))
+	for _, s := range []*session.Session{s, made} {
+		if got := shape(t, s); got != "[u:new]" {
+			t.Errorf("history %s, want the new one", got)
+		}
+	}
+	path := filepath.Join(dir, "agents/main/sessions/chat.jsonl")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, data[:strings.IndexByte(string(data), '\n')+1], 0o600))
+	if _, err := s.History(t.Context()); !errors.Is(err, session.ErrReplaced) {
+		t.Errorf("after the file became shorter = %v, want ErrReplaced", err)
+	}
+	if got := shape(t, s); got != "" {
+		t.Errorf("history %s, want that of the file", got)
+	}
+}
+
+// The journal of the index is emptied or removed while stores are open.
+func TestJournalLost(t *testing.T) {
+	for name, spoil := range map[string]func(string) error{
+		"emptied": func(path string) error { return os.Truncate(path, 0) },
+		"removed": os.Remove,
+	} {
+		dir := t.TempDir()
+		st := open(t, dir, nil)
+		s := load(t, st, cli)
+		add(t, s, transcript.UserText("hi"))
+		must(t, spoil(filepath.Join(dir, "agents/main/sessions.journal")))
+		other := load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
+		if got := load(t, st, cli); got.ID() != s.ID() {
+			t.Errorf("%s: session %s, want %s", name, got.ID(), s.ID())
+		}
+		add(t, s, transcript.UserText("more"))
+		infos, err := st.List(t.Context(), nil)
+		if err != nil || len(infos) != 2 {
+			t.Errorf("%s: %d sessions, %v", name, len(infos), err)
+		}
+		must(t, st.Delete(t.Context(), other.Ref()))
+		closed(t, st)
+		st = open(t, dir, nil)
+		if infos, err := st.List(t.Context(), nil); err != nil || len(infos) != 1 || infos[0].Messages != 2 {
+			t.Errorf("%s: after a restart %+v, %v", name, infos, err)
+		}
+		closed(t, st)
 	}
 }

@@ -165,6 +165,7 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 	if err != nil {
 		return driver.Row{}, errors.Join(err, a.idx.write(h, change{Abort: ref.ID}))
 	}
+	a.d.logs.drop(ref) // of a session that had the ID before
 	a.d.identify(ref, l)
 	if err := a.d.logs.adopt(ref, l); err != nil {
 		return driver.Row{}, err
