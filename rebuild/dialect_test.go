@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func foldForeign(t *testing.T, text string) (_ *rebuild.Fold, entries int, damag
 	}
 	checkCanonical(t, f.History())
 	if h := f.History(); len(h.Messages) > 0 {
-		next := append(h.Messages[:len(h.Messages):len(h.Messages)], transcript.UserText("next"))
+		next := append(slices.Clip(h.Messages), transcript.UserText("next"))
 		if last := h.Messages[len(h.Messages)-1]; last.Role == transcript.RoleUser {
 			next = h.Messages
 		}
@@ -181,12 +182,12 @@ func TestCorpora(t *testing.T) {
 			if !ok && entries > 1 {
 				t.Errorf("%s: a file this test does not know", name)
 			}
-			got := ""
+			var got strings.Builder
 			for _, m := range f.History().Messages {
-				got += string(m.Role[0])
+				got.WriteString(string(m.Role[0]))
 			}
-			if got != want {
-				t.Errorf("%s: roles %q, want %q", name, got, want)
+			if got.String() != want {
+				t.Errorf("%s: roles %q, want %q", name, got.String(), want)
 			}
 			seen++
 			return nil

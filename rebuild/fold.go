@@ -101,7 +101,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 		}
 	}
 	for _, e := range b.Entries {
-		if _, seen := f.tips[e.ID]; e.ID != "" && !(seen && e.ID == f.first) {
+		if _, seen := f.tips[e.ID]; e.ID != "" && (!seen || e.ID != f.first) {
 			f.tips[e.ID] = f.tip
 		}
 	}
