@@ -92,8 +92,8 @@ type source struct {
 	file *ast.File
 }
 
-// library reports whether s is part of what an application links.
-func (s source) library() bool { return !s.test && !within(s.pkg, "examples") }
+// isLibrary reports whether s is part of what an application links.
+func (s source) isLibrary() bool { return !s.test && !within(s.pkg, "examples") }
 
 // at formats a finding about s as file:line: text.
 func (s source) at(pos token.Pos, format string, args ...any) string {
@@ -235,7 +235,7 @@ func checkHiddenInput(all []source) (findings []string) {
 		"syscall":                  {"Environ", "Getenv"},
 	}
 	for _, s := range all {
-		if !s.library() {
+		if !s.isLibrary() {
 			continue
 		}
 		named := map[string]string{} // name in this file -> import path

@@ -58,7 +58,7 @@ func TestDocCheckerFlags(t *testing.T) {
 func checkDocumented(all []source) (findings []string) {
 	first, documented := map[string]source{}, map[string]bool{}
 	for _, s := range all {
-		if !s.library() {
+		if !s.isLibrary() {
 			continue
 		}
 		if _, ok := first[s.pkg]; !ok {

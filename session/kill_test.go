@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -142,16 +141,8 @@ func checkAcked(t *testing.T, s *session.Session, acked []event) {
 // see.
 func checkRequest(t testing.TB, s *session.Session) {
 	t.Helper()
-	h, err := s.History(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var req transcript.Request
-	if err := json.Unmarshal(body, &req); err != nil {
+	if err := json.Unmarshal([]byte(request(t, s)), &req); err != nil {
 		t.Fatal(err)
 	}
 	if v := rebuild.Validate(rebuild.Anthropic, req); len(v) > 0 {
