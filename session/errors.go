@@ -69,6 +69,9 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 	if err == nil {
 		return nil
 	}
+	if isGone(err) {
+		st.table.forget(ref) // so that nothing is mixed with what comes after it
+	}
 	e := &Error{Op: op, Session: ref, Err: err}
 	_, named := errors.AsType[*filelog.Error](err)
 	_, synced := errors.AsType[*filelog.NotDurableError](err)

@@ -163,7 +163,11 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
 	s := &Session{store: st, ref: row.Ref()}
-	err := s.use(op, func(t *state) error { return t.sync(ctx) })
+	look := func() error { return s.use(op, func(t *state) error { return t.sync(ctx) }) }
+	err := look()
+	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
+		err = look() // what was known of it was about one that had its ID before
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +209,7 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if err != nil {
 		return nil, wrapKey("create", key, err)
 	}
+	st.table.forget(row.Ref())
 	return st.open(ctx, "create", row)
 }
 

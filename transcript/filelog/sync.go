@@ -72,6 +72,15 @@ func (l *Log) Flush(ctx context.Context) error {
 	return nil
 }
 
+// FlushAll is Flush for everything that is in the file, by whomever it was
+// written.
+func (l *Log) FlushAll(ctx context.Context) error {
+	if !l.opts.ReadOnly {
+		l.wrote(extent{}) // counts as a write, so that there is one to sync
+	}
+	return l.Flush(ctx)
+}
+
 // Failed returns the first failed sync of this Log, or nil: a sync of a call or
 // one in the background. A Log that has failed acknowledges nothing more, and
 // only it knows why: opened again, the file looks sound.

@@ -23,6 +23,9 @@ func (d *Driver) use(ctx context.Context, ref driver.Ref) (o *openLog, done func
 	}
 	o, err = d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			a.idx.lose()
+		}
 		return nil, nil, err
 	}
 	return o, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }, nil
@@ -33,6 +36,7 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	switch {
 	case errors.Is(err, filelog.ErrReplaced):
 		if _, statErr := a.sess.Lstat(fileName(ref.ID)); errors.Is(statErr, fs.ErrNotExist) {
+			a.idx.lose()
 			return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
 		}
 		return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
@@ -77,7 +81,10 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		if errors.Is(err, errRepeated) {
 			// The lines are another append's: they must be durable before this
 			// one says that they are.
-			return o.log.Flush(ctx)
+			if d.opts.Sync == filelog.SyncNever {
+				return nil
+			}
+			return o.log.FlushAll(ctx)
 		}
 		if err == nil {
 			res = driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}

@@ -317,7 +317,7 @@ func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	defer end()
-	return d.with(ctx, ref, func(o *openLog) error { return o.log.Flush(ctx) })
+	return d.with(ctx, ref, func(o *openLog) error { return o.log.FlushAll(ctx) })
 }
 
 // LockTurn implements [driver.Driver].

@@ -116,21 +116,48 @@ func (x *index) ready(ctx context.Context) error {
 // that other processes wrote and their unfinished work finished or discarded.
 func (x *index) hold(ctx context.Context, f func(h *filelog.Held) error) error {
 	for range reloadTries {
-		if err := x.holdOnce(ctx, f); !errors.Is(err, errJournalGone) {
+		err := x.holdOnce(ctx, f)
+		x.closeOld()
+		if !errors.Is(err, errJournalGone) {
 			return err
 		}
 	}
 	return errJournalGone
 }
 
+// closeOld closes journals that were replaced. The caller holds nothing: Close
+// waits for who still holds their lock.
+func (x *index) closeOld() {
+	x.mu.Lock()
+	x.journalMu.Lock()
+	old := x.old
+	x.old = nil
+	x.journalMu.Unlock()
+	x.mu.Unlock()
+	for _, l := range old {
+		_ = l.Close() // what it has to say is why it was replaced
+	}
+}
+
+// lose says that a transcript is not where its row says: look at the files
+// before the rows are used again. The caller does not hold x.mu.
+func (x *index) lose() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lost = true
+}
+
 func (x *index) holdOnce(ctx context.Context, f func(h *filelog.Held) error) error {
-	h, err := x.lock(ctx)
+	h, journal, err := x.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer h.Release()
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.log() != journal {
+		return errJournalGone // this is the lock of another one
+	}
 	if err := x.refresh(); err != nil {
 		return err
 	}
@@ -139,6 +166,7 @@ func (x *index) holdOnce(ctx context.Context, f func(h *filelog.Held) error) err
 			return err
 		}
 	}
+	emptied := x.applied == 0 && x.lost
 	if x.applied == 0 { // the journal is older than the snapshot, or cut short
 		if err := h.Reset(change{Generation: new(x.generation)}.line()); err != nil {
 			return err
@@ -155,6 +183,13 @@ func (x *index) holdOnce(ctx context.Context, f func(h *filelog.Held) error) err
 	}
 	if err := x.save(h); err != nil {
 		return err
+	}
+	if emptied {
+		// Others may have read further in what the journal was. A new
+		// generation makes them read anew.
+		if err := x.merge(h); err != nil {
+			return err
+		}
 	}
 	return f(h)
 }
@@ -208,8 +243,11 @@ func (x *index) refresh() error {
 		return x.reload()
 	}
 	journal := x.log()
-	if journal == nil {
-		return nil
+	if journal == nil { // a read-only store that was opened before there was one
+		if err := x.replaceJournal(nil); err != nil || x.log() == nil {
+			return err
+		}
+		return x.reload()
 	}
 	size, err := journal.Size()
 	if errors.Is(err, filelog.ErrReplaced) {

@@ -66,30 +66,30 @@ func (x *index) interrupt() {
 	}
 }
 
-// lock takes the lock of the index.
-func (x *index) lock(ctx context.Context) (*filelog.Held, error) {
+// lock takes the lock of the index and says which journal it is the lock of.
+func (x *index) lock(ctx context.Context) (*filelog.Held, *filelog.Log, error) {
 	for {
 		journal := x.log()
 		if journal == nil || x.a.d.opts.ReadOnly {
-			return nil, x.readOnly()
+			return nil, nil, x.readOnly()
 		}
 		h, err := journal.Hold(ctx)
 		_, failed := errors.AsType[*filelog.NotDurableError](err)
 		switch {
 		case err == nil:
-			return h, nil
+			return h, journal, nil
 		case failed, errors.Is(err, filelog.ErrReplaced):
 			if err := x.reopen(journal); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		case errors.Is(err, filelog.ErrClosed):
 			if x.log() == journal {
-				return nil, fmt.Errorf("%w: %w", driver.ErrClosed, err)
+				return nil, nil, fmt.Errorf("%w: %w", driver.ErrClosed, err)
 			}
 		case errors.Is(err, filelog.ErrBusy):
-			return nil, fmt.Errorf("%w: %w", driver.ErrBusy, err)
+			return nil, nil, fmt.Errorf("%w: %w", driver.ErrBusy, err)
 		default:
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (x *index) reload() error {
 		}
 		x.lost = x.lost || journal > x.generation // so the snapshot was
 		x.generation = journal
-		if err := x.read(size); !errors.Is(err, errMoved) {
+		if err := x.read(size); !errors.Is(err, errMoved) && !errors.Is(err, errGeneration) {
 			return err
 		}
 	}

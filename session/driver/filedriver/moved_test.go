@@ -1,0 +1,84 @@
+package filedriver_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+func newSession(id string) func(int64) (driver.Row, driver.Line) {
+	return func(int64) (driver.Row, driver.Line) {
+		return driver.Row{ID: id}, driver.Line{ID: id, Type: "session", Data: []byte(`{"type":"session","id":"` + id + `","v":1,"key":"k"}`)}
+	}
+}
+
+func openDir(t *testing.T, dir string) *filedriver.Driver {
+	t.Helper()
+	d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Stores that are opened, written and closed at the same time merge the index
+// under each other's eyes; nobody is told.
+func TestMergesOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	d := openDir(t, dir)
+	if _, err := d.Create(t.Context(), "main", "k", newSession("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 100 {
+				d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				row, err := d.Current(t.Context(), "main", "k")
+				if err == nil {
+					err = d.Put(t.Context(), row)
+				}
+				if err := errors.Join(err, d.Close()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A transcript that is moved away while a store is open is gone from its key.
+func TestMovedAway(t *testing.T) {
+	dir := t.TempDir()
+	d := openDir(t, dir)
+	defer func() { _ = d.Close() }()
+	row, err := d.Create(t.Context(), "main", "k", newSession("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "agents/main/sessions/a.jsonl")
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Settle(t.Context(), row.Ref()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Settle = %v, want fs.ErrNotExist", err)
+	}
+	if got, created, err := d.LoadOrCreate(t.Context(), "main", "k", newSession("b")); err != nil || !created || got.ID != "b" {
+		t.Errorf("LoadOrCreate = %+v, %v, %v", got, created, err)
+	}
+}
