@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -55,11 +54,7 @@ func nobodyChild(args []string, _ io.Reader, _ io.Writer) error {
 // fullChild runs a turn into a limit on the size of files and goes on when
 // that is lifted.
 func fullChild(args []string, _ io.Reader, _ io.Writer) error {
-	st, err := session.Open(args[0], nil)
-	if err != nil {
-		return err
-	}
-	s, err := st.Load(bg, cli)
+	st, s, err := openSession(args[0])
 	if err != nil {
 		return err
 	}

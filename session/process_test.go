@@ -37,13 +37,20 @@ var children = map[string]func(args []string, stdin io.Reader, stdout io.Writer)
 	"holder": holderChild,
 }
 
-// holderChild begins a turn and never ends it.
-func holderChild(args []string, stdin io.Reader, stdout io.Writer) error {
-	st, err := session.Open(args[0], nil)
+// openSession is how a child begins; it does not close what it opens unless
+// it says so.
+func openSession(dir string) (*session.Store, *session.Session, error) {
+	st, err := session.Open(dir, nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s, err := st.Load(bg, cli)
+	return st, s, err
+}
+
+// holderChild begins a turn and never ends it.
+func holderChild(args []string, stdin io.Reader, stdout io.Writer) error {
+	_, s, err := openSession(args[0])
 	if err != nil {
 		return err
 	}
@@ -206,11 +213,7 @@ type event struct {
 // calls, their results, a last answer. Every append and every pause between
 // them is said on stdout before and after.
 func agentChild(args []string, _ io.Reader, stdout io.Writer) error {
-	st, err := session.Open(args[0], nil)
-	if err != nil {
-		return err
-	}
-	s, err := st.Load(bg, cli)
+	_, s, err := openSession(args[0])
 	if err != nil {
 		return err
 	}
