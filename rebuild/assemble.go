@@ -49,9 +49,10 @@ type item struct {
 
 // said is the content of one user line, without tool results.
 type said struct {
-	entry  string
-	plain  bool
-	blocks []transcript.Block
+	entry   string
+	plain   bool
+	blocks  []transcript.Block
+	origins []transcript.Origin // of the blocks
 }
 
 // answer is one answer of a model.
@@ -68,13 +69,12 @@ type answer struct {
 // part is one block of an answer; call is set for a tool call.
 type part struct {
 	block transcript.Block
-	entry string
+	from  transcript.Origin
 	call  *call
 }
 
 type call struct {
 	block  transcript.ToolCallBlock
-	entry  string
 	turn   *turn
 	answer *answer
 	result *result
@@ -89,7 +89,7 @@ type calls struct {
 
 type result struct {
 	block transcript.ToolResultBlock
-	entry string
+	from  transcript.Origin
 	after int  // number of items of its turn when it came
 	moved bool // it is not where providers want it
 	early bool // it came before its call
@@ -142,7 +142,15 @@ func (a *assembler) add(n *node) {
 		a.addAnswer(n, f, content)
 		return
 	}
-	a.addUser(n.entry.ID, f, content)
+	a.addUser(n, f, content)
+}
+
+// origin is where the i-th block of a message line comes from.
+func (n *node) origin(f transcript.Fragment, i int) transcript.Origin {
+	if f.Kind == transcript.TypeToolUse || f.Kind == transcript.TypeToolResult {
+		i = transcript.WholeEntry
+	}
+	return transcript.Origin{Entry: n.entry.ID, Batch: n.batch, Block: i}
 }
 
 func (a *assembler) note(rule Rule, entry, format string, args ...any) {
@@ -151,25 +159,24 @@ func (a *assembler) note(rule Rule, entry, format string, args ...any) {
 }
 
 // addUser takes the tool results of a user line and then the rest as one text.
-func (a *assembler) addUser(entry string, f transcript.Fragment, content []transcript.Block) {
-	s := &said{entry: entry, plain: f.Plain()}
-	for _, b := range content {
+func (a *assembler) addUser(n *node, f transcript.Fragment, content []transcript.Block) {
+	s := &said{entry: n.entry.ID, plain: f.Plain()}
+	results := 0
+	for i, b := range content {
 		if r, ok := b.(transcript.ToolResultBlock); ok {
-			a.addResult(entry, r)
-		} else {
-			s.blocks = append(s.blocks, b)
+			a.addResult(n.origin(f, i), r)
+			results++
+		} else if b := a.normaliseBlock(s.entry, transcript.RoleUser, b); b != nil {
+			s.blocks, s.origins = append(s.blocks, b), append(s.origins, n.origin(f, i))
 		}
 	}
-	if len(s.blocks) == 0 && len(content) > 0 {
-		return
-	}
-	before := len(s.blocks)
-	s.blocks = a.normalise(entry, transcript.RoleUser, s.blocks)
 	if len(s.blocks) == 0 {
-		a.note(EmptyMessage, entry, "user")
+		if results == 0 || results < len(content) {
+			a.note(EmptyMessage, s.entry, "user")
+		}
 		return
 	}
-	s.plain = s.plain && before == len(s.blocks)
+	s.plain = s.plain && len(s.blocks) == len(content)
 	t := a.last()
 	if t.answered() {
 		t = a.startTurn()
@@ -256,18 +263,19 @@ func (a *assembler) addAnswer(n *node, f transcript.Fragment, content []transcri
 	if !n.complete {
 		ans.cut = true
 	}
-	for _, b := range content {
+	for i, b := range content {
+		from := n.origin(f, i)
 		switch b := b.(type) {
 		case transcript.ToolCallBlock:
-			a.addCall(entry, ans, b, f.Of != "" || f.Kind == transcript.TypeAssistant)
+			a.addCall(from, ans, b, f.Of != "" || f.Kind == transcript.TypeAssistant)
 			continue
 		case transcript.ToolResultBlock:
 			a.note(MisplacedBlock, entry, "a tool result in an assistant message")
-			a.addResult(entry, b)
+			a.addResult(from, b)
 			continue
 		}
-		for _, b := range a.normalise(entry, transcript.RoleAssistant, []transcript.Block{b}) {
-			ans.parts = append(ans.parts, part{block: b, entry: entry})
+		if b := a.normaliseBlock(entry, transcript.RoleAssistant, b); b != nil {
+			ans.parts = append(ans.parts, part{block: b, from: from})
 		}
 	}
 }
@@ -300,13 +308,13 @@ func (a *assembler) answerFor(entry string, f transcript.Fragment) *answer {
 
 // addCall adds a call to an answer, unless it is recorded there for the second
 // time. grouped says that the line says which answer it belongs to.
-func (a *assembler) addCall(entry string, ans *answer, b transcript.ToolCallBlock, grouped bool) {
+func (a *assembler) addCall(from transcript.Origin, ans *answer, b transcript.ToolCallBlock, grouped bool) {
 	t := a.last()
-	shown := normaliseCall(b, entry, nil)
+	shown := normaliseCall(b, from.Entry, nil)
 	key := callKey{id: b.ID, name: shown.Name, input: string(compact(shown.Input))}
 	within := func(in *answer) callKey { key.in = in; return key }
 	if !grouped && t.seen[within(nil)] || t.seen[within(ans)] || t.seen[within(flatCalls)] {
-		a.note(DoubledCall, entry, "call %s", b.ID)
+		a.note(DoubledCall, from.Entry, "call %s", b.ID)
 		if n := len(t.items); len(ans.parts) == 0 && !grouped && t.items[n-1].answer == ans {
 			t.items = t.items[:n-1]
 			t.ordered = t.ordered[:len(t.ordered)-1]
@@ -318,8 +326,8 @@ func (a *assembler) addCall(entry string, ans *answer, b transcript.ToolCallBloc
 	if ans.flat {
 		t.seen[within(flatCalls)] = true
 	}
-	c := &call{block: b, entry: entry, turn: t, answer: ans}
-	ans.parts = append(ans.parts, part{block: b, entry: entry, call: c})
+	c := &call{block: b, turn: t, answer: ans}
+	ans.parts = append(ans.parts, part{block: b, from: from, call: c})
 	same := t.calls[b.ID]
 	if same == nil {
 		same = new(calls)
@@ -358,20 +366,20 @@ func (t *turn) takeSpare(id string) *result {
 // has none yet, in the latest answer with such a call, else a call of an
 // earlier turn. A result that came before its call gives way to one that came
 // after it.
-func (a *assembler) addResult(entry string, b transcript.ToolResultBlock) {
+func (a *assembler) addResult(from transcript.Origin, b transcript.ToolResultBlock) {
 	t := a.last()
-	r := &result{block: a.normaliseResult(entry, b), entry: entry, after: len(t.items)}
+	r := &result{block: a.normaliseResult(from.Entry, b), from: from, after: len(t.items)}
 	same := t.calls[b.CallID]
 	switch found := same.find(); {
 	case found != nil:
 		if found.result != nil { // an early one
-			a.note(DoubledResult, found.result.entry, "call %s", b.CallID)
+			a.note(DoubledResult, found.result.from.Entry, "call %s", b.CallID)
 		}
 		found.result = r
 		found.answer.closed = true
 		r.moved = found.answer != t.items[len(t.items)-1].answer
 	case same != nil:
-		a.note(DoubledResult, entry, "call %s", b.CallID)
+		a.note(DoubledResult, from.Entry, "call %s", b.CallID)
 	case len(a.waiting[b.CallID]) > 0:
 		list := a.waiting[b.CallID]
 		found = list[len(list)-1]

@@ -17,17 +17,8 @@ func isBlank(s string) bool {
 	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }) == ""
 }
 
-// normalise returns the blocks that can be in a message of the role.
-func (a *assembler) normalise(entry string, role transcript.Role, blocks []transcript.Block) []transcript.Block {
-	out := make([]transcript.Block, 0, len(blocks))
-	for _, b := range blocks {
-		if b := a.normaliseBlock(entry, role, b); b != nil {
-			out = append(out, b)
-		}
-	}
-	return out
-}
-
+// normaliseBlock returns a block as it can be in a message of the role, nil if
+// it cannot.
 func (a *assembler) normaliseBlock(entry string, role transcript.Role, b transcript.Block) transcript.Block {
 	switch b := b.(type) {
 	case transcript.TextBlock:

@@ -84,16 +84,14 @@ func (t *turn) render() {
 		if text, ok := it.said.blocks[0].(transcript.TextBlock); ok && it.said.plain {
 			m = transcript.UserText(text.Text)
 		}
-		for range it.said.blocks {
-			m.Origins = append(m.Origins, transcript.Origin{Entry: it.said.entry})
-		}
+		m.Origins = append(m.Origins, it.said.origins...)
 		t.push(m)
 	}
 	for _, r := range t.spares {
 		if r.used {
 			continue
 		}
-		t.rendRep = append(t.rendRep, repairf(OrphanResult, r.entry, "call %s", r.block.CallID))
+		t.rendRep = append(t.rendRep, repairf(OrphanResult, r.from.Entry, "call %s", r.block.CallID))
 	}
 }
 
@@ -115,27 +113,28 @@ func (t *turn) renderAnswer(ans *answer) {
 	m := transcript.Message{Role: transcript.RoleAssistant}
 	results := transcript.Message{Role: transcript.RoleUser}
 	for _, p := range ans.parts {
-		origin := transcript.Origin{Entry: p.entry, API: ans.api, Model: ans.model}
+		origin := p.from
+		origin.API, origin.Model = ans.api, ans.model
 		if p.call == nil {
 			m.Content = append(m.Content, p.block)
 			m.Origins = append(m.Origins, origin)
 			continue
 		}
 		if !p.call.kept() {
-			t.rendRep = append(t.rendRep, repairf(UnfinishedCall, p.entry, "call %s", p.call.block.ID))
+			t.rendRep = append(t.rendRep, repairf(UnfinishedCall, p.from.Entry, "call %s", p.call.block.ID))
 			continue
 		}
-		m.Content = append(m.Content, normaliseCall(p.call.block, p.entry, &t.rendRep))
+		m.Content = append(m.Content, normaliseCall(p.call.block, p.from.Entry, &t.rendRep))
 		m.Origins = append(m.Origins, origin)
 		r := p.call.result
 		if r == nil {
-			t.rendRep = append(t.rendRep, repairf(MissingResult, p.entry, "call %s", p.call.block.ID))
+			t.rendRep = append(t.rendRep, repairf(MissingResult, p.from.Entry, "call %s", p.call.block.ID))
 			r = &result{block: interrupted(p.call.block.ID)}
 		} else if r.moved {
-			t.rendRep = append(t.rendRep, repairf(MovedResult, r.entry, "call %s", p.call.block.ID))
+			t.rendRep = append(t.rendRep, repairf(MovedResult, r.from.Entry, "call %s", p.call.block.ID))
 		}
 		results.Content = append(results.Content, r.block)
-		results.Origins = append(results.Origins, transcript.Origin{Entry: r.entry})
+		results.Origins = append(results.Origins, r.from)
 	}
 	if len(m.Content) == 0 {
 		if !ans.cut {

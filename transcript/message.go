@@ -31,9 +31,20 @@ type Message struct {
 // Origin is where a block of a history came from.
 type Origin struct {
 	Entry string // ID of the entry that holds it; empty for a synthetic block
+	// Batch orders the appends of a transcript: of two blocks the one with the
+	// greater Batch was appended later. It is 0 for a synthetic block and for
+	// a summary.
+	Batch int
+	// Block is the index of the block in the content of its entry, or
+	// [WholeEntry].
+	Block int
 	API   string // of the answer it is part of, as in [Response]
 	Model string
 }
+
+// WholeEntry is the Block of an [Origin] whose block is all that its entry
+// holds: a call or a result on a line of its own.
+const WholeEntry = -1
 
 // UserText returns a user message of one text.
 func UserText(text string) Message {
