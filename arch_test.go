@@ -48,6 +48,8 @@ var imports = map[string][]string{
 // testImports holds what _test.go files may import beyond imports, their own
 // package and any xxxtest package.
 var testImports = map[string][]string{
+	"compact":             {"rebuild/wire"},
+	"guard":               {"rebuild/wire"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
 	"session":             {"rebuild/wire", "session/driver/memdriver"},
 	"session/sessiontest": {"session/driver/memdriver"},

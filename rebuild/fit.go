@@ -15,16 +15,10 @@ func Fit(h History, budget int, size func(transcript.Message) int) History {
 		if total += size(m); total > budget {
 			break
 		}
-		if startsTurn(h.Messages, i) {
+		if h.StartsTurn(i) {
 			from = i
 		}
 	}
 	h.Messages = slices.Clip(h.Messages[from:])
 	return h
-}
-
-// startsTurn reports whether a turn starts at msgs[i]: a user message after an
-// assistant message without calls.
-func startsTurn(msgs []transcript.Message, i int) bool {
-	return msgs[i].Role == transcript.RoleUser && (i == 0 || len(msgs[i-1].ToolCalls()) == 0)
 }

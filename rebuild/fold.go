@@ -3,6 +3,7 @@ package rebuild
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -235,6 +236,21 @@ func (f *Fold) before(id string) (string, bool) {
 
 // History returns the canonical history of what was added so far.
 func (f *Fold) History() History { return f.live().history() }
+
+// Preview returns the history as it would be if the compaction were added now,
+// and changes nothing. Its turns are those that the compaction keeps: together
+// with its TurnsBefore they are all there are.
+func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
+	after := *f
+	n := node{entry: transcript.Entry{Body: c}, parent: f.tip, batch: f.batches + 1, complete: true, covers: noCover}
+	if tip, ok := f.tips[c.CoversTo]; ok && c.CoversTo != "" {
+		n.covers = tip
+	}
+	after.nodes = append(slices.Clip(f.nodes), n)
+	after.tip = len(f.nodes)
+	a := after.assemble()
+	return a.history(), a.started
+}
 
 // Report returns the repairs that were needed for History, in the order of
 // the history.

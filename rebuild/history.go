@@ -9,3 +9,9 @@ type History struct {
 	System   string               `json:"system,omitempty"`
 	Messages []transcript.Message `json:"messages"`
 }
+
+// StartsTurn reports whether a turn starts at message i: a user message that
+// is the first one or comes after an assistant message without calls.
+func (h History) StartsTurn(i int) bool {
+	return h.Messages[i].Role == transcript.RoleUser && (i == 0 || len(h.Messages[i-1].ToolCalls()) == 0)
+}

@@ -67,7 +67,10 @@ type Appended struct {
 // AppendIf is [Session.Append] under a condition. Check and write are one
 // step, whoever else is writing.
 func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) (Appended, error) {
-	const op = "append"
+	return s.append(ctx, "append", driver.Cond{Head: cond.Head, Idem: cond.Idem}, items...)
+}
+
+func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items ...transcript.Item) (Appended, error) {
 	if len(items) == 0 {
 		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items"))
 	}
@@ -75,34 +78,43 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 	if err != nil {
 		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
-	dc := driver.Cond{Head: cond.Head, Idem: cond.Idem}
 	if cond.Idem != "" {
-		dc.IdemHash = hashBatch(entries)
-		entries = transcript.WithIdem(entries, dc.Idem, dc.IdemHash)
+		cond.IdemHash = hashBatch(entries)
+		entries = transcript.WithIdem(entries, cond.Idem, cond.IdemHash)
 	}
 	done := Appended{IDs: make([]string, len(entries))}
 	lines := make([]driver.Line, len(entries))
+	size := 0
 	for i, e := range entries {
 		done.IDs[i] = e.ID
 		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		size += len(lines[i].Data) + 1
 	}
 
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
+	defer s.store.tell(ctx, t)
 	if err := s.writable(ctx, t, entries); err != nil {
 		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
-	res, err := s.store.drv.Append(ctx, s.ref, lines, dc)
+	began := time.Now()
+	res, err := s.store.drv.Append(ctx, s.ref, lines, cond)
+	took := time.Since(began)
 	if isGone(err) {
 		t.mu.Lock()
 		t.reset()
 		t.mu.Unlock()
 	}
 	if err != nil {
-		return Appended{}, s.store.wrap(op, s.ref, err)
+		err = s.store.wrap(op, s.ref, err)
+		t.happened(Event{Kind: EventAppend, Took: took, Err: err})
+		return Appended{}, err
 	}
 	if res.Repeated {
 		done.IDs, done.Repeated = res.IDs, true
+		t.happened(Event{Kind: EventAppend, Took: took})
+	} else {
+		t.happened(Event{Kind: EventAppend, Took: took, Entries: len(lines), Bytes: size})
 	}
 	live := s.after(context.WithoutCancel(ctx), t, res, lines)
 	done.Rewound = res.Repeated && !live

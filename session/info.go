@@ -43,7 +43,7 @@ func infoOf(row driver.Row) Info {
 func (s *Session) Info() Info {
 	ctx := context.Background()
 	var info Info
-	err := s.use("read", func(t *state) error {
+	err := s.use(context.Background(), "read", func(t *state) error {
 		var err error
 		if t.fresh {
 			err = t.sync(ctx)

@@ -27,9 +27,10 @@ type Session struct {
 }
 
 // use calls f with the state, which is locked.
-func (s *Session) use(op string, f func(*state) error) error {
+func (s *Session) use(ctx context.Context, op string, f func(*state) error) error {
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
+	defer s.store.tell(ctx, t)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return s.store.wrap(op, s.ref, f(t))
@@ -46,7 +47,7 @@ func (s *Session) ID() string { return s.ref.ID }
 // blocks are shared and must not be modified. While calls are running it has an
 // error result for each that has no result yet.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
-	err = s.use("read", func(t *state) error {
+	err = s.use(ctx, "read", func(t *state) error {
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ func own(msgs []transcript.Message) {
 // Head returns the ID of the last message, compaction or rewind entry, for
 // [Cond]; [NoHead] if there is none.
 func (s *Session) Head(ctx context.Context) (id string, err error) {
-	err = s.use("read", func(t *state) error {
+	err = s.use(ctx, "read", func(t *state) error {
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ type Health struct {
 
 // Health returns the state of the transcript.
 func (s *Session) Health(ctx context.Context) (h Health, err error) {
-	err = s.use("read", func(t *state) error {
+	err = s.use(ctx, "read", func(t *state) error {
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
@@ -149,7 +150,7 @@ func (s *Session) Turns() int { return s.Info().Turns }
 // application can resume or close it after a restart. While calls are running
 // they are pending too.
 func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
-	err = s.use("read", func(t *state) error {
+	err = s.use(ctx, "read", func(t *state) error {
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ var errFewTurns = errors.New("there are not that many turns since the last compa
 func (s *Session) RewindTurns(ctx context.Context, n int) error {
 	for { // until nobody has appended between the look and the rewind
 		var to, head string
-		err := s.use("rewind", func(t *state) error {
+		err := s.use(ctx, "rewind", func(t *state) error {
 			if err := t.sync(ctx); err != nil {
 				return err
 			}

@@ -26,6 +26,11 @@ type state struct {
 	users  int           // guarded by the table
 	unused *list.Element // guarded by the table
 
+	compacting chan struct{} // holds a value while a compaction runs
+
+	eventMu sync.Mutex // guards events
+	events  []Event    // that the observer was not told yet
+
 	mu sync.Mutex // guards what follows; not held while the driver appends
 	*reading
 }
@@ -45,7 +50,7 @@ type reading struct {
 }
 
 func newState(st *Store, ref Ref) *state {
-	s := &state{store: st, ref: ref}
+	s := &state{store: st, ref: ref, compacting: make(chan struct{}, 1)}
 	s.reset()
 	return s
 }
@@ -61,8 +66,12 @@ func newReading(row driver.Row, opts *Options) *reading {
 // sync reads what was appended since the last time, by anyone. The caller
 // holds s.mu.
 func (s *state) sync(ctx context.Context) error {
+	damaged := len(s.damage)
 	err := s.read(ctx)
 	s.finish()
+	for _, d := range s.damage[min(damaged, len(s.damage)):] {
+		s.happened(Event{Kind: EventDamage, Damage: d})
+	}
 	if isGone(err) {
 		s.reset() // so that the next call reads anew
 	}

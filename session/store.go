@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
@@ -35,11 +36,18 @@ type Options struct {
 	Summary rebuild.SummaryForm
 	// Counter estimates tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
+	// Compact says how histories are made smaller, and with its Trigger when
+	// AfterTurn does it. The zero value keeps the newest 20,000 tokens and needs
+	// no model for the summary.
+	Compact compact.Options
 	// CachedSessions is how many sessions nobody is using are kept in memory;
 	// 0 means 256.
 	CachedSessions int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Observe is told what happens, in the goroutine of the call that did it,
+	// while no lock is held; nil is silent.
+	Observe func(ctx context.Context, e Event)
 	// Logger is told what a person should know; nil is silent.
 	Logger *slog.Logger
 }
@@ -163,7 +171,7 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
 	s := &Session{store: st, ref: row.Ref()}
-	look := func() error { return s.use(op, func(t *state) error { return t.sync(ctx) }) }
+	look := func() error { return s.use(ctx, op, func(t *state) error { return t.sync(ctx) }) }
 	err := look()
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
 		err = look() // what was known of it was about one that had its ID before

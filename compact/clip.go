@@ -1,0 +1,62 @@
+package compact
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"unicode/utf8"
+)
+
+// leftOut is the note where a text was shortened.
+var leftOut = regexp.MustCompile(`\[\.\.\. ([0-9]{1,15}) runes left out \.\.\.\]`)
+
+// clip returns a text of more than n runes as its first and its last ones, n
+// in all, and between them a note of how many were left out. What was left out
+// before, by a note that is now left out itself, is counted again.
+func clip(s string, n int) string {
+	total := utf8.RuneCountInString(s)
+	if total <= n {
+		return s
+	}
+	n = max(n, 0)
+	tail := n / 3
+	from, to := runeOffset(s, n-tail), runeOffset(s, total-tail)
+	note := fmt.Sprintf("[... %d runes left out ...]", countRunes(s[from:to]))
+	if n == 0 {
+		return note
+	}
+	return s[:from] + "\n" + note + "\n" + s[to:]
+}
+
+// clipStart is clip for a text whose end counts most.
+func clipStart(s string, n int) string {
+	total := utf8.RuneCountInString(s)
+	if total <= n {
+		return s
+	}
+	from := runeOffset(s, total-max(n, 0))
+	return fmt.Sprintf("[... %d runes left out ...]\n", countRunes(s[:from])) + s[from:]
+}
+
+// countRunes counts the characters of a text, those its notes speak of among
+// them.
+func countRunes(s string) int {
+	n := utf8.RuneCountInString(s)
+	for _, m := range leftOut.FindAllStringSubmatch(s, -1) {
+		if before, err := strconv.Atoi(m[1]); err == nil {
+			n += before - len(m[0])
+		}
+	}
+	return n
+}
+
+// runeOffset returns where character n of a text starts, in bytes.
+func runeOffset(s string, n int) int {
+	for i := range s {
+		if n <= 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
+}

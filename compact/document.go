@@ -1,0 +1,242 @@
+package compact
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// A Document writes messages as one plain text, for a summarizer. A model that
+// is shown such a text has nothing to continue and no call to pair. The zero
+// value is ready to use.
+//
+// Each block begins a line with a mark, and only marks begin a line with a
+// bracket: lines of the content that do are moved by a space.
+//
+//	[user]: Why does the build fail?
+//	[assistant called read]: {"path":"Makefile"}
+//	[tool_result]: all: build
+//	[assistant]: It has no target for the tests.
+//
+// Images, documents and blocks of unknown types are a line with their kind and
+// size. Reasoning is left out. Whatever is left out is said with its size. The
+// text is valid UTF-8, and the same for the same messages.
+type Document struct {
+	// Results is how many runes of a tool result, or of the input of a call,
+	// are written, two thirds of them from its beginning and the others from
+	// its end. 0 means 2,000; less than 0 is no limit.
+	Results int
+	// Texts is the same for what user and assistant say. 0 is no limit.
+	Texts int
+	// Counter measures the pieces of Chunks; nil means [tokens.Estimator].
+	Counter tokens.Counter
+}
+
+const defaultResults = 2_000
+
+// Text returns the messages as one text; it is empty if they have no content.
+func (d Document) Text(msgs []transcript.Message) string { return joinParts(d.parts(msgs)) }
+
+// Chunks returns the text in pieces, in order, none of which has more tokens
+// as a message of its own than max. Pieces end between two blocks; a block that
+// is too long for one piece goes on in the next ones, and its marks say so. The
+// error says that max is too small for a piece: 100 tokens are enough for the
+// default counter.
+func (d Document) Chunks(msgs []transcript.Message, max int) ([]string, error) {
+	counter := counterOr(d.Counter)
+	return cutPieces(d.parts(msgs), func(piece string) bool { return countText(counter, piece) <= max })
+}
+
+// countText is the size of a message of one text.
+func countText(c tokens.Counter, text string) int {
+	return c.Count("", nil, []transcript.Message{transcript.UserText(text)})
+}
+
+func counterOr(c tokens.Counter) tokens.Counter {
+	if c == nil {
+		return tokens.Estimator{}
+	}
+	return c
+}
+
+// part is one block of a document.
+type part struct {
+	mark string // what it is, without brackets; ASCII and short
+	body string // on the line of the mark and after it
+}
+
+func (p part) String() string { return "[" + p.mark + "]: " + p.body }
+
+func joinParts(parts []part) string {
+	var sb strings.Builder
+	for i, p := range parts {
+		if i > 0 {
+			sb.WriteByte('\n')
+		}
+		sb.WriteString(p.String())
+	}
+	return sb.String()
+}
+
+// parts returns the blocks of a document, each with what is shown of it.
+func (d Document) parts(msgs []transcript.Message) []part {
+	w := writer{results: cmp.Or(d.Results, defaultResults), texts: d.Texts}
+	if w.texts == 0 {
+		w.texts = -1
+	}
+	for _, m := range msgs {
+		for _, b := range m.Content {
+			w.block(label(string(m.Role)), b)
+		}
+	}
+	if w.reasoning > 0 {
+		w.add("left out", fmt.Sprintf("reasoning of the assistant, %d blocks, %d runes", w.reasoning, w.reasoned), -1)
+	}
+	return w.parts
+}
+
+// writer collects the parts of a document.
+type writer struct {
+	results, texts      int // runes; less than 0 is no limit
+	parts               []part
+	reasoning, reasoned int // blocks and runes left out
+}
+
+// add appends a part with at most so many runes of a text that is not blank.
+func (w *writer) add(mark, text string, limit int) {
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
+	if text == "" {
+		return
+	}
+	if limit >= 0 {
+		text = clip(text, limit)
+	}
+	w.parts = append(w.parts, part{mark, quoteMarks(text)})
+}
+
+func (w *writer) block(who string, b transcript.Block) {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		w.add(who, b.Text, w.texts)
+	case transcript.ToolCallBlock:
+		w.add(who+" called "+label(b.Name), callInput(b), w.results)
+	case transcript.ToolResultBlock:
+		w.result(b)
+	case transcript.ThinkingBlock:
+		w.reasoning++
+		w.reasoned += utf8.RuneCountInString(b.Thinking)
+	case transcript.RedactedThinkingBlock:
+		w.reasoning++
+		w.reasoned += utf8.RuneCountInString(b.Data)
+	case transcript.ImageBlock:
+		w.add(who+" image", describeSource(b.Source), w.results)
+	case transcript.DocumentBlock:
+		text := describeSource(b.Source)
+		for _, s := range []string{b.Title, b.Context} {
+			if s != "" {
+				text += ", " + oneLine(s, 200)
+			}
+		}
+		w.add(who+" document", text, w.results)
+	case transcript.ContextBlock:
+		w.add(who+" context", strings.Join(strings.Fields(b.Kind+" "+b.URI+" "+b.Abstract), " "), w.results)
+	case nil:
+	default:
+		raw, _ := b.(transcript.RawBlock)
+		w.add(who+" "+label(b.BlockType()), fmt.Sprintf("%d bytes of JSON, left out", len(raw.JSON)), -1)
+	}
+}
+
+func (w *writer) result(b transcript.ToolResultBlock) {
+	mark := "tool_result"
+	if b.IsError {
+		mark += ", error"
+	}
+	text, n := b.Text(), len(w.parts)
+	w.add(mark, text, w.results)
+	for _, inner := range b.Content {
+		if _, ok := inner.(transcript.TextBlock); !ok {
+			w.block(mark, inner)
+		}
+	}
+	if len(w.parts) == n {
+		w.add(mark, "(no content)", -1)
+	}
+}
+
+// callInput is the input of a call on one line if it is JSON.
+func callInput(c transcript.ToolCallBlock) string {
+	if len(bytes.TrimSpace(c.Input)) == 0 {
+		return "{}"
+	}
+	var line bytes.Buffer
+	if json.Compact(&line, c.Input) != nil {
+		return string(c.Input)
+	}
+	return line.String()
+}
+
+// describeSource says what an image or a document is and how large.
+func describeSource(s transcript.Source) string {
+	kind := label(cmp.Or(s.MediaType, s.Type, "unknown"))
+	switch {
+	case s.Type == "base64":
+		return fmt.Sprintf("%s, %d bytes, left out", kind, len(s.Data)*3/4)
+	case s.Data != "":
+		return fmt.Sprintf("%s, %d bytes, left out", kind, len(s.Data))
+	case s.URL != "":
+		return kind + " at " + oneLine(s.URL, 200)
+	case s.FileID != "":
+		return kind + ", file " + oneLine(s.FileID, 200)
+	}
+	return kind + ", 0 bytes"
+}
+
+// label makes a name that cannot be taken for the end of a mark.
+func label(s string) string {
+	const limit = 64
+	name := strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./:+", r) {
+			return '_'
+		}
+		return r
+	}, s)
+	return cmp.Or(name[:min(len(name), limit)], "unknown")
+}
+
+func oneLine(s string, limit int) string {
+	return clip(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "), limit)
+}
+
+// quoteMarks moves lines that begin with a bracket by a space. The first line
+// stands behind a mark.
+func quoteMarks(s string) string {
+	if !strings.Contains(s, "[") {
+		return s
+	}
+	var sb strings.Builder
+	start := false
+	for _, r := range s {
+		if start && r == '[' {
+			sb.WriteByte(' ')
+		}
+		start = isLineEnd(r)
+		sb.WriteRune(r)
+	}
+	return sb.String()
+}
+
+func isLineEnd(r rune) bool {
+	switch r {
+	case '\n', '\r', '\v', '\f', '\u0085', '\u2028', '\u2029':
+		return true
+	}
+	return false
+}

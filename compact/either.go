@@ -1,0 +1,60 @@
+package compact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode"
+)
+
+// Either returns a [Summarizer] that asks one after the other until one
+// succeeds, which means that it returns a text that is not blank and no error.
+// Either(Model{...}, Extractive{}) has a summary also when the model fails.
+//
+// When ctx is done nobody else is asked. So that something is left for the
+// next one, each but the last has three quarters of the time until the
+// deadline of ctx, if there is one. If all fail the error is those of all of
+// them, joined. Either of none always fails.
+func Either(s ...Summarizer) Summarizer {
+	return SummarizerFunc(func(ctx context.Context, in Input) (string, error) {
+		if len(s) == 0 {
+			return "", errors.New("there is no summarizer")
+		}
+		var errs []error
+		for i, one := range s {
+			if err := ctx.Err(); err != nil {
+				return "", errors.Join(append(errs, err)...)
+			}
+			text, err := inPart(ctx, one, in, i < len(s)-1)
+			if err == nil && !blank(text) {
+				return text, nil
+			}
+			if err == nil {
+				err = ErrEmpty
+			}
+			errs = append(errs, fmt.Errorf("summarizer %d of %d: %w", i+1, len(s), err))
+		}
+		return "", errors.Join(errs...)
+	})
+}
+
+// inPart calls a summarizer, with a part of the time only if there is another.
+func inPart(ctx context.Context, s Summarizer, in Input, more bool) (string, error) {
+	if deadline, ok := ctx.Deadline(); ok && more {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
+		defer cancel()
+	}
+	return s.Summarize(ctx, in)
+}
+
+// blank reports whether a text has nothing that can be seen.
+func blank(s string) bool {
+	for _, r := range s {
+		if unicode.IsGraphic(r) && !unicode.IsSpace(r) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,232 @@
+package compact
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// marks are the paths, URLs and identifiers of messages, the oldest first.
+type marks struct {
+	said  []string // in what user and assistant say, and in inputs of calls
+	found []string // in results
+}
+
+// What is longer is not looked at, or not taken.
+const (
+	maxScanned    = 64 << 10 // bytes from either end of a text
+	maxIdentifier = 200      // bytes
+)
+
+func (m *marks) text(s string) { m.said = append(m.said, identifiers(s)...) }
+
+func (m *marks) result(s string) { m.found = append(m.found, identifiers(s)...) }
+
+// input takes what is in the strings of a call's input. One that is a path as
+// a whole may have spaces.
+func (m *marks) input(raw json.RawMessage) {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		m.text(string(raw))
+		return
+	}
+	m.value(v)
+}
+
+func (m *marks) value(v any) {
+	switch v := v.(type) {
+	case string:
+		if isPathArgument(v) {
+			m.said = append(m.said, v)
+			return
+		}
+		m.text(v)
+	case []any:
+		for _, e := range v {
+			m.value(e)
+		}
+	case map[string]any:
+		names := make([]string, 0, len(v))
+		for name := range v {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			m.value(v[name])
+		}
+	}
+}
+
+// isPathArgument reports whether a whole argument is one path.
+func isPathArgument(s string) bool {
+	if len(s) > maxIdentifier || strings.TrimSpace(s) != s || strings.ContainsFunc(s, unicode.IsControl) {
+		return false
+	}
+	if strings.Contains(s, "  ") || strings.Contains(s, "://") {
+		return false
+	}
+	return strings.HasPrefix(s, "/") && strings.Count(s, "/") > 1 && !strings.Contains(s, " /") ||
+		!strings.Contains(s, " ") && strings.Contains(s, "/") && isPath(s)
+}
+
+// identifiers returns what in a text is to be kept letter by letter.
+func identifiers(s string) []string {
+	if len(s) > 2*maxScanned {
+		s = s[:runeStart(s, maxScanned)] + " " + s[runeStart(s, len(s)-maxScanned):]
+	}
+	var list []string
+	for word := range strings.FieldsFuncSeq(s, isDelimiter) {
+		if len(word) < 3 || len(word) > 4*maxIdentifier {
+			continue
+		}
+		if id, ok := identifier(word); ok {
+			list = append(list, id)
+			continue
+		}
+		if !strings.ContainsFunc(word, isIdeograph) {
+			continue
+		}
+		// Scripts without spaces: main.go in the middle of a sentence.
+		for run := range strings.FieldsFuncSeq(word, isIdeograph) {
+			if id, ok := identifier(run); ok {
+				list = append(list, id)
+			}
+		}
+	}
+	return list
+}
+
+// isDelimiter says what ends a word, besides white space.
+func isDelimiter(r rune) bool {
+	if r < unicode.MaxLatin1 {
+		return r <= ' ' || strings.ContainsRune("\"'`<>()[]{},;|*=\u0085\u00a0", r)
+	}
+	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.IsPunct(r) || r == unicode.ReplacementChar
+}
+
+func isIdeograph(r rune) bool {
+	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+}
+
+// identifier returns a word without what a sentence puts around it, if it is
+// one that is to be kept.
+func identifier(word string) (string, bool) {
+	if i := strings.Index(word, "://"); i > 0 && len(word) > i+4 {
+		word = strings.TrimRight(word, ".:!?")
+		return word, len(word) <= maxIdentifier && isName(word[:i])
+	}
+	word = strings.TrimRight(word, ".:!?-")
+	word = strings.TrimLeft(word, ":!?-")
+	if len(word) < 3 || len(word) > maxIdentifier {
+		return "", false
+	}
+	if strings.ContainsAny(word, `/\`) {
+		return word, isPath(word) && !mixed(word)
+	}
+	return word, isFileName(word) && !mixed(word) || isNumbered(word)
+}
+
+// mixed reports whether a word has more than an identifier: it is from a script
+// without spaces and ends in the middle of a sentence, or begins there.
+func mixed(word string) bool {
+	first, _ := utf8.DecodeRuneInString(word)
+	last, _ := utf8.DecodeLastRuneInString(word)
+	if isIdeograph(last) || !isIdeograph(first) {
+		return isIdeograph(last)
+	}
+	for run := range strings.FieldsFuncSeq(word, isIdeograph) {
+		if _, ok := identifier(run); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// isPath reports whether a word with slashes is a path: one from a root, one
+// with an extension, or one of three names. "and/or" is none.
+func isPath(s string) bool {
+	if !strings.ContainsFunc(s, unicode.IsLetter) {
+		return false
+	}
+	for _, root := range []string{"/", "./", "../", "~/", `\\`} {
+		if strings.HasPrefix(s, root) {
+			return len(s) > len(root)+1
+		}
+	}
+	if len(s) > 3 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
+		return true
+	}
+	if strings.HasPrefix(s, "//") || strings.Contains(s, "///") {
+		return false
+	}
+	name := s[strings.LastIndexAny(s, `/\`)+1:]
+	return isFileName(name) || strings.Count(s, "/")+strings.Count(s, `\`) > 1 || strings.Contains(name, "#")
+}
+
+// isFileName reports whether a word has an extension, or is a domain.
+func isFileName(s string) bool {
+	if i := strings.IndexByte(s, ':'); i > 0 && isDigits(strings.ReplaceAll(s[i+1:], ":", "")) {
+		s = s[:i] // with the number of a line
+	}
+	stem, ext := "", ""
+	if i := strings.LastIndexByte(s, '.'); i >= 0 {
+		stem, ext = s[:i], s[i+1:]
+	}
+	if len(stem) < 2 && len(ext) < 2 || stem == "" || len(ext) == 0 || len(ext) > 6 || strings.Contains(s, "..") {
+		return false
+	}
+	for i := range len(ext) {
+		if c := ext[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9' || i == 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// isNumbered reports whether a word is an issue number, a hash, a UUID, a
+// version, an address or another name with numbers in it.
+func isNumbered(s string) bool {
+	digits, letters := 0, 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			digits++
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+			letters++
+		case !strings.ContainsRune("#-_.@+:", rune(c)):
+			return false
+		}
+	}
+	if at := strings.IndexByte(s, '#'); at >= 0 {
+		return isDigits(s[at+1:])
+	}
+	if at := strings.IndexByte(s, '@'); at > 0 {
+		return strings.Contains(s[at:], ".") || digits > 0
+	}
+	if strings.Count(s, ":") > 1 {
+		return false // a time
+	}
+	dash := strings.IndexByte(s, '-')
+	switch {
+	case dash > 0 && strings.ToUpper(s[:dash]) == s[:dash] && letters > 1 && isDigits(s[dash+1:]):
+		return true // GH-12
+	case letters == 0:
+		return digits >= 6 && digits == len(s) || strings.Count(s, ".") > 1 && digits > 2
+	case s[0] == 'v' && strings.Count(s, ".") > 0:
+		return digits > 1
+	}
+	return digits >= 2 && len(s) >= 7
+}
+
+func isDigits(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+}
+
+// isName reports whether s is the scheme of a URL.
+func isName(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("+-.", r)
+	})
+}

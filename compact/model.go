@@ -1,0 +1,306 @@
+package compact
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// Model is a [Summarizer] that asks a model. It shows it the messages as one
+// text, see [Document], and not as messages: there is nothing to continue, no
+// call to pair and no tool. It is safe for several goroutines if Complete is.
+//
+// Every request fits the window of the model: tokens by Counter times Safety
+// plus MaxOutput are never more than Window. What does not fit into one request
+// is shown piece by piece, each time with the summary so far, which the model
+// is to bring up to date. If that took more than MaxCalls calls, results of
+// tools are shortened, then all texts, and then messages in the middle are left
+// out; each time the text says what is missing.
+//
+// Where a summary is longer than allowed it is cut, with a note of how much is
+// missing; but the last one is first given back to the model, once, to be made
+// shorter. A call that fails is not made again: Complete is expected to try
+// again itself.
+type Model struct {
+	// Complete sends a request: the method of a guard.Client. It is required.
+	Complete func(ctx context.Context, req transcript.Request) (*transcript.Response, error)
+	// Name is the model that is asked for; empty leaves it to Complete.
+	Name string
+	// Window is the context window of the model in tokens. 0 means 32,768,
+	// which is little for most.
+	Window int
+	// MaxOutput is how many tokens the model may write. 0 means 2,048, or a
+	// quarter of a window under 8,192. A model that reasons needs more.
+	MaxOutput int
+	// MaxCalls is how often Complete is called at most for one summary, except
+	// for a last time to make it shorter. 0 means 64.
+	MaxCalls int
+	// Instructions are added to what the model is told to do.
+	Instructions string
+	// Counter counts tokens; nil means [tokens.Estimator].
+	Counter tokens.Counter
+	// Safety is the factor between what Counter says and what is reckoned with,
+	// because an estimate is not a bound. 0 means 1.2; less than 1 means 1.
+	Safety float64
+}
+
+const (
+	defaultWindow = 32_768
+	defaultCalls  = 64
+	defaultSafety = 1.2
+)
+
+// ErrNoRoom says that the window of a [Model] is too small for a request with
+// anything in it.
+var ErrNoRoom = errors.New("the window is too small for a summary")
+
+// An AnswerError is an answer of a model that is no summary.
+type AnswerError struct {
+	Reason     string                // what is wrong with it
+	StopReason transcript.StopReason // as the model gave it
+}
+
+// Error says what is wrong with the answer.
+func (e *AnswerError) Error() string {
+	if e.StopReason == "" {
+		return e.Reason
+	}
+	return fmt.Sprintf("%s (stop reason %q)", e.Reason, string(e.StopReason))
+}
+
+// Is makes an answer without text an [ErrEmpty].
+func (e *AnswerError) Is(target error) bool { return target == ErrEmpty && e.Reason == noText }
+
+const noText = "the answer of the model has no text"
+
+// Summarize implements [Summarizer]. An error is that of ctx or Complete, which
+// it wraps, an [*AnswerError], or [ErrNoRoom].
+func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
+	if m.Complete == nil {
+		return "", errors.New("Model.Complete is not set")
+	}
+	c, err := m.conversation(in)
+	if err != nil {
+		return "", err
+	}
+	summary := c.previous
+	for !c.left.done() {
+		if c.calls == c.maxCalls {
+			return "", fmt.Errorf("%w: more than %d calls", ErrNoRoom, c.calls)
+		}
+		piece, err := c.left.next(func(piece string) bool { return c.fits(c.text(summary, piece)) })
+		if err != nil {
+			return "", fmt.Errorf("%w: %w: a window of %d tokens, %d of them for the answer", ErrNoRoom, err, c.Window, c.MaxOutput)
+		}
+		if summary, err = c.ask(ctx, c.text(summary, piece)); err != nil {
+			return "", err
+		}
+		if summary, err = c.bound(ctx, summary); err != nil {
+			return "", err
+		}
+	}
+	if blank(summary) {
+		return "", ErrEmpty
+	}
+	return summary, nil
+}
+
+// conversation is one summary in the making.
+type conversation struct {
+	Model
+	maxCalls int
+	calls    int
+	max      int    // tokens of the summary
+	target   int    // what the model is asked for
+	previous string // the summary to begin with
+	left     pieces
+}
+
+// conversation prepares what is to be shown.
+func (m Model) conversation(in Input) (*conversation, error) {
+	m.Counter = counterOr(m.Counter)
+	m.Window = cmp.Or(m.Window, defaultWindow)
+	m.MaxOutput = cmp.Or(m.MaxOutput, min(defaultSummary, m.Window/4))
+	m.Safety = max(cmp.Or(m.Safety, defaultSafety), 1)
+	c := &conversation{Model: m, maxCalls: cmp.Or(m.MaxCalls, defaultCalls)}
+
+	// Half of what is free is for the summary so far.
+	c.target = 1_000_000 // a number of as many digits as will be there
+	room := int(float64(m.Window-m.MaxOutput)/m.Safety) - c.count(c.text(".", "."))
+	c.max = cmp.Or(in.MaxTokens, defaultSummary)
+	c.max = min(c.max, room/2)
+	if c.max < 1 {
+		return nil, fmt.Errorf("%w: it has %d tokens, %d of them for the answer", ErrNoRoom, m.Window, m.MaxOutput)
+	}
+	c.target = max(min(c.max, m.MaxOutput)*4/5, 1)
+	c.previous = plain(in.Previous)
+	var parts []part
+	if !c.small(c.previous) {
+		// Too long to be shown as a whole with each piece.
+		parts = append(parts, part{"earlier summary", quoteMarks(c.previous)})
+		c.previous = ""
+	}
+	var err error
+	c.left.rest, err = c.ladder(parts, in.Messages, room-c.max)
+	return c, err
+}
+
+// ladder returns the parts of the document, shortened until the calls suffice
+// if each shows so many tokens.
+func (c *conversation) ladder(before []part, msgs []transcript.Message, room int) ([]part, error) {
+	var parts []part
+	enough := func() (bool, error) {
+		n := 0
+		p := pieces{parts}
+		for ; !p.done() && n <= c.maxCalls; n++ {
+			if _, err := p.next(func(piece string) bool { return countText(c.Counter, defuse(piece)) <= room }); err != nil {
+				return false, fmt.Errorf("%w: %w: %d tokens are left for each", ErrNoRoom, err, room)
+			}
+		}
+		return p.done() && n <= c.maxCalls, nil
+	}
+	for _, d := range []Document{{}, {Results: 500}, {Results: 100, Texts: 4_000}, {Results: 100, Texts: 1_000}, {Results: 40, Texts: 200}} {
+		parts = append(before[:len(before):len(before)], d.parts(msgs)...)
+		if d.Texts > 0 {
+			for i := range before {
+				parts[i].body = clip(parts[i].body, d.Texts*10)
+			}
+		}
+		if ok, err := enough(); ok || err != nil {
+			return parts, err
+		}
+	}
+	all := parts
+	for keep := len(all) * 3 / 4; keep > 0; keep = keep * 3 / 4 {
+		head, tail := keep/3, keep-keep/3
+		gone := all[head : len(all)-tail]
+		note := part{"left out", fmt.Sprintf("%d parts of the conversation, ~%d tokens", len(gone), countText(c.Counter, joinParts(gone)))}
+		parts = append(append(all[:head:head], note), all[len(all)-tail:]...)
+		if ok, err := enough(); ok || err != nil {
+			return parts, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %d calls do not suffice", ErrNoRoom, c.maxCalls)
+}
+
+// count is the size of a request in tokens by the counter.
+func (c *conversation) count(text string) int {
+	return c.Counter.Count(modelSystem, nil, []transcript.Message{transcript.UserText(text)})
+}
+
+// fits reports whether a request leaves room for the answer.
+func (c *conversation) fits(text string) bool {
+	return float64(c.count(text))*c.Safety+float64(c.MaxOutput) <= float64(c.Window)
+}
+
+// small reports whether a summary is short enough, also as part of a request.
+func (c *conversation) small(summary string) bool {
+	return countText(c.Counter, summary) <= c.max && countText(c.Counter, defuse(summary)) <= c.max
+}
+
+// ask sends one request and returns what the model wrote.
+func (c *conversation) ask(ctx context.Context, text string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	c.calls++
+	resp, err := c.Complete(ctx, transcript.Request{
+		Model: c.Name, System: modelSystem, MaxOutput: c.MaxOutput,
+		Messages: []transcript.Message{transcript.UserText(text)},
+	})
+	if err == nil {
+		var summary string
+		if summary, err = answerText(resp); err == nil {
+			return summary, nil
+		}
+	}
+	return "", fmt.Errorf("call %d to the summarizing model: %w", c.calls, err)
+}
+
+// bound returns a summary with at most c.max tokens.
+func (c *conversation) bound(ctx context.Context, summary string) (string, error) {
+	if c.small(summary) {
+		return summary, nil
+	}
+	// Calls are for the conversation first, and for making it shorter last.
+	if text := c.text(summary, ""); c.left.done() && c.fits(text) {
+		shorter, err := c.ask(ctx, text)
+		if err != nil {
+			return "", err
+		}
+		if c.small(shorter) {
+			return shorter, nil
+		}
+		summary = shorter
+	}
+	n := largest(len(summary), func(n int) bool { return c.small(clip(summary, n)) })
+	if n < minShown {
+		return "", fmt.Errorf("%w: not a sentence of a summary fits into %d tokens", ErrNoRoom, c.max)
+	}
+	return clip(summary, n), nil
+}
+
+// answerText returns the text of an answer that is a summary.
+func answerText(resp *transcript.Response) (string, error) {
+	if resp == nil {
+		return "", &AnswerError{Reason: "there is no answer of the model"}
+	}
+	fail := func(reason string) (string, error) {
+		return "", &AnswerError{Reason: reason, StopReason: resp.StopReason}
+	}
+	switch resp.StopReason {
+	case transcript.StopMaxTokens:
+		return fail("the summary was cut by the output limit")
+	case transcript.StopContextWindow:
+		return fail("the context window was full before the summary was complete")
+	case transcript.StopRefusal:
+		return fail("the model refused to write a summary")
+	case transcript.StopToolUse:
+		return fail("the model called a tool")
+	case transcript.StopAborted, transcript.StopError, transcript.StopPauseTurn:
+		return fail("the summary is not complete")
+	case transcript.StopEndTurn, transcript.StopSequence:
+	default: // a reason of a provider that is not known here
+	}
+	if len(resp.Message.ToolCalls()) > 0 {
+		return fail("the model called a tool")
+	}
+	text := plain(resp.Message.Text())
+	if blank(text) {
+		return fail(noText)
+	}
+	return text, nil
+}
+
+// words is about how many words so many tokens are.
+func words(tokens int) int { return max(tokens*2/3, 1) }
+
+// text is the message of a request: with a piece of the conversation, or
+// without one if the summary is only to be made shorter.
+func (c *conversation) text(summary, piece string) string {
+	var sb strings.Builder
+	if summary != "" {
+		sb.WriteString(openSummary + "\n" + defuse(summary) + "\n" + closeSummary + "\n\n")
+	}
+	task := taskFirst
+	switch {
+	case piece == "":
+		task = taskShorter
+	case summary != "":
+		task = taskUpdate
+	}
+	if piece != "" {
+		sb.WriteString(openDocument + "\n" + defuse(piece) + "\n" + closeDocument + "\n\n")
+	}
+	sb.WriteString(dataNotice + "\n\n" + task + "\n\n" + whatToKeep + "\n")
+	if extra := strings.TrimSpace(c.Instructions); extra != "" {
+		sb.WriteString(extra + "\n")
+	}
+	fmt.Fprintf(&sb, lengthFormat, c.target, words(c.target))
+	return sb.String()
+}

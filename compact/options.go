@@ -1,0 +1,119 @@
+package compact
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// Options of [Plan] and [Run]. Nil and zero fields are the defaults.
+type Options struct {
+	// Keep is how much stays verbatim. The zero value keeps the newest
+	// messages of 20,000 tokens.
+	Keep Keep
+	// Trigger is when a compaction is due. Plan and Run do not ask it.
+	Trigger Trigger
+	// Room is how many tokens the history may have afterwards. Plan leaves a
+	// part of it free for what comes next and cuts later than Keep says if it
+	// must, inside a turn if one alone is too long. 0 is no limit.
+	Room int
+	// Summarizer writes the summary; nil means Extractive, which needs no
+	// model.
+	Summarizer Summarizer
+	// MaxSummary is how many tokens a summary should have at most; 0 means
+	// 2,048. It is never more than half of what the summary stands for, nor
+	// than a fifth of Room.
+	MaxSummary int
+	// Timeout is how long the summarizer may take; 0 means two minutes, less
+	// than 0 no limit but that of the context.
+	Timeout time.Duration
+	// Counter counts tokens; nil means tokens.Estimator.
+	Counter tokens.Counter
+	// Check is asked by Plan about the cut it has chosen; if it returns false
+	// another one is looked for. Who has the fold can see there what the
+	// history does not show. Nil accepts every cut.
+	Check func(c Cut) bool
+}
+
+// Keep says how much of a history stays verbatim. One field is set; the zero
+// value is Tokens: 20,000. Cuts are always at a place where every call stays
+// with its result, the nearest one to what is asked for.
+type Keep struct {
+	// Tokens keeps the newest messages that have at most so many tokens:
+	// whole turns, unless that would keep less than half of what is allowed.
+	Tokens int
+	// Turns keeps the newest turns. With no more than these there is nothing
+	// to do.
+	Turns int
+	// Fraction keeps this part of the messages, the newest ones; 0.5 is half.
+	// Whatever it says, at least two messages are summarised, and four and a
+	// fifth of all are kept. With four messages or fewer there is nothing to do.
+	Fraction float64
+}
+
+// Trigger says when a compaction is due: when the prompt has more tokens than
+// one of the limits. The zero value is never.
+type Trigger struct {
+	// Window is the context window of the model, of which Reserve is kept free
+	// for the answer. Reserve 0 means 16,384, or a quarter of a window under
+	// 65,536.
+	Window, Reserve int
+	// Threshold is a limit of its own, whatever the window is.
+	Threshold int
+	// Overhead is what is sent with every request besides the history: system
+	// prompt and tools.
+	Overhead int
+}
+
+// Due reports whether a history of so many tokens is to be compacted.
+func (t Trigger) Due(history int) bool {
+	return t.Limit() > 0 && history+t.Overhead > t.Limit()
+}
+
+// Limit is the number of tokens above which a compaction is due; 0 if there is
+// none.
+func (t Trigger) Limit() int {
+	limit := t.Threshold
+	if t.Window > 0 {
+		free := t.Window - cmp.Or(t.Reserve, min(16_384, t.Window/4))
+		if limit == 0 || free < limit {
+			limit = max(free, 1)
+		}
+	}
+	return limit
+}
+
+// Room is what a history may have after a compaction that was due.
+func (t Trigger) Room() int {
+	if t.Limit() == 0 {
+		return 0
+	}
+	return max(t.Limit()-t.Overhead, 1)
+}
+
+const (
+	defaultKeep    = 20_000
+	defaultSummary = 2_048
+	defaultTimeout = 2 * time.Minute
+)
+
+// filled returns the options with their defaults.
+func (o *Options) filled() Options {
+	var f Options
+	if o != nil {
+		f = *o
+	}
+	if f.Keep == (Keep{}) {
+		f.Keep.Tokens = defaultKeep
+	}
+	if f.Summarizer == nil {
+		f.Summarizer = Extractive{}
+	}
+	if f.Counter == nil {
+		f.Counter = tokens.Estimator{}
+	}
+	f.MaxSummary = cmp.Or(f.MaxSummary, defaultSummary)
+	f.Timeout = cmp.Or(f.Timeout, defaultTimeout)
+	return f
+}

@@ -1,0 +1,98 @@
+package compact
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+)
+
+// errNoPiece says that not even one character fits into a piece.
+var errNoPiece = errors.New("no piece of the conversation fits")
+
+// The texts that join the pieces of a part that is too long for one.
+const (
+	continues = "\n[continues in the next part]"
+	continued = ", continued"
+)
+
+// pieces hands out a document piece by piece. Each is as long as whoever asks
+// for it says, so that a limit may depend on what became of the one before.
+type pieces struct {
+	rest []part
+}
+
+func cutPieces(parts []part, fits func(string) bool) ([]string, error) {
+	p, list := pieces{parts}, []string(nil)
+	for !p.done() {
+		piece, err := p.next(fits)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, piece)
+	}
+	return list, nil
+}
+
+func (p *pieces) done() bool { return len(p.rest) == 0 }
+
+// next returns the next piece, for which fits holds: as many whole parts as
+// there is room for, or else the beginning of one.
+func (p *pieces) next(fits func(string) bool) (string, error) {
+	n := largest(len(p.rest), func(n int) bool { return fits(joinParts(p.rest[:n])) })
+	if n > 0 {
+		piece := joinParts(p.rest[:n])
+		p.rest = p.rest[n:]
+		return piece, nil
+	}
+	head := p.rest[0]
+	begin := func(n int) string { return part{head.mark, head.body[:runeStart(head.body, n)]}.String() + continues }
+	n = largest(len(head.body), func(n int) bool { return runeStart(head.body, n) > 0 && fits(begin(n)) })
+	n = runeStart(head.body, n)
+	if n == 0 {
+		return "", errNoPiece
+	}
+	if at := strings.LastIndexAny(head.body[:n], "\n "); at >= n*3/4 && fits(begin(at+1)) {
+		n = at + 1
+	}
+	piece := begin(n)
+	// Replaced, not changed: the parts may be read again.
+	mark, _, _ := strings.Cut(head.mark, " called ")
+	rest := part{strings.TrimSuffix(mark, continued) + continued, head.body[n:]}
+	p.rest = p.rest[1:]
+	if rest.body != "" {
+		p.rest = append([]part{rest}, p.rest...)
+	}
+	return piece, nil
+}
+
+// largest returns the greatest n up to limit for which ok holds, 0 if there is
+// none. If ok does not hold for all smaller numbers too it may be a smaller one.
+func largest(limit int, ok func(int) bool) int {
+	low, high := 0, 1
+	for high <= limit && ok(high) {
+		low, high = high, high*2
+	}
+	if low == limit {
+		return low
+	}
+	high = min(high, limit+1)
+	if high == limit+1 && ok(limit) {
+		return limit
+	}
+	for high-low > 1 {
+		if mid := low + (high-low)/2; ok(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// runeStart returns n, or the start of the character that n is inside of.
+func runeStart(s string, n int) int {
+	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return n
+}

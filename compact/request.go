@@ -1,0 +1,83 @@
+package compact
+
+import (
+	"strings"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// request is what the user wants of the running turn, in the user's words: a
+// summary that covers the beginning of a turn carries it, so that no
+// summarizer can lose it.
+type request struct {
+	text string
+}
+
+// requestHeading stands before the user's words at the end of a summary, on a
+// line of its own. It is part of the text that is stored.
+const requestHeading = "[The user's request that is being worked on]"
+
+// maxRequest is how many runes of a request are carried.
+const maxRequest = 4_000
+
+// takeRequest divides a summary into what was written and the request that was
+// added to it.
+func takeRequest(summary string) (string, request) {
+	text, asked, _ := strings.Cut(summary, "\n\n"+requestHeading+"\n")
+	return text, request{asked}
+}
+
+// after returns the request at the end of h: that of its last turn, which is r
+// unless a turn starts in h.
+func (r request) after(h rebuild.History) request {
+	var said []string
+	for i, m := range h.Messages {
+		if m.Role != transcript.RoleUser {
+			continue
+		}
+		text := userWords(m)
+		if text == "" {
+			continue
+		}
+		if h.StartsTurn(i) {
+			r, said = request{}, nil
+		}
+		said = append(said, text)
+	}
+	if r.text != "" {
+		said = append([]string{r.text}, said...)
+	}
+	return request{cutMiddle(strings.Join(said, "\n\n"), maxRequest)}
+}
+
+// userWords is what the user wrote in a message.
+func userWords(m transcript.Message) string {
+	var said []string
+	for i, b := range m.Content {
+		t, ok := b.(transcript.TextBlock)
+		if !ok || i < len(m.Origins) && m.Origins[i].Batch == 0 {
+			continue
+		}
+		said = append(said, strings.TrimSpace(t.Text))
+	}
+	return strings.Join(said, "\n\n")
+}
+
+// add puts the request behind a summary that does not have it.
+func (r request) add(summary string) string {
+	if r.text == "" || strings.Contains(summary, r.text) {
+		return summary
+	}
+	return summary + "\n\n" + requestHeading + "\n" + r.text
+}
+
+// cutMiddle shortens a text to n runes or a little more, and says so in the
+// middle.
+func cutMiddle(s string, n int) string {
+	runes := []rune(s)
+	if len(runes) <= n {
+		return s
+	}
+	return string(runes[:n*2/3]) + "\n[...]\n" + string(runes[len(runes)-n/3:])
+}

@@ -1,0 +1,228 @@
+package guard_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/rebuild/wire"
+)
+
+const tooLong = "prompt is too long: 300 tokens > 200 maximum"
+
+// The errors of SDKs, by the shape of their types.
+type (
+	// A status in a field and the body behind a method. Error panics on a
+	// value without its request.
+	rawError struct {
+		StatusCode int
+		Request    *http.Request
+		Response   *http.Response
+		raw        string
+	}
+
+	// Fields only.
+	fieldError struct {
+		Code, Message, Param, Type string
+		StatusCode                 int
+		err                        error
+	}
+
+	// A value, with a number as code and a name as status.
+	valueError struct {
+		Code    int
+		Message string
+		Status  string
+		Details []map[string]any
+	}
+
+	// Parts behind pointers, and methods for them.
+	pointerError struct{ Message *string }
+
+	// A code of any type, and an inner error.
+	anyCodeError struct {
+		Code           any
+		Message        string
+		HTTPStatusCode int
+		InnerError     *struct{ Code string }
+	}
+
+	bodyError struct {
+		HTTPStatus string
+		Err        error
+		Body       []byte
+	}
+
+	embeddingError struct{ fieldError }
+
+	responseError struct{ RawResponse *http.Response }
+
+	loopError struct{ text string }
+
+	forkError struct{ text string }
+
+	timeoutError struct{ error }
+)
+
+func (e *rawError) Error() string { return e.Request.Method + ": " + e.raw }
+
+func (e *rawError) RawJSON() string { return e.raw }
+
+func (e *fieldError) Error() string { return "call failed" }
+
+func (e *fieldError) Unwrap() error { return e.err }
+
+func (e valueError) Error() string { return fmt.Sprintf("Error %d, Status: %s", e.Code, e.Status) }
+
+func (e *pointerError) Error() string        { return "api error" }
+func (e *pointerError) ErrorCode() string    { return "ValidationException" }
+func (e *pointerError) ErrorMessage() string { return *e.Message }
+func (e *pointerError) HTTPStatusCode() int  { return 400 }
+
+func (e *anyCodeError) Error() string   { return "x" }
+func (e *bodyError) Error() string      { return "x" }
+func (e *bodyError) Unwrap() error      { return e.Err }
+func (e *embeddingError) Error() string { return "x" }
+func (e *responseError) Error() string  { return "x" }
+
+func (e *loopError) Error() string { return e.text }
+func (e *loopError) Unwrap() error { return e }
+
+func (e *forkError) Error() string   { return e.text }
+func (e *forkError) Unwrap() []error { return []error{e, e, e} }
+
+func (e timeoutError) Timeout() bool { return true }
+
+func TestClassifyErrors(t *testing.T) {
+	message := tooLong
+	tests := []struct {
+		name string
+		err  error
+		want guard.Kind
+	}{
+		{"nil", nil, guard.NotOverflow},
+		{"wrapped", fmt.Errorf("turn 3: %w", errors.New(tooLong)), guard.Tokens},
+		{"joined", errors.Join(errors.New("close failed"), errors.New(tooLong)), guard.Tokens},
+		{"joined with a rate limit", errors.Join(errors.New("429 rate limit reached"), errors.New(tooLong)), guard.Tokens},
+		{"joined with a cancellation", errors.Join(errors.New(tooLong), context.Canceled), guard.NotOverflow},
+		{"two verbs", fmt.Errorf("%w: %w", errors.New("provider"), errors.New(tooLong)), guard.Tokens},
+		{"text around branches", fmt.Errorf("%w: "+tooLong+": %w", errors.New("a"), errors.New("b")), guard.Tokens},
+		{"wrapped cancellation", fmt.Errorf(tooLong+": %w", context.Canceled), guard.NotOverflow},
+		{"deadline", fmt.Errorf(tooLong+": %w", context.DeadlineExceeded), guard.NotOverflow},
+		{"file deadline", fmt.Errorf(tooLong+": %w", os.ErrDeadlineExceeded), guard.NotOverflow},
+		{"timeout", timeoutError{errors.New(tooLong)}, guard.NotOverflow},
+
+		{"raw JSON", &rawError{StatusCode: 400, raw: `{"type":"error","error":{"type":"invalid_request_error","message":"` + tooLong + `"}}`}, guard.Tokens},
+		{"raw JSON, bytes", &rawError{StatusCode: 413, raw: `{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`}, guard.Bytes},
+		{"status of a response", &rawError{Response: &http.Response{StatusCode: 413}}, guard.Bytes},
+		{"status of a raw response", &responseError{&http.Response{StatusCode: 413}}, guard.Bytes},
+		{"rate limit by status", &rawError{StatusCode: 429, raw: `{"error":{"message":"` + tooLong + `"}}`}, guard.NotOverflow},
+		{"code in a field", &fieldError{Code: "context_length_exceeded", StatusCode: 400}, guard.Tokens},
+		{"message in a field", &fieldError{Message: tooLong}, guard.Tokens},
+		{"type in a field", &fieldError{Type: "rate_limit_error", Message: tooLong}, guard.NotOverflow},
+		{"embedded", &embeddingError{fieldError{Message: tooLong}}, guard.Tokens},
+		{"value", valueError{Code: 400, Status: "INVALID_ARGUMENT", Message: "The input token count (300) exceeds the maximum number of tokens allowed (200)."}, guard.Tokens},
+		{"value, quota", valueError{Code: 429, Status: "RESOURCE_EXHAUSTED", Message: tooLong}, guard.NotOverflow},
+		{"methods", &pointerError{&message}, guard.Tokens},
+		{"any code", &anyCodeError{Code: "context_length_exceeded"}, guard.Tokens},
+		{"any code, number", &anyCodeError{Code: 413.0}, guard.Bytes},
+		{"inner code", &anyCodeError{InnerError: &struct{ Code string }{"context_length_exceeded"}}, guard.Tokens},
+		{"body", &bodyError{Body: []byte(`[{"error":{"code":400,"message":"` + tooLong + `","status":"INVALID_ARGUMENT"}}]`)}, guard.Tokens},
+		{"status line", &bodyError{HTTPStatus: "413 Request Entity Too Large"}, guard.Bytes},
+		{"error of this module", wire.NewAPIError(400, []byte(`{"error":{"type":"invalid_request_error","message":"`+tooLong+`"}}`)), guard.Tokens},
+		{"error of this module, 413", &wire.APIError{Status: 413}, guard.Bytes},
+
+		{"typed nil", (*fieldError)(nil), guard.NotOverflow},
+		{"wrapped typed nil", fmt.Errorf("a: %w", (*rawError)(nil)), guard.NotOverflow},
+		{"wraps itself", &loopError{tooLong}, guard.Tokens},
+		{"wraps itself often", &forkError{tooLong}, guard.Tokens},
+		{"huge", errors.New(tooLong + strings.Repeat(" x", 1<<20)), guard.Tokens},
+		{"huge, at the end", errors.New(strings.Repeat(`{"a`, 1<<20) + tooLong), guard.Tokens},
+		{"deep", errors.New(strings.Repeat(`{"error":`, 20000) + `"` + tooLong), guard.Tokens},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := guard.Classify(tt.err)
+			if got.Kind != tt.want {
+				t.Errorf("kind %q, want %q (rule %q)", got.Kind, tt.want, got.Rule)
+			}
+		})
+	}
+}
+
+// Bodies are read wherever they stand in a text, and only their messages.
+func TestClassifyBodies(t *testing.T) {
+	inner := `{"error":{"message":"` + tooLong + `","code":400}}`
+	quoted, err := json.Marshal(inner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, text string
+		want       guard.Kind
+	}{
+		{"after a status", "400 Bad Request " + inner, guard.Tokens},
+		{"array", "[" + inner + "]", guard.Tokens},
+		{"in a message", `{"error":{"message":` + string(quoted) + `}}`, guard.Tokens},
+		{"in metadata", `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":` + string(quoted) + `}}}`, guard.Tokens},
+		{"quoted", "body: " + string(quoted), guard.Tokens},
+		{"python", `Error code: 400 - {'error': {'message': '` + tooLong + `', 'code': None}}`, guard.Tokens},
+		{"event", "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"context_length_exceeded\",\"message\":\"no\"}}}\n\n", guard.Tokens},
+		{"status code of a body", `{"base_resp":{"status_code":1039,"status_msg":"token limit"}}`, guard.Tokens},
+		{"1039 of somebody else", `{"code":1039,"message":"no such user"}`, guard.NotOverflow},
+		{"stop reason", `{"type":"message_delta","stop_reason":"model_context_window_exceeded"}`, guard.StopReason},
+		{"quotes the request", `{"error":{"message":"field required"},"input":"` + tooLong + `","messages":[{"content":"context_length_exceeded"}]}`, guard.NotOverflow},
+		{"quotes a value", `{"detail":[{"type":"missing","msg":"Field required","input":{"message":"` + tooLong + `"}}]}`, guard.NotOverflow},
+		{"address", `Post "https://a.example/rate-limit/quota": ` + tooLong, guard.Tokens},
+		{"address only", `404 https://a.example/context_length_exceeded`, guard.NotOverflow},
+		{"type in a namespace", `{"__type":"com.amazon.coral#ThrottlingException","message":"` + tooLong + `"}`, guard.NotOverflow},
+		{"500 with a type", `500 {"error":{"code":500,"type":"exceed_context_size_error","message":"no","n_prompt_tokens":300,"n_ctx":200}}`, guard.Tokens},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := guard.Signals{Message: tt.text}.Classify()
+			if got.Kind != tt.want {
+				t.Errorf("kind %q, want %q (rule %q)", got.Kind, tt.want, got.Rule)
+			}
+			if strings.Contains(tt.text, "300") && got.Kind == guard.Tokens && (got.Prompt != 300 || got.Limit != 200) {
+				t.Errorf("sizes %d, %d, want 300, 200", got.Prompt, got.Limit)
+			}
+		})
+	}
+}
+
+// FuzzClassify checks what holds of any text.
+func FuzzClassify(f *testing.F) {
+	for _, tt := range classifyTests {
+		f.Add(tt.text)
+	}
+	f.Add(`400 {"error":{"message":"{\"error\":{}}","n_ctx":-1}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		got := guard.Classify(errors.New(text))
+		if again := guard.Classify(errors.New(text)); again != got {
+			t.Errorf("first %+v, then %+v", got, again)
+		}
+		if got.Prompt < 0 || got.Limit < 0 || got.Output < 0 {
+			t.Errorf("a size below zero: %+v", got)
+		}
+		if got.Rule == "" {
+			t.Error("no rule")
+		}
+		if got.Kind == guard.NotOverflow && (got != guard.Overflow{Rule: got.Rule}) {
+			t.Errorf("sizes without an overflow: %+v", got)
+		}
+		if got.AtLeast && got.Prompt == 0 {
+			t.Errorf("a lower bound of nothing: %+v", got)
+		}
+		if got.Kind == guard.TokensPlusOutput && got.Limit > 0 && got.Prompt > got.Limit {
+			t.Errorf("the prompt alone is too long: %+v", got)
+		}
+		_ = guard.Signals{Status: len(text), Type: text, Code: text, Message: text}.Classify()
+	})
+}

@@ -1,0 +1,34 @@
+package guard
+
+import (
+	"context"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Client is a model: what an application implements once, for its own model,
+// to use whatever in this module asks one. [Do] does not need it: it takes a
+// function, whose result may be of any type.
+type Client interface {
+	// Complete sends a request and returns the answer. An answer that was cut
+	// is returned with the error, if there is anything of it.
+	Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error)
+}
+
+// History is the conversation that a call is about. A session is one.
+type History interface {
+	// History returns what the model is to be shown.
+	History(ctx context.Context) (rebuild.History, error)
+	// Append commits entries.
+	Append(ctx context.Context, items ...transcript.Item) ([]string, error)
+}
+
+// Compactor is a [History] whose older part can be replaced by a summary. A
+// session is one.
+type Compactor interface {
+	// Relieve makes the history smaller, to at most room tokens if that is
+	// possible; room 0 says that it is not known how small it must be. It
+	// reports whether the history has changed. An error means that it has not.
+	Relieve(ctx context.Context, room int) (changed bool, err error)
+}

@@ -1,0 +1,339 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// conversation is a History in memory that can be compacted: Relieve keeps the
+// last message.
+type conversation struct {
+	t      testing.TB
+	fold   *rebuild.Fold
+	n      int
+	fail   error // of Append and Relieve
+	relief []int // the rooms that were asked for
+}
+
+func newConversation(t testing.TB, items ...transcript.Item) *conversation {
+	c := &conversation{t: t, fold: rebuild.New(nil)}
+	for _, item := range items {
+		if _, err := c.Append(t.Context(), item); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func (c *conversation) History(context.Context) (rebuild.History, error) {
+	return c.fold.History(), nil
+}
+
+func (c *conversation) Append(_ context.Context, items ...transcript.Item) ([]string, error) {
+	if c.fail != nil {
+		return nil, c.fail
+	}
+	entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { c.n++; return fmt.Sprint("e", c.n) }, items...)
+	if err != nil {
+		return nil, err
+	}
+	return nil, c.fold.Add(transcript.Batch{Entries: entries, Complete: true})
+}
+
+func (c *conversation) Relieve(ctx context.Context, room int) (bool, error) {
+	c.relief = append(c.relief, room)
+	if c.fail != nil {
+		return false, c.fail
+	}
+	h := c.fold.History()
+	last := h.Messages[len(h.Messages)-1]
+	_, err := c.Append(ctx, transcript.Compaction{Summary: "all that was said", FirstKept: last.Origins[0].Entry})
+	return true, err
+}
+
+// plain is a History that cannot be compacted.
+type plain struct{ c *conversation }
+
+func (p plain) History(ctx context.Context) (rebuild.History, error) { return p.c.History(ctx) }
+
+func (p plain) Append(ctx context.Context, items ...transcript.Item) ([]string, error) {
+	return p.c.Append(ctx, items...)
+}
+
+var errTooLong = errors.New("400 invalid_request_error: prompt is too long: 210000 tokens > 200000 maximum")
+
+// script is a call whose results are given, one for each attempt. It keeps the
+// calls.
+type script struct {
+	errs  []error
+	calls []guard.Call
+}
+
+func (s *script) call(_ context.Context, c guard.Call) (string, error) {
+	s.calls = append(s.calls, c)
+	if n := len(s.calls); n <= len(s.errs) && s.errs[n-1] != nil {
+		return "", s.errs[n-1]
+	}
+	return "answer", nil
+}
+
+// sizes is how many bytes of text each call sent.
+func (s *script) sizes() (sizes []int) {
+	for _, c := range s.calls {
+		n := 0
+		for _, m := range c.Messages {
+			for _, b := range m.Content {
+				n += len(transcript.MarshalBlock(b))
+			}
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes
+}
+
+func long(runes int) string { return strings.Repeat("a line of 20 runes.\n", runes/20) }
+
+func toolTurn(result string) []transcript.Item {
+	return []transcript.Item{
+		transcript.UserText("read it"),
+		transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ToolCallBlock{ID: "a", Name: "read", Input: []byte(`{}`)},
+		}},
+		transcript.ToolResult("a", result),
+	}
+}
+
+// The rows of claw0: a call that succeeds is left alone; after one overflow
+// there is a smaller request, after two a summary and a third one, after three
+// the provider's error.
+func TestOverflows(t *testing.T) {
+	for overflows := range 4 {
+		t.Run(fmt.Sprint(overflows), func(t *testing.T) {
+			c := newConversation(t, toolTurn(long(300_000))...)
+			before, _ := c.History(t.Context())
+			s := &script{errs: []error{errTooLongPlain, errTooLongPlain, errTooLongPlain}[:overflows]}
+			var events []string
+			g := &guard.Guard{System: "be brief", Observe: func(_ context.Context, e guard.Event) {
+				events = append(events, strings.TrimSpace(string(e.Kind)+" "+e.Stage))
+			}}
+			answer, err := guard.Do(t.Context(), g, c, s.call)
+			if want := min(overflows+1, 3); len(s.calls) != want {
+				t.Fatalf("%d calls, want %d", len(s.calls), want)
+			}
+			sizes := s.sizes()
+			for i, call := range s.calls {
+				if call.Attempt != i || (i > 0) != (call.Overflow != nil) || call.System != "be brief" {
+					t.Errorf("call %d: %+v", i, call)
+				}
+				if i > 0 && sizes[i] >= sizes[i-1] {
+					t.Errorf("sizes %v: call %d is not smaller", sizes, i)
+				}
+			}
+			if want := max(overflows-1, 0); len(c.relief) != min(want, 1) {
+				t.Errorf("%d compactions after %d overflows", len(c.relief), overflows)
+			}
+			after, _ := c.History(t.Context())
+			if overflows == 0 && fmt.Sprint(before) != fmt.Sprint(after) {
+				t.Error("the history of a plain call was changed")
+			}
+			wantEvents := strings.Join([]string{"overflow", "stage clip", "retry", "overflow", "stage compact", "retry", "overflow", "failed"}[:[]int{0, 3, 6, 8}[overflows]], ",")
+			if got := strings.Join(events, ","); got != wantEvents {
+				t.Errorf("events %s, want %s", got, wantEvents)
+			}
+			if overflows < 3 {
+				if err != nil || answer != "answer" {
+					t.Fatalf("%q, %v", answer, err)
+				}
+				return
+			}
+			e, ok := errors.AsType[*guard.OverflowError](err)
+			if !ok || !errors.Is(err, errTooLongPlain) || e.Attempts != 3 || e.Overflow.Kind != guard.Tokens {
+				t.Fatalf("%v", err)
+			}
+		})
+	}
+}
+
+// errTooLongPlain says nothing about numbers.
+var errTooLongPlain = errors.New("context_length_exceeded: Input is too long for requested model.")
+
+func TestOtherErrorsAreUntouched(t *testing.T) {
+	type appError struct{ error }
+	errs := []error{
+		context.Canceled, context.DeadlineExceeded, errors.New("429 rate limit: too many tokens, please wait"),
+		errors.New("401 invalid token"), appError{errors.New("boom")}, nil,
+	}
+	for _, want := range errs {
+		c := newConversation(t, toolTurn(long(300_000))...)
+		g := &guard.Guard{Observe: func(_ context.Context, e guard.Event) { t.Errorf("%v: event %+v", want, e) }}
+		calls := 0
+		answer, err := guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (*int, error) {
+			calls++
+			return &calls, want
+		})
+		if err != want || calls != 1 || answer != &calls || len(c.relief) > 0 { //nolint:errorlint // the very same error
+			t.Errorf("%v: got %v after %d calls", want, err, calls)
+		}
+	}
+}
+
+// What can be seen to be too long is made smaller before it is sent.
+func TestPreflight(t *testing.T) {
+	c := newConversation(t, append([]transcript.Item{
+		transcript.UserText(long(40_000)), transcript.AssistantText(long(40_000)),
+	}, toolTurn(long(40_000))...)...)
+	s := &script{}
+	g := &guard.Guard{Window: 16_000, MaxOutput: 4_000}
+	if _, err := guard.Do(t.Context(), g, c, s.call); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.calls) != 1 || len(c.relief) != 1 || c.relief[0] < 8_000 || c.relief[0] > 14_000 {
+		t.Fatalf("%d calls, rooms %v", len(s.calls), c.relief)
+	}
+	text := transcript.Message{Content: s.calls[0].Messages[0].Content}.Text()
+	if !strings.Contains(text, "all that was said") {
+		t.Errorf("the call has %q", text)
+	}
+}
+
+// The output is lowered first, and only once.
+func TestLessOutput(t *testing.T) {
+	full := errors.New("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length or `max_tokens` and try again")
+	c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
+	s := &script{errs: []error{full}}
+	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.calls) != 2 || len(c.relief) > 0 || s.calls[1].MaxOutput >= 10_000 || s.calls[1].MaxOutput < 9_000 {
+		t.Fatalf("%d calls, output %d, %d compactions", len(s.calls), s.calls[1].MaxOutput, len(c.relief))
+	}
+
+	c = newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
+	s = &script{errs: []error{full, full}}
+	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.calls) != 3 || len(c.relief) != 1 {
+		t.Fatalf("%d calls, %d compactions", len(s.calls), len(c.relief))
+	}
+
+	// Too little is left for an answer: the history has to shrink.
+	nothing := errors.New("input length and `max_tokens` exceed context limit: 199900 + 20000 > 200000")
+	c = newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
+	s = &script{errs: []error{nothing}}
+	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.calls) != 2 || len(c.relief) != 1 || s.calls[1].MaxOutput != 20_000 {
+		t.Fatalf("%d calls, %d compactions, output %d", len(s.calls), len(c.relief), s.calls[1].MaxOutput)
+	}
+}
+
+// With numbers in the error, stages run until it fits, without a call between.
+func TestFiguresSaveCalls(t *testing.T) {
+	c := newConversation(t, append([]transcript.Item{
+		transcript.UserText(long(400_000)), transcript.AssistantText(long(400_000)),
+	}, toolTurn(long(400_000))...)...)
+	s := &script{errs: []error{errors.New("prompt is too long: 310000 tokens > 100000 maximum")}}
+	if _, err := guard.Do(t.Context(), nil, c, s.call); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.calls) != 2 || len(c.relief) != 1 {
+		t.Fatalf("%d calls, %d compactions", len(s.calls), len(c.relief))
+	}
+}
+
+func TestFailures(t *testing.T) {
+	boom := errors.New("disk full")
+	c := newConversation(t, toolTurn(long(300_000))...)
+	c.fail = boom
+	before := fmt.Sprint(c.fold.History())
+	s := &script{errs: []error{errTooLong}}
+	_, err := guard.Do(t.Context(), nil, c, s.call)
+	if !errors.Is(err, boom) || !errors.Is(err, errTooLong) || len(s.calls) != 1 || fmt.Sprint(c.fold.History()) != before {
+		t.Errorf("%v after %d calls", err, len(s.calls))
+	}
+
+	c = newConversation(t, transcript.UserText("hi"))
+	s = &script{errs: []error{errTooLong}}
+	if _, err = guard.Do(t.Context(), nil, plain{c}, s.call); !errors.Is(err, errTooLong) || len(s.calls) != 1 {
+		t.Errorf("without a compactor: %v after %d calls", err, len(s.calls))
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = guard.Do(ctx, nil, c, func(context.Context, guard.Call) (int, error) { cancel(); return 0, errTooLong })
+	if err != errTooLong || len(c.relief) > 0 { //nolint:errorlint // the very same error
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// An answer that the window cut is an answer; the next request has room.
+func TestWindowFull(t *testing.T) {
+	type own struct{ stop string }
+	for _, kind := range []string{"response", "own"} {
+		c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
+		g := &guard.Guard{Inspect: func(answer any) (guard.Outcome, bool) {
+			o, ok := answer.(own)
+			return guard.Outcome{StopReason: transcript.StopReason(o.stop)}, ok
+		}}
+		var err error
+		if kind == "own" {
+			_, err = guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (own, error) {
+				return own{"model_context_window_exceeded"}, nil
+			})
+		} else {
+			_, err = guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (*transcript.Response, error) {
+				return &transcript.Response{StopReason: transcript.StopContextWindow}, nil
+			})
+		}
+		if err != nil || len(c.relief) != 1 {
+			t.Errorf("%s: %v, %d compactions", kind, err, len(c.relief))
+		}
+	}
+}
+
+func TestClip(t *testing.T) {
+	c := newConversation(t, toolTurn("BEGIN\n"+long(100_000)+"END {\"exit\":1}")...)
+	if _, err := c.Append(t.Context(), transcript.AssistantText("I see"), transcript.UserText("go on")); err != nil {
+		t.Fatal(err)
+	}
+	s := &script{errs: []error{errors.New("prompt is too long: 26000 tokens > 20000 maximum")}}
+	if _, err := guard.Do(t.Context(), &guard.Guard{Stages: []guard.Stage{guard.Clip()}}, c, s.call); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := c.History(t.Context())
+	r, ok := h.Messages[2].Content[0].(transcript.ToolResultBlock)
+	if !ok {
+		t.Fatalf("%+v", h.Messages[2])
+	}
+	text := r.Text()
+	for _, want := range []string{"BEGIN\n", "END {\"exit\":1}", "left out", "entry e4", "\n[... ", " ...]\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in the clipped result: %.200s", want, text)
+		}
+	}
+	if n := g20k.size(text); n > 6000 || n < 5000 {
+		t.Errorf("the clipped result has %d tokens, want a little under 6000", n)
+	}
+	// Once more changes nothing.
+	changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: 20_000, Counter: g20k})
+	if changed || err != nil {
+		t.Errorf("%v, %v", changed, err)
+	}
+}
+
+// g20k counts as the default does.
+var g20k = counter{}
+
+type counter struct{ tokens.Estimator }
+
+func (c counter) size(text string) int { return c.Text(text) }

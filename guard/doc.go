@@ -1,0 +1,20 @@
+// Package guard makes one call to a model survive the overflow of its context
+// window.
+//
+// [Do] reads the history, calls the model through a function of the
+// application, and looks at what comes back. After an overflow it reserves less
+// for the output if that is what the error is about, or runs its stages on the
+// history, one after the other until it fits, and calls again:
+//
+//   - [Clip] shortens tool results that are too long;
+//   - [Compact] has the older part of the history replaced by a summary.
+//
+// Every change is committed to the history before the next call, so that a
+// restart sends the same. What is not an overflow is returned untouched, and so
+// is an answer; an overflow that nothing could cure is an [*OverflowError] that
+// holds the provider's error.
+//
+// [Classify] says whether an error is an overflow, of what, and by which rule.
+// The guard needs no package of a provider and no package of this module's
+// store: [History] and [Client] are all it knows.
+package guard

@@ -1,0 +1,250 @@
+package guard
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// figures are the sizes that an error names. Zero is one that it does not
+// name.
+type figures struct {
+	prompt, limit, output int
+
+	// total is prompt and output together.
+	total int
+
+	// atLeast says that prompt is a lower bound.
+	atLeast bool
+}
+
+// number matches "200000", "200,000", "200 000" and "200K".
+const number = `(?:\d{1,3}(?:[,._' \x{a0}\x{202f}]\d{3})+|\d+(?:\.\d+)? ?[km]|\d+)\b`
+
+// A figurePattern finds sizes in a text. In its source, <p>, <l>, <o> and <t>
+// stand for the number of the prompt, the limit, the output and the total.
+type figurePattern = *regexp.Regexp
+
+func figurePatterns(sources ...string) []figurePattern {
+	res := make([]figurePattern, len(sources))
+	for i, s := range sources {
+		for _, slot := range []string{"p", "l", "o", "t"} {
+			s = strings.ReplaceAll(s, "<"+slot+">", "(?P<"+slot+">"+number+")")
+		}
+		res[i] = regexp.MustCompile("(?i)" + s)
+	}
+	return res
+}
+
+// sizePatterns are tried in this order; the first that finds a size settles
+// it. Those that name several sizes come first, then those whose words leave
+// the least doubt.
+var sizePatterns = figurePatterns(
+	// 24235 > 64001 - 1000: what the output may be.
+	`\(<o> > <l> - <p>\)`,
+	`<p> ?\+ ?<o> ?> ?<l>`,
+	`n_keep:? ?<p> ?>=? ?n_ctx:? ?<l>`,
+	`\blimit:? <l>,(?: used:? `+number+`,)? requested:? <p>`,
+	`model token limit: <l> \(requested: <p>\)`,
+	`given: <p> .?inputs.? tokens and <o> .?max_new_tokens`,
+	`parameter=input_tokens, value=<p>`,
+	`passed <p> input tokens and requested <o> output tokens`,
+	`input and maximum output tokens \(<t>\)`,
+	`\bprompt and prediction\) cannot exceed <l> - received <t>`,
+	`size limit exceeded by (?P<over>`+number+`) tokens.*limit for this model is <l>`,
+	`\(<p> tokens?\) exceed\w*[^.\d]{0,40}\(<l> tokens?\)`,
+	// Not "4 > 3" of anything: a prompt's tokens, or a sequence in brackets.
+	`<p>(?: (?:input |prompt )?tokens?)? ?>=? ?<l>`,
+
+	// The prompt.
+	`\bat least <p> (?:input |prompt )?tokens`,
+	`\b<p> (?:input|prompt) tokens`,
+	`\b(?:token count|number of (?:input |prompt )?tokens)(?: of| is|:|=)? ?\(?<p>`,
+	`\bresulted in (?:over |about |at least )?<p>`,
+	`\b(?:request|prompt|input|conversation|message|messages) (?:contains|has|have|is|was|are|of|with|uses)(?: about| approximately| at least)? ?<p> tokens`,
+	`\b(?:prompt|input|request|inputs|requested tokens|sequence|decoder prompt|query)(?: tokens?| length| size)?(?: of| is|:|=)? ?\((?:length |len |about )?<p>`,
+	`\b(?:prompt|input|request|inputs|requested tokens|sequence|query|current)(?: tokens?| length| size)?(?: of| is|:|=)? ?<p>`,
+	`\btoo (?:long|large)[:,(] ?<p>`,
+	`\bgiven: <p>`,
+	`\bfirst <p> tokens`,
+	`\btokens? \(<p>\) (?:has |have )?exceed`,
+	`\b<p> tokens? (?:exceeds?|is longer|is greater|is more)`,
+	`\bprompt \(<p>\)`,
+	`\b(?:you (?:sent|provided|passed|used|have)|got:?) (?:about )?<p>`,
+
+	// The output.
+	`\brequested <o> (?:output|completion) tokens`,
+	`\bmax(?:imum)?_(?:new_|completion_|output_)?tokens\W*(?:is too large)?[^\w\d.]{0,6}<o>`,
+	`is too large: <o>`,
+
+	// The sum of both.
+	`\btotal of (?:at least |about )?<t> tokens`,
+	`\brequested (?:about |a total of |at least )?<t> tokens`,
+	`\breceived <t>`,
+
+	// The limit.
+	`\bcontext (?:length|window|size|limit)(?: limit)?\)?(?: of| is|:|=)?(?: only| at most| up to)? ?\(?<l>`,
+	`\b(?:maximum|max)(?: allowed| model| available)? (?:context|prompt|input|sequence|model|token|total)s?(?: window| length| size| limit| tokens?)?\)?(?: is| of|:|=)?(?: only)? ?\(?<l>`,
+	`\bcontext (?:length|window|size|limit)[^.;\d(]{0,24}<l>`,
+	`\bcontext (?:length|window|size|limit)[^.;\d(]{0,24}\(<l> tokens`,
+	`\btokens allowed:? ?\(?<l>`,
+	`\btoken limit ?:? ?<l>`,
+	`\brange of input length should be \[\d+, ?<l>`,
+	`\bmust have (?:less|fewer) than <l>`,
+	`\bmust (?:be|not exceed)(?: <=| less than| at most)? ?<l>`,
+	`\bcannot exceed <l>`,
+	`\bsupports? (?:only|up to|at most|a maximum of) <l>`,
+	`\b(?:max_model_len|max_seq_len|max_num_tokens|max_prompt_tokens|max_input_tokens|n_ctx|num_ctx)\W{0,3}<l>`,
+	`\b(?:maximum|max)(?: number of tokens| size| length| tokens)(?: allowed)?(?: is| of|:|,)? ?\(?<l>`,
+	`\b(?:maximum|max|limit)(?: is| of|:|,| to)?(?: only)? ?<l>`,
+	`\b(?:maximum|max|limit) \(<l> tokens`,
+	`\b<l>(?: |-)(?:tokens? )?(?:maximum|context|limit|max\b|token (?:limit|window|context))`,
+	`\bexceeds? (?:the )?<l>`,
+)
+
+// bytePatterns find the sizes of a body or of one item, which count bytes or
+// characters.
+var bytePatterns = figurePatterns(
+	`<p> bytes? ?>=? ?<l>`,
+	`<p> bytes? exceeds?[^.\d]{0,30}<l>`,
+	`size <p>(?: bytes)? exceeds (?:the )?(?:maximum |max )?(?:limit |size )?(?:of |is )?<l>`,
+	`length \(<p>\) exceeds the maximum allowed \(<l>`,
+	`maxLength: <l>, actual: <p>`,
+	`maximum length <l>, but got an? \w+ with length <p>`,
+	`too many [\w ]*bytes: <p> > <l>`,
+	`size \(<p>[^)]*\) exceeds[^\d.]{0,40}<l>`,
+	`\b(?:limit|maximum|max)(?: allowed)?(?: size| length)?(?: is| of|:)? ?\(?<l> ?(?:bytes|characters|chars)`,
+	`\b<l>[ -](?:bytes?|characters?|chars?) (?:limit|maximum)`,
+)
+
+// allowancePatterns find what one request asks of an allowance per minute.
+var allowancePatterns = figurePatterns(
+	`\blimit:? <l>,(?: used:? `+number+`,)? requested:? <p>`,
+	`\brequested:? <p>,? (?:tokens,? )?(?:limit|max(?:imum)?):? <l>`,
+)
+
+// singleRequest says without numbers that one request is more than the
+// allowance.
+var singleRequest = words(`\brequest (?:is )?too large\b[^\n]*\b(?:per[- ]min|tpm\b)`)
+
+// The parts of a request, as in "6683 in the messages, 730 in the functions,
+// and 800 in the completion".
+var partPattern = regexp.MustCompile(`(?i)\b(` + number + `) (?:tokens )?(?:in|of|from|for) (?:the |your )?(?:(messages?|input messages|prompt|functions?|tools?|(?:text |tool |image |audio )?input)|completion|output|response|answer)\b`)
+
+var lowerBound = regexp.MustCompile(`(?i)\b(?:at least|resulted in over|more than) ` + number + ` (?:input |prompt )?tokens`)
+
+// findFigures reads the sizes that one text names.
+func findFigures(text string, patterns []figurePattern) figures {
+	var f figures
+	seen := map[string]bool{}
+	for _, m := range partPattern.FindAllStringSubmatch(text, 16) {
+		noun := strings.ToLower(m[2])
+		if seen[noun] {
+			continue
+		}
+		seen[noun] = true
+		if noun == "" {
+			f.output = parseNumber(m[1])
+		} else {
+			f.prompt = addSizes(f.prompt, parseNumber(m[1]))
+		}
+	}
+	parts := seen[""] && len(seen) > 1
+	if !parts {
+		f = figures{}
+	}
+	for _, re := range patterns {
+		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || parts) {
+			break
+		}
+		f.read(re, text)
+	}
+	if f.prompt == 0 && f.total > 0 {
+		f.prompt = f.total
+		if f.output > 0 && f.output < f.total {
+			f.prompt = f.total - f.output
+		}
+	}
+	f.atLeast = f.prompt > 0 && lowerBound.MatchString(text)
+	return f
+}
+
+// read adds what re finds in text and f does not have yet.
+func (f *figures) read(re figurePattern, text string) {
+	m := re.FindStringSubmatch(text)
+	if m == nil {
+		return
+	}
+	excess := 0
+	for i, name := range re.SubexpNames() {
+		switch n := parseNumber(m[i]); name {
+		case "p":
+			settle(&f.prompt, n)
+		case "l":
+			settle(&f.limit, n)
+		case "o":
+			settle(&f.output, n)
+		case "t":
+			settle(&f.total, n)
+		case "over":
+			excess = n
+		}
+	}
+	if excess > 0 && f.limit > 0 {
+		settle(&f.prompt, addSizes(excess, f.limit))
+	}
+}
+
+func settle(size *int, found int) {
+	if *size == 0 {
+		*size = found
+	}
+}
+
+// merge takes from g what f does not say.
+func (f *figures) merge(g figures) {
+	if f.prompt == 0 {
+		f.atLeast = g.atLeast
+	}
+	settle(&f.prompt, g.prompt)
+	settle(&f.limit, g.limit)
+	settle(&f.output, g.output)
+	settle(&f.total, g.total)
+}
+
+// maxSize bounds a size, so that sums fit an int everywhere. No window and no
+// body comes near it.
+const maxSize = math.MaxInt32 / 2
+
+func addSizes(a, b int) int { return min(a+b, maxSize) }
+
+// parseNumber reads what number matches. A number too large to be a size is 0.
+func parseNumber(s string) int {
+	s = strings.TrimSpace(s)
+	scale := 1.0
+	switch {
+	case strings.HasSuffix(s, "k"), strings.HasSuffix(s, "K"):
+		scale = 1e3
+	case strings.HasSuffix(s, "m"), strings.HasSuffix(s, "M"):
+		scale = 1e6
+	}
+	if scale > 1 {
+		x, err := strconv.ParseFloat(strings.TrimSpace(s[:len(s)-1]), 64)
+		if err != nil || x*scale > maxSize {
+			return 0
+		}
+		return int(math.Round(x * scale))
+	}
+	digits := strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, s)
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > maxSize {
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,131 @@
+package guard
+
+import (
+	"context"
+	"slices"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// Guard is what there is to know about the calls to one model. The zero value
+// and nil are ready to use: nothing is done before an overflow. A Guard is
+// plain data; [Do] does not change it, and a changed copy serves a single call.
+// It may be used by several goroutines.
+type Guard struct {
+	// Model, System, Tools and MaxOutput go into every [Call]; what is in the
+	// history's system prefix comes after System. MaxOutput is in tokens; 0
+	// leaves it to the call.
+	Model     string
+	System    string
+	Tools     []transcript.Tool
+	MaxOutput int
+	// Window is the context window of the model in tokens; 0: not known. If it
+	// is known, what is too long by estimate is made smaller before it is sent.
+	Window int
+	// Counter estimates tokens; nil means tokens.Estimator.
+	Counter tokens.Counter
+	// Stages make the history smaller, in this order; nil means Clip and
+	// Compact.
+	Stages []Stage
+	// Inspect tells why the model stopped and what the provider counted, for
+	// an answer that is not a *transcript.Response; ok is false if it is not
+	// known. It must not modify the answer.
+	Inspect func(answer any) (outcome Outcome, ok bool)
+	// Observe is told what Do does besides the call; nil is silent. It is
+	// called in Do's goroutine.
+	Observe func(ctx context.Context, e Event)
+}
+
+// Outcome is what a [Guard] wants to know about an answer.
+type Outcome struct {
+	StopReason transcript.StopReason
+	Usage      transcript.Usage
+}
+
+// Call is what is to be sent.
+type Call struct {
+	// Request has the history and what the [Guard] says. Its slices are the
+	// call's own.
+	transcript.Request
+	// Attempt counts from 0.
+	Attempt int
+	// Overflow is why there is another attempt; nil for the first one. An
+	// application that streams answers then knows that what it has shown of
+	// the last attempt is void.
+	Overflow *Overflow
+}
+
+// Event is something that [Do] has done.
+type Event struct {
+	Kind    EventKind
+	Attempt int // of the call
+	// Overflow is what the events are about. Its Rule is "estimate" if nothing
+	// was sent because it could not fit.
+	Overflow Overflow
+	Stage    string // of EventStage
+	Changed  bool   // of EventStage: whether it changed the history
+	// Before and After are the size of the prompt in tokens, by estimate.
+	Before, After int
+	MaxOutput     int   // of the next attempt
+	Err           error // of EventStage: why the stage failed; of EventFailed: what Do returns
+}
+
+// EventKind says what an [Event] is about.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventOverflow EventKind = "overflow" // the prompt is too long; what comes next is the cure
+	EventStage    EventKind = "stage"    // a stage has run
+	EventOutput   EventKind = "output"   // less is reserved for the output
+	EventRetry    EventKind = "retry"    // the model is called again
+	EventFailed   EventKind = "failed"   // nothing is left to be done
+)
+
+// stages returns the stages of a Do.
+func (g *Guard) stages() []Stage {
+	if g.Stages == nil {
+		return []Stage{Clip(), Compact()}
+	}
+	return slices.Clone(g.Stages)
+}
+
+func (g *Guard) counter() tokens.Counter {
+	if g.Counter == nil {
+		return tokens.Estimator{}
+	}
+	return g.Counter
+}
+
+// request makes the request for a history.
+func (g *Guard) request(h rebuild.History) transcript.Request {
+	system := g.System
+	if system != "" && h.System != "" {
+		system += "\n\n"
+	}
+	return transcript.Request{
+		Model: g.Model, System: system + h.System, Messages: h.Messages,
+		Tools: slices.Clone(g.Tools), MaxOutput: g.MaxOutput,
+	}
+}
+
+// count estimates the size of a prompt.
+func (g *Guard) count(r transcript.Request) int {
+	return g.counter().Count(r.System, r.Tools, r.Messages)
+}
+
+// inspect returns what is known about an answer.
+func (g *Guard) inspect(answer any) (Outcome, bool) {
+	if r, ok := answer.(*transcript.Response); ok {
+		if r == nil {
+			return Outcome{}, false
+		}
+		return Outcome{r.StopReason, r.Usage}, true
+	}
+	if g.Inspect == nil {
+		return Outcome{}, false
+	}
+	return g.Inspect(answer)
+}

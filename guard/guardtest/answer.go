@@ -1,0 +1,122 @@
+package guardtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Answer is what a model says to a request. The zero value is an answer
+// without content, which models do give. Nothing in it is checked: it may be
+// what no real model would say.
+type Answer struct {
+	// Text comes first, as a block of its own, unless it is empty.
+	Text string
+	// Calls follow it. An ID that is empty becomes one that is not in the
+	// request, an Input that is empty becomes {}.
+	Calls []transcript.ToolCallBlock
+	// Blocks, if not nil, are sent as they are instead of Text and Calls.
+	Blocks []transcript.Block
+	// Stop is the stop reason. Empty: tool_use if there are calls, else
+	// end_turn. An answer that is cut by a limit has that limit's.
+	Stop transcript.StopReason
+	// Usage is what the answer says it cost. Nil: what was counted.
+	Usage *transcript.Usage
+
+	fault *fault
+}
+
+// Say returns an answer of one text.
+func Say(text string) Answer { return Answer{Text: text} }
+
+// Call returns an answer that calls tools.
+func Call(calls ...transcript.ToolCallBlock) Answer { return Answer{Calls: calls} }
+
+// Tool returns a call without an ID, for [Call]. The input is JSON, or meant to
+// be none: a text that is no JSON object is sent to the client all the same,
+// over a stream as it is, else as a JSON string.
+func Tool(name, input string) transcript.ToolCallBlock {
+	return transcript.ToolCallBlock{Name: name, Input: json.RawMessage(input)}
+}
+
+// CutOff returns a text that ended for the output limit.
+func CutOff(text string) Answer { return Answer{Text: text, Stop: transcript.StopMaxTokens} }
+
+// Refuse returns a refusal of the model, which may have a text.
+func Refuse(text string) Answer { return Answer{Text: text, Stop: transcript.StopRefusal} }
+
+// WindowFull returns a text that ended for the context window.
+func WindowFull(text string) Answer { return Answer{Text: text, Stop: transcript.StopContextWindow} }
+
+// content returns the blocks of the answer to a request.
+func (a Answer) content(req Request) []transcript.Block {
+	if a.Blocks != nil {
+		return a.Blocks
+	}
+	var content []transcript.Block
+	if a.Text != "" {
+		content = append(content, transcript.TextBlock{Text: a.Text})
+	}
+	if len(a.Calls) == 0 {
+		return content
+	}
+	used := req.callIDs()
+	for i, c := range a.Calls {
+		if c.ID == "" {
+			for k := i; c.ID == "" || used[c.ID]; k++ {
+				c.ID = fmt.Sprintf("toolu_%d_%d_%d", req.N, len(req.Messages), k)
+			}
+			used[c.ID] = true
+		}
+		if len(c.Input) == 0 {
+			c.Input = json.RawMessage("{}")
+		}
+		content = append(content, c)
+	}
+	return content
+}
+
+// A message is an answer as it goes out.
+type message struct {
+	id      int
+	model   string
+	content []transcript.Block
+	stop    transcript.StopReason
+	usage   transcript.Usage
+}
+
+// message makes a message of an answer: cut to the limits and counted.
+func (m *Model) message(req Request, a Answer) message {
+	content := a.content(req)
+	stop := a.Stop
+	if stop == "" {
+		stop = transcript.StopEndTurn
+		if slices.ContainsFunc(content, isCall) {
+			stop = transcript.StopToolUse
+		}
+	}
+	limit, limitStop := req.MaxOutput, transcript.StopMaxTokens
+	if room := m.Window - req.Tokens; m.Window > 0 && room < limit {
+		limit, limitStop = room, transcript.StopContextWindow
+	}
+	if m.outputTokens(content) > limit {
+		content, stop = m.cut(content, limit), limitStop
+	}
+	out := message{model: m.Name, content: content, stop: stop}
+	if out.model == "" {
+		out.model = req.Model
+	}
+	if a.Usage != nil {
+		out.usage = *a.Usage
+	} else {
+		out.usage = transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
+	}
+	return out
+}
+
+func isCall(b transcript.Block) bool {
+	_, ok := b.(transcript.ToolCallBlock)
+	return ok
+}

@@ -1,0 +1,52 @@
+// Package guardtest is a model to run agents against: offline, scripted and as
+// strict as the real service.
+//
+// A [Model] speaks the Anthropic Messages API over HTTP, streamed and not, and
+// counts tokens. It refuses every request that the provider would refuse, in
+// the provider's words; it has a context window and enforces it; it fails,
+// stalls, cuts streams and answers nonsense when it is told to; and it
+// remembers what it was sent. Use it over a port with [NewServer], or without
+// one as an [net/http.RoundTripper]:
+//
+//	m := &guardtest.Model{
+//		Window: 8000,
+//		Answer: guardtest.Script(
+//			guardtest.Call(guardtest.Tool("read_file", `{"path":"README.md"}`)),
+//			guardtest.Overloaded(),
+//			guardtest.Say("It is a library."),
+//		),
+//	}
+//	client := &http.Client{Transport: m} // any host
+//
+// What a model says is a [Rule], a function from a [Request] to an [Answer].
+// [Say] and [Call] make answers; [Fail], [Stall], [CutAfter] and their like
+// make those that go wrong; [Script], [When] and [Start] make rules of them.
+//
+// # What is refused
+//
+// In this order, with the status and the error type of the provider:
+//
+//   - 404 for a path, 405 for a method that is not served
+//   - 413 for a body of more than 32 MB
+//   - 400 without the header anthropic-version
+//   - 400 for a body that is not JSON; for halves of surrogate pairs too
+//   - 400 for a member that is missing, unknown or not of its type
+//   - 400 for what [rebuild.Validate] finds; the first violation is the text
+//   - 400 for more than four cache marks, those on the system prompt and on
+//     tools counted, and for a request that demands reasoning ("thinking") and
+//     does not go on from some, or leaves no room for it
+//   - 400 for more output tokens than the model gives
+//   - 400 for a prompt that is longer than the window
+//
+// What is not checked: keys, names of models, the values of sampling
+// parameters, whether a tool that is called was defined, schemas of inputs,
+// sizes of single images, signatures of reasoning, and rate limits.
+//
+// # What an answer costs
+//
+// A prompt and an output have as many tokens as [Model.Counter] says. An output
+// that is longer than max_tokens is cut there, with the stop reason max_tokens;
+// one that runs over the window is cut at its end, with the stop reason
+// model_context_window_exceeded. A cut goes through a text or through the input
+// of a call, as with the real service. [Raw] and [Page] are never cut.
+package guardtest

@@ -1,0 +1,149 @@
+package guardtest
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+)
+
+// A fault is what goes wrong with an answer.
+type fault struct {
+	kind  faultKind
+	after int // events of the stream before it
+	// Of an error.
+	status     int
+	errorType  string
+	text       string
+	retryAfter time.Duration
+	// Of a body that is sent as it is.
+	mime string // empty: as the request asks for
+	body string
+}
+
+type faultKind int
+
+const (
+	faultNone     faultKind = iota
+	faultError              // an error instead of the answer
+	faultBody               // a body instead of the answer
+	faultEvent              // an error event in the stream
+	faultStall              // nothing more comes
+	faultCut                // the connection breaks
+	faultCutLine            // it breaks within the next event
+	faultCutInput           // it breaks within the input of a call
+	faultEnd                // the body ends
+)
+
+// Fail returns an error of the service: a status, an error type such as
+// "overloaded_error", and a message.
+func Fail(status int, errorType, message string) Answer {
+	return Answer{fault: &fault{kind: faultError, status: status, errorType: errorType, text: message}}
+}
+
+// Overloaded fails with status 529.
+func Overloaded() Answer { return Fail(statusOverloaded, "overloaded_error", "Overloaded") }
+
+// RateLimited fails with status 429 and says in whole seconds, rounded up, when
+// to try again; 0 leaves that out.
+func RateLimited(retryAfter time.Duration) Answer {
+	a := Fail(http.StatusTooManyRequests, "rate_limit_error",
+		"This request would exceed your account's rate limit. Please try again later.")
+	a.fault.retryAfter = retryAfter
+	return a
+}
+
+// Broken fails with status 500.
+func Broken() Answer {
+	return Fail(http.StatusInternalServerError, "api_error", "Internal server error")
+}
+
+// Unauthorized fails with status 401.
+func Unauthorized() Answer {
+	return Fail(http.StatusUnauthorized, "authentication_error", "invalid x-api-key")
+}
+
+// TooLarge fails with status 413, as if the body had too many bytes.
+func TooLarge() Answer {
+	return Fail(http.StatusRequestEntityTooLarge, kindTooLarge, textTooLarge)
+}
+
+// Page answers with a status and an HTML page, as a proxy in between does that
+// fails or finds a body too large.
+func Page(status int, html string) Answer {
+	return Answer{fault: &fault{kind: faultBody, status: status, mime: "text/html; charset=utf-8", body: html}}
+}
+
+// Raw answers with status 200 and a body as it is: no JSON, none at all, or an
+// answer made by hand. It has the content type of the answer that was asked
+// for.
+func Raw(body string) Answer {
+	return Answer{fault: &fault{kind: faultBody, status: http.StatusOK, body: body}}
+}
+
+// Stall holds the connection without an answer until the client goes away or
+// the server is closed.
+func Stall() Answer { return Answer{fault: &fault{kind: faultStall}} }
+
+// StallAfter stalls after n events of a stream, message_start being the first
+// and ping one of them. An answer that is not streamed stalls before it begins.
+func StallAfter(n int, a Answer) Answer { return a.with(fault{kind: faultStall, after: n}) }
+
+// CutAfter breaks the connection after n events of a stream; after all of them
+// if it has fewer. An answer that is not streamed breaks in the middle.
+func CutAfter(n int, a Answer) Answer { return a.with(fault{kind: faultCut, after: n}) }
+
+// CutLine breaks the connection after n events of a stream and half of the
+// next. An answer that is not streamed breaks in the middle.
+func CutLine(n int, a Answer) Answer { return a.with(fault{kind: faultCutLine, after: n}) }
+
+// CutInput breaks the connection in the middle of the input of the first call.
+// A stream without calls, or whose calls have no input, and an answer that is
+// not streamed break in the middle.
+func CutInput(a Answer) Answer { return a.with(fault{kind: faultCutInput}) }
+
+// EndAfter ends the body after n events of a stream as if it were complete: the
+// client sees no error of the connection. An answer that is not streamed ends
+// in the middle.
+func EndAfter(n int, a Answer) Answer { return a.with(fault{kind: faultEnd, after: n}) }
+
+// FailAfter puts an error event into a stream after n events, and ends it. An
+// answer that is not streamed fails with the status of that error type.
+func FailAfter(n int, errorType, message string, a Answer) Answer {
+	return a.with(fault{
+		kind: faultEvent, after: n, errorType: errorType, text: message,
+		status: cmp.Or(statusOf[errorType], http.StatusInternalServerError),
+	})
+}
+
+// contentType returns the content type of a body.
+func (f *fault) contentType(streams bool) string {
+	switch {
+	case f.mime != "":
+		return f.mime
+	case streams:
+		return typeStream
+	}
+	return typeJSON
+}
+
+func (a Answer) with(f fault) Answer {
+	a.fault = &f
+	return a
+}
+
+// statusOverloaded has no name in net/http.
+const statusOverloaded = 529
+
+// statusOf holds the status of each error type of the provider.
+var statusOf = map[string]int{
+	kindInvalid:            http.StatusBadRequest,
+	"authentication_error": http.StatusUnauthorized,
+	"billing_error":        http.StatusPaymentRequired,
+	"permission_error":     http.StatusForbidden,
+	"not_found_error":      http.StatusNotFound,
+	kindTooLarge:           http.StatusRequestEntityTooLarge,
+	"rate_limit_error":     http.StatusTooManyRequests,
+	"api_error":            http.StatusInternalServerError,
+	"timeout_error":        http.StatusGatewayTimeout,
+	"overloaded_error":     statusOverloaded,
+}

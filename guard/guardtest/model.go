@@ -1,0 +1,152 @@
+package guardtest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// Model is a model and its service. The zero value is ready to use: it answers
+// by [Echo] and has no window. It is an [net/http.Handler] and an
+// [net/http.RoundTripper], both at once if need be, and safe for several
+// goroutines. Its fields must not change while it is in use, and it must not be
+// copied.
+type Model struct {
+	// Name is what answers give as their model. Empty: what the request asked
+	// for. Requests may ask for any.
+	Name string
+	// Window is the size of the context window in tokens: a longer prompt is
+	// refused. 0: there is none.
+	Window int
+	// MaxOutput is how many output tokens a request may ask for at most.
+	// 0: any number.
+	MaxOutput int
+	// MaxBody is the size in bytes that a body may have. 0: 32 MB, as with the
+	// real service.
+	MaxBody int64
+	// ReserveOutput also refuses a prompt that fits the window if prompt and
+	// max_tokens together do not, as older models do. Newer ones, and a Model
+	// without it, answer until the window is full.
+	ReserveOutput bool
+	// RequireTools also refuses tool calls and results in the messages of a
+	// request that defines no tools, as some deployments do.
+	RequireTools bool
+	// Counter counts prompts and outputs. Nil: [tokens.Estimator].
+	Counter tokens.Counter
+	// Answer says what the model answers to a request that was not refused.
+	// It may be called from several goroutines at once. Nil: [Echo].
+	Answer Rule
+	// Pace is called before each event of a streamed answer with the context
+	// of the request, to wait or to watch. An error of it breaks the
+	// connection. Nil: events follow each other at once.
+	Pace func(ctx context.Context) error
+	// Observe is called with what was recorded of a request when its answer
+	// has ended, before the client can see that it has. Nil: it is not.
+	Observe func(Recorded)
+	// Keep is how many requests [Model.Requests], [Model.Invalid] and
+	// [Model.Overflows] remember, each of them the last. 0: 100; negative: all.
+	Keep int
+
+	mu                      sync.Mutex // guards what follows
+	ids                     int        // of answers of any kind
+	stats                   Stats
+	all, invalid, overflows ring
+}
+
+// ServeHTTP implements [net/http.Handler]: POST /v1/messages and
+// POST /v1/messages/count_tokens. It cuts a connection, where an answer asks
+// for it, by panicking with [net/http.ErrAbortHandler].
+func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{m: m, w: w, r: r, id: m.nextID()}
+	var err error
+	switch {
+	case r.URL.Path != pathMessages && r.URL.Path != pathCount:
+		err = x.sendError(&refusal{status: http.StatusNotFound, kind: "not_found_error", text: "Not found"})
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		err = x.sendError(&refusal{status: http.StatusMethodNotAllowed, kind: kindInvalid, text: "Method Not Allowed"})
+	case r.URL.Path == pathCount:
+		err = x.count()
+	default:
+		err = x.messages()
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+const (
+	pathMessages = "/v1/messages"
+	pathCount    = "/v1/messages/count_tokens"
+)
+
+// An exchange is one HTTP request and its answer.
+type exchange struct {
+	m  *Model
+	w  http.ResponseWriter
+	r  *http.Request
+	id int
+}
+
+// count answers a request to count tokens.
+func (x *exchange) count() error {
+	x.m.note(func(s *Stats) { s.Counts++ })
+	req, no, err := x.m.read(x.w, x.r, true)
+	switch {
+	case err != nil:
+		return err
+	case no != nil:
+		return x.sendError(no)
+	}
+	return x.send(http.StatusOK, typeJSON, encode(map[string]int{"input_tokens": req.Tokens}))
+}
+
+// messages answers a request for a message. An error means that the connection
+// is to be broken.
+func (x *exchange) messages() error {
+	req, no, err := x.m.read(x.w, x.r, false)
+	if err != nil {
+		return err
+	}
+	rec := x.m.begin(req, no)
+	defer x.m.end(rec)
+	if no != nil {
+		err = x.sendError(no)
+	} else {
+		rule := x.m.Answer
+		err = x.play(rec, rule.orEcho(rec.Request))
+	}
+	if err != nil && !errors.Is(err, errBreak) && !errors.Is(context.Cause(x.r.Context()), errClosed) {
+		x.m.gone(rec)
+	}
+	return err
+}
+
+// tokens counts a prompt.
+func (m *Model) tokens(system string, tools []transcript.Tool, messages []transcript.Message) int {
+	if m.Counter == nil {
+		return tokens.Estimator{}.Count(system, tools, messages)
+	}
+	return m.Counter.Count(system, tools, messages)
+}
+
+// outputTokens counts the content of an answer.
+func (m *Model) outputTokens(content []transcript.Block) int {
+	if len(content) == 0 {
+		return 0
+	}
+	msg := transcript.Message{Role: transcript.RoleAssistant, Content: content}
+	empty := transcript.Message{Role: transcript.RoleAssistant}
+	return max(1, m.tokens("", nil, []transcript.Message{msg})-m.tokens("", nil, []transcript.Message{empty}))
+}
+
+func (m *Model) nextID() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ids++
+	return m.ids
+}

@@ -1,0 +1,190 @@
+package guardtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	typeJSON   = "application/json"
+	typeStream = "text/event-stream; charset=utf-8"
+)
+
+// errClosed is why the context of a request ends when its server is closed.
+var errClosed = errors.New("guardtest: server closed")
+
+// errBreak asks for the connection to be broken.
+var errBreak = errors.New("guardtest: connection broken on purpose")
+
+// play gives an answer to an accepted request.
+func (x *exchange) play(rec *Recorded, a Answer) error {
+	f := a.fault
+	if f == nil {
+		f = &fault{kind: faultNone}
+	}
+	streams := rec.Stream
+	outcome, status, text := Answered, http.StatusOK, ""
+	if f.kind != faultNone {
+		outcome = Failed
+	}
+	switch f.kind {
+	case faultError:
+		status, text = f.status, f.text
+	case faultBody:
+		status = f.status
+	case faultEvent:
+		if text = f.text; !streams {
+			status = f.status
+		}
+	case faultStall:
+		if !streams || f.after == 0 {
+			status = 0
+		}
+	default:
+	}
+	x.m.settle(rec, outcome, status, text)
+
+	switch {
+	case f.kind == faultStall && status == 0:
+		return x.stall()
+	case f.kind == faultBody:
+		return x.send(status, f.contentType(streams), []byte(f.body))
+	case f.kind == faultError, f.kind == faultEvent && !streams:
+		x.retryAfter(f.retryAfter)
+		return x.sendError(&refusal{status: status, kind: f.errorType, text: f.text})
+	}
+	msg := x.m.message(rec.Request, a)
+	msg.id = x.id
+	if streams {
+		return x.stream(msg.events(), f)
+	}
+	return x.sendFaulty(msg.json(), f)
+}
+
+// stall waits until the client goes away or the server is closed.
+func (x *exchange) stall() error {
+	<-x.r.Context().Done()
+	return context.Cause(x.r.Context())
+}
+
+// stream sends events until a fault ends them.
+func (x *exchange) stream(events []event, f *fault) error {
+	x.head(http.StatusOK, typeStream)
+	if err := http.NewResponseController(x.w).Flush(); err != nil {
+		return err
+	}
+	after := min(f.after, len(events))
+	if f.kind == faultCutInput {
+		after = midInput(events)
+	}
+	if f.kind == faultNone {
+		after = len(events)
+	}
+	for _, e := range events[:after] {
+		if err := x.sendEvent(e.bytes()); err != nil {
+			return err
+		}
+	}
+	switch f.kind {
+	case faultEvent:
+		return x.sendEvent(event{"error", errorJSON(f.errorType, f.text, x.requestID())}.bytes())
+	case faultStall:
+		return x.stall()
+	case faultCutLine:
+		if after < len(events) {
+			half := events[after].bytes()
+			if err := x.sendEvent(half[:len(half)/2]); err != nil {
+				return err
+			}
+		}
+		return errBreak
+	case faultCut, faultCutInput:
+		return errBreak
+	default:
+		return nil
+	}
+}
+
+// midInput returns how many events there are up to the middle of the input of
+// the first call, or half of all.
+func midInput(events []event) int {
+	first := slices.IndexFunc(events, isInput)
+	if first < 0 {
+		return len(events) / 2
+	}
+	n := 0
+	for first+n < len(events) && isInput(events[first+n]) {
+		n++
+	}
+	return first + (n+1)/2
+}
+
+// sendEvent sends an event, or a part of one, at the model's pace.
+func (x *exchange) sendEvent(data []byte) error {
+	ctx := x.r.Context()
+	if x.m.Pace != nil {
+		if err := x.m.Pace(ctx); err != nil {
+			if ctx.Err() == nil {
+				return fmt.Errorf("%w: %w", errBreak, err)
+			}
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if _, err := x.w.Write(data); err != nil {
+		return err
+	}
+	return http.NewResponseController(x.w).Flush()
+}
+
+// sendFaulty sends an answer that is not streamed, or half of it.
+func (x *exchange) sendFaulty(body []byte, f *fault) error {
+	if f.kind == faultNone {
+		return x.send(http.StatusOK, typeJSON, body)
+	}
+	err := x.send(http.StatusOK, typeJSON, body[:len(body)/2])
+	if err != nil || f.kind == faultEnd {
+		return err
+	}
+	if err := http.NewResponseController(x.w).Flush(); err != nil {
+		return err
+	}
+	return errBreak
+}
+
+func (x *exchange) sendError(no *refusal) error {
+	return x.send(no.status, typeJSON, errorJSON(no.kind, no.text, x.requestID()))
+}
+
+func (x *exchange) send(status int, contentType string, body []byte) error {
+	x.head(status, contentType)
+	_, err := x.w.Write(body)
+	return err
+}
+
+func (x *exchange) head(status int, contentType string) {
+	h := x.w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Request-Id", x.requestID())
+	x.w.WriteHeader(status)
+}
+
+func (x *exchange) requestID() string { return fmt.Sprintf("req_%06d", x.id) }
+
+func isInput(e event) bool {
+	return e.name == "content_block_delta" && bytes.Contains(e.data, []byte(`"type":"`+kindInput))
+}
+
+func (x *exchange) retryAfter(d time.Duration) {
+	if d > 0 {
+		x.w.Header().Set("Retry-After", strconv.Itoa(int((d+time.Second-1)/time.Second)))
+	}
+}

@@ -1,0 +1,94 @@
+package guardtest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// defaultMaxBody is the limit of the Messages API in bytes.
+const defaultMaxBody = 32 << 20
+
+// read reads a request and judges it. What could be read of one that is
+// refused is returned too. counting says that it only asks for a count. An error
+// means that the client went away while it sent.
+func (m *Model) read(w http.ResponseWriter, r *http.Request, counting bool) (req Request, no *refusal, err error) {
+	req = Request{Header: r.Header.Clone()}
+	limit := m.MaxBody
+	if limit == 0 {
+		limit = defaultMaxBody
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return req, &refusal{status: http.StatusRequestEntityTooLarge, kind: kindTooLarge, text: textTooLarge, outcome: Overflow}, nil
+	}
+	if err != nil {
+		return req, nil, err
+	}
+	req.Body = body
+	if r.Header.Get("Anthropic-Version") == "" {
+		return req, invalid("anthropic-version: header is required"), nil
+	}
+	e, no := decode(body, counting)
+	req.Request, req.Stream = e.request, e.stream
+	if no == nil {
+		no = m.judge(e)
+	}
+	if no != nil {
+		return req, no, nil
+	}
+	req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
+	if !counting {
+		no = m.judgeSize(req)
+	}
+	return req, no, nil
+}
+
+// judge checks what the request says.
+func (m *Model) judge(e envelope) *refusal {
+	if v := rebuild.Validate(rebuild.Anthropic, e.request); len(v) > 0 {
+		no := invalid("%s", v[0].Text)
+		no.violations = v
+		return no
+	}
+	if m.RequireTools && !e.hasTools && usesTools(e.request.Messages) {
+		return invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
+	}
+	if no := e.judgeMarks(); no != nil {
+		return no
+	}
+	return e.judgeThinking()
+}
+
+// judgeSize checks a valid request against the model's limits.
+func (m *Model) judgeSize(req Request) *refusal {
+	name := m.Name
+	if name == "" {
+		name = req.Model
+	}
+	switch {
+	case m.MaxOutput > 0 && req.MaxOutput > m.MaxOutput:
+		return invalid("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s", req.MaxOutput, m.MaxOutput, name)
+	case m.Window > 0 && req.Tokens > m.Window:
+		return overflow("prompt is too long: %d tokens > %d maximum", req.Tokens, m.Window)
+	case m.Window > 0 && m.ReserveOutput && req.MaxOutput > m.Window-req.Tokens:
+		return overflow("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again",
+			req.Tokens, req.MaxOutput, m.Window)
+	}
+	return nil
+}
+
+func usesTools(messages []transcript.Message) bool {
+	for _, m := range messages {
+		for _, b := range m.Content {
+			switch b.(type) {
+			case transcript.ToolCallBlock, transcript.ToolResultBlock:
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,184 @@
+package guardtest
+
+import (
+	"fmt"
+
+	"github.com/convolog/convolog/rebuild"
+)
+
+// Outcome says what became of a request.
+type Outcome int
+
+// The outcomes. Every request for a message has one of them.
+const (
+	// Answered requests were accepted and answered, with whatever stop reason.
+	Answered Outcome = iota
+	// Invalid requests break a rule of the API: they must not be sent again
+	// as they are. Asking for more output than the model gives is one of them.
+	Invalid
+	// Overflow is a prompt that is longer than the window, or with
+	// [Model.ReserveOutput] a prompt and its output, or a body of too many
+	// bytes.
+	Overflow
+	// Failed requests were valid; their answer went wrong because the [Rule]
+	// said so.
+	Failed
+)
+
+// String returns the outcome in lower case.
+func (o Outcome) String() string {
+	switch o {
+	case Answered:
+		return "answered"
+	case Invalid:
+		return "invalid"
+	case Overflow:
+		return "overflow"
+	case Failed:
+		return "failed"
+	}
+	return fmt.Sprintf("outcome %d", int(o))
+}
+
+// Recorded is a request for a message and what became of it. The request, as
+// far as it could be read, is shared: nothing in it may be changed.
+type Recorded struct {
+	Request
+	Outcome Outcome
+	// Status is the HTTP status; 0 if no answer was begun.
+	Status int
+	// Refused is the message of the error that was answered, in a stream too;
+	// empty if there was none.
+	Refused string
+	// Violations are the rules that the messages of an invalid request break;
+	// Refused is the text of the first.
+	Violations []rebuild.Violation
+	// Done says that the answer has ended, in whatever way.
+	Done bool
+	// Gone says that the client went away before all of it was sent. What lies
+	// in the buffers of a connection counts as sent.
+	Gone bool
+}
+
+// Stats counts what a Model was sent since it was made, however much of it is
+// still remembered. Requests is the sum of Answered, Invalid, Overflows and
+// Failed, see [Outcome]; a request whose answer is not known yet counts as
+// answered.
+type Stats struct {
+	Requests  int // requests for a message
+	Answered  int
+	Invalid   int
+	Overflows int
+	Failed    int
+	Gone      int // those of Requests whose client went away before the end
+	Counts    int // requests to count tokens, valid or not
+}
+
+// Stats returns the counts so far.
+func (m *Model) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stats
+}
+
+// Requests returns the last requests for a message, at most [Model.Keep], in
+// the order they came: those that were refused, and those that are still being
+// answered, too.
+func (m *Model) Requests() []Recorded { return m.recorded(&m.all) }
+
+// Invalid returns the last requests whose outcome is [Invalid]. A test that
+// ends without one has shown that the client sends what the provider accepts.
+func (m *Model) Invalid() []Recorded { return m.recorded(&m.invalid) }
+
+// Overflows returns the last requests whose outcome is [Overflow].
+func (m *Model) Overflows() []Recorded { return m.recorded(&m.overflows) }
+
+func (m *Model) recorded(r *ring) []Recorded {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]Recorded, 0, len(r.last))
+	for i := range r.last {
+		out = append(out, *r.last[(r.first+i)%len(r.last)])
+	}
+	return out
+}
+
+// A ring holds the last records.
+type ring struct {
+	last  []*Recorded
+	first int // the oldest
+}
+
+func (r *ring) add(rec *Recorded, keep int) {
+	if keep < 0 || len(r.last) < keep {
+		r.last = append(r.last, rec)
+		return
+	}
+	r.last[r.first] = rec
+	r.first = (r.first + 1) % keep
+}
+
+// begin records a request, and its refusal if it has one.
+func (m *Model) begin(req Request, no *refusal) *Recorded {
+	keep := m.Keep
+	if keep == 0 {
+		keep = 100
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stats.Requests++
+	req.N = m.stats.Requests
+	rec := &Recorded{Request: req}
+	m.all.add(rec, keep)
+	if no == nil {
+		m.stats.Answered++
+		return rec
+	}
+	rec.Outcome, rec.Status, rec.Refused, rec.Violations = no.outcome, no.status, no.text, no.violations
+	if no.outcome == Overflow {
+		m.stats.Overflows++
+		m.overflows.add(rec, keep)
+	} else {
+		m.stats.Invalid++
+		m.invalid.add(rec, keep)
+	}
+	return rec
+}
+
+// settle records what the answer to an accepted request is.
+func (m *Model) settle(rec *Recorded, outcome Outcome, status int, refused string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rec.Outcome, rec.Status, rec.Refused = outcome, status, refused
+	if outcome == Failed {
+		m.stats.Answered--
+		m.stats.Failed++
+	}
+}
+
+// end records that the answer has ended.
+func (m *Model) end(rec *Recorded) {
+	m.mu.Lock()
+	rec.Done = true
+	if rec.Gone {
+		m.stats.Gone++
+	}
+	done := *rec
+	m.mu.Unlock()
+	if m.Observe != nil {
+		m.Observe(done)
+	}
+}
+
+// gone records that the client went away.
+func (m *Model) gone(rec *Recorded) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rec.Gone = true
+}
+
+func (m *Model) note(f func(*Stats)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(&m.stats)
+}

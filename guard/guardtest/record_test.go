@@ -1,0 +1,147 @@
+package guardtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/transcript"
+)
+
+func TestRecorded(t *testing.T) {
+	overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
+		var observed []guardtest.Recorded
+		m := &guardtest.Model{
+			Counter: counter{}, Window: 30,
+			Answer:  guardtest.Script(guardtest.Say("Hi."), guardtest.Overloaded()),
+			Observe: func(r guardtest.Recorded) { observed = append(observed, r) },
+		}
+		c := start(m)
+		long := hello()
+		long.System = words(10)
+		_, err := c.ask(t.Context(), true, hello())
+		noError(t, err)
+		_, err = c.ask(t.Context(), false, hello())
+		equal(t, true, err != nil)
+		_, err = c.ask(t.Context(), false, long)
+		equal(t, true, err != nil)
+		c.refuse(t, `{}`)
+
+		type row struct {
+			N       int
+			Outcome guardtest.Outcome
+			Status  int
+			Refused string
+			Tokens  int
+			Stream  bool
+		}
+		var got []row
+		for _, r := range m.Requests() {
+			got = append(got, row{r.N, r.Outcome, r.Status, r.Refused, r.Tokens, r.Stream})
+			equal(t, true, r.Done)
+			equal(t, "2023-06-01", r.Header.Get("Anthropic-Version"))
+		}
+		equal(t, []row{
+			{1, guardtest.Answered, 200, "", 13, true},
+			{2, guardtest.Failed, 529, "Overloaded", 13, false},
+			{3, guardtest.Overflow, 400, "prompt is too long: 62 tokens > 30 maximum", 62, false},
+			{4, guardtest.Invalid, 400, "model: Field required", 0, false},
+		}, got)
+		equal(t, m.Requests(), observed)
+		equal(t, "Hello, model.", m.Requests()[0].UserText())
+		equal(t, guardtest.Stats{Requests: 4, Answered: 1, Failed: 1, Overflows: 1, Invalid: 1}, m.Stats())
+		equal(t, 3, m.Overflows()[0].N)
+		equal(t, 4, m.Invalid()[0].N)
+	})
+}
+
+func TestOutcomeString(t *testing.T) {
+	equal(t, "answered invalid overflow failed outcome 9",
+		fmt.Sprint(guardtest.Answered, " ", guardtest.Invalid, " ", guardtest.Overflow, " ", guardtest.Failed, " ", guardtest.Outcome(9)))
+}
+
+// However many requests there are, no more than Keep are remembered of a kind,
+// and all are counted.
+func TestKeep(t *testing.T) {
+	for keep, want := range map[int]int{0: 100, 3: 3, -1: 500} {
+		m := &guardtest.Model{Keep: keep}
+		c := inProcess(m)
+		c.refuse(t, "first")
+		for range 499 {
+			_, err := c.ask(t.Context(), false, hello())
+			noError(t, err)
+		}
+		got := m.Requests()
+		equal(t, want, len(got))
+		for i, r := range got {
+			equal(t, 500-want+i+1, r.N)
+		}
+		equal(t, "first", string(m.Invalid()[0].Body))
+		equal(t, guardtest.Stats{Requests: 500, Answered: 499, Invalid: 1}, m.Stats())
+	}
+}
+
+func TestSeveralGoroutines(t *testing.T) {
+	overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
+		m := &guardtest.Model{Answer: guardtest.Cycle(guardtest.Say(words(10)), guardtest.Overloaded(), guardtest.CutAfter(3, guardtest.Say(words(10))))}
+		c := start(m)
+		var wg sync.WaitGroup
+		const workers, each = 8, 9
+		for i := range workers {
+			wg.Go(func() {
+				for range each {
+					_, _ = c.ask(t.Context(), i%2 == 0, hello()) // two of three fail
+					_, _, _ = m.Requests(), m.Stats(), m.Invalid()
+				}
+			})
+		}
+		wg.Wait()
+		s := m.Stats()
+		equal(t, workers*each, s.Requests)
+		equal(t, workers*each/3, s.Answered)
+		equal(t, workers*each*2/3, s.Failed)
+	})
+}
+
+// An agent that sends back what it was answered sends valid requests, whatever
+// tools the model calls, and is stopped by the window and by nothing else.
+func TestConversation(t *testing.T) {
+	m := &guardtest.Model{
+		Window: 2000,
+		Answer: guardtest.When(guardtest.AfterTools, guardtest.Always(guardtest.Say("Found it.")), func(r guardtest.Request) guardtest.Answer {
+			return guardtest.Answer{Text: "Let me look.", Calls: []transcript.ToolCallBlock{
+				guardtest.Tool("read", `{"path":"a.txt"}`), guardtest.Tool("read", `{"path":"b.txt"}`),
+			}}
+		}),
+	}
+	c := inProcess(m)
+	req := transcript.Request{
+		Model: "m", MaxOutput: 100,
+		Tools: []transcript.Tool{{Name: "read", InputSchema: json.RawMessage(`{"type":"object"}`)}},
+	}
+	for {
+		req.Messages = append(req.Messages, transcript.UserText("Find it."))
+		resp, err := c.ask(t.Context(), true, req)
+		if err != nil {
+			equal(t, true, strings.HasPrefix(apiError(t, err).Message, "prompt is too long: "))
+			break
+		}
+		calls := resp.Message.ToolCalls()
+		results := transcript.Message{Role: transcript.RoleUser}
+		for _, call := range calls {
+			results.Content = append(results.Content, transcript.ToolResult(call.ID, "some text").Content...)
+		}
+		req.Messages = append(req.Messages, resp.Message, results)
+		if resp, err = c.ask(t.Context(), false, req); err != nil {
+			equal(t, true, strings.HasPrefix(apiError(t, err).Message, "prompt is too long: "))
+			break
+		}
+		req.Messages = append(req.Messages, resp.Message)
+	}
+	equal(t, 0, len(m.Invalid()))
+	equal(t, 1, len(m.Overflows()))
+	equal(t, true, m.Stats().Answered > 10)
+}

@@ -1,0 +1,53 @@
+package guardtest
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/convolog/convolog/rebuild"
+)
+
+// A refusal is an error of the service.
+type refusal struct {
+	status     int
+	kind       string // the error type
+	text       string
+	outcome    Outcome
+	violations []rebuild.Violation
+}
+
+const (
+	kindInvalid  = "invalid_request_error"
+	kindTooLarge = "request_too_large"
+
+	textTooLarge = "Request exceeds the maximum size"
+)
+
+func invalid(format string, args ...any) *refusal {
+	return &refusal{status: http.StatusBadRequest, kind: kindInvalid, text: fmt.Sprintf(format, args...), outcome: Invalid}
+}
+
+func overflow(format string, args ...any) *refusal {
+	no := invalid(format, args...)
+	no.outcome = Overflow
+	return no
+}
+
+// errorJSON returns the body of an error. That of a body that is too large
+// comes from a proxy of the provider and has no more than this.
+func errorJSON(kind, text, requestID string) []byte {
+	type detail struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}
+	if kind == kindTooLarge {
+		return encode(struct {
+			Error detail `json:"error"`
+		}{detail{kind, text}})
+	}
+	return encode(struct {
+		Type      string `json:"type"`
+		Error     detail `json:"error"`
+		RequestID string `json:"request_id,omitempty"`
+	}{"error", detail{kind, text}, requestID})
+}

@@ -1,0 +1,58 @@
+package guardtest
+
+import (
+	"net/http"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Request is a request as the model sees it. It is shared with the recording:
+// nothing in it may be changed.
+type Request struct {
+	transcript.Request
+	// N counts the requests for a message to one Model, from 1, refused ones
+	// too.
+	N int
+	// Stream says that the answer was asked for as server-sent events.
+	Stream bool
+	// Tokens is the size of the prompt. It is 0 in the recording of a request
+	// that was refused before it was counted.
+	Tokens int
+	// Body is what was sent. It is nil if that was too large.
+	Body []byte
+	// Header is what was sent with it.
+	Header http.Header
+}
+
+// UserText returns the text of the last message if that is a user's. It is
+// empty for one that only holds results.
+func (r Request) UserText() string { return r.last().Text() }
+
+// Results returns the results of tools in the last message.
+func (r Request) Results() (results []transcript.ToolResultBlock) {
+	for _, b := range r.last().Content {
+		if res, ok := b.(transcript.ToolResultBlock); ok {
+			results = append(results, res)
+		}
+	}
+	return results
+}
+
+func (r Request) last() transcript.Message {
+	n := len(r.Messages)
+	if n == 0 || r.Messages[n-1].Role != transcript.RoleUser {
+		return transcript.Message{}
+	}
+	return r.Messages[n-1]
+}
+
+// callIDs returns the IDs of the calls in the messages.
+func (r Request) callIDs() map[string]bool {
+	ids := map[string]bool{}
+	for _, m := range r.Messages {
+		for _, c := range m.ToolCalls() {
+			ids[c.ID] = true
+		}
+	}
+	return ids
+}

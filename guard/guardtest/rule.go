@@ -1,0 +1,119 @@
+package guardtest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Rule says what a model answers. A rule may be called from several goroutines
+// at once; those that this package makes can be, and keep their state for
+// themselves: one rule should not be given to two models.
+type Rule func(Request) Answer
+
+// Echo says what the user said last, or what the tools returned.
+func Echo(r Request) Answer {
+	if text := r.UserText(); text != "" {
+		return Say(text)
+	}
+	var texts []string
+	for _, res := range r.Results() {
+		if text := res.Text(); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		return Say("(nothing)")
+	}
+	return Say(strings.Join(texts, "\n"))
+}
+
+// Always gives the same answer to every request.
+func Always(a Answer) Rule { return func(Request) Answer { return a } }
+
+// Script gives the answers one after the other. Every request after the last
+// fails with status 400 and a message that says so: clients do not try again
+// after that, and it does not count as invalid, see [Failed].
+func Script(answers ...Answer) Rule {
+	over := Fail(http.StatusBadRequest, kindInvalid, "guardtest: the script has no more answers")
+	return Start(Always(over), answers...)
+}
+
+// Cycle gives the answers one after the other and then begins again. Without
+// any it always gives the zero Answer.
+func Cycle(answers ...Answer) Rule {
+	next := counter()
+	answers = slices.Clone(answers)
+	return func(Request) Answer {
+		if len(answers) == 0 {
+			return Answer{}
+		}
+		return answers[next()%len(answers)]
+	}
+}
+
+// Start gives the answers one after the other and then goes on by a rule; nil
+// is [Echo].
+func Start(then Rule, answers ...Answer) Rule {
+	next := counter()
+	answers = slices.Clone(answers)
+	return func(r Request) Answer {
+		if i := next(); i < len(answers) {
+			return answers[i]
+		}
+		return then.orEcho(r)
+	}
+}
+
+// When answers the requests that cond is true of by one rule and all others by
+// another; nil is [Echo].
+func When(cond func(Request) bool, then, otherwise Rule) Rule {
+	return func(r Request) Answer {
+		if cond(r) {
+			return then.orEcho(r)
+		}
+		return otherwise.orEcho(r)
+	}
+}
+
+// SystemHas is a condition for [When]: the system prompt contains a text, as
+// that of a summarizer does.
+func SystemHas(text string) func(Request) bool {
+	return func(r Request) bool { return strings.Contains(r.System, text) }
+}
+
+// UserHas is a condition for [When]: the text of the last message contains a
+// text.
+func UserHas(text string) func(Request) bool {
+	return func(r Request) bool { return strings.Contains(r.UserText(), text) }
+}
+
+// AfterTools is a condition for [When]: the last message has results of tools.
+func AfterTools(r Request) bool {
+	return slices.ContainsFunc(r.last().Content, func(b transcript.Block) bool {
+		_, ok := b.(transcript.ToolResultBlock)
+		return ok
+	})
+}
+
+func (rule Rule) orEcho(r Request) Answer {
+	if rule == nil {
+		return Echo(r)
+	}
+	return rule(r)
+}
+
+// counter returns a function that counts its calls from 0.
+func counter() func() int {
+	var mu sync.Mutex
+	n := -1
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return n
+	}
+}

@@ -1,0 +1,127 @@
+package guardtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// An event is a server-sent event as it goes out.
+type event struct {
+	name string
+	data []byte
+}
+
+func (e event) bytes() []byte { return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", e.name, e.data) }
+
+// json returns the message as one object.
+func (a message) json() []byte {
+	content := []byte("[")
+	for i, b := range a.content {
+		if i > 0 {
+			content = append(content, ',')
+		}
+		content = append(content, transcript.MarshalBlock(b)...)
+	}
+	return a.object(append(content, ']'), encode(a.stop), a.usage)
+}
+
+// object puts a message together. The content is not encoded again: it keeps
+// its spelling.
+func (a message) object(content, stop []byte, usage transcript.Usage) []byte {
+	return fmt.Appendf(nil, `{"model":%s,"id":"msg_%06d","type":"message","role":"assistant","content":%s,"stop_reason":%s,"stop_sequence":null,"usage":%s}`,
+		encode(a.model), a.id, content, stop, encode(usage))
+}
+
+// events returns the message as a stream.
+func (a message) events() []event {
+	var events []event
+	add := func(name, format string, args ...any) {
+		data := fmt.Appendf(nil, `{"type":%q`, name)
+		data = fmt.Appendf(data, format, args...)
+		events = append(events, event{name, append(data, '}')})
+	}
+	begun := a.usage
+	begun.Output = min(1, begun.Output)
+	add("message_start", `,"message":%s`, a.object([]byte("[]"), []byte("null"), begun))
+	for i, b := range a.content {
+		start, deltas := pieces(b)
+		add("content_block_start", `,"index":%d,"content_block":%s`, i, transcript.MarshalBlock(start))
+		if i == 0 {
+			add("ping", "")
+		}
+		for _, d := range deltas {
+			add("content_block_delta", `,"index":%d,"delta":{"type":%q,%q:%s}`, i, d.kind, d.member, encode(d.text))
+		}
+		add("content_block_stop", `,"index":%d`, i)
+	}
+	add("message_delta", `,"delta":{"stop_reason":%s,"stop_sequence":null},"usage":%s`, encode(a.stop), encode(a.usage))
+	add("message_stop", "")
+	return events
+}
+
+// A delta is a part of a block.
+type delta struct{ kind, member, text string }
+
+const kindInput = "input_json_delta"
+
+// pieces takes a block apart: into one to start with and what is added to it.
+func pieces(b transcript.Block) (start transcript.Block, deltas []delta) {
+	add := func(kind, member, text string) {
+		for _, p := range split(text) {
+			deltas = append(deltas, delta{kind, member, p})
+		}
+	}
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		add("text_delta", "text", b.Text)
+		b.Text = ""
+		return b, deltas
+	case transcript.ThinkingBlock:
+		add("thinking_delta", "thinking", b.Thinking)
+		if b.Signature != "" {
+			deltas = append(deltas, delta{"signature_delta", "signature", b.Signature})
+		}
+		b.Thinking, b.Signature = "", ""
+		return b, deltas
+	case transcript.ToolCallBlock:
+		if len(b.Input) > 0 {
+			deltas = append(deltas, delta{kindInput, "partial_json", ""})
+			add(kindInput, "partial_json", string(b.Input))
+		}
+		b.Input = json.RawMessage("{}")
+		return b, deltas
+	}
+	return b, nil
+}
+
+// split cuts a text at spaces into pieces of some 16 bytes or more.
+func split(text string) (pieces []string) {
+	const size = 16
+	var sb strings.Builder
+	for word := range strings.SplitAfterSeq(text, " ") {
+		sb.WriteString(word)
+		if sb.Len() >= size {
+			pieces = append(pieces, sb.String())
+			sb.Reset()
+		}
+	}
+	if sb.Len() > 0 {
+		pieces = append(pieces, sb.String())
+	}
+	return pieces
+}
+
+// encode returns the JSON of a value that has one, with <, > and & as they are.
+func encode(v any) []byte {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return encode(fmt.Sprintf("guardtest: %v", err))
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,90 @@
+package guard
+
+// Kind says what was too large, and so which remedy helps. The zero value is
+// [NotOverflow].
+type Kind string
+
+const (
+	// NotOverflow is any other error: it goes to the caller untouched.
+	NotOverflow Kind = ""
+
+	// Tokens is a prompt that is longer than the model's context window on its
+	// own. Only a shorter history helps.
+	Tokens Kind = "tokens"
+
+	// TokensPlusOutput is a prompt that fits the window by itself, but not
+	// together with the output that the request reserves. Reserving less is
+	// enough, and keeps the whole history.
+	TokensPlusOutput Kind = "tokens_plus_output"
+
+	// Bytes is a request whose body is too large, or one whose provider counts
+	// characters. Media and giant tool results are what to look at; a summary
+	// of the text may not help.
+	Bytes Kind = "bytes"
+
+	// Item is one image, document or text that is larger than the provider
+	// takes, however short the rest is. Only that item can be replaced; giving
+	// up other history does not help. It is not an overflow of the window. A
+	// limit on what is no content (the length of an ID, the number of tools)
+	// is [NotOverflow].
+	Item Kind = "item"
+
+	// RateLimit is a single request that is larger than what the account may
+	// send in a minute. Waiting never helps and a smaller request does, though
+	// it is not an overflow of the window and says nothing about its size. A
+	// rate limit that goes away by waiting is [NotOverflow].
+	RateLimit Kind = "rate_limit_single_request"
+
+	// StopReason is an answer that was cut because the window was full. What
+	// was said so far is an answer to keep; the next request needs a shorter
+	// history.
+	StopReason Kind = "stop_reason"
+
+	// Silent is a prompt that was cut without an error. [Classify] never
+	// returns it: it takes a comparison of the usage with an estimate.
+	Silent Kind = "silent"
+)
+
+// IsOverflow reports whether the request as a whole was too large for the
+// model or its endpoint: any kind except [NotOverflow], [Item] and [RateLimit].
+func (k Kind) IsOverflow() bool {
+	switch k {
+	case NotOverflow, Item, RateLimit:
+		return false
+	default:
+		return true
+	}
+}
+
+// Overflow is what [Classify] found in an error.
+type Overflow struct {
+	// Kind is what was too large. Unless it is NotOverflow, a smaller request
+	// of the right sort helps.
+	Kind Kind
+
+	// Prompt is the size of the request without the output it reserves, in
+	// tokens. For [Bytes] and [Item] it is in the unit that the provider
+	// counts, bytes or characters. If the error names only one sum of prompt
+	// and output, it is that sum. Zero means that the error does not say.
+	Prompt int
+
+	// Limit is what the provider allows, in the unit of Prompt: for tokens the
+	// window or the maximum prompt, for a [RateLimit] the tokens per minute.
+	// Of a figure such as "200K" it is the smaller reading, 200,000. Zero means
+	// that the error does not say.
+	Limit int
+
+	// Output is the number of tokens that the request reserved for the answer.
+	// Zero means none, or that the error does not say.
+	Output int
+
+	// AtLeast says that Prompt is a lower bound: the provider stopped counting
+	// where the request no longer fitted, so Limit less Prompt is not what is
+	// left for the output.
+	AtLeast bool
+
+	// Rule is the name of the rule that decided, for logs and tests: also of
+	// the one that refused an error that looks like an overflow. It is "none"
+	// if no rule knows the error. Names may change between versions.
+	Rule string
+}

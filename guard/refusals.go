@@ -1,0 +1,144 @@
+package guard
+
+import "regexp"
+
+// A textRule decides by the words of an error.
+type textRule struct {
+	name   string
+	kind   Kind
+	match  *regexp.Regexp
+	unless *regexp.Regexp // nil: without exception
+}
+
+func (r *textRule) matches(text string) bool {
+	return r.match.MatchString(text) && (r.unless == nil || !r.unless.MatchString(text))
+}
+
+func words(pattern string) *regexp.Regexp { return regexp.MustCompile("(?i)" + pattern) }
+
+// refusedCodes are types and codes of errors that are no overflow, whatever
+// their text says, with the name of the rule.
+var refusedCodes = map[string]string{
+	"rate_limit_error":            "rate_limit",
+	"rate_limit_exceeded":         "rate_limit",
+	"rate_limit_reached_error":    "rate_limit",
+	"ratelimitreached":            "rate_limit",
+	"ratelimiterror":              "rate_limit",
+	"too_many_requests":           "rate_limit",
+	"toomanyrequestsexception":    "rate_limit",
+	"throttlingexception":         "rate_limit",
+	"throttling":                  "rate_limit",
+	"resource_exhausted":          "rate_limit",
+	"overloaded_error":            "rate_limit",
+	"engine_overloaded_error":     "rate_limit",
+	"serviceunavailableexception": "rate_limit",
+
+	"insufficient_quota":            "quota",
+	"exceeded_current_quota_error":  "quota",
+	"billing_error":                 "quota",
+	"billing_hard_limit_reached":    "quota",
+	"servicequotaexceededexception": "quota",
+	"usage_limit_reached":           "quota",
+	"quota_exceeded":                "quota",
+
+	"authentication_error":         "auth",
+	"invalid_authentication_error": "auth",
+	"unauthenticated":              "auth",
+	"permission_error":             "auth",
+	"permission_denied":            "auth",
+	"invalid_api_key":              "auth",
+	"invalid_token":                "auth",
+	"token_expired":                "auth",
+	"accessdeniedexception":        "auth",
+	"expiredtokenexception":        "auth",
+	"unrecognizedclientexception":  "auth",
+
+	"not_found_error":           "not_found",
+	"model_not_found":           "not_found",
+	"resourcenotfoundexception": "not_found",
+
+	"timeout_error":         "timeout",
+	"deadline_exceeded":     "timeout",
+	"modeltimeoutexception": "timeout",
+
+	"content_filter":           "policy",
+	"content_policy_violation": "policy",
+}
+
+// refusals are tried before the matches, in this order. Most of them speak of
+// tokens or of a context, which is why a list of words is not enough.
+var refusals = []textRule{
+	{
+		name:  "canceled",
+		match: words(`\bcontext cancell?(?:ed|ation)\b|\b(?:operation|request) (?:was )?(?:cancell?ed|aborted)\b`),
+	},
+	{
+		name:  "timeout",
+		match: words(`\bdeadline exceeded\b|\bclient\.timeout\b|\btimed[- ]out\b|\bi/o timeout\b|\bgateway time-?out\b|\btimeout (?:exceeded|while|awaiting|waiting)\b`),
+	},
+	{
+		name: "quota",
+		match: words(`\bquota\b|\b(?:billing|insufficient|account) (?:\w+ )?balance\b|\b(?:more|insufficient|enough|of|add|remaining) credits?\b|\bcan only afford\b|` +
+			`\bupgrade to a paid\b|\b(?:daily|weekly|monthly|hourly|5-hour|usage|spend(?:ing)?) (?:\w+ ){0,2}limit|\b(?:tokens?|requests?) (?:per|a|this) (?:day|week|month)\b|\bpayment required\b|` +
+			`余额|欠费|配额|额度`),
+	},
+	{
+		name: "rate_limit",
+		match: words(`\brate[- _]?limit|\bthrottl|\btoo many requests\b|\bper[- ](?:min(?:ute)?|second|hour|day)\b|/min\b|\b[tr]p[mds]\b|` +
+			`\bresource[ _]?(?:has been |is )?exhausted\b|\boverloaded\b|\b(?:at|over|insufficient|no) capacity\b|\b(?:server|service|model|engine) is (?:currently |too )?(?:busy|unavailable)\b|` +
+			`\b(?:temporarily|service) unavailable\b|\bplease (?:wait|slow down)\b|\b(?:re)?try (?:again )?(?:later|after|in (?:about )?\d)|\btoo many concurrent\b|` +
+			`限流|频率|速率|并发|过于频繁|稍后`),
+	},
+	{
+		name: "auth",
+		match: words(`\b(?:expired|invalid|missing|revoked|malformed|incorrect|bad) (?:(?:access|auth\w*|oauth|api|bearer|refresh|id|security|session|jwt|csrf|github|copilot) )?(?:token\b|credentials?\b|x?-?api[- ]?key\b)|` +
+			`\b(?:token|credentials?|api[- ]?key)\b[^.\n\d]{0,40}\b(?:expired|revoked|invalid|not valid|missing|malformed|incorrect)\b|\binvalid authentication\b|\bnot authenticated\b|\bpermission denied\b|\baccess denied\b|` +
+			`令牌|鉴权|认证失败`),
+		unless: words(`\btoken (?:count|limit|length|size)\b|\btokens\b`),
+	},
+	{
+		name: "entitlement",
+		match: words(`\bextra usage\b|\blong context (?:\w+ )?(?:beta|requests?)\b|\b(?:not|isn't) (?:yet )?(?:available|enabled|included|supported) (?:for|in|on|with) (?:this|your) (?:subscription|account|plan|tier|organization)\b|` +
+			`\b(?:requires?|upgrade (?:to|your)) (?:an? |the )?(?:\w+ )?(?:plan|subscription|tier)\b`),
+	},
+	{
+		// The window of the model that is configured, before any request.
+		name:   "window_too_small",
+		match:  words(`\bcontext (?:window|length|size) (?:is |of \d+ (?:tokens )?is )?(?:too small|below)\b|\bminimum (?:required )?context\b`),
+		unless: words(`\b(?:prompt|input|messages|conversation|history)\b`),
+	},
+	{
+		name: "tool_output",
+		match: words(`\b(?:tool|file|page|command|search|function|mcp)\b[^.\n]{0,80}\(\d[\d,.]* tokens\) exceeds\b|\buse (?:pagination|offset and limit)\b|` +
+			`\b(?:tool|command|function) (?:output|response|result)s?\b[^.\n]{0,60}\b(?:exceed|too (?:long|large))`),
+	},
+	{
+		name: "output_cap",
+		match: words(`\b(?:completion|output|response) tokens?\b[^.\n]{0,20}\b(?:maximum|limit)\b|\bsupports? at most \d[\d,]* (?:completion|output) tokens\b|` +
+			`\bmaximum (?:allowed )?(?:number of )?(?:output|completion) tokens\b|\bmaximum tokens you requested\b|` +
+			`\bmax(?:imum)?_?(?:completion|output|new|response)?_?tokens?\b(?:to_?sample\b)?[^.\n]{0,60}\b(?:too (?:large|high|big)|exceed\w*|must be|should be|cannot be|greater|larger|higher|range|at most|not supported|invalid|>)|` +
+			`\bmaxoutputtokens\b|\bmax_?tokens?_?to_?sample\b|\b(?:valid )?range of max_\w*tokens\b|\binvalid max_\w*tokens\b|\bmax_\w*tokens?: \d+ > \d+|\bis not less or equal to\b|` +
+			`\b(?:max_tokens or )?model output limit was reached\b|\bexceed\w* the \d[\d,]* output tokens?\b|\boutput token (?:maximum|limit)\b`),
+		unless: words(`\binput tokens\b|\binput length\b|\binputs.? tokens\b|\bmaximum context length\b|\bcontext (?:limit|length|window)\b[^.\n]{0,8}\d|\bexceeds? (?:the )?(?:model'?s? )?(?:maximum )?context\b|` +
+			`\bprompt (?:tokens?|length)\b|\bprompt \(\d|\bgot -\d|\bof input and maximum output\b|\bin the messages\b|\bprompt and prediction\b`),
+	},
+	{
+		// A text of the history that is too long by itself: a tool result, a
+		// pasted file.
+		name:  "long_text",
+		kind:  Item,
+		match: words(`'(?:[\w.\[\]]*\.)?(?:content(?:\[\d+\](?:\.text)?)?|text|output|arguments|input|instructions|prompt)': string too long\b`),
+	},
+	{
+		name: "media",
+		kind: Item,
+		match: words(`\b(?:images?|photos?|pictures?|pdfs?|documents?|audio|video|media|attachments?|file size)\b[^.\n]{0,80}\b(?:exceed\w*|too (?:large|big|long|many)|larger than|greater than|over the)\b|` +
+			`\b(?:too many|maximum (?:of|number of)|more than|at most|up to)\b(?: \d[\d,]*)? (?:images?|pdfs?|pages|documents|pdf pages|attachments|media)\b`),
+		unless: words(`\btokens?\b|\bcontext\b|\bpayload\b|\brequest size\b|\bentity\b`),
+	},
+	{
+		name:   "item_limit",
+		match:  words(`\b(?:string|array|list|object|name|id|description) (?:is )?too (?:long|short|large)\b|\bexpected an? (?:string|array) with (?:maximum|minimum) length\b|\bwith a length of \d+\b|\btoo many (?:tools|functions|messages|items|stop sequences)\b`),
+		unless: words(`\btoo many messages\b.*\bcontext\b`),
+	},
+}

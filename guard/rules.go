@@ -1,0 +1,195 @@
+package guard
+
+// overflowCodes are types and codes that say overflow by themselves. They come
+// before everything but a cancellation.
+var overflowCodes = map[string]Kind{
+	"context_length_exceeded":          Tokens,
+	"context_window_exceeded":          Tokens,
+	"context_limit_exceeded":           Tokens,
+	"contextwindowexceedederror":       Tokens,
+	"contextwindowexceeded":            Tokens,
+	"exceed_context_size_error":        Tokens,
+	"exceed_context_size":              Tokens,
+	"model_max_prompt_tokens_exceeded": Tokens,
+	"max_prompt_tokens_exceeded":       Tokens,
+	"tokens_limit_reached":             Tokens,
+	"max_tokens_per_request":           Tokens,
+	"message_length_exceeds_limit":     Tokens,
+	"outofcontexterror":                Tokens,
+	"prompt_too_long":                  Tokens,
+	"input_too_long":                   Tokens,
+	"context_too_long":                 Tokens,
+	"context_overflow":                 Tokens,
+	"model_context_window_exceeded":    StopReason,
+}
+
+// minimaxTokens is a code that is trusted only together with its words, as
+// numbers mean other things to other providers.
+const minimaxTokens = "1039"
+
+var tokenLimit = words(`\btoken limit\b`)
+
+// bodyCodes say that the body is too large. A rate limit in the text comes
+// before them, and so does a size in tokens.
+var bodyCodes = map[string]bool{
+	"request_too_large":        true,
+	"request_entity_too_large": true,
+	"payload_too_large":        true,
+}
+
+// What a prompt is called, and what the window is called.
+const (
+	promptNoun = `(?:prompt|inputs?|conversation|chat|messages|history|query|transcript|sequence)`
+	window     = `(?:(?:context|ctx)[ _-]?(?:window|length|size|limit)|(?:n|num)_ctx|max_(?:model|seq)_len|max_(?:prompt|input)_tokens|(?:model |input |prompt |context )?token limit|` +
+		`(?:maximum|max|allowed) (?:allowed )?(?:number of )?(?:input |prompt |message |context |total )?tokens|maximum (?:model |input |prompt |sequence )length)`
+)
+
+// overflows are tried in this order after the refusals.
+var overflows = []textRule{
+	{
+		name:  "stop_reason",
+		kind:  StopReason,
+		match: words(`\bmodel_context_window_exceeded\b`),
+	},
+	{
+		name:  "code_in_text",
+		kind:  Tokens,
+		match: words(`\bcontext_(?:length|window)_exceeded\b|\bcontextwindowexceeded|\bexceed_context_size|\bmodel_max_prompt_tokens_exceeded\b|\btokens_limit_reached\b|\boutofcontexterror\b`),
+	},
+
+	// Bodies, as far as they do not count tokens.
+	{
+		name: "body_too_large",
+		kind: Bytes,
+		match: words(`\brequest_too_large\b|\b(?:request|payload|body|content)(?: (?:entity|body|payload|content|size))* (?:is |was )?too (?:large|big)\b|\bentity too large\b|` +
+			`\brequest exceeds the maximum (?:allowed )?(?:size|number of bytes|body)|\bbody (?:size )?(?:limit )?exceed`),
+		unless: words(`\d tokens\b`),
+	},
+	{
+		name:   "size_exceeds",
+		kind:   Bytes,
+		match:  words(`\b(?:request|payload|body|message|content|upload)(?: (?:payload|body|content|message|length))? size(?: of)?(?: \(?\d[\d,._]*(?: ?[a-z]+)?\)?)? (?:has )?exceed|\btotal bytes\b[^.\n]{0,60}\bexceed`),
+		unless: words(`\d tokens\b|\bcontext size\b`),
+	},
+	{
+		name: "characters",
+		kind: Bytes,
+		match: words(`\bstring value length \(\d+\) exceeds\b|\bexpected maxlength: \d{4,}, actual\b|\btoo many (?:total )?(?:text )?(?:bytes|characters)\b|` +
+			`\b(?:request|payload|body|prompt|inputs?|messages?)\b[^.\n]{0,40}(?:\bexceed\w*\b[^.\n]{0,60}\d ?(?:bytes|characters|chars)\b|\d ?(?:bytes|characters|chars)\b[^.\n]{0,40}\bexceed)`),
+		unless: words(`\d tokens\b`),
+	},
+
+	// Texts that have numbers or a fixed form.
+	{
+		name:  "sum_exceeds",
+		kind:  TokensPlusOutput,
+		match: words(`\b(?:input|prompt)\b[^.\n]{0,60}(?:\band|\+|\bplus) ?\W?max_\w*tokens\b[^.\n]{0,30}\b(?:exceed|must be|cannot)|\bsum of (?:the )?(?:prompt|input)\b[^.\n]{0,60}\b(?:exceed|larger|greater)`),
+	},
+	{
+		name:  "max_tokens_too_large_for_rest",
+		kind:  TokensPlusOutput,
+		match: words(`\bmax_\w*tokens\b[^.\n]{0,30}\btoo large\b.*\binput tokens\b`),
+	},
+	{
+		name:  "maximum_context",
+		kind:  Tokens,
+		match: words(`\b(?:max(?:imum)?|model'?s|available|supported)[ _](?:allowed |model |supported |available )?(?:context|prompt|input|sequence)(?:[ _](?:tokens?|window|length|size|limit))*(?: allowed)?(?: is|:| of|=)`),
+	},
+	{
+		name:  "too_large_for_model",
+		kind:  Tokens,
+		match: words(`\btoo (?:large|long) for (?:the |this |requested )?(?:\S+ )?(?:model|context)\b`),
+	},
+	{
+		name:  "current_length",
+		kind:  Tokens,
+		match: words(`\bcurrent (?:length|token count|context) is \d[\d,]* while\b`),
+	},
+	{
+		name: "inputs_must",
+		kind: Tokens,
+		match: words(`\binputs?\W{1,2}(?:tokens? )?[^.\n]{0,40}\bmust (?:have (?:less|fewer) than|be (?:<=|less than|at most|under)|not exceed)|` +
+			`\btokens?\b[^.\n]{0,80}\b(?:cannot|can't|can not|must not|may not|should not) exceed\b`),
+	},
+	{
+		name:  "input_range",
+		kind:  Tokens,
+		match: words(`\brange of (?:input|prompt|messages) (?:length|tokens?) should be\b`),
+	},
+	{
+		name:  "kept_tokens",
+		kind:  Tokens,
+		match: words(`\bn_keep\b|\btokens to keep from the initial prompt\b|\btrying to keep the first \d+ tokens\b`),
+	},
+	{
+		name:  "supports_only",
+		kind:  Tokens,
+		match: words(`\bsupports? (?:only|up to|at most|a maximum of) \d[\d,.]* ?[km]?(?: tokens?)?(?: of)?[ -](?:token )?context\b|\btoken count\b[^.\n]{0,40}\bsupports? (?:only |up to |at most )`),
+	},
+	{
+		name:  "per_request",
+		kind:  Tokens,
+		match: words(`\brequested \d[\d,]* tokens, max(?:imum)? \d[\d,]* tokens per request\b`),
+	},
+	{
+		// What is left of the window for the output is below nothing.
+		name:  "nothing_left",
+		kind:  Tokens,
+		match: words(`\bmax_\w*tokens\b[^.\n]{0,40}\bgot -\d`),
+	},
+	{
+		name:  "tokens_over_maximum",
+		kind:  Tokens,
+		match: words(`\d tokens? ?> ?\d[\d,]* ?(?:maximum|max|limit|tokens)`),
+	},
+	{
+		// The words alone may be those of a quota.
+		name:  "code 1039",
+		kind:  Tokens,
+		match: words(`\btoken limit\W{1,3}1039\b|\b1039\W{1,3}token limit\b`),
+	},
+
+	// Phrases.
+	{
+		name:  "too_long",
+		kind:  Tokens,
+		match: words(`\b` + promptNoun + `(?: (?:tokens?|length|text|size|history|context|\(\d[\d,.]* tokens\)))* (?:is |are |was |were |has become |became |got )?(?:\w+ )?too (?:long|large|big)\b|\b(?:context|request) (?:length )?(?:is |was )?too (?:long|large)\b|\bmessage you submitted was too long\b`),
+	},
+	{
+		name:  "exceeds_window",
+		kind:  Tokens,
+		match: words(`\b(?:exceed\w*|overflow\w*|surpass\w*|beyond|over|out of|longer than|larger than|greater than|more than|bigger than|fit (?:in|into|within)|room in)\b[^.\n]{0,60}\b` + window + `\b`),
+	},
+	{
+		name:  "window_exceeded",
+		kind:  Tokens,
+		match: words(`\b(?:context(?: (?:window|length|size|limit))*|token limit|(?:input|prompt|context) tokens?(?: limit)?) (?:has been |is |was |were |will be )?(?:exceed|overflow|full\b|(?:limit )?reached\b|exhausted\b)`),
+	},
+	{
+		name:  "prompt_exceeds",
+		kind:  Tokens,
+		match: words(`\b` + promptNoun + `\b(?:[ (_]*(?:tokens?|length|size|count|sequence|text|is|of|has|have|contains|with|number|total|been|\d[\d,._]*)\b\)?){0,6}\)? exceed\w*[^.\n]{0,60}(?:limit|max|allowed|length|window|token|\d)`),
+	},
+	{
+		name:  "longer_than",
+		kind:  Tokens,
+		match: words(`\b(?:longer|larger|greater|more|bigger) than\b[^.\n]{0,60}\b(?:max_seq_len|max_model_len|maximum (?:model|sequence|input|prompt|context|allowed)|model'?s (?:limit|maximum))`),
+	},
+	{
+		name:  "too_many_tokens",
+		kind:  Tokens,
+		match: words(`\btoo many (?:input|prompt|context) tokens\b|\btoo many tokens(?: in| for|:| overall)|\bcontains too many tokens\b`),
+	},
+	{
+		name:  "shorten",
+		kind:  Tokens,
+		match: words(`\b(?:reduce|shorten|decrease) (?:the |your )?(?:(?:length|size|number) of )?(?:the |your )?(?:messages|prompt|inputs?|input length|prompt length|conversation|context)\b|\bprovide a shorter (?:input|prompt)\b|\busing (?:a )?shorter (?:prompt|inputs?)\b`),
+	},
+	{
+		name: "chinese",
+		kind: Tokens,
+		match: words(`(?:上下文|输入|提示词?|对话|prompt|消息|请求内容|问题)[^。\n]{0,24}(?:超出|超过|超长|过长|超限|太长)|(?:超出|超过)[^。\n]{0,24}(?:上下文|最大输入|输入长度|长度限制|token ?(?:限制|上限))|` +
+			`tokens?[^。\n]{0,12}(?:超出|超过|超限|过长)`),
+		unless: words(`每分钟|分钟|每秒`),
+	},
+}

@@ -1,0 +1,64 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Event is something that a [Store] has done, for [Options].Observe.
+type Event struct {
+	Kind    EventKind
+	Session Ref
+	Took    time.Duration // of what was done; 0 for what takes no time
+	// Entries and Bytes are what an EventAppend has written; 0 if it was
+	// repeated.
+	Entries, Bytes int
+	// Damage is what an EventDamage is about.
+	Damage transcript.Damage
+	// Cut is the plan of an EventCompaction..., with sizes in tokens, and
+	// Compaction what came of it, for EventCompactionDone.
+	Cut        compact.Cut
+	Compaction transcript.Compaction
+	// Err is why it failed; nil if it did not.
+	Err error
+}
+
+// EventKind says what an [Event] is about.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventAppend           EventKind = "append"            // entries were appended, or not
+	EventDamage           EventKind = "damage"            // damage was found while reading
+	EventCompactionStart  EventKind = "compaction-start"  // the summarizer is called
+	EventCompactionDone   EventKind = "compaction-done"   // the history is compacted
+	EventCompactionFailed EventKind = "compaction-failed" // nothing was changed
+)
+
+// happened takes note of an event, to be told when no lock is held.
+func (s *state) happened(e Event) {
+	if s.store.opts.Observe == nil {
+		return
+	}
+	e.Session = s.ref
+	s.eventMu.Lock()
+	s.events = append(s.events, e)
+	s.eventMu.Unlock()
+}
+
+// tell calls the observer with what has happened.
+func (st *Store) tell(ctx context.Context, t *state) {
+	if st.opts.Observe == nil {
+		return
+	}
+	t.eventMu.Lock()
+	events := t.events
+	t.events = nil
+	t.eventMu.Unlock()
+	for _, e := range events {
+		st.opts.Observe(ctx, e)
+	}
+}
