@@ -1,0 +1,290 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// says returns a summarizer that always says the same.
+func says(summary string) func(context.Context, compact.Input) (string, error) {
+	return func(context.Context, compact.Input) (string, error) { return summary, nil }
+}
+
+// talk appends n turns of plain text.
+func talk(t testing.TB, s *session.Session, from, n int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		add(t, s, transcript.UserText(fmt.Sprintf("question %d, with some words that a summary leaves out", i)),
+			answer(fmt.Sprintf("answer %d, with some words that a summary leaves out", i)))
+	}
+}
+
+// thousands counts 1,000 tokens a message, and one more for the text "odd".
+type thousands struct{}
+
+func (thousands) Count(system string, _ []transcript.Tool, msgs []transcript.Message) int {
+	n := 0
+	if system != "" {
+		n = 100
+	}
+	for _, m := range msgs {
+		n += 1_000
+		if m.Text() == "odd" {
+			n++
+		}
+		if strings.HasPrefix(m.Text(), rebuild.SummaryHeading) {
+			n -= 900
+		}
+	}
+	return n
+}
+
+// ZyHive: at 80,000 tokens nothing happens, at 80,001 everything but the last
+// 20 turns is summarised, the entry has its values, the summary is a system
+// prefix, and the index has the new estimate. After a restart it is all the
+// same.
+func TestZyHive(t *testing.T) {
+	dir := t.TempDir()
+	var asked []compact.Input
+	opts := &session.Options{
+		Summary: rebuild.SummarySystem, Counter: thousands{},
+		Compact: compact.Options{
+			Keep: compact.Keep{Turns: 20}, Trigger: compact.Trigger{Threshold: 80_000},
+			Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
+				asked = append(asked, in)
+				return fmt.Sprintf("summary %d after %q", len(asked), in.Previous), nil
+			}),
+		},
+	}
+	st := open(t, dir, opts)
+	s := load(t, st, cli)
+	talk(t, s, 0, 40) // 80 messages of 1,000 tokens
+	done, err := s.AfterTurn(t.Context())
+	must(t, err)
+	if done.Entry != "" || done.Cut.Nothing != compact.NotDue || done.Cut.Before != 80_000 {
+		t.Fatalf("at 80,000: %+v", done)
+	}
+	add(t, s, transcript.UserText("odd"))
+	if done, err = s.AfterTurn(t.Context()); err != nil || done.Entry == "" {
+		t.Fatalf("at 81,001: %+v, %v", done, err)
+	}
+	c := done.Compaction
+	if c.Summary != `summary 1 after ""` || c.TurnsBefore != 21 || c.TokensBefore != 81_001 || c.TokensAfter != 39_101 {
+		t.Errorf("%+v", c)
+	}
+	h, err := s.History(t.Context())
+	must(t, err)
+	if h.System != rebuild.SummaryHeading+"\n"+`summary 1 after ""` || len(h.Messages) != 39 ||
+		!strings.HasPrefix(h.Messages[0].Text(), "question 21,") || s.Turns() != 41 {
+		t.Errorf("system %q, %d messages, first %q, %d turns", h.System, len(h.Messages), h.Messages[0].Text(), s.Turns())
+	}
+	if h.Messages[0].Origins[0].Entry != c.FirstKept || len(asked[0].Messages) != 42 {
+		t.Errorf("first kept %s, %d messages were summarised", c.FirstKept, len(asked[0].Messages))
+	}
+	if info := s.Info(); info.Tokens != 39_101 || info.Messages != 81 || info.Turns != 41 {
+		t.Errorf("%+v", info)
+	}
+
+	// The second one has the first summary in its input.
+	add(t, s, answer("even"))
+	talk(t, s, 41, 25)
+	if done, err = s.AfterTurn(t.Context()); err != nil || done.Compaction.Summary != `summary 2 after "summary 1 after \"\""` || s.Turns() != 66 {
+		t.Errorf("%+v, %v, %d turns", done.Compaction, err, s.Turns())
+	}
+	want, info := request(t, s), s.Info()
+	closed(t, st)
+	checkRestart(t, dir, opts, want)
+	st = open(t, dir, opts)
+	defer closed(t, st)
+	if got := load(t, st, cli).Info(); got.Tokens != info.Tokens || got.Turns != 66 {
+		t.Errorf("after a restart %+v, it was %+v", got, info)
+	}
+	full, err := load(t, st, cli).FullHistory(t.Context())
+	must(t, err)
+	if len(full.Messages) != 132 {
+		t.Errorf("%d messages in the full history", len(full.Messages))
+	}
+}
+
+// Whatever a summarizer does wrong, nothing changes and the session goes on.
+func TestSummarizerFails(t *testing.T) {
+	boom := errors.New("boom")
+	tests := []struct {
+		name string
+		s    compact.SummarizerFunc
+		want error
+	}{
+		{"error", func(context.Context, compact.Input) (string, error) { return "half a summary", boom }, boom},
+		{"hangs", func(ctx context.Context, _ compact.Input) (string, error) { <-ctx.Done(); return "", ctx.Err() }, context.DeadlineExceeded},
+		{"hangs and answers late", func(ctx context.Context, _ compact.Input) (string, error) { <-ctx.Done(); return "late", nil }, context.DeadlineExceeded},
+		{"empty", says(""), compact.ErrEmpty},
+		{"blank", says(" \n\t "), compact.ErrEmpty},
+		{"longer", func(_ context.Context, in compact.Input) (string, error) {
+			var sb strings.Builder
+			for _, m := range in.Messages {
+				sb.WriteString(m.Text() + m.Text())
+			}
+			return sb.String(), nil
+		}, compact.ErrNotSmaller},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			var events []string
+			opts := &session.Options{
+				Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: tt.s, Timeout: 1, Trigger: compact.Trigger{Threshold: 1}},
+				Observe: func(_ context.Context, e session.Event) {
+					if e.Kind != session.EventAppend {
+						events = append(events, string(e.Kind))
+					}
+				},
+			}
+			if !strings.Contains(tt.name, "hangs") {
+				opts.Compact.Timeout = -1
+			}
+			st := open(t, dir, opts)
+			s := load(t, st, cli)
+			talk(t, s, 0, 5)
+			before, size := request(t, s), s.Info().Size
+			for name, call := range map[string]func() error{
+				"compact": func() error { return second(s.Compact(t.Context(), nil)) },
+				"after":   func() error { return second(s.AfterTurn(t.Context())) },
+				"relieve": func() error { return second(s.Relieve(t.Context(), 50)) },
+			} {
+				events = nil
+				err := call()
+				e, ok := errors.AsType[*compact.Error](err)
+				if !ok || !errors.Is(err, tt.want) || e.Cut.At == 0 {
+					t.Errorf("%s: %v", name, err)
+				}
+				if got := strings.Join(events, " "); got != "compaction-start compaction-failed" {
+					t.Errorf("%s: events %s", name, got)
+				}
+				if request(t, s) != before || s.Info().Size != size {
+					t.Errorf("%s: the session was changed", name)
+				}
+			}
+			talk(t, s, 5, 1)
+			want := request(t, s)
+			closed(t, st)
+			checkRestart(t, dir, opts, want)
+		})
+	}
+}
+
+// While a summary is made the session takes appends; they stay in the history.
+// A rewind or another compaction meanwhile is a conflict that carries the
+// summary.
+func TestCompactWhileAppending(t *testing.T) {
+	tests := []struct {
+		name      string
+		meanwhile func(t *testing.T, s *session.Session)
+		conflict  bool
+	}{
+		{"an append", func(t *testing.T, s *session.Session) { talk(t, s, 5, 2) }, false},
+		{"a clip", func(t *testing.T, s *session.Session) {
+			add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: "x", Content: "y"}}})
+		}, false},
+		{"a rewind", func(t *testing.T, s *session.Session) { must(t, s.RewindTurns(t.Context(), 1)) }, true},
+		{"a rewind and back", func(t *testing.T, s *session.Session) {
+			head, err := s.Head(t.Context())
+			must(t, err)
+			must(t, s.RewindTurns(t.Context(), 1))
+			must(t, s.Rewind(t.Context(), head))
+		}, true},
+		{"a compaction", func(t *testing.T, s *session.Session) {
+			_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says("first"))})
+			must(t, err)
+		}, true},
+	}
+	for _, tt := range tests {
+		for _, other := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, other store %v", tt.name, other), func(t *testing.T) {
+				dir := t.TempDir()
+				st := open(t, dir, nil)
+				defer closed(t, st)
+				s := load(t, st, cli)
+				s2 := s
+				if other || tt.name == "a compaction" { // one at a time runs in a store
+					st2 := open(t, dir, nil)
+					defer closed(t, st2)
+					s2 = load(t, st2, cli)
+				}
+				talk(t, s, 0, 5)
+				done, err := s.Compact(t.Context(), &compact.Options{
+					Keep: compact.Keep{Turns: 2},
+					Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+						tt.meanwhile(t, s2)
+						return "short", nil
+					}),
+				})
+				if !tt.conflict {
+					must(t, err)
+					h, err := s2.History(t.Context())
+					must(t, err)
+					if done.Entry == "" || !strings.Contains(h.Messages[0].Text(), "short") || !strings.Contains(history(t, s2), "question 3,") {
+						t.Errorf("%+v\n%s", done, history(t, s2))
+					}
+					if tt.name == "an append" && !strings.Contains(history(t, s2), "question 6,") {
+						t.Errorf("the late entries are lost\n%s", history(t, s2))
+					}
+					return
+				}
+				e, ok := errors.AsType[*session.CompactConflictError](err)
+				if !ok || !errors.Is(err, session.ErrConflict) || e.Compaction.Summary != "short" || done.Entry != "" {
+					t.Errorf("%+v, %v", done, err)
+				}
+				if strings.Contains(history(t, s2), "short") {
+					t.Errorf("the summary is in the history\n%s", history(t, s2))
+				}
+			})
+		}
+	}
+}
+
+// A result that came in while its call was summarised is a conflict too: the
+// summary says that there is none.
+func TestLateResultWhileCompacting(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("go"), answer("", "slow"))
+	talk(t, s, 0, 4)
+	_, err := s.Compact(t.Context(), &compact.Options{
+		Keep: compact.Keep{Turns: 2},
+		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+			add(t, s, transcript.ToolResult("slow", "at last"))
+			return "short", nil
+		}),
+	})
+	if !errors.Is(err, session.ErrConflict) || !strings.Contains(history(t, s), "at last") {
+		t.Errorf("%v\n%s", err, history(t, s))
+	}
+}
+
+// What is not in the history can still be in the way of a cut: the plan asks
+// the fold.
+func TestCutIsChecked(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"), answer("", "x"))
+	add(t, s, transcript.ToolResult("x", "first"))
+	add(t, s, answer("done"))
+	add(t, s, transcript.ToolResult("x", "doubled: nothing takes it")) // kept alone it would be taken by the next call
+	add(t, s, transcript.UserText("two"), answer("", "x"))
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Tokens: 1}, Summarizer: compact.SummarizerFunc(says("short"))})
+	must(t, err)
+	if got := history(t, s); strings.Contains(got, "doubled") {
+		t.Errorf("%+v\n%s", done, got)
+	}
+	checkRequest(t, s)
+}

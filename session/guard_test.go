@@ -1,0 +1,267 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// isSummary tells the requests of compact.Model from those of the agent.
+func isSummary(r guardtest.Request) bool {
+	return len(r.Messages) == 1 && len(r.Tools) == 0 && r.System != agentSystem
+}
+
+const agentSystem = "You are an agent."
+
+// Claw0, row by row: a plain call is left alone; one overflow, a second and
+// smaller request; two, a summary and a third request; three, the provider's
+// error. What was made smaller stays so, also after a restart.
+func TestClaw0(t *testing.T) {
+	overflow := guardtest.Fail(400, "invalid_request_error", "prompt is too long")
+	for overflows := range 4 {
+		t.Run(fmt.Sprint(overflows), func(t *testing.T) {
+			failed := 0
+			m := &guardtest.Model{Answer: guardtest.When(isSummary, guardtest.Always(guardtest.Say("They looked at a file.")),
+				func(guardtest.Request) guardtest.Answer {
+					if failed < overflows {
+						failed++
+						return overflow
+					}
+					return guardtest.Say("done")
+				})}
+			dir := t.TempDir()
+			opts := &session.Options{
+				Summary: rebuild.SummaryPair,
+				Compact: compact.Options{Keep: compact.Keep{Fraction: .5}, Summarizer: compact.Model{Complete: client{m}.Complete}},
+			}
+			st := open(t, dir, opts)
+			s := load(t, st, cli)
+			add(t, s, transcript.UserText("read it"), answer("", "c"), transcript.ToolResult("c", lines(15_000)), answer("I have read it."))
+			for i := range 4 {
+				add(t, s, transcript.UserText(fmt.Sprint("question ", i)), answer(fmt.Sprint("answer ", i)))
+			}
+			before := history(t, s)
+			a := agent{g: &guard.Guard{System: agentSystem, MaxOutput: 8096}, c: client{m}}
+			err := a.turn(t.Context(), s, "and now?")
+
+			var main []guardtest.Recorded
+			summaries := 0
+			for _, r := range m.Requests() {
+				if isSummary(r.Request) {
+					summaries++
+					if r.MaxOutput != 2048 {
+						t.Errorf("the summary may have %d tokens", r.MaxOutput)
+					}
+					continue
+				}
+				main = append(main, r)
+				if r.MaxOutput != 8096 || len(r.Tools) > 0 {
+					t.Errorf("output limit %d, %d tools", r.MaxOutput, len(r.Tools))
+				}
+			}
+			if len(main) != min(overflows+1, 3) || summaries != min(max(overflows-1, 0), 1) {
+				t.Fatalf("%d requests and %d summaries", len(main), summaries)
+			}
+			for i := 1; i < len(main); i++ {
+				if len(main[i].Body) >= len(main[i-1].Body) {
+					t.Errorf("request %d has %d bytes, the one before it %d", i, len(main[i].Body), len(main[i-1].Body))
+				}
+			}
+			checkAccepted(t, m)
+			switch {
+			case overflows == 0 && !strings.HasPrefix(history(t, s), strings.TrimSuffix(before, "]}")):
+				t.Errorf("a plain call changed the history\n%s\n%s", before, history(t, s))
+			case overflows >= 2:
+				first := main[2].Messages
+				if !strings.HasPrefix(first[0].Text(), "[Previous conversation summary]\nThey looked at a file.") ||
+					!strings.HasPrefix(first[1].Text(), "Understood, I have the context from our previous conversation.") {
+					t.Errorf("the third request begins with %s", main[2].Body[:200])
+				}
+			}
+			if overflows == 3 {
+				e, ok := errors.AsType[*wire.APIError](err)
+				if !ok || e.Message != "prompt is too long" {
+					t.Errorf("the error is %v", err)
+				}
+			} else if err != nil {
+				t.Error(err)
+			}
+			want := request(t, s)
+			closed(t, st)
+			checkRestart(t, dir, opts, want)
+		})
+	}
+}
+
+// The sizes of claw0 for plain conversations: how many messages are summarised
+// and how many there are afterwards. Where the kept part begins with an answer
+// this is one message with the answer that accepts the summary: claw0 sent two
+// of one role, which providers refuse.
+func TestClaw0Sizes(t *testing.T) {
+	for _, size := range []struct{ total, covered, left int }{
+		{4, 0, 4}, {5, 0, 5}, {6, 2, 6}, {7, 3, 6}, {8, 4, 6}, {9, 4, 7}, {10, 5, 7}, {12, 6, 8}, {20, 10, 12}, {21, 10, 13}, {40, 20, 22}, {100, 50, 52},
+	} {
+		st := open(t, t.TempDir(), &session.Options{
+			Summary: rebuild.SummaryPair,
+			Compact: compact.Options{Keep: compact.Keep{Fraction: .5}, Summarizer: compact.SummarizerFunc(says("short"))},
+		})
+		s := load(t, st, cli)
+		for i := range size.total {
+			if i%2 == 0 {
+				add(t, s, transcript.UserText(fmt.Sprintf("question %d, and some more words so that a summary is shorter than this", i)))
+			} else {
+				add(t, s, answer(fmt.Sprintf("answer %d, and some more words so that a summary is shorter than this", i)))
+			}
+		}
+		done, err := s.Compact(t.Context(), nil)
+		must(t, err)
+		h, err := s.History(t.Context())
+		must(t, err)
+		if done.Cut.At != size.covered || (done.Entry != "") != (size.covered > 0) {
+			t.Errorf("of %d messages %d were summarised, want %d", size.total, done.Cut.At, size.covered)
+		}
+		left := size.left
+		if size.covered%2 == 1 {
+			left--
+		}
+		if len(h.Messages) != left {
+			t.Errorf("%d messages became %d, want %d", size.total, len(h.Messages), left)
+		}
+		closed(t, st)
+	}
+}
+
+// A turn of 300 calls in a window of 32,000 tokens, with results of all sizes
+// up to more than the window: no request is refused as invalid, everything
+// comes through, and the user's request is never lost.
+func TestLongTurn(t *testing.T) {
+	const window = 32_000
+	answers := 300
+	if testing.Short() {
+		answers = 60
+	}
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("window known %v", known), func(t *testing.T) {
+			given := 0
+			m := &guardtest.Model{Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 5, Counter: skewed(!known), Answer: func(guardtest.Request) guardtest.Answer {
+				input := fmt.Sprintf(`{"path":"src/file%d.go"}`, given)
+				switch given++; {
+				case given > answers:
+					return guardtest.Say("done")
+				case given%7 == 0:
+					return guardtest.Call(guardtest.Tool("read", input), guardtest.Tool("list", `{}`), guardtest.Tool("read", input))
+				}
+				return guardtest.Call(guardtest.Tool("read", input))
+			}}
+			dir := t.TempDir()
+			opts := &session.Options{Sync: filelog.SyncNever}
+			st := open(t, dir, opts)
+			s := load(t, st, cli)
+			a := agent{g: &guard.Guard{System: agentSystem}, c: client{m}, tool: func(transcript.ToolCallBlock) string {
+				if given%97 == 0 {
+					return lines(9_000) // more than the window
+				}
+				return lines([]int{3, 40, 120, 10, 700, 5}[given%6])
+			}}
+			if known {
+				a.g.Window = window
+			}
+			must(t, a.turn(t.Context(), s, "REQUEST-7731: read all files and say done"))
+			checkAccepted(t, m)
+			stats := m.Stats()
+			t.Logf("%+v", stats)
+			if stats.Answered != answers+1 || known && stats.Overflows > stats.Requests/50 {
+				t.Errorf("%d answers, want %d; %d of %d requests did not fit", stats.Answered, answers+1, stats.Overflows, stats.Requests)
+			}
+			want := request(t, s)
+			if !strings.Contains(want, "REQUEST-7731") {
+				t.Errorf("what the user wants is lost: %.1000s", want)
+			}
+			closed(t, st)
+			checkRestart(t, dir, opts, want)
+		})
+	}
+}
+
+// skewed counts an eighth more than the default, if it is to.
+type skewed bool
+
+func (s skewed) Count(system string, tools []transcript.Tool, msgs []transcript.Message) int {
+	n := tokens.Estimator{}.Count(system, tools, msgs)
+	if s {
+		n += n / 8
+	}
+	return n
+}
+
+// A conversation of 1,000 turns, some with tools, in the same window.
+func TestLongConversation(t *testing.T) {
+	const window = 32_000
+	turns := 1_000
+	if testing.Short() {
+		turns = 150
+	}
+	m := &guardtest.Model{Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 5, Answer: func(r guardtest.Request) guardtest.Answer {
+		if guardtest.AfterTools(r) || r.N%3 > 0 {
+			return guardtest.Say("I see. " + lines(r.N%17))
+		}
+		return guardtest.Call(guardtest.Tool("read", `{}`), guardtest.Tool("list", `{"path":"."}`))
+	}}
+	dir := t.TempDir()
+	opts := &session.Options{Sync: filelog.SyncNever, Compact: compact.Options{Trigger: compact.Trigger{Window: window}}}
+	st := open(t, dir, opts)
+	s := load(t, st, cli)
+	a := agent{g: &guard.Guard{System: agentSystem, Window: window}, c: client{m}, tool: func(c transcript.ToolCallBlock) string {
+		return lines(len(c.Name) * 20)
+	}}
+	compactions := 0
+	for i := range turns {
+		if i%100 == 99 { // another process goes on
+			want := request(t, s)
+			closed(t, st)
+			st = open(t, dir, opts)
+			s = load(t, st, cli)
+			if got := request(t, s); got != want {
+				t.Fatalf("turn %d: a restart changed the request", i)
+			}
+		}
+		must(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(i%23))))
+		done, err := s.AfterTurn(t.Context())
+		must(t, err)
+		if done.Entry != "" {
+			compactions++
+		}
+	}
+	checkAccepted(t, m)
+	stats := m.Stats()
+	t.Logf("%+v, %d compactions after turns", stats, compactions)
+	if stats.Overflows > stats.Requests/200 || compactions == 0 {
+		t.Errorf("%d of %d requests did not fit, %d compactions", stats.Overflows, stats.Requests, compactions)
+	}
+	if s.Turns() != turns {
+		t.Errorf("%d turns, want %d", s.Turns(), turns)
+	}
+	full, err := s.FullHistory(t.Context())
+	must(t, err)
+	n := 0
+	for _, msg := range full.Messages {
+		if strings.HasPrefix(msg.Text(), fmt.Sprintf("question %d: ", n)) {
+			n++
+		}
+	}
+	if n != turns {
+		t.Errorf("%d of %d questions are in the full history", n, turns)
+	}
+	closed(t, st)
+}
