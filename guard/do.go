@@ -122,7 +122,7 @@ func (r *run) fits() bool {
 	if free < r.answer() {
 		return false
 	}
-	if r.call.MaxOutput > free {
+	if cmp.Or(r.call.MaxOutput, usualOutput) > free {
 		r.call.MaxOutput, r.output = free, free
 	}
 	return true
@@ -139,9 +139,12 @@ func (r *run) real(estimate int) int {
 // answer is how many tokens an answer needs to be of use: the output limit, but
 // no more than 8,192 and an eighth of the window.
 func (r *run) answer() int {
-	const enough = 8192
-	return min(cmp.Or(r.Guard.MaxOutput, enough), enough, max(r.window/8, 1))
+	return min(cmp.Or(r.MaxOutput, usualOutput), usualOutput, max(r.window/8, 1))
 }
+
+// usualOutput is an output limit in tokens that is enough for an answer, and
+// what a call that is left to choose is taken to ask for.
+const usualOutput = 8192
 
 // full looks whether an answer was cut because the window is full.
 func (r *run) full(answer any) Overflow {

@@ -16,7 +16,7 @@ import (
 type Guard struct {
 	// Model, System, Tools and MaxOutput go into every [Call]; what is in the
 	// history's system prefix comes after System. MaxOutput is in tokens; 0
-	// leaves it to the call.
+	// leaves it to the call, unless less than 8,192 are left in the window.
 	Model     string
 	System    string
 	Tools     []transcript.Tool
