@@ -58,6 +58,7 @@ const (
 	DroppedMember   Rule = "dropped-member"   // a member of a block that the target does not know
 	RewrittenID     Rule = "rewritten-id"     // a call ID was changed, on both sides
 	ReplacedBlock   Rule = "replaced-block"   // a block that the target does not take became a text
+	HalfSurrogate   Rule = "half-surrogate"   // half a character in the JSON of a call or a block became U+FFFD
 	ThinkingOff     Rule = "thinking-off"     // the running turn's reasoning is not there: thinking was not asked for
 )
 

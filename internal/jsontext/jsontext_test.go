@@ -2,6 +2,7 @@ package jsontext_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -146,6 +147,25 @@ func TestInt(t *testing.T) {
 	for _, in := range []string{"", "null", "1.5", "9223372036854775808", "1e300", `"1"`, "true", "012", "1 2"} {
 		if n, ok := jsontext.Int([]byte(in)); ok {
 			t.Errorf("Int(%s) = %d", in, n)
+		}
+	}
+}
+
+func TestSurrogates(t *testing.T) {
+	tests := []struct{ doc, want string }{
+		{`{"a":"x"}`, ""},
+		{`"\ud83d\ude00"`, ""},
+		{`"\\ud83d"`, ""},
+		{`"\ud83d"`, `"\ufffd"`},
+		{`"\uDE00 \n"`, `"\ufffd \n"`},
+		{`"\ud83d\ud83d\ude00\udfff"`, `"\ufffd\ud83d\ude00\ufffd"`},
+		{`"\ud83d\n\ude00"`, `"\ufffd\n\ufffd"`},
+	}
+	for _, tt := range tests {
+		doc := []byte(tt.doc)
+		mended := jsontext.MendSurrogates(doc)
+		if want := cmp.Or(tt.want, tt.doc); string(doc) != want || mended != (tt.want != "") || jsontext.HalfSurrogate(doc) >= 0 {
+			t.Errorf("%s became %s, %v, want %s", tt.doc, doc, mended, want)
 		}
 	}
 }

@@ -59,6 +59,8 @@ type Anthropic struct {
 //   - Other blocks that the API does not take become a short text in a user
 //     message and are left out of an answer. An answer that nothing is left of
 //     is left out, and the user messages around it are joined, results first.
+//   - Escaped halves of surrogate pairs, which a call cut by a length limit may
+//     have in its input, become U+FFFD.
 //   - Members that a block may not have are left out. Of more than four cache
 //     marks the last four stay.
 //
@@ -107,7 +109,11 @@ func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.
 	}
 	// Messages come last, so that a longer conversation only adds bytes.
 	o.Func("messages", func(dst []byte) []byte { return appendMessages(dst, messages) })
-	return o.End(), r.report, nil
+	body = o.End()
+	if jsontext.MendSurrogates(body) {
+		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in an opaque block")
+	}
+	return body, r.report, nil
 }
 
 // thinking returns the type of a.Thinking, empty if there is none.

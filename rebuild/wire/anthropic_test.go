@@ -295,3 +295,18 @@ func TestRequestOddValues(t *testing.T) {
 	}}
 	render(t, wire.Anthropic{}, req)
 }
+
+// Half a character in a call's input, which a cut answer may leave, would make
+// every later request of the session invalid.
+func TestHalfSurrogate(t *testing.T) {
+	m := message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"n","input":{"text":"\ud83d","whole":"\ud83d\ude00"}}]}`, native)
+	body, report, err := wire.Anthropic{}.Request(transcript.Request{Messages: []transcript.Message{
+		transcript.UserText("go"), m, transcript.ToolResult("a", "ok"),
+	}})
+	if err != nil || !strings.Contains(string(body), `{"text":"\ufffd","whole":"\ud83d\ude00"}`) {
+		t.Errorf("%v: %s", err, body)
+	}
+	if len(report) != 1 || report[0].Rule != rebuild.HalfSurrogate {
+		t.Errorf("report %v", report)
+	}
+}
