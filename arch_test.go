@@ -49,7 +49,7 @@ var imports = map[string][]string{
 // package and any xxxtest package.
 var testImports = map[string][]string{
 	"compact":             {"rebuild/wire"},
-	"guard":               {"rebuild/wire"},
+	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
 	"session":             {"rebuild/wire", "session/driver/memdriver"},
 	"session/sessiontest": {"session/driver/memdriver"},

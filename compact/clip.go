@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -42,6 +43,9 @@ func clipStart(s string, n int) string {
 // them.
 func countRunes(s string) int {
 	n := utf8.RuneCountInString(s)
+	if !strings.Contains(s, "[... ") {
+		return n
+	}
 	for _, m := range leftOut.FindAllStringSubmatch(s, -1) {
 		if before, err := strconv.Atoi(m[1]); err == nil {
 			n += before - len(m[0])

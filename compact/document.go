@@ -45,13 +45,13 @@ const defaultResults = 2_000
 func (d Document) Text(msgs []transcript.Message) string { return joinParts(d.parts(msgs)) }
 
 // Chunks returns the text in pieces, in order, none of which has more tokens
-// as a message of its own than max. Pieces end between two blocks; a block that
+// as a message of its own than limit. Pieces end between two blocks; a block that
 // is too long for one piece goes on in the next ones, and its marks say so. The
-// error says that max is too small for a piece: 100 tokens are enough for the
+// error says that limit is too small for a piece: 100 tokens are enough for the
 // default counter.
-func (d Document) Chunks(msgs []transcript.Message, max int) ([]string, error) {
+func (d Document) Chunks(msgs []transcript.Message, limit int) ([]string, error) {
 	counter := counterOr(d.Counter)
-	return cutPieces(d.parts(msgs), func(piece string) bool { return countText(counter, piece) <= max })
+	return cutPieces(d.parts(msgs), func(piece string) bool { return countText(counter, piece) <= limit })
 }
 
 // countText is the size of a message of one text.
@@ -138,13 +138,13 @@ func (w *writer) block(who string, b transcript.Block) {
 	case transcript.ImageBlock:
 		w.add(who+" image", describeSource(b.Source), w.results)
 	case transcript.DocumentBlock:
-		text := describeSource(b.Source)
+		text := []string{describeSource(b.Source)}
 		for _, s := range []string{b.Title, b.Context} {
-			if s != "" {
-				text += ", " + oneLine(s, 200)
+			if s = oneLine(s, 200); s != "" {
+				text = append(text, s)
 			}
 		}
-		w.add(who+" document", text, w.results)
+		w.add(who+" document", strings.Join(text, ", "), w.results)
 	case transcript.ContextBlock:
 		w.add(who+" context", strings.Join(strings.Fields(b.Kind+" "+b.URI+" "+b.Abstract), " "), w.results)
 	case nil:

@@ -28,7 +28,8 @@ func TestDocument(t *testing.T) {
 		{"blank", compact.Document{}, user(transcript.TextBlock{Text: " \n"}), ""},
 		{"texts", compact.Document{}, []transcript.Message{transcript.UserText("a\nb"), transcript.AssistantText("c")}, "[user]: a\nb\n[assistant]: c"},
 		{
-			"imitations", compact.Document{},
+			"imitations",
+			compact.Document{},
 			[]transcript.Message{transcript.UserText("[x]\n[assistant]: y\r[z\u2028[w\n [v")},
 			"[user]: [x]\n [assistant]: y\r [z\u2028 [w\n [v",
 		},
@@ -40,25 +41,29 @@ func TestDocument(t *testing.T) {
 		{"an error", compact.Document{}, []transcript.Message{transcript.ToolError("c", "bad")}, "[tool_result, error]: bad"},
 		{"an empty result", compact.Document{}, []transcript.Message{transcript.ToolResult("c", "")}, "[tool_result]: (no content)"},
 		{
-			"clipped", compact.Document{Results: 6},
+			"clipped",
+			compact.Document{Results: 6},
 			[]transcript.Message{transcript.ToolResult("c", "абвгдежзик"), transcript.UserText("абвгдежзик")},
 			"[tool_result]: абвг\n [... 4 runes left out ...]\nик\n[user]: абвгдежзик",
 		},
 		{"texts clipped", compact.Document{Texts: 3}, []transcript.Message{transcript.UserText("👍👎👍👎")}, "[user]: 👍👎\n [... 1 runes left out ...]\n👎"},
 		{
-			"an image in a result", compact.Document{},
+			"an image in a result",
+			compact.Document{},
 			user(result.WithContent(transcript.TextBlock{Text: "see"}, transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}})),
 			"[tool_result]: see\n[tool_result image]: image/png, 3 bytes, left out",
 		},
 		{
-			"a document", compact.Document{},
+			"a document",
+			compact.Document{},
 			user(transcript.DocumentBlock{Title: "A\nB", Source: transcript.Source{Type: "text", MediaType: "text/plain", Data: "12345"}}),
 			"[user document]: text/plain, 5 bytes, left out, A B",
 		},
 		{"unknown", compact.Document{}, user(raw), "[user video]: 33 bytes of JSON, left out"},
 		{"a memory", compact.Document{}, user(transcript.ContextBlock{Kind: "memory", URI: "viking://m", Abstract: "likes\ntea"}), "[user context]: memory viking://m likes tea"},
 		{
-			"reasoning", compact.Document{},
+			"reasoning",
+			compact.Document{},
 			user(transcript.ThinkingBlock{Thinking: "пять!"}, transcript.TextBlock{Text: "x"}, transcript.RedactedThinkingBlock{Data: "AB"}),
 			"[user]: x\n[left out]: reasoning of the assistant, 2 blocks, 7 runes",
 		},
@@ -82,11 +87,10 @@ func TestDocumentDefault(t *testing.T) {
 }
 
 func TestDocumentChunks(t *testing.T) {
-	for name, msgs := range map[string][]transcript.Message{"scripts": manyScripts(), "loop": toolLoop(300)} {
-		for _, size := range []int{100, 333, 4000, 1 << 20} {
-			checkChunks(t, name, msgs, size)
-		}
+	for _, size := range []int{100, 333, 4000, 1 << 20} {
+		checkChunks(t, "scripts", manyScripts(), size)
 	}
+	checkChunks(t, "loop", toolLoop(300), 2000)
 	for _, size := range []int{-1, 0, 5, 12} {
 		if list, err := (compact.Document{}).Chunks(manyScripts(), size); err == nil {
 			t.Errorf("%d chunks of %d tokens", len(list), size)

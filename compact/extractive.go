@@ -188,8 +188,9 @@ var shares = []struct {
 	{toolErrors, 7},
 	{openCalls, 5},
 	// What the others left.
-	{firstRequest, 25},
+	{firstRequest, 35},
 	{userSaid, 100},
+	{firstRequest, 100},
 	{earlier, 100},
 	{mentioned, 100},
 	{lastAnswer, 100},

@@ -77,34 +77,74 @@ func identifiers(s string) []string {
 		s = s[:runeStart(s, maxScanned)] + " " + s[runeStart(s, len(s)-maxScanned):]
 	}
 	var list []string
-	for word := range strings.FieldsFuncSeq(s, isDelimiter) {
-		if len(word) < 3 || len(word) > 4*maxIdentifier {
+	for word := range strings.FieldsFuncSeq(s, isSpace) {
+		if len(word) < 3 {
 			continue
 		}
-		if id, ok := identifier(word); ok {
-			list = append(list, id)
-			continue
+		if url, ok := findURL(word); ok {
+			list = append(list, url)
 		}
-		if !strings.ContainsFunc(word, isIdeograph) {
-			continue
+		if strings.Contains(word, "://") {
+			continue // one that is too long is not taken in parts
 		}
-		// Scripts without spaces: main.go in the middle of a sentence.
-		for run := range strings.FieldsFuncSeq(word, isIdeograph) {
-			if id, ok := identifier(run); ok {
+		for word := range strings.FieldsFuncSeq(word, isDelimiter) {
+			if id, ok := identifier(word); ok {
 				list = append(list, id)
+			} else if strings.ContainsFunc(word, isIdeograph) {
+				list = append(list, inSentence(word)...)
 			}
 		}
 	}
 	return list
 }
 
-// isDelimiter says what ends a word, besides white space.
-func isDelimiter(r rune) bool {
+// inSentence returns what is to be kept in a sentence of a script without
+// spaces.
+func inSentence(s string) []string {
+	var list []string
+	for run := range strings.FieldsFuncSeq(s, isIdeograph) {
+		if id, ok := identifier(run); ok {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// findURL returns the URL in a word. It may have brackets, but does not end
+// with one that a sentence has around it.
+func findURL(word string) (string, bool) {
+	at := strings.Index(word, "://")
+	if at < 0 {
+		return "", false
+	}
+	start := at
+	for start > 0 && isSchemeByte(word[start-1]) {
+		start--
+	}
+	url := word[start:]
+	for {
+		short := strings.TrimRight(url, ".,:;!?*|]}")
+		if strings.HasSuffix(short, ")") && strings.Count(short, ")") > strings.Count(short, "(") {
+			short = strings.TrimSuffix(short, ")")
+		}
+		if short == url {
+			break
+		}
+		url = short
+	}
+	return url, start < at && len(url) > at-start+3 && len(url) <= maxIdentifier
+}
+
+// isSpace says what ends a word that may be a URL.
+func isSpace(r rune) bool {
 	if r < unicode.MaxLatin1 {
-		return r <= ' ' || strings.ContainsRune("\"'`<>()[]{},;|*=\u0085\u00a0", r)
+		return r <= ' ' || strings.ContainsRune("\"'`<>\u0085\u00a0", r)
 	}
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.IsPunct(r) || r == unicode.ReplacementChar
 }
+
+// isDelimiter says what ends any other word too.
+func isDelimiter(r rune) bool { return strings.ContainsRune("()[]{},;|*=", r) }
 
 func isIdeograph(r rune) bool {
 	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
@@ -113,10 +153,6 @@ func isIdeograph(r rune) bool {
 // identifier returns a word without what a sentence puts around it, if it is
 // one that is to be kept.
 func identifier(word string) (string, bool) {
-	if i := strings.Index(word, "://"); i > 0 && len(word) > i+4 {
-		word = strings.TrimRight(word, ".:!?")
-		return word, len(word) <= maxIdentifier && isName(word[:i])
-	}
 	word = strings.TrimRight(word, ".:!?-")
 	word = strings.TrimLeft(word, ":!?-")
 	if len(word) < 3 || len(word) > maxIdentifier {
@@ -199,8 +235,8 @@ func isNumbered(s string) bool {
 			return false
 		}
 	}
-	if at := strings.IndexByte(s, '#'); at >= 0 {
-		return isDigits(s[at+1:])
+	if _, number, ok := strings.Cut(s, "#"); ok {
+		return isDigits(number)
 	}
 	if at := strings.IndexByte(s, '@'); at > 0 {
 		return strings.Contains(s[at:], ".") || digits > 0
@@ -224,9 +260,7 @@ func isDigits(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// isName reports whether s is the scheme of a URL.
-func isName(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("+-.", r)
-	})
+// isSchemeByte reports whether c can be in the scheme of a URL.
+func isSchemeByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+'
 }

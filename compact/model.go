@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/transcript"
@@ -84,6 +85,9 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 	if m.Complete == nil {
 		return "", errors.New("Model.Complete is not set")
 	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
 	c, err := m.conversation(in)
 	if err != nil {
 		return "", err
@@ -124,10 +128,10 @@ type conversation struct {
 // conversation prepares what is to be shown.
 func (m Model) conversation(in Input) (*conversation, error) {
 	m.Counter = counterOr(m.Counter)
-	m.Window = cmp.Or(m.Window, defaultWindow)
-	m.MaxOutput = cmp.Or(m.MaxOutput, min(defaultSummary, m.Window/4))
+	m.Window = cmp.Or(max(m.Window, 0), defaultWindow)
+	m.MaxOutput = cmp.Or(max(m.MaxOutput, 0), min(defaultSummary, m.Window/4))
 	m.Safety = max(cmp.Or(m.Safety, defaultSafety), 1)
-	c := &conversation{Model: m, maxCalls: cmp.Or(m.MaxCalls, defaultCalls)}
+	c := &conversation{Model: m, maxCalls: cmp.Or(max(m.MaxCalls, 0), defaultCalls)}
 
 	// Half of what is free is for the summary so far.
 	c.target = 1_000_000 // a number of as many digits as will be there
@@ -165,7 +169,7 @@ func (c *conversation) ladder(before []part, msgs []transcript.Message, room int
 		return p.done() && n <= c.maxCalls, nil
 	}
 	for _, d := range []Document{{}, {Results: 500}, {Results: 100, Texts: 4_000}, {Results: 100, Texts: 1_000}, {Results: 40, Texts: 200}} {
-		parts = append(before[:len(before):len(before)], d.parts(msgs)...)
+		parts = slices.Concat(before, d.parts(msgs))
 		if d.Texts > 0 {
 			for i := range before {
 				parts[i].body = clip(parts[i].body, d.Texts*10)
@@ -180,7 +184,7 @@ func (c *conversation) ladder(before []part, msgs []transcript.Message, room int
 		head, tail := keep/3, keep-keep/3
 		gone := all[head : len(all)-tail]
 		note := part{"left out", fmt.Sprintf("%d parts of the conversation, ~%d tokens", len(gone), countText(c.Counter, joinParts(gone)))}
-		parts = append(append(all[:head:head], note), all[len(all)-tail:]...)
+		parts = slices.Concat(all[:head], []part{note}, all[len(all)-tail:])
 		if ok, err := enough(); ok || err != nil {
 			return parts, err
 		}

@@ -107,11 +107,11 @@ func (o *Options) filled() Options {
 	if f.Keep == (Keep{}) {
 		f.Keep.Tokens = defaultKeep
 	}
-	if f.Summarizer == nil {
-		f.Summarizer = Extractive{}
-	}
 	if f.Counter == nil {
 		f.Counter = tokens.Estimator{}
+	}
+	if f.Summarizer == nil {
+		f.Summarizer = Extractive{Counter: f.Counter}
 	}
 	f.MaxSummary = cmp.Or(f.MaxSummary, defaultSummary)
 	f.Timeout = cmp.Or(f.Timeout, defaultTimeout)

@@ -45,9 +45,9 @@ func (p *pieces) next(fits func(string) bool) (string, error) {
 		return piece, nil
 	}
 	head := p.rest[0]
-	begin := func(n int) string { return part{head.mark, head.body[:runeStart(head.body, n)]}.String() + continues }
-	n = largest(len(head.body), func(n int) bool { return runeStart(head.body, n) > 0 && fits(begin(n)) })
-	n = runeStart(head.body, n)
+	begin := func(n int) string { return part{head.mark, head.body[:n]}.String() + continues }
+	n = largest(len(head.body), func(n int) bool { return fits(begin(runeEnd(head.body, n))) })
+	n = runeEnd(head.body, n)
 	if n == 0 {
 		return "", errNoPiece
 	}
@@ -87,6 +87,14 @@ func largest(limit int, ok func(int) bool) int {
 		}
 	}
 	return low
+}
+
+// runeEnd returns n, or the end of the character that n is inside of.
+func runeEnd(s string, n int) int {
+	for n < len(s) && !utf8.RuneStart(s[n]) {
+		n++
+	}
+	return n
 }
 
 // runeStart returns n, or the start of the character that n is inside of.

@@ -216,13 +216,8 @@ func checkCuts(t *testing.T, f *rebuild.Fold) {
 	// What the fold left out is not in the history, so no plan can
 	// know that it finds its partner in the kept part alone: for this case
 	// there is Options.Check.
-	hidden := slices.ContainsFunc(f.Report(), func(r rebuild.Repair) bool {
-		switch r.Rule {
-		case rebuild.DoubledResult, rebuild.OrphanResult, rebuild.DoubledCall, rebuild.UnfinishedCall:
-			return true
-		}
-		return false
-	})
+	lost := []rebuild.Rule{rebuild.DoubledResult, rebuild.OrphanResult, rebuild.DoubledCall, rebuild.UnfinishedCall}
+	hidden := slices.ContainsFunc(f.Report(), func(r rebuild.Repair) bool { return slices.Contains(lost, r.Rule) })
 	for at, legal := range compact.LegalCuts(h.Messages) {
 		if !legal {
 			continue

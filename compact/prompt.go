@@ -1,6 +1,6 @@
 package compact
 
-import "regexp"
+import "strings"
 
 // The texts that a [Model] is sent.
 const (
@@ -28,9 +28,37 @@ const (
 	lengthFormat = "At most %d tokens, which are about %d words. Output only the summary."
 )
 
-// dataMarks finds what could be taken for a mark of the data.
-var dataMarks = regexp.MustCompile(`(?i)<(\s*/?\s*(?:conversation|summary_so_far)\b)`)
-
 // defuse changes imitations of the marks, so that no text can end the data that
 // it is in.
-func defuse(s string) string { return dataMarks.ReplaceAllString(s, "&lt;$1") }
+func defuse(s string) string {
+	var sb strings.Builder
+	from := 0
+	for at := 0; at < len(s); at++ {
+		next := strings.IndexByte(s[at:], '<')
+		if next < 0 {
+			break
+		}
+		at += next
+		if isDataMark(s[at+1:]) {
+			sb.WriteString(s[from:at] + "&lt;")
+			from = at + 1
+		}
+	}
+	if from == 0 {
+		return s
+	}
+	return sb.String() + s[from:]
+}
+
+// isDataMark reports whether the text behind a less-than sign could be taken
+// for that of a mark.
+func isDataMark(s string) bool {
+	s = strings.TrimLeft(s[:min(len(s), 64)], "/ \t\r\n")
+	for _, mark := range []string{openDocument, openSummary} {
+		name := mark[1 : len(mark)-1]
+		if len(s) >= len(name) && strings.EqualFold(s[:len(name)], name) {
+			return true
+		}
+	}
+	return false
+}

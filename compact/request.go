@@ -64,9 +64,11 @@ func userWords(m transcript.Message) string {
 	return strings.Join(said, "\n\n")
 }
 
-// add puts the request behind a summary that does not have it.
+// add puts the request behind a summary that does not have it, be it with
+// other white space.
 func (r request) add(summary string) string {
-	if r.text == "" || strings.Contains(summary, r.text) {
+	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	if r.text == "" || strings.Contains(words(summary), words(r.text)) {
 		return summary
 	}
 	return summary + "\n\n" + requestHeading + "\n" + r.text

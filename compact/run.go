@@ -58,7 +58,7 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	old.Messages = h.Messages[:c.At]
 	in := Input{MaxTokens: c.MaxSummary}
 	in.Previous, in.Messages = previous(old)
-	asked := request{}
+	var asked request
 	in.Previous, asked = takeRequest(in.Previous)
 	if c.Split {
 		asked = asked.after(old)

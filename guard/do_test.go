@@ -164,13 +164,15 @@ func TestOverflows(t *testing.T) {
 }
 
 // errTooLongPlain says nothing about numbers.
-var errTooLongPlain = errors.New("context_length_exceeded: Input is too long for requested model.")
+var errTooLongPlain = errors.New("context_length_exceeded: Input is too long for requested model")
 
 func TestOtherErrorsAreUntouched(t *testing.T) {
 	type appError struct{ error }
 	errs := []error{
 		context.Canceled, context.DeadlineExceeded, errors.New("429 rate limit: too many tokens, please wait"),
-		errors.New("401 invalid token"), appError{errors.New("boom")}, nil,
+		errors.New("401 invalid token"),
+		appError{errors.New("boom")},
+		nil,
 	}
 	for _, want := range errs {
 		c := newConversation(t, toolTurn(long(300_000))...)

@@ -45,7 +45,6 @@ var sizePatterns = figurePatterns(
 	`\(<o> > <l> - <p>\)`,
 	`<p> ?\+ ?<o> ?> ?<l>`,
 	`n_keep:? ?<p> ?>=? ?n_ctx:? ?<l>`,
-	`\blimit:? <l>,(?: used:? `+number+`,)? requested:? <p>`,
 	`model token limit: <l> \(requested: <p>\)`,
 	`given: <p> .?inputs.? tokens and <o> .?max_new_tokens`,
 	`parameter=input_tokens, value=<p>`,
@@ -54,7 +53,7 @@ var sizePatterns = figurePatterns(
 	`\bprompt and prediction\) cannot exceed <l> - received <t>`,
 	`size limit exceeded by (?P<over>`+number+`) tokens.*limit for this model is <l>`,
 	`\(<p> tokens?\) exceed\w*[^.\d]{0,40}\(<l> tokens?\)`,
-	// Not "4 > 3" of anything: a prompt's tokens, or a sequence in brackets.
+	// By now a rule knows that the error is about tokens.
 	`<p>(?: (?:input |prompt )?tokens?)? ?>=? ?<l>`,
 
 	// The prompt.

@@ -1,0 +1,174 @@
+package compact_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// compactOnce plans, runs and adds what comes of it to the fold.
+func compactOnce(t *testing.T, f *rebuild.Fold, opts *compact.Options) (transcript.Compaction, error) {
+	t.Helper()
+	h := f.History()
+	c, err := compact.Run(t.Context(), h, compact.Plan(h, opts), opts)
+	if err == nil {
+		add(t, f, fmt.Sprintf("c%d", f.Turns()*1000+len(h.Messages)), c)
+	}
+	return c, err
+}
+
+// What a summarizer is given: the messages without the summary of the last
+// compaction, which it gets as it was written, whatever the form it is shown
+// in.
+func TestInput(t *testing.T) {
+	for _, form := range []rebuild.SummaryForm{rebuild.SummaryUser, rebuild.SummaryPair, rebuild.SummarySystem} {
+		var in []compact.Input
+		opts := &compact.Options{
+			Keep: compact.Keep{Turns: 1}, Counter: flat{},
+			Summarizer: compact.SummarizerFunc(func(_ context.Context, i compact.Input) (string, error) {
+				in = append(in, i)
+				return fmt.Sprintf("  summary %d \n", len(in)), nil
+			}),
+		}
+		f := fold(t, strings.Repeat("u a ", 4), &rebuild.Options{Summary: form})
+		c, err := compactOnce(t, f, opts)
+		if err != nil || c.Summary != "summary 1" || len(in[0].Messages) != 6 || in[0].Previous != "" || c.TokensBefore != 80 {
+			t.Fatalf("form %d: %+v, %v, %+v", form, c, err, in)
+		}
+		for i := range 3 {
+			add(t, f, fmt.Sprintf("f%d", i), transcript.UserText(fmt.Sprint("more ", i)), transcript.AssistantText("yes"))
+		}
+		if c, err = compactOnce(t, f, opts); err != nil || c.Summary != "summary 2" {
+			t.Fatalf("form %d: %+v, %v", form, c, err)
+		}
+		if in[1].Previous != "summary 1" {
+			t.Errorf("form %d: the previous summary is %q", form, in[1].Previous)
+		}
+		var said []string
+		for _, m := range in[1].Messages {
+			said = append(said, m.Text())
+		}
+		if got := strings.Join(said, "|"); got != "question 6|answer 7|more 0|yes|more 1|yes" {
+			t.Errorf("form %d: the summarizer is given %s", form, got)
+		}
+		if f.Turns() != 7 {
+			t.Errorf("form %d: %d turns", form, f.Turns())
+		}
+	}
+}
+
+// A compaction inside a turn keeps what the user wants, however often it
+// happens, until the turn is over.
+func TestRequestIsCarried(t *testing.T) {
+	opts := &compact.Options{
+		Keep: compact.Keep{Tokens: 45}, Counter: flat{},
+		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) { return "something", nil }),
+	}
+	f := rebuild.New(nil)
+	next := 0
+	say := func(items ...transcript.Item) {
+		t.Helper()
+		next++
+		add(t, f, fmt.Sprintf("n%d", next), items...)
+	}
+	round := func(extra ...transcript.Item) {
+		id := fmt.Sprint("x", next)
+		say(transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ToolCallBlock{ID: id, Name: "f", Input: []byte("{}")},
+		}})
+		say(append([]transcript.Item{transcript.ToolResult(id, "out")}, extra...)...)
+	}
+	say(transcript.UserText("an older wish"), transcript.AssistantText("granted"))
+	say(transcript.UserText("WISH one\nwith a second line"))
+	carried := 0
+	for i := range 20 {
+		var steering []transcript.Item
+		if i == 4 {
+			steering = []transcript.Item{transcript.UserText("STEER to the left")}
+		}
+		round(steering...)
+		c, err := compactOnce(t, f, opts)
+		if err != nil {
+			continue // nothing to do
+		}
+		carried += strings.Count(c.Summary, "WISH")
+		var shown strings.Builder
+		for _, m := range f.History().Messages {
+			shown.WriteString(m.Text() + "\n")
+		}
+		want := map[string]int{"WISH one\nwith a second line": 1, "STEER to the left": 0, "older wish": 0}
+		if i >= 4 {
+			want["STEER to the left"] = 1
+		}
+		for text, n := range want {
+			if got := strings.Count(shown.String(), text); got != n {
+				t.Fatalf("round %d: %q is in the history %d times, want %d:\n%s", i, text, got, n, &shown)
+			}
+		}
+	}
+	if carried < 5 {
+		t.Errorf("the request was carried %d times: the test shows nothing", carried)
+	}
+	// The next turn: the old request is the summarizer's to keep.
+	say(transcript.AssistantText("done"))
+	for i := range 4 {
+		say(transcript.UserText(fmt.Sprint("next ", i)), transcript.AssistantText("yes"))
+	}
+	c, err := compactOnce(t, f, opts)
+	if err != nil || strings.Contains(c.Summary, "WISH") {
+		t.Errorf("%q, %v", c.Summary, err)
+	}
+}
+
+// A request of any length is carried within a bound.
+func TestLongRequest(t *testing.T) {
+	f := rebuild.New(nil)
+	add(t, f, "u", transcript.UserText("BEGIN "+strings.Repeat("много слов ", 5_000)+"END"))
+	for i := range 4 {
+		id := fmt.Sprint("x", i)
+		add(t, f, fmt.Sprint("a", i), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ToolCallBlock{ID: id, Name: "f", Input: []byte("{}")},
+		}})
+		add(t, f, fmt.Sprint("r", i), transcript.ToolResult(id, "out"))
+	}
+	c, err := compactOnce(t, f, &compact.Options{
+		Keep:       compact.Keep{Tokens: 100},
+		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) { return "s", nil }),
+	})
+	if err != nil || !strings.Contains(c.Summary, "BEGIN") || !strings.HasSuffix(c.Summary, "END") || len([]rune(c.Summary)) > 4_200 {
+		t.Errorf("%d runes, %v", len([]rune(c.Summary)), err)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	h := history(t, strings.Repeat("u a ", 4), nil)
+	never := &compact.Options{Counter: flat{}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+		t.Error("the summarizer was called")
+		return "", nil
+	})}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	tests := []struct {
+		name string
+		ctx  context.Context //nolint:containedctx // a case of the table
+		cut  compact.Cut
+		want error
+	}{
+		{"nothing to do", t.Context(), compact.Cut{Nothing: compact.TooShort}, nil},
+		{"no cut", t.Context(), compact.Cut{}, nil},
+		{"a cut of another history", t.Context(), compact.Cut{At: 8}, nil},
+		{"cancelled", cancelled, compact.Cut{At: 2, Covered: 20}, context.Canceled},
+	}
+	for _, tt := range tests {
+		c, err := compact.Run(tt.ctx, h, tt.cut, never)
+		if _, ok := errors.AsType[*compact.Error](err); !ok || c != (transcript.Compaction{}) || tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("%s: %+v, %v", tt.name, c, err)
+		}
+	}
+}
