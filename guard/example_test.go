@@ -35,7 +35,7 @@ func ExampleDo() {
 
 	g := &guard.Guard{System: "Be brief.", Observe: func(_ context.Context, e guard.Event) {
 		if e.Kind == guard.EventStage {
-			fmt.Printf("%s: ~%d tokens became ~%d\n", e.Stage, e.Before, e.After)
+			fmt.Printf("%s: ~%dk tokens became ~%dk\n", e.Stage, e.Before/1000, e.After/1000)
 		}
 	}}
 	answer, err := guard.Do(ctx, g, s, func(_ context.Context, c guard.Call) (string, error) {
@@ -48,7 +48,7 @@ func ExampleDo() {
 	fmt.Println(answer, err)
 	// Output:
 	// attempt 0
-	// clip: ~41438 tokens became ~6024
+	// clip: ~41k tokens became ~6k
 	// attempt 1
 	// nothing happened <nil>
 }
