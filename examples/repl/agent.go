@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -20,28 +21,20 @@ const maxRounds = 30
 // agent is the loop around a model: ask, run the tools it calls, ask again.
 type agent struct {
 	model *client
+	guard *guard.Guard
 	tools *toolbox
+	out   *terminal
 }
 
 // answer runs one turn on a session whose history ends with what is to be
 // answered, and prints it as it comes. Whatever happens is on disk before the
 // next step begins, so it can be killed at any point.
-func (a *agent) answer(ctx context.Context, s *session.Session, out io.Writer) error {
+func (a *agent) answer(ctx context.Context, s *session.Session) error {
 	for range maxRounds {
-		h, err := s.History(ctx)
-		if err != nil {
-			return err
-		}
-		resp, err := a.model.complete(ctx, transcript.Request{
-			System: joinSystem(h.System), Messages: h.Messages, Tools: toolDefinitions,
-		}, func(d wire.Delta) {
-			_, _ = io.WriteString(out, clean(d.Text))
-		})
+		resp, err := guard.Do(ctx, a.guard, s, a.ask())
+		a.out.end()
 		if resp != nil {
 			// A cancelled answer is kept too, as far as it came.
-			if resp.Message.Text() != "" {
-				_, _ = io.WriteString(out, "\n")
-			}
 			if _, saveErr := s.Append(context.WithoutCancel(ctx), resp); saveErr != nil {
 				return errors.Join(saveErr, err)
 			}
@@ -49,25 +42,48 @@ func (a *agent) answer(ctx context.Context, s *session.Session, out io.Writer) e
 		if err != nil {
 			return err
 		}
+		if resp.StopReason == transcript.StopMaxTokens {
+			a.out.note("model", "the answer was cut at its limit of %s tokens", thousands(resp.Usage.Output))
+		}
 		calls := resp.Message.ToolCalls()
 		if len(calls) == 0 {
 			return nil
 		}
-		if err := a.runTools(ctx, s, calls, out); err != nil {
+		if err := a.runTools(ctx, s, calls); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("the model asked for tools %d times: /continue lets it go on", maxRounds)
 }
 
+// ask returns the call of the model for one [guard.Do]. It prints the answer.
+func (a *agent) ask() func(context.Context, guard.Call) (*transcript.Response, error) {
+	shown := false
+	return func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
+		if c.Attempt > 0 {
+			void := ""
+			if shown {
+				void = "; the answer above was cut and does not count"
+			}
+			a.out.note("guard", "asking again with ~%s tokens, attempt %d%s",
+				thousands(a.guard.Counter.Count(c.System, c.Tools, c.Messages)), c.Attempt+1, void)
+		}
+		shown = false
+		return a.model.stream(ctx, c.Request, func(d wire.Delta) {
+			shown = shown || d.Text != ""
+			_, _ = io.WriteString(a.out, clean(d.Text))
+		})
+	}
+}
+
 // runTools runs the calls of one answer at the same time and saves each result
 // when it is there.
-func (a *agent) runTools(ctx context.Context, s *session.Session, calls []transcript.ToolCallBlock, out io.Writer) error {
+func (a *agent) runTools(ctx context.Context, s *session.Session, calls []transcript.ToolCallBlock) error {
 	errs := make([]error, len(calls))
 	var wg sync.WaitGroup
 	for i, call := range calls {
 		wg.Go(func() {
-			_, _ = fmt.Fprintf(out, "  [tool] %s(%s)\n", call.Name, cut(string(call.Input), 100))
+			a.out.note("tool", "%s(%s)", call.Name, cut(string(call.Input), 100))
 			var result transcript.Message
 			if text, err := a.tools.run(ctx, call.Name, call.Input); err != nil {
 				result = transcript.ToolError(call.ID, err.Error())
@@ -79,12 +95,4 @@ func (a *agent) runTools(ctx context.Context, s *session.Session, calls []transc
 	}
 	wg.Wait()
 	return errors.Join(append(errs, ctx.Err())...)
-}
-
-// joinSystem puts the system prefix of a history behind the prompt.
-func joinSystem(prefix string) string {
-	if prefix == "" {
-		return system
-	}
-	return system + "\n\n" + prefix
 }

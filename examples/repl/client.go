@@ -13,10 +13,10 @@ import (
 )
 
 // client calls an Anthropic-compatible Messages API with net/http alone: this
-// is all it takes to bring a model of your own.
+// is all it takes to bring a model of your own. It is a guard.Client, so that
+// the model can write summaries too.
 type client struct {
 	url    string // base URL; "/v1/messages" is added
-	model  string
 	apiKey string
 	http   *http.Client
 }
@@ -27,12 +27,17 @@ const (
 	attempts   = 3
 )
 
-// complete asks the model and calls show for each piece of its answer. If the
+// Complete is stream for who has nothing to show: a summarizer.
+func (c *client) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
+	return c.stream(ctx, req, func(wire.Delta) {})
+}
+
+// stream asks the model and calls show for each piece of its answer. If the
 // stream is cut, by ctx or by the network, the answer so far is returned with
-// the error.
-func (c *client) complete(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+// the error. A refusal is a *wire.APIError, in which the guard recognises an
+// overflow.
+func (c *client) stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
 	format := wire.Anthropic{Stream: true}
-	req.Model = c.model
 	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err
@@ -43,15 +48,15 @@ func (c *client) complete(ctx context.Context, req transcript.Request, show func
 	}
 	defer func() { _ = resp.Body.Close() }() // only read
 
-	stream := format.NewStream()
+	parts := format.NewStream()
 	err = wire.ReadSSE(resp.Body, func(event []byte) error {
-		d, err := stream.Add(event)
+		d, err := parts.Add(event)
 		if err == nil {
 			show(d)
 		}
 		return err
 	})
-	answer := stream.Response()
+	answer := parts.Response()
 	answer.RequestID = resp.Header.Get("request-id")
 	if ctx.Err() != nil {
 		err = ctx.Err()

@@ -26,6 +26,7 @@ func commands() []command {
 		{"/switch", "<ID, key or prefix>", "continue another session", switchSession},
 		{"/history", "", "show the messages of this session", showHistory},
 		{"/context", "", "show how full the context window is", showContext},
+		{"/compact", "[n]", "summarise the history, all but the last n turns", compactNow},
 		{"/rewind", "[n]", "take back the last n turns (1)", rewind},
 		{"/continue", "", "let the model go on with what is pending", resume},
 		{"/title", "<text>", "give this session a title", setTitle},
@@ -37,9 +38,9 @@ func commands() []command {
 
 func help(_ context.Context, r *repl, _ string) error {
 	for _, c := range commands() {
-		r.say("%-30s %s", strings.TrimSpace(c.name+" "+c.arg), c.help)
+		r.out.say("%-30s %s", strings.TrimSpace(c.name+" "+c.arg), c.help)
 	}
-	r.say("%-30s %s", "Ctrl-C", "cancel the running answer")
+	r.out.say("%-30s %s", "Ctrl-C", "cancel the running answer or compaction")
 	return nil
 }
 
@@ -52,7 +53,7 @@ func newSession(ctx context.Context, r *repl, label string) error {
 	if label != "" {
 		label = " (" + clean(label) + ")"
 	}
-	r.say("New session: %s%s", shortID(s.ID()), label)
+	r.out.say("New session: %s%s", shortID(s.ID()), label)
 	return nil
 }
 
@@ -61,9 +62,9 @@ func listSessions(ctx context.Context, r *repl, _ string) error {
 	if err != nil {
 		return err
 	}
-	r.say("%d session(s):", len(infos))
+	r.out.say("%d session(s):", len(infos))
 	for _, i := range infos {
-		r.say("%s", r.row(i))
+		r.out.say("%s", r.row(i))
 	}
 	return nil
 }
@@ -86,20 +87,20 @@ func (r *repl) row(i session.Info) string {
 // why there is none.
 func (r *repl) find(ctx context.Context, query, usage string) (*session.Session, error) {
 	if query == "" {
-		r.say("Usage: %s", usage)
+		r.out.say("Usage: %s", usage)
 		return nil, nil
 	}
 	info, err := r.store.Find(ctx, query)
 	if amb, ok := errors.AsType[*session.AmbiguousError](err); ok {
-		r.say("Ambiguous: %q fits", query)
+		r.out.say("Ambiguous: %q fits", query)
 		for _, i := range amb.Matches {
-			r.say("%s", r.row(i))
+			r.out.say("%s", r.row(i))
 		}
 		return nil, nil
 	}
 	if err != nil {
-		r.say("Session not found: %s", query)
-		r.say("Use /sessions to list available sessions.")
+		r.out.say("Session not found: %s", query)
+		r.out.say("Use /sessions to list available sessions.")
 		return nil, nil
 	}
 	return r.store.Get(ctx, info.Ref)
@@ -119,7 +120,7 @@ func switchSession(ctx context.Context, r *repl, query string) error {
 		return err
 	}
 	r.session, r.key = s, key
-	r.say("Switched to: %s (%d turns)", shortID(s.ID()), info.Turns)
+	r.out.say("Switched to: %s (%d turns)", shortID(s.ID()), info.Turns)
 	r.showPending(ctx)
 	return nil
 }
@@ -130,25 +131,25 @@ func deleteSession(ctx context.Context, r *repl, query string) error {
 		return err
 	}
 	if s.Ref() == r.session.Ref() {
-		r.say("Cannot delete the current session. Switch first.")
+		r.out.say("Cannot delete the current session. Switch first.")
 		return nil
 	}
 	if err := r.store.Delete(ctx, s.Ref()); err != nil {
 		return err
 	}
-	r.say("Deleted: %s", shortID(s.ID()))
+	r.out.say("Deleted: %s", shortID(s.ID()))
 	return nil
 }
 
 func setTitle(ctx context.Context, r *repl, title string) error {
 	if title == "" {
-		r.say("Usage: /title <text>")
+		r.out.say("Usage: /title <text>")
 		return nil
 	}
 	if err := r.session.SetMeta(ctx, transcript.Meta{Title: &title}); err != nil {
 		return err
 	}
-	r.say("Title: %s", clean(title))
+	r.out.say("Title: %s", clean(title))
 	return nil
 }
 
@@ -157,14 +158,14 @@ func rewind(ctx context.Context, r *repl, arg string) error {
 	if arg != "" {
 		var err error
 		if n, err = strconv.Atoi(arg); err != nil || n < 1 {
-			r.say("Usage: /rewind [n], with n a number of turns")
+			r.out.say("Usage: /rewind [n], with n a number of turns")
 			return nil
 		}
 	}
 	if err := r.session.RewindTurns(ctx, n); err != nil {
 		return err
 	}
-	r.say("Rewound %d turn(s); %d left. Nothing was erased from the transcript.", n, r.session.Turns())
+	r.out.say("Rewound %d turn(s); %d left. Nothing was erased from the transcript.", n, r.session.Turns())
 	return nil
 }
 
@@ -174,7 +175,7 @@ func resume(ctx context.Context, r *repl, _ string) error {
 		return err
 	}
 	if !p.Owed {
-		r.say("Nothing is pending: type a message.")
+		r.out.say("Nothing is pending: type a message.")
 		return nil
 	}
 	r.turn(ctx, func(context.Context) error { return nil })
@@ -186,25 +187,25 @@ func showHistory(ctx context.Context, r *repl, _ string) error {
 	if err != nil {
 		return err
 	}
-	r.say("Session: %s", r.session.ID())
+	r.out.say("Session: %s", r.session.ID())
 	if len(h.Messages) == 0 {
-		r.say("(empty session)")
+		r.out.say("(empty session)")
 	}
 	for _, m := range h.Messages {
 		for _, b := range m.Content {
 			switch b := b.(type) {
 			case transcript.TextBlock:
-				r.say("[%s] %s", m.Role, cut(b.Text, 200))
+				r.out.say("[%s] %s", m.Role, cut(b.Text, 200))
 			case transcript.ToolCallBlock:
-				r.say("[%s:tool_use] %s(%s)", m.Role, b.Name, cut(string(b.Input), 100))
+				r.out.say("[%s:tool_use] %s(%s)", m.Role, b.Name, cut(string(b.Input), 100))
 			case transcript.ToolResultBlock:
 				mark := ""
 				if b.IsError {
 					mark = "error: "
 				}
-				r.say("[%s:tool_result] %s%s", m.Role, mark, cut(b.Text(), 100))
+				r.out.say("[%s:tool_result] %s%s", m.Role, mark, cut(b.Text(), 100))
 			default:
-				r.say("[%s:%s]", m.Role, b.BlockType())
+				r.out.say("[%s:%s]", m.Role, b.BlockType())
 			}
 		}
 	}
@@ -216,10 +217,20 @@ func showContext(ctx context.Context, r *repl, _ string) error {
 	if err != nil {
 		return err
 	}
-	used := tokens.Estimator{}.Count(joinSystem(h.System), toolDefinitions, h.Messages)
-	r.say("%s", usageLine(used, r.window))
-	r.say("%s", usageBar(used, r.window))
-	r.say("Messages: %d", len(h.Messages))
+	plan, err := r.session.PlanCompact(ctx, nil)
+	if err != nil {
+		return err
+	}
+	used := overhead + tokens.Estimator{}.Count(h.System, nil, h.Messages)
+	r.out.say("%s", usageLine(used, r.window))
+	r.out.say("%s", usageBar(used, r.window))
+	when := "by /compact"
+	if limit := r.compact.Trigger.Limit(); limit > 0 {
+		when += fmt.Sprintf(", and after a turn above %s tokens", thousands(limit))
+	}
+	r.out.say("%-11s %d", "Messages:", len(h.Messages))
+	r.out.say("%-11s %s", "Compaction:", when)
+	r.out.say("%-11s %s", "Plan:", plan)
 	return nil
 }
 

@@ -4,9 +4,17 @@
 //	go run ./examples/repl
 //
 // Without -url it needs no network: a scripted model inside the program calls
-// tools, streams its answers and refuses every invalid request as the real
-// service does. With -url (and a key in ANTHROPIC_API_KEY) it talks to any
-// Anthropic-compatible endpoint; client.go is the client it does that with.
+// tools, streams its answers, has a window and refuses every invalid request as
+// the real service does. With -url (and a key in ANTHROPIC_API_KEY) it talks to
+// any Anthropic-compatible endpoint; client.go is the client it does that with.
+//
+// With a small window there is soon something to see: results of tools are
+// shortened and the history is compacted, each said in one line.
+//
+//	go run ./examples/repl -window 4000
+//
+// Summaries are put together from what was said, or with -url written by the
+// model.
 package main
 
 import (
@@ -19,7 +27,11 @@ import (
 	"os/signal"
 	"time"
 
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // config is what the flags say.
@@ -30,21 +42,25 @@ type config struct {
 	url    string
 	model  string
 	apiKey string
-	window int // tokens
+	window int // tokens; 0 is none
 
-	now  func() time.Time
-	wait func(context.Context) error // between two events of the scripted model
+	summarizer string // "model" or "extract"; empty is model if there is a URL
+
+	now     func() time.Time
+	offline *guardtest.Model // without a URL
 }
 
 func main() {
-	c := config{now: time.Now, wait: pace}
+	c := config{now: time.Now}
 	flag.StringVar(&c.dir, "dir", ".convolog", "`folder` that the conversations are kept in")
 	flag.StringVar(&c.work, "work", ".", "`folder` that the model's tools may read")
 	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
 	flag.StringVar(&c.url, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
 	flag.StringVar(&c.model, "model", "scripted", "`name` of the model")
-	flag.IntVar(&c.window, "window", 180_000, "context window in `tokens`, for /context")
+	flag.IntVar(&c.window, "window", 180_000, "context window in `tokens`; 0 for an unknown one")
+	flag.StringVar(&c.summarizer, "summarizer", "", "who writes summaries, `model or extract`; default extract, with -url model")
 	flag.Parse()
+	c.offline = scripted(c.window)
 	c.apiKey = os.Getenv("ANTHROPIC_API_KEY")
 
 	interrupts := make(chan os.Signal, 1)
@@ -58,6 +74,9 @@ func main() {
 // run is the program: it reads lines from in until they end or /quit. A value
 // from interrupts cancels the running answer.
 func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts <-chan os.Signal) (err error) {
+	if c.window < 0 {
+		return fmt.Errorf("-window is %d, less than 0", c.window)
+	}
 	key, err := session.ParseKey(c.key)
 	if err != nil {
 		return err
@@ -67,7 +86,16 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 		return err
 	}
 	defer func() { _ = tools.close() }() // only read
-	store, err := session.Open(c.dir, nil)
+	screen := &terminal{w: out}
+	model := &client{url: c.url, apiKey: c.apiKey, http: http.DefaultClient}
+	if c.url == "" {
+		model.url, model.http = "http://scripted.invalid", &http.Client{Transport: c.offline}
+	}
+	compaction, err := c.compaction(model, screen)
+	if err != nil {
+		return err
+	}
+	store, err := session.Open(c.dir, &session.Options{Compact: compaction, Observe: screen.storeEvent})
 	if err != nil {
 		return err
 	}
@@ -81,13 +109,13 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 		return err
 	}
 
-	model := &client{url: c.url, model: c.model, apiKey: c.apiKey, http: http.DefaultClient}
-	if c.url == "" {
-		model.url, model.http = "http://scripted.invalid", &http.Client{Transport: scripted{c.wait}}
+	g := &guard.Guard{
+		Model: c.model, System: system, Tools: toolDefinitions, Window: c.window,
+		MaxOutput: min(wire.DefaultMaxOutput, c.window/4), Counter: tokens.Estimator{}, Observe: screen.guardEvent,
 	}
 	r := &repl{
-		config: c, key: key, store: store, session: current, out: &lockedWriter{w: out},
-		agent: &agent{model: model, tools: tools},
+		config: c, key: key, store: store, session: current, compact: compaction, out: screen,
+		agent: &agent{model: model, guard: g, tools: tools, out: screen},
 	}
 	stop := r.watch(interrupts)
 	defer stop()

@@ -10,8 +10,9 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"unicode"
 
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -22,40 +23,28 @@ type repl struct {
 	key     session.Key
 	store   *session.Store
 	session *session.Session
+	compact compact.Options
 	agent   *agent
-	out     io.Writer
+	out     *terminal
 
 	mu     sync.Mutex         // guards cancel
-	cancel context.CancelFunc // of the running answer; nil at the prompt
-}
-
-// lockedWriter lets the answer and the tools print at the same time.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (w *lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.w.Write(p)
-}
-
-// say prints one line, indented as all that is not the conversation.
-func (r *repl) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.out, "  "+format+"\n", args...)
+	cancel context.CancelFunc // of what is running; nil at the prompt
 }
 
 // fail prints an error. The conversation goes on.
 func (r *repl) fail(err error) {
 	if errors.Is(err, fs.ErrNotExist) && errors.Is(err, session.ErrReplaced) {
-		r.say("This session was deleted by another program; what you typed was not saved. /new starts another one.")
+		r.out.say("This session was deleted by another program; what you typed was not saved. /new starts another one.")
 		return
 	}
-	r.say("Error: %v", err)
+	if _, ok := errors.AsType[*guard.OverflowError](err); ok { // the guard has said of what size
+		r.out.note("guard", "given up, there is nothing left to shorten; /rewind takes the turn back")
+		return
+	}
+	r.out.say("Error: %v", err)
 }
 
-// watch cancels the running answer at each interrupt. The function it returns
+// watch cancels what is running at each interrupt. The function it returns
 // ends it.
 func (r *repl) watch(interrupts <-chan os.Signal) (stop func()) {
 	done := make(chan struct{})
@@ -73,7 +62,8 @@ func (r *repl) watch(interrupts <-chan os.Signal) (stop func()) {
 			if cancel != nil {
 				cancel()
 			} else {
-				_, _ = fmt.Fprintf(r.out, "\n  Nothing is running. /quit or Ctrl-D ends the program.\n%s", r.prompt())
+				r.out.say("Nothing is running. /quit or Ctrl-D ends the program.")
+				_, _ = io.WriteString(r.out, r.prompt())
 			}
 		}
 	})
@@ -125,6 +115,7 @@ func (r *repl) loop(ctx context.Context, in io.Reader) error {
 	for {
 		_, _ = io.WriteString(r.out, r.prompt())
 		line, err := lines.ReadString('\n')
+		r.out.entered()
 		if line = strings.TrimSpace(line); line != "" && !r.handle(ctx, line) {
 			return nil
 		}
@@ -161,19 +152,18 @@ func (r *repl) handle(ctx context.Context, line string) bool {
 		}
 		return true
 	}
-	r.say("Unknown command: %s (not sent to the model; /help lists the commands)", name)
+	r.out.say("Unknown command: %s (not sent to the model; /help lists the commands)", name)
 	return true
 }
 
-// turn runs the agent after begin has appended what it is to answer. One turn
-// at a time runs on a session, in whatever program.
+// turn runs the agent after begin has appended what it is to answer, and
+// compacts the history if that is due. One turn at a time runs on a session, in
+// whatever program.
 func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	turn, err := r.session.TryBeginTurn(ctx)
 	switch {
 	case errors.Is(err, session.ErrBusy):
-		r.say("Another program is in the middle of a turn on this session. Nothing was sent; try again later.")
+		r.out.say("Another program is in the middle of a turn on this session. Nothing was sent; try again later.")
 		return
 	case err != nil && !errors.Is(err, errors.ErrUnsupported):
 		r.fail(err)
@@ -185,17 +175,33 @@ func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 			}
 		}()
 	}
-	r.setCancel(cancel)
-	defer r.setCancel(nil)
-	if err = begin(ctx); err == nil {
-		err = r.agent.answer(ctx, r.session, r.out)
-	}
+	err = r.cancellable(ctx, func(ctx context.Context) error {
+		if err := begin(ctx); err != nil {
+			return err
+		}
+		if err := r.agent.answer(ctx, r.session); err != nil {
+			return err
+		}
+		if _, err := r.session.AfterTurn(ctx); err != nil {
+			r.out.compactionFailed(err) // the turn is good all the same
+		}
+		return nil
+	})
 	switch {
 	case errors.Is(err, context.Canceled):
-		r.say("Cancelled. What was said so far is kept.")
+		r.out.say("Cancelled. What was said so far is kept.")
 	case err != nil:
 		r.fail(err)
 	}
+}
+
+// cancellable calls f with a context that an interrupt cancels.
+func (r *repl) cancellable(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.setCancel(cancel)
+	defer r.setCancel(nil)
+	return f(ctx)
 }
 
 func (r *repl) setCancel(cancel context.CancelFunc) {
@@ -206,23 +212,3 @@ func (r *repl) setCancel(cancel context.CancelFunc) {
 
 // shortID is enough of an ID to tell sessions apart: its time in milliseconds.
 func shortID(id string) string { return id[:min(len(id), 13)] }
-
-// clean takes out of a text what a terminal would obey: control characters
-// other than line breaks and tabs.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, s)
-}
-
-// cut shortens a text to n runes, on one line.
-func cut(s string, n int) string {
-	s = strings.Join(strings.Fields(clean(s)), " ")
-	if runes := []rune(s); len(runes) > n {
-		return string(runes[:n]) + "..."
-	}
-	return s
-}

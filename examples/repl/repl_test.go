@@ -12,16 +12,7 @@ import (
 )
 
 // testConfig is the scripted model without waits on a store below dir.
-func testConfig(dir string) config {
-	return config{
-		dir: filepath.Join(dir, "store"), work: dir, key: "main:cli:user", model: "scripted", window: 180_000,
-		now:  func() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) },
-		wait: context.Cause,
-	}
-}
-
-// drive runs the program on lines of input and returns what it printed.
-func drive(t *testing.T, dir string, lines ...string) string {
+func testConfig(t *testing.T, dir string) config {
 	t.Helper()
 	work := filepath.Join(dir, "work")
 	if err := os.MkdirAll(work, 0o700); err != nil {
@@ -30,11 +21,31 @@ func drive(t *testing.T, dir string, lines ...string) string {
 	if err := os.WriteFile(filepath.Join(work, "a.txt"), []byte("alpha"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	c := config{
+		dir: filepath.Join(dir, "store"), work: work, key: "main:cli:user", model: "scripted", window: 180_000,
+		now: func() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) },
+	}
+	c.offline = scripted(c.window)
+	c.offline.Pace = nil
+	return c
+}
+
+// drive runs the program on lines of input and returns what it printed.
+func drive(t *testing.T, dir string, lines ...string) string {
+	t.Helper()
+	return driveConfig(t, testConfig(t, dir), lines...)
+}
+
+// driveConfig is drive with flags. Whatever happens, the model is never sent
+// what it must refuse as invalid.
+func driveConfig(t *testing.T, c config, lines ...string) string {
+	t.Helper()
 	var out bytes.Buffer
-	c := testConfig(dir)
-	c.work = work
-	if err := run(context.Background(), c, strings.NewReader(strings.Join(lines, "\n")), &out, nil); err != nil {
+	if err := run(t.Context(), c, strings.NewReader(strings.Join(lines, "\n")), &out, nil); err != nil {
 		t.Fatal(err)
+	}
+	for _, r := range c.offline.Invalid() {
+		t.Errorf("an invalid request: %s\n%s", r.Refused, r.Body)
 	}
 	return out.String()
 }
@@ -77,7 +88,7 @@ func TestCommands(t *testing.T) {
 		"/delete second", "/list", "/help", "", "   ", "/quit", "never read")
 	contains(t, out,
 		"Unknown command: /nonsense (not sent", "Unknown command: /switchx",
-		"Context usage: ~", " / 180,000 tokens", "[------------------------------] 0.", "Messages: 2",
+		"Context usage: ~", " / 180,000 tokens", "[------------------------------] 0.", "Messages:   2\n", "Plan:       nothing to compact",
 		"Title: My Project", "New session: ", "(second)",
 		"2 session(s):", "second", "1 turns, 2 msgs", " *", "My Project",
 		"Cannot delete the current session. Switch first.",
@@ -96,13 +107,10 @@ func TestPending(t *testing.T) {
 	dir := t.TempDir()
 	drive(t, dir, "hello")
 	// The model is not there: the user's text stays.
-	var out bytes.Buffer
-	c := testConfig(dir)
+	c := testConfig(t, dir)
 	c.url = "http://127.0.0.1:1"
-	if err := run(context.Background(), c, strings.NewReader("are you there"), &out, nil); err != nil {
-		t.Fatal(err)
-	}
-	contains(t, out.String(), "Restored: 1 previous turns", "Error: ")
+	out := driveConfig(t, c, "are you there")
+	contains(t, out, "Restored: 1 previous turns", "Error: ")
 	got := drive(t, dir, "/continue")
 	contains(t, got, "Restored: 2 previous turns", `Pending: "are you there" has no answer yet`, "/continue", `You said "are you there".`)
 }
@@ -111,10 +119,10 @@ func TestPending(t *testing.T) {
 // is kept.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
-	c := testConfig(dir)
+	c := testConfig(t, dir)
 	stalled, events := make(chan struct{}), 0
-	c.wait = func(ctx context.Context) error {
-		if events++; events == 5 { // after three words of the first answer
+	c.offline.Pace = func(ctx context.Context) error {
+		if events++; events == 5 { // in the middle of the first answer
 			close(stalled)
 			<-ctx.Done()
 		}
@@ -124,7 +132,7 @@ func TestInterrupt(t *testing.T) {
 	in, typed := io.Pipe()
 	out := &watched{texts: make(chan string, 1000)}
 	done := make(chan error, 1)
-	go func() { done <- run(context.Background(), c, in, out, interrupts) }()
+	go func() { done <- run(t.Context(), c, in, out, interrupts) }()
 
 	if _, err := io.WriteString(typed, "hello\n"); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// maxOutput is how many bytes of a file a model is shown.
-const maxOutput = 10_000
+// maxFile is how many bytes of a file a model is shown.
+const maxFile = 50_000
 
 // toolDefinitions is what the model is told about the tools.
 var toolDefinitions = []transcript.Tool{
@@ -81,12 +81,12 @@ func (t *toolbox) readFile(name string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = f.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(f, maxOutput))
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return "", err
 	}
 	text := strings.ToValidUTF8(string(data), "\uFFFD")
-	if info.Size() > maxOutput {
+	if info.Size() > maxFile {
 		text += fmt.Sprintf("\n... [truncated, %d bytes in all]", info.Size())
 	}
 	return text, nil

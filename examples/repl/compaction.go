@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// overhead is what every request has besides the history, in tokens.
+var overhead = tokens.Estimator{}.Count(system, toolDefinitions, nil)
+
+// compaction says when and how histories are made smaller: after a turn that
+// leaves too little of the window for another answer.
+func (c *config) compaction(model guard.Client, out *terminal) (compact.Options, error) {
+	trigger := compact.Trigger{Window: c.window, Overhead: overhead}
+	o := compact.Options{
+		Trigger: trigger,
+		Room:    trigger.Room(), // so that /compact does the same
+		Keep:    compact.Keep{Tokens: min(20_000, c.window/4)},
+	}
+	how := c.summarizer
+	if how == "" && c.url != "" {
+		how = "model"
+	}
+	switch how {
+	case "", "extract":
+		o.Summarizer = compact.Extractive{}
+	case "model":
+		written := compact.Model{Complete: model.Complete, Name: c.model, Window: c.window}
+		o.Summarizer = compact.Either(compact.SummarizerFunc(func(ctx context.Context, in compact.Input) (string, error) {
+			text, err := written.Summarize(ctx, in)
+			if err != nil && ctx.Err() == nil {
+				out.note("compact", "no summary from the model, extracting one: %v", err)
+			}
+			return text, err
+		}), compact.Extractive{})
+	default:
+		return o, fmt.Errorf("-summarizer is %q, not model or extract", how)
+	}
+	return o, nil
+}
+
+// storeEvent prints what the store does besides what it is asked for. Failures
+// are returned to the callers, who print them.
+func (t *terminal) storeEvent(_ context.Context, e session.Event) {
+	switch e.Kind {
+	case session.EventCompactionStart:
+		t.note("compact", "summarising %d messages (~%s tokens), keeping ~%s tokens...",
+			e.Cut.At, thousands(e.Cut.Covered), thousands(e.Cut.Kept))
+	case session.EventCompactionDone:
+		t.note("compact", "%d messages -> summary (%s chars): history ~%s -> ~%s tokens",
+			e.Cut.At, thousands(utf8.RuneCountInString(e.Compaction.Summary)),
+			thousands(e.Compaction.TokensBefore), thousands(e.Compaction.TokensAfter))
+	default:
+	}
+}
+
+// guardEvent prints what the guard does besides calling the model. The stage
+// that compacts is told by the store, a retry by the call, and the end by the
+// error.
+func (t *terminal) guardEvent(_ context.Context, e guard.Event) {
+	switch o := e.Overflow; {
+	case e.Kind == guard.EventOverflow && o.Rule == "estimate":
+		t.note("guard", "~%s tokens by estimate leave no room for an answer in a window of %s", thousands(e.Before), thousands(o.Limit))
+	case e.Kind == guard.EventOverflow && o.Kind == guard.StopReason:
+		t.note("guard", "the window is full, the answer was cut (~%s tokens by estimate before it)", thousands(e.Before))
+	case e.Kind == guard.EventOverflow && o.Kind != guard.Bytes && o.Limit > 0:
+		t.note("guard", "the model refused %s tokens, its limit is %s (~%s by estimate)", thousands(o.Prompt), thousands(o.Limit), thousands(e.Before))
+	case e.Kind == guard.EventOverflow:
+		t.note("guard", "the model refused the request as too long (~%s tokens by estimate)", thousands(e.Before))
+	case e.Kind == guard.EventOutput:
+		t.note("guard", "answers may have %s tokens now", thousands(e.MaxOutput))
+	case e.Kind == guard.EventStage && e.Stage == "compact" && e.Err != nil:
+		t.compactionFailed(e.Err)
+	case e.Kind == guard.EventStage && e.Err != nil:
+		t.note("guard", "%v", e.Err)
+	case e.Kind == guard.EventStage && e.Stage == "clip" && e.Changed:
+		t.note("guard", "long tool results shortened: prompt ~%s -> ~%s tokens", thousands(e.Before), thousands(e.After))
+	}
+}
+
+// compactionFailed prints why a compaction did not happen.
+func (t *terminal) compactionFailed(err error) {
+	if errors.Is(err, context.Canceled) {
+		t.note("compact", "cancelled; nothing was changed")
+	} else if failed, ok := errors.AsType[*compact.Error](err); ok {
+		t.note("compact", "failed, nothing was changed: %v", failed.Err)
+	} else {
+		t.note("compact", "failed: %v", err)
+	}
+}
+
+func compactNow(ctx context.Context, r *repl, arg string) error {
+	o := r.compact
+	if arg != "" {
+		n, err := strconv.Atoi(arg)
+		if err != nil || n < 1 {
+			r.out.say("Usage: /compact [n], with n a number of turns")
+			return nil
+		}
+		o.Keep = compact.Keep{Turns: n}
+	}
+	var done session.Compacted
+	err := r.cancellable(ctx, func(ctx context.Context) (err error) {
+		done, err = r.session.Compact(ctx, &o)
+		return err
+	})
+	switch {
+	case err != nil:
+		r.out.compactionFailed(err)
+	case done.Cut.Nothing != "":
+		r.out.say("Too few messages to compact (~%s tokens): %s.", thousands(done.Cut.Before), done.Cut.Nothing)
+	}
+	return nil
+}
