@@ -16,7 +16,8 @@ type Options struct {
 	Trigger Trigger
 	// Room is how many tokens the history may have afterwards. Plan leaves a
 	// part of it free for what comes next and cuts later than Keep says if it
-	// must, inside a turn if one alone is too long. 0 is no limit.
+	// must, inside a turn if one alone is too long. 0 is no limit, but for a
+	// session that of Trigger, if there is one.
 	Room int
 	// Summarizer writes the summary; nil means Extractive, which needs no
 	// model.

@@ -38,9 +38,12 @@ const (
 	NotDue Reason = "the history is not long enough yet"
 	// TooShort: the history has no more than what is kept.
 	TooShort Reason = "all of the history is to be kept"
-	// NoCut: there is no place to cut: the history is one exchange, or all
-	// calls before the end wait for their results.
-	NoCut Reason = "there is no place where a cut would leave every call with its result"
+	// NoCut: there is no place to cut, because the history is a single exchange
+	// for example.
+	NoCut Reason = "there is no place to cut"
+	// TooLarge: what cannot be summarised, the last exchange, is larger than
+	// Room by far, so a compaction would not help.
+	TooLarge Reason = "the last exchange alone is larger than the room there is"
 )
 
 // String describes the plan on one line.
@@ -147,8 +150,12 @@ func (p *planner) choose() (at int, reason Reason) {
 			return at, ""
 		}
 	}
-	if at = p.earliest(max(at, 1), share); at == 0 {
+	at = p.earliest(max(at, 1), share)
+	switch kept := p.size(at, n); {
+	case at == 0:
 		return 0, NoCut
+	case p.o.Room > 0 && kept > p.o.Room+p.o.Room/4: // an estimate may be off by so much
+		return 0, TooLarge
 	}
 	return at, ""
 }

@@ -16,10 +16,7 @@ type request struct {
 
 // requestHeading stands before the user's words at the end of a summary, on a
 // line of its own. It is part of the text that is stored.
-const requestHeading = "[The user's request that is being worked on]"
-
-// maxRequest is how many runes of a request are carried.
-const maxRequest = 4_000
+const requestHeading = "[The user's words in the turn that goes on below]"
 
 // takeRequest divides a summary into what was written and the request that was
 // added to it.
@@ -48,7 +45,25 @@ func (r request) after(h rebuild.History) request {
 	if r.text != "" {
 		said = append([]string{r.text}, said...)
 	}
-	return request{cutMiddle(strings.Join(said, "\n\n"), maxRequest)}
+	return request{strings.Join(said, "\n\n")}
+}
+
+// within cuts the request in the middle so that it has at most so many tokens,
+// and returns how many it has.
+func (r request) within(most int, count func(string) int) (request, int) {
+	size := count(r.text)
+	if r.text == "" || size <= most {
+		return r, size
+	}
+	runes := []rune(r.text)
+	for keep := len(runes); keep > 0; {
+		keep = min(keep*most/size, keep-keep/16-1)
+		s := string(runes[:max(keep*2/3, 0)]) + "\n[...]\n" + string(runes[len(runes)-max(keep/3, 0):])
+		if size = count(s); size <= most {
+			return request{s}, size
+		}
+	}
+	return request{}, 0
 }
 
 // userWords is what the user wrote in a message.
@@ -72,14 +87,4 @@ func (r request) add(summary string) string {
 		return summary
 	}
 	return summary + "\n\n" + requestHeading + "\n" + r.text
-}
-
-// cutMiddle shortens a text to n runes or a little more, and says so in the
-// middle.
-func cutMiddle(s string, n int) string {
-	runes := []rune(s)
-	if len(runes) <= n {
-		return s
-	}
-	return string(runes[:n*2/3]) + "\n[...]\n" + string(runes[len(runes)-n/3:])
 }

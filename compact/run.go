@@ -38,7 +38,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // transcript that h was folded from.
 //
 // Where the cut is inside a turn, the user's words that opened it and those
-// that came during it are added to the summary, unless it has them. An error is
+// that came during it are added to the summary, unless it has them; they take at
+// most half of MaxSummary and are cut in the middle if they have more. An error is
 // an [*Error] and matches what the summarizer returned; a summary that is empty
 // or not smaller than what it stands for is an error too. The summarizer is not
 // called again.
@@ -61,7 +62,11 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	var asked request
 	in.Previous, asked = takeRequest(in.Previous)
 	if c.Split {
-		asked = asked.after(old)
+		var size int
+		asked, size = asked.after(old).within(max(c.MaxSummary/2, min(256, c.Covered/3)), func(s string) int {
+			return o.Counter.Count("", nil, []transcript.Message{transcript.UserText(requestHeading + "\n" + s)})
+		})
+		in.MaxTokens = max(c.MaxSummary-size, 1)
 	} else {
 		asked = request{}
 	}

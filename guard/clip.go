@@ -98,8 +98,8 @@ func shorten(n Need, r transcript.ToolResultBlock, entry string, size, limit int
 		}
 	}
 	keep := len(text)
-	for range 8 { // an estimate is not linear: approach the limit
-		keep = min(keep*limit/max(size, 1), keep-1)
+	for range 40 { // an estimate is not linear, and cuts are at line breaks: approach the limit
+		keep = min(keep*limit/max(size, 1), keep-keep/16-1)
 		if keep <= 0 {
 			break
 		}

@@ -23,8 +23,9 @@ import (
 //
 // If nothing helps the error is an [*OverflowError] through which the
 // application's own error is seen. Do adds no answer to the history: append
-// what it returns. A cancelled ctx leaves the history at the last change that
-// was committed whole.
+// what it returns. Nor does it ask whether it is the model's turn to speak: a
+// history that ends with an answer is sent as it is. A cancelled ctx leaves the
+// history at the last change that was committed whole.
 //
 // Do may be called by several goroutines, for different sessions.
 func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.Context, c Call) (T, error)) (T, error) {
@@ -63,6 +64,13 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 }
 
+// Complete is [Do] with a [Client].
+func Complete(ctx context.Context, g *Guard, h History, client Client) (*transcript.Response, error) {
+	return Do(ctx, g, h, func(ctx context.Context, c Call) (*transcript.Response, error) {
+		return client.Complete(ctx, c.Request)
+	})
+}
+
 // run is one Do.
 type run struct {
 	Guard
@@ -93,10 +101,13 @@ func (r *run) read(ctx context.Context) error {
 
 func (r *run) tell(ctx context.Context, e Event) {
 	if r.Observe != nil {
-		e.Attempt = r.call.Attempt
+		e.Attempt, e.Unsent = r.call.Attempt, e.Overflow.Rule == estimated
 		r.Observe(ctx, e)
 	}
 }
+
+// estimated is the rule of an overflow that was not waited for.
+const estimated = "estimate"
 
 // slack is how much larger than its estimate a prompt is taken for, in percent.
 // Of whole conversations one in twenty is underestimated by more.
@@ -107,7 +118,7 @@ func (r *run) preflight(ctx context.Context) error {
 	if r.window == 0 || r.fits() {
 		return nil
 	}
-	o := Overflow{Kind: Tokens, Prompt: r.size, Limit: r.window, Output: r.MaxOutput, Rule: "estimate"}
+	o := Overflow{Kind: Tokens, Prompt: r.size, Limit: r.window, Output: r.MaxOutput, Rule: estimated}
 	_, err := r.cure(ctx, o)
 	return err
 }
@@ -200,7 +211,7 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 // learn takes from an overflow how large the window is, and how the estimate
 // compares with what the provider counts.
 func (r *run) learn(o Overflow) {
-	if o.Kind == Bytes || o.Rule == "estimate" {
+	if o.Kind == Bytes || o.Rule == estimated {
 		return
 	}
 	if o.Limit > 0 && (r.window == 0 || o.Limit < r.window) {

@@ -333,6 +333,29 @@ func TestClip(t *testing.T) {
 	}
 }
 
+// Whatever the limit, a clipped result uses most of it: line breaks in odd
+// places must not make it give up everything.
+func TestClipUsesTheRoom(t *testing.T) {
+	var sb strings.Builder
+	for i := range 400 {
+		sb.WriteString(strings.Repeat("word ", i*i%97) + "\n")
+	}
+	for window := 1_000; window < 12_000; window += 37 {
+		c := newConversation(t, toolTurn(sb.String())...)
+		if _, err := c.Append(t.Context(), transcript.AssistantText("I see"), transcript.UserText("go on")); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: window, Counter: g20k}); !changed || err != nil {
+			t.Fatal(changed, err)
+		}
+		h, _ := c.History(t.Context())
+		r, _ := h.Messages[2].Content[0].(transcript.ToolResultBlock)
+		if n := g20k.size(r.Text()); n > window*3/10 || n < window*3/20 {
+			t.Errorf("window %d: %d tokens are left", window, n)
+		}
+	}
+}
+
 // g20k counts as the default does.
 var g20k = counter{}
 

@@ -61,11 +61,12 @@ type Call struct {
 type Event struct {
 	Kind    EventKind
 	Attempt int // of the call
-	// Overflow is what the events are about. Its Rule is "estimate" if nothing
-	// was sent because it could not fit.
+	// Overflow is what the event is about.
 	Overflow Overflow
-	Stage    string // of EventStage
-	Changed  bool   // of EventStage: whether it changed the history
+	// Unsent says that nothing was sent, because it could not fit by estimate.
+	Unsent  bool
+	Stage   string // of EventStage
+	Changed bool   // of EventStage: whether it changed the history
 	// Before and After are the size of the prompt in tokens, by estimate.
 	Before, After int
 	MaxOutput     int   // of the next attempt

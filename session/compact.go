@@ -63,7 +63,6 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 		if size := o.Counter.Count(h.System, nil, h.Messages); !trigger.Due(size) {
 			return compact.Cut{Nothing: compact.NotDue, Before: size}
 		}
-		o.Room = trigger.Room()
 		return compact.Plan(h, o)
 	})
 }
@@ -73,9 +72,11 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 // small it must be. It reports whether the history has changed.
 func (s *Session) Relieve(ctx context.Context, room int) (changed bool, err error) {
 	done, err := s.compact(ctx, nil, func(h rebuild.History, o *compact.Options) compact.Cut {
-		o.Room = room
+		if room > 0 {
+			o.Room = room
+		}
 		c := compact.Plan(h, o)
-		if room == 0 && c.Nothing != "" {
+		if room == 0 && c.Nothing == compact.TooShort {
 			o.Room = c.Before // all that is known: it is too much
 			c = compact.Plan(h, o)
 		}
@@ -180,6 +181,9 @@ func (s *state) compactOptions(opts *compact.Options) compact.Options {
 	}
 	if o.Counter == nil {
 		o.Counter = s.store.opts.Counter
+	}
+	if o.Room == 0 {
+		o.Room = o.Trigger.Room()
 	}
 	check := o.Check
 	o.Check = func(c compact.Cut) bool {

@@ -140,7 +140,7 @@ func TestSummarizerFails(t *testing.T) {
 			dir := t.TempDir()
 			var events []string
 			opts := &session.Options{
-				Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: tt.s, Timeout: 1, Trigger: compact.Trigger{Threshold: 1}},
+				Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: tt.s, Timeout: 1, Trigger: compact.Trigger{Threshold: 100}},
 				Observe: func(_ context.Context, e session.Event) {
 					if e.Kind != session.EventAppend {
 						events = append(events, string(e.Kind))

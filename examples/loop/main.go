@@ -1,73 +1,65 @@
-// Loop is the smallest agent whose conversation survives everything: it answers
-// each line of its input until an empty one, and may be killed at any point.
-//
-//	go run ./examples/loop
-//	go run ./examples/loop -url https://api.anthropic.com -model NAME
-//
-// The first needs no network: the model of offline.go reads the files that it
-// is asked about. The second has the key in ANTHROPIC_API_KEY. What an
-// application brings is in model.go: its model and its tools.
+// Loop is the smallest agent whose conversation survives everything: kill it at
+// any point, and start it again.
 package main
 
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
 	"os"
-	"strings"
 
-	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
+// model is yours: any type with this method. This one repeats what it is told.
+type model struct{}
+
+func (model) Complete(_ context.Context, req transcript.Request) (*transcript.Response, error) {
+	said := req.Messages[len(req.Messages)-1].Text()
+	return &transcript.Response{Message: transcript.AssistantText("You said: " + said)}, nil
+}
+
 func main() {
-	if err := run(context.Background(), flags(), os.Stdin, os.Stdout); err != nil {
+	if err := run(context.Background(), "conversations", model{}, os.Stdin, os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error) {
-	store, err := session.Open(c.dir, &session.Options{
-		Compact: compact.Options{Trigger: compact.Trigger{Window: c.window}},
-	})
+func run(ctx context.Context, dir string, m guard.Client, in io.Reader, out io.Writer) error {
+	store, err := session.Open(dir, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	defer store.Close()
+	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"}) // restored, or made
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Restored: %d previous turns\n", s.Turns())
-
-	g := &guard.Guard{System: "You are a helpful assistant.", Tools: tools, Window: c.window}
-	lines := bufio.NewScanner(in)
-	for lines.Scan() && strings.TrimSpace(lines.Text()) != "" {
+	fmt.Fprintln(out, "Restored:", s.Turns(), "previous turns")
+	g := &guard.Guard{System: "You are a helpful assistant.", Window: 200_000}
+	for lines := bufio.NewScanner(in); lines.Scan() && lines.Text() != ""; {
 		next := []transcript.Item{transcript.UserText(lines.Text())}
 		for len(next) > 0 {
 			if _, err := s.Append(ctx, next...); err != nil { // on disk before the model is asked
 				return err
 			}
-			resp, err := guard.Do(ctx, g, s, func(ctx context.Context, call guard.Call) (*transcript.Response, error) {
-				return c.model.Complete(ctx, call.Request)
-			})
+			answer, err := guard.Complete(ctx, g, s, m) // a valid request that fits, whatever happened
 			if err != nil {
 				return err
 			}
-			if _, err := s.Append(ctx, resp); err != nil { // and before its tools run
+			if _, err := s.Append(ctx, answer); err != nil { // and before its tools run
 				return err
 			}
-			fmt.Fprintln(out, resp.Message.Text())
-			next = runTools(resp.Message.ToolCalls()) // none: the turn is over
-		}
-		if _, err := s.AfterTurn(ctx); err != nil { // compacts the history if that is due
-			return err
+			fmt.Fprintln(out, answer.Message.Text())
+			next = nil
+			for _, call := range answer.Message.ToolCalls() { // yours, too
+				next = append(next, transcript.ToolResult(call.ID, "There is no tool "+call.Name+"."))
+			}
 		}
 	}
-	return lines.Err()
+	return nil
 }

@@ -2,80 +2,105 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"net/http"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
 )
 
-var callIDs = regexp.MustCompile(`toolu[_0-9]+`)
+// strict asks a model that refuses what a provider would refuse.
+type strict struct {
+	service *guardtest.Model
+	bodies  []string
+}
 
-// talk runs the program on lines of input, with a model of its own, and returns
-// what it printed and what the model was sent last.
-func talk(t *testing.T, dir string, window int, lines ...string) (printed, sent string) {
+func (m *strict) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
+	req.Model = "m"
+	body, _, err := wire.Anthropic{}.Request(req)
+	if err != nil {
+		return nil, err
+	}
+	m.bodies = append(m.bodies, string(body))
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://offline.invalid/v1/messages", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	post.Header.Set("anthropic-version", "2023-06-01")
+	resp, err := m.service.RoundTrip(post)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, wire.NewAPIError(resp.StatusCode, answer)
+	}
+	return wire.Anthropic{}.Response(answer)
+}
+
+// talk runs the program on lines of input and returns what it printed and what
+// the model was sent last.
+func talk(t *testing.T, dir string, service *guardtest.Model, lines ...string) (printed, sent string) {
 	t.Helper()
-	service := offline(window)
-	c := config{dir, window, &model{url: "http://offline.invalid", name: "offline", http: http.Client{Transport: service}}}
+	m := &strict{service: service}
 	var out bytes.Buffer
-	if err := run(t.Context(), c, strings.NewReader(strings.Join(lines, "\n")), &out); err != nil {
+	if err := run(t.Context(), dir, m, strings.NewReader(strings.Join(lines, "\n")), &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range service.Requests() {
-		if r.Outcome != guardtest.Answered {
-			t.Errorf("a request was %v: %s", r.Outcome, r.Refused)
-		}
-		sent = string(r.Body)
+	if s := service.Stats(); s.Invalid > 0 {
+		t.Fatalf("%d requests were refused: %s", s.Invalid, service.Invalid()[0].Refused)
 	}
-	return out.String(), sent
+	return out.String(), m.bodies[len(m.bodies)-1]
 }
 
 // What the model is shown is the same in one run as in two.
 func TestRestart(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile("a.txt", []byte("alpha"), 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	service := func() *guardtest.Model {
+		return &guardtest.Model{Answer: guardtest.When(guardtest.UserHas("file"),
+			guardtest.When(guardtest.AfterTools, guardtest.Always(guardtest.Say("I see.")),
+				guardtest.Always(guardtest.Call(transcript.ToolCallBlock{ID: "a", Name: "read", Input: []byte("{}")}))), nil)}
 	}
-	once, _ := talk(t, "one", 180_000, "hello", "what is in a.txt?", "thanks")
-	if want := "Restored: 0 previous turns\nhello\n\nalpha\nthanks\n"; once != want {
-		t.Errorf("it printed %q, want %q", once, want)
+	printed, once := talk(t, dir+"/one", service(), "hello", "look at the file", "thanks")
+	if want := "Restored: 0 previous turns\nhello\n\nThere is no tool read.\nthanks\n"; printed != want {
+		t.Errorf("it printed %q, want %q", printed, want)
 	}
-	talk(t, "two", 180_000, "hello", "what is in a.txt?")
-	twice, _ := talk(t, "two", 180_000, "thanks")
-	if want := "Restored: 2 previous turns\nthanks\n"; twice != want {
-		t.Errorf("the second run printed %q, want %q", twice, want)
+	talk(t, dir+"/two", service(), "hello", "look at the file")
+	printed, twice := talk(t, dir+"/two", service(), "thanks")
+	if want := "Restored: 2 previous turns\nthanks\n"; printed != want {
+		t.Errorf("the second run printed %q, want %q", printed, want)
 	}
-	_, one := talk(t, "one", 180_000, "bye")
-	_, two := talk(t, "two", 180_000, "bye")
-	// IDs of calls have the number of the request in them.
-	if a, b := callIDs.ReplaceAllString(one, "toolu"), callIDs.ReplaceAllString(two, "toolu"); a != b {
-		t.Errorf("after a restart the model is sent\n%s\nand not\n%s", b, a)
+	if once != twice {
+		t.Errorf("after a restart the model is sent\n%s\nand not\n%s", twice, once)
 	}
 }
 
-// In a small window it goes on all the same.
+// In a window that is smaller than the program thinks it goes on all the same.
 func TestSmallWindow(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile("big.txt", []byte(strings.Repeat("a line of a big file\n", 2000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, sent := talk(t, "store", 3000, "one", "what is in big.txt?", "and in big.txt?", "two", "three")
+	long := strings.Repeat("many words of a user. ", 300)
+	_, sent := talk(t, t.TempDir(), &guardtest.Model{Window: 8000, ReserveOutput: true},
+		long, long, long, long, long, long, long, "and now?")
 	if !strings.Contains(sent, "[Previous conversation summary]") {
 		t.Errorf("nothing was compacted in\n%s", sent)
 	}
 }
 
-// Errors end the program, and what was said is kept.
+// An error ends the program, and what was said is kept.
 func TestError(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "store")
-	closed := &guardtest.Model{Answer: guardtest.Always(guardtest.Unauthorized())}
-	m := &model{url: "http://offline.invalid", name: "offline", http: http.Client{Transport: closed}}
-	err := run(t.Context(), config{dir, 3000, m}, strings.NewReader("hello"), &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "401") {
+	dir := t.TempDir()
+	m := &strict{service: &guardtest.Model{Answer: guardtest.Always(guardtest.Unauthorized())}}
+	err := run(t.Context(), dir, m, strings.NewReader("hello"), io.Discard)
+	if e, ok := errors.AsType[*wire.APIError](err); !ok || e.Status != http.StatusUnauthorized {
 		t.Errorf("the error is %v", err)
 	}
 	store, err := session.Open(dir, nil)
@@ -91,5 +116,21 @@ func TestError(t *testing.T) {
 	}
 	if err := store.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// README shows this program.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, _ := strings.Cut(string(program), "package main")
+	if !strings.Contains(string(readme), "```go\npackage main"+code+"```") {
+		t.Error("the program in README.md is another one: copy it from main.go")
 	}
 }

@@ -67,7 +67,7 @@ func (t *terminal) storeEvent(_ context.Context, e session.Event) {
 // error.
 func (t *terminal) guardEvent(_ context.Context, e guard.Event) {
 	switch o := e.Overflow; {
-	case e.Kind == guard.EventOverflow && o.Rule == "estimate":
+	case e.Kind == guard.EventOverflow && o.Unsent:
 		t.note("guard", "~%s tokens by estimate leave no room for an answer in a window of %s", thousands(e.Before), thousands(o.Limit))
 	case e.Kind == guard.EventOverflow && o.Kind == guard.StopReason:
 		t.note("guard", "the window is full, the answer was cut (~%s tokens by estimate before it)", thousands(e.Before))
