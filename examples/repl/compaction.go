@@ -19,12 +19,7 @@ var overhead = tokens.Estimator{}.Count(system, toolDefinitions, nil)
 // compaction says when and how histories are made smaller: after a turn that
 // leaves too little of the window for another answer.
 func (c *config) compaction(model guard.Client, out *terminal) (compact.Options, error) {
-	trigger := compact.Trigger{Window: c.window, Overhead: overhead}
-	o := compact.Options{
-		Trigger: trigger,
-		Room:    trigger.Room(), // so that /compact does the same
-		Keep:    compact.Keep{Tokens: min(20_000, c.window/4)},
-	}
+	o := compact.Options{Trigger: compact.Trigger{Window: c.window, Overhead: overhead}}
 	how := c.summarizer
 	if how == "" && c.url != "" {
 		how = "model"
@@ -67,7 +62,7 @@ func (t *terminal) storeEvent(_ context.Context, e session.Event) {
 // error.
 func (t *terminal) guardEvent(_ context.Context, e guard.Event) {
 	switch o := e.Overflow; {
-	case e.Kind == guard.EventOverflow && o.Unsent:
+	case e.Kind == guard.EventOverflow && e.Unsent:
 		t.note("guard", "~%s tokens by estimate leave no room for an answer in a window of %s", thousands(e.Before), thousands(o.Limit))
 	case e.Kind == guard.EventOverflow && o.Kind == guard.StopReason:
 		t.note("guard", "the window is full, the answer was cut (~%s tokens by estimate before it)", thousands(e.Before))
