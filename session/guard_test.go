@@ -148,8 +148,8 @@ func TestClaw0Sizes(t *testing.T) {
 func TestLongTurn(t *testing.T) {
 	const window = 32_000
 	answers := 300
-	if testing.Short() {
-		answers = 60
+	if brief || testing.Short() {
+		answers = 40
 	}
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("window known %v", known), func(t *testing.T) {
@@ -209,8 +209,8 @@ func (s skewed) Count(system string, tools []transcript.Tool, msgs []transcript.
 func TestLongConversation(t *testing.T) {
 	const window = 32_000
 	turns := 1_000
-	if testing.Short() {
-		turns = 150
+	if brief || testing.Short() {
+		turns = 120
 	}
 	m := &guardtest.Model{Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 5, Answer: func(r guardtest.Request) guardtest.Answer {
 		if guardtest.AfterTools(r) || r.N%3 > 0 {
@@ -227,7 +227,7 @@ func TestLongConversation(t *testing.T) {
 	}}
 	compactions := 0
 	for i := range turns {
-		if i%100 == 99 { // another process goes on
+		if i%40 == 39 { // another process goes on
 			want := request(t, s)
 			closed(t, st)
 			st = open(t, dir, opts)
