@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"time"
 	"unicode"
+
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Either returns a [Summarizer] that asks one after the other until one
-// succeeds, which means that it returns a text that is not blank and no error.
-// Either(Model{...}, Extractive{}) has a summary also when the model fails.
+// succeeds, which means that it returns no error and a text that is not blank
+// and has not more than twice the tokens that were asked for, by estimate; the
+// last one may write what it likes. Either(Model{...}, Extractive{}) has a
+// summary also when the model fails.
 //
 // When ctx is done nobody else is asked. So that something is left for the
 // next one, each but the last has three quarters of the time until the
@@ -27,11 +31,15 @@ func Either(s ...Summarizer) Summarizer {
 				return "", errors.Join(append(errs, err)...)
 			}
 			text, err := inPart(ctx, one, in, i < len(s)-1)
-			if err == nil && !blank(text) {
-				return text, nil
-			}
 			if err == nil {
-				err = ErrEmpty
+				switch size := countText(tokens.Estimator{}, text); {
+				case blank(text):
+					err = ErrEmpty
+				case in.MaxTokens > 0 && size > 2*in.MaxTokens && i < len(s)-1:
+					err = fmt.Errorf("the summary is too long: ~%d tokens, %d were asked for", size, in.MaxTokens)
+				default:
+					return text, nil
+				}
 			}
 			errs = append(errs, fmt.Errorf("summarizer %d of %d: %w", i+1, len(s), err))
 		}

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"math"
+	"slices"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -13,7 +14,7 @@ import (
 // always in that order: results are moved to their calls. So what is before the
 // cut must have been appended before what is after it. The exception is a
 // result that came late: the fold leaves it out of the kept part, where its
-// call is not, unless a call there has the same ID. And a result that came in
+// call is not, unless a call there that waits for one has the same ID. And a result that came in
 // the turn before that of its call is found only if all of that turn is kept.
 func legalCuts(msgs []transcript.Message) []bool {
 	n := len(msgs)
@@ -27,44 +28,50 @@ func legalCuts(msgs []transcript.Message) []bool {
 			}
 		}
 	}
-	lastCall := map[string]int{} // ID -> the last message that calls it
+	open := map[string]int{} // ID -> the last message with a call that has no result
 	for i, m := range msgs {
-		for _, c := range m.ToolCalls() {
-			lastCall[c.ID] = i
+		for j, b := range m.Content {
+			if r, ok := b.(transcript.ToolResultBlock); ok && i > 0 && j < len(m.Origins) && m.Origins[j].Batch == 0 {
+				open[r.CallID] = i - 1
+			}
 		}
 	}
 
 	legal := make([]bool, n)
 	newest := 0   // the last append of anything before i
-	blocked := -1 // a late result could be taken for one of a call up to here
+	blocked := -1 // a late result could be taken for one of an open call up to here
 	turn, before := 0, 0
 	for i, m := range msgs {
 		if starts(msgs, i) {
 			before, turn = turn, i
 		}
-		answers := false
-		for j, b := range m.Content {
-			r, ok := b.(transcript.ToolResultBlock)
-			if !ok {
-				continue
+		legal[i] = newest > 0 && newest < oldest[i] && oldest[i] < math.MaxInt && !answers(m) && i > blocked
+		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
+			r, isResult := m.Content[j].(transcript.ToolResultBlock)
+			switch {
+			case !isResult || o.Batch <= oldest[i+1]:
+				newest = max(newest, o.Batch)
+			default: // late
+				if at, ok := open[r.CallID]; ok {
+					blocked = max(blocked, at)
+				}
 			}
-			answers = true
-			if o := m.Origins[j]; o.Batch > 0 && turn > 0 && o.Batch < batch(msgs[turn]) {
+			if isResult && o.Batch > 0 && turn > 0 && o.Batch < batch(msgs[turn]) { // of the turn before
 				for k := before + 1; k <= turn; k++ {
 					legal[k] = false
 				}
-			} else if o.Batch >= oldest[i+1] {
-				blocked = max(blocked, lastCall[r.CallID])
-			}
-		}
-		legal[i] = newest > 0 && newest < oldest[i] && oldest[i] < math.MaxInt && !answers && i > blocked
-		for j, o := range m.Origins {
-			if _, late := m.Content[j].(transcript.ToolResultBlock); !late || o.Batch < oldest[i+1] {
-				newest = max(newest, o.Batch)
 			}
 		}
 	}
 	return legal
+}
+
+// answers reports whether a message has results of tools.
+func answers(m transcript.Message) bool {
+	return slices.ContainsFunc(m.Content, func(b transcript.Block) bool {
+		_, ok := b.(transcript.ToolResultBlock)
+		return ok
+	})
 }
 
 // batch is the append that the first block of a message came with.

@@ -7,7 +7,8 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Options of [Plan] and [Run]. Nil and zero fields are the defaults.
+// Options of [Plan] and [Run]. Nil and zero fields are the defaults, and so are
+// numbers below 0.
 type Options struct {
 	// Keep is how much stays verbatim. The zero value keeps the newest
 	// messages of 20,000 tokens.
@@ -27,13 +28,14 @@ type Options struct {
 	// than a fifth of Room.
 	MaxSummary int
 	// Timeout is how long the summarizer may take; 0 means two minutes, less
-	// than 0 no limit but that of the context.
+	// than 0, here, no limit but that of the context.
 	Timeout time.Duration
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
 	// Check is asked by Plan about the cut it has chosen; if it returns false
 	// another one is looked for. Who has the fold can see there what the
-	// history does not show. Nil accepts every cut.
+	// history does not show; a session does so in any case. Nil accepts every
+	// cut.
 	Check func(c Cut) bool
 }
 
@@ -47,7 +49,8 @@ type Keep struct {
 	// Turns keeps the newest turns. With no more than these there is nothing
 	// to do.
 	Turns int
-	// Fraction keeps this part of the messages, the newest ones; 0.5 is half.
+	// Fraction keeps this part of the messages, the newest ones; 0.5 is half,
+	// 1 or more is all of them.
 	// Whatever it says, at least two messages are summarised, and four and a
 	// fifth of all are kept. With four messages or fewer there is nothing to do.
 	Fraction float64
@@ -105,8 +108,8 @@ func (o *Options) filled() Options {
 	if o != nil {
 		f = *o
 	}
-	if f.Keep == (Keep{}) {
-		f.Keep.Tokens = defaultKeep
+	if f.Keep.Tokens <= 0 && f.Keep.Turns <= 0 && f.Keep.Fraction <= 0 {
+		f.Keep = Keep{Tokens: defaultKeep}
 	}
 	if f.Counter == nil {
 		f.Counter = tokens.Estimator{}
@@ -114,7 +117,7 @@ func (o *Options) filled() Options {
 	if f.Summarizer == nil {
 		f.Summarizer = Extractive{Counter: f.Counter}
 	}
-	f.MaxSummary = cmp.Or(f.MaxSummary, defaultSummary)
+	f.MaxSummary = cmp.Or(max(f.MaxSummary, 0), defaultSummary)
 	f.Timeout = cmp.Or(f.Timeout, defaultTimeout)
 	return f
 }

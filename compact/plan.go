@@ -29,22 +29,42 @@ type Cut struct {
 	MaxSummary int
 }
 
-// Reason says why there is nothing to compact.
+// Reason says why there is nothing to compact. Its String is a sentence.
 type Reason string
 
 // The reasons.
 const (
 	// NotDue: the trigger says that it is not time. Plan does not ask it.
-	NotDue Reason = "the history is not long enough yet"
+	NotDue Reason = "not-due"
 	// TooShort: the history has no more than what is kept.
-	TooShort Reason = "all of the history is to be kept"
+	TooShort Reason = "too-short"
 	// NoCut: there is no place to cut, because the history is a single exchange
-	// for example.
-	NoCut Reason = "there is no place to cut"
+	// for example, or because its messages have no Origins.
+	NoCut Reason = "no-cut"
 	// TooLarge: what cannot be summarised, the last exchange, is larger than
 	// Room by far, so a compaction would not help.
-	TooLarge Reason = "the last exchange alone is larger than the room there is"
+	TooLarge Reason = "too-large"
+	// NoRoom: what the trigger says is sent besides the history, the system
+	// prompt and the tools, leaves no room for one.
+	NoRoom Reason = "no-room"
 )
+
+// String returns a sentence without its full stop.
+func (r Reason) String() string {
+	switch r {
+	case NotDue:
+		return "the history is not long enough yet"
+	case TooShort:
+		return "all of the history is to be kept"
+	case NoCut:
+		return "there is no place to cut"
+	case TooLarge:
+		return "the last exchange alone is larger than the room there is"
+	case NoRoom:
+		return "the system prompt and the tools leave no room for a history"
+	}
+	return string(r)
+}
 
 // String describes the plan on one line.
 func (c Cut) String() string {
@@ -73,6 +93,10 @@ func Plan(h rebuild.History, opts *Options) Cut {
 	o := opts.filled()
 	p := newPlanner(h, o)
 	c := Cut{Before: p.size(0, len(h.Messages)) + p.system}
+	if t := o.Trigger; t.Limit() > 0 && t.Overhead >= t.Limit() {
+		c.Nothing = NoRoom
+		return c
+	}
 	for {
 		at, reason := p.choose()
 		if reason != "" {
@@ -178,7 +202,7 @@ func (p *planner) byTurns(k int) int {
 func (p *planner) byFraction(f float64) int {
 	n := len(p.h.Messages)
 	covered := min(max(2, int(float64(n)*(1-f))), n-max(4, n/5))
-	if covered < 2 {
+	if covered < 2 || f >= 1 {
 		return 0
 	}
 	return covered

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -21,13 +22,18 @@ const requestHeading = "[The user's words in the turn that goes on below]"
 // takeRequest divides a summary into what was written and the request that was
 // added to it.
 func takeRequest(summary string) (string, request) {
-	text, asked, _ := strings.Cut(summary, "\n\n"+requestHeading+"\n")
-	return text, request{asked}
+	mark := "\n\n" + requestHeading + "\n"
+	at := strings.LastIndex(summary, mark)
+	if at < 0 {
+		return summary, request{}
+	}
+	return summary[:at], request{summary[at+len(mark):]}
 }
 
-// after returns the request at the end of h: that of its last turn, which is r
-// unless a turn starts in h.
-func (r request) after(h rebuild.History) request {
+// add returns the request with what the user wrote in the messages; started
+// reports whether a turn starts in them, which makes r a request of another
+// turn.
+func (r request) add(h rebuild.History) (all request, started bool) {
 	var said []string
 	for i, m := range h.Messages {
 		if m.Role != transcript.RoleUser {
@@ -38,32 +44,14 @@ func (r request) after(h rebuild.History) request {
 			continue
 		}
 		if h.StartsTurn(i) {
-			r, said = request{}, nil
+			started, said = true, nil
 		}
 		said = append(said, text)
 	}
-	if r.text != "" {
+	if r.text != "" && !started {
 		said = append([]string{r.text}, said...)
 	}
-	return request{strings.Join(said, "\n\n")}
-}
-
-// within cuts the request in the middle so that it has at most so many tokens,
-// and returns how many it has.
-func (r request) within(most int, count func(string) int) (request, int) {
-	size := count(r.text)
-	if r.text == "" || size <= most {
-		return r, size
-	}
-	runes := []rune(r.text)
-	for keep := len(runes); keep > 0; {
-		keep = min(keep*most/size, keep-keep/16-1)
-		s := string(runes[:max(keep*2/3, 0)]) + "\n[...]\n" + string(runes[len(runes)-max(keep/3, 0):])
-		if size = count(s); size <= most {
-			return request{s}, size
-		}
-	}
-	return request{}, 0
+	return request{strings.Join(said, "\n\n")}, started
 }
 
 // userWords is what the user wrote in a message.
@@ -79,11 +67,29 @@ func userWords(m transcript.Message) string {
 	return strings.Join(said, "\n\n")
 }
 
-// add puts the request behind a summary that does not have it, be it with
-// other white space.
-func (r request) add(summary string) string {
+// within shortens the request in the middle so that it has at most so many
+// tokens, and returns how many it has.
+func (r request) within(most int, count func(string) int) (request, int) {
+	if r.text == "" {
+		return r, 0
+	}
+	text, size := r.text, count(r.text)
+	for keep := utf8.RuneCountInString(text); size > most; size = count(text) {
+		if keep = min(keep*most/size, keep-keep/16-1); keep <= 0 {
+			return request{}, 0
+		}
+		text = clip(r.text, keep)
+	}
+	return request{text}, size
+}
+
+// join puts the request behind a summary, unless it is there already, be it
+// with other white space. A few words may be there by chance, so they are
+// always put there.
+func (r request) join(summary string) string {
 	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	if r.text == "" || strings.Contains(words(summary), words(r.text)) {
+	const few = 40 // bytes
+	if r.text == "" || len(r.text) > few && strings.Contains(words(summary), words(r.text)) {
 		return summary
 	}
 	return summary + "\n\n" + requestHeading + "\n" + r.text

@@ -60,21 +60,24 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	in := Input{MaxTokens: c.MaxSummary}
 	in.Previous, in.Messages = previous(old)
 	var asked request
-	in.Previous, asked = takeRequest(in.Previous)
 	if c.Split {
+		text, before := takeRequest(in.Previous)
+		all, started := before.add(old)
+		if !started {
+			in.Previous = text // else those are words of an earlier turn, to be summarised
+		}
 		var size int
-		asked, size = asked.after(old).within(max(c.MaxSummary/2, min(256, c.Covered/3)), func(s string) int {
+		asked, size = all.within(max(c.MaxSummary/2, min(256, c.Covered/3)), func(s string) int {
 			return o.Counter.Count("", nil, []transcript.Message{transcript.UserText(requestHeading + "\n" + s)})
 		})
 		in.MaxTokens = max(c.MaxSummary-size, 1)
-	} else {
-		asked = request{}
 	}
 	summary, err := summarise(ctx, o, in)
 	if err != nil {
 		return transcript.Compaction{}, &Error{Cut: c, Err: err}
 	}
-	summary = asked.add(summary)
+	// A heading that the summarizer has copied is a text like any other.
+	summary = asked.join(strings.ReplaceAll(summary, requestHeading, strings.Trim(requestHeading, "[]")))
 
 	after := o.Counter.Count("", nil, []transcript.Message{transcript.UserText(rebuild.SummaryHeading + "\n" + summary)})
 	if after >= c.Covered {

@@ -12,7 +12,8 @@ import (
 // The summary is plain text. An error, an empty text, and one that is not
 // smaller than what it stands for are failures, and a failure changes nothing.
 // Summarize must return when ctx is done. It may be called by several
-// goroutines, for different sessions.
+// goroutines, for different sessions. It must not compact the session it works
+// for, which would wait for itself.
 type Summarizer interface {
 	// Summarize returns the summary of in.Messages and in.Previous.
 	Summarize(ctx context.Context, in Input) (string, error)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Client is a model: what an application implements once, for its own model,
@@ -25,10 +26,12 @@ type History interface {
 }
 
 // Compactor is a [History] whose older part can be replaced by a summary. A
-// session is one.
+// session is one; what wraps a session has to pass the method on.
 type Compactor interface {
-	// Relieve makes the history smaller, to at most room tokens if that is
-	// possible; room 0 says that it is not known how small it must be. It
-	// reports whether the history has changed. An error means that it has not.
-	Relieve(ctx context.Context, room int) (changed bool, err error)
+	History
+	// CompactTo makes the history smaller, to at most room tokens as c counts
+	// them if that is possible; room 0 says that it is not known how small it
+	// must be. It reports whether the history has changed. An error means that
+	// it has not.
+	CompactTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error)
 }

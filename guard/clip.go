@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Clip is the stage that shortens tool results: each to three tenths of the
-// window (of 180,000 tokens if it is not known), and those of the last message,
+// Clip is the stage "clip", that shortens tool results: each to three tenths of the
+// window (of 180,000 tokens at most, if it is not known), and those of the last message,
 // which no compaction can leave out, to half of the room for all of them
 // together. What stays is the beginning and the end, with a note in between
 // that says how much is left out and the ID of the entry that has all of it.
@@ -27,7 +27,7 @@ func clip(ctx context.Context, h History, n Need) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	most := cmp.Or(n.Window, usualWindow) * 3 / 10
+	most := max(cmp.Or(n.Window, usualWindow)*3/10, 1)
 	var clips []transcript.Clipping
 	for i, m := range history.Messages {
 		limit := most
@@ -63,13 +63,13 @@ func clip(ctx context.Context, h History, n Need) (bool, error) {
 
 // size is the number of tokens of a block.
 func (n Need) size(b transcript.Block) int {
-	return n.Counter.Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{b}}})
+	return n.counter().Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{b}}})
 }
 
 // level is the size that no result of m may exceed for all of them to have no
 // more than room tokens.
 func level(n Need, m transcript.Message, room int) int {
-	const least = 200 // tokens; less is of no use
+	const least = 40 // tokens, about as many as the note has
 	var sizes []int
 	for _, b := range m.Content {
 		if _, ok := b.(transcript.ToolResultBlock); ok {

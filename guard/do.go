@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -13,13 +13,15 @@ import (
 // request through when it is too long: see the package comment. It returns what
 // the call returned last.
 //
-// Before the call, if the window is known: while the prompt is too long by
-// estimate the stages of g run, each at most once in a Do, and the output limit
-// is lowered to what is left if that is still enough for an answer. After an
-// overflow the same is done with what the error says, and the model is called
-// again. Errors that are no overflow are returned as they are, and nothing has
-// been done; so are answers. After an answer that was cut because the window is
-// full the stages run too, so that the next request finds room.
+// Before the first call, if the window is known: while the prompt is too long
+// by estimate the stages of g run, each at most once in a Do, unless one changed
+// nothing. If it is too long even then it is sent: an estimate is no proof.
+// After an overflow the stages that are left run, with what the error says, and
+// the model is called again; if the prompt alone fits, the output limit is
+// lowered to what is left in the window, if that is enough for an answer.
+// Errors that are no overflow are returned as they are, and nothing has been
+// done; so are answers, also one that was cut because the window is full: the
+// next Do finds that out by estimate.
 //
 // If nothing helps the error is an [*OverflowError] through which the
 // application's own error is seen. Do adds no answer to the history: append
@@ -32,7 +34,7 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	if g == nil {
 		g = &Guard{}
 	}
-	r := &run{Guard: *g, h: h, left: g.stages(), window: g.Window}
+	r := &run{g: g, h: h, left: g.stages(), window: g.Window}
 	var none T
 	if err := r.read(ctx); err != nil {
 		return none, err
@@ -41,26 +43,25 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 		return none, err
 	}
 	for {
-		answer, err := call(ctx, r.call)
-		o := Classify(err)
+		answer, err := call(ctx, r.next())
 		if err == nil {
-			o = r.full(answer)
+			r.look(ctx, answer)
+			return answer, nil
 		}
+		o := Classify(err)
 		if !o.Kind.IsOverflow() || ctx.Err() != nil {
 			return answer, err
 		}
 		again, cause := r.cure(ctx, o)
-		switch {
-		case err == nil: // cut by the window: an answer all the same
-			return answer, nil
-		case cause != nil:
+		if cause != nil {
 			return answer, errors.Join(cause, err)
-		case !again:
+		}
+		if !again {
 			return answer, r.fail(ctx, o, err)
 		}
-		r.call.Attempt++
-		r.call.Overflow = &o
-		r.tell(ctx, Event{Kind: EventRetry, Overflow: o, Before: r.size, After: r.size, MaxOutput: r.call.MaxOutput})
+		r.attempt++
+		r.overflow = &o
+		r.tell(ctx, Event{Kind: EventRetry, Overflow: o, Before: r.size})
 	}
 }
 
@@ -73,37 +74,49 @@ func Complete(ctx context.Context, g *Guard, h History, client Client) (*transcr
 
 // run is one Do.
 type run struct {
-	Guard
-	h      History
-	call   Call
-	size   int     // of the prompt, estimated
-	window int     // as far as it is known
-	ratio  float64 // estimated tokens for one of the provider's; 0: not known
-	left   []Stage // that have not run
-	failed []error // of stages
-	output int     // the output limit if it was lowered, else 0
-	asked  bool    // whether it was lowered because the provider asked for it
+	g        *Guard
+	h        History
+	request  transcript.Request // of the next call
+	size     int                // of its prompt, estimated
+	attempt  int
+	overflow *Overflow // why there is another attempt
+
+	window  int     // as far as it is known
+	ratio   float64 // estimated tokens for one of the provider's; 0: not known
+	left    []Stage // that have not run
+	failed  []error // of stages
+	lowered bool    // whether the output limit was lowered because of an error
 }
 
-// read makes the next call of the history as it is now.
+// read makes the next request of the history as it is now.
 func (r *run) read(ctx context.Context) error {
 	h, err := r.h.History(ctx)
 	if err != nil {
 		return err
 	}
-	r.call.Request = r.request(h)
-	if r.output > 0 {
-		r.call.MaxOutput = r.output
-	}
-	r.size = r.count(r.call.Request)
+	r.request = r.g.request(h)
+	r.size = r.g.count(r.request)
 	return nil
 }
 
-func (r *run) tell(ctx context.Context, e Event) {
-	if r.Observe != nil {
-		e.Attempt, e.Unsent = r.call.Attempt, e.Overflow.Rule == estimated
-		r.Observe(ctx, e)
+// next returns the next call, with slices of its own.
+func (r *run) next() Call {
+	c := Call{Request: r.request, Attempt: r.attempt, Overflow: r.overflow}
+	c.Tools = slices.Clone(c.Tools)
+	c.Messages = slices.Clone(c.Messages)
+	for i, m := range c.Messages {
+		c.Messages[i].Content, c.Messages[i].Origins = slices.Clone(m.Content), slices.Clone(m.Origins)
 	}
+	return c
+}
+
+func (r *run) tell(ctx context.Context, e Event) {
+	if r.g.Observe == nil {
+		return
+	}
+	e.Attempt, e.Unsent = r.attempt, e.Overflow.Rule == estimated
+	e.After, e.MaxOutput = r.size, r.request.MaxOutput
+	r.g.Observe(ctx, e)
 }
 
 // estimated is the rule of an overflow that was not waited for.
@@ -115,56 +128,56 @@ const slack = 5
 
 // preflight makes a prompt smaller that is too long by estimate.
 func (r *run) preflight(ctx context.Context) error {
-	if r.window == 0 || r.fits() {
+	if r.fits() {
+		r.limitOutput()
 		return nil
 	}
-	o := Overflow{Kind: Tokens, Prompt: r.size, Limit: r.window, Output: r.MaxOutput, Rule: estimated}
-	_, err := r.cure(ctx, o)
+	_, err := r.cure(ctx, Overflow{
+		Kind: Tokens, Prompt: r.size, Limit: r.window, Output: r.g.MaxOutput, Rule: estimated,
+	})
 	return err
 }
 
 // fits reports whether the prompt and an answer go into the window, as far as
-// that is known. It lowers the output limit if that is enough.
-func (r *run) fits() bool {
-	if r.window == 0 {
-		return true
+// that is known.
+func (r *run) fits() bool { return r.window <= 0 || r.free() >= r.answer() }
+
+// limitOutput lowers the output limit to what the prompt leaves of the window,
+// as far as that is known.
+func (r *run) limitOutput() {
+	if free := r.free(); r.window > 0 && free > 0 && cmp.Or(r.request.MaxOutput, usualOutput) > free {
+		r.request.MaxOutput = free
 	}
-	free := r.window - r.real(r.size)
-	if free < r.answer() {
-		return false
-	}
-	if cmp.Or(r.call.MaxOutput, usualOutput) > free {
-		r.call.MaxOutput, r.output = free, free
-	}
-	return true
 }
 
-// real is how many of the provider's tokens an estimated number stands for.
-func (r *run) real(estimate int) int {
+// free is what the prompt leaves of the window.
+func (r *run) free() int {
 	if r.ratio > 0 {
-		return int(float64(estimate) / r.ratio)
+		return r.window - int(float64(r.size)/r.ratio)
 	}
-	return estimate + estimate*slack/100
+	return r.window - r.size - r.size*slack/100
 }
 
 // answer is how many tokens an answer needs to be of use: the output limit, but
 // no more than 8,192 and an eighth of the window.
 func (r *run) answer() int {
-	return min(cmp.Or(r.MaxOutput, usualOutput), usualOutput, max(r.window/8, 1))
+	limit := usualOutput
+	if r.g.MaxOutput > 0 {
+		limit = min(limit, r.g.MaxOutput)
+	}
+	return min(limit, max(r.window/8, 1))
 }
 
 // usualOutput is an output limit in tokens that is enough for an answer, and
 // what a call that is left to choose is taken to ask for.
 const usualOutput = 8192
 
-// full looks whether an answer was cut because the window is full.
-func (r *run) full(answer any) Overflow {
-	outcome, ok := r.inspect(answer)
-	if !ok || outcome.StopReason != transcript.StopContextWindow {
-		return Overflow{}
-	}
-	return Overflow{
-		Kind: StopReason, Prompt: outcome.Usage.Prompt(), Output: outcome.Usage.Output, Rule: "stop reason",
+// look tells of an answer that was cut because the window is full.
+func (r *run) look(ctx context.Context, answer any) {
+	if out, ok := r.g.inspect(answer); ok && out.StopReason == transcript.StopContextWindow {
+		r.tell(ctx, Event{Kind: EventOverflow, Before: r.size, Overflow: Overflow{
+			Kind: StopReason, Prompt: out.Usage.Prompt(), Output: out.Usage.Output, Rule: "stop reason",
+		}})
 	}
 }
 
@@ -172,23 +185,21 @@ func (r *run) full(answer any) Overflow {
 // call. An error is not about the overflow: the history cannot be read, or ctx
 // is done.
 func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
-	before := r.size
 	r.learn(o)
-	r.tell(ctx, Event{Kind: EventOverflow, Overflow: o, Before: before, After: before, MaxOutput: r.call.MaxOutput})
-	if o.Kind == TokensPlusOutput && r.lessOutput(o) {
-		r.tell(ctx, Event{Kind: EventOutput, Overflow: o, Before: before, After: before, MaxOutput: r.call.MaxOutput})
+	r.tell(ctx, Event{Kind: EventOverflow, Overflow: o, Before: r.size})
+	if r.lowerOutput(o) {
+		r.tell(ctx, Event{Kind: EventOutput, Overflow: o, Before: r.size})
 		return true, nil
 	}
-	for len(r.left) > 0 {
-		st := r.left[0]
-		r.left = r.left[1:]
+	stages := r.left
+	r.left = nil
+	for i, st := range stages {
 		before := r.size
 		changed, err := st.Run(ctx, r.h, r.need(o))
 		if ctx.Err() != nil {
 			return again, ctx.Err()
 		}
 		if err != nil {
-			err = fmt.Errorf("%s: %w", st.Name, err)
 			r.failed = append(r.failed, err)
 		}
 		if changed {
@@ -196,40 +207,46 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 			if err := r.read(ctx); err != nil {
 				return again, err
 			}
+		} else if o.Rule == estimated {
+			r.left = append(r.left, st) // the provider may know better
 		}
-		r.tell(ctx, Event{
-			Kind: EventStage, Overflow: o, Stage: st.Name, Changed: changed, Err: err,
-			Before: before, After: r.size, MaxOutput: r.call.MaxOutput,
-		})
+		r.tell(ctx, Event{Kind: EventStage, Overflow: o, Stage: st.Name, Changed: changed, Err: err, Before: before})
 		if changed && r.fits() {
+			r.left = append(r.left, stages[i+1:]...)
 			break
 		}
 	}
+	r.limitOutput()
 	return again, nil
 }
 
-// learn takes from an overflow how large the window is, and how the estimate
-// compares with what the provider counts.
+// learn takes from what a provider refuses how large the window is, and how the
+// estimate compares with what the provider counts.
 func (r *run) learn(o Overflow) {
 	if o.Kind == Bytes || o.Rule == estimated {
 		return
 	}
-	if o.Limit > 0 && (r.window == 0 || o.Limit < r.window) {
+	if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
 		r.window = o.Limit
 	}
-	if o.Prompt > 0 && r.size > 0 {
-		ratio := float64(r.size) / float64(o.Prompt)
-		if o.AtLeast && ratio > 1 {
-			return // the bound says no more than the estimate
-		}
-		r.ratio = min(max(ratio, 0.4), 2.5)
+	prompt, bound := o.Prompt, o.AtLeast
+	if prompt == 0 && o.Kind == Tokens {
+		prompt, bound = r.window, true // it is more than that
 	}
+	if prompt <= 0 || r.size <= 0 {
+		return
+	}
+	ratio := float64(r.size) / float64(prompt)
+	if bound && ratio > 1 {
+		return // the bound says no more than the estimate
+	}
+	r.ratio = min(max(ratio, 0.4), 2.5)
 }
 
-// lessOutput lowers the output limit to what the window leaves, once, if that
-// is enough for an answer.
-func (r *run) lessOutput(o Overflow) bool {
-	if r.asked || o.Limit == 0 || o.Prompt == 0 || o.AtLeast {
+// lowerOutput lowers the output limit to what an error says is left in the
+// window, once, if that is enough for an answer.
+func (r *run) lowerOutput(o Overflow) bool {
+	if o.Kind != TokensPlusOutput || r.lowered || o.Limit == 0 || o.Prompt == 0 || o.AtLeast {
 		return false
 	}
 	const margin = 64 // tokens; providers count a little more than they say
@@ -237,22 +254,28 @@ func (r *run) lessOutput(o Overflow) bool {
 	if free < r.answer() {
 		return false
 	}
-	r.call.MaxOutput, r.output, r.asked = free, free, true
+	r.request.MaxOutput, r.lowered = free, true
 	return true
 }
 
 // need is what a stage has to make room for.
 func (r *run) need(o Overflow) Need {
-	n := Need{Overflow: o, Window: r.window, Counter: r.counter()}
+	n := Need{Overflow: o, Window: max(r.window, 0), Counter: r.g.counter()}
+	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
+	if n.Window == 0 {
+		n.Window = r.size // it is less than that
+	}
 	if r.window > 0 {
-		fixed := r.counter().Count(r.System, r.Tools, nil)
 		room := float64(r.window - r.answer())
 		if r.ratio > 0 {
 			room *= r.ratio
 		} else {
 			room *= 100 / (100 + float64(slack))
 		}
-		n.Room = max(int(room)-fixed, 1)
+		n.Room = max(int(room)-(r.size-history), 1)
+		if o.Rule != estimated && n.Room >= history {
+			n.Room = max(history/2, 1) // what was refused does not fit, whatever the figures say
+		}
 	}
 	return n
 }
@@ -260,8 +283,8 @@ func (r *run) need(o Overflow) Need {
 // fail is the error of an overflow that nothing could cure.
 func (r *run) fail(ctx context.Context, o Overflow, err error) error {
 	e := &OverflowError{
-		Overflow: o, Attempts: r.call.Attempt + 1, Estimate: r.size, Window: r.window, Stages: r.failed, Err: err,
+		Overflow: o, Attempts: r.attempt + 1, Estimate: r.size, Window: r.window, Stages: r.failed, Err: err,
 	}
-	r.tell(ctx, Event{Kind: EventFailed, Overflow: o, Before: r.size, After: r.size, MaxOutput: r.call.MaxOutput, Err: e})
+	r.tell(ctx, Event{Kind: EventFailed, Overflow: o, Before: r.size, Err: e})
 	return e
 }

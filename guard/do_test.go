@@ -14,13 +14,13 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// conversation is a History in memory that can be compacted: Relieve keeps the
+// conversation is a History in memory that can be compacted: CompactTo keeps the
 // last message.
 type conversation struct {
 	t      testing.TB
 	fold   *rebuild.Fold
 	n      int
-	fail   error // of Append and Relieve
+	fail   error // of Append and CompactTo
 	relief []int // the rooms that were asked for
 }
 
@@ -49,7 +49,7 @@ func (c *conversation) Append(_ context.Context, items ...transcript.Item) ([]st
 	return nil, c.fold.Add(transcript.Batch{Entries: entries, Complete: true})
 }
 
-func (c *conversation) Relieve(ctx context.Context, room int) (bool, error) {
+func (c *conversation) CompactTo(ctx context.Context, room int, _ tokens.Counter) (bool, error) {
 	c.relief = append(c.relief, room)
 	if c.fail != nil {
 		return false, c.fail
@@ -261,8 +261,16 @@ func TestFailures(t *testing.T) {
 	before := fmt.Sprint(c.fold.History())
 	s := &script{errs: []error{errTooLong}}
 	_, err := guard.Do(t.Context(), nil, c, s.call)
-	if !errors.Is(err, boom) || !errors.Is(err, errTooLong) || len(s.calls) != 1 || fmt.Sprint(c.fold.History()) != before {
+	e, ok := errors.AsType[*guard.OverflowError](err)
+	if !ok || !errors.Is(err, errTooLong) || errors.Is(err, boom) || len(e.Stages) != 2 || !errors.Is(e.Stages[0], boom) ||
+		!strings.Contains(err.Error(), "disk full") || len(s.calls) != 1 || fmt.Sprint(c.fold.History()) != before {
 		t.Errorf("%v after %d calls", err, len(s.calls))
+	}
+	if guard.Classify(err).Kind != guard.Tokens {
+		t.Errorf("%v is classified as %+v", err, guard.Classify(err))
+	}
+	if text := (&guard.OverflowError{}).Error(); text == "" {
+		t.Error("no text")
 	}
 
 	c = newConversation(t, transcript.UserText("hi"))
@@ -278,28 +286,170 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// An answer that the window cut is an answer; the next request has room.
+// An answer that the window cut is an answer, and is returned at once.
 func TestWindowFull(t *testing.T) {
 	type own struct{ stop string }
-	for _, kind := range []string{"response", "own"} {
+	const full = transcript.StopContextWindow
+	answers := map[string]any{
+		"own": own{string(full)}, "response": &transcript.Response{StopReason: full}, "value": transcript.Response{StopReason: full},
+		"nil": (*transcript.Response)(nil), "other": &transcript.Response{StopReason: transcript.StopEndTurn}, "unknown": 3,
+	}
+	for name, answer := range answers {
 		c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
-		g := &guard.Guard{Inspect: func(answer any) (guard.Outcome, bool) {
-			o, ok := answer.(own)
-			return guard.Outcome{StopReason: transcript.StopReason(o.stop)}, ok
-		}}
-		var err error
-		if kind == "own" {
-			_, err = guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (own, error) {
-				return own{"model_context_window_exceeded"}, nil
-			})
-		} else {
-			_, err = guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (*transcript.Response, error) {
-				return &transcript.Response{StopReason: transcript.StopContextWindow}, nil
-			})
+		told := 0
+		g := &guard.Guard{
+			Inspect: func(answer any) (guard.Outcome, bool) {
+				o, ok := answer.(own)
+				return guard.Outcome{StopReason: transcript.StopReason(o.stop)}, ok
+			},
+			Observe: func(_ context.Context, e guard.Event) {
+				if told++; e.Kind != guard.EventOverflow || e.Overflow.Kind != guard.StopReason {
+					t.Errorf("%s: %+v", name, e)
+				}
+			},
 		}
-		if err != nil || len(c.relief) != 1 {
-			t.Errorf("%s: %v, %d compactions", kind, err, len(c.relief))
+		got, err := guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (any, error) { return answer, nil })
+		wanted := 1
+		if name == "nil" || name == "other" || name == "unknown" {
+			wanted = 0
 		}
+		if err != nil || len(c.relief) > 0 || told != wanted || fmt.Sprint(got) != fmt.Sprint(answer) {
+			t.Errorf("%s: %v, %d compactions, %d events", name, err, len(c.relief), told)
+		}
+	}
+}
+
+// What a call does to its messages is its own business.
+func TestCallsOwnTheirSlices(t *testing.T) {
+	c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
+	errs := []error{errors.New("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000")}
+	g := &guard.Guard{MaxOutput: 20_000, Tools: []transcript.Tool{{Name: "t"}}}
+	_, err := guard.Do(t.Context(), g, c, func(_ context.Context, call guard.Call) (int, error) {
+		if call.Messages[0].Text() != "one" || call.Messages[1].Text() != "two" || call.Tools[0].Name != "t" {
+			t.Errorf("attempt %d has %v, %v", call.Attempt, call.Messages, call.Tools)
+		}
+		call.Messages[0].Content[0] = transcript.TextBlock{Text: "changed"}
+		call.Messages[1] = transcript.UserText("changed")
+		call.Tools[0].Name = "changed"
+		if call.Attempt < len(errs) {
+			return 0, errs[call.Attempt]
+		}
+		return 0, nil
+	})
+	if err != nil || g.Tools[0].Name != "t" {
+		t.Error(err, g.Tools)
+	}
+}
+
+// After the history has become smaller the output limit is what it was.
+func TestOutputAfterCompaction(t *testing.T) {
+	full := errors.New("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000")
+	c := newConversation(t, transcript.UserText(long(400_000)), transcript.AssistantText("two"), transcript.UserText("three"))
+	s := &script{errs: []error{full, full}}
+	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.calls) != 3 || s.calls[1].MaxOutput >= 10_000 || s.calls[2].MaxOutput != 20_000 {
+		t.Errorf("%d calls, output limits %d, %d", len(s.calls), s.calls[1].MaxOutput, s.calls[2].MaxOutput)
+	}
+}
+
+// The room that stages are asked to make, counted by the estimate.
+func TestRoom(t *testing.T) {
+	items := []transcript.Item{transcript.UserText(long(200_000)), transcript.AssistantText("two"), transcript.UserText("three")}
+	size := guardSize(newConversation(t, items...))
+	system := long(100_000)
+	tests := []struct {
+		name     string
+		window   int
+		err      string
+		from, to float64 // of the size of the history
+	}{
+		{"a long system prompt", 0, fmt.Sprintf("prompt is too long: %d tokens > %d maximum", 3*size, 2*size), .3, .5},
+		// The provider counts twice what we do, so 50,000 of its tokens are 25,000 of ours.
+		{"figures", 0, fmt.Sprintf("prompt is too long: %d tokens > %d maximum", 2*size, size), .35, .5},
+		{"figures, a wrong window", 1 << 30, fmt.Sprintf("prompt is too long: %d tokens > %d maximum", 2*size, size), .35, .5},
+		{"a lower bound", 0, fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested 100 output tokens and your prompt contains at least %d input tokens", size, 2*size), .35, .5},
+		{"no figures, a wrong window", 1 << 30, "context_length_exceeded", .4, .5},
+		{"no figures, no window", 0, "context_length_exceeded", 0, 0},
+		{"bytes", size * 2, "413 request_too_large", .4, .5},
+	}
+	for _, tt := range tests {
+		c := newConversation(t, items...)
+		s := &script{errs: []error{errors.New(tt.err)}}
+		g := &guard.Guard{Window: tt.window}
+		if tt.name == "a long system prompt" {
+			g.System = system
+		}
+		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if room := float64(c.relief[0]) / float64(size); len(c.relief) != 1 || room < tt.from || room > tt.to {
+			t.Errorf("%s: the room is %v of the history", tt.name, room)
+		}
+	}
+}
+
+// A lower bound says nothing about what is left for the output, and a limit in
+// bytes nothing about the window.
+func TestFiguresThatAreNone(t *testing.T) {
+	c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
+	s := &script{errs: []error{errors.New("This model's maximum context length is 40000 tokens. However, you requested 20000 output tokens and your prompt contains at least 20001 input tokens, for a total of at least 40001 tokens")}}
+	if _, err := guard.Do(t.Context(), &guard.Guard{MaxOutput: 20_000}, c, s.call); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.relief) != 1 || s.calls[1].MaxOutput != 20_000 {
+		t.Errorf("%d compactions, output limit %d", len(c.relief), s.calls[1].MaxOutput)
+	}
+	tooMany := errors.New("400 total message size 3000000 exceeds limit 2097152")
+	_, err := guard.Do(t.Context(), nil, plain{c}, (&script{errs: []error{tooMany}}).call)
+	if e, ok := errors.AsType[*guard.OverflowError](err); !ok || e.Overflow.Kind != guard.Bytes || e.Window != 0 || !strings.Contains(err.Error(), "3000000 bytes or characters of 2097152") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Cancelled during the cure: no other call, and the history is whole.
+func TestCancelledInAStage(t *testing.T) {
+	c := newConversation(t, transcript.UserText("one"), transcript.AssistantText("two"), transcript.UserText("three"))
+	ctx, cancel := context.WithCancel(t.Context())
+	g := &guard.Guard{Stages: []guard.Stage{{Name: "mine", Run: func(context.Context, guard.History, guard.Need) (bool, error) {
+		cancel()
+		return true, nil
+	}}, guard.Compact()}}
+	s := &script{errs: []error{errTooLong}}
+	if _, err := guard.Do(ctx, g, c, s.call); !errors.Is(err, context.Canceled) || !errors.Is(err, errTooLong) || len(s.calls) != 1 || len(c.relief) > 0 {
+		t.Errorf("%v after %d calls, %d compactions", err, len(s.calls), len(c.relief))
+	}
+}
+
+func guardSize(c *conversation) int {
+	return g20k.Count("", nil, c.fold.History().Messages)
+}
+
+// The results of the last message share half of the room: no compaction can
+// leave them out.
+func TestClipTheLastResults(t *testing.T) {
+	call := transcript.Message{Role: transcript.RoleAssistant}
+	results := []transcript.Item{}
+	for i, runes := range []int{100, 40_000, 30_000, 1_000} {
+		id := fmt.Sprint("c", i)
+		call.Content = append(call.Content, transcript.ToolCallBlock{ID: id, Name: "read", Input: []byte(`{}`)})
+		results = append(results, transcript.ToolResult(id, long(runes)))
+	}
+	c := newConversation(t, append([]transcript.Item{transcript.UserText("go"), call}, results...)...)
+	changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: 100_000, Room: 10_000})
+	if !changed || err != nil {
+		t.Fatal(changed, err)
+	}
+	h := c.fold.History()
+	var sizes []int
+	for _, b := range h.Messages[2].Content {
+		r, _ := b.(transcript.ToolResultBlock)
+		sizes = append(sizes, g20k.size(r.Text()))
+	}
+	if n := g20k.Count("", nil, h.Messages[2:]); n > 5_100 || n < 4_000 || sizes[0] > 40 || sizes[3] > 400 || sizes[3] < 200 {
+		t.Errorf("the results have %d tokens: %v", n, sizes)
 	}
 }
 

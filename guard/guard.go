@@ -30,8 +30,8 @@ type Guard struct {
 	// Compact.
 	Stages []Stage
 	// Inspect tells why the model stopped and what the provider counted, for
-	// an answer that is not a *transcript.Response; ok is false if it is not
-	// known. It must not modify the answer.
+	// an answer that is not a transcript.Response or a pointer to one; ok is
+	// false if it is not known. It must not modify the answer.
 	Inspect func(answer any) (outcome Outcome, ok bool)
 	// Observe is told what Do does besides the call; nil is silent. It is
 	// called in Do's goroutine.
@@ -47,7 +47,7 @@ type Outcome struct {
 // Call is what is to be sent.
 type Call struct {
 	// Request has the history and what the [Guard] says. Its slices are the
-	// call's own.
+	// call's own, the blocks in them are shared and must not be modified.
 	transcript.Request
 	// Attempt counts from 0.
 	Attempt int
@@ -78,7 +78,7 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventOverflow EventKind = "overflow" // the prompt is too long; what comes next is the cure
+	EventOverflow EventKind = "overflow" // the prompt is too long, or an answer was cut because the window is full
 	EventStage    EventKind = "stage"    // a stage has run
 	EventOutput   EventKind = "output"   // less is reserved for the output
 	EventRetry    EventKind = "retry"    // the model is called again
@@ -108,7 +108,7 @@ func (g *Guard) request(h rebuild.History) transcript.Request {
 	}
 	return transcript.Request{
 		Model: g.Model, System: system + h.System, Messages: h.Messages,
-		Tools: slices.Clone(g.Tools), MaxOutput: g.MaxOutput,
+		Tools: g.Tools, MaxOutput: g.MaxOutput,
 	}
 }
 
@@ -119,11 +119,14 @@ func (g *Guard) count(r transcript.Request) int {
 
 // inspect returns what is known about an answer.
 func (g *Guard) inspect(answer any) (Outcome, bool) {
-	if r, ok := answer.(*transcript.Response); ok {
-		if r == nil {
-			return Outcome{}, false
-		}
+	switch r := answer.(type) {
+	case transcript.Response:
 		return Outcome{r.StopReason, r.Usage}, true
+	case *transcript.Response:
+		if r != nil {
+			return Outcome{r.StopReason, r.Usage}, true
+		}
+		return Outcome{}, false
 	}
 	if g.Inspect == nil {
 		return Outcome{}, false

@@ -12,27 +12,35 @@ type OverflowError struct {
 	Attempts int // calls that were made
 	Estimate int // tokens of the prompt that was sent last, by estimate
 	Window   int // tokens; 0 if it is not known
-	// Stages are the errors of stages that failed.
+	// Stages are the errors of stages that failed, a summarizer's for example.
+	// They are not seen through this error: one of them being late does not
+	// mean that the caller's time is over.
 	Stages []error
 	// Err is what the last call returned.
 	Err error
 }
 
-// Error says what does not fit, with numbers, what was tried and what the
-// provider says.
+// Error says what does not fit, with numbers, what failed and what the provider
+// says.
 func (e *OverflowError) Error() string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "guard: the request is too large for the model after %d attempts: ~%d tokens by estimate", e.Attempts, e.Estimate)
-	if e.Window > 0 {
+	sb.WriteString("guard: the request is too large for the model, and nothing more could be made smaller (")
+	if e.Overflow.Kind == Bytes && e.Overflow.Limit > 0 {
+		fmt.Fprintf(&sb, "%d bytes or characters of %d, ", e.Overflow.Prompt, e.Overflow.Limit)
+	}
+	fmt.Fprintf(&sb, "~%d tokens by estimate", e.Estimate)
+	if e.Window > 0 && e.Overflow.Kind != Bytes {
 		fmt.Fprintf(&sb, " of a window of %d", e.Window)
 	}
-	sb.WriteString("; shorten the last message, the system prompt or the tools, or use a model with a larger window")
+	sb.WriteString("); take the last message back or shorten it, or the system prompt or the tools, or use a model with a larger window")
 	for _, err := range e.Stages {
-		fmt.Fprintf(&sb, " (%v)", err)
+		fmt.Fprintf(&sb, "; %v", err)
 	}
-	return sb.String() + ": " + e.Err.Error()
+	if e.Err != nil {
+		sb.WriteString(": " + e.Err.Error())
+	}
+	return sb.String()
 }
 
-// Unwrap returns the provider's error, as the call returned it, and those of
-// the stages.
-func (e *OverflowError) Unwrap() []error { return append([]error{e.Err}, e.Stages...) }
+// Unwrap returns the provider's error, as the call returned it.
+func (e *OverflowError) Unwrap() error { return e.Err }

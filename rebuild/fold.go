@@ -3,7 +3,6 @@ package rebuild
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -241,12 +240,13 @@ func (f *Fold) History() History { return f.live().history() }
 // and changes nothing. Its turns are those that the compaction keeps: together
 // with its TurnsBefore they are all there are.
 func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
+	c.TurnsBefore = max(c.TurnsBefore, 1) // not asked for here, and costly to find out
 	after := *f
 	n := node{entry: transcript.Entry{Body: c}, parent: f.tip, batch: f.batches + 1, complete: true, covers: noCover}
 	if tip, ok := f.tips[c.CoversTo]; ok && c.CoversTo != "" {
 		n.covers = tip
 	}
-	after.nodes = append(slices.Clip(f.nodes), n)
+	after.nodes = append(f.nodes, n) // behind the end of f's own, which it will write over
 	after.tip = len(f.nodes)
 	a := after.assemble()
 	return a.history(), a.started

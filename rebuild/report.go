@@ -59,7 +59,8 @@ const (
 	RewrittenID     Rule = "rewritten-id"     // a call ID was changed, on both sides
 	ReplacedBlock   Rule = "replaced-block"   // a block that the target does not take became a text
 	HalfSurrogate   Rule = "half-surrogate"   // half a character in the JSON of a call or a block became U+FFFD
-	ThinkingOff     Rule = "thinking-off"     // the running turn's reasoning is not there: thinking was not asked for
+	ThinkingOff     Rule = "thinking-off"     // thinking was not asked for: the running turn's reasoning is not there, or there is no room
+	ThinkingLess    Rule = "thinking-less"    // the budget for thinking was lowered: the output limit is not above it
 )
 
 func repairf(rule Rule, entry, format string, args ...any) Repair {

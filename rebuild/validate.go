@@ -48,6 +48,7 @@ func (v Violation) String() string { return v.Rule + ": " + v.Text }
 //	text             no text is empty or white space
 //	missing-result   every call has a result in the next message
 //	doubled-result   and only one
+//	error-content    a result that is an error has texts only
 //	result-order     results come first in it, one after the other
 //	orphan-result    a result answers a call of the previous message
 //	id-unique        IDs of calls are unique in the request

@@ -53,6 +53,9 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 		r.id(p, "tool_result.tool_use_id", b.CallID)
 		for k, c := range b.Content {
 			r.block(place{p.message, p.block, k}, role, c)
+			if _, text := c.(transcript.TextBlock); b.IsError && !text {
+				r.flagAt(p, "error-content", "tool_result", "all content must be type `text` if `is_error` is true")
+			}
 		}
 		r.extra(p, "tool_result", b.Extra, "cache_control")
 	case transcript.ThinkingBlock:

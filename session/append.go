@@ -93,7 +93,6 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
-	defer s.store.tell(ctx, t)
 	if err := s.writable(ctx, t, entries); err != nil {
 		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
@@ -107,14 +106,14 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	}
 	if err != nil {
 		err = s.store.wrap(op, s.ref, err)
-		t.happened(Event{Kind: EventAppend, Took: took, Err: err})
+		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took, Err: err})
 		return Appended{}, err
 	}
 	if res.Repeated {
 		done.IDs, done.Repeated = res.IDs, true
-		t.happened(Event{Kind: EventAppend, Took: took})
+		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took})
 	} else {
-		t.happened(Event{Kind: EventAppend, Took: took, Entries: len(lines), Bytes: size})
+		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took, Entries: len(lines), Bytes: size})
 	}
 	live := s.after(context.WithoutCancel(ctx), t, res, lines)
 	done.Rewound = res.Repeated && !live

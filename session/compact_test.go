@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // says returns a summarizer that always says the same.
@@ -157,7 +163,7 @@ func TestSummarizerFails(t *testing.T) {
 			for name, call := range map[string]func() error{
 				"compact": func() error { return second(s.Compact(t.Context(), nil)) },
 				"after":   func() error { return second(s.AfterTurn(t.Context())) },
-				"relieve": func() error { return second(s.Relieve(t.Context(), 50)) },
+				"to":      func() error { return second(s.CompactTo(t.Context(), 50, nil)) },
 			} {
 				events = nil
 				err := call()
@@ -270,21 +276,306 @@ func TestLateResultWhileCompacting(t *testing.T) {
 	}
 }
 
-// What is not in the history can still be in the way of a cut: the plan asks
-// the fold.
+// What is not in the history can still be in the way of a cut: here the call of
+// a cut answer, which is not shown, would take the late result of a call that
+// is summarised. The plan asks the fold and keeps less.
 func TestCutIsChecked(t *testing.T) {
 	st := open(t, t.TempDir(), nil)
 	defer closed(t, st)
 	s := load(t, st, cli)
-	add(t, s, transcript.UserText("one"), answer("", "x"))
-	add(t, s, transcript.ToolResult("x", "first"))
-	add(t, s, answer("done"))
-	add(t, s, transcript.ToolResult("x", "doubled: nothing takes it")) // kept alone it would be taken by the next call
-	add(t, s, transcript.UserText("two"), answer("", "x"))
-	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Tokens: 1}, Summarizer: compact.SummarizerFunc(says("short"))})
+	add(t, s, transcript.UserText("run x"), answer("", "x"))
+	add(t, s, transcript.UserText("meanwhile?"))
+	add(t, s, answer("it runs"))
+	add(t, s, transcript.UserText("tell me more"))
+	add(t, s, transcript.ToolResult("x", "LATE"))
+	cut := answer("I wanted to", "x")
+	cut.StopReason = transcript.StopAborted
+	add(t, s, cut)
+	talk(t, s, 0, 2)
+	before := history(t, s)
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(says("short"))})
 	must(t, err)
-	if got := history(t, s); strings.Contains(got, "doubled") {
-		t.Errorf("%+v\n%s", done, got)
+	if got := history(t, s); done.Entry == "" || strings.Contains(got, "LATE") || strings.Contains(got, "tool_use") {
+		t.Errorf("%s\n%s\nbefore\n%s", done.Cut, got, before)
 	}
-	checkRequest(t, s)
+}
+
+// What comes during the compaction can be in the way of a cut, too.
+func TestCutIsCheckedAgain(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("run x"), answer("", "x"))
+	add(t, s, transcript.UserText("meanwhile?"))
+	add(t, s, answer("it runs"))
+	add(t, s, transcript.UserText("tell me more"))
+	add(t, s, transcript.ToolResult("x", "LATE"))
+	_, err := s.Compact(t.Context(), &compact.Options{
+		Keep: compact.Keep{Tokens: 1},
+		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+			cut := answer("I wanted to", "x")
+			cut.StopReason = transcript.StopAborted
+			add(t, s, cut)
+			return "short", nil
+		}),
+	})
+	if got := history(t, s); err == nil && strings.Contains(got, "LATE") || err != nil && !errors.Is(err, session.ErrConflict) {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+// Of several compactions of one session one runs at a time, and those who waited
+// look again.
+func TestCompactOneAtATime(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 8)
+	var running, most, asked atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+				asked.Add(1)
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				for range 100 {
+					runtime.Gosched()
+				}
+				return "short", nil
+			})})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() != 1 || asked.Load() != 1 {
+		t.Errorf("%d summaries, %d at a time", asked.Load(), most.Load())
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+		cancel()
+		return "short", second(s.Compact(cancelled, nil)) // waits for nobody
+	})})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// A result may come in at any moment until the compaction is committed: it is
+// in the history or it is a conflict.
+func TestLateResultAtAnyMoment(t *testing.T) {
+	run := func(at int) (counts int, shown bool, err error) {
+		dir := t.TempDir()
+		st, st2 := open(t, dir, nil), open(t, dir, nil)
+		defer closed(t, st)
+		defer closed(t, st2)
+		s, s2 := load(t, st, cli), load(t, st2, cli)
+		add(t, s, transcript.UserText("go"), answer("", "slow"))
+		talk(t, s, 0, 6)
+		_, err = s.Compact(t.Context(), &compact.Options{
+			Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short")),
+			Counter: calling{&counts, at, func() { add(t, s2, transcript.ToolResult("slow", "AT-LAST")) }},
+		})
+		return counts, strings.Contains(history(t, s), "AT-LAST"), err
+	}
+	total, _, err := run(0)
+	must(t, err)
+	for at := 1; at <= total; at++ {
+		if _, shown, err := run(at); err == nil && !shown {
+			t.Errorf("a result that came during count %d of %d is lost", at, total)
+		} else if err != nil && !errors.Is(err, session.ErrConflict) {
+			t.Error(err)
+		}
+	}
+}
+
+// calling is a counter that does something when it is called for the at-th
+// time.
+type calling struct {
+	n  *int
+	at int
+	do func()
+}
+
+func (c calling) Count(system string, tools []transcript.Tool, msgs []transcript.Message) int {
+	if *c.n++; *c.n == c.at {
+		c.do()
+	}
+	return tokens.Estimator{}.Count(system, tools, msgs)
+}
+
+// The same between the check and the append, where no counter is called.
+func TestLateResultBeforeTheAppend(t *testing.T) {
+	dir := t.TempDir()
+	other := open(t, dir, nil)
+	defer closed(t, other)
+	late := &lateDriver{}
+	st := session.OpenDriver(late, nil)
+	files, err := filedriver.Open(dir, &filedriver.Options{})
+	must(t, err)
+	late.Driver = files
+	defer closed(t, st)
+	s, s2 := load(t, st, cli), load(t, other, cli)
+	add(t, s, transcript.UserText("go"), answer("", "slow"))
+	talk(t, s, 0, 6)
+	late.before = func(lines []driver.Line) {
+		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
+			late.n++
+			add(t, s2, transcript.ToolResult("slow", "AT-LAST"))
+		}
+	}
+	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short"))})
+	if e, ok := errors.AsType[*session.CompactConflictError](err); !ok || e.Compaction.Summary != "short" || !strings.Contains(history(t, s), "AT-LAST") {
+		t.Errorf("%v\n%s", err, history(t, s))
+	}
+
+	// Another compaction in between is one, too: only one of them is committed.
+	late.n = 0
+	late.before = func(lines []driver.Line) {
+		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
+			late.n++
+			must(t, second(s2.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("theirs"))})))
+		}
+	}
+	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says("ours"))})
+	if !errors.Is(err, session.ErrConflict) || !strings.Contains(history(t, s), "theirs") {
+		t.Errorf("%v\n%s", err, history(t, s))
+	}
+
+	// One for a kept call is no conflict, and neither is any number of texts.
+	add(t, s, transcript.UserText("next"), answer("", "quick"))
+	late.n = -1
+	late.before = func(lines []driver.Line) {
+		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
+			late.n++
+			add(t, s2, transcript.UserText(fmt.Sprint("hurry ", late.n)))
+			if late.n == 0 {
+				add(t, s2, transcript.ToolResult("quick", "HERE"))
+			}
+		}
+	}
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short"))})
+	if got := history(t, s); err != nil || done.Entry == "" || !strings.Contains(got, "HERE") || !strings.Contains(got, "hurry") {
+		t.Errorf("%+v, %v\n%s", done, err, got)
+	}
+}
+
+// lateDriver does something before each append.
+type lateDriver struct {
+	driver.Driver
+	n      int
+	before func(lines []driver.Line)
+}
+
+func (d *lateDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	if d.before != nil {
+		d.before(lines)
+	}
+	return d.Driver.Append(ctx, ref, lines, cond)
+}
+
+// Options that a call leaves out are those of the store.
+func TestCompactOptions(t *testing.T) {
+	asked := 0
+	st := open(t, t.TempDir(), &session.Options{
+		Counter: thousands{},
+		Compact: compact.Options{
+			Keep: compact.Keep{Turns: 1}, Trigger: compact.Trigger{Threshold: 7_000}, MaxSummary: 50,
+			Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
+				if asked++; in.MaxTokens != 50 {
+					t.Errorf("a summary of %d tokens is asked for", in.MaxTokens)
+				}
+				return "short", nil
+			}),
+		},
+	})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 6)
+	plan, err := s.PlanCompact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})
+	must(t, err)
+	if plan.At != 8 { // the room of the trigger is less than three turns
+		t.Errorf("the plan is %s", plan)
+	}
+	refused := 0
+	plan, err = s.PlanCompact(t.Context(), &compact.Options{Check: func(c compact.Cut) bool { refused++; return c.At != 10 && second(s.Head(t.Context())) == nil }})
+	must(t, err)
+	if plan.At == 10 || plan.Nothing != "" || refused < 2 {
+		t.Errorf("the plan is %s after %d checks", plan, refused)
+	}
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}})
+	must(t, err)
+	if asked != 1 || done.Cut.At != 8 {
+		t.Errorf("%d summaries, %s", asked, done.Cut)
+	}
+	changed, err := s.CompactTo(t.Context(), 0, nil)
+	must(t, err)
+	if !changed || asked != 2 {
+		t.Errorf("changed %v after %d summaries", changed, asked)
+	}
+	st2 := open(t, t.TempDir(), nil)
+	defer closed(t, st2)
+	plain := load(t, st2, cli) // a few tokens, and yet too much for somebody
+	talk(t, plain, 0, 30)
+	if changed, err := plain.CompactTo(t.Context(), 0, nil); !changed || err != nil {
+		t.Errorf("with no room known: %v, %v", changed, err)
+	}
+	if changed, err = s.CompactTo(t.Context(), 1, nil); changed || err != nil {
+		t.Errorf("nothing helps, and yet: %v, %v", changed, err)
+	}
+}
+
+// Where nothing can be written nothing is paid for; a panic is no success; and
+// a compaction inside a compaction is an error.
+func TestCompactRefuses(t *testing.T) {
+	dir := t.TempDir()
+	var events []session.Event
+	var s *session.Session
+	opts := &session.Options{
+		Compact: compact.Options{Keep: compact.Keep{Turns: 2}},
+		Observe: func(ctx context.Context, e session.Event) {
+			if e.Kind == session.EventCompactionStart && second(s.Compact(ctx, nil)) == nil {
+				t.Error("a compaction in an observer succeeded")
+			}
+			events = append(events, e)
+		},
+	}
+	st := open(t, dir, opts)
+	s = load(t, st, cli)
+	talk(t, s, 0, 6)
+	events = nil
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_, _ = s.Compact(t.Context(), &compact.Options{Summarizer: compact.SummarizerFunc(func(ctx context.Context, _ compact.Input) (string, error) {
+			if second(s.Compact(ctx, nil)) == nil || second(s.History(ctx)) != nil {
+				t.Error("a compaction in a summarizer succeeded, or nothing else does")
+			}
+			panic("boom")
+		})})
+	}()
+	if n := len(events); n != 2 || events[1].Kind != session.EventCompactionFailed {
+		t.Errorf("events %+v", events)
+	}
+	if _, err := s.Compact(t.Context(), nil); err != nil {
+		t.Errorf("after the panic: %v", err)
+	}
+	closed(t, st)
+
+	st = open(t, dir, &session.Options{ReadOnly: true})
+	defer closed(t, st)
+	s, err := st.Lookup(t.Context(), cli)
+	must(t, err)
+	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+		t.Error("the summarizer was asked")
+		return "", nil
+	})})
+	if !errors.Is(err, session.ErrReadOnly) {
+		t.Error(err)
+	}
 }

@@ -38,27 +38,13 @@ const (
 	EventCompactionFailed EventKind = "compaction-failed" // nothing was changed
 )
 
-// happened takes note of an event, to be told when no lock is held.
-func (s *state) happened(e Event) {
-	if s.store.opts.Observe == nil {
-		return
-	}
-	e.Session = s.ref
-	s.eventMu.Lock()
-	s.events = append(s.events, e)
-	s.eventMu.Unlock()
-}
-
-// tell calls the observer with what has happened.
-func (st *Store) tell(ctx context.Context, t *state) {
+// tell tells the observer of events. No lock is held.
+func (st *Store) tell(ctx context.Context, ref Ref, events ...Event) {
 	if st.opts.Observe == nil {
 		return
 	}
-	t.eventMu.Lock()
-	events := t.events
-	t.events = nil
-	t.eventMu.Unlock()
 	for _, e := range events {
+		e.Session = ref
 		st.opts.Observe(ctx, e)
 	}
 }

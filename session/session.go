@@ -30,10 +30,14 @@ type Session struct {
 func (s *Session) use(ctx context.Context, op string, f func(*state) error) error {
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
-	defer s.store.tell(ctx, t)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return s.store.wrap(op, s.ref, f(t))
+	err, news := func() (error, []Event) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		err := f(t)
+		return err, t.news()
+	}()
+	s.store.tell(ctx, s.ref, news...)
+	return s.store.wrap(op, s.ref, err)
 }
 
 // Ref returns the name of the session.

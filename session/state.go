@@ -28,9 +28,6 @@ type state struct {
 
 	compacting chan struct{} // holds a value while a compaction runs
 
-	eventMu sync.Mutex // guards events
-	events  []Event    // that the observer was not told yet
-
 	mu sync.Mutex // guards what follows; not held while the driver appends
 	*reading
 }
@@ -42,6 +39,8 @@ type reading struct {
 	batcher transcript.Batcher
 	next    driver.Cursor // after the last record that was read
 	damage  []transcript.Damage
+	told    int           // how much of damage the observer knows
+	moved   driver.Cursor // after the beginning of the last compaction or rewind
 	row     driver.Row
 	version int   // of the format, as the header says
 	err     error // why the session cannot be used
@@ -63,15 +62,21 @@ func newReading(row driver.Row, opts *Options) *reading {
 	return &reading{opts: opts, fold: rebuild.New(&rebuild.Options{Summary: opts.Summary}), row: row, fresh: true}
 }
 
+// news returns events of the damage that was found since the last time. The
+// caller holds s.mu.
+func (s *state) news() (events []Event) {
+	for _, d := range s.damage[s.told:] {
+		events = append(events, Event{Kind: EventDamage, Damage: d})
+	}
+	s.told = len(s.damage)
+	return events
+}
+
 // sync reads what was appended since the last time, by anyone. The caller
 // holds s.mu.
 func (s *state) sync(ctx context.Context) error {
-	damaged := len(s.damage)
 	err := s.read(ctx)
 	s.finish()
-	for _, d := range s.damage[min(damaged, len(s.damage)):] {
-		s.happened(Event{Kind: EventDamage, Damage: d})
-	}
 	if isGone(err) {
 		s.reset() // so that the next call reads anew
 	}
@@ -195,6 +200,10 @@ func (r *reading) take(rec transcript.Record) error {
 	if rec.Damage != nil {
 		r.damage = append(r.damage, *rec.Damage)
 		return r.add(r.batcher.Break())
+	}
+	switch rec.Entry.Body.(type) {
+	case transcript.Compaction, transcript.Rewind:
+		r.moved = driver.Cursor(rec.Offset) + 1
 	}
 	return r.add(r.batcher.Add(rec.Entry))
 }

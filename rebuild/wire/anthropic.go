@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -53,6 +54,10 @@ type Anthropic struct {
 //   - If Thinking demands reasoning ("enabled") and the answer that the results
 //     belong to no longer begins with any, as after a change of model within a
 //     turn, the member "thinking" is left out of this one request.
+//   - If Thinking asks for a budget that the output limit does not exceed, the
+//     budget becomes three quarters of the limit, or if that is less than 1,024
+//     tokens the member is left out.
+//   - Results that are errors may have texts only: the rest of them becomes one.
 //   - Calls of the provider's own tools are given back with their results to
 //     the model that made them. One without its result is kept only at the end
 //     of the request, where the provider is to continue it (pause_turn).
@@ -79,7 +84,13 @@ func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.
 	if err := a.checkParams(); err != nil {
 		return nil, nil, err
 	}
-	r := renderer{req: req, thinking: thinking, turn: runningTurn(req.Messages)}
+	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
+	r := renderer{req: req, turn: runningTurn(req.Messages)}
+	asked := a.Thinking
+	if thinking == "enabled" {
+		thinking, asked = r.budget(asked, limit)
+	}
+	r.thinking = thinking
 	messages := r.messages()
 	r.limitMarks(messages, maxMarks-a.marks())
 	if thinking == "enabled" && !startsWithReasoning(messages) {
@@ -89,14 +100,10 @@ func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.
 
 	o := jsontext.AppendObject(nil)
 	o.OptString("model", req.Model)
-	limit := req.MaxOutput
-	if limit == 0 {
-		limit = DefaultMaxOutput
-	}
 	o.Int("max_tokens", int64(limit))
 	o.OptBool("stream", a.Stream)
 	if thinking != "" {
-		o.Value("thinking", a.Thinking)
+		o.Value("thinking", asked)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
 		o.Value(name, a.Params[name])

@@ -69,6 +69,12 @@ func (r *renderer) result(entry string, b transcript.ToolResultBlock) transcript
 		switch c := c.(type) {
 		case transcript.ToolResultBlock, transcript.ToolCallBlock:
 			content = append(content, r.replaced(entry, c.BlockType(), "inside a result"))
+		case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
+			if b.IsError {
+				content = append(content, r.replaced(entry, c.BlockType(), "in an error"))
+				continue
+			}
+			content = append(content, r.userBlock(entry, c))
 		default:
 			content = append(content, r.userBlock(entry, c))
 		}

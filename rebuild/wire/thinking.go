@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 
+	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -23,6 +26,31 @@ func runningTurn(messages []transcript.Message) int {
 		}
 	}
 	return start
+}
+
+// budget returns the type of the request's member "thinking", and the member
+// with a budget that is less than the output limit.
+func (r *renderer) budget(thinking json.RawMessage, limit int) (kind string, member json.RawMessage) {
+	const name, least = "budget_tokens", 1024
+	raw, _ := jsontext.Member(thinking, name)
+	if n, ok := jsontext.Int(raw); !ok || n < int64(limit) {
+		return "enabled", thinking
+	}
+	budget := limit * 3 / 4
+	if budget < least {
+		r.note(rebuild.ThinkingOff, "", fmt.Sprintf("an output limit of %d tokens leaves no room for it", limit))
+		return "", nil
+	}
+	r.note(rebuild.ThinkingLess, "", fmt.Sprintf("a budget of %d tokens, as the output limit is %d", budget, limit))
+	o := jsontext.AppendObject(nil)
+	for member, value := range jsontext.Members(thinking) {
+		if member == name {
+			o.Int(member, int64(budget))
+		} else {
+			o.Value(member, value)
+		}
+	}
+	return "enabled", o.End()
 }
 
 func hasCalls(content []transcript.Block) bool {

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -113,6 +114,33 @@ func TestModelAlias(t *testing.T) {
 		body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: tt.asked, Messages: turn(t, o)})
 		if got := strings.Contains(body, `"signature"`); got != tt.same {
 			t.Errorf("asked %q, answered %q: same = %v", tt.asked, tt.answered, got)
+		}
+	}
+}
+
+// The budget for thinking is below the output limit, whoever lowered that.
+func TestThinkingBudget(t *testing.T) {
+	for _, tt := range []struct {
+		budget, limit int
+		want, report  string
+	}{
+		{4000, 8000, `"thinking":{"type":"enabled","budget_tokens":4000,"display":"omitted"}`, ""},
+		{8000, 8000, `"thinking":{"type":"enabled","budget_tokens":6000,"display":"omitted"}`, "thinking-less"},
+		{9000, 0, `"thinking":{"type":"enabled","budget_tokens":6144,"display":"omitted"}`, "thinking-less"},
+		{6000, 1366, `"thinking":{"type":"enabled","budget_tokens":1024,"display":"omitted"}`, "thinking-less"},
+		{6000, 1300, "", "thinking-off"},
+	} {
+		a := wire.Anthropic{Thinking: fmt.Appendf(nil, `{"type":"enabled","budget_tokens":%d,"display":"omitted"}`, tt.budget)}
+		body, report, err := a.Request(transcript.Request{MaxOutput: tt.limit, Messages: []transcript.Message{transcript.UserText("hi")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, r := range report {
+			got += string(r.Rule)
+		}
+		if got != tt.report || !strings.Contains(string(body), tt.want) || tt.want == "" && strings.Contains(string(body), "thinking") {
+			t.Errorf("budget %d, limit %d: %s, report %v", tt.budget, tt.limit, body, report)
 		}
 	}
 }
