@@ -14,6 +14,11 @@
 // is an answer; an overflow that nothing could cure is an [*OverflowError] that
 // holds the provider's error.
 //
+// The same window of a model is told to the [Guard], which then looks before it
+// sends; to the trigger of a session's compactions, which then happen after a
+// turn and not in the middle of one; and to a summarizing model, which may be
+// another one. Each works without the others.
+//
 // [Classify] says whether an error is an overflow, of what, and by which rule.
 // The guard needs no package of a provider and no package of this module's
 // store: [History] and [Client] are all it knows.
