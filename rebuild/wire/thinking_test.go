@@ -135,11 +135,11 @@ func TestThinkingBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := ""
+		var got strings.Builder
 		for _, r := range report {
-			got += string(r.Rule)
+			got.WriteString(string(r.Rule))
 		}
-		if got != tt.report || !strings.Contains(string(body), tt.want) || tt.want == "" && strings.Contains(string(body), "thinking") {
+		if got.String() != tt.report || !strings.Contains(string(body), tt.want) || tt.want == "" && strings.Contains(string(body), "thinking") {
 			t.Errorf("budget %d, limit %d: %s, report %v", tt.budget, tt.limit, body, report)
 		}
 	}
