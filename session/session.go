@@ -30,11 +30,11 @@ type Session struct {
 func (s *Session) use(ctx context.Context, op string, f func(*state) error) error {
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
-	err, news := func() (error, []Event) {
+	news, err := func() ([]Event, error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		err := f(t)
-		return err, t.news()
+		return t.news(), err
 	}()
 	s.store.tell(ctx, s.ref, news...)
 	return s.store.wrap(op, s.ref, err)
