@@ -142,7 +142,7 @@ func (ev *evidence) addBody(name string, v any, level int, nodes *int) {
 		case "n_prompt_tokens":
 			settle(&ev.sizes.prompt, int(n))
 		case "n_ctx":
-			settle(&ev.sizes.limit, int(n))
+			ev.sizes.settleLimit(int(n))
 		}
 	}
 }

@@ -171,7 +171,7 @@ func (ev *evidence) refusal() Overflow {
 // rateLimited tells a request that no wait will let through from one that has
 // to wait.
 func (ev *evidence) rateLimited() Overflow {
-	f := ev.figures(allowancePatterns)
+	f := ev.figures(&allowances)
 	if f.prompt > 0 && f.limit > 0 {
 		if f.prompt > f.limit {
 			return Overflow{Kind: RateLimit, Prompt: f.prompt, Limit: f.limit, Rule: "single_request"}
@@ -190,9 +190,9 @@ func (ev *evidence) found(k Kind, rule string) Overflow {
 	var f figures
 	switch k {
 	case Tokens, TokensPlusOutput:
-		f = ev.figures(sizePatterns)
+		f = ev.figures(&tokenSizes)
 	case Bytes, Item:
-		f = ev.figures(bytePatterns)
+		f = ev.figures(&byteSizes)
 	default:
 		return o
 	}
@@ -211,10 +211,10 @@ func (ev *evidence) found(k Kind, rule string) Overflow {
 
 // figures reads the sizes of all texts. One text is read after the other, as
 // the same sentence may be in several.
-func (ev *evidence) figures(patterns []figurePattern) figures {
+func (ev *evidence) figures(g *grammar) figures {
 	f := ev.sizes
 	for _, t := range ev.texts {
-		f.merge(findFigures(t, patterns))
+		f.merge(g.find(t))
 	}
 	return f
 }

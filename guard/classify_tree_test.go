@@ -14,7 +14,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire"
 )
 
-const tooLong = "prompt is too long: 300 tokens > 200 maximum"
+const tooLong = "prompt is too long: 3000 tokens > 2000 maximum"
 
 // The errors of SDKs, by the shape of their types.
 type (
@@ -127,7 +127,7 @@ func TestClassifyErrors(t *testing.T) {
 		{"message in a field", &fieldError{Message: tooLong}, guard.Tokens},
 		{"type in a field", &fieldError{Type: "rate_limit_error", Message: tooLong}, guard.NotOverflow},
 		{"embedded", &embeddingError{fieldError{Message: tooLong}}, guard.Tokens},
-		{"value", valueError{Code: 400, Status: "INVALID_ARGUMENT", Message: "The input token count (300) exceeds the maximum number of tokens allowed (200)."}, guard.Tokens},
+		{"value", valueError{Code: 400, Status: "INVALID_ARGUMENT", Message: "The input token count (3000) exceeds the maximum number of tokens allowed (2000)."}, guard.Tokens},
 		{"value, quota", valueError{Code: 429, Status: "RESOURCE_EXHAUSTED", Message: tooLong}, guard.NotOverflow},
 		{"methods", &pointerError{&message}, guard.Tokens},
 		{"any code", &anyCodeError{Code: "context_length_exceeded"}, guard.Tokens},
@@ -182,7 +182,7 @@ func TestClassifyBodies(t *testing.T) {
 		{"address", `Post "https://a.example/rate-limit/quota": ` + tooLong, guard.Tokens},
 		{"address only", `404 https://a.example/context_length_exceeded`, guard.NotOverflow},
 		{"type in a namespace", `{"__type":"com.amazon.coral#ThrottlingException","message":"` + tooLong + `"}`, guard.NotOverflow},
-		{"500 with a type", `500 {"error":{"code":500,"type":"exceed_context_size_error","message":"no","n_prompt_tokens":300,"n_ctx":200}}`, guard.Tokens},
+		{"500 with a type", `500 {"error":{"code":500,"type":"exceed_context_size_error","message":"no","n_prompt_tokens":3000,"n_ctx":2000}}`, guard.Tokens},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -190,8 +190,8 @@ func TestClassifyBodies(t *testing.T) {
 			if got.Kind != tt.want {
 				t.Errorf("kind %q, want %q (rule %q)", got.Kind, tt.want, got.Rule)
 			}
-			if strings.Contains(tt.text, "300") && got.Kind == guard.Tokens && (got.Prompt != 300 || got.Limit != 200) {
-				t.Errorf("sizes %d, %d, want 300, 200", got.Prompt, got.Limit)
+			if strings.Contains(tt.text, "3000") && got.Kind == guard.Tokens && (got.Prompt != 3000 || got.Limit != 2000) {
+				t.Errorf("sizes %d, %d, want 3000, 2000", got.Prompt, got.Limit)
 			}
 		})
 	}
@@ -222,6 +222,9 @@ func FuzzClassify(f *testing.F) {
 		}
 		if got.Kind == guard.TokensPlusOutput && got.Limit > 0 && got.Prompt > got.Limit {
 			t.Errorf("the prompt alone is too long: %+v", got)
+		}
+		if got.Limit > 0 && got.Limit < 256 {
+			t.Errorf("no model has such a window: %+v", got)
 		}
 		_ = guard.Signals{Status: len(text), Type: text, Code: text, Message: text}.Classify()
 	})

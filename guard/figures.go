@@ -22,12 +22,20 @@ type figures struct {
 // number matches "200000", "200,000", "200 000" and "200K".
 const number = `(?:\d{1,3}(?:[,._' \x{a0}\x{202f}]\d{3})+|\d+(?:\.\d+)? ?[km]|\d+)\b`
 
-// A figurePattern finds sizes in a text. In its source, <p>, <l>, <o> and <t>
-// stand for the number of the prompt, the limit, the output and the total.
-type figurePattern = *regexp.Regexp
+// A grammar is how the sizes of one sort are written.
+type grammar struct {
+	// In the source of a pattern, <p>, <l>, <o> and <t> stand for the number of
+	// the prompt, the limit, the output and the total. The patterns are tried
+	// in their order; the first that finds a size settles it. The words between
+	// a size and its number are a verb, a preposition or nothing.
+	patterns []*regexp.Regexp
 
-func figurePatterns(sources ...string) []figurePattern {
-	res := make([]figurePattern, len(sources))
+	// foreign matches numbers of another sort, or is nil.
+	foreign *regexp.Regexp
+}
+
+func figurePatterns(sources ...string) []*regexp.Regexp {
+	res := make([]*regexp.Regexp, len(sources))
 	for i, s := range sources {
 		for _, slot := range []string{"p", "l", "o", "t"} {
 			s = strings.ReplaceAll(s, "<"+slot+">", "(?P<"+slot+">"+number+")")
@@ -37,74 +45,79 @@ func figurePatterns(sources ...string) []figurePattern {
 	return res
 }
 
-// sizePatterns are tried in this order; the first that finds a size settles
-// it. Those that name several sizes come first, then those whose words leave
+// tokenSizes come from texts of which a rule knows that they are about tokens.
+// The patterns that name several sizes come first, then those whose words leave
 // the least doubt.
-var sizePatterns = figurePatterns(
-	// 24235 > 64001 - 1000: what the output may be.
-	`\(<o> > <l> - <p>\)`,
-	`<p> ?\+ ?<o> ?> ?<l>`,
-	`n_keep:? ?<p> ?>=? ?n_ctx:? ?<l>`,
-	`model token limit: <l> \(requested: <p>\)`,
-	`given: <p> .?inputs.? tokens and <o> .?max_new_tokens`,
-	`parameter=input_tokens, value=<p>`,
-	`passed <p> input tokens and requested <o> output tokens`,
-	`input and maximum output tokens \(<t>\)`,
-	`\bprompt and prediction\) cannot exceed <l> - received <t>`,
-	`size limit exceeded by (?P<over>`+number+`) tokens.*limit for this model is <l>`,
-	`\(<p> tokens?\) exceed\w*[^.\d]{0,40}\(<l> tokens?\)`,
-	// By now a rule knows that the error is about tokens.
-	`<p>(?: (?:input |prompt )?tokens?)? ?>=? ?<l>`,
+var tokenSizes = grammar{
+	foreign: words(number + `[ -]?(?:bytes?|[kmg]i?b|characters?|chars|words|images?|pages|pdfs?|documents?|files?|messages|turns|tools|requests|items|inputs|times|pixels|m?s|milliseconds|seconds?|minutes?|hours?|days?)\b|` + number + ` ?%`),
+	patterns: figurePatterns(
+		// 24235 > 64001 - 1000: what the output may be.
+		`\(<o> > <l> - <p>\)`,
+		`<p> ?\+ ?<o> ?> ?<l>`,
+		`n_keep:? ?<p> ?>=? ?n_ctx:? ?<l>`,
+		`model token limit: <l> \(requested: <p>\)`,
+		`given: <p> .?inputs.? tokens and <o> .?max_new_tokens`,
+		`parameter=input_tokens, value=<p>`,
+		`passed <p> input tokens and requested <o> output tokens`,
+		`input and maximum output tokens \(<t>\)`,
+		`\bprompt and prediction\) cannot exceed <l> - received <t>`,
+		`\(<p> tokens?\) exceed\w*[^.\d]{0,40}\(<l> tokens?\)`,
+		`\bus(?:ed|es|ing) <p>(?: tokens?)? (?:out )?of (?:the |a )?<l>`,
+		`\(<p> ?/ ?<l>(?: tokens?)?\)|<p> ?/ ?<l> tokens?\b`,
+		`<p>(?: (?:input |prompt )?tokens?)? ?>=? ?(?:(?:the )?(?:max\w*|limit|n_ctx)(?: of)?[ :=(]{1,2})?<l>`,
 
-	// The prompt.
-	`\bat least <p> (?:input |prompt )?tokens`,
-	`\b<p> (?:input|prompt) tokens`,
-	`\b(?:token count|number of (?:input |prompt )?tokens)(?: of| is|:|=)? ?\(?<p>`,
-	`\bresulted in (?:over |about |at least )?<p>`,
-	`\b(?:request|prompt|input|conversation|message|messages) (?:contains|has|have|is|was|are|of|with|uses)(?: about| approximately| at least)? ?<p> tokens`,
-	`\b(?:prompt|input|request|inputs|requested tokens|sequence|decoder prompt|query)(?: tokens?| length| size)?(?: of| is|:|=)? ?\((?:length |len |about )?<p>`,
-	`\b(?:prompt|input|request|inputs|requested tokens|sequence|query|current)(?: tokens?| length| size)?(?: of| is|:|=)? ?<p>`,
-	`\btoo (?:long|large)[:,(] ?<p>`,
-	`\bgiven: <p>`,
-	`\bfirst <p> tokens`,
-	`\btokens? \(<p>\) (?:has |have )?exceed`,
-	`\b<p> tokens? (?:exceeds?|is longer|is greater|is more)`,
-	`\bprompt \(<p>\)`,
-	`\b(?:you (?:sent|provided|passed|used|have)|got:?) (?:about )?<p>`,
+		// The prompt.
+		`\bat least <p> (?:input |prompt )?tokens`,
+		`\b<p> (?:input|prompt) tokens`,
+		`\b(?:token count|number of (?:input |prompt )?tokens)(?: of| is|:|=)? ?\(?<p>`,
+		`\bresulted in (?:over |about |at least )?<p>`,
+		`\b(?:request|prompt|input|conversation|message|messages) (?:contains|has|have|is|was|are|of|with|uses)(?: about| approximately| at least)? ?<p> tokens`,
+		`\b(?:prompt|input|request|inputs|requested tokens|sequence|decoder prompt)(?: tokens?| length| size)?(?: of| is|:|=)? ?\((?:length |len |about )?<p>`,
+		`\b(?:prompt|input|request|inputs|requested|sequence|current|total)[ _](?:tokens?|length|size)(?: of| is|:|=)? ?<p>`,
+		`\b(?:prompt|input|conversation) (?:has|contains|is) (?:about )?<p>`,
+		`\btoo (?:long|large)[:,(] ?<p>`,
+		`\btoo many (?:\w+ )?tokens:? ?\(?<p>`,
+		`\bgiven: <p>`,
+		`\bfirst <p> tokens`,
+		`\btokens? \(<p>\) (?:has |have )?exceed`,
+		`\b<p> tokens? (?:exceeds?|is longer|is greater|is more)`,
+		`\b(?:you (?:sent|provided|passed|used|have)|got:?) (?:about )?<p>`,
 
-	// The output.
-	`\brequested <o> (?:output|completion) tokens`,
-	`\bmax(?:imum)?_(?:new_|completion_|output_)?tokens\W*(?:is too large)?[^\w\d.]{0,6}<o>`,
-	`is too large: <o>`,
+		// The output.
+		`\brequested <o> (?:output|completion) tokens`,
+		`\bmax(?:imum)?_(?:new_|completion_|output_)?tokens\W*(?:is too large)?[^\w\d.]{0,6}<o>`,
+		`is too large: <o>`,
 
-	// The sum of both.
-	`\btotal of (?:at least |about )?<t> tokens`,
-	`\brequested (?:about |a total of |at least )?<t> tokens`,
-	`\breceived <t>`,
+		// The sum of both.
+		`\btotal of (?:at least |about )?<t> tokens`,
+		`\brequested (?:about |a total of |at least )?<t> tokens`,
+		`\breceived <t>`,
 
-	// The limit.
-	`\bcontext (?:length|window|size|limit)(?: limit)?\)?(?: of| is|:|=)?(?: only| at most| up to)? ?\(?<l>`,
-	`\b(?:maximum|max)(?: allowed| model| available)? (?:context|prompt|input|sequence|model|token|total)s?(?: window| length| size| limit| tokens?)?\)?(?: is| of|:|=)?(?: only)? ?\(?<l>`,
-	`\bcontext (?:length|window|size|limit)[^.;\d(]{0,24}<l>`,
-	`\bcontext (?:length|window|size|limit)[^.;\d(]{0,24}\(<l> tokens`,
-	`\btokens allowed:? ?\(?<l>`,
-	`\btoken limit ?:? ?<l>`,
-	`\brange of input length should be \[\d+, ?<l>`,
-	`\bmust have (?:less|fewer) than <l>`,
-	`\bmust (?:be|not exceed)(?: <=| less than| at most)? ?<l>`,
-	`\bcannot exceed <l>`,
-	`\bsupports? (?:only|up to|at most|a maximum of) <l>`,
-	`\b(?:max_model_len|max_seq_len|max_num_tokens|max_prompt_tokens|max_input_tokens|n_ctx|num_ctx)\W{0,3}<l>`,
-	`\b(?:maximum|max)(?: number of tokens| size| length| tokens)(?: allowed)?(?: is| of|:|,)? ?\(?<l>`,
-	`\b(?:maximum|max|limit)(?: is| of|:|,| to)?(?: only)? ?<l>`,
-	`\b(?:maximum|max|limit) \(<l> tokens`,
-	`\b<l>(?: |-)(?:tokens? )?(?:maximum|context|limit|max\b|token (?:limit|window|context))`,
-	`\bexceeds? (?:the )?<l>`,
-)
+		// The limit.
+		`\bcontext (?:length|window|size|limit)(?: limit)?\)?(?: is| of|:|=)?(?: only| at most| up to)? ?\(?<l>`,
+		`\b(?:maximum|max)(?: allowed| model| available)? (?:context|prompt|input|sequence|model|token|total)s?(?: window| length| size| limit| tokens?| token count)?\)?(?: is| of|:|=)?(?: only)? ?\(?<l>`,
+		`\bcontext(?: is| of|:)(?: only| at most)? ?<l>`,
+		`\btokens allowed:? ?\(?<l>`,
+		`\btoken limit(?: is| of|:| :)? ?\(?<l>`,
+		`\b(?:limit|maximum|window) (?:for|of) (?:this|the) model is <l>`,
+		`\brange of input length should be \[\d+, ?<l>`,
+		`\bmust have (?:less|fewer) than <l>`,
+		`\bmust (?:be|not exceed)(?: <=| less than| fewer than| shorter than| smaller than| below| under| at most)? ?<l>`,
+		`\bcannot exceed <l>`,
+		`\b(?:supports?|accepts?|allows?|takes?|handles?)(?: \w+){0,3}? (?:only|up to|at most|a maximum of) <l>`,
+		`\b(?:max_(?:model_len|seq_len|num_tokens|(?:prompt|input|context|total)_(?:tokens|length|len))|n_ctx|num_ctx)\W{0,3}<l>`,
+		`\b(?:maximum|max)(?: number of tokens| size| length| tokens)(?: allowed)?(?: is| of|:|,)? ?\(?<l>`,
+		`\b(?:maximum|max|limit)(?: is| of|:|,| to|=)?(?: only)? ?<l>`,
+		`\b(?:maximum|max|limit) \(<l> tokens`,
+		`(?:\b(?:the|an?|of|with|than|is|only|above|over|beyond|exceeds?)|[>(]) ?<l>[ -](?:tokens? )?(?:maximum|context|limit|max\b|token (?:limit|window|context))`,
+		`\b<l>[ -]tokens? (?:maximum|context|limit|max\b|window)`,
+		`\b(?:above|over|beyond|(?:more|longer|larger|greater) than) (?:the )?<l> tokens`,
+		`\bexceeds? (?:the )?<l>`,
+	),
+}
 
-// bytePatterns find the sizes of a body or of one item, which count bytes or
-// characters.
-var bytePatterns = figurePatterns(
+// byteSizes are those of a body or of one item, in bytes or characters.
+var byteSizes = grammar{patterns: figurePatterns(
 	`<p> bytes? ?>=? ?<l>`,
 	`<p> bytes? exceeds?[^.\d]{0,30}<l>`,
 	`size <p>(?: bytes)? exceeds (?:the )?(?:maximum |max )?(?:limit |size )?(?:of |is )?<l>`,
@@ -115,13 +128,33 @@ var bytePatterns = figurePatterns(
 	`size \(<p>[^)]*\) exceeds[^\d.]{0,40}<l>`,
 	`\b(?:limit|maximum|max)(?: allowed)?(?: size| length)?(?: is| of|:)? ?\(?<l> ?(?:bytes|characters|chars)`,
 	`\b<l>[ -](?:bytes?|characters?|chars?) (?:limit|maximum)`,
-)
+)}
 
-// allowancePatterns find what one request asks of an allowance per minute.
-var allowancePatterns = figurePatterns(
+// allowances are what one request asks of an allowance per minute.
+var allowances = grammar{patterns: figurePatterns(
 	`\blimit:? <l>,(?: used:? `+number+`,)? requested:? <p>`,
 	`\brequested:? <p>,? (?:tokens,? )?(?:limit|max(?:imum)?):? <l>`,
-)
+)}
+
+// excess is by how much a prompt is too long, which is no size by itself.
+var excess = words(`\bexceed\w*[^.\n]{0,60}\bby (?:about |over |at least )?(` + number + `) tokens?\b`)
+
+// names matches what has numbers that are never a size: a model ("gpt-4",
+// "gemini 2.5"), a status, an attempt, and an excess.
+var names = words(`\b[a-z_]\w*(?:[-./]\w+)+|\b[a-z_]+\d\w*|` +
+	`^\W*[45]\d\d(?::| [a-z])|\b(?:status|code|http|error)(?: code)?[ :=#(]{1,3}[1-5]\d\d\b|` +
+	`\b(?:attempt|retry|try|turn|round|step|line|stream id)(?: no\.?| number)?[ :=#]{1,2}\d+(?: ?/ ?\d+| of \d+)?\b|` +
+	`\bby (?:about |over |at least )?` + number + `|` + number + ` tokens? (?:over|above|beyond) (?:the |its )?(?:\w+ ){0,2}(?:limit|maximum|context)\b|\b\d+(?:\.\d{1,2})+(?:[^\dkm ]|$| [^km])`)
+
+var digit = regexp.MustCompile(`\d`)
+
+// hide takes the numbers out of what re matches, and leaves the words.
+func hide(text string, re *regexp.Regexp) string {
+	if re == nil {
+		return text
+	}
+	return re.ReplaceAllStringFunc(text, func(s string) string { return digit.ReplaceAllString(s, "#") })
+}
 
 // singleRequest says without numbers that one request is more than the
 // allowance.
@@ -133,8 +166,14 @@ var partPattern = regexp.MustCompile(`(?i)\b(` + number + `) (?:tokens )?(?:in|o
 
 var lowerBound = regexp.MustCompile(`(?i)\b(?:at least|resulted in over|more than) ` + number + ` (?:input |prompt )?tokens`)
 
-// findFigures reads the sizes that one text names.
-func findFigures(text string, patterns []figurePattern) figures {
+// find reads the sizes that one text names.
+func (g *grammar) find(text string) figures {
+	over := 0
+	if m := excess.FindStringSubmatch(text); m != nil {
+		over = parseNumber(m[1])
+	}
+	text = hide(hide(text, names), g.foreign)
+
 	var f figures
 	seen := map[string]bool{}
 	for _, m := range partPattern.FindAllStringSubmatch(text, 16) {
@@ -153,11 +192,14 @@ func findFigures(text string, patterns []figurePattern) figures {
 	if !parts {
 		f = figures{}
 	}
-	for _, re := range patterns {
+	for _, re := range g.patterns {
 		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || parts) {
 			break
 		}
 		f.read(re, text)
+	}
+	if f.prompt == 0 && f.limit > 0 && over > 0 {
+		f.prompt = addSizes(f.limit, over)
 	}
 	if f.prompt == 0 && f.total > 0 {
 		f.prompt = f.total
@@ -170,28 +212,32 @@ func findFigures(text string, patterns []figurePattern) figures {
 }
 
 // read adds what re finds in text and f does not have yet.
-func (f *figures) read(re figurePattern, text string) {
+func (f *figures) read(re *regexp.Regexp, text string) {
 	m := re.FindStringSubmatch(text)
 	if m == nil {
 		return
 	}
-	excess := 0
 	for i, name := range re.SubexpNames() {
 		switch n := parseNumber(m[i]); name {
 		case "p":
 			settle(&f.prompt, n)
 		case "l":
-			settle(&f.limit, n)
+			f.settleLimit(n)
 		case "o":
 			settle(&f.output, n)
 		case "t":
 			settle(&f.total, n)
-		case "over":
-			excess = n
 		}
 	}
-	if excess > 0 && f.limit > 0 {
-		settle(&f.prompt, addSizes(excess, f.limit))
+}
+
+// minLimit is the smallest limit that is believed. No model has such a window,
+// so a smaller number is a misread one.
+const minLimit = 256
+
+func (f *figures) settleLimit(found int) {
+	if found >= minLimit {
+		settle(&f.limit, found)
 	}
 }
 

@@ -71,7 +71,8 @@ type Overflow struct {
 	// Limit is what the provider allows, in the unit of Prompt: for tokens the
 	// window or the maximum prompt, for a [RateLimit] the tokens per minute.
 	// Of a figure such as "200K" it is the smaller reading, 200,000. Zero means
-	// that the error does not say.
+	// that the error does not say, or that it says less than 256: no model has
+	// such a window.
 	Limit int
 
 	// Output is the number of tokens that the request reserved for the answer.

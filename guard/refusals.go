@@ -65,6 +65,9 @@ var refusedCodes = map[string]string{
 	"content_policy_violation": "policy",
 }
 
+// counted is what a request has a number of, without its tokens.
+const counted = `(?:turns|rounds|iterations|steps|tools|functions|calls|requests|messages|inputs|items|choices|candidates|blocks|sessions|connections|attempts|retries|batches|stop sequences)`
+
 // refusals are tried before the matches, in this order. Most of them speak of
 // tokens or of a context, which is why a list of words is not enough.
 var refusals = []textRule{
@@ -80,7 +83,7 @@ var refusals = []textRule{
 		name: "quota",
 		match: words(`\bquota\b|\b(?:billing|insufficient|account) (?:\w+ )?balance\b|\b(?:more|insufficient|enough|of|add|remaining) credits?\b|\bcan only afford\b|` +
 			`\bupgrade to a paid\b|\b(?:daily|weekly|monthly|hourly|5-hour|usage|spend(?:ing)?) (?:\w+ ){0,2}limit|\b(?:tokens?|requests?) (?:per|a|this) (?:day|week|month)\b|\bpayment required\b|` +
-			`余额|欠费|配额|额度`),
+			`余额|欠费|配额|额度|套餐|今日|每日`),
 	},
 	{
 		name: "rate_limit",
@@ -88,6 +91,15 @@ var refusals = []textRule{
 			`\bresource[ _]?(?:has been |is )?exhausted\b|\boverloaded\b|\b(?:at|over|insufficient|no) capacity\b|\b(?:server|service|model|engine) is (?:currently |too )?(?:busy|unavailable)\b|` +
 			`\b(?:temporarily|service) unavailable\b|\bplease (?:wait|slow down)\b|\b(?:re)?try (?:again )?(?:later|after|in (?:about )?\d)|\btoo many concurrent\b|` +
 			`限流|频率|速率|并发|过于频繁|稍后`),
+	},
+	{
+		// What an account may use, after the rate limits that name a tier.
+		name: "account",
+		match: words(`\b(?:api|access|virtual)[- _]?keys?\b|\b(?:your|this|the) (?:\w+ )?(?:key|account|subscription|plan|tier|organi[sz]ation|workspace|wallet)\b|` +
+			`\b(?:free|paid|pro|trial|pricing|usage|token) (?:tier|plan|account)\b|\b(?:user|customer|tenant|team|project) (?:\S+ )?(?:(?:has|have) )?(?:exceed|reached|hit|used|over)|` +
+			`\b(?:today|tomorrow)\b|\btop[- ]up\b|\b(?:input|request|response|total)_tokens_limit\b|\bupgrade to (?:\w+ )?(?:pro|plus|max|premium|paid|team|enterprise)\b|` +
+			`\b(?:user|customer|tenant|team|project|organi[sz]ation|workspace)(?:'s)? tokens?\b`),
+		unless: words(`\bcontext\b|\b(?:prompt|input|conversation|request) (?:\w+ )?too (?:long|large)\b|\bfor (?:this|the|your|requested) model\b`),
 	},
 	{
 		name: "auth",
@@ -118,9 +130,24 @@ var refusals = []textRule{
 			`\bmaximum (?:allowed )?(?:number of )?(?:output|completion) tokens\b|\bmaximum tokens you requested\b|` +
 			`\bmax(?:imum)?_?(?:completion|output|new|response)?_?tokens?\b(?:to_?sample\b)?[^.\n]{0,60}\b(?:too (?:large|high|big)|exceed\w*|must be|should be|cannot be|greater|larger|higher|range|at most|not supported|invalid|>)|` +
 			`\bmaxoutputtokens\b|\bmax_?tokens?_?to_?sample\b|\b(?:valid )?range of max_\w*tokens\b|\binvalid max_\w*tokens\b|\bmax_\w*tokens?: \d+ > \d+|\bis not less or equal to\b|` +
-			`\b(?:max_tokens or )?model output limit was reached\b|\bexceed\w* the \d[\d,]* output tokens?\b|\boutput token (?:maximum|limit)\b`),
-		unless: words(`\binput tokens\b|\binput length\b|\binputs.? tokens\b|\bmaximum context length\b|\bcontext (?:limit|length|window)\b[^.\n]{0,8}\d|\bexceeds? (?:the )?(?:model'?s? )?(?:maximum )?context\b|` +
+			`\bmodel output limit was reached\b|\bmax(?:imum)?[ _]?(?:response|output|completion)[ _]?length\b|\b(?:response|output|completion|answer|reply|generation)(?: (?:text|length|size))? (?:has |would |is )?(?:exceed\w*|too long|longer than)\b|\b(?:(?:thinking|reasoning)[ _]budget|budget_tokens)\b[^.\n]{0,40}\b(?:exceed\w*|must|less|greater|larger|maximum|range|invalid)|\bexceed\w* the \d[\d,]* output tokens?\b|\boutput token (?:maximum|limit)\b`),
+		unless: words(`\binput tokens\b|\binput length\b|\binputs.? tokens\b|\bmaximum context length\b|\bcontext (?:limit|length|window)\b[^.\n]{0,8}\d|` +
+			`\b(?:prompt|inputs?|messages)\b[^.\n]{0,40}(?:\band\b|\bor\b|\bplus\b|\+) ?\W?(?:the |your |requested |maximum )*(?:max_\w*tokens|output|completion|response|prediction)|(?:\band|\bplus|\+) (?:the |your )?(?:prompt|inputs?|messages)\b|` +
 			`\bprompt (?:tokens?|length)\b|\bprompt \(\d|\bgot -\d|\bof input and maximum output\b|\bin the messages\b|\bprompt and prediction\b`),
+	},
+	{
+		// How many there are, of what is not tokens.
+		name: "count",
+		match: words(`\b(?:maximum|max|limit)(?: number)? of (?:\w+ ){0,2}` + counted + `\b|\bnumber of (?:\w+ )?` + counted + ` (?:has |have )?(?:exceed|is too|must|cannot)|\b(?:too many|(?:exceed\w*|more than|at most|up to|maximum of|max) (?:the )?(?:maximum (?:of )?|limit (?:of )?)?\d[\d,]*) (?:\w+ )?` + counted + `\b|` +
+			`\b(?:exceed\w*|over|larger than|greater than)\b[^.\n]{0,30}\bbatch size\b`),
+		unless: words(`\btokens?\b|\bcontext\b`),
+	},
+	{
+		// The limits of other protocols and of what tools read.
+		name: "other_text",
+		match: words(`\b(?:tool|function|command|search) (?:inputs?|arguments?|query)\b|\bfile\W{1,2}content\b|\b(?:tls|ssl|x509|http2|grpc|websocket|smtp|kafka|nats|amqp|redis|sql|bufio|scanner|handshake)\b|` +
+			`\b(?:line|query|url|uri|path|file ?name|header|cookie|argument list|frame|packet|identifier|subject|commit message)s?(?: (?:fields?|length|size))? (?:is |was |of length \d+ )?(?:too (?:long|large|big)|exceed)`),
+		unless: words(`\bprompt\b|\btokens\b|\bcontext (?:length|window|size|limit)\b`),
 	},
 	{
 		// A text of the history that is too long by itself: a tool result, a
@@ -133,7 +160,7 @@ var refusals = []textRule{
 		name: "media",
 		kind: Item,
 		match: words(`\b(?:images?|photos?|pictures?|pdfs?|documents?|audio|video|media|attachments?|file size)\b[^.\n]{0,80}\b(?:exceed\w*|too (?:large|big|long|many)|larger than|greater than|over the)\b|` +
-			`\b(?:too many|maximum (?:of|number of)|more than|at most|up to)\b(?: \d[\d,]*)? (?:images?|pdfs?|pages|documents|pdf pages|attachments|media)\b`),
+			`\b(?:too many|maximum (?:of|number of)|more than|at most|up to|exceed\w*)\b(?: (?:the )?(?:limit of |maximum of )?\d[\d,]*)? (?:images?|pdfs?|pages|documents|pdf pages|attachments|media)\b`),
 		unless: words(`\btokens?\b|\bcontext\b|\bpayload\b|\brequest size\b|\bentity\b`),
 	},
 	{

@@ -20,6 +20,7 @@ var overflowCodes = map[string]Kind{
 	"input_too_long":                   Tokens,
 	"context_too_long":                 Tokens,
 	"context_overflow":                 Tokens,
+	"content_length_exceeds_threshold": Tokens,
 	"model_context_window_exceeded":    StopReason,
 }
 
@@ -39,9 +40,10 @@ var bodyCodes = map[string]bool{
 
 // What a prompt is called, and what the window is called.
 const (
-	promptNoun = `(?:prompt|inputs?|conversation|chat|messages|history|query|transcript|sequence)`
+	promptNoun = `(?:prompt|inputs?|conversation|chat|messages|history|transcript|sequence)`
 	window     = `(?:(?:context|ctx)[ _-]?(?:window|length|size|limit)|(?:n|num)_ctx|max_(?:model|seq)_len|max_(?:prompt|input)_tokens|(?:model |input |prompt |context )?token limit|` +
-		`(?:maximum|max|allowed) (?:allowed )?(?:number of )?(?:input |prompt |message |context |total )?tokens|maximum (?:model |input |prompt |sequence )length)`
+		`(?:maximum|max|allowed) (?:allowed )?(?:number of )?(?:input |prompt |message |context |total )?tokens|maximum (?:model |input |prompt |sequence )length|` +
+		`(?:model|maximum|max|available|supported|allowed|configured|its)(?:'s)? context)`
 )
 
 // overflows are tried in this order after the refusals.
@@ -54,7 +56,7 @@ var overflows = []textRule{
 	{
 		name:  "code_in_text",
 		kind:  Tokens,
-		match: words(`\bcontext_(?:length|window)_exceeded\b|\bcontextwindowexceeded|\bexceed_context_size|\bmodel_max_prompt_tokens_exceeded\b|\btokens_limit_reached\b|\boutofcontexterror\b`),
+		match: words(`\bcontext_(?:length|window)_exceeded\b|\bcontextwindowexceeded|\bexceed_context_size|\bmodel_max_prompt_tokens_exceeded\b|\btokens_limit_reached\b|\boutofcontexterror\b|\bcontent_length_exceeds_threshold\b`),
 	},
 
 	// Bodies, as far as they do not count tokens.
@@ -75,7 +77,7 @@ var overflows = []textRule{
 		name: "characters",
 		kind: Bytes,
 		match: words(`\bstring value length \(\d+\) exceeds\b|\bexpected maxlength: \d{4,}, actual\b|\btoo many (?:total )?(?:text )?(?:bytes|characters)\b|` +
-			`\b(?:request|payload|body|prompt|inputs?|messages?)\b[^.\n]{0,40}(?:\bexceed\w*\b[^.\n]{0,60}\d ?(?:bytes|characters|chars)\b|\d ?(?:bytes|characters|chars)\b[^.\n]{0,40}\bexceed)`),
+			`\b(?:request|payload|body|prompt|inputs?|messages?)\b[^.\n]{0,40}(?:\bexceed\w*\b[^.\n]{0,60}\d ?(?:bytes|characters|chars)\b|\d ?(?:bytes|characters|chars)\b[^.\n]{0,40}\bexceed|(?:\btoo (?:long|large)|\bmust be|\bmust not be)\b[^.\n]{0,40}\d ?(?:bytes|characters|chars)\b)`),
 		unless: words(`\d tokens\b`),
 	},
 
@@ -93,7 +95,7 @@ var overflows = []textRule{
 	{
 		name:  "maximum_context",
 		kind:  Tokens,
-		match: words(`\b(?:max(?:imum)?|model'?s|available|supported)[ _](?:allowed |model |supported |available )?(?:context|prompt|input|sequence)(?:[ _](?:tokens?|window|length|size|limit))*(?: allowed)?(?: is|:| of|=)`),
+		match: words(`\b(?:max(?:imum)?|model'?s|available|supported|configured)[ _](?:allowed |model |supported |available )?(?:context|prompt|input|sequence)(?:[ _](?:tokens?|window|length|size|limit))*(?: allowed)?(?: is|:| of|=)`),
 	},
 	{
 		name:  "too_large_for_model",
@@ -108,7 +110,7 @@ var overflows = []textRule{
 	{
 		name: "inputs_must",
 		kind: Tokens,
-		match: words(`\binputs?\W{1,2}(?:tokens? )?[^.\n]{0,40}\bmust (?:have (?:less|fewer) than|be (?:<=|less than|at most|under)|not exceed)|` +
+		match: words(`\b(?:inputs?|prompt|messages)\W{1,2}(?:tokens? )?[^.\n]{0,40}\bmust (?:have|be|not exceed)(?: <=| (?:less|fewer|shorter|smaller) than| at most| under| below)? \d[\d,]* tokens\b|` +
 			`\btokens?\b[^.\n]{0,80}\b(?:cannot|can't|can not|must not|may not|should not) exceed\b`),
 	},
 	{
@@ -124,7 +126,7 @@ var overflows = []textRule{
 	{
 		name:  "supports_only",
 		kind:  Tokens,
-		match: words(`\bsupports? (?:only|up to|at most|a maximum of) \d[\d,.]* ?[km]?(?: tokens?)?(?: of)?[ -](?:token )?context\b|\btoken count\b[^.\n]{0,40}\bsupports? (?:only |up to |at most )`),
+		match: words(`\bsupports? (?:only|up to|at most|a maximum of) \d[\d,.]* ?[km]?(?: tokens?)?(?: of)?[ -](?:token )?context\b|\b(?:supports?|accepts?|allows?|takes?|handles?) (?:only )?(?:prompts?|inputs?|requests|messages|conversations)\b[^.\n]{0,20} \d[\d,.]* ?[km]? ?tokens\b|\btoken count\b[^.\n]{0,40}\bsupports? (?:only |up to |at most )`),
 	},
 	{
 		name:  "per_request",
@@ -138,9 +140,17 @@ var overflows = []textRule{
 		match: words(`\bmax_\w*tokens\b[^.\n]{0,40}\bgot -\d`),
 	},
 	{
-		name:  "tokens_over_maximum",
-		kind:  Tokens,
-		match: words(`\d tokens? ?> ?\d[\d,]* ?(?:maximum|max|limit|tokens)`),
+		name: "tokens_over_maximum",
+		kind: Tokens,
+		match: words(`\d tokens? ?> ?\d[\d,]* ?(?:maximum|max|limit|tokens)|\b(?:input|prompt|total)_tokens?\W{1,3}\d[\d,]* ?>=? ?(?:max_|limit|\d)|\bmax tokens of \d[\d,]* exceeded\b|` +
+			`\b(?:tokens|token count|(?:prompt|input) length)(?: of| is)?[ :=(]{1,2}\d[\d,]*\)? ?(?:>=?|exceed\w*)[^.\n]{0,40}\d{3}|\d tokens? (?:over|above|beyond) (?:the |its )?(?:\w+ ){0,2}(?:limit|maximum|context)\b`),
+	},
+	{
+		// The size of the prompt, and behind it what it is compared with.
+		name: "measured",
+		kind: Tokens,
+		match: words(`\b(?:request|` + promptNoun + `)\b[^.\n\d]{0,40}\d[\d,]* (?:input |prompt )?tokens?\b(?:[^.\n]|\.\d){0,60}\b(?:above|over|beyond|exceed\w*|(?:more|longer|larger|greater) than|fit|at most|but|only|limit|maximum|max)\b[^.\n]{0,40}\d{3}|` +
+			`\bcontext\b[^.\n]{0,30}\bused \d[\d,]* (?:tokens )?of \d`),
 	},
 	{
 		// The words alone may be those of a quota.
@@ -153,7 +163,7 @@ var overflows = []textRule{
 	{
 		name:  "too_long",
 		kind:  Tokens,
-		match: words(`\b` + promptNoun + `(?: (?:tokens?|length|text|size|history|context|\(\d[\d,.]* tokens\)))* (?:is |are |was |were |has become |became |got )?(?:\w+ )?too (?:long|large|big)\b|\b(?:context|request) (?:length )?(?:is |was )?too (?:long|large)\b|\bmessage you submitted was too long\b`),
+		match: words(`\b` + promptNoun + `(?: (?:tokens?|length|text|size|history|context|\(\d[\d,.]* tokens\)))* (?:is |are |was |were |has become |became |got )?(?:(?:far|much|way|now|still|probably|simply) )?too (?:long|large|big)\b|\b(?:context|request) (?:length )?(?:is |was )?too (?:long|large)\b|\bmessage you submitted was too long\b`),
 	},
 	{
 		name:  "exceeds_window",
@@ -168,7 +178,7 @@ var overflows = []textRule{
 	{
 		name:  "prompt_exceeds",
 		kind:  Tokens,
-		match: words(`\b` + promptNoun + `\b(?:[ (_]*(?:tokens?|length|size|count|sequence|text|is|of|has|have|contains|with|number|total|been|\d[\d,._]*)\b\)?){0,6}\)? exceed\w*[^.\n]{0,60}(?:limit|max|allowed|length|window|token|\d)`),
+		match: words(`\b` + promptNoun + `\b(?:[ (_]*(?:tokens?|length|size|count|sequence|text|is|of|has|have|contains|with|number|total|been|\d[\d,._]*)\b\)?){0,6}\)? exceed\w*[^.\n]{0,60}(?:limit|allowed|length|window|token|capacity|\bmax(?:imum)?\W*$|\b\d[\d,]{2})`),
 	},
 	{
 		name:  "longer_than",
@@ -178,7 +188,7 @@ var overflows = []textRule{
 	{
 		name:  "too_many_tokens",
 		kind:  Tokens,
-		match: words(`\btoo many (?:input|prompt|context) tokens\b|\btoo many tokens(?: in| for|:| overall)|\bcontains too many tokens\b`),
+		match: words(`\btoo many (?:input|prompt|context) tokens\b|\btoo many tokens(?: in| for|:| overall)|\b(?:contains|has|have|with) too many tokens\b`),
 	},
 	{
 		name:  "shorten",
