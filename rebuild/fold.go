@@ -19,6 +19,10 @@ type Options struct {
 	// Full shows the whole conversation: compactions and clips are ignored,
 	// rewinds are not.
 	Full bool
+	// Tail says that the first batch is the first one that a later compaction
+	// keeps: what was appended before it is not there and not needed, unless a
+	// rewind goes back there, see [Fold.Has].
+	Tail bool
 }
 
 // SummaryForm says how a model is shown the summary of a compaction.
@@ -292,7 +296,7 @@ func (f *Fold) assemble() *assembler {
 	}
 	if marker >= 0 {
 		start = f.boundary(a, path, marker)
-		a.cutFront = start > 0
+		a.cutFront = start > 0 || f.opts.Tail
 		f.summarise(a, path, marker, start)
 	}
 	for _, n := range path[start:] {

@@ -125,7 +125,11 @@ func (s *Session) writable(ctx context.Context, t *state, entries []transcript.E
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rewinds := slices.ContainsFunc(entries, func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
-	if t.fresh || rewinds {
+	if rewinds {
+		if err := t.readAll(ctx); err != nil {
+			return err
+		}
+	} else if t.fresh {
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
@@ -158,7 +162,11 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines 
 		t.reset()
 	}
 	if err == nil && res.Repeated && len(res.IDs) > 0 {
-		live = t.fold.Live(res.IDs[len(res.IDs)-1])
+		last := res.IDs[len(res.IDs)-1]
+		if !t.fold.Has(last) {
+			err = t.readAll(ctx)
+		}
+		live = err == nil && t.fold.Live(last)
 	}
 	row := t.row
 	row.Labels = slices.Clone(row.Labels)

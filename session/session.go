@@ -133,10 +133,10 @@ type Health struct {
 	Damage  []transcript.Damage `json:"damage"`
 }
 
-// Health returns the state of the transcript.
+// Health returns the state of the transcript. It reads all of it.
 func (s *Session) Health(ctx context.Context) (h Health, err error) {
 	err = s.use(ctx, "read", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
+		if err := t.readAll(ctx); err != nil {
 			return err
 		}
 		h.Repairs = t.fold.Report()
@@ -180,7 +180,7 @@ func (s *Session) RewindTurns(ctx context.Context, n int) error {
 	for { // until nobody has appended between the look and the rewind
 		var to, head string
 		err := s.use(ctx, "rewind", func(t *state) error {
-			if err := t.sync(ctx); err != nil {
+			if err := t.readAll(ctx); err != nil {
 				return err
 			}
 			var ok bool

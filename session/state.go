@@ -32,12 +32,17 @@ type state struct {
 	*reading
 }
 
-// reading is the result of reading lines in order.
+// reading is the result of reading lines in order: all of them, or those from
+// the row's Base on.
 type reading struct {
 	opts    *Options
 	fold    *rebuild.Fold
 	batcher transcript.Batcher
-	next    driver.Cursor // after the last record that was read
+	next    driver.Cursor         // after the last record that was read
+	tail    bool                  // lines before the row's Base were not read
+	known   driver.Cursor         // the row says already what is before
+	places  map[string]batchStart // by entry ID, of the lines that were read
+	start   batchStart            // of the batch being read
 	damage  []transcript.Damage
 	told    int           // how much of damage the observer knows
 	moved   driver.Cursor // after the beginning of the last compaction or rewind
@@ -45,6 +50,7 @@ type reading struct {
 	version int   // of the format, as the header says
 	err     error // why the session cannot be used
 	fresh   bool  // nothing was read yet
+	whole   bool  // all lines are to be read
 	recount bool  // the estimate is not the sum of the lines: see finish
 }
 
@@ -59,7 +65,30 @@ func (s *state) reset() {
 }
 
 func newReading(row driver.Row, opts *Options) *reading {
-	return &reading{opts: opts, fold: rebuild.New(&rebuild.Options{Summary: opts.Summary}), row: row, fresh: true}
+	return &reading{
+		opts: opts, fold: rebuild.New(&rebuild.Options{Summary: opts.Summary}), row: row, fresh: true,
+		places: map[string]batchStart{},
+	}
+}
+
+// batchStart is where an append begins, and the entry there.
+type batchStart struct {
+	at driver.Cursor
+	id string
+}
+
+// errWhole says that lines before the row's Base are needed.
+var errWhole = errors.New("lines before the last compaction are needed")
+
+// readAll makes sure that all lines were read, not only those that the history
+// is made of. The caller holds s.mu.
+func (s *state) readAll(ctx context.Context) error {
+	if err := s.sync(ctx); err != nil || !s.tail {
+		return err
+	}
+	s.reset()
+	s.whole = true
+	return s.sync(ctx)
 }
 
 // news returns events of the damage that was found since the last time. The
@@ -76,6 +105,11 @@ func (s *state) news() (events []Event) {
 // holds s.mu.
 func (s *state) sync(ctx context.Context) error {
 	err := s.read(ctx)
+	if errors.Is(err, errWhole) {
+		s.reset()
+		s.whole = true
+		err = s.read(ctx)
+	}
 	s.finish()
 	if isGone(err) {
 		s.reset() // so that the next call reads anew
@@ -101,6 +135,11 @@ func (s *state) read(ctx context.Context) error {
 		s.row.Key, s.row.File, s.row.Gen = row.Key, row.File, row.Gen
 		if end, err = s.settle(ctx); err != nil {
 			return err
+		}
+		if !s.whole && row.Base > 0 && int64(row.Base) < row.Size && (end == 0 || row.Size <= int64(end)) {
+			if err := s.skip(ctx, row); err != nil {
+				return err
+			}
 		}
 	}
 	if err := s.scan(ctx); err != nil {
@@ -155,6 +194,29 @@ func (s *state) settle(ctx context.Context) (driver.Cursor, error) {
 	return end, err
 }
 
+// skip prepares to read from the row's Base on: the header, and nothing of what
+// follows it.
+func (s *state) skip(ctx context.Context, row driver.Row) error {
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
+		if err != nil {
+			return err
+		}
+		h, ok := rec.Entry.Body.(transcript.Header)
+		if rec.Damage != nil || !ok || rec.Entry.ID != s.ref.ID || h.Version > transcript.Version {
+			return nil // something is odd: read all of it
+		}
+		s.version = h.Version
+		break
+	}
+	if s.version == 0 {
+		return nil
+	}
+	s.row, s.next, s.known, s.tail = row, row.Base, driver.Cursor(row.Size), true
+	s.row.Labels = slices.Clone(row.Labels)
+	s.fold = rebuild.New(&rebuild.Options{Summary: s.opts.Summary, Tail: true})
+	return nil
+}
+
 // head is the head of the session for a condition.
 func (r *reading) head() string { return cmp.Or(r.fold.Head(), driver.NoHead) }
 
@@ -195,31 +257,72 @@ func (s *state) appended(ctx context.Context, res driver.Result, lines []driver.
 
 // take takes the next record.
 func (r *reading) take(rec transcript.Record) error {
+	at := driver.Cursor(rec.Offset)
+	if r.tail && at <= r.row.Base && r.next == r.row.Base && rec.Entry.ID != r.row.BaseID {
+		return errWhole // the row is about other lines
+	}
 	r.next = max(r.next, driver.Cursor(rec.End))
-	r.row.Size = int64(r.next)
+	if at >= r.known {
+		r.row.Size = int64(r.next)
+	}
 	if rec.Damage != nil {
 		r.damage = append(r.damage, *rec.Damage)
 		return r.add(r.batcher.Break())
 	}
-	switch rec.Entry.Body.(type) {
-	case transcript.Compaction, transcript.Rewind:
-		r.moved = driver.Cursor(rec.Offset) + 1
+	e := rec.Entry
+	if e.Part <= 1 {
+		r.start = batchStart{at, e.ID}
 	}
-	return r.add(r.batcher.Add(rec.Entry))
+	r.places[e.ID] = r.start
+	switch b := e.Body.(type) {
+	case transcript.Compaction:
+		r.moved, r.recount = at+1, r.recount || at >= r.known
+		if err := r.rebase(b); err != nil {
+			return err
+		}
+	case transcript.Rewind:
+		r.moved, r.recount = at+1, r.recount || at >= r.known
+		if r.tail {
+			return errWhole // it may undo the compaction that the tail begins with
+		}
+		// What is live now is the fold's to say; a later compaction that keeps
+		// nothing from before this line is simple again.
+		r.row.Base, r.row.BaseID = 0, ""
+		clear(r.places)
+	case transcript.Clip:
+		r.recount = r.recount || at >= r.known
+	}
+	if at >= r.known {
+		if err := r.note(e); err != nil {
+			r.err = err
+			return err
+		}
+	}
+	return r.add(r.batcher.Add(e))
+}
+
+// rebase takes note of where the lines begin that a compaction keeps.
+func (r *reading) rebase(c transcript.Compaction) error {
+	start, ok := r.places[c.FirstKept]
+	ok = ok && c.FirstKept != ""
+	switch {
+	case !ok && r.tail:
+		return errWhole
+	case !ok || c.TurnsBefore == 0 || start.id == "": // to be found out by reading all
+		r.row.Base, r.row.BaseID = 0, ""
+		return nil
+	}
+	r.row.Base, r.row.BaseID = start.at, start.id
+	for id, p := range r.places {
+		if p.at < start.at {
+			delete(r.places, id)
+		}
+	}
+	return nil
 }
 
 func (r *reading) add(batches []transcript.Batch) error {
 	for _, b := range batches {
-		for _, e := range b.Entries {
-			if err := r.note(e); err != nil {
-				r.err = err
-				return err
-			}
-			switch e.Body.(type) {
-			case transcript.Compaction, transcript.Rewind, transcript.Clip:
-				r.recount = true
-			}
-		}
 		if err := r.fold.Add(b); err != nil {
 			r.err = err
 			return err

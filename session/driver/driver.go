@@ -169,9 +169,14 @@ type Row struct {
 	TokenEstimate int       `json:"tokenEstimate"`
 	Size          int64     `json:"size"` // the cursor up to which this holds; a driver may make other rows anew
 	LastID        string    `json:"lastId,omitempty"`
-	Gen           int64     `json:"gen"`
-	TTL           int64     `json:"ttl,omitempty"` // seconds
-	Pinned        bool      `json:"pinned,omitempty"`
+	// Base is the cursor from which on lines make the history, because the last
+	// compaction covers what is before it, and BaseID is the entry there. They
+	// are not set if all lines do.
+	Base   Cursor `json:"base,omitempty"`
+	BaseID string `json:"baseId,omitempty"`
+	Gen    int64  `json:"gen"`
+	TTL    int64  `json:"ttl,omitempty"` // seconds
+	Pinned bool   `json:"pinned,omitempty"`
 }
 
 // Ref returns the name of the session.

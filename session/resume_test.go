@@ -1,0 +1,209 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// countingDriver counts the records that are read.
+type countingDriver struct {
+	driver.Driver
+	records int
+}
+
+func (d *countingDriver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range d.Driver.Scan(ctx, ref, from, dir) {
+			d.records++
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// To go on with a conversation costs what its history has, not what its
+// transcript has.
+func TestResumeReadsTheHistoryAlone(t *testing.T) {
+	mem := memdriver.New(nil)
+	st := session.OpenDriver(mem, nil)
+	s := load(t, st, cli)
+	keep := &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says("short"))}
+	for i := range 20 {
+		talk(t, s, i*20, 20)
+		must(t, second(s.Compact(t.Context(), keep)))
+	}
+	talk(t, s, 400, 3)
+	want, info, ref := request(t, s), s.Info(), s.Ref()
+	first := ""
+	for e, err := range s.Entries(t.Context()) {
+		must(t, err)
+		if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeAssistant && first == "" {
+			first = e.ID
+		}
+	}
+	closed(t, st)
+
+	d := &countingDriver{Driver: mem.Reopen()}
+	st = session.OpenDriver(d, nil)
+	defer closed(t, st)
+	s, err := st.Get(t.Context(), ref)
+	must(t, err)
+	if got := request(t, s); got != want || s.Turns() != 403 {
+		t.Errorf("%d turns, the request is\n%s\nit was\n%s", s.Turns(), got, want)
+	}
+	if got := s.Info(); fmt.Sprint(got) != fmt.Sprint(info) {
+		t.Errorf("info %+v, it was %+v", got, info)
+	}
+	if d.records > 40 {
+		t.Errorf("%d records were read, of which the history has 17", d.records)
+	}
+
+	// What lies further back is read when it is asked for.
+	must(t, s.Rewind(t.Context(), first))
+	if h, err := s.History(t.Context()); err != nil || len(h.Messages) != 2 || s.Turns() != 1 {
+		t.Errorf("%+v, %v, %d turns", h, err, s.Turns())
+	}
+}
+
+// Whatever happens, who goes on from the last compaction sees what the fold of
+// all lines gives.
+func TestResumeIsTheWholeFold(t *testing.T) {
+	seeds := 150
+	if brief || testing.Short() {
+		seeds = 25
+	}
+	skipped := 0
+	for seed := range uint64(seeds) {
+		skipped += resumeAtRandom(t, seed)
+	}
+	if skipped < seeds {
+		t.Errorf("in %d runs %d times lines were left out: the test shows nothing", seeds, skipped)
+	}
+}
+
+func resumeAtRandom(t *testing.T, seed uint64) (skipped int) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	opts := &session.Options{Summary: rebuild.SummaryForm(seed % 3)}
+	mem := memdriver.New(nil)
+	st := session.OpenDriver(mem, opts)
+	s := load(t, st, cli)
+	ref := s.Ref()
+	var ids []string
+	call := 0
+	for step := range 60 {
+		switch rnd.IntN(12) {
+		case 0, 1, 2:
+			ids = append(ids, add(t, s, transcript.UserText(fmt.Sprint("question ", step)))...)
+		case 3, 4:
+			ids = append(ids, add(t, s, answer(fmt.Sprint("answer ", step)))...)
+		case 5:
+			call++
+			ids = append(ids, add(t, s, answer("", fmt.Sprint("c", call)))...)
+		case 6:
+			ids = append(ids, add(t, s, transcript.ToolResult(fmt.Sprint("c", max(call-rnd.IntN(2), 0)), "out"))...)
+		case 7, 8:
+			_, _ = s.Compact(t.Context(), &compact.Options{
+				Keep: compact.Keep{Turns: 1 + rnd.IntN(4)}, Summarizer: compact.SummarizerFunc(says("s")),
+			})
+		case 9:
+			if len(ids) > 0 && rnd.IntN(3) == 0 {
+				must(t, s.Rewind(t.Context(), ids[rnd.IntN(len(ids))]))
+			}
+		case 10:
+			if len(ids) > 0 {
+				add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[rnd.IntN(len(ids))], Content: "clipped"}}})
+			}
+		case 11: // an append with an idempotency key, and again
+			cond, item := session.Cond{Idem: fmt.Sprint("k", rnd.IntN(5))}, transcript.AssistantText("once")
+			done, err := s.AppendIf(t.Context(), cond, item)
+			must(t, err)
+			if again, err := s.AppendIf(t.Context(), cond, item); err != nil || !again.Repeated || !slices.Equal(again.IDs, done.IDs) || again.Rewound != done.Rewound {
+				t.Fatalf("seed %d: %+v, %v, and then %+v", seed, done, err, again)
+			}
+		}
+		if rnd.IntN(4) > 0 {
+			continue
+		}
+		info := s.Info()
+		compareWithWhole(t, fmt.Sprintf("seed %d, step %d, before the restart", seed, step), s, opts.Summary)
+		closed(t, st)
+		mem = mem.Reopen()
+		d := &countingDriver{Driver: mem}
+		st = session.OpenDriver(d, opts)
+		var err error
+		s, err = st.Get(t.Context(), ref)
+		must(t, err)
+		read := d.records
+		whole := compareWithWhole(t, fmt.Sprintf("seed %d, step %d", seed, step), s, opts.Summary)
+		now := s.Info()
+		now.Tokens, info.Tokens = 0, 0 // an estimate
+		if fmt.Sprint(now) != fmt.Sprint(info) {
+			t.Fatalf("seed %d, step %d: info %+v, it was %+v", seed, step, now, info)
+		}
+		if total := d.records - read; read < total {
+			skipped++
+		}
+		if rnd.IntN(3) == 0 {
+			health, err := s.Health(t.Context())
+			must(t, err)
+			if a, b := fmt.Sprint(health.Repairs), fmt.Sprint(whole.Report()); a != b {
+				t.Fatalf("seed %d, step %d: repairs %s, want %s", seed, step, a, b)
+			}
+		}
+	}
+	closed(t, st)
+	return skipped
+}
+
+func compareWithWhole(t testing.TB, where string, s *session.Session, form rebuild.SummaryForm) *rebuild.Fold {
+	t.Helper()
+	whole := wholeFold(t, s, form)
+	h, err := s.History(t.Context())
+	must(t, err)
+	p, err := s.Pending(t.Context())
+	must(t, err)
+	got, want := fmt.Sprint(toJSON(t, h), s.Turns(), toJSON(t, p)), fmt.Sprint(toJSON(t, whole.History()), whole.Turns(), toJSON(t, whole.Pending()))
+	if got != want {
+		t.Fatalf("%s: the session gives\n%s\nthe whole fold\n%s", where, got, want)
+	}
+	return whole
+}
+
+func wholeFold(t testing.TB, s *session.Session, form rebuild.SummaryForm) *rebuild.Fold {
+	t.Helper()
+	f := rebuild.New(&rebuild.Options{Summary: form})
+	var batcher transcript.Batcher
+	feed := func(batches []transcript.Batch) {
+		for _, b := range batches {
+			must(t, f.Add(b))
+		}
+	}
+	for e, err := range s.Entries(t.Context()) {
+		must(t, err)
+		feed(batcher.Add(e))
+	}
+	feed(batcher.Break())
+	return f
+}
+
+func toJSON(t testing.TB, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	must(t, err)
+	return strings.TrimSpace(string(text))
+}
