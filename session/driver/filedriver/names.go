@@ -14,14 +14,16 @@ const (
 )
 
 // EncodeName returns the file name of an agent or a session ID: lower-case
-// letters, digits, '_' and '-' stay, every other byte becomes %xx. Names over
+// letters, digits, '_' and '-' stay, every other byte becomes %xx, and so does
+// the first one of what is a device on Windows, "con" for example. Names over
 // 120 bytes become a prefix, '-' and their SHA-256, which is longer than any
 // name that is spelled out. So two names never share a file, not even on a
 // disk that does not tell upper from lower case, and no name leaves its folder.
 func EncodeName(name string) string {
 	var sb strings.Builder
+	device := isDevice(name)
 	for i := 0; i < len(name); i++ {
-		if c := name[i]; c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' {
+		if c := name[i]; (i > 0 || !device) && (c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z') {
 			sb.WriteByte(c)
 		} else {
 			fmt.Fprintf(&sb, "%%%02x", c)
@@ -33,6 +35,16 @@ func EncodeName(name string) string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return enc[:prefixLen] + "-" + hex.EncodeToString(sum[:])
+}
+
+// isDevice reports whether Windows takes a file of this name, whatever its
+// extension, for a device.
+func isDevice(name string) bool {
+	switch name {
+	case "con", "prn", "aux", "nul":
+		return true
+	}
+	return len(name) == 4 && (name[:3] == "com" || name[:3] == "lpt") && '0' <= name[3] && name[3] <= '9'
 }
 
 // DecodeName is the inverse of EncodeName; ok is false for a hashed name and
