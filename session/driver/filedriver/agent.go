@@ -94,6 +94,11 @@ func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
 	if a.idx, err = openIndex(a); err != nil {
 		return nil, err
 	}
+	if entries, err := fs.ReadDir(a.root.FS(), "."); err == nil {
+		for _, e := range entries {
+			a.removeTemp(a.root, e)
+		}
+	}
 	return a, nil
 }
 

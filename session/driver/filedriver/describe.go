@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -40,6 +42,7 @@ func (a *agent) files() (all []found, err error) {
 	for _, e := range entries {
 		enc, ok := strings.CutSuffix(e.Name(), extension)
 		if !ok {
+			a.removeTemp(a.sess, e)
 			continue
 		}
 		id, ok := DecodeName(enc)
@@ -59,6 +62,20 @@ func (a *agent) files() (all []found, err error) {
 		all = append(all, f)
 	}
 	return all, nil
+}
+
+// tempAge is how old a temporary file must be to be taken for one that a dead
+// process has left: writing one takes milliseconds.
+const tempAge = time.Hour
+
+// removeTemp removes what a dead process has left of a file it was making.
+func (a *agent) removeTemp(dir *os.Root, e fs.DirEntry) {
+	if a.d.opts.ReadOnly || !filelog.IsTemp(e.Name()) || !e.Type().IsRegular() {
+		return
+	}
+	if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempAge {
+		_ = dir.Remove(e.Name()) // it is in nobody's way
+	}
 }
 
 // stat finds the transcript of a session.
