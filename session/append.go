@@ -168,10 +168,10 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines 
 		}
 		live = err == nil && t.fold.Live(last)
 	}
-	row := t.row
+	row, bare := t.row, t.bare
 	row.Labels = slices.Clone(row.Labels)
 	t.mu.Unlock()
-	if err == nil && !res.Repeated {
+	if err == nil && !res.Repeated && !bare { // else the next to open the store makes the row
 		// The entries are in the transcript; its row can wait. A process that
 		// was stopped while it holds the index must not stop this one.
 		ctx, cancel := context.WithTimeout(ctx, rowWait)

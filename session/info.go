@@ -38,7 +38,7 @@ func infoOf(row driver.Row) Info {
 }
 
 // Info describes the session as this process saw it last; Current is looked
-// up. What cannot be read is left zero: the next call that returns an error
+// up. After an index was lost it reads the whole transcript, once. What cannot be read is left zero: the next call that returns an error
 // says why.
 func (s *Session) Info() Info {
 	ctx := context.Background()
@@ -47,6 +47,9 @@ func (s *Session) Info() Info {
 		var err error
 		if t.fresh {
 			err = t.sync(ctx)
+		}
+		if t.bare && err == nil {
+			err = t.readAll(ctx)
 		}
 		info = infoOf(t.row)
 		return err

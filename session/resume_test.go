@@ -3,9 +3,13 @@ package session_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +18,10 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // countingDriver counts the records that are read.
@@ -88,19 +94,42 @@ func TestResumeIsTheWholeFold(t *testing.T) {
 	}
 	skipped := 0
 	for seed := range uint64(seeds) {
-		skipped += resumeAtRandom(t, seed)
+		mem := memdriver.New(nil)
+		skipped += resumeAtRandom(t, seed, "", func() driver.Driver { defer func() { mem = mem.Reopen() }(); return mem })
 	}
 	if skipped < seeds {
 		t.Errorf("in %d runs %d times lines were left out: the test shows nothing", seeds, skipped)
 	}
 }
 
-func resumeAtRandom(t *testing.T, seed uint64) (skipped int) {
+// The same without an index, in transcripts that are worth a search.
+func TestSearchIsTheWholeFold(t *testing.T) {
+	seeds := 40
+	if brief || testing.Short() {
+		seeds = 6
+	}
+	skipped := 0
+	for seed := range uint64(seeds) {
+		dir := t.TempDir()
+		skipped += resumeAtRandom(t, seed, strings.Repeat(" and so on", 500), func() driver.Driver {
+			for _, name := range []string{"sessions.json", "sessions.journal"} {
+				must(t, os.RemoveAll(filepath.Join(dir, "agents", "main", name)))
+			}
+			d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
+			must(t, err)
+			return d
+		})
+	}
+	if skipped < seeds/2 {
+		t.Errorf("in %d runs %d times lines were left out: the test shows nothing", seeds, skipped)
+	}
+}
+
+func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() driver.Driver) (skipped int) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	opts := &session.Options{Summary: rebuild.SummaryForm(seed % 3)}
-	mem := memdriver.New(nil)
-	st := session.OpenDriver(mem, opts)
+	st := session.OpenDriver(reopen(), opts)
 	s := load(t, st, cli)
 	ref := s.Ref()
 	var ids []string
@@ -108,9 +137,9 @@ func resumeAtRandom(t *testing.T, seed uint64) (skipped int) {
 	for step := range 60 {
 		switch rnd.IntN(12) {
 		case 0, 1, 2:
-			ids = append(ids, add(t, s, transcript.UserText(fmt.Sprint("question ", step)))...)
+			ids = append(ids, add(t, s, transcript.UserText(fmt.Sprint("question ", step, padding)))...)
 		case 3, 4:
-			ids = append(ids, add(t, s, answer(fmt.Sprint("answer ", step)))...)
+			ids = append(ids, add(t, s, answer(fmt.Sprint("answer ", step, padding)))...)
 		case 5:
 			call++
 			ids = append(ids, add(t, s, answer("", fmt.Sprint("c", call)))...)
@@ -142,12 +171,12 @@ func resumeAtRandom(t *testing.T, seed uint64) (skipped int) {
 		info := s.Info()
 		compareWithWhole(t, fmt.Sprintf("seed %d, step %d, before the restart", seed, step), s, opts.Summary)
 		closed(t, st)
-		mem = mem.Reopen()
-		d := &countingDriver{Driver: mem}
+		d := &countingDriver{Driver: reopen()}
 		st = session.OpenDriver(d, opts)
 		var err error
 		s, err = st.Get(t.Context(), ref)
 		must(t, err)
+		must(t, second(s.History(t.Context())))
 		read := d.records
 		whole := compareWithWhole(t, fmt.Sprintf("seed %d, step %d", seed, step), s, opts.Summary)
 		now := s.Info()
@@ -206,4 +235,76 @@ func toJSON(t testing.TB, v any) string {
 	text, err := json.Marshal(v)
 	must(t, err)
 	return strings.TrimSpace(string(text))
+}
+
+// Without an index it is the same: the last compaction is looked for from the
+// end.
+func TestResumeWithoutIndex(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	for i := range 8 {
+		talk(t, s, i*100, 100)
+		add(t, s, transcript.UserText("look"), answer("", fmt.Sprint("a", i), fmt.Sprint("b", i)))
+		add(t, s, transcript.ToolResult(fmt.Sprint("b", i), "B"), transcript.ToolResult(fmt.Sprint("a", i), "A"), answer("I see"))
+		must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3 + i%2}, Summarizer: compact.SummarizerFunc(says("short"))})))
+	}
+	talk(t, s, 800, 2)
+	want, turns, info, ref := request(t, s), s.Turns(), s.Info(), s.Ref()
+	closed(t, st)
+	for _, name := range []string{"sessions.json", "sessions.journal"} {
+		if err := os.Remove(filepath.Join(dir, "agents", "main", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+
+	files, err := filedriver.Open(dir, &filedriver.Options{
+		Describe: func(row driver.Row, records iter.Seq2[transcript.Record, error]) (driver.Row, error) {
+			t.Error("a transcript was read to make its row")
+			return row, nil
+		},
+	})
+	must(t, err)
+	d := &countingDriver{Driver: files}
+	st = session.OpenDriver(d, nil)
+	s, err = st.Get(t.Context(), ref)
+	must(t, err)
+	if got := request(t, s); got != want || s.Turns() != turns {
+		t.Errorf("%d turns, want %d, the request is\n%s\nit was\n%s", s.Turns(), turns, got, want)
+	}
+	add(t, s, transcript.UserText("still here?"))
+	if d.records > 100 {
+		t.Errorf("%d records were read", d.records)
+	}
+	if s.Turns() != turns+1 {
+		t.Errorf("%d turns", s.Turns())
+	}
+	// Nothing of the row is known yet, so nothing was written about it.
+	must(t, st.Close())
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	now := load(t, st, cli).Info()
+	if now.Title != info.Title || now.Messages != info.Messages+1 || now.Turns != turns+1 || now.Ref != ref {
+		t.Errorf("info %+v, it was %+v", now, info)
+	}
+}
+
+// Info needs all of it.
+func TestInfoWithoutIndex(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	talk(t, s, 0, 400)
+	must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(says("short"))})))
+	info, ref := s.Info(), s.Ref()
+	closed(t, st)
+	must(t, os.WriteFile(filepath.Join(dir, "agents", "main", "sessions.json"), nil, 0o600))
+	must(t, os.RemoveAll(filepath.Join(dir, "agents", "main", "sessions.journal")))
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s, err := st.Get(t.Context(), ref)
+	must(t, err)
+	if got := s.Info(); fmt.Sprint(got) != fmt.Sprint(info) {
+		t.Errorf("info %+v, it was %+v", got, info)
+	}
 }

@@ -148,7 +148,18 @@ func (s *Session) Health(ctx context.Context) (h Health, err error) {
 
 // Turns returns the number of turns of the conversation, those before a
 // compaction included.
-func (s *Session) Turns() int { return s.Info().Turns }
+func (s *Session) Turns() (n int) {
+	ctx := context.Background()
+	_ = s.use(ctx, "read", func(t *state) error { // the next call that returns an error says why
+		var err error
+		if t.fresh {
+			err = t.sync(ctx)
+		}
+		n = t.fold.Turns()
+		return err
+	})
+	return n
+}
 
 // Pending says what is unfinished at the end of the history, so that an
 // application can resume or close it after a restart. While calls are running

@@ -40,6 +40,7 @@ type reading struct {
 	batcher transcript.Batcher
 	next    driver.Cursor         // after the last record that was read
 	tail    bool                  // lines before the row's Base were not read
+	bare    bool                  // and no index has said what the row should say about them
 	known   driver.Cursor         // the row says already what is before
 	places  map[string]batchStart // by entry ID, of the lines that were read
 	start   batchStart            // of the batch being read
@@ -136,7 +137,12 @@ func (s *state) read(ctx context.Context) error {
 		if end, err = s.settle(ctx); err != nil {
 			return err
 		}
-		if !s.whole && row.Base > 0 && int64(row.Base) < row.Size && (end == 0 || row.Size <= int64(end)) {
+		if !s.whole && row.Size == 0 && end > searchFrom {
+			if row.Base, row.BaseID, err = s.search(ctx); err != nil {
+				return err
+			}
+		}
+		if !s.whole && row.Base > 0 && (end == 0 || max(row.Size, int64(row.Base)) <= int64(end)) {
 			if err := s.skip(ctx, row); err != nil {
 				return err
 			}
@@ -212,9 +218,47 @@ func (s *state) skip(ctx context.Context, row driver.Row) error {
 		return nil
 	}
 	s.row, s.next, s.known, s.tail = row, row.Base, driver.Cursor(row.Size), true
+	if row.Size == 0 {
+		s.bare, s.known = true, row.Base
+	}
 	s.row.Labels = slices.Clone(row.Labels)
 	s.fold = rebuild.New(&rebuild.Options{Summary: s.opts.Summary, Tail: true})
 	return nil
+}
+
+// searchFrom is how large a transcript must be, as cursors go, for a search to
+// cost less than reading it.
+const searchFrom = 64 << 10
+
+// search looks backwards for the lines that the last compaction keeps, for
+// which the index would have said where they begin. It returns 0 if all lines
+// are to be read.
+func (s *state) search(ctx context.Context) (base driver.Cursor, id string, err error) {
+	first, found, part := "", false, 0 // the first entry that is kept
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Backward) {
+		if err != nil {
+			return 0, "", err
+		}
+		e := rec.Entry
+		switch b := e.Body.(type) {
+		case transcript.Rewind:
+			return 0, "", nil // the compaction may not be in force
+		case transcript.Compaction:
+			if first == "" {
+				if first = b.FirstKept; first == "" || b.TurnsBefore == 0 {
+					return 0, "", nil
+				}
+			}
+		}
+		if found && (rec.Damage != nil || e.Part != part-1 && (part != 2 || e.Part != 0)) {
+			return 0, "", nil // not a batch that can be relied on
+		}
+		found = found || rec.Damage == nil && e.ID != "" && e.ID == first
+		if part = e.Part; found && part <= 1 {
+			return driver.Cursor(rec.Offset), e.ID, nil
+		}
+	}
+	return 0, "", nil
 }
 
 // head is the head of the session for a condition.

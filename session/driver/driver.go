@@ -62,7 +62,8 @@ type Driver interface {
 	// the next lower gen.
 	Delete(ctx context.Context, ref Ref) error
 
-	// Get returns the row of a session.
+	// Get returns the row of a session. If only its header is known, which is
+	// so after an index was lost, the row has ID, Key and Gen, and Size is 0.
 	Get(ctx context.Context, ref Ref) (Row, error)
 
 	// Current returns the row of the current session of a key.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -81,6 +82,46 @@ func (x *index) look(f found) {
 	}
 	x.apply(change{Put: &row})
 	x.unsaved[row.ID] = true
+}
+
+// one returns the row of a session without a look at the others. If the index
+// has none, or one that is about more than there is, the row says only what
+// the header does: its Size is 0. The caller holds x.mu.
+func (x *index) one(ref driver.Ref) (driver.Row, bool) {
+	if err := x.refresh(); err != nil || x.deleted[ref.ID] {
+		return driver.Row{}, false
+	}
+	f, err := x.a.stat(ref.ID)
+	if err != nil {
+		return driver.Row{}, false
+	}
+	row, known := x.rows[ref.ID]
+	if known && row.Size > 0 && row.Size <= f.size {
+		return row, true
+	}
+	if known || !x.lost {
+		return driver.Row{}, false // it is looked at closely
+	}
+	return x.a.header(f)
+}
+
+// header makes a row of the first line of a transcript.
+func (a *agent) header(f found) (driver.Row, bool) {
+	l, err := filelog.Open(a.sess, f.file, &filelog.Options{ReadOnly: true})
+	if err != nil {
+		return driver.Row{}, false
+	}
+	defer func() { _ = l.Close() }() // only read
+	for rec, err := range transcript.Scan(l, f.size, nil) {
+		h, ok := rec.Entry.Body.(transcript.Header)
+		if err != nil || rec.Damage != nil || !ok || rec.Entry.ID != f.id || h.Key == "" {
+			break
+		}
+		return driver.Row{
+			ID: f.id, Agent: a.name, File: f.file, Key: h.Key, Gen: h.Gen, CreatedAt: h.Created, UpdatedAt: rec.Entry.Time,
+		}, true
+	}
+	return driver.Row{}, false
 }
 
 // find returns the row of a session. A transcript that has none, because it

@@ -288,6 +288,9 @@ func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
+	if row, ok := a.idx.one(ref); ok {
+		return row, nil
+	}
 	if err := a.idx.ready(ctx); err != nil {
 		return driver.Row{}, err
 	}
