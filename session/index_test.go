@@ -3,15 +3,19 @@ package session_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A list reads the index alone: it shows a session whose transcript cannot be
@@ -225,6 +229,45 @@ func TestSummaryAlone(t *testing.T) {
 		}
 		if s.Turns() != 1 {
 			t.Errorf("%d turns, want 1", s.Turns())
+		}
+		closed(t, st)
+	}
+}
+
+// The newest sessions are the same, asked for alone or among all, whichever
+// driver can tell them faster.
+func TestListTheNewest(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	opts := &session.Options{Sync: filelog.SyncNever, Now: func() time.Time {
+		now = now.Add(100 * time.Millisecond)
+		return now
+	}}
+	dir := t.TempDir()
+	for name, st := range map[string]*session.Store{"files": open(t, dir, opts), "memory": session.OpenDriver(memdriver.New(nil), opts)} {
+		for i := range 60 {
+			key := session.Key{Agent: fmt.Sprint("agent", i%2), Channel: "c", Peer: fmt.Sprint(i % 20)}
+			s, err := st.Create(t.Context(), key, nil)
+			must(t, err)
+			add(t, s, transcript.UserText(fmt.Sprint("number ", i)))
+		}
+		for range 2 { // before and after a restart
+			all, err := st.List(t.Context(), nil)
+			must(t, err)
+			for _, n := range []int{1, 7, 60, 100} {
+				some, err := st.List(t.Context(), &session.ListOptions{Limit: n})
+				must(t, err)
+				if a, b := fmt.Sprint(some), fmt.Sprint(all[:min(n, len(all))]); a != b {
+					t.Errorf("%s: the %d newest are\n%s\nwant\n%s", name, n, a, b)
+				}
+			}
+			if len(all) != 60 || !all[0].Current || all[0].Title != "number 59" || all[59].Current {
+				t.Errorf("%s: %d sessions, %+v", name, len(all), all[0])
+			}
+			if name == "memory" {
+				break
+			}
+			closed(t, st)
+			st = open(t, dir, opts)
 		}
 		closed(t, st)
 	}

@@ -3,7 +3,9 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -31,27 +33,53 @@ func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	}
 	var infos []Info
 	for _, agent := range agents {
-		rows, err := st.drv.List(ctx, agent)
+		found, err := st.list(ctx, agent, opts.Limit)
 		if err != nil {
 			return nil, fmt.Errorf("session: list: %w", err)
 		}
-		current := map[string]driver.Row{}
-		for _, row := range rows {
-			if cur, ok := current[row.Key]; !ok || row.Newer(cur) {
-				current[row.Key] = row
-			}
-		}
-		for _, row := range rows {
-			info := infoOf(row)
-			info.Current = current[row.Key].ID == row.ID
-			infos = append(infos, info)
-		}
+		infos = append(infos, found...)
 	}
 	slices.SortFunc(infos, func(a, b Info) int {
 		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(b.ID, a.ID), strings.Compare(a.Agent, b.Agent))
 	})
 	if opts.Limit > 0 && len(infos) > opts.Limit {
 		infos = infos[:opts.Limit]
+	}
+	return infos, nil
+}
+
+// list describes the sessions of an agent, at least the newest ones.
+func (st *Store) list(ctx context.Context, agent string, limit int) (infos []Info, err error) {
+	if r, ok := st.drv.(driver.Recent); ok && limit > 0 {
+		rows, err := r.Recent(ctx, agent, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			info := infoOf(row)
+			cur, err := st.drv.Current(ctx, agent, row.Key)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			info.Current = err == nil && cur.ID == row.ID
+			infos = append(infos, info)
+		}
+		return infos, nil
+	}
+	rows, err := st.drv.List(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	current := map[string]driver.Row{}
+	for _, row := range rows {
+		if cur, ok := current[row.Key]; !ok || row.Newer(cur) {
+			current[row.Key] = row
+		}
+	}
+	for _, row := range rows {
+		info := infoOf(row)
+		info.Current = current[row.Key].ID == row.ID
+		infos = append(infos, info)
 	}
 	return infos, nil
 }

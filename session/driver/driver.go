@@ -96,6 +96,14 @@ type Driver interface {
 	Close() error
 }
 
+// Recent is what a [Driver] may also be able to do: to list the newest sessions
+// of an agent without looking closely at all of them.
+type Recent interface {
+	// Recent returns the n rows with the latest UpdatedAt, of equal ones those
+	// with the greater IDs, or all there are, the newest first.
+	Recent(ctx context.Context, agent string, n int) ([]Row, error)
+}
+
 // Ref names a session: its ID is unique within its agent.
 type Ref struct {
 	Agent, ID string

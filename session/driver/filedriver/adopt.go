@@ -33,16 +33,16 @@ func (x *index) adopt(ctx context.Context) error {
 		there[f.id] = true
 		if x.deleted[f.id] {
 			x.leftover = append(x.leftover, f.id)
-		} else if row, ok := x.rows[f.id]; !ok || row.Size != f.size {
+		} else if size, ok := x.rows.size(f.id); !ok || size != f.size {
 			x.look(f)
 		}
 	}
-	for id := range x.rows {
+	for id := range x.rows.m {
 		if !there[id] {
 			x.drop(id)
 		}
 	}
-	x.lost = false
+	x.lost, x.rows.lost = false, false
 	return nil
 }
 
@@ -62,7 +62,7 @@ func (x *index) look(f found) {
 		x.a.d.log.Warn("a transcript cannot be read", "file", x.a.path(f), "err", err)
 	}
 	if errors.Is(err, errNoHeader) {
-		if old, known := x.rows[f.id]; known && old.Key != "" {
+		if old, known := x.rows.get(f.id); known && old.Key != "" {
 			return
 		}
 		x.unreadable[f.file] = err
@@ -72,7 +72,7 @@ func (x *index) look(f found) {
 		return
 	}
 	delete(x.unreadable, f.file)
-	if old, known := x.rows[f.id]; known && err != nil {
+	if old, known := x.rows.get(f.id); known && err != nil {
 		if row.Gen <= old.Gen {
 			return
 		}
@@ -95,7 +95,7 @@ func (x *index) one(ref driver.Ref) (driver.Row, bool) {
 	if err != nil {
 		return driver.Row{}, false
 	}
-	row, known := x.rows[ref.ID]
+	row, known := x.rows.get(ref.ID)
 	if known && row.Size > 0 && row.Size <= f.size {
 		return row, true
 	}
@@ -127,7 +127,7 @@ func (a *agent) header(f found) (driver.Row, bool) {
 // find returns the row of a session. A transcript that has none, because it
 // was put there by hand, is given one. The caller holds x.mu.
 func (x *index) find(ref driver.Ref) (driver.Row, error) {
-	if row, ok := x.rows[ref.ID]; ok {
+	if row, ok := x.rows.get(ref.ID); ok {
 		return row, nil
 	}
 	f, err := x.a.stat(ref.ID)
@@ -138,7 +138,7 @@ func (x *index) find(ref driver.Ref) (driver.Row, error) {
 		return driver.Row{}, err
 	}
 	x.look(f)
-	if row, ok := x.rows[ref.ID]; ok {
+	if row, ok := x.rows.get(ref.ID); ok {
 		return row, nil
 	}
 	if err := x.unreadable[f.file]; err != nil {
@@ -193,7 +193,10 @@ func (a *agent) spoilt(op string, f found, err error, fix string) error {
 // that were cut short. The caller holds the index.
 func (x *index) save(h *filelog.Held) error {
 	for _, id := range slices.Sorted(maps.Keys(x.unsaved)) {
-		row := x.rows[id]
+		row, ok := x.rows.get(id)
+		if !ok {
+			continue
+		}
 		if err := x.write(h, change{Put: &row}); err != nil {
 			return err
 		}
@@ -217,7 +220,7 @@ func (x *index) finishIntents(h *filelog.Held) error {
 			x.look(f)
 		}
 		c := change{Abort: id}
-		if row, ok := x.rows[id]; ok {
+		if row, ok := x.rows.get(id); ok {
 			c = change{Put: &row}
 		}
 		if err := x.write(h, c); err != nil {

@@ -64,7 +64,10 @@ type Driver struct {
 	ids   map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
 }
 
-var _ driver.Driver = (*Driver)(nil)
+var (
+	_ driver.Driver = (*Driver)(nil)
+	_ driver.Recent = (*Driver)(nil)
+)
 
 // Open opens a folder, which is made unless opts says read-only. The error
 // names the folder and what to do about it.
@@ -265,7 +268,7 @@ func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, bool) 
 	if err := a.idx.ready(ctx); err != nil {
 		d.log.Warn("agent folder cannot be read", "folder", folder, "err", err)
 	}
-	for _, row := range a.idx.rows {
+	for row := range a.idx.rows.all() {
 		if EncodeName(row.Agent) == folder {
 			return row.Agent, true
 		}

@@ -36,8 +36,8 @@ type index struct {
 	a *agent
 
 	mu         sync.Mutex // guards what follows; taken after the lock of the index
-	rows       map[string]driver.Row
-	keys       map[string]*sessions  // of rows
+	rows       *rows
+	keys       map[string]*sessions  // of rows; nil until they are asked for
 	intents    map[string]driver.Row // announced and not yet there
 	deleted    map[string]bool
 	generation int64
@@ -106,7 +106,7 @@ func (x *index) ready(ctx context.Context) error {
 			err = x.reload()
 		}
 	}
-	if err != nil || !x.lost {
+	if err != nil || !x.lost && !x.rows.lost {
 		return err
 	}
 	return x.adopt(ctx)
@@ -176,7 +176,7 @@ func (x *index) holdOnce(ctx context.Context, f func(h *filelog.Held) error) err
 	if err := x.finishIntents(h); err != nil {
 		return err
 	}
-	if x.lost {
+	if x.lost || x.rows.lost {
 		if err := x.adopt(ctx); err != nil {
 			return err
 		}

@@ -186,7 +186,7 @@ func (x *index) apply(c change) {
 			return
 		}
 		row := *c.Put
-		if old, ok := x.rows[row.ID]; ok {
+		if old, ok := x.rows.get(row.ID); ok {
 			row.Gen = max(row.Gen, old.Gen)
 			row.Key = cmp.Or(old.Key, row.Key)
 		}

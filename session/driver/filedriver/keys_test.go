@@ -11,7 +11,7 @@ import (
 // What is kept of a key is what its rows say, after any changes.
 func TestKeys(t *testing.T) {
 	x := &index{}
-	x.reset(nil)
+	x.reset(newRows(0))
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		row := driver.Row{ID: fmt.Sprint(r.IntN(12)), Key: fmt.Sprint("k", r.IntN(3)), Gen: r.Int64N(5)}
@@ -30,7 +30,7 @@ func TestKeys(t *testing.T) {
 				highest int64
 				found   bool
 			)
-			for _, row := range x.rows {
+			for row := range x.rows.all() {
 				if row.Key != key {
 					continue
 				}

@@ -150,7 +150,7 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 	}
 	row.Labels = slices.Clone(row.Labels)
 	row.File, row.Size = fileName(ref.ID), int64(len(line.Data))+1
-	if _, ok := a.idx.rows[ref.ID]; ok {
+	if a.idx.rows.has(ref.ID) {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
 	if a.idx.deleted[ref.ID] { // by a process that died before it removed the file
@@ -200,7 +200,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return row, err
 	}
 	err = a.idx.hold(ctx, func(h *filelog.Held) error {
-		old, ok := a.idx.rows[ref.ID]
+		old, ok := a.idx.rows.get(ref.ID)
 		if !ok {
 			return d.notFound(ref)
 		}
@@ -217,7 +217,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		if err != nil {
 			return err
 		}
-		if now, ok := a.idx.rows[ref.ID]; ok {
+		if now, ok := a.idx.rows.get(ref.ID); ok {
 			now.Gen = row.Gen
 			row = now
 		}
@@ -253,7 +253,7 @@ func (d *Driver) Delete(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	return a.idx.hold(ctx, func(h *filelog.Held) error {
-		if _, ok := a.idx.rows[ref.ID]; !ok {
+		if !a.idx.rows.has(ref.ID) {
 			if _, err := a.sess.Lstat(fileName(ref.ID)); err != nil {
 				return d.notFound(ref)
 			}
@@ -320,27 +320,38 @@ func (d *Driver) Put(ctx context.Context, row driver.Row) error {
 }
 
 // List implements [driver.Driver].
-func (d *Driver) List(ctx context.Context, agent string) ([]driver.Row, error) {
+func (d *Driver) List(ctx context.Context, agent string) (list []driver.Row, err error) {
+	err = d.look(ctx, agent, func(x *index) {
+		list = slices.AppendSeq(make([]driver.Row, 0, x.rows.len()), x.rows.all())
+	})
+	return list, err
+}
+
+// Recent implements [driver.Recent].
+func (d *Driver) Recent(ctx context.Context, agent string, n int) (list []driver.Row, err error) {
+	err = d.look(ctx, agent, func(x *index) { list = x.rows.recent(n) })
+	return list, err
+}
+
+// look calls f with the index of an agent, if there is one, brought up to date.
+func (d *Driver) look(ctx context.Context, agent string, f func(x *index)) error {
 	end, err := d.begin(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer end()
 	a, err := d.agent(ctx, agent, false)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
 	if err := a.idx.ready(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	rows := make([]driver.Row, 0, len(a.idx.rows))
-	for _, row := range a.idx.rows {
-		rows = append(rows, row)
-	}
-	return rows, nil
+	f(a.idx)
+	return nil
 }

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -83,25 +84,75 @@ func (x *index) journalGeneration(size int64) (int64, error) {
 	return *c.Generation, nil
 }
 
-func parseSnapshot(data []byte) (document, map[string]driver.Row, error) {
-	rows := map[string]driver.Row{}
+// parseSnapshot reads a snapshot. One as merge writes it is only divided into
+// lines; what anyone else wrote is decoded.
+func parseSnapshot(data []byte) (document, *rows, error) {
 	if data == nil {
-		return document{}, rows, nil
+		return document{}, newRows(0), nil
+	}
+	if doc, rows, ok := divideSnapshot(data); ok {
+		return doc, rows, nil
 	}
 	var doc document
 	if err := json.Unmarshal(data, &doc); err != nil {
-		return document{}, rows, err
+		return document{}, newRows(0), err
 	}
 	if doc.Version != 1 || doc.Sessions == nil {
-		return document{}, rows, fmt.Errorf("not an index of version 1")
+		return document{}, newRows(0), errNotIndex
 	}
+	all := newRows(len(doc.Sessions))
 	for id, raw := range doc.Sessions {
-		var row driver.Row
-		if json.Unmarshal(raw, &row) == nil && row.ID == id {
-			rows[id] = row
+		if row, err := decodeRow(id, raw); err == nil {
+			all.set(row)
 		}
 	}
-	return doc, rows, nil
+	return doc, all, nil
+}
+
+var errNotIndex = errors.New("not an index of version 1")
+
+const (
+	snapshotHead = `{"version":1,"generation":`
+	snapshotRows = `,"sessions":{`
+	snapshotEnd  = "}}"
+)
+
+// divideSnapshot finds the rows of a snapshot that has one on each line.
+func divideSnapshot(data []byte) (doc document, all *rows, ok bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(snapshotHead))
+	if !ok {
+		return doc, nil, false
+	}
+	head, rest, _ := bytes.Cut(rest, []byte{'\n'})
+	number, ok := bytes.CutSuffix(head, []byte(snapshotRows))
+	generation, err := strconv.ParseInt(string(number), 10, 64)
+	if !ok || err != nil {
+		return doc, nil, false
+	}
+	all = newRows(bytes.Count(rest, []byte{'\n'}))
+	for {
+		line, more, whole := bytes.Cut(rest, []byte{'\n'})
+		if !whole {
+			return doc, nil, false
+		}
+		if rest = more; string(line) == snapshotEnd {
+			break
+		}
+		line, comma := bytes.CutSuffix(line, []byte{','})
+		i := bytes.Index(line, []byte(`":{"id":"`))
+		if i < 1 || line[0] != '"' || line[len(line)-1] != '}' {
+			return doc, nil, false
+		}
+		id, row := line[1:i], line[i+2:]
+		if !bytes.HasPrefix(row[len(`{"id":"`):], id) || !bytes.HasPrefix(row[len(`{"id":"`)+len(id):], []byte(`","key":"`)) {
+			return doc, nil, false
+		}
+		all.m[string(id)] = lazyRow{text: row}
+		if !comma && !bytes.Equal(rest, []byte(snapshotEnd+"\n")) {
+			return doc, nil, false
+		}
+	}
+	return document{Version: 1, Generation: generation}, all, len(rest) == 0
 }
 
 // setAside renames a snapshot that cannot be read, so that nothing overwrites
@@ -121,21 +172,18 @@ func (x *index) setAside() error {
 func (x *index) merge(h *filelog.Held) error {
 	next := x.generation + 1
 	var buf bytes.Buffer
-	fmt.Fprintf(&buf, "{\"version\":1,\"generation\":%d,\"sessions\":{", next)
+	fmt.Fprintf(&buf, "%s%d%s", snapshotHead, next, snapshotRows)
 	sep := "\n"
-	for _, id := range sortedKeys(x.rows) {
-		name, err := json.Marshal(id)
-		if err != nil {
-			return err
+	for _, id := range slices.Sorted(maps.Keys(x.rows.m)) {
+		row := x.rows.m[id].line()
+		if row == nil {
+			continue
 		}
-		row, err := json.Marshal(x.rows[id])
-		if err != nil {
-			continue // made again from its transcript
-		}
-		fmt.Fprintf(&buf, "%s%s:%s", sep, name, row)
+		buf.WriteString(sep + `"` + id + `":`)
+		buf.Write(row)
 		sep = ",\n"
 	}
-	buf.WriteString("\n}}\n")
+	buf.WriteString("\n" + snapshotEnd + "\n")
 	if err := filelog.WriteFileAtomic(x.a.root, snapshotName, buf.Bytes(), x.a.d.opts.Sync != filelog.SyncNever); err != nil {
 		return err
 	}
@@ -156,13 +204,4 @@ func (x *index) merge(h *filelog.Held) error {
 	}
 	x.applied = h.End()
 	return nil
-}
-
-func sortedKeys(m map[string]driver.Row) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
