@@ -81,15 +81,16 @@ func (r *rows) all() iter.Seq[driver.Row] {
 func (r *rows) recent(n int) []driver.Row {
 	type candidate struct{ at, id string }
 	newer := func(a, b candidate) int { return cmp.Or(strings.Compare(b.at, a.at), strings.Compare(b.id, a.id)) }
-	var best []candidate // at most 2n, of which those beyond the n-th may be too old
+	var best []candidate // the n newest so far are among them
+	full := false        // whether best[:n] are n newest ones in order
 	for id, l := range r.m {
 		c := candidate{l.updated(id), id}
-		if len(best) > n && newer(c, best[n]) > 0 {
+		if full && newer(c, best[n-1]) > 0 {
 			continue
 		}
-		if best = append(best, c); len(best) >= 2*n+2 {
+		if best = append(best, c); len(best) >= 2*n {
 			slices.SortFunc(best, newer)
-			best = best[:n+1]
+			best, full = best[:n], true
 		}
 	}
 	slices.SortFunc(best, newer)

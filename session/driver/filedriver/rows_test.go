@@ -85,7 +85,8 @@ func TestRowsAsText(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", id, got, row)
 		}
 	}
-	for _, n := range []int{1, 10, 499, 500, 600} {
+	for i := range 60 { // in as many orders of a map
+		n := []int{1, 2, 10, 499, 500, 600}[i%6]
 		_, fresh, _ := divideSnapshot(doc.Bytes())
 		got := fresh.recent(n)
 		sorted := slices.SortedFunc(fresh.all(), func(a, b driver.Row) int {
