@@ -82,7 +82,10 @@ func (r *rows) recent(n int) []driver.Row {
 	type candidate struct{ at, id string }
 	newer := func(a, b candidate) int { return cmp.Or(strings.Compare(b.at, a.at), strings.Compare(b.id, a.id)) }
 	var best []candidate // the n newest so far are among them
-	full := false        // whether best[:n] are n newest ones in order
+	if n <= 0 {
+		return nil
+	}
+	full := false // whether best[:n] are n newest ones in order
 	for id, l := range r.m {
 		c := candidate{l.updated(id), id}
 		if full && newer(c, best[n-1]) > 0 {
