@@ -30,7 +30,8 @@ type turn struct {
 	spares  []*result // results without a call so far
 	repairs Report    // of single lines
 
-	// What finds things in the running turn; nil in a closed one.
+	// What finds things in the running turn; nil in a closed one, and until
+	// there is something to find.
 	answers map[string]*answer // by the ID of their first line
 	ordered []*answer
 	calls   map[string]*calls // by call ID
@@ -112,10 +113,7 @@ func newAssembler() *assembler {
 }
 
 func newTurn(started bool) *turn {
-	return &turn{
-		started: started,
-		answers: map[string]*answer{}, calls: map[string]*calls{}, waits: map[string]int{}, seen: map[callKey]bool{},
-	}
+	return &turn{started: started}
 }
 
 // last returns the running turn.
@@ -300,6 +298,9 @@ func (a *assembler) answerFor(entry string, f transcript.Fragment) *answer {
 		ans.cut = true // its first line is missing
 		a.note(CutAnswer, entry, "its first line %s is not there", f.Of)
 	}
+	if t.answers == nil {
+		t.answers = map[string]*answer{}
+	}
 	t.answers[id] = ans
 	t.ordered = append(t.ordered, ans)
 	t.items = append(t.items, item{answer: ans})
@@ -321,6 +322,9 @@ func (a *assembler) addCall(from transcript.Origin, ans *answer, b transcript.To
 			delete(t.answers, ans.id)
 		}
 		return
+	}
+	if t.calls == nil {
+		t.calls, t.seen = map[string]*calls{}, map[callKey]bool{}
 	}
 	t.seen[within(nil)], t.seen[within(ans)] = true, true
 	if ans.flat {
@@ -344,6 +348,9 @@ func (a *assembler) addCall(from transcript.Origin, ans *answer, b transcript.To
 // spare keeps a result that has no call so far.
 func (t *turn) spare(r *result) {
 	t.spares = append(t.spares, r)
+	if t.waits == nil {
+		t.waits = map[string]int{}
+	}
 	t.waits[r.block.CallID]++
 }
 

@@ -40,17 +40,16 @@ func (r *rows) get(id string) (driver.Row, bool) {
 	if !ok {
 		return driver.Row{}, false
 	}
-	if l.row == nil {
-		row, err := decodeRow(id, l.text)
-		if err != nil {
-			delete(r.m, id)
-			r.lost = true
-			return driver.Row{}, false
-		}
-		l.row = &row
-		r.m[id] = l
+	if l.row != nil {
+		return *l.row, true
 	}
-	return *l.row, true
+	row, err := decodeRow(id, l.text) // and not kept: most are asked for once
+	if err != nil {
+		delete(r.m, id)
+		r.lost = true
+		return driver.Row{}, false
+	}
+	return row, true
 }
 
 func (r *rows) set(row driver.Row) { r.m[row.ID] = lazyRow{row: &row} }
