@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -108,4 +110,68 @@ func BenchmarkNewBatch(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// Reading 1,000 messages of 512 bytes, against decoding the same lines with
+// encoding/json into the least that they say.
+func BenchmarkLoad(b *testing.B) {
+	const messages = 1000
+	text := strings.Repeat("The test fails in \"store.go\" – 请再试一次.\n", 9)[:395]
+	user, assistant := transcript.Item(transcript.UserText(text)), transcript.Item(transcript.AssistantText(text))
+	var file []byte
+	id := func() string { return "0198d2c5-0000-7000-8000-000000000000" }
+	for i := range messages {
+		item := user
+		if i%2 == 1 {
+			item = assistant
+		}
+		entries, err := transcript.NewBatch(at, id, item)
+		if err != nil {
+			b.Fatal(err)
+		}
+		file = append(append(file, entries[0].Line()...), '\n')
+	}
+	scan := func() {
+		n := 0
+		for rec, err := range transcript.Scan(bytes.NewReader(file), int64(len(file)), nil) {
+			if err != nil || rec.Damage != nil {
+				b.Fatal(rec.Damage, err)
+			}
+			n++
+		}
+		if n != messages {
+			b.Fatalf("%d entries", n)
+		}
+	}
+	decode := func() {
+		for line := range bytes.Lines(file) {
+			var r struct {
+				Type    string
+				ID      string
+				TS      time.Time
+				Content string
+			}
+			if err := json.Unmarshal(line, &r); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("1000x512B", func(b *testing.B) {
+		var times [2][]time.Duration
+		for b.Loop() {
+			for i, call := range []func(){scan, decode} {
+				began := time.Now()
+				call()
+				times[i] = append(times[i], time.Since(began))
+			}
+		}
+		median := func(ts []time.Duration) float64 {
+			slices.Sort(ts)
+			return float64(ts[len(ts)/2])
+		}
+		b.ReportMetric(median(times[0])/median(times[1]), "x-baseline")
+		b.ReportMetric(median(times[0])/messages, "ns/message")
+		b.ReportMetric(testing.AllocsPerRun(1, scan)/messages, "allocs/message")
+		b.ReportMetric(0, "ns/op") // of both together: says nothing
+	})
 }

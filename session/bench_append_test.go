@@ -1,0 +1,122 @@
+package session_test
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+var unsynced = &session.Options{Sync: filelog.SyncNever}
+
+// benchStore opens a store that is closed at the end of the benchmark.
+func benchStore(b *testing.B, dir string, opts *session.Options) *session.Store {
+	b.Helper()
+	st := open(b, dir, opts)
+	b.Cleanup(func() { closed(b, st) })
+	return st
+}
+
+// appendText returns an operation that appends a message of about 1 KiB.
+func appendText(b *testing.B, s *session.Session) func() error {
+	return func() error {
+		_, err := s.Append(b.Context(), transcript.UserText(kibText))
+		return err
+	}
+}
+
+// appendFresh is the baseline of appends to what has grown: each block of calls
+// has a new session.
+func appendFresh(b *testing.B, st *session.Store) side {
+	var s *session.Session
+	return side{
+		prepare: func() (err error) {
+			s, err = st.Create(b.Context(), session.Key{Agent: "main", Channel: "bench", Peer: "fresh"}, nil)
+			return err
+		},
+		call: func() error { return appendText(b, s)() },
+	}
+}
+
+// One writer. The baseline does what no log can do without: unsynced it is a
+// lock, fstat, json.Marshal and a write; synced, a write and fdatasync.
+func BenchmarkAppend(b *testing.B) {
+	b.Run("1KiB/unsynced", func(b *testing.B) {
+		s := load(b, benchStore(b, b.TempDir(), unsynced), cli)
+		bare := newBareLog(b)
+		versus(b, 64, side{call: appendText(b, s)}, side{call: func() error { return bare.append(kibText) }})
+	})
+	b.Run("1KiB/synced", func(b *testing.B) {
+		s := load(b, benchStore(b, b.TempDir(), nil), cli)
+		bare, line := newBareLog(b), append(bytes.Repeat([]byte("x"), 1023), '\n')
+		versus(b, 4, side{call: appendText(b, s)}, side{call: func() error { return bare.write(line) }})
+	})
+}
+
+// Many goroutines on one session, against one.
+func BenchmarkAppendTogether(b *testing.B) {
+	for _, writers := range []int{4, 64} {
+		b.Run(fmt.Sprintf("1KiB/synced/%dgoroutines", writers), func(b *testing.B) {
+			s := load(b, benchStore(b, b.TempDir(), nil), cli)
+			throughput(b,
+				func() (int, error) { return appendTogether(b, s, writers, 8) },
+				func() (int, error) { return appendTogether(b, s, 1, 16) })
+		})
+	}
+}
+
+// appendTogether lets each of several goroutines append messages of about
+// 1 KiB and returns how many were appended in all.
+func appendTogether(b *testing.B, s *session.Session, writers, each int) (int, error) {
+	var wg sync.WaitGroup
+	errs := make(chan error, writers)
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				if err := appendText(b, s)(); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	return writers * each, <-errs
+}
+
+// A session with many entries, against new ones in the same store.
+func BenchmarkAppendLong(b *testing.B) {
+	const entries = 100_000
+	var s *session.Session
+	st := benchStore(b, b.TempDir(), unsynced)
+	b.Run("1KiB/unsynced/100000entries", func(b *testing.B) {
+		if s == nil {
+			s = load(b, st, cli)
+			fill(b, s, entries)
+		}
+		versus(b, 64, side{call: appendText(b, s)}, appendFresh(b, st))
+	})
+}
+
+// fill appends messages of about 1 KiB.
+func fill(b *testing.B, s *session.Session, entries int) {
+	b.Helper()
+	items := make([]transcript.Item, 0, 500)
+	for entries > 0 {
+		items = items[:0]
+		for len(items) < min(cap(items), entries) {
+			if len(items)%2 == 0 {
+				items = append(items, transcript.UserText(kibText))
+			} else {
+				items = append(items, answer(kibText))
+			}
+		}
+		add(b, s, items...)
+		entries -= len(items)
+	}
+}

@@ -1,0 +1,209 @@
+package session_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A store of many sessions. It is made when the first of the benchmarks runs
+// that need it.
+func BenchmarkManySessions(b *testing.B) {
+	const count = 100_000
+	dir := b.TempDir()
+	var refs []session.Ref
+	populated := func(b *testing.B) {
+		b.Helper()
+		if refs == nil {
+			refs = populate(b, dir, []string{"main"}, count)
+		}
+	}
+	// The newest 50, against decoding all rows with encoding/json.
+	b.Run("100000sessions/list50", func(b *testing.B) {
+		populated(b)
+		listNewest(b, dir, count)
+	})
+	b.Run("100000sessions/append/1KiB/unsynced", func(b *testing.B) {
+		populated(b)
+		st := benchStore(b, dir, unsynced)
+		s := get(b, st, refs[count/2])
+		add(b, s, transcript.UserText("so that the index is in order"))
+		alone := benchStore(b, b.TempDir(), unsynced)
+		versus(b, 64, side{call: appendText(b, s)}, appendFresh(b, alone))
+	})
+	// So many appends that the index is merged several times.
+	b.Run("100000sessions/append/1KiB/unsynced/mean", func(b *testing.B) {
+		populated(b)
+		st := benchStore(b, dir, unsynced)
+		var few []*session.Session
+		for _, ref := range refs[:100] {
+			few = append(few, get(b, st, ref))
+		}
+		next, bare := 0, newBareLog(b)
+		var all contest
+		for b.Loop() {
+			for range 2_000 {
+				all.op = all.op.block(b, 100, func() error {
+					next++
+					return appendText(b, few[next%len(few)])()
+				})
+				all.base = all.base.block(b, 100, func() error { return bare.append(kibText) })
+			}
+		}
+		b.ReportMetric(all.op.mean()/all.base.mean(), "x-baseline-mean")
+		b.ReportMetric(all.op.mean(), "ns-mean")
+		b.ReportMetric(all.base.mean(), "ns-baseline-mean")
+		b.ReportMetric(float64(slices.Max(all.op).Milliseconds()), "ms-longest")
+		b.ReportMetric(float64(slices.Max(all.base).Milliseconds()), "ms-baseline-longest")
+		b.ReportMetric(0, "ns/op") // of both sides together: says nothing
+	})
+	b.Run("100000sessions/idle", func(b *testing.B) {
+		populated(b)
+		idle(b, dir, refs)
+	})
+}
+
+// populate makes sessions with one message each, the agents taking turns.
+func populate(b *testing.B, dir string, agents []string, count int) (refs []session.Ref) {
+	b.Helper()
+	st := open(b, dir, unsynced)
+	defer closed(b, st)
+	for i := range count {
+		key := session.Key{Agent: agents[i%len(agents)], Channel: "web", Peer: fmt.Sprintf("user-%06d", i)}
+		s := load(b, st, key)
+		add(b, s, transcript.UserText(fmt.Sprintf("Question %d: why does the build fail?", i)))
+		refs = append(refs, s.Ref())
+	}
+	return refs
+}
+
+func get(b *testing.B, st *session.Store, ref session.Ref) *session.Session {
+	b.Helper()
+	s, err := st.Get(b.Context(), ref)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+func listNewest(b *testing.B, dir string, count int) {
+	var st *session.Store
+	release := func() error {
+		defer func() { st = nil }()
+		if st == nil {
+			return nil
+		}
+		return st.Close()
+	}
+	versus(b, 1,
+		side{
+			prepare: release,
+			call: func() (err error) {
+				if st, err = session.Open(dir, unsynced); err != nil {
+					return err
+				}
+				infos, err := st.List(b.Context(), &session.ListOptions{Limit: 50})
+				if err == nil && len(infos) != 50 {
+					err = fmt.Errorf("%d sessions in the list", len(infos))
+				}
+				return err
+			},
+		},
+		side{
+			prepare: release,
+			call: func() error {
+				data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions.json"))
+				if err != nil {
+					return err
+				}
+				var doc struct{ Sessions map[string]driver.Row }
+				if err := json.Unmarshal(data, &doc); err != nil {
+					return err
+				}
+				if len(doc.Sessions) < count {
+					return fmt.Errorf("%d sessions in the snapshot", len(doc.Sessions))
+				}
+				return nil
+			},
+		})
+	if err := release(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// idle touches every session once and reports what stays behind: goroutines,
+// open files, and bytes on the heap, those of the index included.
+func idle(b *testing.B, dir string, refs []session.Ref) {
+	var heap, index, files, goroutines float64
+	for b.Loop() {
+		before, routines, open := heapBytes(), runtime.NumGoroutine(), openFiles()
+		st, err := session.Open(dir, unsynced)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := st.Lookup(b.Context(), session.Key{Agent: "main", Channel: "web", Peer: "user-000000"}); err != nil {
+			b.Fatal(err)
+		}
+		index = float64(heapBytes()) - float64(before)
+		for _, ref := range refs {
+			get(b, st, ref)
+		}
+		heap = float64(heapBytes()) - float64(before)
+		goroutines = float64(runtime.NumGoroutine() - routines)
+		files = float64(openFiles() - open)
+		closed(b, st)
+	}
+	b.ReportMetric(heap/1e6, "MB")
+	b.ReportMetric(index/1e6, "MB-index")
+	b.ReportMetric(heap/float64(len(refs)), "B/session")
+	b.ReportMetric(goroutines, "goroutines")
+	b.ReportMetric(files, "files")
+}
+
+// heapBytes is the size of what is alive on the heap.
+func heapBytes() uint64 {
+	runtime.GC()
+	runtime.GC() // what finalizers let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// openFiles is the number of open descriptors, 0 where it cannot be told.
+func openFiles() int {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	return len(entries)
+}
+
+// Sessions of many agents, against as many of one.
+func BenchmarkManyAgents(b *testing.B) {
+	const count = 1_000
+	var agents []string
+	for i := range count {
+		agents = append(agents, fmt.Sprintf("agent-%04d", i))
+	}
+	b.Run("append/1KiB/unsynced/1000agents", func(b *testing.B) {
+		opts := *unsynced
+		opts.CachedSessions = 2 * count
+		var sides [2]side
+		for i, names := range [][]string{agents, agents[:1]} {
+			dir := b.TempDir()
+			refs := populate(b, dir, names, count)
+			st := benchStore(b, dir, &opts)
+			s := get(b, st, refs[0])
+			for _, ref := range refs { // open all agents
+				get(b, st, ref)
+			}
+			sides[i] = side{call: appendText(b, s)}
+		}
+		versus(b, 64, sides[0], sides[1])
+	})
+}

@@ -1,0 +1,136 @@
+package session_test
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+// minPairs is how often two operations are compared at least, however short the
+// benchmark is to be.
+const minPairs = 5
+
+// A side is one of two operations that are compared.
+type side struct {
+	prepare func() error // before each block of calls, not measured; may be nil
+	call    func() error
+}
+
+// versus compares op with base: blocks of n calls of each alternate, so that
+// what else the machine does falls on both. It reports
+//
+//	x-baseline   median time of op / median time of base
+//	ns-p50       median and 99th percentile of op
+//	ns-p99
+//	ns-baseline  median of base
+//	allocs/op    of op
+//	B/op
+func versus(b *testing.B, n int, op, base side) *contest {
+	b.Helper()
+	c := &contest{op: make(times, 0, 1<<16), base: make(times, 0, 1<<16)}
+	var before, after runtime.MemStats
+	var mallocs, bytes uint64
+	b.ReportAllocs()
+	pair := func() {
+		op.ready(b)
+		runtime.ReadMemStats(&before)
+		c.op = c.op.block(b, n, op.call)
+		runtime.ReadMemStats(&after)
+		mallocs += after.Mallocs - before.Mallocs
+		bytes += after.TotalAlloc - before.TotalAlloc
+		base.ready(b)
+		c.base = c.base.block(b, n, base.call)
+	}
+	for b.Loop() {
+		pair()
+	}
+	for len(c.op) < n*minPairs {
+		pair()
+	}
+	calls := uint64(len(c.op))
+	b.ReportMetric(c.op.percentile(50)/c.base.percentile(50), "x-baseline")
+	b.ReportMetric(c.op.percentile(50), "ns-p50")
+	b.ReportMetric(c.op.percentile(99), "ns-p99")
+	b.ReportMetric(c.base.percentile(50), "ns-baseline")
+	b.ReportMetric(float64(mallocs/calls), "allocs/op")
+	b.ReportMetric(float64(bytes/calls), "B/op")
+	b.ReportMetric(0, "ns/op") // of both sides together: says nothing
+	return c
+}
+
+func (s side) ready(b *testing.B) {
+	b.Helper()
+	if s.prepare == nil {
+		return
+	}
+	if err := s.prepare(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A contest is what versus has measured.
+type contest struct{ op, base times }
+
+// times are those of single calls.
+type times []time.Duration
+
+func (ts times) block(b *testing.B, n int, call func() error) times {
+	b.Helper()
+	for range n {
+		began := time.Now()
+		err := call()
+		ts = append(ts, time.Since(began))
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return ts
+}
+
+// percentile is in nanoseconds. It sorts.
+func (ts times) percentile(p int) float64 {
+	slices.Sort(ts)
+	return float64(ts[min(len(ts)*p/100, len(ts)-1)])
+}
+
+func (ts times) mean() float64 {
+	var sum time.Duration
+	for _, t := range ts {
+		sum += t
+	}
+	return float64(sum) / float64(len(ts))
+}
+
+// throughput compares what op and base get done in a second; each call returns
+// how much it did. It reports
+//
+//	x-throughput  median rate of op / median rate of base; more is better
+//	ops/s         median rate of op
+func throughput(b *testing.B, op, base func() (int, error)) {
+	b.Helper()
+	var rates [2][]float64
+	pair := func() {
+		for i, call := range []func() (int, error){op, base} {
+			began := time.Now()
+			n, err := call()
+			if err != nil {
+				b.Fatal(err)
+			}
+			rates[i] = append(rates[i], float64(n)/time.Since(began).Seconds())
+		}
+	}
+	for b.Loop() {
+		pair()
+	}
+	for len(rates[0]) < minPairs {
+		pair()
+	}
+	for i := range rates {
+		slices.Sort(rates[i])
+	}
+	median := func(r []float64) float64 { return r[len(r)/2] }
+	b.ReportMetric(median(rates[0])/median(rates[1]), "x-throughput")
+	b.ReportMetric(median(rates[0]), "ops/s")
+	b.ReportMetric(0, "ns/op") // of both sides together: says nothing
+}
