@@ -36,7 +36,8 @@ var (
 )
 
 // NotDurableError says that a sync failed: what was appended may or may not
-// survive a power cut. Unless Refused is set the entries may exist.
+// survive a power cut. Unless Refused is set the entries may exist. The session
+// refuses appends until [Session.Recover] has succeeded.
 type NotDurableError = filelog.NotDurableError
 
 // Error is a failed call on a session.

@@ -125,18 +125,28 @@ func (l *Log) appendLocked(ctx context.Context, op string, lines []byte, check f
 	if err := ctx.Err(); err != nil {
 		return w, l.fail(op, err, "nothing was written")
 	}
+	if err := l.write(op, start, lines); err != nil {
+		return w, err
+	}
+	w.lines = extent{start, start + int64(len(lines))}
+	w.seq = l.wrote(start, lines, l.opts.Sync == SyncAlways)
+	return w, nil
+}
+
+// write adds lines at start, the end of the file: all of them or, unless the
+// error says otherwise, none.
+func (l *Log) write(op string, start int64, lines []byte) error {
+	lookedUp := l.lookedUp
+	l.end, l.lookedUp = 0, 0
 	n, err := l.file.Write(lines)
 	if err == nil && n < len(lines) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		if err := l.takeBack(op, start, n, len(lines), err); err != nil {
-			return w, err
-		}
+		return l.takeBack(op, start, n, len(lines), err)
 	}
-	w.lines = extent{start, start + int64(len(lines))}
-	w.seq = l.wrote(w.lines)
-	return w, nil
+	l.end, l.lookedUp = start+int64(n), lookedUp
+	return nil
 }
 
 // settleLocked settles the tail and gives the append lock back.
@@ -165,28 +175,65 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 		return nil
 	}
 	fence, fenceErr := l.file.Write(newline)
-	l.wrote(extent{start, info.Size() + int64(fence)})
+	l.mu.Lock()
+	l.wroteUnknown(extent{start, info.Size() + int64(fence)})
+	l.mu.Unlock()
 	if ours && n == size-1 && fenceErr == nil {
 		return nil // only the last '\n' had been missing
 	}
 	return l.fail(op, fragment(err), fixFragment)
 }
 
+// maxChain is how many calls of one Log hand the kernel's lock to the next
+// before others, who poll for it, get their chance.
+const maxChain = 1024
+
 // lock takes the append lock: first the place within this Log, then the
-// kernel's.
-func (l *Log) lock(ctx context.Context, op string, shared bool) error {
-	if err := l.enter(ctx, op, l.appending); err != nil {
+// kernel's, unless the one who had it left it to this call.
+func (l *Log) lock(ctx context.Context, op string, shared bool) (err error) {
+	ticket := l.arrived.Add(1)
+	l.queued.Add(1)
+	err = l.enter(ctx, op, l.appending)
+	l.queued.Add(-1)
+	if err != nil {
+		l.unchain()
 		return err
 	}
-	if err := l.poll(ctx, op, func() (bool, error) { return l.file.Lock(shared) }); err != nil {
+	l.ticket = ticket
+	if l.chain > 0 {
+		return nil
+	}
+	l.lookedUp = 0
+	err = l.poll(ctx, op, func() (bool, error) {
+		if l.pause {
+			l.pause = false
+			return false, nil
+		}
+		return l.file.Lock(shared)
+	})
+	if err != nil {
 		<-l.appending
-		return err
 	}
-	return nil
+	return err
 }
 
-// unlock gives the append lock back.
+// unlock gives the append lock back. If calls of this Log wait for it, they get
+// it with the kernel's, which saves them half of their system calls.
 func (l *Log) unlock() {
+	if l.queued.Load() > 0 {
+		if l.chain++; l.chain < maxChain {
+			<-l.appending
+			l.unchain()
+			return
+		}
+		l.pause = true
+	}
+	l.release()
+}
+
+// release gives up the kernel's lock and then the place within this Log.
+func (l *Log) release() {
+	l.chain = 0
 	if err := l.file.Unlock(); err != nil {
 		l.mu.Lock()
 		if l.unlockErr == nil {
@@ -195,6 +242,25 @@ func (l *Log) unlock() {
 		l.mu.Unlock()
 	}
 	<-l.appending
+}
+
+// unchain gives up the kernel's lock if it was left to calls that have given up
+// waiting for it. Who leaves it looks after that, and who gives up looks too,
+// so that one of both sees it.
+func (l *Log) unchain() {
+	if l.queued.Load() > 0 {
+		return
+	}
+	select {
+	case l.appending <- struct{}{}:
+	default:
+		return // somebody has the place, and sees to it
+	}
+	if l.chain > 0 {
+		l.release()
+	} else {
+		<-l.appending
+	}
 }
 
 // enter takes the one place of a semaphore, in the order of arrival.

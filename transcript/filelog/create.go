@@ -156,7 +156,7 @@ func (p *placing) openTemp() (*os.File, string, error) {
 		var random [tempRandom]byte
 		rand.Read(random[:])
 		temp := filepath.Join(filepath.Dir(p.name), tempPrefix+hex.EncodeToString(random[:]))
-		f, err := p.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := p.root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, temp, err
 		}

@@ -38,7 +38,8 @@
 //	ErrClosed         no                           not with this Log
 //	ErrFragment       a part, left in the file     yes; readers see the part too
 //	ErrNetworkFS      no                           elsewhere, or with one process
-//	*NotDurableError  yes, unless Refused          no: the outcome is unknown
+//	*NotDurableError  yes, unless Refused          after Recover; if not Refused
+//	                                               the outcome is unknown
 //	fs.ErrExist       no                           under another name
 //	fs.ErrNotExist    no                           after creating it
 //	the context's     no                           yes
@@ -46,5 +47,6 @@
 //
 // After a NotDurableError the Log acknowledges nothing more: the kernel
 // reports a failed sync once and calls the next one good, although the bytes
-// may never have reached the disk. Opening the file anew is therefore no cure.
+// may never have reached the disk. Opening the file anew is therefore no cure;
+// [Log.Recover] is.
 package filelog

@@ -68,8 +68,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // unknown, and syncing again cannot tell. Do not take them for lost and do not
 // take them for saved.
 //
-// The [Log] acknowledges nothing after it. An Append that it turns away for
-// that reason has Refused set, has written nothing, and names the range whose
+// The [Log] acknowledges nothing after it until [Log.Recover] has succeeded. An
+// Append that it turns away for that reason has Refused set, has written nothing, and names the range whose
 // sync failed, not its own.
 type NotDurableError struct {
 	Path    string
@@ -84,10 +84,10 @@ type NotDurableError struct {
 func (e *NotDurableError) Error() string {
 	if e.Refused {
 		return fmt.Sprintf("filelog: write %s: nothing was written, because bytes %d to %d could not be synced: %v; "+
-			"the log must be recovered first, reopening it is no cure", e.Path, e.Start, e.End, e.Err)
+			"call Recover first, reopening is no cure", e.Path, e.Start, e.End, e.Err)
 	}
 	return fmt.Sprintf("filelog: sync %s: bytes %d to %d are written but may not survive a power cut: %v; "+
-		"the outcome is unknown, do not append them again", e.Path, e.Start, e.End, e.Err)
+		"the outcome is unknown, call Recover and append again only under a condition", e.Path, e.Start, e.End, e.Err)
 }
 
 // Unwrap returns what the sync returned.

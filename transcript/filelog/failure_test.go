@@ -164,7 +164,7 @@ func TestCloseReportsBoth(t *testing.T) {
 	if _, err := w.log.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.log.wrote(extent{0, 1}) // as a call does that fails between write and sync
+	w.log.wrote(0, newline, false) // as a call does that fails between write and sync
 	d.only, d.sticky = "", true
 	err := w.log.Close()
 	if _, ok := errors.AsType[*NotDurableError](err); !ok {

@@ -13,7 +13,8 @@ import (
 // nothing else implements it but diskFile.
 type file interface {
 	io.ReaderAt
-	io.Writer // appends
+	io.Writer   // appends
+	io.WriterAt // on a file that was not opened for appending
 
 	// Lookup describes what the file's name refers to now.
 	Lookup() (fs.FileInfo, error)
@@ -22,6 +23,9 @@ type file interface {
 	Truncate(size int64) error
 	// Sync puts the file's data and size on stable storage.
 	Sync() error
+	// DropCache makes later reads from off on come from the disk. All there is
+	// must have been synced.
+	DropCache(off int64) error
 	// Lock takes the append lock if it is free. One goroutine at a time.
 	Lock(shared bool) (bool, error)
 	Unlock() error
@@ -72,6 +76,9 @@ func (d *diskFile) Lookup() (fs.FileInfo, error) { return d.root.Lstat(d.name) }
 
 // Sync puts the data and the size on stable storage.
 func (d *diskFile) Sync() error { return datasync(d.File) }
+
+// DropCache makes the kernel forget what it has of the file from off on.
+func (d *diskFile) DropCache(off int64) error { return dropCache(d.File, off) }
 
 // Truncate cuts the file to size bytes.
 func (d *diskFile) Truncate(size int64) error {

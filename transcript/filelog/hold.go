@@ -2,7 +2,6 @@ package filelog
 
 import (
 	"context"
-	"io"
 )
 
 // A Held is a Log whose append lock is held over several steps, so that a
@@ -29,6 +28,7 @@ func (l *Log) Hold(ctx context.Context) (*Held, error) {
 		l.ops.Done()
 		return nil, err
 	}
+	l.end, l.lookedUp = 0, 0 // a Reset elsewhere may have left any size
 	w, err := l.settle(op)
 	if err != nil {
 		l.unlock()
@@ -48,18 +48,12 @@ func (h *Held) Append(lines []byte) error {
 	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
 		return l.fail(op, errNotLines, "nothing was written")
 	}
-	n, err := l.file.Write(lines)
-	if err == nil && n < len(lines) {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		if err := l.takeBack(op, h.end, n, len(lines), err); err != nil {
-			return err
-		}
+	if err := l.write(op, h.end, lines); err != nil {
+		return err
 	}
 	start := h.end
 	h.end += int64(len(lines))
-	l.wrote(extent{start, h.end})
+	l.wrote(start, lines, false)
 	return nil
 }
 
@@ -67,10 +61,15 @@ func (h *Held) Append(lines []byte) error {
 // file and locks on it stay in force. A crash in between leaves it empty or
 // with a part of lines.
 func (h *Held) Reset(lines []byte) error {
+	h.l.end, h.l.lookedUp = 0, 0
 	if err := h.l.file.Truncate(0); err != nil {
 		return h.l.fail("reset", err, "the file is as it was")
 	}
 	h.end = 0
+	h.l.mu.Lock()
+	h.l.dirty, h.l.sure = extent{}, 0
+	h.l.unsynced.forget()
+	h.l.mu.Unlock()
 	return h.Append(lines)
 }
 
@@ -81,9 +80,7 @@ func (h *Held) Sync() error {
 	l.mu.Lock()
 	seq := l.written
 	l.mu.Unlock()
-	l.syncing <- struct{}{}
-	defer func() { <-l.syncing }()
-	if failed := l.syncTo(seq); failed != nil {
+	if failed := l.sync(seq); failed != nil {
 		return failed
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,23 +49,45 @@ type Log struct {
 
 	// Semaphores of one place each: whoever sends holds it. A waiter can give
 	// up, which a mutex does not allow.
-	appending chan struct{} // the append lock within this Log; guards last
-	syncing   chan struct{} // one sync at a time, see syncTo
+	appending chan struct{} // the append lock within this Log; guards appender
 	turning   chan struct{} // the turn lock within this Log
 
 	ended     chan struct{}  // closed when nobody is to wait for a lock any more
 	interrupt func()         // closes it
 	ops       sync.WaitGroup // calls under way and the armed timer
-	last      [1]byte
+	arrived   atomic.Int64   // calls that wanted the append lock
+	queued    atomic.Int32   // of them, those that wait for their place
+	appender
 
 	mu        sync.Mutex // guards what follows; never held across I/O
 	closed    bool
 	written   uint64           // counts the writes of this Log
 	synced    uint64           // the last write known to be on stable storage
-	dirty     extent           // what was written since
+	leading   bool             // somebody syncs, or recovers: see syncTo
+	leadingTo uint64           // the last write that the running sync is for
+	round     *round           // who waits for that sync; nil if nobody does
+	next      *round           // who waits for the one after it
+	dirty     extent           // what was written and is not covered by a sync
+	unsynced  unsynced         // its bytes
+	foreign   bool             // bytes of others are to be synced too
+	sure      int64            // all before it was synced by this Log; -1: unknown
 	failed    *NotDurableError // the first failed sync
 	timer     *time.Timer      // armed by SyncInterval; nil when clean
 	unlockErr error            // the first failed unlock, for Close
+}
+
+// An appender is what the holder of the append lock knows.
+type appender struct {
+	chain    int   // calls that have handed the kernel's lock on; 0: not held
+	pause    bool  // others are to get their chance at the kernel's lock first
+	ticket   int64 // of the holder, see Log.arrived
+	lookedUp int64 // the last to arrive before the name was looked up
+	end      int64 // of the last write of this Log, the end of a line; 0: unknown
+	last     [1]byte
+
+	// What Recover has put in the file's place, while its name is not known to
+	// be on stable storage.
+	copied fs.FileInfo
 }
 
 // Open opens the existing regular file that name refers to within root. It
@@ -98,7 +121,7 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 		id:        id,
 		opts:      *opts,
 		appending: make(chan struct{}, 1),
-		syncing:   make(chan struct{}, 1),
+		sure:      -1,
 		turning:   make(chan struct{}, 1),
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
@@ -158,9 +181,7 @@ func (l *Log) Close() error {
 	l.ops.Wait()
 
 	if l.opts.Sync != SyncNever {
-		l.syncing <- struct{}{}
-		_ = l.syncTo(l.written) // kept in l.failed
-		<-l.syncing
+		_ = l.sync(l.written) // what fails is kept in l.failed
 	}
 	err := cmp.Or(l.file.Close(), l.unlockErr)
 	if err != nil {

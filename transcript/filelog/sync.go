@@ -25,9 +25,9 @@ var (
 
 // SyncInterval syncs at most d after a line was appended, in the background,
 // and when the log is closed: a power cut loses what was acknowledged in the
-// last d. While there is nothing to sync, nothing runs. A failed sync is
-// reported by the next call. D must be positive, otherwise the policy is
-// [SyncAlways].
+// last d. An Append that finds more than 8 MiB waiting syncs them itself. While
+// there is nothing to sync, nothing runs. A failed sync is reported by the next
+// call. D must be positive, otherwise the policy is [SyncAlways].
 func SyncInterval(d time.Duration) SyncPolicy {
 	return SyncPolicy{interval: max(d, 0)}
 }
@@ -44,10 +44,19 @@ func (p SyncPolicy) String() string {
 	}
 }
 
+// maxSyncs is how many syncs this process runs at once, of all its Logs. More
+// do not make a disk faster; they make the slowest wait longer, and each takes
+// a thread.
+const maxSyncs = 16
+
+// syncs has a place for each of them. A Log does at most one sync at a time.
+var syncs = make(chan struct{}, maxSyncs)
+
 // Flush puts everything this Log has acknowledged so far on stable storage,
 // whatever the policy. It returns at once if there is nothing to sync. When it
-// fails with a [*NotDurableError] the Log acknowledges nothing more. The
-// context is honoured until the sync begins.
+// fails with a [*NotDurableError] the Log acknowledges nothing more before
+// [Log.Recover]. The context is honoured until a sync begins, and while
+// another call's sync is running.
 func (l *Log) Flush(ctx context.Context) error {
 	if err := l.begin("flush"); err != nil {
 		return err
@@ -56,45 +65,64 @@ func (l *Log) Flush(ctx context.Context) error {
 	l.mu.Lock()
 	seq := l.written
 	l.mu.Unlock()
-	const fix = "what was written is still not synced, flush again"
-	if err := ctx.Err(); err != nil {
-		return l.fail("flush", err, fix)
-	}
-	select {
-	case l.syncing <- struct{}{}:
-	case <-ctx.Done():
-		return l.fail("flush", ctx.Err(), fix)
-	}
-	defer func() { <-l.syncing }()
-	if failed := l.syncTo(seq); failed != nil {
+	return l.flush(ctx, seq)
+}
+
+func (l *Log) flush(ctx context.Context, seq uint64) error {
+	failed, err := l.syncTo(ctx, seq)
+	switch {
+	case err != nil:
+		return l.fail("flush", err, "what was written is still not synced, flush again")
+	case failed != nil:
 		return failed
 	}
 	return nil
 }
 
 // FlushAll is Flush for everything that is in the file, by whomever it was
-// written.
+// written. A failed sync that this Log was not there for is not made good: see
+// [Log.Secure].
 func (l *Log) FlushAll(ctx context.Context) error {
-	if !l.opts.ReadOnly {
-		l.wrote(extent{}) // counts as a write, so that there is one to sync
+	if err := l.begin("flush"); err != nil {
+		return err
 	}
-	return l.Flush(ctx)
+	defer l.ops.Done()
+	l.mu.Lock()
+	if !l.opts.ReadOnly {
+		l.written++ // counts as a write, so that there is one to sync
+		l.foreign = true
+	}
+	seq := l.written
+	l.mu.Unlock()
+	return l.flush(ctx, seq)
 }
 
-// Failed returns the first failed sync of this Log, or nil: a sync of a call or
-// one in the background. A Log that has failed acknowledges nothing more, and
-// only it knows why: opened again, the file looks sound.
+// Failed returns the first failed sync of this Log since it was opened or
+// recovered, or nil: a sync of a call or one in the background. A Log that has
+// failed acknowledges nothing more before [Log.Recover], and only it knows why:
+// opened again, the file looks sound.
 func (l *Log) Failed() *NotDurableError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
 }
 
-// wrote records a write and returns its number. The caller holds the append
-// lock.
-func (l *Log) wrote(e extent) uint64 {
+// wrote records that data was written at start and returns the number of that
+// write. Lent says that data stays as it is until the sync of the write has
+// ended, because its owner waits for that. The caller holds the append lock.
+func (l *Log) wrote(start int64, data []byte, lent bool) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	seq := l.wroteUnknown(extent{start, start + int64(len(data))})
+	if l.opts.Sync != SyncNever {
+		l.unsynced.add(seq, start, data, lent && l.failed == nil)
+	}
+	return seq
+}
+
+// wroteUnknown records a write of which only the place is known. The caller
+// holds l.mu.
+func (l *Log) wroteUnknown(e extent) uint64 {
 	l.written++
 	l.dirty = l.dirty.cover(e)
 	// Once Close has begun it does the syncing, when all calls have ended.
@@ -112,26 +140,27 @@ func (l *Log) tick() {
 	l.timer = nil // a write from here on arms it again
 	seq := l.written
 	l.mu.Unlock()
-	l.syncing <- struct{}{}
-	_ = l.syncTo(seq) // kept in l.failed, for the next call
-	<-l.syncing
+	_ = l.sync(seq) // what fails is kept in l.failed, for the next call
 }
 
 // acknowledge makes the write seq, and what came before it, as durable as the
-// policy promises.
+// policy promises. It ignores the context of the call: once there is something
+// to sync, only the sync can tell what becomes of it.
 func (l *Log) acknowledge(seq uint64, e extent) error {
 	if seq == 0 {
 		return nil
 	}
 	var failed *NotDurableError
 	if l.opts.Sync == SyncAlways {
-		l.syncing <- struct{}{}
-		failed = l.syncTo(seq)
-		<-l.syncing
+		failed = l.sync(seq)
 	} else {
 		l.mu.Lock()
 		failed = l.failed // while this call was writing
+		full := l.unsynced.size > maxUnsynced
 		l.mu.Unlock()
+		if full {
+			failed = l.sync(seq)
+		}
 	}
 	if failed != nil {
 		return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
@@ -139,34 +168,132 @@ func (l *Log) acknowledge(seq uint64, e extent) error {
 	return nil
 }
 
-// syncTo puts the writes up to seq on stable storage. The caller holds the
-// place in l.syncing. Syncs do not overlap, because the kernel reports a
-// failure once: of two at the same time one could be told that all is well
-// while the other learns that it is not.
-func (l *Log) syncTo(seq uint64) *NotDurableError {
-	l.mu.Lock()
-	if l.synced >= seq {
-		l.mu.Unlock()
-		return nil
-	}
-	if l.failed != nil {
-		defer l.mu.Unlock()
-		return l.failed
-	}
-	target, dirty := l.written, l.dirty
-	l.dirty = extent{}
-	l.mu.Unlock()
+// sync is syncTo for a caller that has nothing else to wait for.
+func (l *Log) sync(seq uint64) *NotDurableError {
+	failed, _ := l.syncTo(context.Background(), seq) // never an error then
+	return failed
+}
 
-	err := l.file.Sync()
-
+// syncTo returns when the writes up to seq are on stable storage, or when that
+// has failed. Its error is the context's, and then it has not waited to the
+// end.
+//
+// Callers share syncs: one of them leads, and its sync is for all writes that
+// were made before it began. A write that came later waits for the end of that
+// sync and then for the next, which its caller or another one leads. Syncs do
+// not overlap, because the kernel reports a failure once: of two at the same
+// time one could be told that all is well while the other learns that it is
+// not.
+func (l *Log) syncTo(ctx context.Context, seq uint64) (*NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for leads := false; ; {
+		if l.synced >= seq || l.failed != nil {
+			if leads {
+				l.follow()
+			}
+			if l.synced >= seq {
+				return nil, nil
+			}
+			return l.failed, nil
+		}
+		if leads {
+			return l.syncNow(), nil
+		}
+		var err error
+		if leads, err = l.lead(ctx, seq); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A round is a sync that callers wait for.
+type round struct {
+	lead chan struct{} // holds a value when a caller who receives it may lead
+	done chan struct{} // closed when it has ended
+}
+
+func newRound() *round {
+	return &round{lead: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// lead makes the caller the one who syncs, if nobody is: it must then end with
+// l.follow. Otherwise it waits and returns false when the caller has to look
+// again: of the sync that is running if that is for the write seq, else for the
+// one after it, which one of those who wait for it will lead. The caller holds
+// l.mu, which is let go of meanwhile.
+func (l *Log) lead(ctx context.Context, seq uint64) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	var r *round
+	switch {
+	case l.leading && seq <= l.leadingTo:
+		if l.round == nil {
+			l.round = newRound()
+		}
+		r = l.round
+	case !l.leading && l.next == nil:
+		l.leading, l.leadingTo = true, 0
+		return true, nil
+	default:
+		if l.next == nil {
+			l.next = newRound()
+		}
+		r = l.next
+	}
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	select {
+	case <-r.done:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-r.lead:
+	}
+	l.mu.Lock()
+	l.leading, l.leadingTo, l.round, l.next = true, 0, r, nil
+	l.mu.Unlock()
+	return true, nil
+}
+
+// follow ends what lead has begun. The caller holds l.mu.
+func (l *Log) follow() {
+	l.leading = false
+	if l.round != nil {
+		close(l.round.done)
+		l.round = nil
+	}
+	if l.next != nil {
+		l.next.lead <- struct{}{}
+	}
+}
+
+// syncNow syncs what was written so far. The caller leads and holds l.mu, which
+// is let go of meanwhile.
+func (l *Log) syncNow() *NotDurableError {
+	target, dirty := l.written, l.dirty
+	l.leadingTo = target
+	l.dirty = extent{}
+	l.unsynced.begin()
+	l.mu.Unlock()
+
+	syncs <- struct{}{}
+	err := l.file.Sync()
+	<-syncs
+
+	l.mu.Lock()
+	defer l.follow()
 	if err != nil {
 		l.dirty = dirty.cover(l.dirty)
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
+		l.unsynced.keep()
 		return l.failed
 	}
 	l.synced = target
+	l.sure = max(l.sure, dirty.end)
+	l.foreign = l.foreign && l.written > target
+	l.unsynced.drop(target)
 	return nil
 }
 

@@ -54,6 +54,15 @@ func CheckFS(root *os.Root) error {
 // datasync puts a file's data and size on stable storage.
 func datasync(f *os.File) error { return os.NewSyscallError("fdatasync", control(f, unix.Fdatasync)) }
 
+// dropCache makes the kernel forget what it has of a file from off on: whole
+// pages, so from the beginning of the one that off is in.
+func dropCache(f *os.File, off int64) error {
+	off -= off % int64(os.Getpagesize())
+	return os.NewSyscallError("fadvise64", control(f, func(fd int) error {
+		return unix.Fadvise(fd, off, 0, unix.FADV_DONTNEED)
+	}))
+}
+
 // syncDir puts the names in a folder on stable storage.
 func syncDir(d *os.File) error { return d.Sync() }
 

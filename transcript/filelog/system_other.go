@@ -2,7 +2,10 @@
 
 package filelog
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
 // CheckFS returns nil: it can tell only on Linux.
 func CheckFS(*os.Root) error { return nil }
@@ -15,3 +18,6 @@ func syncDir(d *os.File) error { return d.Sync() }
 func truncate(_ *os.Root, _ string, f *os.File, size int64) error { return f.Truncate(size) }
 
 func publish(root *os.Root, from, to string) error { return link(root, from, to) }
+
+// dropCache is not possible, so Recover always makes a copy.
+func dropCache(*os.File, int64) error { return errors.ErrUnsupported }

@@ -2,6 +2,7 @@ package filelog
 
 import (
 	"cmp"
+	"errors"
 	"os"
 )
 
@@ -32,3 +33,6 @@ func truncate(root *os.Root, name string, f *os.File, size int64) error {
 }
 
 func publish(root *os.Root, from, to string) error { return link(root, from, to) }
+
+// dropCache is not possible, so Recover always makes a copy.
+func dropCache(*os.File, int64) error { return errors.ErrUnsupported }

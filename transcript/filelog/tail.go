@@ -27,6 +27,12 @@ func (l *Log) settle(op string) (written, error) {
 	if err := l.refused(); err != nil {
 		return written{}, err
 	}
+	if l.ticket <= l.lookedUp {
+		// Looked up since this call began, and locked ever since.
+		return written{lines: extent{l.end, l.end}}, nil
+	}
+	l.lookedUp = 0
+	arrived := l.arrived.Load()
 	info, err := l.lookup(op)
 	if err != nil {
 		return written{}, err
@@ -36,10 +42,18 @@ func (l *Log) settle(op string) (written, error) {
 	if end == 0 {
 		return w, nil
 	}
+	if end == l.end {
+		l.lookedUp = arrived
+		return w, nil // as this Log left it
+	}
 	if n, err := l.file.ReadAt(l.last[:], end-1); n < 1 {
 		return w, l.fail(op, err, fixNothingWritten)
 	}
-	if l.last[0] == '\n' || l.opts.ReadOnly {
+	if l.last[0] == '\n' {
+		l.end, l.lookedUp = end, arrived
+		return w, nil
+	}
+	if l.opts.ReadOnly {
 		return w, nil
 	}
 	n, err := l.file.Write(newline)
@@ -51,7 +65,7 @@ func (l *Log) settle(op string) (written, error) {
 	}
 	w.tail = end
 	w.lines.end++
-	w.seq = l.wrote(w.lines)
+	w.seq = l.wrote(end, newline, true)
 	return w, nil
 }
 

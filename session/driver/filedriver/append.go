@@ -84,7 +84,7 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, lines []driver.Line
 			if d.opts.Sync == filelog.SyncNever {
 				return nil
 			}
-			return o.log.FlushAll(ctx)
+			return o.log.Secure(ctx, int64(res.Start), int64(res.End))
 		}
 		if err == nil {
 			res = driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}

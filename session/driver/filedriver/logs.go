@@ -228,3 +228,27 @@ func (ls *logs) close() error {
 	}
 	return errors.Join(errs...)
 }
+
+var _ driver.Recoverer = (*Driver)(nil)
+
+// Recover implements [driver.Recoverer].
+func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
+	end, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	o, done, err := d.use(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if err := o.log.Recover(ctx); err != nil {
+		return done(err)
+	}
+	// If a copy took the file's place the next call opens that.
+	_, moved := o.log.Size()
+	if err := done(moved); !errors.Is(moved, filelog.ErrReplaced) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+package driver
+
+import "context"
+
+// Recoverer is a [Driver] that can make a session usable again after a sync of
+// it failed.
+type Recoverer interface {
+	// Recover makes the session accept appends again. When the error is nil,
+	// everything that was acknowledged is on stable storage, and so is what the
+	// session has of the appends that failed. On a session without a failed
+	// sync it is [Driver.Flush] of what this process has appended. After an
+	// error the session is as it was.
+	Recover(ctx context.Context, ref Ref) error
+}

@@ -1,0 +1,38 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// Recover makes a session usable again after a [*NotDurableError]: until then
+// every append to it is refused. Call it once the disk has been seen to, and
+// again if it fails. On a session without a failed sync it does no harm.
+//
+// When the error is nil, everything that was ever acknowledged is on stable
+// storage, and so is everything else that is in the transcript now, which may
+// be entries of the appends that failed: each of those is there, whole, or it
+// is not. Append them again under the idempotency key of the first try, see
+// [Cond].
+//
+// The state is read anew, so that the next call sees what is there. In the worst
+// case the transcript was replaced by a copy of itself; other processes then
+// get [ErrReplaced] once, and so does this one if it holds a turn, which should
+// begin anew. If the driver cannot recover sessions the error matches
+// [errors.ErrUnsupported].
+func (s *Session) Recover(ctx context.Context) error {
+	const op = "recover"
+	r, ok := s.store.drv.(driver.Recoverer)
+	if !ok {
+		return s.store.wrap(op, s.ref, errors.ErrUnsupported)
+	}
+	if err := r.Recover(ctx, s.ref); err != nil {
+		return s.store.wrap(op, s.ref, err)
+	}
+	return s.use(ctx, op, func(t *state) error {
+		t.reset()
+		return t.sync(ctx)
+	})
+}

@@ -1,0 +1,103 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A flaky driver refuses appends after one that it kept and could not sync,
+// until Recover has succeeded.
+type flaky struct {
+	driver.Driver
+	fail, failed, stuck bool
+}
+
+func (f *flaky) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	if f.failed {
+		return driver.Result{}, &session.NotDurableError{Refused: true, Err: errors.New("no")}
+	}
+	res, err := f.Driver.Append(ctx, ref, lines, cond)
+	if f.fail && err == nil {
+		f.failed = true
+		return driver.Result{}, &session.NotDurableError{Err: errors.New("no")}
+	}
+	return res, err
+}
+
+func (f *flaky) Recover(context.Context, driver.Ref) error {
+	if f.stuck {
+		return errors.New("still no")
+	}
+	f.failed = false
+	return nil
+}
+
+func TestRecover(t *testing.T) {
+	drv := &flaky{Driver: memdriver.New(nil)}
+	st := session.OpenDriver(drv, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"))
+	drv.fail = true
+	_, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("two"))
+	if e, ok := errors.AsType[*session.NotDurableError](err); !ok || e.Refused {
+		t.Fatalf("Append = %v", err)
+	}
+	drv.fail = false
+	if _, err := s.Append(t.Context(), transcript.UserText("no")); err == nil {
+		t.Fatal("an append was not refused")
+	}
+	drv.stuck = true
+	err = s.Recover(t.Context())
+	if e, ok := errors.AsType[*session.Error](err); !ok || e.Op != "recover" || e.Session != s.Ref() {
+		t.Errorf("Recover that fails = %v", err)
+	}
+	drv.stuck = false
+	if err := s.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The state has been read anew, before any other call.
+	if n := s.Turns(); n != 2 {
+		t.Errorf("%d turns after Recover, want 2", n)
+	}
+	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("two"))
+	if err != nil || !done.Repeated {
+		t.Errorf("the same append under its key = %+v, %v", done, err)
+	}
+	add(t, s, transcript.UserText("three"))
+	if h := history(t, s); strings.Count(h, "two") != 1 || !strings.Contains(h, "three") {
+		t.Errorf("history %s", h)
+	}
+	if err := st.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRecoverOtherDrivers(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	if err := load(t, st, cli).Recover(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Recover = %v", err)
+	}
+	if err := st.Close(); err != nil {
+		t.Error(err)
+	}
+	st = open(t, t.TempDir(), nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"))
+	if err := s.Recover(t.Context()); err != nil {
+		t.Error(err)
+	}
+	add(t, s, transcript.UserText("two"))
+	if err := st.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Recover(t.Context()); !errors.Is(err, session.ErrClosed) {
+		t.Errorf("after Close Recover = %v", err)
+	}
+}
