@@ -111,12 +111,13 @@ func TestRecoverAmongOthers(t *testing.T) {
 		t.Run(policy.String(), func(t *testing.T) {
 			d := newCacheDisk(t)
 			l, other := d.create(t, policy), d.open(t, SyncNever)
-			want := workFirst
+			var want strings.Builder
+			want.WriteString(workFirst)
 			for i := range 5 {
 				ours, foreign := fmt.Sprintf("ours %d\n", i), fmt.Sprintf("foreign %d\n", i)
 				mustAppend(t, l, ours)
 				mustAppend(t, other, foreign)
-				want += ours + foreign
+				want.WriteString(ours + foreign)
 			}
 			d.setOp(failOnce("sync"))
 			if _, ok := errors.AsType[*NotDurableError](l.Flush(t.Context())); !ok {
@@ -126,7 +127,7 @@ func TestRecoverAmongOthers(t *testing.T) {
 			if err := l.Recover(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			wantDisk(t, d, want)
+			wantDisk(t, d, want.String())
 			closeAll(t, l, other)
 		})
 	}
@@ -178,12 +179,13 @@ func TestRecoverCopies(t *testing.T) {
 			if err := d.root.Chmod(workName, 0o640); err != nil {
 				t.Fatal(err)
 			}
-			want := workFirst
+			var want strings.Builder
+			want.WriteString(workFirst)
 			for range 3 {
 				line := strings.Repeat("x", size-1) + "\n"
 				mustAppend(t, l, line)
 				mustAppend(t, other, "foreign\n")
-				want += line + "foreign\n"
+				want.WriteString(line + "foreign\n")
 			}
 			d.setOp(failOnce("sync"))
 			if _, ok := errors.AsType[*NotDurableError](l.Flush(t.Context())); !ok {
@@ -199,13 +201,13 @@ func TestRecoverCopies(t *testing.T) {
 					t.Errorf("an append to the old file returned %v", err)
 				}
 			}
-			wantDisk(t, d, want)
+			wantDisk(t, d, want.String())
 			if info, err := d.root.Lstat(workName); err != nil || info.Mode().Perm() != 0o640 {
 				t.Errorf("the copy has mode %v, %v", info.Mode(), err)
 			}
 			again := d.open(t, SyncAlways)
 			mustAppend(t, again, "more\n")
-			wantDisk(t, d, want+"more\n")
+			wantDisk(t, d, want.String()+"more\n")
 			closeAll(t, l, other, again)
 		})
 	}
