@@ -58,10 +58,11 @@ func TestSyncIsShared(t *testing.T) {
 				before := d.syncs
 				first := started(l, "first\n")
 				var others []chan error
-				want := workFirst + "first\n"
+				var want strings.Builder
+				want.WriteString(workFirst + "first\n")
 				for i := range 10 {
 					others = append(others, started(l, fmt.Sprintln("other", i)))
-					want += fmt.Sprintln("other", i)
+					want.WriteString(fmt.Sprintln("other", i))
 				}
 				pending(t, "during the first sync", append(others, first)...)
 				let <- nil
@@ -82,7 +83,7 @@ func TestSyncIsShared(t *testing.T) {
 				if err := l.Recover(t.Context()); err != nil {
 					t.Error(err)
 				}
-				wantDisk(t, d, want)
+				wantDisk(t, d, want.String())
 				closeAll(t, l)
 			})
 		})
