@@ -62,7 +62,7 @@ func TestSyncIsShared(t *testing.T) {
 				want.WriteString(workFirst + "first\n")
 				for i := range 10 {
 					others = append(others, started(l, fmt.Sprintln("other", i)))
-					want.WriteString(fmt.Sprintln("other", i))
+					fmt.Fprintln(&want, "other", i)
 				}
 				pending(t, "during the first sync", append(others, first)...)
 				let <- nil
