@@ -117,8 +117,11 @@ func (a *agent) close() error {
 
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly}
-	if f := a.d.opts.OnTail; f != nil {
-		o.OnTail = func(t filelog.Tail) { f(ref, t) }
+	o.OnTail = func(t filelog.Tail) {
+		a.idx.lose() // a record may have become whole that no row knows of
+		if f := a.d.opts.OnTail; f != nil {
+			f(ref, t)
+		}
 	}
 	return o
 }

@@ -143,21 +143,37 @@ func (x *index) read(size int64) error {
 		return err
 	}
 	for {
-		i := bytes.IndexByte(data, '\n')
-		if i < 0 {
-			return nil // a line that is just being written
-		}
 		var c change
+		i := bytes.IndexByte(data, '\n')
+		if i < 0 { // a line that is just being written, or a torn one
+			// A deletion that lacks its '\n' alone would come into force when
+			// that is added, and take with it what was appended till then.
+			if x.lost && x.applied > 0 && json.Unmarshal(data, &c) == nil && c.Delete != "" {
+				x.apply(c)
+			}
+			return nil
+		}
 		err := json.Unmarshal(data[:i], &c)
 		if x.applied == 0 && (err != nil || c.Generation == nil || *c.Generation != x.generation) {
 			return errGeneration
 		}
-		if err == nil { // a torn line stands for a change that can be derived
+		if err == nil && !x.outdated(c) { // a torn line stands for a change that can be derived
 			x.apply(c)
 		}
 		x.applied += int64(i) + 1
 		data = data[i+1:]
 	}
+}
+
+// outdated reports whether a line of the journal is about less of a transcript
+// than this process has read of it since: a line that a dead process left
+// without its '\n' is applied when that is added.
+func (x *index) outdated(c change) bool {
+	if c.Put == nil || !x.unsaved[c.Put.ID] {
+		return false
+	}
+	row, _ := x.rows.get(c.Put.ID)
+	return c.Put.Size < row.Size && c.Put.Gen <= row.Gen
 }
 
 var (

@@ -163,6 +163,9 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 	}
 	l, err := filelog.Create(a.sess, row.File, append(slices.Clip(line.Data), '\n'), a.logOptions(ref))
 	if err != nil {
+		if !errors.Is(err, fs.ErrExist) { // it may have its name, and only opening it failed
+			err = errors.Join(err, a.idx.removeFile(ref.ID))
+		}
 		return driver.Row{}, errors.Join(err, a.idx.write(h, change{Abort: ref.ID}))
 	}
 	a.d.logs.drop(ref) // of a session that had the ID before

@@ -1,0 +1,297 @@
+//go:build linux && (amd64 || arm64)
+
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// errnos are what a call may fail with.
+var errnos = []syscall.Errno{
+	syscall.EIO, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.EROFS, syscall.ESTALE, syscall.EINTR, syscall.EACCES,
+}
+
+// A faultRun is a workload of which one system call fails, or all from one on.
+type faultRun struct {
+	n       int // the call that fails
+	sticky  bool
+	errno   syscall.Errno
+	partial int // bytes that a failing write writes; negative: the write is merely short
+
+	seen   int // calls so far
+	failed call
+	full   string      // the file that has no room for the rest of a write
+	quiet  atomic.Bool // nothing fails
+}
+
+func (r *faultRun) judge(c call) verdict {
+	if r.quiet.Load() {
+		return verdict{}
+	}
+	r.seen++
+	if r.full == c.path && c.kind == "write" {
+		r.full = ""
+		return verdict{errno: r.errno}
+	}
+	if r.seen != r.n && (!r.sticky || r.seen < r.n) {
+		return verdict{}
+	}
+	if r.seen == r.n {
+		r.failed = c
+	}
+	switch {
+	case r.errno == syscall.EINTR && (r.sticky || c.kind == "create" || c.kind == "open" || c.kind == "mkdir"):
+		// A program tries again for ever, or does not know what it has made.
+		return verdict{errno: syscall.EIO}
+	case r.errno == syscall.EACCES && c.kind == "lock":
+		return verdict{errno: syscall.ENOLCK} // the other one says that somebody has it
+	case c.kind != "write" || r.partial == 0 || r.errno == syscall.EINTR:
+		return verdict{errno: r.errno}
+	case r.partial < 0:
+		return verdict{short: true, partial: -r.partial}
+	default: // as the kernel does: a part, and the error for the rest
+		r.full = c.path
+		return verdict{short: true, partial: r.partial}
+	}
+}
+
+// errOver ends a workload.
+var errOver = errors.New("nothing more can be done")
+
+// run does the workload and returns what was wrong.
+func (r *faultRun) run(t testing.TB, wl workload, open opener) (broken []string) {
+	t.Helper()
+	dir := scratch(t)
+	errorf := func(format string, args ...any) {
+		broken = append(broken, fmt.Sprintf(format, args...))
+	}
+	var (
+		known    world // after the last call that was fine
+		unknown  bool  // a call may have done something or not
+		deleting bool  // and it was a deletion
+		fragment bool
+	)
+	w := &worker{dir: dir, open: open, clock: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	w.try = func(name string, do func(ctx context.Context) error) error {
+		err := do(bg)
+		if err != nil && !r.sticky && !isUnknown(err) && name != "close" {
+			fragment = fragment || errors.Is(err, session.ErrFragment)
+			again := do(bg)
+			// A deletion that failed half way is finished.
+			if again != nil && (name != "delete" || !errors.Is(again, fs.ErrNotExist)) {
+				errorf("%s fails after the fault (%v) is gone: %v", name, err, again)
+				return errOver
+			}
+			err = nil
+		}
+		if err != nil {
+			unknown, deleting = true, name == "delete"
+			return errOver
+		}
+		if w.store != nil {
+			r.quiet.Store(true)
+			now, err := look(bg, w.store, false)
+			r.quiet.Store(false)
+			if err != nil {
+				errorf("after %s: %v", name, err)
+				return errOver
+			}
+			known = now
+		}
+		return nil
+	}
+	s := &spy{dir: dir, looks: true, judge: r.judge}
+	spyErr := s.run(func() {
+		err := wl.run(w)
+		if err != nil && !errors.Is(err, errOver) {
+			errorf("%v", err)
+		}
+		r.quiet.Store(true)
+		for _, st := range []*session.Store{w.store, w.other} {
+			if st == nil {
+				continue
+			}
+			// What the process takes for saved is on the disk.
+			if live, err := look(bg, st, false); err == nil && !unknown {
+				known = live
+			}
+			_ = st.Close() // it may have been closed, or know of a failed sync
+		}
+	})
+	if errors.Is(spyErr, errNoSpy) {
+		t.Skip(spyErr)
+	} else if spyErr != nil {
+		t.Fatal(spyErr)
+	}
+	if err := r.check(dir, known, unknown, deleting, fragment); err != nil {
+		errorf("%v", err)
+	}
+	return broken
+}
+
+// isUnknown reports whether an error leaves open what has happened.
+func isUnknown(err error) bool {
+	_, ok := errors.AsType[*session.NotDurableError](err)
+	return ok
+}
+
+// check opens the folder anew: all that was acknowledged is there, nothing is
+// torn, and it goes on.
+func (r *faultRun) check(dir string, known world, unknown, deleting, fragment bool) error {
+	var last world
+	for round := range 3 {
+		st, err := session.Open(dir, nil)
+		if err != nil {
+			return fmt.Errorf("opening: %w", err)
+		}
+		w, err := look(bg, st, round > 0)
+		if err == nil && round > 0 {
+			err = w.sameAgain(last)
+		} else if err == nil {
+			err = w.keeps(known, unknown, deleting)
+		}
+		for _, id := range slices.Sorted(maps.Keys(w.sessions)) {
+			if err != nil {
+				break
+			}
+			s, getErr := st.Get(bg, session.Ref{Agent: "main", ID: id})
+			if err = getErr; err == nil {
+				h, healthErr := s.Health(bg)
+				if err = healthErr; err == nil && !fragment && !unknown && len(h.Damage) > 0 {
+					err = fmt.Errorf("session %s is damaged: %v", id, h.Damage)
+				}
+			}
+			if err == nil && round == 1 {
+				_, err = s.Append(bg, text("after the fault"))
+			}
+		}
+		if err == nil && round == 1 {
+			w, err = look(bg, st, true)
+		}
+		last = w
+		if err = errors.Join(err, st.Close()); err != nil {
+			return fmt.Errorf("opening %d: %w", round, err)
+		}
+	}
+	return nil
+}
+
+// keeps says what of a world is missing in w, which may have more if a call
+// has an unknown outcome.
+func (w world) keeps(known world, unknown, deleting bool) error {
+	if !unknown {
+		return w.equal(known)
+	}
+	for id, one := range known.sessions {
+		got, ok := w.sessions[id]
+		if !ok && !deleting {
+			return fmt.Errorf("session %s is not there", id)
+		}
+		if ok && (len(got.entries) < len(one.entries) || !slices.Equal(got.entries[:len(one.entries)], one.entries)) {
+			return fmt.Errorf("session %s has the entries %v, not %v", id, got.types, one.types)
+		}
+	}
+	return nil
+}
+
+// everyFault makes each call of the workloads fail.
+func everyFault(t *testing.T, open opener, step int, limit int) (runs int, broken []string) {
+	for i, wl := range workloads {
+		if wl.name == "large" {
+			continue
+		}
+		for _, sticky := range []bool{false, true} {
+			for n := 1 + i%step; ; n += step {
+				r := &faultRun{n: n, sticky: sticky, errno: errnos[(n+i)%len(errnos)], partial: []int{0, 1, -20, 40}[n/step%4]}
+				for _, b := range r.run(t, wl, open) {
+					broken = append(broken, fmt.Sprintf("%s: call %d, %s %s, sticky %v, %v, %d bytes: %s",
+						wl.name, n, r.failed.kind, r.failed.path, sticky, r.errno, r.partial, b))
+				}
+				runs++
+				if r.failed.kind == "" || len(broken) >= limit {
+					break
+				}
+			}
+		}
+	}
+	return runs, broken
+}
+
+// TestEveryCallFails is the loop of SQLite: the first system call fails, then
+// the second, until a run does not get that far; once, and for good.
+func TestEveryCallFails(t *testing.T) {
+	step := 1
+	switch {
+	case *faults == "long":
+		step = 1
+	case brief || testing.Short():
+		step = 40
+	}
+	runs, broken := everyFault(t, session.Open, step, 20)
+	for _, b := range broken {
+		t.Error(b)
+	}
+	t.Logf("%d runs", runs)
+}
+
+// A hasty driver remembers lines before it has written them.
+type hasty struct {
+	driver.Driver
+	lines map[driver.Ref][]driver.Line
+}
+
+func (h *hasty) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	res, err := h.Driver.Append(ctx, ref, lines, cond)
+	if err != nil && !isUnknown(err) {
+		h.lines[ref] = append(h.lines[ref], lines...)
+	}
+	return res, err
+}
+
+func (h *hasty) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range h.Driver.Scan(ctx, ref, from, dir) {
+			if !yield(rec, err) {
+				return
+			}
+		}
+		for _, l := range h.lines[ref] {
+			if e, err := transcript.ParseEntry(l.Data); err == nil && !yield(transcript.Record{Offset: int64(from), End: int64(from), Entry: e}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func openHasty(dir string, opts *session.Options) (*session.Store, error) {
+	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncAlways})
+	if err != nil {
+		return nil, err
+	}
+	return session.OpenDriver(&hasty{drv, map[driver.Ref][]driver.Line{}}, opts), nil
+}
+
+// A store whose memory is ahead of its file is found out.
+func TestFaultHarnessBites(t *testing.T) {
+	_, broken := everyFault(t, openHasty, 11, 1)
+	if len(broken) == 0 {
+		t.Fatal("nothing was found wrong with a store that remembers what it has not written")
+	}
+	t.Logf("such as: %.300s", broken[0])
+}

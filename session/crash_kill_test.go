@@ -1,0 +1,247 @@
+//go:build linux && (amd64 || arm64)
+
+package session_test
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+func init() { children["crowd"] = crowdChild }
+
+// record is the text of the n-th record of a writer; its beginning says how it
+// goes on.
+func record(writer, n, size int) string {
+	head := fmt.Sprintf("%d %d %d ", writer, n, size)
+	return head + strings.Repeat(string(rune('a'+(writer+n)%26)), max(0, size-len(head)))
+}
+
+// intact reports whether a record is what was written, and by whom.
+func intact(text string) (writer, n int, ok bool) {
+	var size int
+	if _, err := fmt.Sscan(text, &writer, &n, &size); err != nil {
+		return 0, 0, false
+	}
+	return writer, n, text == record(writer, n, size)
+}
+
+// crowdChild appends records of 200 B to 1 MiB to one session for ever, some
+// as batches, and says so before and after.
+func crowdChild(args []string, _ io.Reader, stdout io.Writer) error {
+	var writer int
+	var seed uint64
+	if _, err := fmt.Sscan(strings.Join(args[1:], " "), &writer, &seed); err != nil {
+		return err
+	}
+	st, err := session.Open(args[0], &session.Options{Sync: filelog.SyncNever})
+	if err != nil {
+		return err
+	}
+	s, err := st.Load(bg, crashKey)
+	if err != nil {
+		return err
+	}
+	rnd := rand.New(rand.NewPCG(seed, uint64(writer)))
+	out := json.NewEncoder(stdout)
+	for n := 0; ; n++ {
+		items := []transcript.Item{transcript.UserText(record(writer, n, 200<<rnd.IntN(13)+rnd.IntN(200)))}
+		if rnd.IntN(4) == 0 {
+			n++
+			items = append(items, transcript.UserText(record(writer, n, 300)))
+		}
+		if err := out.Encode(event{Did: "append"}); err != nil {
+			return err
+		}
+		ids, err := s.Append(bg, items...)
+		if err != nil {
+			return err
+		}
+		if err := out.Encode(event{Did: "appended", IDs: ids}); err != nil {
+			return err
+		}
+	}
+}
+
+// A doomed is a writer that is going to be killed.
+type doomed struct {
+	cmd   *exec.Cmd
+	out   *bufio.Scanner
+	after int           // appends; then it may be killed
+	due   chan struct{} // closed when it may
+	acked []string
+}
+
+// read takes what the writer says until it is dead.
+func (d *doomed) read() error {
+	ready := sync.OnceFunc(func() { close(d.due) })
+	defer ready()
+	n := 0
+	for d.out.Scan() {
+		var e event
+		if json.Unmarshal(d.out.Bytes(), &e) != nil {
+			continue // the kill cut it
+		}
+		d.acked = append(d.acked, e.IDs...)
+		if n++; n > 2*d.after {
+			ready()
+		}
+	}
+	if err := d.cmd.Wait(); err == nil || d.cmd.ProcessState.Exited() {
+		return fmt.Errorf("a writer ended by itself: %w", err)
+	}
+	return nil
+}
+
+// killAll kills writers while one of them is writing: when the transcript is
+// just growing.
+func killAll(t *testing.T, dir string, all []*doomed) {
+	t.Helper()
+	for _, d := range all {
+		<-d.due
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "agents/main/sessions/*.jsonl"))
+	must(t, err)
+	if len(paths) == 1 {
+		// Seen to grow twice in a row, it does so in one long write.
+		var first, last int64
+		for try, grown := 0, 0; grown < 2 && last < first+4<<20 && try < 1<<20; try++ {
+			now, err := os.Stat(paths[0])
+			must(t, err)
+			if first = cmp.Or(first, now.Size()); now.Size() == last {
+				grown = -1
+			}
+			last = now.Size()
+			grown++
+		}
+	}
+	for _, d := range all {
+		must(t, d.cmd.Process.Kill())
+	}
+}
+
+// Four processes write to one session and are killed in the middle of it: all
+// that was acknowledged is there, whole, once and in order, and what was torn
+// is told apart.
+func TestKillCrowd(t *testing.T) {
+	const writers = 4
+	kills := 60
+	switch {
+	case *faults == "long":
+		kills = 1000
+	case brief || testing.Short():
+		kills = 8
+	}
+	rnd := rand.New(rand.NewPCG(3, 4))
+	torn, cut, done := 0, 0, 0
+	for done < kills {
+		dir := scratch(t)
+		var acked [][]string
+		for round := range 2 {
+			var all []*doomed
+			for w := range writers {
+				cmd := child(t, "crowd", dir, fmt.Sprint(round*writers+w), fmt.Sprint(rnd.Uint32()))
+				out, err := cmd.StdoutPipe()
+				must(t, err)
+				d := &doomed{cmd: cmd, out: bufio.NewScanner(out), after: 1 + rnd.IntN(3), due: make(chan struct{})}
+				all = append(all, d)
+			}
+			var wg sync.WaitGroup
+			for _, d := range all {
+				must(t, d.cmd.Start())
+				wg.Go(func() {
+					if err := d.read(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			killAll(t, dir, all)
+			wg.Wait()
+			done += writers
+			for _, d := range all {
+				acked = append(acked, d.acked)
+			}
+			tears, cuts := checkCrowd(t, dir, acked)
+			if tears > len(acked) {
+				t.Errorf("%d kills left %d torn lines", len(acked), tears)
+			}
+			if round == 1 {
+				torn, cut = torn+tears, cut+cuts
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	t.Logf("%d kills left %d torn lines and %d cut batches", done, torn, cut)
+	if torn == 0 && *faults == "long" {
+		t.Error("no kill tore a line: nothing was tested")
+	}
+}
+
+// checkCrowd opens the session, checks every record and appends one.
+func checkCrowd(t *testing.T, dir string, acked [][]string) (torn, cut int) {
+	t.Helper()
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	s := load(t, st, crashKey)
+	at := map[string]int{}
+	last := map[int]int{}
+	n := 0
+	for e, err := range s.Entries(t.Context()) {
+		must(t, err)
+		n++
+		if _, twice := at[e.ID]; twice {
+			t.Errorf("entry %s is there twice", e.ID)
+		}
+		at[e.ID] = n
+		f, ok := e.Body.(transcript.Fragment)
+		if !ok || f.Message().Text() == "checked" {
+			continue
+		}
+		writer, no, ok := intact(f.Message().Text())
+		if before, known := last[writer]; !ok || known && no <= before {
+			t.Errorf("entry %s is not what was written, or not in order: %.60q", e.ID, f.Message().Text())
+		}
+		last[writer] = no
+	}
+	for _, ids := range acked {
+		if !slices.IsSortedFunc(ids, func(a, b string) int { return at[a] - at[b] }) {
+			t.Error("the entries of a writer are not in order")
+		}
+		for _, id := range ids {
+			if at[id] == 0 {
+				t.Errorf("entry %s was acknowledged and is not there", id)
+			}
+		}
+	}
+	add(t, s, transcript.UserText("checked"))
+	h, err := s.Health(t.Context())
+	must(t, err)
+	for _, d := range h.Damage {
+		if d.Kind != transcript.DamageTorn {
+			t.Errorf("a kill left %v", d)
+		}
+		torn++
+	}
+	for _, r := range h.Repairs {
+		if r.Rule == "incomplete-batch" {
+			cut++
+		}
+	}
+	return torn, cut
+}

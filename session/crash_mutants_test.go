@@ -1,0 +1,121 @@
+//go:build linux && (amd64 || arm64)
+
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// noSync makes the syncs that it is asked about do nothing.
+func noSync(which func(path string) bool) func(c call) verdict {
+	return func(c call) verdict { return verdict{skip: c.kind == "sync" && which(c.path)} }
+}
+
+// credulous believes the index where the index knows a session.
+func credulous(dir string, opts *session.Options) (*session.Store, error) {
+	rows := map[string]driver.Row{}
+	var doc struct{ Sessions map[string]driver.Row }
+	if data, err := os.ReadFile(filepath.Join(dir, "agents/main/sessions.json")); err == nil && json.Unmarshal(data, &doc) == nil && doc.Sessions != nil {
+		rows = doc.Sessions
+	}
+	journal, _ := os.ReadFile(filepath.Join(dir, "agents/main/sessions.journal"))
+	for line := range bytes.Lines(journal) {
+		var c struct{ Put *driver.Row }
+		if json.Unmarshal(line, &c) == nil && c.Put != nil {
+			rows[c.Put.ID] = *c.Put
+		}
+	}
+	if opts == nil {
+		opts = &session.Options{}
+	}
+	drv, err := filedriver.Open(dir, &filedriver.Options{
+		Sync: opts.Sync,
+		Describe: func(row driver.Row, _ iter.Seq2[transcript.Record, error]) (driver.Row, error) {
+			if known, ok := rows[row.ID]; ok {
+				return known, nil
+			}
+			return row, nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return session.OpenDriver(drv, opts), nil
+}
+
+// A batchless driver does not tell which lines were written together.
+type batchless struct{ driver.Driver }
+
+func (b batchless) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range b.Driver.Scan(ctx, ref, from, dir) {
+			rec.Entry.Batch, rec.Entry.Part = 0, 0
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+func openBatchless(dir string, opts *session.Options) (*session.Store, error) {
+	if opts == nil {
+		opts = &session.Options{}
+	}
+	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: opts.Sync})
+	if err != nil {
+		return nil, err
+	}
+	return session.OpenDriver(batchless{drv}, opts), nil
+}
+
+// The harness finds fault with naive writers, each for what is wrong with it,
+// or it would not notice if this one were like them.
+func TestCrashHarnessBites(t *testing.T) {
+	stride := 64
+	if brief {
+		stride = 400
+	}
+	for _, c := range []struct {
+		what   string
+		work   string // the workload
+		mutant mutant
+		want   string
+	}{
+		{"folders are not synced", "talk", mutant{judge: noSync(func(path string) bool { return filepath.Ext(path) == "" })}, "is not there"},
+		{"the folder of transcripts is not synced", "talk", mutant{judge: noSync(func(path string) bool { return path == "agents/main/sessions" })}, "is not there"},
+		{"transcripts are not synced", "talk", mutant{judge: noSync(func(path string) bool { return strings.HasSuffix(path, ".jsonl") })}, "has the entries"},
+		{"renamed before it is synced", "talk", mutant{judge: noSync(filelog.IsTemp)}, "opening"},
+		{"acknowledged before it is written", "talk", mutant{early: true}, "is not there"},
+		{"deletions are not synced", "delete", mutant{judge: noSync(func(path string) bool {
+			return strings.HasSuffix(path, ".journal") || path == "agents/main/sessions"
+		})}, "is there"},
+		{"the index is believed", "talk", mutant{open: credulous}, "the index says"},
+		{"a part of a batch is shown as whole", "talk", mutant{open: openBatchless}, "does not say so"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			for _, wl := range workloads {
+				if wl.name != c.work {
+					continue
+				}
+				n, broken := endure(t, wl, filelog.SyncAlways, c.mutant, stride, c.want, 10)
+				if len(broken) == 0 {
+					t.Fatalf("in none of %d states %q", n, c.want)
+				}
+				t.Logf("after %d states: %.300s", n, broken[0])
+			}
+		})
+	}
+}

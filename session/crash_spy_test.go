@@ -1,0 +1,343 @@
+//go:build linux && (amd64 || arm64)
+
+package session_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A call is a system call on a file or folder below the spy's folder.
+type call struct {
+	kind string // see calls
+	path string // relative to the folder
+	to   string // of a rename or a link
+	off  int64  // of a write
+	data []byte // of a write
+	size int64  // of a truncate
+	trim bool   // a create or an open that empties the file
+}
+
+// calls are the system calls that are looked at, and what they are called
+// here. An open that may make a file is a create.
+var calls = map[uint32]string{
+	unix.SYS_OPENAT: "open", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "write", unix.SYS_FTRUNCATE: "truncate",
+	unix.SYS_FSYNC: "sync", unix.SYS_FDATASYNC: "sync", unix.SYS_MKDIRAT: "mkdir", unix.SYS_UNLINKAT: "unlink",
+	unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename", unix.SYS_LINKAT: "link",
+}
+
+// looks are calls that change nothing, but can fail too.
+var looks = map[uint32]string{
+	unix.SYS_READ: "read", unix.SYS_PREAD64: "read", unix.SYS_GETDENTS64: "list", unix.SYS_FSTAT: "stat", unix.SYS_FCNTL: "lock",
+}
+
+// A verdict is what becomes of a call. The zero verdict lets it happen.
+type verdict struct {
+	errno   syscall.Errno // it fails with this
+	short   bool          // a write that writes partial bytes
+	partial int
+	skip    bool // it does nothing and is told that all is well
+}
+
+// A spy sees the system calls on files that one goroutine makes, tells the
+// kernel's answer from what a fault makes of it, and records what has changed.
+// It stands below everything that is tested, so that nothing of that must be
+// made for it: a seccomp filter on the goroutine's thread hands the calls to
+// another thread, which makes them in its place.
+type spy struct {
+	dir    string
+	judge  func(c call) verdict // nil lets everything happen
+	looks  bool                 // judge is asked about looks too
+	mu     sync.Mutex           // guards what follows
+	calls  []call               // that have changed something
+	failed error                // of the spy itself
+}
+
+// The kernel's struct seccomp_notif and seccomp_notif_resp.
+type (
+	notice struct {
+		id         uint64
+		pid, flags uint32
+		nr         int32
+		arch       uint32
+		ip         uint64
+		args       [6]uint64
+	}
+	answered struct {
+		id    uint64
+		val   int64
+		errno int32
+		flags uint32
+	}
+)
+
+// errNoSpy says that this system cannot do what a spy needs.
+var errNoSpy = errors.New("system calls cannot be watched here")
+
+// run calls work in a goroutine of its own and returns when it has ended.
+func (s *spy) run(work func()) error {
+	started, ended := make(chan error), make(chan struct{})
+	var listener int
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // for ever: the thread ends with the goroutine
+		var err error
+		if listener, err = s.watch(); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		work()
+		_ = unix.Fsync(-1) // says that it is over
+	}()
+	err := <-started
+	if err == nil {
+		s.serve(listener)
+	}
+	<-ended
+	return cmp.Or(err, s.failed)
+}
+
+// watch puts the filter on this thread.
+func (s *spy) watch() (listener int, err error) {
+	// A signal would interrupt a call that was made already.
+	var set unix.Sigset_t
+	for i := range set.Val {
+		set.Val[i] = ^set.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &set, nil); err != nil {
+		return 0, fmt.Errorf("%w: %w", errNoSpy, err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("%w: %w", errNoSpy, err)
+	}
+	prog := s.filter()
+	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
+		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&fprog)))
+	if errno != 0 {
+		return 0, fmt.Errorf("%w: %w", errNoSpy, errno)
+	}
+	return int(fd), nil
+}
+
+// filter lets through what the runtime does with descriptors of its own: it
+// cannot wait for another thread then.
+func (s *spy) filter() []unix.SockFilter {
+	stmt := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
+	var prog []unix.SockFilter
+	prog = append(prog, stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 16)) // the first argument
+	for _, fd := range append([]uint32{0, 1, 2}, eventFDs()...) {
+		prog = append(prog,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: fd, Jf: 1},
+			stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW))
+	}
+	prog = append(prog, stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0)) // the number of the call
+	var nrs []uint32
+	for nr := range calls {
+		nrs = append(nrs, nr)
+	}
+	for nr := range looks {
+		if s.looks {
+			nrs = append(nrs, nr)
+		}
+	}
+	slices.Sort(nrs)
+	for _, nr := range nrs {
+		prog = append(prog,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jf: 1},
+			stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_USER_NOTIF))
+	}
+	return append(prog, stmt(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW))
+}
+
+// eventFDs returns the descriptors by which the runtime wakes its poller.
+func eventFDs() (fds []uint32) {
+	if r, w, err := os.Pipe(); err == nil { // so that there is a poller
+		defer func() { _, _ = r.Close(), w.Close() }()
+	}
+	names, _ := filepath.Glob("/proc/self/fd/*")
+	for _, name := range names {
+		var fd uint32
+		if to, err := os.Readlink(name); err == nil && to == "anon_inode:[eventfd]" {
+			if _, err := fmt.Sscan(filepath.Base(name), &fd); err == nil {
+				fds = append(fds, fd)
+			}
+		}
+	}
+	return fds
+}
+
+// serve makes the calls of the watched thread until it says that it is over.
+func (s *spy) serve(listener int) {
+	defer func() { _ = unix.Close(listener) }()
+	for {
+		var n notice
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n))); errno != 0 {
+			if errno == unix.EINTR {
+				continue
+			}
+			panic(fmt.Sprintf("the watched thread is lost: %v", errno)) // it waits for ever
+		}
+		a := answered{id: n.id}
+		over := uint32(n.nr) == unix.SYS_FSYNC && int32(n.args[0]) == -1
+		if !over {
+			val, errno := s.make(n)
+			a.val, a.errno = int64(val), -int32(errno)
+		}
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&a))); errno != 0 {
+			panic(fmt.Sprintf("the watched thread is lost: %v", errno))
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// make makes a call, or what the judge wants in its place.
+func (s *spy) make(n notice) (val uintptr, errno syscall.Errno) {
+	c, ours := s.describe(n)
+	var v verdict
+	if ours && s.judge != nil {
+		v = s.judge(c)
+	}
+	args := n.args
+	switch {
+	case v.skip:
+		return 0, 0
+	case v.short && v.partial < len(c.data):
+		args[2], c.data = uint64(v.partial), c.data[:v.partial]
+	case v.errno != 0:
+		return 0, v.errno
+	}
+	r, _, errno := unix.Syscall6(uintptr(n.nr), uintptr(args[0]), uintptr(args[1]), uintptr(args[2]), uintptr(args[3]), uintptr(args[4]), uintptr(args[5]))
+	if errno != 0 {
+		return 0, errno
+	}
+	if c.kind == "write" {
+		c.data = c.data[:min(int(r), len(c.data))]
+	}
+	if ours && looks[uint32(n.nr)] == "" && c.kind != "open" {
+		s.record(c)
+	}
+	return r, 0
+}
+
+func (s *spy) record(c call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, c)
+}
+
+// describe says what a call is about, and whether that is below the folder.
+func (s *spy) describe(n notice) (c call, ours bool) {
+	nr, fd := uint32(n.nr), int(int32(n.args[0]))
+	c.kind = cmp.Or(calls[nr], looks[nr])
+	switch nr {
+	case unix.SYS_OPENAT, unix.SYS_MKDIRAT, unix.SYS_UNLINKAT:
+		c.path, ours = s.path(fd, s.text(n.args[1]))
+		if flags := int(n.args[2]); nr == unix.SYS_OPENAT {
+			c.trim = flags&unix.O_TRUNC != 0
+			if flags&unix.O_CREAT != 0 || c.trim {
+				c.kind = "create"
+			}
+		}
+	case unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT:
+		c.path, ours = s.path(fd, s.text(n.args[1]))
+		c.to, _ = s.path(int(int32(n.args[2])), s.text(n.args[3]))
+	case unix.SYS_FCNTL:
+		// Giving a lock back cannot fail.
+		if n.args[1] == unix.F_OFD_SETLK && binary.NativeEndian.Uint16(s.memory(n.args[2], 2)) != unix.F_UNLCK {
+			c.path, ours = s.path(fd, "")
+		}
+	default:
+		c.path, ours = s.path(fd, "")
+		if !ours {
+			break
+		}
+		switch nr {
+		case unix.SYS_WRITE, unix.SYS_PWRITE64:
+			c.data = s.memory(n.args[1], int(n.args[2]))
+			c.off = s.offset(fd, nr, n.args[3])
+		case unix.SYS_FTRUNCATE:
+			c.size = int64(n.args[1])
+		}
+	}
+	return c, ours
+}
+
+// offset returns where a write goes.
+func (s *spy) offset(fd int, nr uint32, at uint64) int64 {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	s.fail(err)
+	if flags&unix.O_APPEND != 0 { // pwrite appends then, too
+		var st unix.Stat_t
+		s.fail(unix.Fstat(fd, &st))
+		return st.Size
+	}
+	if nr == unix.SYS_PWRITE64 {
+		return int64(at)
+	}
+	off, err := unix.Seek(fd, 0, unix.SEEK_CUR)
+	s.fail(err)
+	return off
+}
+
+// path returns the name of an open file, or of one below an open folder.
+func (s *spy) path(fd int, name string) (path string, ours bool) {
+	if !filepath.IsAbs(name) && fd >= 0 {
+		folder, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
+		if err != nil {
+			return "", false
+		}
+		name = filepath.Join(folder, name)
+	}
+	if name == s.dir {
+		return ".", true
+	}
+	return strings.CutPrefix(filepath.Clean(name), s.dir+"/")
+}
+
+// text returns the string at an address.
+func (s *spy) text(addr uint64) string {
+	var b []byte
+	for {
+		// Up to the end of the page: what follows may not be there.
+		part := s.memory(addr+uint64(len(b)), int(4096-(addr+uint64(len(b)))%4096))
+		b = append(b, part...)
+		if i := bytes.IndexByte(b, 0); i >= 0 || len(part) == 0 {
+			return string(b[:max(i, 0)])
+		}
+	}
+}
+
+// memory returns a copy of n bytes at an address.
+func (s *spy) memory(addr uint64, n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	b := make([]byte, n)
+	got, err := unix.ProcessVMReadv(os.Getpid(), []unix.Iovec{{Base: &b[0], Len: uint64(n)}},
+		[]unix.RemoteIovec{{Base: uintptr(addr), Len: n}}, 0)
+	s.fail(err)
+	return b[:max(got, 0)]
+}
+
+func (s *spy) fail(err error) {
+	if err != nil && s.failed == nil {
+		s.failed = err
+	}
+}

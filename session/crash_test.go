@@ -1,0 +1,333 @@
+//go:build linux && (amd64 || arm64)
+
+package session_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// go test ./session -faults=long tears every write at every byte, makes every
+// kind of error, and kills 1,000 times: some minutes.
+var faults = flag.String("faults", "short", "how many faults the crash tests make: short or long")
+
+// A moment is a call on the disk, or the beginning or the end of a step.
+type moment struct {
+	call  call
+	begin string
+	end   string
+	world world // at the end
+}
+
+type opener = func(dir string, opts *session.Options) (*session.Store, error)
+
+// A mutant is what makes a writer a naive one.
+type mutant struct {
+	judge func(c call) verdict
+	open  opener
+	early bool // a call is acknowledged when it begins
+}
+
+// observe runs a workload and returns its moments.
+func observe(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant) []moment {
+	t.Helper()
+	dir := scratch(t)
+	s := &spy{dir: dir, judge: m.judge}
+	var all []moment
+	flush := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.calls {
+			all = append(all, moment{call: c})
+		}
+		s.calls = nil
+	}
+	w := &worker{dir: dir, sync: policy, open: m.open, clock: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	if w.open == nil {
+		w.open = session.Open
+	}
+	known := world{}
+	w.begin = func(name string) { flush(); all = append(all, moment{begin: name}) }
+	w.end = func(name string, err error) error {
+		flush()
+		if err == nil && w.store != nil {
+			known, err = look(bg, w.store, false)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, moment{end: name, world: known})
+		return nil
+	}
+	var err error
+	if spyErr := s.run(func() { err = wl.run(w) }); errors.Is(spyErr, errNoSpy) {
+		t.Skip(spyErr)
+	} else if spyErr != nil {
+		t.Fatal(spyErr)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", wl.name, err)
+	}
+	return all
+}
+
+// scratch returns an empty folder, in memory where that is possible.
+func scratch(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "convolog") //nolint:usetesting // t.TempDir is on a disk
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// A crash is a state of the disk and what must be found in it.
+type crash struct {
+	img           image
+	before, after world
+	in            string // the step that was cut
+	deep          bool   // append to it and lose the index, too
+}
+
+// crashes calls yield with every state after every moment.
+func crashes(moments []moment, kill bool, stride int, early bool, yield func(crash)) {
+	d := newDisk()
+	none := world{}
+	c := crash{before: none, after: none}
+	type key struct {
+		sum  [sha256.Size]byte
+		step int
+	}
+	done := map[key]bool{}
+	for i, m := range moments {
+		switch {
+		case m.begin != "":
+			c.in = m.begin
+			for _, n := range moments[i:] {
+				if n.end != "" {
+					c.after = n.world
+					break
+				}
+			}
+			if early {
+				c.before = c.after
+			}
+			continue
+		case m.end != "":
+			c.before, c.after, c.in = m.world, m.world, "after "+m.end
+		default:
+			d.apply(m.call)
+		}
+		step := 0
+		for _, n := range moments[:i+1] {
+			if n.begin != "" || n.end != "" {
+				step++
+			}
+		}
+		d.states(kill, stride, func(img image) {
+			k := key{img.sum(), step}
+			if done[k] {
+				return
+			}
+			done[k] = true
+			c := c
+			c.img, c.deep = img, len(done)%7 == 0
+			yield(c)
+		})
+	}
+}
+
+// survive opens a state and says what is wrong with what is found.
+func survive(c crash, dir string, open opener) error {
+	if err := c.img.write(dir); err != nil {
+		return err
+	}
+	opened := func(listed bool, f func(st *session.Store, w world) error) (w world, err error) {
+		st, err := open(dir, nil)
+		if err != nil {
+			return w, err
+		}
+		w, err = look(bg, st, listed)
+		if err == nil && f != nil {
+			err = f(st, w)
+		}
+		return w, errors.Join(err, st.Close())
+	}
+	first, err := opened(false, nil)
+	if err == nil {
+		err = first.matches(c.before, c.after)
+	}
+	if err != nil {
+		return fmt.Errorf("opening: %w", err)
+	}
+	repaired, err := readImage(dir)
+	if err != nil {
+		return err
+	}
+	second, err := opened(true, nil)
+	if err == nil {
+		err = second.sameAgain(first)
+	}
+	if err != nil {
+		return fmt.Errorf("opening again: %w", err)
+	}
+	again, err := readImage(dir)
+	if err != nil {
+		return err
+	}
+	if path, differs := again.differs(repaired); differs {
+		return fmt.Errorf("opening again changed %s from\n%q to\n%q", path, repaired[path], again[path])
+	}
+	if !c.deep {
+		return nil
+	}
+	var grown world
+	_, err = opened(true, func(st *session.Store, _ world) error {
+		s, err := st.Load(bg, crashKey)
+		if err != nil {
+			return err
+		}
+		was, err := lookAt(bg, s)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Append(bg, text("after the crash")); err != nil {
+			return err
+		}
+		one, err := lookAt(bg, s)
+		if err == nil && (len(one.entries) != len(was.entries)+1 || !strings.Contains(one.history, "after the crash")) {
+			err = fmt.Errorf("%d entries became %d, and the history\n%s", len(was.entries), len(one.entries), one.history)
+		}
+		if err == nil {
+			grown, err = look(bg, st, true)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("appending: %w", err)
+	}
+	// The index is nothing but what the transcripts say.
+	for _, name := range []string{"sessions.json", "sessions.journal"} {
+		if err := os.Remove(filepath.Join(dir, "agents/main", name)); err != nil && !isMissing(err) {
+			return err
+		}
+	}
+	last, err := opened(true, nil)
+	if err == nil {
+		err = last.sameAgain(grown)
+	}
+	if err != nil {
+		return fmt.Errorf("without the index: %w", err)
+	}
+	return nil
+}
+
+// tryState is survive in a folder that it makes and removes.
+func tryState(c crash, dir string, open opener) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	err := survive(c, dir, open)
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// endure checks the states of a workload until limit of them are wrong for a
+// reason that holds want, and returns how many there were and what those are.
+func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, stride int, want string, limit int) (n int, broken []string) {
+	t.Helper()
+	base := scratch(t)
+	moments := observe(t, wl, policy, m)
+	open := m.open
+	if open == nil {
+		open = session.Open
+	}
+	work := make(chan crash)
+	var mu sync.Mutex // guards broken
+	var wg sync.WaitGroup
+	for i := range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for c := range work {
+				dir := filepath.Join(base, fmt.Sprint(i))
+				err := tryState(c, dir, open)
+				if err != nil {
+					// A reader does not wait for a lock for more than 100 ms: on
+					// a machine that stands still it may leave a tail as it is.
+					err = tryState(c, dir, open)
+				}
+				if err != nil && strings.Contains(err.Error(), want) {
+					mu.Lock()
+					broken = append(broken, fmt.Sprintf("%s, cut in %s: %v", wl.name, c.in, err))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	skip := 0
+	crashes(moments, policy == filelog.SyncNever, stride, m.early, func(c crash) {
+		if skip++; brief && skip%4 != 0 {
+			return
+		}
+		mu.Lock()
+		enough := len(broken) >= limit
+		mu.Unlock()
+		if !enough {
+			n++
+			work <- c
+		}
+	})
+	close(work)
+	wg.Wait()
+	return n, broken
+}
+
+// TestCrash cuts every workload after every call that changes the disk. What
+// was acknowledged under SyncAlways survives a power cut in every state that
+// the disk may show; under SyncNever it survives the end of the process.
+func TestCrash(t *testing.T) {
+	stride, want := 32, 11_000
+	switch {
+	case *faults == "long":
+		stride, want = 1, 100_000
+	case brief || testing.Short():
+		stride, want = 400, 2_000
+	}
+	total, began := 0, time.Now()
+	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever} {
+		for _, wl := range workloads {
+			t.Run(policy.String()+"/"+wl.name, func(t *testing.T) {
+				n, broken := endure(t, wl, policy, mutant{}, stride, "", 5)
+				for _, b := range broken {
+					t.Error(b)
+				}
+				t.Logf("%d states", n)
+				total += n
+			})
+		}
+	}
+	t.Logf("%d states in %v", total, time.Since(began))
+	if total < want && !t.Failed() && !skipped(t) {
+		t.Errorf("%d states, want %d: not everything was tried", total, want)
+	}
+}
+
+// skipped reports whether there are no spies on this system.
+func skipped(t testing.TB) bool {
+	return errors.Is((&spy{dir: t.TempDir()}).run(func() {}), errNoSpy)
+}

@@ -1,0 +1,306 @@
+package filelog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// go test ./transcript/filelog -faults=long does more and longer appends: a
+// minute.
+var faults = flag.String("faults", "short", "how many crashes the tests make: short or long")
+
+// crashRun is one use of a log that is recorded.
+type crashRun struct {
+	t    testing.TB
+	p    *tape
+	root *os.Root
+	opts Options
+	n    int
+}
+
+// lines returns lines that no other call returns, of about size bytes each.
+func (r *crashRun) lines(n, size int) string {
+	var b strings.Builder
+	for range n {
+		r.n++
+		fmt.Fprintf(&b, `{"n":%d,"text":%q}`+"\n", r.n, strings.Repeat(fmt.Sprintf("%d \" \\ Zürich 北京 ", r.n), size/20+1))
+	}
+	return b.String()
+}
+
+func (r *crashRun) append(l *Log, lines string) {
+	start, end, err := l.Append(context.Background(), []byte(lines), nil)
+	if err == nil {
+		r.p.ack(start, end, lines)
+	}
+}
+
+// use makes a log and uses it in every way. The sizes of what it appends
+// depend on seed.
+func (r *crashRun) use(seed int) {
+	first := r.lines(1, 20)
+	l, err := Create(r.root, workName, []byte(first), &r.opts)
+	if err != nil {
+		return
+	}
+	r.p.ack(0, int64(len(first)), first)
+	other, err := Open(r.root, workName, &r.opts)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(1, uint64(seed)))
+	size := func(most int) int { return 1 + rnd.IntN(most) }
+	r.append(l, r.lines(1, size(200)))
+	r.append(l, r.lines(1+size(4), size(300))) // a batch
+	r.append(other, r.lines(1, size(600)))
+	r.append(l, r.lines(1, size(1500)))
+	r.tear() // another process dies in a write
+	r.append(other, r.lines(2, size(200)))
+	r.tear()
+	_, _ = l.Settle(context.Background())
+	r.append(l, r.lines(1, 1))
+	r.held(other)
+	if seed%8 == 0 {
+		r.append(l, r.lines(4, 5000)) // large
+	}
+	r.append(other, r.lines(1, size(100)))
+	_ = other.Close() // what it has to say was said by Append
+	_ = l.Close()
+}
+
+// held appends twice under one lock and syncs once.
+func (r *crashRun) held(l *Log) {
+	h, err := l.Hold(context.Background())
+	if err != nil {
+		return
+	}
+	defer h.Release()
+	start := h.End()
+	one, two := r.lines(1, 80), r.lines(1, 40)
+	if h.Append([]byte(one)) == nil && h.Append([]byte(two)) == nil && h.Sync() == nil {
+		r.p.ack(start, start+int64(len(one)+len(two)), one+two)
+	}
+}
+
+func (r *crashRun) tear() {
+	f, err := r.root.OpenFile(workName, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	info, err := f.Stat()
+	torn := []byte(workTorn)
+	if err == nil {
+		_, err = f.Write(torn)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.p.add(moment{op: "write", off: info.Size(), data: torn})
+}
+
+// scratch returns a folder, in memory where that is possible.
+func scratch(t testing.TB) *os.Root {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "filelog") //nolint:usetesting // t.TempDir is on a disk
+	if err != nil {
+		dir = t.TempDir()
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(root.Close(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	return root
+}
+
+// A naive writer differs from this package in one thing.
+type naive struct {
+	mutate func(file) file
+	drop   func(op string) bool
+	failAt int
+	policy SyncPolicy
+}
+
+// crash records a run, cuts it at every moment in every way, and returns how
+// many states there were and what was wrong.
+func crash(t testing.TB, seed int, v naive, limit int) (states int, broken []string) {
+	t.Helper()
+	r := &crashRun{t: t, p: &tape{drop: v.drop, failAt: v.failAt}, root: scratch(t)}
+	r.opts = Options{Sync: v.policy, seam: r.p.seam(v.mutate)}
+	r.use(seed)
+	root := scratch(t)
+	again := &Options{Sync: SyncNever}
+	if v.mutate != nil {
+		again.seam = &seam{wrap: v.mutate}
+	}
+	type state struct {
+		content string
+		acked   int
+	}
+	seen := map[state]bool{}
+	r.p.leftovers(v.policy == SyncNever, func(l leftover) {
+		s := state{string(l.content), len(l.acked)}
+		if l.gone {
+			s.content = "gone"
+		}
+		if seen[s] || len(broken) >= limit {
+			return
+		}
+		seen[s] = true
+		states++
+		if err := l.survive(root, again); err != nil {
+			broken = append(broken, fmt.Sprintf("after moment %d (%s): %v", l.after, r.p.moments[l.after].op, err))
+		}
+	})
+	return states, broken
+}
+
+// survive opens a state, appends to it, and opens it again.
+func (l leftover) survive(root *os.Root, opts *Options) error {
+	if l.gone {
+		if len(l.acked) > 0 {
+			return fmt.Errorf("%d appends were acknowledged, and the file is gone", len(l.acked))
+		}
+		return nil
+	}
+	if err := root.WriteFile(workName, l.content, 0o600); err != nil {
+		return err
+	}
+	if err := l.holds(l.content); err != nil {
+		return err
+	}
+	want := bytes.Clone(l.content)
+	if len(want) > 0 && want[len(want)-1] != '\n' {
+		want = append(want, '\n')
+	}
+	const probe = `{"after":"the crash"}` + "\n"
+	for round := range 2 {
+		log, err := Open(root, workName, opts)
+		if err != nil {
+			return err
+		}
+		end, err := log.Settle(context.Background())
+		if err == nil && end != int64(len(want)) {
+			err = fmt.Errorf("round %d: settled at %d, want %d", round, end, len(want))
+		}
+		if err == nil && round == 0 {
+			_, _, err = log.Append(context.Background(), []byte(probe), nil)
+			want = append(want, probe...)
+		}
+		if err := errors.Join(err, log.Close()); err != nil {
+			return err
+		}
+		got, err := root.ReadFile(workName)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(got, want) {
+			return fmt.Errorf("round %d: the file ends in %.80q, want %.80q: glued, changed or repaired twice", round, got[max(0, len(got)-40):], want[max(0, len(want)-40):])
+		}
+		if err := l.holds(got); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestCrash cuts the use of a log after every operation and within every
+// write, at every byte.
+func TestCrash(t *testing.T) {
+	runs, want := 10, 110_000
+	switch {
+	case *faults == "long":
+		runs, want = 120, 700_000
+	case brief || testing.Short():
+		runs, want = 1, 5_000
+	}
+	total, began := 0, time.Now()
+	for _, policy := range []SyncPolicy{SyncAlways, SyncNever} {
+		n := 0
+		for seed := range runs {
+			states, broken := crash(t, seed, naive{policy: policy}, 10)
+			for _, b := range broken {
+				t.Errorf("%v, seed %d: %s", policy, seed, b)
+			}
+			n += states
+		}
+		t.Logf("%v: %d states", policy, n)
+		total += n
+	}
+	// A failed sync: what was acknowledged before is there, and nothing after.
+	for n := 1; n < 14; n++ {
+		states, broken := crash(t, 1, naive{failAt: n}, 3)
+		for _, b := range broken {
+			t.Errorf("sync %d fails: %s", n, b)
+		}
+		total += states
+	}
+	t.Logf("%d states in %v", total, time.Since(began))
+	if total < want && !t.Failed() {
+		t.Errorf("%d states, want %d: not everything was tried", total, want)
+	}
+}
+
+// A buffering file acknowledges what is still in memory.
+type buffering struct {
+	file
+	buf *[]byte
+}
+
+func (b buffering) Write(p []byte) (int, error) {
+	if len(*b.buf) > 0 {
+		if _, err := b.file.Write(*b.buf); err != nil {
+			return 0, err
+		}
+	}
+	*b.buf = bytes.Clone(p)
+	return len(p), nil
+}
+
+// The harness finds fault with naive writers.
+func TestCrashHarnessBites(t *testing.T) {
+	syncs := 0
+	for _, c := range []struct {
+		what  string
+		naive naive
+		want  string
+	}{
+		{"no look at the tail", naive{mutate: func(f file) file { return blind{f} }}, "glued"},
+		{"the folder is not synced", naive{drop: func(op string) bool { return op == "sync folder" }}, "is gone"},
+		{"no sync before the acknowledgement", naive{drop: func(op string) bool { return op == "sync" }}, "is not at"},
+		{"renamed before it is synced", naive{drop: func(op string) bool {
+			if op == "sync" {
+				syncs++
+			}
+			return op == "sync" && syncs == 1
+		}}, "is not at 0"},
+		{"a failed sync is tried again", naive{failAt: 4, mutate: func(f file) file { return hopeful{f} }}, "is not at"},
+		{"acknowledged from a buffer", naive{policy: SyncNever, mutate: func(f file) file { return buffering{f, new([]byte)} }}, "is not at"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			states, broken := crash(t, 1, c.naive, 1<<30)
+			found, example := 0, ""
+			for _, b := range broken {
+				if strings.Contains(b, c.want) {
+					found, example = found+1, b
+				}
+			}
+			if found == 0 {
+				t.Fatalf("%d states, %d broken, none because of %q: %.500q", states, len(broken), c.want, broken)
+			}
+			t.Logf("%d of %d states, such as: %.200s", found, states, example)
+		})
+	}
+}
