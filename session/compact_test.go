@@ -13,10 +13,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // says returns a summarizer that always says the same.
@@ -256,26 +253,6 @@ func TestCompactWhileAppending(t *testing.T) {
 	}
 }
 
-// A result that came in while its call was summarised is a conflict too: the
-// summary says that there is none.
-func TestLateResultWhileCompacting(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
-	s := load(t, st, cli)
-	add(t, s, transcript.UserText("go"), answer("", "slow"))
-	talk(t, s, 0, 4)
-	_, err := s.Compact(t.Context(), &compact.Options{
-		Keep: compact.Keep{Turns: 2},
-		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
-			add(t, s, transcript.ToolResult("slow", "at last"))
-			return "short", nil
-		}),
-	})
-	if !errors.Is(err, session.ErrConflict) || !strings.Contains(history(t, s), "at last") {
-		t.Errorf("%v\n%s", err, history(t, s))
-	}
-}
-
 // What is not in the history can still be in the way of a cut: here the call of
 // a cut answer, which is not shown, would take the late result of a call that
 // is summarised. The plan asks the fold and keeps less.
@@ -361,119 +338,6 @@ func TestCompactOneAtATime(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-}
-
-// A result may come in at any moment until the compaction is committed: it is
-// in the history or it is a conflict.
-func TestLateResultAtAnyMoment(t *testing.T) {
-	run := func(at int) (counts int, shown bool, err error) {
-		dir := t.TempDir()
-		st, st2 := open(t, dir, nil), open(t, dir, nil)
-		defer closed(t, st)
-		defer closed(t, st2)
-		s, s2 := load(t, st, cli), load(t, st2, cli)
-		add(t, s, transcript.UserText("go"), answer("", "slow"))
-		talk(t, s, 0, 6)
-		_, err = s.Compact(t.Context(), &compact.Options{
-			Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short")),
-			Counter: calling{&counts, at, func() { add(t, s2, transcript.ToolResult("slow", "AT-LAST")) }},
-		})
-		return counts, strings.Contains(history(t, s), "AT-LAST"), err
-	}
-	total, _, err := run(0)
-	must(t, err)
-	for at := 1; at <= total; at++ {
-		if _, shown, err := run(at); err == nil && !shown {
-			t.Errorf("a result that came during count %d of %d is lost", at, total)
-		} else if err != nil && !errors.Is(err, session.ErrConflict) {
-			t.Error(err)
-		}
-	}
-}
-
-// calling is a counter that does something when it is called for the at-th
-// time.
-type calling struct {
-	n  *int
-	at int
-	do func()
-}
-
-func (c calling) Count(system string, tools []transcript.Tool, msgs []transcript.Message) int {
-	if *c.n++; *c.n == c.at {
-		c.do()
-	}
-	return tokens.Estimator{}.Count(system, tools, msgs)
-}
-
-// The same between the check and the append, where no counter is called.
-func TestLateResultBeforeTheAppend(t *testing.T) {
-	dir := t.TempDir()
-	other := open(t, dir, nil)
-	defer closed(t, other)
-	late := &lateDriver{}
-	st := session.OpenDriver(late, nil)
-	files, err := filedriver.Open(dir, &filedriver.Options{})
-	must(t, err)
-	late.Driver = files
-	defer closed(t, st)
-	s, s2 := load(t, st, cli), load(t, other, cli)
-	add(t, s, transcript.UserText("go"), answer("", "slow"))
-	talk(t, s, 0, 6)
-	late.before = func(lines []driver.Line) {
-		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
-			late.n++
-			add(t, s2, transcript.ToolResult("slow", "AT-LAST"))
-		}
-	}
-	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short"))})
-	if e, ok := errors.AsType[*session.CompactConflictError](err); !ok || e.Compaction.Summary != "short" || !strings.Contains(history(t, s), "AT-LAST") {
-		t.Errorf("%v\n%s", err, history(t, s))
-	}
-
-	// Another compaction in between is one, too: only one of them is committed.
-	late.n = 0
-	late.before = func(lines []driver.Line) {
-		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
-			late.n++
-			must(t, second(s2.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("theirs"))})))
-		}
-	}
-	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says("ours"))})
-	if !errors.Is(err, session.ErrConflict) || !strings.Contains(history(t, s), "theirs") {
-		t.Errorf("%v\n%s", err, history(t, s))
-	}
-
-	// One for a kept call is no conflict, and neither is any number of texts.
-	add(t, s, transcript.UserText("next"), answer("", "quick"))
-	late.n = -1
-	late.before = func(lines []driver.Line) {
-		if lines[0].Type == transcript.TypeCompaction && late.n < 1 {
-			late.n++
-			add(t, s2, transcript.UserText(fmt.Sprint("hurry ", late.n)))
-			if late.n == 0 {
-				add(t, s2, transcript.ToolResult("quick", "HERE"))
-			}
-		}
-	}
-	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short"))})
-	if got := history(t, s); err != nil || done.Entry == "" || !strings.Contains(got, "HERE") || !strings.Contains(got, "hurry") {
-		t.Errorf("%+v, %v\n%s", done, err, got)
-	}
-}
-
-// lateDriver does something before each append.
-type lateDriver struct {
-	driver.Driver
-	n      int
-	before func(lines []driver.Line)
-}
-
-func (d *lateDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-	if d.before != nil {
-		d.before(lines)
-	}
-	return d.Driver.Append(ctx, ref, lines, cond)
 }
 
 // Options that a call leaves out are those of the store.
