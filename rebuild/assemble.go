@@ -18,137 +18,140 @@ type assembler struct {
 	clips       map[string][]transcript.Clipping
 	repairs     Report // of what stands before the first turn
 
+	items   []*item // of all turns
 	turns   []*turn
 	started int                // how many of them a user text has started
 	waiting map[string][]*call // calls of earlier turns without a result
+	now     running
+
+	// Where the parts above come from.
+	turnSlab   slab[turn]
+	itemSlab   slab[item]
+	partSlab   slab[part]
+	callSlab   slab[call]
+	listSlab   slab[*call]
+	callsSlab  slab[calls]
+	runSlab    slab[run]
+	resultSlab slab[result]
 }
 
 // turn is a user text and everything up to the next one that starts a turn.
 type turn struct {
-	started bool // by a user text; false for what stands before the first one
-	items   []item
+	started bool      // by a user text; false for what stands before the first one
+	first   int       // index of its first item
 	spares  []*result // results without a call so far
 	repairs Report    // of single lines
-
-	// What finds things in the running turn; nil in a closed one, and until
-	// there is something to find.
-	answers map[string]*answer // by the ID of their first line
-	ordered []*answer
-	calls   map[string]*calls // by call ID
-	waits   map[string]int    // by call ID: how many of spares are not used
-	seen    map[callKey]bool
-
-	rendered []transcript.Message // nil when it must be made anew
-	rendRep  Report
 }
 
-// item is a user text or an answer.
+// item is a user text, without tool results, or one answer of a model.
 type item struct {
-	said   *said
-	answer *answer
-}
+	entry  string // ID of its first line
+	parts  []part
+	answer bool
+	plain  bool // it is one line whose content is a string
 
-// said is the content of one user line, without tool results.
-type said struct {
-	entry   string
-	plain   bool
-	blocks  []transcript.Block
-	origins []transcript.Origin // of the blocks
-}
-
-// answer is one answer of a model.
-type answer struct {
-	id         string // entry ID of its first line
-	api, model string
-	plain      bool
+	// Of an answer.
 	cut        bool // incomplete, aborted or failed
 	flat       bool // its lines do not say that they belong together
 	closed     bool // a result came after one of its calls: a flat answer is over
-	parts      []part
+	api, model string
+	calls      []*call // one for each tool call in parts
 }
 
-// part is one block of an answer; call is set for a tool call.
+// role is the role of the messages that show the item.
+func (it *item) role() transcript.Role {
+	if it.answer {
+		return transcript.RoleAssistant
+	}
+	return transcript.RoleUser
+}
+
+// part is one block of an item.
 type part struct {
 	block transcript.Block
-	from  transcript.Origin
-	call  *call
+	from  source
+}
+
+// source is a block of a message line.
+type source struct {
+	node  *node
+	block int // index in the content, or [transcript.WholeEntry]
+}
+
+func (s source) origin() transcript.Origin {
+	return transcript.Origin{Entry: s.node.id, Batch: s.node.batch, Block: s.block}
 }
 
 type call struct {
-	block  transcript.ToolCallBlock
-	turn   *turn
-	answer *answer
+	id     string
+	block  transcript.Block // as it is recorded
+	shown  transcript.Block // as it is shown, nil until that is asked for
+	item   *item
 	result *result
+	next   *call // in a run
 }
 
-// calls are the calls of a turn that have one ID, in order.
-type calls struct {
-	list  []*call
-	open  int // how many have no result
-	early int // how many have one that came before them
+// recorded returns the block of the call.
+func (c *call) recorded() transcript.ToolCallBlock {
+	b, _ := c.block.(transcript.ToolCallBlock)
+	return b
 }
 
 type result struct {
-	block transcript.ToolResultBlock
-	from  transcript.Origin
-	after int  // number of items of its turn when it came
-	moved bool // it is not where providers want it
-	early bool // it came before its call
+	callID string
+	block  transcript.Block
+	from   source
+	after  int  // number of items when it came
+	moved  bool // it is not where providers want it
+	early  bool // it came before its call
 
 	carried bool // from the turn before
 	used    bool // of a spare: it has found its call
 }
 
-// callKey tells a call that is recorded twice. in is the answer it was found
-// in, flatCalls for any answer that is not grouped, or nil for any answer.
-type callKey struct {
-	in              *answer
-	id, name, input string
-}
-
-var flatCalls = new(answer)
-
 func newAssembler() *assembler {
-	return &assembler{clips: map[string][]transcript.Clipping{}, waiting: map[string][]*call{}}
-}
-
-func newTurn(started bool) *turn {
-	return &turn{started: started}
+	return &assembler{clips: map[string][]transcript.Clipping{}, waiting: map[string][]*call{}, now: newRunning()}
 }
 
 // last returns the running turn.
 func (a *assembler) last() *turn {
 	if len(a.turns) == 0 {
-		a.turns = append(a.turns, newTurn(false))
+		a.turns = append(a.turns, a.turnSlab.one())
 	}
-	t := a.turns[len(a.turns)-1]
-	t.rendered = nil
-	return t
+	return a.turns[len(a.turns)-1]
+}
+
+// turnItems returns the items of the i-th turn.
+func (a *assembler) turnItems(i int) []*item {
+	if i+1 < len(a.turns) {
+		return a.items[a.turns[i].first:a.turns[i+1].first]
+	}
+	return a.items[a.turns[i].first:]
 }
 
 // add takes the next message line.
 func (a *assembler) add(n *node) {
-	f, ok := n.entry.Body.(transcript.Fragment)
+	f, ok := n.body.(transcript.Fragment)
 	if !ok {
 		return
 	}
-	content := a.clipped(n.entry.ID, f)
+	content := a.clipped(n.id, &f)
 	if !n.complete {
-		a.note(IncompleteBatch, n.entry.ID, "line of type %s", f.Kind)
+		a.note(IncompleteBatch, n.id, "line of type %s", f.Kind)
 	}
 	if f.Role == transcript.RoleAssistant {
-		a.addAnswer(n, f, content)
+		a.addAnswer(n, &f, content)
 		return
 	}
-	a.addUser(n, f, content)
+	a.addUser(n, &f, content)
 }
 
-// origin is where the i-th block of a message line comes from.
-func (n *node) origin(f transcript.Fragment, i int) transcript.Origin {
+// source is where the i-th block of a message line comes from.
+func (n *node) source(f *transcript.Fragment, i int) source {
 	if f.Kind == transcript.TypeToolUse || f.Kind == transcript.TypeToolResult {
 		i = transcript.WholeEntry
 	}
-	return transcript.Origin{Entry: n.entry.ID, Batch: n.batch, Block: i}
+	return source{n, i}
 }
 
 func (a *assembler) note(rule Rule, entry, format string, args ...any) {
@@ -156,49 +159,50 @@ func (a *assembler) note(rule Rule, entry, format string, args ...any) {
 	t.repairs = append(t.repairs, repairf(rule, entry, format, args...))
 }
 
+// newItem returns an item with room for some parts.
+func (a *assembler) newItem(entry string, parts int) *item {
+	it := a.itemSlab.one()
+	it.entry, it.parts = entry, a.partSlab.take(parts)[:0]
+	return it
+}
+
 // addUser takes the tool results of a user line and then the rest as one text.
-func (a *assembler) addUser(n *node, f transcript.Fragment, content []transcript.Block) {
-	s := &said{entry: n.entry.ID, plain: f.Plain()}
+func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcript.Block) {
+	var it *item
 	results := 0
 	for i, b := range content {
 		if r, ok := b.(transcript.ToolResultBlock); ok {
-			a.addResult(n.origin(f, i), r)
+			a.addResult(n.source(f, i), b, r)
 			results++
-		} else if b := a.normaliseBlock(s.entry, transcript.RoleUser, b); b != nil {
-			s.blocks, s.origins = append(s.blocks, b), append(s.origins, n.origin(f, i))
+		} else if b := a.normaliseBlock(n.id, transcript.RoleUser, b); b != nil {
+			if it == nil {
+				it = a.newItem(n.id, len(content)-i)
+			}
+			it.parts = append(it.parts, part{b, n.source(f, i)})
 		}
 	}
-	if len(s.blocks) == 0 {
+	if it == nil {
 		if results == 0 || results < len(content) {
-			a.note(EmptyMessage, s.entry, "user")
+			a.note(EmptyMessage, n.id, "user")
 		}
 		return
 	}
-	s.plain = s.plain && len(s.blocks) == len(content)
-	t := a.last()
-	if t.answered() {
-		t = a.startTurn()
+	it.plain = f.Plain() && len(it.parts) == len(content)
+	a.last()
+	if a.answered() {
+		a.startTurn()
 	}
-	t.items = append(t.items, item{said: s})
+	a.items = append(a.items, it)
 }
 
 // answered reports whether a user text now starts a turn: iff the last
 // assistant message has no kept calls.
-func (t *turn) answered() bool {
-	for _, ans := range slices.Backward(t.ordered) {
-		kept, shown := 0, 0
-		for _, p := range ans.parts {
-			switch {
-			case p.call == nil:
-				shown++
-			case p.call.kept():
-				kept++
-			}
-		}
-		if kept > 0 {
+func (a *assembler) answered() bool {
+	for _, ans := range slices.Backward(a.now.answers) {
+		if slices.ContainsFunc(ans.calls, (*call).kept) {
 			return false
 		}
-		if shown > 0 {
+		if len(ans.parts) > len(ans.calls) {
 			return true
 		}
 	}
@@ -208,52 +212,54 @@ func (t *turn) answered() bool {
 // startTurn closes the running turn. Results that came after its last answer
 // and have no call may belong to the calls of the next turn: mini-claw wrote
 // them before the user's text.
-func (a *assembler) startTurn() *turn {
+func (a *assembler) startTurn() {
 	old := a.last()
-	next := newTurn(true)
 	a.started++
-	lastAnswer := 0
-	for i, it := range old.items {
-		if it.answer != nil {
-			lastAnswer = i + 1
-		}
-		if it.answer == nil || it.answer.cut {
+	lastAnswer := old.first
+	for i, it := range a.items[old.first:] {
+		if !it.answer {
 			continue
 		}
-		for _, p := range it.answer.parts {
-			if p.call != nil && p.call.result == nil {
-				id := p.call.block.ID
-				a.waiting[id] = append(a.waiting[id], p.call)
+		lastAnswer = old.first + i + 1
+		if it.cut {
+			continue
+		}
+		for _, c := range it.calls {
+			if c.result == nil {
+				a.waiting[c.id] = append(a.waiting[c.id], c)
 			}
 		}
 	}
-	var stay []*result
+	var stay, carried []*result
 	for _, r := range old.spares {
 		switch {
 		case r.used:
 		case r.after >= lastAnswer && !r.carried && (!a.cutFront || len(a.turns) > 1):
-			r.after, r.carried = 0, true
-			next.spare(r)
+			r.carried = true
+			carried = append(carried, r)
 		default:
 			stay = append(stay, r)
 		}
 	}
 	old.spares = stay
-	old.answers, old.ordered, old.calls, old.waits, old.seen = nil, nil, nil, nil, nil
-	a.turns = append(a.turns, next)
-	return next
+	a.now.reset()
+	t := a.turnSlab.one()
+	t.started, t.first = true, len(a.items)
+	a.turns = append(a.turns, t)
+	for _, r := range carried {
+		a.spare(r)
+	}
 }
 
 // addAnswer adds a line to the answer it belongs to.
-func (a *assembler) addAnswer(n *node, f transcript.Fragment, content []transcript.Block) {
-	entry := n.entry.ID
-	ans := a.answerFor(entry, f)
+func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcript.Block) {
+	ans := a.answerFor(n.id, f, len(content))
 	if f.Kind == transcript.TypeAssistant && f.Of == "" {
 		ans.api, ans.model = f.API, f.Model
 		ans.plain = f.Plain()
 		if f.StopReason == transcript.StopAborted || f.StopReason == transcript.StopError {
 			ans.cut = true
-			a.note(CutAnswer, entry, "stop reason %s", f.StopReason)
+			a.note(CutAnswer, n.id, "stop reason %s", f.StopReason)
 		}
 	} else {
 		ans.plain = false
@@ -262,176 +268,114 @@ func (a *assembler) addAnswer(n *node, f transcript.Fragment, content []transcri
 		ans.cut = true
 	}
 	for i, b := range content {
-		from := n.origin(f, i)
-		switch b := b.(type) {
+		from := n.source(f, i)
+		switch c := b.(type) {
 		case transcript.ToolCallBlock:
-			a.addCall(from, ans, b, f.Of != "" || f.Kind == transcript.TypeAssistant)
+			a.addCall(from, ans, b, c, f.Of != "" || f.Kind == transcript.TypeAssistant)
 			continue
 		case transcript.ToolResultBlock:
-			a.note(MisplacedBlock, entry, "a tool result in an assistant message")
-			a.addResult(from, b)
+			a.note(MisplacedBlock, n.id, "a tool result in an assistant message")
+			a.addResult(from, b, c)
 			continue
 		}
-		if b := a.normaliseBlock(entry, transcript.RoleAssistant, b); b != nil {
-			ans.parts = append(ans.parts, part{block: b, from: from})
+		if b := a.normaliseBlock(n.id, transcript.RoleAssistant, b); b != nil {
+			ans.parts = append(ans.parts, part{b, from})
 		}
 	}
 }
 
 // answerFor returns the answer that a line belongs to: the one its mid names;
 // for a tool_use line without mid the answer it follows directly; else a new
-// one.
-func (a *assembler) answerFor(entry string, f transcript.Fragment) *answer {
-	t := a.last()
+// one, with room for the parts of the line.
+func (a *assembler) answerFor(entry string, f *transcript.Fragment, parts int) *item {
+	first := a.last().first
 	id := entry
 	if f.Of != "" {
-		if id = f.Of; t.answers[id] != nil {
-			return t.answers[id]
+		id = f.Of
+		if ans := a.now.answer(id); ans != nil {
+			return ans
 		}
 	} else if f.Kind == transcript.TypeToolUse {
-		if n := len(t.items); n > 0 && t.items[n-1].answer != nil && !t.items[n-1].answer.closed {
-			return t.items[n-1].answer
+		if n := len(a.items); n > first && a.items[n-1].answer && !a.items[n-1].closed {
+			return a.items[n-1]
 		}
 	}
-	ans := &answer{id: id, flat: f.Of == "" && f.Kind == transcript.TypeToolUse}
+	ans := a.newItem(id, parts)
+	ans.answer = true
+	ans.flat = f.Of == "" && f.Kind == transcript.TypeToolUse
 	if f.Of != "" {
 		ans.cut = true // its first line is missing
 		a.note(CutAnswer, entry, "its first line %s is not there", f.Of)
 	}
-	if t.answers == nil {
-		t.answers = map[string]*answer{}
-	}
-	t.answers[id] = ans
-	t.ordered = append(t.ordered, ans)
-	t.items = append(t.items, item{answer: ans})
+	a.now.answers = append(a.now.answers, ans)
+	a.items = append(a.items, ans)
 	return ans
 }
 
 // addCall adds a call to an answer, unless it is recorded there for the second
 // time. grouped says that the line says which answer it belongs to.
-func (a *assembler) addCall(from transcript.Origin, ans *answer, b transcript.ToolCallBlock, grouped bool) {
-	t := a.last()
-	shown := normaliseCall(b, from.Entry, nil)
-	key := callKey{id: b.ID, name: shown.Name, input: string(compact(shown.Input))}
-	within := func(in *answer) callKey { key.in = in; return key }
-	if !grouped && t.seen[within(nil)] || t.seen[within(ans)] || t.seen[within(flatCalls)] {
-		a.note(DoubledCall, from.Entry, "call %s", b.ID)
-		if n := len(t.items); len(ans.parts) == 0 && !grouped && t.items[n-1].answer == ans {
-			t.items = t.items[:n-1]
-			t.ordered = t.ordered[:len(t.ordered)-1]
-			delete(t.answers, ans.id)
+func (a *assembler) addCall(from source, ans *item, block transcript.Block, b transcript.ToolCallBlock, grouped bool) {
+	same := a.now.calls[b.ID]
+	if same != nil && a.now.recorded(same, ans, b, grouped) {
+		a.note(DoubledCall, from.node.id, "call %s", b.ID)
+		if n := len(a.items); len(ans.parts) == 0 && !grouped && a.items[n-1] == ans {
+			a.items = a.items[:n-1]
+			a.now.dropLast()
 		}
 		return
 	}
-	if t.calls == nil {
-		t.calls, t.seen = map[string]*calls{}, map[callKey]bool{}
+	c := a.callSlab.one()
+	c.id, c.block, c.item, c.result = b.ID, block, ans, a.now.takeSpare(b.ID)
+	if ans.calls == nil {
+		ans.calls = a.listSlab.take(1)[:0]
 	}
-	t.seen[within(nil)], t.seen[within(ans)] = true, true
-	if ans.flat {
-		t.seen[within(flatCalls)] = true
-	}
-	c := &call{block: b, turn: t, answer: ans}
-	ans.parts = append(ans.parts, part{block: b, from: from, call: c})
-	same := t.calls[b.ID]
+	ans.parts, ans.calls = append(ans.parts, part{block, from}), append(ans.calls, c)
 	if same == nil {
-		same = new(calls)
-		t.calls[b.ID] = same
+		same = a.callsSlab.one()
+		same.first, same.open = c, a.runSlab.take(1)[:0]
+		a.now.calls[b.ID] = same
 	}
-	same.list = append(same.list, c)
-	if c.result = t.takeSpare(b.ID); c.result != nil {
-		same.early++
-	} else {
-		same.open++
-	}
+	same.add(c)
 }
 
 // spare keeps a result that has no call so far.
-func (t *turn) spare(r *result) {
+func (a *assembler) spare(r *result) {
+	t := a.last()
 	t.spares = append(t.spares, r)
-	if t.waits == nil {
-		t.waits = map[string]int{}
-	}
-	t.waits[r.block.CallID]++
-}
-
-// takeSpare returns the first spare result for a call; nil if there is none.
-func (t *turn) takeSpare(id string) *result {
-	if t.waits[id] == 0 {
-		return nil
-	}
-	t.waits[id]--
-	for _, r := range t.spares {
-		if r.block.CallID == id && !r.used {
-			r.used, r.moved, r.early = true, true, true
-			return r
-		}
-	}
-	return nil
+	a.now.waits[r.callID] = append(a.now.waits[r.callID], r)
 }
 
 // addResult finds the call that a result answers: one of the running turn that
 // has none yet, in the latest answer with such a call, else a call of an
 // earlier turn. A result that came before its call gives way to one that came
 // after it.
-func (a *assembler) addResult(from transcript.Origin, b transcript.ToolResultBlock) {
-	t := a.last()
-	r := &result{block: a.normaliseResult(from.Entry, b), from: from, after: len(t.items)}
-	same := t.calls[b.CallID]
+func (a *assembler) addResult(from source, block transcript.Block, b transcript.ToolResultBlock) {
+	a.last()
+	r := a.resultSlab.one()
+	r.callID, r.block, r.from, r.after = b.CallID, a.normaliseResult(from.node.id, block, b), from, len(a.items)
+	same := a.now.calls[b.CallID]
 	switch found := same.find(); {
 	case found != nil:
 		if found.result != nil { // an early one
-			a.note(DoubledResult, found.result.from.Entry, "call %s", b.CallID)
+			a.note(DoubledResult, found.result.from.node.id, "call %s", b.CallID)
 		}
 		found.result = r
-		found.answer.closed = true
-		r.moved = found.answer != t.items[len(t.items)-1].answer
+		found.item.closed = true
+		r.moved = found.item != a.items[len(a.items)-1]
 	case same != nil:
-		a.note(DoubledResult, from.Entry, "call %s", b.CallID)
+		a.note(DoubledResult, from.node.id, "call %s", b.CallID)
 	case len(a.waiting[b.CallID]) > 0:
 		list := a.waiting[b.CallID]
 		found = list[len(list)-1]
 		a.waiting[b.CallID] = list[:len(list)-1]
 		r.moved = true
 		found.result = r
-		found.turn.rendered = nil
 	default:
-		t.spare(r)
+		a.spare(r)
 	}
-}
-
-// find returns the call that a result is for: without a result, the first such
-// one of the latest answer that has any; else the last one whose result came
-// before it. It counts the call as answered.
-func (c *calls) find() (found *call) {
-	if c == nil {
-		return nil
-	}
-	for i := len(c.list) - 1; i >= 0 && c.open > 0; i-- {
-		call := c.list[i]
-		if found != nil && found.answer != call.answer {
-			break
-		}
-		if call.result == nil {
-			found = call
-		}
-	}
-	if found != nil {
-		c.open--
-		return found
-	}
-	for i := len(c.list) - 1; i >= 0 && c.early > 0; i-- {
-		if c.list[i].result.early {
-			c.early--
-			return c.list[i]
-		}
-	}
-	return nil
 }
 
 // kept reports whether the call is shown, given the results so far.
 func (c *call) kept() bool {
-	if !c.answer.cut {
-		return true
-	}
-	return c.result != nil && isObject(c.block.Input)
+	return !c.item.cut || c.result != nil && isObject(c.recorded().Input)
 }

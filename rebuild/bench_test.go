@@ -51,9 +51,73 @@ func BenchmarkFold(b *testing.B) {
 	})
 }
 
+// The history after each turn of a session: a question and an answer with a
+// call, its result and an answer with text.
+func BenchmarkHistory(b *testing.B) {
+	const turns = 1000
+	b.Run(fmt.Sprintf("after-each-of-%d-turns", turns), func(b *testing.B) {
+		batches := toolTurns(b, turns)
+		b.ReportAllocs()
+		for b.Loop() {
+			fold := rebuild.New(nil)
+			for i, batch := range batches {
+				if err := fold.Add(batch); err != nil {
+					b.Fatal(err)
+				}
+				if i%4 != 3 {
+					continue
+				}
+				if h := fold.History(); len(h.Messages) != i+1 {
+					b.Fatalf("%d messages after %d batches", len(h.Messages), i+1)
+				}
+			}
+		}
+	})
+}
+
+// toolTurns returns four batches a turn, each of them one message.
+func toolTurns(t testing.TB, turns int) []transcript.Batch {
+	t.Helper()
+	text := strings.Repeat("words and ", 40)
+	var batches []transcript.Batch
+	for i := range turns {
+		call := fmt.Sprintf("toolu_%d", i)
+		batches = append(batches, foldable(t, i,
+			transcript.UserText(text),
+			transcript.Response{API: "anthropic", Model: "m", Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+				transcript.TextBlock{Text: text},
+				transcript.ToolCallBlock{ID: call, Name: "read", Input: json.RawMessage(`{"path":"a.go"}`)},
+			}}},
+			transcript.ToolResult(call, text),
+			transcript.AssistantText(text))...)
+	}
+	return batches
+}
+
+// foldable returns each item as a batch that was read back.
+func foldable(t testing.TB, n int, items ...transcript.Item) []transcript.Batch {
+	t.Helper()
+	var batches []transcript.Batch
+	line := 0
+	id := func() string { line++; return fmt.Sprintf("0198d2c5-0000-7000-%04d-%012d", line, n) }
+	for _, item := range items {
+		entries, err := transcript.NewBatch(testTime, id, item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range entries {
+			if entries[i], err = transcript.ParseEntry(slices.Clone(entries[i].Line())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		batches = append(batches, transcript.Batch{Entries: entries, Complete: true})
+	}
+	return batches
+}
+
 // conversation returns messages of two parties who take turns, as lines and as
 // entries.
-func conversation(b *testing.B, messages int) (lines []byte, entries []transcript.Entry) {
+func conversation(b testing.TB, messages int) (lines []byte, entries []transcript.Entry) {
 	b.Helper()
 	text := strings.Repeat("The test fails in \"store.go\" – 请再试一次.\n", 9)[:395]
 	n := 0

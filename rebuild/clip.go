@@ -16,7 +16,7 @@ func (a *assembler) clip(c transcript.Clip) {
 
 // clipped returns the content of a line with its clips applied. Only tool
 // results, images and documents can be replaced.
-func (a *assembler) clipped(entry string, f transcript.Fragment) []transcript.Block {
+func (a *assembler) clipped(entry string, f *transcript.Fragment) []transcript.Block {
 	clips := a.clips[entry]
 	if len(clips) == 0 {
 		return f.Content

@@ -3,6 +3,7 @@ package rebuild
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -40,15 +41,17 @@ const (
 // number of messages, not the number of entries read so far; only a rewind, a
 // compaction and a clip make it start over.
 //
-// A Fold keeps the entries it was given and does not change them. It is for
-// one goroutine; what it returns may be shared.
+// A Fold keeps the IDs and bodies of the entries it was given and does not
+// change them. It is for one goroutine; what it returns may be given to others.
 type Fold struct {
 	opts Options
 	err  error
 
-	nodes   []node           // lines that histories are made of, in file order
-	tip     int              // the last live node, -1 for none
-	tips    map[string]int   // entry ID -> the tip after that entry's batch
+	nodes   []*node        // lines that histories are made of, in file order
+	tip     int            // the last live node, -1 for none
+	tips    map[string]int // entry ID -> the tip after that entry's batch, see tipAt
+	recent  []ended        // what tips has not
+	slab    slab[node]
 	cut     map[string][]int // idempotency key -> nodes of its cut appends
 	batches int
 	head    string
@@ -60,12 +63,20 @@ type Fold struct {
 
 // node is a message line, a compaction or a clip.
 type node struct {
-	entry    transcript.Entry
+	id       string // of its entry
+	body     transcript.Body
 	parent   int // the live node before it, -1 for none
+	chain    int // the first of the nodes up to it that are each the parent of the next
 	batch    int // ordinal of the batch
 	complete bool
 	dead     bool // superseded by a retry
 	covers   int  // of a compaction: the tip after coversTo, noCover if unknown
+}
+
+// ended is an entry and the tip after its batch.
+type ended struct {
+	id  string
+	tip int
 }
 
 // noCover is no index of a node and not -1, which is before all of them.
@@ -95,7 +106,8 @@ func (f *Fold) Add(b transcript.Batch) error {
 		f.supersede(key, b)
 	}
 	first := len(f.nodes)
-	for _, e := range b.Entries {
+	for i := range b.Entries {
+		e := &b.Entries[i]
 		if err := f.addEntry(e, b.Complete); err != nil {
 			f.err = err
 			return err
@@ -104,9 +116,9 @@ func (f *Fold) Add(b transcript.Batch) error {
 			f.head = e.ID
 		}
 	}
-	for _, e := range b.Entries {
-		if _, seen := f.tips[e.ID]; e.ID != "" && (!seen || e.ID != f.first) {
-			f.tips[e.ID] = f.tip
+	for i := range b.Entries {
+		if id := b.Entries[i].ID; id != "" {
+			f.recent = append(f.recent, ended{id, f.tip})
 		}
 	}
 	if key := b.Entries[0].Idem; key != "" && !b.Complete {
@@ -129,7 +141,7 @@ func (f *Fold) supersede(key string, b transcript.Batch) {
 	}
 }
 
-func (f *Fold) addEntry(e transcript.Entry, complete bool) error {
+func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	switch b := e.Body.(type) {
 	case transcript.Fragment, transcript.Compaction, transcript.Clip:
 		if c, ok := b.(transcript.Clip); ok && !f.opts.Full {
@@ -139,10 +151,15 @@ func (f *Fold) addEntry(e transcript.Entry, complete bool) error {
 				}
 			}
 		}
-		n := node{entry: e, parent: f.tip, batch: f.batches, complete: complete, covers: noCover}
+		n := f.slab.one()
+		n.id, n.body, n.batch, n.complete = e.ID, b, f.batches, complete
+		n.parent, n.chain, n.covers = f.tip, len(f.nodes), noCover
+		if f.tip >= 0 && f.tip == len(f.nodes)-1 {
+			n.chain = f.nodes[f.tip].chain
+		}
 		if c, ok := b.(transcript.Compaction); ok && c.CoversTo != "" {
 			// Now: a later line may have the same ID.
-			if tip, ok := f.tips[c.CoversTo]; ok {
+			if tip, ok := f.tipAt(c.CoversTo); ok {
 				n.covers = tip
 			}
 		}
@@ -151,7 +168,7 @@ func (f *Fold) addEntry(e transcript.Entry, complete bool) error {
 		switch b.(type) {
 		case transcript.Fragment:
 			if f.asm != nil {
-				f.asm.add(&f.nodes[f.tip])
+				f.asm.add(f.nodes[f.tip])
 			}
 		default:
 			if !f.opts.Full {
@@ -163,7 +180,7 @@ func (f *Fold) addEntry(e transcript.Entry, complete bool) error {
 			f.first = e.ID
 		}
 	case transcript.Rewind:
-		tip, ok := f.tips[b.To]
+		tip, ok := f.tipAt(b.To)
 		if !ok {
 			f.ignored = append(f.ignored, repairf(UnresolvedRewind, e.ID, "no entry %q before it", b.To))
 			return nil
@@ -187,18 +204,35 @@ func (f *Fold) Head() string { return f.head }
 // Has reports whether an entry with this ID was added: whether a rewind can go
 // there.
 func (f *Fold) Has(id string) bool {
-	_, ok := f.tips[id]
+	_, ok := f.tipAt(id)
 	return ok
+}
+
+// tipAt returns the tip after the batch of an entry; of several with that ID
+// the last one, but of the header's the first. Entries are indexed when one is
+// asked for: most sessions never ask.
+func (f *Fold) tipAt(id string) (tip int, ok bool) {
+	for _, e := range f.recent {
+		if _, seen := f.tips[e.id]; !seen || e.id != f.first {
+			f.tips[e.id] = e.tip
+		}
+	}
+	f.recent = nil
+	tip, ok = f.tips[id]
+	return tip, ok
 }
 
 // Live reports whether the lines up to and including the entry are in force,
 // that is, not rewound. Entries that no history is made of are live with the
 // message line before them.
 func (f *Fold) Live(id string) bool {
-	tip, ok := f.tips[id]
+	tip, ok := f.tipAt(id)
 	i := f.tip
 	for i > tip {
-		i = f.nodes[i].parent
+		if f.nodes[i].chain <= tip {
+			return ok
+		}
+		i = f.nodes[f.nodes[i].chain].parent
 	}
 	return ok && i == tip
 }
@@ -207,13 +241,16 @@ func (f *Fold) Live(id string) bool {
 // back the last n turns; ok is false if the history, after its last
 // compaction, has fewer.
 func (f *Fold) BeforeTurn(n int) (id string, ok bool) {
-	turns := f.live().turns
-	for i := len(turns) - 1; i >= 0 && n > 0; i-- {
-		if !turns[i].started {
+	a := f.live()
+	for _, t := range slices.Backward(a.turns) {
+		if n <= 0 {
+			break
+		}
+		if !t.started {
 			continue
 		}
 		if n--; n == 0 {
-			return f.before(turns[i].items[0].said.entry)
+			return f.before(a.items[t.first].entry)
 		}
 	}
 	return "", false
@@ -222,7 +259,7 @@ func (f *Fold) BeforeTurn(n int) (id string, ok bool) {
 // before returns the entry that ends the batch before that of a message line.
 func (f *Fold) before(id string) (string, bool) {
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {
-		if f.nodes[i].entry.ID != id {
+		if f.nodes[i].id != id {
 			continue
 		}
 		p := f.nodes[i].parent
@@ -230,14 +267,16 @@ func (f *Fold) before(id string) (string, bool) {
 			p = f.nodes[p].parent
 		}
 		if p >= 0 {
-			return f.nodes[p].entry.ID, true
+			return f.nodes[p].id, true
 		}
 		return f.first, f.first != ""
 	}
 	return "", false
 }
 
-// History returns the canonical history of what was added so far.
+// History returns the canonical history of what was added so far. The slices
+// are the caller's: the messages, their content and their origins. What a block
+// holds is shared with the fold and must not be modified.
 func (f *Fold) History() History { return f.live().history() }
 
 // Preview returns the history as it would be if the compaction were added now,
@@ -245,11 +284,11 @@ func (f *Fold) History() History { return f.live().history() }
 // with its TurnsBefore they are all there are.
 func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	c.TurnsBefore = max(c.TurnsBefore, 1) // not asked for here, and costly to find out
-	after := *f
-	n := node{entry: transcript.Entry{Body: c}, parent: f.tip, batch: f.batches + 1, complete: true, covers: noCover}
-	if tip, ok := f.tips[c.CoversTo]; ok && c.CoversTo != "" {
+	n := &node{body: c, parent: f.tip, chain: len(f.nodes), batch: f.batches + 1, complete: true, covers: noCover}
+	if tip, ok := f.tipAt(c.CoversTo); ok && c.CoversTo != "" {
 		n.covers = tip
 	}
+	after := *f
 	after.nodes = append(f.nodes, n) // behind the end of f's own, which it will write over
 	after.tip = len(f.nodes)
 	a := after.assemble()
@@ -286,7 +325,7 @@ func (f *Fold) assemble() *assembler {
 	start, marker := 0, -1
 	if !f.opts.Full {
 		for i, n := range path {
-			switch b := f.nodes[n].entry.Body.(type) {
+			switch b := f.nodes[n].body.(type) {
 			case transcript.Compaction:
 				marker = i
 			case transcript.Clip:
@@ -299,9 +338,10 @@ func (f *Fold) assemble() *assembler {
 		a.cutFront = start > 0 || f.opts.Tail
 		f.summarise(a, path, marker, start)
 	}
+	a.items = make([]*item, 0, len(path)-start)
 	for _, n := range path[start:] {
-		if _, ok := f.nodes[n].entry.Body.(transcript.Fragment); ok {
-			a.add(&f.nodes[n])
+		if _, ok := f.nodes[n].body.(transcript.Fragment); ok {
+			a.add(f.nodes[n])
 		}
 	}
 	return a
@@ -327,15 +367,15 @@ func (f *Fold) path() []int {
 // marker keeps: firstKept, else what follows coversTo, else what follows the
 // marker itself. An entry inside a batch stands for the whole batch.
 func (f *Fold) boundary(a *assembler, path []int, marker int) int {
-	e := f.nodes[path[marker]].entry
-	c, ok := e.Body.(transcript.Compaction)
+	e := f.nodes[path[marker]]
+	c, ok := e.body.(transcript.Compaction)
 	if !ok {
 		return marker + 1
 	}
 	if c.FirstKept != "" {
 		for i := marker - 1; i >= 0; i-- {
 			n := f.nodes[path[i]]
-			if n.entry.ID != c.FirstKept {
+			if n.id != c.FirstKept {
 				continue
 			}
 			for i > 0 && f.nodes[path[i-1]].batch == n.batch {
@@ -344,7 +384,7 @@ func (f *Fold) boundary(a *assembler, path []int, marker int) int {
 			return i
 		}
 	}
-	if tip := f.nodes[path[marker]].covers; tip != noCover {
+	if tip := e.covers; tip != noCover {
 		if tip < 0 {
 			return 0
 		}
@@ -357,15 +397,15 @@ func (f *Fold) boundary(a *assembler, path []int, marker int) int {
 			}
 		}
 	}
-	a.repairs = append(a.repairs, repairf(UnresolvedBoundary, e.ID,
+	a.repairs = append(a.repairs, repairf(UnresolvedBoundary, e.id,
 		"neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo))
 	return marker + 1
 }
 
 // summarise puts the summary of the compaction at marker in front.
 func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
-	e := f.nodes[path[marker]].entry
-	c, ok := e.Body.(transcript.Compaction)
+	e := f.nodes[path[marker]]
+	c, ok := e.body.(transcript.Compaction)
 	if !ok {
 		return
 	}
@@ -373,8 +413,8 @@ func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
 	if c.TurnsBefore == 0 && start > 0 {
 		before := newAssembler()
 		for _, n := range path[:start] {
-			if _, ok := f.nodes[n].entry.Body.(transcript.Fragment); ok {
-				before.add(&f.nodes[n])
+			if _, ok := f.nodes[n].body.(transcript.Fragment); ok {
+				before.add(f.nodes[n])
 			}
 		}
 		a.turnsBefore = before.started
@@ -383,7 +423,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
 		return
 	}
 	text := SummaryHeading + "\n" + c.Summary
-	origin := []transcript.Origin{{Entry: e.ID}}
+	origin := []transcript.Origin{{Entry: e.id}}
 	say := func(m transcript.Message) {
 		m.Origins = origin
 		a.prelude = append(a.prelude, m)

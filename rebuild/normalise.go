@@ -3,6 +3,7 @@ package rebuild
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,7 +15,10 @@ import (
 // isBlank reports whether providers take a text for empty: nothing but white
 // space and the separators U+001C to U+001F.
 func isBlank(s string) bool {
-	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }) == ""
+	if s != "" && ' ' < s[0] && s[0] < utf8.RuneSelf {
+		return false // as nearly every text
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) })
 }
 
 // normaliseBlock returns a block as it can be in a message of the role, nil if
@@ -50,38 +54,46 @@ func contextText(b transcript.ContextBlock) transcript.TextBlock {
 }
 
 // normaliseResult leaves in a result what a model can be shown in one: text,
-// images and documents, and blocks we do not know.
-func (a *assembler) normaliseResult(entry string, b transcript.ToolResultBlock) transcript.ToolResultBlock {
-	changed := false
+// images and documents, and blocks we do not know. It returns block, which is
+// b, if that is all there is.
+func (a *assembler) normaliseResult(entry string, block transcript.Block, b transcript.ToolResultBlock) transcript.Block {
+	if !slices.ContainsFunc(b.Content, func(c transcript.Block) bool { return !fitsResult(c) }) {
+		return block
+	}
 	out := make([]transcript.Block, 0, len(b.Content))
 	for _, c := range b.Content {
+		if fitsResult(c) {
+			out = append(out, c)
+			continue
+		}
 		switch c := c.(type) {
-		case transcript.TextBlock:
-			if isBlank(c.Text) {
-				changed = true
-				continue
-			}
-			out = append(out, c)
+		case transcript.TextBlock: // blank
 		case transcript.ContextBlock:
-			changed = true
 			out = append(out, contextText(c))
-		case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
-			out = append(out, c)
 		default:
-			changed = true
 			a.note(MisplacedBlock, entry, "a %s block in a tool result", c.BlockType())
 		}
-	}
-	if !changed {
-		return b
 	}
 	return b.WithContent(out...)
 }
 
-// normaliseCall gives a call a name and an input that providers accept. What
-// it changes is added to rep, if that is not nil.
-func normaliseCall(b transcript.ToolCallBlock, entry string, rep *Report) transcript.ToolCallBlock {
+// fitsResult reports whether a block can be in a result as it is.
+func fitsResult(b transcript.Block) bool {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return !isBlank(b.Text)
+	case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
+		return true
+	}
+	return false
+}
+
+// normaliseCall gives a call a name and an input that providers accept, and
+// reports whether it had to change them. What it changes is added to rep, if
+// that is not nil.
+func normaliseCall(b transcript.ToolCallBlock, entry string, rep *Report) (shown transcript.ToolCallBlock, changed bool) {
 	note := func(r Repair) {
+		changed = true
 		if rep != nil {
 			*rep = append(*rep, r)
 		}
@@ -91,12 +103,13 @@ func normaliseCall(b transcript.ToolCallBlock, entry string, rep *Report) transc
 		b.Name = name
 	}
 	if !isObject(b.Input) {
+		changed = true
 		if !jsontext.IsNull(b.Input) {
 			note(repairf(BadInput, entry, "call %s", b.ID))
 		}
 		b.Input = inputObject(b.Input)
 	}
-	return b
+	return b, changed
 }
 
 func toolName(name string) string {

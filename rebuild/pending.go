@@ -1,10 +1,6 @@
 package rebuild
 
-import (
-	"slices"
-
-	"github.com/convolog/convolog/transcript"
-)
+import "github.com/convolog/convolog/transcript"
 
 // Pending is what is unfinished at the end of a history: after a restart an
 // application resumes or closes it. The zero value says that nothing is.
@@ -34,21 +30,25 @@ func (a *assembler) pending() Pending {
 	if len(a.turns) == 0 {
 		return p
 	}
-	t := a.turns[len(a.turns)-1]
-	var after []transcript.Block // user blocks since the last answer
-	for _, it := range slices.Backward(t.items) {
-		if s := it.said; s != nil {
-			after = append(append([]transcript.Block{}, s.blocks...), after...)
-			continue
-		}
-		ans := it.answer
+	items := a.turnItems(len(a.turns) - 1)
+	spoken := len(items) // the items up to the last answer
+	for spoken > 0 && !items[spoken-1].answer {
+		spoken--
+	}
+	if spoken > 0 {
+		ans := items[spoken-1]
 		p.Cut = ans.cut
-		for _, part := range ans.parts {
-			if part.call != nil && part.call.kept() && part.call.result == nil {
-				p.Calls = append(p.Calls, part.call.block)
+		for _, c := range ans.calls {
+			if c.result == nil && c.kept() {
+				p.Calls = append(p.Calls, c.recorded())
 			}
 		}
-		break
+	}
+	var after []transcript.Block // user blocks since then
+	for _, it := range items[spoken:] {
+		for _, part := range it.parts {
+			after = append(after, part.block)
+		}
 	}
 	p.User = transcript.Message{Content: after}.Text()
 	return p

@@ -6,154 +6,186 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// history puts the messages of all turns together: neighbours of one role
-// become one message, and the first one is the user's.
+// history puts the messages of all turns together.
 func (a *assembler) history() History {
-	h := History{System: a.system, Messages: []transcript.Message{}}
-	a.merge(&h.Messages, nil)
-	return h
+	return History{System: a.system, Messages: a.render(nil)}
 }
 
 func (a *assembler) allRepairs() Report {
-	var msgs []transcript.Message
 	rep := slices.Clone(a.repairs)
-	a.merge(&msgs, &rep)
+	a.render(&rep)
 	return rep
 }
 
-func (a *assembler) merge(msgs *[]transcript.Message, rep *Report) {
-	*msgs = append(*msgs, a.prelude...)
-	own := false // whether the last message's slices are ours to append to
-	for _, t := range a.turns {
-		t.render()
-		if rep != nil {
-			*rep = append(*rep, t.repairs...)
-			*rep = append(*rep, t.rendRep...)
+// rendering makes the messages of a history. Neighbours of one role become one
+// message, and the first one is the user's. The blocks of all messages lie one
+// after the other, so that a message grows by taking in those behind it.
+type rendering struct {
+	msgs    []transcript.Message
+	blocks  []transcript.Block
+	origins []transcript.Origin
+	start   int     // of the blocks of the last message
+	results bool    // the last message begins with results
+	inTurn  bool    // the turn has a message
+	rep     *Report // nil if nobody asks
+	front   Report  // what joins the turn to those before it
+}
+
+// render returns messages that nothing else holds; blocks are shared.
+func (a *assembler) render(rep *Report) []transcript.Message {
+	msgs, blocks := len(a.prelude)+1, len(a.prelude)
+	for _, it := range a.items {
+		msgs++
+		blocks += len(it.parts) + len(it.calls)
+		if len(it.calls) > 0 {
+			msgs++
 		}
-		for i, m := range t.rendered {
-			if len(*msgs) == 0 && m.Role == transcript.RoleAssistant {
-				if rep != nil {
-					*rep = append(*rep, repairf(AssistantFirst, m.Origins[0].Entry, ""))
-				}
-				opening := transcript.UserText(Opening)
-				opening.Origins = []transcript.Origin{{}}
-				*msgs = append(*msgs, opening)
-			}
-			last := len(*msgs) - 1
-			if last < 0 || (*msgs)[last].Role != m.Role {
-				*msgs = append(*msgs, m)
-				own = false
+	}
+	r := rendering{
+		msgs:   make([]transcript.Message, 0, msgs),
+		blocks: make([]transcript.Block, 0, blocks), origins: make([]transcript.Origin, 0, blocks),
+		rep: rep,
+	}
+	for _, m := range a.prelude {
+		r.put(m.Content[0], m.Origins[0])
+		r.message(m.Role, len(r.blocks)-1, true)
+	}
+	for i, t := range a.turns {
+		r.turn(t, a.turnItems(i))
+	}
+	return r.msgs
+}
+
+func (r *rendering) note(rule Rule, entry, format string, args ...any) {
+	if r.rep != nil {
+		*r.rep = append(*r.rep, repairf(rule, entry, format, args...))
+	}
+}
+
+// turn makes the messages of a turn: each text and answer, and after an answer
+// with calls one user message that starts with their results.
+func (r *rendering) turn(t *turn, items []*item) {
+	r.inTurn = false
+	if r.rep != nil {
+		*r.rep = append(*r.rep, t.repairs...)
+	}
+	for _, it := range items {
+		r.item(it)
+	}
+	for _, s := range t.spares {
+		if !s.used {
+			r.note(OrphanResult, s.from.node.id, "call %s", s.callID)
+		}
+	}
+	if r.rep != nil {
+		*r.rep = append(*r.rep, r.front...)
+		r.front = nil
+	}
+}
+
+// item makes the messages of a text or an answer.
+func (r *rendering) item(it *item) {
+	at, calls, plain := len(r.blocks), it.calls, it.plain
+	for _, p := range it.parts {
+		b := p.block
+		switch b.(type) {
+		case transcript.TextBlock:
+		case transcript.ToolCallBlock:
+			b = r.call(calls[0], p.from.node.id)
+			calls = calls[1:]
+			if b == nil {
 				continue
 			}
-			if rep != nil && i == 0 {
-				*rep = append(*rep, repairf(MergedMessages, m.Origins[0].Entry, "%s", m.Role))
+		default:
+			plain = false
+		}
+		from := p.from.origin()
+		from.API, from.Model = it.api, it.model
+		r.put(b, from)
+	}
+	if at == len(r.blocks) {
+		if !it.cut {
+			r.note(EmptyMessage, it.entry, "assistant")
+		}
+		return
+	}
+	r.message(it.role(), at, plain)
+	at = len(r.blocks)
+	for _, c := range it.calls {
+		switch {
+		case !c.kept():
+		case c.result == nil:
+			r.put(transcript.ToolError(c.id, Interrupted).Content[0], transcript.Origin{})
+		default:
+			r.put(c.result.block, c.result.from.origin())
+		}
+	}
+	if at < len(r.blocks) {
+		r.message(transcript.RoleUser, at, false)
+		r.results = true
+	}
+}
+
+// call returns what is shown of a call, nil if nothing is, and notes what had
+// to be repaired of it and of its result.
+func (r *rendering) call(c *call, entry string) transcript.Block {
+	if !c.kept() {
+		r.note(UnfinishedCall, entry, "call %s", c.id)
+		return nil
+	}
+	if c.shown == nil || r.rep != nil {
+		c.shown = c.block
+		if shown, changed := normaliseCall(c.recorded(), entry, r.rep); changed {
+			c.shown = shown
+		}
+	}
+	if c.result == nil {
+		r.note(MissingResult, entry, "call %s", c.id)
+	} else if c.result.moved {
+		r.note(MovedResult, c.result.from.node.id, "call %s", c.id)
+	}
+	return c.shown
+}
+
+func (r *rendering) put(b transcript.Block, from transcript.Origin) {
+	r.blocks, r.origins = append(r.blocks, b), append(r.origins, from)
+}
+
+// plainMessage is a message whose content is a string.
+var plainMessage = transcript.UserText("")
+
+// message makes a message of the blocks from at on, or adds them to the
+// message before it if that has the same role. plain says that they are one
+// text that was recorded as a string. A user text after results is
+// steering, not a repair.
+func (r *rendering) message(role transcript.Role, at int, plain bool) {
+	entry, last := r.origins[at].Entry, len(r.msgs)-1
+	m := transcript.Message{Role: role}
+	if last >= 0 && r.msgs[last].Role == role {
+		switch {
+		case r.rep == nil:
+		case !r.inTurn:
+			r.front = append(r.front, repairf(MergedMessages, entry, "%s", role))
+		case !r.results:
+			r.note(MergedMessages, entry, "%s", role)
+		}
+		r.msgs = r.msgs[:last]
+	} else {
+		if last < 0 && role == transcript.RoleAssistant {
+			if r.rep != nil {
+				r.front = append(r.front, repairf(AssistantFirst, entry, ""))
 			}
-			before := (*msgs)[last]
-			if !own {
-				before.Content, before.Origins = slices.Clone(before.Content), slices.Clone(before.Origins)
-			}
-			(*msgs)[last] = joined(before, m)
-			own = true
+			opening := transcript.UserText(Opening)
+			opening.Origins = []transcript.Origin{{}}
+			r.msgs = append(r.msgs, opening)
 		}
-	}
-}
-
-// joined appends the blocks of y to those of x; the result is no longer plain
-// text.
-func joined(x, y transcript.Message) transcript.Message {
-	return transcript.Message{
-		Role:    x.Role,
-		Content: append(x.Content, y.Content...),
-		Origins: append(x.Origins, y.Origins...),
-	}
-}
-
-// render makes the messages of a turn: each answer, and after an answer with
-// calls one user message that starts with their results.
-func (t *turn) render() {
-	if t.rendered != nil {
-		return
-	}
-	t.rendered, t.rendRep = []transcript.Message{}, nil
-	for _, it := range t.items {
-		if it.answer != nil {
-			t.renderAnswer(it.answer)
-			continue
+		if plain {
+			m = plainMessage
+			m.Role = role
 		}
-		m := transcript.Message{Role: transcript.RoleUser, Content: slices.Clone(it.said.blocks)}
-		if text, ok := it.said.blocks[0].(transcript.TextBlock); ok && it.said.plain {
-			m = transcript.UserText(text.Text)
-		}
-		m.Origins = append(m.Origins, it.said.origins...)
-		t.push(m)
+		r.start, r.results = at, false
 	}
-	for _, r := range t.spares {
-		if r.used {
-			continue
-		}
-		t.rendRep = append(t.rendRep, repairf(OrphanResult, r.from.Entry, "call %s", r.block.CallID))
-	}
-}
-
-// push appends a message, or its blocks to the message before it if that has
-// the same role. A user text after results is steering, not a repair.
-func (t *turn) push(m transcript.Message) {
-	last := len(t.rendered) - 1
-	if last < 0 || t.rendered[last].Role != m.Role {
-		t.rendered = append(t.rendered, m)
-		return
-	}
-	if _, results := t.rendered[last].Content[0].(transcript.ToolResultBlock); !results {
-		t.rendRep = append(t.rendRep, repairf(MergedMessages, m.Origins[0].Entry, "%s", m.Role))
-	}
-	t.rendered[last] = joined(t.rendered[last], m)
-}
-
-func (t *turn) renderAnswer(ans *answer) {
-	m := transcript.Message{Role: transcript.RoleAssistant}
-	results := transcript.Message{Role: transcript.RoleUser}
-	for _, p := range ans.parts {
-		origin := p.from
-		origin.API, origin.Model = ans.api, ans.model
-		if p.call == nil {
-			m.Content = append(m.Content, p.block)
-			m.Origins = append(m.Origins, origin)
-			continue
-		}
-		if !p.call.kept() {
-			t.rendRep = append(t.rendRep, repairf(UnfinishedCall, p.from.Entry, "call %s", p.call.block.ID))
-			continue
-		}
-		m.Content = append(m.Content, normaliseCall(p.call.block, p.from.Entry, &t.rendRep))
-		m.Origins = append(m.Origins, origin)
-		r := p.call.result
-		if r == nil {
-			t.rendRep = append(t.rendRep, repairf(MissingResult, p.from.Entry, "call %s", p.call.block.ID))
-			r = &result{block: interrupted(p.call.block.ID)}
-		} else if r.moved {
-			t.rendRep = append(t.rendRep, repairf(MovedResult, r.from.Entry, "call %s", p.call.block.ID))
-		}
-		results.Content = append(results.Content, r.block)
-		results.Origins = append(results.Origins, r.from)
-	}
-	if len(m.Content) == 0 {
-		if !ans.cut {
-			t.rendRep = append(t.rendRep, repairf(EmptyMessage, ans.id, "assistant"))
-		}
-		return
-	}
-	if text, ok := m.Content[0].(transcript.TextBlock); ok && ans.plain && len(m.Content) == 1 && len(text.Extra) == 0 {
-		origins := m.Origins
-		m = transcript.AssistantText(text.Text)
-		m.Origins = origins
-	}
-	t.push(m)
-	if len(results.Content) > 0 {
-		t.rendered = append(t.rendered, results)
-	}
-}
-
-func interrupted(callID string) transcript.ToolResultBlock {
-	b, _ := transcript.ToolError(callID, Interrupted).Content[0].(transcript.ToolResultBlock)
-	return b
+	m.Content, m.Origins = slices.Clip(r.blocks[r.start:]), slices.Clip(r.origins[r.start:])
+	r.msgs = append(r.msgs, m)
+	r.inTurn = true
 }
