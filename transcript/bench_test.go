@@ -112,37 +112,55 @@ func BenchmarkNewBatch(b *testing.B) {
 	}
 }
 
-// Reading 1,000 messages of 512 bytes, against decoding the same lines with
-// encoding/json into the least that they say.
-func BenchmarkLoad(b *testing.B) {
-	const messages = 1000
+// thousand is a transcript of 1,000 messages of 512 bytes, and scanThousand
+// reads it.
+func thousand(t testing.TB) (file []byte) {
 	text := strings.Repeat("The test fails in \"store.go\" – 请再试一次.\n", 9)[:395]
 	user, assistant := transcript.Item(transcript.UserText(text)), transcript.Item(transcript.AssistantText(text))
-	var file []byte
 	id := func() string { return "0198d2c5-0000-7000-8000-000000000000" }
-	for i := range messages {
+	for i := range 1000 {
 		item := user
 		if i%2 == 1 {
 			item = assistant
 		}
 		entries, err := transcript.NewBatch(at, id, item)
 		if err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
 		file = append(append(file, entries[0].Line()...), '\n')
 	}
-	scan := func() {
-		n := 0
-		for rec, err := range transcript.Scan(bytes.NewReader(file), int64(len(file)), nil) {
-			if err != nil || rec.Damage != nil {
-				b.Fatal(rec.Damage, err)
-			}
-			n++
+	return file
+}
+
+func scanThousand(t testing.TB, file []byte) {
+	n := 0
+	for rec, err := range transcript.Scan(bytes.NewReader(file), int64(len(file)), nil) {
+		if err != nil || rec.Damage != nil {
+			t.Fatal(rec.Damage, err)
 		}
-		if n != messages {
-			b.Fatalf("%d entries", n)
-		}
+		n++
 	}
+	if n != 1000 {
+		t.Fatalf("%d entries", n)
+	}
+}
+
+// A message costs six allocations: its line, its ID, its text, the block, the
+// list of blocks and the body.
+func TestLoadAllocs(t *testing.T) {
+	file := thousand(t)
+	const reader = 50 // for the scan itself, and lines that lie across its chunks
+	if n := testing.AllocsPerRun(3, func() { scanThousand(t, file) }); n > 6*1000+reader {
+		t.Errorf("%v allocations for 1,000 messages, want 6 for each", n)
+	}
+}
+
+// Reading 1,000 messages of 512 bytes, against decoding the same lines with
+// encoding/json into the least that they say.
+func BenchmarkLoad(b *testing.B) {
+	const messages = 1000
+	file := thousand(b)
+	scan := func() { scanThousand(b, file) }
 	decode := func() {
 		for line := range bytes.Lines(file) {
 			var r struct {

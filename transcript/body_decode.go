@@ -31,12 +31,12 @@ func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
 			case "mid":
 				m.str(&f.Of, v)
 			case "api":
-				m.str(&f.API, v)
+				m.word(&f.API, v)
 			case "model":
 				m.str(&f.Model, v)
 			case "stop_reason":
 				if !jsontext.IsNull(v) {
-					m.str((*string)(&f.StopReason), v)
+					m.word((*string)(&f.StopReason), v)
 				}
 			case "usage":
 				m.ok = m.ok && f.Usage.UnmarshalJSON(v) == nil

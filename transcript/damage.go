@@ -67,7 +67,7 @@ func classify(line []byte) DamageKind {
 			return DamageTorn
 		}
 		return DamageUTF8
-	case !json.Valid(line):
+	case !jsontext.Valid(line):
 		if jsontext.IsObject(line) {
 			return DamageTorn
 		}

@@ -21,18 +21,24 @@ const timeLayout = "2006-01-02T15:04:05.999999Z07:00"
 // known type whose members have the wrong JSON type is no entry either; a type
 // that is not known becomes [Unknown].
 func ParseEntry(line []byte) (Entry, error) {
-	if kind := classify(line); kind != "" {
-		return Entry{}, &DamageError{Kind: kind}
+	e, err := decodeEntry(jsontext.Trim(line))
+	if err != nil {
+		// What is wrong with the line comes before what it says.
+		if kind := classify(line); kind != "" {
+			err = &DamageError{Kind: kind}
+		}
+		return Entry{}, err
 	}
-	return decodeEntry(jsontext.Trim(line))
+	return e, nil
 }
 
-// decodeEntry decodes a valid JSON object.
+// decodeEntry decodes a line without white space around it and checks it on
+// the way. What its error says is true if the line is a valid JSON object.
 func decodeEntry(line []byte) (Entry, error) {
 	kind := ""
 	for name, v := range jsontext.Members(line) {
 		if name == "type" {
-			kind, _ = jsontext.String(v)
+			kind, _ = jsontext.Word(v)
 			break
 		}
 	}
@@ -56,10 +62,11 @@ func decodeEntry(line []byte) (Entry, error) {
 
 // entry calls body for every member of the line that is not of the envelope.
 func (m *members) entry(kind string, line []byte, e *Entry, body func(name string, v []byte)) {
-	for name, v := range jsontext.Members(line) {
-		switch name {
+	w := jsontext.NewWalk(line)
+	for w.Next() {
+		switch name, v := w.Name, w.Value; name {
 		case "type":
-			if s, _ := jsontext.String(v); s != kind && !m.typed {
+			if s, _ := jsontext.Word(v); s != kind && !m.typed {
 				m.retype = true
 				return
 			}
@@ -79,10 +86,11 @@ func (m *members) entry(kind string, line []byte, e *Entry, body func(name strin
 			body(name, v)
 		}
 		if !m.ok {
-			m.bad = name
+			m.bad = w.Name
 			return
 		}
 	}
+	m.ok = w.Valid()
 }
 
 // appendLine encodes the entry: type, id and ts lead.

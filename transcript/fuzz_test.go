@@ -3,10 +3,12 @@ package transcript_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/transcript"
@@ -110,6 +112,85 @@ func FuzzPrefix(f *testing.F) {
 		checkCovered(t, data, got)
 		if len(got) == 0 || string(got[len(got)-1].Entry.Line()) != next {
 			t.Fatalf("found %s, want f at the end of\n%s", summary(got), data)
+		}
+	})
+}
+
+// Any bytes: what the one pass over a line finds is what encoding/json finds.
+func FuzzParseEntry(f *testing.F) {
+	for _, l := range lines {
+		f.Add([]byte(l.line))
+		f.Add([]byte(l.line[:len(l.line)/2]))
+	}
+	for _, line := range []string{
+		` { "content" : "a\u00e9\ud800\n" , "ts":"2026-11-20t08:00:00z", "id" : "" , "type" : "us\u0065r" } `,
+		`{"type":"user","ts":"2026-11-20T08:00:00,5+02:00","ts":null,"content":[],"content":"b","type":"assistant"}`,
+		`{"type":"user","content":1,"x":tru}`, `{"id":1}`, `{"type":"","id":"a"}`, `{"type":"x"}{}`, `[1]`, `7`, "\x00\x00", "{\"type\":\"\xff\"}",
+		`{"type":"x","v":` + strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999) + `}`,
+		`{"type":"x","v":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		e, err := transcript.ParseEntry(line)
+		damage, _ := errors.AsType[*transcript.DamageError](err)
+		isObject := utf8.Valid(line) && json.Valid(line) && bytes.HasPrefix(bytes.Trim(line, " \t\r\n"), []byte("{"))
+		if got := err == nil || damage.Kind == transcript.DamageMalformed; got != isObject {
+			t.Fatalf("%.200q: error %v, but a valid object: %v", line, err, isObject)
+		}
+		if err != nil {
+			return
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(line, &members); err != nil {
+			t.Fatal(err)
+		}
+		same := func(name, got string) {
+			var want string
+			if raw, ok := members[name]; ok && json.Unmarshal(raw, &want) != nil || got != want {
+				t.Fatalf("%.200q: %s is %q, want %q", line, name, got, want)
+			}
+		}
+		same("type", e.Type())
+		same("id", e.ID)
+		same("idem", e.Idem)
+		same("idemHash", e.IdemHash)
+		var ts string
+		_ = json.Unmarshal(members["ts"], &ts)
+		if want, err := time.Parse(time.RFC3339Nano, ts); err == nil && e.Time != want.UTC() {
+			t.Fatalf("%.200q: the time is %v, want %v", line, e.Time, want.UTC())
+		}
+		if b, ok := e.Body.(transcript.Fragment); ok {
+			if b.Kind == transcript.TypeAssistant {
+				same("api", b.API)
+				same("model", b.Model)
+				same("request_id", b.RequestID)
+			}
+			if b.Plain() {
+				same("content", b.Message().Text())
+			}
+		}
+	})
+}
+
+// Any bytes: a line read as a whole is what a decoder that is called with one
+// record after the other makes of it.
+func FuzzScanRecords(f *testing.F) {
+	for _, l := range lines {
+		f.Add([]byte(l.line + "\n" + lineA + "\r\n \xef\xbb\xbf" + l.line))
+		f.Add([]byte(l.line + lineB + "\x00\n"))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		opts := transcript.ScanOptions{Final: true}
+		whole := collect(t, string(data), &opts)
+		opts.Decode = func(line []byte, _ int64) (transcript.Entry, error) { return transcript.ParseEntry(line) }
+		single := collect(t, string(data), &opts)
+		damaged := func(r transcript.Record) bool { return r.Damage != nil }
+		if slices.ContainsFunc(whole, damaged) && slices.ContainsFunc(single, damaged) {
+			return // of damage the format decides
+		}
+		if !slices.EqualFunc(whole, single, equalRecords) {
+			t.Fatalf("%q: found %s, want %s", data, summary(whole), summary(single))
 		}
 	})
 }

@@ -89,42 +89,42 @@ func linesForward(r io.ReaderAt, from, size int64, maxLine int) iter.Seq2[line, 
 // linesBackward yields the lines of linesForward from the last to the first.
 func linesBackward(r io.ReaderAt, from, size int64, maxLine int) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
-		emit := func(offset, end int64, terminated bool) bool {
-			l := line{offset: offset, end: end, terminated: terminated}
-			if l.size() > int64(maxLine) {
-				l.tooLong = true
-			} else {
-				l.text = make([]byte, l.size())
-				if err := readFull(r, l.text, offset); err != nil {
-					yield(line{}, err)
-					return false
-				}
-			}
-			return yield(l, nil)
-		}
 		var (
 			chunk = make([]byte, min(chunkSize, max(size-from, 0)))
+			buf   []byte  // what was read into it
+			pos   = size  // offset of its first byte
 			end   = size  // of the line being looked for
 			term  = false // whether it ends with a newline
 		)
-		for pos := size; pos > from; {
+		emit := func(offset int64) bool {
+			l := line{offset: offset, end: end, terminated: term}
+			if n := l.size(); n > int64(maxLine) {
+				l.tooLong = true
+			} else if l.text = make([]byte, n); offset-pos+n <= int64(len(buf)) {
+				copy(l.text, buf[offset-pos:])
+			} else if err := readFull(r, l.text, offset); err != nil {
+				yield(line{}, err)
+				return false
+			}
+			return yield(l, nil)
+		}
+		for pos > from {
 			n := min(int64(len(chunk)), pos-from)
-			buf := chunk[:n]
-			if err := readFull(r, buf, pos-n); err != nil {
+			buf, pos = chunk[:n], pos-n
+			if err := readFull(r, buf, pos); err != nil {
 				yield(line{}, err)
 				return
 			}
 			for i := bytes.LastIndexByte(buf, '\n'); i >= 0; i = bytes.LastIndexByte(buf[:i], '\n') {
-				start := pos - n + int64(i) + 1
-				if start < end && !emit(start, end, term) {
+				start := pos + int64(i) + 1
+				if start < end && !emit(start) {
 					return
 				}
 				end, term = start, true
 			}
-			pos -= n
 		}
 		if from < end {
-			emit(from, end, term)
+			emit(from)
 		}
 	}
 }

@@ -50,6 +50,13 @@ func (m *members) str(dst *string, v []byte) bool {
 	return true
 }
 
+// word is str for values that are often the same.
+func (m *members) word(dst *string, v []byte) {
+	s, ok := jsontext.Word(v)
+	*dst = s
+	m.ok = m.ok && ok
+}
+
 func (m *members) flag(dst *bool, v []byte) bool {
 	b, ok := jsontext.Bool(v)
 	*dst = b
@@ -106,7 +113,10 @@ func (m *members) num64(dst *int64, v []byte) {
 // time takes a time it cannot read for none: a strange clock is no reason to
 // lose a message.
 func (m *members) time(dst *time.Time, v []byte) {
-	if s, ok := jsontext.String(v); ok {
+	var t time.Time
+	if jsontext.IsString(v) && t.UnmarshalJSON(v) == nil { // allocates nothing
+		*dst = t.UTC()
+	} else if s, ok := jsontext.String(v); ok {
 		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 			*dst = t.UTC()
 		}

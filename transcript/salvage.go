@@ -21,6 +21,12 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 	if !l.terminated && !s.Final {
 		return recs
 	}
+	if n := len(l.text); s.native && n > 0 && l.text[0] == '{' && l.text[n-1] == '}' {
+		// In a native transcript nearly always one entry and nothing else.
+		if e, err := decodeEntry(l.text[:n:n]); err == nil {
+			return append(recs, Record{Offset: l.offset, End: l.end, Entry: e})
+		}
+	}
 	before := len(recs)
 	damage := func(offset int64, size int, kind DamageKind, reason string) {
 		d := &Damage{Kind: kind, Offset: offset, Size: int64(size), Reason: reason}
@@ -40,7 +46,6 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 	text = bytes.TrimRight(text, "\x00")
 	tail -= len(text)
 	text = bytes.TrimRight(text, blanks)
-	tailAt := l.offset + int64(bytes.LastIndexByte(l.text, 0)+1-tail)
 
 	for {
 		drop(len(text) - len(bytes.TrimLeft(text, blanks)))
@@ -82,7 +87,7 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 		drop(n)
 	}
 	if tail > 0 {
-		damage(tailAt, tail, DamageNUL, "")
+		damage(l.offset+int64(bytes.LastIndexByte(l.text, 0)+1-tail), tail, DamageNUL, "")
 	}
 	return recs
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"reflect"
 	"runtime"
 	"slices"
@@ -331,6 +332,37 @@ func TestScanMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 16<<20 {
 		t.Errorf("allocated %d bytes for lines of at most %d", n, opts.MaxLine)
+	}
+}
+
+type countingReader struct {
+	io.ReaderAt
+	calls int
+}
+
+func (c *countingReader) ReadAt(p []byte, off int64) (int, error) {
+	c.calls++
+	return c.ReaderAt.ReadAt(p, off)
+}
+
+// A transcript is read in pieces of many lines, in both directions.
+func TestScanReads(t *testing.T) {
+	data := strings.Repeat(lineA+"\n", 10_000)
+	size := int64(len(data))
+	for _, scan := range []func(io.ReaderAt, int64, *transcript.ScanOptions) iter.Seq2[transcript.Record, error]{
+		transcript.Scan, transcript.ScanBackward,
+	} {
+		r := &countingReader{ReaderAt: strings.NewReader(data)}
+		n := 0
+		for rec, err := range scan(r, size, nil) {
+			if err != nil || rec.Entry.ID != "a" {
+				t.Fatal(rec, err)
+			}
+			n++
+		}
+		if n != 10_000 || r.calls > n/100 {
+			t.Errorf("%d lines in %d reads", n, r.calls)
+		}
 	}
 }
 

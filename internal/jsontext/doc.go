@@ -6,6 +6,7 @@
 // hands out the members of an object as the bytes they are, and writes objects
 // member by member.
 //
-// The walkers expect valid JSON (see [Valid]). On anything else they return
-// less, never panic and never read out of bounds.
+// [Members], [Elements] and [Skip] expect valid JSON (see [Valid]). On anything
+// else they return less, never panic and never read out of bounds. A [Walk]
+// takes any text and says whether it was valid.
 package jsontext

@@ -117,11 +117,15 @@ func FuzzValues(f *testing.F) {
 	for _, s := range []string{
 		`"a\n\"\\\/\b\f\r\t"`, `"\u00e9\ud83d\ude00\ud83d\ud83dx\udc00\ud83d\n"`, `"\u12"`, `"\x"`, `"\"`, `12`, `012`, `-0`, `1.2e1`, `1.5`,
 		`9223372036854775807`, `9223372036854775808`, `-9223372036854775808`, `1e300`, `null`, `""`, `"`,
+		`"type"`, `[type]`, `"type`, `"tool_us\u0065"`,
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, ok := jsontext.String(data)
+		if word, isWord := jsontext.Word(data); word != s || isWord != ok {
+			t.Fatalf("Word(%s) = %q, %v, String has %q, %v", data, word, isWord, s, ok)
+		}
 		n, isInt := jsontext.Int(data)
 		if !jsontext.Valid(data) || !bytes.Equal(data, jsontext.Trim(data)) {
 			return // no panic

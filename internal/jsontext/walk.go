@@ -10,10 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// Valid reports whether data is one JSON value in valid UTF-8. Values nested
-// deeper than encoding/json allows (10,000) are not valid.
-func Valid(data []byte) bool { return utf8.Valid(data) && json.Valid(data) }
-
 // IsObject reports whether data starts like a JSON object.
 func IsObject(data []byte) bool { return first(data) == '{' }
 
@@ -30,8 +26,8 @@ func IsNull(data []byte) bool {
 }
 
 func first(data []byte) byte {
-	if data = Trim(data); len(data) > 0 {
-		return data[0]
+	if i := skipSpace(data, 0); i < len(data) {
+		return data[i]
 	}
 	return 0
 }
@@ -54,7 +50,7 @@ func Members(obj []byte) iter.Seq2[string, []byte] {
 				return
 			}
 			end := Skip(obj, i)
-			name, ok := memberName(obj[i:end])
+			name, ok := Word(obj[i:end])
 			if i = skipSpace(obj, end); !ok || i >= len(obj) || obj[i] != ':' {
 				return
 			}
@@ -109,7 +105,7 @@ func Skip(data []byte, i int) int {
 	for j := i; j < len(data); j++ {
 		switch data[j] {
 		case '"':
-			for j++; j < len(data) && data[j] != '"'; j++ {
+			for j = special(data, j+1); j < len(data) && data[j] != '"'; j = special(data, j+1) {
 				if data[j] == '\\' {
 					j++
 				}
@@ -156,29 +152,32 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
-// memberName is String without an allocation for the names that are in most
-// transcripts.
-func memberName(raw []byte) (string, bool) {
-	if len(raw) > 2 {
-		if name, ok := commonNames[string(raw[1:len(raw)-1])]; ok {
-			return name, true
+// Word is String without an allocation for the names of members, types and
+// other words that are in most transcripts.
+func Word(raw []byte) (string, bool) {
+	if n := len(raw); n > 2 && raw[0] == '"' && raw[n-1] == '"' {
+		if word, ok := words[string(raw[1:n-1])]; ok {
+			return word, true
 		}
 	}
 	return String(raw)
 }
 
-var commonNames = func() map[string]string {
-	names := map[string]string{}
-	for name := range strings.FieldsSeq(`
+var words = func() map[string]string {
+	words := map[string]string{}
+	for word := range strings.FieldsSeq(`
 		type id ts batch part mid idem idemHash content text role api model stop_reason usage request_id ext
 		tool_use_id name input is_error source thinking signature data media_type url cache_control citations caller
 		input_tokens output_tokens cache_read_input_tokens cache_creation_input_tokens cache_creation service_tier
 		v key gen created summary firstKeptEntryId coversTo turnsBefore tokensBefore tokensAfter
 		clips entry block to title owner labels ttl pinned window factor status contexts skill
-		uri context_type abstract output`) {
-		names[name] = name
+		uri context_type abstract output
+		session user assistant tool_use tool_result compaction clip rewind meta current calibration tool_status used
+		commit custom image document redacted_thinking context anthropic openai
+		end_turn max_tokens stop_sequence pause_turn refusal aborted error`) {
+		words[word] = word
 	}
-	return names
+	return words
 }()
 
 // String decodes a JSON string. Lone surrogates become U+FFFD.
@@ -196,24 +195,17 @@ func String(raw []byte) (string, bool) {
 	for i >= 0 {
 		sb.Write(inner[:i])
 		inner = inner[i:]
-		var r rune
-		n := 2
-		switch {
-		case len(inner) < 2:
+		n := escapeLen(inner)
+		switch n {
+		case 0:
 			return "", false
-		case inner[1] == 'u':
-			if r, n = unescape(inner); n == 0 {
-				return "", false
-			}
+		case 2:
+			sb.WriteByte(escapes[inner[1]])
 		default:
-			const from, to = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
-			k := strings.IndexByte(from, inner[1])
-			if k < 0 {
-				return "", false
-			}
-			r = rune(to[k])
+			var r rune
+			r, n = unescape(inner)
+			sb.WriteRune(r)
 		}
-		sb.WriteRune(r)
 		inner = inner[n:]
 		i = bytes.IndexByte(inner, '\\')
 	}
@@ -221,13 +213,29 @@ func String(raw []byte) (string, bool) {
 	return sb.String(), true
 }
 
-// unescape decodes the \u escape, or the two of a surrogate pair, that s
-// begins with, and returns how long they are; 0 if there is none.
-func unescape(s []byte) (rune, int) {
-	r, ok := hex4(s)
-	if !ok {
-		return 0, 0
+// escapes are the characters that stand for another one behind a backslash.
+var escapes = [256]byte{
+	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
+}
+
+// escapeLen is the length of the escape that s begins with, 0 if it is none.
+func escapeLen(s []byte) int {
+	if len(s) < 2 {
+		return 0
 	}
+	if escapes[s[1]] != 0 {
+		return 2
+	}
+	if _, ok := hex4(s); ok {
+		return 6
+	}
+	return 0
+}
+
+// unescape decodes the \u escape, or the two of a surrogate pair, that s
+// begins with, and returns how long they are.
+func unescape(s []byte) (rune, int) {
+	r, _ := hex4(s)
 	if utf16.IsSurrogate(r) {
 		if low, ok := hex4(s[6:]); ok {
 			if r := utf16.DecodeRune(r, low); r != utf8.RuneError {
