@@ -15,11 +15,14 @@ import (
 
 // adopt brings index and files together: transcripts that the index does not
 // know, or not with the size they have, get a row, and rows without a
-// transcript are left out. It takes no lock and writes nothing; the next
+// transcript are left out. Rows that are taken on trust are compared with the
+// names alone. It takes no lock and writes nothing; the next
 // writer does, see save. What another process is just creating or deleting is
 // put right by the lines of the journal that follow. The caller holds x.mu.
 func (x *index) adopt(ctx context.Context) error {
-	files, err := x.a.files()
+	sizes := x.lost || x.rows.lost // else names alone
+	listed := x.a.listedAt()
+	files, err := x.a.files(sizes)
 	if err != nil {
 		return err
 	}
@@ -33,16 +36,19 @@ func (x *index) adopt(ctx context.Context) error {
 		there[f.id] = true
 		if x.deleted[f.id] {
 			x.leftover = append(x.leftover, f.id)
-		} else if size, ok := x.rows.size(f.id); !ok || size != f.size {
+		} else if size, ok := x.rows.size(f.id); !ok || sizes && size != f.size {
 			x.look(f)
 		}
 	}
-	for id := range x.rows.m {
+	for id := range x.rows.each() {
 		if !there[id] {
 			x.drop(id)
 		}
 	}
-	x.lost, x.rows.lost = false, false
+	x.names, x.listed = false, listed
+	if sizes {
+		x.lost, x.rows.lost, x.trusted, x.checked = false, false, false, nil
+	}
 	return nil
 }
 
@@ -67,7 +73,7 @@ func (x *index) look(f found) {
 		}
 		x.unreadable[f.file] = err
 		if row.ID != "" {
-			x.set(row) // it can be read, and may belong to any key
+			x.set(row.ID, lazyRow{row: &row}) // it can be read, and may belong to any key
 		}
 		return
 	}
@@ -97,6 +103,9 @@ func (x *index) one(ref driver.Ref) (driver.Row, bool) {
 	}
 	row, known := x.rows.get(ref.ID)
 	if known && row.Size > 0 && row.Size <= f.size {
+		if x.trusted && row.Size == f.size {
+			x.checked[ref.ID] = true
+		}
 		return row, true
 	}
 	if known || !x.lost {
@@ -127,6 +136,7 @@ func (a *agent) header(f found) (driver.Row, bool) {
 // find returns the row of a session. A transcript that has none, because it
 // was put there by hand, is given one. The caller holds x.mu.
 func (x *index) find(ref driver.Ref) (driver.Row, error) {
+	x.check(ref.ID)
 	if row, ok := x.rows.get(ref.ID); ok {
 		return row, nil
 	}
@@ -192,6 +202,9 @@ func (a *agent) spoilt(op string, f found, err error, fix string) error {
 // save writes what was learned from the transcripts, and finishes deletions
 // that were cut short. The caller holds the index.
 func (x *index) save(h *filelog.Held) error {
+	if len(x.unsaved)+len(x.leftover) == 0 {
+		return nil
+	}
 	for _, id := range slices.Sorted(maps.Keys(x.unsaved)) {
 		row, ok := x.rows.get(id)
 		if !ok {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -84,6 +85,9 @@ func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
 		if !info.IsDir() {
 			return nil, fail(errors.New(dir + " is not a folder"))
 		}
+		if err := d.shut(d.root, dir, info, others); err != nil {
+			return nil, err
+		}
 	}
 	if a.root, err = d.root.OpenRoot("agents/" + folder); err != nil {
 		return nil, fail(err)
@@ -140,7 +144,7 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 func fileName(id string) string { return EncodeName(id) + extension }
 
 // readAll reads a file of the agent's folder; a missing one is nil.
-func (a *agent) readAll(name string) ([]byte, fs.FileInfo, error) {
+func (a *agent) readAll(name string) (*string, fs.FileInfo, error) {
 	info, err := a.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -148,11 +152,12 @@ func (a *agent) readAll(name string) ([]byte, fs.FileInfo, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("not a regular file")
 	}
-	var data []byte
+	var text strings.Builder // of which rows are parts: it is never copied
 	if err == nil {
 		var f *os.File
 		if f, err = a.root.Open(name); err == nil {
-			if data, err = io.ReadAll(f); err == nil {
+			text.Grow(int(info.Size()))
+			if _, err = io.CopyBuffer(struct{ io.Writer }{&text}, struct{ io.Reader }{f}, make([]byte, 256<<10)); err == nil {
 				info, err = f.Stat()
 			}
 			err = cmp.Or(err, f.Close())
@@ -161,5 +166,6 @@ func (a *agent) readAll(name string) ([]byte, fs.FileInfo, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
-	return data, info, a.d.wrap("read index", filepath.Join(a.dir, name), err, "move it away: it is made again from the transcripts")
+	data := text.String()
+	return &data, info, a.d.wrap("read index", filepath.Join(a.dir, name), err, "move it away: it is made again from the transcripts")
 }

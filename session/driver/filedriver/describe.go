@@ -32,9 +32,9 @@ type found struct {
 	size int64
 }
 
-// files returns the transcripts in the folder; the IDs of those with hashed
-// names are in their headers.
-func (a *agent) files() (all []found, err error) {
+// files returns the transcripts in the folder, with their sizes if sizes is
+// set; the IDs of those with hashed names are in their headers.
+func (a *agent) files(sizes bool) (all []found, err error) {
 	entries, err := fs.ReadDir(a.sess.FS(), ".")
 	if err != nil {
 		return nil, a.d.wrap("list sessions", a.dir, err, "check that this user may read it")
@@ -54,10 +54,12 @@ func (a *agent) files() (all []found, err error) {
 			continue
 		}
 		f := found{file: e.Name(), id: id}
-		if info, err := a.sess.Lstat(f.file); err == nil {
-			f.size = info.Size()
-		} else if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if sizes {
+			if info, err := a.sess.Lstat(f.file); err == nil {
+				f.size = info.Size()
+			} else if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
 		}
 		all = append(all, f)
 	}

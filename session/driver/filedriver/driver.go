@@ -112,6 +112,9 @@ func (d *Driver) prepare() error {
 			return fmt.Errorf("%w (or set Options.SingleProcess if no other process uses the store)", err)
 		}
 	}
+	if err := d.shutStore(); err != nil {
+		return err
+	}
 	return d.mkdir(d.root, "agents")
 }
 
@@ -122,6 +125,9 @@ func (d *Driver) mkdir(root *os.Root, name string) error {
 		info, err := root.Lstat(name)
 		if err == nil && !info.IsDir() {
 			err = errors.New("not a folder")
+		}
+		if err == nil {
+			return d.shut(root, name, info, others)
 		}
 		return d.wrap("open store", filepath.Join(root.Name(), name), err, "move it away")
 	}

@@ -1,11 +1,13 @@
 package filedriver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 
 	"github.com/convolog/convolog/session/driver"
@@ -15,14 +17,15 @@ import (
 const (
 	snapshotName = "sessions.json"
 	journalName  = "sessions.journal"
-	// A journal longer than this, and than a quarter of the snapshot, is
-	// merged into it.
+	// A journal longer than this, and than the snapshot, is merged into it.
 	mergeAbove = 1 << 20
 	// When the store is closed, one longer than this or than a quarter of the
 	// snapshot is.
 	mergeAtClose = 64 << 10
 	// How often a merge by another process may get in the way of one reading.
 	reloadTries = 100
+	// A buffer for lines that is longer than this is not kept.
+	maxLine = 64 << 10
 )
 
 // index is the list of an agent's sessions: a snapshot, which is one JSON
@@ -37,14 +40,30 @@ type index struct {
 
 	mu         sync.Mutex // guards what follows; taken after the lock of the index
 	rows       *rows
-	keys       map[string]*sessions  // of rows; nil until they are asked for
+	keys       map[string]*sessions  // of rows; not all of them unless allKeys is set
+	allKeys    bool                  // keys has every key
 	intents    map[string]driver.Row // announced and not yet there
 	deleted    map[string]bool
 	generation int64
 	applied    int64 // offset of the first journal line that was not applied
 	snapshot   fs.FileInfo
-	corrupt    bool // the snapshot is no index
-	dirty      bool // this process has changed something
+	corrupt    bool   // the snapshot is no index
+	foreign    bool   // the snapshot is an index in another layout
+	dirty      bool   // this process has changed something
+	merging    bool   // the journal says that the snapshot changes: look at it
+	line       []byte // where lines are made
+	// Merges beside what goes on, see mergeSoon.
+	beside     bool
+	mergeAfter int64
+	merges     sync.WaitGroup
+	// Whether rows may be taken as they are, see trust.
+	marked  bool  // the last line of the journal says that all is in order
+	stamp   int64 // and this is what it says of the folder
+	damaged bool  // a line of the journal was none
+	trusted bool  // transcripts are looked at when their rows are used
+	checked map[string]bool
+	names   bool  // the names of the transcripts are to be compared with the rows
+	listed  int64 // the folder's time when they were; 0: not known
 	// What was learned from the transcripts themselves, see adopt.
 	lost       bool             // rows may be missing or stale: look at the files
 	unsaved    map[string]bool  // rows that the next writer writes
@@ -58,7 +77,7 @@ type index struct {
 }
 
 func openIndex(a *agent) (*index, error) {
-	x := &index{a: a, lost: true, unreadable: map[string]error{}}
+	x := &index{a: a, unreadable: map[string]error{}}
 	var err error
 	if x.journal, err = x.openJournal(); err != nil {
 		return nil, err
@@ -71,24 +90,30 @@ func openIndex(a *agent) (*index, error) {
 		}
 		return nil, err
 	}
+	x.trust()
 	return x, nil
 }
 
 // close closes the journal. Before that it writes what was learned from the
-// transcripts, unless another process has the index just now, and merges the
-// journal if it has grown: a snapshot costs as much as there are sessions.
+// transcripts, unless another process has the index just now, merges the
+// journal if it has grown, for a snapshot costs as much as there are sessions,
+// and marks the index as in order.
 func (x *index) close() error {
 	if x.journal == nil {
 		return nil
 	}
 	x.interrupt()
-	if x.a.name != "" && (x.dirty || x.corrupt || len(x.unsaved) > 0) {
+	x.merges.Wait()
+	changed := x.dirty || x.corrupt || x.foreign || len(x.unsaved) > 0
+	if x.a.name != "" && !x.a.d.opts.ReadOnly && (changed || !x.lost && (!x.marked || x.stamp != x.newStamp())) {
 		// What fails here loses nothing: the journal has it.
 		_ = x.hold(context.Background(), func(h *filelog.Held) error {
-			if x.snapshot != nil && h.End() <= min(mergeAtClose, x.snapshot.Size()/4) {
-				return nil
+			if x.snapshot == nil || x.foreign || h.End() > min(mergeAtClose, x.snapshot.Size()/4) {
+				if err := x.merge(h); err != nil {
+					return err
+				}
 			}
-			return x.merge(h)
+			return x.mark(h)
 		})
 	}
 	for _, old := range x.old {
@@ -106,7 +131,7 @@ func (x *index) ready(ctx context.Context) error {
 			err = x.reload()
 		}
 	}
-	if err != nil || !x.lost && !x.rows.lost {
+	if err != nil || !x.lost && !x.rows.lost && !x.names {
 		return err
 	}
 	return x.adopt(ctx)
@@ -115,14 +140,39 @@ func (x *index) ready(ctx context.Context) error {
 // hold calls f under the lock of the index and x.mu, with everything applied
 // that other processes wrote and their unfinished work finished or discarded.
 func (x *index) hold(ctx context.Context, f func(h *filelog.Held) error) error {
-	for range reloadTries {
-		err := x.holdOnce(ctx, f)
-		x.closeOld()
-		if !errors.Is(err, errJournalGone) {
+	h, err := x.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer x.release(h)
+	if x.names {
+		if err := x.adopt(ctx); err != nil {
 			return err
 		}
 	}
-	return errJournalGone
+	return f(h)
+}
+
+// acquire takes the lock of the index and x.mu until release, and does what
+// hold does but for sessions that the index may not know of.
+func (x *index) acquire(ctx context.Context) (*filelog.Held, error) {
+	for range reloadTries {
+		h, err := x.acquireOnce(ctx)
+		if err == nil {
+			return h, nil
+		}
+		x.closeOld()
+		if !errors.Is(err, errJournalGone) {
+			return nil, err
+		}
+	}
+	return nil, errJournalGone
+}
+
+func (x *index) release(h *filelog.Held) {
+	x.mu.Unlock()
+	h.Release()
+	x.closeOld()
 }
 
 // closeOld closes journals that were replaced. The caller holds nothing: Close
@@ -147,89 +197,139 @@ func (x *index) lose() {
 	x.lost = true
 }
 
-func (x *index) holdOnce(ctx context.Context, f func(h *filelog.Held) error) error {
+func (x *index) acquireOnce(ctx context.Context) (_ *filelog.Held, err error) {
 	h, journal, err := x.lock(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer h.Release()
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	defer func() {
+		if err != nil {
+			x.mu.Unlock()
+			h.Release()
+		}
+	}()
 	if x.log() != journal {
-		return errJournalGone // this is the lock of another one
+		return nil, errJournalGone // this is the lock of another one
 	}
-	if err := x.refresh(); err != nil {
-		return err
+	if err := x.catchUp(h); err != nil {
+		return nil, err
 	}
 	if x.corrupt {
 		if err := x.setAside(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	emptied := x.applied == 0 && x.lost
 	if x.applied == 0 { // the journal is older than the snapshot, or cut short
 		if err := h.Reset(change{Generation: new(x.generation)}.line()); err != nil {
-			return err
+			return nil, err
 		}
 		x.applied = h.End()
 	}
 	if err := x.finishIntents(h); err != nil {
-		return err
+		return nil, err
 	}
 	if x.lost || x.rows.lost {
 		if err := x.adopt(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := x.save(h); err != nil {
-		return err
+		return nil, err
 	}
 	if emptied {
 		// Others may have read further in what the journal was. A new
 		// generation makes them read anew.
 		if err := x.merge(h); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return f(h)
+	return h, nil
+}
+
+// catchUp applies what others wrote, under the lock of the index. If the
+// journal begins as it did, it has only grown: whoever merges it empties it,
+// and says so in it before the snapshot changes. Then the snapshot is the one
+// that was read.
+func (x *index) catchUp(h *filelog.Held) error {
+	if x.applied > 0 && x.applied <= h.End() && !x.merging {
+		head := append(strconv.AppendInt(append(x.line[:0], `{"generation":`...), x.generation, 10), "}\n"...)
+		n := len(head)
+		x.line = append(head, head...)
+		was, is := x.line[:n], x.line[n:]
+		if read, err := x.log().ReadAt(is, 0); read == n && err == nil && bytes.Equal(was, is) {
+			if h.End() == x.applied {
+				return nil
+			}
+			if err := x.read(h.End()); err == nil && !x.merging {
+				return nil
+			}
+		}
+	}
+	return x.refresh()
 }
 
 // write adds a change to the journal and applies it. The caller holds the
 // index.
 func (x *index) write(h *filelog.Held, c change) error {
-	if err := h.Append(c.line()); err != nil {
+	for _, row := range []**driver.Row{&c.Put, &c.Intent} {
+		if *row != nil {
+			short := **row // the caller's stays as it is
+			bound(&short)
+			*row = &short
+		}
+	}
+	if err := x.append(h, c); err != nil {
 		return err
 	}
-	x.dirty = true
 	x.apply(c)
-	x.applied = h.End()
+	return nil
+}
+
+func (x *index) append(h *filelog.Held, c change) error {
+	x.line = c.appendTo(x.line[:0])
+	err := h.Append(x.line)
+	if cap(x.line) > maxLine {
+		x.line = nil
+	}
+	if err != nil {
+		return err
+	}
+	if x.marked && x.a.d.opts.Sync != filelog.SyncNever {
+		if err := h.Sync(); err != nil {
+			return err
+		}
+	}
+	x.dirty, x.marked, x.applied = true, false, h.End()
 	return nil
 }
 
 // put replaces the row of a session.
-func (x *index) put(ctx context.Context, row driver.Row) error {
-	return x.hold(ctx, func(h *filelog.Held) error {
-		old, err := x.find(row.Ref())
-		if err != nil {
+func (x *index) put(ctx context.Context, row *driver.Row) error {
+	h, err := x.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer x.release(h)
+	x.check(row.ID)
+	old, known := x.known(row.ID)
+	if !known {
+		if old, err = x.find(row.Ref()); err != nil {
 			return err
 		}
-		row.Gen, row.Key, row.File = old.Gen, old.Key, old.File
-		if err := x.write(h, change{Put: &row}); err != nil {
-			return err
-		}
-		limit := int64(mergeAbove)
-		if x.snapshot != nil {
-			limit = max(limit, x.snapshot.Size()/4)
-		}
-		if h.End() < limit {
-			return nil
-		}
-		// The row is written; that the journal stays long is no error of Put.
-		if err := x.merge(h); err != nil {
-			x.a.d.log.Warn("the index could not be merged", "folder", x.a.dir, "err", err)
-		}
-		return nil
-	})
+	}
+	row.Gen, row.Key, row.File = old.Gen, old.Key, old.File
+	if row.File == "" { // old was not decoded
+		row.File = fileName(row.ID)
+	}
+	bound(row)
+	if err := x.append(h, change{Put: row}); err != nil {
+		return err
+	}
+	x.place(row.ID, lazyRow{row: row})
+	x.mergeSoon(h)
+	return nil
 }
 
 // refresh applies what was written since it was last called. It takes no lock

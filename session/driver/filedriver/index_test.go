@@ -56,8 +56,13 @@ func TestPutAfterDeadMerge(t *testing.T) {
 	must(t, d.Close())
 	d = open(t, dir, nil)
 	create(t, d, "b", "k")
-	// Another process dies between writing the snapshot and emptying the
-	// journal.
+	// Another process says in the journal that it merges it, and dies between
+	// giving the snapshot its name and emptying the journal.
+	journal, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions.journal"), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = journal.WriteString(`{"merge":2}` + "\n")
+	must(t, err)
+	must(t, journal.Close())
 	snapshot := filepath.Join(dir, "agents/main/sessions.json")
 	data, err := os.ReadFile(snapshot)
 	must(t, err)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -22,14 +23,39 @@ type change struct {
 	Intent     *driver.Row `json:"intent,omitempty"`
 	Abort      string      `json:"abort,omitempty"`  // of an intent
 	Delete     string      `json:"delete,omitempty"` // of a session
+	// Merge is the generation of a snapshot that is about to get its name.
+	Merge *int64 `json:"merge,omitempty"`
+	// Clean says that all rows are as their transcripts are, see trust.
+	Clean *int64 `json:"clean,omitempty"`
 }
 
-func (c change) line() []byte {
-	line, err := json.Marshal(c)
-	if err != nil { // rows hold nothing that cannot be marshalled, but a year over 9999
-		line, _ = json.Marshal(change{Abort: "-"})
+// appendTo appends the line of a change.
+func (c change) appendTo(dst []byte) []byte {
+	switch {
+	case c.Put != nil:
+		dst = append(appendRow(append(dst, putHead...), c.Put), '}')
+	case c.Intent != nil:
+		dst = append(appendRow(append(dst, `{"intent":`...), c.Intent), '}')
+	default:
+		line, _ := json.Marshal(c) // never fails
+		dst = append(dst, line...)
 	}
-	return append(line, '\n')
+	return append(dst, '\n')
+}
+
+func (c change) line() []byte { return c.appendTo(nil) }
+
+const putHead = `{"put":`
+
+// putText returns the row of a line that replaces one, if the line is as this
+// package writes it.
+func putText(line []byte) (id, text string, ok bool) {
+	if !bytes.HasPrefix(line, []byte(putHead+rowHead)) || !bytes.HasSuffix(line, []byte("}}")) || !json.Valid(line) {
+		return "", "", false
+	}
+	text = string(line[len(putHead) : len(line)-1])
+	id = textID(text)
+	return id, text, id != "" && strings.HasPrefix(text[len(rowHead)+len(id):], rowKey)
 }
 
 // openJournal opens the journal, and makes it if that is allowed.
@@ -138,31 +164,68 @@ func (x *index) read(size int64) error {
 	if size <= x.applied {
 		return nil
 	}
+	if x.applied == 0 {
+		if generation, err := x.journalGeneration(size); err != nil {
+			return err
+		} else if generation != x.generation {
+			return errGeneration
+		}
+	}
 	data := make([]byte, size-x.applied)
 	if err := x.readJournal(data, x.applied); err != nil {
 		return err
 	}
 	for {
-		var c change
 		i := bytes.IndexByte(data, '\n')
 		if i < 0 { // a line that is just being written, or a torn one
+			if len(data) > 0 {
+				x.marked = false
+			}
 			// A deletion that lacks its '\n' alone would come into force when
 			// that is added, and take with it what was appended till then.
+			var c change
 			if x.lost && x.applied > 0 && json.Unmarshal(data, &c) == nil && c.Delete != "" {
 				x.apply(c)
 			}
 			return nil
 		}
-		err := json.Unmarshal(data[:i], &c)
-		if x.applied == 0 && (err != nil || c.Generation == nil || *c.Generation != x.generation) {
-			return errGeneration
-		}
-		if err == nil && !x.outdated(c) { // a torn line stands for a change that can be derived
-			x.apply(c)
-		}
+		x.applyLine(data[:i])
 		x.applied += int64(i) + 1
 		data = data[i+1:]
 	}
+}
+
+// applyLine applies a line of the journal. A torn one stands for a change that
+// can be derived.
+func (x *index) applyLine(line []byte) {
+	x.marked = false
+	if id, text, ok := putText(line); ok && x.applyText(id, text) {
+		return
+	}
+	var c change
+	if err := json.Unmarshal(line, &c); err != nil {
+		x.damaged = true
+	} else if !x.outdated(c) {
+		x.apply(c)
+	}
+}
+
+// applyText applies a row without decoding it, unless what is known of the
+// session must be looked at for that.
+func (x *index) applyText(id, text string) bool {
+	if x.deleted[id] || x.unsaved[id] {
+		return false
+	}
+	l := lazyRow{text: text}
+	if old, ok := x.rows.find(id); ok {
+		was, err := old.standing(id)
+		row, err2 := l.standing(id)
+		if err != nil || err2 != nil || row.Key != was.Key || row.Gen < was.Gen {
+			return false
+		}
+	}
+	x.place(id, l)
+	return true
 }
 
 // outdated reports whether a line of the journal is about less of a transcript
@@ -202,13 +265,12 @@ func (x *index) apply(c change) {
 			return
 		}
 		row := *c.Put
+		bound(&row)
 		if old, ok := x.rows.get(row.ID); ok {
 			row.Gen = max(row.Gen, old.Gen)
 			row.Key = cmp.Or(old.Key, row.Key)
 		}
-		x.set(row)
-		delete(x.intents, row.ID)
-		delete(x.unsaved, row.ID)
+		x.place(row.ID, lazyRow{row: &row})
 	case c.Intent != nil:
 		delete(x.deleted, c.Intent.ID)
 		x.intents[c.Intent.ID] = *c.Intent
@@ -218,5 +280,19 @@ func (x *index) apply(c change) {
 		x.drop(c.Delete)
 		delete(x.unreadable, fileName(c.Delete))
 		x.deleted[c.Delete] = true
+	case c.Merge != nil:
+		x.merging = true
+	case c.Clean != nil:
+		x.marked, x.stamp = true, *c.Clean
+	}
+}
+
+// place puts a row that is as its transcript is, or was when it was written.
+func (x *index) place(id string, l lazyRow) {
+	x.set(id, l)
+	delete(x.intents, id)
+	delete(x.unsaved, id)
+	if x.trusted {
+		x.checked[id] = true
 	}
 }

@@ -15,18 +15,33 @@ type sessions struct {
 
 // reset makes rows all there are. The caller holds x.mu.
 func (x *index) reset(rows *rows) {
-	x.rows, x.keys = rows, nil
+	x.rows, x.keys, x.allKeys = rows, nil, false
 	x.intents, x.deleted, x.unsaved = map[string]driver.Row{}, map[string]bool{}, map[string]bool{}
 }
 
-// byKey puts the rows of each key together, when that is asked for first.
-func (x *index) byKey() {
-	if x.keys != nil {
+// byKey puts the rows of each key together, when that is asked for first. With
+// keys it does so for these alone: a list of the newest needs few.
+func (x *index) byKey(keys ...string) {
+	if x.allKeys {
 		return
 	}
-	x.keys = make(map[string]*sessions, x.rows.len())
-	best := make(map[string]driver.Row, x.rows.len())
-	for id, l := range x.rows.m {
+	if x.keys == nil || len(keys) == 0 {
+		x.keys = map[string]*sessions{}
+	}
+	wanted := map[string]bool{}
+	for _, key := range keys {
+		if x.keys[key] == nil {
+			wanted[key] = true
+		}
+	}
+	if x.allKeys = len(keys) == 0; !x.allKeys && len(wanted) == 0 {
+		return
+	}
+	best := map[string]driver.Row{}
+	for id, l := range x.rows.each() {
+		if !x.allKeys && !wanted[l.key(id)] {
+			continue
+		}
 		row, err := l.standing(id)
 		if err != nil {
 			x.rows.del(id)
@@ -49,60 +64,79 @@ func (x *index) byKey() {
 // current returns the row of the current session of a key, and the key's
 // highest gen. The caller holds x.mu.
 func (x *index) current(key string) (cur driver.Row, highest int64, ok bool) {
-	x.byKey()
+	if x.keys[key] == nil {
+		x.byKey()
+	}
+	if k := x.keys[key]; k != nil && x.trusted {
+		for _, id := range slices.Clone(k.ids) {
+			x.check(id)
+		}
+	}
 	k := x.keys[key]
 	if k == nil {
 		return driver.Row{}, 0, false
 	}
 	if cur, ok = x.rows.get(k.current); !ok {
-		x.keys = nil // it was no row
+		x.keys, x.allKeys = nil, false // it was no row
 		return x.current(key)
 	}
 	return cur, k.highest, true
 }
 
 // set adds or replaces a row.
-func (x *index) set(row driver.Row) {
-	old, known := x.rows.get(row.ID)
-	if known && old.Key != row.Key {
-		x.drop(row.ID)
-		known = false
-	}
-	x.rows.set(row)
+func (x *index) set(id string, l lazyRow) {
 	if x.keys == nil {
+		x.rows.set(id, l)
 		return
 	}
+	old, known := x.known(id)
+	row, err := l.standing(id)
+	if err != nil {
+		x.rows.lost = true
+		return
+	}
+	if known && old.Key != row.Key {
+		x.drop(id)
+		known = false
+	}
+	x.rows.set(id, l)
 	k := x.keys[row.Key]
 	if k == nil {
+		if !x.allKeys {
+			return // all of them are found when the key is asked for
+		}
 		k = &sessions{}
 		x.keys[row.Key] = k
 	}
 	if !known {
-		k.ids = append(k.ids, row.ID)
+		k.ids = append(k.ids, id)
 	}
 	switch {
-	case k.current == row.ID && old.Newer(row), known && old.Gen == k.highest && row.Gen < old.Gen:
+	case k.current == id && old.Newer(row), known && old.Gen == k.highest && row.Gen < old.Gen:
 		x.recount(k)
 		return
 	case k.current == "" || row.Newer(x.standing(k.current)):
-		k.current = row.ID
+		k.current = id
 	}
 	k.highest = max(k.highest, row.Gen)
 }
 
 // drop removes a row.
 func (x *index) drop(id string) {
-	row, ok := x.rows.get(id)
+	row, ok := x.known(id)
 	if !ok {
 		return
 	}
 	x.rows.del(id)
 	delete(x.unsaved, id)
-	if x.keys == nil {
+	k := x.keys[row.Key]
+	if k == nil {
 		return
 	}
-	k := x.keys[row.Key]
 	i := slices.Index(k.ids, id)
+	if i < 0 {
+		return
+	}
 	k.ids[i] = k.ids[len(k.ids)-1]
 	k.ids = k.ids[:len(k.ids)-1]
 	switch {
@@ -127,6 +161,20 @@ func (x *index) recount(k *sessions) {
 
 // standing returns what makes a row the current one of its key or not.
 func (x *index) standing(id string) driver.Row {
-	row, _ := x.rows.m[id].standing(id) // it was read before
+	row, _ := x.known(id) // it was read before
 	return row
+}
+
+// known does so for a session that may have no row.
+func (x *index) known(id string) (driver.Row, bool) {
+	l, ok := x.rows.find(id)
+	if !ok {
+		return driver.Row{}, false
+	}
+	row, err := l.standing(id)
+	if err != nil {
+		x.rows.del(id)
+		x.rows.lost = true
+	}
+	return row, err == nil
 }

@@ -11,7 +11,7 @@ import (
 // What is kept of a key is what its rows say, after any changes.
 func TestKeys(t *testing.T) {
 	x := &index{}
-	x.reset(newRows(0))
+	x.reset(newRows())
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		row := driver.Row{ID: fmt.Sprint(r.IntN(12)), Key: fmt.Sprint("k", r.IntN(3)), Gen: r.Int64N(5)}
@@ -21,7 +21,11 @@ func TestKeys(t *testing.T) {
 		if r.IntN(3) == 0 {
 			x.drop(row.ID)
 		} else {
-			x.set(row)
+			x.set(row.ID, lazyRow{row: &row})
+		}
+		if r.IntN(50) == 0 {
+			x.keys, x.allKeys = nil, false
+			x.byKey("k0", "k2")
 		}
 		for key := range 3 {
 			key := fmt.Sprint("k", key)

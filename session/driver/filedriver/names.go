@@ -20,10 +20,13 @@ const (
 // name that is spelled out. So two names never share a file, not even on a
 // disk that does not tell upper from lower case, and no name leaves its folder.
 func EncodeName(name string) string {
-	var sb strings.Builder
 	device := isDevice(name)
+	if len(name) <= maxName && !device && strings.IndexFunc(name, func(r rune) bool { return !stays(r) }) < 0 {
+		return name
+	}
+	var sb strings.Builder
 	for i := 0; i < len(name); i++ {
-		if c := name[i]; (i > 0 || !device) && (c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z') {
+		if c := name[i]; (i > 0 || !device) && stays(rune(c)) {
 			sb.WriteByte(c)
 		} else {
 			fmt.Fprintf(&sb, "%%%02x", c)
@@ -35,6 +38,10 @@ func EncodeName(name string) string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return enc[:prefixLen] + "-" + hex.EncodeToString(sum[:])
+}
+
+func stays(c rune) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z'
 }
 
 // isDevice reports whether Windows takes a file of this name, whatever its

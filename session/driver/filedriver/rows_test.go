@@ -53,25 +53,25 @@ func TestRowsAsText(t *testing.T) {
 	}
 	doc.WriteString("\n" + snapshotEnd + "\n")
 
-	d, all, ok := divideSnapshot(doc.Bytes())
-	if !ok || d.Generation != 7 || all.len() != len(want) {
-		t.Fatalf("%+v, %v", d, ok)
+	generation, all, ok := divideSnapshot(doc.String())
+	if !ok || generation != 7 || all.len() != len(want) {
+		t.Fatal(generation, ok)
 	}
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, doc.Bytes(), "", "  "); err != nil {
 		t.Fatal(err)
 	}
-	for _, other := range [][]byte{pretty.Bytes(), bytes.TrimSpace(doc.Bytes()), bytes.ReplaceAll(doc.Bytes(), []byte("\n"), nil)} {
+	for _, other := range []string{pretty.String(), strings.TrimSpace(doc.String()), strings.ReplaceAll(doc.String(), "\n", "")} {
 		if _, _, ok := divideSnapshot(other); ok {
 			t.Error("a snapshot of another form was divided")
 		}
-		if _, decoded, err := parseSnapshot(other); err != nil || decoded.len() != len(want) {
+		if _, decoded, ours, err := parseSnapshot(&other); err != nil || ours || decoded.len() != len(want) {
 			t.Errorf("a snapshot of another form has %d rows, %v", decoded.len(), err)
 		}
 	}
 	for id, row := range want {
-		l := all.m[id]
-		if size, ok := all.size(id); !ok || size != row.Size || all.m[id].row != nil {
+		l, _ := all.find(id)
+		if size, ok := all.size(id); !ok || size != row.Size || l.row != nil {
 			t.Errorf("%s: size %d, want %d", id, size, row.Size)
 		}
 		s, err := l.standing(id)
@@ -87,7 +87,7 @@ func TestRowsAsText(t *testing.T) {
 	}
 	for i := range 60 { // in as many orders of a map
 		n := []int{1, 2, 10, 499, 500, 600}[i%6]
-		_, fresh, _ := divideSnapshot(doc.Bytes())
+		_, fresh, _ := divideSnapshot(doc.String())
 		got := fresh.recent(n)
 		sorted := slices.SortedFunc(fresh.all(), func(a, b driver.Row) int {
 			if c := b.UpdatedAt.Compare(a.UpdatedAt); c != 0 {
@@ -104,7 +104,7 @@ func TestRowsAsText(t *testing.T) {
 // A text that is no row is found out when it is asked for.
 func TestRowsThatAreNone(t *testing.T) {
 	doc := snapshotHead + "1" + snapshotRows + "\n" + `"a":{"id":"a","key":"k","size":"x","gen":1}` + ",\n" + `"b":{"id":"b","key":"k","size":5,"gen":2}` + "\n" + snapshotEnd + "\n"
-	_, all, ok := divideSnapshot([]byte(doc))
+	_, all, ok := divideSnapshot(doc)
 	if !ok || all.len() != 2 {
 		t.Fatal(ok, all.len())
 	}
@@ -121,14 +121,15 @@ func FuzzSnapshot(f *testing.F) {
 	f.Add([]byte(`{"version":1,"generation":2,"sessions":{}}`))
 	f.Add([]byte(snapshotHead + "1" + snapshotRows + "\n" + `"":{"id":"","key":"` + "\n" + snapshotEnd + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, all, err := parseSnapshot(data)
+		text := string(data)
+		_, all, _, err := parseSnapshot(&text)
 		if err != nil && all.len() > 0 {
 			t.Error("rows of no index")
 		}
 		x := &index{}
 		x.reset(all)
 		x.byKey()
-		for id := range x.rows.m {
+		for id := range x.rows.each() {
 			_, _ = x.rows.size(id)
 		}
 		x.rows.recent(3)

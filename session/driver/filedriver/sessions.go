@@ -203,6 +203,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return row, err
 	}
 	err = a.idx.hold(ctx, func(h *filelog.Held) error {
+		a.idx.check(ref.ID)
 		old, ok := a.idx.rows.get(ref.ID)
 		if !ok {
 			return d.notFound(ref)
@@ -319,12 +320,12 @@ func (d *Driver) Put(ctx context.Context, row driver.Row) error {
 		return err
 	}
 	row.Labels = slices.Clone(row.Labels)
-	return a.idx.put(ctx, row)
+	return a.idx.put(ctx, &row)
 }
 
 // List implements [driver.Driver].
 func (d *Driver) List(ctx context.Context, agent string) (list []driver.Row, err error) {
-	err = d.look(ctx, agent, func(x *index) {
+	err = d.look(ctx, agent, true, func(x *index) {
 		list = slices.AppendSeq(make([]driver.Row, 0, x.rows.len()), x.rows.all())
 	})
 	return list, err
@@ -332,12 +333,13 @@ func (d *Driver) List(ctx context.Context, agent string) (list []driver.Row, err
 
 // Recent implements [driver.Recent].
 func (d *Driver) Recent(ctx context.Context, agent string, n int) (list []driver.Row, err error) {
-	err = d.look(ctx, agent, func(x *index) { list = x.rows.recent(n) })
+	err = d.look(ctx, agent, false, func(x *index) { list = x.recent(n) })
 	return list, err
 }
 
-// look calls f with the index of an agent, if there is one, brought up to date.
-func (d *Driver) look(ctx context.Context, agent string, f func(x *index)) error {
+// look calls f with the index of an agent, if there is one, brought up to date;
+// if all is set, with no row taken on trust.
+func (d *Driver) look(ctx context.Context, agent string, all bool, f func(x *index)) error {
 	end, err := d.begin(ctx)
 	if err != nil {
 		return err
@@ -352,6 +354,7 @@ func (d *Driver) look(ctx context.Context, agent string, f func(x *index)) error
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
+	a.idx.lost = a.idx.lost || all && a.idx.trusted
 	if err := a.idx.ready(ctx); err != nil {
 		return err
 	}

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/transcript/filelog"
@@ -25,21 +24,29 @@ type document struct {
 // reload reads snapshot and journal anew. A snapshot that is no index of ours
 // is kept under another name, at the next write, and made again.
 func (x *index) reload() error {
+	var before fs.FileInfo
 	for range reloadTries { // a merge in between shows as a generation that does not fit
 		data, info, err := x.a.readAll(snapshotName)
 		if err != nil {
 			return err
 		}
-		doc, rows, err := parseSnapshot(data)
+		same := before != nil && info != nil && sameFile(info, before)
+		before = info
+		generation, rows, ours, err := parseSnapshot(data)
 		if err != nil {
 			x.a.d.log.Warn("the index cannot be read and is made again from the transcripts",
 				"file", filepath.Join(x.a.dir, snapshotName), "err", err)
 		}
 		x.corrupt = err != nil
 		usable := info != nil && !x.corrupt
-		x.lost = x.lost || x.corrupt || info == nil && x.snapshot != nil || len(x.unsaved) > 0
+		x.foreign = usable && !ours
+		x.lost = x.lost || x.corrupt || x.foreign || info == nil && x.snapshot != nil || len(x.unsaved) > 0
+		if x.foreign {
+			rows.keep(x.a)
+		}
 		x.reset(rows)
-		x.generation, x.applied, x.snapshot = doc.Generation, 0, info
+		x.generation, x.applied, x.snapshot = generation, 0, info
+		x.merging, x.marked, x.damaged = false, false, false
 		log := x.log()
 		if log == nil {
 			return nil
@@ -53,11 +60,18 @@ func (x *index) reload() error {
 		}
 		journal, err := x.journalGeneration(size)
 		switch {
-		case errors.Is(err, errMoved), journal > x.generation && usable:
+		case errors.Is(err, errMoved), journal > x.generation && usable && !same:
 			continue
-		case err != nil || journal < x.generation:
-			x.lost = x.lost || journal < 0 && info == nil // it was emptied by hand
-			return err                                    // hold empties it
+		case err != nil:
+			return err
+		case journal > x.generation && usable:
+			x.lost = true // an old copy of the snapshot was put in its place
+			return nil
+		case journal < x.generation:
+			// The snapshot need not have the last lines of the journal: whoever
+			// merged it died, or is about to write them again. Hold empties it.
+			x.lost = true
+			return nil
 		}
 		x.lost = x.lost || journal > x.generation // so the snapshot was
 		x.generation = journal
@@ -65,7 +79,6 @@ func (x *index) reload() error {
 			return err
 		}
 	}
-	// An old copy of the snapshot was put in place of the newer one.
 	x.applied, x.lost = 0, true
 	return nil
 }
@@ -85,28 +98,30 @@ func (x *index) journalGeneration(size int64) (int64, error) {
 }
 
 // parseSnapshot reads a snapshot. One as merge writes it is only divided into
-// lines; what anyone else wrote is decoded.
-func parseSnapshot(data []byte) (document, *rows, error) {
+// lines, and ours is true; what anyone else wrote is decoded, in any layout and
+// with any further members. A nil text is an empty snapshot of ours.
+func parseSnapshot(data *string) (generation int64, all *rows, ours bool, err error) {
 	if data == nil {
-		return document{}, newRows(0), nil
+		return 0, newRows(), true, nil
 	}
-	if doc, rows, ok := divideSnapshot(data); ok {
-		return doc, rows, nil
+	if generation, all, ok := divideSnapshot(*data); ok {
+		return generation, all, true, nil
 	}
 	var doc document
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return document{}, newRows(0), err
+	if err := json.Unmarshal([]byte(*data), &doc); err != nil {
+		return 0, newRows(), false, err
 	}
 	if doc.Version != 1 || doc.Sessions == nil {
-		return document{}, newRows(0), errNotIndex
+		return 0, newRows(), false, errNotIndex
 	}
-	all := newRows(len(doc.Sessions))
+	all = newRows()
 	for id, raw := range doc.Sessions {
-		if row, err := decodeRow(id, raw); err == nil {
-			all.set(row)
+		if row, err := decodeRow(id, raw); err == nil && row.Key != "" {
+			bound(&row)
+			all.set(id, lazyRow{row: &row})
 		}
 	}
-	return doc, all, nil
+	return doc.Generation, all, false, nil
 }
 
 var errNotIndex = errors.New("not an index of version 1")
@@ -117,42 +132,47 @@ const (
 	snapshotEnd  = "}}"
 )
 
-// divideSnapshot finds the rows of a snapshot that has one on each line.
-func divideSnapshot(data []byte) (doc document, all *rows, ok bool) {
-	rest, ok := bytes.CutPrefix(data, []byte(snapshotHead))
+// divideSnapshot finds the rows of a snapshot that has one on each line, in the
+// order of their IDs.
+func divideSnapshot(data string) (generation int64, all *rows, ok bool) {
+	rest, ok := strings.CutPrefix(data, snapshotHead)
 	if !ok {
-		return doc, nil, false
+		return 0, nil, false
 	}
-	head, rest, _ := bytes.Cut(rest, []byte{'\n'})
-	number, ok := bytes.CutSuffix(head, []byte(snapshotRows))
-	generation, err := strconv.ParseInt(string(number), 10, 64)
+	head, rest, _ := strings.Cut(rest, "\n")
+	number, ok := strings.CutSuffix(head, snapshotRows)
+	generation, err := strconv.ParseInt(number, 10, 64)
 	if !ok || err != nil {
-		return doc, nil, false
+		return 0, nil, false
 	}
-	all = newRows(bytes.Count(rest, []byte{'\n'}))
+	all = newRows()
+	all.base = make([]string, 0, len(rest)/300)
+	last := ""
 	for {
-		line, more, whole := bytes.Cut(rest, []byte{'\n'})
+		line, more, whole := strings.Cut(rest, "\n")
 		if !whole {
-			return doc, nil, false
+			return 0, nil, false
 		}
-		if rest = more; string(line) == snapshotEnd {
+		if rest = more; line == snapshotEnd {
 			break
 		}
-		line, comma := bytes.CutSuffix(line, []byte{','})
-		i := bytes.Index(line, []byte(`":{"id":"`))
+		line, comma := strings.CutSuffix(line, ",")
+		i := strings.Index(line, `":`+rowHead)
 		if i < 1 || line[0] != '"' || line[len(line)-1] != '}' {
-			return doc, nil, false
+			return 0, nil, false
 		}
 		id, row := line[1:i], line[i+2:]
-		if !bytes.HasPrefix(row[len(`{"id":"`):], id) || !bytes.HasPrefix(row[len(`{"id":"`)+len(id):], []byte(`","key":"`)) {
-			return doc, nil, false
+		if after := row[len(rowHead):]; id <= last || !strings.HasPrefix(after, id) || !strings.HasPrefix(after[len(id):], rowKey) {
+			return 0, nil, false
 		}
-		all.m[string(id)] = lazyRow{text: row}
-		if !comma && !bytes.Equal(rest, []byte(snapshotEnd+"\n")) {
-			return doc, nil, false
+		last = id
+		all.base = append(all.base, row)
+		if !comma && rest != snapshotEnd+"\n" {
+			return 0, nil, false
 		}
 	}
-	return document{Version: 1, Generation: generation}, all, len(rest) == 0
+	all.n = len(all.base)
+	return generation, all, rest == ""
 }
 
 // setAside renames a snapshot that cannot be read, so that nothing overwrites
@@ -164,44 +184,5 @@ func (x *index) setAside() error {
 		return x.a.d.wrap("set aside index", filepath.Join(x.a.dir, snapshotName), err, "move it away by hand")
 	}
 	x.corrupt, x.snapshot = false, nil
-	return nil
-}
-
-// merge writes the snapshot and empties the journal. The caller holds the
-// index.
-func (x *index) merge(h *filelog.Held) error {
-	next := x.generation + 1
-	var buf bytes.Buffer
-	fmt.Fprintf(&buf, "%s%d%s", snapshotHead, next, snapshotRows)
-	sep := "\n"
-	for _, id := range slices.Sorted(maps.Keys(x.rows.m)) {
-		row := x.rows.m[id].line()
-		if row == nil {
-			continue
-		}
-		buf.WriteString(sep + `"` + id + `":`)
-		buf.Write(row)
-		sep = ",\n"
-	}
-	buf.WriteString("\n" + snapshotEnd + "\n")
-	if err := filelog.WriteFileAtomic(x.a.root, snapshotName, buf.Bytes(), x.a.d.opts.Sync != filelog.SyncNever); err != nil {
-		return err
-	}
-	info, err := x.a.root.Lstat(snapshotName)
-	if err != nil {
-		return err
-	}
-	x.generation, x.snapshot = next, info
-	x.applied = 0
-	lines := change{Generation: &next}.line()
-	for id := range x.deleted {
-		if x.removeFile(id) != nil {
-			lines = append(lines, change{Delete: id}.line()...)
-		}
-	}
-	if err := h.Reset(lines); err != nil {
-		return err
-	}
-	x.applied = h.End()
 	return nil
 }
