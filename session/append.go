@@ -74,7 +74,7 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	if len(items) == 0 {
 		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items"))
 	}
-	entries, err := transcript.NewBatch(s.store.opts.Now(), newID, items...)
+	entries, err := transcript.NewBatch(s.store.opts.Now(), s.store.ids.next, items...)
 	if err != nil {
 		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
@@ -99,28 +99,23 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	began := time.Now()
 	res, err := s.store.drv.Append(ctx, s.ref, lines, cond)
 	took := time.Since(began)
-	if isGone(err) {
-		t.mu.Lock()
-		t.reset()
-		t.mu.Unlock()
-	}
+	live := s.after(context.WithoutCancel(ctx), t, res, err, entries)
 	if err != nil {
 		err = s.store.wrap(op, s.ref, err)
 		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took, Err: err})
 		return Appended{}, err
 	}
 	if res.Repeated {
-		done.IDs, done.Repeated = res.IDs, true
+		done.IDs, done.Repeated, done.Rewound = res.IDs, true, !live
 		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took})
 	} else {
 		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took, Entries: len(lines), Bytes: size})
 	}
-	live := s.after(context.WithoutCancel(ctx), t, res, lines)
-	done.Rewound = res.Repeated && !live
 	return done, nil
 }
 
-// writable says whether the entries may be appended to the session.
+// writable says whether the entries may be appended to the session. If so an
+// append is under way, until after is called.
 func (s *Session) writable(ctx context.Context, t *state, entries []transcript.Entry) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,15 +144,30 @@ func (s *Session) writable(ctx context.Context, t *state, entries []transcript.E
 			return fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", r.To)
 		}
 	}
+	t.appending++
 	return nil
 }
 
-// after takes note of an append that has happened. What fails here changes
-// nothing about that: the next call reads the session anew. It reports whether
-// the entries, those of a repeated append, are live.
-func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines []driver.Line) (live bool) {
+// after takes note of what became of an append, and puts the row. What fails
+// here changes nothing about the append: the next call reads the session anew.
+// It reports whether the entries, those of a repeated append, are live.
+func (s *Session) after(ctx context.Context, t *state, res driver.Result, failed error, entries []transcript.Entry) (live bool) {
 	t.mu.Lock()
-	err := t.appended(ctx, res, lines)
+	var err error
+	t.appending--
+	put := !res.Repeated
+	switch {
+	case isGone(failed):
+		t.reset()
+		put = false
+	case failed != nil:
+		// Others may have left it to this one to read what they wrote.
+		if put = t.appending == 0 && len(t.ahead) > 0; put {
+			err = t.sync(ctx)
+		}
+	default:
+		err = t.appended(ctx, res, entries)
+	}
 	if err != nil && t.err == nil {
 		t.reset()
 	}
@@ -168,15 +178,13 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines 
 		}
 		live = err == nil && t.fold.Live(last)
 	}
-	row, bare := t.row, t.bare
-	row.Labels = slices.Clone(row.Labels)
+	// If these entries wait for others, the row is for those to put; if another
+	// append is about to put it, that puts what this one has added.
+	put = put && err == nil && len(t.ahead) == 0 && !t.putNext
+	t.putNext = t.putNext || put
 	t.mu.Unlock()
-	if err == nil && !res.Repeated && !bare { // else the next to open the store makes the row
-		// The entries are in the transcript; its row can wait. A process that
-		// was stopped while it holds the index must not stop this one.
-		ctx, cancel := context.WithTimeout(ctx, rowWait)
-		defer cancel()
-		err = s.store.drv.Put(ctx, row)
+	if put {
+		err = s.put(ctx, t)
 	}
 	if err != nil {
 		s.store.opts.Logger.Warn("the index was not brought up to date", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
@@ -184,8 +192,35 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, lines 
 	return live
 }
 
-// rowWait is how long an append waits to bring the index up to date. A row
-// that was left behind is made again when the store is opened.
+// put brings the index up to date with what is known when its turn comes. One
+// append at a time does that, and one at most waits for its turn: when all
+// appends have returned the index has the last row. A process that ends before
+// leaves an older row, which its Size tells from the file's.
+func (s *Session) put(ctx context.Context, t *state) error {
+	t.putting.Lock()
+	defer t.putting.Unlock()
+	t.mu.Lock()
+	t.putNext = false
+	var err error
+	if t.fresh {
+		err = t.sync(ctx) // somebody has forgotten what was read
+	}
+	row, bare := t.row, t.bare
+	row.Labels = slices.Clone(row.Labels)
+	t.mu.Unlock()
+	if err != nil || bare { // the next to open the store makes the row
+		return err
+	}
+	// The entries are in the transcript; its row can wait. A process that was
+	// stopped while it holds the index must not stop this one.
+	wait := &patience{Context: ctx, limit: rowWait}
+	defer wait.stop()
+	return s.store.drv.Put(wait, row)
+}
+
+// rowWait is how long an append waits to bring the index up to date, and as
+// long again for another append that is just doing so. A row that was left
+// behind is made again when the store is opened.
 const rowWait = 500 * time.Millisecond
 
 // hashBatch is the hash of what a batch says: its lines without what differs

@@ -40,9 +40,11 @@ func intact(text string) (writer, n int, ok bool) {
 	return writer, n, text == record(writer, n, size)
 }
 
-// crowdChild appends records of 200 B to 1 MiB to one session for ever, some
-// as batches, and says so before and after.
-func crowdChild(args []string, _ io.Reader, stdout io.Writer) error {
+// crowdChild opens the session, waits for the end of its input, so that the
+// first of a crowd does not fill the transcript before the last is there, and
+// appends records of 200 B to 1 MiB for ever, some as batches. It says so when it
+// is there, before and after.
+func crowdChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	var writer int
 	var seed uint64
 	if _, err := fmt.Sscan(strings.Join(args[1:], " "), &writer, &seed); err != nil {
@@ -58,6 +60,12 @@ func crowdChild(args []string, _ io.Reader, stdout io.Writer) error {
 	}
 	rnd := rand.New(rand.NewPCG(seed, uint64(writer)))
 	out := json.NewEncoder(stdout)
+	if err := out.Encode(event{Did: "open"}); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, stdin); err != nil {
+		return err
+	}
 	for n := 0; ; n++ {
 		items := []transcript.Item{transcript.UserText(record(writer, n, 200<<rnd.IntN(13)+rnd.IntN(200)))}
 		if rnd.IntN(4) == 0 {
@@ -81,6 +89,8 @@ func crowdChild(args []string, _ io.Reader, stdout io.Writer) error {
 type doomed struct {
 	cmd   *exec.Cmd
 	out   *bufio.Scanner
+	start io.Closer     // lets it begin
+	here  chan struct{} // closed when it is there
 	after int           // appends; then it may be killed
 	due   chan struct{} // closed when it may
 	acked []string
@@ -90,11 +100,16 @@ type doomed struct {
 func (d *doomed) read() error {
 	ready := sync.OnceFunc(func() { close(d.due) })
 	defer ready()
+	here := sync.OnceFunc(func() { close(d.here) })
+	defer here()
 	n := 0
 	for d.out.Scan() {
 		var e event
 		if json.Unmarshal(d.out.Bytes(), &e) != nil {
 			continue // the kill cut it
+		}
+		if here(); e.Did == "open" {
+			continue
 		}
 		d.acked = append(d.acked, e.IDs...)
 		if n++; n > 2*d.after {
@@ -157,7 +172,9 @@ func TestKillCrowd(t *testing.T) {
 				cmd := child(t, "crowd", dir, fmt.Sprint(round*writers+w), fmt.Sprint(rnd.Uint32()))
 				out, err := cmd.StdoutPipe()
 				must(t, err)
-				d := &doomed{cmd: cmd, out: bufio.NewScanner(out), after: 1 + rnd.IntN(3), due: make(chan struct{})}
+				in, err := cmd.StdinPipe()
+				must(t, err)
+				d := &doomed{cmd: cmd, out: bufio.NewScanner(out), start: in, here: make(chan struct{}), after: 1 + rnd.IntN(3), due: make(chan struct{})}
 				all = append(all, d)
 			}
 			var wg sync.WaitGroup
@@ -168,6 +185,12 @@ func TestKillCrowd(t *testing.T) {
 						t.Error(err)
 					}
 				})
+			}
+			for _, d := range all {
+				<-d.here
+			}
+			for _, d := range all {
+				must(t, d.start.Close())
 			}
 			killAll(t, dir, all)
 			wg.Wait()

@@ -44,10 +44,7 @@ func (s *Session) Info() Info {
 	ctx := context.Background()
 	var info Info
 	err := s.use(context.Background(), "read", func(t *state) error {
-		var err error
-		if t.fresh {
-			err = t.sync(ctx)
-		}
+		err := t.catchUp(ctx)
 		if t.bare && err == nil {
 			err = t.readAll(ctx)
 		}

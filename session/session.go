@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -56,28 +55,9 @@ func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
 			return err
 		}
 		h = t.fold.History()
-		own(h.Messages)
 		return nil
 	})
 	return h, err
-}
-
-// own gives messages slices of their own, so that a caller may replace blocks,
-// to put a cache mark on one for example, without changing what the next one
-// is given.
-func own(msgs []transcript.Message) {
-	n := 0
-	for _, m := range msgs {
-		n += len(m.Content)
-	}
-	blocks, origins := make([]transcript.Block, 0, n), make([]transcript.Origin, 0, n)
-	for i := range msgs {
-		m := &msgs[i]
-		at := len(blocks)
-		blocks, origins = append(blocks, m.Content...), append(origins, m.Origins...)
-		m.Content = slices.Clip(blocks[at:])
-		m.Origins = slices.Clip(origins[at:])
-	}
 }
 
 // Head returns the ID of the last message, compaction or rewind entry, for
@@ -151,10 +131,7 @@ func (s *Session) Health(ctx context.Context) (h Health, err error) {
 func (s *Session) Turns() (n int) {
 	ctx := context.Background()
 	_ = s.use(ctx, "read", func(t *state) error { // the next call that returns an error says why
-		var err error
-		if t.fresh {
-			err = t.sync(ctx)
-		}
+		err := t.catchUp(ctx)
 		n = t.fold.Turns()
 		return err
 	})
@@ -213,7 +190,7 @@ func (s *Session) RewindTurns(ctx context.Context, n int) error {
 // MakeCurrent makes the session the current one of its key.
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
-		e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
+		e := transcript.Entry{ID: s.store.ids.next(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
 		return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	})
 	return s.store.wrap("make current", s.ref, err)

@@ -17,8 +17,9 @@ import (
 )
 
 // state is what this process knows of a session: the fold of its lines up to a
-// cursor, and the row made of them. It is made by reading, never by writing:
-// an append shows when its lines are read.
+// cursor, and the row made of them. It is made of lines in the order of the
+// transcript: those of others are read, those of this process are what it wrote,
+// see written.
 type state struct {
 	store *Store
 	ref   Ref
@@ -28,7 +29,11 @@ type state struct {
 
 	compacting chan struct{} // holds a value while a compaction runs
 
-	mu sync.Mutex // guards what follows; not held while the driver appends
+	putting sync.Mutex // held while the row is put; taken before mu
+
+	mu        sync.Mutex // guards what follows; not held while the driver appends
+	appending int        // appends of this process under way
+	putNext   bool       // one of them is about to put the row as it then is
 	*reading
 }
 
@@ -38,12 +43,13 @@ type reading struct {
 	opts    *Options
 	fold    *rebuild.Fold
 	batcher transcript.Batcher
-	next    driver.Cursor         // after the last record that was read
-	tail    bool                  // lines before the row's Base were not read
-	bare    bool                  // and no index has said what the row should say about them
-	known   driver.Cursor         // the row says already what is before
-	places  map[string]batchStart // by entry ID, of the lines that were read
-	start   batchStart            // of the batch being read
+	next    driver.Cursor             // after the last record that was read
+	tail    bool                      // lines before the row's Base were not read
+	bare    bool                      // and no index has said what the row should say about them
+	known   driver.Cursor             // the row says already what is before
+	ahead   map[driver.Cursor]written // appends of this process that begin behind next, by start
+	places  map[string]batchStart     // by entry ID, of the lines that were read
+	start   batchStart                // of the batch being read
 	damage  []transcript.Damage
 	told    int           // how much of damage the observer knows
 	moved   driver.Cursor // after the beginning of the last compaction or rewind
@@ -68,7 +74,7 @@ func (s *state) reset() {
 func newReading(row driver.Row, opts *Options) *reading {
 	return &reading{
 		opts: opts, fold: rebuild.New(&rebuild.Options{Summary: opts.Summary}), row: row, fresh: true,
-		places: map[string]batchStart{},
+		places: map[string]batchStart{}, ahead: map[driver.Cursor]written{},
 	}
 }
 
@@ -273,34 +279,23 @@ func (s *state) scan(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// appended takes the lines of an append of this process without reading them
-// back, if they follow what was read so far.
-func (s *state) appended(ctx context.Context, res driver.Result, lines []driver.Line) error {
-	if res.Repeated || s.fresh || s.err != nil || s.next != res.Start || s.batcher.Open() {
-		return s.sync(ctx)
-	}
-	for i, l := range lines {
-		e, err := transcript.ParseEntry(l.Data)
-		if err != nil {
-			return err // cannot be: it was just encoded
-		}
-		rec := transcript.Record{Offset: int64(res.Start), End: int64(res.Start), Entry: e}
-		if i == len(lines)-1 {
-			rec.End = int64(res.End)
-		}
-		if err := s.take(rec); err != nil {
-			return err
-		}
-	}
-	s.finish()
+	s.passed()
 	return nil
 }
 
 // take takes the next record.
 func (r *reading) take(rec transcript.Record) error {
+	if err := r.pass(rec); err != nil {
+		return err
+	}
+	if rec.Damage != nil {
+		return r.add(r.batcher.Break())
+	}
+	return r.add(r.batcher.Add(rec.Entry))
+}
+
+// pass takes the next record but for what the fold says about it.
+func (r *reading) pass(rec transcript.Record) error {
 	at := driver.Cursor(rec.Offset)
 	if r.tail && at <= r.row.Base && r.next == r.row.Base && rec.Entry.ID != r.row.BaseID {
 		return errWhole // the row is about other lines
@@ -311,7 +306,7 @@ func (r *reading) take(rec transcript.Record) error {
 	}
 	if rec.Damage != nil {
 		r.damage = append(r.damage, *rec.Damage)
-		return r.add(r.batcher.Break())
+		return nil
 	}
 	e := rec.Entry
 	if e.Part <= 1 {
@@ -342,7 +337,7 @@ func (r *reading) take(rec transcript.Record) error {
 			return err
 		}
 	}
-	return r.add(r.batcher.Add(e))
+	return nil
 }
 
 // rebase takes note of where the lines begin that a compaction keeps.
@@ -367,12 +362,19 @@ func (r *reading) rebase(c transcript.Compaction) error {
 
 func (r *reading) add(batches []transcript.Batch) error {
 	for _, b := range batches {
-		if err := r.fold.Add(b); err != nil {
-			r.err = err
+		if err := r.addBatch(b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (r *reading) addBatch(b transcript.Batch) error {
+	err := r.fold.Add(b)
+	if err != nil {
+		r.err = err
+	}
+	return err
 }
 
 // finish brings up to date what of the row costs more than one line.

@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -60,6 +58,7 @@ type Options struct {
 type Store struct {
 	opts  Options
 	drv   driver.Driver
+	ids   *ids
 	table *table
 }
 
@@ -90,7 +89,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 // OpenDriver returns the store that keeps its sessions with drv. Close closes
 // drv.
 func OpenDriver(drv driver.Driver, opts *Options) *Store {
-	st := &Store{drv: drv}
+	st := &Store{drv: drv, ids: newIDs()}
 	if opts != nil {
 		st.opts = *opts
 	}
@@ -224,7 +223,7 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 // header returns the function that makes the first line of a session.
 func (st *Store) header(key Key, o CreateOptions) func(gen int64) (driver.Row, driver.Line) {
 	if o.ID == "" {
-		o.ID = newID()
+		o.ID = st.ids.next()
 	}
 	return func(gen int64) (driver.Row, driver.Line) {
 		now := st.opts.Now().UTC().Truncate(time.Microsecond)
@@ -245,8 +244,6 @@ func (st *Store) header(key Key, o CreateOptions) func(gen int64) (driver.Row, d
 		return row, driver.Line{ID: o.ID, Type: transcript.TypeSession, Data: e.Line()}
 	}
 }
-
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // Delete removes a session, its transcript included. The session of the key
 // that was current before becomes current again.

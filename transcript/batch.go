@@ -35,11 +35,11 @@ func (Custom) isItem()      {}
 // assistant, then its calls and what follows them. An error means that an item
 // cannot be written and says which one and why.
 //
-// The bodies of the entries are the items as they were given. What a reader
-// sees, text that was not valid UTF-8 and inputs that were not valid JSON made
-// so, is in the lines: see [ParseEntry].
+// The entries are what [ParseEntry] makes of their lines: text that was not
+// valid UTF-8 and inputs that were not valid JSON are made so. They share
+// nothing with items that could be changed.
 func NewBatch(now time.Time, newID func() string, items ...Item) ([]Entry, error) {
-	var entries []Entry
+	entries := make([]Entry, 0, len(items))
 	now = now.UTC().Truncate(time.Microsecond)
 	add := func(b Body) string {
 		e := Entry{ID: newID(), Time: now, Body: b}
@@ -72,6 +72,9 @@ func number(entries []Entry) error {
 		if err := checkLine(e.line, DefaultMaxLine); err != nil {
 			return err
 		}
+		if err := e.asRead(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -96,12 +99,14 @@ func lineSize(b Body) int {
 }
 
 // WithIdem returns the entries of a batch with an idempotency key and the hash
-// of the batch on the first of them.
+// of the batch on the first of them. They are what [ParseEntry] makes of their
+// lines, as those of [NewBatch] are.
 func WithIdem(entries []Entry, key, hash string) []Entry {
 	if len(entries) > 0 {
 		e := &entries[0]
 		e.Idem, e.IdemHash = key, hash
 		e.line = e.appendLine(nil)
+		_ = e.asRead() // cannot fail: without the key it was readable
 	}
 	return entries
 }

@@ -11,7 +11,7 @@ func (h Header) appendMembers(o *jsontext.Object) {
 	o.String("key", h.Key)
 	o.Int("gen", h.Gen)
 	if !h.Created.IsZero() {
-		o.String("created", formatTime(h.Created))
+		o.Func("created", func(dst []byte) []byte { return appendTime(dst, h.Created) })
 	}
 	h.Meta.appendMembers(o)
 }

@@ -99,24 +99,31 @@ func (e Entry) appendLine(dst []byte) []byte {
 	o.String("type", e.Type())
 	o.OptString("id", e.ID)
 	if !e.Time.IsZero() {
-		o.String("ts", formatTime(e.Time))
+		o.Func("ts", func(dst []byte) []byte { return appendTime(dst, e.Time) })
 	}
 	o.OptInt("batch", int64(e.Batch))
-	mid := ""
-	if f, ok := e.Body.(Fragment); ok {
-		mid = f.Of
-	}
-	o.OptString("mid", mid)
+	f, isFragment := e.Body.(Fragment)
+	o.OptString("mid", f.Of)
 	o.OptInt("part", int64(e.Part))
 	o.OptString("idem", e.Idem)
 	o.OptString("idemHash", e.IdemHash)
-	if e.Body != nil {
-		e.Body.appendMembers(&o)
+	switch {
+	case isFragment:
+		f.appendMembers(&o)
+	case e.Body != nil:
+		rest := o // on the heap, as what is given to an interface is
+		e.Body.appendMembers(&rest)
+		o = rest
 	}
 	return o.End()
 }
 
-func formatTime(t time.Time) string { return t.UTC().Truncate(time.Microsecond).Format(timeLayout) }
+// appendTime appends a time as a JSON string.
+func appendTime(dst []byte, t time.Time) []byte {
+	dst = append(dst, '"')
+	dst = t.UTC().Truncate(time.Microsecond).AppendFormat(dst, timeLayout)
+	return append(dst, '"')
+}
 
 // checkLine reports a line that must not be written.
 func checkLine(line []byte, max int) error {

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"time"
 )
 
 // The kernel locks are polled: waiting in the kernel would keep a thread and
 // could not be cancelled.
 const (
-	minWait = 50 * time.Microsecond
-	maxWait = 5 * time.Millisecond
+	// eagerTries is how often the append lock is tried before the first sleep:
+	// others hold it for one write, which is shorter than any sleep.
+	eagerTries = 32
+	minWait    = 50 * time.Microsecond
+	maxWait    = 5 * time.Millisecond
 )
 
 var (
@@ -204,12 +208,18 @@ func (l *Log) lock(ctx context.Context, op string, shared bool) (err error) {
 		return nil
 	}
 	l.lookedUp = 0
+	eager := eagerTries
 	err = l.poll(ctx, op, func() (bool, error) {
 		if l.pause {
-			l.pause = false
+			l.pause, eager = false, 0
 			return false, nil
 		}
-		return l.file.Lock(shared)
+		ok, err := l.file.Lock(shared)
+		for ; !ok && err == nil && eager > 0; eager-- {
+			runtime.Gosched()
+			ok, err = l.file.Lock(shared)
+		}
+		return ok, err
 	})
 	if err != nil {
 		<-l.appending

@@ -136,7 +136,7 @@ func (p *placing) writeTemp(data []byte) (temp string, err error) {
 	if err != nil {
 		return "", err
 	}
-	disk, err := newDiskFile(p.root, temp, f)
+	disk, err := newDiskFile(p.root, temp, f, nil)
 	if err != nil {
 		return temp, err
 	}

@@ -74,9 +74,9 @@ type faultFile struct {
 	d *faultDisk
 }
 
-func (f *faultFile) Lookup() (fs.FileInfo, error) {
+func (f *faultFile) Lookup() (int64, error) {
 	if err := f.d.op("lookup"); err != nil {
-		return nil, err
+		return 0, err
 	}
 	return f.file.Lookup()
 }

@@ -16,8 +16,9 @@ type file interface {
 	io.Writer   // appends
 	io.WriterAt // on a file that was not opened for appending
 
-	// Lookup describes what the file's name refers to now.
-	Lookup() (fs.FileInfo, error)
+	// Lookup returns the size of the file if its name still refers to it. If it
+	// does not the error matches ErrReplaced or fs.ErrNotExist.
+	Lookup() (size int64, err error)
 	// Stat describes the open file.
 	Stat() (fs.FileInfo, error)
 	Truncate(size int64) error
@@ -60,19 +61,42 @@ type diskFile struct {
 
 	root *os.Root
 	name string
+	id   fs.FileInfo   // of the open file
+	look *folderLookup // nil: look the name up through root
 }
 
-// newDiskFile makes a diskFile of f, which it closes if it fails.
-func newDiskFile(root *os.Root, name string, f *os.File) (*diskFile, error) {
-	lock, err := newFileLock(f, appendByte)
-	if err != nil {
-		return nil, cmp.Or(err, f.Close())
+// newDiskFile makes a diskFile of f, which it closes if it fails. Folder is
+// [Options.Folder].
+func newDiskFile(root *os.Root, name string, f *os.File, folder *os.File) (*diskFile, error) {
+	id, err := f.Stat()
+	if err == nil {
+		d := &diskFile{File: f, root: root, name: name, id: id}
+		if d.fileLock, err = newFileLock(f, appendByte); err == nil {
+			if folder != nil && filepath.Base(name) == name {
+				d.look = newFolderLookup(folder, name, id)
+			}
+			return d, nil
+		}
 	}
-	return &diskFile{File: f, fileLock: lock, root: root, name: name}, nil
+	return nil, cmp.Or(err, f.Close())
 }
 
-// Lookup describes what the file's name refers to now.
-func (d *diskFile) Lookup() (fs.FileInfo, error) { return d.root.Lstat(d.name) }
+// Lookup returns the size of the file if its name still refers to it. It looks
+// at the name alone: the link count of a file that has one is not zero, and its
+// size is that of the open file.
+func (d *diskFile) Lookup() (int64, error) {
+	if d.look != nil {
+		return d.look.size()
+	}
+	info, err := d.root.Lstat(d.name)
+	if err == nil && !os.SameFile(d.id, info) {
+		err = ErrReplaced
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
 
 // Sync puts the data and the size on stable storage.
 func (d *diskFile) Sync() error { return datasync(d.File) }

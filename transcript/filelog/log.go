@@ -22,6 +22,12 @@ type Options struct {
 	// fail with [ErrReadOnly], and Settle leaves an unterminated tail alone.
 	ReadOnly bool
 
+	// Folder, if not nil, is the Root that the log is opened in, opened as a
+	// file (its name "."), and must stay open as long as the Log is used; many
+	// Logs may share it. Where the system allows it every append then looks its
+	// name up with one system call.
+	Folder *os.File
+
 	// OnTail, if not nil, is told of every unterminated tail that an Append or
 	// a Settle of this Log has ended. It is called in the goroutine of that
 	// call, after the locks are released.
@@ -108,7 +114,7 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 	if err != nil {
 		return nil, &Error{Op: "open", Path: fullPath(root, name), Fix: fixOpen, Err: cause(err)}
 	}
-	disk, err := newDiskFile(root, name, f)
+	disk, err := newDiskFile(root, name, f, opts.Folder)
 	if err != nil {
 		return nil, &Error{Op: "open", Path: fullPath(root, name), Err: cause(err)}
 	}
@@ -136,11 +142,7 @@ func (l *Log) Size() (int64, error) {
 		return 0, err
 	}
 	defer l.ops.Done()
-	info, err := l.lookup("size")
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
+	return l.lookup("size")
 }
 
 // ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so what
@@ -208,18 +210,14 @@ func (l *Log) begin(op string) error {
 	return nil
 }
 
-// lookup describes the file if its name still refers to it. The size is that
-// of the open file then, and its link count is not zero: one system call in
-// place of two.
-func (l *Log) lookup(op string) (fs.FileInfo, error) {
-	info, err := l.file.Lookup()
+// lookup returns the size of the file if its name still refers to it.
+func (l *Log) lookup(op string) (size int64, err error) {
+	size, err = l.file.Lookup()
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, l.fail(op, ErrReplaced, fixReopen)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrReplaced):
+		return 0, l.fail(op, ErrReplaced, fixReopen)
 	case err != nil:
-		return nil, l.fail(op, err, fixNothingWritten)
-	case !os.SameFile(l.id, info):
-		return nil, l.fail(op, ErrReplaced, fixReopen)
+		return 0, l.fail(op, err, fixNothingWritten)
 	}
-	return info, nil
+	return size, nil
 }

@@ -375,29 +375,48 @@ func TestReplaced(t *testing.T) {
 			return errors.Join(root.Rename(name, "b.jsonl"), root.WriteFile(name, []byte("new\n"), 0o600))
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			root, _ := folder(t)
-			l := create(t, root, "first\n", nil)
-			if err := change(root); err != nil {
-				t.Fatal(err)
-			}
-			_, _, err := l.Append(t.Context(), []byte("x\n"), nil)
-			wantErr(t, err, filelog.ErrReplaced)
-			_, err = l.Settle(t.Context())
-			wantErr(t, err, filelog.ErrReplaced)
-			_, err = l.Size()
-			wantErr(t, err, filelog.ErrReplaced)
-			_, err = l.TryLockTurn()
-			wantErr(t, err, filelog.ErrReplaced)
-			if b, err := io.ReadAll(io.NewSectionReader(l, 0, 100)); string(b) != "first\n" || err != nil {
-				t.Errorf("the open file reads %q, %v", b, err)
-			}
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-			if _, err := root.Stat(name); err == nil {
-				reopen(t, root, "new\n")
-			}
-		})
+		for _, shared := range []bool{false, true} { // a folder for the look-up
+			t.Run(fmt.Sprint(what, "/folder=", shared), func(t *testing.T) { checkReplaced(t, shared, change) })
+		}
+	}
+}
+
+// checkReplaced holds that a log notices that its name refers to another file,
+// or to none.
+func checkReplaced(t *testing.T, shared bool, change func(root *os.Root) error) {
+	root, _ := folder(t)
+	opts := new(filelog.Options)
+	if shared {
+		f, err := root.Open(".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		opts.Folder = f
+	}
+	l := create(t, root, "first\n", opts)
+	add(t, l, "second\n")
+	if size, err := l.Size(); size != 13 || err != nil {
+		t.Errorf("Size = %d, %v", size, err)
+	}
+	if err := change(root); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := l.Append(t.Context(), []byte("x\n"), nil)
+	wantErr(t, err, filelog.ErrReplaced)
+	_, err = l.Settle(t.Context())
+	wantErr(t, err, filelog.ErrReplaced)
+	_, err = l.Size()
+	wantErr(t, err, filelog.ErrReplaced)
+	_, err = l.TryLockTurn()
+	wantErr(t, err, filelog.ErrReplaced)
+	if b, err := io.ReadAll(io.NewSectionReader(l, 0, 100)); string(b) != "first\nsecond\n" || err != nil {
+		t.Errorf("the open file reads %q, %v", b, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := root.Stat(name); err == nil {
+		reopen(t, root, "new\n")
 	}
 }

@@ -173,7 +173,7 @@ func (l *Log) doubt() int64 {
 // rewrite puts everything from from on stable storage, and returns where that
 // ends. The caller holds the append lock.
 func (l *Log) rewrite(op string, from int64, parts []part) (end int64, err error) {
-	info, err := l.lookup(op)
+	end, err = l.lookup(op)
 	if errors.Is(err, ErrReplaced) && l.copied != nil {
 		if err := l.placeAgain(); err != nil {
 			return 0, l.fail(op, err, fixDoubt)
@@ -183,7 +183,6 @@ func (l *Log) rewrite(op string, from int64, parts []part) (end int64, err error
 	if err != nil {
 		return 0, err
 	}
-	end = info.Size()
 	if n := len(parts); n > 0 {
 		end = max(end, parts[n-1].end())
 	}
@@ -206,7 +205,7 @@ func (l *Log) rewrite(op string, from int64, parts []part) (end int64, err error
 		im = &image{file: l.file, end: end, parts: parts, final: true}
 	}
 	if !errors.Is(inPlace, ErrReplaced) {
-		if err = l.copyOver(op, im, info); err == nil {
+		if err = l.copyOver(op, im); err == nil {
 			return end, nil
 		}
 	}
@@ -250,7 +249,7 @@ func (l *Log) reopen() (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	disk, err := newDiskFile(l.root, l.name, f)
+	disk, err := newDiskFile(l.root, l.name, f, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -261,13 +260,13 @@ func (l *Log) reopen() (file, error) {
 }
 
 // copyOver gives the file's name to a copy that is on stable storage.
-func (l *Log) copyOver(op string, im *image, info fs.FileInfo) (err error) {
+func (l *Log) copyOver(op string, im *image) (err error) {
 	p := placing{root: l.root, name: l.name, sync: true, seam: l.opts.seam}
 	f, temp, err := p.openTemp()
 	if err != nil {
 		return err
 	}
-	disk, err := newDiskFile(l.root, temp, f)
+	disk, err := newDiskFile(l.root, temp, f, nil)
 	if err != nil {
 		return errors.Join(err, l.root.Remove(temp))
 	}
@@ -277,8 +276,12 @@ func (l *Log) copyOver(op string, im *image, info fs.FileInfo) (err error) {
 	if err == nil && !locked {
 		err = ErrBusy
 	}
+	var was fs.FileInfo
 	if err == nil {
-		err = cmp.Or(f.Chmod(info.Mode().Perm()), im.writeTo(w))
+		was, err = l.file.Stat()
+	}
+	if err == nil {
+		err = cmp.Or(f.Chmod(was.Mode().Perm()), im.writeTo(w))
 	}
 	var id fs.FileInfo
 	if err == nil {
@@ -307,7 +310,7 @@ func (l *Log) copyOver(op string, im *image, info fs.FileInfo) (err error) {
 
 // placeAgain makes the name of a copy safe, after that had failed.
 func (l *Log) placeAgain() error {
-	named, err := l.file.Lookup()
+	named, err := l.root.Lstat(l.name)
 	if err != nil {
 		return err
 	}

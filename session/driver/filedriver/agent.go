@@ -23,6 +23,9 @@ type agent struct {
 	root *os.Root
 	sess *os.Root // the folder of transcripts
 	idx  *index
+
+	// The two folders as files, for filelog.Options.Folder.
+	rootFile, sessFile *os.File
 }
 
 // openAgent opens an agent's folder, or returns it if it is open. Callers that
@@ -58,7 +61,7 @@ func (d *Driver) openAgent(ctx context.Context, name, folder string) (*agent, er
 	if err != nil {
 		return nil, err
 	}
-	d.agents[folder] = a
+	d.agents[folder], d.named[name] = a, a
 	if d.closed {
 		a.idx.interrupt()
 	}
@@ -95,6 +98,12 @@ func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
 	if a.sess, err = a.root.OpenRoot("sessions"); err != nil {
 		return nil, fail(err)
 	}
+	if a.rootFile, err = a.root.Open("."); err != nil {
+		return nil, fail(err)
+	}
+	if a.sessFile, err = a.sess.Open("."); err != nil {
+		return nil, fail(err)
+	}
 	if a.idx, err = openIndex(a); err != nil {
 		return nil, err
 	}
@@ -111,6 +120,11 @@ func (a *agent) close() error {
 	if a.idx != nil {
 		errs = append(errs, a.idx.close())
 	}
+	for _, f := range []*os.File{a.sessFile, a.rootFile} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
 	for _, r := range []*os.Root{a.sess, a.root} {
 		if r != nil {
 			errs = append(errs, r.Close())
@@ -120,7 +134,7 @@ func (a *agent) close() error {
 }
 
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
-	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly}
+	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
 	o.OnTail = func(t filelog.Tail) {
 		a.idx.lose() // a record may have become whole that no row knows of
 		if f := a.d.opts.OnTail; f != nil {

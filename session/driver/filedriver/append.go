@@ -14,6 +14,14 @@ import (
 // use returns the open log of a session for use until done is called, with the
 // error that the use ended with; done returns it in terms of package driver.
 func (d *Driver) use(ctx context.Context, ref driver.Ref) (o *openLog, done func(error) error, err error) {
+	a, o, err := d.acquire(ctx, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }, nil
+}
+
+func (d *Driver) acquire(ctx context.Context, ref driver.Ref) (*agent, *openLog, error) {
 	if err := driver.CheckRef(ref); err != nil {
 		return nil, nil, err
 	}
@@ -21,14 +29,14 @@ func (d *Driver) use(ctx context.Context, ref driver.Ref) (o *openLog, done func
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err = d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+	o, err := d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			a.idx.lose()
 		}
 		return nil, nil, err
 	}
-	return o, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }, nil
+	return a, o, nil
 }
 
 // cause says what an error of a log means to a caller of the driver.
@@ -48,12 +56,15 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 
 // with calls f with the open log of a session.
 func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(*openLog) error) error {
-	o, done, err := d.use(ctx, ref)
+	a, o, err := d.acquire(ctx, ref)
 	if err != nil {
 		return err
 	}
-	return done(f(o))
+	return a.cause(ref, d.logs.release(o, f(o)))
 }
+
+// maxPooled is how large a buffer for lines is kept for the next append.
+const maxPooled = 64 << 10
 
 func (d *Driver) append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
 	if len(lines) == 0 {
@@ -63,15 +74,28 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, lines []driver.Line
 	for _, l := range lines {
 		n += len(l.Data)
 	}
-	buf := make([]byte, 0, n)
+	pooled, _ := d.lines.Get().(*[]byte)
+	if pooled == nil {
+		pooled = new([]byte)
+	}
+	buf := slices.Grow((*pooled)[:0], n)
+	defer func() {
+		if *pooled = buf; cap(buf) <= maxPooled {
+			d.lines.Put(pooled)
+		}
+	}()
 	for _, l := range lines {
 		if slices.Contains(l.Data, '\n') || len(l.Data) == 0 {
 			return res, fmt.Errorf("filedriver: append: line %s is empty or has a line break", l.ID)
 		}
 		buf = append(append(buf, l.Data...), '\n')
 	}
+	conditional := cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0
 	err = d.with(ctx, ref, func(o *openLog) error {
 		start, end, err := o.log.Append(ctx, buf, func(end int64) error {
+			if !conditional {
+				return nil
+			}
 			var err error
 			if res, err = o.seen.check(o.log, end, cond); err == nil && res.Repeated {
 				return errRepeated

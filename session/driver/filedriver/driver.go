@@ -54,8 +54,11 @@ type Driver struct {
 	log  *slog.Logger
 	logs *logs
 
-	mu      sync.Mutex // guards what follows
-	agents  map[string]*agent
+	lines sync.Pool // of *[]byte: the bytes of an append, see append
+
+	mu      sync.Mutex               // guards what follows
+	agents  map[string]*agent        // by the names of their folders
+	named   map[string]*agent        // by their own: an append need not encode the name
 	opening map[string]chan struct{} // closed when a folder has been opened, or not
 	closed  bool
 	ops     sync.WaitGroup // calls under way
@@ -73,7 +76,7 @@ var (
 // names the folder and what to do about it.
 func Open(dir string, opts *Options) (*Driver, error) {
 	d := &Driver{
-		dir: dir, agents: map[string]*agent{}, ids: map[driver.Ref]uint64{}, opening: map[string]chan struct{}{},
+		dir: dir, agents: map[string]*agent{}, named: map[string]*agent{}, ids: map[driver.Ref]uint64{}, opening: map[string]chan struct{}{},
 		log: slog.New(slog.DiscardHandler),
 	}
 	if opts != nil {
@@ -162,13 +165,21 @@ func (d *Driver) Path(ref driver.Ref) string {
 
 // begin registers a call, so that Close waits for it.
 func (d *Driver) begin(ctx context.Context) (end func(), err error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
+	}
+	return d.ops.Done, nil
+}
+
+// enter is begin for a caller that calls d.ops.Done itself.
+func (d *Driver) enter(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.usable(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	d.ops.Add(1)
-	return d.ops.Done, nil
+	return nil
 }
 
 // ready returns why a call cannot go on, if it cannot.
@@ -285,12 +296,18 @@ func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, bool) 
 // agent returns an agent's folder. It does not exist before the agent has a
 // session, unless create is set: the error then matches fs.ErrNotExist.
 func (d *Driver) agent(ctx context.Context, name string, create bool) (*agent, error) {
+	d.mu.Lock()
+	a := d.named[name]
+	d.mu.Unlock()
+	if a != nil {
+		return a, nil
+	}
 	if err := driver.CheckAgent(name); err != nil {
 		return nil, err
 	}
 	folder := EncodeName(name)
 	d.mu.Lock()
-	a := d.agents[folder]
+	a = d.agents[folder]
 	d.mu.Unlock()
 	if a != nil {
 		return a, nil
@@ -311,11 +328,10 @@ func (d *Driver) agent(ctx context.Context, name string, create bool) (*agent, e
 
 // Append implements [driver.Driver].
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-	end, err := d.begin(ctx)
-	if err != nil {
+	if err := d.enter(ctx); err != nil {
 		return driver.Result{}, err
 	}
-	defer end()
+	defer d.ops.Done()
 	return d.append(ctx, ref, lines, cond)
 }
 

@@ -60,7 +60,7 @@ func putText(line []byte) (id, text string, ok bool) {
 
 // openJournal opens the journal, and makes it if that is allowed.
 func (x *index) openJournal() (*filelog.Log, error) {
-	opts := &filelog.Options{Sync: filelog.SyncNever, ReadOnly: x.a.d.opts.ReadOnly}
+	opts := &filelog.Options{Sync: filelog.SyncNever, ReadOnly: x.a.d.opts.ReadOnly, Folder: x.a.rootFile}
 	l, err := filelog.Open(x.a.root, journalName, opts)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return l, err
