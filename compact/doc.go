@@ -5,8 +5,9 @@
 //
 //   - [Plan] is pure: it says where a history would be cut, what would be
 //     summarised and what kept, or why there is nothing to do.
-//   - [Run] calls a [Summarizer], checks what it wrote and returns the entry
-//     that would do it. Nothing has happened yet.
+//   - [Run] calls a [Summarizer], refuses what is no summary, adds what no
+//     summarizer is trusted with, and returns the entry that would do it.
+//     Nothing has happened yet.
 //   - Who owns the transcript appends that entry. Package session does it under
 //     a condition, so that appends of others go on meanwhile.
 //

@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"time"
 	"unicode"
-
-	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Either returns a [Summarizer] that asks one after the other until one
-// succeeds, which means that it returns no error and a text that is not blank
-// and has not more than twice the tokens that were asked for, by estimate; the
-// last one may write what it likes. Either(Model{...}, Extractive{}) has a
-// summary also when the model fails.
+// succeeds, which means that it returns no error and a text that is not refused,
+// see [ErrEmpty] and those after it; of the last one only a blank text is
+// refused here, and more by [Run]. Either(Model{...}, Extractive{}) has a summary
+// also when the model fails. Input.Observe is told why one was skipped.
 //
 // When ctx is done nobody else is asked. So that something is left for the
 // next one, each but the last has three quarters of the time until the
@@ -32,16 +30,21 @@ func Either(s ...Summarizer) Summarizer {
 			}
 			text, err := inPart(ctx, one, in, i < len(s)-1)
 			if err == nil {
-				switch size := countText(tokens.Estimator{}, text); {
+				switch {
+				case i < len(s)-1:
+					err = in.refuse(text, longShown)
 				case blank(text):
 					err = ErrEmpty
-				case in.MaxTokens > 0 && size > 2*in.MaxTokens && i < len(s)-1:
-					err = fmt.Errorf("the summary is too long: ~%d tokens, %d were asked for", size, in.MaxTokens)
-				default:
-					return text, nil
 				}
 			}
-			errs = append(errs, fmt.Errorf("summarizer %d of %d: %w", i+1, len(s), err))
+			if err == nil {
+				return text, nil
+			}
+			err = fmt.Errorf("summarizer %d of %d: %w", i+1, len(s), err)
+			errs = append(errs, err)
+			if i < len(s)-1 && ctx.Err() == nil {
+				in.tell(Step{Skipped: err})
+			}
 		}
 		return "", errors.Join(errs...)
 	})

@@ -128,3 +128,20 @@ func FuzzModel(f *testing.F) {
 		}
 	})
 }
+
+// A list of identifiers that is read and written again is the same.
+func FuzzCarried(f *testing.F) {
+	for _, s := range fuzzSeeds {
+		f.Add("They talked.\n\n"+carriedHeading+"\nBy the user: a.go \"b c.go\" \"\nIn lists: x", s)
+		f.Add(s, "uA\n\n"+carriedHeading+"\nChanged: \"/a/b c\" d/e.go")
+	}
+	f.Fuzz(func(t *testing.T, summary, data string) {
+		text, list := compact.Carry(summary, fuzzMessages(data))
+		if !strings.HasPrefix(summary, text) {
+			t.Errorf("%q is not how %q begins", text, summary)
+		}
+		if text2, again := compact.Carry("They talked."+list, nil); again != list || text2 != "They talked." {
+			t.Errorf("read and written again it is\n%q %q, was\n%q", text2, again, list)
+		}
+	})
+}

@@ -23,6 +23,10 @@ import (
 // tools are shortened, then all texts, and then messages in the middle are left
 // out; each time the text says what is missing.
 //
+// What the model wrote is refused if it is no summary, see [ErrEmpty] and those
+// after it. The conversation is shown as data between marks that nothing in it
+// can end, with the instructions behind it.
+//
 // Where a summary is longer than allowed it is cut, with a note of how much is
 // missing; but the last one is first given back to the model, once, to be made
 // shorter. A call that fails is not made again: Complete is expected to try
@@ -46,14 +50,15 @@ type Model struct {
 	// Counter counts tokens; nil means [tokens.Estimator].
 	Counter tokens.Counter
 	// Safety is the factor between what Counter says and what is reckoned with,
-	// because an estimate is not a bound. 0 means 1.2; less than 1 means 1.
+	// because an estimate is not a bound. 0 means 1.25, which is enough for a
+	// counter that says a fifth too little; less than 1 means 1.
 	Safety float64
 }
 
 const (
 	defaultWindow = 32_768
 	defaultCalls  = 64
-	defaultSafety = 1.2
+	defaultSafety = 1.25
 )
 
 // ErrNoRoom says that the window of a [Model] is too small for a request with
@@ -64,6 +69,7 @@ var ErrNoRoom = errors.New("the window is too small for a summary")
 type AnswerError struct {
 	Reason     string                // what is wrong with it
 	StopReason transcript.StopReason // as the model gave it
+	Err        error                 // ErrRefusal, for example; nil if there is no answer
 }
 
 // Error says what is wrong with the answer.
@@ -74,10 +80,8 @@ func (e *AnswerError) Error() string {
 	return fmt.Sprintf("%s (stop reason %q)", e.Reason, string(e.StopReason))
 }
 
-// Is makes an answer without text an [ErrEmpty].
-func (e *AnswerError) Is(target error) bool { return target == ErrEmpty && e.Reason == noText }
-
-const noText = "the answer of the model has no text"
+// Unwrap returns the kind of the error.
+func (e *AnswerError) Unwrap() error { return e.Err }
 
 // Summarize implements [Summarizer]. An error is that of ctx or Complete, which
 // it wraps, an [*AnswerError], or [ErrNoRoom].
@@ -93,7 +97,7 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 		return "", err
 	}
 	summary := c.previous
-	for !c.left.done() {
+	for shown := 1; !c.left.done(); shown++ {
 		if c.calls == c.maxCalls {
 			return "", fmt.Errorf("%w: more than %d calls", ErrNoRoom, c.calls)
 		}
@@ -101,7 +105,8 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%w: %w: a window of %d tokens, %d of them for the answer", ErrNoRoom, err, c.Window, c.MaxOutput)
 		}
-		if summary, err = c.ask(ctx, c.text(summary, piece)); err != nil {
+		in.tell(Step{Chunk: shown, Chunks: max(shown, c.chunks)})
+		if summary, err = c.ask(ctx, summary, piece); err != nil {
 			return "", err
 		}
 		if summary, err = c.bound(ctx, summary); err != nil {
@@ -119,6 +124,7 @@ type conversation struct {
 	Model
 	maxCalls int
 	calls    int
+	chunks   int    // pieces to be shown, at most
 	max      int    // tokens of the summary
 	target   int    // what the model is asked for
 	previous string // the summary to begin with
@@ -135,7 +141,7 @@ func (m Model) conversation(in Input) (*conversation, error) {
 
 	// Half of what is free is for the summary so far.
 	c.target = 1_000_000 // a number of as many digits as will be there
-	room := int(float64(m.Window-m.MaxOutput)/m.Safety) - c.count(c.text(".", "."))
+	room := int(float64(m.Window-m.MaxOutput)/m.Safety) - 1 - c.count(c.text(".", "."))
 	c.max = cmp.Or(in.MaxTokens, defaultSummary)
 	c.max = min(c.max, room/2)
 	if c.max < 1 {
@@ -166,6 +172,7 @@ func (c *conversation) ladder(before []part, msgs []transcript.Message, room int
 				return false, fmt.Errorf("%w: %w: %d tokens are left for each", ErrNoRoom, err, room)
 			}
 		}
+		c.chunks = n
 		return p.done() && n <= c.maxCalls, nil
 	}
 	for _, d := range []Document{{}, {Results: 500}, {Results: 100, Texts: 4_000}, {Results: 100, Texts: 1_000}, {Results: 40, Texts: 200}} {
@@ -197,9 +204,10 @@ func (c *conversation) count(text string) int {
 	return c.Counter.Count(modelSystem, nil, []transcript.Message{transcript.UserText(text)})
 }
 
-// fits reports whether a request leaves room for the answer.
+// fits reports whether a request leaves room for the answer. One token more is
+// for a counter that rounds down.
 func (c *conversation) fits(text string) bool {
-	return float64(c.count(text))*c.Safety+float64(c.MaxOutput) <= float64(c.Window)
+	return float64(c.count(text)+1)*c.Safety+float64(c.MaxOutput) <= float64(c.Window)
 }
 
 // small reports whether a summary is short enough, also as part of a request.
@@ -207,20 +215,21 @@ func (c *conversation) small(summary string) bool {
 	return countText(c.Counter, summary) <= c.max && countText(c.Counter, defuse(summary)) <= c.max
 }
 
-// ask sends one request and returns what the model wrote.
-func (c *conversation) ask(ctx context.Context, text string) (string, error) {
+// ask sends one request, for the summary so far and a piece of the conversation,
+// and returns what the model wrote if it may be a summary of these.
+func (c *conversation) ask(ctx context.Context, summary, piece string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
 	c.calls++
 	resp, err := c.Complete(ctx, transcript.Request{
 		Model: c.Name, System: modelSystem, MaxOutput: c.MaxOutput,
-		Messages: []transcript.Message{transcript.UserText(text)},
+		Messages: []transcript.Message{transcript.UserText(c.text(summary, piece))},
 	})
 	if err == nil {
-		var summary string
-		if summary, err = answerText(resp); err == nil {
-			return summary, nil
+		var text string
+		if text, err = answerText(resp, summary, piece); err == nil {
+			return text, nil
 		}
 	}
 	return "", fmt.Errorf("call %d to the summarizing model: %w", c.calls, err)
@@ -233,7 +242,7 @@ func (c *conversation) bound(ctx context.Context, summary string) (string, error
 	}
 	// Calls are for the conversation first, and for making it shorter last.
 	if text := c.text(summary, ""); c.left.done() && c.fits(text) {
-		shorter, err := c.ask(ctx, text)
+		shorter, err := c.ask(ctx, summary, "")
 		if err != nil {
 			return "", err
 		}
@@ -249,34 +258,42 @@ func (c *conversation) bound(ctx context.Context, summary string) (string, error
 	return clip(summary, n), nil
 }
 
-// answerText returns the text of an answer that is a summary.
-func answerText(resp *transcript.Response) (string, error) {
+// answerText returns the text of an answer that may be a summary of what was
+// shown.
+func answerText(resp *transcript.Response, summary, piece string) (string, error) {
 	if resp == nil {
 		return "", &AnswerError{Reason: "there is no answer of the model"}
 	}
-	fail := func(reason string) (string, error) {
-		return "", &AnswerError{Reason: reason, StopReason: resp.StopReason}
+	fail := func(err error, reason string) (string, error) {
+		return "", &AnswerError{Reason: reason, StopReason: resp.StopReason, Err: err}
 	}
 	switch resp.StopReason {
 	case transcript.StopMaxTokens:
-		return fail("the summary was cut by the output limit")
+		return fail(ErrCut, "the summary was cut by the output limit")
 	case transcript.StopContextWindow:
-		return fail("the context window was full before the summary was complete")
+		return fail(ErrCut, "the context window was full before the summary was complete")
 	case transcript.StopRefusal:
-		return fail("the model refused to write a summary")
+		return fail(ErrRefusal, ErrRefusal.Error())
 	case transcript.StopToolUse:
-		return fail("the model called a tool")
+		return fail(ErrToolCall, ErrToolCall.Error())
 	case transcript.StopAborted, transcript.StopError, transcript.StopPauseTurn:
-		return fail("the summary is not complete")
+		return fail(ErrIncomplete, ErrIncomplete.Error())
 	case transcript.StopEndTurn, transcript.StopSequence:
 	default: // a reason of a provider that is not known here
 	}
 	if len(resp.Message.ToolCalls()) > 0 {
-		return fail("the model called a tool")
+		return fail(ErrToolCall, ErrToolCall.Error())
 	}
 	text := plain(resp.Message.Text())
 	if blank(text) {
-		return fail(noText)
+		return fail(ErrEmpty, "the answer of the model has no text")
+	}
+	// One that is too long is made shorter.
+	if err := refuse(text, 0, longShown, func() int { return textSize(summary) + textSize(piece) }); err != nil {
+		return fail(err, err.Error())
+	}
+	if isEcho(text, piece) {
+		return fail(ErrEcho, ErrEcho.Error())
 	}
 	return text, nil
 }

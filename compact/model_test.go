@@ -20,13 +20,18 @@ type scripted struct {
 func (s *scripted) Complete(_ context.Context, req transcript.Request) (*transcript.Response, error) {
 	s.requests = append(s.requests, req)
 	if s.answer == nil {
-		return answered(fmt.Sprintf("Summary %d.", len(s.requests))), nil
+		return answered(nthSummary(len(s.requests))), nil
 	}
 	return s.answer(len(s.requests), req.Messages[0].Text())
 }
 
 func answered(text string) *transcript.Response {
 	return &transcript.Response{Message: transcript.AssistantText(text), StopReason: transcript.StopEndTurn}
+}
+
+// nthSummary is a summary that is long enough for any input.
+func nthSummary(n int) string {
+	return fmt.Sprintf("Summary %d of what was said and done so far.", n)
 }
 
 // between returns what is in a pair of data marks.
@@ -73,7 +78,7 @@ func TestModelOneCall(t *testing.T) {
 	s := &scripted{}
 	m := compact.Model{Complete: s.Complete, Name: "small-1", Instructions: "Mention the weather."}
 	got, err := m.Summarize(t.Context(), compact.Input{Messages: manyScripts(), MaxTokens: 700})
-	if err != nil || got != "Summary 1." {
+	if err != nil || got != nthSummary(1) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	s.check(t, m, 1)
@@ -104,15 +109,15 @@ func TestModelOneCall(t *testing.T) {
 func TestModelPieces(t *testing.T) {
 	s := &scripted{}
 	m := compact.Model{Complete: s.Complete, Window: 4096, MaxOutput: 512}
-	got, err := m.Summarize(t.Context(), compact.Input{Previous: "Summary 0.", Messages: toolLoop(60), MaxTokens: 400})
-	if err != nil || got != fmt.Sprintf("Summary %d.", len(s.requests)) || len(s.requests) < 3 {
+	got, err := m.Summarize(t.Context(), compact.Input{Previous: nthSummary(0), Messages: toolLoop(60), MaxTokens: 400})
+	if err != nil || got != nthSummary(len(s.requests)) || len(s.requests) < 3 {
 		t.Fatalf("%q after %d calls, %v", got, len(s.requests), err)
 	}
 	s.check(t, m, 64)
 	var all strings.Builder
 	for i, req := range s.requests {
 		text := req.Messages[0].Text()
-		if p := between(text, "summary_so_far"); p != fmt.Sprintf("Summary %d.", i) {
+		if p := between(text, "summary_so_far"); p != nthSummary(i) {
 			t.Errorf("request %d has the summary %q", i+1, p)
 		}
 		all.WriteString(between(text, "conversation") + "\n")
@@ -185,7 +190,7 @@ func TestModelLeavesOut(t *testing.T) {
 	s := &scripted{}
 	s.answer = func(_ int, text string) (*transcript.Response, error) {
 		all += between(text, "conversation") + "\n"
-		return answered("So far."), nil
+		return answered("All files were fine so far."), nil
 	}
 	m := compact.Model{Complete: s.Complete, Window: 1500, MaxOutput: 200, MaxCalls: 3}
 	if _, err := m.Summarize(t.Context(), compact.Input{Messages: toolLoop(300), MaxTokens: 200}); err != nil {
@@ -209,11 +214,11 @@ func TestModelShorter(t *testing.T) {
 		if strings.Contains(text, "<conversation>\n") || !strings.Contains(between(text, "summary_so_far"), "Too much") {
 			t.Errorf("the second request is %q", text)
 		}
-		return answered("Short."), nil
+		return answered("They talked of files and builds."), nil
 	}
 	m := compact.Model{Complete: s.Complete}
 	got, err := m.Summarize(t.Context(), compact.Input{Messages: manyScripts(), MaxTokens: 100})
-	if err != nil || got != "Short." || len(s.requests) != 2 {
+	if err != nil || got != "They talked of files and builds." || len(s.requests) != 2 {
 		t.Errorf("%q after %d calls, %v", got, len(s.requests), err)
 	}
 	s.check(t, m, 2)
@@ -245,11 +250,11 @@ func TestModelFailures(t *testing.T) {
 		"tool use":             {stopped("x", transcript.StopToolUse), nil, "called a tool"},
 		"a call":               {&transcript.Response{Message: called("c", "f", `{}`), StopReason: transcript.StopEndTurn}, nil, "called a tool"},
 		"only reasoning":       {&transcript.Response{Message: transcript.Message{Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm"}}}}, nil, "no text"},
-		"an unknown reason":    {stopped("A summary.", "done"), nil, ""},
-		"no reason":            {stopped("A summary.", ""), nil, ""},
-		"a stop sequence":      {stopped("A summary.", transcript.StopSequence), nil, ""},
-		"white space around":   {answered(" \n A summary.\r\n"), nil, ""},
-		"text after reasoning": {&transcript.Response{Message: transcript.Message{Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm"}, transcript.TextBlock{Text: "A summary."}}}}, nil, ""},
+		"an unknown reason":    {stopped("A summary of all that was said.", "done"), nil, ""},
+		"no reason":            {stopped("A summary of all that was said.", ""), nil, ""},
+		"a stop sequence":      {stopped("A summary of all that was said.", transcript.StopSequence), nil, ""},
+		"white space around":   {answered(" \n A summary of all that was said.\r\n"), nil, ""},
+		"text after reasoning": {&transcript.Response{Message: transcript.Message{Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm"}, transcript.TextBlock{Text: "A summary of all that was said."}}}}, nil, ""},
 	} {
 		s := &scripted{answer: func(int, string) (*transcript.Response, error) { return tt.resp, tt.err }}
 		got, err := compact.Model{Complete: s.Complete}.Summarize(t.Context(), compact.Input{Messages: manyScripts()})
@@ -257,7 +262,7 @@ func TestModelFailures(t *testing.T) {
 			t.Errorf("%s: %d calls", name, len(s.requests))
 		}
 		if tt.want == "" {
-			if got != "A summary." || err != nil {
+			if got != "A summary of all that was said." || err != nil {
 				t.Errorf("%s: %q, %v", name, got, err)
 			}
 			continue
@@ -295,7 +300,7 @@ func TestModelCancelled(t *testing.T) {
 		if call == 2 {
 			cancel()
 		}
-		return answered("So far."), nil
+		return answered("All files were fine so far."), nil
 	}}
 	m := compact.Model{Complete: s.Complete, Window: 4096}
 	got, err := m.Summarize(ctx, compact.Input{Messages: toolLoop(100)})

@@ -2,6 +2,7 @@ package compact
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/convolog/convolog/transcript/tokens"
@@ -15,10 +16,12 @@ type Options struct {
 	Keep Keep
 	// Trigger is when a compaction is due. Plan and Run do not ask it.
 	Trigger Trigger
-	// Room is how many tokens the history may have afterwards. Plan leaves a
-	// part of it free for what comes next and cuts later than Keep says if it
-	// must, inside a turn if one alone is too long. 0 is no limit, but for a
-	// session that of Trigger, if there is one.
+	// Room is how many tokens the history may have afterwards. Plan aims at
+	// half of it, summary and all, so that no single turn makes the next
+	// compaction due; or at three fifths and MaxCarried, if Keep says Turns or
+	// Fraction. It cuts later than Keep says if it must, inside a turn if one
+	// alone is too long. 0 is no limit, but for a session that of Trigger, if
+	// there is one.
 	Room int
 	// Summarizer writes the summary; nil means Extractive, which needs no
 	// model.
@@ -27,11 +30,21 @@ type Options struct {
 	// 2,048. It is never more than half of what the summary stands for, nor
 	// than a fifth of Room.
 	MaxSummary int
+	// MaxCarried is how many tokens the identifiers have at most that Run adds
+	// to the summary; 0 means 2,048, less than 0, here, none. It is never more
+	// than a tenth of Room, nor than a quarter of what the summary stands for or
+	// what was added the last time; where the summary stands for fewer than 256
+	// tokens nothing new is added.
+	MaxCarried int
 	// Timeout is how long the summarizer may take; 0 means two minutes, less
 	// than 0, here, no limit but that of the context.
 	Timeout time.Duration
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
+	// Observe, if it is set, is told what the summarizer does: which part of the
+	// messages it is shown, and why one of [Either] was skipped. It is called in
+	// the goroutine of the summarizer and waited for.
+	Observe func(ctx context.Context, s Step)
 	// Check is asked by Plan about the cut it has chosen; if it returns false
 	// another one is looked for. Who has the fold can see there what the
 	// history does not show; a session does so in any case. Nil accepts every
@@ -45,15 +58,15 @@ type Options struct {
 type Keep struct {
 	// Tokens keeps the newest messages that have at most so many tokens:
 	// whole turns, unless that would keep less than half of what is allowed.
-	Tokens int
+	Tokens int `json:"tokens,omitempty"`
 	// Turns keeps the newest turns. With no more than these there is nothing
 	// to do.
-	Turns int
+	Turns int `json:"turns,omitempty"`
 	// Fraction keeps this part of the messages, the newest ones; 0.5 is half,
 	// 1 or more is all of them.
 	// Whatever it says, at least two messages are summarised, and four and a
 	// fifth of all are kept. With four messages or fewer there is nothing to do.
-	Fraction float64
+	Fraction float64 `json:"fraction,omitempty"`
 }
 
 // Trigger says when a compaction is due: when the prompt has more tokens than
@@ -99,6 +112,7 @@ func (t Trigger) Room() int {
 const (
 	defaultKeep    = 20_000
 	defaultSummary = 2_048
+	defaultCarried = 2_048
 	defaultTimeout = 2 * time.Minute
 )
 
@@ -118,6 +132,7 @@ func (o *Options) filled() Options {
 		f.Summarizer = Extractive{Counter: f.Counter}
 	}
 	f.MaxSummary = cmp.Or(max(f.MaxSummary, 0), defaultSummary)
+	f.MaxCarried = max(cmp.Or(f.MaxCarried, defaultCarried), 0)
 	f.Timeout = cmp.Or(f.Timeout, defaultTimeout)
 	return f
 }

@@ -9,24 +9,39 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Cut is a plan: where a history is divided, and what that saves. It is plain
-// data, made by [Plan].
+// Cut is a plan: where a history is divided, what that saves, and what was asked
+// for. It is plain data, made by [Plan]. Written as JSON and read again it is
+// the same, and [Run] takes it for the history that it was made of.
 type Cut struct {
 	// Nothing says why there is nothing to do; it is empty if there is.
-	Nothing Reason
+	Nothing Reason `json:"nothing,omitempty"`
 	// At is the index of the first message that is kept. Those before it are
 	// summarised.
-	At int
+	At int `json:"at,omitempty"`
 	// Split says that the cut is inside a turn.
-	Split bool
+	Split bool `json:"split,omitempty"`
 	// FirstKept and CoversTo are the IDs of the first entry that is kept and
 	// of the last one that is summarised.
-	FirstKept, CoversTo string
+	FirstKept string `json:"firstKept,omitempty"`
+	CoversTo  string `json:"coversTo,omitempty"`
 	// Before is the size of the history in tokens; Covered and Kept are those
-	// of its two parts, and After is what is expected of the result.
-	Before, Covered, Kept, After int
-	// MaxSummary is how many tokens the summary should have at most.
-	MaxSummary int
+	// of its two parts, and After is what the result has at most if the
+	// summarizer keeps to MaxSummary.
+	Before  int `json:"before"`
+	Covered int `json:"covered,omitempty"`
+	Kept    int `json:"kept,omitempty"`
+	After   int `json:"after,omitempty"`
+	// MaxSummary is how many tokens the summary should have at most, and
+	// MaxCarried how many the identifiers have that are added to it.
+	MaxSummary int `json:"maxSummary,omitempty"`
+	MaxCarried int `json:"maxCarried,omitempty"`
+	// Keep and Room are those of the options. Limit is that of their trigger,
+	// and Overhead what it says is sent besides the history; both are 0 if there
+	// is none.
+	Keep     Keep `json:"keep,omitzero"`
+	Room     int  `json:"room,omitempty"`
+	Limit    int  `json:"limit,omitempty"`
+	Overhead int  `json:"overhead,omitempty"`
 }
 
 // Reason says why there is nothing to compact. Its String is a sentence.
@@ -45,8 +60,12 @@ const (
 	// Room by far, so a compaction would not help.
 	TooLarge Reason = "too-large"
 	// NoRoom: what the trigger says is sent besides the history, the system
-	// prompt and the tools, leaves no room for one.
+	// prompt and the tools, leaves less than a tenth of its limit for one. Every
+	// turn would need a compaction, so shorten these or use a larger window.
 	NoRoom Reason = "no-room"
+	// NoGain: the history is larger than Room, and what could be summarised is
+	// too little of it to make it smaller by 10 % or 2,000 tokens.
+	NoGain Reason = "no-gain"
 )
 
 // String returns a sentence without its full stop.
@@ -62,14 +81,23 @@ func (r Reason) String() string {
 		return "the last exchange alone is larger than the room there is"
 	case NoRoom:
 		return "the system prompt and the tools leave no room for a history"
+	case NoGain:
+		return "what could be summarised is too little to make a difference"
 	}
 	return string(r)
 }
 
-// String describes the plan on one line.
+// String describes the plan on one line. [Cut.Detail] says more.
 func (c Cut) String() string {
 	if c.Nothing != "" {
-		return fmt.Sprintf("nothing to compact in ~%d tokens: %s", c.Before, c.Nothing)
+		why := c.Nothing.String()
+		switch {
+		case c.Nothing == NoRoom && c.Limit > 0:
+			why += fmt.Sprintf(": they have ~%d tokens, and a compaction is due at %d; shorten them or use a larger window", c.Overhead, c.Limit)
+		case c.Nothing == TooLarge && c.Room > 0:
+			why += fmt.Sprintf(": ~%d tokens", c.Room)
+		}
+		return fmt.Sprintf("nothing to compact in ~%d tokens: %s", c.Before, why)
 	}
 	split := ""
 	if c.Split {
@@ -92,8 +120,11 @@ func (c Cut) String() string {
 func Plan(h rebuild.History, opts *Options) Cut {
 	o := opts.filled()
 	p := newPlanner(h, o)
-	c := Cut{Before: p.size(0, len(h.Messages)) + p.system}
-	if t := o.Trigger; t.Limit() > 0 && t.Overhead >= t.Limit() {
+	c := Cut{Before: p.size(0, len(h.Messages)) + p.system, Keep: o.Keep, Room: max(o.Room, 0)}
+	if c.Limit = o.Trigger.Limit(); c.Limit > 0 {
+		c.Overhead = max(o.Trigger.Overhead, 0)
+	}
+	if c.Limit > 0 && c.Overhead > c.Limit/10*9 {
 		c.Nothing = NoRoom
 		return c
 	}
@@ -103,8 +134,13 @@ func Plan(h rebuild.History, opts *Options) Cut {
 			c.Nothing = reason
 			return c
 		}
-		if c := p.cut(c, at); o.Check == nil || o.Check(c) {
+		cut := p.cut(c, at)
+		if c.Room > 0 && c.Before > c.Room && cut.Before-cut.After < margin(c.Before) {
+			c.Nothing = NoGain
 			return c
+		}
+		if o.Check == nil || o.Check(cut) {
+			return cut
 		}
 		p.legal[at] = false
 	}
@@ -115,13 +151,27 @@ func (p *planner) cut(c Cut, at int) Cut {
 	c.At, c.Split = at, !p.h.StartsTurn(at)
 	c.Covered, c.Kept = p.size(0, at)+p.system, p.size(at, len(p.h.Messages))
 	c.MaxSummary = max(1, min(p.o.MaxSummary, c.Covered/2))
+	c.MaxCarried = p.listed
+	if c.Covered >= minCarrying {
+		c.MaxCarried = max(c.Covered/4, p.listed)
+	}
+	c.MaxCarried = min(c.MaxCarried, p.o.MaxCarried)
 	if p.o.Room > 0 {
 		c.MaxSummary = max(1, min(c.MaxSummary, p.o.Room/5))
+		c.MaxCarried = min(c.MaxCarried, p.o.Room/10)
 	}
-	c.After = c.Kept + c.MaxSummary
-	c.FirstKept, c.CoversTo = p.ends(at)
+	c.After = c.Kept + c.MaxSummary + c.MaxCarried
+	c.FirstKept, c.CoversTo = ends(p.h.Messages, at)
 	return c
 }
+
+// minCarrying is how many tokens are summarised at least where identifiers are
+// added: with fewer the heading would have more than these.
+const minCarrying = 256
+
+// margin is by how much a history of so many tokens is to be smaller at least:
+// by less a compaction would soon be due again.
+func margin(before int) int { return min(before/10, 2_000) }
 
 // planner looks for the place to cut one history.
 type planner struct {
@@ -129,6 +179,7 @@ type planner struct {
 	o      Options
 	sums   []int // sums[i] is the size of the messages before i
 	system int   // size of the system prefix: the summary of the last compaction
+	listed int   // size of the identifiers that the last compaction carried
 	legal  []bool
 }
 
@@ -139,6 +190,11 @@ func newPlanner(h rebuild.History, o Options) *planner {
 	}
 	if h.System != "" {
 		p.system = o.Counter.Count(h.System, nil, nil)
+	}
+	summary, _ := previous(rebuild.History{System: h.System, Messages: h.Messages[:min(len(h.Messages), 2)]})
+	summary, _ = takeRequest(summary)
+	if _, list := takeCarried(summary); list.String() != "" {
+		p.listed = countText(o.Counter, list.String())
 	}
 	return p
 }
@@ -152,9 +208,10 @@ func (p *planner) choose() (at int, reason Reason) {
 	n := len(p.h.Messages)
 	share := math.MaxInt // what the kept part may have
 	if room := p.o.Room; room > 0 {
-		share = room * 4 / 5
+		// The rest is for what comes next.
+		share = room * 3 / 5
 		if p.o.Keep.Tokens > 0 {
-			share = room / 2 // the rest is for what comes next
+			share = room/2 - min(p.o.MaxCarried, room/10)
 		}
 		share = max(share-min(p.o.MaxSummary, room/5), 1)
 	}
@@ -254,9 +311,9 @@ func (p *planner) earliest(from, share int) int {
 }
 
 // ends returns the first entry of the kept part and the last one before it.
-func (p *planner) ends(at int) (firstKept, coversTo string) {
+func ends(msgs []transcript.Message, at int) (firstKept, coversTo string) {
 	first := transcript.Origin{}
-	for _, m := range p.h.Messages[at:] {
+	for _, m := range msgs[at:] {
 		for _, o := range m.Origins {
 			if o.Batch > 0 && (first.Batch == 0 || o.Batch < first.Batch) {
 				first = o
@@ -264,7 +321,7 @@ func (p *planner) ends(at int) (firstKept, coversTo string) {
 		}
 	}
 	last := transcript.Origin{}
-	for _, m := range p.h.Messages[:at] {
+	for _, m := range msgs[:at] {
 		for _, o := range m.Origins {
 			if o.Batch >= last.Batch && o.Batch > 0 && o.Batch < first.Batch {
 				last = o

@@ -28,6 +28,9 @@ const (
 	lengthFormat = "At most %d tokens, which are about %d words. Output only the summary."
 )
 
+// promptTexts are the instructions, which no summary repeats.
+const promptTexts = modelSystem + " " + dataNotice + " " + taskFirst + " " + taskUpdate + " " + taskShorter + " " + whatToKeep
+
 // defuse changes imitations of the marks, so that no text can end the data that
 // it is in.
 func defuse(s string) string {

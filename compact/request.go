@@ -12,7 +12,8 @@ import (
 // summary that covers the beginning of a turn carries it, so that no
 // summarizer can lose it.
 type request struct {
-	text string
+	text   string
+	latest string // the last words in it, if they are known
 }
 
 // requestHeading stands before the user's words at the end of a summary, on a
@@ -27,7 +28,7 @@ func takeRequest(summary string) (string, request) {
 	if at < 0 {
 		return summary, request{}
 	}
-	return summary[:at], request{summary[at+len(mark):]}
+	return summary[:at], request{text: summary[at+len(mark):]}
 }
 
 // add returns the request with what the user wrote in the messages; started
@@ -43,7 +44,7 @@ func (r request) add(h rebuild.History) (all request, started bool) {
 		if text == "" {
 			continue
 		}
-		if h.StartsTurn(i) {
+		if h.StartsTurn(i) && !unanswered(rebuild.History{Messages: h.Messages[:i]}) {
 			started, said = true, nil
 		}
 		said = append(said, text)
@@ -51,7 +52,21 @@ func (r request) add(h rebuild.History) (all request, started bool) {
 	if r.text != "" && !started {
 		said = append([]string{r.text}, said...)
 	}
-	return request{strings.Join(said, "\n\n")}, started
+	all.text = strings.Join(said, "\n\n")
+	if len(said) > 0 {
+		all.latest = said[len(said)-1]
+	}
+	return all, started
+}
+
+// unanswered reports whether a history ends with a turn in which the assistant
+// has said nothing yet, or nothing after its calls.
+func unanswered(h rebuild.History) bool {
+	if len(h.Messages) == 0 {
+		return false
+	}
+	last := h.Messages[len(h.Messages)-1]
+	return last.Role != transcript.RoleAssistant || len(last.ToolCalls()) > 0 || blank(last.Text())
 }
 
 // userWords is what the user wrote in a message.
@@ -67,20 +82,28 @@ func userWords(m transcript.Message) string {
 	return strings.Join(said, "\n\n")
 }
 
-// within shortens the request in the middle so that it has at most so many
-// tokens, and returns how many it has.
+// within shortens the request so that it has at most so many tokens, and returns
+// how many it has: in the middle, but before the last words if these alone have
+// at most three quarters of that.
 func (r request) within(most int, count func(string) int) (request, int) {
 	if r.text == "" {
 		return r, 0
 	}
 	text, size := r.text, count(r.text)
-	for keep := utf8.RuneCountInString(text); size > most; size = count(text) {
-		if keep = min(keep*most/size, keep-keep/16-1); keep <= 0 {
-			return request{}, 0
-		}
-		text = clip(r.text, keep)
+	before, end := r.text, ""
+	if rest, ok := strings.CutSuffix(r.text, "\n\n"+r.latest); ok && r.latest != "" && size > most && count(r.latest) <= most*3/4 {
+		before, end = rest, "\n\n"+r.latest
 	}
-	return request{text}, size
+	for keep := utf8.RuneCountInString(before); size > most; size = count(text) {
+		if keep = min(keep*most/size, keep-keep/16-1); keep <= 0 {
+			if end == "" {
+				return request{}, 0
+			}
+			return request{text: r.latest}, count(r.latest)
+		}
+		text = clip(before, keep) + end
+	}
+	return request{text: text}, size
 }
 
 // join puts the request behind a summary, unless it is there already, be it

@@ -150,11 +150,76 @@ func TestLongRequest(t *testing.T) {
 	}
 	c, err := compactOnce(t, f, &compact.Options{
 		Keep:       compact.Keep{Tokens: 100},
-		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) { return "s", nil }),
+		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) { return "They want many words.", nil }),
 	})
 	if err != nil || !strings.Contains(c.Summary, "BEGIN") || !strings.HasSuffix(c.Summary, "END") || len([]rune(c.Summary)) > 4_200 {
 		t.Errorf("%d runes, %v", len([]rune(c.Summary)), err)
 	}
+}
+
+// The last words of the user are carried whole, however much was said before
+// them in the same turn.
+func TestLatestWords(t *testing.T) {
+	f := rebuild.New(nil)
+	add(t, f, "u", transcript.UserText("BEGIN "+strings.Repeat("many words ", 3_000)+"END"))
+	latest := "And now LATEST: " + strings.Repeat("do it this way, and not that one; ", 60) + "that is all."
+	for i := range 6 {
+		id := fmt.Sprint("x", i)
+		add(t, f, fmt.Sprint("a", i), called(id, "f", "{}"))
+		items := []transcript.Item{transcript.ToolResult(id, "out")}
+		if i == 1 {
+			items = append(items, transcript.UserText(latest))
+		}
+		add(t, f, fmt.Sprint("r", i), items...)
+	}
+	opts := &compact.Options{Keep: compact.Keep{Tokens: 60}, Summarizer: says("They want many words.", nil)}
+	for round := range 4 {
+		c, err := compactOnce(t, f, opts)
+		if err != nil || !strings.Contains(c.Summary, "BEGIN") || !strings.HasSuffix(c.Summary, latest) || sizeOf(c.Summary) > 1_200 {
+			t.Fatalf("round %d: %d runes, %v", round, len([]rune(c.Summary)), err)
+		}
+		for i := range 6 {
+			id := fmt.Sprintf("y%d.%d", round, i)
+			add(t, f, "a"+id, called(id, "f", "{}"))
+			add(t, f, "r"+id, transcript.ToolResult(id, strings.Repeat("out ", 200)))
+		}
+	}
+}
+
+// A turn that ended without a word of the assistant is still open: its request
+// is carried, and after it has been answered it is not.
+func TestUnanswered(t *testing.T) {
+	f := rebuild.New(nil)
+	silent := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm", Signature: "s"}}}
+	for i := range 6 {
+		add(t, f, fmt.Sprint("t", i), transcript.UserText(fmt.Sprintf("question %d: what became of the harbour and of the old bridge?", i)), transcript.AssistantText("It was rebuilt."))
+	}
+	add(t, f, "open", transcript.UserText("OPEN: who paid for it?"), silent)
+	add(t, f, "next", transcript.UserText("OTHER: and when was that?"), transcript.AssistantText("In the third year."), transcript.UserText("thanks"))
+	opts := &compact.Options{Keep: compact.Keep{Tokens: 45}, Counter: flat{}, Summarizer: says("They ask of the harbour.", nil)}
+	h := f.History()
+	for at := range h.Messages {
+		if h.Messages[at].Text() != "OTHER: and when was that?" {
+			continue
+		}
+		cut := compact.Plan(h, &compact.Options{Keep: compact.Keep{Tokens: 10 * (len(h.Messages) - at)}, Counter: flat{}})
+		if cut.At != at || cut.Split {
+			t.Fatalf("the cut is %+v, want %d", cut, at)
+		}
+		c, err := compact.Run(t.Context(), h, cut, opts)
+		if err != nil || !strings.HasSuffix(c.Summary, "\nOPEN: who paid for it?") || strings.Contains(c.Summary, "question 5") {
+			t.Fatalf("%q, %v", c.Summary, err)
+		}
+		add(t, f, "c", c)
+		for i := range 6 {
+			add(t, f, fmt.Sprint("v", i), transcript.AssistantText("Yes."), transcript.UserText("more"))
+		}
+		if c, err = compactOnce(t, f, opts); err != nil || strings.Contains(c.Summary, "OPEN") {
+			t.Errorf("%q, %v", c.Summary, err)
+		}
+		return
+	}
+	t.Error("the history has no such message")
 }
 
 func TestRunRefuses(t *testing.T) {

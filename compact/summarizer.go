@@ -9,8 +9,8 @@ import (
 // Summarizer writes the summary that takes the place of the older part of a
 // history.
 //
-// The summary is plain text. An error, an empty text, and one that is not
-// smaller than what it stands for are failures, and a failure changes nothing.
+// The summary is plain text. An error and a text that is no summary, see
+// [ErrEmpty] and those after it, are failures, and a failure changes nothing.
 // Summarize must return when ctx is done. It may be called by several
 // goroutines, for different sessions. It must not compact the session it works
 // for, which would wait for itself.
@@ -30,6 +30,26 @@ type Input struct {
 	Messages []transcript.Message
 	// MaxTokens is how long the summary should be at most.
 	MaxTokens int
+	// Observe, if it is set, is told of the steps; see [Options].
+	Observe func(Step)
+}
+
+// Step is what a [Summarizer] tells while it works.
+type Step struct {
+	// Chunk says which part of the messages a [Model] is about to be shown,
+	// from 1, of Chunks at most: there may turn out to be fewer. Both are 0 in
+	// other steps.
+	Chunk, Chunks int
+	// Skipped is the error of a summarizer that [Either] gave up, before it
+	// asks the next one; nil in other steps.
+	Skipped error
+}
+
+// tell tells the observer of a step.
+func (in Input) tell(s Step) {
+	if in.Observe != nil {
+		in.Observe(s)
+	}
 }
 
 // The SummarizerFunc type is a function as a [Summarizer].

@@ -1,0 +1,175 @@
+package compact_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A plan that was written as JSON and read again does what it did.
+func TestReplay(t *testing.T) {
+	h := conversation(t, 60)
+	for _, opts := range []*compact.Options{
+		{Keep: compact.Keep{Turns: 5}},
+		{Keep: compact.Keep{Fraction: .25}, Room: 3_000},
+		{Keep: compact.Keep{Tokens: 500}, Trigger: compact.Trigger{Window: 8_000, Overhead: 1_000}, MaxCarried: -1},
+		{},
+		{Trigger: compact.Trigger{Window: 1_000, Overhead: 900}},
+	} {
+		cut := compact.Plan(h, opts)
+		text, err := json.Marshal(cut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read compact.Cut
+		if err := json.Unmarshal(text, &read); err != nil || read != cut {
+			t.Fatalf("%s: %+v, %v, want %+v", text, read, err, cut)
+		}
+		if read.Detail(h, nil) != cut.Detail(h, nil) {
+			t.Errorf("%s: described in another way", text)
+		}
+		want, err1 := compact.Run(t.Context(), h, cut, opts)
+		got, err2 := compact.Run(t.Context(), h, read, opts)
+		if got != want || (err1 == nil) != (cut.Nothing == "") || (err2 == nil) != (err1 == nil) {
+			t.Errorf("%s: %+v, %v, want %+v, %v", text, got, err2, want, err1)
+		}
+	}
+}
+
+// A plan is refused for a history that is another one, and numbers that nobody
+// planned do no harm.
+func TestReplayElsewhere(t *testing.T) {
+	h, opts := conversation(t, 60), &compact.Options{Keep: compact.Keep{Turns: 5}}
+	cut := compact.Plan(h, opts)
+	asked := 0
+	opts.Summarizer = compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+		asked++
+		return nthSummary(asked), nil
+	})
+	other := h
+	other.Messages = h.Messages[2:]
+	if c, err := compact.Run(t.Context(), other, cut, opts); err == nil || asked > 0 || !strings.Contains(err.Error(), "plan again") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	longer := conversation(t, 70) // the same beginning
+	if c, err := compact.Run(t.Context(), longer, cut, opts); err != nil || c.FirstKept != cut.FirstKept {
+		t.Errorf("%+v, %v", c, err)
+	}
+	cut.MaxSummary, cut.MaxCarried, cut.Before, cut.After, cut.Room = -1<<40, -1<<40, -1<<40, 1<<40, -5
+	if c, err := compact.Run(t.Context(), h, cut, opts); err != nil || c.Summary != nthSummary(2) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// What is sent with every request is looked at first, and the refusal says how
+// much it is.
+func TestNoRoom(t *testing.T) {
+	h := conversation(t, 60)
+	for overhead, want := range map[int]compact.Reason{0: "", 20_000: "", 21_600: "", 21_601: compact.NoRoom, 24_000: compact.NoRoom, 90_000: compact.NoRoom} {
+		opts := &compact.Options{Keep: compact.Keep{Tokens: 500}, Trigger: compact.Trigger{Window: 32_000, Overhead: overhead}}
+		c := compact.Plan(h, opts)
+		if c.Nothing != want {
+			t.Errorf("overhead %d: %s", overhead, c)
+		}
+		if want == "" {
+			continue
+		}
+		for _, word := range []string{fmt.Sprint("~", overhead), "24000", "the system prompt and the tools", "larger window"} {
+			if !strings.Contains(c.String(), word) {
+				t.Errorf("no %q in %s", word, c)
+			}
+		}
+		_, err := compact.Run(t.Context(), h, c, opts)
+		if e, ok := errors.AsType[*compact.Error](err); !ok || e.Cut != c || !strings.Contains(err.Error(), "larger window") {
+			t.Errorf("overhead %d: %v", overhead, err)
+		}
+	}
+}
+
+// Where what cannot be summarised is nearly everything, no summarizer is asked
+// for the rest; and where it is asked, the history is small enough for a while.
+func TestNoGain(t *testing.T) {
+	f := fold(t, "u a u a u c r", nil)
+	add(t, f, "x", transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ToolCallBlock{ID: "big", Name: "f", Input: []byte("{}")}}})
+	add(t, f, "y", transcript.ToolResult("big", strings.Repeat("the merchants have paid ", 2_500)))
+	h := f.History()
+	size := estimate.Count("", nil, h.Messages)
+	c := compact.Plan(h, &compact.Options{Room: size - 50})
+	if c.Nothing != compact.NoGain || !strings.Contains(c.String(), "too little to make a difference") {
+		t.Errorf("%+v", c)
+	}
+	for room := 500; room < 40_000; room = room*5/4 + 1 {
+		for _, keep := range []compact.Keep{{}, {Turns: 20}, {Turns: 300}, {Fraction: .9}} {
+			h := conversation(t, room/30)
+			c := compact.Plan(h, &compact.Options{Room: room, Keep: keep})
+			if c.Nothing != "" {
+				t.Fatalf("room %d, %+v: %s", room, keep, c)
+			}
+			most := room / 2
+			if keep.Tokens == 0 && keep != (compact.Keep{}) {
+				most = room*6/10 + c.MaxCarried
+			}
+			if c.After > most {
+				t.Errorf("room %d, %+v: %s", room, keep, c)
+			}
+		}
+	}
+}
+
+func TestDetail(t *testing.T) {
+	h := history(t, strings.Repeat("u c r a ", 30)+"u c r c r", nil)
+	c := compact.Plan(h, &compact.Options{Keep: compact.Keep{Tokens: 35}, Counter: flat{}})
+	got := c.Detail(h, flat{})
+	if !strings.HasPrefix(got, c.String()+"\n") {
+		t.Errorf("does not begin with %s:\n%s", c, got)
+	}
+	messages, lines := 0, 0
+	for line := range strings.Lines(got) {
+		for _, kind := range []string{"  summarise ", "  keep "} {
+			if rest, ok := strings.CutPrefix(line, kind); ok {
+				n, number := 0, strings.Split(rest, ", ")
+				for _, part := range number {
+					if _, err := fmt.Sscanf(part, "%d messages", &n); err == nil {
+						messages += n
+					}
+				}
+				lines++
+			}
+		}
+	}
+	if messages != len(h.Messages) || lines > 25 {
+		t.Errorf("%d of %d messages on %d lines:\n%s", messages, len(h.Messages), lines, got)
+	}
+	for _, want := range []string{"turn 1, 4 messages, ~40 tokens: question 0\n", " turns more, ", "to keep: ~35 tokens", "turn 31, continued"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	for _, empty := range []compact.Cut{{}, {At: -3}, {At: 1 << 30}, {Nothing: compact.NotDue}} {
+		if text := empty.Detail(h, nil); !strings.HasSuffix(text, "\n") {
+			t.Errorf("%+v: %q", empty, text)
+		}
+	}
+}
+
+// What people are shown.
+func TestDetailText(t *testing.T) {
+	h := history(t, "u a u c r a u a", nil)
+	opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Counter: flat{}, Trigger: compact.Trigger{Threshold: 1_000, Overhead: 100}, Room: 900}
+	const want = `summarise 6 messages (~60 tokens), keep ~20 tokens: ~80 -> ~50
+  to keep: 1 turns; room for a history: 900 tokens; compaction due above 1000, of which ~100 are sent besides
+  summarise turn 1, 2 messages, ~20 tokens: question 0
+  summarise turn 2, 4 messages, ~40 tokens: question 2
+  keep turn 3, 2 messages, ~20 tokens: question 6
+  for ~60 tokens a summary of 30 at most, and 0 of identifiers
+`
+	if got := compact.Plan(h, opts).Detail(h, flat{}); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
