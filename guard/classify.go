@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"reflect"
+	"regexp"
 	"strings"
 )
 
@@ -23,14 +24,7 @@ import (
 // Classify reads what an err says, so err must not be made of what a user or a
 // model wrote. It never panics on its own account, changes nothing and is safe
 // for several goroutines.
-func Classify(err error) Overflow {
-	w := walk{left: maxErrors}
-	o := w.chain(err)
-	if w.stopped != "" {
-		return Overflow{Rule: w.stopped}
-	}
-	return o
-}
+func Classify(err error) Overflow { return (*Guard)(nil).Classify(err) }
 
 // Names of rules that the code asks for.
 const (
@@ -44,8 +38,9 @@ const maxErrors = 100
 
 // walk is one pass over a tree of errors.
 type walk struct {
-	left    int
-	stopped string // the rule of a cancellation or a timeout, or ""
+	patterns []Pattern
+	left     int
+	stopped  string // the rule of a cancellation or a timeout, or ""
 }
 
 // chain classifies err and what it wraps. One that wraps several is what its
@@ -63,12 +58,12 @@ func (w *walk) chain(err error) Overflow {
 			if o := w.branches(e.Unwrap()); o.Rule != none {
 				return o
 			}
-			return ev.decide()
+			return ev.decide(w.patterns)
 		default:
-			return ev.decide()
+			return ev.decide(w.patterns)
 		}
 	}
-	return ev.decide()
+	return ev.decide(w.patterns)
 }
 
 func (w *walk) branches(errs []error) Overflow {
@@ -105,9 +100,12 @@ func (w *walk) look(err error) {
 }
 
 // decide applies the rules in their order.
-func (ev *evidence) decide() Overflow {
+func (ev *evidence) decide(patterns []Pattern) Overflow {
 	ev.statusOfTexts()
 	text := strings.Join(ev.texts, "\n")
+	if o, ok := ev.applied(patterns, text); ok {
+		return o
+	}
 
 	for _, c := range ev.codes {
 		if k, ok := overflowCodes[c]; ok {
@@ -191,12 +189,20 @@ func (ev *evidence) found(k Kind, rule string) Overflow {
 	switch k {
 	case Tokens, TokensPlusOutput:
 		f = ev.figures(&tokenSizes)
+		for _, t := range ev.texts {
+			if k == Tokens {
+				f.compare(t)
+			}
+		}
 	case Bytes, Item:
 		f = ev.figures(&byteSizes)
 	default:
 		return o
 	}
 	o.Prompt, o.Limit, o.Output, o.AtLeast = f.prompt, f.limit, f.output, f.atLeast
+	if k == Item {
+		o.Path = itemPath.FindString(strings.Join(ev.texts, "\n"))
+	}
 	if k != Tokens && k != TokensPlusOutput || f.prompt == 0 || f.limit == 0 {
 		return o
 	}
@@ -208,6 +214,9 @@ func (ev *evidence) found(k Kind, rule string) Overflow {
 	}
 	return o
 }
+
+// itemPath is how errors write where in a request an item is.
+var itemPath = regexp.MustCompile(`\b(?:messages|contents|input)(?:\.\d+|\[\d+\])(?:\.(?:content|parts|output|tool_result|toolResult)(?:\.\d+|\[\d+\])?)*`)
 
 // figures reads the sizes of all texts. One text is read after the other, as
 // the same sentence may be in several.

@@ -25,6 +25,17 @@ type History interface {
 	Append(ctx context.Context, items ...transcript.Item) ([]string, error)
 }
 
+// Calibrated is a [History] that keeps what [Do] learns about models, so that
+// the next Do knows it, also after a restart: the entries of the type
+// [transcript.Calibration] that Do appends. A session is one; what wraps a
+// session has to pass the method on. With any other history Do appends none.
+type Calibrated interface {
+	History
+	// Calibration returns what the entries so far say about a model, the zero
+	// value if they say nothing.
+	Calibration(ctx context.Context, model string) (transcript.Calibration, error)
+}
+
 // Compactor is a [History] whose older part can be replaced by a summary. A
 // session is one; what wraps a session has to pass the method on.
 type Compactor interface {
@@ -34,4 +45,12 @@ type Compactor interface {
 	// must be. It reports whether the history has changed. An error means that
 	// it has not.
 	CompactTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error)
+}
+
+// Extractor is a [Compactor] that can do without a model. A session is one.
+type Extractor interface {
+	Compactor
+	// ExtractTo is CompactTo with a summary that no model writes, for when the
+	// one who does has failed.
+	ExtractTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error)
 }

@@ -3,10 +3,8 @@ package guard
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -14,9 +12,12 @@ import (
 // Clip is the stage "clip", that shortens tool results: each to three tenths of the
 // window (of 180,000 tokens at most, if it is not known), and those of the last message,
 // which no compaction can leave out, to half of the room for all of them
-// together. What stays is the beginning and the end, with a note in between
-// that says how much is left out and the ID of the entry that has all of it.
-// Results without an entry of their own are left alone.
+// together. What stays is the beginning and the end, at line breaks where there
+// are some near, with a note in between that says how much is left out and the
+// ID of the entry that has all of it, and that a JSON text is not one any more.
+// Lines in the middle that speak of errors are quoted behind the note, as far as
+// an eighth of what stays goes. Results without an entry of their own are left
+// alone, and so is what was clipped before.
 func Clip() Stage { return Stage{Name: "clip", Run: clip} }
 
 // usualWindow is the window of a model that says nothing about it, in tokens.
@@ -43,10 +44,7 @@ func clip(ctx context.Context, h History, n Need) (bool, error) {
 			if size <= limit {
 				continue
 			}
-			c := transcript.Clipping{Entry: m.Origins[j].Entry, Content: shorten(n, r, m.Origins[j].Entry, size, limit)}
-			if at := m.Origins[j].Block; at != transcript.WholeEntry {
-				c.Block = &at
-			}
+			c := clipping(m.Origins[j], shorten(n, r, m.Origins[j].Entry, size, limit))
 			if n.size(r.WithContent(transcript.TextBlock{Text: c.Content})) < size {
 				clips = append(clips, c)
 			}
@@ -90,54 +88,32 @@ func level(n Need, m transcript.Message, room int) int {
 // shorten returns the text of a result, cut in the middle so that it has about
 // limit tokens instead of size.
 func shorten(n Need, r transcript.ToolResultBlock, entry string, size, limit int) string {
-	text := []rune(r.Text())
 	media := 0
 	for _, b := range r.Content {
 		if _, ok := b.(transcript.TextBlock); !ok {
 			media++
 		}
 	}
-	keep := len(text)
+	l := newLongResult(r.Text(), media, entry)
+	keep := len(l.text)
 	for range 40 { // an estimate is not linear, and cuts are at line breaks: approach the limit
 		keep = min(keep*limit/max(size, 1), keep-keep/16-1)
 		if keep <= 0 {
 			break
 		}
-		s := headAndTail(text, keep, media, entry)
+		s := l.excerpt(keep)
 		if size = n.size(r.WithContent(transcript.TextBlock{Text: s})); size <= limit {
 			return s
 		}
 	}
-	return headAndTail(text, 0, media, entry)
+	return l.excerpt(0)
 }
 
-// headAndTail keeps about n runes: two thirds at the beginning, the rest at the
-// end, at line breaks where there are some near.
-func headAndTail(text []rune, n, media int, entry string) string {
-	head, tail := text[:n-n/3], text[len(text)-n/3:]
-	for i := len(head) - 1; i > len(head)*4/5; i-- {
-		if head[i] == '\n' {
-			head = head[:i]
-			break
-		}
+// clipping replaces the result that a block came from.
+func clipping(o transcript.Origin, content string) transcript.Clipping {
+	c := transcript.Clipping{Entry: o.Entry, Content: content}
+	if o.Block != transcript.WholeEntry {
+		c.Block = &o.Block
 	}
-	for i := range len(tail) / 5 {
-		if tail[i] == '\n' {
-			tail = tail[i+1:]
-			break
-		}
-	}
-	var parts []string
-	if len(head) > 0 {
-		parts = append(parts, string(head))
-	}
-	note := fmt.Sprintf("[... %d of %d characters left out", len(text)-len(head)-len(tail), len(text))
-	if media > 0 {
-		note += fmt.Sprintf(", and %d images or documents", media)
-	}
-	parts = append(parts, note+"; all of it is in entry "+entry+" ...]")
-	if len(tail) > 0 {
-		parts = append(parts, string(tail))
-	}
-	return strings.Join(parts, "\n")
+	return c
 }

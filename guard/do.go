@@ -15,13 +15,29 @@ import (
 //
 // Before the first call, if the window is known: while the prompt is too long
 // by estimate the stages of g run, each at most once in a Do, unless one changed
-// nothing. If it is too long even then it is sent: an estimate is no proof.
+// nothing. If it is too long even then it is sent: an estimate is no proof. What
+// is known of the model is what g says and what a [Calibrated] history has kept:
+// the smaller window, and by how much the estimate is off. An estimate is
+// reckoned with five percent more, unless the provider has counted the very
+// prompt in this Do.
+//
 // After an overflow the stages that are left run, with what the error says, and
 // the model is called again; if the prompt alone fits, the output limit is
-// lowered to what is left in the window, if that is enough for an answer.
-// Errors that are no overflow are returned as they are, and nothing has been
-// done; so are answers, also one that was cut because the window is full: the
-// next Do finds that out by estimate.
+// lowered to what is left in the window, if that is enough for an answer. A
+// refused image, document or text ([Item]) is replaced by the stages that can
+// do that, once. Errors that are no overflow are returned as they are, and
+// nothing has been done.
+//
+// An answer is returned at once, also one that was cut because the window is
+// full: the next Do makes room, as far as the usage in the answer tells how
+// large the window is. Only an answer with nothing in it is not, if its usage,
+// or the estimate, says that the window was full: that is an overflow of the
+// kind [Silent], and the model is called again, once.
+//
+// A stream that was cut by an error is an error like any other; the call
+// returns what there is of the answer with it. If there is another call its
+// [Call] says so: Attempt is greater than 0, and what was shown of the last
+// one is void.
 //
 // If nothing helps the error is an [*OverflowError] through which the
 // application's own error is seen. Do adds no answer to the history: append
@@ -34,9 +50,12 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	if g == nil {
 		g = &Guard{}
 	}
-	r := &run{g: g, h: h, left: g.stages(), window: g.Window}
+	r := &run{g: g, h: h, left: g.stages(), window: g.Window, factor: 1}
 	var none T
 	if err := r.read(ctx); err != nil {
+		return none, err
+	}
+	if err := r.recall(ctx); err != nil {
 		return none, err
 	}
 	if err := r.preflight(ctx); err != nil {
@@ -44,19 +63,21 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 	for {
 		answer, err := call(ctx, r.next())
+		var o Overflow
 		if err == nil {
-			r.look(ctx, answer)
-			return answer, nil
-		}
-		o := Classify(err)
-		if !o.Kind.IsOverflow() || ctx.Err() != nil {
+			if o = r.look(ctx, answer); o.Kind == NotOverflow {
+				return answer, nil
+			}
+		} else if o = g.Classify(err); ctx.Err() != nil || !r.curable(o) {
 			return answer, err
 		}
 		again, cause := r.cure(ctx, o)
-		if cause != nil {
+		switch {
+		case cause != nil:
 			return answer, errors.Join(cause, err)
-		}
-		if !again {
+		case !again && (err == nil || o.Kind == Item):
+			return answer, err
+		case !again:
 			return answer, r.fail(ctx, o, err)
 		}
 		r.attempt++
@@ -81,11 +102,15 @@ type run struct {
 	attempt  int
 	overflow *Overflow // why there is another attempt
 
-	window  int     // as far as it is known
-	ratio   float64 // estimated tokens for one of the provider's; 0: not known
-	left    []Stage // that have not run
-	failed  []error // of stages
-	lowered bool    // whether the output limit was lowered because of an error
+	window  int                    // as far as it is known
+	known   transcript.Calibration // what the history says of the model
+	keeps   bool                   // whether the history keeps what is learned
+	factor  float64                // the provider's tokens for one of the estimate
+	ratio   float64                // estimated tokens for one of the provider's, of this very prompt; 0: not known
+	left    []Stage                // that have not run
+	failed  []error                // of stages
+	lowered bool                   // whether the output limit was lowered because of an error
+	again   bool                   // whether an empty answer was asked for again
 }
 
 // read makes the next request of the history as it is now.
@@ -126,6 +151,23 @@ const estimated = "estimate"
 // Of whole conversations one in twenty is underestimated by more.
 const slack = 5
 
+// expected is the size of the prompt in the provider's tokens, as far as is
+// known.
+func (r *run) expected() int {
+	if r.ratio > 0 {
+		return int(float64(r.size) / r.ratio)
+	}
+	return int(float64(r.size) * r.factor)
+}
+
+// curable reports whether something can be done about what an error says.
+func (r *run) curable(o Overflow) bool {
+	if o.Rule == emptyBody && r.window > 0 && r.expected() < r.window*4/5 {
+		return false
+	}
+	return o.Kind.IsOverflow() || o.Kind == Item && slices.ContainsFunc(r.left, func(s Stage) bool { return slices.Contains(s.Kinds, Item) })
+}
+
 // preflight makes a prompt smaller that is too long by estimate.
 func (r *run) preflight(ctx context.Context) error {
 	if r.fits() {
@@ -153,9 +195,9 @@ func (r *run) limitOutput() {
 // free is what the prompt leaves of the window.
 func (r *run) free() int {
 	if r.ratio > 0 {
-		return r.window - int(float64(r.size)/r.ratio)
+		return r.window - r.expected()
 	}
-	return r.window - r.size - r.size*slack/100
+	return r.window - r.expected() - r.expected()*slack/100
 }
 
 // answer is how many tokens an answer needs to be of use: the output limit, but
@@ -172,21 +214,12 @@ func (r *run) answer() int {
 // what a call that is left to choose is taken to ask for.
 const usualOutput = 8192
 
-// look tells of an answer that was cut because the window is full.
-func (r *run) look(ctx context.Context, answer any) {
-	if out, ok := r.g.inspect(answer); ok && out.StopReason == transcript.StopContextWindow {
-		r.tell(ctx, Event{Kind: EventOverflow, Before: r.size, Overflow: Overflow{
-			Kind: StopReason, Prompt: out.Usage.Prompt(), Output: out.Usage.Output, Rule: "stop reason",
-		}})
-	}
-}
-
 // cure does what the overflow asks for and reports whether it is worth another
 // call. An error is not about the overflow: the history cannot be read, or ctx
 // is done.
 func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
-	r.learn(o)
 	r.tell(ctx, Event{Kind: EventOverflow, Overflow: o, Before: r.size})
+	r.learn(ctx, o)
 	if r.lowerOutput(o) {
 		r.tell(ctx, Event{Kind: EventOutput, Overflow: o, Before: r.size})
 		return true, nil
@@ -194,6 +227,10 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 	stages := r.left
 	r.left = nil
 	for i, st := range stages {
+		if !st.helps(o.Kind) {
+			r.left = append(r.left, st)
+			continue
+		}
 		before := r.size
 		changed, err := st.Run(ctx, r.h, r.need(o))
 		if ctx.Err() != nil {
@@ -211,7 +248,7 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 			r.left = append(r.left, st) // the provider may know better
 		}
 		r.tell(ctx, Event{Kind: EventStage, Overflow: o, Stage: st.Name, Changed: changed, Err: err, Before: before})
-		if changed && r.fits() {
+		if changed && (o.Kind == Item || r.fits()) {
 			r.left = append(r.left, stages[i+1:]...)
 			break
 		}
@@ -220,36 +257,14 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 	return again, nil
 }
 
-// learn takes from what a provider refuses how large the window is, and how the
-// estimate compares with what the provider counts.
-func (r *run) learn(o Overflow) {
-	if o.Kind == Bytes || o.Rule == estimated {
-		return
-	}
-	if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
-		r.window = o.Limit
-	}
-	prompt, bound := o.Prompt, o.AtLeast
-	if prompt == 0 && o.Kind == Tokens {
-		prompt, bound = r.window, true // it is more than that
-	}
-	if prompt <= 0 || r.size <= 0 {
-		return
-	}
-	ratio := float64(r.size) / float64(prompt)
-	if bound && ratio > 1 {
-		return // the bound says no more than the estimate
-	}
-	r.ratio = min(max(ratio, 0.4), 2.5)
-}
-
 // lowerOutput lowers the output limit to what an error says is left in the
 // window, once, if that is enough for an answer.
 func (r *run) lowerOutput(o Overflow) bool {
 	if o.Kind != TokensPlusOutput || r.lowered || o.Limit == 0 || o.Prompt == 0 || o.AtLeast {
 		return false
 	}
-	const margin = 64 // tokens; providers count a little more than they say
+	// Providers count a little more than they say.
+	margin := max(64, o.Limit/1000)
 	free := o.Limit - o.Prompt - margin
 	if free < r.answer() {
 		return false
@@ -270,7 +285,7 @@ func (r *run) need(o Overflow) Need {
 		if r.ratio > 0 {
 			room *= r.ratio
 		} else {
-			room *= 100 / (100 + float64(slack))
+			room *= 100 / (100 + float64(slack)) / r.factor
 		}
 		n.Room = max(int(room)-(r.size-history), 1)
 		if o.Rule != estimated && n.Room >= history {

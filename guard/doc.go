@@ -6,8 +6,14 @@
 // for the output if that is what the error is about, or runs its stages on the
 // history, one after the other until it fits, and calls again:
 //
+//   - [Media] replaces images and documents by notes, when bytes are what is too
+//     much;
 //   - [Clip] shortens tool results that are too long;
 //   - [Compact] has the older part of the history replaced by a summary.
+//
+// [Clear], which replaces old tool results by notes, can be one of them. Notes
+// have the ID of the entry that holds all of it, so that an application can
+// offer a tool that reads it again.
 //
 // Every change is committed to the history before the next call, so that a
 // restart sends the same. What is not an overflow is returned untouched, and so
@@ -18,6 +24,9 @@
 // sends; to the trigger of a session's compactions, which then happen after a
 // turn and not in the middle of one; and to a summarizing model, which may be
 // another one. Each works without the others.
+//
+// What a Do learns, the window of the model and by how much the estimate of
+// tokens is off, it commits too, if the history is [Calibrated].
 //
 // [Classify] says whether an error is an overflow, of what, and by which rule.
 // The guard needs no package of a provider and no package of this module's

@@ -3,6 +3,7 @@ package guard
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -109,6 +110,7 @@ var tokenSizes = grammar{
 		`\b(?:maximum|max)(?: number of tokens| size| length| tokens)(?: allowed)?(?: is| of|:|,)? ?\(?<l>`,
 		`\b(?:maximum|max|limit)(?: is| of|:|,| to|=)?(?: only)? ?<l>`,
 		`\b(?:maximum|max|limit) \(<l> tokens`,
+		`(?:最大|上限|限制|最多|不能超过|不得超过)[^\d。，,\n]{0,16}<l>`,
 		`(?:\b(?:the|an?|of|with|than|is|only|above|over|beyond|exceeds?)|[>(]) ?<l>[ -](?:tokens? )?(?:maximum|context|limit|max\b|token (?:limit|window|context))`,
 		`\b<l>[ -]tokens? (?:maximum|context|limit|max\b|window)`,
 		`\b(?:above|over|beyond|(?:more|longer|larger|greater) than) (?:the )?<l> tokens`,
@@ -128,6 +130,7 @@ var byteSizes = grammar{patterns: figurePatterns(
 	`size \(<p>[^)]*\) exceeds[^\d.]{0,40}<l>`,
 	`\b(?:limit|maximum|max)(?: allowed)?(?: size| length)?(?: is| of|:)? ?\(?<l> ?(?:bytes|characters|chars)`,
 	`\b<l>[ -](?:bytes?|characters?|chars?) (?:limit|maximum)`,
+	`\bmax(?:imum)?(?: number of)? \w+ (?:characters|chars|bytes)(?: is| of|:)? <l>`,
 )}
 
 // allowances are what one request asks of an allowance per minute.
@@ -142,7 +145,7 @@ var excess = words(`\bexceed\w*[^.\n]{0,60}\bby (?:about |over |at least )?(` + 
 // names matches what has numbers that are never a size: a model ("gpt-4",
 // "gemini 2.5"), a status, an attempt, and an excess.
 var names = words(`\b[a-z_]\w*(?:[-./]\w+)+|\b[a-z_]+\d\w*|` +
-	`^\W*[45]\d\d(?::| [a-z])|\b(?:status|code|http|error)(?: code)?[ :=#(]{1,3}[1-5]\d\d\b|` +
+	`\brequest[ _-]?id[ :=]{1,2}\w+|^\W*[45]\d\d(?::| [a-z])|\b(?:status|code|http|error)(?: code)?[ :=#(]{1,3}[1-5]\d\d\b|` +
 	`\b(?:attempt|retry|try|turn|round|step|line|stream id)(?: no\.?| number)?[ :=#]{1,2}\d+(?: ?/ ?\d+| of \d+)?\b|` +
 	`\bby (?:about |over |at least )?` + number + `|` + number + ` tokens? (?:over|above|beyond) (?:the |its )?(?:\w+ ){0,2}(?:limit|maximum|context)\b|\b\d+(?:\.\d{1,2})+(?:[^\dkm ]|$| [^km])`)
 
@@ -209,6 +212,44 @@ func (g *grammar) find(text string) figures {
 	}
 	f.atLeast = f.prompt > 0 && lowerBound.MatchString(text)
 	return f
+}
+
+// anyNumber finds the numbers that [figures.compare] looks at.
+var anyNumber = words(`(?:^|[^\w.-])(` + number + `)`)
+
+// compare takes the sizes from what a prompt that is too long says by itself:
+// of two numbers the greater one is the prompt and the smaller one the limit.
+// It is for texts of which the patterns know one number or none, and does
+// nothing where there are several that it might be.
+func (f *figures) compare(text string) {
+	if f.prompt == f.limit {
+		f.prompt = 0 // one number that two patterns have read
+	}
+	if f.prompt > 0 && f.limit > 0 || f.output > 0 || f.total > 0 {
+		return
+	}
+	const apart = 50 // more is no prompt that anyone sent
+	text = hide(hide(text, names), tokenSizes.foreign)
+	var found []int
+	for _, m := range anyNumber.FindAllStringSubmatch(text, 16) {
+		n := parseNumber(m[1])
+		if n < minLimit || n == f.prompt || n == f.limit || slices.Contains(found, n) {
+			continue
+		}
+		if f.limit > 0 && (n < f.limit || n/apart > f.limit) || f.prompt > 0 && (n > f.prompt || f.prompt/apart > n) {
+			continue
+		}
+		found = append(found, n)
+	}
+	slices.Sort(found)
+	switch {
+	case len(found) == 1 && f.limit > 0:
+		f.prompt = found[0]
+	case len(found) == 1 && f.prompt > 0:
+		f.limit = found[0]
+	case len(found) == 2 && f.limit == 0 && f.prompt == 0 && found[1]/apart <= found[0]:
+		f.limit, f.prompt = found[0], found[1]
+	}
 }
 
 // read adds what re finds in text and f does not have yet.

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -23,12 +24,21 @@ type Guard struct {
 	MaxOutput int
 	// Window is the context window of the model in tokens; 0: not known. If it
 	// is known, what is too long by estimate is made smaller before it is sent.
+	// A [Calibrated] history may know of a smaller one.
 	Window int
+	// CutsSilently says that the server of the model drops the front of a
+	// prompt that is too long and says nothing, as Ollama does by default. A
+	// reported prompt far below the estimate is then an overflow of the kind
+	// [Silent]. Do not set it unless [Outcome].Usage has the tokens that came
+	// from a cache: without them it looks just the same.
+	CutsSilently bool
 	// Counter estimates tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
-	// Stages make the history smaller, in this order; nil means Clip and
-	// Compact.
+	// Stages make the history smaller, in this order; nil means Media,
+	// Clip and Compact.
 	Stages []Stage
+	// Patterns are asked about errors before the rules of [Classify].
+	Patterns []Pattern
 	// Inspect tells why the model stopped and what the provider counted, for
 	// an answer that is not a transcript.Response or a pointer to one; ok is
 	// false if it is not known. It must not modify the answer.
@@ -42,6 +52,8 @@ type Guard struct {
 type Outcome struct {
 	StopReason transcript.StopReason
 	Usage      transcript.Usage
+	// Empty says that there is nothing in the answer, neither a text nor a call.
+	Empty bool
 }
 
 // Call is what is to be sent.
@@ -69,8 +81,12 @@ type Event struct {
 	Changed bool   // of EventStage: whether it changed the history
 	// Before and After are the size of the prompt in tokens, by estimate.
 	Before, After int
-	MaxOutput     int   // of the next attempt
-	Err           error // of EventStage: why the stage failed; of EventFailed: what Do returns
+	MaxOutput     int // of the next attempt
+	// Learned is what an EventLearned has committed.
+	Learned transcript.Calibration
+	// Err is why a stage failed or what was learned could not be committed; of
+	// EventFailed: what Do returns.
+	Err error
 }
 
 // EventKind says what an [Event] is about.
@@ -83,12 +99,13 @@ const (
 	EventOutput   EventKind = "output"   // less is reserved for the output
 	EventRetry    EventKind = "retry"    // the model is called again
 	EventFailed   EventKind = "failed"   // nothing is left to be done
+	EventLearned  EventKind = "learned"  // the window or the factor of the estimate was committed
 )
 
 // stages returns the stages of a Do.
 func (g *Guard) stages() []Stage {
 	if g.Stages == nil {
-		return []Stage{Clip(), Compact()}
+		return []Stage{Media(), Clip(), Compact()}
 	}
 	return slices.Clone(g.Stages)
 }
@@ -121,10 +138,10 @@ func (g *Guard) count(r transcript.Request) int {
 func (g *Guard) inspect(answer any) (Outcome, bool) {
 	switch r := answer.(type) {
 	case transcript.Response:
-		return Outcome{r.StopReason, r.Usage}, true
+		return outcome(r), true
 	case *transcript.Response:
 		if r != nil {
-			return Outcome{r.StopReason, r.Usage}, true
+			return outcome(*r), true
 		}
 		return Outcome{}, false
 	}
@@ -132,4 +149,18 @@ func (g *Guard) inspect(answer any) (Outcome, bool) {
 		return Outcome{}, false
 	}
 	return g.Inspect(answer)
+}
+
+func outcome(r transcript.Response) Outcome {
+	o := Outcome{StopReason: r.StopReason, Usage: r.Usage, Empty: true}
+	for _, b := range r.Message.Content {
+		switch b := b.(type) {
+		case transcript.TextBlock:
+			o.Empty = o.Empty && strings.TrimSpace(b.Text) == ""
+		case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
+		default:
+			o.Empty = false
+		}
+	}
+	return o
 }

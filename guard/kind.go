@@ -84,6 +84,11 @@ type Overflow struct {
 	// left for the output.
 	AtLeast bool
 
+	// Path is where in the request the thing is that was refused, as the error
+	// writes it: "messages.3.content.1" for example. Empty means that the
+	// error does not say; only an [Item] has one.
+	Path string
+
 	// Rule is the name of the rule that decided, for logs and tests: also of
 	// the one that refused an error that looks like an overflow. It is "none"
 	// if no rule knows the error. Names may change between versions.

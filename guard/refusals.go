@@ -65,6 +65,12 @@ var refusedCodes = map[string]string{
 	"content_policy_violation": "policy",
 }
 
+// Names of rules that [Media] tells apart.
+const (
+	longText   = "long_text"
+	mediaCount = "media_count"
+)
+
 // counted is what a request has a number of, without its tokens.
 const counted = `(?:turns|rounds|iterations|steps|tools|functions|calls|requests|messages|inputs|items|choices|candidates|blocks|sessions|connections|attempts|retries|batches|stop sequences)`
 
@@ -130,17 +136,19 @@ var refusals = []textRule{
 			`\bmaximum (?:allowed )?(?:number of )?(?:output|completion) tokens\b|\bmaximum tokens you requested\b|` +
 			`\bmax(?:imum)?_?(?:completion|output|new|response)?_?tokens?\b(?:to_?sample\b)?[^.\n]{0,60}\b(?:too (?:large|high|big)|exceed\w*|must be|should be|cannot be|greater|larger|higher|range|at most|not supported|invalid|>)|` +
 			`\bmaxoutputtokens\b|\bmax_?tokens?_?to_?sample\b|\b(?:valid )?range of max_\w*tokens\b|\binvalid max_\w*tokens\b|\bmax_\w*tokens?: \d+ > \d+|\bis not less or equal to\b|` +
-			`\bmodel output limit was reached\b|\bmax(?:imum)?[ _]?(?:response|output|completion)[ _]?length\b|\b(?:response|output|completion|answer|reply|generation)(?: (?:text|length|size))? (?:has |would |is )?(?:exceed\w*|too long|longer than)\b|\b(?:(?:thinking|reasoning)[ _]budget|budget_tokens)\b[^.\n]{0,40}\b(?:exceed\w*|must|less|greater|larger|maximum|range|invalid)|\bexceed\w* the \d[\d,]* output tokens?\b|\boutput token (?:maximum|limit)\b`),
+			`\bmodel output limit was reached\b|\bmax(?:imum)?[ _]?(?:response|output|completion)[ _]?length\b|\b(?:response|output|completion|answer|reply|generation)(?: (?:text|length|size))? (?:has |would |is )?(?:exceed\w*|too long|longer than)\b|\b(?:(?:thinking|reasoning)[ _]budget|budget_tokens)\b[^.\n]{0,40}\b(?:exceed\w*|must|less|greater|larger|maximum|range|invalid)|\bexceed\w* the \d[\d,]* output tokens?\b|\boutput token (?:maximum|limit)\b|` +
+			`max_\w*tokens?[^。\n]{0,8}(?:超出|超过|应|必须|范围)|(?:最大输出|输出长度|输出 ?tokens?|回复长度|生成长度|最大輸出|輸出長度)[^。\n]{0,16}(?:超|过长|過長|大于|大於)`),
 		unless: words(`\binput tokens\b|\binput length\b|\binputs.? tokens\b|\bmaximum context length\b|\bcontext (?:limit|length|window)\b[^.\n]{0,8}\d|` +
 			`\b(?:prompt|inputs?|messages)\b[^.\n]{0,40}(?:\band\b|\bor\b|\bplus\b|\+) ?\W?(?:the |your |requested |maximum )*(?:max_\w*tokens|output|completion|response|prediction)|(?:\band|\bplus|\+) (?:the |your )?(?:prompt|inputs?|messages)\b|` +
-			`\bprompt (?:tokens?|length)\b|\bprompt \(\d|\bgot -\d|\bof input and maximum output\b|\bin the messages\b|\bprompt and prediction\b`),
+			`\bprompt (?:tokens?|length)\b|\bprompt \(\d|\bgot -\d|\bof input and maximum output\b|\bin the messages\b|\bprompt and prediction\b|输入|輸入|上下文`),
 	},
 	{
 		// How many there are, of what is not tokens.
 		name: "count",
 		match: words(`\b(?:maximum|max|limit)(?: number)? of (?:\w+ ){0,2}` + counted + `\b|\bnumber of (?:\w+ )?` + counted + ` (?:has |have )?(?:exceed|is too|must|cannot)|\b(?:too many|(?:exceed\w*|more than|at most|up to|maximum of|max) (?:the )?(?:maximum (?:of )?|limit (?:of )?)?\d[\d,]*) (?:\w+ )?` + counted + `\b|` +
-			`\b(?:exceed\w*|over|larger than|greater than)\b[^.\n]{0,30}\bbatch size\b`),
-		unless: words(`\btokens?\b|\bcontext\b`),
+			`\b(?:exceed\w*|over|larger than|greater than)\b[^.\n]{0,30}\bbatch size\b|\bphysical batch size\b|` +
+			`(?:轮数|轮次|条数|次数|个数|数量|輪數|次數|數量)[^。\n]{0,12}(?:超|达|達|过多|過多)`),
+		unless: words(`\btokens?\b|\bcontext\b|上下文|图|圖|文件|附件`),
 	},
 	{
 		// The limits of other protocols and of what tools read.
@@ -152,15 +160,22 @@ var refusals = []textRule{
 	{
 		// A text of the history that is too long by itself: a tool result, a
 		// pasted file.
-		name:  "long_text",
+		name:  longText,
 		kind:  Item,
 		match: words(`'(?:[\w.\[\]]*\.)?(?:content(?:\[\d+\](?:\.text)?)?|text|output|arguments|input|instructions|prompt)': string too long\b`),
+	},
+	{
+		name:   mediaCount,
+		kind:   Item,
+		match:  words(`\b(?:too many|maximum (?:of|number of)|more than|at most|up to|exceed\w*)\b(?: (?:the )?(?:limit of |maximum of )?\d[\d,]*)? (?:images?(?:\(s\))?|pdfs?|documents|attachments|media)\b`),
+		unless: words(`\btokens?\b|\bcontext\b|\bpayload\b|\brequest size\b|\bentity\b`),
 	},
 	{
 		name: "media",
 		kind: Item,
 		match: words(`\b(?:images?|photos?|pictures?|pdfs?|documents?|audio|video|media|attachments?|file size)\b[^.\n]{0,80}\b(?:exceed\w*|too (?:large|big|long|many)|larger than|greater than|over the)\b|` +
-			`\b(?:too many|maximum (?:of|number of)|more than|at most|up to|exceed\w*)\b(?: (?:the )?(?:limit of |maximum of )?\d[\d,]*)? (?:images?|pdfs?|pages|documents|pdf pages|attachments|media)\b`),
+			`\b(?:too many|maximum (?:of|number of)|more than|at most|up to|exceed\w*)\b(?: (?:the )?(?:limit of |maximum of )?\d[\d,]*)? (?:images?|pdfs?|pages|documents|pdf pages|attachments|media)\b|` +
+			`(?:图片|图像|圖片|文件|附件|音频|视频)[^。\n]{0,20}(?:超过|超出|超限|过大|过多|太大|超過|過大)`),
 		unless: words(`\btokens?\b|\bcontext\b|\bpayload\b|\brequest size\b|\bentity\b`),
 	},
 	{

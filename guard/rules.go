@@ -77,7 +77,7 @@ var overflows = []textRule{
 		name: "characters",
 		kind: Bytes,
 		match: words(`\bstring value length \(\d+\) exceeds\b|\bexpected maxlength: \d{4,}, actual\b|\btoo many (?:total )?(?:text )?(?:bytes|characters)\b|` +
-			`\b(?:request|payload|body|prompt|inputs?|messages?)\b[^.\n]{0,40}(?:\bexceed\w*\b[^.\n]{0,60}\d ?(?:bytes|characters|chars)\b|\d ?(?:bytes|characters|chars)\b[^.\n]{0,40}\bexceed|(?:\btoo (?:long|large)|\bmust be|\bmust not be)\b[^.\n]{0,40}\d ?(?:bytes|characters|chars)\b)`),
+			`\bmax(?:imum)?(?: number of)? (?:inputs?|prompt|message|content|total) (?:characters|chars|bytes)\b|\b(?:request|payload|body|prompt|inputs?|messages?)\b[^.\n]{0,40}(?:\bexceed\w*\b[^.\n]{0,60}\d ?(?:bytes|characters|chars)\b|\d ?(?:bytes|characters|chars)\b[^.\n]{0,40}\bexceed|(?:\btoo (?:long|large)|\bmust be|\bmust not be)\b[^.\n]{0,40}\d ?(?:bytes|characters|chars)\b)`),
 		unless: words(`\d tokens\b`),
 	},
 
@@ -85,12 +85,17 @@ var overflows = []textRule{
 	{
 		name:  "sum_exceeds",
 		kind:  TokensPlusOutput,
-		match: words(`\b(?:input|prompt)\b[^.\n]{0,60}(?:\band|\+|\bplus) ?\W?max_\w*tokens\b[^.\n]{0,30}\b(?:exceed|must be|cannot)|\bsum of (?:the )?(?:prompt|input)\b[^.\n]{0,60}\b(?:exceed|larger|greater)`),
+		match: words(`\b(?:inputs?|prompt)\b[^.\n]{0,60}(?:\band|\+|\bplus) ?\W?max_\w*tokens\b[^.\n]{0,30}\b(?:exceed|must be|cannot)|\bsum of (?:the )?(?:prompt|input)\b[^.\n]{0,60}\b(?:exceed|larger|greater)`),
 	},
 	{
 		name:  "max_tokens_too_large_for_rest",
 		kind:  TokensPlusOutput,
 		match: words(`\bmax_\w*tokens\b[^.\n]{0,30}\btoo large\b.*\binput tokens\b`),
+	},
+	{
+		name:  "maximum_of_input",
+		kind:  Tokens,
+		match: words(`\bmax(?:imum)? (?:length|size|number of tokens) (?:of|for|in) (?:the |your )?(?:inputs?|prompt|messages)\b|\b(?:(?:number|count|total) of tokens|token (?:number|count|total)) (?:in|of|for) (?:the |your |this )?(?:request|` + promptNoun + `)\b[^.\n]{0,30}\b(?:exceed|over\b|above\b|larger|greater|more than)`),
 	},
 	{
 		name:  "maximum_context",
@@ -111,7 +116,7 @@ var overflows = []textRule{
 		name: "inputs_must",
 		kind: Tokens,
 		match: words(`\b(?:inputs?|prompt|messages)\W{1,2}(?:tokens? )?[^.\n]{0,40}\bmust (?:have|be|not exceed)(?: <=| (?:less|fewer|shorter|smaller) than| at most| under| below)? \d[\d,]* tokens\b|` +
-			`\btokens?\b[^.\n]{0,80}\b(?:cannot|can't|can not|must not|may not|should not) exceed\b`),
+			`\b(?:prompt|input)[_ ]tokens?\b[^.\n]{0,30}\bmust\b[^.\n]{0,30}(?:max_seq_len|max_model_len|\bcontext\b)|\btokens?\b[^.\n]{0,80}\b(?:cannot|can't|can not|must not|may not|should not) exceed\b`),
 	},
 	{
 		name:  "input_range",
@@ -163,7 +168,7 @@ var overflows = []textRule{
 	{
 		name:  "too_long",
 		kind:  Tokens,
-		match: words(`\b` + promptNoun + `(?: (?:tokens?|length|text|size|history|context|\(\d[\d,.]* tokens\)))* (?:is |are |was |were |has become |became |got )?(?:(?:far|much|way|now|still|probably|simply) )?too (?:long|large|big)\b|\b(?:context|request) (?:length )?(?:is |was )?too (?:long|large)\b|\bmessage you submitted was too long\b`),
+		match: words(`\b` + promptNoun + `(?: (?:tokens?|length|text|size|history|context|\(\d[\d,.]* tokens\)))* (?:is |are |was |were |has become |became |got )?(?:(?:far|much|way|now|still|probably|simply) )?too (?:long|large|big)\b|\b(?:context|request) (?:length )?(?:is |was )?too (?:long|large)\b|\btoo (?:long|large|big)(?: an?| of an?)? (?:context|prompt|input|conversation|history)\b|\bmessage you submitted was too long\b`),
 	},
 	{
 		name:  "exceeds_window",
@@ -173,7 +178,7 @@ var overflows = []textRule{
 	{
 		name:  "window_exceeded",
 		kind:  Tokens,
-		match: words(`\b(?:context(?: (?:window|length|size|limit))*|token limit|(?:input|prompt|context) tokens?(?: limit)?) (?:has been |is |was |were |will be )?(?:exceed|overflow|full\b|(?:limit )?reached\b|exhausted\b)`),
+		match: words(`\b(?:context(?: (?:window|length|size|limit))*|token limit|(?:input|prompt|context) tokens?(?: limit)?)(?: of \d[\d,.]* ?[km]?(?: tokens?)?)? (?:has been |is |was |were |will be )?(?:exceed|overflow|full\b|(?:limit )?reached\b|exhausted\b)|\bkv[ -]?cache\b[^.\n]{0,40}\b(?:full|exhausted|too small|not enough)\b`),
 	},
 	{
 		name:  "prompt_exceeds",
@@ -193,13 +198,26 @@ var overflows = []textRule{
 	{
 		name:  "shorten",
 		kind:  Tokens,
-		match: words(`\b(?:reduce|shorten|decrease) (?:the |your )?(?:(?:length|size|number) of )?(?:the |your )?(?:messages|prompt|inputs?|input length|prompt length|conversation|context)\b|\bprovide a shorter (?:input|prompt)\b|\busing (?:a )?shorter (?:prompt|inputs?)\b`),
+		match: words(`\b(?:reduce|shorten|decrease) (?:the |your )?(?:(?:length|size|number) of )?(?:the |your )?(?:(?:chat |conversation )?(?:messages|history)|prompt|inputs?|input length|prompt length|conversation|context)\b|\bprovide a shorter (?:input|prompt)\b|\busing (?:a )?shorter (?:prompt|inputs?)\b`),
+	},
+	{
+		// The whole text, as a text with more in it may be about a quota.
+		name:  "token_limit",
+		kind:  Tokens,
+		match: words(`^\W*token limit\W*$`),
 	},
 	{
 		name: "chinese",
 		kind: Tokens,
-		match: words(`(?:上下文|输入|提示词?|对话|prompt|消息|请求内容|问题)[^。\n]{0,24}(?:超出|超过|超长|过长|超限|太长)|(?:超出|超过)[^。\n]{0,24}(?:上下文|最大输入|输入长度|长度限制|token ?(?:限制|上限))|` +
-			`tokens?[^。\n]{0,12}(?:超出|超过|超限|过长)`),
-		unless: words(`每分钟|分钟|每秒`),
+		match: words(`(?:上下文|输入|輸入|提示[词詞]?|对话|對話|prompt|消息|訊息|请求内容|請求內容|问题|問題|文本)[^。\n]{0,24}(?:超出|超过|超過|超长|超長|过长|過長|超限|太长|太長)|(?:超出|超过|超過)[^。\n]{0,24}(?:上下文|最大输入|最大輸入|输入长度|輸入長度|长度限制|長度限制|token ?(?:限制|上限))|` +
+			`上下文[^。\n]{0,16}(?:已达|已達|达到|達到|已满|已滿|不足|用尽|溢出)|请(?:压缩|缩短|精简|减少)[^。\n]{0,8}(?:上下文|对话|输入|提示)|` +
+			`tokens?[^。\n]{0,16}(?:超出|超过|超過|超限|过长|過長)`),
+		unless: words(`每分钟|每分鐘|分钟|每秒`),
+	},
+	{
+		name:   "japanese_korean",
+		kind:   Tokens,
+		match:  words(`(?:コンテキスト|プロンプト|入力)[^。\n]{0,30}(?:超え|超過|長すぎ|上限に達)|(?:컨텍스트|프롬프트|입력)[^.\n]{0,30}(?:초과|너무 깁|너무 길)`),
+		unless: words(`分あたり|毎分|분당|出力|출력`),
 	},
 }

@@ -31,7 +31,7 @@ func (s Signals) Classify() Overflow {
 	ev.addCode(s.Type)
 	ev.addCode(s.Code)
 	ev.addText(s.Message, 0)
-	return ev.decide()
+	return ev.decide(nil)
 }
 
 // evidence is what the parts of an error say, without an order.

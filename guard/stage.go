@@ -2,6 +2,8 @@ package guard
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -10,8 +12,11 @@ import (
 // history.
 type Stage struct {
 	Name string // one word, for events and errors
-	// Run reports whether the history has changed. An error means that it has
-	// not.
+	// Kinds are those that the stage helps with; nil means every one of which
+	// [Kind.IsOverflow] says so.
+	Kinds []Kind
+	// Run reports whether the history has changed. An error without a change
+	// means that it has not; with one it says what has failed on the way.
 	Run func(ctx context.Context, h History, n Need) (changed bool, err error)
 }
 
@@ -29,6 +34,14 @@ type Need struct {
 	Counter tokens.Counter
 }
 
+// helps reports whether the stage is for overflows of that kind.
+func (s Stage) helps(k Kind) bool {
+	if s.Kinds == nil {
+		return k.IsOverflow()
+	}
+	return slices.Contains(s.Kinds, k)
+}
+
 func (n Need) counter() tokens.Counter {
 	if n.Counter == nil {
 		return tokens.Estimator{}
@@ -38,12 +51,23 @@ func (n Need) counter() tokens.Counter {
 
 // Compact is the stage "compact", that has the older part of the history
 // replaced by a summary, if the history is a [Compactor]. If it is not, it does
-// nothing.
+// nothing. If that fails and the history is an [Extractor] too, it has a summary
+// made without a model, so that the session can go on; the error is returned
+// besides.
 func Compact() Stage {
 	return Stage{Name: "compact", Run: func(ctx context.Context, h History, n Need) (bool, error) {
-		if c, ok := h.(Compactor); ok {
-			return c.CompactTo(ctx, n.Room, n.counter())
+		c, ok := h.(Compactor)
+		if !ok {
+			return false, nil
 		}
-		return false, nil
+		changed, err := c.CompactTo(ctx, n.Room, n.counter())
+		if e, ok := h.(Extractor); ok && err != nil && !changed && ctx.Err() == nil {
+			var again error
+			changed, again = e.ExtractTo(ctx, n.Room, n.counter())
+			if again != nil && again.Error() != err.Error() {
+				err = errors.Join(err, again)
+			}
+		}
+		return changed, err
 	}}
 }

@@ -57,6 +57,7 @@ type Fold struct {
 	head    string
 	first   string // ID of the header: rewinding there empties the history
 	ignored Report // what concerns no message: unknown types, rewinds
+	learned learned
 
 	asm *assembler // the live path; nil when it must be made anew
 }
@@ -102,6 +103,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 		return nil
 	}
 	f.batches++
+	f.learned.add(b)
 	if key := b.Entries[0].Idem; key != "" {
 		f.supersede(key, b)
 	}

@@ -37,7 +37,9 @@ type Compacted struct {
 // one that a summarizer or an observer asks for is an error.
 func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted, error) {
 	o := s.compactOptions(opts)
-	return s.compact(ctx, &o, func(h rebuild.History) compact.Cut { return compact.Plan(h, &o) })
+	return s.compact(ctx, &work{Options: o, plan: func(w *work, h rebuild.History, _ learned) compact.Cut {
+		return compact.Plan(h, &w.Options)
+	}})
 }
 
 // PlanCompact says what [Session.Compact] would do.
@@ -54,38 +56,90 @@ func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compa
 // caller's time: it compacts the history if the trigger of [Options].Compact
 // says that it is due. Without a trigger it does nothing. Errors are those of
 // Compact.
+//
+// Where the entries say that the window of the model is smaller than that of the
+// trigger, or that the model counts otherwise than the estimate, that is taken
+// into account. Nothing is done either when the last compaction was a moment
+// ago, see [TooSoon], and after three failures of the summarizer, see
+// [CoolingDown].
 func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	o := s.compactOptions(nil)
 	if o.Trigger.Limit() == 0 {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
 	}
-	return s.compact(ctx, &o, func(h rebuild.History) compact.Cut {
-		if size := o.Counter.Count(h.System, nil, h.Messages); !o.Trigger.Due(size) {
+	ofTrigger := o.Room == o.Trigger.Room()
+	return s.compact(ctx, &work{Options: o, plan: func(w *work, h rebuild.History, l learned) compact.Cut {
+		size := o.Counter.Count(h.System, nil, h.Messages)
+		trigger, least := l.trigger(o.Trigger), l.fifth(o.Trigger, 0)
+		switch {
+		case !trigger.Due(size):
 			return compact.Cut{Nothing: compact.NotDue, Before: size}
+		case l.tooSoon(size, least):
+			return compact.Cut{Nothing: TooSoon, Before: size}
+		case l.cooling(size, least):
+			return compact.Cut{Nothing: CoolingDown, Before: size}
 		}
-		return compact.Plan(h, &o)
-	})
+		if ofTrigger {
+			w.Room = trigger.Room()
+		}
+		return compact.Plan(h, &w.Options)
+	}})
 }
 
 // CompactTo implements the Compactor of package guard: it compacts the history
 // to at most room tokens as c counts them, if that is possible; room 0 says that
 // it is not known how small it must be. It reports whether the history has
 // changed. Nil c is the store's counter. Errors are those of Compact.
+//
+// After three failures of the summarizer in a row [compact.Extractive] stands in
+// for it, until AfterTurn or Compact have had a summary of it; where nobody calls
+// these it is asked again at every eighth compaction. A compaction that comes
+// too soon ([TooSoon]) and would gain less than a fifth of the window is an
+// error.
 func (s *Session) CompactTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error) {
+	return s.compactTo(ctx, room, c, false)
+}
+
+// ExtractTo is CompactTo without the summarizer: [compact.Extractive] writes the
+// summary. It implements the Extractor of package guard, which asks for it when
+// CompactTo has failed.
+func (s *Session) ExtractTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error) {
+	return s.compactTo(ctx, room, c, true)
+}
+
+var errTooSoon = errors.New("what came in since the last compaction is less than a fifth of the window, and another one would gain no more: take the last messages back or shorten them, or the system prompt or the tools")
+
+func (s *Session) compactTo(ctx context.Context, room int, c tokens.Counter, standIn bool) (changed bool, err error) {
 	o := s.compactOptions(nil)
+	trigger := o.Trigger
+	trigger.Threshold = 0 // says nothing about the window
 	o.Trigger = compact.Trigger{}
 	o.Room = max(room, 0)
 	if c != nil {
 		o.Counter = c
 	}
-	done, err := s.compact(ctx, &o, func(h rebuild.History) compact.Cut {
-		cut := compact.Plan(h, &o)
-		if o.Room == 0 && cut.Nothing == compact.TooShort {
-			o.Room = cut.Before / 2 // all that is known: it is too much
-			cut = compact.Plan(h, &o)
+	done, err := s.compact(ctx, &work{Options: o, plan: func(w *work, h rebuild.History, l learned) compact.Cut {
+		cut := compact.Plan(h, &w.Options)
+		if w.Room == 0 && cut.Nothing == compact.TooShort {
+			w.Room = cut.Before / 2 // all that is known: it is too much
+			cut = compact.Plan(h, &w.Options)
+		}
+		if cut.Nothing != "" {
+			return cut
+		}
+		size, least := s.store.opts.Counter.Count(h.System, nil, h.Messages), l.fifth(trigger, room)
+		if l.tooSoon(size, least) && cut.Before-cut.After < least {
+			cut.Nothing = TooSoon
+		}
+		w.unasked = !standIn && l.broken()
+		if w.standIn = standIn || w.unasked; w.standIn {
+			w.Summarizer = compact.Extractive{Counter: w.Counter}
 		}
 		return cut
-	})
+	}})
+	if err == nil && done.Cut.Nothing == TooSoon {
+		err = s.store.wrap("compact", s.ref, errTooSoon)
+	}
 	return done.Entry != "", err
 }
 
@@ -111,8 +165,19 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 		o.Counter = s.store.opts.Counter
 	}
 	o.MaxSummary = cmp.Or(o.MaxSummary, d.MaxSummary)
+	o.MaxCarried = cmp.Or(o.MaxCarried, d.MaxCarried)
 	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
 	o.Room = cmp.Or(o.Room, d.Room, o.Trigger.Room())
+	observe := o.Observe
+	if observe == nil {
+		observe = d.Observe
+	}
+	o.Observe = func(ctx context.Context, step compact.Step) {
+		s.store.tell(ctx, s.ref, Event{Kind: EventCompactionStep, Step: step})
+		if observe != nil {
+			observe(ctx, step)
+		}
+	}
 	check := o.Check
 	if check == nil {
 		check = d.Check
@@ -138,9 +203,19 @@ func (e *CompactConflictError) Error() string {
 // Unwrap returns the cause, which matches [ErrConflict].
 func (e *CompactConflictError) Unwrap() error { return e.Err }
 
+// work is one compaction.
+type work struct {
+	compact.Options
+	// plan may change the options, and say that another summarizer stands in
+	// for the one that was asked for.
+	plan    func(w *work, h rebuild.History, l learned) compact.Cut
+	standIn bool
+	unasked bool // the summarizer is left alone, and that is why
+}
+
 // compact plans, has the summary made, and commits it. Nothing is locked while
 // the plan and the summary are made.
-func (s *Session) compact(ctx context.Context, o *compact.Options, plan func(rebuild.History) compact.Cut) (done Compacted, err error) {
+func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err error) {
 	const op = "compact"
 	if ctx.Value(working{s.store, s.ref}) != nil {
 		return done, s.store.wrap(op, s.ref, errNested)
@@ -160,34 +235,48 @@ func (s *Session) compact(ctx context.Context, o *compact.Options, plan func(reb
 	}
 	var h rebuild.History
 	var base driver.Cursor
+	var l learned
 	err = s.use(ctx, op, func(t *state) error {
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
-		h, base = t.fold.History(), t.next
+		h, base, l = t.fold.History(), t.next, t.learned()
 		return nil
 	})
 	if err != nil {
 		return done, err
 	}
-	if done.Cut = plan(h); done.Cut.Nothing != "" {
+	if done.Cut = w.plan(w, h, l); done.Cut.Nothing != "" {
+		if done.Cut.Nothing == TooSoon || done.Cut.Nothing == CoolingDown {
+			s.store.tell(ctx, s.ref, Event{Kind: EventCompactionSkipped, Cut: done.Cut})
+		}
 		return done, nil
 	}
 
 	began := time.Now()
-	s.store.tell(ctx, s.ref, Event{Kind: EventCompactionStart, Cut: done.Cut})
+	failures, _ := l.failures()
+	s.store.tell(ctx, s.ref, Event{Kind: EventCompactionStart, Cut: done.Cut, Failures: failures, StandIn: w.standIn})
 	defer func() {
-		e := Event{Kind: EventCompactionDone, Took: time.Since(began), Cut: done.Cut, Compaction: done.Compaction, Err: err}
+		e := Event{
+			Kind: EventCompactionDone, Took: time.Since(began), Cut: done.Cut, Compaction: done.Compaction,
+			Failures: failures, StandIn: w.standIn, Err: err,
+		}
 		if done.Entry == "" { // also if the summarizer has panicked
 			e.Kind = EventCompactionFailed
 		}
 		s.store.tell(ctx, s.ref, e)
 	}()
-	c, err := compact.Run(ctx, h, done.Cut, o)
+	c, err := compact.Run(ctx, h, done.Cut, &w.Options)
 	if err != nil {
+		if ctx.Err() == nil && !w.standIn { // else it is not the summarizer's fault
+			failures = s.failed(ctx, h)
+		}
 		return done, s.store.wrap(op, s.ref, err)
 	}
-	id, err := s.commit(ctx, op, &c, done.Cut, h, base)
+	if !w.standIn {
+		failures = 0
+	}
+	id, err := s.commit(ctx, op, w, &c, done.Cut, h, base)
 	if errors.Is(err, ErrConflict) {
 		err = s.store.wrap(op, s.ref, &CompactConflictError{Compaction: c, Err: ErrConflict})
 	}
@@ -210,10 +299,12 @@ var errNested = errors.New("called by a summarizer or an observer while the sess
 const commitTries = 100
 
 // commit appends a compaction of h, which was read up to base, if what it
-// summarises is still what it was.
-func (s *Session) commit(ctx context.Context, op string, c *transcript.Compaction, cut compact.Cut, h rebuild.History, base driver.Cursor) (id string, err error) {
+// summarises is still what it was. What was learned and is to stay in force is
+// in front of it: if the append is cut, the compaction is what is missing.
+func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut, h rebuild.History, base driver.Cursor) (id string, err error) {
 	for range commitTries {
 		var checked driver.Cursor
+		var items []transcript.Item
 		err := s.use(ctx, op, func(t *state) error {
 			if err := t.sync(ctx); err != nil {
 				return err
@@ -224,18 +315,22 @@ func (s *Session) commit(ctx context.Context, op string, c *transcript.Compactio
 				!slices.Equal(places(now.Messages[:cut.At]), places(h.Messages[:cut.At])) {
 				return ErrConflict
 			}
-			return t.measure(c, cut, now)
+			if err := t.measure(c, cut, now); err != nil {
+				return err
+			}
+			items = append(t.learned().carried(w, c.TokensAfter), *c)
+			return nil
 		})
 		if err != nil {
 			return "", err
 		}
 		// A result that comes in now may be one that the summary says is
-		// missing: look again.
+		// missing, and what is learned now has to be carried over: look again.
 		done, err := s.append(ctx, op, driver.Cond{
-			Base: checked, Conflicts: []string{transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult},
-		}, *c)
+			Base: checked, Conflicts: []string{transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration},
+		}, items...)
 		if err == nil {
-			return done.IDs[0], nil
+			return done.IDs[len(done.IDs)-1], nil
 		}
 		if !errors.Is(err, ErrConflict) {
 			return "", err

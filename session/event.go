@@ -22,6 +22,15 @@ type Event struct {
 	// Compaction what came of it, for EventCompactionDone.
 	Cut        compact.Cut
 	Compaction transcript.Compaction
+	// Step is what the summarizer tells, for EventCompactionStep.
+	Step compact.Step
+	// Failures is how many summaries in a row the summarizer has failed to
+	// write, that of an EventCompactionFailed included, or was not asked for
+	// because of that. From three on it is left alone, see [CoolingDown].
+	Failures int
+	// StandIn says that compact.Extractive writes the summary of an
+	// EventCompaction..., because the summarizer fails.
+	StandIn bool
 	// Err is why it failed; nil if it did not.
 	Err error
 }
@@ -31,11 +40,13 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventAppend           EventKind = "append"            // entries were appended, or not
-	EventDamage           EventKind = "damage"            // damage was found while reading
-	EventCompactionStart  EventKind = "compaction-start"  // the summarizer is called
-	EventCompactionDone   EventKind = "compaction-done"   // the history is compacted
-	EventCompactionFailed EventKind = "compaction-failed" // nothing was changed
+	EventAppend            EventKind = "append"             // entries were appended, or not
+	EventDamage            EventKind = "damage"             // damage was found while reading
+	EventCompactionStart   EventKind = "compaction-start"   // the summarizer is called
+	EventCompactionStep    EventKind = "compaction-step"    // the summarizer reads on, or gives up and leaves it to another one
+	EventCompactionDone    EventKind = "compaction-done"    // the history is compacted
+	EventCompactionFailed  EventKind = "compaction-failed"  // the history was not changed
+	EventCompactionSkipped EventKind = "compaction-skipped" // it is due, or asked for by a guard, and is not tried: Cut says why, TooSoon or CoolingDown
 )
 
 // tell tells the observer of events. No lock is held.

@@ -125,11 +125,22 @@ type Current struct {
 	Gen int64
 }
 
-// Calibration is what was learned about a model's window and tokens.
+// Calibration is what was learned about a model, or about the summarizer of
+// the session. A zero field says nothing: of several entries for one model the
+// last value of a field holds, Prompt going with Factor and FailedAt with
+// Failures. An append with a [Compaction] starts all of it over: what is to
+// stay in force is appended with it, in front of it.
 type Calibration struct {
-	Model  string
-	Window int     // tokens; 0 if not known
-	Factor float64 // reported / estimated tokens; 0 if not known
+	Model  string  // as requests name it; empty if they do not
+	Window int     // tokens
+	Factor float64 // reported / estimated tokens
+	Prompt int     // reported tokens of the request that Factor was taken from
+
+	// Failures is how many summaries in a row the summarizer has failed to
+	// write, or was not asked for because of that. FailedAt is the size of the
+	// history at the last of them, in tokens by estimate.
+	Failures int
+	FailedAt int
 }
 
 // ToolStatus reports on a call that is still running.

@@ -167,6 +167,12 @@ func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
 				f, ok := jsontext.Float(v)
 				b.Factor = f
 				m.ok = m.ok && ok
+			case "prompt":
+				m.num(&b.Prompt, v)
+			case "failures":
+				m.num(&b.Failures, v)
+			case "failedAt":
+				m.num(&b.FailedAt, v)
 			}
 		})
 		return b

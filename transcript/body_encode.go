@@ -120,6 +120,9 @@ func (c Calibration) appendMembers(o *jsontext.Object) {
 	if c.Factor != 0 {
 		o.Func("factor", func(dst []byte) []byte { return strconv.AppendFloat(dst, c.Factor, 'g', -1, 64) })
 	}
+	o.OptInt("prompt", int64(c.Prompt))
+	o.OptInt("failures", int64(c.Failures))
+	o.OptInt("failedAt", int64(c.FailedAt))
 }
 
 func (s ToolStatus) appendMembers(o *jsontext.Object) {

@@ -230,7 +230,7 @@ func showContext(ctx context.Context, r *repl, _ string) error {
 	}
 	r.out.say("%-11s %d", "Messages:", len(h.Messages))
 	r.out.say("%-11s %s", "Compaction:", when)
-	r.out.say("%-11s %s", "Plan:", plan)
+	r.out.say("%-11s %s", "Plan:", strings.TrimSuffix(plan.Detail(h, nil), "\n"))
 	return nil
 }
 

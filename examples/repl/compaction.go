@@ -18,7 +18,7 @@ var overhead = tokens.Estimator{}.Count(system, toolDefinitions, nil)
 
 // compaction says when and how histories are made smaller: after a turn that
 // leaves too little of the window for another answer.
-func (c *config) compaction(model guard.Client, out *terminal) (compact.Options, error) {
+func (c *config) compaction(model guard.Client) (compact.Options, error) {
 	o := compact.Options{Trigger: compact.Trigger{Window: c.window, Overhead: overhead}}
 	how := c.summarizer
 	if how == "" && c.url != "" {
@@ -28,14 +28,7 @@ func (c *config) compaction(model guard.Client, out *terminal) (compact.Options,
 	case "", "extract":
 		o.Summarizer = compact.Extractive{}
 	case "model":
-		written := compact.Model{Complete: model.Complete, Name: c.model, Window: c.window}
-		o.Summarizer = compact.Either(compact.SummarizerFunc(func(ctx context.Context, in compact.Input) (string, error) {
-			text, err := written.Summarize(ctx, in)
-			if err != nil && ctx.Err() == nil {
-				out.note("compact", "no summary from the model, extracting one: %v", err)
-			}
-			return text, err
-		}), compact.Extractive{})
+		o.Summarizer = compact.Either(compact.Model{Complete: model.Complete, Name: c.model, Window: c.window}, compact.Extractive{})
 	default:
 		return o, fmt.Errorf("-summarizer is %q, not model or extract", how)
 	}
@@ -49,6 +42,15 @@ func (t *terminal) storeEvent(_ context.Context, e session.Event) {
 	case session.EventCompactionStart:
 		t.note("compact", "summarising %d messages (~%s tokens), keeping ~%s tokens...",
 			e.Cut.At, thousands(e.Cut.Covered), thousands(e.Cut.Kept))
+	case session.EventCompactionStep:
+		switch {
+		case e.Step.Skipped != nil:
+			t.note("compact", "no summary from the model, extracting one: %v", e.Step.Skipped)
+		case e.Step.Chunks > 1:
+			t.note("compact", "reading part %d of %d...", e.Step.Chunk, e.Step.Chunks)
+		}
+	case session.EventCompactionSkipped:
+		t.note("compact", "not tried: %s", e.Cut.Nothing)
 	case session.EventCompactionDone:
 		t.note("compact", "%d messages -> summary (%s chars): history ~%s -> ~%s tokens",
 			e.Cut.At, thousands(utf8.RuneCountInString(e.Compaction.Summary)),

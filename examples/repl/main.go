@@ -91,7 +91,7 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 	if c.url == "" {
 		model.url, model.http = "http://scripted.invalid", &http.Client{Transport: c.offline}
 	}
-	compaction, err := c.compaction(model, screen)
+	compaction, err := c.compaction(model)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,154 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"math"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// What a Do learns about a model, it learns from the provider's own figures, and
+// what decides a request is what the transcript says: nothing is kept between
+// two calls of Do but the entries that it commits.
+const (
+	// fewTokens is the size below which a prompt says nothing about estimates.
+	fewTokens = 1024
+
+	// The factor is not believed outside of these bounds. No vocabulary is that
+	// far from the estimate on a whole conversation.
+	minFactor, maxFactor = 0.5, 2.5
+
+	// moved is by how much a factor must be off to be committed again. It goes
+	// up at once and down by half of the way, when that is as far.
+	moved = 1.1
+)
+
+// recall takes what the history knows of the model.
+func (r *run) recall(ctx context.Context) error {
+	h, ok := r.h.(Calibrated)
+	if !ok {
+		return nil
+	}
+	c, err := h.Calibration(ctx, r.g.Model)
+	if err != nil {
+		return err
+	}
+	r.known, r.keeps = c, true
+	if c.Window > 0 && (r.window <= 0 || c.Window < r.window) {
+		r.window = c.Window
+	}
+	if c.Factor > 0 {
+		r.factor = min(max(c.Factor, minFactor), maxFactor)
+	}
+	return nil
+}
+
+// commit appends what was learned, unless the history does not keep it. Failing
+// to is no reason to give up an answer or to refuse a request.
+func (r *run) commit(ctx context.Context, c transcript.Calibration) {
+	if !r.keeps || c == (transcript.Calibration{}) {
+		return
+	}
+	c.Model = r.g.Model
+	_, err := r.h.Append(context.WithoutCancel(ctx), c)
+	if err == nil {
+		r.known.Window = cmp.Or(c.Window, r.known.Window)
+		if c.Factor > 0 {
+			r.known.Factor, r.known.Prompt = c.Factor, c.Prompt
+		}
+	}
+	r.tell(ctx, Event{Kind: EventLearned, Learned: c, Before: r.size, Err: err})
+}
+
+// learn takes from what a provider refuses how large the window is, and how the
+// estimate compares with what the provider counts.
+func (r *run) learn(ctx context.Context, o Overflow) {
+	switch o.Kind {
+	case Tokens, TokensPlusOutput, Silent, StopReason:
+	default:
+		return // its limit is no window
+	}
+	if o.Rule == estimated {
+		return
+	}
+	var c transcript.Calibration
+	if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
+		r.window = o.Limit
+		if o.Rule != frontDropped || r.g.CutsSilently {
+			c.Window = o.Limit
+		}
+	}
+	prompt, bound := o.Prompt, o.AtLeast
+	if prompt == 0 && o.Kind == Tokens {
+		prompt, bound = r.window, true // it is more than that
+	}
+	if prompt > 0 && r.size > 0 && (!bound || r.expected() < prompt) {
+		r.ratio = min(max(float64(r.size)/float64(prompt), 0.4), 2.5)
+		if !bound {
+			c.Factor, c.Prompt = r.refit(prompt, true)
+		}
+	}
+	r.commit(ctx, c)
+}
+
+// calibrate compares the estimate of the request that was answered with what
+// the provider has counted.
+func (r *run) calibrate(prompt int, force bool) (c transcript.Calibration) {
+	// Servers that count nothing return what they were told, or one number.
+	mirrored := prompt == r.size || prompt == int(float64(r.size)*r.factor)
+	constant := prompt == r.known.Prompt
+	if !mirrored && !constant {
+		c.Factor, c.Prompt = r.refit(prompt, force)
+	}
+	return c
+}
+
+// refit returns the factor that a count of the provider's speaks for, or 0 if
+// it is too near to the one in force, or no count to rely on.
+func (r *run) refit(prompt int, force bool) (factor float64, from int) {
+	if prompt < fewTokens || r.size < fewTokens {
+		return 0, 0
+	}
+	f := float64(prompt) / float64(r.size)
+	if f < minFactor || r.media() > r.size/10 {
+		return 0, 0 // a prompt that was cut; a guess about images
+	}
+	f = min(f, maxFactor)
+	if f < r.factor {
+		f = (f + r.factor) / 2
+		if f*moved > r.factor {
+			return 0, 0
+		}
+	} else if f < r.factor*moved && (!force || f <= r.factor) {
+		return 0, 0
+	}
+	return math.Round(f*1000) / 1000, prompt
+}
+
+// media is what the images and documents of the request count for.
+func (r *run) media() int {
+	var found []transcript.Block
+	for _, m := range r.request.Messages {
+		for _, b := range m.Content {
+			found = append(found, mediaOf(b)...)
+		}
+	}
+	if len(found) == 0 {
+		return 0
+	}
+	return r.g.counter().Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: found}})
+}
+
+// mediaOf returns a block, or those in a tool result, that are no text.
+func mediaOf(b transcript.Block) (found []transcript.Block) {
+	switch b := b.(type) {
+	case transcript.ImageBlock, transcript.DocumentBlock:
+		return []transcript.Block{b}
+	case transcript.ToolResultBlock:
+		for _, b := range b.Content {
+			found = append(found, mediaOf(b)...)
+		}
+	}
+	return found
+}

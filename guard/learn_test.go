@@ -1,0 +1,307 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/transcript"
+)
+
+// remembering is a conversation that keeps what is learned.
+type remembering struct{ *conversation }
+
+func (r remembering) Calibration(_ context.Context, model string) (c transcript.Calibration, err error) {
+	for _, known := range r.fold.Calibrations() {
+		if known.Model == model {
+			c = known
+		}
+	}
+	return c, nil
+}
+
+func (r remembering) known(model string) transcript.Calibration {
+	c, _ := r.Calibration(r.t.Context(), model)
+	return c
+}
+
+func talked(t testing.TB, runes int) remembering {
+	return remembering{newConversation(t, transcript.UserText(long(runes)), transcript.AssistantText("two"), transcript.UserText("three"))}
+}
+
+// answering answers with a usage.
+func answering(stop transcript.StopReason, text string, usages ...transcript.Usage) (call func(context.Context, guard.Call) (*transcript.Response, error), calls *[]guard.Call) {
+	calls = new([]guard.Call)
+	return func(_ context.Context, c guard.Call) (*transcript.Response, error) {
+		*calls = append(*calls, c)
+		r := &transcript.Response{Message: transcript.AssistantText(text), StopReason: stop, Usage: usages[min(len(*calls), len(usages))-1]}
+		if text == "" {
+			r.Message.Content = nil
+		}
+		return r, nil
+	}, calls
+}
+
+// What the provider counts makes the factor of the estimate, per model; what is
+// no count does not.
+func TestFactor(t *testing.T) {
+	size := guardSize(talked(t, 40_000).conversation)
+	prompt := func(f float64) transcript.Usage { return transcript.Usage{Input: int(f * float64(size)), Output: 5} }
+	tests := []struct {
+		name   string
+		before transcript.Calibration
+		usage  transcript.Usage
+		want   float64
+	}{
+		{"first", transcript.Calibration{}, prompt(1.4), 1.4},
+		{"with a cache", transcript.Calibration{}, transcript.Usage{Input: 10, CacheRead: size, CacheWrite: size * 4 / 10}, 1.4},
+		{"near enough", transcript.Calibration{}, prompt(1.08), 0},
+		{"less", transcript.Calibration{}, prompt(.6), .8},
+		{"a little less", transcript.Calibration{}, prompt(.9), 0},
+		{"up", transcript.Calibration{Factor: 1.2}, prompt(1.5), 1.5},
+		{"down", transcript.Calibration{Factor: 1.5}, prompt(1.1), 1.3},
+		{"bounded", transcript.Calibration{}, prompt(6), 2.5},
+		{"front dropped", transcript.Calibration{}, prompt(.3), 0},
+		{"nothing counted", transcript.Calibration{Factor: 1.5}, transcript.Usage{}, 1.5},
+		{"our own estimate", transcript.Calibration{Factor: 1.5}, prompt(1), 1.5},
+		{"always the same", transcript.Calibration{Factor: 1.5, Prompt: 2 * size}, prompt(2), 1.5},
+		{"too small to tell", transcript.Calibration{}, transcript.Usage{Input: 900}, 0},
+	}
+	for _, tt := range tests {
+		c := talked(t, 40_000)
+		if tt.before != (transcript.Calibration{}) {
+			tt.before.Model = "m"
+			if _, err := c.Append(t.Context(), tt.before, transcript.Calibration{Model: "other", Factor: 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		call, _ := answering(transcript.StopEndTurn, "ok", tt.usage)
+		if _, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, call); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.known("m").Factor; got < tt.want-.01 || got > tt.want+.01 {
+			t.Errorf("%s: factor %v, want %v", tt.name, got, tt.want)
+		}
+		if len(c.relief) > 0 {
+			t.Errorf("%s: compacted", tt.name)
+		}
+	}
+
+	// A prompt that is mostly images says nothing about texts.
+	c := remembering{newConversation(t, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
+		transcript.TextBlock{Text: long(8_000)}, transcript.ImageBlock{Source: transcript.Source{Type: "url", URL: "x"}},
+	}})}
+	call, _ := answering(transcript.StopEndTurn, "ok", transcript.Usage{Input: 9_000})
+	if _, err := guard.Do(t.Context(), nil, c, call); err != nil || c.known("").Factor != 0 {
+		t.Errorf("with an image: %+v, %v", c.known(""), err)
+	}
+}
+
+// The factor decides what is too long before it is sent, and the room.
+func TestFactorInThePreflight(t *testing.T) {
+	size := guardSize(talked(t, 40_000).conversation)
+	for factor, compactions := range map[float64]int{0: 0, 1.5: 1} {
+		c := talked(t, 40_000)
+		if _, err := c.Append(t.Context(), transcript.Calibration{Factor: factor}); err != nil {
+			t.Fatal(err)
+		}
+		s := &script{}
+		window := size * 13 / 10
+		if _, err := guard.Do(t.Context(), &guard.Guard{Window: window}, c, s.call); err != nil {
+			t.Fatal(err)
+		}
+		if len(c.relief) != compactions || len(s.calls) != 1 {
+			t.Fatalf("factor %v: %d compactions, %d calls", factor, len(c.relief), len(s.calls))
+		}
+		if factor > 0 && (c.relief[0] > window*2/3 || c.relief[0] < window/2) {
+			t.Errorf("the room is %d of %d", c.relief[0], window)
+		}
+	}
+}
+
+// A window is learned from what is refused, never up, and only where it is a
+// window; the next Do knows it.
+func TestWindow(t *testing.T) {
+	tests := []struct {
+		err      string
+		guard    int
+		known    int
+		want     int
+		compacts int // by the next Do
+	}{
+		{"prompt is too long: 12000 tokens > 10000 maximum", 0, 0, 10_000, 0},
+		{"prompt is too long: 12000 tokens > 10000 maximum", 200_000, 0, 10_000, 0},
+		{"prompt is too long: 12000 tokens > 10000 maximum", 0, 8_000, 8_000, 0},
+		{"prompt is too long: 12000 tokens > 10000 maximum", 9_000, 0, 0, 0},
+		{"413 request body of 12000 bytes exceeds the limit of 10000 bytes", 0, 0, 0, 0},
+		{"context_length_exceeded", 0, 0, 0, 0},
+	}
+	for _, tt := range tests {
+		c := talked(t, 20_000)
+		if tt.known > 0 {
+			if _, err := c.Append(t.Context(), transcript.Calibration{Window: tt.known}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var learned []transcript.Calibration
+		g := &guard.Guard{Window: tt.guard, Stages: []guard.Stage{guard.Clip()}, Observe: func(_ context.Context, e guard.Event) {
+			if e.Kind == guard.EventLearned {
+				learned = append(learned, e.Learned)
+			}
+		}}
+		s := &script{errs: []error{errors.New(tt.err)}}
+		if _, err := guard.Do(t.Context(), g, c, s.call); err == nil {
+			t.Errorf("%s: no error, and nothing was clipped", tt.err)
+		}
+		if got := c.known("").Window; got != tt.want {
+			t.Errorf("%s: the window is %d, want %d (events %+v)", tt.err, got, tt.want, learned)
+		}
+	}
+
+	c := talked(t, 60_000)
+	s := &script{errs: []error{errors.New("prompt is too long: 15000 tokens > 10000 maximum")}}
+	if _, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call); err != nil || len(s.calls) != 2 || len(c.relief) != 1 {
+		t.Fatalf("%v after %d calls, %d compactions", err, len(s.calls), len(c.relief))
+	}
+	if _, err := c.Append(t.Context(), transcript.Calibration{Model: "m", Window: 10_000}, transcript.AssistantText("four"), transcript.UserText(long(60_000)), transcript.AssistantText("six"), transcript.UserText("seven")); err != nil {
+		t.Fatal(err)
+	}
+	s = &script{}
+	if _, err := guard.Do(t.Context(), &guard.Guard{Model: "m"}, c, s.call); err != nil || len(s.calls) != 1 || len(c.relief) != 2 {
+		t.Errorf("%v after %d calls, %d compactions: the window was not known", err, len(s.calls), len(c.relief))
+	}
+	// Another model has its own window.
+	if _, err := c.Append(t.Context(), transcript.AssistantText("eight"), transcript.UserText(long(60_000))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Do(t.Context(), &guard.Guard{Model: "n"}, c, s.call); err != nil || len(c.relief) != 2 {
+		t.Errorf("%v, %d compactions", err, len(c.relief))
+	}
+}
+
+// An answer that the full window has cut is returned, and the next Do makes
+// room.
+func TestNextDoMakesRoom(t *testing.T) {
+	c := talked(t, 60_000)
+	size := guardSize(c.conversation)
+	call, calls := answering(transcript.StopContextWindow, "half of a sen", transcript.Usage{Input: size * 6 / 5, Output: 100})
+	answer, err := guard.Do(t.Context(), nil, c, call)
+	if err != nil || answer.Message.Text() != "half of a sen" || len(*calls) != 1 || len(c.relief) > 0 {
+		t.Fatalf("%+v, %v, %d compactions", answer, err, len(c.relief))
+	}
+	if got := c.known(""); got.Window != size*6/5+100 || got.Factor < 1.19 || got.Factor > 1.21 {
+		t.Errorf("learned %+v of %d tokens", got, size)
+	}
+	if _, err := c.Append(t.Context(), answer, transcript.UserText("go on")); err != nil {
+		t.Fatal(err)
+	}
+	s := &script{}
+	if _, err := guard.Do(t.Context(), nil, c, s.call); err != nil || len(s.calls) != 1 || len(c.relief) != 1 {
+		t.Errorf("%v, %d calls, %d compactions", err, len(s.calls), len(c.relief))
+	}
+}
+
+// An overflow without an error: with nothing in the answer the model is called
+// again, once; with something in it, it is returned and the next Do makes room.
+func TestSilent(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	full, ok := transcript.Usage{Input: size * 101 / 100, Output: 0}, transcript.Usage{Input: 50, Output: 5}
+	tests := []struct {
+		name   string
+		g      guard.Guard
+		stop   transcript.StopReason
+		text   string
+		usage  transcript.Usage
+		calls  int
+		inNext int // compactions of the next Do
+	}{
+		{"an answer like any other", guard.Guard{Window: 2 * size}, transcript.StopEndTurn, "ok", full, 1, 0},
+		{"empty, like any other", guard.Guard{Window: 2 * size}, transcript.StopEndTurn, "", full, 1, 0},
+		{"above the window", guard.Guard{Window: size}, transcript.StopEndTurn, "ok", full, 1, 1},
+		{"above the window, empty", guard.Guard{Window: size}, transcript.StopEndTurn, "", full, 2, 0},
+		{"no output in a full window", guard.Guard{Window: size * 101 / 100}, transcript.StopMaxTokens, "", full, 2, 0},
+		{"empty and nothing counted", guard.Guard{Window: size * 105 / 100}, transcript.StopEndTurn, "", transcript.Usage{}, 2, 0},
+		{"refused", guard.Guard{Window: size}, transcript.StopRefusal, "", full, 1, 0},
+		{"front dropped, empty", guard.Guard{}, transcript.StopEndTurn, "", transcript.Usage{Input: size / 4, Output: 1}, 2, 0},
+		{"cached, perhaps", guard.Guard{}, transcript.StopEndTurn, "ok", transcript.Usage{Input: size / 4, Output: 1}, 1, 0},
+		{"front dropped", guard.Guard{CutsSilently: true}, transcript.StopEndTurn, "ok", transcript.Usage{Input: size / 4, Output: 1}, 1, 1},
+	}
+	for _, tt := range tests {
+		c := talked(t, 60_000)
+		kinds := []string{}
+		// Nothing can be done in the preflight of this Do.
+		tt.g.Stages = []guard.Stage{{Name: "mine", Run: func(ctx context.Context, h guard.History, n guard.Need) (bool, error) {
+			if n.Overflow.Kind != guard.Silent {
+				return false, nil
+			}
+			return c.CompactTo(ctx, n.Room, n.Counter)
+		}}}
+		tt.g.Observe = func(_ context.Context, e guard.Event) {
+			kinds = append(kinds, string(e.Kind)+" "+string(e.Overflow.Kind))
+		}
+		call, calls := answering(tt.stop, tt.text, tt.usage, ok)
+		answer, err := guard.Do(t.Context(), &tt.g, c, call)
+		if err != nil || len(*calls) != tt.calls || len(c.relief) != tt.calls-1 || answer == nil {
+			t.Errorf("%s: %v after %d calls, %d compactions, %v", tt.name, err, len(*calls), len(c.relief), kinds)
+			continue
+		}
+		if tt.calls == 2 && ((*calls)[1].Overflow == nil || (*calls)[1].Overflow.Kind != guard.Silent) {
+			t.Errorf("%s: the second call is %+v", tt.name, (*calls)[1].Overflow)
+		}
+		if tt.calls == 2 {
+			continue
+		}
+		c.relief = nil
+		next := tt.g
+		next.Stages = []guard.Stage{guard.Compact()}
+		s := &script{}
+		if tt.name != "refused" && !strings.HasPrefix(tt.name, "empty") {
+			if _, err := c.Append(t.Context(), answer, transcript.UserText("go on")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := guard.Do(t.Context(), &next, c, s.call); err != nil || len(c.relief) != tt.inNext {
+				t.Errorf("%s: %v, %d compactions in the next Do, learned %+v", tt.name, err, len(c.relief), c.known(""))
+			}
+		}
+	}
+}
+
+// What is learned cannot be committed: the answer comes through all the same.
+func TestLearningFails(t *testing.T) {
+	c := talked(t, 40_000)
+	c.fail = errors.New("disk full")
+	var failed error
+	g := &guard.Guard{Observe: func(_ context.Context, e guard.Event) { failed = e.Err }}
+	call, _ := answering(transcript.StopEndTurn, "ok", transcript.Usage{Input: 2 * guardSize(c.conversation)})
+	if answer, err := guard.Do(t.Context(), g, c, call); err != nil || answer.Message.Text() != "ok" || !errors.Is(failed, c.fail) {
+		t.Errorf("%v, %v, told %v", answer, err, failed)
+	}
+}
+
+// A stream that has shown something and then overflows: the next attempt says
+// that it is void, and why; what there is of an answer comes with the error.
+func TestStream(t *testing.T) {
+	c := newConversation(t, toolTurn(long(300_000))...)
+	var shown []string
+	call := func(_ context.Context, call guard.Call) (string, error) {
+		if call.Attempt > 0 {
+			shown = append(shown, fmt.Sprintf("void: %s, %d > %d", call.Overflow.Kind, call.Overflow.Prompt, call.Overflow.Limit))
+		}
+		shown = append(shown, "I will")
+		if call.Attempt == 0 {
+			return "I will", errTooLong
+		}
+		return "I will do it", nil
+	}
+	answer, err := guard.Do(t.Context(), nil, c, call)
+	if want := "I will|void: tokens, 210000 > 200000|I will"; err != nil || answer != "I will do it" || strings.Join(shown, "|") != want {
+		t.Errorf("%q, %v, shown %q", answer, err, shown)
+	}
+	answer, err = guard.Do(t.Context(), nil, plain{c}, func(context.Context, guard.Call) (string, error) { return "I will", errTooLong })
+	if answer != "I will" || !errors.Is(err, errTooLong) {
+		t.Errorf("%q, %v", answer, err)
+	}
+}

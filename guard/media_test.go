@@ -1,0 +1,210 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/transcript"
+)
+
+func image(bytes int) transcript.Block {
+	return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: strings.Repeat("A", bytes)}}
+}
+
+// gallery has an image of each size: in messages 0, 2 and 4, and in the result
+// in message 6.
+func gallery(t testing.TB, sizes [4]int) *conversation {
+	var items []transcript.Item
+	for i, size := range sizes[:3] {
+		items = append(items, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
+			transcript.TextBlock{Text: fmt.Sprint("look at ", i)}, image(size),
+		}}, transcript.AssistantText("nice"))
+	}
+	items = append(items[:5], transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+		transcript.ToolCallBlock{ID: "a", Name: "shot", Input: []byte(`{}`)},
+	}}, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.ToolResultBlock{
+		CallID: "a", Content: []transcript.Block{transcript.TextBlock{Text: "a shot:"}, image(sizes[3])},
+	}}})
+	return newConversation(t, items...)
+}
+
+// shown is which of the four are still images.
+func shown(t testing.TB, c *conversation) (all string) {
+	t.Helper()
+	for _, m := range c.fold.History().Messages {
+		for _, b := range m.Content {
+			if r, ok := b.(transcript.ToolResultBlock); ok && len(r.Content) > 1 {
+				b = r.Content[1]
+			}
+			switch b := b.(type) {
+			case transcript.ImageBlock:
+				all += "I"
+			case transcript.TextBlock:
+				if strings.Contains(b.Text, "left out; it is in entry ") {
+					all += "-"
+				}
+			case transcript.ToolResultBlock:
+				if text := b.Text(); strings.HasPrefix(text, "a shot:\n[image (image/png) of ") {
+					all += "-"
+				}
+			}
+		}
+	}
+	return all
+}
+
+// What the error is about is replaced by a note, and the model is called again;
+// a second time changes nothing that was decided.
+func TestMedia(t *testing.T) {
+	tests := []struct {
+		name, err string
+		sizes     [4]int
+		want      string
+		calls     int
+	}{
+		{"bytes, with figures", "413 request body of 22000 bytes exceeds the limit of 20000 bytes", [4]int{3_000, 3_000, 3_000, 3_000}, "--II", 2},
+		{"bytes, without", "413 request_too_large", [4]int{3_000, 3_000, 3_000, 3_000}, "--II", 2},
+		{"bytes, all in the last message", "413 request_too_large", [4]int{10, 10, 10, 90_000}, "----", 2},
+		{"the one that is named", "messages.2.content.1.image.source.base64: image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes", [4]int{10, 10, 5_000, 10}, "I-II", 2},
+		{"the one in a result", "messages.6.content.0.tool_result.content.1.image.source.base64: image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes", [4]int{10, 10, 5_000, 10}, "III-", 2},
+		{"the largest", "image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes", [4]int{10, 10, 5_000, 10}, "II-I", 2},
+		{"too many", "At most 2 image(s) may be provided in one request.", [4]int{10, 10, 5_000, 10}, "--II", 2},
+		{"a rate limit", "429 rate limit reached", [4]int{10, 10, 10, 10}, "IIII", 1},
+	}
+	for _, tt := range tests {
+		c := gallery(t, tt.sizes)
+		s := &script{errs: []error{errors.New(tt.err)}}
+		if _, err := guard.Do(t.Context(), nil, c, s.call); (err == nil) != (tt.calls == 2) || len(s.calls) != tt.calls || len(c.relief) > 0 {
+			t.Errorf("%s: %v after %d calls, %d compactions", tt.name, err, len(s.calls), len(c.relief))
+		}
+		if got := shown(t, c); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Where nothing can be replaced the error is returned untouched.
+func TestItemWithoutMedia(t *testing.T) {
+	want := errors.New("image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes")
+	c := newConversation(t, transcript.UserText("look"))
+	s := &script{errs: []error{want}}
+	if _, err := guard.Do(t.Context(), nil, c, s.call); err != want || len(s.calls) != 1 || len(c.relief) > 0 { //nolint:errorlint // the very same error
+		t.Errorf("%v after %d calls", err, len(s.calls))
+	}
+	c = newConversation(t, toolTurn(strings.Repeat("x", 5_000))...)
+	s = &script{errs: []error{errors.New("Invalid 'messages[2].content': string too long. Expected a string with maximum length 2000, but got a string with length 5000 instead.")}}
+	if _, err := guard.Do(t.Context(), nil, c, s.call); err != nil || len(s.calls) != 2 {
+		t.Fatalf("%v after %d calls", err, len(s.calls))
+	}
+	r, _ := s.calls[1].Messages[2].Content[0].(transcript.ToolResultBlock)
+	if n := len([]rune(r.Text())); n > 2_000 || n < 1_200 {
+		t.Errorf("the result has %d runes", n)
+	}
+}
+
+// The example of what a note is good for: the ID in it leads to all of it.
+func TestClear(t *testing.T) {
+	var items []transcript.Item
+	for i := range 12 {
+		id := fmt.Sprint("c", i)
+		items = append(items, transcript.UserText(fmt.Sprint("read ", i)), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ToolCallBlock{ID: id, Name: "read", Input: []byte(`{}`)},
+		}}, transcript.ToolResult(id, long(16_000)), transcript.AssistantText("I see"))
+	}
+	c := newConversation(t, items...)
+	size := guardSize(c)
+	one := size / 12
+	count := func() (cleared int) {
+		for _, m := range c.fold.History().Messages {
+			for _, b := range m.Content {
+				if r, ok := b.(transcript.ToolResultBlock); ok && strings.HasPrefix(r.Text(), "[old result of 16000 characters left out; all of it is in entry e") {
+					cleared++
+				}
+			}
+		}
+		return cleared
+	}
+	run := func(window int) bool {
+		t.Helper()
+		changed, err := guard.Clear().Run(t.Context(), c, guard.Need{Window: window})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return changed
+	}
+	if run(1_000_000) || count() != 0 {
+		t.Errorf("%d cleared of a history of %d tokens, though it gains less than 20,000", count(), size)
+	}
+	if !run(one*10) || count() != 7 {
+		t.Errorf("%d cleared, want all but five", count())
+	}
+	if got := guardSize(c); got > one*6 {
+		t.Errorf("%d tokens became %d", size, got)
+	}
+	before := fmt.Sprint(c.fold.History())
+	if run(one*10) || fmt.Sprint(c.fold.History()) != before {
+		t.Error("once more changed something")
+	}
+
+	// A stage among others: the compaction is not needed then.
+	c = newConversation(t, items...)
+	s := &script{}
+	g := &guard.Guard{Window: one * 10, MaxOutput: 10, Stages: []guard.Stage{guard.Clip(), guard.Clear(), guard.Compact()}}
+	if _, err := guard.Do(context.Background(), g, c, s.call); err != nil || len(c.relief) > 0 || count() != 7 {
+		t.Errorf("%v, %d compactions, %d cleared", err, len(c.relief), count())
+	}
+}
+
+// Errors in the middle stay in view, within bounds; a JSON text is said to be
+// none any more; no rune is cut.
+func TestExcerpt(t *testing.T) {
+	var sb strings.Builder
+	for i := range 3_000 {
+		switch i {
+		case 1_500:
+			sb.WriteString("main.go:7: undefined: frobnicate\r\n")
+		case 1_600:
+			sb.WriteString("panic: " + strings.Repeat("é", 5_000) + "\n")
+		case 1_700:
+			sb.WriteString("process exited with code 2\n")
+		default:
+			fmt.Fprintf(&sb, "línea %d ok, nothing of note here\n", i)
+		}
+	}
+	noisy := strings.Repeat("ERROR: the same again and again\n", 4_000)
+	tests := []struct {
+		name, text string
+		want, not  []string
+	}{
+		{"errors", sb.String(), []string{"undefined: frobnicate\n", "panic: ééé", " [...]\n", "exited with code 2", "línea 2999", "línea 0 ", "entry e4 ..."}, []string{"valid JSON", "línea 1500 "}},
+		{"only errors", noisy, []string{"lines that speak of errors", "ERROR"}, nil},
+		{"json", `{"items":[` + strings.Repeat(`"a value that is long enough",`, 4_000) + `"last"],"exit":0}`, []string{"no longer valid JSON", `"last"],"exit":0}`}, []string{"speak of errors"}},
+		{"one line", strings.Repeat("日本語", 20_000), []string{"日本語", "characters left out"}, nil},
+	}
+	for _, tt := range tests {
+		c := newConversation(t, append(toolTurn(tt.text), transcript.AssistantText("I see"), transcript.UserText("go on"))...)
+		changed, err := guard.Clip().Run(t.Context(), c, guard.Need{Window: 10_000})
+		if !changed || err != nil {
+			t.Fatal(changed, err)
+		}
+		r, _ := c.fold.History().Messages[2].Content[0].(transcript.ToolResultBlock)
+		text := r.Text()
+		if n := g20k.size(text); n > 3_000 || n < 1_000 || strings.Contains(text, "\uFFFD") {
+			t.Errorf("%s: %d tokens", tt.name, n)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is not in it", tt.name, want)
+			}
+		}
+		for _, not := range tt.not {
+			if strings.Contains(text, not) {
+				t.Errorf("%s: %q is in it", tt.name, not)
+			}
+		}
+	}
+}

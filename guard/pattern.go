@@ -1,0 +1,69 @@
+package guard
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// A Pattern is a rule that an application adds to [Classify] by [Guard].Patterns,
+// for a provider or a gateway whose words nobody else knows.
+type Pattern struct {
+	// Name is the Rule of what the pattern decides.
+	Name string
+	// Match looks at what an error says: the HTTP status, 0 if it has none; its
+	// types and codes in lower case; its texts, one a line, without the JSON
+	// around them. It returns what was too large, or [NotOverflow] for an error
+	// that must be returned untouched; ok is false if the pattern does not know
+	// the error. Sizes are read from the texts by the rules of Classify.
+	Match func(status int, codes []string, text string) (k Kind, ok bool)
+}
+
+// EmptyBody is a pattern for services that refuse a prompt that is too long
+// with the status 400 or 413 and not a word, as some of Cerebras do. Everywhere
+// else such an answer means anything, so use it in guards of their models alone.
+// Where the window is known [Do] believes it only of prompts that take most of
+// it, by estimate.
+func EmptyBody() Pattern {
+	return Pattern{Name: emptyBody, Match: func(status int, codes []string, text string) (Kind, bool) {
+		text = strings.TrimSpace(text)
+		bare := noBody.MatchString(text) || text == "" && len(codes) == 0
+		return Tokens, bare && (status == 400 || status == 413)
+	}}
+}
+
+const emptyBody = "empty body"
+
+var noBody = words(`^\W*(?:http )?4(?:00|13)(?: (?:bad request|status code|payload too large|request entity too large))?\W*(?:\(?no body\)?)?\W*$`)
+
+// Classify is the package's [Classify] with the patterns of g, which come
+// before every rule but those for a cancellation and a timeout; the first that
+// knows the error decides.
+func (g *Guard) Classify(err error) Overflow {
+	w := walk{left: maxErrors}
+	if g != nil {
+		w.patterns = g.Patterns
+	}
+	o := w.chain(err)
+	if w.stopped != "" {
+		return Overflow{Rule: w.stopped}
+	}
+	return o
+}
+
+// applied returns what the first pattern says that knows the error.
+func (ev *evidence) applied(patterns []Pattern, text string) (Overflow, bool) {
+	for _, p := range patterns {
+		if p.Match == nil {
+			continue
+		}
+		switch k, ok := p.Match(ev.status, slices.Clone(ev.codes), text); {
+		case !ok:
+		case k == NotOverflow:
+			return Overflow{Rule: cmp.Or(p.Name, "pattern")}, true
+		default:
+			return ev.found(k, cmp.Or(p.Name, "pattern")), true
+		}
+	}
+	return Overflow{}, false
+}

@@ -1,0 +1,55 @@
+package rebuild_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// What was learned is merged field by field and model by model, survives a
+// rewind, and is started over by a compaction, but for what comes with it.
+func TestCalibrations(t *testing.T) {
+	f, n := rebuild.New(nil), 0
+	add := func(items ...transcript.Item) {
+		t.Helper()
+		entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { n++; return fmt.Sprint("e", n) }, items...)
+		if err == nil {
+			err = f.Add(transcript.Batch{Entries: entries, Complete: true})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(want ...transcript.Calibration) {
+		t.Helper()
+		if got := f.Calibrations(); !slices.Equal(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	check()
+	add(transcript.UserText("hi"))
+	add(transcript.Calibration{Model: "a", Window: 1000, Factor: 1.5, Prompt: 700})
+	add(transcript.Calibration{Model: "b", Failures: 2, FailedAt: 50})
+	add(transcript.Calibration{Model: "a", Window: 900})
+	a, b := transcript.Calibration{Model: "a", Window: 900, Factor: 1.5, Prompt: 700}, transcript.Calibration{Model: "b", Failures: 2, FailedAt: 50}
+	check(b, a)
+	add(transcript.Calibration{Model: "b", Factor: 2})
+	b.Factor = 2
+	check(a, b)
+	add(transcript.Calibration{Model: "a", Factor: 1.25})
+	a.Factor, a.Prompt = 1.25, 0
+	check(b, a)
+	add(transcript.Rewind{To: "e1"})
+	check(b, a)
+	add(a, transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 77})
+	check(a)
+	if f.Compacted() != 77 {
+		t.Errorf("the compaction left %d tokens", f.Compacted())
+	}
+	add(transcript.Compaction{Summary: "s", CoversTo: "e1"})
+	check()
+}

@@ -1,0 +1,286 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// types lists the types of a transcript's lines.
+func types(t testing.TB, s *session.Session) string {
+	t.Helper()
+	var all []string
+	for e, err := range s.Entries(t.Context()) {
+		must(t, err)
+		all = append(all, e.Type())
+	}
+	return strings.Join(all, " ")
+}
+
+// After three failures in a row the summarizer is left alone: nothing is done
+// after a turn until a fifth of the window has come in, a guard gets a summary
+// without it, and a success ends all that. A restart at any point changes
+// nothing.
+func TestBreaker(t *testing.T) {
+	dir := t.TempDir()
+	asked, broken := 0, true
+	var events []string
+	opts := &session.Options{
+		Counter: thousands{}, Sync: filelog.SyncNever,
+		Compact: compact.Options{
+			Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Threshold: 50_000},
+			Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+				if asked++; broken {
+					return "", errors.New("out of service")
+				}
+				return "short", nil
+			}),
+		},
+		Observe: func(_ context.Context, e session.Event) {
+			switch e.Kind {
+			case session.EventAppend, session.EventDamage:
+			case session.EventCompactionSkipped:
+				events = append(events, "skipped")
+			default:
+				events = append(events, fmt.Sprintf("%s %d %v", strings.TrimPrefix(string(e.Kind), "compaction-"), e.Failures, e.StandIn))
+			}
+		},
+	}
+	st := open(t, dir, opts)
+	s := load(t, st, cli)
+	restart := func() {
+		t.Helper()
+		want := request(t, s)
+		closed(t, st)
+		st = open(t, dir, opts)
+		s = load(t, st, cli)
+		if got := request(t, s); got != want {
+			t.Fatalf("a restart changed the request:\n%s\n%s", got, want)
+		}
+	}
+	defer func() { closed(t, st) }()
+	check := func(what string, done session.Compacted, err error, fails bool, calls int, wantEvents string) {
+		t.Helper()
+		if (err != nil) != fails || asked != calls || strings.Join(events, ", ") != wantEvents {
+			t.Errorf("%s: %s, %v after %d calls, events %v", what, done.Cut, err, asked, events)
+		}
+		events = nil
+		restart()
+	}
+
+	talk(t, s, 0, 26)
+	for i := range 3 {
+		done, err := s.AfterTurn(t.Context())
+		check("while it fails", done, err, true, i+1, fmt.Sprintf("start %d false, failed %d false", i, i+1))
+	}
+	talk(t, s, 26, 1)
+	done, err := s.AfterTurn(t.Context())
+	check("broken", done, err, false, 3, "skipped")
+	if done.Cut.Nothing != session.CoolingDown || !strings.Contains(done.Cut.String(), "cooling down") {
+		t.Errorf("the cut is %s", done.Cut)
+	}
+	talk(t, s, 27, 4) // 10,000 more than at the last failure
+	done, err = s.AfterTurn(t.Context())
+	check("a fifth later", done, err, true, 4, "start 3 false, failed 4 false")
+	done, err = s.AfterTurn(t.Context())
+	check("broken again", done, err, false, 4, "skipped")
+
+	// A guard is in need: it gets a summary all the same.
+	changed, err := s.CompactTo(t.Context(), 40_000, nil)
+	check("forced", session.Compacted{}, err, !changed, 4, "start 4 true, done 4 true")
+	if strings.Contains(history(t, s), "answer 3,") || !strings.Contains(history(t, s), "answer 30,") {
+		t.Errorf("not compacted: %s", history(t, s))
+	}
+	// Which says nothing about the summarizer.
+	c, err := s.Calibration(t.Context(), "")
+	if must(t, err); c.Failures != 5 || c.FailedAt == 0 {
+		t.Errorf("after it: %+v", c)
+	}
+	talk(t, s, 31, 30)
+	broken = false
+	done, err = s.AfterTurn(t.Context())
+	check("in service", done, err, false, 5, "start 5 false, done 0 false")
+	if c, err = s.Calibration(t.Context(), ""); err != nil || c.Failures != 0 {
+		t.Errorf("after a success: %+v, %v", c, err)
+	}
+}
+
+// A caller who gives up is no failure of the summarizer.
+func TestCancelledSummaryIsNoFailure(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 5)
+	before := types(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+		cancel()
+		return "", ctx.Err()
+	})})
+	if !errors.Is(err, context.Canceled) || types(t, s) != before {
+		t.Errorf("%v, %s", err, types(t, s))
+	}
+}
+
+// Between two compactions a fifth of the window comes in, or the second one
+// gains as much; what a guard asks for sooner is refused with the way out.
+func TestNoCompactionTooSoon(t *testing.T) {
+	skipped := 0
+	st := open(t, t.TempDir(), &session.Options{
+		Counter: thousands{},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(says("short"))},
+		Observe: func(_ context.Context, e session.Event) {
+			if e.Kind == session.EventCompactionSkipped && e.Cut.Nothing == session.TooSoon {
+				skipped++
+			}
+		},
+	})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 13)
+	done, err := s.AfterTurn(t.Context())
+	if must(t, err); done.Entry == "" {
+		t.Fatalf("not compacted: %s", done.Cut)
+	}
+	after := done.Compaction.TokensAfter
+	talk(t, s, 13, 1)
+	changed, err := s.CompactTo(t.Context(), after/2, nil)
+	if !changed || err != nil || skipped != 0 {
+		t.Errorf("one that gains much: %v, %v", changed, err)
+	}
+	talk(t, s, 14, 2)
+	changed, err = s.CompactTo(t.Context(), s.Info().Tokens-500, nil)
+	if changed || err == nil || skipped != 1 || !strings.Contains(err.Error(), "less than a fifth of the window") {
+		t.Errorf("%v, %v, skipped %d", changed, err, skipped)
+	}
+	talk(t, s, 16, 2)
+	if changed, err = s.CompactTo(t.Context(), after/2, nil); !changed || err != nil {
+		t.Errorf("after 8,000 tokens: %v, %v", changed, err)
+	}
+}
+
+// What a guard learns is in the transcript: another process sends the same, and
+// a compaction keeps it.
+func TestWhatIsLearnedSurvives(t *testing.T) {
+	const window = 20_000
+	m := &guardtest.Model{Window: window, MaxOutput: 4096, ReserveOutput: true, Counter: skewed(true), Answer: func(r guardtest.Request) guardtest.Answer {
+		return guardtest.Say("I see. " + lines(r.N%17))
+	}}
+	dir := t.TempDir()
+	opts := &session.Options{Sync: filelog.SyncNever}
+	st := open(t, dir, opts)
+	s := load(t, st, cli)
+	a := agent{g: &guard.Guard{Model: "m", System: agentSystem, Window: 200_000, MaxOutput: 4096}, c: client{m}}
+	compactions := 0
+	for i := range 60 {
+		must(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
+		before, err := s.Calibration(t.Context(), "m")
+		must(t, err)
+		want := request(t, s)
+		closed(t, st)
+		st = open(t, dir, opts)
+		s = load(t, st, cli)
+		after, err := s.Calibration(t.Context(), "m")
+		if must(t, err); after != before || request(t, s) != want {
+			t.Fatalf("turn %d: %+v became %+v", i, before, after)
+		}
+	}
+	for e, err := range s.Entries(t.Context()) {
+		if must(t, err); e.Type() == transcript.TypeCompaction {
+			compactions++
+		}
+	}
+	c, err := s.Calibration(t.Context(), "m")
+	must(t, err)
+	stats := m.Stats()
+	t.Logf("%+v, %d compactions, %+v, %d calibrations", stats, compactions, c, strings.Count(types(t, s), transcript.TypeCalibration))
+	if c.Window != window || c.Factor < 1.02 || c.Factor > 1.25 || stats.Overflows != 1 || compactions < 2 {
+		t.Errorf("%+v after %d overflows and %d compactions", c, stats.Overflows, compactions)
+	}
+	closed(t, st)
+}
+
+// What was learned about the model decides when a compaction is due.
+func TestAfterTurnKnowsTheModel(t *testing.T) {
+	for _, tt := range []struct {
+		known transcript.Calibration
+		turns int // that fit
+	}{
+		{transcript.Calibration{}, 12},
+		{transcript.Calibration{Factor: 2}, 6},
+		{transcript.Calibration{Model: "m", Window: 15_000}, 5},
+		{transcript.Calibration{Window: 60_000}, 12},
+	} {
+		st := open(t, t.TempDir(), &session.Options{
+			Counter: thousands{},
+			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(says("short"))},
+		})
+		s := load(t, st, cli)
+		if tt.known != (transcript.Calibration{}) {
+			add(t, s, tt.known)
+		}
+		turns := 0
+		for ; turns < 30; turns++ {
+			talk(t, s, turns, 1)
+			done, err := s.AfterTurn(t.Context())
+			if must(t, err); done.Entry != "" {
+				break
+			}
+		}
+		if turns != tt.turns {
+			t.Errorf("%+v: compacted after %d turns, want %d", tt.known, turns, tt.turns)
+		}
+		if c, err := s.Calibration(t.Context(), tt.known.Model); err != nil || c != tt.known {
+			t.Errorf("after the compaction: %+v, %v", c, err)
+		}
+		closed(t, st)
+	}
+}
+
+// A summarizer that always fails is no dead end: each Do comes through, after
+// three failures without asking it but now and then.
+func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
+	const window = 20_000
+	for _, hidden := range []bool{false, true} {
+		m := &guardtest.Model{Window: window, MaxOutput: 4096, ReserveOutput: true, Answer: func(r guardtest.Request) guardtest.Answer {
+			return guardtest.Say("I see. " + lines(r.N%17))
+		}}
+		asked, compactions := 0, 0
+		st := open(t, t.TempDir(), &session.Options{
+			Sync: filelog.SyncNever,
+			Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+				asked++
+				return " ", nil
+			})},
+			Observe: func(_ context.Context, e session.Event) {
+				if e.Kind == session.EventCompactionDone {
+					compactions++
+				}
+			},
+		})
+		s := load(t, st, cli)
+		a := agent{g: &guard.Guard{Model: "m", System: agentSystem, Window: window, MaxOutput: 4096}, c: client{m}}
+		if hidden {
+			a.g.Window = 0
+		}
+		for i := range 150 {
+			must(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
+		}
+		checkAccepted(t, m)
+		stats := m.Stats()
+		t.Logf("hidden %v: %+v, %d compactions, the summarizer was asked %d times", hidden, stats, compactions, asked)
+		if compactions < 5 || asked < 3 || asked > compactions*2/3 || hidden && stats.Overflows != 1 || !hidden && stats.Overflows > 0 {
+			t.Errorf("hidden %v: %+v, %d compactions, the summarizer was asked %d times", hidden, stats, compactions, asked)
+		}
+		closed(t, st)
+	}
+}
