@@ -113,7 +113,7 @@ func TestClear(t *testing.T) {
 		id := fmt.Sprint("c", i)
 		items = append(items, transcript.UserText(fmt.Sprint("read ", i)), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 			transcript.ToolCallBlock{ID: id, Name: "read", Input: []byte(`{}`)},
-		}}, transcript.ToolResult(id, long(16_000)), transcript.AssistantText("I see"))
+		}}, transcript.ToolResult(id, long(6_000)), transcript.AssistantText("I see"))
 	}
 	c := newConversation(t, items...)
 	size := guardSize(c)
@@ -121,7 +121,7 @@ func TestClear(t *testing.T) {
 	count := func() (cleared int) {
 		for _, m := range c.fold.History().Messages {
 			for _, b := range m.Content {
-				if r, ok := b.(transcript.ToolResultBlock); ok && strings.HasPrefix(r.Text(), "[old result of 16000 characters left out; all of it is in entry e") {
+				if r, ok := b.(transcript.ToolResultBlock); ok && strings.HasPrefix(r.Text(), "[old result of 6000 characters left out; all of it is in entry e") {
 					cleared++
 				}
 			}

@@ -67,7 +67,7 @@ func TestEmptyBody(t *testing.T) {
 			t.Errorf("%s: %+v", text, o)
 		}
 	}
-	for window, calls := range map[int]int{0: 2, 5_000: 2, 50_000: 1} {
+	for window, calls := range map[int]int{0: 2, 6_000: 2, 70_000: 1} {
 		c := newConversation(t, transcript.UserText(long(15_000)), transcript.AssistantText("two"), transcript.UserText("three"))
 		s := &script{errs: []error{bare[0]}}
 		_, err := guard.Do(t.Context(), &guard.Guard{Window: window, MaxOutput: 100, Patterns: []guard.Pattern{guard.EmptyBody()}}, c, s.call)

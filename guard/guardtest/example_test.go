@@ -77,6 +77,6 @@ func Example() {
 	// tool_use read_file {"path":"README.md"}
 	// 529 overloaded_error: Overloaded
 	// end_turn It is a library.
-	// 400 invalid_request_error: prompt is too long: 269 tokens > 100 maximum
+	// 400 invalid_request_error: prompt is too long: 405 tokens > 100 maximum
 	// 0 invalid, 1 too long
 }

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+func newCounter(t *testing.T) *exact {
+	t.Helper()
+	x, err := newExact()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestCount(t *testing.T) {
+	x := newCounter(t)
+	const text = "Hello, world!" // four tokens of o200k
+	msgs := []transcript.Message{
+		transcript.UserText(text),
+		{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ThinkingBlock{Thinking: text, Signature: "x"},
+			transcript.ToolCallBlock{ID: "1", Name: text, Input: json.RawMessage(`{}`)},
+		}},
+		transcript.ToolResult("1", text),
+	}
+	if n := x.text(text); n != 4 {
+		t.Errorf("%q is %d tokens", text, n)
+	}
+	// Four texts; two IDs and {}; three messages, three blocks.
+	if n, want := x.Count("", nil, msgs), 4*4+3+3*4+3*3; n != want {
+		t.Errorf("the messages are %d tokens, want %d", n, want)
+	}
+	if n, want := x.Count(text, []transcript.Tool{{Name: text, Description: text}}, nil), 3*4+4+12; n != want {
+		t.Errorf("system and tools are %d tokens, want %d", n, want)
+	}
+	if n := x.Count("", nil, nil); n != 0 {
+		t.Errorf("nothing is %d tokens", n)
+	}
+	image := []transcript.Message{{Content: []transcript.Block{transcript.ImageBlock{}}}}
+	if n, want := x.Count("", nil, image), x.rest.Count("", nil, image); n != want {
+		t.Errorf("an image is %d tokens, want %d", n, want)
+	}
+}
+
+// A store counts with the vocabulary, and the program reads what it has stored.
+func TestSession(t *testing.T) {
+	x := newCounter(t)
+	ctx, dir := context.Background(), t.TempDir()
+	store, err := session.Open(dir, &session.Options{Counter: x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(ctx, transcript.UserText("Hello, world!")); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if filepath.Ext(path) == ".jsonl" && d.Type().IsRegular() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run(files, nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), ": 8 tokens, estimated 9 (+12.5 %)\n") {
+		t.Errorf("printed %q of %q", out.String(), files)
+	}
+}
+
+func TestRun(t *testing.T) {
+	var out strings.Builder
+	if err := run(nil, strings.NewReader("Hello, world!"), &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "-: 4 tokens, estimated 5 (+25.0 %)\n" {
+		t.Errorf("printed %q", out.String())
+	}
+	if err := run([]string{filepath.Join(t.TempDir(), "none")}, nil, &out); !os.IsNotExist(err) {
+		t.Errorf("the error for a file that is not there is %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+package tokens
+
+import (
+	"math"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// imageLargest is for a model whose way to count is not known.
+func imageLargest(w, h int) int {
+	return max(imageTiles(w, h), imageClaudeX(w, h), imageGemini(w, h))
+}
+
+// imageClaude is what Anthropic documents: a token for 750 pixels, after the
+// image was made to fit 1568 pixels and some 1,600 tokens.
+func imageClaude(w, h int) int { return pixels(w, h, 1568, 1600) }
+
+// imageClaudeX is the same with the larger images of the later models.
+func imageClaudeX(w, h int) int { return pixels(w, h, 2576, 4784) }
+
+func pixels(w, h int, edge, most float64) int {
+	width, height := shrink(float64(w), float64(h), edge/float64(max(w, h)))
+	return int(math.Ceil(min(width*height/750, most)))
+}
+
+// imageTiles is what OpenAI documents for GPT-4o: 85 tokens and 170 for each
+// tile of 512 pixels, after the image was made to fit 2048 pixels and its
+// shorter side 768.
+func imageTiles(w, h int) int {
+	width, height := shrink(float64(w), float64(h), 2048/float64(max(w, h)))
+	width, height = shrink(width, height, 768/min(width, height))
+	return 85 + 170*int(math.Ceil(width/512)*math.Ceil(height/512))
+}
+
+// imageGemini is what Google documents: 258 tokens for an image of up to 384
+// pixels, and for each tile of 768 pixels of a larger one.
+func imageGemini(w, h int) int {
+	if w <= 384 && h <= 384 {
+		return 258
+	}
+	return 258 * int(math.Ceil(float64(w)/768)*math.Ceil(float64(h)/768))
+}
+
+func shrink(w, h, by float64) (float64, float64) {
+	by = min(by, 1)
+	return w * by, h * by
+}
+
+// imageSize reads width and height in pixels from the head of a PNG, GIF, WebP
+// or JPEG in base64. It decodes only the bytes it looks at, and is 0, 0 for
+// what it cannot read.
+func imageSize(s *transcript.Source) (w, h int) {
+	if s.Type != "base64" {
+		return 0, 0
+	}
+	b := base64Text(s.Data)
+	switch {
+	case b.has(0, "\x89PNG") && b.has(12, "IHDR"):
+		w, h = b.big(16, 4), b.big(20, 4)
+	case b.has(0, "GIF8"):
+		w, h = b.little(6, 2), b.little(8, 2)
+	case b.has(0, "RIFF") && b.has(8, "WEBPVP8 "):
+		w, h = b.little(26, 2)&0x3fff, b.little(28, 2)&0x3fff
+	case b.has(0, "RIFF") && b.has(8, "WEBPVP8L"):
+		bits := b.little(21, 4)
+		w, h = bits&0x3fff+1, bits>>14&0x3fff+1
+	case b.has(0, "RIFF") && b.has(8, "WEBPVP8X"):
+		w, h = b.little(24, 3)+1, b.little(27, 3)+1
+	case b.has(0, "\xff\xd8"):
+		w, h = b.jpegSize()
+	}
+	const most = 1 << 20 // more is damage
+	if w <= 0 || h <= 0 || w > most || h > most {
+		return 0, 0
+	}
+	return w, h
+}
+
+// base64Text is bytes as base64. A byte that is not there or not base64 is 0.
+type base64Text string
+
+func (b base64Text) at(i int) byte {
+	k := i/3*4 + i%3
+	if i < 0 || k+1 >= len(b) {
+		return 0
+	}
+	pair := int(sextet(b[k]))<<6 | int(sextet(b[k+1])) // 12 bits, of which byte i is 8
+	return byte(pair >> (4 - 2*(i%3)))
+}
+
+func sextet(c byte) byte {
+	switch {
+	case c >= 'A' && c <= 'Z':
+		return c - 'A'
+	case c >= 'a' && c <= 'z':
+		return c - 'a' + 26
+	case c >= '0' && c <= '9':
+		return c - '0' + 52
+	case c == '+', c == '-':
+		return 62
+	case c == '/', c == '_':
+		return 63
+	}
+	return 0
+}
+
+func (b base64Text) has(at int, text string) bool {
+	for i := range len(text) {
+		if b.at(at+i) != text[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (b base64Text) big(at, size int) (n int) {
+	for i := range size {
+		n = n<<8 | int(b.at(at+i))
+	}
+	return n
+}
+
+func (b base64Text) little(at, size int) (n int) {
+	for i := size - 1; i >= 0; i-- {
+		n = n<<8 | int(b.at(at+i))
+	}
+	return n
+}
+
+// jpegSize goes from segment to segment to the one that starts a frame.
+func (b base64Text) jpegSize() (w, h int) {
+	at := 2
+	for range 1000 {
+		marker := b.at(at + 1)
+		switch {
+		case b.at(at) != 0xff:
+			return 0, 0
+		case marker == 0xff: // padding
+			at++
+		case marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc:
+			return b.big(at+7, 2), b.big(at+5, 2)
+		default:
+			at += 2 + b.big(at+2, 2)
+		}
+	}
+	return 0, 0
+}

@@ -1,0 +1,248 @@
+package tokens
+
+import "unicode/utf8"
+
+// A weight is the sum of what the pieces of a text weigh, in hundredths of a
+// token.
+type weight struct {
+	latin    int // words in the Latin script, digits, punctuation, symbols
+	scripted int // words in other scripts
+}
+
+// weigh returns the weight of a text. It goes over the text once and allocates
+// nothing.
+//
+// The text falls into pieces, as the tokenizers cut it before they look into
+// their vocabulary: a word with the one blank or sign before it, up to three
+// digits, a run of punctuation with the blank before and the line breaks after
+// it, line breaks, blanks. A piece is a token at least. How many more it is
+// depends on what is in it, and that is what the weights say.
+func weigh[T ~string | ~[]byte](s T, w *weights) weight {
+	var sum weight
+	for i := 0; i < len(s); {
+		k, r, size := classAt(s, i)
+		switch {
+		case r == ' ' && i+1 < len(s) && asciiClass[s[i+1]] <= upper: // most words
+			i = weighWord(s, i+1, 0, 0, w, &sum)
+		case k.letter():
+			i = weighWord(s, i, 0, w[leadNone], w, &sum)
+		case k == digit:
+			n := i
+			for i < len(s) && asciiDigit(s[i]) {
+				i++
+			}
+			n = i - n
+			sum.latin += (n+2)/3*w[digits] + n*w[digit]
+		case k == space, k == newline:
+			i = weighBlank(s, i, w, &sum)
+		default:
+			if next := i + size; next < len(s) {
+				if k2, _, _ := classAt(s, next); k2.letter() {
+					lead, sign := w[leadPunct], 0
+					if r >= utf8.RuneSelf {
+						lead, sign = 0, w[k]
+					}
+					i = weighWord(s, next, sign, lead, w, &sum)
+					continue
+				}
+			}
+			i = weighSigns(s, i, w, &sum)
+		}
+	}
+	return sum
+}
+
+func asciiDigit(c byte) bool { return c-'0' <= 9 }
+
+// weighWord adds the word that begins at i to sum and returns where it ends.
+// An upper case letter after a lower case one begins another word. What weighs
+// sign is part of the word; lead counts for words in the Latin script.
+func weighWord[T ~string | ~[]byte](s T, i, sign, lead int, w *weights, sum *weight) int {
+	// Counted apart from n: the loop over small letters is what costs time.
+	start, uppers, lowers, rares, repeats, cluster := i, 0, 0, 0, 0, 0
+	n, foreign, scripted := sign, 0, false
+	last := byte(0)
+word:
+	for i < len(s) {
+		c := s[i]
+		switch k := asciiClass[c]; {
+		case k <= rare:
+			from := i
+			for {
+				rares += int(k)
+				cluster = (cluster + 1) * int(consonant[c])
+				if cluster >= 4 {
+					n += w[clustered]
+				}
+				if c == last {
+					repeats++
+				}
+				last = c
+				if i++; i == len(s) {
+					break
+				}
+				c = s[i]
+				if k = asciiClass[c]; k > rare {
+					break
+				}
+			}
+			lowers += i - from
+		case k == upper && lowers == 0:
+			cluster = (cluster + 1) * int(consonant[c])
+			if cluster >= 4 {
+				n += w[clustered]
+			}
+			if c == last {
+				n += w[repeated] - w[upper]
+			}
+			last = c
+			uppers++
+			i++
+		case c >= utf8.RuneSelf:
+			k, _, size := classAt(s, i)
+			if !k.letter() {
+				break word
+			}
+			n += w[k]
+			scripted = scripted || k.scripted()
+			last, cluster = 0, 0
+			i += size
+			foreign += size - 1
+		default:
+			break word
+		}
+	}
+	letters := i - start - foreign
+	n += lowers*w[common] + rares*(w[rare]-w[common]) + repeats*(w[repeated]-w[common])
+	if uppers > 1 {
+		n += (uppers - 1) * w[upper]
+	}
+	if letters >= 8 {
+		n += min(letters-7, uppers+lowers) * w[long]
+	}
+	if scripted {
+		sum.scripted += max(n, hundred)
+		return i
+	}
+	n += lead
+	switch {
+	case uppers > 0 && lowers == 0:
+		n += w[upperWord]
+	case uppers > 1:
+		n += w[mixedWord]
+	}
+	if letters >= 4 && (last == 'a' || last == 'i' || last == 'o' || last == 'u') {
+		n += w[endVowel]
+	}
+	sum.latin += max(n, hundred)
+	if i < len(s) && s[i] == '\'' {
+		i += contraction(s, i)
+	}
+	return i
+}
+
+// contraction returns the length of the 's, 't, 're, 've, 'm, 'll or 'd that
+// begins with the apostrophe at i.
+func contraction[T ~string | ~[]byte](s T, i int) int {
+	if i+1 >= len(s) {
+		return 0
+	}
+	second := byte(0)
+	if i+2 < len(s) {
+		second = s[i+2] | 0x20
+	}
+	switch c := s[i+1] | 0x20; {
+	case c == 's', c == 't', c == 'm', c == 'd':
+		return 2
+	case (c == 'r' || c == 'v') && second == 'e', c == 'l' && second == 'l':
+		return 3
+	}
+	return 0
+}
+
+// weighBlank adds the line breaks and blanks at i to sum and returns where they
+// end. The last blank belongs to the word or the punctuation behind it.
+func weighBlank[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
+	blanks, others, breaks := 0, 0, 0 // since the last line break; in all before it
+	next, tab := classes, false
+	for i < len(s) {
+		k, _, size := classAt(s, i)
+		if k != newline && k != space {
+			next = k
+			break
+		}
+		tab = s[i] != ' '
+		switch {
+		case k == newline:
+			breaks += blanks + others + 1
+			blanks, others = 0, 0
+		case tab:
+			others++
+		default:
+			blanks++
+		}
+		i += size
+	}
+	if breaks > 0 {
+		// The longest token for line breaks has sixteen of them.
+		sum.latin += (breaks + 15) / 16 * w[newline]
+	}
+	n := blanks + others
+	if n == 0 {
+		return i
+	}
+	alone := n // blanks that are a token of their own
+	switch {
+	case next.letter(), next > newline && next != classes && !tab:
+		alone--
+	case next != classes:
+		alone--
+		sum.latin += w[space] // the last one is a second token
+	}
+	if alone > 0 {
+		// Tokens have 128 blanks at most, or sixteen tabs.
+		sum.latin += max((alone-others)/128+others/16, 1) * w[space]
+	}
+	switch {
+	case next.letter():
+		return weighWord(s, i, 0, 0, w, sum)
+	case next > newline && next != classes && !tab:
+		return weighSigns(s, i, w, sum)
+	}
+	return i
+}
+
+// weighSigns adds the run of punctuation and symbols at i, and the line breaks
+// right behind it, to sum and returns where it ends.
+func weighSigns[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
+	n, last := 0, rune(-1)
+	for i < len(s) {
+		k, r, size := classAt(s, i)
+		if k <= newline {
+			break
+		}
+		switch {
+		case k == punct && last < 0:
+			n += w[signs]
+		case k == punct && r == last:
+			n += w[punctSame]
+		case k == punct:
+			n += w[punct]
+		case k == control:
+			n += w[control]
+		case r == last:
+			n += w[symbolSame]
+		case last < 0 && k < two:
+			n += w[symbols] + w[k]
+		default:
+			n += w[k]
+		}
+		last = r
+		i += size
+	}
+	for i < len(s) && (s[i] == '\n' || s[i] == '\r') {
+		i++
+	}
+	sum.latin += max(n, hundred)
+	return i
+}
