@@ -95,11 +95,47 @@ func TestInspect(t *testing.T) {
 func TestInspectBadFiles(t *testing.T) {
 	good := write(t, "good.jsonl", `{"type":"user","content":"x","ts":1}`+"\n")
 	var out bytes.Buffer
-	err := run(&out, false, []string{"nowhere.jsonl", t.TempDir(), good})
+	err := run(&out, false, []string{"nowhere.jsonl", os.DevNull, t.TempDir(), good})
 	if err == nil || !strings.Contains(err.Error(), "nowhere.jsonl") || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("run = %v", err)
 	}
 	if !strings.Contains(out.String(), "good.jsonl") {
 		t.Errorf("the good file was not inspected:\n%s", &out)
+	}
+}
+
+// Of a folder every session is shown, with what the program's index says.
+func TestInspectFolder(t *testing.T) {
+	const root = "../../transcript/dialect/testdata"
+	folders := []string{root + "/pi", root + "/openviking", root + "/zyhive", root + "/mini-claw"}
+	var text, lines bytes.Buffer
+	if err := run(&text, false, folders); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"index     agents/main/sessions/sessions.json: pi, 2 sessions\n", "0190-tree.jsonl.bak-12-34", "session   0190-tree  key agent:main:telegram:direct:7\n",
+		"  title     Named\n  labels    good\n", "2  of these custom: branch\n", "error     dialect: agents/main/sessions/sessions.json lists it", "1 other files, 1 memories",
+		"dialect   openviking\n  session   s1", "archive   session/s1/history/archive_001\n", "dialect   zyhive-log\n", "8  of these custom: repeat\n", "torn: ",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+	if err := run(&lines, true, folders); err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(&lines)
+	n := 0
+	for dec.More() {
+		var f finding
+		if err := dec.Decode(&f); err != nil {
+			t.Fatal(err)
+		}
+		if n++; f.Error == "" && (f.Dialect == "" || !f.Sure || f.Session == "") {
+			t.Errorf("found %+v", f)
+		}
+	}
+	if want := strings.Count(text.String(), "\n  dialect   "); n != want {
+		t.Errorf("%d objects, %d sessions", n, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func corpora(t *testing.T) fs.FS {
 func hashes(t *testing.T, fsys fs.FS) map[string][sha256.Size]byte {
 	t.Helper()
 	sums := map[string][sha256.Size]byte{}
-	for _, root := range []string{"hazards", "observed", "from-seed-docs"} {
+	for _, root := range []string{"hazards", "observed", "from-seed-docs", "from-repos", "pi"} {
 		err := fs.WalkDir(fsys, root, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
@@ -53,18 +54,35 @@ func hashes(t *testing.T, fsys fs.FS) map[string][sha256.Size]byte {
 	return sums
 }
 
-// open reads a file through a descriptor and returns its records and text.
+// open returns the records and the text of a file.
 func open(t *testing.T, fsys fs.FS, name string, d dialect.Dialect) ([]transcript.Record, string) {
 	t.Helper()
 	data, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !slices.Contains(flat, d) {
+		return scan(t, d, string(data)), string(data)
+	}
 	return read(t, d, string(data)), string(data)
 }
 
+// scan returns the records of data.
+func scan(t testing.TB, d dialect.Dialect, data string) []transcript.Record {
+	t.Helper()
+	var recs []transcript.Record
+	for rec, err := range d.Scan(strings.NewReader(data), int64(len(data)), &transcript.ScanOptions{Final: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		recs = append(recs, rec)
+	}
+	return recs
+}
+
 // What the manifest says about each file, in the words of kinds, and what to
-// look for in one of its records.
+// look for in one of its records. The histories are checked in
+// examples/inspect.
 var hazards = map[string]struct {
 	want string
 	in   map[int]string // by record: a part of what show says
@@ -91,6 +109,22 @@ var hazards = map[string]struct {
 	"mini-claw/index/transcripts/a_b_c_d_111111111111.jsonl":       {"session user", map[int]string{0: "a:b_c:d"}},
 	"mini-claw/index/transcripts/a_b_c_d_222222222222.jsonl":       {"session user", map[int]string{0: "a_b:c:d"}},
 	"mini-claw/index/transcripts/main_cli_user_444444444444.jsonl": {"session user", map[int]string{0: "main:cli:user", 1: "orphan transcript"}},
+	"openviking/01-parts.jsonl": {"user assistant tool_result", map[int]string{
+		0: "How do I authenticate?", 1: `{"type":"context","uri":"viking://resources/docs/auth/"`, 2: `"tool_use_id":"call_123","content":"Results..."`,
+	}},
+	"openviking/02-torn-last-line.jsonl": {"user assistant !torn", nil},
+	"openviking/04-legacy-content.jsonl": {"user user", map[int]string{0: `"content":"legacy text"`}},
+	"openviking/05-pending-tool.jsonl":   {"user assistant", map[int]string{1: `"id":"call_123"`}},
+	"zyhive/01-seed-compaction.jsonl": {
+		"session user assistant user assistant user assistant user assistant user assistant user assistant compaction user",
+		map[int]string{11: `"m11"`, 13: `first="@1200"`},
+	},
+	"zyhive/02-reappended-compaction.jsonl": {
+		"session user assistant user assistant user assistant compaction custom custom user", map[int]string{5: `"m5"`, 7: `first="@469"`, 8: "repeat", 10: `"m7"`},
+	},
+	"zyhive/04-two-compactions.jsonl":   {"session user compaction user assistant compaction custom", map[int]string{2: `"S1"`, 5: "S2 (made without S1)", 6: "repeat"}},
+	"zyhive/05-consecutive-roles.jsonl": {"session user user user assistant assistant", nil},
+	"zyhive/07-duplicate-header.jsonl":  {"session user session user", nil},
 }
 
 func TestHazards(t *testing.T) {
@@ -109,9 +143,6 @@ func TestHazards(t *testing.T) {
 	missing := maps.Clone(hazards)
 	for _, row := range manifest {
 		d := dialect.Dialect(row.Dialect)
-		if !slices.Contains(flat, d) {
-			continue
-		}
 		t.Run(row.File, func(t *testing.T) {
 			name := "hazards/" + row.File
 			if filepath.Ext(name) == ".json" {
@@ -197,19 +228,52 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// Files of other programs are not taken for one of ours.
+// Every file that is not a transcript is told from one.
 func TestForeign(t *testing.T) {
 	fsys := corpora(t)
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasPrefix(filepath.Ext(name), ".json") || strings.Contains(name, "claw") {
+		if err != nil || d.IsDir() || strings.HasPrefix(name, "tokens/") && d.Name() != "transcript.jsonl" {
 			return err
 		}
-		if got, _, err := detect(t, fsys, name); got != "" || err != nil {
-			t.Errorf("%s: Detect = %q, %v", name, got, err)
+		want := dialect.Dialect("")
+		if ext := path.Ext(name); ext == ".jsonl" && !strings.HasPrefix(name, "from-repos/") && !strings.HasPrefix(name, "tokens/") {
+			for part, d := range map[string]dialect.Dialect{
+				"mini-claw": dialect.MiniClaw, "claw0": dialect.Claw0, "zyhive": dialect.ZyHive, "openviking": dialect.OpenViking, "pi/": dialect.Pi,
+			} {
+				if strings.Contains(name, part) {
+					want = d
+				}
+			}
+			if strings.Contains(name, "/convlogs/") || strings.Contains(name, "/conversations/") {
+				want = dialect.ZyHiveLog
+			}
+			if info, err := d.Info(); err == nil && info.Size() == 0 {
+				want = ""
+			}
+		}
+		if got, sure, err := detect(t, fsys, name); got != want || sure != (want != "") || err != nil {
+			t.Errorf("%s: Detect = %q, %v, %v, want %q", name, got, sure, err, want)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The samples of pi give the messages that pi itself gives, before neighbours
+// of one role are merged.
+func TestPiSamples(t *testing.T) {
+	fsys := corpora(t)
+	for name, want := range map[string]string{
+		"pi/s1-linear.jsonl":     "session custom custom user assistant tool_result tool_result assistant tool_result assistant",
+		"pi/s2-tree.jsonl":       "session custom user assistant custom custom user user user assistant custom custom user meta",
+		"pi/s3-compaction.jsonl": "session user assistant user assistant compaction user assistant tool_result assistant tool_result compaction assistant",
+		"pi/s4-damaged.jsonl":    "session user assistant tool_result user tool_result tool_result tool_result assistant message user assistant user !torn",
+	} {
+		recs, _ := open(t, fsys, name, dialect.Pi)
+		if got := kinds(recs); got != want {
+			t.Errorf("%s: %s\nwant %s", name, got, want)
+		}
 	}
 }

@@ -14,6 +14,9 @@ import (
 // of them and no more than the first MiB. It is empty if there is none that
 // looks like a record of a known dialect: another format, or an empty file.
 //
+// The name of a file says nothing: logs of messages between programs, of
+// scheduled runs and the like are no dialect, whatever they are called.
+//
 // sure is false if the records do not say enough, or contradict each other. A
 // flat file that could be of either program is then called MiniClaw, whose
 // reader understands both. The error is one of r.
@@ -70,35 +73,89 @@ func Detect(r io.ReaderAt, size int64) (d Dialect, sure bool, err error) {
 func classify(line []byte) (d Dialect, certain, flat bool) {
 	r := record{}
 	maps.Insert(r, jsontext.Members(line))
-	has := func(names ...string) bool {
-		for _, name := range names {
-			if _, ok := r[name]; ok {
-				return true
-			}
-		}
-		return false
-	}
+	has := r.has
 	kind, _ := jsontext.String(r["type"])
 	_, err := time.Parse(time.RFC3339Nano, r.text("ts"))
 	stamped := err == nil && jsontext.IsString(r["id"])
+	if d, certain := classifyTree(r, kind); d != "" {
+		return d, certain, false
+	}
 	switch kind {
 	case transcript.TypeSession:
 		switch {
 		case has("v"):
 			return Native, true, false
-		case has("version", "agentId", "cwd"): // of formats that are not read yet
+		case has("version") && has("agentId", "createdAt"):
+			return ZyHive, true, false
+		case has("timestamp") && has("id"), has("cwd"):
+			return Pi, true, false
+		case has("version", "agentId"):
 			return "", false, false
 		case has("created", "key"):
 			return MiniClaw, true, true
 		}
 		return "", false, false
-	case transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult:
-	default:
-		if stamped && transcriptType(kind) {
-			return Native, false, false
+	case "message", transcript.TypeCompaction:
+		switch {
+		case kind == "message" && !jsontext.IsObject(r["message"]), kind != "message" && !has("firstKeptEntryId", "firstKeptEntryIndex"):
+		case jsontext.IsString(r["timestamp"]):
+			return Pi, false, false
+		case has("timestamp"):
+			return ZyHive, false, false
 		}
-		return "", false, false
+	case "":
+		return classifyBare(r), false, false
+	case transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult:
+		return classifyFlat(r, kind, stamped, err == nil)
 	}
+	if stamped && transcriptType(kind) {
+		return Native, false, false
+	}
+	return "", false, false
+}
+
+// classifyTree knows the rows that only a tree has.
+func classifyTree(r record, kind string) (d Dialect, certain bool) {
+	entry := jsontext.IsString(r["id"]) && jsontext.IsString(r["timestamp"])
+	switch kind {
+	case "user", "assistant", "system", "attachment", "progress":
+		if r["uuid"] != nil && jsontext.IsString(r["sessionId"]) {
+			return ClaudeCode, true
+		}
+		if r["uuid"] != nil && (kind == "system" || jsontext.IsObject(r["message"])) {
+			return ClaudeCode, false
+		}
+	case "summary":
+		if r["leafUuid"] != nil {
+			return ClaudeCode, false
+		}
+	case "file-history-snapshot", "queue-operation", "custom-title", "ai-title":
+		if r["sessionId"] != nil || r["snapshot"] != nil {
+			return ClaudeCode, false
+		}
+	case "model_change", "thinking_level_change", "branch_summary", "custom_message", "session_info", "context_edit", "leaf":
+		if entry {
+			return Pi, false
+		}
+	}
+	return "", false
+}
+
+// classifyBare knows the records that have no type.
+func classifyBare(r record) Dialect {
+	switch {
+	case !jsontext.IsString(r["role"]):
+	case r["channelId"] != nil && r["channelType"] != nil && jsontext.IsString(r["content"]):
+		return ZyHiveLog
+	case jsontext.IsArray(r["parts"]), r["id"] != nil && r["content"] != nil && r["created_at"] != nil:
+		return OpenViking
+	}
+	return ""
+}
+
+// classifyFlat knows the records that are one message, call or result each.
+func classifyFlat(r record, kind string, stamped, isTime bool) (d Dialect, certain, flat bool) {
+	has := r.has
 	switch {
 	case has("message", "parts", "parentId", "uuid"):
 		return "", false, false
@@ -108,12 +165,22 @@ func classify(line []byte) (d Dialect, certain, flat bool) {
 		return MiniClaw, false, true
 	case r["ts"] != nil && strings.ContainsAny(string(r["ts"][:1]), "-0123456789"):
 		return Claw0, false, true
-	case has("ts") && err == nil:
+	case has("ts") && isTime:
 		return MiniClaw, false, true
 	case jsontext.IsArray(r["content"]), kind == transcript.TypeToolResult && has("content"):
 		return Claw0, false, true
 	}
 	return "", false, true
+}
+
+// has reports whether any of the members is there.
+func (r record) has(names ...string) bool {
+	for _, name := range names {
+		if _, ok := r[name]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // transcriptType reports whether only the native format has lines of a type.

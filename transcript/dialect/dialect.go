@@ -11,14 +11,20 @@ type Dialect string
 
 // The dialects that can be read.
 const (
-	Native   Dialect = "native"    // what package transcript writes
-	MiniClaw Dialect = "mini-claw" // flat records with ISO times, results under "output"
-	Claw0    Dialect = "claw0"     // flat records with Unix times, results under "content"
+	Native     Dialect = "native"      // what package transcript writes
+	MiniClaw   Dialect = "mini-claw"   // flat records with ISO times, results under "output"
+	Claw0      Dialect = "claw0"       // flat records with Unix times, results under "content"
+	ZyHive     Dialect = "zyhive"      // messages in an envelope, times in milliseconds
+	ZyHiveLog  Dialect = "zyhive-log"  // ZyHive's log of a channel: texts alone
+	OpenViking Dialect = "openviking"  // messages made of parts, in a folder with archives
+	Pi         Dialect = "pi"          // trees of entries, version 1 to 3, of pi and OpenClaw
+	ClaudeCode Dialect = "claude-code" // trees of rows with a uuid, as in its projects folder
 )
 
 // ScanOptions returns new options with which transcript.Scan and
-// transcript.ScanBackward read the dialect; the caller may set the other
-// fields. The error says that d is not one of the constants.
+// transcript.ScanBackward read a dialect whose records do not depend on each
+// other: Native, MiniClaw or Claw0. The caller may set the other fields. The
+// error says that d is none of them; [Dialect.Scan] reads all.
 func (d Dialect) ScanOptions() (*transcript.ScanOptions, error) {
 	switch d {
 	case Native:
@@ -27,6 +33,7 @@ func (d Dialect) ScanOptions() (*transcript.ScanOptions, error) {
 		return &transcript.ScanOptions{Decode: decoder("output", "content")}, nil
 	case Claw0:
 		return &transcript.ScanOptions{Decode: decoder("content", "output")}, nil
+	default:
+		return nil, fmt.Errorf("dialect: %q is not read record by record: use Scan", string(d))
 	}
-	return nil, fmt.Errorf("dialect: cannot read %q", string(d))
 }

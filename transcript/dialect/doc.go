@@ -1,31 +1,47 @@
-// Package dialect reads the transcripts of other programs.
+// Package dialect reads the sessions of other programs, and writes those of
+// some.
 //
-// A [Dialect] is one of the formats. [Detect] tells which one a file is in;
-// [Dialect.ScanOptions] makes transcript.Scan read it, with all that Scan does
-// about torn lines and other damage. Reading changes nothing.
+// A [Dialect] is one of the formats. [Detect] tells which one a file is in, by
+// what is in its records; [Dialect.Scan] yields the records of a transcript as
+// entries that a fold takes, with all that transcript.Scan does about torn
+// lines and other damage. [ReadFolder] finds the sessions in a folder of such
+// a program, whatever its index says of them. A [Writer] makes such a folder.
+// Reading changes nothing.
+//
+// What a reader makes of records:
+//
+//   - Messages, calls and results become transcript.Fragment, the header
+//     transcript.Header without a version, titles given by hand
+//     transcript.Meta.
+//   - Summaries that replace older messages become transcript.Compaction,
+//     whose FirstKept or CoversTo is the ID of an entry that is there, by
+//     whatever the dialect itself says it: an ID, a number of a line or of a
+//     message, or messages that are repeated behind the summary.
+//   - Records that are understood and that no model is shown become
+//     transcript.Custom with a name that says why: see [AsideBranch] and the
+//     other names. Of a tree these are all rows beside the path to its leaf.
+//   - A record that is not understood becomes transcript.Unknown.
+//
+// None is left out: each record is the line of an entry, and every other byte
+// is in a transcript.Damage.
 //
 // The flat forms of mini-claw and claw0 share one reader, which takes what
 // either program writes, and variants of it: result texts under "output" or
 // "content", content that is a string or an array of blocks, times that are
-// ISO 8601 or Unix seconds, members that are missing. What it makes of them:
+// ISO 8601 or Unix seconds, members that are missing. A tool_use block inside
+// of an assistant record stays there, even if the call has a record of its own
+// as well, which is how claw0 writes every call.
 //
-//   - A session record becomes a transcript.Header without a version. Its
-//     entry ID is the record's id, the session's.
-//   - user, assistant, tool_use and tool_result records become a
-//     transcript.Fragment. A tool_use block inside of an assistant record
-//     stays there, even if the call has a record of its own as well, which is
-//     how claw0 writes every call.
-//   - A record of any other type becomes transcript.Unknown.
-//
-// Apart from headers, records have no IDs. Their entries get "@" and the byte
-// offset of the record in decimal, "@113" for example: it stays the same as
-// long as the file is only appended to, and differs within a file.
+// Records without an ID get "@" and the byte offset of the record in decimal,
+// "@113" for example: it stays the same as long as the file is only appended
+// to, and differs within a file. So do rows of a tree whose ID an earlier one
+// has.
 //
 // A time needs a zone. One without is not taken for UTC: the entry then has no
 // time, like one whose time cannot be read. Numbers are Unix seconds, those
 // beyond 1e11 milliseconds. The order of entries is that of the lines.
 //
-// The line of an entry is the record as it is in the file, so that nothing is
-// lost. It is not a line of the native format: to store the conversation in
-// it, make new entries of the bodies.
+// The line of an entry is the record as it is in the file. It is not a line of
+// the native format: to store the conversation in it, make new entries of the
+// bodies.
 package dialect

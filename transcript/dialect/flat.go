@@ -3,7 +3,6 @@ package dialect
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -13,22 +12,15 @@ import (
 // those of the member that holds the text of a result, in order of preference.
 func decoder(resultNames ...string) func(line []byte, offset int64) (transcript.Entry, error) {
 	return func(line []byte, offset int64) (transcript.Entry, error) {
-		// The native decoder knows what is damage, but must not judge members.
-		if !jsontext.Valid(line) || !jsontext.IsObject(line) {
-			_, err := transcript.ParseEntry(line)
+		r, err := parse(line)
+		if err != nil {
 			return transcript.Entry{}, err
-		}
-		r := record{}
-		for name, v := range jsontext.Members(line) {
-			if !jsontext.IsNull(v) {
-				r[name] = v
-			}
 		}
 		kind, _ := jsontext.String(r["type"])
 		if kind == "" {
 			return transcript.Entry{}, malformed("no type")
 		}
-		e := transcript.Entry{ID: "@" + strconv.FormatInt(offset, 10), Time: parseTime(r["ts"])}
+		e := transcript.Entry{ID: atOffset(offset), Time: parseTime(r["ts"])}
 		switch kind {
 		case transcript.TypeSession:
 			e.Body = transcript.Header{Key: r.text("key"), Created: parseTime(r["created"])}
@@ -57,10 +49,6 @@ func decoder(resultNames ...string) func(line []byte, offset int64) (transcript.
 	}
 }
 
-func malformed(reason string) error {
-	return &transcript.DamageError{Kind: transcript.DamageMalformed, Reason: reason}
-}
-
 // withContent sets the content of f, as a string if plain.
 func withContent(f transcript.Fragment, content []transcript.Block, plain bool) transcript.Fragment {
 	if plain {
@@ -68,22 +56,6 @@ func withContent(f transcript.Fragment, content []transcript.Block, plain bool) 
 	}
 	f.Content = content
 	return f
-}
-
-// record holds the members of a record that are not null.
-type record map[string][]byte
-
-// text returns a string member. One that is missing is empty; one that is not
-// a string is its JSON.
-func (r record) text(name string) string {
-	v := r[name]
-	if v == nil {
-		return ""
-	}
-	if s, ok := jsontext.String(v); ok {
-		return s
-	}
-	return string(v)
 }
 
 // content returns the blocks of a member that is a string, an array of blocks

@@ -89,9 +89,22 @@ func show(r transcript.Record) string {
 		if err != nil {
 			return err.Error()
 		}
-		return b.Kind + " " + string(m)
+		answer := ""
+		if b.Of != "" {
+			answer = " of " + b.Of
+		}
+		if b.API+b.Model != "" {
+			answer += fmt.Sprintf(" by %s %s, stop %s, usage %d %d %d %d", b.API, b.Model, b.StopReason, b.Usage.Input, b.Usage.Output, b.Usage.CacheRead, b.Usage.CacheWrite)
+		}
+		return b.Kind + " " + string(m) + answer
 	case transcript.Unknown:
 		return "unknown " + b.Kind
+	case transcript.Custom:
+		return "custom " + b.Name
+	case transcript.Compaction:
+		return fmt.Sprintf("compaction first=%q covers=%q before=%d after=%d %q", b.FirstKept, b.CoversTo, b.TokensBefore, b.TokensAfter, b.Summary)
+	case transcript.Meta:
+		return fmt.Sprintf("meta title=%q", *b.Title)
 	}
 	return fmt.Sprintf("%#v", r.Entry.Body)
 }

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// finding is what is found in one transcript.
+type finding struct {
+	File     string              `json:"file"`
+	Bytes    int64               `json:"bytes"`
+	Dialect  dialect.Dialect     `json:"dialect"` // empty if it is none that is known
+	Sure     bool                `json:"sure"`
+	Session  string              `json:"session,omitempty"`
+	Key      string              `json:"key,omitempty"`
+	Title    string              `json:"title,omitempty"`
+	Labels   []string            `json:"labels,omitempty"`
+	Archives []string            `json:"archives,omitempty"`
+	Entries  map[string]int      `json:"entries"`          // by type
+	Asides   map[string]int      `json:"asides,omitempty"` // by name: entries that no model is shown
+	Messages int                 `json:"messages"`
+	Turns    int                 `json:"turns"`
+	Tokens   int                 `json:"tokens"`
+	Damage   []transcript.Damage `json:"damage"`
+	Repairs  rebuild.Report      `json:"repairs"`
+	Owed     bool                `json:"owed"` // the model owes an answer
+	Cut      bool                `json:"cut"`  // the last answer was cut
+	User     string              `json:"user,omitempty"`
+	Calls    []string            `json:"calls"`           // without a result: "name id"
+	Error    string              `json:"error,omitempty"` // why there is no more of a history
+}
+
+func newFinding(name string) *finding {
+	return &finding{
+		File: name, Entries: map[string]int{}, Asides: map[string]int{},
+		Damage: []transcript.Damage{}, Repairs: rebuild.Report{}, Calls: []string{},
+	}
+}
+
+// inspect reads a transcript.
+func inspect(name string) (_ *finding, err error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // a FIFO would make open wait
+		return nil, fmt.Errorf("%s: not a regular file: name the .jsonl files themselves", name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, file.Close()) }()
+
+	f := newFinding(name)
+	f.Bytes = info.Size()
+	if f.Dialect, f.Sure, err = dialect.Detect(file, f.Bytes); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	records := cmp.Or(f.Dialect, dialect.Native).Scan(file, f.Bytes, &transcript.ScanOptions{Final: true})
+	if err := f.read(records); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
+}
+
+// inspectSession reads a session of a folder.
+func inspectSession(folder string, s dialect.Session) *finding {
+	f := newFinding(filepath.Join(folder, filepath.FromSlash(s.Path)))
+	if info, err := os.Stat(f.File); err == nil && info.Mode().IsRegular() {
+		f.Bytes = info.Size()
+	}
+	f.Dialect, f.Sure, f.Session, f.Key = s.Dialect, s.Sure, cmp.Or(s.ID, filepath.Base(f.File)), s.Key
+	f.Title, f.Labels, f.Archives = s.Title, s.Labels, s.Archives
+	if err := f.read(s.Records()); err != nil {
+		f.Error = err.Error()
+	}
+	return f
+}
+
+// read folds the records.
+func (f *finding) read(records iter.Seq2[transcript.Record, error]) error {
+	fold := rebuild.New(nil)
+	var batcher transcript.Batcher
+	for rec, err := range records {
+		if err != nil {
+			return err
+		}
+		f.add(fold, f.take(&batcher, rec))
+	}
+	f.add(fold, batcher.Break())
+	h := fold.History()
+	f.Messages, f.Turns = len(h.Messages), fold.Turns()
+	f.Tokens = tokens.Estimator{}.Count(h.System, nil, h.Messages)
+	f.Repairs = append(f.Repairs, fold.Report()...)
+	p := fold.Pending()
+	f.Owed, f.Cut, f.User = p.Owed, p.Cut, p.User
+	for _, c := range p.Calls {
+		f.Calls = append(f.Calls, c.Name+" "+c.ID)
+	}
+	return nil
+}
+
+// add folds batches up to the first that cannot be: the entries and the damage
+// behind it are counted all the same.
+func (f *finding) add(fold *rebuild.Fold, batches []transcript.Batch) {
+	for _, b := range batches {
+		if err := fold.Add(b); err != nil && f.Error == "" {
+			f.Error = err.Error()
+		}
+	}
+}
+
+func (f *finding) take(batcher *transcript.Batcher, rec transcript.Record) []transcript.Batch {
+	if rec.Damage != nil {
+		f.Damage = append(f.Damage, *rec.Damage)
+		return batcher.Break()
+	}
+	f.Entries[rec.Entry.Type()]++
+	switch b := rec.Entry.Body.(type) {
+	case transcript.Header:
+		if f.Session == "" {
+			f.Session, f.Key = rec.Entry.ID, b.Key
+		}
+	case transcript.Meta:
+		if b.Title != nil {
+			f.Title = *b.Title
+		}
+	case transcript.Custom:
+		f.Asides[b.Name]++
+	}
+	return batcher.Add(rec.Entry)
+}
+
+func (f *finding) print(out io.Writer) error {
+	var err error
+	line := func(name, format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "  %-9s "+format+"\n", append([]any{name}, args...)...)
+		}
+	}
+	if _, err := fmt.Fprintf(out, "%s (%d bytes)\n", f.File, f.Bytes); err != nil {
+		return err
+	}
+	switch {
+	case f.Dialect == "":
+		line("dialect", "none that is known")
+	case f.Sure:
+		line("dialect", "%s", f.Dialect)
+	default:
+		line("dialect", "%s, or one like it", f.Dialect)
+	}
+	if f.Session != "" {
+		line("session", "%s  key %s", f.Session, cmp.Or(f.Key, "(none)"))
+	}
+	if f.Title != "" {
+		line("title", "%s", f.Title)
+	}
+	if len(f.Labels) > 0 {
+		line("labels", "%s", strings.Join(f.Labels, ", "))
+	}
+	for _, a := range f.Archives {
+		line("archive", "%s", a)
+	}
+	total := 0
+	for _, t := range slices.Sorted(maps.Keys(f.Entries)) {
+		total += f.Entries[t]
+	}
+	line("entries", "%d", total)
+	for _, t := range slices.Sorted(maps.Keys(f.Entries)) {
+		line("", "%6d  %s", f.Entries[t], t)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Asides)) {
+		line("", "%6d  of these custom: %s", f.Asides[name], name)
+	}
+	line("history", "%d messages, %d turns, ~%d tokens", f.Messages, f.Turns, f.Tokens)
+	if f.Error != "" {
+		line("error", "%s", f.Error)
+	}
+	if f.Owed || f.Cut {
+		line("pending", "%d calls, text %q, answer cut: %v", len(f.Calls), f.User, f.Cut)
+	}
+	line("damage", "%d", len(f.Damage))
+	for _, d := range f.Damage {
+		line("", "%s", d)
+	}
+	line("repairs", "%d", len(f.Repairs))
+	for _, r := range f.Repairs {
+		line("", "%s", r)
+	}
+	return err
+}
+
+// printFolder says what a folder holds besides sessions.
+func printFolder(out io.Writer, name string, f *dialect.Folder) error {
+	_, err := fmt.Fprintf(out, "%s: %d other files, %d memories\n", name, len(f.Others), len(f.Memories))
+	for _, i := range f.Indexes {
+		switch {
+		case err != nil:
+			return err
+		case i.Err != nil:
+			_, err = fmt.Fprintf(out, "  index     %s: %v\n", i.Path, i.Err)
+		default:
+			_, err = fmt.Fprintf(out, "  index     %s: %s, %d sessions\n", i.Path, cmp.Or(i.Dialect, "unknown"), i.Sessions)
+		}
+	}
+	return err
+}

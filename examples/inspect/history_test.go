@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// foreign are the dialects that other programs write.
+var foreign = []dialect.Dialect{
+	dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.ZyHiveLog, dialect.OpenViking, dialect.Pi, dialect.ClaudeCode,
+}
+
+// history folds records and fails the test unless a provider takes the result,
+// with a text of the user behind it if it is not the user's turn.
+func history(t testing.TB, records iter.Seq2[transcript.Record, error]) (*rebuild.Fold, rebuild.History) {
+	t.Helper()
+	fold := rebuild.New(nil)
+	for batch, err := range transcript.Batches(records) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fold.Add(batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := fold.History()
+	messages := h.Messages
+	if n := len(messages); n == 0 || messages[n-1].Role == transcript.RoleAssistant {
+		messages = append(slices.Clip(messages), transcript.UserText("next"))
+	}
+	body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", System: h.System, Messages: messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var req transcript.Request
+	if err := json.Unmarshal(body, &req); err != nil {
+		t.Fatal(err)
+	}
+	if v := rebuild.Validate(rebuild.Anthropic, req); len(v) > 0 {
+		t.Fatalf("not valid: %v\n%s", v, body)
+	}
+	return fold, h
+}
+
+func scanBytes(d dialect.Dialect, data []byte) iter.Seq2[transcript.Record, error] {
+	return d.Scan(bytes.NewReader(data), int64(len(data)), &transcript.ScanOptions{Final: true})
+}
+
+// transcripts yields the transcripts of the fixtures, and those of the sample
+// files beside the checkout if they are there.
+func transcripts(t testing.TB) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for _, root := range []string{"../../transcript/dialect/testdata", "../../../shared/corpora"} {
+			if _, err := os.Stat(root); err != nil {
+				t.Log("not here, so not tested: ", root)
+				continue
+			}
+			fsys := os.DirFS(root)
+			err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() || path.Ext(name) != ".jsonl" || strings.HasPrefix(name, "tokens/") {
+					return err
+				}
+				data, err := fs.ReadFile(fsys, name)
+				if err == nil && !yield(path.Join(root, name), data) {
+					return fs.SkipAll
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Wherever a transcript is cut, its history is one that a provider takes.
+func TestEveryPrefix(t *testing.T) {
+	read := 0
+	for name, data := range transcripts(t) {
+		d, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d == "" || d == dialect.Native {
+			continue
+		}
+		read++
+		step := max(1, len(data)/1000) // every byte of a short file
+		for n := 0; n < len(data); n += step {
+			if _, h := history(t, scanBytes(d, data[:n])); n == 0 && len(h.Messages) > 0 {
+				t.Errorf("%s: a history of nothing: %v", name, h)
+			}
+		}
+		history(t, scanBytes(d, data))
+	}
+	if read == 0 {
+		t.Error("no transcript found")
+	}
+}
+
+// A session of many files is valid as well.
+func TestEverySession(t *testing.T) {
+	for _, root := range []string{"../../transcript/dialect/testdata", "../../../shared/corpora"} {
+		if _, err := os.Stat(root); err != nil {
+			t.Log("not here, so not tested: ", root)
+			continue
+		}
+		f, err := dialect.ReadFolder(os.DirFS(root))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for s := range f.Sessions() {
+			if s.Err == nil {
+				found++
+				history(t, s.Records())
+			}
+		}
+		if found == 0 {
+			t.Errorf("no session in %s", root)
+		}
+	}
+}
+
+func FuzzHistory(f *testing.F) {
+	for _, data := range transcripts(f) {
+		d, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			f.Fatal(err)
+		}
+		if len(data) > 8<<10 {
+			data = data[:8<<10]
+		}
+		f.Add(data, byte(max(slices.Index(foreign, d), 0)))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, which byte) {
+		history(t, scanBytes(foreign[int(which)%len(foreign)], data))
+	})
+}

@@ -1,0 +1,164 @@
+package dialect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Folder is what was found in a folder of another program: in one of its
+// session folders, or in any folder above.
+type Folder struct {
+	Indexes  []Index
+	Memories []Memory // of OpenViking
+	// Others are the files that belong to no session: logs, locks, copies of
+	// damaged files and whatever else is there.
+	Others []string
+
+	fsys     fs.FS
+	sessions []Session
+}
+
+// Index is a program's list of its sessions.
+type Index struct {
+	Path     string
+	Dialect  Dialect // empty if Err says that it cannot be read
+	Sessions int     // how many it lists
+	Err      error
+}
+
+// Memory is a file of what OpenViking remembers beyond sessions.
+type Memory struct {
+	Path     string
+	Category string // preferences, entities, events ...
+}
+
+// ReadFolder looks for sessions of any dialect in fsys. It reads the names of
+// all files, the indexes, and of every file that may be a transcript as much
+// as [Detect] does; it follows no links and opens regular files alone.
+//
+// What an index says does not hide what is there: transcripts that it does not
+// list are found, and one that it lists and that is not there is a session
+// whose Err matches [fs.ErrNotExist]. The error is one of fsys and names the
+// file or folder; what can be read all the same is in the result.
+func ReadFolder(fsys fs.FS) (*Folder, error) {
+	f := &Folder{fsys: fsys}
+	var names []string
+	var errs []error
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("dialect: %w", err))
+			if d != nil && d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.Type().IsRegular():
+			names = append(names, name)
+		case !d.IsDir():
+			f.Others = append(f.Others, name)
+		}
+		return nil
+	})
+	errs = append(errs, err)
+	g := newGathering(f, names)
+	for _, name := range names {
+		if base := path.Base(name); base == "sessions.json" || base == "index.json" {
+			g.index(name)
+		}
+	}
+	for _, name := range names {
+		if err := g.file(name); err != nil {
+			errs = append(errs, fmt.Errorf("dialect: %s: %w", name, err))
+		}
+	}
+	g.missing()
+	slices.SortFunc(f.sessions, func(a, b Session) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Key, b.Key)) })
+	return f, errors.Join(errs...)
+}
+
+// Sessions yields the sessions in the order of their paths. Each transcript is
+// read once, for what no index says. The sequence may be ranged over several
+// times; it has no error of its own: see Session.Err.
+func (f *Folder) Sessions() iter.Seq[Session] {
+	return func(yield func(Session) bool) {
+		for _, s := range f.sessions {
+			if s.Err == nil {
+				s.survey()
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// gathering is a Folder while it is made.
+type gathering struct {
+	*Folder
+	there  map[string]bool
+	listed map[string]listing  // by path of the transcript
+	copies map[string][]string // by path of the transcript
+	viking map[string]*vikingSigns
+}
+
+func newGathering(f *Folder, names []string) *gathering {
+	g := &gathering{Folder: f, there: map[string]bool{}, listed: map[string]listing{}, copies: map[string][]string{}, viking: map[string]*vikingSigns{}}
+	for _, name := range names {
+		g.there[name] = true
+		if t, kind := cutArchive(name); kind == "copy" {
+			g.copies[t] = append(g.copies[t], name)
+		}
+		g.vikingSign(name)
+	}
+	return g
+}
+
+// file decides what a file is.
+func (g *gathering) file(name string) error {
+	base, dir := path.Base(name), path.Dir(name)
+	if s, ok := g.openViking(name); ok {
+		if s != nil {
+			g.sessions = append(g.sessions, *s)
+		}
+		return nil
+	}
+	transcriptName, putAway := cutArchive(name)
+	switch {
+	case base == "sessions.json", base == "index.json" && g.isIndex(name):
+		return nil
+	case memoryCategory(name) != "":
+		g.Memories = append(g.Memories, Memory{Path: name, Category: memoryCategory(name)})
+		return nil
+	case putAway == "copy" && g.there[transcriptName]:
+		return nil // see archives
+	case path.Ext(transcriptName) != ".jsonl", putAway == "copy", strings.HasSuffix(base, ".trajectory.jsonl"):
+		g.Others = append(g.Others, name)
+		return nil
+	}
+	d, sure, err := detectFile(g.fsys, name)
+	if err != nil {
+		return err
+	}
+	l, listed := g.listed[name]
+	if d == "" && listed {
+		d = l.Dialect
+	}
+	if d == "" || d == OpenViking && base == "messages.jsonl" && dir != "." && path.Base(path.Dir(dir)) == "history" {
+		g.Others = append(g.Others, name)
+		return nil
+	}
+	s := Session{Dialect: d, Sure: sure, Path: name, PutAway: putAway != "", fsys: g.fsys}
+	if listed {
+		s = l.fill(s)
+	}
+	s.ID = cmp.Or(s.ID, strings.TrimSuffix(path.Base(transcriptName), ".jsonl"))
+	s.Archives = slices.Clone(g.copies[name])
+	slices.Sort(s.Archives)
+	g.sessions = append(g.sessions, s)
+	return nil
+}

@@ -1,0 +1,168 @@
+package dialect
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// listing is what an index says about a session.
+type listing struct {
+	Session
+	index string
+}
+
+// fill returns s, which was found, with what the index says.
+func (l listing) fill(s Session) Session {
+	l.Dialect, l.Sure, l.Path, l.PutAway, l.fsys = s.Dialect, s.Sure, s.Path, s.PutAway, s.fsys
+	return l.Session
+}
+
+// index reads an index, in any of the shapes there are: sessions by key, by
+// ID, below "sessions", or ZyHive's list of logs.
+func (g *gathering) index(name string) {
+	members, err := jsonFile(g.fsys, name)
+	if err != nil {
+		if path.Base(name) == "sessions.json" {
+			g.Indexes = append(g.Indexes, Index{Path: name, Err: fmt.Errorf("dialect: %s: %w", name, err)})
+		}
+		return
+	}
+	index := Index{Path: name}
+	add := func(d Dialect, l listing) {
+		index.Dialect = d
+		index.Sessions++
+		l.Dialect, l.Indexed, l.index, l.fsys = d, true, name, g.fsys
+		if l.Err == nil {
+			if before, twice := g.listed[l.Path]; !twice || before.Updated.Before(l.Updated) {
+				g.listed[l.Path] = l
+			}
+			return
+		}
+		g.sessions = append(g.sessions, l.Session)
+	}
+	dir := path.Dir(name)
+	switch entries := members["entries"]; {
+	case path.Base(name) == "index.json":
+		if !jsontext.IsArray(entries) {
+			return
+		}
+		for e := range jsontext.Elements(entries) {
+			if r := object(e); r["channelId"] != nil {
+				l := listing{Session: Session{ID: r.str("sessionId"), Title: r.str("title"), Created: parseTime(r["createdAt"]), Updated: parseTime(r["lastAt"])}}
+				l.Path, l.Err = inside(dir, baseOf(r.str("filePath")))
+				add(ZyHiveLog, l)
+			}
+		}
+	case members["sessions"] != nil && members["version"] == nil:
+		sessions := object(members["sessions"])
+		index.Dialect = ZyHive
+		for _, id := range slices.Sorted(maps.Keys(sessions)) {
+			r := object(sessions[id])
+			l := listing{Session: Session{ID: id, Agent: r.str("agentId"), Title: r.str("title"), Created: parseTime(r["createdAt"]), Updated: parseTime(r["lastAt"])}}
+			l.Path, l.Err = inside(dir, cmp.Or(r.str("filePath"), id+".jsonl"))
+			add(ZyHive, l)
+		}
+	case members["sessions"] != nil:
+		index.Dialect = Native // what it says is in the transcripts
+		index.Sessions = len(object(members["sessions"]))
+	default:
+		for _, key := range slices.Sorted(maps.Keys(members)) {
+			d, l := listed(dir, key, object(members[key]))
+			if d != "" {
+				add(d, l)
+			}
+		}
+	}
+	if index.Dialect != "" || path.Base(name) == "sessions.json" {
+		g.Indexes = append(g.Indexes, index)
+	}
+}
+
+func (g *gathering) isIndex(name string) bool {
+	return slices.ContainsFunc(g.Indexes, func(i Index) bool { return i.Path == name })
+}
+
+// listed reads an entry of an index that is a map of sessions.
+func listed(dir, key string, r record) (Dialect, listing) {
+	var l listing
+	switch {
+	case r["transcript_file"] != nil:
+		l.Session = Session{ID: r.str("session_id"), Key: cmp.Or(r.str("session_key"), key), Created: parseTime(r["created_at"]), Updated: parseTime(r["updated_at"])}
+		l.Path, l.Err = inside(path.Join(dir, "transcripts"), r.str("transcript_file"))
+		l.Agent, _, _ = strings.Cut(l.Key, ":")
+		return MiniClaw, l
+	case r["sessionId"] != nil:
+		l.Session = Session{
+			ID: r.str("sessionId"), Key: key, Title: cmp.Or(r.str("label"), r.str("displayName"), r.str("subject")),
+			Created: parseTime(r["sessionStartedAt"]), Updated: parseTime(r["updatedAt"]),
+		}
+		if rest, ok := strings.CutPrefix(key, "agent:"); ok {
+			l.Agent, _, _ = strings.Cut(rest, ":")
+		}
+		l.Path, l.Err = inside(dir, cmp.Or(baseOf(r.str("sessionFile")), l.ID+".jsonl"))
+		return Pi, l
+	case r["last_active"] != nil || r["created_at"] != nil:
+		l.Session = Session{ID: key, Agent: path.Base(dir), Title: r.str("label"), Created: parseTime(r["created_at"]), Updated: parseTime(r["last_active"])}
+		l.Path, l.Err = inside(path.Join(dir, "sessions"), key+".jsonl")
+		return Claw0, l
+	}
+	return "", l
+}
+
+// inside returns the path of a file in dir that an index names. Indexes have
+// been seen that point elsewhere; such a name is not followed.
+func inside(dir, name string) (string, error) {
+	if name == "" || name != path.Base(name) || strings.Contains(name, `\`) || !fs.ValidPath(name) || name == "." {
+		return "", fmt.Errorf("dialect: the index in %s names the file %q, which is not in its folder: look for the transcript yourself", dir, name)
+	}
+	return path.Join(dir, name), nil
+}
+
+// baseOf returns the last element of a path of any system.
+func baseOf(name string) string {
+	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
+		return name[i+1:]
+	}
+	return name
+}
+
+// missing adds the sessions that an index lists and that are not there.
+func (g *gathering) missing() {
+	found := map[string]bool{}
+	for _, s := range g.sessions {
+		found[s.Path] = true
+	}
+	for name, l := range g.listed {
+		if !found[name] {
+			l.Err = fmt.Errorf("dialect: %s lists it: %w", l.index, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist})
+			g.sessions = append(g.sessions, l.Session)
+		}
+	}
+}
+
+// cutArchive tells a transcript that its program has put away, a "session" of
+// its own, from a mere "copy" of one, and returns the transcript's own name;
+// kind is empty for any other name.
+func cutArchive(name string) (transcriptName, kind string) {
+	if strings.HasSuffix(name, ".zst") || strings.HasSuffix(name, ".lock") {
+		return name, ""
+	}
+	for _, mark := range []string{".jsonl.reset.", ".jsonl.deleted."} {
+		if i := strings.LastIndex(name, mark); i >= 0 {
+			return name[:i] + ".jsonl", "session"
+		}
+	}
+	for _, mark := range []string{".jsonl.bak-", ".jsonl.bak.", ".checkpoint.", ".corrupt-"} {
+		if i := strings.LastIndex(name, mark); i >= 0 {
+			return name[:i] + ".jsonl", "copy"
+		}
+	}
+	return name, ""
+}

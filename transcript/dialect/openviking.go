@@ -1,0 +1,160 @@
+package dialect
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// openViking reads the messages of OpenViking. A message is a list of parts; a
+// tool part is a call and, once it has ended, its result. So the parts up to
+// the last of a run of tool parts become an answer, their results follow, and
+// what comes behind them is the next answer.
+//
+// A call that is "pending" or "running" has no result: the fold says so. In a
+// session folder the file about the call may have one, if the program was
+// stopped before it changed the message.
+type openViking struct {
+	// tool returns what a file of its own says about a call, nil for nothing.
+	// A nil tool knows nothing.
+	tool func(id string) record
+}
+
+func (openViking) genuine(r record) bool {
+	return r["role"] != nil && (r["parts"] != nil || r["content"] != nil)
+}
+
+func (v openViking) decode(r record, offset int64) ([]transcript.Entry, error) {
+	id := r.str("id")
+	if id == "" {
+		id = atOffset(offset)
+	}
+	role := transcript.Role(r.str("role"))
+	if r["role"] == nil {
+		return nil, malformed("no role")
+	}
+	if role != transcript.RoleUser && role != transcript.RoleAssistant {
+		return one(id, r, "created_at", transcript.Unknown{Kind: "message"}), nil
+	}
+	m := partsOf{role: role, file: v.tool}
+	if parts := r["parts"]; parts != nil && jsontext.IsArray(parts) {
+		for part := range jsontext.Elements(parts) {
+			m.add(object(part), part)
+		}
+	} else if content, ok := r.content("content"); ok && parts == nil {
+		m.content = content
+	} else {
+		return nil, malformed(`message: unusable "parts"`)
+	}
+	m.flush()
+	if len(m.bodies) == 0 {
+		m.say(transcript.Fragment{Kind: string(role), Role: role, Content: []transcript.Block{}})
+	}
+	made := make([]transcript.Entry, len(m.bodies))
+	for i, b := range m.bodies {
+		made[i] = transcript.Entry{ID: id, Time: parseTime(r["created_at"]), Body: b}
+		if i > 0 {
+			made[i].ID = id + "#" + strconv.Itoa(i+1)
+		}
+	}
+	return made, nil
+}
+
+// partsOf makes fragments of the parts of a message.
+type partsOf struct {
+	role    transcript.Role
+	file    func(id string) record
+	content []transcript.Block // of the fragment at hand
+	results []transcript.Block
+	tools   bool // a tool part has been seen since the last flush
+	bodies  []transcript.Body
+}
+
+func (m *partsOf) say(f transcript.Fragment) { m.bodies = append(m.bodies, f) }
+
+// flush ends the fragment at hand.
+func (m *partsOf) flush() {
+	if len(m.content) > 0 {
+		m.say(withContent(transcript.Fragment{Kind: string(m.role), Role: m.role}, m.content, true))
+	}
+	for _, r := range m.results {
+		m.say(transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}})
+	}
+	m.content, m.results, m.tools = nil, nil, false
+}
+
+func (m *partsOf) add(p record, raw []byte) {
+	kind := p.str("type")
+	if m.tools && kind != "tool" {
+		m.flush()
+	}
+	switch kind {
+	case "text":
+		m.content = append(m.content, transcript.TextBlock{Text: p.text("text")})
+	case "context":
+		m.content = append(m.content, transcript.ContextBlock{URI: p.text("uri"), Kind: p.text("context_type"), Abstract: p.text("abstract")})
+	case "image", "image_url":
+		m.content = append(m.content, imageOf(p, raw))
+	case "tool":
+		m.tool(p)
+	default:
+		if b, err := transcript.UnmarshalBlock(raw); err == nil {
+			m.content = append(m.content, b)
+			return
+		}
+		// No type: it is kept in a block that no model is shown.
+		o := jsontext.AppendObject(nil)
+		o.String("type", "part")
+		o.Value("part", raw)
+		m.content = append(m.content, transcript.RawBlock{JSON: o.End()})
+	}
+}
+
+func (m *partsOf) tool(p record) {
+	call := transcript.ToolCallBlock{ID: p.text("tool_id"), Name: p.text("tool_name"), Input: json.RawMessage(`{}`)}
+	if input := p["tool_input"]; input != nil {
+		call.Input = slices.Clone(input)
+	}
+	if uri := p.str("skill_uri"); uri != "" {
+		call.Extra = transcript.Extra{"skill_uri": jsontext.AppendString(nil, uri)}
+	}
+	if m.role == transcript.RoleAssistant {
+		m.content, m.tools = append(m.content, call), true
+	} else { // a message of the user that carries the tools of the answer before it
+		m.flush()
+		m.say(transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
+	}
+	output, status := p["tool_output"], p.str("tool_status")
+	ended := func() bool { return output != nil || status == "completed" || status == "error" }
+	if !ended() && m.file != nil {
+		f := m.file(call.ID)
+		output, status = f["output"], f.str("status")
+	}
+	if !ended() {
+		return
+	}
+	result := transcript.ToolResultBlock{CallID: call.ID, IsError: status == "error"}
+	m.results = append(m.results, result.WithContent(transcript.TextBlock{Text: textOf(output)}))
+	if m.role == transcript.RoleUser {
+		m.flush()
+	}
+}
+
+// imageOf returns the block of an image part, whose URL may hold the data.
+func imageOf(p record, raw []byte) transcript.Block {
+	url := p.str("image_url")
+	if url == "" {
+		url = object(p["image_url"]).str("url")
+	}
+	if kind, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,"); ok && strings.HasPrefix(url, "data:") {
+		return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: kind, Data: data}}
+	}
+	if url == "" {
+		return transcript.RawBlock{JSON: slices.Clone(raw)}
+	}
+	return transcript.ImageBlock{Source: transcript.Source{Type: "url", URL: url}}
+}

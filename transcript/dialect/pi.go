@@ -1,0 +1,189 @@
+package dialect
+
+import (
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// pi reads the transcripts of pi and of OpenClaw: a header and a tree of
+// entries. Version 1 is a list without IDs, whose compactions name their first
+// kept line by number. Versions are told apart by what a record has and not by
+// the header, since programs mix them.
+//
+// The leaf is the last entry, or what the last leaf record points to; an entry
+// that is marked as being beside the conversation does not become it.
+type pi struct {
+	tree
+	lines []int // of each record the row; noRow for a header
+	marks []piMark
+	edits []piEdit
+
+	changes map[int64]piEdit // by offset of the row that is edited
+}
+
+// piMark is a compaction: its row and the first row it keeps, noRow if that is
+// not known.
+type piMark struct{ row, from int }
+
+// piEdit replaces the content of a row, or takes the row out.
+type piEdit struct {
+	row, target int
+	content     []byte // nil takes it out
+}
+
+func (p *pi) genuine(r record) bool {
+	return r.str("type") != "" && r["timestamp"] != nil && (r["id"] != nil || r["message"] != nil)
+}
+
+func (p *pi) decode(r record, offset int64) ([]transcript.Entry, error) {
+	id := r.str("id")
+	if id == "" {
+		id = atOffset(offset)
+	}
+	body, err := piBody(r)
+	if err != nil {
+		return nil, err
+	}
+	return one(id, r, "timestamp", body), nil
+}
+
+// piBody returns what a record says.
+func piBody(r record) (transcript.Body, error) {
+	switch kind := r.text("type"); kind {
+	case "":
+		return nil, malformed("no type")
+	case "session":
+		return transcript.Header{Created: parseTime(r["timestamp"])}, nil
+	case "message":
+		return piMessage(object(r["message"]))
+	case "custom_message":
+		return piUser(r["content"])
+	case "branch_summary":
+		if r.str("summary") == "" {
+			return aside(kind), nil
+		}
+		return piText(piBranchHeading + "\n\n<summary>\n" + r.str("summary") + "\n</summary>"), nil
+	case "compaction":
+		return transcript.Compaction{
+			Summary: r.text("summary"), FirstKept: r.text("firstKeptEntryId"),
+			TokensBefore: r.number("tokensBefore"), TokensAfter: r.number("tokensAfter"),
+		}, nil
+	case "reset": // hides what is before it, and has no summary
+		return transcript.Compaction{FirstKept: r.text("firstKeptEntryId")}, nil
+	case "session_info":
+		name := r.str("name")
+		return transcript.Meta{Title: &name}, nil
+	case "thinking_level_change", "model_change", "usage", "custom", "label", "leaf", "context_edit":
+		return aside(kind), nil
+	default:
+		return transcript.Unknown{Kind: kind}, nil
+	}
+}
+
+func (p *pi) learn(r record, line []byte, offset int64, made []transcript.Entry) {
+	if _, ok := made[0].Body.(transcript.Header); ok {
+		p.lines = append(p.lines, noRow)
+		if len(p.lines) == 1 {
+			p.header = made[0].ID
+		}
+		return
+	}
+	kind := r.str("type")
+	_, said := made[0].Body.(transcript.Fragment)
+	row := treeRow{offset: offset, entry: made[0].ID, said: said, parent: p.leaf, side: r.str("appendMode") == "side"}
+	if v, ok := jsontext.Member(line, "parentId"); ok {
+		row.parent = noRow
+		if !jsontext.IsNull(v) {
+			row.parent = p.parent(r.text("parentId"))
+		}
+	}
+	n := p.add(r.str("id"), row)
+	p.lines = append(p.lines, n)
+	switch {
+	case kind == "leaf":
+		p.leaf = row.parent
+		if target := r["targetId"]; target == nil {
+			p.leaf = noRow
+		} else if at, ok := p.byID[r.text("targetId")]; ok {
+			p.leaf = at
+		}
+		return
+	case !row.side:
+		p.leaf = n
+	}
+	switch kind {
+	case "compaction", "reset":
+		p.marks = append(p.marks, piMark{n, p.firstKept(r, n)})
+	case "context_edit":
+		if target, ok := p.byID[r.text("targetId")]; ok {
+			p.edits = append(p.edits, piEdit{n, target, slices.Clone(r["replacement"])})
+		}
+	}
+}
+
+// firstKept returns the row that a compaction keeps first: an entry by ID, its
+// own ID for none at all, or a line by its number, the header's being 0.
+func (p *pi) firstKept(r record, marker int) int {
+	if id := r.str("firstKeptEntryId"); id != "" {
+		if n, ok := p.byID[id]; ok {
+			return n
+		}
+		return noRow
+	}
+	if r["firstKeptEntryIndex"] != nil {
+		if n := r.number("firstKeptEntryIndex"); n > 0 && n < len(p.lines) {
+			return max(p.lines[n], 0)
+		}
+		return noRow
+	}
+	if r.str("type") == "reset" {
+		return marker
+	}
+	return noRow
+}
+
+func (p *pi) settle() {
+	p.walk()
+	p.changes, p.kept = map[int64]piEdit{}, map[int64]keeper{}
+	for _, e := range p.edits {
+		if target := &p.rows[e.target]; p.rows[e.row].live && target.live && target.said {
+			p.changes[target.offset] = e
+		}
+	}
+	for _, e := range p.changes {
+		p.rows[e.target].said = e.content != nil
+	}
+	for _, m := range p.marks {
+		if row := p.rows[m.row]; row.live && m.from != noRow && (m.from == m.row || p.rows[m.from].live) {
+			p.kept[row.offset] = p.keep(m.from, m.row)
+		}
+	}
+}
+
+func (p *pi) place(offset int64, made []transcript.Entry) []transcript.Entry {
+	made = p.tree.place(offset, made)
+	f, ok := made[0].Body.(transcript.Fragment)
+	e, edited := p.changes[offset]
+	switch {
+	case !ok || !edited:
+		return made
+	case e.content == nil:
+		return setAside(made, AsideOmitted)
+	}
+	content, plain, ok := piContent(e.content)
+	if !ok {
+		return made
+	}
+	if f.Kind == transcript.TypeToolResult {
+		if r, ok := f.Content[0].(transcript.ToolResultBlock); ok {
+			if r.Content = content; plain {
+				r = r.WithContent(content...)
+			}
+			content, plain = []transcript.Block{r}, false
+		}
+	}
+	made[0].Body = withContent(f, content, plain)
+	return made
+}

@@ -1,0 +1,194 @@
+package dialect
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// piBranchHeading stands in front of the summary of a branch that was left,
+// piSummaryHeading in front of one that is stored as a message. Both are what
+// the program says to its model.
+const (
+	piBranchHeading  = "The following is a summary of a branch that this conversation came back from:"
+	piSummaryHeading = "The conversation history before this point was compacted into the following summary:"
+)
+
+// piMessage returns what the message of a record says.
+func piMessage(m record) (transcript.Body, error) {
+	switch role := m.str("role"); role {
+	case "user", "custom", "hookMessage":
+		return piUser(m["content"])
+	case "assistant":
+		return piAnswer(m)
+	case "toolResult", "tool":
+		content, plain, ok := piContent(m["content"])
+		if !ok {
+			return nil, malformed(`toolResult message: unusable "content"`)
+		}
+		r := transcript.ToolResultBlock{Content: content, IsError: m.flag("isError")}
+		if plain {
+			r = r.WithContent(content...)
+		}
+		for _, name := range []string{"toolCallId", "toolUseId", "tool_call_id", "tool_use_id", "callId", "call_id"} {
+			if r.CallID = m.text(name); r.CallID != "" {
+				break
+			}
+		}
+		return transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}}, nil
+	case "bashExecution":
+		if m.flag("excludeFromContext") {
+			return aside(AsideExcluded), nil
+		}
+		return piText(piShell(m)), nil
+	case "branchSummary":
+		return piText(piBranchHeading + "\n\n<summary>\n" + m.str("summary") + "\n</summary>"), nil
+	case "compactionSummary":
+		return piText(piSummaryHeading + "\n\n<summary>\n" + m.str("summary") + "\n</summary>"), nil
+	case "system": // the state of the prompt
+		return aside(role), nil
+	}
+	return transcript.Unknown{Kind: "message"}, nil
+}
+
+// piShell is how the program tells its model of a command that the user ran.
+func piShell(m record) string {
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "Ran `%s`\n", m.str("command"))
+	if output := m.str("output"); output != "" {
+		fmt.Fprintf(&sb, "```\n%s\n```", output)
+	} else {
+		sb.WriteString("(no output)")
+	}
+	if m.flag("cancelled") {
+		sb.WriteString("\n\n(command cancelled)")
+	} else if code := m.number("exitCode"); code != 0 {
+		fmt.Fprintf(&sb, "\n\nCommand exited with code %d", code)
+	}
+	if file := m.str("fullOutputPath"); m.flag("truncated") && file != "" {
+		fmt.Fprintf(&sb, "\n\n[Output truncated. Full output: %s]", file)
+	}
+	return sb.String()
+}
+
+func piText(text string) transcript.Fragment {
+	f := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+	return f.WithContent(transcript.TextBlock{Text: text})
+}
+
+func piUser(content []byte) (transcript.Body, error) {
+	blocks, plain, ok := piContent(content)
+	if !ok {
+		return nil, malformed(`message: unusable "content"`)
+	}
+	return withContent(transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}, blocks, plain), nil
+}
+
+// piAnswer returns an answer of a model. One with a call whose stream was cut
+// counts as cut, whatever it says.
+func piAnswer(m record) (transcript.Body, error) {
+	content, plain, ok := piContent(m["content"])
+	if !ok {
+		return nil, malformed(`assistant message: unusable "content"`)
+	}
+	f := transcript.Fragment{
+		Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant,
+		API: m.str("api"), Model: m.str("model"), RequestID: m.str("responseId"),
+	}
+	if f.API == "anthropic-messages" {
+		f.API = "anthropic"
+	}
+	switch reason := m.str("stopReason"); reason {
+	case "stop", "endTurn":
+		f.StopReason = transcript.StopEndTurn
+	case "length":
+		f.StopReason = transcript.StopMaxTokens
+	case "toolUse":
+		f.StopReason = transcript.StopToolUse
+	default:
+		f.StopReason = transcript.StopReason(reason)
+	}
+	u := object(m["usage"])
+	f.Usage = transcript.Usage{Input: u.number("input"), Output: u.number("output"), CacheRead: u.number("cacheRead"), CacheWrite: u.number("cacheWrite")}
+	for _, b := range content {
+		if c, ok := b.(transcript.ToolCallBlock); ok && jsontext.IsString(c.Input) {
+			if s, _ := jsontext.String(c.Input); !jsontext.Valid([]byte(s)) {
+				f.StopReason = transcript.StopAborted
+			}
+		}
+	}
+	return withContent(f, content, plain), nil
+}
+
+// piContent returns the blocks of content that is missing, a string, a block
+// or an array of them.
+func piContent(v []byte) (blocks []transcript.Block, plain, ok bool) {
+	switch {
+	case jsontext.IsNull(v):
+		return []transcript.Block{}, false, true
+	case jsontext.IsString(v):
+		s, ok := jsontext.String(v)
+		return []transcript.Block{transcript.TextBlock{Text: s}}, true, ok
+	case jsontext.IsObject(v):
+		b, err := piBlock(v)
+		return []transcript.Block{b}, false, err == nil
+	case !jsontext.IsArray(v):
+		return nil, false, false
+	}
+	blocks = []transcript.Block{}
+	for element := range jsontext.Elements(v) {
+		if s, isText := jsontext.String(element); isText {
+			blocks = append(blocks, transcript.TextBlock{Text: s})
+			continue
+		}
+		b, err := piBlock(element)
+		if err != nil {
+			return nil, false, false
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, false, true
+}
+
+func piBlock(v []byte) (transcript.Block, error) {
+	b := object(v)
+	// What only the provider that made the block may see again.
+	ext := func(name string) transcript.Extra {
+		if b[name] == nil {
+			return nil
+		}
+		o := jsontext.AppendObject(nil)
+		o.Value(name, b[name])
+		return transcript.Extra{"ext": o.End()}
+	}
+	switch b.str("type") {
+	case "text":
+		if b["text"] != nil && !jsontext.IsString(b["text"]) {
+			break
+		}
+		return transcript.TextBlock{Text: b.str("text"), Extra: ext("textSignature")}, nil
+	case "thinking":
+		if b.flag("redacted") {
+			return transcript.RedactedThinkingBlock{Data: b.str("thinkingSignature")}, nil
+		}
+		return transcript.ThinkingBlock{Thinking: b.str("thinking"), Signature: b.str("thinkingSignature")}, nil
+	case "image":
+		if b["mimeType"] != nil {
+			return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: b.str("mimeType"), Data: b.str("data")}}, nil
+		}
+	case "toolCall", "toolUse", "functionCall", "tool_call", "tool_use", "function_call":
+		c := transcript.ToolCallBlock{ID: b.text("id"), Name: b.text("name"), Input: json.RawMessage(`{}`), Extra: ext("thoughtSignature")}
+		for _, name := range []string{"partialJson", "arguments", "input"} {
+			if b[name] != nil {
+				c.Input = slices.Clone(b[name])
+				break
+			}
+		}
+		return c, nil
+	}
+	return transcript.UnmarshalBlock(v)
+}

@@ -1,0 +1,234 @@
+package dialect
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"strconv"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Scan yields the records of a transcript in dialect d in the order of its
+// lines, ready for a fold: what the dialect says by other means, by a tree, by
+// repeating messages, by numbers of lines, is in the entries. Of opts only
+// Final and MaxLine are looked at; nil is the same as there.
+//
+// A line that holds several entries, a message of OpenViking with a finished
+// tool part for example, yields several records with the same offset and line;
+// their entries are a batch.
+//
+// Dialects whose lines depend on later ones are read twice. Memory is bounded
+// by the longest line and, for those, by an index of some 100 bytes a line.
+//
+// The sequence may be ranged over several times. It ends after the first pair
+// with an error: an error of r, or that d is none of the dialects.
+func (d Dialect) Scan(r io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
+	var o transcript.ScanOptions
+	if opts != nil {
+		o.Final, o.MaxLine = opts.Final, opts.MaxLine
+	}
+	if own, err := d.ScanOptions(); err == nil {
+		own.Final, own.MaxLine = o.Final, o.MaxLine
+		return transcript.Scan(r, size, own)
+	}
+	return func(yield func(transcript.Record, error) bool) {
+		f := d.form() // a new one for each loop, since it learns
+		if f == nil {
+			yield(transcript.Record{}, fmt.Errorf("dialect: cannot read %q", string(d)))
+			return
+		}
+		for rec, err := range scanForm(r, size, o, f) {
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// scanForm yields the records that f reads. It is for one loop.
+func scanForm(r io.ReaderAt, size int64, o transcript.ScanOptions, f form) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		p, twice := f.(planner)
+		if twice {
+			for found, err := range scan(r, size, o, f) {
+				if err != nil {
+					yield(transcript.Record{}, err)
+					return
+				}
+				if found.Damage == nil {
+					p.learn(found.members, found.Entry.Line(), found.Offset, found.made)
+				}
+			}
+			p.settle()
+		}
+		for found, err := range scan(r, size, o, f) {
+			if err != nil || found.Damage != nil {
+				if !yield(found.Record, err) || err != nil {
+					return
+				}
+				continue
+			}
+			made := found.made
+			if twice {
+				made = p.place(found.Offset, made)
+			}
+			line := found.Entry.Line()
+			for i, e := range made {
+				if len(made) > 1 {
+					if e.Part = i + 1; i == 0 {
+						e.Batch, e.Part = len(made), 0
+					}
+				}
+				rec := found.Record
+				rec.Entry = e.WithLine(line)
+				if !yield(rec, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// form returns a new reader of a dialect that ScanOptions does not read; nil
+// if there is none.
+func (d Dialect) form() form {
+	switch d {
+	case ZyHive:
+		return &zyHive{}
+	case ZyHiveLog:
+		return channelLog{}
+	case OpenViking:
+		return openViking{}
+	case Pi:
+		return &pi{tree: newTree()}
+	case ClaudeCode:
+		return newClaudeCode()
+	default:
+		return nil
+	}
+}
+
+// A form reads the records of one dialect.
+type form interface {
+	// decode returns the entries of a record, at least one. What depends on
+	// other records is left for place.
+	decode(r record, offset int64) ([]transcript.Entry, error)
+	// genuine tells a record from a value inside of one.
+	genuine(r record) bool
+}
+
+// A planner is a form whose records depend on each other. It is shown all of
+// them, and then all of them again.
+type planner interface {
+	form
+	learn(r record, line []byte, offset int64, made []transcript.Entry)
+	settle()
+	place(offset int64, made []transcript.Entry) []transcript.Entry
+}
+
+// found is a record with what its form made of it.
+type found struct {
+	transcript.Record
+	members record
+	made    []transcript.Entry
+}
+
+// scan yields the records of one pass.
+func scan(r io.ReaderAt, size int64, opts transcript.ScanOptions, f form) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
+		line := map[int64]found{} // the records of the line at hand, by offset
+		opts.Decode = func(text []byte, offset int64) (transcript.Entry, error) {
+			members, err := parse(text)
+			if err != nil {
+				return transcript.Entry{}, err
+			}
+			made, err := f.decode(members, offset)
+			if err != nil {
+				return transcript.Entry{}, err
+			}
+			line[offset] = found{members: members, made: made}
+			return made[0].WithLine(text), nil
+		}
+		opts.Genuine = func(object []byte) bool {
+			members, err := parse(object)
+			return err == nil && f.genuine(members)
+		}
+		for rec, err := range transcript.Scan(r, size, &opts) {
+			at := line[rec.Offset]
+			delete(line, rec.Offset)
+			at.Record = rec
+			if !yield(at, err) {
+				return
+			}
+		}
+	}
+}
+
+// record holds the members of a record that are not null.
+type record map[string][]byte
+
+// parse returns the members of a line. The error is a
+// *transcript.DamageError.
+func parse(line []byte) (record, error) {
+	if !jsontext.Valid(line) || !jsontext.IsObject(line) {
+		// The native decoder knows what is damage.
+		if _, err := transcript.ParseEntry(line); err != nil {
+			return nil, err
+		}
+	}
+	return object(line), nil
+}
+
+// object returns the members of valid JSON; none if it is no object.
+func object(v []byte) record {
+	r := record{}
+	if jsontext.IsObject(v) {
+		maps.Insert(r, jsontext.Members(v))
+		maps.DeleteFunc(r, func(_ string, v []byte) bool { return jsontext.IsNull(v) })
+	}
+	return r
+}
+
+// text returns a string member. One that is missing is empty; one that is not
+// a string is its JSON.
+func (r record) text(name string) string { return textOf(r[name]) }
+
+func textOf(v []byte) string {
+	if s, ok := jsontext.String(v); ok {
+		return s
+	}
+	return string(v)
+}
+
+// str returns a string member; empty if it is missing or no string.
+func (r record) str(name string) string {
+	s, _ := jsontext.String(r[name])
+	return s
+}
+
+// number returns a member that is a whole number, else 0.
+func (r record) number(name string) int {
+	n, _ := jsontext.Int(r[name])
+	return int(n)
+}
+
+// flag reports whether a member is true.
+func (r record) flag(name string) bool {
+	b, _ := jsontext.Bool(r[name])
+	return b
+}
+
+// atOffset is the ID of an entry whose record has none.
+func atOffset(offset int64) string { return "@" + strconv.FormatInt(offset, 10) }
+
+func malformed(reason string) error {
+	return &transcript.DamageError{Kind: transcript.DamageMalformed, Reason: reason}
+}
+
+// one returns the entries of a record that makes a single one.
+func one(id string, r record, when string, body transcript.Body) []transcript.Entry {
+	return []transcript.Entry{{ID: id, Time: parseTime(r[when]), Body: body}}
+}

@@ -1,0 +1,250 @@
+package dialect
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Session is a session of another program. What the program's index says
+// counts more than what the transcript says, but for the messages.
+type Session struct {
+	Dialect Dialect
+	Sure    bool   // see [Detect]
+	Path    string // of the transcript, of OpenViking the folder of the session
+	ID      string // empty of an OpenViking session that is the folder itself
+	Key     string // routing name, of programs that have one
+	Agent   string
+	// Title is what the program or its user calls the session, else the
+	// beginning of the first text of the user.
+	Title   string
+	Labels  []string // that were given to the session or to its entries
+	Created time.Time
+	Updated time.Time
+	Indexed bool // an index lists it
+	PutAway bool // its program has taken it out of use
+	// Archives are the files with what is no longer in the transcript: of
+	// OpenViking the folders of the commits, of OpenClaw earlier copies.
+	Archives []string
+
+	// What is in the transcript and the archives of OpenViking.
+	Messages    int            // entries that add to messages
+	Compactions int            // summaries that replace older messages
+	Asides      map[string]int // records that are not for the model, by name
+	Unknown     map[string]int // records that are not understood, by type
+	Damage      []transcript.Damage
+
+	// Err is why the transcript cannot be read; nothing above is then known
+	// but what an index says.
+	Err error
+
+	fsys fs.FS
+}
+
+// Records yields the records of a session in the order of the conversation,
+// ready for a fold; see [Dialect.Scan]. Nobody should be writing. Of
+// OpenViking every archive comes first, with a compaction that holds its
+// overview and a commit behind it; the offsets of its records are those in the
+// file they are in. The sequence may be ranged over several times and ends
+// after the first pair with an error.
+func (s Session) Records() iter.Seq2[transcript.Record, error] {
+	if s.Err != nil {
+		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, s.Err) }
+	}
+	if s.Dialect == OpenViking && !strings.HasSuffix(s.Path, ".jsonl") {
+		return vikingFolder{s.fsys, s.Path, s.Archives}.records()
+	}
+	return scanFile(s.fsys, s.Path, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
+		return s.Dialect.Scan(r, size, &transcript.ScanOptions{Final: true})
+	})
+}
+
+// scanFile scans a file that is at rest.
+func scanFile(fsys fs.FS, name string, scan func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error]) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		r, size, err := openFile(fsys, name)
+		if err != nil {
+			yield(transcript.Record{}, err)
+			return
+		}
+		defer func() { _ = r.Close() }() // it was only read
+		for rec, err := range scan(r, size) {
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+func detectFile(fsys fs.FS, name string) (d Dialect, sure bool, err error) {
+	r, size, err := openFile(fsys, name)
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	return Detect(r, size)
+}
+
+// titleLength is how many runes of the first text make a title, as in ZyHive.
+const titleLength = 60
+
+// survey reads the transcript for what no index has said.
+func (s *Session) survey() {
+	s.Asides, s.Unknown = map[string]int{}, map[string]int{}
+	var first, byHand, made string
+	updated := !s.Updated.IsZero() // an index knows
+	for rec, err := range s.Records() {
+		switch {
+		case err != nil:
+			s.Err = err
+			return
+		case rec.Damage != nil:
+			s.Damage = append(s.Damage, *rec.Damage)
+			continue
+		}
+		if t := rec.Entry.Time; !t.IsZero() {
+			if s.Created.IsZero() {
+				s.Created = t
+			}
+			if !updated && t.After(s.Updated) {
+				s.Updated = t
+			}
+		}
+		switch b := rec.Entry.Body.(type) {
+		case transcript.Header:
+			s.Key = cmp.Or(s.Key, b.Key)
+			if s.Created.IsZero() {
+				s.Created = b.Created
+			}
+			if !strings.HasPrefix(rec.Entry.ID, "@") {
+				s.ID = rec.Entry.ID
+			}
+			s.Agent = cmp.Or(s.Agent, object(rec.Entry.Line()).str("agentId"))
+			if s.Dialect == MiniClaw {
+				agent, _, _ := strings.Cut(s.Key, ":")
+				s.Agent = cmp.Or(s.Agent, agent)
+			}
+		case transcript.Fragment:
+			s.Messages++
+			if first == "" && b.Role == transcript.RoleUser {
+				first = strings.Join(strings.Fields(b.Message().Text()), " ")
+			}
+		case transcript.Compaction:
+			s.Compactions++
+		case transcript.Meta:
+			if b.Title != nil {
+				byHand = *b.Title
+			}
+			if b.Labels != nil {
+				s.Labels = b.Labels
+			}
+		case transcript.Unknown:
+			s.Unknown[b.Kind]++
+		case transcript.Custom:
+			s.Asides[b.Name]++
+			made = cmp.Or(s.aside(b.Name, rec.Entry.Line()), made)
+		default: // the rest says nothing about a session as a whole
+		}
+	}
+	if runes := []rune(first); len(runes) > titleLength {
+		first = string(runes[:titleLength]) + "…"
+	}
+	s.Title = cmp.Or(byHand, s.Title, made, first)
+}
+
+// aside takes note of labels, and returns the title that a program made.
+func (s *Session) aside(name string, line []byte) string {
+	r := object(line)
+	switch name {
+	case "label", "tag":
+		label := cmp.Or(r.str("label"), r.str("tag"))
+		if label != "" && !slices.Contains(s.Labels, label) {
+			s.Labels = append(s.Labels, label)
+		}
+	case "summary":
+		return r.str("summary")
+	case "ai-title":
+		return r.str("aiTitle")
+	}
+	return ""
+}
+
+// file is an open file that is read at any offset.
+type file struct {
+	fs.File
+	io.ReaderAt
+}
+
+// openFile opens a regular file.
+func openFile(fsys fs.FS, name string) (_ file, size int64, err error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return file{}, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	if err != nil {
+		_ = f.Close()
+		return file{}, 0, err
+	}
+	if r, ok := f.(io.ReaderAt); ok {
+		return file{f, r}, info.Size(), nil
+	}
+	return file{f, &forward{fsys: fsys, name: name, file: f}}, info.Size(), nil
+}
+
+// forward reads a file that can only be read from front to back. To go back it
+// opens the file again.
+type forward struct {
+	fsys fs.FS
+	name string
+	file fs.File
+	pos  int64
+}
+
+// ReadAt implements [io.ReaderAt].
+func (f *forward) ReadAt(p []byte, off int64) (int, error) {
+	if off < f.pos {
+		again, err := f.fsys.Open(f.name)
+		if err != nil {
+			return 0, err
+		}
+		if f.pos > 0 {
+			_ = f.file.Close() // it was only read
+		}
+		f.file, f.pos = again, 0
+	}
+	n, err := io.CopyN(io.Discard, f.file, off-f.pos)
+	f.pos += n
+	if err != nil {
+		return 0, err
+	}
+	read, err := io.ReadFull(f.file, p)
+	f.pos += int64(read)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return read, err
+}
+
+// jsonFile returns the members of a file that holds a JSON object.
+func jsonFile(fsys fs.FS, name string) (record, error) {
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if data = jsontext.Trim(data); !jsontext.Valid(data) || !jsontext.IsObject(data) {
+		return nil, malformed("not a JSON object")
+	}
+	return object(data), nil
+}

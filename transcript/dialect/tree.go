@@ -1,0 +1,142 @@
+package dialect
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// tree is the index of a transcript whose records name their parents. What is
+// on the path from the root to the leaf is the conversation, in the order of
+// its lines.
+//
+// A parent is looked for among the records before its child, of equal IDs the
+// last. A parent that is not there, because its line was damaged or the record
+// names none, is taken to be the record that the tree ended with: others lose
+// everything older.
+type tree struct {
+	rows []treeRow // by offset
+	byID map[string]int
+	leaf int              // the row that the conversation ends with, noRow for none
+	kept map[int64]keeper // what compactions keep, by their offset
+	// header is the ID of the first header, empty if there is none: the entry
+	// in front of all rows.
+	header string
+
+	// Of each row, made by neighbours: the first message of the path from there on,
+	// and the last row of the path in front of it.
+	nextSaid, lastLive []int
+}
+
+// treeRow is a record of a tree.
+type treeRow struct {
+	offset int64
+	entry  string // the entry's ID
+	parent int    // noRow for none
+	said   bool   // its entry is a transcript.Fragment
+	side   bool   // it is beside the conversation
+	live   bool   // it is on the path
+}
+
+const noRow = -1
+
+func newTree() tree { return tree{byID: map[string]int{}, leaf: noRow} }
+
+// add adds a row whose ID may be empty. The ID of its entry is made one that no
+// other entry has.
+func (t *tree) add(id string, row treeRow) int {
+	if _, twice := t.byID[id]; twice {
+		row.entry = atOffset(row.offset)
+	}
+	t.rows = append(t.rows, row)
+	n := len(t.rows) - 1
+	if id != "" {
+		t.byID[id] = n
+	}
+	return n
+}
+
+// parent returns the row with an ID, else the one that the tree ends with.
+func (t *tree) parent(id string) int {
+	if n, ok := t.byID[id]; ok {
+		return n
+	}
+	return t.leaf
+}
+
+// walk marks the rows from the leaf to the root.
+func (t *tree) walk() {
+	for i := t.leaf; i >= 0 && !t.rows[i].live; i = t.rows[i].parent {
+		t.rows[i].live = true
+	}
+}
+
+// keep returns what the compaction at row marker keeps whose first kept row is
+// from: the first message of the path from there on, or, if there is none in
+// front of the marker, what covers all of it.
+func (t *tree) keep(from, marker int) keeper {
+	if t.nextSaid == nil {
+		t.neighbours()
+	}
+	if n := t.nextSaid[min(from, marker)]; n < marker {
+		return keeper{first: t.rows[n].entry}
+	}
+	if n := t.lastLive[marker]; n != noRow {
+		return keeper{covers: t.rows[n].entry}
+	}
+	return keeper{covers: t.header}
+}
+
+// neighbours finds what keep looks for, once the path is known.
+func (t *tree) neighbours() {
+	t.nextSaid, t.lastLive = make([]int, len(t.rows)), make([]int, len(t.rows))
+	next, last := len(t.rows), noRow
+	for i := range t.rows {
+		t.lastLive[i] = last
+		if t.rows[i].live {
+			last = i
+		}
+	}
+	for i, row := range slices.Backward(t.rows) {
+		if row.live && row.said {
+			next = i
+		}
+		t.nextSaid[i] = next
+	}
+}
+
+// index returns the place of the row at an offset; noRow for a record that is
+// none.
+func (t *tree) index(offset int64) int {
+	i, ok := slices.BinarySearchFunc(t.rows, offset, func(r treeRow, at int64) int { return cmp.Compare(r.offset, at) })
+	if !ok {
+		return noRow
+	}
+	return i
+}
+
+// place gives an entry its ID, a compaction what it keeps, and sets aside what
+// is not on the path.
+func (t *tree) place(offset int64, made []transcript.Entry) []transcript.Entry {
+	i := t.index(offset)
+	if i < 0 {
+		return made
+	}
+	row := t.rows[i]
+	made[0].ID = row.entry
+	switch {
+	case row.live:
+	case row.side:
+		return setAside(made, AsideSide)
+	default:
+		return setAside(made, AsideBranch)
+	}
+	if c, ok := made[0].Body.(transcript.Compaction); ok {
+		if k, ok := t.kept[offset]; ok {
+			c.FirstKept, c.CoversTo = k.first, k.covers
+			made[0].Body = c
+		}
+	}
+	return made
+}

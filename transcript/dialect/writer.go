@@ -1,0 +1,243 @@
+package dialect
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Writer writes sessions in the form of another program, in the layout of the
+// folder that it works in:
+//
+//	mini-claw   transcripts/<key>_<id>.jsonl, sessions.json
+//	claw0       agents/<agent>/sessions/<id>.jsonl, agents/<agent>/sessions.json
+//	zyhive      agents/<agent>/sessions/<id>.jsonl and sessions.json beside them
+//	openviking  session/<id>/ with messages, archives and the files about them
+//
+// Times carry a zone, where the program gives one, and names of files are
+// letters, digits, '-', '_' and dots. A Writer is for one goroutine.
+type Writer struct {
+	create func(name string) (io.WriteCloser, error)
+	form   target
+	names  map[string]bool   // of the files and folders that are taken
+	agents map[string]string // agent -> its folder
+	open   []*lines
+	closed bool
+}
+
+// Losses counts what a dialect has no place for, by name: the type of a block
+// or of an entry, "error" for the mark of a failed call, "time" for lines whose
+// time is not known.
+type Losses map[string]int
+
+// target writes the sessions of one dialect.
+type target interface {
+	// begin starts a session.
+	begin(w *Writer, s Session) (output, error)
+	// index writes the list of what was written.
+	index(w *Writer) error
+}
+
+// output takes the conversation of a session.
+type output interface {
+	exchange(x *exchange) error
+	// compaction and entry, of any other kind, say whether there is a place
+	// for it.
+	compaction(e transcript.Entry, c transcript.Compaction) (bool, error)
+	entry(e transcript.Entry) (bool, error)
+	end(losses Losses) error
+}
+
+// NewWriter returns a Writer whose files are made by create: it gets slash
+// separated names below the folder that is to be written, valid in the sense of
+// [io/fs.ValidPath], each of them once, and makes folders as needed. The error
+// says that d cannot be written.
+func NewWriter(d Dialect, create func(name string) (io.WriteCloser, error)) (*Writer, error) {
+	w := &Writer{create: create, names: map[string]bool{}, agents: map[string]string{}}
+	switch d {
+	case MiniClaw:
+		w.form = &miniClawTarget{rows: map[string]indexRow{}}
+	case Claw0:
+		w.form = &claw0Target{agents: map[string][]indexRow{}}
+	case ZyHive:
+		w.form = &zyHiveTarget{agents: map[string][]indexRow{}}
+	case OpenViking:
+		w.form = vikingTarget{}
+	default:
+		return nil, fmt.Errorf("dialect: cannot write %q: only %s, %s, %s and %s", string(d), MiniClaw, Claw0, ZyHive, OpenViking)
+	}
+	return w, nil
+}
+
+// Write writes one session. Of s it uses ID, Key, Agent, Title, Created and
+// Updated, each of which may be empty; an ID that the program could not have
+// given is replaced by one made from it.
+//
+// entries are the conversation in order, as a scan gives it or as entries made
+// of a folded history; those that are not for the model are counted as lost.
+// A rewind or a clip is an error: fold the session first, since no other
+// program knows what they mean. With a nil error the files of the session are
+// written and closed; the index follows with [Writer.Close]. After an error
+// they are closed and incomplete, and the index does not list the session.
+func (w *Writer) Write(s Session, entries iter.Seq2[transcript.Entry, error]) (Losses, error) {
+	if w.closed {
+		return nil, errors.New("dialect: the writer is closed")
+	}
+	x := &exchange{losses: Losses{}, time: s.Created}
+	out, err := w.form.begin(w, s)
+	if err == nil {
+		err = x.all(entries, out)
+	}
+	for _, l := range w.open { // after an error
+		_ = l.file.Close()
+	}
+	w.open = nil
+	if err != nil {
+		return x.losses, fmt.Errorf("dialect: writing session %s: %w", s.ID, err)
+	}
+	return x.losses, nil
+}
+
+// Close writes the index, of programs that have one.
+func (w *Writer) Close() error {
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	if err := w.form.index(w); err != nil {
+		return fmt.Errorf("dialect: writing the index: %w", err)
+	}
+	return nil
+}
+
+// lines is a file of JSON objects, one a line.
+type lines struct {
+	w    *Writer
+	file io.WriteCloser
+	buf  *bufio.Writer
+	rows int
+	size int64
+}
+
+func (w *Writer) lines(name string) (*lines, error) {
+	file, err := w.create(name)
+	if err != nil {
+		return nil, err
+	}
+	l := &lines{w: w, file: file, buf: bufio.NewWriter(file)}
+	w.open = append(w.open, l)
+	return l, nil
+}
+
+func (l *lines) add(o *jsontext.Object) error {
+	n, err := l.buf.Write(append(o.End(), '\n'))
+	l.rows++
+	l.size += int64(n)
+	return err
+}
+
+func (l *lines) close() error {
+	l.w.open = slices.DeleteFunc(l.w.open, func(other *lines) bool { return other == l })
+	return errors.Join(l.buf.Flush(), l.file.Close())
+}
+
+// put writes a whole file.
+func (w *Writer) put(name string, data []byte) error {
+	file, err := w.create(name)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
+}
+
+// putJSON writes an object as the programs write their indexes.
+func (w *Writer) putJSON(name string, object []byte) error {
+	var buf bytes.Buffer
+	if err := json.Indent(&buf, object, "", "  "); err != nil {
+		return err
+	}
+	return w.put(name, buf.Bytes())
+}
+
+// unique returns the first of name, name_2, name_3 ... that is not taken.
+func (w *Writer) unique(name, ext string) string {
+	full := name + ext
+	for n := 2; w.taken(full); n++ {
+		full = fmt.Sprintf("%s_%d%s", name, n, ext)
+	}
+	w.names[strings.ToLower(full)] = true
+	return full
+}
+
+// agent returns the name of an agent's folder; an empty agent is "main".
+func (w *Writer) agent(agent string) string {
+	if agent == "" {
+		agent = "main"
+	}
+	if _, ok := w.agents[agent]; !ok {
+		w.agents[agent] = path.Base(w.unique(path.Join("agents", safeName(agent)), ""))
+	}
+	return w.agents[agent]
+}
+
+// taken reports whether a name is that of an earlier file, on a disk that
+// folds case as well.
+func (w *Writer) taken(name string) bool { return w.names[strings.ToLower(name)] }
+
+// safeName returns s as an element of a path: letters, digits, '-', '_' and
+// dots that are not the first, and not too long.
+func safeName(s string) string {
+	const most = 120
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r == '-' || r == '_' || r == '.', '0' <= r && r <= '9', 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z':
+			return r
+		}
+		return '_'
+	}, s)
+	if strings.HasPrefix(safe, ".") {
+		safe = "_" + safe[1:]
+	}
+	if safe == "" {
+		return "_"
+	}
+	if len(safe) > most {
+		safe = safe[:most] + "_" + hexOf(s, 12)
+	}
+	return safe
+}
+
+// hexOf returns n hexadecimal digits that are made from s.
+func hexOf(s string, n int) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])[:n]
+}
+
+// hexID returns an ID of 12 hexadecimal digits: id itself if it is one.
+func hexID(id string) string {
+	if len(id) == 12 && strings.Trim(id, "0123456789abcdef") == "" {
+		return id
+	}
+	return hexOf(id, 12)
+}
+
+// indexRow is what an index says about a session.
+type indexRow struct {
+	Session
+	file   string
+	count  int
+	tokens int64
+}

@@ -1,0 +1,362 @@
+package dialect_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+var writable = []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking}
+
+// disk is a folder in memory.
+type disk struct {
+	fstest.MapFS
+	t testing.TB
+}
+
+type diskFile struct {
+	bytes.Buffer
+	done func([]byte)
+}
+
+func (f *diskFile) Close() error { f.done(f.Bytes()); return nil }
+
+func (d disk) create(name string) (io.WriteCloser, error) {
+	if _, twice := d.MapFS[name]; twice || !fs.ValidPath(name) {
+		d.t.Errorf("create %q: twice or not valid", name)
+	}
+	d.MapFS[name] = nil // taken
+	return &diskFile{done: func(data []byte) { d.MapFS[name] = &fstest.MapFile{Data: data} }}, nil
+}
+
+// write writes sessions and returns the folder and what was lost.
+func write(t testing.TB, d dialect.Dialect, sessions iter.Seq[dialect.Session], entries func(dialect.Session) iter.Seq2[transcript.Entry, error]) (fstest.MapFS, dialect.Losses) {
+	t.Helper()
+	out := disk{fstest.MapFS{}, t}
+	w, err := dialect.NewWriter(d, out.create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	losses := dialect.Losses{}
+	for s := range sessions {
+		lost, err := w.Write(s, entries(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, n := range lost {
+			losses[name] += n
+		}
+	}
+	for range 2 {
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Write(dialect.Session{}, entries(dialect.Session{})); err == nil {
+		t.Error("written after Close")
+	}
+	return out.MapFS, losses
+}
+
+// entriesOf are the entries of a session as its reader gives them.
+func entriesOf(s dialect.Session) iter.Seq2[transcript.Entry, error] {
+	return func(yield func(transcript.Entry, error) bool) {
+		for rec, err := range s.Records() {
+			if err != nil || rec.Damage == nil {
+				if !yield(rec.Entry, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// conversation has every kind of block and of entry.
+func conversation(t testing.TB) []transcript.Entry {
+	t.Helper()
+	n := 0
+	at := time.Date(2026, 3, 1, 9, 0, 0, 123456000, time.UTC)
+	var all []transcript.Entry
+	add := func(items ...transcript.Item) {
+		t.Helper()
+		at = at.Add(1500 * time.Millisecond)
+		batch, err := transcript.NewBatch(at, func() string { n++; return fmt.Sprintf("e%02d", n) }, items...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, batch...)
+	}
+	call := func(id, input string) transcript.ToolCallBlock {
+		return transcript.ToolCallBlock{ID: id, Name: "look", Input: json.RawMessage(input)}
+	}
+	answer := func(blocks ...transcript.Block) transcript.Response {
+		return transcript.Response{API: "anthropic", Model: "m", Message: transcript.Message{Role: transcript.RoleAssistant, Content: blocks}}
+	}
+	add(transcript.UserText("Was ist da? 看"))
+	add(answer(transcript.ThinkingBlock{Thinking: "hm", Signature: "c2ln"}, transcript.TextBlock{Text: "I look."}, call("c/1", `{"p": 1}`), call("c2", `{}`)))
+	add(transcript.ToolResult("c2", "two"))
+	add(transcript.ToolError("c/1", "no"))
+	add(answer(transcript.TextBlock{Text: "Nothing."}, transcript.TextBlock{Text: "Sorry."}))
+	add(transcript.Used{Contexts: []string{"viking://resources/a/", "viking://resources/a/"}})
+	add(transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
+		transcript.TextBlock{Text: "And this?"},
+		transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "aGk="}},
+		transcript.ContextBlock{URI: "viking://resources/a/", Kind: "resource", Abstract: "An a"},
+	}})
+	add(transcript.Compaction{Summary: "Looked twice.\nFound nothing.", FirstKept: all[len(all)-1].ID, CoversTo: all[len(all)-1].ID, TokensBefore: 900, TokensAfter: 90})
+	add(transcript.Commit{Archive: "archive_001", Abstract: "Looked"})
+	add(answer(transcript.TextBlock{Text: "Still nothing."}))
+	add(transcript.Custom{Name: "app"})
+	add(transcript.UserText("Wait\u2028for it"))
+	return all
+}
+
+func seq(entries []transcript.Entry) iter.Seq2[transcript.Entry, error] {
+	return func(yield func(transcript.Entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func printed(fsys fstest.MapFS) string {
+	var sb strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(fsys)) {
+		fmt.Fprintf(&sb, "-- %s --\n%s\n", name, strings.TrimSuffix(string(fsys[name].Data), "\n"))
+	}
+	return sb.String()
+}
+
+// Every member of every record, index and file is as the programs have it.
+func TestWriteGolden(t *testing.T) {
+	created := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	sessions := []dialect.Session{
+		{ID: "00aa11bb22cc", Key: "main:cli:ana", Agent: "main", Title: "Looking", Created: created},
+		{ID: "0190-not-hex", Key: "main:cli:a/b", Agent: "main", Created: created},
+	}
+	for _, d := range writable {
+		out, losses := write(t, d, slices.Values(sessions), func(s dialect.Session) iter.Seq2[transcript.Entry, error] {
+			if s.Title == "" {
+				return seq(nil)
+			}
+			return seq(conversation(t))
+		})
+		got := fmt.Sprintf("lost: %v\n%s", losses, printed(out))
+		golden := filepath.Join("testdata", "written-"+string(d)+".golden")
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s:\n%s\nwant\n%s", d, got, want)
+		}
+	}
+}
+
+// said is what a conversation says: the texts, calls and results of its
+// entries in order.
+func said(t testing.TB, entries iter.Seq2[transcript.Entry, error]) []string {
+	t.Helper()
+	var all []string
+	seen := map[string]bool{}
+	for e, err := range entries {
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, _ := e.Body.(transcript.Fragment)
+		for _, b := range f.Content {
+			switch b := b.(type) {
+			case transcript.TextBlock:
+				all = append(all, string(f.Role)+" "+b.Text)
+			case transcript.ToolCallBlock:
+				if !seen[b.ID] { // claw0 has it twice
+					all = append(all, "call "+b.ID+" "+b.Name+" "+string(b.Input))
+				}
+				seen[b.ID] = true
+			case transcript.ToolResultBlock:
+				all = append(all, "result "+b.CallID+" "+b.Text())
+			}
+		}
+	}
+	slices.Sort(all) // results come before calls in mini-claw, and after them elsewhere
+	return all
+}
+
+// What is written is read again as what it was, and written again it is the
+// same bytes.
+func TestWriteReadWrite(t *testing.T) {
+	for _, program := range programs {
+		from, err := dialect.ReadFolder(os.DirFS(filepath.Join("testdata", program)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		readable := func(f *dialect.Folder) iter.Seq[dialect.Session] {
+			return func(yield func(dialect.Session) bool) {
+				for s := range f.Sessions() {
+					if s.Err == nil && !yield(s) {
+						return
+					}
+				}
+			}
+		}
+		for _, d := range writable {
+			once, lost := write(t, d, readable(from), entriesOf)
+			back, err := dialect.ReadFolder(once)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(back.Others) > 0 && d != dialect.OpenViking {
+				t.Errorf("%s as %s: files of no session %q", program, d, back.Others)
+			}
+			var before, after []string
+			for s := range readable(from) {
+				before = append(before, said(t, entriesOf(s))...)
+			}
+			for s := range back.Sessions() {
+				if s.Err != nil || s.Dialect != d || !s.Sure && s.Messages > 0 || len(s.Damage) > 0 || len(s.Unknown) > 0 {
+					t.Errorf("%s as %s: %+v", program, d, s)
+				}
+				after = append(after, said(t, entriesOf(s))...)
+			}
+			slices.Sort(before)
+			slices.Sort(after)
+			if n := lost[transcript.TypeToolResult]; n > 0 { // results without a call
+				before = slices.DeleteFunc(before, func(s string) bool { return strings.HasPrefix(s, "result ") && !slices.Contains(after, s) })
+				if n != 1 {
+					t.Errorf("%s as %s: lost %v", program, d, lost)
+				}
+			}
+			for _, list := range []*[]string{&before, &after} { // what only texts say may be joined or split
+				*list = slices.DeleteFunc(*list, func(s string) bool { return program == "openviking" && strings.HasPrefix(s, "assistant [resource") })
+			}
+			if !slices.Equal(before, after) {
+				t.Errorf("%s as %s:\n%q\nwant\n%q", program, d, after, before)
+			}
+			twice, losses := write(t, d, back.Sessions(), entriesOf)
+			again, err := dialect.ReadFolder(twice)
+			if err != nil {
+				t.Fatal(err)
+			}
+			thrice, _ := write(t, d, again.Sessions(), entriesOf)
+			if a, b := printed(twice), printed(thrice); a != b {
+				t.Errorf("%s as %s, written again:\n%s\nwas\n%s", program, d, b, a)
+			}
+			for name := range losses {
+				if name != "custom" && name != "time" && name != "commit" && name != "meta" {
+					t.Errorf("%s as %s: %s lost the second time", program, d, name)
+				}
+			}
+		}
+	}
+}
+
+// What the target does not know is an error where it would change the
+// conversation, and so is a disk that fails.
+func TestWriteErrors(t *testing.T) {
+	for _, d := range []dialect.Dialect{"", dialect.Native, dialect.Pi, dialect.ClaudeCode, dialect.ZyHiveLog} {
+		if _, err := dialect.NewWriter(d, nil); err == nil {
+			t.Errorf("NewWriter(%q)", d)
+		}
+	}
+	for _, d := range writable {
+		for _, body := range []transcript.Body{transcript.Rewind{To: "a"}, transcript.Clip{}} {
+			w, err := dialect.NewWriter(d, disk{fstest.MapFS{}, t}.create)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write(dialect.Session{ID: "s"}, seq([]transcript.Entry{{ID: "e", Body: body}})); err == nil || !strings.Contains(err.Error(), "fold") {
+				t.Errorf("%s: %T: %v", d, body, err)
+			}
+		}
+		for after := range 3 {
+			n, open := 0, 0
+			w, err := dialect.NewWriter(d, func(name string) (io.WriteCloser, error) {
+				if n++; n > after {
+					return nil, errDisk
+				}
+				open++
+				return fullFile{&open}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write(dialect.Session{ID: "s"}, seq(conversation(t))); !errors.Is(err, errDisk) {
+				t.Errorf("%s: after %d files: %v", d, after, err)
+			}
+			if open != 0 {
+				t.Errorf("%s: %d files left open", d, open)
+			}
+		}
+		failed := func(yield func(transcript.Entry, error) bool) { yield(transcript.Entry{}, errDisk) }
+		w, err := dialect.NewWriter(d, disk{fstest.MapFS{}, t}.create)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(dialect.Session{ID: "ses-1"}, failed); !errors.Is(err, errDisk) {
+			t.Errorf("%s: entries that cannot be read: %v", d, err)
+		}
+		if _, err := w.Write(dialect.Session{ID: "ses-1"}, seq(nil)); err != nil { // not in the way of another
+			t.Errorf("%s: after an error: %v", d, err)
+		}
+	}
+}
+
+// fullFile is on a full disk.
+type fullFile struct{ open *int }
+
+func (fullFile) Write([]byte) (int, error) { return 0, errDisk }
+func (f fullFile) Close() error            { *f.open--; return errDisk }
+
+// Names of files come from the sessions and never lead anywhere else, and two
+// sessions never share a file.
+func TestWriteNames(t *testing.T) {
+	long := strings.Repeat("x", 500)
+	var sessions []dialect.Session
+	for _, name := range []string{"", ".", "..", "../../up", "a/b", `a\b`, "A", "a", "ses-1", "SES-1", "ses-../x", "\x00", "日本", long, long + "y", "a:b_c:d", "a_b:c:d"} {
+		sessions = append(sessions, dialect.Session{ID: name, Key: name, Agent: name}, dialect.Session{ID: name})
+	}
+	for _, d := range writable {
+		out, _ := write(t, d, slices.Values(sessions), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(conversation(t)) })
+		folded := map[string]string{}
+		transcripts := 0
+		for name := range out {
+			if other, ok := folded[strings.ToLower(name)]; ok {
+				t.Errorf("%s: %q and %q", d, name, other)
+			}
+			folded[strings.ToLower(name)] = name
+			for element := range strings.SplitSeq(name, "/") {
+				if len(element) > 255 || strings.Trim(element, ".") == "" {
+					t.Errorf("%s: %q", d, name)
+				}
+			}
+			if strings.HasSuffix(name, ".jsonl") && !strings.Contains(name, "/history/") {
+				transcripts++
+			}
+		}
+		if transcripts != len(sessions) {
+			t.Errorf("%s: %d transcripts of %d sessions", d, transcripts, len(sessions))
+		}
+	}
+}

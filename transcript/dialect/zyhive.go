@@ -1,0 +1,253 @@
+package dialect
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// zyHive reads the transcripts of ZyHive: a header, messages in an envelope,
+// and compaction markers.
+//
+// Its documents have the kept messages in front of the marker, which names the
+// first of them. Its program appends them again behind the marker, with other
+// times, and loads what follows the last marker. Both end as the same entries:
+// the messages once, where they were first, and a compaction that names the
+// first kept one.
+type zyHive struct {
+	messages []zyMessage // in the order of the file
+	markers  []zyMarker
+	ids      map[string]int // record ID -> message
+	header   string         // the entry ID of a header that is the first record
+
+	// What settle finds.
+	repeats map[int64]bool   // offsets of messages that are there already
+	kept    map[int64]keeper // by offset of the marker
+}
+
+type zyMessage struct {
+	offset int64
+	entry  string // the entry's ID
+	hash   [16]byte
+}
+
+// zyMarker is a compaction that stands in front of messages[at].
+type zyMarker struct {
+	offset    int64
+	at        int
+	firstKept string
+}
+
+// keeper is what a compaction keeps: the entry IDs firstKept and coversTo.
+type keeper struct{ first, covers string }
+
+func (z *zyHive) genuine(r record) bool {
+	switch r.str("type") {
+	case "session":
+		return r["version"] != nil
+	case "message":
+		return r["message"] != nil && r["timestamp"] != nil
+	case "compaction":
+		return r["summary"] != nil && r["timestamp"] != nil
+	}
+	return false
+}
+
+func (z *zyHive) decode(r record, offset int64) ([]transcript.Entry, error) {
+	id := atOffset(offset)
+	switch kind := r.text("type"); kind {
+	case "":
+		return nil, malformed("no type")
+	case "session":
+		return one(id, r, "createdAt", transcript.Header{Created: parseTime(r["createdAt"])}), nil
+	case "message":
+		m := object(r["message"])
+		role := m.str("role")
+		content, ok := m.content("content")
+		switch {
+		case role != string(transcript.RoleUser) && role != string(transcript.RoleAssistant):
+			return one(id, r, "timestamp", transcript.Unknown{Kind: kind}), nil
+		case !ok:
+			return nil, malformed(`message record: unusable "content"`)
+		}
+		f := transcript.Fragment{Kind: role, Role: transcript.Role(role)}
+		return one(id, r, "timestamp", withContent(f, content, !jsontext.IsArray(m["content"]))), nil
+	case "compaction":
+		return one(id, r, "timestamp", transcript.Compaction{
+			Summary: r.text("summary"), FirstKept: r.text("firstKeptEntryId"),
+			TokensBefore: r.number("tokensBefore"), TokensAfter: r.number("tokensAfter"),
+		}), nil
+	default:
+		return one(id, r, "timestamp", transcript.Unknown{Kind: kind}), nil
+	}
+}
+
+func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry) {
+	switch b := made[0].Body.(type) {
+	case transcript.Header:
+		if len(z.messages)+len(z.markers) == 0 && z.header == "" {
+			z.header = made[0].ID
+		}
+	case transcript.Fragment:
+		if id := r.str("id"); id != "" {
+			if z.ids == nil {
+				z.ids = map[string]int{}
+			}
+			if _, twice := z.ids[id]; !twice {
+				z.ids[id] = len(z.messages)
+			}
+		}
+		m := zyMessage{offset: offset, entry: made[0].ID}
+		h := sha256.New()
+		h.Write([]byte(b.Role))
+		for _, block := range b.Content {
+			h.Write([]byte{0})
+			h.Write(transcript.MarshalBlock(block))
+		}
+		copy(m.hash[:], h.Sum(nil))
+		z.messages = append(z.messages, m)
+	case transcript.Compaction:
+		z.markers = append(z.markers, zyMarker{offset, len(z.messages), b.FirstKept})
+	}
+}
+
+// settle finds out what each marker keeps. The program's list of messages is
+// what follows the marker before, so that is where its numbers count.
+func (z *zyHive) settle() {
+	z.repeats, z.kept = map[int64]bool{}, map[int64]keeper{}
+	real := make([]int, 0, len(z.messages)) // indexes of the messages so far, each one once
+	list := []int{}                         // the same, as the program has them
+	next := 0
+	for i, marker := range z.markers {
+		for ; next < marker.at; next++ {
+			real, list = append(real, next), append(list, next)
+		}
+		end := len(z.messages)
+		if i+1 < len(z.markers) {
+			end = z.markers[i+1].at
+		}
+		after := make([]int, 0, end-next)
+		for j := next; j < end; j++ {
+			after = append(after, j)
+		}
+		kept, repeated := z.keeps(marker, real, list, after)
+		for range repeated {
+			z.repeats[z.messages[next].offset] = true
+			next++
+		}
+		list = append([]int{}, kept[:repeated]...)
+		switch {
+		case len(kept) > 0:
+			z.kept[marker.offset] = keeper{first: z.messages[kept[0]].entry}
+		case len(real) == 0: // as the program writes today: all that it keeps is behind the marker
+			z.kept[marker.offset] = keeper{covers: z.header}
+		case ordinal(marker.firstKept, "turn-") >= len(list) || ordinal(marker.firstKept, "msg-") == len(real)+1:
+			z.kept[marker.offset] = keeper{covers: z.messages[real[len(real)-1]].entry}
+		}
+	}
+}
+
+// keeps returns the messages in front of the marker that it keeps, and how
+// many of the messages behind it repeat the first of them.
+func (z *zyHive) keeps(m zyMarker, real, list, after []int) (kept []int, repeated int) {
+	if n, ok := z.ids[m.firstKept]; ok && m.firstKept != "" {
+		if i, ok := slices.BinarySearch(real, n); ok {
+			return real[i:], 0
+		}
+	}
+	// "turn-N" is what the program writes: the N-th message of its list, from
+	// 0. "msg-N" is in the documents, from 1, without IDs that it could mean.
+	if n := ordinal(m.firstKept, "turn-"); n >= 0 && n < len(list) {
+		kept = list[n:]
+		for repeated < len(kept) && repeated < len(after) && z.same(kept[repeated], after[repeated]) {
+			repeated++
+		}
+		if repeated > 0 {
+			return kept, repeated
+		}
+	} else if n := ordinal(m.firstKept, "msg-"); n > 0 && n <= len(real) {
+		return real[n-1:], 0
+	}
+	if n := z.overlap(list, after); n > 0 {
+		return list[len(list)-n:], n
+	}
+	return kept, 0
+}
+
+func (z *zyHive) same(a, b int) bool { return z.messages[a].hash == z.messages[b].hash }
+
+// overlap returns the length of the longest end of list that after begins
+// with, in linear time.
+func (z *zyHive) overlap(list, after []int) int {
+	if len(list) > len(after) {
+		list = list[len(list)-len(after):]
+	}
+	border := make([]int, len(after)) // of each beginning of after
+	for i, n := 1, 0; i < len(after); i++ {
+		for n > 0 && !z.same(after[i], after[n]) {
+			n = border[n-1]
+		}
+		if z.same(after[i], after[n]) {
+			n++
+		}
+		border[i] = n
+	}
+	n := 0
+	for _, at := range list {
+		for n > 0 && (n == len(after) || !z.same(at, after[n])) {
+			n = border[n-1]
+		}
+		if n < len(after) && z.same(at, after[n]) {
+			n++
+		}
+	}
+	return n
+}
+
+// ordinal returns the number behind a prefix; -1 if there is none.
+func ordinal(id, prefix string) int {
+	digits, ok := strings.CutPrefix(id, prefix)
+	if !ok {
+		return -1
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+func (z *zyHive) place(offset int64, made []transcript.Entry) []transcript.Entry {
+	if z.repeats[offset] {
+		return setAside(made, AsideRepeat)
+	}
+	if c, ok := made[0].Body.(transcript.Compaction); ok {
+		if k, ok := z.kept[offset]; ok {
+			c.FirstKept, c.CoversTo = k.first, k.covers
+			made[0].Body = c
+		}
+	}
+	return made
+}
+
+// channelLog reads the logs that ZyHive keeps of a channel: one text a line,
+// with the channel and the sender.
+type channelLog struct{}
+
+func (channelLog) genuine(r record) bool { return r["channelId"] != nil && r["ts"] != nil }
+
+func (channelLog) decode(r record, offset int64) ([]transcript.Entry, error) {
+	id, role := atOffset(offset), r.str("role")
+	switch {
+	case r["role"] == nil || r["content"] == nil:
+		return nil, malformed("no role, or no content")
+	case role != string(transcript.RoleUser) && role != string(transcript.RoleAssistant):
+		return one(id, r, "ts", transcript.Unknown{Kind: "message"}), nil
+	}
+	text := transcript.TextBlock{Text: r.text("content")}
+	return one(id, r, "ts", transcript.Fragment{Kind: role, Role: transcript.Role(role)}.WithContent(text)), nil
+}

@@ -1,0 +1,188 @@
+package dialect
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// zyHiveTarget writes agents/<agent>/sessions/<id>.jsonl and
+// agents/<agent>/sessions/sessions.json.
+type zyHiveTarget struct{ agents map[string][]indexRow }
+
+func (z *zyHiveTarget) begin(w *Writer, s Session) (output, error) {
+	s.Agent = w.agent(s.Agent)
+	dir := path.Join("agents", s.Agent, "sessions")
+	if !strings.HasPrefix(s.ID, "ses-") || safeName(s.ID) != s.ID {
+		// Two sessions of one millisecond must not share a file.
+		for ms := max(s.Created.UnixMilli(), 0); ; ms++ {
+			if s.ID = fmt.Sprintf("ses-%d", ms); !w.taken(path.Join(dir, s.ID+".jsonl")) {
+				break
+			}
+		}
+	}
+	file := w.unique(path.Join(dir, s.ID), ".jsonl")
+	s.ID = strings.TrimSuffix(path.Base(file), ".jsonl")
+	l, err := w.lines(file)
+	if err != nil {
+		return nil, err
+	}
+	o := flatRecord("session")
+	o.Int("version", 3)
+	o.String("agentId", s.Agent)
+	o.Int("createdAt", milliseconds(s.Created))
+	out := &zyHiveOutput{lines: l, target: z, row: indexRow{Session: s, file: path.Base(file)}, places: map[string]int{}}
+	out.row.Updated = s.Created
+	return out, l.add(o)
+}
+
+func milliseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// zyHiveOutput writes messages and compaction markers. Messages have no IDs
+// there; a marker names the first one it keeps by its number, as in the
+// documents.
+type zyHiveOutput struct {
+	*lines
+	target *zyHiveTarget
+	row    indexRow
+	places map[string]int // entry ID -> number of its message, from 1
+}
+
+func (z *zyHiveOutput) exchange(x *exchange) error {
+	if err := z.message(x, transcript.RoleAssistant, x.answer, x.answerText, x.answerAt); err != nil {
+		return err
+	}
+	var blocks []transcript.Block
+	at := x.saidAt
+	for _, r := range x.results {
+		r.Extra = nil
+		r.Content = z.blocks(x, r.Content)
+		blocks = append(blocks, r.ToolResultBlock)
+		if at.IsZero() || r.at.After(at) {
+			at = r.at
+		}
+	}
+	return z.message(x, transcript.RoleUser, append(blocks, x.said...), x.saidText && len(blocks) == 0, at)
+}
+
+func (z *zyHiveOutput) message(x *exchange, role transcript.Role, content []transcript.Block, plain bool, at time.Time) error {
+	blocks := z.blocks(x, content)
+	if len(blocks) == 0 {
+		return nil
+	}
+	f := transcript.Fragment{Role: role, Content: blocks}
+	if _, isText := blocks[0].(transcript.TextBlock); plain && isText && len(blocks) == 1 {
+		f = f.WithContent(blocks...)
+	}
+	body, err := f.Message().MarshalJSON()
+	if err != nil {
+		return err
+	}
+	z.row.count++
+	for _, id := range x.ids {
+		if _, ok := z.places[id]; !ok {
+			z.places[id] = z.row.count
+		}
+	}
+	before := z.size
+	o := flatRecord("message")
+	o.Value("message", body)
+	if !at.IsZero() {
+		o.Int("timestamp", at.UnixMilli())
+	}
+	err = z.add(o)
+	z.row.tokens += (z.size - before) / 4 // as the program counts them
+	if at.After(z.row.Updated) {
+		z.row.Updated = at
+	}
+	return err
+}
+
+// blocks returns what can be in a message there: texts, calls, results and
+// images with their data.
+func (z *zyHiveOutput) blocks(x *exchange, content []transcript.Block) []transcript.Block {
+	out := make([]transcript.Block, 0, len(content))
+	for _, b := range content {
+		switch b := b.(type) {
+		case transcript.ToolCallBlock:
+			out = append(out, transcript.ToolCallBlock{ID: b.ID, Name: b.Name, Input: inputOf(b)})
+			continue
+		case transcript.ToolResultBlock:
+			out = append(out, b)
+			continue
+		case transcript.ImageBlock:
+			if b.Source.Type == "base64" {
+				b.Extra = nil
+				out = append(out, b)
+				continue
+			}
+		}
+		if text, ok := x.text(b); ok {
+			out = append(out, transcript.TextBlock{Text: text})
+		}
+	}
+	return out
+}
+
+func (z *zyHiveOutput) compaction(e transcript.Entry, c transcript.Compaction) (bool, error) {
+	kept := z.row.count + 1
+	if n, ok := z.places[c.FirstKept]; ok {
+		kept = n
+	} else if n, ok := z.places[c.CoversTo]; ok {
+		kept = n + 1
+	}
+	o := flatRecord(transcript.TypeCompaction)
+	o.String("summary", c.Summary)
+	o.String("firstKeptEntryId", fmt.Sprintf("msg-%d", kept))
+	o.Int("tokensBefore", int64(c.TokensBefore))
+	o.Int("tokensAfter", int64(c.TokensAfter))
+	if !e.Time.IsZero() {
+		o.Int("timestamp", e.Time.UnixMilli())
+	}
+	return true, z.add(o)
+}
+
+func (z *zyHiveOutput) entry(transcript.Entry) (bool, error) { return false, nil }
+
+func (z *zyHiveOutput) end(Losses) error {
+	if err := z.close(); err != nil {
+		return err
+	}
+	z.target.agents[z.row.Agent] = append(z.target.agents[z.row.Agent], z.row)
+	return nil
+}
+
+func (z *zyHiveTarget) index(w *Writer) error {
+	for _, agent := range slices.Sorted(maps.Keys(z.agents)) {
+		sessions := jsontext.AppendObject(nil)
+		for _, row := range z.agents[agent] {
+			o := jsontext.AppendObject(nil)
+			o.String("id", row.ID)
+			o.String("agentId", row.Agent)
+			o.String("filePath", row.file)
+			o.OptString("title", row.Title)
+			o.Int("messageCount", int64(row.count))
+			o.Int("createdAt", milliseconds(row.Created))
+			o.Int("lastAt", milliseconds(row.Updated))
+			o.Int("tokenEstimate", row.tokens)
+			sessions.Value(row.ID, o.End())
+		}
+		all := jsontext.AppendObject(nil)
+		all.Value("sessions", sessions.End())
+		if err := w.putJSON(path.Join("agents", agent, "sessions", "sessions.json"), all.End()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
