@@ -3,6 +3,7 @@ package guardtest
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/convolog/convolog/transcript"
@@ -98,6 +99,9 @@ func (m *Model) message(req Request, a Answer) message {
 		}
 	}
 	limit, limitStop := req.MaxOutput, transcript.StopMaxTokens
+	if limit == 0 { // OpenAI does not ask for one
+		limit = math.MaxInt
+	}
 	if room := m.Window - req.Tokens; m.Window > 0 && room < limit {
 		limit, limitStop = room, transcript.StopContextWindow
 	}

@@ -2,7 +2,8 @@
 // strict as the real service.
 //
 // A [Model] speaks the Anthropic Messages API over HTTP, streamed and not, and
-// counts tokens. It refuses every request that the provider would refuse, in
+// counts tokens. On other paths it speaks OpenAI's Chat Completions and
+// Responses APIs. It refuses every request that the provider would refuse, in
 // the provider's words; it has a context window and enforces it; it fails,
 // stalls, cuts streams and answers nonsense when it is told to; and it
 // remembers what it was sent. Use it over a port with [NewServer], or without
@@ -37,6 +38,13 @@
 //     does not go on from some, or leaves no room for it
 //   - 400 for more output tokens than the model gives
 //   - 400 for a prompt that is longer than the window
+//
+// Of OpenAI's APIs it refuses a body that is too large or not JSON, what
+// [wire.OpenAIChat.Validate] and [wire.OpenAIResponses.Validate] find, members
+// that are unknown or not of their types, an item of an answer that comes back
+// without the reasoning before it, and too long prompts and outputs. What those
+// APIs cannot say of an [Answer] is left out of it: blocks of other providers,
+// and of Chat Completions the order of texts and calls.
 //
 // What is not checked: keys, names of models, the values of sampling
 // parameters, whether a tool that is called was defined, schemas of inputs,

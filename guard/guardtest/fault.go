@@ -15,6 +15,7 @@ type fault struct {
 	errorType  string
 	text       string
 	retryAfter time.Duration
+	usual      bool // each provider has its own words for it
 	// Of a body that is sent as it is.
 	mime string // empty: as the request asks for
 	body string
@@ -40,13 +41,20 @@ func Fail(status int, errorType, message string) Answer {
 	return Answer{fault: &fault{kind: faultError, status: status, errorType: errorType, text: message}}
 }
 
-// Overloaded fails with status 529.
-func Overloaded() Answer { return Fail(statusOverloaded, "overloaded_error", "Overloaded") }
+// usual returns an error that every provider has, in the words of Anthropic.
+func usual(status int, errorType, message string) Answer {
+	a := Fail(status, errorType, message)
+	a.fault.usual = true
+	return a
+}
+
+// Overloaded fails with status 529; OpenAI has 503.
+func Overloaded() Answer { return usual(statusOverloaded, "overloaded_error", "Overloaded") }
 
 // RateLimited fails with status 429 and says in whole seconds, rounded up, when
 // to try again; 0 leaves that out.
 func RateLimited(retryAfter time.Duration) Answer {
-	a := Fail(http.StatusTooManyRequests, "rate_limit_error",
+	a := usual(http.StatusTooManyRequests, "rate_limit_error",
 		"This request would exceed your account's rate limit. Please try again later.")
 	a.fault.retryAfter = retryAfter
 	return a
@@ -54,17 +62,17 @@ func RateLimited(retryAfter time.Duration) Answer {
 
 // Broken fails with status 500.
 func Broken() Answer {
-	return Fail(http.StatusInternalServerError, "api_error", "Internal server error")
+	return usual(http.StatusInternalServerError, "api_error", "Internal server error")
 }
 
 // Unauthorized fails with status 401.
 func Unauthorized() Answer {
-	return Fail(http.StatusUnauthorized, "authentication_error", "invalid x-api-key")
+	return usual(http.StatusUnauthorized, "authentication_error", "invalid x-api-key")
 }
 
 // TooLarge fails with status 413, as if the body had too many bytes.
 func TooLarge() Answer {
-	return Fail(http.StatusRequestEntityTooLarge, kindTooLarge, textTooLarge)
+	return usual(http.StatusRequestEntityTooLarge, kindTooLarge, textTooLarge)
 }
 
 // Page answers with a status and an HTML page, as a proxy in between does that

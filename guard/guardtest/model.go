@@ -58,13 +58,19 @@ type Model struct {
 }
 
 // ServeHTTP implements [net/http.Handler]: POST /v1/messages and
-// POST /v1/messages/count_tokens. It cuts a connection, where an answer asks
-// for it, by panicking with [net/http.ErrAbortHandler].
+// POST /v1/messages/count_tokens as Anthropic has them, POST
+// /v1/chat/completions and POST /v1/responses as OpenAI has them. It cuts a
+// connection, where an answer asks for it, by panicking with
+// [net/http.ErrAbortHandler].
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{m: m, w: w, r: r, id: m.nextID()}
+	x := &exchange{m: m, w: w, r: r, id: m.nextID(), api: apis[r.URL.Path]}
+	served := x.api != nil || r.URL.Path == pathCount
+	if x.api == nil {
+		x.api = anthropic{}
+	}
 	var err error
 	switch {
-	case r.URL.Path != pathMessages && r.URL.Path != pathCount:
+	case !served:
 		err = x.sendError(&refusal{status: http.StatusNotFound, kind: "not_found_error", text: "Not found"})
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
@@ -80,22 +86,25 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 const (
-	pathMessages = "/v1/messages"
-	pathCount    = "/v1/messages/count_tokens"
+	pathMessages  = "/v1/messages"
+	pathCount     = "/v1/messages/count_tokens"
+	pathChat      = "/v1/chat/completions"
+	pathResponses = "/v1/responses"
 )
 
 // An exchange is one HTTP request and its answer.
 type exchange struct {
-	m  *Model
-	w  http.ResponseWriter
-	r  *http.Request
-	id int
+	m   *Model
+	w   http.ResponseWriter
+	r   *http.Request
+	id  int
+	api api
 }
 
 // count answers a request to count tokens.
 func (x *exchange) count() error {
 	x.m.note(func(s *Stats) { s.Counts++ })
-	req, no, err := x.m.read(x.w, x.r, true)
+	req, no, err := x.read(true)
 	switch {
 	case err != nil:
 		return err
@@ -108,7 +117,7 @@ func (x *exchange) count() error {
 // messages answers a request for a message. An error means that the connection
 // is to be broken.
 func (x *exchange) messages() error {
-	req, no, err := x.m.read(x.w, x.r, false)
+	req, no, err := x.read(false)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,10 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 	if f == nil {
 		f = &fault{kind: faultNone}
 	}
+	said := &refusal{status: f.status, kind: f.errorType, text: f.text}
+	if f.usual {
+		said = x.worded(said)
+	}
 	streams := rec.Stream
 	outcome, status, text := Answered, http.StatusOK, ""
 	if f.kind != faultNone {
@@ -35,12 +39,12 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 	}
 	switch f.kind {
 	case faultError:
-		status, text = f.status, f.text
+		status, text = said.status, said.text
 	case faultBody:
 		status = f.status
 	case faultEvent:
-		if text = f.text; !streams {
-			status = f.status
+		if text = said.text; !streams {
+			status = said.status
 		}
 	case faultStall:
 		if !streams || f.after == 0 {
@@ -57,14 +61,14 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 		return x.send(status, f.contentType(streams), []byte(f.body))
 	case f.kind == faultError, f.kind == faultEvent && !streams:
 		x.retryAfter(f.retryAfter)
-		return x.sendError(&refusal{status: status, kind: f.errorType, text: f.text})
+		return x.sendError(said)
 	}
 	msg := x.m.message(rec.Request, a)
 	msg.id = x.id
 	if streams {
-		return x.stream(msg.events(), f)
+		return x.stream(x.api.events(msg), f, x.api.fail(said, msg, x.requestID()))
 	}
-	return x.sendFaulty(msg.json(), f)
+	return x.sendFaulty(x.api.whole(msg), f)
 }
 
 // stall waits until the client goes away or the server is closed.
@@ -73,15 +77,15 @@ func (x *exchange) stall() error {
 	return context.Cause(x.r.Context())
 }
 
-// stream sends events until a fault ends them.
-func (x *exchange) stream(events []event, f *fault) error {
+// stream sends events until a fault ends them; failed is the event of an error.
+func (x *exchange) stream(events []event, f *fault, failed event) error {
 	x.head(http.StatusOK, typeStream)
 	if err := http.NewResponseController(x.w).Flush(); err != nil {
 		return err
 	}
 	after := min(f.after, len(events))
 	if f.kind == faultCutInput {
-		after = midInput(events)
+		after = x.midInput(events)
 	}
 	if f.kind == faultNone {
 		after = len(events)
@@ -93,7 +97,7 @@ func (x *exchange) stream(events []event, f *fault) error {
 	}
 	switch f.kind {
 	case faultEvent:
-		return x.sendEvent(event{"error", errorJSON(f.errorType, f.text, x.requestID())}.bytes())
+		return x.sendEvent(failed.bytes())
 	case faultStall:
 		return x.stall()
 	case faultCutLine:
@@ -113,13 +117,13 @@ func (x *exchange) stream(events []event, f *fault) error {
 
 // midInput returns how many events there are up to the middle of the input of
 // the first call, or half of all.
-func midInput(events []event) int {
-	first := slices.IndexFunc(events, isInput)
+func (x *exchange) midInput(events []event) int {
+	first := slices.IndexFunc(events, x.api.isInput)
 	if first < 0 {
 		return len(events) / 2
 	}
 	n := 0
-	for first+n < len(events) && isInput(events[first+n]) {
+	for first+n < len(events) && x.api.isInput(events[first+n]) {
 		n++
 	}
 	return first + (n+1)/2
@@ -161,7 +165,7 @@ func (x *exchange) sendFaulty(body []byte, f *fault) error {
 }
 
 func (x *exchange) sendError(no *refusal) error {
-	return x.send(no.status, typeJSON, errorJSON(no.kind, no.text, x.requestID()))
+	return x.send(no.status, typeJSON, x.api.refuse(no, x.requestID()))
 }
 
 func (x *exchange) send(status int, contentType string, body []byte) error {
@@ -173,7 +177,7 @@ func (x *exchange) send(status int, contentType string, body []byte) error {
 func (x *exchange) head(status int, contentType string) {
 	h := x.w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set("Request-Id", x.requestID())
+	h.Set(x.api.idHeader(), x.requestID())
 	x.w.WriteHeader(status)
 }
 

@@ -15,36 +15,39 @@ const defaultMaxBody = 32 << 20
 // read reads a request and judges it. What could be read of one that is
 // refused is returned too. counting says that it only asks for a count. An error
 // means that the client went away while it sent.
-func (m *Model) read(w http.ResponseWriter, r *http.Request, counting bool) (req Request, no *refusal, err error) {
-	req = Request{Header: r.Header.Clone()}
+func (x *exchange) read(counting bool) (req Request, no *refusal, err error) {
+	m := x.m
+	req = Request{Header: x.r.Header.Clone()}
 	limit := m.MaxBody
 	if limit == 0 {
 		limit = defaultMaxBody
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, limit))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return req, &refusal{status: http.StatusRequestEntityTooLarge, kind: kindTooLarge, text: textTooLarge, outcome: Overflow}, nil
+		no = x.worded(&refusal{status: http.StatusRequestEntityTooLarge, kind: kindTooLarge, text: textTooLarge})
+		no.outcome = Overflow
+		return req, no, nil
 	}
 	if err != nil {
 		return req, nil, err
 	}
 	req.Body = body
-	if r.Header.Get("Anthropic-Version") == "" {
-		return req, invalid("anthropic-version: header is required"), nil
-	}
-	e, no := decode(body, counting)
-	req.Request, req.Stream = e.request, e.stream
-	if no == nil {
-		no = m.judge(e)
-	}
-	if no != nil {
+	if req.Request, req.Stream, no = x.api.decode(m, x.r.Header, body, counting); no != nil {
 		return req, no, nil
 	}
 	req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
 	if !counting {
-		no = m.judgeSize(req)
+		no = x.api.judgeSize(m, req)
 	}
 	return req, no, nil
+}
+
+// worded returns an error of this package as the provider says it.
+func (x *exchange) worded(no *refusal) *refusal {
+	if said, ok := x.api.words(no.kind); ok {
+		return &said
+	}
+	return no
 }
 
 // judge checks what the request says.

@@ -11,6 +11,8 @@ import (
 type refusal struct {
 	status     int
 	kind       string // the error type
+	param      string // what OpenAI says besides: the member it is about
+	code       string // and a code
 	text       string
 	outcome    Outcome
 	violations []rebuild.Violation

@@ -11,6 +11,7 @@ import (
 type APIError struct {
 	Status    int    // of HTTP; 0 if it came inside a stream or is not known
 	Type      string // in the provider's words, "overloaded_error" for example
+	Code      string // what OpenAI says besides, "context_length_exceeded" for example
 	Message   string
 	RequestID string
 }
@@ -28,11 +29,11 @@ func NewAPIError(status int, body []byte) *APIError {
 	detail, _ := jsontext.Member(body, "error")
 	switch {
 	case jsontext.IsObject(detail):
-		e.Type, e.Message = stringMember(detail, "type"), stringMember(detail, "message")
+		e.Type, e.Code, e.Message = stringMember(detail, "type"), stringMember(detail, "code"), stringMember(detail, "message")
 	case jsontext.IsString(detail):
 		e.Message, _ = jsontext.String(detail)
 	default:
-		e.Message = stringMember(body, "message")
+		e.Code, e.Message = stringMember(body, "code"), stringMember(body, "message")
 	}
 	if e.Message == "" {
 		e.Message = excerpt(jsontext.Trim(body))
@@ -40,7 +41,7 @@ func NewAPIError(status int, body []byte) *APIError {
 	return e
 }
 
-// Error returns the status, the type and the message.
+// Error returns the status, the type, the code and the message.
 func (e *APIError) Error() string {
 	var sb strings.Builder
 	sb.WriteString("wire:")
@@ -49,6 +50,9 @@ func (e *APIError) Error() string {
 	}
 	if e.Type != "" {
 		sb.WriteString(" " + e.Type)
+	}
+	if e.Code != "" {
+		sb.WriteString(" " + e.Code)
 	}
 	if sb.Len() > len("wire:") {
 		sb.WriteString(":")

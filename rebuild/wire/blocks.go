@@ -86,14 +86,18 @@ func (r *renderer) result(entry string, b transcript.ToolResultBlock) transcript
 
 // replaced returns the text that stands for a block the target does not take.
 func (r *renderer) replaced(entry, kind, why string) transcript.Block {
-	text := "[" + printable(kind) + " left out]"
-	detail := kind
-	if why != "" {
-		text = "[" + printable(kind) + " left out: " + why + "]"
-		detail += ": " + why
-	}
+	text, detail := placeholder(kind, why)
 	r.note(rebuild.ReplacedBlock, entry, detail)
 	return transcript.TextBlock{Text: text}
+}
+
+// placeholder returns the text that stands for a block that was left out, and
+// what the report says about it.
+func placeholder(kind, why string) (text, detail string) {
+	if why == "" {
+		return "[" + printable(kind) + " left out]", kind
+	}
+	return "[" + printable(kind) + " left out: " + why + "]", kind + ": " + why
 }
 
 // printable keeps the type of a block short and on one line.

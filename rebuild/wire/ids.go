@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"strings"
 )
 
 // maxID is the length of IDs in bytes that every provider takes.
@@ -14,6 +16,7 @@ const maxID = 64
 // order and never looks ahead, so that appended messages change no ID. A valid
 // ID stays as it is unless an earlier call has it.
 type idMap struct {
+	form    idForm
 	used    map[string]bool
 	tries   map[string]int      // how often an ID was replaced
 	answers map[string][]string // of the last answer: IDs given, by ID asked for
@@ -25,7 +28,7 @@ func (m *idMap) open() { clear(m.answers) }
 // call returns the ID for the next call of the answer.
 func (m *idMap) call(id string) string {
 	given := id
-	if !isID(id) || m.used[id] {
+	if !m.form.takes(id) || m.used[id] {
 		given = m.replace(id)
 	}
 	m.take(given)
@@ -66,10 +69,32 @@ func (m *idMap) replace(id string) string {
 	for {
 		m.tries[id]++
 		sum := sha256.Sum256([]byte(strconv.Itoa(m.tries[id]) + ":" + id))
-		if given := "toolu_" + hex.EncodeToString(sum[:16]); !m.used[given] {
+		if given := m.form.derive(sum); !m.used[given] {
 			return given
 		}
 	}
+}
+
+// An idForm is what IDs a target takes. The zero value is the form of the
+// Messages API.
+type idForm struct {
+	prefix string // of derived IDs
+	most   int    // bytes; 0: maxID
+	exact  bool   // letters and digits alone, and as many as most
+}
+
+func (f idForm) takes(id string) bool {
+	if f.exact && (len(id) != f.most || strings.ContainsAny(id, "_-")) {
+		return false
+	}
+	return isID(id) && len(id) <= cmp.Or(f.most, maxID)
+}
+
+func (f idForm) derive(sum [sha256.Size]byte) string {
+	if f.exact {
+		return hex.EncodeToString(sum[:])[:f.most]
+	}
+	return cmp.Or(f.prefix, "toolu_") + hex.EncodeToString(sum[:16])
 }
 
 func isID(id string) bool {

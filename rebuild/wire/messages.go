@@ -161,22 +161,30 @@ func sameModel(a, b string) bool {
 	return baseA == baseB && (dateA == "" || dateB == "")
 }
 
-// cutDate splits "name-20260131" and "name@20260131"; "name-latest" is an
-// alias without a date.
+// cutDate splits "name-20260131", "name@20260131" and "name-2026-01-31";
+// "name-latest" is an alias without a date.
 func cutDate(model string) (name, date string) {
 	if name, ok := strings.CutSuffix(model, "-latest"); ok {
 		return name, ""
 	}
-	n := len(model) - len("-20060102")
-	if n <= 0 || model[n] != '-' && model[n] != '@' {
-		return model, ""
-	}
-	for _, c := range []byte(model[n+1:]) {
-		if c < '0' || c > '9' {
-			return model, ""
+	for _, form := range []string{"-2006-01-02", "-20060102", "@20060102"} {
+		n := len(model) - len(form)
+		if n > 0 && hasForm(model[n:], form) {
+			return model[:n], model[n+1:]
 		}
 	}
-	return model[:n], model[n+1:]
+	return model, ""
+}
+
+// hasForm reports whether s is form with other digits.
+func hasForm(s, form string) bool {
+	for i, c := range []byte(s) {
+		digit := '0' <= c && c <= '9'
+		if want := form[i]; digit != ('0' <= want && want <= '9') || !digit && c != want {
+			return false
+		}
+	}
+	return true
 }
 
 // resultsFirst joins the contents of two user messages.

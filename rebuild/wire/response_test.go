@@ -104,6 +104,11 @@ func TestAPIError(t *testing.T) {
 			wire.APIError{Status: 400, Type: "invalid_request_error", Message: "prompt is too long: 2 tokens > 1 maximum", RequestID: "req_1"},
 			"wire: status 400 invalid_request_error: prompt is too long: 2 tokens > 1 maximum (request req_1)",
 		},
+		{
+			400, `{"error":{"message":"Too long.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}`,
+			wire.APIError{Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: "Too long."},
+			"wire: status 400 invalid_request_error context_length_exceeded: Too long.",
+		},
 		{502, "<html>Bad Gateway</html>\n", wire.APIError{Status: 502, Message: "<html>Bad Gateway</html>"}, "wire: status 502: <html>Bad Gateway</html>"},
 		{500, `{"error":"oops"}`, wire.APIError{Status: 500, Message: "oops"}, "wire: status 500: oops"},
 		{403, `{"message":"denied"}`, wire.APIError{Status: 403, Message: "denied"}, "wire: status 403: denied"},

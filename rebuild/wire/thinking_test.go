@@ -106,6 +106,8 @@ func TestModelAlias(t *testing.T) {
 		{"claude-x-20260131", "claude-x-20251231", false},
 		{"claude-x", "claude-x-mini", false},
 		{"claude-x", "claude-x-2026013a", false},
+		{"claude-x", "claude-x-2026-01-31", true},
+		{"claude-x", "claude-x-2026-01_31", false},
 		{"", "", true},
 		{"claude-x", "", false},
 	}

@@ -1,0 +1,445 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// testConfig is the program on a store of its own, with a model and tools.
+func testConfig(t *testing.T, m *guardtest.Model, tools ...tool) config {
+	t.Helper()
+	return config{
+		dir: t.TempDir(), key: "main:cli:user", model: "scripted", api: "responses", window: m.Window, maxOutput: 1000,
+		tools: tools, sdk: offline(m), interruptible: context.WithCancel,
+	}
+}
+
+// eachAPI runs a test over both APIs.
+func eachAPI(t *testing.T, f func(t *testing.T, api string)) {
+	for _, api := range []string{"chat", "responses"} {
+		t.Run(api, func(t *testing.T) { f(t, api) })
+	}
+}
+
+// newTool is a tool for a model to call.
+func newTool(name string, run func(ctx context.Context, input json.RawMessage) (string, error)) tool {
+	return tool{transcript.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, run}
+}
+
+// drive runs the program on lines of input and returns what it printed.
+func drive(t *testing.T, c config, lines ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := run(t.Context(), c, strings.NewReader(strings.Join(lines, "\n")), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// contains holds that the texts are in out, in this order.
+func contains(t *testing.T, out string, texts ...string) {
+	t.Helper()
+	rest := out
+	for _, text := range texts {
+		_, after, ok := strings.Cut(rest, text)
+		if !ok {
+			t.Fatalf("no %q (in this order) in\n%s", text, out)
+		}
+		rest = after
+	}
+}
+
+// valid holds that the model was sent nothing that the provider would refuse.
+func valid(t *testing.T, m *guardtest.Model) {
+	t.Helper()
+	for _, r := range m.Invalid() {
+		t.Errorf("request %d is invalid: %s\n%s", r.N, r.Refused, r.Body)
+	}
+}
+
+// messages returns the messages or items of a request as they were sent.
+func messages(t *testing.T, r guardtest.Recorded) []string {
+	t.Helper()
+	var body struct{ Messages, Input []json.RawMessage }
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, m := range slices.Concat(body.Messages, body.Input) {
+		texts = append(texts, string(m))
+	}
+	return texts
+}
+
+// answers returns the answers in the store of c.
+func answers(t *testing.T, c config) (all []transcript.Fragment) {
+	t.Helper()
+	withSession(t, c, func(s *session.Session) {
+		for e, err := range s.Entries(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == "assistant" {
+				all = append(all, f)
+			}
+		}
+	})
+	return all
+}
+
+// withSession opens the store of c as another program would.
+func withSession(t *testing.T, c config, f func(*session.Session)) {
+	t.Helper()
+	key, err := session.ParseKey(c.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := session.Open(c.dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := store.Load(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f(s)
+}
+
+// The program is run twice on one store: the first request of the second run
+// begins with what was sent and answered in the first, byte for byte.
+func TestRestart(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		first := &guardtest.Model{Answer: guardtest.Script(
+			guardtest.Call(guardtest.Tool("read", `{"path": "a<b>.go",  "n": 1.0}`)),
+			guardtest.Say("It is <short>."),
+		)}
+		read := newTool("read", func(context.Context, json.RawMessage) (string, error) { return "package a // <\u2028>", nil })
+		c := testConfig(t, first, read)
+		c.api = api
+		out := drive(t, c, "what is in a.go?")
+		contains(t, out, "0 previous turns", `[read {"path": "a<b>.go",  "n": 1.0}]`, "It is <short>.")
+
+		second := &guardtest.Model{}
+		c.sdk = offline(second)
+		contains(t, drive(t, c, "thanks"), "1 previous turns", "> thanks\n")
+
+		before, after := first.Requests()[1].Body, second.Requests()[0].Body
+		if !bytes.HasPrefix(after, bytes.TrimSuffix(before, []byte("]}"))) {
+			t.Errorf("the second run sends\n%s\nafter\n%s", after, before)
+		}
+		again := messages(t, second.Requests()[0])
+		contains(t, again[len(again)-2], `"role":"assistant"`, "It is <short>.")
+		valid(t, first)
+		valid(t, second)
+	})
+}
+
+// What a killed program left is gone on with at the next start.
+func TestResume(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		m := &guardtest.Model{}
+		c := testConfig(t, m)
+		c.api = api
+		call := guardtest.Tool("read", "{}")
+		withSession(t, c, func(s *session.Session) {
+			one, two := call, call
+			one.ID, two.ID = "toolu_1", "toolu_2"
+			_, err := s.Append(t.Context(), transcript.UserText("read both"), transcript.Response{
+				StopReason: transcript.StopToolUse, Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{one, two}},
+			}, transcript.ToolResult("toolu_2", "two"))
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		contains(t, drive(t, c), "1 previous turns", "Going on with the last turn.", "two")
+		contains(t, string(m.Requests()[0].Body), `call_id":"toolu_1"`, "interrupted", `call_id":"toolu_2"`, "two")
+		if out := drive(t, c, ""); strings.Contains(out, "Going on") || m.Stats().Requests != 1 {
+			t.Errorf("it goes on again: %d requests\n%s", m.Stats().Requests, out)
+		}
+		valid(t, m)
+	})
+}
+
+// The calls of one answer run at the same time, and the result of each is there
+// before the next call of the model, in the order of the calls.
+func TestParallelTools(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		const n = 5
+		var calls []transcript.ToolCallBlock
+		for i := range n {
+			calls = append(calls, guardtest.Tool("meet", fmt.Sprint(`{"n":`, i, `}`)))
+		}
+		calls = append(calls, guardtest.Tool("nobody", "{}"), guardtest.Tool("fail", "{}"))
+		m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Call(calls...))}
+		var all sync.WaitGroup
+		all.Add(n)
+		meet := newTool("meet", func(_ context.Context, input json.RawMessage) (string, error) {
+			all.Done()
+			all.Wait()
+			return "met " + string(input), nil
+		})
+		fail := newTool("fail", func(context.Context, json.RawMessage) (string, error) { return "", errors.New("out of order") })
+		c := testConfig(t, m, meet, fail)
+		c.api = api
+		drive(t, c, "meet")
+		results := m.Requests()[1].Results()
+		asked := m.Requests()[1].Messages[1].ToolCalls()
+		if len(results) != len(calls) || len(asked) != len(calls) {
+			t.Fatalf("%d results of %d calls", len(results), len(asked))
+		}
+		for i, r := range results {
+			want := fmt.Sprint(`met {"n":`, i, `}`)
+			switch i {
+			case n:
+				want = `there is no tool called "nobody"`
+			case n + 1:
+				want = "out of order"
+			}
+			if r.CallID != asked[i].ID || r.Text() != want {
+				t.Errorf("result %d: %+v, want %q", i, r, want)
+			}
+		}
+		valid(t, m)
+	})
+}
+
+// onText calls do once, as soon as a text was printed.
+type onText struct {
+	out  bytes.Buffer
+	text string
+	do   func()
+}
+
+func (w *onText) Write(p []byte) (int, error) {
+	n, err := w.out.Write(p)
+	if w.do != nil && strings.Contains(w.out.String(), w.text) {
+		w.do()
+		w.do = nil
+	}
+	return n, err
+}
+
+// Ctrl-C ends an answer and not the program. What was said is kept, the next
+// request is valid, and a restart does not go on with what was cancelled.
+func TestCancel(t *testing.T) {
+	long := guardtest.Say(strings.Repeat("one two three four ", 20))
+	tests := []struct {
+		name   string
+		answer func(cancel func()) guardtest.Answer // to the first request
+		text   string                               // cancels when it is printed
+		kept   string                               // in the next request
+	}{
+		{"in a text", func(func()) guardtest.Answer { return guardtest.StallAfter(5, long) }, "one two", "one two"},
+		{"before it began", func(cancel func()) guardtest.Answer { cancel(); return guardtest.Stall() }, "", "hello"},
+		{"in a tool", func(func()) guardtest.Answer { return guardtest.Call(guardtest.Tool("wait", `{"n":1}`)) }, "", "context canceled"},
+		{"in a call", func(func()) guardtest.Answer {
+			a := guardtest.Call(guardtest.Tool("wait", `{"text":"`+strings.Repeat("one two three four ", 20)+`"}`))
+			a.Text = "I shall wait."
+			return guardtest.StallAfter(7, a)
+		}, "wait.", "I shall wait."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var cancel context.CancelFunc
+			stop := func() { cancel() }
+			m := &guardtest.Model{Answer: func(r guardtest.Request) guardtest.Answer {
+				if r.N == 1 {
+					return tt.answer(stop)
+				}
+				return guardtest.Echo(r)
+			}}
+			c := testConfig(t, m, newTool("wait", func(ctx context.Context, _ json.RawMessage) (string, error) {
+				stop()
+				<-ctx.Done()
+				return "", ctx.Err()
+			}))
+			c.interruptible = func(ctx context.Context) (context.Context, context.CancelFunc) {
+				ctx, cancel = context.WithCancel(ctx)
+				return ctx, cancel
+			}
+			cancelled := &onText{text: tt.text}
+			if tt.text != "" {
+				cancelled.do = stop
+			}
+			if err := run(t.Context(), c, strings.NewReader("hello\n"), cancelled); err != nil {
+				t.Fatal(err)
+			}
+			contains(t, cancelled.out.String(), "Cancelled. What was said so far is kept.", "> ")
+			all := answers(t, c)
+			if last := all[len(all)-1]; last.StopReason != transcript.StopAborted {
+				t.Errorf("the answer is %+v", last)
+			}
+
+			out := drive(t, c, "and now?")
+			contains(t, out, "> ", "and now?\n")
+			if strings.Contains(out, "Going on") || m.Stats().Requests != 2 {
+				t.Errorf("%d requests; it printed\n%s", m.Stats().Requests, out)
+			}
+			contains(t, string(m.Requests()[1].Body), tt.kept, "and now?")
+			valid(t, m)
+		})
+	}
+}
+
+// A turn that failed is gone on with when the user says so.
+func TestEmptyLine(t *testing.T) {
+	m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Unauthorized())}
+	c := testConfig(t, m)
+	contains(t, drive(t, c, "hello"), "> ", "Error: ", "401")
+	contains(t, drive(t, c), "The last turn has no answer.", "> \n")
+	contains(t, drive(t, c, "", ""), "The last turn has no answer.", "> ", "Going on with the last turn.", "hello\n")
+	if out := drive(t, c, "", ""); strings.Contains(out, "no answer") || m.Stats().Requests != 2 {
+		t.Errorf("%d requests; it printed\n%s", m.Stats().Requests, out)
+	}
+	valid(t, m)
+}
+
+// An answer that its limit cuts in the middle of a call is gone on with: the
+// call fails.
+func TestCutCall(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		m := &guardtest.Model{Answer: guardtest.Start(nil,
+			guardtest.Call(guardtest.Tool("read", `{"path":"`+strings.Repeat("one two three four ", 100)+`"}`)))}
+		c := testConfig(t, m, newTool("read", func(_ context.Context, input json.RawMessage) (string, error) {
+			var args struct{ Path string }
+			return "alpha", json.Unmarshal(input, &args)
+		}))
+		c.api, c.maxOutput = api, 100
+		contains(t, drive(t, c, "hello"), "The answer ended early: max_tokens.", "[read ", "cannot unmarshal")
+		if results := m.Requests()[1].Results(); len(results) != 1 {
+			t.Errorf("the second request is %s", m.Requests()[1].Body)
+		}
+		valid(t, m)
+	})
+}
+
+// Turns of two programs do not run at once on a session: neither a new one nor
+// one that looks as if it had been left.
+func TestBusy(t *testing.T) {
+	m := &guardtest.Model{}
+	c := testConfig(t, m)
+	withSession(t, c, func(s *session.Session) {
+		turn, err := s.BeginTurn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Append(t.Context(), transcript.UserText("hello")); err != nil {
+			t.Fatal(err)
+		}
+		out := drive(t, c, "never sent")
+		contains(t, out, "in the middle of a turn", "> ", "in the middle of a turn")
+		if strings.Contains(out, "Going on") || m.Stats().Requests > 0 {
+			t.Errorf("%d requests; it printed\n%s", m.Stats().Requests, out)
+		}
+		if err := turn.End(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	contains(t, drive(t, c), "Going on with the last turn.", "hello\n")
+	if body := string(m.Requests()[0].Body); strings.Contains(body, "never sent") {
+		t.Errorf("sent is %s", body)
+	}
+	valid(t, m)
+}
+
+// A stream that fails is said so, what came is kept, and the next request is
+// valid.
+func TestCutStream(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		say := guardtest.Say(strings.Repeat("one two three four ", 20))
+		call := guardtest.Call(guardtest.Tool("read", `{"path":"`+strings.Repeat("one two three four ", 20)+`"}`))
+		call.Text = "one two three four"
+		tests := []struct {
+			name   string
+			answer guardtest.Answer
+			says   string
+			stop   transcript.StopReason
+		}{
+			{"connection", guardtest.CutAfter(5, say), "Error: ", transcript.StopAborted},
+			{"line", guardtest.CutLine(5, say), "Error: ", transcript.StopAborted},
+			{"end of body", guardtest.EndAfter(5, say), "unexpected EOF", transcript.StopAborted},
+			{"input", guardtest.CutInput(call), "Error: ", transcript.StopAborted},
+			{"error event", guardtest.FailAfter(5, "overloaded_error", "Overloaded", say), "Overloaded", transcript.StopError},
+		}
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				m := &guardtest.Model{Answer: guardtest.Start(nil, tt.answer)}
+				c := testConfig(t, m)
+				c.api = api
+				contains(t, drive(t, c, "hello", "and now?"), "> one two", "\n", "Error: ", "> and now?\n")
+				contains(t, drive(t, c, "hello"), "2 previous turns", "> hello\n")
+				first := answers(t, c)[0]
+				if first.StopReason != tt.stop || !strings.HasPrefix(first.Message().Text(), "one two") {
+					t.Errorf("kept is %+v", first)
+				}
+				valid(t, m)
+			})
+		}
+	})
+}
+
+// What fails before an answer begins is tried again by the SDK. The clock is
+// that of synctest.
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Overloaded(), guardtest.RateLimited(30), guardtest.Say("At last."), guardtest.Unauthorized())}
+		out := drive(t, testConfig(t, m), "hello", "again")
+		contains(t, out, "> At last.", "Error: ", "401")
+		if n := m.Stats().Requests; n != 4 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// The program over a port, as it is used with the real service.
+func TestServer(t *testing.T) {
+	eachAPI(t, func(t *testing.T, api string) {
+		m := &guardtest.Model{Window: 8000, Answer: guardtest.Start(nil,
+			guardtest.Call(guardtest.Tool("read", "{}"), guardtest.Tool("read", "{}")), guardtest.Say("Twice."))}
+		server := guardtest.NewServer(m)
+		defer server.Close()
+		c := testConfig(t, m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
+		c.api = api
+		c.sdk = []option.RequestOption{
+			option.WithAPIKey("key"), option.WithBaseURL(server.URL + "/v1"), option.WithHTTPClient(server.Client()),
+		}
+		contains(t, drive(t, c, "read it twice"), "Twice.")
+		contains(t, drive(t, c, "and?"), "1 previous turns", "> and?\n")
+		if r := m.Requests()[0]; r.Header.Get("Authorization") != "Bearer key" || !r.Stream {
+			t.Errorf("the request has the headers %v", r.Header)
+		}
+		if len(m.Requests()[1].Results()) != 2 {
+			t.Errorf("the second request is %s", m.Requests()[1].Body)
+		}
+		valid(t, m)
+	})
+}
+
+// The program as it is started without flags.
+func TestOffline(t *testing.T) {
+	m := scripted(200_000)
+	m.Pace = nil
+	c := testConfig(t, m, newTool("list_files", func(context.Context, json.RawMessage) (string, error) { return "- a\n", nil }))
+	contains(t, drive(t, c, "hello", "look at the files", "count"), `You said "hello".`, "Let me look.", "[list_files", "This is what I found:", "1 2 3", "299 300")
+	contains(t, drive(t, c, "bye"), "3 previous turns", "I remember 3 earlier messages")
+	valid(t, m)
+}

@@ -1,0 +1,20 @@
+module github.com/convolog/convolog/examples/openai
+
+go 1.26.5
+
+replace github.com/convolog/convolog => ../..
+
+require (
+	github.com/convolog/convolog v0.0.0
+	github.com/openai/openai-go/v3 v3.96.0
+)
+
+require (
+	github.com/coder/websocket v1.8.15 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)

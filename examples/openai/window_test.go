@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/session"
+)
+
+// The conversation goes on in a window that is far too small for it, whether
+// the window is known or is learned from the refusals that the SDK passes on,
+// and whether the model can summarise or not.
+func TestSmallWindow(t *testing.T) {
+	const rounds = 12 // of tools in one turn
+	summary := guardtest.Always(guardtest.Say("They read files."))
+	tests := []struct {
+		name      string
+		known     bool // the window
+		summarize guardtest.Rule
+		overflows bool
+	}{
+		{"known", true, summary, false},
+		{"not known", false, summary, true},
+		{"no summaries", true, guardtest.Always(guardtest.Fail(400, "invalid_request_error", "no")), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			left := 0 // rounds in this turn
+			m := &guardtest.Model{Window: 8000, Keep: -1}
+			m.Answer = guardtest.When(guardtest.SystemHas("You summarise"), tt.summarize, func(r guardtest.Request) guardtest.Answer {
+				if text := r.UserText(); strings.HasSuffix(text, "go") {
+					left = rounds
+				}
+				if left--; left < 0 {
+					return guardtest.Say("Done.")
+				}
+				return guardtest.Call(guardtest.Tool("read", fmt.Sprint(`{"n":`, left, `}`)))
+			})
+			c := testConfig(t, m, newTool("read", func(_ context.Context, input json.RawMessage) (string, error) {
+				return strings.Repeat("lorem ipsum dolor sit amet ", 200) + string(input), nil
+			}))
+			if !tt.known {
+				c.window = 0
+			}
+			out := drive(t, c, "go", "thanks", "go", "thanks")
+			if got := strings.Count(out, "Done."); got != 4 || strings.Contains(out, "Error:") {
+				t.Errorf("%d answers in\n%s", got, out)
+			}
+			contains(t, out, "The conversation was compacted")
+			if got := len(m.Overflows()); got > 0 != tt.overflows {
+				t.Errorf("%d overflows", got)
+			}
+			if tt.overflows {
+				contains(t, out, "The request did not fit (tokens) and is sent again")
+			}
+			before := m.Stats().Requests
+			contains(t, drive(t, c, "thanks"), "4 previous turns", "Done.")
+			if got := m.Stats().Requests; got != before+1 {
+				t.Errorf("a restart makes %d requests for one answer", got-before)
+			}
+			withSession(t, c, func(s *session.Session) {
+				full, err := s.FullHistory(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				results := 0
+				for _, msg := range full.Messages {
+					for _, b := range msg.Content {
+						if b.BlockType() == "tool_result" {
+							results++
+						}
+					}
+				}
+				if results != 2*rounds {
+					t.Errorf("%d results are in the transcript", results)
+				}
+			})
+			valid(t, m)
+		})
+	}
+}
+
+// After a turn the history is compacted before it is too long, if that is
+// due, by the model through the same client.
+func TestAfterTurn(t *testing.T) {
+	m := &guardtest.Model{Window: 8000, Answer: guardtest.When(guardtest.SystemHas("You summarise"),
+		guardtest.Always(guardtest.Say("They say lorem ipsum.")), guardtest.Always(guardtest.Say("Yes.")))}
+	c := testConfig(t, m)
+	line := strings.Repeat("lorem ipsum dolor sit amet ", 100)
+	out := drive(t, c, slices.Repeat([]string{line}, 20)...)
+	contains(t, out, "> Yes.", "The conversation was compacted")
+	if len(m.Overflows()) > 0 || strings.Contains(out, "Error:") || strings.Contains(out, "sent again") {
+		t.Errorf("%d overflows; it printed\n%s", len(m.Overflows()), out)
+	}
+	drive(t, c, "last")
+	requests := m.Requests()
+	contains(t, string(requests[len(requests)-1].Body), "They say lorem ipsum.", "last")
+	valid(t, m)
+}

@@ -1,0 +1,422 @@
+package guardtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// An openAIFormat is one of OpenAI's APIs.
+type openAIFormat struct {
+	name, path string
+	request    func(stream bool, req transcript.Request) ([]byte, rebuild.Report, error)
+	response   func([]byte) (*transcript.Response, error)
+	stream     func() interface {
+		Add(event []byte) (wire.Delta, error)
+		Response() *transcript.Response
+	}
+}
+
+var openAIFormats = []openAIFormat{
+	{
+		"chat", "/v1/chat/completions",
+		func(stream bool, req transcript.Request) ([]byte, rebuild.Report, error) {
+			return wire.OpenAIChat{Stream: stream, Reasoning: true}.Request(req)
+		},
+		wire.OpenAIChat{}.Response,
+		func() interface {
+			Add(event []byte) (wire.Delta, error)
+			Response() *transcript.Response
+		} {
+			return wire.OpenAIChat{}.NewStream()
+		},
+	},
+	{
+		"responses", "/v1/responses",
+		func(stream bool, req transcript.Request) ([]byte, rebuild.Report, error) {
+			return wire.OpenAIResponses{Stream: stream}.Request(req)
+		},
+		wire.OpenAIResponses{}.Response,
+		func() interface {
+			Add(event []byte) (wire.Delta, error)
+			Response() *transcript.Response
+		} {
+			return wire.OpenAIResponses{}.NewStream()
+		},
+	},
+}
+
+func eachOpenAI(t *testing.T, f func(t *testing.T, format openAIFormat)) {
+	for _, format := range openAIFormats {
+		t.Run(format.name, func(t *testing.T) { f(t, format) })
+	}
+}
+
+// ask sends a request and returns the answer as far as it came.
+func (f openAIFormat) ask(ctx context.Context, c client, stream bool, req transcript.Request) (*transcript.Response, error) {
+	body, _, err := f.request(stream, req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.send(ctx, f.path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if stream && resp.StatusCode == http.StatusOK {
+		in := f.stream()
+		err = wire.ReadSSE(resp.Body, func(event []byte) error {
+			_, err := in.Add(event)
+			return err
+		})
+		return in.Response(), err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, wire.NewAPIError(resp.StatusCode, answer)
+	}
+	return f.response(answer)
+}
+
+// refusal posts a body that is to be refused.
+func (f openAIFormat) refusal(t *testing.T, c client, body string) *wire.APIError {
+	t.Helper()
+	resp, err := c.send(t.Context(), f.path, []byte(body))
+	noError(t, err)
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	noError(t, err)
+	if resp.StatusCode == http.StatusOK {
+		t.Fatalf("accepted, answered %s", answer)
+	}
+	return wire.NewAPIError(resp.StatusCode, answer)
+}
+
+// A conversation with calls, reasoning and a refusal goes over both APIs, whole
+// and streamed, and no request of it is refused.
+func TestOpenAIConversation(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, f openAIFormat) {
+		overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
+			for _, stream := range []bool{false, true} {
+				m := &guardtest.Model{Name: "model-1", Answer: guardtest.Script(
+					guardtest.Answer{Blocks: []transcript.Block{
+						transcript.ThinkingBlock{Thinking: "Both of them.", Signature: "c2ln"},
+						transcript.TextBlock{Text: "Let me look <here>."},
+						transcript.ToolCallBlock{ID: "call_1", Name: "read", Input: json.RawMessage(`{"path": "a b c d e f g h i j k l m n", "n": 1.0}`)},
+						transcript.ToolCallBlock{ID: "call_2", Name: "list", Input: json.RawMessage(`{}`)},
+					}},
+					guardtest.Refuse("I will not say what I saw."),
+					guardtest.CutOff("And then the"),
+					guardtest.Say("Good bye."),
+				)}
+				c := start(m)
+				req := hello()
+				for n, want := range []struct {
+					text  string
+					stop  transcript.StopReason
+					calls int
+				}{
+					{"Let me look <here>.", "tool_use", 2},
+					{"I will not say what I saw.", "refusal", 0},
+					{"And then the", "max_tokens", 0},
+					{"Good bye.", "end_turn", 0},
+				} {
+					resp, err := f.ask(t.Context(), c, stream, req)
+					noError(t, err)
+					equal(t, want.text, resp.Message.Text())
+					equal(t, want.stop, resp.StopReason)
+					equal(t, "model-1", resp.Model)
+					equal(t, m.Requests()[n].Tokens, resp.Usage.Prompt())
+					equal(t, want.calls, len(resp.Message.ToolCalls()))
+					next := transcript.UserText("Go on.")
+					for i, call := range resp.Message.ToolCalls() {
+						result := transcript.ToolResult(call.ID, fmt.Sprint("result ", i))
+						if i == 0 {
+							next = result
+							equal(t, `{"path": "a b c d e f g h i j k l m n", "n": 1.0}`, string(call.Input))
+						} else {
+							next.Content = append(next.Content, result.Content...)
+						}
+					}
+					req.Messages = append(req.Messages, resp.Message, next)
+				}
+				equal(t, 0, len(m.Invalid()))
+				results := m.Requests()[1].Results()
+				equal(t, 2, len(results))
+				equal(t, "result 1", results[1].Text())
+				equal(t, "Go on.", m.Requests()[2].UserText())
+			}
+		})
+	})
+}
+
+func TestOpenAIInvalid(t *testing.T) {
+	const (
+		hi    = `{"role":"user","content":"Hi"}`
+		calls = hi + `,{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+		item  = `{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}`
+		out   = `{"type":"function_call_output","call_id":"a","output":""}`
+		rs    = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}`
+	)
+	result := func(id string) string { return `,{"role":"tool","tool_call_id":"` + id + `","content":""}` }
+	chat := func(messages string) string { return `{"model":"m","messages":[` + messages + `]}` }
+	items := func(items ...string) string {
+		return `{"model":"m","store":false,"input":[` + strings.Join(items, ",") + `]}`
+	}
+	tests := []struct{ path, name, body, want string }{
+		{"chat", "not JSON", "{", "We could not parse the JSON body of your request."},
+		{"chat", "half a character", chat(`{"role":"user","content":"\ud83d"}`), "We could not parse the JSON body of your request."},
+		{"chat", "no model", `{"messages":[` + hi + `]}`, "you must provide a model parameter"},
+		{"chat", "no messages", `{"model":"m"}`, "Missing required parameter: 'messages'."},
+		{"chat", "empty", chat(""), "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."},
+		{"chat", "role", chat(`{"role":"model","content":"Hi"}`), "Invalid value: 'model'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'."},
+		{"chat", "member", chat(`{"role":"user","content":"Hi","ext":1}`), "Additional properties are not allowed ('ext' was unexpected) - 'messages.0'"},
+		{"chat", "null", chat(`{"role":"user","content":null}`), "Invalid value for 'content': expected a string, got null."},
+		{"chat", "no content", chat(hi + `,{"role":"assistant"}`), "Invalid value for 'content': expected a string, got null."},
+		{"chat", "empty text", chat(`{"role":"user","content":""}`), "Invalid 'messages[0].content': empty string."},
+		{"chat", "no parts", chat(`{"role":"user","content":[]}`), "Invalid 'messages[0].content': empty array."},
+		{"chat", "part", chat(`{"role":"user","content":[{"type":"image"}]}`), "Invalid value: 'image'. Supported values are: 'text', 'image_url', 'input_audio', 'file'."},
+		{"chat", "image URL", chat(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"a.png"}}]}`), "Invalid 'messages[0].content[0].image_url.url'. Expected a valid URL"},
+		{"chat", "file", chat(`{"role":"user","content":[{"type":"file","file":{"file_data":"x"}}]}`), "Invalid 'messages[0].content[0].file'."},
+		{"chat", "image in a result", chat(calls + `,{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"https://x.example"}}]}` + result("b")), "Invalid 'messages[2]'. Image URLs are only allowed for messages with role 'user', but this message with role 'tool' contains an image URL."},
+		{"chat", "no results", chat(calls), "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: a, b"},
+		{"chat", "one result", chat(calls + result("a") + "," + hi + result("b")), "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: b"},
+		{"chat", "orphan", chat(hi + result("a")), "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."}, //nolint:misspell // as the provider spells it
+		{"chat", "second result", chat(calls + result("a") + result("b") + result("a")), "Duplicate value for 'tool_call_id' of 'a' in message[4]"},
+		{"chat", "same ID", chat(calls + result("a") + result("b") + "," + calls + result("a") + result("b")), "Duplicate value for 'tool_call_id' of 'a' in message[5]"},
+		{"chat", "long ID", chat(strings.ReplaceAll(calls+result("a")+result("b"), `"a"`, `"`+strings.Repeat("a", 41)+`"`)), "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40, but got a string with length 41 instead."},
+		{"chat", "name", chat(strings.ReplaceAll(calls+result("a")+result("b"), `"f"`, `"f g"`)), "Invalid 'messages[1].tool_calls[0].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."},
+		{"chat", "arguments", chat(strings.ReplaceAll(calls+result("a")+result("b"), `"{}"`, `{}`)), "Invalid type for 'messages[1].tool_calls[0].function.arguments': expected a string, but got an object instead."},
+		{"chat", "arguments that are cut", chat(strings.ReplaceAll(calls+result("a")+result("b"), `"{}"`, `"{"`)), "Invalid 'messages[1].tool_calls[0].function.arguments': the arguments are not a JSON object."},
+		{"chat", "129 calls", chat(hi + `,{"role":"assistant","tool_calls":[` + strings.Repeat(`{},`, 128) + `{}]}`), "Invalid 'messages[1].tool_calls': array too long. Expected an array with maximum length 128, but got an array with length 129 instead."},
+		{"chat", "tools", `{"model":"m","messages":[` + hi + `],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"string"}}}]}`, `Invalid schema for function 'f': schema must be a JSON Schema of 'type: "object"'`},
+		{"chat", "unknown", `{"model":"m","messages":[` + hi + `],"max_output":1}`, "Unrecognized request argument supplied: max_output"},
+		{"chat", "both limits", `{"model":"m","messages":[` + hi + `],"max_tokens":1,"max_completion_tokens":1}`, "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."},
+		{"chat", "limit", `{"model":"m","messages":[` + hi + `],"max_tokens":0}`, "Invalid 'max_tokens': integer below minimum value. Expected a value >= 1, but got 0 instead."},
+		{"chat", "stream options", `{"model":"m","messages":[` + hi + `],"stream_options":{}}`, "The 'stream_options' parameter is only allowed when 'stream' is enabled."},
+
+		{"responses", "no input", `{"model":"m"}`, "Missing required parameter: 'input'."},
+		{"responses", "item", items(`{"type":"tool_use"}`), "Invalid value: 'tool_use'. Supported values are: 'code_interpreter_call',"},
+		{"responses", "role", items(`{"role":"tool","content":"Hi"}`), "Invalid value: 'tool'. Supported values are: 'assistant', 'system', 'developer', and 'user'."},
+		{"responses", "member", items(`{"role":"user","content":"Hi","ext":1}`), "Unknown parameter: 'input[0].ext'."},
+		{"responses", "part", items(hi, `{"role":"assistant","content":[{"type":"input_text","text":"x"}]}`), "Invalid value: 'input_text'. Supported values are: 'output_text', 'refusal'."},
+		{"responses", "no output", items(hi, item), "No tool output found for function call a."},
+		{"responses", "no call", items(hi, out), "No tool call found for function call output with call_id a."},
+		{"responses", "two outputs", items(hi, item, out, out), "Duplicate function call output with call_id a."},
+		{"responses", "long ID", items(hi, strings.Replace(item, `"a"`, `"`+strings.Repeat("a", 65)+`"`, 1), strings.Replace(out, `"a"`, `"`+strings.Repeat("a", 65)+`"`, 1)), "Invalid 'input[1].call_id': string too long. Expected a string with maximum length 64, but got a string with length 65 instead."},
+		{"responses", "reasoning alone", items(hi, rs), "Item 'rs_1' of type 'reasoning' was provided without its required following item."},
+		{"responses", "reasoning before a user", items(hi, rs, hi), "Item 'rs_1' of type 'reasoning' was provided without its required following item."},
+		{"responses", "reasoning that is not encrypted", items(hi, strings.Replace(rs, `"x"`, `""`, 1), item, out), "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."},
+		{"responses", "without the reasoning", items(hi, strings.Replace(item, `"call_id"`, `"id":"fc_1-after-rs_1","call_id"`, 1), out), "Item 'fc_1-after-rs_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."},
+		{"responses", "item twice", items(hi, rs, item, rs, item, out), "Duplicate item found with id rs_1."},
+		{"responses", "previous", `{"model":"m","input":"Hi","previous_response_id":"resp_1"}`, "Previous response with id 'resp_1' not found."},
+		{"responses", "unknown", `{"model":"m","input":"Hi","messages":[]}`, "Unknown parameter: 'messages'."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.path+" "+tt.name, func(t *testing.T) {
+			m := &guardtest.Model{}
+			for _, f := range openAIFormats {
+				if f.name == tt.path {
+					e := f.refusal(t, inProcess(m), tt.body)
+					equal(t, 400, e.Status)
+					equal(t, "invalid_request_error", e.Type)
+					if !strings.HasPrefix(e.Message, tt.want) {
+						t.Errorf("refused with %q, want %q", e.Message, tt.want)
+					}
+				}
+			}
+			equal(t, 1, len(m.Invalid()))
+		})
+	}
+}
+
+// What goes wrong is said as OpenAI says it, and the guard understands it.
+func TestOpenAIFaults(t *testing.T) {
+	long := hello()
+	long.Messages = []transcript.Message{transcript.UserText(words(2000))}
+	tests := []struct {
+		name   string
+		model  *guardtest.Model
+		req    transcript.Request
+		status int
+		code   string
+		kind   guard.Kind
+	}{
+		{"window", &guardtest.Model{Window: 500}, long, 400, "context_length_exceeded", guard.Tokens},
+		{"output", &guardtest.Model{MaxOutput: 10}, hello(), 400, "invalid_value", guard.NotOverflow},
+		{"bytes", &guardtest.Model{MaxBody: 100}, long, 413, "", guard.Bytes},
+		{"overloaded", &guardtest.Model{Answer: guardtest.Always(guardtest.Overloaded())}, hello(), 503, "", guard.NotOverflow},
+		{"rate", &guardtest.Model{Answer: guardtest.Always(guardtest.RateLimited(1))}, hello(), 429, "rate_limit_exceeded", guard.NotOverflow},
+		{"broken", &guardtest.Model{Answer: guardtest.Always(guardtest.Broken())}, hello(), 500, "", guard.NotOverflow},
+		{"key", &guardtest.Model{Answer: guardtest.Always(guardtest.Unauthorized())}, hello(), 401, "invalid_api_key", guard.NotOverflow},
+		{"own", &guardtest.Model{Answer: guardtest.Always(guardtest.Fail(418, "teapot", "No."))}, hello(), 418, "", guard.NotOverflow},
+	}
+	eachOpenAI(t, func(t *testing.T, f openAIFormat) {
+		for _, tt := range tests {
+			for _, stream := range []bool{false, true} {
+				body, _, err := f.request(stream, tt.req)
+				noError(t, err)
+				e := f.refusal(t, inProcess(tt.model), string(body))
+				equal(t, tt.status, e.Status)
+				equal(t, tt.code, e.Code)
+				equal(t, tt.kind, guard.Classify(e).Kind)
+				requests := tt.model.Requests()
+				equal(t, tt.status, requests[len(requests)-1].Status)
+			}
+		}
+	})
+	reserve := &guardtest.Model{Window: 600, ReserveOutput: true}
+	_, err := openAIFormats[0].ask(t.Context(), inProcess(reserve), false, hello())
+	if o := guard.Classify(err); o.Kind != guard.TokensPlusOutput || o.Limit != 600 || o.Output != 1000 {
+		t.Errorf("%q is %+v", err, o)
+	}
+}
+
+// A stream that is cut keeps what came, and one that fails says so.
+func TestOpenAIBrokenStreams(t *testing.T) {
+	answer := guardtest.Answer{
+		Text:  "Let me read all of these files.",
+		Calls: []transcript.ToolCallBlock{guardtest.Tool("read", `{"paths": ["a/long/path/to/a", "a/long/path/to/b", "a/long/path/to/c"]}`)},
+	}
+	eachOpenAI(t, func(t *testing.T, f openAIFormat) {
+		overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
+			for name, tt := range map[string]struct {
+				answer guardtest.Answer
+				stop   transcript.StopReason
+				input  string // the call's beginning
+			}{
+				"cut":   {guardtest.CutAfter(3, answer), "aborted", ""},
+				"line":  {guardtest.CutLine(3, answer), "aborted", ""},
+				"end":   {guardtest.EndAfter(3, answer), "aborted", ""},
+				"input": {guardtest.CutInput(answer), "aborted", `"{\"paths\": [\"a/long/`},
+				"error": {guardtest.FailAfter(3, "server_error", "It broke.", answer), "error", ""},
+			} {
+				m := &guardtest.Model{Answer: guardtest.Always(tt.answer)}
+				resp, err := f.ask(t.Context(), start(m), true, hello())
+				if (err == nil) != (name == "end") || resp == nil {
+					t.Fatalf("%s: %v, %v", name, resp, err)
+				}
+				equal(t, tt.stop, resp.StopReason)
+				if text := resp.Message.Text(); text == "" || !strings.HasPrefix(answer.Text, text) {
+					t.Errorf("%s: kept is %q", name, text)
+				}
+				if calls := resp.Message.ToolCalls(); tt.input != "" && (len(calls) != 1 || !strings.HasPrefix(string(calls[0].Input), tt.input)) {
+					t.Errorf("%s: kept of the call is %v", name, calls)
+				}
+				if name == "error" && !strings.Contains(err.Error(), "It broke.") {
+					t.Errorf("the error is %v", err)
+				}
+			}
+		})
+	})
+}
+
+// A conversation that changes its provider in the middle of its life is accepted
+// by each at each step, with all that the others left in it.
+func TestProviderSwitch(t *testing.T) {
+	n := 0
+	m := &guardtest.Model{Answer: func(guardtest.Request) guardtest.Answer {
+		n++
+		return guardtest.Answer{Blocks: []transcript.Block{
+			transcript.ThinkingBlock{Thinking: fmt.Sprint("thought ", n), Signature: "c2ln"},
+			transcript.TextBlock{Text: fmt.Sprint("text ", n)},
+			transcript.ToolCallBlock{ID: fmt.Sprint("toolu_", strings.Repeat("x", 50), n), Name: "read", Input: json.RawMessage(`{}`)},
+			transcript.ToolCallBlock{ID: fmt.Sprint("toolu_", strings.Repeat("x", 50), n, "b"), Name: "read", Input: json.RawMessage(`{}`)},
+		}}
+	}}
+	c := inProcess(m)
+	fold, ids := rebuild.New(nil), 0
+	newID := func() string { ids++; return fmt.Sprint("e", ids) }
+	record(t, fold, newID, transcript.UserText("go"))
+	for step := range 12 {
+		h := fold.History()
+		req := transcript.Request{Model: fmt.Sprint("model-", step%4), System: "Be brief.", Messages: h.Messages, MaxOutput: 1000}
+		var resp *transcript.Response
+		var err error
+		if step%3 == 0 {
+			resp, err = c.ask(t.Context(), step%2 == 0, req)
+		} else {
+			resp, err = openAIFormats[step%3-1].ask(t.Context(), c, step%2 == 0, req)
+		}
+		noError(t, err)
+		equal(t, 2, len(resp.Message.ToolCalls()))
+		record(t, fold, newID, resp)
+		for i, call := range resp.Message.ToolCalls() {
+			b, _ := transcript.ToolResult(call.ID, fmt.Sprint("result ", i)).Content[0].(transcript.ToolResultBlock)
+			if i == 0 {
+				b = b.WithContent(transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}})
+			}
+			record(t, fold, newID, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{b}})
+		}
+	}
+	equal(t, 0, len(m.Invalid()))
+}
+
+// record appends to a fold what a session would read back.
+func record(t *testing.T, fold *rebuild.Fold, newID func() string, item transcript.Item) {
+	t.Helper()
+	entries, err := transcript.NewBatch(time.Unix(0, 0), newID, item)
+	noError(t, err)
+	for i, e := range entries {
+		entries[i], err = transcript.ParseEntry(e.Line())
+		noError(t, err)
+	}
+	noError(t, fold.Add(transcript.Batch{Entries: entries, Complete: true}))
+}
+
+// Any body gets an answer that can be read or an error with a type and a
+// message, and is recorded once.
+func FuzzOpenAIBody(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "[]", `{"model":"m","messages":[null,{"role":"user","content":[null,{"type":7}]}]}`,
+		`{"model":"m","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"tools":[7,{"type":"function"}]}`,
+		`{"model":"m","input":"Hi","stream":true}`, `{"model":"m","input":[{"type":"reasoning","id":7},{"role":"user","content":[{"type":"input_image","image_url":{}}]}]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		for _, format := range openAIFormats {
+			m := &guardtest.Model{Window: 5000, MaxOutput: 4000}
+			resp, err := inProcess(m).send(t.Context(), format.path, in)
+			noError(t, err)
+			answer, err := io.ReadAll(resp.Body)
+			noError(t, err)
+			noError(t, resp.Body.Close())
+			s := format.stream()
+			switch {
+			case resp.StatusCode != http.StatusOK:
+				if e := wire.NewAPIError(resp.StatusCode, answer); e.Type == "" || e.Message == "" || !json.Valid(answer) {
+					t.Fatalf("status %d with %q", resp.StatusCode, answer)
+				}
+			case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
+				noError(t, wire.ReadSSE(strings.NewReader(string(answer)), func(event []byte) error {
+					_, err := s.Add(event)
+					return err
+				}))
+				if s.Response().StopReason == "" {
+					t.Fatalf("no stop reason in %s", answer)
+				}
+			default:
+				_, err := format.response(answer)
+				noError(t, err)
+			}
+			if s := m.Stats(); s.Requests != 1 || s.Answered+s.Invalid+s.Overflows != 1 {
+				t.Fatalf("counted %+v", s)
+			}
+		}
+	})
+}

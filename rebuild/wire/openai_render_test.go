@@ -1,0 +1,273 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+func chatOrigin(entry string, batch int) transcript.Origin {
+	return transcript.Origin{Entry: entry, Batch: batch, API: "openai-chat", Model: "gpt-x-2026-01-31"}
+}
+
+func responsesOrigin(entry string, batch int) transcript.Origin {
+	return transcript.Origin{Entry: entry, Batch: batch, API: "openai-responses", Model: "gpt-x"}
+}
+
+func TestOpenAIEnvelope(t *testing.T) {
+	req := transcript.Request{
+		Model: "gpt-x", System: "Be <brief>.", MaxOutput: 9, Messages: []transcript.Message{transcript.UserText("Hi")},
+		Tools: []transcript.Tool{{Name: "read", Description: "Read.", InputSchema: json.RawMessage(`{"type":"object"}`)}, {Name: "now"}},
+	}
+	chatTools := `"tools":[{"type":"function","function":{"name":"read","description":"Read.","parameters":{"type":"object"}}},{"type":"function","function":{"name":"now","parameters":{"type":"object","properties":{}}}}]`
+	responsesTools := `"tools":[{"type":"function","name":"read","description":"Read.","parameters":{"type":"object"},"strict":false},{"type":"function","name":"now","parameters":{"type":"object","properties":{}},"strict":false}]`
+	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
+	tests := []struct {
+		name   string
+		format interface {
+			Request(transcript.Request) ([]byte, rebuild.Report, error)
+			Validate([]byte) []rebuild.Violation
+		}
+		want string
+	}{
+		{"chat", wire.OpenAIChat{}, `{"model":"gpt-x","max_completion_tokens":9,` + chatTools + `,"messages":[{"role":"system","content":"Be <brief>."},{"role":"user","content":"Hi"}]}`},
+		{
+			"an imitator",
+			wire.OpenAIChat{Stream: true, MaxTokens: true, SystemRole: "developer", Params: map[string]json.RawMessage{"tools": raw("[]"), "temperature": raw("1.0")}},
+			`{"model":"gpt-x","max_tokens":9,"stream":true,"stream_options":{"include_usage":true},"temperature":1.0,"tools":[],"messages":[{"role":"developer","content":"Be <brief>."},{"role":"user","content":"Hi"}]}`,
+		},
+		{"responses", wire.OpenAIResponses{}, `{"model":"gpt-x","max_output_tokens":9,"store":false,"instructions":"Be <brief>.",` + responsesTools + `,"input":[{"type":"message","role":"user","content":"Hi"}]}`},
+		{
+			"reasoning",
+			wire.OpenAIResponses{Stream: true, Reasoning: raw(`{"effort":"low"}`), Params: map[string]json.RawMessage{"instructions": raw(`"No."`), "tools": raw("[]")}},
+			`{"model":"gpt-x","max_output_tokens":9,"stream":true,"store":false,"reasoning":{"effort":"low"},"include":["reasoning.encrypted_content"],"instructions":"No.","tools":[],"input":[{"type":"message","role":"user","content":"Hi"}]}`,
+		},
+	}
+	for _, tt := range tests {
+		body, report, err := tt.format.Request(req)
+		if err != nil || len(report) > 0 || string(body) != tt.want {
+			t.Errorf("%s: %v %v, rendered\n%s\nwant\n%s", tt.name, err, report, body, tt.want)
+		}
+		if found := tt.format.Validate(body); len(found) > 0 {
+			t.Errorf("%s: violations: %v", tt.name, found)
+		}
+	}
+	for _, name := range []string{"model", "messages", "max_completion_tokens", "stream"} {
+		if _, _, err := (wire.OpenAIChat{Params: map[string]json.RawMessage{name: raw("1")}}).Request(req); err == nil {
+			t.Errorf("params with %s were rendered", name)
+		}
+	}
+	if _, _, err := (wire.OpenAIResponses{Params: map[string]json.RawMessage{"user": raw("x")}}).Request(req); err == nil {
+		t.Error("params that are not JSON were rendered")
+	}
+}
+
+// What becomes of each kind of block.
+func TestOpenAIBlocks(t *testing.T) {
+	const png, pdf = `{"type":"base64","media_type":"image/png","data":"AAAA"}`, `{"type":"base64","media_type":"application/pdf","data":"AAAA"}`
+	text := func(s string) [2]string {
+		return [2]string{`{"type":"text","text":"` + s + `"}`, `{"type":"input_text","text":"` + s + `"}`}
+	}
+	tests := []struct {
+		block string
+		want  [2]string // in Chat Completions, in Responses
+		rules string
+	}{
+		{`{"type":"image","source":` + png + `}`, [2]string{`{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`, `{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,AAAA"}`}, ""},
+		{`{"type":"image","source":{"type":"url","url":"https://x.example/a"}}`, [2]string{`{"type":"image_url","image_url":{"url":"https://x.example/a"}}`, `{"type":"input_image","detail":"auto","image_url":"https://x.example/a"}`}, ""},
+		{`{"type":"image","source":{"type":"file","file_id":"file_1"}}`, text("[image left out: a file of another provider]"), "replaced-block"},
+		{`{"type":"image","source":{"type":"file","file_id":"file-1"}}`, [2]string{text("[image left out: not by file ID]")[0], `{"type":"input_image","detail":"auto","file_id":"file-1"}`}, "replaced-block|"},
+		{`{"type":"image","source":{"type":"base64","media_type":"image/tiff","data":"AAAA"}}`, text("[image left out: unsupported media type]"), "replaced-block"},
+		{`{"type":"document","title":"Q4","source":` + pdf + `}`, [2]string{`{"type":"file","file":{"filename":"Q4.pdf","file_data":"data:application/pdf;base64,AAAA"}}`, `{"type":"input_file","filename":"Q4.pdf","file_data":"data:application/pdf;base64,AAAA"}`}, ""},
+		{`{"type":"document","source":{"type":"url","url":"https://x.example/a"}}`, [2]string{text("[document left out: not by URL]")[0], `{"type":"input_file","file_url":"https://x.example/a"}`}, "replaced-block|"},
+		{`{"type":"document","source":{"type":"file","file_id":"file-1"}}`, [2]string{`{"type":"file","file":{"file_id":"file-1"}}`, `{"type":"input_file","file_id":"file-1"}`}, ""},
+		{`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"All of it."}}`, text("All of it."), ""},
+		{`{"type":"document","title":"T","context":"C","source":{"type":"text","media_type":"text/plain","data":"All."}}`, [2]string{`{"type":"text","text":"T"},{"type":"text","text":"C"},{"type":"text","text":"All."}`, `{"type":"input_text","text":"T"},{"type":"input_text","text":"C"},{"type":"input_text","text":"All."}`}, ""},
+		{`{"type":"document","source":{"type":"content","content":[{"type":"text","text":"A"}]}}`, text("A"), ""},
+		{`{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"x"}]}`, [2]string{`{"type":"text","text":"t"},{"type":"text","text":"s"},{"type":"text","text":"x"}`, `{"type":"input_text","text":"t"},{"type":"input_text","text":"s"},{"type":"input_text","text":"x"}`}, "replaced-block"},
+		{`{"type":"context","context_type":"memory","uri":"u","abstract":"a"}`, text(`[memory u]\na`), "replaced-block"},
+		{`{"type":"hologram"}`, text("[hologram left out]"), "replaced-block"},
+		{`{"type":"text","text":"x","cache_control":{"type":"ephemeral"},"ext":{"a":1}}`, text("x"), "dropped-member"},
+	}
+	for _, tt := range tests {
+		m := transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "See"}, block(t, tt.block)}}
+		for i, f := range []openAIFormat{chat, responses} {
+			body, report := f.body(t, transcript.Request{Model: "gpt-x", Messages: []transcript.Message{m}})
+			if !strings.Contains(body, `"See"},`+tt.want[i]+`]`) {
+				t.Errorf("%s: %s became\n%s\nwant\n%s", f.name, tt.block, body, tt.want[i])
+			}
+			want := tt.rules
+			if both := strings.Split(tt.rules, "|"); len(both) == 2 {
+				want = both[i]
+			}
+			if got := rules(report); got != want {
+				t.Errorf("%s: %s: report %q, want %q", f.name, tt.block, got, want)
+			}
+		}
+	}
+}
+
+// Images in results stay where they are, or follow behind all results.
+func TestOpenAIResultMedia(t *testing.T) {
+	image := block(t, `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`)
+	call := func(id string) transcript.Block {
+		return transcript.ToolCallBlock{ID: id, Name: "n", Input: json.RawMessage("{}")}
+	}
+	req := transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
+		transcript.UserText("go"),
+		{Role: transcript.RoleAssistant, Content: []transcript.Block{call("a"), call("b"), call("c")}},
+		{Role: transcript.RoleUser, Content: []transcript.Block{
+			transcript.ToolResultBlock{CallID: "a", Content: []transcript.Block{image}},
+			transcript.ToolResultBlock{CallID: "b", Content: []transcript.Block{transcript.TextBlock{Text: "B"}, image}},
+			transcript.ToolResultBlock{CallID: "c"},
+			transcript.TextBlock{Text: "faster"},
+		}},
+	}}
+	body, report := chat.body(t, req)
+	const want = `{"role":"tool","tool_call_id":"a","content":"[in the user message behind the results]"},{"role":"tool","tool_call_id":"b","content":"B"},{"role":"tool","tool_call_id":"c","content":""},` +
+		`{"role":"user","content":[{"type":"text","text":"[from the result of call a]"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},` +
+		`{"type":"text","text":"[from the result of call b]"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"faster"}]}]}`
+	if !strings.HasSuffix(body, want) || rules(report) != "moved-media moved-media" {
+		t.Errorf("report %v, rendered\n%s\nwant\n%s", report, body, want)
+	}
+	body, report = responses.body(t, req)
+	if !strings.Contains(body, `"call_id":"a","output":[{"type":"input_image","detail":"auto","image_url":"data:image/png;base64,AAAA"}]}`) || len(report) > 0 {
+		t.Errorf("report %v, rendered\n%s", report, body)
+	}
+}
+
+// Reasoning items go back whole, to their model, with the item behind them; if
+// they cannot, what followed them has no ID.
+func TestOpenAIReasoningItems(t *testing.T) {
+	const (
+		rs1   = `{"type":"thinking","thinking":"","ext":{"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"e"}}}`
+		rs2   = `{"type":"thinking","thinking":"t","ext":{"item":{"id":"rs_2","type":"reasoning","summary":[]}}}`
+		text  = `{"type":"text","text":"x","ext":{"item":{"id":"msg_1"},"part":{}}}`
+		call  = `{"type":"tool_use","id":"a","name":"n","input":{},"ext":{"item":{"id":"fc_1"}}}`
+		bare  = `{"type":"tool_use","id":"a","name":"n","input":{}}`
+		seek  = `{"type":"web_search_call","id":"ws_1","status":"completed"}`
+		other = `{"type":"thinking","thinking":"t","signature":"s"}`
+	)
+	here := responsesOrigin("e", 1)
+	foreign := native
+	foreign.Batch = 1
+	tests := []struct {
+		name   string
+		blocks string
+		origin transcript.Origin
+		want   string // IDs of items, in order
+		rules  string
+	}{
+		{"call", rs1 + "," + call, here, "rs_1 fc_1", ""},
+		{"text and call", rs1 + "," + text + "," + call, here, "rs_1 msg_1 fc_1", ""},
+		{"search", rs1 + "," + seek + "," + text, here, "rs_1 ws_1 msg_1", ""},
+		{"without its content", rs2 + "," + call, here, "", "dropped-thinking"},
+		{"one of two without", rs1 + "," + rs2 + "," + call, here, "", "dropped-thinking dropped-thinking"},
+		{"search without", rs2 + "," + seek + "," + text, here, "", "dropped-thinking dropped-block"},
+		{"before a call that was cut", rs1 + "," + bare, here, "", "dropped-thinking"},
+		{"at the end", text + "," + rs1, here, "msg_1", "dropped-thinking"},
+		{"twice", rs1 + "," + text + "," + rs1 + "," + call, here, "rs_1 msg_1", "dropped-thinking"},
+		{"of another API", rs1 + "," + other + "," + text + "," + seek + "," + call, foreign, "", "dropped-thinking dropped-thinking dropped-block"},
+		{"without what it was", other + "," + text, here, "", "dropped-thinking"},
+		{"before a tool that waits for the client", rs1 + `,{"type":"computer_call","id":"cu_1","call_id":"x"},` + text, here, "", "dropped-thinking dropped-block"},
+		{"before a search that did not end", rs1 + `,{"type":"web_search_call","id":"ws_1","status":"searching"},` + text, here, "", "dropped-thinking dropped-block"},
+	}
+	for _, tt := range tests {
+		answer := message(t, `{"role":"assistant","content":[`+tt.blocks+`]}`, tt.origin)
+		next := transcript.UserText("and?")
+		if len(answer.ToolCalls()) > 0 {
+			next = transcript.ToolResult("a", "r")
+		}
+		body, report := responses.body(t, transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), answer, next}})
+		var sent struct{ Input []struct{ ID string } }
+		if err := json.Unmarshal([]byte(body), &sent); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, item := range sent.Input {
+			if item.ID != "" {
+				ids = append(ids, item.ID)
+			}
+		}
+		if got := strings.Join(ids, " "); got != tt.want || rules(report) != tt.rules {
+			t.Errorf("%s: items %q, want %q; report %v\n%s", tt.name, got, tt.want, report, body)
+		}
+	}
+	// What the provider stores it knows by its ID.
+	stored := wire.OpenAIResponses{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
+	body, report, err := stored.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
+		transcript.UserText("go"), message(t, `{"role":"assistant","content":[`+rs2+","+call+`]}`, here), transcript.ToolResult("a", "r"),
+	}})
+	if err != nil || len(report) > 0 || !strings.Contains(string(body), `"rs_2"`) || len(stored.Validate(body)) > 0 {
+		t.Errorf("%v %v, rendered %s", err, report, body)
+	}
+}
+
+// Reasoning of imitators goes back in the member that it came in, within the
+// running turn.
+func TestOpenAIChatReasoning(t *testing.T) {
+	answer := func(member, model string) transcript.Message {
+		o := chatOrigin("e", 1)
+		o.Model = model
+		return message(t, `{"role":"assistant","content":[{"type":"thinking","thinking":"t","ext":{"member":"`+member+`","reasoning_details":[{"a":1}]}},{"type":"tool_use","id":"a","name":"n","input":{}}]}`, o)
+	}
+	turn := func(m transcript.Message, more ...transcript.Message) transcript.Request {
+		return transcript.Request{Model: "gpt-x", Messages: append([]transcript.Message{transcript.UserText("go"), m, transcript.ToolResult("a", "r")}, more...)}
+	}
+	over := []transcript.Message{transcript.AssistantText("Done."), transcript.UserText("thanks")}
+	tests := []struct {
+		name      string
+		reasoning bool
+		req       transcript.Request
+		want      string
+		rules     string
+	}{
+		{"running", true, turn(answer("reasoning", "gpt-x")), `{"role":"assistant","reasoning":"t","reasoning_details":[{"a":1}],"content":null,`, ""},
+		{"not asked for", false, turn(answer("reasoning_content", "gpt-x")), `{"role":"assistant","content":null,`, "dropped-thinking"},
+		{"over", true, turn(answer("reasoning_content", "gpt-x"), over...), `{"role":"assistant","content":null,`, "dropped-thinking"},
+		{"of another model", true, turn(answer("reasoning_content", "gpt-y")), `{"role":"assistant","reasoning_content":"","content":null,`, "dropped-thinking"},
+	}
+	for _, tt := range tests {
+		f := chat
+		f.request, f.validate = wire.OpenAIChat{Reasoning: tt.reasoning}.Request, wire.OpenAIChat{Reasoning: tt.reasoning}.Validate
+		body, report := f.body(t, tt.req)
+		if !strings.Contains(body, tt.want) || rules(report) != tt.rules {
+			t.Errorf("%s: report %v, rendered\n%s\nwant\n%s", tt.name, report, body, tt.want)
+		}
+	}
+}
+
+// A stream of an imitator: calls without an index, whole in one chunk, or all
+// with the same index; no end but a finish reason.
+func TestOpenAIChatImitators(t *testing.T) {
+	const call = `{"id":"%","function":{"name":"n%","arguments":"{\"a\":%}"}}`
+	one, two := strings.ReplaceAll(call, "%", "1"), strings.ReplaceAll(call, "%", "2")
+	same := func(s string) string { return strings.Replace(s, "{", `{"index":0,`, 1) }
+	for name, deltas := range map[string][]string{
+		"no index":   {`[` + one + `,` + two + `]`},
+		"two chunks": {`[` + one + `]`, `[` + two + `]`},
+		"same index": {`[` + same(one) + `]`, `[` + same(two) + `]`},
+		"pieces":     {`[{"id":"1","function":{"name":"n1","arguments":"{\"a\""}}]`, `[{"function":{"arguments":":1}"}}]`, `[{"id":"2","function":{"name":"n2","arguments":"{"}}]`, `[{"id":"2","function":{"name":"n2","arguments":"\"a\":2}"}}]`},
+		"objects":    {`[{"id":"1","function":{"name":"n1","arguments":{"a":1}}},{"id":"2","function":{"name":"n2","arguments":{"a":2}}}]`},
+	} {
+		s := chat.stream()
+		for _, d := range append(deltas, "") {
+			event := `{"model":"m","choices":[{"index":0,"delta":{"tool_calls":` + d + `}}]}`
+			if d == "" {
+				event = `{"model":"m","choices":[{"delta":{},"finish_reason":"stop"},{"index":1,"delta":{"content":"another"},"finish_reason":"length"}]}`
+			}
+			if _, err := s.Add([]byte(event)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		resp := s.Response()
+		const want = `{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"n1","input":{"a":1}},{"type":"tool_use","id":"2","name":"n2","input":{"a":2}}]}`
+		if got := string(message0(t, resp)); got != want || resp.StopReason != transcript.StopToolUse {
+			t.Errorf("%s: the answer is %s, %q", name, got, resp.StopReason)
+		}
+	}
+}

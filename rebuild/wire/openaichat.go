@@ -1,0 +1,207 @@
+package wire
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// OpenAIChat renders for OpenAI's Chat Completions API and the many services
+// that imitate it, and reads their answers. The zero value is ready to use and
+// is for OpenAI itself. It is a plain value, safe for several goroutines.
+type OpenAIChat struct {
+	// Stream asks for the answer as server-sent events, usage included.
+	Stream bool
+	// SystemRole is the role of the system prompt. Empty: "system", which all
+	// take; newer models of OpenAI call it "developer".
+	SystemRole string
+	// MaxTokens writes the output limit as "max_tokens", which imitators know,
+	// and not as "max_completion_tokens", which models that reason demand.
+	MaxTokens bool
+	// Reasoning gives the model its reasoning back within the running turn, as
+	// DeepSeek and others demand that reason between calls. OpenAI does not take
+	// it.
+	Reasoning bool
+	// ShortIDs gives calls IDs of nine letters and digits, as Mistral demands.
+	ShortIDs bool
+	// Params are further members of the request, temperature or tool_choice
+	// for example. "tools" and "stream_options" are used instead of what
+	// Request writes. The other members that it writes cannot be in it.
+	Params map[string]json.RawMessage
+}
+
+// maxChatID is the length in bytes that an ID of a call may have.
+const maxChatID = 40
+
+func (c OpenAIChat) ids() idForm {
+	if c.ShortIDs {
+		return idForm{most: 9, exact: true}
+	}
+	return idForm{prefix: "call_", most: maxChatID}
+}
+
+// Request renders the body of a call to POST /v1/chat/completions. An output
+// limit of 0, an empty model and a blank system prompt are left out. The report
+// says what was changed; entries are those of the Origins. An error means that a
+// role or Params cannot be written.
+//
+// Beyond what [rebuild.Fold] sees to, it does this:
+//
+//   - IDs of calls that are not unique, not of letters, digits, _ and -, or of
+//     more than 40 bytes are replaced by ones derived from them, in the call and
+//     in its result.
+//   - A result becomes a message of its own. Images and documents in it follow
+//     in a user message behind all results ([MovedMedia]), with a text that says
+//     which call they belong to. The API has no mark for errors.
+//   - An image or a document that the API does not take (a URL of a document, a
+//     file of another provider, another type) becomes a short text; a text
+//     document its text; a search result its texts.
+//   - Reasoning is left out unless [OpenAIChat.Reasoning] is set: then it goes
+//     back to the model that made it, and an answer with calls that has none has
+//     an empty one.
+//   - Opaque blocks, and images and documents in an answer, are left out. An
+//     answer that nothing is left of is left out, and the user messages around
+//     it are joined.
+//   - Members of blocks that parts of messages do not have are left out.
+func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	limit := "max_completion_tokens"
+	if c.MaxTokens {
+		limit = "max_tokens"
+	}
+	if err := checkOpenAI(req, c.Params, "model", limit, "stream", "messages"); err != nil {
+		return nil, nil, err
+	}
+	r := chatRenderer{
+		openAI:    openAI{req: req, api: apiOpenAIChat, ids: idMap{form: c.ids()}},
+		reasoning: c.Reasoning, turn: runningTurn(req.Messages),
+	}
+	if !isBlank(req.System) {
+		role := c.SystemRole
+		if role == "" {
+			role = "system"
+		}
+		r.out = append(r.out, chatMessage{role: role, parts: []openAIPart{{text: req.System}}})
+	}
+	r.messages()
+
+	o := jsontext.AppendObject(nil)
+	o.OptString("model", req.Model)
+	o.OptInt(limit, int64(req.MaxOutput))
+	o.OptBool("stream", c.Stream)
+	if _, given := c.Params["stream_options"]; c.Stream && !given {
+		o.Value("stream_options", []byte(`{"include_usage":true}`))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
+		o.Value(name, c.Params[name])
+	}
+	if _, given := c.Params["tools"]; !given && len(req.Tools) > 0 {
+		o.Func("tools", func(dst []byte) []byte { return appendList(dst, req.Tools, appendChatTool) })
+	}
+	// Messages come last, so that a longer conversation only adds bytes.
+	o.Func("messages", func(dst []byte) []byte { return appendList(dst, r.out, appendChatMessage) })
+	body = o.End()
+	if jsontext.MendSurrogates(body) {
+		r.note(rebuild.HalfSurrogate, "", "in what was kept for the API")
+	}
+	return body, r.report, nil
+}
+
+func appendChatTool(dst []byte, t transcript.Tool) []byte {
+	o := jsontext.AppendObject(dst)
+	o.String("type", "function")
+	o.Func("function", func(dst []byte) []byte {
+		f := jsontext.AppendObject(dst)
+		appendFunction(&f, t)
+		return f.End()
+	})
+	return o.End()
+}
+
+// A chatMessage is a message as the API has it.
+type chatMessage struct {
+	role    string
+	parts   []openAIPart
+	refusal string
+	calls   []transcript.ToolCallBlock
+	callID  string // of a result
+	// Reasoning, as the members that it came in.
+	reasoning []member
+}
+
+func appendChatMessage(dst []byte, m chatMessage) []byte {
+	o := jsontext.AppendObject(dst)
+	o.String("role", m.role)
+	o.OptString("tool_call_id", m.callID)
+	for _, r := range m.reasoning {
+		o.Value(r.name, r.value)
+	}
+	switch {
+	case len(m.parts) == 1 && m.parts[0].kind == openAIText:
+		o.String("content", m.parts[0].text)
+	case len(m.parts) > 0:
+		o.Func("content", func(dst []byte) []byte { return appendList(dst, m.parts, appendChatPart) })
+	case m.role == "assistant":
+		o.Value("content", nil)
+	default:
+		o.String("content", "")
+	}
+	o.OptString("refusal", m.refusal)
+	if len(m.calls) > 0 {
+		o.Func("tool_calls", func(dst []byte) []byte { return appendList(dst, m.calls, appendChatCall) })
+	}
+	return o.End()
+}
+
+func appendChatPart(dst []byte, p openAIPart) []byte {
+	o := jsontext.AppendObject(dst)
+	switch p.kind {
+	case openAIText:
+		o.String("type", "text")
+		o.String("text", p.text)
+	case openAIImage:
+		o.String("type", "image_url")
+		o.Func("image_url", func(dst []byte) []byte {
+			image := jsontext.AppendObject(dst)
+			image.String("url", p.url)
+			return image.End()
+		})
+	case openAIFile:
+		o.String("type", "file")
+		o.Func("file", func(dst []byte) []byte {
+			file := jsontext.AppendObject(dst)
+			file.OptString("file_id", p.fileID)
+			file.OptString("filename", p.name)
+			file.OptString("file_data", p.url)
+			return file.End()
+		})
+	}
+	return o.End()
+}
+
+func appendChatCall(dst []byte, c transcript.ToolCallBlock) []byte {
+	o := jsontext.AppendObject(dst)
+	o.String("id", c.ID)
+	o.String("type", "function")
+	o.Func("function", func(dst []byte) []byte {
+		f := jsontext.AppendObject(dst)
+		f.String("name", c.Name)
+		f.String("arguments", callArguments(c.Input))
+		return f.End()
+	})
+	return o.End()
+}
+
+// chatTakes says what is wrong with an image or a file for this API.
+func chatTakes(p openAIPart) string {
+	switch {
+	case p.kind == openAIImage && p.fileID != "":
+		return "not by file ID"
+	case p.kind == openAIFile && p.fileID == "" && len(p.url) > 0 && p.url[0] != 'd':
+		return "not by URL"
+	}
+	return ""
+}

@@ -1,0 +1,157 @@
+package wire
+
+import (
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A chatRenderer turns the messages of one request into those of the Chat
+// Completions API. It goes through them once, in order, and looks back only.
+type chatRenderer struct {
+	openAI
+	reasoning bool
+	turn      int // index of the message that started the running turn
+	out       []chatMessage
+	dropped   bool // the last answer was left out
+}
+
+func (r *chatRenderer) messages() {
+	for i, m := range r.req.Messages {
+		if m.Role == transcript.RoleAssistant {
+			r.answer(i, m)
+		} else {
+			r.user(m)
+			r.dropped = false
+		}
+	}
+}
+
+// user renders results, each as a message, and one message of the rest.
+func (r *chatRenderer) user(m transcript.Message) {
+	var moved, rest []openAIPart
+	for j, b := range m.Content {
+		entry := originOf(m, j).Entry
+		switch b := b.(type) {
+		case transcript.ToolResultBlock:
+			moved = append(moved, r.result(entry, b)...)
+		case transcript.ToolCallBlock:
+			r.note(rebuild.DroppedBlock, entry, "a call in a user message")
+		default:
+			rest = append(rest, r.parts(entry, b, chatTakes)...)
+		}
+	}
+	if rest = append(moved, rest...); len(rest) == 0 {
+		return
+	}
+	if n := len(r.out); r.dropped && n > 0 && r.out[n-1].role == "user" {
+		r.out[n-1].parts = append(r.out[n-1].parts, rest...)
+		r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
+		return
+	}
+	r.out = append(r.out, chatMessage{role: "user", parts: rest})
+}
+
+// result renders the texts of a result and returns the rest of it.
+func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved []openAIPart) {
+	m := chatMessage{role: "tool", callID: r.ids.result(b.CallID)}
+	r.dropMembers(entry, "tool_result", b.Extra)
+	for _, c := range b.Content {
+		for _, p := range r.parts(entry, c, chatTakes) {
+			if p.kind == openAIText {
+				m.parts = append(m.parts, p)
+				continue
+			}
+			if len(moved) == 0 {
+				moved = append(moved, openAIPart{text: "[from the result of call " + m.callID + "]"})
+			}
+			r.note(MovedMedia, entry, "call "+m.callID)
+			moved = append(moved, p)
+		}
+	}
+	if len(m.parts) == 0 && len(moved) > 0 {
+		m.parts = append(m.parts, openAIPart{text: "[in the user message behind the results]"})
+	}
+	r.out = append(r.out, m)
+	return moved
+}
+
+func (r *chatRenderer) answer(i int, m transcript.Message) {
+	r.ids.open()
+	out := chatMessage{role: "assistant"}
+	for j, b := range m.Content {
+		o := originOf(m, j)
+		switch b := b.(type) {
+		case transcript.TextBlock:
+			r.dropMembers(o.Entry, "text", b.Extra)
+			if _, refusal := jsontext.Member(r.ext(o, b.Extra), "refusal"); refusal && out.refusal == "" {
+				out.refusal = b.Text
+				continue
+			}
+			out.parts = append(out.parts, openAIPart{text: b.Text})
+		case transcript.ToolCallBlock:
+			b.ID = r.callID(o.Entry, b.ID)
+			r.dropMembers(o.Entry, "tool_use", b.Extra)
+			out.calls = append(out.calls, b)
+		case transcript.ThinkingBlock:
+			r.think(i, o, b, &out)
+		case transcript.ContextBlock:
+			out.parts = append(out.parts, r.parts(o.Entry, b, chatTakes)...)
+		default:
+			r.drop(o.Entry, b)
+		}
+	}
+	r.dropped = len(out.parts) == 0 && len(out.calls) == 0 && out.refusal == ""
+	if r.dropped {
+		r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
+		return
+	}
+	if r.reasoning && i >= r.turn && len(out.calls) > 0 && len(out.reasoning) == 0 {
+		out.reasoning = []member{{reasoningContent, []byte(`""`)}}
+	}
+	r.out = append(r.out, out)
+}
+
+// drop leaves out a block that an answer cannot have.
+func (r *openAI) drop(entry string, b transcript.Block) {
+	rule, kind := rebuild.DroppedBlock, "block"
+	if b != nil {
+		kind = b.BlockType()
+	}
+	if kind == "redacted_thinking" || kind == "thinking" {
+		rule = rebuild.DroppedThinking
+	}
+	r.note(rule, entry, kind+" in an answer")
+}
+
+// The members for reasoning: most imitators have the first.
+const (
+	reasoningContent = "reasoning_content"
+	reasoningPlain   = "reasoning"
+	reasoningDetails = "reasoning_details" // with signatures
+)
+
+// think gives reasoning back in the members that it came in.
+func (r *chatRenderer) think(i int, o transcript.Origin, b transcript.ThinkingBlock, out *chatMessage) {
+	drop := func(why string) { r.note(rebuild.DroppedThinking, o.Entry, why) }
+	switch {
+	case !r.reasoning:
+		drop("the API does not take it")
+	case i < r.turn || r.turn < 0:
+		drop("of an earlier turn")
+	case !r.native(o):
+		drop("of another model")
+	case len(out.reasoning) > 0:
+		drop("a second one in an answer")
+	default:
+		ext := r.ext(o, b.Extra)
+		name := reasoningContent
+		if stringMember(ext, "member") == reasoningPlain {
+			name = reasoningPlain
+		}
+		out.reasoning = append(out.reasoning, member{name, jsontext.AppendString(nil, b.Thinking)})
+		if details, ok := jsontext.Member(ext, reasoningDetails); ok {
+			out.reasoning = append(out.reasoning, member{reasoningDetails, details})
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// OpenAIResponses renders for OpenAI's Responses API and reads its answers. The
+// conversation is kept by the caller and not by the provider: every request has
+// all of it. The zero value is ready to use. It is a plain value, safe for
+// several goroutines.
+type OpenAIResponses struct {
+	// Stream asks for the answer as server-sent events.
+	Stream bool
+	// Reasoning is the request's member "reasoning", {"effort":"medium"} for
+	// example. With it the model's reasoning is asked for in the encrypted form
+	// that can be given back. Nil leaves both out: models that do not reason
+	// refuse them.
+	Reasoning json.RawMessage
+	// Params are further members of the request, temperature or tool_choice
+	// for example. "instructions", "tools", "store" and "include" are used
+	// instead of what Request writes. The other members that it writes cannot be
+	// in it.
+	Params map[string]json.RawMessage
+}
+
+// Request renders the body of a call to POST /v1/responses. An output limit of
+// 0, an empty model and a blank system prompt are left out. "store" is false. The
+// report says what was changed; entries are those of the Origins. An error means
+// that a role, Reasoning or Params cannot be written.
+//
+// Beyond what [rebuild.Fold] sees to, it does this:
+//
+//   - IDs of calls that are not unique, not of letters, digits, _ and -, or of
+//     more than 64 bytes are replaced by ones derived from them, in the call and
+//     in its result.
+//   - The items of an answer go back to the model that made them as they came,
+//     with their IDs, in all turns, so that the bytes of a conversation do not
+//     change when a turn ends. Other models get texts and calls without IDs.
+//   - Reasoning goes back only encrypted (or by its ID, if Params say that the
+//     provider stores answers), only to the model that made it, and only with
+//     the item behind it. If it is left out the items behind it lose their IDs,
+//     by which the provider would miss it.
+//   - Items of tools that the provider ran go back if they ended.
+//   - An image or a document that the API does not take (a file of another
+//     provider, another type) becomes a short text; a text document its text; a
+//     search result its texts.
+//   - Other opaque blocks, and images and documents in an answer, are left out,
+//     and an answer that nothing is left of.
+//   - Members of blocks that items do not have are left out. The API has no
+//     mark for results that are errors.
+func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	if err := checkOpenAI(req, s.Params, "model", "max_output_tokens", "stream", "reasoning", "input"); err != nil {
+		return nil, nil, err
+	}
+	reasons := !jsontext.IsNull(s.Reasoning)
+	if reasons && (!jsontext.Valid(s.Reasoning) || !jsontext.IsObject(s.Reasoning)) {
+		return nil, nil, fmt.Errorf("wire: reasoning %q is not a JSON object", excerpt(s.Reasoning))
+	}
+	stored, _ := jsontext.Bool(s.Params["store"])
+	r := responsesRenderer{
+		openAI: openAI{req: req, api: apiOpenAIResponses, ids: idMap{form: idForm{prefix: "call_"}}},
+		stored: stored, items: map[string]bool{},
+	}
+	input := r.input()
+
+	given := func(name string) bool { _, ok := s.Params[name]; return ok }
+	o := jsontext.AppendObject(nil)
+	o.OptString("model", req.Model)
+	o.OptInt("max_output_tokens", int64(req.MaxOutput))
+	o.OptBool("stream", s.Stream)
+	if !given("store") {
+		o.Bool("store", false)
+	}
+	if reasons {
+		o.Value("reasoning", s.Reasoning)
+		if !given("include") {
+			o.Value("include", []byte(`["reasoning.encrypted_content"]`))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
+		o.Value(name, s.Params[name])
+	}
+	if !given("instructions") && !isBlank(req.System) {
+		o.String("instructions", req.System)
+	}
+	if !given("tools") && len(req.Tools) > 0 {
+		o.Func("tools", func(dst []byte) []byte { return appendList(dst, req.Tools, appendResponsesTool) })
+	}
+	// Items come last, so that a longer conversation only adds bytes.
+	o.Func("input", func(dst []byte) []byte { return appendList(dst, input, appendRaw) })
+	body = o.End()
+	if jsontext.MendSurrogates(body) {
+		r.note(rebuild.HalfSurrogate, "", "in what was kept for the API")
+	}
+	return body, r.report, nil
+}
+
+// appendResponsesTool says that the schema is not strict: the API takes one that
+// says nothing for that, and refuses most schemas then.
+func appendResponsesTool(dst []byte, t transcript.Tool) []byte {
+	o := jsontext.AppendObject(dst)
+	o.String("type", "function")
+	appendFunction(&o, t)
+	o.Bool("strict", false)
+	return o.End()
+}
+
+func appendResponsesPart(dst []byte, p openAIPart) []byte {
+	o := jsontext.AppendObject(dst)
+	switch p.kind {
+	case openAIText:
+		o.String("type", "input_text")
+		o.String("text", p.text)
+	case openAIImage:
+		o.String("type", "input_image")
+		o.String("detail", "auto")
+		o.OptString("file_id", p.fileID)
+		o.OptString("image_url", p.url)
+	case openAIFile:
+		o.String("type", "input_file")
+		o.OptString("file_id", p.fileID)
+		if o.OptString("filename", p.name); p.name != "" {
+			o.OptString("file_data", p.url)
+		} else {
+			o.OptString("file_url", p.url)
+		}
+	}
+	return o.End()
+}
+
+// appendResponsesContent writes one text as a string.
+func appendResponsesContent(o *jsontext.Object, name string, parts []openAIPart) {
+	switch {
+	case len(parts) == 0:
+		o.String(name, "")
+	case len(parts) == 1 && parts[0].kind == openAIText:
+		o.String(name, parts[0].text)
+	default:
+		o.Func(name, func(dst []byte) []byte { return appendList(dst, parts, appendResponsesPart) })
+	}
+}

@@ -1,0 +1,322 @@
+package wire
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A responsesRenderer turns the messages of one request into the items of the
+// Responses API. It goes through them once, in order, and looks back only.
+type responsesRenderer struct {
+	openAI
+	stored bool            // the provider has its own items
+	items  map[string]bool // IDs of those given back
+	custom map[string]bool // IDs of the last answer's calls of custom tools
+	out    []json.RawMessage
+}
+
+func (r *responsesRenderer) input() []json.RawMessage {
+	for _, m := range r.req.Messages {
+		if m.Role == transcript.RoleAssistant {
+			r.answer(m)
+		} else {
+			r.user(m)
+		}
+	}
+	return r.out
+}
+
+func responsesTakes(openAIPart) string { return "" }
+
+// user renders results, each as an item, and one message of the rest.
+func (r *responsesRenderer) user(m transcript.Message) {
+	var rest []openAIPart
+	for j, b := range m.Content {
+		entry := originOf(m, j).Entry
+		switch b := b.(type) {
+		case transcript.ToolResultBlock:
+			r.result(entry, b)
+		case transcript.ToolCallBlock:
+			r.note(rebuild.DroppedBlock, entry, "a call in a user message")
+		default:
+			rest = append(rest, r.parts(entry, b, responsesTakes)...)
+		}
+	}
+	if len(rest) == 0 {
+		return
+	}
+	o := jsontext.AppendObject(nil)
+	o.String("type", "message")
+	o.String("role", "user")
+	appendResponsesContent(&o, "content", rest)
+	r.out = append(r.out, o.End())
+}
+
+func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) {
+	r.dropMembers(entry, "tool_result", b.Extra)
+	var parts []openAIPart
+	for _, c := range b.Content {
+		parts = append(parts, r.parts(entry, c, responsesTakes)...)
+	}
+	id, kind := r.ids.result(b.CallID), "function_call_output"
+	if r.custom[id] {
+		kind = "custom_tool_call_output"
+	}
+	o := jsontext.AppendObject(nil)
+	o.String("type", kind)
+	o.String("call_id", id)
+	appendResponsesContent(&o, "output", parts)
+	r.out = append(r.out, o.End())
+}
+
+// ranByProvider are the items of tools that the provider ran, and those that
+// are opaque. Items that want an output of the client's are not among them.
+var ranByProvider = []string{
+	"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call",
+	"mcp_list_tools", "mcp_call", "compaction",
+}
+
+// An outputItem is an element of an answer on its way back.
+type outputItem struct {
+	block  transcript.Block
+	origin transcript.Origin
+	ext    json.RawMessage // what the API left with it; nil if it is not native
+	kept   json.RawMessage // member "item" of ext: the item came whole
+	callID string
+	bare   bool // goes without its ID
+}
+
+func (it *outputItem) id() string { return stringMember(it.kept, "id") }
+
+func (r *responsesRenderer) answer(m transcript.Message) {
+	r.ids.open()
+	r.custom = nil
+	items := make([]outputItem, 0, len(m.Content))
+	for j, b := range m.Content {
+		if it, ok := r.item(originOf(m, j), b); ok {
+			items = append(items, it)
+		}
+	}
+	items = r.follow(items)
+	before := len(r.out)
+	for i := 0; i < len(items); {
+		n := 1
+		for i+n < len(items) && items[i].continues(items[i+n]) {
+			n++
+		}
+		r.out = append(r.out, r.rendered(items[i:i+n]))
+		i += n
+	}
+	if before == len(r.out) && len(m.Content) > 0 {
+		r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
+	}
+}
+
+// item returns what an answer has in the place of a block.
+func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block) (it outputItem, ok bool) {
+	it = outputItem{block: b, origin: o}
+	keep := func(extra transcript.Extra) {
+		it.ext = r.ext(o, extra)
+		it.kept, _ = jsontext.Member(it.ext, "item")
+		if !jsontext.IsObject(it.kept) {
+			it.kept = nil
+		}
+	}
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		r.dropMembers(o.Entry, "text", b.Extra)
+		keep(b.Extra)
+		return it, true
+	case transcript.ToolCallBlock:
+		r.dropMembers(o.Entry, "tool_use", b.Extra)
+		keep(b.Extra)
+		it.callID = r.callID(o.Entry, b.ID)
+		it.bare = it.callID != b.ID
+		return it, true
+	case transcript.ThinkingBlock:
+		if !r.native(o) {
+			r.note(rebuild.DroppedThinking, o.Entry, "of another model")
+			return it, false
+		}
+		if keep(b.Extra); stringMember(it.kept, "type") != "reasoning" {
+			it.kept = nil
+		}
+		return it, true
+	case transcript.ContextBlock:
+		it.block = transcript.TextBlock{Text: r.parts(o.Entry, b, responsesTakes)[0].text}
+		return it, true
+	case transcript.RawBlock:
+		if r.native(o) {
+			if it.bare = true; slices.Contains(ranByProvider, b.BlockType()) && jsontext.Valid(b.JSON) && hasEnded(b.JSON) {
+				it.kept, it.bare = b.JSON, false
+			}
+			return it, true
+		}
+	}
+	r.drop(o.Entry, b)
+	return it, false
+}
+
+func hasEnded(item []byte) bool {
+	switch stringMember(item, "status") {
+	case "in_progress", "searching", "interpreting", "generating", "calling":
+		return false
+	}
+	return true
+}
+
+// follow leaves out the reasoning and the opaque items that cannot go back, and
+// takes the IDs from what followed them, and from an item that went back before.
+func (r *responsesRenderer) follow(items []outputItem) []outputItem {
+	out := make([]outputItem, 0, len(items))
+	missed := -1 // batch that something was left out of
+	for i := 0; i < len(items); {
+		it := items[i]
+		if n := reasoningRun(items[i:]); n > 0 {
+			why := r.unfit(items[i:], n)
+			if missed == it.origin.Batch {
+				why = "some before it is left out"
+			}
+			for _, it := range items[i : i+n] {
+				if why == "" {
+					r.items[it.id()] = true
+					out = append(out, it)
+					continue
+				}
+				r.note(rebuild.DroppedThinking, it.origin.Entry, why)
+				missed = it.origin.Batch
+			}
+			i += n
+			continue
+		}
+		i++
+		id := it.id()
+		again := r.items[id] && (len(out) == 0 || !out[len(out)-1].continues(it))
+		it.bare = it.bare || again || missed == it.origin.Batch
+		if _, opaque := it.block.(transcript.RawBlock); opaque && it.bare {
+			r.note(rebuild.DroppedBlock, it.origin.Entry, it.block.BlockType()+" in an answer: not at its end, not taken back, the same again, or without its reasoning")
+			missed = it.origin.Batch
+			continue
+		}
+		if id != "" && !it.bare {
+			r.items[id] = true
+		}
+		out = append(out, it)
+	}
+	return out
+}
+
+// reasoningRun returns how many of the first items are reasoning of one answer.
+func reasoningRun(items []outputItem) (n int) {
+	for _, it := range items {
+		if _, ok := it.block.(transcript.ThinkingBlock); !ok || it.origin.Batch != items[0].origin.Batch {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// unfit says why the first n items, which are reasoning, cannot go back; the
+// item behind them must be of the same answer and have come whole.
+func (r *responsesRenderer) unfit(items []outputItem, n int) string {
+	seen := map[string]bool{}
+	for _, it := range items[:n] {
+		switch id := it.id(); {
+		case !r.isWhole(it.kept):
+			return "not whole, or not encrypted"
+		case r.items[id] || seen[id]:
+			return "the same again"
+		default:
+			seen[id] = true
+		}
+	}
+	if len(items) == n || items[n].kept == nil || items[n].origin.Batch != items[0].origin.Batch || r.items[items[n].id()] {
+		return "without the item behind it"
+	}
+	return ""
+}
+
+// isWhole reports whether the provider can read a reasoning item again.
+func (r *responsesRenderer) isWhole(kept json.RawMessage) bool {
+	return stringMember(kept, "id") != "" && (r.stored || stringMember(kept, "encrypted_content") != "")
+}
+
+// continues reports whether both are texts of one message.
+func (it outputItem) continues(next outputItem) bool {
+	_, a := it.block.(transcript.TextBlock)
+	_, b := next.block.(transcript.TextBlock)
+	return a && b && !it.bare && it.id() != "" && it.id() == next.id()
+}
+
+// rendered returns the item of a block, or of several texts of one message.
+func (r *responsesRenderer) rendered(items []outputItem) json.RawMessage {
+	first := items[0]
+	o := jsontext.AppendObject(nil)
+	whole := first.id() != "" && !first.bare
+	kept := func(kind string) {
+		o.String("type", kind)
+		for name, value := range jsontext.Members(first.kept) {
+			if whole && name != "type" {
+				o.Value(name, value)
+			}
+		}
+	}
+	switch b := first.block.(type) {
+	case transcript.ToolCallBlock:
+		kind, name, input := "function_call", "arguments", callArguments(b.Input)
+		if stringMember(first.ext, "type") == customCall {
+			if r.custom == nil {
+				r.custom = map[string]bool{}
+			}
+			r.custom[first.callID] = true
+			kind, name, input = customCall, "input", stringMember(b.Input, "input")
+		}
+		kept(kind)
+		o.String("call_id", first.callID)
+		o.String("name", b.Name)
+		o.String(name, input)
+	case transcript.TextBlock:
+		kept("message")
+		o.String("role", "assistant")
+		if whole {
+			o.Func("content", func(dst []byte) []byte { return appendList(dst, items, appendOutputPart) })
+		} else {
+			o.String("content", b.Text)
+		}
+	default: // as it came
+		return first.kept
+	}
+	return o.End()
+}
+
+// customCall is the type of a call of a tool whose input is a text.
+const customCall = "custom_tool_call"
+
+// appendOutputPart writes a text as the part that it came in.
+func appendOutputPart(dst []byte, it outputItem) []byte {
+	text, _ := it.block.(transcript.TextBlock)
+	kind, name := "output_text", "text"
+	if _, refusal := jsontext.Member(it.ext, "refusal"); refusal {
+		kind, name = "refusal", "refusal"
+	}
+	o := jsontext.AppendObject(dst)
+	o.String("type", kind)
+	o.String(name, text.Text)
+	members, _ := jsontext.Member(it.ext, "part")
+	if _, ok := jsontext.Member(members, "annotations"); !ok && kind == "output_text" {
+		o.Value("annotations", []byte("[]"))
+	}
+	if jsontext.IsObject(members) {
+		for name, value := range jsontext.Members(members) {
+			if name != "type" && name != "text" && name != "refusal" {
+				o.Value(name, value)
+			}
+		}
+	}
+	return o.End()
+}
