@@ -59,8 +59,9 @@ type Model struct {
 
 // ServeHTTP implements [net/http.Handler]: POST /v1/messages and
 // POST /v1/messages/count_tokens as Anthropic has them, POST
-// /v1/chat/completions and POST /v1/responses as OpenAI has them. It cuts a
-// connection, where an answer asks for it, by panicking with
+// /v1/chat/completions and POST /v1/responses as OpenAI has them, and the paths
+// of Gemini's generateContent and of Bedrock's Converse, with their streams. It
+// cuts a connection, where an answer asks for it, by panicking with
 // [net/http.ErrAbortHandler].
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{m: m, w: w, r: r, id: m.nextID(), api: apis[r.URL.Path]}
@@ -69,7 +70,9 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.api = anthropic{}
 	}
 	var err error
-	switch {
+	switch protocol := protocolOf(r.URL.Path); {
+	case protocol != nil:
+		err = x.speak(protocol)
 	case !served:
 		err = x.sendError(&refusal{status: http.StatusNotFound, kind: "not_found_error", text: "Not found"})
 	case r.Method != http.MethodPost:

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"google.golang.org/genai"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// maxRounds is how often the model may ask for tools in one turn.
+const maxRounds = 50
+
+// agent is the loop around a model: ask, run the tools it calls, ask again.
+type agent struct {
+	config
+	sdk    *genai.Client
+	format wire.Gemini
+	guard  guard.Guard
+	out    io.Writer // of one goroutine
+}
+
+// turn answers a text, or if that is empty what has no answer yet. Whatever
+// happens is on disk before the next step begins, so it can be killed anywhere.
+func (a *agent) turn(ctx context.Context, s *session.Session, text string) error {
+	turn, err := s.TryBeginTurn(ctx) // one at a time, in all processes
+	if err != nil {
+		return err
+	}
+	defer func() { _ = turn.End() }() // it ends with the process at the latest
+	if text == "" {
+		p, err := s.Pending(ctx)
+		if err != nil || !p.Owed {
+			return err
+		}
+		a.say("Going on with the last turn.")
+	} else if _, err := s.Append(ctx, transcript.UserText(text)); err != nil {
+		return err
+	}
+	if err := a.answer(ctx, s); err != nil {
+		return err
+	}
+	_, err = s.AfterTurn(ctx) // compacts the history if it is time
+	return err
+}
+
+// answer lets the model speak until it calls no more tools.
+func (a *agent) answer(ctx context.Context, s *session.Session) error {
+	for range maxRounds {
+		resp, err := guard.Do(ctx, &a.guard, s, a.ask)
+		// An answer that was cut is kept as far as it came. If nothing came it
+		// says that the turn was ended, and not killed: see run.
+		if resp == nil {
+			resp = a.format.NewStream().Response()
+		}
+		if _, saveErr := s.Append(context.WithoutCancel(ctx), resp); saveErr != nil {
+			return errors.Join(saveErr, err)
+		}
+		if err != nil {
+			return err
+		}
+		switch resp.StopReason {
+		case transcript.StopEndTurn, transcript.StopToolUse, transcript.StopSequence:
+		default:
+			a.say("The answer ended early: %s.", resp.StopReason)
+		}
+		calls := resp.Message.ToolCalls()
+		if len(calls) == 0 {
+			return nil
+		}
+		if err := a.runTools(ctx, s, calls); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the model asked for tools %d times: an empty line lets it go on", maxRounds)
+}
+
+// ask is one call of the model, with its answer shown as it comes.
+func (a *agent) ask(ctx context.Context, call guard.Call) (*transcript.Response, error) {
+	if call.Attempt > 0 {
+		a.say("The request did not fit (%s) and is sent again; what was shown of its answer is void.", call.Overflow.Kind)
+	}
+	resp, err := a.complete(ctx, a.format, call.Request, func(d wire.Delta) {
+		_, _ = io.WriteString(a.out, printable(d.Text))
+	})
+	if resp != nil && resp.Message.Text() != "" {
+		_, _ = io.WriteString(a.out, "\n")
+	}
+	return resp, err
+}
+
+// runTools runs the calls of one answer at the same time and saves each result
+// when it is there.
+func (a *agent) runTools(ctx context.Context, s *session.Session, calls []transcript.ToolCallBlock) error {
+	errs := make([]error, len(calls))
+	var wg sync.WaitGroup
+	for i, call := range calls {
+		a.say("[%s %.100s]", call.Name, call.Input)
+		wg.Go(func() {
+			_, errs[i] = s.Append(context.WithoutCancel(ctx), runTool(ctx, a.tools, call))
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

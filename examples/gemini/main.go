@@ -1,0 +1,207 @@
+// Gemini is an agent on the official SDK, google.golang.org/genai, whose
+// conversation survives everything: Ctrl-C, kill -9, a full context window.
+//
+//	cd examples/gemini && go run .
+//
+// needs no network and no key: the SDK talks to a scripted model inside the
+// program, which is as strict as the real service. Ask it to look at the files,
+// or to count; interrupt it, kill it, start it again. With -real the SDK talks
+// to the service, with the key in GEMINI_API_KEY:
+//
+//	go run . -real -dir ~/.convolog-agent
+//
+// agent.go and sdk.go are the part to copy: the loop around the model, and the
+// SDK in one function. Requests are rendered and answers are read by package
+// rebuild/wire, so nothing converts messages here.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"unicode"
+
+	"google.golang.org/genai"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+const system = "You are a helpful assistant in a terminal. You may look at files with your tools."
+
+// config is what the flags say.
+type config struct {
+	dir       string // of the store
+	key       string // of the session
+	model     string
+	window    int             // tokens; 0: not known
+	maxOutput int             // tokens
+	thinking  json.RawMessage // nil leaves it to the model
+	tools     []tool
+	sdk       *genai.ClientConfig // nil: the SDK finds key and service by itself
+	// interruptible returns the context of one turn, which Ctrl-C cancels.
+	interruptible func(context.Context) (context.Context, context.CancelFunc)
+}
+
+func main() {
+	c := config{interruptible: func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return signal.NotifyContext(ctx, os.Interrupt)
+	}}
+	flag.StringVar(&c.dir, "dir", ".convolog", "`folder` that the conversations are kept in")
+	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
+	flag.StringVar(&c.model, "model", "gemini-3-pro-preview", "`name` of the model")
+	flag.IntVar(&c.window, "window", 1_000_000, "context window of the model in `tokens`")
+	flag.IntVar(&c.maxOutput, "max-output", wire.DefaultMaxOutput, "longest answer in `tokens`")
+	thinking := flag.String("thinking", "", "how the model is to reason, as `JSON`: {\"includeThoughts\":true}")
+	work := flag.String("work", ".", "`folder` that the model's tools may read")
+	real := flag.Bool("real", false, "talk to the real service; the SDK reads GEMINI_API_KEY")
+	flag.Parse()
+	if *thinking != "" {
+		c.thinking = json.RawMessage(*thinking)
+	}
+	if !*real {
+		c.sdk = offline(scripted(c.window))
+	}
+	root, err := os.OpenRoot(*work)
+	if err == nil {
+		c.tools = fileTools(root)
+		err = run(context.Background(), c, os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gemini:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the program: it reads lines until they end and answers each.
+func run(ctx context.Context, c config, in io.Reader, out io.Writer) (err error) {
+	key, err := session.ParseKey(c.key)
+	if err != nil {
+		return err
+	}
+	a, err := newAgent(ctx, c, out)
+	if err != nil {
+		return err
+	}
+	store, err := session.Open(c.dir, &session.Options{Compact: a.compaction(), Observe: a.observe})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	s, err := store.Load(ctx, key)
+	if err != nil {
+		return err
+	}
+	a.say("Session %s, %d previous turns. Ctrl-C cancels an answer, Ctrl-D ends.", key, s.Turns())
+
+	// What a killed run left is gone on with at once; what was cancelled or
+	// failed waits for the user.
+	pending, err := s.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	if pending.Owed && pending.Cut {
+		a.say("The last turn has no answer. An empty line lets the model go on.")
+	} else if pending.Owed {
+		a.handle(ctx, s, "")
+	}
+	for lines := bufio.NewReader(in); ; {
+		_, _ = io.WriteString(out, "> ")
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			a.handle(ctx, s, strings.TrimSpace(line))
+		}
+		if errors.Is(err, io.EOF) {
+			_, _ = io.WriteString(out, "\n")
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading input: %w", err)
+		}
+	}
+}
+
+// handle runs a turn that Ctrl-C cancels, and says how it failed: the program
+// goes on.
+func (a *agent) handle(ctx context.Context, s *session.Session, text string) {
+	ctx, stop := a.interruptible(ctx)
+	defer stop()
+	switch err := a.turn(ctx, s, text); {
+	case errors.Is(err, session.ErrBusy):
+		a.say("Another program is in the middle of a turn on this session; nothing was sent.")
+	case errors.Is(err, context.Canceled):
+		a.say("Cancelled. What was said so far is kept.")
+	case err != nil:
+		a.say("Error: %v", err)
+	}
+}
+
+// newAgent puts together what a turn needs.
+func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
+	sdk, err := genai.NewClient(ctx, c.sdk)
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{
+		config: c, sdk: sdk, out: out,
+		format: wire.Gemini{Stream: true, Model: c.model, Thinking: c.thinking},
+		guard:  guard.Guard{Model: c.model, System: system, MaxOutput: c.maxOutput, Window: c.window},
+	}
+	for _, t := range c.tools {
+		a.guard.Tools = append(a.guard.Tools, t.Tool)
+	}
+	return a, nil
+}
+
+// compaction says when and how the conversation is made smaller: by the model,
+// and if that fails without it.
+func (a *agent) compaction() compact.Options {
+	model := compact.Model{Name: a.model, Window: a.window, Complete: a.summarize}
+	return compact.Options{
+		Trigger:    compact.Trigger{Window: a.window, Overhead: tokens.Estimator{}.Count(system, a.guard.Tools, nil)},
+		Summarizer: compact.Either(model, compact.Extractive{}),
+	}
+}
+
+// summarize asks the model in the background of a conversation: no tools, no
+// reasoning, and nothing is shown.
+func (a *agent) summarize(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
+	return a.complete(ctx, wire.Gemini{Stream: true}, req, func(wire.Delta) {})
+}
+
+// observe tells what the library does to the conversation.
+func (a *agent) observe(_ context.Context, e session.Event) {
+	switch e.Kind {
+	case session.EventCompactionDone:
+		a.say("The conversation was compacted: %d tokens of it are a summary now.", e.Cut.Covered)
+	case session.EventCompactionFailed:
+		a.say("The conversation was not compacted: %v", e.Err)
+	default:
+	}
+}
+
+// say prints one line that is not the conversation.
+func (a *agent) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.out, "  %s\n", printable(fmt.Sprintf(format, args...)))
+}
+
+// printable takes out of a text what a terminal would obey.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/transcript"
+)
+
+// offline makes the SDK talk to a model in this process, without a port and
+// without a key.
+func offline(m *guardtest.Model) *genai.ClientConfig {
+	return &genai.ClientConfig{
+		Backend: genai.BackendGeminiAPI, APIKey: "offline",
+		HTTPClient:  &http.Client{Transport: m},
+		HTTPOptions: genai.HTTPOptions{BaseURL: "http://model.test"},
+	}
+}
+
+// scripted is a model that calls tools, remembers, and can be interrupted.
+func scripted(window int) *guardtest.Model {
+	say := func(r guardtest.Request) guardtest.Answer { return guardtest.Say(reply(r)) }
+	look := guardtest.Call(guardtest.Tool("list_files", `{"path":"."}`), guardtest.Tool("read_file", `{"path":"go.mod"}`))
+	look.Text = "Let me look."
+	return &guardtest.Model{
+		Window: window,
+		Pace:   pace,
+		Answer: guardtest.When(guardtest.UserHas("file"), guardtest.Always(look), say),
+	}
+}
+
+// reply is what the scripted model says.
+func reply(r guardtest.Request) string {
+	text := r.UserText()
+	switch results := r.Results(); {
+	case strings.HasPrefix(r.System, "You summarise"):
+		return "The user tried out what a scripted model can do."
+	case len(results) > 0:
+		var sb strings.Builder
+		sb.WriteString("This is what I found:")
+		for _, result := range results {
+			first, _, _ := strings.Cut(result.Text(), "\n")
+			fmt.Fprintf(&sb, "\n- %d bytes that begin with %q", len(result.Text()), first)
+		}
+		return sb.String()
+	case strings.Contains(text, "count"):
+		var sb strings.Builder
+		for n := range 300 {
+			fmt.Fprint(&sb, n+1, " ")
+		}
+		return sb.String()
+	}
+	earlier := 0
+	for _, m := range r.Messages {
+		if m.Role == transcript.RoleUser && m.Text() != "" {
+			earlier++
+		}
+	}
+	return fmt.Sprintf("You said %q. I remember %d earlier messages of yours.", text, earlier-1)
+}
+
+// pace makes answers as fast as a person reads.
+func pace(ctx context.Context) error {
+	select {
+	case <-time.After(50 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"google.golang.org/genai"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// complete sends a request through the SDK and puts the answer together; show
+// is called for each piece of it. An answer that was cut is returned with the
+// error.
+//
+// The body goes out as it was rendered, since the types of the SDK take no
+// signature that is not base64. Events are read from its types, which keep all
+// but the spelling of inputs. The SDK does the rest: credentials, headers and
+// connections. Refusals are a [genai.APIError], which package guard understands.
+func (a *agent) complete(ctx context.Context, format wire.Gemini, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+	config, err := requestConfig(format, req)
+	if err != nil {
+		return nil, err
+	}
+	stream := format.NewStream()
+	for chunk, err := range a.sdk.Models.GenerateContentStream(ctx, req.Model, nil, config) {
+		if refusal, ok := errors.AsType[genai.APIError](err); ok {
+			_, _ = stream.Add(eventOf(map[string]any{"error": refusal})) // err says it too
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return stream.Response(), err
+		}
+		chunk.SDKHTTPResponse = nil // the headers
+		delta, err := stream.Add(eventOf(chunk))
+		if err != nil {
+			return stream.Response(), err
+		}
+		show(delta)
+	}
+	resp := stream.Response()
+	if ctx.Err() != nil {
+		return resp, ctx.Err()
+	}
+	if resp.StopReason == transcript.StopAborted {
+		return resp, io.ErrUnexpectedEOF
+	}
+	return resp, nil
+}
+
+// requestConfig makes the SDK send a request as it was rendered.
+func requestConfig(format wire.Gemini, req transcript.Request) (*genai.GenerateContentConfig, error) {
+	body, _, err := format.Request(req)
+	if err != nil {
+		return nil, err
+	}
+	var rendered map[string]json.RawMessage
+	if err := json.Unmarshal(body, &rendered); err != nil {
+		return nil, err
+	}
+	members := map[string]any{}
+	for name, value := range rendered {
+		members[name] = value
+	}
+	return &genai.GenerateContentConfig{
+		AutomaticContinuation: genai.Ptr(false),
+		HTTPOptions: &genai.HTTPOptions{
+			ExtrasRequestProvider: func(map[string]any) map[string]any { return members },
+		},
+	}, nil
+}
+
+// eventOf returns the JSON of what the SDK has read from some.
+func eventOf(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil // the stream says that it is no event
+	}
+	return data
+}

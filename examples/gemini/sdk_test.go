@@ -1,0 +1,263 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/genai"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+func newTestAgent(t *testing.T, c config) *agent {
+	t.Helper()
+	a, err := newAgent(t.Context(), c, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func complete(t *testing.T, a *agent, req transcript.Request) (*transcript.Response, error) {
+	return a.complete(t.Context(), a.format, req, func(wire.Delta) {})
+}
+
+// everything is a request with every kind of block.
+func everything(t *testing.T) transcript.Request {
+	t.Helper()
+	native := transcript.Origin{API: "gemini", Model: testModel}
+	message := func(text string, o transcript.Origin) (m transcript.Message) {
+		if err := json.Unmarshal([]byte(text), &m); err != nil {
+			t.Fatal(err)
+		}
+		for range m.Content {
+			m.Origins = append(m.Origins, o)
+		}
+		return m
+	}
+	return transcript.Request{
+		Model: testModel, System: "<system> & \u2028", MaxOutput: 100,
+		Tools: []transcript.Tool{{Name: "read", Description: "d", InputSchema: json.RawMessage(`{"type":"object","x-order":["a"],"properties":{"a":{"const":1.5}}}`)}},
+		Messages: []transcript.Message{
+			message(`{"role":"user","content":[{"type":"text","text":"<look> & \u2028"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}},{"type":"image","source":{"type":"url","url":"https://x.example/a.png"}},{"type":"document","title":"t","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"}},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"plain"}}]}`, transcript.Origin{}),
+			message(`{"role":"assistant","content":[{"type":"thinking","thinking":"Hm <"},{"type":"gemini_part","part":{"executableCode":{"language":"PYTHON","code":"print(1)"}}},{"type":"gemini_part","part":{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1"}}},{"type":"text","text":"so","ext":{"thoughtSignature":"c2ln"}},{"type":"tool_use","id":"a","name":"read","input":{"b":1.5,"a":[null,"<"]},"ext":{"thoughtSignature":"c2lnMQ==","functionCall":{"id":"a"}}},{"type":"tool_use","id":"b","name":"read","input":{}}]}`, native),
+			message(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"one"},{"type":"tool_result","tool_use_id":"b","is_error":true,"content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]},{"type":"text","text":"hurry"}]}`, transcript.Origin{}),
+		},
+	}
+}
+
+// throughTypes decodes a rendered request into the SDK's types and encodes it
+// back. The one text that they cannot hold is that which stands for signatures:
+// it is not base64, and goes through as if it were.
+func throughTypes(t *testing.T, body []byte) {
+	t.Helper()
+	const skip, skipped = `"skip_thought_signature_validator"`, `"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="`
+	text := strings.ReplaceAll(string(body), skip, skipped)
+	var req struct {
+		GenerationConfig  *genai.GenerateContentConfig `json:"generationConfig,omitempty"`
+		SystemInstruction *genai.Content               `json:"systemInstruction,omitempty"`
+		Tools             []*genai.Tool                `json:"tools,omitempty"`
+		Contents          []*genai.Content             `json:"contents"`
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&req); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	again, err := json.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := meaning(t, again), meaning(t, []byte(text)); !reflect.DeepEqual(got, want) {
+		t.Errorf("through the SDK's types it is\n%s\nwas\n%s", again, text)
+	}
+}
+
+// meaning is the value of a JSON text, without the empty members that the types
+// leave out.
+func meaning(t *testing.T, text []byte) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	var prune func(v any) any
+	prune = func(v any) any {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, value := range v {
+				value = prune(value)
+				if m, ok := value.(map[string]any); ok && len(m) == 0 || value == "" {
+					delete(v, name)
+				}
+			}
+		case []any:
+			for i := range v {
+				v[i] = prune(v[i])
+			}
+		}
+		return v
+	}
+	return prune(v)
+}
+
+func TestRequestTypes(t *testing.T) {
+	for _, req := range []transcript.Request{everything(t), {Messages: everything(t).Messages, Model: "gemini-4"}} {
+		body, _, err := wire.Gemini{Thinking: json.RawMessage(`{"includeThoughts":true,"thinkingBudget":100}`)}.Request(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		throughTypes(t, body)
+	}
+}
+
+// Whatever a transcript holds, what is rendered of it goes through the types.
+func TestRandomTypes(t *testing.T) {
+	var blocks []string
+	for _, m := range everything(t).Messages {
+		for _, b := range m.Content {
+			blocks = append(blocks, string(transcript.MarshalBlock(b)))
+		}
+	}
+	blocks = append(blocks, `{"type":"audio"}`, `{"type":"text","text":" "}`, `{"type":"redacted_thinking","data":"d"}`, `{"type":"context","uri":"u"}`)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		fold := rebuild.New(nil)
+		for n := range 8 {
+			b := blocks[rnd.IntN(len(blocks))]
+			line := []string{
+				fmt.Sprintf(`{"type":"user","id":"e%d","content":[%s]}`, n, b),
+				fmt.Sprintf(`{"type":"assistant","id":"e%d","api":"gemini","model":%q,"content":[%s]}`, n, testModel, b),
+			}[rnd.IntN(2)]
+			if n == 7 {
+				line = `{"type":"user","id":"last","content":"and?"}`
+			}
+			e, err := transcript.ParseEntry([]byte(line))
+			if err != nil {
+				t.Fatalf("%v in %s", err, line)
+			}
+			if err := fold.Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		body, _, err := wire.Gemini{}.Request(transcript.Request{Model: testModel, Messages: fold.History().Messages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		throughTypes(t, body)
+	}
+}
+
+// A request goes through the SDK with every member as it was rendered.
+func TestRequestBytes(t *testing.T) {
+	m := &guardtest.Model{}
+	a := newTestAgent(t, testConfig(t, m))
+	want, _, err := a.format.Request(everything(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := complete(t, a, everything(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Requests()[0].Body; !reflect.DeepEqual(meaning(t, got), meaning(t, want)) {
+		t.Errorf("sent is\n%s\nwant\n%s", got, want)
+	}
+	valid(t, m)
+}
+
+// An answer comes through the official client over a port as it was said,
+// streamed and whole.
+func TestAnswer(t *testing.T) {
+	sign := func(s string) transcript.Extra {
+		return transcript.Extra{"ext": json.RawMessage(`{"thoughtSignature":"` + s + `"}`)}
+	}
+	call := guardtest.Tool("read", `{"a":[1.5,"<"]}`)
+	call.ID, call.Extra = "id1", transcript.Extra{"ext": json.RawMessage(`{"thoughtSignature":"c2lnMQ==","functionCall":{"id":"id1"}}`)}
+	said := []transcript.Block{
+		transcript.ThinkingBlock{Thinking: "Let me <see>."},
+		transcript.TextBlock{Text: "A call & \u2028.", Extra: sign("c2ln")},
+		transcript.RawBlock{JSON: json.RawMessage(`{"type":"gemini_part","part":{"executableCode":{"code":"1","language":"PYTHON"}}}`)},
+		call,
+	}
+	m := &guardtest.Model{Answer: guardtest.Always(guardtest.Answer{Blocks: said, Usage: &transcript.Usage{Input: 5, Output: 7, CacheRead: 11}})}
+	server := guardtest.NewServer(m)
+	defer server.Close()
+	c := testConfig(t, m)
+	c.sdk.HTTPClient, c.sdk.HTTPOptions.BaseURL = server.Client(), server.URL
+	a := newTestAgent(t, c)
+	streamed, err := complete(t, a, everything(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := requestConfig(a.format, everything(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := a.sdk.Models.GenerateContent(t.Context(), testModel, nil, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.SDKHTTPResponse = nil
+	whole, err := a.format.Response(eventOf(answer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := json.Marshal(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, resp := range map[string]*transcript.Response{"streamed": streamed, "whole": whole} {
+		got, err := json.Marshal(resp.Message.Content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(meaning(t, got), meaning(t, want)) {
+			t.Errorf("%s the answer is\n%s\nwant\n%s", name, got, want)
+		}
+		if u := resp.Usage; u.Input != 5 || u.Output != 7 || u.CacheRead != 11 || resp.StopReason != transcript.StopToolUse || resp.Model != testModel || resp.RequestID == "" {
+			t.Errorf("%s the answer is %+v", name, resp)
+		}
+	}
+	valid(t, m)
+}
+
+// The errors of the SDK are told apart by the guard.
+func TestErrors(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer guardtest.Answer
+		kind   guard.Kind
+	}{
+		{"too long", guardtest.Fail(400, "", "The input token count (215000) exceeds the maximum number of tokens allowed (200000)."), guard.Tokens},
+		{"too long in a stream", guardtest.FailAfter(1, "invalid_request_error", "The input token count (215000) exceeds the maximum number of tokens allowed (200000).", guardtest.Say("never")), guard.Tokens},
+		{"overloaded", guardtest.Overloaded(), guard.NotOverflow},
+		{"quota", guardtest.RateLimited(0), guard.NotOverflow},
+		{"broken", guardtest.Broken(), guard.NotOverflow},
+		{"key", guardtest.Unauthorized(), guard.NotOverflow},
+		{"output cap", guardtest.Fail(400, "", "Unable to submit request because it has a maxOutputTokens value of 167538 but the supported range is from 1 (inclusive) to 65537 (exclusive)."), guard.NotOverflow},
+		{"connection", guardtest.CutAfter(3, guardtest.Say("never")), guard.NotOverflow},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := &guardtest.Model{Answer: guardtest.Always(tt.answer)}
+			a := newTestAgent(t, testConfig(t, m))
+			_, err := complete(t, a, transcript.Request{Model: testModel, Messages: []transcript.Message{transcript.UserText("hi")}})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			o := guard.Classify(err)
+			if o.Kind != tt.kind || tt.kind == guard.Tokens && (o.Prompt != 215_000 || o.Limit != 200_000) {
+				t.Errorf("%q is %+v", err, o)
+			}
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// maxFile is how many bytes of a file a model is shown.
+const maxFile = 20_000
+
+// tool is what a model may call.
+type tool struct {
+	transcript.Tool
+	run func(ctx context.Context, input json.RawMessage) (string, error)
+}
+
+// runTool runs one call and returns its result; an error is a result too.
+func runTool(ctx context.Context, tools []tool, call transcript.ToolCallBlock) transcript.Message {
+	err := ctx.Err()
+	for _, t := range tools {
+		if (wire.Gemini{}).ToolName(t.Name) != call.Name || err != nil {
+			continue
+		}
+		var text string
+		if text, err = t.run(ctx, call.Input); err == nil {
+			return transcript.ToolResult(call.ID, text)
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("there is no tool called %q", call.Name)
+	}
+	return transcript.ToolError(call.ID, err.Error())
+}
+
+// fileTools are the tools of the program, confined to one folder.
+func fileTools(root *os.Root) []tool {
+	schema := json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`)
+	path := func(input json.RawMessage) (string, error) {
+		var args struct{ Path string }
+		err := json.Unmarshal(input, &args)
+		return args.Path, err
+	}
+	return []tool{
+		{transcript.Tool{Name: "list_files", Description: "List a folder in the working folder.", InputSchema: schema}, func(_ context.Context, input json.RawMessage) (string, error) {
+			name, err := path(input)
+			if err != nil {
+				return "", err
+			}
+			entries, err := fs.ReadDir(root.FS(), name)
+			var sb strings.Builder
+			for _, e := range entries {
+				fmt.Fprintln(&sb, fs.FormatDirEntry(e))
+			}
+			return sb.String(), err
+		}},
+		{transcript.Tool{Name: "read_file", Description: "Read a text file in the working folder.", InputSchema: schema}, func(_ context.Context, input json.RawMessage) (string, error) {
+			name, err := path(input)
+			if err != nil {
+				return "", err
+			}
+			f, err := root.Open(name)
+			if err != nil {
+				return "", err
+			}
+			defer func() { _ = f.Close() }() // only read
+			data, err := io.ReadAll(io.LimitReader(f, maxFile))
+			return strings.ToValidUTF8(string(data), "\uFFFD"), err
+		}},
+	}
+}

@@ -1,0 +1,11 @@
+// Package bedrocktest holds what format "bedrock" of package rebuild/wire is
+// tested with: the official SDK, aws-sdk-go-v2. It is a module of its own so
+// that nobody else needs that.
+//
+// The SDK has no raw bodies, so both ways are through its types: a rendered
+// request is decoded into them and sent by the official client, whose request
+// must mean the same; what the client has read of an answer is encoded again
+// and read by [wire.Bedrock].
+//
+// [wire.Bedrock]: https://pkg.go.dev/github.com/convolog/convolog/rebuild/wire#Bedrock
+package bedrocktest

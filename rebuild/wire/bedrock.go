@@ -1,0 +1,218 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// apiBedrock is what [transcript.Response] and [transcript.Origin] call
+// Converse.
+const apiBedrock = "bedrock"
+
+// AddedTools is the repair of a request without tools whose messages have
+// calls: Bedrock wants definitions, so there are some that say the names alone.
+const AddedTools rebuild.Rule = "added-tools"
+
+// Bedrock renders for Converse of Amazon Bedrock and reads its answers. The
+// zero value renders; set Model for answers. It is a plain value, safe for
+// several goroutines.
+type Bedrock struct {
+	// Stream asks for the answer as a stream of events, see [Bedrock.Path].
+	Stream bool
+	// Model is what answers say as their model, since Converse does not name
+	// it: the model of the requests, or reasoning does not find the way back.
+	Model string
+	// Thinking is additionalModelRequestFields.thinking of the request,
+	// {"type":"enabled","budget_tokens":4096} for Claude for example. Nil
+	// leaves it out.
+	Thinking json.RawMessage
+	// PureResults is for models that take nothing beside the results of tools
+	// in a message, Llama for example: what else there is goes into the last
+	// result.
+	PureResults bool
+	// Params are further members of the request, guardrailConfig for example.
+	// "system" and "toolConfig" are used instead of what the request says; the
+	// members of "inferenceConfig" and "additionalModelRequestFields" are
+	// joined by the output limit and Thinking. "messages" cannot be in it.
+	Params map[string]json.RawMessage
+}
+
+// Path is the path of the call: the model of a request and whether it is
+// streamed are not in its body.
+func (b Bedrock) Path(model string) string {
+	path := "/model/" + url.PathEscape(model) + "/converse"
+	if b.Stream {
+		path += "-stream"
+	}
+	return path
+}
+
+// ToolName is how the API is shown a tool of that name, and how answers call
+// it: characters that are not A-Z a-z 0-9 _ - become _, and 64 characters stay.
+// Names that the API takes are not changed.
+func (Bedrock) ToolName(name string) string { return toolName(name) }
+
+// Request renders the body of a call of Converse or ConverseStream. The model
+// is not in it: see [Bedrock.Path]. An output limit of 0 and an empty system
+// prompt are left out. The report says what was changed; entries are those of
+// the Origins. An error means that a role, Thinking or Params cannot be
+// written, or that two tools have one name.
+//
+// Beyond what every provider asks, it sees to this:
+//
+//   - IDs are rewritten and reasoning is given back by the rules of
+//     [Anthropic.Request]; so is what becomes of Thinking when the running turn
+//     has no reasoning to go on from, or the output limit no room.
+//   - If the messages have calls, the request defines tools: if it has none,
+//     those that are called, see [AddedTools].
+//   - Images and documents go as bytes. A document has a name that is unique in
+//     the request and in the characters that the API allows, made of its title,
+//     and a text beside it.
+//   - Of more than 5 documents or 20 images the last stay, the others become a
+//     short text. This changes the bytes of earlier messages.
+//   - A result that is an error has a text, and texts only.
+//   - Other blocks that the API does not take, cache marks and citations
+//     included, become a short text in a user message and are left out of an
+//     answer. An answer that nothing is left of is left out, and the user
+//     messages around it are joined.
+//   - Names of tools are as [Bedrock.ToolName] says.
+//   - Escaped halves of surrogate pairs become U+FFFD.
+//
+// Blocks without Origins are vouched for by the caller. A model's dated name
+// and its alias are the same model.
+func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	if err := checkRoles(req.Messages); err != nil {
+		return nil, nil, err
+	}
+	if err := b.checkParams(req); err != nil {
+		return nil, nil, err
+	}
+	r := bedrockRenderer{renderer: renderer{req: req, turn: runningTurn(req.Messages)}, format: b}
+	asked := b.Thinking
+	r.thinking = stringMember(asked, "type")
+	if r.thinking == "enabled" && req.MaxOutput > 0 {
+		r.thinking, asked = r.budget(asked, req.MaxOutput)
+	}
+	messages := r.messages()
+	if r.thinking == "enabled" && !r.reasons {
+		asked = nil
+		r.note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
+	}
+
+	o := jsontext.AppendObject(nil)
+	for _, name := range slices.Sorted(maps.Keys(b.Params)) {
+		if name != "inferenceConfig" && name != "additionalModelRequestFields" {
+			o.Value(name, b.Params[name])
+		}
+	}
+	joined(&o, "additionalModelRequestFields", b.Params, func(m *jsontext.Object) {
+		if !jsontext.IsNull(asked) {
+			m.Value("thinking", asked)
+		}
+	})
+	joined(&o, "inferenceConfig", b.Params, func(m *jsontext.Object) { m.OptInt("maxTokens", int64(req.MaxOutput)) })
+	if _, given := b.Params["system"]; !given && !isBlank(req.System) {
+		o.Func("system", func(dst []byte) []byte {
+			return append(jsontext.AppendString(append(dst, `[{"text":`...), req.System), "}]"...)
+		})
+	}
+	if _, given := b.Params["toolConfig"]; !given {
+		tools, err := r.tools(req.Tools)
+		if err != nil {
+			return nil, nil, err
+		}
+		o.OptValue("toolConfig", tools)
+	}
+	// Messages come last, so that a longer conversation only adds bytes.
+	o.Value("messages", messages)
+	body = o.End()
+	if jsontext.MendSurrogates(body) {
+		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in an opaque block")
+	}
+	return body, r.report, nil
+}
+
+// joined writes a member that is made of that of params and of what more adds;
+// nothing if both are empty.
+func joined(o *jsontext.Object, name string, params map[string]json.RawMessage, more func(*jsontext.Object)) {
+	m := jsontext.AppendObject(nil)
+	for k, v := range jsontext.Members(jsontext.Trim(params[name])) {
+		m.Value(k, v)
+	}
+	more(&m)
+	if text := m.End(); len(text) > len("{}") {
+		o.Value(name, text)
+	}
+}
+
+func (b Bedrock) checkParams(req transcript.Request) error {
+	if !jsontext.IsNull(b.Thinking) && (!jsontext.Valid(b.Thinking) || !jsontext.IsObject(b.Thinking)) {
+		return fmt.Errorf("wire: thinking %q is not a JSON object", excerpt(b.Thinking))
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Params)) {
+		value := b.Params[name]
+		object, taken := "", false
+		switch name {
+		case "messages":
+			return fmt.Errorf("wire: params: %q is written from the request", name)
+		case "inferenceConfig":
+			object, taken = "maxTokens", req.MaxOutput > 0
+		case "additionalModelRequestFields":
+			object, taken = "thinking", b.Thinking != nil
+		}
+		if !jsontext.Valid(value) || object != "" && !jsontext.IsObject(jsontext.Trim(value)) {
+			return fmt.Errorf("wire: params: %q is not valid: %q", name, excerpt(value))
+		}
+		if object == "" || !taken {
+			continue
+		}
+		if _, twice := jsontext.Member(jsontext.Trim(value), object); twice {
+			return fmt.Errorf("wire: params: %s: %q is written from the request", name, object)
+		}
+	}
+	return nil
+}
+
+// tools returns the member toolConfig, nil for none.
+func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error) {
+	if len(tools) == 0 && len(r.called) > 0 {
+		for _, name := range r.called {
+			tools = append(tools, transcript.Tool{Name: name})
+		}
+		r.note(AddedTools, "", fmt.Sprintf("%d that the messages call", len(tools)))
+	}
+	if len(tools) == 0 {
+		return nil, nil
+	}
+	renamed, err := renamedTools(tools, r.format.ToolName, &r.report)
+	if err != nil {
+		return nil, err
+	}
+	dst := []byte(`{"tools":[`)
+	for i, t := range renamed {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		schema := t.InputSchema
+		if jsontext.IsNull(schema) {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		o := jsontext.AppendObject(append(dst, `{"toolSpec":`...))
+		o.String("name", t.Name)
+		o.OptString("description", t.Description)
+		o.Func("inputSchema", func(dst []byte) []byte {
+			s := jsontext.AppendObject(dst)
+			s.Value("json", schema)
+			return s.End()
+		})
+		dst = append(o.End(), '}')
+	}
+	return append(dst, "]}"...), nil
+}

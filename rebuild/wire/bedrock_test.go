@@ -1,0 +1,141 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+const bedrockModel = "anthropic.claude-x-v1:0"
+
+func renderBedrock(t testing.TB, b wire.Bedrock, req transcript.Request) (string, rebuild.Report) {
+	t.Helper()
+	body, report, err := b.Request(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(body) {
+		t.Fatalf("the body is not valid JSON: %s", body)
+	}
+	again, _, _ := b.Request(req)
+	if !bytes.Equal(body, again) {
+		t.Fatalf("the same request gave other bytes:\n%s\n%s", body, again)
+	}
+	return string(body), report
+}
+
+func validBedrock(t testing.TB, model, body string) {
+	t.Helper()
+	if found := (wire.Bedrock{PureResults: strings.Contains(model, "llama")}).Validate([]byte(body)); len(found) > 0 {
+		t.Fatalf("violations: %v\nbody: %s", found, body)
+	}
+}
+
+func TestBedrockRequest(t *testing.T) {
+	req := transcript.Request{Model: bedrockModel, System: "be <brief>", MaxOutput: 4000, Messages: everyBlock(t)}
+	b := wire.Bedrock{Thinking: json.RawMessage(`{"type":"adaptive"}`), Params: map[string]json.RawMessage{
+		"inferenceConfig": json.RawMessage(`{"temperature":1}`), "requestMetadata": json.RawMessage(`{"a":"b"}`),
+	}}
+	body, report := renderBedrock(t, b, req)
+	const head = `{"requestMetadata":{"a":"b"},"additionalModelRequestFields":{"thinking":{"type":"adaptive"}},"inferenceConfig":{"temperature":1,"maxTokens":4000},"system":[{"text":"be <brief>"}],"toolConfig":{"tools":[{"toolSpec":{"name":"9lives","inputSchema":{"json":{"type":"object"}}}},{"toolSpec":{"name":"read","inputSchema":{"json":{"type":"object"}}}}]},"messages":[
+`
+	const want = head + `{"role":"user","content":[{"text":"look"},{"text":"[memory u]\nlikes Go"},{"image":{"format":"png","source":{"bytes":"AAAA"}}},{"text":"[image left out: not an https URL]"},{"image":{"format":"gif","source":{"bytes":"AAAA"}}},{"document":{"format":"pdf","name":"my-report v2-pdf","source":{"bytes":"AAAA"}}},{"document":{"format":"txt","name":"document","source":{"bytes":"cGxhaW4="}}},{"text":"[audio left out]"}]},
+{"role":"assistant","content":[{"text":"Two."},{"toolUse":{"toolUseId":"ID1","name":"9lives","input":{"n":1.0}}},{"toolUse":{"toolUseId":"ID2","name":"read","input":{}}}]},
+{"role":"user","content":[{"toolResult":{"toolUseId":"ID1","content":[{"text":"one"},{"text":"two"}]}},{"toolResult":{"toolUseId":"ID2","content":[{"text":"[image left out: in an error]"}],"status":"error"}},{"text":"hurry"}]}]}`
+	var sent struct {
+		Messages []struct {
+			Content []struct{ ToolUse struct{ ToolUseID string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &sent); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`)
+	for i, name := range []string{"ID1", "ID2"} {
+		got = strings.ReplaceAll(got, sent.Messages[1].Content[1+i].ToolUse.ToolUseID, name)
+	}
+	if got != want {
+		t.Errorf("body =\n%s\nwant\n%s", got, want)
+	}
+	validBedrock(t, bedrockModel, body)
+	const rulesWant = "dropped-member replaced-block replaced-block bad-name replaced-block rewritten-id rewritten-id dropped-thinking dropped-thinking replaced-block added-tools"
+	if got := rules(report); got != rulesWant {
+		t.Errorf("report = %s, want %s\n%v", got, rulesWant, report)
+	}
+
+	body, _ = renderBedrock(t, wire.Bedrock{PureResults: true}, req)
+	validBedrock(t, "meta.llama4", body)
+	if !strings.HasSuffix(body, `{"text":"hurry"}],"status":"error"}}]}]}`) {
+		t.Errorf("a text beside results: %s", body)
+	}
+}
+
+func TestBedrockRequestErrors(t *testing.T) {
+	param := func(name, value string) wire.Bedrock {
+		return wire.Bedrock{Params: map[string]json.RawMessage{name: json.RawMessage(value)}}
+	}
+	tests := []struct {
+		wire wire.Bedrock
+		req  transcript.Request
+		want string
+	}{
+		{wire.Bedrock{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
+		{wire.Bedrock{Thinking: json.RawMessage(`1`)}, transcript.Request{}, `wire: thinking "1" is not a JSON object`},
+		{param("messages", "[]"), transcript.Request{}, `wire: params: "messages" is written from the request`},
+		{param("requestMetadata", "{"), transcript.Request{}, `wire: params: "requestMetadata" is not valid: "{"`},
+		{param("inferenceConfig", `{"maxTokens":1}`), transcript.Request{MaxOutput: 5}, `wire: params: inferenceConfig: "maxTokens" is written from the request`},
+		{wire.Bedrock{}, transcript.Request{Tools: []transcript.Tool{{Name: "a.b"}, {Name: "a_b"}}}, `wire: tools "a.b" and "a_b" are both called "a_b": rename one`},
+	}
+	for _, tt := range tests {
+		if body, _, err := tt.wire.Request(tt.req); err == nil || err.Error() != tt.want || body != nil {
+			t.Errorf("body %s, error %v, want %s", body, err, tt.want)
+		}
+	}
+	if got := (wire.Bedrock{Stream: true}).Path("arn:aws:x/y"); got != "/model/arn:aws:x%2Fy/converse-stream" {
+		t.Errorf("path = %s", got)
+	}
+}
+
+// Documents get names of their own and a text, and of too many the last stay.
+func TestBedrockDocuments(t *testing.T) {
+	var content []transcript.Block
+	for range 7 {
+		content = append(content, transcript.DocumentBlock{Title: "a.b\u3000c", Source: transcript.Source{Type: "base64", MediaType: "application/pdf", Data: "AAAA"}})
+	}
+	for range 22 {
+		content = append(content, transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}})
+	}
+	body, report := renderBedrock(t, wire.Bedrock{}, transcript.Request{Messages: []transcript.Message{
+		{Role: transcript.RoleUser, Content: content[5:6]},
+		{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.TextBlock{Text: "ok"}}},
+		{Role: transcript.RoleUser, Content: content},
+	}})
+	validBedrock(t, bedrockModel, body)
+	if strings.Count(body, `"document":{`) != 5 || strings.Count(body, `"image":{`) != 20 || !strings.Contains(body, `"name":"a-b-c 5"`) {
+		t.Errorf("body %s\nreport %v", body, report)
+	}
+	body, _ = renderBedrock(t, wire.Bedrock{}, transcript.Request{Messages: []transcript.Message{{Role: transcript.RoleUser, Content: content[:1]}}})
+	validBedrock(t, bedrockModel, body)
+}
+
+// Thinking is asked for only where the request can have it.
+func TestBedrockThinking(t *testing.T) {
+	enabled := wire.Bedrock{Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":2048}`)}
+	for limit, want := range map[int]string{0: "2048", 4096: "2048", 2048: "1536", 1000: ""} {
+		body, _ := renderBedrock(t, enabled, transcript.Request{MaxOutput: limit, Messages: []transcript.Message{transcript.UserText("hi")}})
+		validBedrock(t, bedrockModel, body)
+		if (want == "") != !strings.Contains(body, "thinking") || !strings.Contains(body, want) {
+			t.Errorf("limit %d: %s", limit, body)
+		}
+	}
+	body, report := renderBedrock(t, enabled, transcript.Request{Model: bedrockModel, Messages: everyBlock(t)})
+	validBedrock(t, bedrockModel, body)
+	if strings.Contains(body, "budget_tokens") || !reported(report, rebuild.ThinkingOff) {
+		t.Errorf("thinking without reasoning to go on from: %s", body)
+	}
+}

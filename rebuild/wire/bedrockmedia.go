@@ -1,0 +1,194 @@
+package wire
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// How many documents and images a request to Converse may have.
+const (
+	maxDocuments = 5
+	maxImages    = 20
+)
+
+// A bedrockBlock is a block of a user message as it goes out.
+type bedrockBlock struct {
+	json           []byte
+	text, document bool
+}
+
+// A mediaBudget says how many documents and images are still to be left out:
+// those that come first.
+type mediaBudget struct{ documents, images int }
+
+// countMedia counts how many are too many.
+func countMedia(messages []transcript.Message) (excess mediaBudget) {
+	var walk func(content []transcript.Block)
+	walk = func(content []transcript.Block) {
+		for _, b := range content {
+			switch b := b.(type) {
+			case transcript.DocumentBlock:
+				excess.documents++
+			case transcript.ImageBlock:
+				excess.images++
+			case transcript.ToolResultBlock:
+				walk(b.Content)
+			}
+		}
+	}
+	for _, m := range messages {
+		if m.Role == transcript.RoleUser {
+			walk(m.Content)
+		}
+	}
+	return mediaBudget{max(excess.documents-maxDocuments, 0), max(excess.images-maxImages, 0)}
+}
+
+// take reports whether the next image or document is one of those too many.
+func (m *mediaBudget) take(b transcript.Block) bool {
+	n := &m.images
+	if _, ok := b.(transcript.DocumentBlock); ok {
+		n = &m.documents
+	}
+	if *n == 0 {
+		return false
+	}
+	*n--
+	return true
+}
+
+// userBlocks returns what a user message or a result has in the place of b.
+func (r *bedrockRenderer) userBlocks(entry string, b transcript.Block) []bedrockBlock {
+	plain := func(text string) []bedrockBlock { return []bedrockBlock{{json: textJSON(text), text: true}} }
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		dropExtra(&r.report, entry, "text", b.Extra)
+		if isBlank(b.Text) {
+			r.note(rebuild.BlankText, entry, "")
+			return nil
+		}
+		return plain(b.Text)
+	case transcript.ImageBlock:
+		dropExtra(&r.report, entry, "image", b.Extra)
+		format, ok := strings.CutPrefix(b.Source.MediaType, "image/")
+		ok = ok && mediaType(b.Source.MediaType, false) && b.Source.Type == "base64" && isBase64(b.Source.Data)
+		switch {
+		case r.media.take(b):
+			return plain(replacedText(&r.report, entry, "image", "more than "+strconv.Itoa(maxImages)))
+		case !ok:
+			return plain(replacedText(&r.report, entry, "image", sourceProblem(b.Source)))
+		}
+		o := jsontext.AppendObject([]byte(`{"image":`))
+		o.String("format", format)
+		return []bedrockBlock{{json: append(withBytes(&o, b.Source.Data), '}')}}
+	case transcript.DocumentBlock:
+		dropExtra(&r.report, entry, "document", b.Extra)
+		return r.document(entry, b)
+	case transcript.ContextBlock, transcript.RawBlock:
+		return plain(plainText(&r.report, entry, b))
+	}
+	return plain(replacedText(&r.report, entry, blockType(b), ""))
+}
+
+// documentFormats holds the formats of documents by media type.
+var documentFormats = map[string]string{
+	"application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt", "text/markdown": "md",
+	"application/msword": "doc", "application/vnd.ms-excel": "xls",
+	"application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+	"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet":       "xlsx",
+}
+
+func (r *bedrockRenderer) document(entry string, b transcript.DocumentBlock) []bedrockBlock {
+	format, data := documentFormats[b.Source.MediaType], b.Source.Data
+	switch {
+	case r.media.take(b):
+		return []bedrockBlock{{json: textJSON(replacedText(&r.report, entry, "document", "more than "+strconv.Itoa(maxDocuments))), text: true}}
+	case b.Source.Type == "content" && isDocumentContent(b.Source.Extra["content"]):
+		return r.contentBlocks(entry, b)
+	case b.Source.Type == "text" && !isBlank(data):
+		format, data = "txt", base64.StdEncoding.EncodeToString([]byte(strings.ToValidUTF8(data, "\uFFFD")))
+	case b.Source.Type != "base64" || format == "" || !isBase64(data):
+		return []bedrockBlock{{json: textJSON(replacedText(&r.report, entry, "document", sourceProblem(b.Source))), text: true}}
+	}
+	name := r.documentName(b.Title)
+	if b.Title != "" && name != b.Title {
+		r.note(rebuild.BadName, entry, "document "+b.Title+" became "+name)
+	}
+	o := jsontext.AppendObject([]byte(`{"document":`))
+	o.String("format", format)
+	o.String("name", name)
+	if !isBlank(b.Context) {
+		o.String("context", b.Context)
+	}
+	return []bedrockBlock{{json: append(withBytes(&o, data), '}'), document: true}}
+}
+
+// contentBlocks returns the texts and images that a document consists of.
+func (r *bedrockRenderer) contentBlocks(entry string, b transcript.DocumentBlock) (out []bedrockBlock) {
+	if about := aboutDocument(b); about != "" {
+		out = append(out, bedrockBlock{json: textJSON(about), text: true})
+	}
+	r.note(rebuild.ReplacedBlock, entry, "a document of texts and images")
+	content := b.Source.Extra["content"]
+	if text, ok := jsontext.String(jsontext.Trim(content)); ok {
+		return append(out, bedrockBlock{json: textJSON(text), text: true})
+	}
+	for e := range jsontext.Elements(content) {
+		part, err := transcript.UnmarshalBlock(e)
+		if image, ok := part.(transcript.ImageBlock); err == nil && ok {
+			// It is not in the count of images, so it does not go out.
+			out = append(out, bedrockBlock{json: textJSON(replacedText(&r.report, entry, image.BlockType(), "in a document")), text: true})
+		} else if err == nil {
+			out = append(out, r.userBlocks(entry, part)...)
+		}
+	}
+	return out
+}
+
+// documentName makes a name of the characters that the API allows, without two
+// spaces in a row, of at most 200 bytes, that no document of the request has.
+func (r *bedrockRenderer) documentName(title string) string {
+	const most = 200
+	clean := strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune(" -()[]", c):
+			return c
+		}
+		return '-'
+	}, title)
+	clean = strings.Join(strings.Fields(clean), " ")
+	clean = strings.TrimSpace(clean[:min(len(clean), most-len(" 1000"))])
+	if strings.Trim(clean, "-") == "" {
+		clean = "document"
+	}
+	name := clean
+	for n := 2; r.names[name]; n++ {
+		name = clean + " " + strconv.Itoa(n)
+	}
+	if r.names == nil {
+		r.names = map[string]bool{}
+	}
+	r.names[name] = true
+	return name
+}
+
+func textJSON(text string) []byte {
+	o := jsontext.AppendObject(nil)
+	o.String("text", text)
+	return o.End()
+}
+
+// withBytes ends an object with its source.
+func withBytes(o *jsontext.Object, data string) []byte {
+	o.Func("source", func(dst []byte) []byte {
+		s := jsontext.AppendObject(dst)
+		s.String("bytes", data)
+		return s.End()
+	})
+	return o.End()
+}

@@ -1,0 +1,262 @@
+package wire
+
+import (
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A bedrockRenderer turns the messages of one request into those of Converse.
+type bedrockRenderer struct {
+	renderer
+	format  Bedrock
+	called  []string // names of tools in the messages, in the order of the calls
+	reasons bool     // the last answer calls nothing or begins with reasoning
+	media   mediaBudget
+	names   map[string]bool // of documents
+}
+
+// native hides that of renderer, which is for the Messages API.
+func (r *bedrockRenderer) native(o transcript.Origin) bool {
+	return o == vouched || o.API == apiBedrock && sameModel(o.Model, r.req.Model)
+}
+
+// A bedrockMessage is a message whose results are still apart.
+type bedrockMessage struct {
+	role    transcript.Role
+	entry   string
+	results []bedrockResult
+	content [][]byte // what follows the results
+}
+
+// A bedrockResult is a result whose content may still grow.
+type bedrockResult struct {
+	id      string
+	isError bool
+	content [][]byte
+}
+
+// messages returns the member of that name.
+func (r *bedrockRenderer) messages() []byte {
+	r.reasons = true
+	r.media = countMedia(r.req.Messages)
+	var out []bedrockMessage
+	for i, m := range r.req.Messages {
+		next := bedrockMessage{role: m.Role, entry: originOf(m, 0).Entry}
+		if m.Role == transcript.RoleAssistant {
+			next.content = r.answer(i, m)
+		} else {
+			next.results, next.content = r.user(m)
+		}
+		n := len(out)
+		switch {
+		case len(next.results)+len(next.content) == 0:
+			if len(m.Content) > 0 {
+				r.note(rebuild.EmptyMessage, next.entry, "nothing is left of a message")
+			}
+		case n > 0 && out[n-1].role == m.Role && m.Role == transcript.RoleUser:
+			out[n-1].results = append(out[n-1].results, next.results...)
+			out[n-1].content = append(out[n-1].content, next.content...)
+			r.note(rebuild.MergedMessages, next.entry, "")
+		default:
+			out = append(out, next)
+		}
+	}
+	dst := []byte("[")
+	for i, m := range out {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"role":"`+string(m.role)+`","content":[`...)
+		dst = append(appendValues(dst, r.together(m)), "]}"...)
+	}
+	return append(dst, ']')
+}
+
+// together returns the content of a message: results first, then the rest, or all
+// of it in the last result for models that want that.
+func (r *bedrockRenderer) together(m bedrockMessage) (out [][]byte) {
+	if n := len(m.results); n > 0 && r.format.PureResults && len(m.content) > 0 {
+		m.results[n-1].content = append(m.results[n-1].content, m.content...)
+		m.content = nil
+		r.note(rebuild.ReplacedBlock, m.entry, "what is beside results is in the last of them")
+	}
+	for _, res := range m.results {
+		o := jsontext.AppendObject([]byte(`{"toolResult":`))
+		o.String("toolUseId", res.id)
+		o.Func("content", func(dst []byte) []byte { return append(appendValues(append(dst, '['), res.content), ']') })
+		if res.isError {
+			o.String("status", "error")
+		}
+		out = append(out, append(o.End(), '}'))
+	}
+	return append(out, m.content...)
+}
+
+func appendValues(dst []byte, list [][]byte) []byte {
+	for i, v := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, v...)
+	}
+	return dst
+}
+
+// answer returns the content of answer i.
+func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
+	r.ids.open()
+	var content []transcript.Block
+	var origins []transcript.Origin
+	for j, b := range m.Content {
+		o := originOf(m, j)
+		b, ok := r.answerBlock(o, b)
+		if !ok {
+			r.note(rebuild.DroppedBlock, o.Entry, blockType(b)+" in an answer")
+			continue
+		}
+		if text, ok := b.(transcript.TextBlock); ok && isBlank(text.Text) {
+			r.note(rebuild.BlankText, o.Entry, "")
+			continue
+		}
+		// The rules of reasoning are those of the Messages API, and there is
+		// one place for them.
+		ours := transcript.Origin{Entry: o.Entry}
+		if r.native(o) {
+			ours.API, ours.Model = apiAnthropic, r.req.Model
+		}
+		content, origins = append(content, b), append(origins, ours)
+	}
+	if len(content) == 0 {
+		return nil
+	}
+	content = r.orderThinking(i, content, origins)
+	if len(content) > 0 {
+		r.reasons = !hasCalls(content) || isThinking(content[0])
+	}
+	for _, b := range content {
+		out = append(out, answerJSON(b))
+	}
+	return out
+}
+
+// answerBlock returns false for what cannot be in an answer.
+func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block) (transcript.Block, bool) {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		dropExtra(&r.report, o.Entry, "text", b.Extra)
+		return b, true
+	case transcript.ThinkingBlock:
+		dropExtra(&r.report, o.Entry, "thinking", b.Extra)
+		return b, true
+	case transcript.RedactedThinkingBlock:
+		if !isBase64(b.Data) {
+			b.Data = "" // what is not whole is left out as such
+		}
+		return b, true
+	case transcript.ToolCallBlock:
+		id, name := r.ids.call(b.ID), r.format.ToolName(b.Name)
+		if id != b.ID {
+			r.note(rebuild.RewrittenID, o.Entry, b.ID+" became "+id)
+		}
+		if name != b.Name {
+			r.note(rebuild.BadName, o.Entry, b.Name+" became "+name)
+		}
+		dropExtra(&r.report, o.Entry, "tool_use", b.Extra)
+		b.ID, b.Name = id, name
+		if !slices.Contains(r.called, name) {
+			r.called = append(r.called, name)
+		}
+		return b, true
+	case transcript.ContextBlock:
+		return transcript.TextBlock{Text: plainText(&r.report, o.Entry, b)}, true
+	}
+	return b, false
+}
+
+// answerJSON returns a block of an answer as it goes out.
+func answerJSON(b transcript.Block) []byte {
+	o := jsontext.AppendObject(nil)
+	object := func(name string, write func(*jsontext.Object)) {
+		o.Func(name, func(dst []byte) []byte {
+			inner := jsontext.AppendObject(dst)
+			write(&inner)
+			return inner.End()
+		})
+	}
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		o.String("text", b.Text)
+	case transcript.ThinkingBlock:
+		object("reasoningContent", func(o *jsontext.Object) {
+			o.Func("reasoningText", func(dst []byte) []byte {
+				text := jsontext.AppendObject(dst)
+				text.String("text", b.Thinking)
+				text.String("signature", b.Signature)
+				return text.End()
+			})
+		})
+	case transcript.RedactedThinkingBlock:
+		object("reasoningContent", func(o *jsontext.Object) { o.String("redactedContent", b.Data) })
+	case transcript.ToolCallBlock:
+		object("toolUse", func(o *jsontext.Object) {
+			o.String("toolUseId", b.ID)
+			o.String("name", b.Name)
+			if len(b.Input) == 0 {
+				o.Value("input", []byte("{}"))
+			} else {
+				o.Value("input", b.Input)
+			}
+		})
+	}
+	return o.End()
+}
+
+// user returns the results of a user message and what follows them.
+func (r *bedrockRenderer) user(m transcript.Message) (results []bedrockResult, rest [][]byte) {
+	text, documents := false, false
+	for j, b := range m.Content {
+		entry := originOf(m, j).Entry
+		if res, ok := b.(transcript.ToolResultBlock); ok {
+			results = append(results, bedrockResult{r.ids.result(res.CallID), res.IsError, r.result(entry, res)})
+			continue
+		}
+		for _, p := range r.userBlocks(entry, b) {
+			text, documents = text || p.text, documents || p.document
+			rest = append(rest, p.json)
+		}
+	}
+	if documents && !text {
+		rest = append(rest, textJSON("[see the documents]"))
+		r.note(rebuild.ReplacedBlock, originOf(m, 0).Entry, "a text beside a document")
+	}
+	return results, rest
+}
+
+// result returns the content of a result.
+func (r *bedrockRenderer) result(entry string, b transcript.ToolResultBlock) (out [][]byte) {
+	dropExtra(&r.report, entry, "tool_result", b.Extra)
+	for _, c := range b.Content {
+		switch c.(type) {
+		case transcript.ToolResultBlock, transcript.ToolCallBlock:
+			out = append(out, textJSON(replacedText(&r.report, entry, c.BlockType(), "inside a result")))
+			continue
+		case transcript.ImageBlock, transcript.DocumentBlock:
+			if b.IsError {
+				r.media.take(c)
+				out = append(out, textJSON(replacedText(&r.report, entry, c.BlockType(), "in an error")))
+				continue
+			}
+		}
+		for _, p := range r.userBlocks(entry, c) {
+			out = append(out, p.json)
+		}
+	}
+	if b.IsError && len(out) == 0 {
+		out = append(out, textJSON("[error without a text]"))
+		r.note(rebuild.BlankText, entry, "of an error")
+	}
+	return out
+}

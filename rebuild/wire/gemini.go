@@ -1,0 +1,234 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// apiGemini is what [transcript.Response] and [transcript.Origin] call the
+// Gemini API.
+const apiGemini = "gemini"
+
+// Gemini renders for generateContent of the Gemini API, which Vertex has too,
+// and reads its answers. The zero value is ready to use: no thinking. It is a
+// plain value, safe for several goroutines.
+type Gemini struct {
+	// Stream asks for the answer as server-sent events, see [Gemini.Path].
+	Stream bool
+	// Model is what answers say as their model, and what Validate takes for the
+	// model that is asked. Empty: the version that the API gives. Set it to the
+	// model of the requests if that is an alias whose versions have other
+	// names, so that reasoning finds the way back.
+	Model string
+	// Thinking is generationConfig.thinkingConfig of the request,
+	// {"includeThoughts":true} for example. Nil leaves it out, and so leaves it
+	// to the model.
+	Thinking json.RawMessage
+	// Params are further members of the request, safetySettings or toolConfig
+	// for example. "systemInstruction" and "tools" are used instead of what the
+	// request says; the members of "generationConfig" are joined by the output
+	// limit and Thinking. "contents" cannot be in it.
+	Params map[string]json.RawMessage
+}
+
+// Path is the path of the call below the version of the API: the model of a
+// request and whether it is streamed are not in its body.
+func (g Gemini) Path(model string) string {
+	if !strings.Contains(model, "/") {
+		model = "models/" + model
+	}
+	if g.Stream {
+		return model + ":streamGenerateContent?alt=sse"
+	}
+	return model + ":generateContent"
+}
+
+// ToolName is how the API is shown a tool of that name, and how answers call
+// it: characters that are not A-Z a-z 0-9 _ - become _, a name that does not
+// begin with a letter or _ has one in front, and 64 characters stay. Names that
+// the API takes are not changed.
+func (Gemini) ToolName(name string) string {
+	name = toolName(name)
+	if c := name[0]; c == '-' || c >= '0' && c <= '9' {
+		name = "_" + name
+	}
+	return name[:min(len(name), maxID)]
+}
+
+// toolName returns name in the characters that every provider takes, as the
+// fold does for the names of calls.
+func toolName(name string) string {
+	if name == "" {
+		return "tool"
+	}
+	if isID(name) {
+		return name
+	}
+	name = strings.Map(func(c rune) rune {
+		if c < 0x80 && isID(string(c)) {
+			return c
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), maxID)]
+}
+
+// Request renders the body of a call of generateContent or
+// streamGenerateContent. The model is not in it: see [Gemini.Path]. An output
+// limit of 0 and an empty system prompt are left out. The report says what was
+// changed; entries are those of the Origins. An error means that a role,
+// Thinking or Params cannot be written, or that two tools have one name.
+//
+// Beyond what every provider asks, it sees to this:
+//
+//   - Calls and results are paired by order and name. A call has an ID only if
+//     the API gave it one, and then so has its result.
+//   - All results of an answer are one content and nothing is beside them: what
+//     else the user message has follows as a user content of its own. A result
+//     is an object, {"output":...} or {"error":...}; texts of one result are
+//     joined by newlines. Images and documents of results follow the results.
+//   - A thought signature goes back to the model that made it, on the part it
+//     came with. Gemini 3 and later refuse an answer whose first call has none:
+//     there the text that Google documents for calls of other models stands in
+//     its place, unless another part of the answer is signed.
+//   - Thoughts are given back within the running turn, to the model that made
+//     them, and are left out of an answer that nothing else is left of.
+//   - Parts of a kind that this package has no block for, code that the model
+//     ran for example, go back to the model that made them.
+//   - Other blocks that the API does not take become a short text in a user
+//     message and are left out of an answer. An answer that nothing is left of
+//     is left out, and the user messages around it are joined.
+//   - Names of tools are as [Gemini.ToolName] says.
+//   - Escaped halves of surrogate pairs become U+FFFD.
+//
+// Blocks without Origins are vouched for by the caller. A model's dated name
+// and its alias are the same model.
+func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	if err := checkRoles(req.Messages); err != nil {
+		return nil, nil, err
+	}
+	config, err := g.config(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := geminiRenderer{format: g, req: req, turn: runningTurn(req.Messages)}
+	contents := r.contents()
+
+	o := jsontext.AppendObject(nil)
+	o.OptValue("generationConfig", config)
+	for _, name := range slices.Sorted(maps.Keys(g.Params)) {
+		if name != "generationConfig" {
+			o.Value(name, g.Params[name])
+		}
+	}
+	if _, given := g.Params["systemInstruction"]; !given && !isBlank(req.System) {
+		o.Func("systemInstruction", func(dst []byte) []byte {
+			dst = append(dst, `{"parts":[{"text":`...)
+			return append(jsontext.AppendString(dst, req.System), "}]}"...)
+		})
+	}
+	if _, given := g.Params["tools"]; !given && len(req.Tools) > 0 {
+		tools, err := r.tools(req.Tools)
+		if err != nil {
+			return nil, nil, err
+		}
+		o.Value("tools", tools)
+	}
+	// Contents come last, so that a longer conversation only adds bytes.
+	o.Func("contents", func(dst []byte) []byte { return appendContents(dst, contents) })
+	body = o.End()
+	if jsontext.MendSurrogates(body) {
+		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in an opaque block")
+	}
+	return body, r.report, nil
+}
+
+// config returns the member generationConfig, nil for none.
+func (g Gemini) config(req transcript.Request) (json.RawMessage, error) {
+	for _, name := range slices.Sorted(maps.Keys(g.Params)) {
+		value := g.Params[name]
+		switch {
+		case name == "contents":
+			return nil, fmt.Errorf("wire: params: %q is written from the request", name)
+		case !jsontext.Valid(value), name == "generationConfig" && !jsontext.IsObject(jsontext.Trim(value)):
+			return nil, fmt.Errorf("wire: params: %q is not valid: %q", name, excerpt(value))
+		}
+	}
+	if !jsontext.IsNull(g.Thinking) && (!jsontext.Valid(g.Thinking) || !jsontext.IsObject(g.Thinking)) {
+		return nil, fmt.Errorf("wire: thinking %q is not a JSON object", excerpt(g.Thinking))
+	}
+	o := jsontext.AppendObject(nil)
+	for name, value := range jsontext.Members(jsontext.Trim(g.Params["generationConfig"])) {
+		if name == "maxOutputTokens" && req.MaxOutput > 0 || name == "thinkingConfig" && g.Thinking != nil {
+			return nil, fmt.Errorf("wire: params: generationConfig: %q is written from the request", name)
+		}
+		o.Value(name, value)
+	}
+	if req.MaxOutput > 0 {
+		o.Int("maxOutputTokens", int64(req.MaxOutput))
+	}
+	if !jsontext.IsNull(g.Thinking) {
+		o.Value("thinkingConfig", g.Thinking)
+	}
+	if config := o.End(); len(config) > len("{}") {
+		return config, nil
+	}
+	return nil, nil
+}
+
+// tools returns the member of that name.
+func (r *geminiRenderer) tools(tools []transcript.Tool) (json.RawMessage, error) {
+	renamed, err := renamedTools(tools, r.format.ToolName, &r.report)
+	if err != nil {
+		return nil, err
+	}
+	dst := []byte(`[{"functionDeclarations":[`)
+	for i, t := range renamed {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		o := jsontext.AppendObject(dst)
+		o.String("name", t.Name)
+		o.OptString("description", t.Description)
+		if !jsontext.IsNull(t.InputSchema) {
+			o.Value("parametersJsonSchema", t.InputSchema)
+		}
+		dst = o.End()
+	}
+	return append(dst, "]}]"...), nil
+}
+
+// renamedTools returns the tools with the names that a target takes.
+func renamedTools(tools []transcript.Tool, name func(string) string, report *rebuild.Report) ([]transcript.Tool, error) {
+	tools = slices.Clone(tools)
+	given := map[string]string{}
+	for i, t := range tools {
+		renamed := name(t.Name)
+		if other, twice := given[renamed]; twice {
+			return nil, fmt.Errorf("wire: tools %q and %q are both called %q: rename one", other, t.Name, renamed)
+		}
+		given[renamed] = t.Name
+		if renamed != t.Name {
+			*report = append(*report, rebuild.Repair{Rule: rebuild.BadName, Detail: "tool " + t.Name + " became " + renamed})
+		}
+		tools[i].Name = renamed
+	}
+	return tools, nil
+}
+
+// checkRoles returns an error if a message has a role that is none.
+func checkRoles(messages []transcript.Message) error {
+	for i, m := range messages {
+		if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
+			return fmt.Errorf("wire: message %d has role %q, want %q or %q", i, m.Role, transcript.RoleUser, transcript.RoleAssistant)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+const geminiModel = "gemini-3-pro"
+
+func renderGemini(t testing.TB, g wire.Gemini, req transcript.Request) (string, rebuild.Report) {
+	t.Helper()
+	body, report, err := g.Request(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(body) {
+		t.Fatalf("the body is not valid JSON: %s", body)
+	}
+	again, _, _ := g.Request(req)
+	if !bytes.Equal(body, again) {
+		t.Fatalf("the same request gave other bytes:\n%s\n%s", body, again)
+	}
+	return string(body), report
+}
+
+func validGemini(t testing.TB, model, body string) {
+	t.Helper()
+	if found := (wire.Gemini{Model: model}).Validate([]byte(body)); len(found) > 0 {
+		t.Fatalf("violations: %v\nbody: %s", found, body)
+	}
+}
+
+// everyBlock is a conversation that began with another provider and has
+// everything that a target may not take.
+func everyBlock(t testing.TB) []transcript.Message {
+	claude := transcript.Origin{Entry: "a1", API: "anthropic", Model: "claude-x"}
+	return []transcript.Message{
+		message(t, `{"role":"user","content":[{"type":"text","text":"look","cache_control":{"type":"ephemeral"}},{"type":"context","uri":"u","context_type":"memory","abstract":"likes Go"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"image","source":{"type":"url","url":"https://x.example/a.jpg"}},{"type":"image","source":{"type":"base64","media_type":"image/gif","data":"AAAA"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"},"title":"my.report  v2.pdf"},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"plain"}},{"type":"audio"}]}`, transcript.Origin{Entry: "u1"}),
+		message(t, `{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"Two."},{"type":"tool_use","id":"a.1","name":"9lives","input":{"n":1.0}},{"type":"tool_use","id":"a.2","name":"read","input":{}}]}`, claude),
+		message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a.1","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]},{"type":"tool_result","tool_use_id":"a.2","is_error":true,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]},{"type":"text","text":"hurry"}]}`, transcript.Origin{Entry: "u2"}),
+	}
+}
+
+func TestGeminiRequest(t *testing.T) {
+	req := transcript.Request{
+		Model: geminiModel, System: "be <brief>", MaxOutput: 100, Messages: everyBlock(t),
+		Tools: []transcript.Tool{{Name: "9lives", Description: "d", InputSchema: json.RawMessage(`{"type":"object","b":1.0}`)}, {Name: "read"}},
+	}
+	g := wire.Gemini{Thinking: json.RawMessage(`{"includeThoughts":true}`), Params: map[string]json.RawMessage{
+		"generationConfig": json.RawMessage(`{"temperature":1}`), "toolConfig": json.RawMessage(`{"functionCallingConfig":{"mode":"AUTO"}}`),
+	}}
+	body, report := renderGemini(t, g, req)
+	const want = `{"generationConfig":{"temperature":1,"maxOutputTokens":100,"thinkingConfig":{"includeThoughts":true}},"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"systemInstruction":{"parts":[{"text":"be <brief>"}]},"tools":[{"functionDeclarations":[{"name":"_9lives","description":"d","parametersJsonSchema":{"type":"object","b":1.0}},{"name":"read"}]}],"contents":[
+{"role":"user","parts":[{"text":"look"},{"text":"[memory u]\nlikes Go"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}},{"fileData":{"mimeType":"image/jpeg","fileUri":"https://x.example/a.jpg"}},{"text":"[image left out: unsupported media type]"},{"text":"[document my.report  v2.pdf]"},{"inlineData":{"mimeType":"application/pdf","data":"AAAA"}},{"inlineData":{"mimeType":"text/plain","data":"cGxhaW4="}},{"text":"[audio left out]"}]},
+{"role":"model","parts":[{"text":"Two."},{"functionCall":{"name":"_9lives","args":{"n":1.0}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"read","args":{}}}]},
+{"role":"user","parts":[{"functionResponse":{"name":"_9lives","response":{"output":"one\ntwo"}}},{"functionResponse":{"name":"read","response":{"error":"[image: see below]"}}}]},
+{"role":"user","parts":[{"text":"[image that read returned]"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}},{"text":"hurry"}]}]}`
+	if got := strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`); got != want {
+		t.Errorf("body =\n%s\nwant\n%s", got, want)
+	}
+	validGemini(t, geminiModel, body)
+	const rulesWant = "dropped-member replaced-block replaced-block replaced-block replaced-block dropped-thinking dropped-thinking bad-name replaced-block bad-name"
+	if got := rules(report); got != rulesWant {
+		t.Errorf("report = %s, want %s\n%v", got, rulesWant, report)
+	}
+	// A model that does not sign its calls is not sent any.
+	req.Model = "gemini-2.5-flash"
+	if body, _ = renderGemini(t, g, req); strings.Contains(body, "thoughtSignature") {
+		t.Errorf("a signature for an older model: %s", body)
+	}
+}
+
+func TestGeminiRequestErrors(t *testing.T) {
+	param := func(name, value string) wire.Gemini {
+		return wire.Gemini{Params: map[string]json.RawMessage{name: json.RawMessage(value)}}
+	}
+	tests := []struct {
+		wire wire.Gemini
+		req  transcript.Request
+		want string
+	}{
+		{wire.Gemini{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
+		{wire.Gemini{Thinking: json.RawMessage(`1`)}, transcript.Request{}, `wire: thinking "1" is not a JSON object`},
+		{param("contents", "[]"), transcript.Request{}, `wire: params: "contents" is written from the request`},
+		{param("labels", "{"), transcript.Request{}, `wire: params: "labels" is not valid: "{"`},
+		{param("generationConfig", "1"), transcript.Request{}, `wire: params: "generationConfig" is not valid: "1"`},
+		{param("generationConfig", `{"maxOutputTokens":1}`), transcript.Request{MaxOutput: 5}, `wire: params: generationConfig: "maxOutputTokens" is written from the request`},
+		{wire.Gemini{}, transcript.Request{Tools: []transcript.Tool{{Name: "a.b"}, {Name: "a_b"}}}, `wire: tools "a.b" and "a_b" are both called "a_b": rename one`},
+	}
+	for _, tt := range tests {
+		if body, _, err := tt.wire.Request(tt.req); err == nil || err.Error() != tt.want || body != nil {
+			t.Errorf("body %s, error %v, want %s", body, err, tt.want)
+		}
+	}
+}
+
+func TestGeminiPath(t *testing.T) {
+	for _, tt := range []struct {
+		g           wire.Gemini
+		model, want string
+	}{
+		{wire.Gemini{}, "gemini-3-pro", "models/gemini-3-pro:generateContent"},
+		{wire.Gemini{Stream: true}, "tunedModels/x", "tunedModels/x:streamGenerateContent?alt=sse"},
+	} {
+		if got := tt.g.Path(tt.model); got != tt.want {
+			t.Errorf("path = %s, want %s", got, tt.want)
+		}
+	}
+}
+
+// What a caller hands in that no JSON can say, and documents of parts.
+func TestOddBlocks(t *testing.T) {
+	content := func(text string) transcript.Block {
+		return transcript.DocumentBlock{Title: "T", Context: "c", Source: transcript.Source{Type: "content", Extra: transcript.Extra{"content": json.RawMessage(text)}}}
+	}
+	req := transcript.Request{Messages: []transcript.Message{
+		{Role: transcript.RoleUser, Content: []transcript.Block{
+			nil,
+			transcript.RawBlock{},
+			transcript.RawBlock{JSON: json.RawMessage("{")},
+			transcript.RawBlock{JSON: json.RawMessage(`{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"found"}]}`)},
+			transcript.TextBlock{Text: "a\xffb"},
+			transcript.ThinkingBlock{Thinking: "x"},
+			transcript.ImageBlock{Source: transcript.Source{Type: "file", FileID: "f"}},
+			content(`"one text"`),
+			content(`[{"type":"text","text":"a text"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]`),
+		}},
+		{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			nil, transcript.RawBlock{}, transcript.ImageBlock{}, transcript.ContextBlock{URI: "u"}, transcript.ToolCallBlock{ID: "a", Name: "f"},
+		}, Origins: []transcript.Origin{{}}},
+		{Role: transcript.RoleUser, Content: []transcript.Block{
+			transcript.ToolResultBlock{CallID: "a", IsError: true, Content: []transcript.Block{nil, transcript.ToolResultBlock{}}},
+		}},
+		{Role: transcript.RoleUser},
+	}}
+	body, _ := renderGemini(t, wire.Gemini{}, req)
+	validGemini(t, geminiModel, body)
+	const want = `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}`
+	if !strings.Contains(body, want) || !strings.Contains(body, `{"text":"[t, s]\nfound"}`) {
+		t.Errorf("body = %s", body)
+	}
+	body, _ = renderBedrock(t, wire.Bedrock{}, req)
+	validBedrock(t, bedrockModel, body)
+	if !strings.Contains(body, `{"text":"[document T]\nc"},{"text":"one text"},{"text":"[document T]\nc"},{"text":"a text"},{"text":"[image left out: in a document]"}]}`) {
+		t.Errorf("body = %s", body)
+	}
+}

@@ -1,0 +1,298 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// skipSignature is the signature that Google documents for calls that its model
+// did not make. It goes out as it is, not in base64.
+const skipSignature = "skip_thought_signature_validator"
+
+// A geminiRenderer turns the messages of one request into contents.
+type geminiRenderer struct {
+	format Gemini
+	req    transcript.Request
+	turn   int          // index of the message that started the running turn
+	calls  []geminiCall // of the last answer, without those that have a result
+	report rebuild.Report
+}
+
+// A geminiCall is a call that waits for its result.
+type geminiCall struct{ id, name, wireID string }
+
+// A geminiContent is one element of contents.
+type geminiContent struct {
+	role    string
+	results bool // it holds function responses and nothing else
+	parts   []geminiPart
+}
+
+// A geminiPart is one part as it goes out.
+type geminiPart struct {
+	json    []byte
+	call    bool
+	thought bool
+	signed  bool
+	entry   string
+}
+
+func (r *geminiRenderer) note(rule rebuild.Rule, entry, detail string) {
+	r.report = append(r.report, rebuild.Repair{Rule: rule, Entry: entry, Detail: detail})
+}
+
+// native reports whether the model that the request goes to made a block.
+func (r *geminiRenderer) native(o transcript.Origin) bool {
+	return o == vouched || o.API == apiGemini && sameModel(baseName(o.Model), baseName(r.req.Model))
+}
+
+// baseName returns the name of a model without the collection that it is in.
+func baseName(model string) string { return model[strings.LastIndexByte(model, '/')+1:] }
+
+// contents goes through the request once, in order, and looks back only; the
+// start of the running turn is the exception.
+func (r *geminiRenderer) contents() []geminiContent {
+	out := make([]geminiContent, 0, len(r.req.Messages))
+	for i, m := range r.req.Messages {
+		if m.Role == transcript.RoleAssistant {
+			parts := r.answer(i, m)
+			if len(parts) > 0 {
+				out = append(out, geminiContent{role: "model", parts: parts})
+			} else if len(m.Content) > 0 {
+				r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
+			}
+			continue
+		}
+		results, rest := r.user(m)
+		if len(results) > 0 {
+			out = append(out, geminiContent{role: "user", results: true, parts: results})
+		}
+		if n := len(out); len(rest) > 0 && n > 0 && out[n-1].role == "user" && !out[n-1].results {
+			out[n-1].parts = append(out[n-1].parts, rest...)
+			r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
+		} else if len(rest) > 0 {
+			out = append(out, geminiContent{role: "user", parts: rest})
+		}
+	}
+	return out
+}
+
+// user returns the function responses of a message and the parts that follow
+// them.
+func (r *geminiRenderer) user(m transcript.Message) (results, rest []geminiPart) {
+	var media []geminiPart
+	for j, b := range m.Content {
+		entry := originOf(m, j).Entry
+		if res, ok := b.(transcript.ToolResultBlock); ok {
+			part, more := r.result(entry, res)
+			results, media = append(results, part), append(media, more...)
+			continue
+		}
+		rest = append(rest, r.userParts(entry, b)...)
+	}
+	r.calls = nil
+	return results, append(media, rest...)
+}
+
+// result returns a function response, and its images and documents, which the
+// response cannot hold.
+func (r *geminiRenderer) result(entry string, b transcript.ToolResultBlock) (part geminiPart, media []geminiPart) {
+	call := geminiCall{name: "tool"}
+	if i := slices.IndexFunc(r.calls, func(c geminiCall) bool { return c.id == b.CallID }); i >= 0 {
+		call = r.calls[i]
+		r.calls = slices.Delete(r.calls, i, i+1)
+	}
+	var texts []string
+	for _, c := range b.Content {
+		switch c := c.(type) {
+		case transcript.TextBlock:
+			texts = append(texts, c.Text)
+		case transcript.ContextBlock, transcript.RawBlock:
+			texts = append(texts, r.plain(entry, c))
+		case transcript.ImageBlock, transcript.DocumentBlock:
+			parts := r.userParts(entry, c)
+			texts = append(texts, "["+c.BlockType()+": see below]")
+			media = append(media, textPart(entry, "["+c.BlockType()+" that "+call.name+" returned]"))
+			media = append(media, parts...)
+			r.note(rebuild.ReplacedBlock, entry, c.BlockType()+" in a result: it follows the results")
+		default:
+			texts = append(texts, r.replaced(entry, blockType(c), "inside a result"))
+		}
+	}
+	name := "output"
+	if b.IsError {
+		name = "error"
+	}
+	r.dropExtra(entry, "tool_result", b.Extra)
+	o := jsontext.AppendObject([]byte(`{"functionResponse":`))
+	o.OptString("id", call.wireID)
+	o.String("name", call.name)
+	o.Func("response", func(dst []byte) []byte {
+		response := jsontext.AppendObject(dst)
+		response.String(name, strings.Join(texts, "\n"))
+		return response.End()
+	})
+	return geminiPart{json: append(o.End(), '}'), entry: entry}, media
+}
+
+// answer returns the parts of answer i.
+func (r *geminiRenderer) answer(i int, m transcript.Message) []geminiPart {
+	r.calls = nil
+	parts := make([]geminiPart, 0, len(m.Content))
+	spoken := false // something besides thoughts
+	for j, b := range m.Content {
+		o := originOf(m, j)
+		if p, ok := r.answerPart(i, o, b); ok {
+			parts, spoken = append(parts, p), spoken || !p.thought
+		}
+	}
+	if !spoken {
+		for _, p := range parts {
+			r.note(rebuild.DroppedThinking, p.entry, "the rest of the answer is gone")
+		}
+		return nil
+	}
+	first := slices.IndexFunc(parts, func(p geminiPart) bool { return p.call })
+	if first >= 0 && wantsSignature(r.req.Model) && !slices.ContainsFunc(parts, func(p geminiPart) bool { return p.signed }) {
+		p := &parts[first]
+		p.json = append(p.json[:len(p.json)-1], `,"thoughtSignature":"`+skipSignature+`"}`...)
+	}
+	return parts
+}
+
+// answerPart returns false for what cannot be in an answer.
+func (r *geminiRenderer) answerPart(i int, o transcript.Origin, b transcript.Block) (p geminiPart, ok bool) {
+	native := r.native(o)
+	p.entry = o.Entry
+	obj := jsontext.AppendObject(nil)
+	end := func(extra transcript.Extra) (geminiPart, bool) {
+		p.signed = r.sign(&obj, o.Entry, extra, native)
+		p.json = obj.End()
+		return p, true
+	}
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		if isBlank(b.Text) && (!native || geminiSignature(b.Extra) == "") {
+			r.note(rebuild.BlankText, o.Entry, "")
+			return p, false
+		}
+		obj.String("text", b.Text)
+		return end(b.Extra)
+	case transcript.ThinkingBlock:
+		if why := r.refused(i, native, b); why != "" {
+			r.note(rebuild.DroppedThinking, o.Entry, why)
+			return p, false
+		}
+		p.thought = true
+		obj.String("text", b.Thinking)
+		obj.OptBool("thought", b.Thinking != "")
+		return end(b.Extra)
+	case transcript.RedactedThinkingBlock:
+		r.note(rebuild.DroppedThinking, o.Entry, "of another model")
+		return p, false
+	case transcript.ToolCallBlock:
+		p.call = true
+		call := geminiCall{id: b.ID, name: r.format.ToolName(b.Name)}
+		if native {
+			call.wireID = geminiCallID(b.Extra)
+		}
+		r.calls = append(r.calls, call)
+		if call.name != b.Name {
+			r.note(rebuild.BadName, o.Entry, b.Name+" became "+call.name)
+		}
+		obj.Func("functionCall", func(dst []byte) []byte {
+			f := jsontext.AppendObject(dst)
+			f.OptString("id", call.wireID)
+			f.String("name", call.name)
+			if len(b.Input) == 0 {
+				f.Value("args", []byte("{}"))
+			} else {
+				f.Value("args", b.Input)
+			}
+			return f.End()
+		})
+		return end(b.Extra)
+	case transcript.ContextBlock:
+		r.note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
+		return textPart(o.Entry, r.plain(o.Entry, b)), true
+	case transcript.ImageBlock:
+		if mime, data := geminiImage(b.Source); data != "" {
+			obj.Func("inlineData", func(dst []byte) []byte { return appendBlob(dst, mime, data) })
+			return end(b.Extra)
+		}
+	case transcript.RawBlock:
+		if part := opaquePart(b); native && part != nil {
+			p.json, p.signed = part, stringMember(part, "thoughtSignature") != ""
+			return p, true
+		}
+	}
+	r.note(rebuild.DroppedBlock, o.Entry, blockType(b)+" in an answer")
+	return p, false
+}
+
+// refused says why thoughts of answer i are left out, nothing if they are not.
+func (r *geminiRenderer) refused(i int, native bool, b transcript.ThinkingBlock) string {
+	switch {
+	case i < r.turn || r.turn < 0:
+		return "of an earlier turn"
+	case !native:
+		return "of another model"
+	case b.Thinking == "" && geminiSignature(b.Extra) == "":
+		return "without its text or signature"
+	}
+	return ""
+}
+
+// sign writes the signature that a part of the target's own came with, and
+// reports members that no part has.
+func (r *geminiRenderer) sign(obj *jsontext.Object, entry string, extra transcript.Extra, native bool) (signed bool) {
+	r.dropExtra(entry, "block", extra)
+	signature := geminiSignature(extra)
+	if signature == "" {
+		return false
+	}
+	if !native {
+		r.note(rebuild.DroppedThinking, entry, "the signature of another model")
+		return false
+	}
+	obj.String("thoughtSignature", signature)
+	return true
+}
+
+// dropExtra reports the members of a block that the target has no place for.
+func (r *geminiRenderer) dropExtra(entry, kind string, extra transcript.Extra) {
+	dropExtra(&r.report, entry, kind, extra)
+}
+
+// wantsSignature reports whether a model refuses calls without a signature:
+// Gemini 3 and later do.
+func wantsSignature(model string) bool {
+	for _, old := range []string{"gemini-1", "gemini-2", "gemini-pro-vision", "gemma", "learnlm"} {
+		if strings.Contains(model, old) {
+			return false
+		}
+	}
+	return true
+}
+
+func appendContents(dst []byte, contents []geminiContent) []byte {
+	dst = append(dst, '[')
+	for i, c := range contents {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"role":"`+c.role+`","parts":[`...)
+		for j, p := range c.parts {
+			if j > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, p.json...)
+		}
+		dst = append(dst, "]}"...)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,152 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// geminiAnswers are bodies of the API, with every kind of part it sends.
+var geminiAnswers = map[string]string{
+	"text": `{"candidates":[{"content":{"parts":[{"text":"Hello, 世界 \u2028 <&>","thoughtSignature":"c2ln"}],"role":"model"},"finishReason":"STOP","index":0}],
+		"usageMetadata":{"promptTokenCount":19,"candidatesTokenCount":5,"totalTokenCount":31,"cachedContentTokenCount":4,"thoughtsTokenCount":7,"promptTokensDetails":[{"modality":"TEXT","tokenCount":19}]},
+		"modelVersion":"gemini-3-pro","responseId":"r1"}`,
+	"calls": `{"candidates":[{"content":{"parts":[{"text":"Let me see.","thought":true},{"text":"Two calls."},
+		{"functionCall":{"name":"read","args":{"path":"a \"b\".go","line":1.0,"é":null},"id":"abc"},"thoughtSignature":"c2lnMQ=="},
+		{"functionCall":{"name":"list","args":{}}}],"role":"model"},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro","responseId":"r2"}`,
+	"code": `{"candidates":[{"content":{"parts":[{"executableCode":{"language":"PYTHON","code":"print(1)"}},{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1"}},
+		{"text":"It is 1."},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}],"role":"model"},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro","responseId":"r3"}`,
+	"signed end": `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"now"}},{"text":"","thoughtSignature":"c2ln"}],"role":"model"},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro"}`,
+}
+
+func TestGeminiResponse(t *testing.T) {
+	resp, err := wire.Gemini{}.Response([]byte(geminiAnswers["text"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := resp.Usage
+	if resp.API != "gemini" || resp.Model != "gemini-3-pro" || resp.StopReason != transcript.StopEndTurn || resp.RequestID != "r1" || resp.Message.Text() != "Hello, 世界 \u2028 <&>" {
+		t.Errorf("response = %+v", resp)
+	}
+	if u.Input != 15 || u.CacheRead != 4 || u.Output != 12 || u.Prompt() != 19 || string(u.Extra["totalTokenCount"]) != "31" {
+		t.Errorf("usage = %+v", u)
+	}
+	resp, err = wire.Gemini{Model: "alias"}.Response([]byte(geminiAnswers["calls"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := resp.Message.ToolCalls()
+	if resp.Model != "alias" || resp.StopReason != transcript.StopToolUse || len(calls) != 2 || calls[0].ID != "abc" || calls[1].ID == "" ||
+		string(calls[0].Input) != `{"path":"a \"b\".go","line":1.0,"é":null}` {
+		t.Errorf("response = %+v", resp)
+	}
+}
+
+func TestGeminiStop(t *testing.T) {
+	for body, want := range map[string]transcript.StopReason{
+		`{"candidates":[{"finishReason":"MAX_TOKENS"}]}`:              transcript.StopMaxTokens,
+		`{"candidates":[{"finishReason":"SAFETY"}]}`:                  transcript.StopRefusal,
+		`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`: "MALFORMED_FUNCTION_CALL",
+		`{"candidates":[{}]}`:                                         transcript.StopEndTurn,
+		`{"promptFeedback":{"blockReason":"SAFETY"}}`:                 transcript.StopRefusal,
+	} {
+		resp, err := wire.Gemini{}.Response([]byte(body))
+		if err != nil || resp.StopReason != want {
+			t.Errorf("%s: %v, %v", body, resp, err)
+		}
+	}
+}
+
+func TestGeminiResponseErrors(t *testing.T) {
+	tests := []struct{ body, want string }{
+		{``, `wire: the answer is not a JSON object: ""`},
+		{`<html>`, `wire: the answer is not a JSON object: "<html>"`},
+		{`{}`, `wire: the answer has no candidates: "{}"`},
+		{`{"candidates":7}`, `wire: the answer's candidates are not a list: "7"`},
+		{`{"candidates":[7]}`, `wire: the answer has a candidate that is not an object: "7"`},
+		{`{"candidates":[{"content":[]}]}`, `wire: the answer's content is not an object: "[]"`},
+		{`{"candidates":[{"content":{"parts":[7]}}]}`, `wire: the answer has a part that is not an object: "7"`},
+		{`{"candidates":[{"content":{"role":"user"}}]}`, `wire: the answer has role "user"`},
+		{`{"candidates":[],"usageMetadata":3}`, `wire: the answer's usage is not an object: "3"`},
+		{`{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, `wire: status 503 UNAVAILABLE: The model is overloaded.`},
+	}
+	for _, tt := range tests {
+		resp, err := wire.Gemini{}.Response([]byte(tt.body))
+		if resp != nil || err == nil || err.Error() != tt.want {
+			t.Errorf("%s: error %v, want %s", tt.body, err, tt.want)
+		}
+	}
+}
+
+// An answer that is recorded and sent again goes out as it came in, signatures
+// and IDs on the parts they came with.
+func TestGeminiRoundTrip(t *testing.T) {
+	for name, answer := range geminiAnswers {
+		t.Run(name, func(t *testing.T) {
+			resp, err := wire.Gemini{}.Response([]byte(answer))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var results []transcript.Item
+			for _, c := range resp.Message.ToolCalls() {
+				results = append(results, transcript.ToolResult(c.ID, "r"))
+			}
+			if results == nil {
+				results = append(results, transcript.UserText("thanks"))
+			}
+			h := recorded(t, transcript.UserText("go"), resp, results)
+			body, report := renderGemini(t, wire.Gemini{}, transcript.Request{Model: geminiModel, Messages: h.Messages})
+			if len(report) > 0 {
+				t.Errorf("report: %v", report)
+			}
+			validGemini(t, geminiModel, body)
+			var sent struct {
+				Contents []struct{ Parts []map[string]any }
+			}
+			var came struct {
+				Candidates []struct {
+					Content struct{ Parts []map[string]any }
+				}
+			}
+			if json.Unmarshal([]byte(body), &sent) != nil || json.Unmarshal([]byte(answer), &came) != nil {
+				t.Fatal("not JSON")
+			}
+			for _, part := range came.Candidates[0].Content.Parts {
+				if call, ok := part["functionCall"].(map[string]any); ok && call["args"] == nil {
+					call["args"] = map[string]any{}
+				}
+			}
+			if got, want := fmt.Sprint(sent.Contents[1].Parts), fmt.Sprint(came.Candidates[0].Content.Parts); got != want {
+				t.Errorf("sent %s\ncame %s", got, want)
+			}
+			if name == "calls" && !strings.Contains(body, `{"functionResponse":{"id":"abc","name":"read"`) {
+				t.Errorf("the response has not the ID of its call: %s", body)
+			}
+
+			if name == "calls" {
+				body, _ = renderGemini(t, wire.Gemini{}, transcript.Request{Model: "publishers/google/models/" + geminiModel, Messages: h.Messages})
+				if !strings.Contains(body, `"thoughtSignature":"c2lnMQ=="`) {
+					t.Errorf("the model by its full name is not given its signature: %s", body)
+				}
+			}
+
+			// Another model, and another provider, get none of it.
+			for _, model := range []string{"gemini-4-pro", "gemini-2.5-pro"} {
+				body, _ = renderGemini(t, wire.Gemini{}, transcript.Request{Model: model, Messages: h.Messages})
+				validGemini(t, model, body)
+				if strings.Contains(body, "c2ln") || strings.Contains(body, "Let me see.") || strings.Contains(body, "executableCode") {
+					t.Errorf("%s is given what is another model's: %s", model, body)
+				}
+			}
+			claude, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: h.Messages})
+			if found := rebuild.Validate(rebuild.Anthropic, decode(t, claude)); len(found) > 0 || strings.Contains(claude, "c2ln") {
+				t.Errorf("violations: %v in %s", found, claude)
+			}
+		})
+	}
+}

@@ -1,0 +1,367 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Response reads the body of an answer that was not streamed: the candidate
+// with index 0. A part of a kind that there is no block for becomes an opaque
+// block with the part as it is. RequestID is responseId.
+//
+// A call gets the ID that the API gave it, or else one made of responseId, its
+// place and what it says. What a part says besides (its thought signature, the
+// ID of a call) is in the member ext of the block.
+//
+// An error body gives an [*APIError], without a status of HTTP unless the body
+// says it.
+func (g Gemini) Response(body []byte) (*transcript.Response, error) {
+	s := g.NewStream()
+	if _, err := s.Add(body); err != nil {
+		return nil, err
+	}
+	candidates, _ := jsontext.Member(body, "candidates")
+	feedback, _ := jsontext.Member(body, "promptFeedback")
+	if !jsontext.IsArray(candidates) && !jsontext.IsObject(feedback) {
+		return nil, fmt.Errorf("wire: the answer has no candidates: %q", excerpt(body))
+	}
+	s.done = true
+	return s.Response(), nil
+}
+
+// NewGeminiError reads the body of an answer whose HTTP status is not 200.
+func NewGeminiError(status int, body []byte) *APIError {
+	e := NewAPIError(status, body)
+	if detail, _ := jsontext.Member(jsontext.Trim(body), "error"); e.Type == "" && jsontext.IsObject(detail) {
+		e.Type = stringMember(detail, "status")
+		if code, _ := jsontext.Member(detail, "code"); status == 0 {
+			n, _ := jsontext.Int(code)
+			e.Status = int(n)
+		}
+	}
+	return e
+}
+
+// GeminiStream puts the events of a streamed answer together. Use
+// [Gemini.NewStream]; the zero value is ready to use too. It is for one
+// goroutine.
+type GeminiStream struct {
+	model   string // instead of the version that the API gives
+	version string
+	id      string
+	usage   []member
+	reason  string
+	blocked bool
+	parts   []*geminiStreamPart
+	done    bool
+	failed  bool
+}
+
+// A geminiStreamPart is one part of an answer while it comes in.
+type geminiStreamPart struct {
+	kind      string // text, thought, call, image, opaque
+	text      []byte
+	signature string
+	call      json.RawMessage // the functionCall
+	raw       json.RawMessage // the part, of an image or an opaque part
+}
+
+// NewStream returns a stream for an answer to a request of g.
+func (g Gemini) NewStream() *GeminiStream { return &GeminiStream{model: g.Model} }
+
+// Add takes the data of one server-sent event. Pieces of one text, and of one
+// thought, become one part; a signature ends it. Of several calls in one event
+// the Delta names the last. Done is set by the event with the reason for the
+// end; one with usage may follow. The event may be reused afterwards.
+//
+// An error event gives an [*APIError]. Any other error means that the event is
+// not one of a stream; it is left out, and what was added before stays.
+func (s *GeminiStream) Add(event []byte) (Delta, error) {
+	event = jsontext.Trim(event)
+	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
+		return Delta{}, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(event))
+	}
+	if _, failed := jsontext.Member(event, "error"); failed {
+		s.failed = true
+		return Delta{}, NewGeminiError(0, event)
+	}
+	candidate, err := firstCandidate(event)
+	if err != nil {
+		return Delta{}, err
+	}
+	parts, err := candidateParts(candidate)
+	if err != nil {
+		return Delta{}, err
+	}
+	if s.done && len(parts) > 0 {
+		return Delta{}, fmt.Errorf("wire: stream: content after the end of the answer: %q", excerpt(event))
+	}
+	usage, _ := jsontext.Member(event, "usageMetadata")
+	if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
+		return Delta{}, fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
+	}
+	setString(&s.version, stringMember(event, "modelVersion"))
+	setString(&s.id, stringMember(event, "responseId"))
+	s.mergeUsage(usage)
+	var d Delta
+	for _, part := range parts {
+		s.add(part, &d)
+	}
+	feedback, _ := jsontext.Member(event, "promptFeedback")
+	if jsontext.IsObject(feedback) && stringMember(feedback, "blockReason") != "" {
+		s.blocked, d.Done = true, !s.done
+	}
+	if reason := stringMember(candidate, "finishReason"); reason != "" && reason != "FINISH_REASON_UNSPECIFIED" {
+		s.reason, d.Done = reason, !s.done
+	}
+	s.done = s.done || d.Done
+	return d, nil
+}
+
+// firstCandidate returns the candidate with index 0, an empty object if there
+// is none.
+func firstCandidate(event []byte) ([]byte, error) {
+	candidates, _ := jsontext.Member(event, "candidates")
+	if !jsontext.IsNull(candidates) && !jsontext.IsArray(candidates) {
+		return nil, fmt.Errorf("wire: the answer's candidates are not a list: %q", excerpt(candidates))
+	}
+	for c := range jsontext.Elements(candidates) {
+		if !jsontext.IsObject(c) {
+			return nil, fmt.Errorf("wire: the answer has a candidate that is not an object: %q", excerpt(c))
+		}
+		index, _ := jsontext.Member(c, "index")
+		if n, _ := jsontext.Int(index); n == 0 {
+			return c, nil
+		}
+	}
+	return []byte("{}"), nil
+}
+
+func candidateParts(candidate []byte) (parts [][]byte, err error) {
+	content, _ := jsontext.Member(candidate, "content")
+	if jsontext.IsNull(content) {
+		return nil, nil
+	}
+	if !jsontext.IsObject(content) {
+		return nil, fmt.Errorf("wire: the answer's content is not an object: %q", excerpt(content))
+	}
+	if role := stringMember(content, "role"); role != "" && role != "model" {
+		return nil, fmt.Errorf("wire: the answer has role %q", role)
+	}
+	list, _ := jsontext.Member(content, "parts")
+	for part := range jsontext.Elements(list) {
+		if !jsontext.IsObject(part) {
+			return nil, fmt.Errorf("wire: the answer has a part that is not an object: %q", excerpt(part))
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// add takes one part.
+func (s *GeminiStream) add(part []byte, d *Delta) {
+	signature := stringMember(part, "thoughtSignature")
+	thought, _ := jsontext.Member(part, "thought")
+	isThought, _ := jsontext.Bool(thought)
+	call, _ := jsontext.Member(part, "functionCall")
+	raw, hasText := jsontext.Member(part, "text")
+	hasText = hasText || signature != "" && !hasData(part) // an SDK leaves an empty text out
+	var last *geminiStreamPart
+	if n := len(s.parts); n > 0 {
+		last = s.parts[n-1]
+	}
+	switch {
+	case jsontext.IsObject(call):
+		if name := stringMember(call, "name"); name != "" {
+			s.parts = append(s.parts, &geminiStreamPart{kind: "call", call: slices.Clone(call), signature: signature})
+			args, _ := jsontext.Member(call, "args")
+			d.ToolName, d.Input = name, string(args)
+		}
+	case hasText:
+		text, _ := jsontext.String(raw)
+		kind := "text"
+		if isThought {
+			kind = "thought"
+			d.Thinking += text
+		} else {
+			d.Text += text
+		}
+		switch {
+		case last != nil && last.kind == kind && last.signature == "":
+			last.text = append(last.text, text...)
+			last.signature = signature
+		case text != "" || signature != "":
+			s.parts = append(s.parts, &geminiStreamPart{kind: kind, text: []byte(text), signature: signature})
+		}
+	case len(part) > len("{}"):
+		kind := "opaque"
+		if blob, _ := jsontext.Member(part, "inlineData"); jsontext.IsObject(blob) {
+			source := transcript.Source{Type: "base64", MediaType: stringMember(blob, "mimeType"), Data: stringMember(blob, "data")}
+			if _, data := geminiImage(source); data != "" {
+				kind = "image"
+			}
+		}
+		s.parts = append(s.parts, &geminiStreamPart{kind: kind, raw: slices.Clone(part), signature: signature})
+	}
+}
+
+// hasData reports whether a part is more than the signature of one.
+func hasData(part []byte) bool {
+	for name := range jsontext.Members(part) {
+		if name != "thoughtSignature" && name != "thought" {
+			return true
+		}
+	}
+	return false
+}
+
+// mergeUsage takes newer counts. They are cumulative.
+func (s *GeminiStream) mergeUsage(usage json.RawMessage) {
+	for name, value := range jsontext.Members(slices.Clone(usage)) {
+		i := slices.IndexFunc(s.usage, func(m member) bool { return m.name == name })
+		if i < 0 {
+			s.usage = append(s.usage, member{name, value})
+		} else if !jsontext.IsNull(value) {
+			s.usage[i].value = value
+		}
+	}
+}
+
+// Response returns the answer as far as it came. After the last event it is
+// what [Gemini.Response] would have given. Before that its StopReason is
+// [transcript.StopAborted], after an error event [transcript.StopError]. The
+// response is the caller's and does not change with later events.
+func (s *GeminiStream) Response() *transcript.Response {
+	resp := &transcript.Response{
+		Message: transcript.Message{Role: transcript.RoleAssistant},
+		API:     apiGemini, Model: s.version, RequestID: s.id,
+		Usage: s.readUsage(),
+	}
+	setString(&resp.Model, s.model)
+	ids := map[string]bool{}
+	for i, p := range s.parts {
+		resp.Message.Content = append(resp.Message.Content, s.block(i, p, ids))
+	}
+	switch {
+	case s.failed:
+		resp.StopReason = transcript.StopError
+	case !s.done:
+		resp.StopReason = transcript.StopAborted
+	case s.blocked && s.reason == "":
+		resp.StopReason = transcript.StopRefusal
+	default:
+		resp.StopReason = geminiStop(s.reason, hasCalls(resp.Message.Content))
+	}
+	return resp
+}
+
+// block returns part i as a block.
+func (s *GeminiStream) block(i int, p *geminiStreamPart, ids map[string]bool) transcript.Block {
+	ext := jsontext.AppendObject(nil)
+	ext.OptString("thoughtSignature", p.signature)
+	extra := func() transcript.Extra {
+		if text := ext.End(); len(text) > len("{}") {
+			return transcript.Extra{"ext": text}
+		}
+		return nil
+	}
+	switch p.kind {
+	case "text":
+		if len(p.text) == 0 { // a signature alone; a fold leaves out empty texts
+			return transcript.ThinkingBlock{Extra: extra()}
+		}
+		return transcript.TextBlock{Text: string(p.text), Extra: extra()}
+	case "thought":
+		return transcript.ThinkingBlock{Thinking: string(p.text), Extra: extra()}
+	case "call":
+		id := stringMember(p.call, "id")
+		if id != "" {
+			ext.Func("functionCall", func(dst []byte) []byte {
+				o := jsontext.AppendObject(dst)
+				o.String("id", id)
+				return o.End()
+			})
+		}
+		if id == "" || ids[id] {
+			id = s.callID(i, p.call)
+		}
+		ids[id] = true
+		args, _ := jsontext.Member(p.call, "args")
+		if jsontext.IsNull(args) {
+			args = []byte("{}")
+		}
+		return transcript.ToolCallBlock{ID: id, Name: stringMember(p.call, "name"), Input: slices.Clone(args), Extra: extra()}
+	case "image":
+		blob, _ := jsontext.Member(p.raw, "inlineData")
+		return transcript.ImageBlock{
+			Source: transcript.Source{Type: "base64", MediaType: stringMember(blob, "mimeType"), Data: stringMember(blob, "data")},
+			Extra:  extra(),
+		}
+	}
+	o := jsontext.AppendObject(nil)
+	o.String("type", opaqueGemini)
+	o.Value("part", p.raw)
+	return transcript.RawBlock{JSON: o.End()}
+}
+
+// callID makes an ID for a call that came without one. It is the same however
+// often the answer is read.
+func (s *GeminiStream) callID(i int, call []byte) string {
+	sum := sha256.Sum256([]byte(s.id + "\x00" + strconv.Itoa(i) + "\x00" + string(call)))
+	return "call_" + hex.EncodeToString(sum[:12])
+}
+
+// readUsage returns the counts. Tokens read from a cache are part of those of
+// the prompt, and thoughts are not part of those of the answer.
+func (s *GeminiStream) readUsage() (u transcript.Usage) {
+	for _, m := range s.usage {
+		n, _ := jsontext.Int(m.value)
+		switch m.name {
+		case "promptTokenCount", "toolUsePromptTokenCount":
+			u.Input += int(n)
+		case "cachedContentTokenCount":
+			u.Input -= int(n)
+			u.CacheRead = int(n)
+		case "candidatesTokenCount", "thoughtsTokenCount":
+			u.Output += int(n)
+		default:
+			if u.Extra == nil {
+				u.Extra = transcript.Extra{}
+			}
+			u.Extra[m.name] = slices.Clone(m.value)
+		}
+	}
+	u.Input = max(u.Input, 0)
+	return u
+}
+
+// geminiStop returns why the model stopped.
+func geminiStop(reason string, calls bool) transcript.StopReason {
+	switch reason {
+	case "STOP", "":
+		if calls {
+			return transcript.StopToolUse
+		}
+		return transcript.StopEndTurn
+	case "MAX_TOKENS":
+		return transcript.StopMaxTokens
+	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
+		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
+		return transcript.StopRefusal
+	}
+	return transcript.StopReason(reason)
+}
+
+// setString sets *dst unless value is empty.
+func setString(dst *string, value string) {
+	if value != "" {
+		*dst = value
+	}
+}

@@ -1,0 +1,167 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// geminiEvents streams a body as the API does: texts in pieces of n bytes, the
+// signature of a text with an empty last piece, every other part in an event of
+// its own.
+func geminiEvents(t testing.TB, body string, n int) (events []string) {
+	t.Helper()
+	var msg struct {
+		Candidates []struct {
+			Content      struct{ Parts []map[string]json.RawMessage }
+			FinishReason string
+		}
+		UsageMetadata json.RawMessage
+		ModelVersion  string
+		ResponseID    string
+	}
+	if err := json.Unmarshal([]byte(body), &msg); err != nil {
+		t.Fatal(err)
+	}
+	head := fmt.Sprintf(`"modelVersion":%q,"responseId":%q`, msg.ModelVersion, msg.ResponseID)
+	add := func(part map[string]json.RawMessage) {
+		events = append(events, fmt.Sprintf(`{"candidates":[{"content":{"parts":[%s],"role":"model"}}],%s}`, quoteAny(t, part), head))
+	}
+	for _, part := range msg.Candidates[0].Content.Parts {
+		text, ok := part["text"]
+		if !ok {
+			add(part)
+			continue
+		}
+		var s string
+		if err := json.Unmarshal(text, &s); err != nil {
+			t.Fatal(err)
+		}
+		for _, piece := range cut(s, n) {
+			p := map[string]json.RawMessage{"text": quoteAny(t, piece)}
+			if part["thought"] != nil {
+				p["thought"] = part["thought"]
+			}
+			add(p)
+		}
+		if part["thoughtSignature"] != nil {
+			// The SDK for Go leaves the empty text out.
+			if part["text"] = json.RawMessage(`""`); n == 7 {
+				delete(part, "text")
+			}
+			add(part)
+		}
+	}
+	usage := msg.UsageMetadata
+	if usage == nil {
+		usage = json.RawMessage("null")
+	}
+	return append(events, fmt.Sprintf(`{"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":%q}],"usageMetadata":%s,%s}`,
+		msg.Candidates[0].FinishReason, usage, head))
+}
+
+// A streamed answer is recorded as the whole one is, whatever the size of the
+// pieces; cut after any event, it has everything that was shown.
+func TestGeminiStream(t *testing.T) {
+	for name, body := range geminiAnswers {
+		whole, err := wire.Gemini{}.Response([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 7, 1000} {
+			var s wire.GeminiStream
+			var shown strings.Builder
+			done := false
+			for _, e := range geminiEvents(t, body, n) {
+				if done {
+					t.Errorf("%s: done before the end", name)
+				}
+				event := []byte(e)
+				d, err := s.Add(event)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				clear(event) // the stream must not hold on to it
+				shown.WriteString(d.Text)
+				done = d.Done
+				resp := s.Response()
+				if got := resp.Message.Text(); got != shown.String() {
+					t.Errorf("%s: text %q, shown %q", name, got, &shown)
+				}
+				if !done && resp.StopReason != transcript.StopAborted {
+					t.Errorf("%s: stop reason %q before the end", name, resp.StopReason)
+				}
+				lines(t, resp)
+			}
+			if got, want := lines(t, s.Response()), lines(t, whole); !done || !sameJSON(t, got, want) {
+				t.Errorf("%s in pieces of %d:\n%s\nwant\n%s", name, n, got, want)
+			}
+		}
+	}
+}
+
+func TestGeminiStreamError(t *testing.T) {
+	s := wire.Gemini{}.NewStream()
+	if _, err := s.Add([]byte(`{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Add([]byte(`{"error":{"code":500,"message":"Internal error","status":"INTERNAL"}}`))
+	var apiErr *wire.APIError
+	if !errors.As(err, &apiErr) || apiErr.Type != "INTERNAL" || apiErr.Status != 500 {
+		t.Errorf("error = %v", err)
+	}
+	if resp := s.Response(); resp.StopReason != transcript.StopError || resp.Message.Text() != "Hel" {
+		t.Errorf("response = %+v", resp)
+	}
+	for _, bad := range []string{`x`, `{"candidates":[{"finishReason":"STOP"}]}`} {
+		_, _ = s.Add([]byte(bad))
+	}
+	if _, err := s.Add([]byte(`{"candidates":[{"content":{"parts":[{"text":"more"}]}}]}`)); err == nil {
+		t.Error("content after the end is taken")
+	}
+}
+
+func FuzzGeminiStream(f *testing.F) {
+	for _, body := range geminiAnswers {
+		f.Add([]byte(strings.Join(geminiEvents(f, body, 5), "\n")))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var s wire.GeminiStream
+		var shown strings.Builder
+		for line := range bytes.SplitSeq(data, []byte("\n")) {
+			d, err := s.Add(line)
+			if err == nil {
+				shown.WriteString(d.Text)
+			} else if d != (wire.Delta{}) {
+				t.Fatalf("delta %v with error %v", d, err)
+			}
+		}
+		resp := s.Response()
+		if !json.Valid(message0(t, resp)) || resp.Message.Text() != shown.String() {
+			t.Fatalf("text %q, shown %q", resp.Message.Text(), &shown)
+		}
+	})
+}
+
+// Counts are cumulative: the last ones stand.
+func TestGeminiStreamUsage(t *testing.T) {
+	s := wire.Gemini{}.NewStream()
+	for _, e := range []string{
+		`{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":1,"thoughtsTokenCount":null}}`,
+		`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"thoughtsTokenCount":2}}`,
+		`{"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":4,"cachedContentTokenCount":5,"thoughtsTokenCount":null}}`,
+	} {
+		if _, err := s.Add([]byte(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if u := s.Response().Usage; u.Input != 4 || u.CacheRead != 5 || u.Output != 6 || len(u.Extra) > 0 {
+		t.Errorf("usage = %+v", u)
+	}
+}
