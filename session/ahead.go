@@ -22,12 +22,12 @@ const maxAhead = 256
 // what was read so far. If it does not, and other goroutines have appends under
 // way, those are likely to be the lines in between: then it is kept until they
 // come, or until somebody reads. Whatever waits when no append is under way is
-// read. The caller holds s.mu.
+// read. It does not end with ctx. The caller holds s.mu.
 func (s *state) appended(ctx context.Context, res driver.Result, entries []transcript.Entry) error {
 	b := written{res.Start, res.End, entries}
 	switch {
 	case res.Repeated || s.fresh || s.err != nil || s.batcher.Open():
-		return s.sync(ctx)
+		return s.sync(context.WithoutCancel(ctx))
 	case b.end <= s.next:
 		return nil // somebody has read it already
 	case b.start == s.next:
@@ -35,7 +35,7 @@ func (s *state) appended(ctx context.Context, res driver.Result, entries []trans
 			return err
 		}
 	case b.start < s.next:
-		return s.sync(ctx)
+		return s.sync(context.WithoutCancel(ctx))
 	default:
 		s.ahead[b.start] = b
 	}
@@ -50,7 +50,7 @@ func (s *state) appended(ctx context.Context, res driver.Result, entries []trans
 		}
 	}
 	if len(s.ahead) > 0 && (s.appending == 0 || len(s.ahead) > maxAhead) {
-		return s.sync(ctx)
+		return s.sync(context.WithoutCancel(ctx))
 	}
 	s.finish()
 	return nil

@@ -99,7 +99,7 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	began := time.Now()
 	res, err := s.store.drv.Append(ctx, s.ref, lines, cond)
 	took := time.Since(began)
-	live := s.after(context.WithoutCancel(ctx), t, res, err, entries)
+	live := s.after(ctx, t, res, err, entries)
 	if err != nil {
 		err = s.store.wrap(op, s.ref, err)
 		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took, Err: err})
@@ -150,7 +150,8 @@ func (s *Session) writable(ctx context.Context, t *state, entries []transcript.E
 
 // after takes note of what became of an append, and puts the row. What fails
 // here changes nothing about the append: the next call reads the session anew.
-// It reports whether the entries, those of a repeated append, are live.
+// It reports whether the entries, those of a repeated append, are live. It does
+// not end with ctx.
 func (s *Session) after(ctx context.Context, t *state, res driver.Result, failed error, entries []transcript.Entry) (live bool) {
 	t.mu.Lock()
 	var err error
@@ -163,7 +164,7 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, failed
 	case failed != nil:
 		// Others may have left it to this one to read what they wrote.
 		if put = t.appending == 0 && len(t.ahead) > 0; put {
-			err = t.sync(ctx)
+			err = t.sync(context.WithoutCancel(ctx))
 		}
 	default:
 		err = t.appended(ctx, res, entries)
@@ -174,7 +175,7 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, failed
 	if err == nil && res.Repeated && len(res.IDs) > 0 {
 		last := res.IDs[len(res.IDs)-1]
 		if !t.fold.Has(last) {
-			err = t.readAll(ctx)
+			err = t.readAll(context.WithoutCancel(ctx))
 		}
 		live = err == nil && t.fold.Live(last)
 	}
@@ -182,7 +183,9 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, failed
 	// append is about to put it, that puts what this one has added.
 	put = put && err == nil && len(t.ahead) == 0 && !t.putNext
 	t.putNext = t.putNext || put
+	news := t.news()
 	t.mu.Unlock()
+	s.store.tell(ctx, s.ref, news...)
 	if put {
 		err = s.put(ctx, t)
 	}
@@ -195,7 +198,8 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, failed
 // put brings the index up to date with what is known when its turn comes. One
 // append at a time does that, and one at most waits for its turn: when all
 // appends have returned the index has the last row. A process that ends before
-// leaves an older row, which its Size tells from the file's.
+// leaves an older row, which its Size tells from the file's. It does not end
+// with ctx.
 func (s *Session) put(ctx context.Context, t *state) error {
 	t.putting.Lock()
 	defer t.putting.Unlock()
@@ -203,7 +207,7 @@ func (s *Session) put(ctx context.Context, t *state) error {
 	t.putNext = false
 	var err error
 	if t.fresh {
-		err = t.sync(ctx) // somebody has forgotten what was read
+		err = t.sync(context.WithoutCancel(ctx)) // somebody has forgotten what was read
 	}
 	row, bare := t.row, t.bare
 	row.Labels = slices.Clone(row.Labels)

@@ -7,10 +7,10 @@ import (
 )
 
 // patience is a context that ends a while after somebody first waits for its
-// end. Unlike one of [context.WithTimeout] it costs nothing if nobody does,
+// end, and not with the one that it has its values from. Unlike one of [context.WithTimeout] it costs nothing if nobody does,
 // which is so for nearly every append.
 type patience struct {
-	context.Context // for its values; it has no end
+	context.Context // for its values
 	limit           time.Duration
 
 	mu    sync.Mutex // guards what follows
@@ -18,6 +18,9 @@ type patience struct {
 	timer *time.Timer
 	err   error
 }
+
+// Deadline implements [context.Context]. There is none yet.
+func (p *patience) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Done implements [context.Context].
 func (p *patience) Done() <-chan struct{} {

@@ -193,6 +193,7 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 		e := transcript.Entry{ID: s.store.ids.next(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
 		return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	})
+	s.store.tell(ctx, s.ref)
 	return s.store.wrap("make current", s.ref, err)
 }
 
@@ -210,5 +211,7 @@ func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 
 // Flush returns when everything appended so far is on stable storage.
 func (s *Session) Flush(ctx context.Context) error {
-	return s.store.wrap("flush", s.ref, s.store.drv.Flush(ctx, s.ref))
+	err := s.store.drv.Flush(ctx, s.ref)
+	s.store.tell(ctx, s.ref)
+	return s.store.wrap("flush", s.ref, err)
 }

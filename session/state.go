@@ -24,8 +24,8 @@ type state struct {
 	store *Store
 	ref   Ref
 
-	users  int           // guarded by the table
-	unused *list.Element // guarded by the table
+	users int           // guarded by the table
+	place *list.Element // in the table's order
 
 	compacting chan struct{} // holds a value while a compaction runs
 
@@ -40,25 +40,28 @@ type state struct {
 // reading is the result of reading lines in order: all of them, or those from
 // the row's Base on.
 type reading struct {
-	opts    *Options
-	fold    *rebuild.Fold
-	batcher transcript.Batcher
-	next    driver.Cursor             // after the last record that was read
-	tail    bool                      // lines before the row's Base were not read
-	bare    bool                      // and no index has said what the row should say about them
-	known   driver.Cursor             // the row says already what is before
-	ahead   map[driver.Cursor]written // appends of this process that begin behind next, by start
-	places  map[string]batchStart     // by entry ID, of the lines that were read
-	start   batchStart                // of the batch being read
-	damage  []transcript.Damage
-	told    int           // how much of damage the observer knows
-	moved   driver.Cursor // after the beginning of the last compaction or rewind
-	row     driver.Row
-	version int   // of the format, as the header says
-	err     error // why the session cannot be used
-	fresh   bool  // nothing was read yet
-	whole   bool  // all lines are to be read
-	recount bool  // the estimate is not the sum of the lines: see finish
+	opts       *Options
+	fold       *rebuild.Fold
+	batcher    transcript.Batcher
+	next       driver.Cursor             // after the last record that was read
+	tail       bool                      // lines before the row's Base were not read
+	bare       bool                      // and no index has said what the row should say about them
+	known      driver.Cursor             // the row says already what is before
+	ahead      map[driver.Cursor]written // appends of this process that begin behind next, by start
+	places     map[string]batchStart     // by entry ID, of the lines that were read
+	start      batchStart                // of the batch being read
+	damage     []transcript.Damage
+	told       int            // how much of damage the observer knows
+	cut        map[string]int // entries of incomplete batches, by idempotency key
+	superseded []int          // how many of them a retry has taken the place of, each time; the observer does not know
+	moved      driver.Cursor  // after the beginning of the last compaction or rewind
+	row        driver.Row
+	version    int                   // of the format, as the header says
+	err        error                 // why the session cannot be used
+	fresh      bool                  // nothing was read yet
+	whole      bool                  // all lines are to be read
+	one        [1]transcript.Message // see estimate
+	recount    bool                  // the estimate is not the sum of the lines: see finish
 }
 
 func newState(st *Store, ref Ref) *state {
@@ -74,7 +77,7 @@ func (s *state) reset() {
 func newReading(row driver.Row, opts *Options) *reading {
 	return &reading{
 		opts: opts, fold: rebuild.New(&rebuild.Options{Summary: opts.Summary}), row: row, fresh: true,
-		places: map[string]batchStart{}, ahead: map[driver.Cursor]written{},
+		places: map[string]batchStart{}, ahead: map[driver.Cursor]written{}, cut: map[string]int{},
 	}
 }
 
@@ -98,13 +101,16 @@ func (s *state) readAll(ctx context.Context) error {
 	return s.sync(ctx)
 }
 
-// news returns events of the damage that was found since the last time. The
+// news returns events of what was found since the last time. The
 // caller holds s.mu.
 func (s *state) news() (events []Event) {
 	for _, d := range s.damage[s.told:] {
 		events = append(events, Event{Kind: EventDamage, Damage: d})
 	}
-	s.told = len(s.damage)
+	for _, n := range s.superseded {
+		events = append(events, Event{Kind: EventRepair, Superseded: n})
+	}
+	s.told, s.superseded = len(s.damage), nil
 	return events
 }
 
@@ -370,6 +376,16 @@ func (r *reading) add(batches []transcript.Batch) error {
 }
 
 func (r *reading) addBatch(b transcript.Batch) error {
+	if len(b.Entries) > 0 && b.Entries[0].Idem != "" {
+		key := b.Entries[0].Idem
+		if n := r.cut[key]; n > 0 {
+			r.superseded = append(r.superseded, n)
+			delete(r.cut, key)
+		}
+		if !b.Complete {
+			r.cut[key] = len(b.Entries)
+		}
+	}
 	err := r.fold.Add(b)
 	if err != nil {
 		r.err = err
@@ -412,7 +428,7 @@ func (r *reading) note(e transcript.Entry) error {
 	case transcript.Current:
 		r.row.Gen = max(r.row.Gen, b.Gen)
 	case transcript.Fragment:
-		r.row.TokenEstimate += r.opts.Counter.Count("", nil, []transcript.Message{b.Message()})
+		r.row.TokenEstimate += r.estimate(b)
 		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
 			r.row.Messages++
 		}
@@ -449,6 +465,13 @@ func describe(row driver.Row, records iter.Seq2[transcript.Record, error], opts 
 	r.finish()
 	r.row.Size = row.Size
 	return r.row, nil
+}
+
+// estimate is how many tokens one entry adds.
+func (r *reading) estimate(b transcript.Fragment) int {
+	r.one[0] = b.Message()
+	defer clear(r.one[:])
+	return r.opts.Counter.Count("", nil, r.one[:])
 }
 
 func applyMeta(row *driver.Row, m transcript.Meta) {

@@ -22,7 +22,8 @@ import (
 // durable, private, no model needed.
 type Options struct {
 	// Sync says when an append is on stable storage. The zero value,
-	// filelog.SyncAlways, means: when it returns. Open only.
+	// filelog.SyncAlways, means: when it returns. What each policy costs is in
+	// BENCHMARKS.md. Open only.
 	Sync filelog.SyncPolicy
 	// ReadOnly opens without writing anything. Whatever a dead writer left
 	// unfinished is taken for final. Open only.
@@ -43,7 +44,8 @@ type Options struct {
 	CachedSessions int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Observe is told what happens, in the goroutine of the call that did it,
+	// Observe is told what happens, with the context of the call that did it and
+	// in the goroutine of that call or another one, or of a background sync,
 	// while no lock is held; nil is silent.
 	Observe func(ctx context.Context, e Event)
 	// Logger is told what a person should know; nil is silent.
@@ -60,6 +62,8 @@ type Store struct {
 	drv   driver.Driver
 	ids   *ids
 	table *table
+
+	drivers *driverEvents
 }
 
 // Open opens the store in a folder of files, which is made if it does not
@@ -70,26 +74,31 @@ func Open(dir string, opts *Options) (*Store, error) {
 		o = *opts
 	}
 	o.fill()
-	drv, err := filedriver.Open(dir, &filedriver.Options{
+	drivers := new(driverEvents)
+	do := &filedriver.Options{
 		Sync: o.Sync, ReadOnly: o.ReadOnly, SingleProcess: o.SingleProcess, Logger: o.Logger,
 		Describe: func(row driver.Row, records iter.Seq2[transcript.Record, error]) (driver.Row, error) {
 			return describe(row, records, &o)
 		},
-		OnTail: func(ref Ref, tail filelog.Tail) {
+		OnTail: func(_ context.Context, ref Ref, tail filelog.Tail) {
 			o.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
 				"offset", tail.Offset, "size", tail.Size, "whole", tail.Complete)
 		},
-	})
+	}
+	drivers.watch(do, o.Observe)
+	drv, err := filedriver.Open(dir, do)
 	if err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
-	return OpenDriver(drv, &o), nil
+	st := OpenDriver(drv, &o)
+	st.drivers = drivers
+	return st, nil
 }
 
 // OpenDriver returns the store that keeps its sessions with drv. Close closes
 // drv.
 func OpenDriver(drv driver.Driver, opts *Options) *Store {
-	st := &Store{drv: drv, ids: newIDs()}
+	st := &Store{drv: drv, ids: newIDs(), drivers: new(driverEvents)}
 	if opts != nil {
 		st.opts = *opts
 	}
@@ -116,7 +125,9 @@ func (o *Options) fill() {
 // Close waits for the calls that are under way and releases everything. What
 // was not synced is synced. Every later call fails with [ErrClosed].
 func (st *Store) Close() error {
-	if err := st.drv.Close(); err != nil {
+	err := st.drv.Close()
+	st.tell(context.Background(), Ref{})
+	if err != nil {
 		return fmt.Errorf("session: close: %w", err)
 	}
 	return nil
@@ -248,7 +259,9 @@ func (st *Store) header(key Key, o CreateOptions) func(gen int64) (driver.Row, d
 // Delete removes a session, its transcript included. The session of the key
 // that was current before becomes current again.
 func (st *Store) Delete(ctx context.Context, ref Ref) error {
-	if err := st.drv.Delete(ctx, ref); err != nil {
+	err := st.drv.Delete(ctx, ref)
+	st.tell(ctx, ref)
+	if err != nil {
 		return st.wrap("delete", ref, err)
 	}
 	st.table.forget(ref)

@@ -12,11 +12,12 @@ type table struct {
 
 	mu     sync.Mutex // guards what follows
 	states map[Ref]*state
-	unused *list.List // of *state, the latest first
+	order  *list.List // of *state: those that were released last come first, among the others those in use
+	unused int        // how many of them nobody uses
 }
 
 func newTable(st *Store) *table {
-	return &table{store: st, states: map[Ref]*state{}, unused: list.New()}
+	return &table{store: st, states: map[Ref]*state{}, order: list.New()}
 }
 
 // acquire returns the state of a session for use until release.
@@ -24,13 +25,13 @@ func (t *table) acquire(ref Ref) *state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.states[ref]
-	if s == nil {
+	switch {
+	case s == nil:
 		s = newState(t.store, ref)
 		t.states[ref] = s
-	}
-	if s.unused != nil {
-		t.unused.Remove(s.unused)
-		s.unused = nil
+		s.place = t.order.PushFront(s)
+	case s.users == 0:
+		t.unused--
 	}
 	s.users++
 	return s
@@ -42,13 +43,25 @@ func (t *table) release(s *state) {
 	if s.users--; s.users > 0 || t.states[s.ref] != s {
 		return
 	}
-	s.unused = t.unused.PushFront(s)
-	if t.unused.Len() <= t.store.opts.CachedSessions {
+	t.order.MoveToFront(s.place)
+	if t.unused++; t.unused <= t.store.opts.CachedSessions {
 		return
 	}
-	if last, ok := t.unused.Remove(t.unused.Back()).(*state); ok {
-		delete(t.states, last.ref)
+	for e := t.order.Back(); e != nil; e = e.Prev() {
+		if last, ok := e.Value.(*state); ok && last.users == 0 {
+			t.remove(last)
+			return
+		}
 	}
+}
+
+// remove drops a state. The caller holds t.mu.
+func (t *table) remove(s *state) {
+	if s.users == 0 {
+		t.unused--
+	}
+	t.order.Remove(s.place)
+	delete(t.states, s.ref)
 }
 
 // forget drops what is known about a session.
@@ -56,10 +69,6 @@ func (t *table) forget(ref Ref) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.states[ref]; s != nil {
-		if s.unused != nil {
-			t.unused.Remove(s.unused)
-			s.unused = nil
-		}
-		delete(t.states, ref)
+		t.remove(s)
 	}
 }

@@ -21,6 +21,7 @@ func (s *Session) TryBeginTurn(ctx context.Context) (*Turn, error) { return s.be
 
 func (s *Session) beginTurn(ctx context.Context, wait bool) (*Turn, error) {
 	release, err := s.store.drv.LockTurn(ctx, s.ref, wait)
+	s.store.tell(ctx, s.ref)
 	if err != nil {
 		return nil, s.store.wrap("begin turn", s.ref, err)
 	}

@@ -199,14 +199,6 @@ func TestHalfABatchWhileReading(t *testing.T) {
 	checkRequest(t, s)
 }
 
-// A full disk in the middle of a turn, then room again: the turn goes on.
-func TestFullDisk(t *testing.T) {
-	cmd := child(t, "full", t.TempDir())
-	if out, err := cmd.Output(); err != nil {
-		t.Errorf("child: %s, %v", out, err)
-	}
-}
-
 // A store in a folder that may not be written.
 func TestUnwritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")

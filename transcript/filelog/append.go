@@ -69,15 +69,17 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 	if l.opts.ReadOnly {
 		return 0, 0, l.fail(op, ErrReadOnly, fixWritable)
 	}
-	if err := l.lock(ctx, op, false); err != nil {
-		return 0, 0, err
-	}
-	w, err := l.appendLocked(ctx, op, lines, check)
-	l.reportTail(w.tail)
+	waited, err := l.lock(ctx, op, false)
 	if err != nil {
 		return 0, 0, err
 	}
-	return w.lines.start, w.lines.end, l.acknowledge(w.seq, w.lines)
+	w, err := l.appendLocked(ctx, op, lines, check)
+	l.tellWait(ctx, AppendLock, waited, nil)
+	l.tellTail(ctx, w.tail)
+	if err != nil {
+		return 0, 0, err
+	}
+	return w.lines.start, w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
 }
 
 // Settle waits out an append in progress and returns the offset after the last
@@ -95,15 +97,17 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 		return 0, err
 	}
 	defer l.ops.Done()
-	if err := l.lock(ctx, op, l.opts.ReadOnly); err != nil {
-		return 0, err
-	}
-	w, err := l.settleLocked(op)
-	l.reportTail(w.tail)
+	waited, err := l.lock(ctx, op, l.opts.ReadOnly)
 	if err != nil {
 		return 0, err
 	}
-	return w.lines.end, l.acknowledge(w.seq, w.lines)
+	w, err := l.settleLocked(op)
+	l.tellWait(ctx, AppendLock, waited, nil)
+	l.tellTail(ctx, w.tail)
+	if err != nil {
+		return 0, err
+	}
+	return w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
 }
 
 // A written is what one call has done to the file.
@@ -192,9 +196,21 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 // before others, who poll for it, get their chance.
 const maxChain = 1024
 
-// lock takes the append lock: first the place within this Log, then the
-// kernel's, unless the one who had it left it to this call.
-func (l *Log) lock(ctx context.Context, op string, shared bool) (err error) {
+// lock takes the append lock, and says how long that took if somebody is to be
+// told.
+func (l *Log) lock(ctx context.Context, op string, shared bool) (time.Duration, error) {
+	began := l.now()
+	err := l.takeLock(ctx, op, shared)
+	waited := since(began)
+	if err != nil {
+		l.tellWait(ctx, AppendLock, waited, err)
+	}
+	return waited, err
+}
+
+// takeLock takes first the place within this Log, then the kernel's lock,
+// unless the one who had it left it to this call.
+func (l *Log) takeLock(ctx context.Context, op string, shared bool) (err error) {
 	ticket := l.arrived.Add(1)
 	l.queued.Add(1)
 	err = l.enter(ctx, op, l.appending)
@@ -232,6 +248,7 @@ func (l *Log) lock(ctx context.Context, op string, shared bool) (err error) {
 func (l *Log) unlock() {
 	if l.queued.Load() > 0 {
 		if l.chain++; l.chain < maxChain {
+			_ = l.opts.seam.before("hand on") // cannot fail
 			<-l.appending
 			l.unchain()
 			return
@@ -244,14 +261,30 @@ func (l *Log) unlock() {
 // release gives up the kernel's lock and then the place within this Log.
 func (l *Log) release() {
 	l.chain = 0
-	if err := l.file.Unlock(); err != nil {
-		l.mu.Lock()
-		if l.unlockErr == nil {
-			l.unlockErr = err
-		}
-		l.mu.Unlock()
+	var s Synced
+	if l.stuck = l.file.Unlock(); l.stuck != nil {
+		s = l.renew()
 	}
 	<-l.appending
+	l.tellSync(context.Background(), s)
+}
+
+// renew closes the descriptor of a lock that could not be given back, for the
+// lock goes with it, and goes on with another one. If that cannot be opened the
+// lock stays with this Log until its next call or its end. It returns the sync
+// that it has led, if it has.
+func (l *Log) renew() (s Synced) {
+	err := l.file.Renew(func() {
+		// A failed sync before this moment is known to the old one alone.
+		l.mu.Lock()
+		seq := l.written
+		l.mu.Unlock()
+		_, _ = l.syncTo(context.Background(), seq, &s) // what fails is kept in l.failed
+	})
+	if err == nil {
+		l.stuck = nil
+	}
+	return s
 }
 
 // unchain gives up the kernel's lock if it was left to calls that have given up

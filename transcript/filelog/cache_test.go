@@ -203,6 +203,20 @@ func (f *cacheFile) Sync() error {
 	return nil
 }
 
+func (f *cacheFile) Unlock() error {
+	if err := f.d.do("unlock"); err != nil {
+		return err
+	}
+	return f.file.Unlock()
+}
+
+func (f *cacheFile) Renew(between func()) error {
+	if err := f.d.do("renew"); err != nil {
+		return err
+	}
+	return f.file.Renew(between)
+}
+
 func (f *cacheFile) DropCache(off int64) error {
 	if err := f.d.do("drop cache"); err != nil {
 		return err
@@ -226,7 +240,7 @@ func (f *cacheFile) evict(from, to int64) error {
 			}
 		}
 	}
-	disk, err := os.OpenFile(f.path(), os.O_RDWR, 0)
+	disk, err := f.d.root.OpenFile(fileOf(f.d.root, f.c.id), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -234,12 +248,12 @@ func (f *cacheFile) evict(from, to int64) error {
 	return errors.Join(err, disk.Close())
 }
 
-// path is the file that a descriptor refers to, whatever its name is by now.
-func (f *cacheFile) path() string {
-	names, _ := fs.ReadDir(f.d.root.FS(), ".")
+// fileOf is the name that a file has by now, empty if it has none.
+func fileOf(root *os.Root, id fs.FileInfo) string {
+	names, _ := fs.ReadDir(root.FS(), ".")
 	for _, n := range names {
-		if info, err := n.Info(); err == nil && os.SameFile(info, f.c.id) {
-			return f.d.root.Name() + "/" + n.Name()
+		if info, err := n.Info(); err == nil && os.SameFile(info, id) {
+			return n.Name()
 		}
 	}
 	return ""

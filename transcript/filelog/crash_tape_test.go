@@ -2,23 +2,37 @@ package filelog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 )
 
-// A tape records what one log does to its file and its folder, and when it
+// A tape records what a log does to its files and its folder, and when it
 // acknowledged what, and says which states a crash at each moment may leave.
 type tape struct {
+	root    *os.Root
 	moments []moment
 	drop    func(op string) bool // operations that a naive writer leaves out
 	failAt  int                  // the sync that fails; what it was to save is lost
+	lies    int                  // how many syncs from now on lose as much and say that all is well
 	syncs   int
-	losses  int // syncs that failed
+	files   []*tapeFile
+}
+
+// A tapeFile is one file, whatever its name.
+type tapeFile struct {
+	n      int // its place in tape.files
+	id     fs.FileInfo
+	named  bool
+	losses int // syncs of it that failed
 }
 
 // A moment is an operation or an acknowledgement.
 type moment struct {
 	op    string // write, truncate, sync, lose, move, sync folder, ack
+	file  int    // which
 	off   int64  // of a write; the size of a truncate
 	data  []byte // of a write or of what was acknowledged
 	atEnd int64  // where what was acknowledged ends
@@ -38,13 +52,18 @@ func (p *tape) ack(start, end int64, lines string) {
 func (p *tape) seam(mutate func(file) file) *seam {
 	return &seam{
 		step: func(op string) error {
+			last := len(p.files) - 1 // the one that was made last is moved
+			if op == "move" {
+				p.files[last].named = true
+			}
 			if op == "move" || op == "sync folder" {
-				p.add(moment{op: op})
+				p.add(moment{op: op, file: last})
 			}
 			return nil
 		},
 		wrap: func(inner file) file {
-			var f file = &tapedFile{inner, p, p.losses}
+			t := p.file(inner)
+			var f file = &tapedFile{inner, p, t, t.losses}
 			if mutate != nil {
 				f = mutate(f)
 			}
@@ -53,9 +72,27 @@ func (p *tape) seam(mutate func(file) file) *seam {
 	}
 }
 
+// file returns what is known of a file. One that has no name yet is new,
+// whatever had its number before.
+func (p *tape) file(f file) *tapeFile {
+	id, err := f.Stat()
+	if err != nil {
+		panic(err)
+	}
+	for _, t := range slices.Backward(p.files) {
+		if t.named && os.SameFile(t.id, id) {
+			return t
+		}
+	}
+	t := &tapeFile{n: len(p.files), id: id}
+	p.files = append(p.files, t)
+	return t
+}
+
 type tapedFile struct {
 	file
 	p     *tape
+	t     *tapeFile
 	knows int // of how many losses
 }
 
@@ -65,27 +102,93 @@ func (f *tapedFile) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := f.file.Write(b)
-	f.p.add(moment{op: "write", off: info.Size(), data: slices.Clone(b[:n])})
+	f.p.add(moment{op: "write", file: f.t.n, off: info.Size(), data: slices.Clone(b[:n])})
+	return n, err
+}
+
+func (f *tapedFile) WriteAt(b []byte, off int64) (int, error) {
+	n, err := f.file.WriteAt(b, off)
+	f.p.add(moment{op: "write", file: f.t.n, off: off, data: slices.Clone(b[:n])})
 	return n, err
 }
 
 func (f *tapedFile) Truncate(size int64) error {
-	f.p.add(moment{op: "truncate", off: size})
+	f.p.add(moment{op: "truncate", file: f.t.n, off: size})
 	return f.file.Truncate(size)
 }
 
 func (f *tapedFile) Sync() error {
-	if f.p.syncs++; f.p.syncs == f.p.failAt {
-		f.p.losses++
-		f.p.add(moment{op: "lose"})
+	f.p.syncs++
+	if f.p.lies > 0 {
+		f.p.lies--
+		f.p.add(moment{op: "lose", file: f.t.n})
+		return nil
 	}
-	if f.knows < f.p.losses { // every open file is told once
-		f.knows = f.p.losses
+	if f.p.syncs == f.p.failAt {
+		f.t.losses++
+		f.p.add(moment{op: "lose", file: f.t.n})
+	}
+	if f.knows < f.t.losses { // every open file is told once
+		f.knows = f.t.losses
 		return errFault
 	}
-	f.p.add(moment{op: "sync"})
+	f.p.add(moment{op: "sync", file: f.t.n})
 	return nil
 }
+
+// DropCache makes the file what is on the disk.
+func (f *tapedFile) DropCache(off int64) error {
+	var d disk
+	for _, m := range f.p.moments {
+		d.take(m)
+	}
+	named := fileOf(f.p.root, f.t.id)
+	if named == "" {
+		return errFault
+	}
+	real, err := f.p.root.OpenFile(named, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	_, err = real.WriteAt(d.content(f.t.n)[off:], off)
+	return errors.Join(err, real.Close())
+}
+
+// A disk is what is on it after some moments, and what is only in memory.
+type disk struct {
+	safe [][]byte   // on stable storage, of each file
+	todo [][]moment // writes and truncates since
+	name [2]int     // the file that has the name, plus one: in memory, and on stable storage
+}
+
+func (d *disk) take(m moment) {
+	for len(d.safe) <= m.file {
+		d.safe, d.todo = append(d.safe, nil), append(d.todo, nil)
+	}
+	switch n := m.file; m.op {
+	case "move":
+		d.name[0] = n + 1
+	case "sync folder":
+		d.name[1] = d.name[0]
+	case "sync":
+		d.safe[n], d.todo[n] = d.content(n), nil
+	case "lose": // the kernel believes that it is saved, and it is not
+		now := d.content(n)
+		for _, w := range d.todo[n] {
+			if w.op == "write" {
+				lost := now[min(w.off, int64(len(now))):min(w.off+int64(len(w.data)), int64(len(now)))]
+				clear(lost)
+				copy(lost, d.safe[n][min(w.off, int64(len(d.safe[n]))):])
+			}
+		}
+		d.safe[n], d.todo[n] = now, nil
+	case "write", "truncate":
+		d.todo[n] = append(d.todo[n], m)
+	}
+}
+
+// content is what readers see of a file.
+func (d *disk) content(n int) []byte { return replay(d.safe[n], d.todo[n]) }
 
 // A leftover is a state of the file, and what must be in it.
 type leftover struct {
@@ -100,68 +203,63 @@ type leftover struct {
 // which of what was not synced any part may.
 func (p *tape) leftovers(kill bool, yield func(leftover)) {
 	var (
-		safe  []byte   // on stable storage
-		todo  []moment // writes and truncates since
-		named int      // 0 no, 1 in memory, 2 on stable storage
+		d     disk
 		acked []moment
 	)
 	for i, m := range p.moments {
-		switch m.op {
-		case "move":
-			named = max(named, 1)
-		case "sync folder":
-			named = 2
-		case "sync":
-			safe, todo = replay(safe, todo), nil
-		case "lose": // the kernel believes that it is saved, and it is not
-			now := replay(safe, todo)
-			for at := len(safe); at < len(now); at++ {
-				now[at] = 0
-			}
-			safe, todo = now, nil
-		case "ack":
+		if m.op == "ack" {
 			acked = append(acked, m)
-		default:
-			todo = append(todo, m)
+		} else {
+			d.take(m)
 		}
 		left := func(content []byte, gone bool) {
 			yield(leftover{content, gone, acked, i})
 		}
-		whole := replay(safe, todo)
-		if named == 0 {
+		if d.name[0] == 0 {
 			left(nil, true)
 			continue
 		}
-		left(whole, false)
-		if named == 1 && !kill {
+		d.leftovers(d.name[0]-1, kill, m, left)
+		switch {
+		case kill || d.name[0] == d.name[1]:
+		case d.name[1] == 0:
 			left(nil, true)
+		default: // the file that had the name before may have it again
+			d.leftovers(d.name[1]-1, kill, m, left)
 		}
-		if len(todo) == 0 || m.op == "ack" && kill {
-			continue
+	}
+}
+
+// leftovers yields the states of one file after the moment m.
+func (d *disk) leftovers(n int, kill bool, m moment, left func(content []byte, gone bool)) {
+	safe, todo := d.safe[n], d.todo[n]
+	whole := replay(safe, todo)
+	left(whole, false)
+	if len(todo) == 0 || m.op == "ack" && kill {
+		return
+	}
+	last := todo[len(todo)-1]
+	before := replay(safe, todo[:len(todo)-1])
+	for cut := 0; last.op == "write" && cut < len(last.data); cut++ {
+		if len(last.data) > 8<<10 && (last.off+int64(cut)+1)%512 > 2 {
+			continue // only at its sectors and beside them
 		}
-		last := todo[len(todo)-1]
-		before := replay(safe, todo[:len(todo)-1])
-		for cut := 0; last.op == "write" && cut < len(last.data); cut++ {
-			if len(last.data) > 8<<10 && (last.off+int64(cut)+1)%512 > 2 {
-				continue // only at its sectors and beside them
-			}
-			torn := replay(before, []moment{{op: "write", off: last.off, data: last.data[:cut]}})
-			left(torn, false)
-			if !kill { // the size came before the data
-				left(append(torn, make([]byte, len(last.data)-cut)...), false)
-			}
+		torn := replay(before, []moment{{op: "write", off: last.off, data: last.data[:cut]}})
+		left(torn, false)
+		if !kill { // the size came before the data
+			left(append(torn, make([]byte, max(0, len(whole)-len(torn)))...), false)
 		}
-		if kill {
-			continue
-		}
-		for k := range todo { // only the first ones
-			left(replay(safe, todo[:k]), false)
-		}
-		for at := int64(len(safe)) / 512 * 512; at < int64(len(whole)); at += 512 { // a sector is missing
-			hole := slices.Clone(whole)
-			clear(hole[max(at, int64(len(safe))):min(at+512, int64(len(hole)))])
-			left(hole, false)
-		}
+	}
+	if kill {
+		return
+	}
+	for k := range todo { // only the first ones
+		left(replay(safe, todo[:k]), false)
+	}
+	for at := int64(len(safe)) / 512 * 512; at < int64(len(whole)); at += 512 { // a sector is missing
+		hole := slices.Clone(whole)
+		clear(hole[max(at, int64(len(safe))):min(at+512, int64(len(hole)))])
+		left(hole, false)
 	}
 }
 

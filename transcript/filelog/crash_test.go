@@ -131,6 +131,9 @@ type naive struct {
 	drop   func(op string) bool
 	failAt int
 	policy SyncPolicy
+
+	recovers bool // the run is one with a Recover after the failed sync
+	lies     int  // how many syncs of that say that all is well, and it is not
 }
 
 // crash records a run, cuts it at every moment in every way, and returns how
@@ -138,8 +141,13 @@ type naive struct {
 func crash(t testing.TB, seed int, v naive, limit int) (states int, broken []string) {
 	t.Helper()
 	r := &crashRun{t: t, p: &tape{drop: v.drop, failAt: v.failAt}, root: scratch(t)}
+	r.p.root = r.root
 	r.opts = Options{Sync: v.policy, seam: r.p.seam(v.mutate)}
-	r.use(seed)
+	if v.recovers {
+		r.recovers(v.lies)
+	} else {
+		r.use(seed)
+	}
 	root := scratch(t)
 	again := &Options{Sync: SyncNever}
 	if v.mutate != nil {

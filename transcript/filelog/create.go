@@ -50,7 +50,11 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if err := p.place(op, first, publish); err != nil {
 		return nil, err
 	}
-	return Open(root, name, opts)
+	l, err := Open(root, name, opts)
+	if err == nil && p.sync {
+		l.sure = int64(len(first))
+	}
+	return l, err
 }
 
 // WriteFileAtomic gives the file that name refers to within root the content

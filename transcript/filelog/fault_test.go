@@ -150,6 +150,13 @@ func (f *faultFile) Unlock() error {
 	return f.file.Unlock()
 }
 
+func (f *faultFile) Renew(between func()) error {
+	if err := f.d.op("renew"); err != nil {
+		return err
+	}
+	return f.file.Renew(between)
+}
+
 func (f *faultFile) Close() error {
 	fault := f.d.op("close")
 	if err := f.file.Close(); err != nil {

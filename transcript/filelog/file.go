@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 )
 
 // A file is what a Log needs of an open file. Tests wrap it to inject faults;
@@ -30,6 +31,10 @@ type file interface {
 	// Lock takes the append lock if it is free. One goroutine at a time.
 	Lock(shared bool) (bool, error)
 	Unlock() error
+	// Renew opens the file once more, calls between, goes on with the new
+	// descriptor and closes the old one, and the lock with it. If it fails
+	// nothing has changed, and between was not called.
+	Renew(between func()) error
 	Close() error
 }
 
@@ -37,7 +42,7 @@ type file interface {
 // seam is what everybody else has.
 type seam struct {
 	wrap func(file) file
-	step func(name string) error // before each operation on a folder
+	step func(name string) error // before each operation on a folder, and where a test must come between
 }
 
 func (s *seam) file(f file) file {
@@ -56,13 +61,19 @@ func (s *seam) before(name string) error {
 
 // A diskFile is a real file.
 type diskFile struct {
-	*os.File
-	*fileLock
+	descriptor atomic.Pointer[descriptor]
 
 	root *os.Root
 	name string
+	flag int           // what Renew opens it with
 	id   fs.FileInfo   // of the open file
 	look *folderLookup // nil: look the name up through root
+}
+
+// A descriptor is an open file and its append lock.
+type descriptor struct {
+	*os.File
+	*fileLock
 }
 
 // newDiskFile makes a diskFile of f, which it closes if it fails. Folder is
@@ -70,8 +81,10 @@ type diskFile struct {
 func newDiskFile(root *os.Root, name string, f *os.File, folder *os.File) (*diskFile, error) {
 	id, err := f.Stat()
 	if err == nil {
-		d := &diskFile{File: f, root: root, name: name, id: id}
-		if d.fileLock, err = newFileLock(f, appendByte); err == nil {
+		d := &diskFile{root: root, name: name, id: id}
+		var lock *fileLock
+		if lock, err = newFileLock(f, appendByte); err == nil {
+			d.descriptor.Store(&descriptor{f, lock})
 			if folder != nil && filepath.Base(name) == name {
 				d.look = newFolderLookup(folder, name, id)
 			}
@@ -99,14 +112,47 @@ func (d *diskFile) Lookup() (int64, error) {
 }
 
 // Sync puts the data and the size on stable storage.
-func (d *diskFile) Sync() error { return datasync(d.File) }
+func (d *diskFile) Sync() error { return datasync(d.descriptor.Load().File) }
 
 // DropCache makes the kernel forget what it has of the file from off on.
-func (d *diskFile) DropCache(off int64) error { return dropCache(d.File, off) }
+func (d *diskFile) DropCache(off int64) error { return dropCache(d.descriptor.Load().File, off) }
 
 // Truncate cuts the file to size bytes.
 func (d *diskFile) Truncate(size int64) error {
-	return truncate(d.root, d.name, d.File, size)
+	return truncate(d.root, d.name, d.descriptor.Load().File, size)
+}
+
+// What follows are the methods of the descriptor.
+
+func (d *diskFile) ReadAt(p []byte, off int64) (int, error) {
+	return d.descriptor.Load().ReadAt(p, off)
+}
+func (d *diskFile) Write(p []byte) (int, error) { return d.descriptor.Load().Write(p) }
+func (d *diskFile) WriteAt(p []byte, off int64) (int, error) {
+	return d.descriptor.Load().WriteAt(p, off)
+}
+func (d *diskFile) Stat() (fs.FileInfo, error)     { return d.descriptor.Load().Stat() }
+func (d *diskFile) Lock(shared bool) (bool, error) { return d.descriptor.Load().Lock(shared) }
+func (d *diskFile) Unlock() error                  { return d.descriptor.Load().Unlock() }
+func (d *diskFile) Close() error                   { return d.descriptor.Load().Close() }
+
+// Renew opens the file once more.
+func (d *diskFile) Renew(between func()) error {
+	f, id, err := openRegular(d.root, d.name, d.flag)
+	if err != nil {
+		return err
+	}
+	lock, err := newFileLock(f, appendByte)
+	if err == nil && !os.SameFile(d.id, id) {
+		err = ErrReplaced
+	}
+	if err != nil {
+		return cmp.Or(err, f.Close())
+	}
+	between()
+	// Calls that still use the old one end before it is closed.
+	_ = d.descriptor.Swap(&descriptor{f, lock}).Close() // it was synced, as far as that is owed
+	return nil
 }
 
 // openRegular opens the regular file that name refers to, and nothing else: a

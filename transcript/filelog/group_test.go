@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -296,12 +297,89 @@ func TestChainEnds(t *testing.T) {
 	closeAll(t, l, other)
 }
 
+// A call that gives up just when the lock is left to it has seen that somebody
+// has the place: the one who leaves it looks after it.
+func TestChainIsLookedAfter(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, SyncNever), d.open(t, SyncNever)
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp, handed := make(chan error, 1), 0
+	d.setOp(func(op string) error {
+		if op == "hand on" {
+			handed++
+			cancel()
+			if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+				t.Errorf("who waited got %v", err)
+			}
+		}
+		return nil
+	})
+	_, _, err := l.Append(t.Context(), []byte("a\n"), func(int64) error {
+		go func() {
+			_, _, err := l.Append(ctx, []byte("b\n"), nil)
+			gaveUp <- err
+		}()
+		for l.queued.Load() < 1 {
+			runtime.Gosched()
+		}
+		return nil
+	})
+	if err != nil || handed != 1 {
+		t.Fatalf("Append = %v, handed on %d times", err, handed)
+	}
+	if ok, err := other.file.Lock(false); !ok || err != nil {
+		t.Fatalf("the kernel's lock was kept: %v, %v", ok, err)
+	}
+	if err := other.file.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	closeAll(t, l, other)
+}
+
+// Who comes after a sync has begun is not woken by its end, but for one, who
+// leads the next; who asks for what it is for is.
+func TestSyncWakesWhomItIsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		l := d.create(t, SyncAlways)
+		let := slowSyncs(d)
+		first := started(l, "first\n")
+		flush := make(chan error, 1)
+		go func() { flush <- l.Flush(t.Context()) }()
+		synctest.Wait()
+		running := l.round
+		if running == nil || l.next != nil {
+			t.Error("a Flush of what the running sync is for does not wait for that sync")
+		}
+		later := []chan error{started(l, "second\n"), started(l, "third\n")}
+		next := l.next
+		if l.round != running || next == nil {
+			t.Error("an append that the running sync is not for waits for it")
+		}
+		let <- nil
+		if err := errors.Join(<-first, <-flush); err != nil {
+			t.Error(err)
+		}
+		pending(t, "during the second sync", later...)
+		if l.round != next || l.next != nil {
+			t.Error("those who waited for the next sync do not all share it")
+		}
+		let <- nil
+		if err := errors.Join(<-later[0], <-later[1]); err != nil {
+			t.Error(err)
+		}
+		d.setOp(nil)
+		wantDisk(t, d, workFirst+"first\nsecond\nthird\n")
+		closeAll(t, l)
+	})
+}
+
 // A lock that was left to a call which never came is given up by the next one
 // that gives up.
 func TestChainIsNotLeftBehind(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncNever), d.open(t, SyncNever)
-	if err := l.lock(t.Context(), "test", false); err != nil {
+	if err := l.takeLock(t.Context(), "test", false); err != nil {
 		t.Fatal(err)
 	}
 	l.queued.Add(1) // a call on its way
@@ -312,7 +390,7 @@ func TestChainIsNotLeftBehind(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l.queued.Add(-1)
-	if err := l.lock(ctx, "test", false); !errors.Is(err, context.Canceled) {
+	if err := l.takeLock(ctx, "test", false); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	if ok, err := other.file.Lock(false); !ok || err != nil {

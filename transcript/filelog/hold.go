@@ -2,6 +2,7 @@ package filelog
 
 import (
 	"context"
+	"time"
 )
 
 // A Held is a Log whose append lock is held over several steps, so that a
@@ -10,6 +11,12 @@ import (
 type Held struct {
 	l   *Log
 	end int64
+
+	// What to tell when the lock is given back, and in whose name.
+	ctx    context.Context
+	waited time.Duration
+	tail   int64
+	syncs  []Synced
 }
 
 // Hold takes the append lock, settles the tail as [Log.Settle] does, and
@@ -24,7 +31,8 @@ func (l *Log) Hold(ctx context.Context) (*Held, error) {
 		l.ops.Done()
 		return nil, l.fail(op, ErrReadOnly, fixWritable)
 	}
-	if err := l.lock(ctx, op, false); err != nil {
+	waited, err := l.lock(ctx, op, false)
+	if err != nil {
 		l.ops.Done()
 		return nil, err
 	}
@@ -35,7 +43,8 @@ func (l *Log) Hold(ctx context.Context) (*Held, error) {
 		l.ops.Done()
 		return nil, err
 	}
-	return &Held{l: l, end: w.lines.end}, nil
+	l.held = Held{l: l, end: w.lines.end, ctx: ctx, waited: waited, tail: w.tail}
+	return &l.held, nil
 }
 
 // End returns the offset after the last line.
@@ -80,7 +89,12 @@ func (h *Held) Sync() error {
 	l.mu.Lock()
 	seq := l.written
 	l.mu.Unlock()
-	if failed := l.sync(seq); failed != nil {
+	var s Synced
+	failed, _ := l.syncTo(context.Background(), seq, &s) // never an error then
+	if l.opts.OnSync != nil {
+		h.syncs = append(h.syncs, s)
+	}
+	if failed != nil {
 		return failed
 	}
 	return nil
@@ -88,6 +102,14 @@ func (h *Held) Sync() error {
 
 // Release gives the append lock back. The Held cannot be used afterwards.
 func (h *Held) Release() {
-	h.l.unlock()
-	h.l.ops.Done()
+	was := *h
+	l := h.l
+	*h = Held{}
+	l.unlock()
+	l.tellWait(was.ctx, AppendLock, was.waited, nil)
+	l.tellTail(was.ctx, was.tail)
+	for _, s := range was.syncs {
+		l.tellSync(was.ctx, s)
+	}
+	l.ops.Done()
 }

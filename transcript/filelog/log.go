@@ -2,6 +2,7 @@ package filelog
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,10 +29,15 @@ type Options struct {
 	// name up with one system call.
 	Folder *os.File
 
-	// OnTail, if not nil, is told of every unterminated tail that an Append or
-	// a Settle of this Log has ended. It is called in the goroutine of that
-	// call, after the locks are released.
-	OnTail func(Tail)
+	// OnTail, if not nil, is told of every unterminated tail that this Log has
+	// ended, OnSync of every sync of the file after its creation, and OnWait of
+	// every wait for a lock that took at least [LongWait]. They are called in
+	// the goroutine of the call that did it, with its context, when that has
+	// given back the locks it took for itself; OnSync for a sync of
+	// [SyncInterval] in a goroutine of its own.
+	OnTail func(context.Context, Tail)
+	OnSync func(context.Context, Synced)
+	OnWait func(context.Context, Wait)
 
 	// Complete says whether an unterminated tail is a whole record that lost
 	// only its '\n'. Nil means: one JSON object, by the rules of
@@ -76,10 +82,9 @@ type Log struct {
 	dirty     extent           // what was written and is not covered by a sync
 	unsynced  unsynced         // its bytes
 	foreign   bool             // bytes of others are to be synced too
-	sure      int64            // all before it was synced by this Log; -1: unknown
+	sure      int64            // all before it was synced by this Log
 	failed    *NotDurableError // the first failed sync
 	timer     *time.Timer      // armed by SyncInterval; nil when clean
-	unlockErr error            // the first failed unlock, for Close
 }
 
 // An appender is what the holder of the append lock knows.
@@ -90,6 +95,8 @@ type appender struct {
 	lookedUp int64 // the last to arrive before the name was looked up
 	end      int64 // of the last write of this Log, the end of a line; 0: unknown
 	last     [1]byte
+	held     Held  // given out by Hold
+	stuck    error // why the kernel's lock could not be given back
 
 	// What Recover has put in the file's place, while its name is not known to
 	// be on stable storage.
@@ -118,6 +125,7 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 	if err != nil {
 		return nil, &Error{Op: "open", Path: fullPath(root, name), Err: cause(err)}
 	}
+	disk.flag = flag
 	ended := make(chan struct{})
 	return &Log{
 		file:      opts.seam.file(disk),
@@ -127,7 +135,6 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 		id:        id,
 		opts:      *opts,
 		appending: make(chan struct{}, 1),
-		sure:      -1,
 		turning:   make(chan struct{}, 1),
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
@@ -183,9 +190,9 @@ func (l *Log) Close() error {
 	l.ops.Wait()
 
 	if l.opts.Sync != SyncNever {
-		_ = l.sync(l.written) // what fails is kept in l.failed
+		_ = l.sync(context.Background(), l.written) // what fails is kept in l.failed
 	}
-	err := cmp.Or(l.file.Close(), l.unlockErr)
+	err := cmp.Or(l.file.Close(), l.stuck)
 	if err != nil {
 		err = l.fail("close", err, "the lines stay as their appends reported them")
 	}

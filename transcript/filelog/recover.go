@@ -38,7 +38,8 @@ var (
 // then says that all is well. Recover holds the append lock and writes
 // everything since the last good sync over itself: what this Log wrote from
 // memory, what others wrote in between as it reads back. It syncs that, empties
-// the page cache, and compares what the disk gives back. If that fails, or is
+// the page cache, and compares what the disk gives back. A Log that has not
+// synced since it was opened does so with the whole file. If that fails, or is
 // more than 8 MiB, it makes a copy of the whole file, syncs and compares it,
 // and gives it the file's name. Every Log of the old file, this one too, then
 // fails with [ErrReplaced] and must be opened anew; a turn lock on the old file
@@ -65,10 +66,16 @@ func (l *Log) Recover(ctx context.Context) error {
 	if sound {
 		return l.flush(ctx, seq)
 	}
-	if err := l.lock(ctx, op, false); err != nil {
+	waited, err := l.lock(ctx, op, false)
+	if err != nil {
 		return err
 	}
-	defer l.unlock()
+	var s Synced
+	defer func() {
+		l.unlock()
+		l.tellWait(ctx, AppendLock, waited, nil)
+		l.tellSync(ctx, s)
+	}()
 	l.end, l.lookedUp = 0, 0
 
 	l.mu.Lock()
@@ -88,7 +95,9 @@ func (l *Log) Recover(ctx context.Context) error {
 	}
 	from, parts := l.doubt(), l.unsynced.parts // both stay: nobody else writes or syncs
 	l.mu.Unlock()
+	began := l.now()
 	end, err := l.rewrite(op, from, parts)
+	s = Synced{Took: since(began), Bytes: max(0, end-from), Err: cause(err)}
 	l.mu.Lock()
 	if err != nil {
 		return err
@@ -114,14 +123,16 @@ func (l *Log) Secure(ctx context.Context, start, end int64) error {
 	if l.opts.ReadOnly {
 		return l.fail(op, ErrReadOnly, fixWritable)
 	}
-	if err := l.lock(ctx, op, false); err != nil {
-		return err
-	}
-	seq, err := l.secureLocked(ctx, op, start, end)
+	waited, err := l.lock(ctx, op, false)
 	if err != nil {
 		return err
 	}
-	if failed := l.sync(seq); failed != nil {
+	seq, err := l.secureLocked(ctx, op, start, end)
+	l.tellWait(ctx, AppendLock, waited, nil)
+	if err != nil {
+		return err
+	}
+	if failed := l.sync(ctx, seq); failed != nil {
 		return &NotDurableError{Path: l.path, Start: start, End: end, Err: failed.Err}
 	}
 	return nil
@@ -161,13 +172,10 @@ func (l *Log) secureLocked(ctx context.Context, op string, start, end int64) (se
 // doubt returns the offset after the last byte that is known to be on stable
 // storage. The caller holds l.mu.
 func (l *Log) doubt() int64 {
-	switch {
-	case l.foreign || l.dirty.start == l.dirty.end || l.opts.Sync == SyncNever:
-		return max(0, l.sure)
-	case l.sure >= 0:
-		return min(l.sure, l.dirty.start)
+	if l.dirty.start == l.dirty.end {
+		return l.sure
 	}
-	return l.dirty.start
+	return min(l.sure, l.dirty.start)
 }
 
 // rewrite puts everything from from on stable storage, and returns where that
@@ -305,7 +313,8 @@ func (l *Log) copyOver(op string, im *image) (err error) {
 	if err = l.syncName(&p); err == nil {
 		l.copied = nil
 	}
-	return cmp.Or(err, w.Unlock(), w.Close())
+	_ = w.Unlock() // closing it does that too, but not at once if a child process is just being started
+	return cmp.Or(err, w.Close())
 }
 
 // placeAgain makes the name of a copy safe, after that had failed.

@@ -7,6 +7,10 @@ import (
 
 // A SyncPolicy says when appended lines are put on stable storage. Policies
 // are comparable. The zero value is [SyncAlways].
+//
+// Under SyncAlways an append takes as long as the disk takes to sync, which
+// many goroutines share; under the others it takes a few system calls.
+// BENCHMARKS.md has the measured cost of each.
 type SyncPolicy struct {
 	never    bool
 	interval time.Duration
@@ -69,7 +73,9 @@ func (l *Log) Flush(ctx context.Context) error {
 }
 
 func (l *Log) flush(ctx context.Context, seq uint64) error {
-	failed, err := l.syncTo(ctx, seq)
+	var s Synced
+	failed, err := l.syncTo(ctx, seq, &s)
+	l.tellSync(ctx, s)
 	switch {
 	case err != nil:
 		return l.fail("flush", err, "what was written is still not synced, flush again")
@@ -140,26 +146,31 @@ func (l *Log) tick() {
 	l.timer = nil // a write from here on arms it again
 	seq := l.written
 	l.mu.Unlock()
-	_ = l.sync(seq) // what fails is kept in l.failed, for the next call
+	var s Synced
+	_, _ = l.syncTo(context.Background(), seq, &s) // what fails is kept in l.failed, for the next call
+	if s != (Synced{}) {
+		s.Background = true
+	}
+	l.tellSync(context.Background(), s)
 }
 
 // acknowledge makes the write seq, and what came before it, as durable as the
-// policy promises. It ignores the context of the call: once there is something
-// to sync, only the sync can tell what becomes of it.
-func (l *Log) acknowledge(seq uint64, e extent) error {
+// policy promises. It does not give up with the context of the call: once there
+// is something to sync, only the sync can tell what becomes of it.
+func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	if seq == 0 {
 		return nil
 	}
 	var failed *NotDurableError
 	if l.opts.Sync == SyncAlways {
-		failed = l.sync(seq)
+		failed = l.sync(ctx, seq)
 	} else {
 		l.mu.Lock()
 		failed = l.failed // while this call was writing
 		full := l.unsynced.size > maxUnsynced
 		l.mu.Unlock()
 		if full {
-			failed = l.sync(seq)
+			failed = l.sync(ctx, seq)
 		}
 	}
 	if failed != nil {
@@ -168,15 +179,18 @@ func (l *Log) acknowledge(seq uint64, e extent) error {
 	return nil
 }
 
-// sync is syncTo for a caller that has nothing else to wait for.
-func (l *Log) sync(seq uint64) *NotDurableError {
-	failed, _ := l.syncTo(context.Background(), seq) // never an error then
+// sync is syncTo for a caller that has nothing else to wait for, and no lock.
+// The context is that of who is told.
+func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
+	var s Synced
+	failed, _ := l.syncTo(context.Background(), seq, &s) // never an error then
+	l.tellSync(ctx, s)
 	return failed
 }
 
 // syncTo returns when the writes up to seq are on stable storage, or when that
 // has failed. Its error is the context's, and then it has not waited to the
-// end.
+// end. S says what sync this call has led, if it has.
 //
 // Callers share syncs: one of them leads, and its sync is for all writes that
 // were made before it began. A write that came later waits for the end of that
@@ -184,7 +198,7 @@ func (l *Log) sync(seq uint64) *NotDurableError {
 // not overlap, because the kernel reports a failure once: of two at the same
 // time one could be told that all is well while the other learns that it is
 // not.
-func (l *Log) syncTo(ctx context.Context, seq uint64) (*NotDurableError, error) {
+func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for leads := false; ; {
@@ -198,7 +212,7 @@ func (l *Log) syncTo(ctx context.Context, seq uint64) (*NotDurableError, error) 
 			return l.failed, nil
 		}
 		if leads {
-			return l.syncNow(), nil
+			return l.syncNow(s), nil
 		}
 		var err error
 		if leads, err = l.lead(ctx, seq); err != nil {
@@ -271,16 +285,18 @@ func (l *Log) follow() {
 
 // syncNow syncs what was written so far. The caller leads and holds l.mu, which
 // is let go of meanwhile.
-func (l *Log) syncNow() *NotDurableError {
+func (l *Log) syncNow(s *Synced) *NotDurableError {
 	target, dirty := l.written, l.dirty
 	l.leadingTo = target
 	l.dirty = extent{}
 	l.unsynced.begin()
 	l.mu.Unlock()
 
+	began := l.now()
 	syncs <- struct{}{}
 	err := l.file.Sync()
 	<-syncs
+	*s = Synced{Took: since(began), Bytes: dirty.end - dirty.start, Err: cause(err)}
 
 	l.mu.Lock()
 	defer l.follow()

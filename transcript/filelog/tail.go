@@ -2,6 +2,7 @@ package filelog
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 )
@@ -68,11 +69,11 @@ func (l *Log) settle(op string) (written, error) {
 	return w, nil
 }
 
-// reportTail tells OnTail of the tail that had ended at end. The bytes are
-// final, so no lock is needed to look at them.
-func (l *Log) reportTail(end int64) {
+// tellTail tells of the tail that had ended at end, if there was one. The bytes
+// are final, so no lock is needed to look at them.
+func (l *Log) tellTail(ctx context.Context, end int64) {
 	if end > 0 && l.opts.OnTail != nil {
-		l.opts.OnTail(l.readTail(end))
+		l.opts.OnTail(ctx, l.readTail(end))
 	}
 }
 

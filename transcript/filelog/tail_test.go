@@ -1,6 +1,7 @@
 package filelog_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ func breakTail(t testing.TB, root *os.Root, tail string) {
 func observed(tails *[]filelog.Tail) *filelog.Options {
 	return &filelog.Options{
 		Sync:   filelog.SyncNever,
-		OnTail: func(tail filelog.Tail) { *tails = append(*tails, tail) },
+		OnTail: func(_ context.Context, tail filelog.Tail) { *tails = append(*tails, tail) },
 	}
 }
 

@@ -39,6 +39,20 @@ func (l *Log) lockTurn(ctx context.Context, wait bool) (release func() error, er
 	if l.opts.ReadOnly {
 		return nil, l.fail(op, ErrReadOnly, fixWritable)
 	}
+	began := l.now()
+	t, err := l.takeTurn(ctx, op, wait)
+	l.tellWait(ctx, TurnLock, since(began), err)
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceValue(func() error {
+		defer func() { <-l.turning }()
+		return t.release(l)
+	}), nil
+}
+
+// takeTurn takes first the place within this Log, then the kernel's lock.
+func (l *Log) takeTurn(ctx context.Context, op string, wait bool) (*turn, error) {
 	if wait {
 		if err := l.enter(ctx, op, l.turning); err != nil {
 			return nil, err
@@ -53,12 +67,8 @@ func (l *Log) lockTurn(ctx context.Context, wait bool) (release func() error, er
 	t, err := l.openTurn(ctx, op, wait)
 	if err != nil {
 		<-l.turning
-		return nil, err
 	}
-	return sync.OnceValue(func() error {
-		defer func() { <-l.turning }()
-		return t.release(l)
-	}), nil
+	return t, err
 }
 
 // A turn is a held turn lock. Its descriptor is its own: a lock belongs to an

@@ -135,13 +135,24 @@ func (a *agent) close() error {
 
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
-	o.OnTail = func(t filelog.Tail) {
+	o.OnTail = func(ctx context.Context, t filelog.Tail) {
 		a.idx.lose() // a record may have become whole that no row knows of
 		if f := a.d.opts.OnTail; f != nil {
-			f(ref, t)
+			f(ctx, ref, t)
 		}
 	}
+	a.observe(o, ref)
 	return o
+}
+
+// observe sets what tells of the syncs and the waits of a log.
+func (a *agent) observe(o *filelog.Options, ref driver.Ref) {
+	if f := a.d.opts.OnSync; f != nil {
+		o.OnSync = func(ctx context.Context, s filelog.Synced) { f(ctx, ref, s) }
+	}
+	if f := a.d.opts.OnWait; f != nil {
+		o.OnWait = func(ctx context.Context, w filelog.Wait) { f(ctx, ref, w) }
+	}
 }
 
 func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {

@@ -39,8 +39,14 @@ type Options struct {
 	// OpenFiles is how many transcripts stay open while nobody uses them; 0
 	// means 128.
 	OpenFiles int
-	// OnTail is told of every unfinished end of a transcript that was settled.
-	OnTail func(ref driver.Ref, tail filelog.Tail)
+	// OnTail is told of every unfinished end of a transcript that was settled,
+	// OnSync of every sync of a transcript after its creation, and OnWait of
+	// every long wait for one of its locks, as [filelog.Options] says; OnSync
+	// and OnWait also of those of an agent's index, whose ID is empty. They are
+	// called while locks may be held and must not use the driver.
+	OnTail func(ctx context.Context, ref driver.Ref, tail filelog.Tail)
+	OnSync func(ctx context.Context, ref driver.Ref, s filelog.Synced)
+	OnWait func(ctx context.Context, ref driver.Ref, w filelog.Wait)
 	// Logger is told what a person should know: a corrupt index, a transcript
 	// that cannot be read. Nil is silent.
 	Logger *slog.Logger

@@ -1,7 +1,6 @@
 package filedriver
 
 import (
-	"encoding/json"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -60,32 +59,45 @@ func appendOptText(dst []byte, name, s string) []byte {
 }
 
 func appendText(dst []byte, name, s string) []byte {
-	dst = append(dst, name...)
-	if !plain(s) {
-		text, _ := json.Marshal(s) // never fails
-		return append(dst, text...)
-	}
-	return append(append(append(dst, '"'), s...), '"')
-}
-
-// plain reports whether encoding/json writes s as it is.
-func plain(s string) bool {
+	dst = append(append(dst, name...), '"')
+	from := 0 // what is before it was appended
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
 			if c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-				return false
+				dst = appendEscape(append(dst, s[from:i]...), rune(c))
+				from = i + 1
 			}
 			i++
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
 		if r == utf8.RuneError && n == 1 || r == '\u2028' || r == '\u2029' {
-			return false
+			dst = appendEscape(append(dst, s[from:i]...), r)
+			from = i + n
 		}
 		i += n
 	}
-	return true
+	return append(append(dst, s[from:]...), '"')
+}
+
+func appendEscape(dst []byte, r rune) []byte {
+	switch r {
+	case '"', '\\':
+		return append(dst, '\\', byte(r))
+	case '\b':
+		return append(dst, '\\', 'b')
+	case '\f':
+		return append(dst, '\\', 'f')
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	const hex = "0123456789abcdef"
+	return append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
 
 func appendInt(dst []byte, name string, n int64) []byte {

@@ -61,6 +61,7 @@ func putText(line []byte) (id, text string, ok bool) {
 // openJournal opens the journal, and makes it if that is allowed.
 func (x *index) openJournal() (*filelog.Log, error) {
 	opts := &filelog.Options{Sync: filelog.SyncNever, ReadOnly: x.a.d.opts.ReadOnly, Folder: x.a.rootFile}
+	x.a.observe(opts, driver.Ref{Agent: x.a.name})
 	l, err := filelog.Open(x.a.root, journalName, opts)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return l, err

@@ -23,7 +23,8 @@ type logs struct {
 	mu     sync.Mutex // guards what follows; never held while a log is synced
 	open   map[driver.Ref]*openLog
 	stale  map[*openLog]bool // in use, and no longer in open
-	unused *list.List        // of *openLog, the latest first
+	order  *list.List        // of *openLog: those that were released last come first, among the others those in use
+	unused int               // how many of them nobody uses and may be closed
 	ending bool              // nobody is to wait for a lock any more
 	closed bool
 }
@@ -33,7 +34,8 @@ type openLog struct {
 	log    *filelog.Log
 	users  int
 	uses   int           // so far
-	unused *list.Element // nil while in use
+	place  *list.Element // in the order
+	unused bool          // counted as such
 	// A log whose file is gone is closed by its last user.
 	stale bool
 	// What conditional appends have read; guarded by the append lock.
@@ -43,7 +45,7 @@ type openLog struct {
 func newLogs(d *Driver, idle int) *logs {
 	return &logs{
 		idle: idle, owes: d.opts.Sync != filelog.SyncNever, log: d.log, failed: (*filelog.Log).Failed,
-		open: map[driver.Ref]*openLog{}, stale: map[*openLog]bool{}, unused: list.New(),
+		open: map[driver.Ref]*openLog{}, stale: map[*openLog]bool{}, order: list.New(),
 	}
 }
 
@@ -64,6 +66,7 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 			l.Interrupt()
 		}
 		o = &openLog{ref: ref, log: l}
+		o.place = ls.order.PushFront(o)
 		ls.open[ref] = o
 	}
 	ls.use(o)
@@ -71,9 +74,9 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 }
 
 func (ls *logs) use(o *openLog) {
-	if o.unused != nil {
-		ls.unused.Remove(o.unused)
-		o.unused = nil
+	if o.unused {
+		o.unused = false
+		ls.unused--
 	}
 	o.users++
 	o.uses++
@@ -116,16 +119,22 @@ func (ls *logs) unuse(o *openLog) (victims []*openLog) {
 	if ls.failed(o.log) != nil {
 		return nil
 	}
-	o.unused = ls.unused.PushFront(o)
-	for ls.unused.Len() > ls.idle {
-		last, ok := ls.unused.Back().Value.(*openLog)
-		if !ok {
-			break
+	ls.rest(o)
+	for e := ls.order.Back(); e != nil && ls.unused > ls.idle; e = e.Prev() {
+		if last, ok := e.Value.(*openLog); ok && last.unused {
+			ls.use(last)
+			victims = append(victims, last)
 		}
-		ls.use(last)
-		victims = append(victims, last)
 	}
 	return victims
+}
+
+// rest makes o the latest of those that nobody uses. It is called with ls.mu
+// held.
+func (ls *logs) rest(o *openLog) {
+	o.unused = true
+	ls.unused++
+	ls.order.MoveToFront(o.place)
 }
 
 // evict closes a log that the caller has in use, unless somebody else uses it
@@ -148,11 +157,12 @@ func (ls *logs) evict(o *openLog) {
 		ls.mu.Unlock()
 		return
 	case !o.stale && o.uses != uses:
-		o.unused = ls.unused.PushFront(o) // it is one of the latest after all
+		ls.rest(o) // it is one of the latest after all
 		ls.mu.Unlock()
 		return
 	}
 	delete(ls.stale, o)
+	ls.order.Remove(o.place)
 	if ls.open[o.ref] == o {
 		delete(ls.open, o.ref)
 	}

@@ -1,0 +1,56 @@
+package session_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// What each policy costs: one writer and a turn of four messages against a
+// bare loop of one write and fdatasync each, and several goroutines on one
+// session against that loop.
+func BenchmarkPolicy(b *testing.B) {
+	line := append(bytes.Repeat([]byte("x"), 1023), '\n')
+	for _, p := range []struct {
+		name string
+		sync filelog.SyncPolicy
+	}{
+		{"always", filelog.SyncAlways},
+		{"interval100ms", filelog.SyncInterval(100 * time.Millisecond)},
+		{"never", filelog.SyncNever},
+	} {
+		opts := &session.Options{Sync: p.sync}
+		b.Run(p.name+"/1KiB", func(b *testing.B) {
+			s, bare := load(b, benchStore(b, b.TempDir(), opts), cli), newBareLog(b)
+			versus(b, 4, side{call: appendText(b, s)}, side{call: func() error { return bare.write(line) }})
+		})
+		b.Run(p.name+"/turn", func(b *testing.B) {
+			s, bare := load(b, benchStore(b, b.TempDir(), opts), cli), newBareLog(b)
+			turn := func() error {
+				_, err := s.SaveTurn(b.Context(), transcript.UserText(halfText), answer(halfText, "c"), transcript.ToolResult("c", halfText), answer(halfText))
+				return err
+			}
+			versus(b, 4, side{call: turn}, side{call: func() error { return bare.write(bytes.Repeat(line[512:], 4)) }})
+		})
+		for _, writers := range []int{16, 64} {
+			b.Run(fmt.Sprintf("%s/1KiB/%dgoroutines", p.name, writers), func(b *testing.B) {
+				s, bare := load(b, benchStore(b, b.TempDir(), opts), cli), newBareLog(b)
+				throughput(b,
+					func() (int, error) { return appendTogether(b, s, writers, 8) },
+					func() (int, error) {
+						for range 16 {
+							if err := bare.write(line); err != nil {
+								return 0, err
+							}
+						}
+						return 16, nil
+					})
+			})
+		}
+	}
+}

@@ -1,0 +1,335 @@
+//go:build unix
+
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// fulls are the places in a turn at which the disk is full.
+var fulls = map[string]func(dir string) error{
+	"append": fullAppend, "index": fullIndex, "compaction": fullCompaction, "merge": fullMerge, "close": fullClose,
+}
+
+func init() {
+	children["full"] = func(args []string, _ io.Reader, _ io.Writer) error {
+		return errors.Join(fulls[args[0]](args[1]), continues(args[1]))
+	}
+}
+
+// A full disk in the middle of a turn, then room again: the turn goes on in
+// the same process, and nothing that was acknowledged is missing.
+func TestFullDisk(t *testing.T) {
+	for place := range fulls {
+		t.Run(place, func(t *testing.T) {
+			if out, err := child(t, "full", place, t.TempDir()).Output(); err != nil {
+				t.Errorf("child: %s, %v", out, err)
+			}
+		})
+	}
+}
+
+// full calls f while no file may be longer than n bytes.
+func full(n int64, f func() error) error {
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		return err
+	}
+	limit := old
+	limit.Cur = uint64(n)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	return errors.Join(f(), syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
+}
+
+func fileSize(dir, name string) int64 {
+	info, err := os.Stat(filepath.Join(dir, "agents/main", name))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// continues opens the store anew: the session has what its last message counts,
+// its row says so, nothing is damaged, and it can be appended to.
+func continues(dir string) error {
+	st, s, err := openSession(dir)
+	if err != nil {
+		return err
+	}
+	said := 0 // messages
+	for e, err := range s.Entries(bg) {
+		if err != nil {
+			return err
+		}
+		if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser {
+			said++
+			if want := fmt.Sprintf("message %d.", said); !strings.HasPrefix(f.Message().Text(), want) {
+				return fmt.Errorf("%q is where %q should be", f.Message().Text(), want)
+			}
+		}
+	}
+	h, err := s.Health(bg)
+	cut := slices.ContainsFunc(h.Repairs, func(r rebuild.Repair) bool { return r.Rule != rebuild.MergedMessages })
+	if err != nil || len(h.Damage) > 0 || cut || said == 0 {
+		return fmt.Errorf("%d messages, health %+v: %w", said, h, err)
+	}
+	if info := s.Info(); info.Size != fileSize(dir, "sessions/"+s.ID()+".jsonl") || info.Messages < said {
+		return fmt.Errorf("the row is %+v, the messages are %d", info, said)
+	}
+	return errors.Join(say(s, said+1, ""), st.Close())
+}
+
+// say appends message n, and its answer.
+func say(s *session.Session, n int, more string) error {
+	_, err := s.Append(bg, transcript.UserText(fmt.Sprintf("message %d.%s", n, more)), answer("yes"))
+	return err
+}
+
+// The transcript has no room for a tool's result.
+func fullAppend(dir string) error {
+	st, s, err := openSession(dir)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Append(bg, transcript.UserText("message 1."), answer("", "c")); err != nil {
+		return err
+	}
+	result := transcript.ToolResult("c", strings.Repeat("r", 500))
+	err = full(s.Info().Size+100, func() error {
+		for range 3 {
+			if _, err := s.Append(bg, result); !errors.Is(err, syscall.EFBIG) {
+				return fmt.Errorf("an append beyond the limit: %w", err)
+			}
+			if h, err := s.History(bg); err != nil || strings.Contains(fmt.Sprint(h), "rrr") {
+				return fmt.Errorf("the failed append shows in the history: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := s.Append(bg, result); err != nil {
+		return fmt.Errorf("with space again: %w", err)
+	}
+	return errors.Join(say(s, 2, ""), st.Close())
+}
+
+// The index has no room for the rows: appends go on, and a session cannot be
+// made.
+func fullIndex(dir string) error {
+	st, s, err := openSession(dir)
+	if err != nil {
+		return err
+	}
+	if err := s.SetMeta(bg, transcript.Meta{Labels: []string{strings.Repeat("l", 1000)}}); err != nil {
+		return err
+	}
+	n := 0
+	for range 10 { // a row is longer than a message
+		n++
+		if err := say(s, n, ""); err != nil {
+			return err
+		}
+	}
+	journal := fileSize(dir, "sessions.journal")
+	if journal < 2*s.Info().Size {
+		return fmt.Errorf("the journal has %d bytes, the transcript %d", journal, s.Info().Size)
+	}
+	err = full(journal+10, func() error {
+		for range 5 {
+			n++
+			if err := say(s, n, ""); err != nil {
+				return fmt.Errorf("without room in the index: %w", err)
+			}
+		}
+		if got := s.Info().Messages; got != 2*n {
+			return fmt.Errorf("%d messages are known, not %d", got, 2*n)
+		}
+		if _, err := st.Create(bg, session.Key{Agent: "main", Channel: "other", Peer: "user"}, nil); !errors.Is(err, syscall.EFBIG) {
+			return fmt.Errorf("Create without room in the index: %w", err)
+		}
+		return nil
+	})
+	if err != nil || fileSize(dir, "sessions.journal") != journal {
+		return fmt.Errorf("the journal has %d bytes, not %d: %w", fileSize(dir, "sessions.journal"), journal, err)
+	}
+	other, err := st.Create(bg, session.Key{Agent: "main", Channel: "other", Peer: "user"}, nil)
+	if err != nil {
+		return fmt.Errorf("Create with space again: %w", err)
+	}
+	row, err := st.Get(bg, s.Ref())
+	if err != nil || row.Info().Messages != 2*n {
+		return fmt.Errorf("after that %+v, %w", row, err)
+	}
+	return errors.Join(say(s, n+1, ""), say(other, 1, ""), st.Close())
+}
+
+// The transcript has no room for the summary.
+func fullCompaction(dir string) error {
+	paid := 0
+	st, err := session.Open(dir, &session.Options{Compact: compact.Options{
+		Keep: compact.Keep{Turns: 1},
+		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+			paid++
+			return "what was said before", nil
+		}),
+	}})
+	if err != nil {
+		return err
+	}
+	s, err := st.Load(bg, cli)
+	if err != nil {
+		return err
+	}
+	for n := range 6 {
+		if err := say(s, n+1, strings.Repeat(" more", 100)); err != nil {
+			return err
+		}
+	}
+	was, err := s.History(bg)
+	if err != nil {
+		return err
+	}
+	err = full(s.Info().Size+20, func() error {
+		if _, err := s.Compact(bg, nil); !errors.Is(err, syscall.EFBIG) {
+			return fmt.Errorf("a compaction without room: %w", err)
+		}
+		if h, err := s.History(bg); err != nil || len(h.Messages) != len(was.Messages) {
+			return fmt.Errorf("it has changed the history: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := s.Compact(bg, nil); err != nil {
+		return fmt.Errorf("with space again: %w", err)
+	}
+	if h, err := s.History(bg); err != nil || len(h.Messages) >= len(was.Messages) || paid == 0 {
+		return fmt.Errorf("%d summaries, and %d messages: %w", paid, len(h.Messages), err)
+	}
+	return errors.Join(say(s, 7, ""), st.Close())
+}
+
+// A mergeFailed is a logger that says when a merge has failed.
+type mergeFailed struct {
+	slog.Handler
+	told chan struct{}
+}
+
+func (mergeFailed) Enabled(context.Context, slog.Level) bool { return true }
+
+func (m mergeFailed) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "could not be merged") {
+		m.told <- struct{}{}
+	}
+	return nil
+}
+
+// There is no room for a merge of the index beside the turn.
+func fullMerge(dir string) error {
+	told := make(chan struct{}, 100)
+	st, err := session.Open(dir, &session.Options{
+		Sync: filelog.SyncNever, Logger: slog.New(mergeFailed{slog.DiscardHandler, told}),
+	})
+	if err != nil {
+		return err
+	}
+	s, err := st.Load(bg, cli)
+	if err != nil {
+		return err
+	}
+	labels := []string{strings.Repeat("l", 1000), strings.Repeat("m", 1000)}
+	if err := s.SetMeta(bg, transcript.Meta{Title: new(strings.Repeat("t", 1000)), Labels: labels}); err != nil {
+		return err
+	}
+	const mergeAbove = 1 << 20
+	n, row := 0, int64(0)
+	for fileSize(dir, "sessions.journal")+row < mergeAbove {
+		before := fileSize(dir, "sessions.journal")
+		n++
+		if err := say(s, n, ""); err != nil {
+			return err
+		}
+		row = fileSize(dir, "sessions.journal") - before
+	}
+	// The next row has room; what a merge says in the journal has none.
+	err = full(fileSize(dir, "sessions.journal")+row+4, func() error {
+		n++
+		if err := say(s, n, ""); err != nil {
+			return err
+		}
+		select {
+		case <-told:
+		case <-time.After(time.Minute):
+			return errors.New("no merge has failed")
+		}
+		n++
+		return say(s, n, "")
+	})
+	if err != nil {
+		return err
+	}
+	if fileSize(dir, "sessions.json") != 0 {
+		return errors.New("there is a snapshot")
+	}
+	if err := errors.Join(say(s, n+1, ""), st.Close()); err != nil {
+		return err
+	}
+	if size := fileSize(dir, "sessions.journal"); size > mergeAbove/2 {
+		return fmt.Errorf("with space again the index was not merged: the journal has %d bytes", size)
+	}
+	return nil
+}
+
+// There is no room for the merge when a store is closed.
+func fullClose(dir string) error {
+	st, s, err := openSession(dir)
+	if err != nil {
+		return err
+	}
+	for n := range 3 {
+		if err := say(s, n+1, ""); err != nil {
+			return err
+		}
+	}
+	err = full(64, func() error {
+		if err := st.Close(); err != nil {
+			return err
+		}
+		if st, s, err = openSession(dir); err != nil {
+			return fmt.Errorf("opening without room: %w", err)
+		}
+		if h, err := s.History(bg); err != nil || len(h.Messages) != 6 {
+			return fmt.Errorf("reading without room: %d messages, %w", len(h.Messages), err)
+		}
+		if err := say(s, 4, ""); !errors.Is(err, syscall.EFBIG) {
+			return fmt.Errorf("an append without room: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(say(s, 4, ""), st.Close())
+}

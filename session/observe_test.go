@@ -1,0 +1,179 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// watch opens a store that sends its events of some kinds, and in whose name
+// they were told.
+func watch(t *testing.T, dir string, sync filelog.SyncPolicy, kinds ...session.EventKind) (*session.Store, chan session.Event) {
+	t.Helper()
+	events := make(chan session.Event, 1000)
+	var st *session.Store
+	st = open(t, dir, &session.Options{Sync: sync, Observe: func(ctx context.Context, e session.Event) {
+		if !slices.Contains(kinds, e.Kind) {
+			return
+		}
+		events <- e
+		// No lock is held: the observer may use the store.
+		if st != nil && ctx.Value(inObserver{}) == nil && e.Kind != session.EventWait {
+			ctx = context.WithValue(context.WithoutCancel(ctx), inObserver{}, true)
+			if s, err := st.Get(ctx, session.Ref{Agent: "main", ID: e.Session.ID}); err == nil {
+				if _, err := s.Append(ctx, transcript.Custom{Name: "seen", Data: []byte(`{}`)}); err != nil && !errors.Is(err, session.ErrClosed) {
+					t.Error(err)
+				}
+			}
+		}
+	}})
+	return st, events
+}
+
+type inObserver struct{}
+
+// one returns the next event, if there is one.
+func one(events chan session.Event) session.Event {
+	select {
+	case e := <-events:
+		return e
+	default:
+		return session.Event{}
+	}
+}
+
+func drain(events chan session.Event) {
+	for one(events).Kind != "" {
+	}
+}
+
+func TestObserveSync(t *testing.T) {
+	st, events := watch(t, t.TempDir(), filelog.SyncAlways, session.EventSync)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	drain(events)
+	add(t, s, transcript.UserText("hello"))
+	e := one(events)
+	if e.Session != s.Ref() || e.Took <= 0 || e.Bytes < len("hello") || e.Err != nil {
+		t.Errorf("an append told of %+v", e)
+	}
+	drain(events)
+	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "b", Peer: "b"}, nil)
+	must(t, err)
+	if e := one(events); e.Session != (session.Ref{Agent: "main"}) || e.Took <= 0 {
+		t.Errorf("Create of %s told of %+v, want a sync of the index", other.ID(), e)
+	}
+}
+
+// A sync that nobody has asked for is told when it has ended.
+func TestObserveBackgroundSync(t *testing.T) {
+	st, events := watch(t, t.TempDir(), filelog.SyncInterval(time.Millisecond), session.EventSync)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	drain(events)
+	add(t, s, transcript.UserText("hello"))
+	for e := range events {
+		if e.Session == s.Ref() {
+			break
+		}
+	}
+}
+
+// Waits for the append lock and for the turn lock are told, short ones not.
+func TestObserveWait(t *testing.T) {
+	dir := t.TempDir()
+	st, events := watch(t, dir, filelog.SyncNever, session.EventWait)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("short"))
+	root, err := os.OpenRoot(filepath.Join(dir, "agents/main/sessions"))
+	must(t, err)
+	l, err := filelog.Open(root, s.ID()+".jsonl", nil)
+	must(t, err)
+
+	drain(events) // on a slow machine
+	h, err := l.Hold(t.Context())
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := s.Append(ctx, transcript.UserText("no")); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("Append = %v", err)
+	}
+	e := one(events)
+	if e.Session != s.Ref() || e.Lock != filelog.AppendLock || e.Took < filelog.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
+		t.Errorf("told of %+v", e)
+	}
+	h.Release()
+	drain(events)
+
+	end, err := l.LockTurn(t.Context())
+	must(t, err)
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := s.BeginTurn(ctx); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("BeginTurn = %v", err)
+	}
+	if e := one(events); e.Session != s.Ref() || e.Lock != filelog.TurnLock || e.Took < filelog.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
+		t.Errorf("told of %+v", e)
+	}
+	must(t, errors.Join(end(), l.Close(), root.Close()))
+}
+
+// An unfinished line that was ended, whole or torn, and a cut append whose
+// retry takes its place.
+func TestObserveRepair(t *testing.T) {
+	const whole = `{"type":"user","id":"W","ts":"2026-11-20T08:00:00Z","content":"whole"}`
+	const cut = `{"type":"user","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"idem":"k","idemHash":"h","content":"half"}` + "\n"
+	for _, tt := range []struct {
+		name, tail string
+		want       session.Event
+	}{
+		{"whole", whole, session.Event{Tail: filelog.Tail{Size: int64(len(whole)), Complete: true}}},
+		{"torn", whole[:30], session.Event{Tail: filelog.Tail{Size: 30}}},
+		{"superseded", cut, session.Event{Superseded: 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			st := open(t, dir, nil)
+			s := load(t, st, cli)
+			add(t, s, transcript.UserText("q"))
+			closed(t, st)
+			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+			must(t, err)
+			info, err := f.Stat()
+			must(t, err)
+			_, err = f.WriteString(tt.tail)
+			must(t, errors.Join(err, f.Close()))
+
+			st, events := watch(t, dir, filelog.SyncAlways, session.EventRepair)
+			defer closed(t, st)
+			s = load(t, st, cli)
+			if _, err := s.AppendIf(t.Context(), session.Cond{Idem: "k"}, transcript.UserText("half"), answer("whole")); err != nil {
+				t.Fatal(err)
+			}
+			want := tt.want
+			want.Kind, want.Session = session.EventRepair, s.Ref()
+			if want.Superseded == 0 {
+				want.Tail.Offset = info.Size()
+			}
+			got := one(events)
+			if got.Kind != want.Kind || got.Session != want.Session || got.Tail != want.Tail || got.Superseded != want.Superseded {
+				t.Errorf("told of %+v, want %+v", got, want)
+			}
+			if e := one(events); e.Kind != "" {
+				t.Errorf("and of %+v", e)
+			}
+			add(t, s, transcript.UserText("next"))
+			checkRequest(t, s)
+		})
+	}
+}

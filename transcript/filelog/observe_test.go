@@ -1,0 +1,237 @@
+package filelog
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// told is what a Log has told, and on whose behalf.
+type told struct {
+	syncs []Synced
+	waits []Wait
+	tails []Tail
+	names []any
+	then  func() // called each time
+}
+
+type nameKey struct{}
+
+func (o *told) options(d *cacheDisk, policy SyncPolicy) *Options {
+	return &Options{
+		Sync: policy, seam: d.seam(),
+		OnSync: func(ctx context.Context, s Synced) {
+			o.syncs, o.names = append(o.syncs, s), append(o.names, ctx.Value(nameKey{}))
+			o.then()
+		},
+		OnWait: func(ctx context.Context, w Wait) {
+			o.waits, o.names = append(o.waits, w), append(o.names, ctx.Value(nameKey{}))
+			o.then()
+		},
+		OnTail: func(ctx context.Context, tail Tail) {
+			o.tails, o.names = append(o.tails, tail), append(o.names, ctx.Value(nameKey{}))
+			o.then()
+		},
+	}
+}
+
+func watched(t *testing.T, d *cacheDisk, policy SyncPolicy) (*Log, *told) {
+	t.Helper()
+	closeAll(t, d.create(t, policy))
+	o := &told{then: func() {}}
+	l, err := Open(d.root, workName, o.options(d, policy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, o
+}
+
+// Syncs are told with how long they took, how much they were for, and what
+// became of them, each once, by the call that led it.
+func TestOnSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		l, o := watched(t, d, SyncAlways)
+		let := slowSyncs(d)
+		first := started(l, "first\n")
+		second, third := started(l, "second\n"), started(l, "third\n")
+		time.Sleep(3 * time.Millisecond)
+		let <- nil
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		let <- errFault
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		for _, c := range []chan error{second, third} {
+			if err := <-c; !errors.Is(err, errFault) {
+				t.Errorf("with a failing sync Append = %v", err)
+			}
+		}
+		d.setOp(nil)
+		ctx := context.WithValue(t.Context(), nameKey{}, "recover")
+		if err := l.Recover(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := l.Append(ctx, []byte("fourth\n"), nil); err != nil {
+			t.Fatal(err)
+		}
+		want := []Synced{
+			{Took: 3 * time.Millisecond, Bytes: int64(len("first\n")), Err: nil},
+			{Took: time.Millisecond, Bytes: int64(len("second\nthird\n")), Err: errFault},
+			{Took: 1, Bytes: int64(len("second\nthird\n")), Err: nil},
+			{Took: 1, Bytes: int64(len("fourth\n")), Err: nil},
+		}
+		if len(o.syncs) != len(want) {
+			t.Fatalf("told of %+v", o.syncs)
+		}
+		for i, s := range o.syncs {
+			if s != want[i] {
+				t.Errorf("sync %d: told of %+v, want %+v", i, s, want[i])
+			}
+		}
+		if o.names[2] != "recover" || o.names[3] != "recover" {
+			t.Errorf("told in the names of %v", o.names)
+		}
+		closeAll(t, l)
+	})
+}
+
+// Waits for the locks are told when the lock has been given back, and so is
+// one that was given up; short ones are not.
+func TestOnWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		l, o := watched(t, d, SyncNever)
+		mustAppend(t, l, "short\n")
+		other := d.open(t, SyncNever)
+		h, err := other.Hold(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.WithValue(t.Context(), nameKey{}, "impatient")
+		short, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
+		defer cancel()
+		if _, _, err := l.Append(short, []byte("no\n"), nil); !errors.Is(err, ErrBusy) {
+			t.Errorf("Append = %v", err)
+		}
+		done := started(l, "long\n")
+		time.Sleep(time.Second)
+		h.Release()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		end, err := other.LockTurn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		short, cancel = context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if _, err := l.LockTurn(short); !errors.Is(err, ErrBusy) {
+			t.Errorf("LockTurn = %v", err)
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+		if len(o.waits) != 3 {
+			t.Fatalf("told of %+v", o.waits)
+		}
+		for i, want := range []struct {
+			lock Lock
+			took time.Duration
+			err  error
+		}{{AppendLock, 2 * time.Millisecond, ErrBusy}, {AppendLock, time.Second, nil}, {TurnLock, time.Minute, ErrBusy}} {
+			got := o.waits[i]
+			if got.Lock != want.lock || got.Took < want.took || got.Took > want.took+2*maxWait || !errors.Is(got.Err, want.err) {
+				t.Errorf("told of %+v, want %+v", got, want)
+			}
+		}
+		if o.names[0] != "impatient" || o.names[1] != nil || o.names[2] != "impatient" {
+			t.Errorf("told in the names of %v", o.names)
+		}
+		closeAll(t, l, other)
+	})
+}
+
+// What there is to tell is told when the lock is free again.
+func TestHoldTellsAfterRelease(t *testing.T) {
+	d := newCacheDisk(t)
+	l, o := watched(t, d, SyncAlways)
+	f, err := d.root.OpenFile(workName, os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		_, err = f.WriteString(workTorn)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := d.open(t, SyncNever)
+	o.then = func() { wantFree(t, other) }
+	h, err := l.Hold(context.WithValue(t.Context(), nameKey{}, "holder"))
+	if err == nil {
+		err = errors.Join(h.Append([]byte("one\n")), h.Sync())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.names) != 0 {
+		t.Errorf("told %d things under the lock", len(o.names))
+	}
+	h.Release()
+	if len(o.tails) != 1 || len(o.syncs) != 1 || o.names[0] != "holder" || o.names[1] != "holder" {
+		t.Errorf("told of %+v and %+v in the names of %v", o.tails, o.syncs, o.names)
+	}
+	_ = wantInDoubt(t, d, l, "two\n")
+	if err := l.Recover(t.Context()); err != nil || len(o.syncs) != 3 {
+		t.Errorf("Recover = %v, told of %+v", err, o.syncs)
+	}
+	closeAll(t, l, other)
+}
+
+// Who is told nothing pays nothing.
+func TestAppendAllocatesNothing(t *testing.T) {
+	if brief {
+		t.Skip("the race detector allocates too")
+	}
+	for _, policy := range []SyncPolicy{SyncNever, SyncAlways} {
+		root := scratch(t)
+		folder, err := root.Open(".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := Create(root, workName, []byte(workFirst), &Options{Sync: policy, Folder: folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := []byte(`{"n":1}` + "\n")
+		got := testing.AllocsPerRun(200, func() {
+			if _, _, err := l.Append(t.Context(), line, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		const most = 1 // the name that is looked up, for the kernel
+		if got > most {
+			t.Errorf("%v: %v allocations an append", policy, got)
+		}
+		got = testing.AllocsPerRun(200, func() {
+			h, err := l.Hold(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Append(line); err != nil {
+				t.Error(err)
+			}
+			h.Release()
+		})
+		if got > most {
+			t.Errorf("%v: %v allocations to hold and append", policy, got)
+		}
+		closeAll(t, l)
+		if err := folder.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
