@@ -294,7 +294,7 @@ func writeLineExtra(o *jsontext.Object, kind string, extra Extra) {
 // lineMember reports whether lines of the kind have a member of that name.
 func lineMember(kind, name string) bool {
 	switch name {
-	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "mid", "extra", "tool_use_id":
+	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "mid", "extra", "tool_use_id":
 		return true
 	case "name", "input":
 		return kind == TypeToolUse

@@ -82,6 +82,7 @@ func (m *members) entry(kind string, line []byte, e *Entry, body func(name strin
 			m.str(&e.Idem, v)
 		case "idemHash":
 			m.str(&e.IdemHash, v)
+		case "src": // see Source
 		default:
 			body(name, v)
 		}

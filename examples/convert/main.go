@@ -1,155 +1,171 @@
 // Convert writes sessions in the form of another program.
 //
-//	go run ./examples/convert FROM... -to FORMAT DIR
+//	go run ./examples/convert [-dry-run] FROM... -to FORMAT DIR
 //
 // FROM is a transcript, or a folder in which sessions are looked for, in the
 // native format or any dialect that package transcript/dialect reads. FORMAT
-// is mini-claw, claw0, zyhive or openviking. DIR is made if it is not there;
-// no file in it is ever overwritten, and nothing in FROM is changed.
+// is one of:
+//
+//	native      a store of Convolog; what was imported earlier is brought up
+//	            to date, nothing is doubled, and the original lines are kept
+//	mini-claw, claw0, zyhive, openviking
+//	            the files of these programs
+//	jsonl       a transcript of Convolog each, without a store
+//	markdown    a document for people each
+//	anthropic   a request each, as a model would be sent
+//
+// DIR is made if it is not there. No file in it is ever overwritten, and
+// nothing in FROM is changed. With -dry-run nothing is written at all.
 //
 // What is written is the conversation as a model would be shown it without
-// compactions: repaired, rewound, in valid order. Compactions are written
+// compactions: repaired, without what was rewound. Compactions are written
 // where the format has them. What it has no place for is counted.
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"path"
+	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
-
-	"github.com/convolog/convolog/transcript/dialect"
 )
 
-const usage = "Usage: convert FROM... -to FORMAT DIR\n"
+const usage = `Usage: convert [-dry-run] [-model NAME] FROM... -to FORMAT DIR
+
+FROM is a transcript or a folder of some; FORMAT is one of
+  `
 
 func main() {
-	to, dir, from, err := arguments(os.Args[1:])
+	job, err := arguments(os.Args[1:])
 	if err != nil {
-		fmt.Fprint(os.Stderr, usage)
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintf(os.Stderr, "convert: %v\n\n", err)
+		}
+		fmt.Fprintln(os.Stderr, usage+strings.Join(formats(), ", "))
 		os.Exit(2)
 	}
-	if err := run(os.Stdout, to, dir, from); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err = job.run(ctx, os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "convert:", err)
 		os.Exit(1)
 	}
 }
 
-// arguments reads FROM... -to FORMAT DIR, with the flag anywhere.
-func arguments(args []string) (to dialect.Dialect, dir string, from []string, err error) {
+// A job is what the command line asks for.
+type job struct {
+	from  []string
+	to    string
+	dir   string
+	model string // in requests
+	dry   bool
+}
+
+// arguments reads the command line, with flags anywhere.
+func arguments(args []string) (job, error) {
+	var j job
 	var rest []string
 	for len(args) > 0 {
 		flags := flag.NewFlagSet("convert", flag.ContinueOnError)
 		flags.SetOutput(io.Discard)
-		name := flags.String("to", string(to), "the format to write")
+		flags.StringVar(&j.to, "to", j.to, "the format to write")
+		flags.StringVar(&j.model, "model", j.model, "the model in requests")
+		flags.BoolVar(&j.dry, "dry-run", j.dry, "write nothing")
 		if err := flags.Parse(args); err != nil {
-			return "", "", nil, err
+			return j, err
 		}
-		to = dialect.Dialect(*name)
 		if args = flags.Args(); len(args) > 0 {
 			rest, args = append(rest, args[0]), args[1:]
 		}
 	}
-	if to == "" || len(rest) < 2 {
-		return "", "", nil, errors.New("too few arguments")
+	switch {
+	case j.to == "":
+		return j, errors.New("no -to: say which format to write")
+	case targets[j.to] == nil:
+		return j, fmt.Errorf("there is no format %q", j.to)
+	case len(rest) == 0:
+		return j, errors.New("no FROM and no DIR: name what to read, and last the folder to write to")
+	case len(rest) == 1:
+		return j, fmt.Errorf("only one of FROM and DIR: %q is taken for DIR, name what to read in front of it", rest[0])
 	}
-	return to, rest[len(rest)-1], rest[:len(rest)-1], nil
+	j.from, j.dir = rest[:len(rest)-1], rest[len(rest)-1]
+	return j, nil
 }
 
 // run converts all it can, also after a session that it cannot.
-func run(out io.Writer, to dialect.Dialect, dir string, from []string) (err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func (j job) run(ctx context.Context, out io.Writer) (err error) {
+	if err := j.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
+	w, err := targets[j.to](j)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	w, err := dialect.NewWriter(to, func(name string) (io.WriteCloser, error) {
-		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
-			return nil, err
-		}
-		return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	})
-	if err != nil {
-		return err
-	}
+	written, failed := 0, 0
 	var errs []error
-	written := 0
-	for _, name := range from {
+	for _, name := range j.from {
 		sessions, err := find(name)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		for _, s := range sessions {
-			line, err := convert(w, s)
+		for line, err := range w.write(ctx, sessions) {
+			if ctx.Err() != nil {
+				return errors.Join(append(errs, ctx.Err(), w.close())...)
+			}
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %s: %w", name, cmp.Or(s.Path, s.ID), err))
+				failed++
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
 				continue
 			}
 			written++
-			if _, err := fmt.Fprint(out, line); err != nil {
-				return err
+			if _, err := fmt.Fprintln(out, line); err != nil {
+				return errors.Join(err, w.close())
 			}
 		}
 	}
-	if written == 0 {
-		errs = append(errs, errors.New("no session was written"))
+	errs = append(errs, w.close())
+	done := "written to " + j.dir
+	if j.dry {
+		done = "would be written to " + j.dir
 	}
-	return errors.Join(append(errs, w.Close())...)
+	_, err = fmt.Fprintf(out, "%d sessions %s, %d failed\n", written, done, failed)
+	if written+failed == 0 {
+		errs = append(errs, errors.New("no session was found: go run ./examples/inspect FROM says what the files are"))
+	}
+	return errors.Join(append(errs, err)...)
 }
 
-// find returns the sessions of a folder, or the one in a file.
-func find(name string) ([]dialect.Session, error) {
-	info, err := os.Stat(name)
+// check says what is wrong with FROM and DIR.
+func (j job) check() error {
+	info, err := os.Stat(j.dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a folder: name one to write to, last of all", j.dir)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	dir, err := filepath.Abs(j.dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	root := name
-	if !info.IsDir() {
-		root = filepath.Dir(name)
+	for _, name := range j.from {
+		from, err := filepath.Abs(name)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(from)
+		if err != nil {
+			return fmt.Errorf("cannot read FROM: %w", err)
+		}
+		rel, relErr := filepath.Rel(from, dir)
+		if info.IsDir() && relErr == nil && (rel == "." || filepath.IsLocal(rel)) {
+			return fmt.Errorf("%s is in %s, which is read: choose another folder to write to", j.dir, name)
+		}
 	}
-	folder, err := dialect.ReadFolder(os.DirFS(root))
-	if folder == nil {
-		return nil, err
-	}
-	sessions := slices.Collect(folder.Sessions())
-	if info.IsDir() {
-		return sessions, err
-	}
-	i := slices.IndexFunc(sessions, func(s dialect.Session) bool {
-		return s.Path == filepath.Base(name) || s.Dialect == dialect.OpenViking && s.Path == "."
-	})
-	if i < 0 {
-		return nil, fmt.Errorf("%s: no transcript of a known dialect", name)
-	}
-	return sessions[i : i+1], nil
-}
-
-// convert writes a session and returns a line about it.
-func convert(w *dialect.Writer, s dialect.Session) (string, error) {
-	entries, lost, err := conversation(s)
-	if err != nil {
-		return "", err
-	}
-	losses, err := w.Write(s, entries)
-	if err != nil {
-		return "", err
-	}
-	for name, n := range losses {
-		lost[name] += n
-	}
-	line := []string{fmt.Sprintf("%s %s: %d messages", s.Dialect, s.ID, s.Messages)}
-	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		line = append(line, fmt.Sprintf("without %d %s", lost[name], name))
-	}
-	return strings.Join(line, ", ") + "\n", nil
+	return nil
 }

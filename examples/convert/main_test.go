@@ -95,18 +95,18 @@ func TestConvert(t *testing.T) {
 		for _, to := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking} {
 			dir := filepath.Join(t.TempDir(), "out")
 			var out bytes.Buffer
-			if err := run(&out, to, dir, []string{from}); err != nil && !strings.Contains(err.Error(), "index") && !strings.Contains(err.Error(), "lists it") {
+			if err := convert(t, &out, to, dir, from); err != nil && !strings.Contains(err.Error(), "index") && !strings.Contains(err.Error(), "lists it") {
 				t.Fatal(err)
 			}
 			if got := histories(t, dir); !slices.Equal(got, want) {
 				t.Errorf("%s to %s:\n%q\nwant\n%q", program, to, got, want)
 			}
-			if lines := strings.Count(out.String(), "\n"); lines != len(want) {
+			if lines := strings.Count(out.String(), "\n") - 1; lines != len(want) {
 				t.Errorf("%s to %s: %d lines about %d sessions\n%s", program, to, lines, len(want), &out)
 			}
 			// A second time nothing is overwritten.
 			before := files(t, dir)
-			if err := run(&out, to, dir, []string{from}); err == nil || !strings.Contains(err.Error(), "exist") {
+			if err := convert(t, &out, to, dir, from); err == nil || !strings.Contains(err.Error(), "exist") {
 				t.Errorf("%s to %s, again: %v", program, to, err)
 			}
 			after := files(t, dir)
@@ -141,7 +141,7 @@ func TestConvertNative(t *testing.T) {
 	for _, from := range []string{dir, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")} {
 		to := t.TempDir()
 		var out bytes.Buffer
-		if err := run(&out, dialect.MiniClaw, to, []string{from}); err != nil {
+		if err := convert(t, &out, dialect.MiniClaw, to, from); err != nil {
 			t.Fatal(err)
 		}
 		if got := histories(t, to); !slices.Equal(got, []string{"|user hi|assistant hello"}) {
@@ -155,15 +155,72 @@ func TestConvertNative(t *testing.T) {
 	}
 }
 
-func TestArguments(t *testing.T) {
-	for _, args := range []string{"a b -to zyhive dir", "-to zyhive a b dir", "a b dir --to=zyhive"} {
-		to, dir, from, err := arguments(strings.Fields(args))
-		if to != dialect.ZyHive || dir != "dir" || !slices.Equal(from, []string{"a", "b"}) || err != nil {
-			t.Errorf("%s: %q %q %q %v", args, to, dir, from, err)
+// Into a store everything comes once, and what a source has more later.
+func TestConvertToStore(t *testing.T) {
+	for _, program := range programs {
+		from := filepath.Join(fixtures, program)
+		want := histories(t, from)
+		dir := filepath.Join(t.TempDir(), "store")
+		var dry, out bytes.Buffer
+		j := job{from: []string{from}, to: "native", dir: dir, dry: true}
+		_ = j.run(t.Context(), &dry) // a fixture lists sessions that are not there
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s: a dry run has made %s", program, dir)
+		}
+		for range 2 {
+			if err := convert(t, &out, "native", dir, from); err != nil && !strings.Contains(err.Error(), "lists it") && !strings.Contains(err.Error(), "index") {
+				t.Fatal(err)
+			}
+			if got := histories(t, dir); !slices.Equal(got, want) {
+				t.Errorf("%s:\n%q\nwant\n%q", program, got, want)
+			}
+		}
+		if first, _, _ := strings.Cut(out.String(), "\n"); !strings.HasPrefix(dry.String(), first) {
+			t.Errorf("%s: a dry run says\n%swant\n%s", program, &dry, &out)
 		}
 	}
-	for _, args := range []string{"", "a dir", "-to zyhive dir", "a b -nonsense"} {
-		if _, _, _, err := arguments(strings.Fields(args)); err == nil {
+}
+
+// A document for each session, and nothing for a dry run.
+func TestConvertToDocuments(t *testing.T) {
+	from := filepath.Join(fixtures, "claude-code")
+	for to, sign := range map[dialect.Dialect]string{"jsonl": `{"type":"session"`, "markdown": "# ", "anthropic": `{"model":"m"`} {
+		dir := filepath.Join(t.TempDir(), "out")
+		var out bytes.Buffer
+		dry := job{from: []string{from}, to: string(to), dir: dir, dry: true}
+		if err := dry.run(t.Context(), &out); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s: a dry run has made %s", to, dir)
+		}
+		if err := convert(t, &out, to, dir, from); err != nil {
+			t.Fatal(err)
+		}
+		written := files(t, dir)
+		if len(written) != len(histories(t, from)) {
+			t.Errorf("%s: %d files", to, len(written))
+		}
+		for name, data := range written {
+			if !strings.HasPrefix(data, sign) {
+				t.Errorf("%s: %.80s", name, data)
+			}
+		}
+		if err := dry.run(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "exist") {
+			t.Errorf("%s: a dry run over files that are there: %v", to, err)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for _, args := range []string{"a b -to zyhive dir", "-to zyhive a b dir", "a b dir --to=zyhive", "a -dry-run b -to zyhive dir"} {
+		j, err := arguments(strings.Fields(args))
+		if j.to != "zyhive" || j.dir != "dir" || !slices.Equal(j.from, []string{"a", "b"}) || err != nil || j.dry != strings.Contains(args, "dry") {
+			t.Errorf("%s: %+v %v", args, j, err)
+		}
+	}
+	for _, args := range []string{"", "a dir", "-to zyhive dir", "-to zyhive", "a b -nonsense", "-to pi a b", "-to"} {
+		if _, err := arguments(strings.Fields(args)); err == nil {
 			t.Errorf("%s: no error", args)
 		}
 	}
@@ -175,12 +232,21 @@ func TestConvertErrors(t *testing.T) {
 	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
-		to   dialect.Dialect
-		from string
-	}{{dialect.Pi, fixtures + "/pi"}, {"nothing", fixtures + "/pi"}, {dialect.Claw0, empty}, {dialect.Claw0, text}, {dialect.Claw0, filepath.Join(empty, "nowhere")}} {
-		if err := run(new(bytes.Buffer), tt.to, t.TempDir(), []string{tt.from}); err == nil {
-			t.Errorf("%s from %s: no error", tt.to, tt.from)
+	for from, want := range map[string]string{
+		empty: "no session was found", text: "not a transcript", filepath.Join(empty, "nowhere"): "no such file",
+	} {
+		if err := convert(t, new(bytes.Buffer), dialect.Claw0, t.TempDir(), from); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("from %s: %v", from, err)
 		}
 	}
+	for dir, want := range map[string]string{text: "is not a folder", empty: "is in", filepath.Join(empty, "below"): "is in"} {
+		if err := convert(t, new(bytes.Buffer), dialect.Claw0, dir, empty); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("to %s: %v", dir, err)
+		}
+	}
+}
+
+func convert(t *testing.T, out *bytes.Buffer, to dialect.Dialect, dir, from string) error {
+	t.Helper()
+	return job{from: []string{from}, to: string(to), dir: dir, model: "m"}.run(t.Context(), out)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"math"
 	"strconv"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -19,6 +20,9 @@ import (
 // A line that holds several entries, a message of OpenViking with a finished
 // tool part for example, yields several records with the same offset and line;
 // their entries are a batch.
+//
+// A record that its program has moved in front of others, which ZyHive does when
+// it trims a file, is yielded where it was.
 //
 // Dialects whose lines depend on later ones are read twice. Memory is bounded
 // by the longest line and, for those, by an index of some 100 bytes a line.
@@ -64,30 +68,63 @@ func scanForm(r io.ReaderAt, size int64, o transcript.ScanOptions, f form) iter.
 			}
 			p.settle()
 		}
-		for found, err := range scan(r, size, o, f) {
-			if err != nil || found.Damage != nil {
-				if !yield(found.Record, err) || err != nil {
-					return
-				}
-				continue
-			}
-			made := found.made
+		give := func(at found) bool {
+			made := at.made
 			if twice {
-				made = p.place(found.Offset, made)
+				made = p.place(at.Offset, made)
 			}
-			line := found.Entry.Line()
+			line := at.Entry.Line()
 			for i, e := range made {
 				if len(made) > 1 {
 					if e.Part = i + 1; i == 0 {
 						e.Batch, e.Part = len(made), 0
 					}
 				}
-				rec := found.Record
+				rec := at.Record
 				rec.Entry = e.WithLine(line)
 				if !yield(rec, nil) {
-					return
+					return false
 				}
 			}
+			return true
+		}
+		m, moves := f.(mover)
+		var later []found // to be yielded in front of another one
+		due := func(offset int64) bool {
+			n := 0
+			for _, l := range later {
+				if before, _ := m.delay(l.Offset); before > offset {
+					later[n] = l
+					n++
+				} else if !give(l) {
+					return false
+				}
+			}
+			later = later[:n]
+			return true
+		}
+		for at, err := range scan(r, size, o, f) {
+			if err != nil || at.Damage != nil {
+				if !yield(at.Record, err) || err != nil {
+					return
+				}
+				continue
+			}
+			if moves {
+				if !due(at.Offset) {
+					return
+				}
+				if _, ok := m.delay(at.Offset); ok {
+					later = append(later, at)
+					continue
+				}
+			}
+			if !give(at) {
+				return
+			}
+		}
+		if moves {
+			due(math.MaxInt64)
 		}
 	}
 }
@@ -127,6 +164,14 @@ type planner interface {
 	learn(r record, line []byte, offset int64, made []transcript.Entry)
 	settle()
 	place(offset int64, made []transcript.Entry) []transcript.Entry
+}
+
+// A mover is a planner that puts records back where they were.
+type mover interface {
+	planner
+	// delay returns the offset of the later record that the one at offset comes
+	// in front of; ok is false if it stays where it is.
+	delay(offset int64) (before int64, ok bool)
 }
 
 // found is a record with what its form made of it.

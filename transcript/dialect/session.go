@@ -26,6 +26,7 @@ type Session struct {
 	// Title is what the program or its user calls the session, else the
 	// beginning of the first text of the user.
 	Title   string
+	Titled  bool     // Title is not just the beginning of that text
 	Labels  []string // that were given to the session or to its entries
 	Created time.Time
 	Updated time.Time
@@ -154,10 +155,12 @@ func (s *Session) survey() {
 		default: // the rest says nothing about a session as a whole
 		}
 	}
+	s.Title = cmp.Or(byHand, s.Title, made)
+	s.Titled = s.Title != "" && !strings.HasPrefix(first, strings.TrimRight(s.Title, "….")) // as a program would cut it
 	if runes := []rune(first); len(runes) > titleLength {
 		first = string(runes[:titleLength]) + "…"
 	}
-	s.Title = cmp.Or(byHand, s.Title, made, first)
+	s.Title = cmp.Or(s.Title, first)
 }
 
 // aside takes note of labels, and returns the title that a program made.

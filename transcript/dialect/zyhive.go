@@ -1,10 +1,12 @@
 package dialect
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -17,7 +19,8 @@ import (
 // first of them. Its program appends them again behind the marker, with other
 // times, and loads what follows the last marker. Both end as the same entries:
 // the messages once, where they were first, and a compaction that names the
-// first kept one.
+// first kept one. Where the program has trimmed a file it has put the markers
+// in front of all messages; their times say where they were.
 type zyHive struct {
 	messages []zyMessage // in the order of the file
 	markers  []zyMarker
@@ -26,6 +29,7 @@ type zyHive struct {
 
 	// What settle finds.
 	repeats map[int64]bool   // offsets of messages that are there already
+	moved   map[int64]int64  // offsets of markers, and of what they were in front of
 	kept    map[int64]keeper // by offset of the marker
 }
 
@@ -33,6 +37,7 @@ type zyMessage struct {
 	offset int64
 	entry  string // the entry's ID
 	hash   [16]byte
+	time   time.Time
 }
 
 // zyMarker is a compaction that stands in front of messages[at].
@@ -40,6 +45,7 @@ type zyMarker struct {
 	offset    int64
 	at        int
 	firstKept string
+	time      time.Time
 }
 
 // keeper is what a compaction keeps: the entry IDs firstKept and coversTo.
@@ -101,7 +107,7 @@ func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry
 				z.ids[id] = len(z.messages)
 			}
 		}
-		m := zyMessage{offset: offset, entry: made[0].ID}
+		m := zyMessage{offset: offset, entry: made[0].ID, time: made[0].Time}
 		h := sha256.New()
 		h.Write([]byte(b.Role))
 		for _, block := range b.Content {
@@ -111,7 +117,7 @@ func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry
 		copy(m.hash[:], h.Sum(nil))
 		z.messages = append(z.messages, m)
 	case transcript.Compaction:
-		z.markers = append(z.markers, zyMarker{offset, len(z.messages), b.FirstKept})
+		z.markers = append(z.markers, zyMarker{offset, len(z.messages), b.FirstKept, made[0].Time})
 	}
 }
 
@@ -119,6 +125,7 @@ func (z *zyHive) learn(r record, _ []byte, offset int64, made []transcript.Entry
 // what follows the marker before, so that is where its numbers count.
 func (z *zyHive) settle() {
 	z.repeats, z.kept = map[int64]bool{}, map[int64]keeper{}
+	z.putBack()
 	real := make([]int, 0, len(z.messages)) // indexes of the messages so far, each one once
 	list := []int{}                         // the same, as the program has them
 	next := 0
@@ -149,6 +156,45 @@ func (z *zyHive) settle() {
 			z.kept[marker.offset] = keeper{covers: z.messages[real[len(real)-1]].entry}
 		}
 	}
+}
+
+// putBack puts markers where they were before the program has trimmed the file:
+// in front of the first message that is not older, if at least two messages
+// are repeated there. Without repeats the messages are what a marker keeps, as
+// the program writes them today: they are older than it, too.
+func (z *zyHive) putBack() {
+	z.moved = map[int64]int64{}
+	for i, m := range z.markers {
+		if m.at > 0 || i == mostMoved {
+			break
+		}
+		if m.time.IsZero() {
+			continue
+		}
+		at := slices.IndexFunc(z.messages, func(said zyMessage) bool { return !said.time.Before(m.time) })
+		if at <= 0 {
+			continue
+		}
+		all := make([]int, len(z.messages))
+		for j := range all {
+			all[j] = j
+		}
+		if z.overlap(all[:at], all[at:]) < 2 {
+			continue
+		}
+		z.moved[m.offset] = z.messages[at].offset
+		z.markers[i].at = at
+	}
+	slices.SortStableFunc(z.markers, func(a, b zyMarker) int { return cmp.Compare(a.at, b.at) })
+}
+
+// mostMoved is how many markers are looked at: each is compared with all
+// messages, and held in memory until its place has come.
+const mostMoved = 64
+
+func (z *zyHive) delay(offset int64) (before int64, ok bool) {
+	before, ok = z.moved[offset]
+	return before, ok
 }
 
 // keeps returns the messages in front of the marker that it keeps, and how

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// find returns the sessions of a folder, or the one in a file. The error says
+// what of it could not be read.
+func find(name string) (iter.Seq[dialect.Session], error) {
+	none := func(func(dialect.Session) bool) {}
+	info, err := os.Stat(name)
+	if err != nil {
+		return none, err
+	}
+	root := name
+	if !info.IsDir() {
+		root = filepath.Dir(name)
+	}
+	folder, err := dialect.ReadFolder(os.DirFS(root))
+	if folder == nil {
+		return none, err
+	}
+	if info.IsDir() {
+		return folder.Sessions(), err
+	}
+	for s := range folder.Sessions() {
+		if s.Path == filepath.Base(name) || s.Dialect == dialect.OpenViking && s.Path == "." && filepath.Base(name) == "messages.jsonl" {
+			return func(yield func(dialect.Session) bool) { yield(s) }, nil
+		}
+	}
+	return none, fmt.Errorf("%s: not a transcript of a known program: go run ./examples/inspect %s says what is in it", name, name)
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// A target is what sessions are written to.
+type target interface {
+	// write writes sessions and yields a line about each, or why it could not.
+	write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error]
+	close() error
+}
+
+// each writes sessions one by one.
+func each(sessions iter.Seq[dialect.Session], write func(dialect.Session) (string, error)) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for s := range sessions {
+			line, err := write(s)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", cmp.Or(s.Path, s.ID), err)
+			}
+			if !yield(line, err) {
+				return
+			}
+		}
+	}
+}
+
+// targets makes the target of each format.
+var targets = map[string]func(job) (target, error){
+	string(dialect.Native):     newStore,
+	string(dialect.MiniClaw):   newProgram,
+	string(dialect.Claw0):      newProgram,
+	string(dialect.ZyHive):     newProgram,
+	string(dialect.OpenViking): newProgram,
+	"jsonl": newDocuments(".jsonl", func(ctx context.Context, _ job, s *session.Session, w io.Writer) (int, error) {
+		return 0, s.ExportLines(ctx, w)
+	}),
+	"markdown": newDocuments(".md", func(ctx context.Context, _ job, s *session.Session, w io.Writer) (int, error) {
+		return 0, s.ExportMarkdown(ctx, w)
+	}),
+	"anthropic": newDocuments(".json", request(wire.Anthropic{})),
+}
+
+func formats() []string { return slices.Sorted(maps.Keys(targets)) }
+
+// request returns a function that writes a provider's request.
+func request(r session.Renderer) export {
+	return func(ctx context.Context, j job, s *session.Session, w io.Writer) (int, error) {
+		report, err := s.ExportRequest(ctx, w, r, transcript.Request{Model: j.model})
+		return len(report), err
+	}
+}
+
+// store is a store that sessions are imported into.
+type store struct {
+	*session.Store
+	dry bool
+}
+
+func newStore(j job) (target, error) {
+	if _, err := os.Stat(j.dir); j.dry && errors.Is(err, fs.ErrNotExist) {
+		return store{session.OpenDriver(memdriver.New(nil), nil), true}, nil
+	}
+	st, err := session.Open(j.dir, &session.Options{ReadOnly: j.dry})
+	if err != nil {
+		return nil, err
+	}
+	return store{st, j.dry}, nil
+}
+
+func (st store) write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		report, err := st.Import(ctx, sessions, &session.ImportOptions{DryRun: st.dry})
+		if len(report) == 0 && err != nil {
+			yield("", err)
+			return
+		}
+		for _, im := range report {
+			if im.Err != nil {
+				im.Err = fmt.Errorf("%s: %w", cmp.Or(im.Source.Path, im.Source.ID), im.Err)
+			}
+			line := fmt.Sprintf("%s: session %s of agent %s, %d of %d records are new%s",
+				about(im.Source), im.Session.ID, im.Session.Agent, im.Appended, im.Records, without(im.Lost))
+			if !yield(line, im.Err) {
+				return
+			}
+		}
+	}
+}
+
+func (st store) close() error { return st.Close() }
+
+// through imports a session into a store of its own, in memory, for the time
+// of f.
+func through(ctx context.Context, s dialect.Session, f func(*session.Session) (dialect.Losses, error)) (lost dialect.Losses, err error) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer func() { err = errors.Join(err, st.Close()) }()
+	report, err := st.Import(ctx, slices.Values([]dialect.Session{s}), nil)
+	if len(report) > 0 {
+		err = report[0].Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	own, err := st.Get(ctx, report[0].Session)
+	if err != nil {
+		return nil, err
+	}
+	lost, err = f(own)
+	all := maps.Clone(report[0].Lost)
+	for what, n := range lost {
+		all[what] = max(all[what], n) // some are counted on both ways
+	}
+	return all, err
+}
+
+// folder is a folder in which no file is overwritten.
+type folder struct {
+	root *os.Root // nil if nothing is to be written and the folder is not there
+	dry  bool
+}
+
+func openFolder(j job) (folder, error) {
+	if _, err := os.Stat(j.dir); j.dry && errors.Is(err, fs.ErrNotExist) {
+		return folder{dry: true}, nil
+	}
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return folder{}, err
+	}
+	root, err := os.OpenRoot(j.dir)
+	return folder{root, j.dry}, err
+}
+
+func (f folder) create(name string) (io.WriteCloser, error) {
+	if f.dry {
+		if f.root != nil {
+			if _, err := f.root.Lstat(name); err == nil {
+				return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+			}
+		}
+		return nothing{io.Discard}, nil
+	}
+	if err := f.root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return nil, err
+	}
+	w, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w: it is not overwritten; choose an empty folder", err)
+	}
+	return w, err
+}
+
+func (f folder) close() error {
+	if f.root == nil {
+		return nil
+	}
+	return f.root.Close()
+}
+
+type nothing struct{ io.Writer }
+
+func (nothing) Close() error { return nil }
+
+// program writes the files of another program.
+type program struct {
+	folder
+	w *dialect.Writer
+}
+
+func newProgram(j job) (target, error) {
+	f, err := openFolder(j)
+	if err != nil {
+		return nil, err
+	}
+	w, err := dialect.NewWriter(dialect.Dialect(j.to), f.create)
+	return program{f, w}, err
+}
+
+func (p program) write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error] {
+	return each(sessions, func(s dialect.Session) (string, error) {
+		lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
+			return own.ExportDialect(ctx, p.w, s)
+		})
+		return about(s) + without(lost), err
+	})
+}
+
+func (p program) close() error { return errors.Join(p.w.Close(), p.folder.close()) }
+
+// export writes one session and returns how much of it has no place there.
+type export func(ctx context.Context, j job, s *session.Session, w io.Writer) (lost int, err error)
+
+// documents writes a file for each session, named after its ID.
+type documents struct {
+	folder
+	job   job
+	ext   string
+	do    export
+	taken map[string]bool
+}
+
+func newDocuments(ext string, do export) func(job) (target, error) {
+	return func(j job) (target, error) {
+		f, err := openFolder(j)
+		return documents{f, j, ext, do, map[string]bool{}}, err
+	}
+}
+
+func (f documents) write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error] {
+	return each(sessions, func(s dialect.Session) (string, error) { return f.one(ctx, s) })
+}
+
+func (f documents) one(ctx context.Context, s dialect.Session) (string, error) {
+	name := ""
+	lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
+		name = f.name(s.ID, own.ID())
+		w, err := f.create(name)
+		if err != nil {
+			return nil, err
+		}
+		n, err := f.do(ctx, f.job, own, w)
+		lost := dialect.Losses{}
+		if n > 0 {
+			lost["changed for this provider"] = n
+		}
+		return lost, errors.Join(err, w.Close())
+	})
+	return about(s) + ": " + name + without(lost), err
+}
+
+// name returns the ID as a name of a file, or the other one if it is none, with
+// a number if a session before has it.
+func (f documents) name(id, other string) string {
+	safe := strings.Trim(strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return -1
+	}, id), "-_")
+	if safe != id || id == "" || len(id) > 100 {
+		id = other
+	}
+	name := id
+	for n := 2; f.taken[strings.ToLower(name)]; n++ {
+		name = fmt.Sprintf("%s-%d", id, n)
+	}
+	f.taken[strings.ToLower(name)] = true
+	return name + f.ext
+}
+
+func about(s dialect.Session) string {
+	return fmt.Sprintf("%s %s, %d messages", s.Dialect, cmp.Or(s.ID, s.Path), s.Messages)
+}
+
+func without(lost dialect.Losses) string {
+	var sb strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(lost)) {
+		fmt.Fprintf(&sb, ", without %d %s", lost[name], name)
+	}
+	return sb.String()
+}

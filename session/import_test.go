@@ -1,0 +1,537 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// foreignFolders returns the folders of other programs' files there are: the
+// fixtures, and the sample files beside the checkout if they are there.
+func foreignFolders(t *testing.T) []string {
+	t.Helper()
+	var dirs []string
+	for _, pattern := range []string{
+		"../transcript/dialect/testdata/*", "../../shared/corpora/hazards/*", "../../shared/corpora/observed/*",
+		"../../shared/corpora/from-repos/*", "../../shared/corpora/from-seed-docs", "../../shared/corpora/pi",
+	} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if info, err := os.Stat(name); err == nil && info.IsDir() {
+				dirs = append(dirs, name)
+			}
+		}
+	}
+	if len(dirs) < 6 {
+		t.Fatalf("only the folders %q", dirs)
+	}
+	return dirs
+}
+
+func sessionsIn(t *testing.T, fsys fs.FS) iter.Seq[dialect.Session] {
+	t.Helper()
+	folder, err := dialect.ReadFolder(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder.Sessions()
+}
+
+// sourceHistory folds a source as it is.
+func sourceHistory(t *testing.T, s dialect.Session, opts *rebuild.Options) string {
+	t.Helper()
+	fold := rebuild.New(opts)
+	for b, err := range transcript.Batches(s.Records()) {
+		if err == nil {
+			err = fold.Add(b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return historyText(t, fold.History())
+}
+
+func historyText(t *testing.T, h rebuild.History) string {
+	t.Helper()
+	for _, m := range h.Messages {
+		if len(m.Content) == 0 {
+			t.Error("an empty message")
+		}
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func importAll(t *testing.T, st *session.Store, source iter.Seq[dialect.Session], opts *session.ImportOptions) []session.Imported {
+	t.Helper()
+	report, err := st.Import(t.Context(), source, opts)
+	var errs []error
+	for _, im := range report {
+		if im.Err != nil && im.Source.Err == nil {
+			errs = append(errs, im.Err)
+		}
+	}
+	if len(errs) > 0 {
+		t.Fatal(errors.Join(errs...), err)
+	}
+	return report
+}
+
+func importedHistory(t *testing.T, st *session.Store, ref session.Ref) (history, full string) {
+	t.Helper()
+	s, err := st.Get(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.FullHistory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return historyText(t, h), historyText(t, f)
+}
+
+// Every session of every program has the history that its source has, after a
+// restart too, and importing it again changes no byte.
+func TestImport(t *testing.T) {
+	for _, dir := range foreignFolders(t) {
+		t.Run(strings.ReplaceAll(dir, "../", ""), func(t *testing.T) {
+			source := sessionsIn(t, os.DirFS(dir))
+			to := t.TempDir()
+			hasty := &session.Options{Sync: filelog.SyncNever}
+			st := open(t, to, hasty)
+			report := importAll(t, st, source, nil)
+			if err := st.Close(); err != nil {
+				t.Fatal(err)
+			}
+			before := treeOf(t, to)
+			st = open(t, to, hasty)
+			for _, im := range report {
+				if im.Err != nil {
+					continue
+				}
+				history, full := importedHistory(t, st, im.Session)
+				if want := sourceHistory(t, im.Source, nil); history != want {
+					t.Errorf("%s: history\n%s\nwant\n%s", im.Source.Path, history, want)
+				}
+				if want := sourceHistory(t, im.Source, &rebuild.Options{Full: true}); full != want {
+					t.Errorf("%s: whole history\n%s\nwant\n%s", im.Source.Path, full, want)
+				}
+				checkImported(t, st, im)
+			}
+			for _, im := range importAll(t, st, source, nil) {
+				if im.Err == nil && (im.Created || im.Appended != 0) {
+					t.Errorf("%s: again: created %v, %d appended", im.Source.Path, im.Created, im.Appended)
+				}
+			}
+			if err := st.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for name, data := range treeOf(t, to) {
+				if strings.HasSuffix(name, ".jsonl") && before[name] != data {
+					t.Errorf("%s was changed", name)
+				}
+			}
+		})
+	}
+}
+
+// checkImported checks what a session says beside its history: its times, its
+// original lines, and that it is valid wherever it ends.
+func checkImported(t *testing.T, st *session.Store, im session.Imported) {
+	t.Helper()
+	s, err := st.Get(t.Context(), im.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := s.Info()
+	if want := im.Source.Created.UTC().Truncate(1000); !im.Source.Created.IsZero() && !info.CreatedAt.Equal(want) {
+		t.Errorf("%s: created %v, want %v", im.Source.Path, info.CreatedAt, want)
+	}
+	if im.Source.Titled && info.Title != im.Source.Title && len(info.Title) < 1000 {
+		t.Errorf("%s: title %q, want %q", im.Source.Path, info.Title, im.Source.Title)
+	}
+	if key, err := session.ImportKey(im.Source); err != nil || info.Key != key.String() {
+		t.Errorf("%s: key %q, want %q (%v)", im.Source.Path, info.Key, key, err)
+	}
+	lines := map[string]int{}
+	for rec, err := range im.Source.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Damage == nil {
+			lines[string(rec.Entry.Line())] = 1
+		}
+	}
+	fold := rebuild.New(nil)
+	var batcher transcript.Batcher
+	for e, err := range s.Entries(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line, ok := e.Source(); ok {
+			delete(lines, string(line))
+		}
+		if e.Time.IsZero() {
+			t.Errorf("%s: no time in %s", im.Source.Path, e.Line())
+		}
+		for _, b := range batcher.Add(e) {
+			if err := fold.Add(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := fold.History()
+		if n := len(h.Messages); n == 0 || h.Messages[n-1].Role != transcript.RoleUser {
+			h.Messages = append(h.Messages, transcript.UserText("go on"))
+		}
+		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", Messages: h.Messages})
+		var req transcript.Request
+		if err == nil {
+			err = json.Unmarshal(body, &req)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrong := rebuild.Validate(rebuild.Anthropic, req); len(wrong) > 0 {
+			t.Errorf("%s: after %s: %v", im.Source.Path, e.ID, wrong)
+		}
+	}
+	if len(lines) > 0 {
+		t.Errorf("%s: lines that were not kept: %q", im.Source.Path, slices.Collect(maps.Keys(lines)))
+	}
+}
+
+// treeOf returns the files below dir.
+func treeOf(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		files[name] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// A source that has grown gets its new part appended, or the error says why not
+// and nothing is written.
+func TestImportGrown(t *testing.T) {
+	diverged := map[dialect.Dialect]int{}
+	for _, dir := range foreignFolders(t) {
+		files := fstest.MapFS{}
+		for name, data := range treeOf(t, dir) {
+			rel, err := filepath.Rel(dir, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[filepath.ToSlash(rel)] = &fstest.MapFile{Data: []byte(data)}
+		}
+		for s := range sessionsIn(t, files) {
+			whole := files[s.Path]
+			if s.Err != nil || whole == nil || len(whole.Data) > 20_000 {
+				continue
+			}
+			for n := 1; n < len(whole.Data); n++ {
+				if whole.Data[n-1] != '\n' {
+					continue
+				}
+				if !growFrom(t, files, s, n) {
+					diverged[s.Dialect]++
+				}
+			}
+		}
+	}
+	for _, d := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHiveLog, dialect.OpenViking, dialect.Native} {
+		if diverged[d] > 0 {
+			t.Errorf("%s: %d beginnings cannot be continued", d, diverged[d])
+		}
+	}
+	t.Logf("beginnings that cannot be continued: %v", diverged)
+}
+
+// A commit of OpenViking moves messages into an archive and puts a summary in
+// their place: they are the same messages.
+func TestImportCommitted(t *testing.T) {
+	line := func(id, role, text string) string {
+		return fmt.Sprintf(`{"id":%q,"role":%q,"parts":[{"type":"text","text":%q}],"created_at":"2026-03-01T09:00:00Z"}`+"\n", id, role, text)
+	}
+	old := line("m1", "user", "one") + line("m2", "assistant", "two")
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	live := fstest.MapFS{"s1/messages.jsonl": {Data: []byte(old)}, "s1/.meta.json": {Data: []byte(`{"session_id":"s1"}`)}}
+	importAll(t, st, sessionsIn(t, live), nil)
+	committed := maps.Clone(live)
+	committed["s1/history/archive_001/messages.jsonl"] = &fstest.MapFile{Data: []byte(old)}
+	committed["s1/history/archive_001/.overview.md"] = &fstest.MapFile{Data: []byte("They counted.")}
+	committed["s1/messages.jsonl"] = &fstest.MapFile{Data: []byte(line("m3", "user", "three"))}
+	im := importAll(t, st, sessionsIn(t, committed), nil)[0]
+	history, _ := importedHistory(t, st, im.Session)
+	if im.Created || im.Appended != 3 || history != sourceHistory(t, im.Source, nil) || !strings.Contains(history, "They counted.") || strings.Contains(history, "two") {
+		t.Errorf("%+v\n%s", im, history)
+	}
+	// An archive that is lost later takes nothing from the session.
+	delete(committed, "s1/history/archive_001/messages.jsonl")
+	if _, err := st.Import(t.Context(), sessionsIn(t, committed), nil); !errors.Is(err, session.ErrDiverged) {
+		t.Errorf("without the archive: %v", err)
+	}
+	if after, _ := importedHistory(t, st, im.Session); after != history {
+		t.Errorf("without the archive: %s", after)
+	}
+}
+
+// growFrom imports the first n bytes of a transcript, and then all of it.
+func growFrom(t *testing.T, files fstest.MapFS, whole dialect.Session, n int) (continued bool) {
+	t.Helper()
+	begun := maps.Clone(files)
+	begun[whole.Path] = &fstest.MapFile{Data: files[whole.Path].Data[:n]}
+	var source dialect.Session
+	for s := range sessionsIn(t, begun) {
+		if s.Path == whole.Path && s.Dialect == whole.Dialect && s.ID == whole.ID {
+			source = s
+		}
+	}
+	if source.Path == "" {
+		return true // its beginning is nothing yet
+	}
+	key := func(dialect.Session) (session.Key, error) {
+		return session.Key{Agent: "main", Channel: "cli", Peer: "grown"}, nil
+	}
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	opts := &session.ImportOptions{Key: key}
+	first := importAll(t, st, slices.Values([]dialect.Session{source}), opts)[0]
+	report, err := st.Import(t.Context(), slices.Values([]dialect.Session{whole}), opts)
+	then := report[0]
+	if first.Session != then.Session || then.Created {
+		t.Fatalf("%s of %d bytes: two sessions %v and %v", whole.Path, n, first.Session, then.Session)
+	}
+	history, _ := importedHistory(t, st, then.Session)
+	want := sourceHistory(t, whole, nil)
+	if err != nil {
+		if !errors.Is(err, session.ErrDiverged) {
+			t.Fatalf("%s of %d bytes: %v", whole.Path, n, err)
+		}
+		want = sourceHistory(t, source, nil)
+	}
+	if history != want {
+		t.Errorf("%s of %d bytes, then all (%v): history\n%s\nwant\n%s", whole.Path, n, err, history, want)
+	}
+	if err == nil {
+		if im := importAll(t, st, slices.Values([]dialect.Session{whole}), opts)[0]; im.Appended != 0 {
+			t.Errorf("%s of %d bytes: %d records a third time", whole.Path, n, im.Appended)
+		}
+	}
+	return err == nil
+}
+
+// A session whose import was killed at any byte of its transcript is completed
+// by the next import, without doubles.
+func TestImportKilled(t *testing.T) {
+	for _, program := range []string{"mini-claw", "openviking", "zyhive"} {
+		source := sessionsIn(t, os.DirFS("../transcript/dialect/testdata/"+program))
+		dir := t.TempDir()
+		st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+		report := importAll(t, st, source, nil)
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, im := range report {
+			if im.Err != nil {
+				continue
+			}
+			file := filepath.Join(dir, "agents", im.Session.Agent, "sessions", im.Session.ID+".jsonl")
+			whole, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			header := bytes.IndexByte(whole, '\n') + 1
+			step := max(1, (len(whole)-header)/12)
+			for n := header; n < len(whole); n += step {
+				killed := t.TempDir()
+				to := filepath.Join(killed, "agents", im.Session.Agent, "sessions", filepath.Base(file))
+				if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(to, whole[:n], 0o600); err != nil {
+					t.Fatal(err)
+				}
+				st := open(t, killed, &session.Options{Sync: filelog.SyncNever})
+				importAll(t, st, slices.Values([]dialect.Session{im.Source}), nil)
+				history, full := importedHistory(t, st, im.Session)
+				if want := sourceHistory(t, im.Source, nil); history != want {
+					t.Fatalf("%s: killed at %d of %d: history\n%s\nwant\n%s", im.Source.Path, n, len(whole), history, want)
+				}
+				if want := sourceHistory(t, im.Source, &rebuild.Options{Full: true}); full != want {
+					t.Fatalf("%s: killed at %d of %d: whole history\n%s\nwant\n%s", im.Source.Path, n, len(whole), full, want)
+				}
+				if err := st.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// Several imports of one source at a time make one session each.
+func TestImportTwiceAtOnce(t *testing.T) {
+	drv := memdriver.New(nil)
+	source := sessionsIn(t, os.DirFS("../transcript/dialect/testdata/pi"))
+	var wg sync.WaitGroup
+	for range 4 {
+		st := session.OpenDriver(drv.Reopen(), nil)
+		wg.Go(func() {
+			report, _ := st.Import(t.Context(), source, nil)
+			for _, im := range report {
+				if im.Err != nil && im.Source.Err == nil {
+					t.Error(im.Err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	st := session.OpenDriver(drv, nil)
+	for _, im := range importAll(t, st, source, nil) {
+		if im.Err != nil {
+			continue
+		}
+		if im.Created || im.Appended != 0 {
+			t.Errorf("%s: created %v, %d appended", im.Source.Path, im.Created, im.Appended)
+		}
+		if history, _ := importedHistory(t, st, im.Session); history != sourceHistory(t, im.Source, nil) {
+			t.Errorf("%s: history\n%s", im.Source.Path, history)
+		}
+	}
+}
+
+const flatSource = `{"type":"session","id":"0123456789ab","key":"main:cli:ann","created":"2026-02-24T10:00:00Z"}
+{"type":"user","content":"hi","ts":"2026-02-24T10:00:01Z"}
+{"type":"assistant","content":[{"type":"text","text":"hello"}],"ts":"2026-02-24T10:00:02Z"}
+`
+
+func flatFolder(text string) fstest.MapFS {
+	return fstest.MapFS{"transcripts/main_cli_ann_0123456789ab.jsonl": {Data: []byte(text)}}
+}
+
+// A session of the store's own stays the current one of its key, and what was
+// imported twice and continued on both sides is left alone.
+func TestImportBesideOwn(t *testing.T) {
+	ctx := t.Context()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	key := session.Key{Agent: "main", Channel: "cli", Peer: "ann"}
+	own, err := st.Load(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dry, err := st.Import(ctx, sessionsIn(t, flatFolder(flatSource)), &session.ImportOptions{DryRun: true})
+	if err != nil || !dry[0].Created || dry[0].Appended != 2 || dry[0].Records != 2 {
+		t.Errorf("dry run: %+v, %v", dry, err)
+	}
+	if all, err := st.List(ctx, nil); err != nil || len(all) != 1 {
+		t.Errorf("after a dry run %d sessions, %v", len(all), err)
+	}
+	im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), nil)[0]
+	if cur, err := st.Lookup(ctx, key); err != nil || cur.ID() != own.ID() {
+		t.Errorf("current is %v, %v; want the store's own %s", cur, err, own.ID())
+	}
+	s, err := st.Get(ctx, im.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(ctx, transcript.UserText("and here?")); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := importedHistory(t, st, im.Session)
+	grown := flatSource + `{"type":"user","content":"and there?","ts":"2026-02-24T10:00:03Z"}` + "\n"
+	for what, text := range map[string]string{
+		"both continued": grown, "trimmed": flatSource[:strings.Index(flatSource, `{"type":"assistant"`)],
+		"rewritten": strings.Replace(grown, `"hi"`, `"ho"`, 1),
+	} {
+		if _, err := st.Import(ctx, sessionsIn(t, flatFolder(text)), nil); !errors.Is(err, session.ErrDiverged) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if after, _ := importedHistory(t, st, im.Session); after != before {
+			t.Errorf("%s: history\n%s", what, after)
+		}
+	}
+	if im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), nil)[0]; im.Appended != 0 || im.Created {
+		t.Errorf("continued here alone: %+v", im)
+	}
+}
+
+// A newer import takes the place of an older one as the current session.
+func TestImportCurrent(t *testing.T) {
+	ctx := t.Context()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	newer := strings.NewReplacer("0123456789ab", "ba9876543210", "2026-02-24", "2026-03-24").Replace(flatSource)
+	files := fstest.MapFS{"a_0123456789ab.jsonl": {Data: []byte(newer)}, "b.jsonl": {Data: []byte(flatSource)}}
+	report := importAll(t, st, sessionsIn(t, files), nil)
+	cur, err := st.Lookup(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
+	if err != nil || len(report) != 2 || cur.Ref() != report[0].Session {
+		t.Errorf("current is %v, %v of %+v", cur, err, report)
+	}
+}
+
+// A source that cannot be read, or not be understood, is an error that names
+// it, and others are imported.
+func TestImportErrors(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	files := flatFolder(flatSource)
+	files["newer.jsonl"] = &fstest.MapFile{Data: []byte(`{"type":"session","id":"n","ts":"2026-02-24T10:00:00Z","v":1,"key":"main:cli:bob"}` + "\n" +
+		`{"type":"marvel","id":"m","ts":"2026-02-24T10:00:00Z","critical":true}` + "\n")}
+	report, err := st.Import(t.Context(), sessionsIn(t, files), nil)
+	if !errors.Is(err, session.ErrNewerFormat) || !strings.Contains(err.Error(), "newer.jsonl") || len(report) != 2 {
+		t.Errorf("%d reports, %v", len(report), err)
+	}
+	if all, err := st.List(t.Context(), nil); err != nil || len(all) != 1 {
+		t.Errorf("%d sessions, %v", len(all), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if report, err := st.Import(ctx, sessionsIn(t, files), nil); !errors.Is(err, context.Canceled) || len(report) != 0 {
+		t.Errorf("cancelled: %d reports, %v", len(report), err)
+	}
+	full := errors.New("no room")
+	st = session.OpenDriver(memdriver.New(&memdriver.Options{Fail: func(op string, _ session.Ref) error {
+		if op == "Append" {
+			return full
+		}
+		return nil
+	}}), nil)
+	if _, err := st.Import(t.Context(), sessionsIn(t, flatFolder(flatSource)), nil); !errors.Is(err, full) {
+		t.Errorf("a disk without room: %v", err)
+	}
+}
