@@ -12,7 +12,8 @@
 //	            the files of these programs
 //	jsonl       a transcript of Convolog each, without a store
 //	markdown    a document for people each
-//	anthropic   a request each, as a model would be sent
+//	anthropic, openai-chat, openai-responses, gemini, bedrock
+//	            a request each, as a model would be sent
 //
 // DIR is made if it is not there. No file in it is ever overwritten, and
 // nothing in FROM is changed. With -dry-run nothing is written at all.

@@ -184,7 +184,10 @@ func TestConvertToStore(t *testing.T) {
 // A document for each session, and nothing for a dry run.
 func TestConvertToDocuments(t *testing.T) {
 	from := filepath.Join(fixtures, "claude-code")
-	for to, sign := range map[dialect.Dialect]string{"jsonl": `{"type":"session"`, "markdown": "# ", "anthropic": `{"model":"m"`} {
+	for to, sign := range map[dialect.Dialect]string{
+		"jsonl": `{"type":"session"`, "markdown": "# ",
+		"anthropic": `{"model":"m"`, "openai-chat": `{"model":"m"`, "openai-responses": `{"model":"m"`, "gemini": `{"contents":[`, "bedrock": `{"messages":[`,
+	} {
 		dir := filepath.Join(t.TempDir(), "out")
 		var out bytes.Buffer
 		dry := job{from: []string{from}, to: string(to), dir: dir, dry: true}

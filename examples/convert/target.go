@@ -56,7 +56,11 @@ var targets = map[string]func(job) (target, error){
 	"markdown": newDocuments(".md", func(ctx context.Context, _ job, s *session.Session, w io.Writer) (int, error) {
 		return 0, s.ExportMarkdown(ctx, w)
 	}),
-	"anthropic": newDocuments(".json", request(wire.Anthropic{})),
+	"anthropic":        newDocuments(".json", request(wire.Anthropic{})),
+	"openai-chat":      newDocuments(".json", request(wire.OpenAIChat{})),
+	"openai-responses": newDocuments(".json", request(wire.OpenAIResponses{})),
+	"gemini":           newDocuments(".json", request(wire.Gemini{})),
+	"bedrock":          newDocuments(".json", request(wire.Bedrock{})),
 }
 
 func formats() []string { return slices.Sorted(maps.Keys(targets)) }
