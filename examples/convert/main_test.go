@@ -186,7 +186,7 @@ func TestConvertToDocuments(t *testing.T) {
 	from := filepath.Join(fixtures, "claude-code")
 	for to, sign := range map[dialect.Dialect]string{
 		"jsonl": `{"type":"session"`, "markdown": "# ",
-		"anthropic": `{"model":"m"`, "openai-chat": `{"model":"m"`, "openai-responses": `{"model":"m"`, "gemini": `{"contents":[`, "bedrock": `{"messages":[`,
+		"anthropic": `{"model":"m"`, "openai-chat": `{"model":"m"`, "openai-responses": `{"model":"m"`, "gemini": `{"contents":[`, "bedrock": `{"toolConfig":`,
 	} {
 		dir := filepath.Join(t.TempDir(), "out")
 		var out bytes.Buffer
