@@ -110,12 +110,15 @@ func (c carried) add(summary string, msgs []transcript.Message) carried {
 		l.message(m)
 	}
 	var all carried
-	for i, id := range slices.Backward(l.ids) {
-		rank := l.rank[id]
-		if l.latest[id] != i || len(all[rank]) == maxOfRank {
+	for i, m := range slices.Backward(l.mentions) {
+		rank := l.rank[m.key]
+		if l.latest[m.key] != i || len(all[rank]) == maxOfRank {
 			continue
 		}
-		all[rank] = append(all[rank], id)
+		if rank > ofErrors {
+			m.id = m.key
+		}
+		all[rank] = append(all[rank], m.id)
 	}
 	return all
 }
@@ -127,12 +130,24 @@ var sectionRanks = [sectionCount]int{
 	toolErrors: ofErrors, lastAnswer: ofTalk, openCalls: ofTalk,
 }
 
-// ledger collects identifiers, the oldest first.
+// ledger collects identifiers, the oldest first. Lines of a file move, so the
+// file is one identifier whatever line of it was mentioned, but for what the
+// user wrote; only errors keep the line, the last one.
 type ledger struct {
-	ids    []string
-	latest map[string]int // where in ids it is last
-	rank   map[string]int // the best one
-	seen   map[string]int // in how many texts
+	mentions []mention
+	latest   map[string]int // key -> where in mentions it is last
+	rank     map[string]int // key -> the best one
+	seen     map[string]int // key -> in how many texts
+}
+
+type mention struct{ id, key string }
+
+// keyOf returns what tells an identifier from others in a place of that rank.
+func keyOf(rank int, id string) string {
+	if rank == ofUser {
+		return id
+	}
+	return withoutLine(id)
 }
 
 func (l *ledger) add(rank int, ids func(func(int, string) bool)) {
@@ -140,24 +155,36 @@ func (l *ledger) add(rank int, ids func(func(int, string) bool)) {
 		if strings.ContainsAny(id, "\"\n") {
 			continue
 		}
-		best, known := l.rank[id]
-		if l.seen[id]++; l.seen[id] == oftenInText && rank > ofTalk {
+		key := keyOf(rank, id)
+		best, known := l.rank[key]
+		if l.seen[key]++; l.seen[key] == oftenInText && rank > ofTalk && !isDotted(id) {
 			best = max(best-1, ofTalk)
 		}
-		if !known || rank < best {
+		if rank := worth(rank, id); !known || rank < best {
 			best = rank
 		}
-		l.rank[id], l.latest[id] = best, len(l.ids)
-		l.ids = append(l.ids, id)
+		l.rank[key], l.latest[key] = best, len(l.mentions)
+		l.mentions = append(l.mentions, mention{id, key})
 	}
+}
+
+// worth is the rank of an identifier that was seen in a place of that rank. A
+// program in a dotted language is full of names like self.items, which look like
+// those of files: unless the user wrote it, such a one is the first to go.
+func worth(rank int, id string) int {
+	if rank > ofUser && isDotted(id) {
+		return ofLists
+	}
+	return rank
 }
 
 // text adds the identifiers of one text, those of a list with the last rank.
 func (l *ledger) text(rank int, ids []string) {
 	once := map[string]bool{}
 	ids = slices.DeleteFunc(ids, func(id string) bool {
-		was := once[id]
-		once[id] = true
+		key := keyOf(rank, id)
+		was := once[key]
+		once[key] = true
 		return was
 	})
 	if len(ids) > manyInText && rank != ofSummary {
@@ -257,33 +284,30 @@ func (c carried) without(summary string) carried {
 	return c
 }
 
-// within returns what of c has at most so many tokens: of each rank the newest,
-// those first that no listing of files shows again.
+// within returns what of c has at most so many tokens: of each rank those that
+// are worth most, and then of all together.
 func (c carried) within(most int, counter tokens.Counter) carried {
 	if most <= 0 {
 		return carried{}
 	}
-	type item struct{ rank, index, cost int }
+	type item struct{ rank, index, place int }
 	var chosen, rest []item
 	empty := countText(counter, "-")
 	for rank, ids := range c {
 		left := most * rankShares[rank] / 100
-		for _, paths := range []bool{false, true} {
-			for i, id := range ids {
-				if isPathLike(id) != paths {
-					continue
-				}
-				cost := max(countText(counter, "- "+id)-empty, 0)
-				if it := (item{rank, i, cost}); cost <= left {
-					left -= cost
-					chosen = append(chosen, it)
-				} else {
-					left = 0
-					rest = append(rest, it)
-				}
+		order, place := byWorth(ids)
+		for _, i := range order {
+			it := item{rank, i, place[i]}
+			if cost := max(countText(counter, "- "+ids[i])-empty, 0); cost <= left {
+				left -= cost
+				chosen = append(chosen, it)
+			} else {
+				left = 0
+				rest = append(rest, it)
 			}
 		}
 	}
+	slices.SortStableFunc(rest, func(a, b item) int { return a.place - b.place })
 	chosen = append(chosen, rest...)
 	pick := func(n int) (p carried) {
 		for _, it := range slices.SortedFunc(slices.Values(chosen[:n]), func(a, b item) int { return a.index - b.index }) {
@@ -295,7 +319,63 @@ func (c carried) within(most int, counter tokens.Counter) carried {
 	return pick(n)
 }
 
-// isPathLike reports whether an identifier is one of a file.
-func isPathLike(id string) bool {
-	return !strings.Contains(id, "://") && (strings.ContainsAny(id, `/\`) || isFileName(id)) && !strings.ContainsAny(id, "@#")
+// How many identifiers of a sort are worth as much as each other: see byWorth.
+const (
+	namesTogether   = 16
+	foldersTogether = 16
+	filesTogether   = 2 // of one folder
+)
+
+// byWorth returns the indexes of identifiers, of which the newest are first, in
+// the order in which they are worth their room, and where in it each is. The
+// newest names and the newest files of the newest folders are worth the same:
+// neither a name of long ago nor the tenth file of a folder comes before them.
+func byWorth(ids []string) (order, place []int) {
+	place = make([]int, len(ids))
+	order = make([]int, len(ids))
+	names := 0
+	type files struct{ folder, n int }
+	in := map[string]files{}
+	for i, id := range ids {
+		order[i] = i
+		switch kindOf(id) {
+		case aName:
+			place[i] = names / namesTogether
+			names++
+		case aPath:
+			folder := id[:strings.LastIndexAny(id, `/\`)+1]
+			f, known := in[folder]
+			if !known {
+				f.folder = len(in)
+			}
+			place[i] = f.folder/foldersTogether + f.n/filesTogether
+			f.n++
+			in[folder] = f
+		case aDotted:
+			place[i] = maxOfRank
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return place[a] - place[b] })
+	return order, place
+}
+
+// identifierKind says what an identifier is like.
+type identifierKind int
+
+const (
+	aName   identifierKind = iota
+	aPath                  // a listing of files shows it again
+	aDotted                // the program itself does
+)
+
+func kindOf(id string) identifierKind {
+	switch {
+	case isDotted(id):
+		return aDotted
+	case strings.Contains(id, "://") || strings.ContainsAny(id, "@#"):
+		return aName
+	case strings.ContainsAny(id, `/\`) || isFileName(id):
+		return aPath
+	}
+	return aName
 }

@@ -221,6 +221,33 @@ func isFileName(s string) bool {
 	return true
 }
 
+// withoutLine returns the name of a file without the number of a line behind it.
+func withoutLine(s string) string {
+	if i := strings.IndexByte(s, ':'); i > 0 && isDigits(strings.ReplaceAll(s[i+1:], ":", "")) && isFileName(s[:i]) {
+		return s[:i]
+	}
+	return s
+}
+
+// isDotted reports whether a word may be a member of something in a program as
+// well as a file: it has no digit and no extension that is a common one.
+func isDotted(s string) bool {
+	i := strings.LastIndexByte(s, '.')
+	return i > 0 && !strings.ContainsAny(s, `/\@#:0123456789`) && !extensions[s[i+1:]]
+}
+
+// extensions are those of common files, and the ends of common domains.
+var extensions = func() map[string]bool {
+	all := map[string]bool{}
+	for ext := range strings.FieldsSeq("bat bin c cc cfg class com conf cpp cs css csv db dev diff dll doc docx dts env exe " +
+		"gif go gradle gz h hpp htm html ico ini io ipynb jar java jpeg jpg js json jsonl jsx kt less lock log lua m md mdx mjs " +
+		"mod net o org patch pdf php pl plist png pom proto ps py rb rs rst sass scala scss sh so sql sqlite sum svelte svg swift " +
+		"tar tex tf toml ts tsv tsx ttf txt vue wasm webp xls xlsx xml yaml yml zig zip zsh") {
+		all[ext] = true
+	}
+	return all
+}()
+
 // isNumbered reports whether a word is an issue number, a hash, a UUID, a
 // version, an address or another name with numbers in it.
 func isNumbered(s string) bool {

@@ -31,8 +31,9 @@ type Options struct {
 	// than a fifth of Room.
 	MaxSummary int
 	// MaxCarried is how many tokens the identifiers have at most that Run adds
-	// to the summary; 0 means 2,048, less than 0, here, none. It is never more
-	// than a tenth of Room, nor than a quarter of what the summary stands for or
+	// to the summary; 0 means 2,048, or a sixteenth of Room where that is
+	// more, up to 8,192; less than 0, here, none. It is never more than a tenth
+	// of Room, nor than a quarter of what the summary stands for or
 	// what was added the last time; where the summary stands for fewer than 256
 	// tokens nothing new is added.
 	MaxCarried int
@@ -113,6 +114,7 @@ const (
 	defaultKeep    = 20_000
 	defaultSummary = 2_048
 	defaultCarried = 2_048
+	mostCarried    = 8_192
 	defaultTimeout = 2 * time.Minute
 )
 
@@ -132,7 +134,7 @@ func (o *Options) filled() Options {
 		f.Summarizer = Extractive{Counter: f.Counter}
 	}
 	f.MaxSummary = cmp.Or(max(f.MaxSummary, 0), defaultSummary)
-	f.MaxCarried = max(cmp.Or(f.MaxCarried, defaultCarried), 0)
+	f.MaxCarried = max(cmp.Or(f.MaxCarried, max(defaultCarried, min(f.Room/16, mostCarried))), 0)
 	f.Timeout = cmp.Or(f.Timeout, defaultTimeout)
 	return f
 }

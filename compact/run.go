@@ -32,8 +32,9 @@ func (e *Error) Unwrap() error { return e.Err }
 //
 // Run adds to the summary what no summarizer is trusted with. Paths, URLs and
 // identifiers that the summary does not mention come in a list, at most
-// MaxCarried tokens of it: the newest first, those of the user and of errors
-// before others. The next compaction takes the list apart and merges it. Where
+// MaxCarried tokens of it: the newest first, of many files in one folder some,
+// those of the user and of errors before others. The next compaction takes the
+// list apart and merges it. Where
 // the cut is inside a turn, or a turn before it ended without a text of the
 // assistant, the user's words of that turn follow, unless the summary has them;
 // they take at most half of MaxSummary and are cut in the middle if they have

@@ -120,7 +120,8 @@ func (s *Session) compactTo(ctx context.Context, room int, c tokens.Counter, sta
 	}
 	done, err := s.compact(ctx, &work{Options: o, plan: func(w *work, h rebuild.History, l learned) compact.Cut {
 		cut := compact.Plan(h, &w.Options)
-		if w.Room == 0 && cut.Nothing == compact.TooShort {
+		little := cut.Nothing == "" && cut.After > cut.Before/4*3
+		if w.Room == 0 && (little || cut.Nothing == compact.TooShort) {
 			w.Room = cut.Before / 2 // all that is known: it is too much
 			cut = compact.Plan(h, &w.Options)
 		}

@@ -186,7 +186,7 @@ func TestConvertToDocuments(t *testing.T) {
 	from := filepath.Join(fixtures, "claude-code")
 	for to, sign := range map[dialect.Dialect]string{
 		"jsonl": `{"type":"session"`, "markdown": "# ",
-		"anthropic": `{"model":"m"`, "openai-chat": `{"model":"m"`, "openai-responses": `{"model":"m"`, "gemini": `{"contents":[`, "bedrock": `{"toolConfig":`,
+		"anthropic": `{"model":"m"`, "openai-chat": `{"model":"m"`, "openai-responses": `{"model":"m"`, "gemini": `{"contents":[`, "bedrock": `"content":[{"text":`,
 	} {
 		dir := filepath.Join(t.TempDir(), "out")
 		var out bytes.Buffer
@@ -205,7 +205,7 @@ func TestConvertToDocuments(t *testing.T) {
 			t.Errorf("%s: %d files", to, len(written))
 		}
 		for name, data := range written {
-			if !strings.HasPrefix(data, sign) {
+			if !strings.Contains(data, sign) {
 				t.Errorf("%s: %.80s", name, data)
 			}
 		}

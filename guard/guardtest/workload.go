@@ -1,0 +1,178 @@
+package guardtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Workload is a long conversation that is made up from a seed: what the user
+// writes, what the model calls, what the tools return, and what of it is to be
+// remembered. It goes from tasks of a coding agent (reading, searching, testing
+// and editing files, also several at once, with errors, images, base64 and
+// results that are larger than the window) to plain talk in several scripts and
+// back. The same Workload gives the same turns, in whatever order they are
+// asked for. It is plain data and safe for several goroutines.
+type Workload struct {
+	Seed uint64
+	// Window is that of the model in tokens; what is huge is measured by it.
+	// 0 means 32,000.
+	Window int
+}
+
+// Turn is one turn of a [Workload].
+type Turn struct {
+	// N is its number, from 0.
+	N int
+	// User is the message that begins it, and Request the words in it that say
+	// what is wanted. They occur in no other turn.
+	User    transcript.Message
+	Request string
+	// Steps are what the model does before its last words.
+	Steps []Step
+	// Answer is the last words. If they are empty the turn is given up after
+	// the last of the results.
+	Answer string
+	// Facts are what was said in the turn that is worth being remembered.
+	Facts []Fact
+}
+
+// Step is an answer that calls tools, and their results.
+type Step struct {
+	Text  string
+	Calls []transcript.ToolCallBlock // at least one, with their IDs
+	// Results are in the order of the calls, a message for each.
+	Results []transcript.Message
+}
+
+// Reply is what the model answers after so many steps of the turn.
+func (t Turn) Reply(steps int) Answer {
+	if steps < len(t.Steps) {
+		s := t.Steps[steps]
+		return Answer{Text: s.Text, Calls: s.Calls}
+	}
+	return Say(t.Answer)
+}
+
+// Turn makes the turn of that number.
+func (w Workload) Turn(n int) Turn {
+	const episode = 25 // turns about one thing
+	about := rand.New(rand.NewPCG(w.Seed, uint64(n/episode)))
+	t := &turn{
+		Turn:   Turn{N: n},
+		Rand:   rand.New(rand.NewPCG(w.Seed^0x5eed, uint64(n))),
+		window: w.Window,
+	}
+	if t.window <= 0 {
+		t.window = 32_000
+	}
+	work, talk := about.IntN(100) < 60, &scripts[about.IntN(len(scripts))]
+	t.project = fmt.Sprintf("%s%02d", english.words[about.IntN(len(english.words))], about.IntN(90)+10)
+	if work {
+		t.words = english
+		t.task()
+	} else {
+		t.words = talk
+		t.chat()
+	}
+	return t.Turn
+}
+
+// turn is a Turn in the making.
+type turn struct {
+	Turn
+	*rand.Rand
+	window  int
+	words   *script
+	project string
+	planted int // facts so far
+}
+
+// one reports something that is true once in n times.
+func (t *turn) one(n int) bool { return t.IntN(n) == 0 }
+
+// request begins the user's message.
+func (t *turn) request(what string) {
+	t.Request = fmt.Sprintf("(%d) %s", t.N+1, what)
+	t.User = transcript.UserText(t.Request)
+}
+
+// say adds to what the user writes.
+func (t *turn) say(text string) {
+	t.User.Content = append(t.User.Content, transcript.TextBlock{Text: text})
+}
+
+// chat is a turn without tools, or with a single search.
+func (t *turn) chat() {
+	t.request(t.words.text(t.Rand, 1+t.IntN(4)))
+	if t.one(3) {
+		t.say(t.plant(FactDecision, OfUser))
+	}
+	if t.one(4) {
+		t.say(t.plant(t.mark(), OfUser))
+	}
+	if t.one(60) {
+		t.User.Content = append(t.User.Content, t.image())
+	}
+	if t.one(8) {
+		t.call("search", map[string]any{"query": t.words.text(t.Rand, 1)}, t.words.text(t.Rand, 5+t.IntN(30)))
+		t.endStep("")
+	}
+	t.Answer = t.words.text(t.Rand, 2+t.IntN(9))
+	if t.one(12) {
+		t.Answer += "\n" + t.plant(t.mark(), OfAssistant)
+	}
+}
+
+// task is a turn of a coding agent.
+func (t *turn) task() {
+	t.request(t.words.text(t.Rand, 1+t.IntN(2)))
+	if t.one(5) {
+		t.say(t.plant(FactDecision, OfUser))
+	}
+	if t.one(5) {
+		t.say(t.plant(t.mark(), OfUser))
+	}
+	steps := t.IntN(4)
+	if t.one(150) {
+		steps = 30 + t.IntN(40) // more than a window of 32,000 takes
+	}
+	for range steps {
+		calls := 1
+		if t.one(5) {
+			calls = 2 + t.IntN(3)
+		}
+		for range calls {
+			t.useTool()
+		}
+		text := ""
+		if t.one(3) {
+			text = t.words.text(t.Rand, 1)
+		}
+		if t.one(20) {
+			text += "\n" + t.plant(t.mark(), OfAssistant)
+		}
+		t.endStep(strings.TrimSpace(text))
+	}
+	if steps > 0 && t.one(40) {
+		return // given up
+	}
+	t.Answer = t.words.text(t.Rand, 1+t.IntN(5))
+}
+
+// step returns the step that calls are added to.
+func (t *turn) step() *Step {
+	if n := len(t.Steps); n > 0 && t.Steps[n-1].Text == unfinished {
+		return &t.Steps[n-1]
+	}
+	t.Steps = append(t.Steps, Step{Text: unfinished})
+	return &t.Steps[len(t.Steps)-1]
+}
+
+// unfinished is the text of a step that is still in the making.
+const unfinished = "\x00"
+
+// endStep gives the step its text.
+func (t *turn) endStep(text string) { t.step().Text = text }

@@ -1,0 +1,154 @@
+package guardtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// A turn does not depend on which turns were made before it.
+func TestWorkloadIsDeterministic(t *testing.T) {
+	w := guardtest.Workload{Seed: 3}
+	var forward []guardtest.Turn
+	for n := range 200 {
+		forward = append(forward, w.Turn(n))
+	}
+	for n := 199; n >= 0; n-- {
+		if again := w.Turn(n); !reflect.DeepEqual(again, forward[n]) {
+			t.Fatalf("turn %d is\n%v\nit was\n%v", n, again, forward[n])
+		}
+	}
+	if other := (guardtest.Workload{Seed: 4}).Turn(0); reflect.DeepEqual(other, forward[0]) {
+		t.Error("another seed makes the same turn")
+	}
+}
+
+// All that a workload promises is in it, a strict model takes all of it, and
+// what is to be found is in one turn only.
+func TestWorkload(t *testing.T) {
+	const turns, window = 3_000, 32_000
+	w := guardtest.Workload{Seed: 1, Window: window}
+	seen := map[string]int{}
+	places := map[string]int{}
+	texts := map[string]int{} // request or fact -> its turn
+	count := func(what string, is bool) {
+		if is {
+			seen[what]++
+		}
+	}
+	for n := range turns {
+		turn := w.Turn(n)
+		messages := []transcript.Message{turn.User}
+		for i, s := range turn.Steps {
+			a := turn.Reply(i)
+			if a.Text != s.Text || len(a.Calls) != len(s.Calls) || len(s.Calls) == 0 || len(s.Results) != len(s.Calls) {
+				t.Fatalf("turn %d: the reply to step %d is %+v", n, i, a)
+			}
+			var said []transcript.Block
+			if s.Text != "" {
+				said = append(said, transcript.TextBlock{Text: s.Text})
+			}
+			results := transcript.Message{Role: transcript.RoleUser}
+			for j, c := range s.Calls {
+				said = append(said, c)
+				results.Content = append(results.Content, s.Results[j].Content...)
+			}
+			messages = append(messages, transcript.Message{Role: transcript.RoleAssistant, Content: said}, results)
+			count("parallel calls", len(s.Calls) > 1)
+			for _, b := range results.Content {
+				r := b.(transcript.ToolResultBlock)
+				size := tokens.Estimator{}.Count("", nil, []transcript.Message{{Content: []transcript.Block{r}}})
+				count("error", r.IsError)
+				count("image in a result", len(r.Content) > 1)
+				count("result larger than the window", size > window)
+				count("base64", len(r.Text()) > 250 && !strings.ContainsAny(r.Text(), " \n"))
+			}
+		}
+		if last := turn.Reply(len(turn.Steps)); turn.Answer != "" {
+			if last.Text != turn.Answer || len(last.Calls) > 0 {
+				t.Fatalf("turn %d ends with %+v", n, last)
+			}
+			messages = append(messages, transcript.AssistantText(turn.Answer), transcript.UserText("go on"))
+		}
+		count("given up", turn.Answer == "")
+		count("long", len(turn.Steps) >= 30)
+		if v := rebuild.Validate(rebuild.Anthropic, transcript.Request{Messages: messages}); len(v) > 0 {
+			t.Fatalf("turn %d: %v", n, v)
+		}
+
+		all := textOf(t, messages)
+		if !strings.HasPrefix(turn.User.Text(), turn.Request) {
+			t.Fatalf("turn %d: the user does not say %q", n, turn.Request)
+		}
+		texts[turn.Request] = n
+		for _, f := range turn.Facts {
+			if f.Turn != n || strings.Count(all, f.Text) != 1 {
+				t.Fatalf("turn %d: %+v is in it %d times", n, f, strings.Count(all, f.Text))
+			}
+			if _, was := texts[f.Text]; was {
+				t.Fatalf("turn %d: %+v was told before", n, f)
+			}
+			texts[f.Text] = n
+			seen[fmt.Sprintf("fact of %s", f.Place)]++
+			seen[string(f.Kind)]++
+			places[fmt.Sprintf("%s of %s", f.Kind, f.Place)]++
+		}
+		for name, table := range map[string]*unicode.RangeTable{
+			"Cyrillic": unicode.Cyrillic, "Chinese": unicode.Han, "Japanese": unicode.Hiragana,
+			"Arabic": unicode.Arabic, "Hindi": unicode.Devanagari, "emoji": unicode.So,
+		} {
+			count(name, strings.ContainsFunc(turn.Request, func(r rune) bool { return unicode.Is(table, r) }))
+		}
+	}
+	for _, what := range []string{
+		"parallel calls", "error", "image in a result", "result larger than the window", "base64", "given up", "long",
+		"Cyrillic", "Chinese", "Japanese", "Arabic", "Hindi", "emoji",
+		"identifier", "path", "number", "decision",
+		"fact of user", "fact of assistant", "fact of input", "fact of change", "fact of error", "fact of result",
+	} {
+		if seen[what] == 0 {
+			t.Errorf("%d turns without %s", turns, what)
+		}
+	}
+	t.Log(seen, places)
+}
+
+// textOf is all that is said in messages, as it is written.
+func textOf(t *testing.T, messages []transcript.Message) string {
+	t.Helper()
+	body, _, err := wire.Anthropic{}.Request(transcript.Request{Messages: messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatal(err)
+	}
+	var sb strings.Builder
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case string:
+			sb.WriteString(v + "\n")
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			for _, e := range v {
+				walk(e)
+			}
+		}
+	}
+	walk(v)
+	return sb.String()
+}
