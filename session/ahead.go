@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"maps"
 
 	"github.com/convolog/convolog/session/driver"
@@ -24,6 +25,14 @@ const maxAhead = 256
 // come, or until somebody reads. Whatever waits when no append is under way is
 // read. It does not end with ctx. The caller holds s.mu.
 func (s *state) appended(ctx context.Context, res driver.Result, entries []transcript.Entry) error {
+	err := s.forgetting(func() error { return s.takeOwn(ctx, res, entries) })
+	if errors.Is(err, errWhole) { // one of them needs lines that were not read
+		err = s.startOver(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+func (s *state) takeOwn(ctx context.Context, res driver.Result, entries []transcript.Entry) error {
 	b := written{res.Start, res.End, entries}
 	switch {
 	case res.Repeated || s.fresh || s.err != nil || s.batcher.Open():

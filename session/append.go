@@ -46,7 +46,8 @@ type Cond struct {
 	// Idem is an idempotency key: a second call with the same key and the same
 	// items writes nothing and returns the IDs of the first one. With other
 	// items the error matches [ErrIdemMismatch]. Keys are honoured over at
-	// least the last 1,024 entries, after restarts and across processes.
+	// least the last 1,024 entries, after restarts and across processes. One
+	// that is not valid UTF-8 is refused.
 	Idem string
 }
 
@@ -80,7 +81,9 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	}
 	if cond.Idem != "" {
 		cond.IdemHash = hashBatch(entries)
-		entries = transcript.WithIdem(entries, cond.Idem, cond.IdemHash)
+		if entries, err = transcript.WithIdem(entries, cond.Idem, cond.IdemHash); err != nil {
+			return Appended{}, s.store.wrap(op, s.ref, err)
+		}
 	}
 	done := Appended{IDs: make([]string, len(entries))}
 	lines := make([]driver.Line, len(entries))
@@ -97,9 +100,15 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
 	began := time.Now()
-	res, err := s.store.drv.Append(ctx, s.ref, lines, cond)
-	took := time.Since(began)
-	live := s.after(ctx, t, res, err, entries)
+	res, took, live := driver.Result{}, time.Duration(0), false
+	err = errPanicked
+	func() {
+		defer func() { // whatever the driver and what it calls do
+			took = time.Since(began)
+			live = s.after(ctx, t, res, err, entries)
+		}()
+		res, err = s.store.drv.Append(ctx, s.ref, lines, cond)
+	}()
 	if err != nil {
 		err = s.store.wrap(op, s.ref, err)
 		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took, Err: err})
@@ -113,6 +122,9 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	}
 	return done, nil
 }
+
+// errPanicked is how an append ended that did not return.
+var errPanicked = errors.New("the driver panicked")
 
 // writable says whether the entries may be appended to the session. If so an
 // append is under way, until after is called.
@@ -153,46 +165,52 @@ func (s *Session) writable(ctx context.Context, t *state, entries []transcript.E
 // It reports whether the entries, those of a repeated append, are live. It does
 // not end with ctx.
 func (s *Session) after(ctx context.Context, t *state, res driver.Result, failed error, entries []transcript.Entry) (live bool) {
-	t.mu.Lock()
-	var err error
-	t.appending--
-	put := !res.Repeated
-	switch {
-	case isGone(failed):
-		t.reset()
-		put = false
-	case failed != nil:
-		// Others may have left it to this one to read what they wrote.
-		if put = t.appending == 0 && len(t.ahead) > 0; put {
-			err = t.sync(context.WithoutCancel(ctx))
-		}
-	default:
-		err = t.appended(ctx, res, entries)
-	}
-	if err != nil && t.err == nil {
-		t.reset()
-	}
-	if err == nil && res.Repeated && len(res.IDs) > 0 {
-		last := res.IDs[len(res.IDs)-1]
-		if !t.fold.Has(last) {
-			err = t.readAll(context.WithoutCancel(ctx))
-		}
-		live = err == nil && t.fold.Live(last)
-	}
-	// If these entries wait for others, the row is for those to put; if another
-	// append is about to put it, that puts what this one has added.
-	put = put && err == nil && len(t.ahead) == 0 && !t.putNext
-	t.putNext = t.putNext || put
-	news := t.news()
-	t.mu.Unlock()
-	s.store.tell(ctx, s.ref, news...)
+	put, live, news, err := t.ended(ctx, res, failed, entries)
 	if put {
 		err = s.put(ctx, t)
 	}
 	if err != nil {
 		s.store.opts.Logger.Warn("the index was not brought up to date", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}
+	s.store.tell(ctx, s.ref, news...)
 	return live
+}
+
+// ended does so but for the row, and says whether that is for this append to
+// put. It does not end with ctx.
+func (s *state) ended(ctx context.Context, res driver.Result, failed error, entries []transcript.Entry) (put, live bool, news []Event, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.appending--
+	due := s.owed || failed == nil && !res.Repeated
+	switch {
+	case isGone(failed):
+		s.reset()
+		due = false
+	case failed != nil:
+		// Others may have left it to this one to read what they wrote.
+		if due && s.appending == 0 {
+			err = s.sync(context.WithoutCancel(ctx))
+		}
+	default:
+		err = s.appended(ctx, res, entries)
+	}
+	if err != nil && s.err == nil {
+		s.reset()
+	}
+	if err == nil && res.Repeated && len(res.IDs) > 0 {
+		last := res.IDs[len(res.IDs)-1]
+		if !s.fold.Has(last) {
+			err = s.readAll(context.WithoutCancel(ctx))
+		}
+		live = err == nil && s.fold.Live(last)
+	}
+	// If these entries wait for others, the row is for those to put; if another
+	// append is about to put it, that puts what this one has added.
+	s.owed = due && (err != nil || len(s.ahead) > 0)
+	put = due && !s.owed && !s.putNext
+	s.putNext = s.putNext || put
+	return put, live, s.news(), err
 }
 
 // put brings the index up to date with what is known when its turn comes. One
@@ -203,16 +221,8 @@ func (s *Session) after(ctx context.Context, t *state, res driver.Result, failed
 func (s *Session) put(ctx context.Context, t *state) error {
 	t.putting.Lock()
 	defer t.putting.Unlock()
-	t.mu.Lock()
-	t.putNext = false
-	var err error
-	if t.fresh {
-		err = t.sync(context.WithoutCancel(ctx)) // somebody has forgotten what was read
-	}
-	row, bare := t.row, t.bare
-	row.Labels = slices.Clone(row.Labels)
-	t.mu.Unlock()
-	if err != nil || bare { // the next to open the store makes the row
+	row, ok, err := t.toPut(ctx)
+	if err != nil || !ok {
 		return err
 	}
 	// The entries are in the transcript; its row can wait. A process that was
@@ -220,6 +230,32 @@ func (s *Session) put(ctx context.Context, t *state) error {
 	wait := &patience{Context: ctx, limit: rowWait}
 	defer wait.stop()
 	return s.store.drv.Put(wait, row)
+}
+
+// toPut returns the row to put next. There is none while the index has none
+// either and the lines that it lacks were not read: whoever looks for sessions
+// without a row reads them.
+func (s *state) toPut(ctx context.Context) (row driver.Row, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.putNext = false
+	if s.fresh {
+		if err := s.sync(context.WithoutCancel(ctx)); err != nil { // somebody has forgotten what was read
+			return row, false, err
+		}
+	}
+	if s.bare {
+		ctx := context.WithoutCancel(ctx)
+		if row, err := s.store.drv.Get(ctx, s.ref); err != nil || row.Size == 0 {
+			return row, false, err
+		}
+		if err := s.readAll(ctx); err != nil {
+			return row, false, err
+		}
+	}
+	row = s.row
+	row.Labels = slices.Clone(row.Labels)
+	return row, true, nil
 }
 
 // rowWait is how long an append waits to bring the index up to date, and as

@@ -34,6 +34,7 @@ type state struct {
 	mu        sync.Mutex // guards what follows; not held while the driver appends
 	appending int        // appends of this process under way
 	putNext   bool       // one of them is about to put the row as it then is
+	owed      bool       // one that has ended has left the row for the others to put
 	*reading
 }
 
@@ -96,9 +97,28 @@ func (s *state) readAll(ctx context.Context) error {
 	if err := s.sync(ctx); err != nil || !s.tail {
 		return err
 	}
+	return s.startOver(ctx)
+}
+
+// startOver forgets what was read and reads all lines.
+func (s *state) startOver(ctx context.Context) error {
 	s.reset()
 	s.whole = true
 	return s.sync(ctx)
+}
+
+// forgetting calls f, which changes what was read. If f panics, as a Counter
+// can, all of it is forgotten, so that the next call reads anew.
+func (s *state) forgetting(f func() error) error {
+	done := false
+	defer func() {
+		if !done {
+			s.reset()
+		}
+	}()
+	err := f()
+	done = true
+	return err
 }
 
 // news returns events of what was found since the last time. The
@@ -117,13 +137,16 @@ func (s *state) news() (events []Event) {
 // sync reads what was appended since the last time, by anyone. The caller
 // holds s.mu.
 func (s *state) sync(ctx context.Context) error {
-	err := s.read(ctx)
-	if errors.Is(err, errWhole) {
-		s.reset()
-		s.whole = true
-		err = s.read(ctx)
-	}
-	s.finish()
+	err := s.forgetting(func() error {
+		err := s.read(ctx)
+		if errors.Is(err, errWhole) {
+			s.reset()
+			s.whole = true
+			err = s.read(ctx)
+		}
+		s.finish()
+		return err
+	})
 	if isGone(err) {
 		s.reset() // so that the next call reads anew
 	}

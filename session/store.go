@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/convolog/convolog/compact"
@@ -55,8 +56,9 @@ type Options struct {
 // Store is a set of sessions. It is safe for several goroutines, and several
 // processes may have one store open, each with a Store of its own.
 //
-// A Store starts no goroutine and keeps no session open that nobody uses,
-// but for a bounded number.
+// A Store keeps no session open that nobody uses, but for a bounded number.
+// Close waits for the goroutines that it starts: those that sync under
+// filelog.SyncInterval, and one at times that merges what was added to an index.
 type Store struct {
 	opts  Options
 	drv   driver.Driver
@@ -223,7 +225,12 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 			return nil, wrapKey("create", key, err)
 		}
 	}
-	row, err := st.drv.Create(ctx, key.Agent, key.String(), st.header(key, o))
+	header := st.header(key, o)
+	if _, line := header(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
+		return nil, wrapKey("create", key, fmt.Errorf("a title, an owner and labels that need a line of %d bytes are over the limit of %d: nothing was written",
+			len(line.Data), transcript.DefaultMaxLine))
+	}
+	row, err := st.drv.Create(ctx, key.Agent, key.String(), header)
 	if err != nil {
 		return nil, wrapKey("create", key, err)
 	}

@@ -32,7 +32,9 @@ func FuzzNewBatch(f *testing.F) {
 			return
 		}
 		if key != "" {
-			entries = transcript.WithIdem(entries, key, "hash")
+			if entries, err = transcript.WithIdem(entries, key, "hash"); err != nil {
+				return
+			}
 		}
 		var read []transcript.Entry
 		for _, e := range entries {

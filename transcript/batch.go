@@ -100,15 +100,26 @@ func lineSize(b Body) int {
 
 // WithIdem returns the entries of a batch with an idempotency key and the hash
 // of the batch on the first of them. They are what [ParseEntry] makes of their
-// lines, as those of [NewBatch] are.
-func WithIdem(entries []Entry, key, hash string) []Entry {
-	if len(entries) > 0 {
-		e := &entries[0]
-		e.Idem, e.IdemHash = key, hash
-		e.line = e.appendLine(nil)
-		_ = e.asRead() // cannot fail: without the key it was readable
+// lines, as those of [NewBatch] are. An error means that a reader would not find
+// the key: it is not valid UTF-8, or makes the line too long. Then the entries
+// cannot be used.
+func WithIdem(entries []Entry, key, hash string) ([]Entry, error) {
+	if !valid(key, hash) {
+		return nil, fmt.Errorf("transcript: the idempotency key %q is not valid UTF-8", key)
 	}
-	return entries
+	if len(entries) == 0 {
+		return entries, nil
+	}
+	e := &entries[0]
+	e.Idem, e.IdemHash = key, hash
+	e.line = e.appendLine(nil)
+	if err := checkLine(e.line, DefaultMaxLine); err != nil {
+		return nil, err
+	}
+	if err := e.asRead(); err != nil {
+		return nil, err
+	}
+	return entries, nil
 }
 
 func addItem(add func(Body) string, item Item) error {

@@ -203,7 +203,9 @@ func TestWithIdem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries = transcript.WithIdem(entries, "key", "hash")
+	if entries, err = transcript.WithIdem(entries, "key", "hash"); err != nil {
+		t.Fatal(err)
+	}
 	e := parse(t, string(entries[0].Line()))
 	if e.Idem != "key" || e.IdemHash != "hash" || e.Batch != 2 {
 		t.Errorf("%s", e.Line())
@@ -211,8 +213,42 @@ func TestWithIdem(t *testing.T) {
 	if e := parse(t, string(entries[1].Line())); e.Idem != "" || e.Part != 2 {
 		t.Errorf("%s", e.Line())
 	}
-	if got := transcript.WithIdem(nil, "k", "h"); got != nil {
-		t.Errorf("WithIdem(nil) = %v", got)
+	if got, err := transcript.WithIdem(nil, "k", "h"); got != nil || err != nil {
+		t.Errorf("WithIdem(nil) = %v, %v", got, err)
+	}
+}
+
+// A line with a key is held to what a reader takes, as one without is.
+func TestWithIdemThatNoReaderTakes(t *testing.T) {
+	batch := func(n int) []transcript.Entry {
+		entries, err := transcript.NewBatch(at, ids(), transcript.UserText(strings.Repeat("x", n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entries
+	}
+	frame := len(batch(1)[0].Line()) - 1
+	for _, tt := range []struct {
+		size int
+		key  string
+		want string
+	}{
+		{transcript.DefaultMaxLine - frame, "key", "over the limit"},
+		{1, "k\xff", "not valid UTF-8"},
+	} {
+		if _, err := transcript.WithIdem(batch(tt.size), tt.key, "hash"); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("a text of %d bytes with a key of %d: %v, want %q", tt.size, len(tt.key), err, tt.want)
+		}
+	}
+	keyed, err := transcript.WithIdem(batch(1), "key", "hash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The longest one that a line has room for.
+	n := transcript.DefaultMaxLine - (len(keyed[0].Line()) - 1)
+	keyed, err = transcript.WithIdem(batch(n), "key", "hash")
+	if err != nil || len(keyed[0].Line()) != transcript.DefaultMaxLine {
+		t.Errorf("the longest line: %v", err)
 	}
 }
 

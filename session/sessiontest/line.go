@@ -58,7 +58,9 @@ func (c *check) idemBatch(key, hash string, items ...transcript.Item) []driver.L
 		c.fatalf("sessiontest: %v", err)
 	}
 	if key != "" {
-		entries = transcript.WithIdem(entries, key, hash)
+		if entries, err = transcript.WithIdem(entries, key, hash); err != nil {
+			c.fatalf("sessiontest: %v", err)
+		}
 	}
 	lines := make([]driver.Line, len(entries))
 	for i, e := range entries {

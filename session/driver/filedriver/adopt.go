@@ -225,11 +225,24 @@ func (x *index) save(h *filelog.Held) error {
 	return nil
 }
 
-// finishIntents finishes or discards what a dead process had begun to create.
-// The caller holds the index.
+// lookAtIntents looks at the sessions that a process, which may be dead, is
+// making current. The caller holds x.mu.
+func (x *index) lookAtIntents() {
+	for id := range x.intents {
+		if size, ok := x.rows.size(id); ok {
+			if f, err := x.a.stat(id); err == nil && f.size != size {
+				x.look(f)
+			}
+		}
+	}
+}
+
+// finishIntents finishes or discards what a dead process had begun: to create a
+// session or to make it current. The caller holds the index.
 func (x *index) finishIntents(h *filelog.Held) error {
 	for id := range x.intents {
-		if f, err := x.a.stat(id); err == nil {
+		f, err := x.a.stat(id)
+		if size, ok := x.rows.size(id); err == nil && (!ok || size != f.size) {
 			x.look(f)
 		}
 		c := change{Abort: id}

@@ -15,19 +15,21 @@ const (
 	maxEntry  = 256     // of the ID of an entry; ours have 36
 )
 
-// bound cuts what the index holds of a row down to size.
+// bound cuts what the index holds of a row down to size. Who resumes a session
+// whose row was cut reads all of it, and so gets the whole.
 func bound(row *driver.Row) {
+	whole := max(len(row.Title), len(row.Owner)) <= maxShown && max(len(row.LastID), len(row.BaseID)) <= maxEntry
 	row.Title, row.Owner = cut(row.Title, maxShown), cut(row.Owner, maxShown)
 	size := 0
 	for i, label := range row.Labels {
 		if size += len(label) + len(`"",`); size > maxLabels {
-			row.Labels = row.Labels[:i:i]
+			row.Labels, whole = row.Labels[:i:i], false
 			break
 		}
 	}
 	row.LastID = cut(row.LastID, maxEntry)
-	if len(row.BaseID) > maxEntry {
-		row.Base, row.BaseID = 0, "" // who resumes reads all of it
+	if !whole {
+		row.Base, row.BaseID = 0, ""
 	}
 }
 

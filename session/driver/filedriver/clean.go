@@ -14,9 +14,10 @@ import (
 // is looked at when it is opened, only the names in their folder, and not even
 // these if the folder's time is still N. What can have changed all the same is
 // found when a session is used or all are listed: a transcript to which a
-// process had appended when it was killed before the index was told, or that
+// process had appended when it ended before the index was told, or that
 // somebody edited in place. Until then such a session may stand in a wrong
-// place among the newest.
+// place among the newest. A process that had the store open already lists it
+// as it was until somebody puts its row.
 //
 // The first line after a mark is synced, unless the store syncs nothing, so
 // that a power cut that takes the lines after it does not bring it back.
@@ -38,11 +39,20 @@ func (x *index) trust() {
 	}
 }
 
-// mark marks the index as in order, if it is. The caller holds the index and
-// no call is under way.
+// mark marks the index as in order, if it is or can be brought there: a row
+// that is behind its transcript, because nobody could put it in time, is made
+// anew. The caller holds the index and no call is under way.
 func (x *index) mark(h *filelog.Held) error {
-	if x.lost || x.rows.lost || x.names || len(x.unsaved)+len(x.unreadable)+len(x.intents) > 0 || !x.upToDate() {
+	if x.lost || x.rows.lost || x.names || len(x.unsaved)+len(x.unreadable)+len(x.intents) > 0 {
 		return nil
+	}
+	if late := x.behind(); len(late) > 0 {
+		for _, f := range late {
+			x.look(f)
+		}
+		if err := x.save(h); err != nil || len(x.unreadable)+len(x.behind()) > 0 {
+			return err
+		}
 	}
 	for id := range x.deleted {
 		if err := x.removeFile(id); err != nil {
@@ -56,9 +66,9 @@ func (x *index) mark(h *filelog.Held) error {
 	return x.write(h, change{Clean: &stamp})
 }
 
-// upToDate reports whether the sessions that this process has used have rows
-// that tell all of their transcripts.
-func (x *index) upToDate() bool {
+// behind returns the transcripts that this process has used and whose rows are
+// about another size than they have.
+func (x *index) behind() (all []found) {
 	x.a.d.idsMu.Lock()
 	defer x.a.d.idsMu.Unlock()
 	for ref := range x.a.d.ids {
@@ -67,11 +77,11 @@ func (x *index) upToDate() bool {
 		}
 		if size, ok := x.rows.size(ref.ID); ok {
 			if f, err := x.a.stat(ref.ID); err != nil || f.size != size {
-				return false
+				all = append(all, f)
 			}
 		}
 	}
-	return true
+	return all
 }
 
 // newStamp is the time of the folder if no name was added or removed since the

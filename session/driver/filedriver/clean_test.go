@@ -202,7 +202,7 @@ func TestTrust(t *testing.T) {
 			s.must(err)
 			s.must(s.d.Put(s.Context(), row))
 			s.reopen()
-		}, false, false, 4},
+		}, true, true, 4},
 		"torn journal": {4, func(s *shop) {
 			s.must(s.d.Close())
 			s.addToJournal(`{"put":{"id":"s00`)
@@ -256,6 +256,79 @@ func TestTrust(t *testing.T) {
 			s.must(s.d.Close())
 		})
 	}
+}
+
+// A session whose row was not put, or not in time, is brought up to date when
+// the store is closed: the mark of before does not stay in force.
+func TestCloseMakesRows(t *testing.T) {
+	s := newShop(t, 4)
+	ref := driver.Ref{Agent: "main", ID: "s0001"}
+	_, err := s.d.Append(t.Context(), ref, []driver.Line{{ID: "y", Type: "custom", Data: transcript.Entry{ID: "y", Body: something}.Line()}}, driver.Cond{})
+	s.must(err)
+	s.reopen()
+	if x := s.index(); !x.trusted {
+		t.Error("the index was not left in order")
+	}
+	if rows, err := s.d.Recent(t.Context(), "main", 1); err != nil || len(rows) != 1 || rows[0].ID != ref.ID || rows[0].Title != "2" {
+		t.Errorf("the newest is %+v, %v", rows, err)
+	}
+	s.must(s.d.Close())
+}
+
+// A process that dies when it has made a session current, and before there is a
+// row that says so: those that go on and those that come agree.
+func TestDeadSetCurrent(t *testing.T) {
+	s := newShop(t, 4) // s0003 is the current session of k1
+	other, err := Open(s.dir, &s.d.opts)
+	s.must(err)
+	_, err = other.List(t.Context(), "main")
+	s.must(err)
+	ref := driver.Ref{Agent: "main", ID: "s0002"}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it lives")
+			}
+		}()
+		_, _ = s.d.SetCurrent(t.Context(), ref, func(gen int64) driver.Line {
+			s.grow(ref.ID, transcript.Current{Gen: gen})
+			panic("the end of the process")
+		})
+	}()
+	s.kill()
+	for range 2 {
+		for name, d := range map[string]*Driver{"the one that goes on": other, "the one that comes": s.d} {
+			if row, err := d.Current(t.Context(), "main", "k1"); err != nil || row.ID != ref.ID {
+				t.Errorf("%s: the current session is %s, %v", name, row.ID, err)
+			}
+		}
+		s.must(other.Put(t.Context(), driver.Row{ID: "s0000", Agent: "main"})) // finishes what was begun
+	}
+	if x := s.index(); len(x.intents) > 0 {
+		t.Errorf("unfinished: %v", x.intents)
+	}
+	s.must(other.Close())
+	s.must(s.d.Close())
+}
+
+// A session that cannot be made current stays what it was, and nothing is left
+// of the attempt.
+func TestSetCurrentFails(t *testing.T) {
+	s := newShop(t, 4)
+	ref := driver.Ref{Agent: "main", ID: "s0002"}
+	if _, err := s.d.SetCurrent(t.Context(), ref, func(int64) driver.Line { return driver.Line{} }); err == nil {
+		t.Error("an empty line was appended")
+	}
+	for range 2 {
+		if row, err := s.d.Current(t.Context(), "main", "k1"); err != nil || row.ID != "s0003" {
+			t.Errorf("the current session is %s, %v", row.ID, err)
+		}
+		s.reopen()
+	}
+	if x := s.index(); !x.trusted || len(x.intents) > 0 {
+		t.Errorf("trusted %v, unfinished %v", x.trusted, x.intents)
+	}
+	s.must(s.d.Close())
 }
 
 func (s *shop) folder() string { return filepath.Join(s.dir, "agents/main/sessions") }

@@ -94,17 +94,18 @@ func openIndex(a *agent) (*index, error) {
 	return x, nil
 }
 
-// close closes the journal. Before that it writes what was learned from the
-// transcripts, unless another process has the index just now, merges the
-// journal if it has grown, for a snapshot costs as much as there are sessions,
-// and marks the index as in order.
+// close closes the journal. Before that, unless another process has the index
+// just now, it writes what was learned from the transcripts and the rows that
+// did not get there when they were put, merges the journal if it has grown, for
+// a snapshot costs as much as there are sessions, and marks the index as in
+// order.
 func (x *index) close() error {
 	if x.journal == nil {
 		return nil
 	}
 	x.interrupt()
 	x.merges.Wait()
-	changed := x.dirty || x.corrupt || x.foreign || len(x.unsaved) > 0
+	changed := x.dirty || x.corrupt || x.foreign || len(x.unsaved) > 0 || len(x.behind()) > 0
 	if x.a.name != "" && !x.a.d.opts.ReadOnly && (changed || !x.lost && (!x.marked || x.stamp != x.newStamp())) {
 		// What fails here loses nothing: the journal has it.
 		_ = x.hold(context.Background(), func(h *filelog.Held) error {
@@ -131,10 +132,13 @@ func (x *index) ready(ctx context.Context) error {
 			err = x.reload()
 		}
 	}
-	if err != nil || !x.lost && !x.rows.lost && !x.names {
-		return err
+	if err == nil && (x.lost || x.rows.lost || x.names) {
+		err = x.adopt(ctx)
 	}
-	return x.adopt(ctx)
+	if err == nil {
+		x.lookAtIntents()
+	}
+	return err
 }
 
 // hold calls f under the lock of the index and x.mu, with everything applied
@@ -197,14 +201,15 @@ func (x *index) lose() {
 	x.lost = true
 }
 
-func (x *index) acquireOnce(ctx context.Context) (_ *filelog.Held, err error) {
+func (x *index) acquireOnce(ctx context.Context) (*filelog.Held, error) {
 	h, journal, err := x.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	x.mu.Lock()
+	acquired := false
 	defer func() {
-		if err != nil {
+		if !acquired { // also when Options.Describe panics
 			x.mu.Unlock()
 			h.Release()
 		}
@@ -222,10 +227,9 @@ func (x *index) acquireOnce(ctx context.Context) (_ *filelog.Held, err error) {
 	}
 	emptied := x.applied == 0 && x.lost
 	if x.applied == 0 { // the journal is older than the snapshot, or cut short
-		if err := h.Reset(change{Generation: new(x.generation)}.line()); err != nil {
+		if err := x.rewrite(h, change{Generation: new(x.generation)}.line()); err != nil {
 			return nil, err
 		}
-		x.applied = h.End()
 	}
 	if err := x.finishIntents(h); err != nil {
 		return nil, err
@@ -245,6 +249,7 @@ func (x *index) acquireOnce(ctx context.Context) (_ *filelog.Held, err error) {
 			return nil, err
 		}
 	}
+	acquired = true
 	return h, nil
 }
 
@@ -305,7 +310,8 @@ func (x *index) append(h *filelog.Held, c change) error {
 	return nil
 }
 
-// put replaces the row of a session.
+// put replaces the row of a session, unless the index has one that was made of
+// more of the transcript: who put that was faster.
 func (x *index) put(ctx context.Context, row *driver.Row) error {
 	h, err := x.acquire(ctx)
 	if err != nil {
@@ -317,6 +323,11 @@ func (x *index) put(ctx context.Context, row *driver.Row) error {
 	if !known {
 		if old, err = x.find(row.Ref()); err != nil {
 			return err
+		}
+	}
+	if size, ok := x.rows.size(row.ID); ok && row.Size > 0 && row.Size < size {
+		if f, err := x.a.stat(row.ID); err == nil && f.size >= size { // else it was replaced by a shorter one
+			return nil
 		}
 	}
 	row.Gen, row.Key, row.File = old.Gen, old.Key, old.File

@@ -2,10 +2,12 @@ package filedriver
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -82,6 +84,7 @@ func (x *index) merge(h *filelog.Held) error {
 // snapshot lacks of them is made again from the transcripts.
 func (x *index) install(h *filelog.Held, temp string, at int64) error {
 	next := x.generation + 1
+	marked := x.marked && h.End() > at // by the last line behind that place
 	rest := make([]byte, h.End()-at)
 	if len(rest) > 0 {
 		if err := x.readJournal(rest, at); err != nil {
@@ -103,14 +106,47 @@ func (x *index) install(h *filelog.Held, temp string, at int64) error {
 		return x.a.d.wrap("write index", filepath.Join(x.a.dir, snapshotName), err, "make the folder writable for this user")
 	}
 	x.generation, x.snapshot = next, info
-	x.applied, x.foreign, x.marked, x.merging, x.damaged = 0, false, false, false, false
+	x.foreign, x.merging, x.damaged = false, false, false
 	lines := append(change{Generation: &next}.line(), rest...)
+	said := deletions(rest)
 	for id := range x.deleted {
-		if x.removeFile(id) != nil {
+		switch {
+		case said[id]:
+		case x.removeFile(id) != nil:
 			lines = append(lines, change{Delete: id}.line()...)
+			marked = false
+		default:
+			// No line says so any more: a file that gets the name later, of a
+			// session that somebody restores, is not to be removed.
+			delete(x.deleted, id)
 		}
 	}
+	if err := x.rewrite(h, lines); err != nil {
+		return err
+	}
+	x.marked = marked
+	return nil
+}
+
+// deletions are the sessions that lines of the journal say were deleted.
+func deletions(lines []byte) map[string]bool {
+	ids := map[string]bool{}
+	for line := range bytes.Lines(lines) {
+		var c change
+		if bytes.HasPrefix(line, []byte(`{"delete":`)) && json.Unmarshal(line, &c) == nil {
+			ids[c.Delete] = true
+		}
+	}
+	return ids
+}
+
+// rewrite makes lines the whole journal. If that fails it may be empty: what it
+// said is looked for in the transcripts, and whoever holds the index next puts
+// that into a snapshot of a new generation, so that every process looks.
+func (x *index) rewrite(h *filelog.Held, lines []byte) error {
+	x.applied, x.marked = 0, false
 	if err := h.Reset(lines); err != nil {
+		x.lost = true
 		return err
 	}
 	x.applied = h.End()

@@ -213,11 +213,17 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 			return nil
 		}
 		row.Gen = highest + 1
+		// Until there is a row that says so, others look at the transcript.
+		if err := a.idx.write(h, change{Intent: &row}); err != nil {
+			return err
+		}
 		l := line(row.Gen)
-		// Others may read the rows while this waits for the session's lock.
-		a.idx.mu.Unlock()
-		res, err := d.append(ctx, ref, []driver.Line{l}, driver.Cond{})
-		a.idx.mu.Lock()
+		res, err := func() (driver.Result, error) {
+			// Others may read the rows while this waits for the session's lock.
+			a.idx.mu.Unlock()
+			defer a.idx.mu.Lock()
+			return d.append(ctx, ref, []driver.Line{l}, driver.Cond{})
+		}()
 		if err != nil {
 			return err
 		}

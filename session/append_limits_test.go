@@ -1,0 +1,63 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Whatever is acknowledged can be read after a restart: a line that an
+// idempotency key makes too long for a reader is refused.
+func TestKeyOnALongLine(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, unsynced)
+	s := load(t, st, cli)
+	ids := add(t, s, transcript.UserText("x"))
+	frame := 0
+	for e, err := range s.Entries(t.Context()) {
+		must(t, err)
+		if e.ID == ids[0] {
+			frame = len(e.Line()) - 1
+		}
+	}
+	text := strings.Repeat("x", transcript.DefaultMaxLine-frame-40) // with no room for a key and a hash
+	if _, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText(text)); err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("%v, want the limit of a line", err)
+	}
+	want := history(t, s)
+	closed(t, st)
+	st = open(t, dir, unsynced)
+	defer closed(t, st)
+	if got := history(t, load(t, st, cli)); got != want {
+		t.Errorf("after a restart the history has %d bytes, it had %d", len(got), len(want))
+	}
+}
+
+// A key that a line cannot hold as it is would not be found by a second try.
+func TestKeyIsText(t *testing.T) {
+	st := open(t, t.TempDir(), unsynced)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	want := history(t, s)
+	if _, err := s.AppendIf(t.Context(), session.Cond{Idem: "k\xff"}, transcript.UserText("q")); err == nil || !strings.Contains(err.Error(), "UTF-8") {
+		t.Errorf("%v, want that the key is not UTF-8", err)
+	}
+	if got := history(t, s); got != want {
+		t.Errorf("something was written: %s", got)
+	}
+}
+
+// A header that no reader takes is not written.
+func TestLongHeader(t *testing.T) {
+	st := open(t, t.TempDir(), unsynced)
+	defer closed(t, st)
+	title := strings.Repeat("t", transcript.DefaultMaxLine)
+	if _, err := st.Create(t.Context(), cli, &session.CreateOptions{Title: title}); err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("%v, want the limit of a line", err)
+	}
+	if infos, err := st.List(t.Context(), nil); err != nil || len(infos) > 0 {
+		t.Errorf("%d sessions, %v", len(infos), err)
+	}
+}
