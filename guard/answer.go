@@ -24,19 +24,21 @@ func (r *run) look(ctx context.Context, answer any) Overflow {
 		return Overflow{}
 	default:
 	}
+	refuted := !out.Empty && r.refute(prompt)
 	o := r.silent(out)
-	switch {
-	case o.Kind == NotOverflow:
-		r.commit(ctx, r.calibrate(prompt, false))
-		return o
-	case out.Empty && !r.again:
+	if out.Empty && o.Kind != NotOverflow && !r.again {
 		r.again = true
 		return o
 	}
-	r.tell(ctx, Event{Kind: EventOverflow, Before: r.size, Overflow: o})
-	c := r.calibrate(prompt, true)
+	c := r.calibrate(prompt, o.Kind != NotOverflow)
+	if refuted {
+		c.Window = transcript.WindowTakenBack
+	}
+	if o.Kind != NotOverflow {
+		r.tell(ctx, Event{Kind: EventOverflow, Before: r.size, Overflow: o})
+	}
 	if o.Rule == frontDropped {
-		c = transcript.Calibration{}
+		c.Factor, c.Prompt = 0, 0 // the prompt was cut
 		if r.window <= 0 || o.Limit < r.window {
 			c.Window = o.Limit
 		}
@@ -45,12 +47,24 @@ func (r *run) look(ctx context.Context, answer any) Overflow {
 	return Overflow{}
 }
 
+// refute forgets a window that was learned if the provider has read a prompt
+// that is longer.
+func (r *run) refute(prompt int) bool {
+	if r.known.Window <= 0 || prompt <= r.known.Window || r.mirrored(prompt) {
+		return false
+	}
+	r.window = r.g.Window
+	return true
+}
+
 // filled is what an answer says that the full window has cut: prompt and output
-// are the window.
+// are the window, unless the prompt is so far below the estimate that what came
+// from a cache is not in it.
 func (r *run) filled(prompt, output int) (c transcript.Calibration) {
-	if prompt < fewTokens || prompt == r.size {
+	if prompt < fewTokens || prompt < r.expected()/2 || r.mirrored(prompt) {
 		return c
 	}
+	r.refute(prompt)
 	c = r.calibrate(prompt, true)
 	if total := prompt + output; r.window <= 0 || total < r.window {
 		c.Window = total
@@ -72,13 +86,15 @@ func (r *run) silent(out Outcome) Overflow {
 	o := Overflow{Kind: Silent, Prompt: prompt, Limit: max(r.window, 0), Output: out.Usage.Output}
 	sized := r.window > 0 && prompt >= fewTokens
 	switch {
-	case sized && prompt > r.window && prompt != r.size:
+	case sized && prompt > r.window && !r.mirrored(prompt):
 		o.Rule = pastWindow
 	case sized && out.StopReason == transcript.StopMaxTokens && out.Usage.Output == 0 && prompt >= r.window-r.window/100:
 		o.Rule = noOutput
-	case prompt >= fewTokens && prompt < r.expected()/2 && (r.g.CutsSilently || out.Empty):
-		// What certainly fits is what it has read and written.
-		o.Rule, o.Limit, o.Prompt = frontDropped, prompt+out.Usage.Output, 0
+	case prompt >= fewTokens && prompt < r.expected()/2 && (r.g.CutsSilently || out.Empty && r.window <= 0):
+		o.Rule, o.Prompt = frontDropped, 0
+		if r.g.CutsSilently {
+			o.Limit = prompt + out.Usage.Output // what it has read and written certainly fits
+		}
 	case out.Empty && r.window > 0 && r.expected() >= r.window-r.window/10:
 		o.Rule, o.Prompt = emptyAnswer, 0
 	default:

@@ -33,7 +33,7 @@ var classifyTests = []struct {
 	{"too many tokens: size limit exceeded by 1234 tokens. Try using shorter or fewer inputs. The limit for this model is 128000 tokens.", guard.Tokens, [3]int{129234, 128000, 0}},
 	{"Too many input tokens. Max input tokens: 8192, request input token count: 10562", guard.Tokens, [3]int{10562, 8192, 0}},
 	{"Input length (5000 tokens) exceeds the maximum allowed length (4096 tokens)", guard.Tokens, [3]int{5000, 4096, 0}},
-	{"The estimated number of input and maximum output tokens (9000) exceeded this model context window limit (8000).", guard.Tokens, [3]int{9000, 8000, 0}},
+	{"The estimated number of input and maximum output tokens (9000) exceeded this model context window limit (8000).", guard.TokensPlusOutput, [3]int{0, 8000, 0}},
 	{"The request exceeds the maximum context of a 200K token window", guard.Tokens, [3]int{0, 200000, 0}},
 	{"Token indices sequence length is longer than the specified maximum sequence length for this model (25461 > 16384)", guard.Tokens, [3]int{25461, 16384, 0}},
 	{"prompt too long: 131 073 tokens exceed the context window of 131_072 tokens", guard.Tokens, [3]int{131073, 131072, 0}},

@@ -47,6 +47,15 @@ type Compactor interface {
 	CompactTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error)
 }
 
+// NeedCompactor is a [Compactor] that asks what the room is needed for, to tell
+// a compaction that gains little of the window from one that is due. [Compact]
+// then calls CompactFor instead of CompactTo.
+type NeedCompactor interface {
+	Compactor
+	// CompactFor is CompactTo with all that is known. n.Counter is not nil.
+	CompactFor(ctx context.Context, n Need) (changed bool, err error)
+}
+
 // Extractor is a [Compactor] that can do without a model. A session is one.
 type Extractor interface {
 	Compactor

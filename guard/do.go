@@ -17,9 +17,10 @@ import (
 // by estimate the stages of g run, each at most once in a Do, unless one changed
 // nothing. If it is too long even then it is sent: an estimate is no proof. What
 // is known of the model is what g says and what a [Calibrated] history has kept:
-// the smaller window, and by how much the estimate is off. An estimate is
-// reckoned with five percent more, unless the provider has counted the very
-// prompt in this Do.
+// the smaller window, and by how much the estimate is off. A figure in an error
+// is kept if it is near enough to be the window, and taken back when a prompt
+// that is longer has been answered. An estimate is reckoned with five percent
+// more, unless the provider has counted the very prompt in this Do.
 //
 // After an overflow the stages that are left run, with what the error says, and
 // the model is called again; if the prompt alone fits, the output limit is
@@ -275,7 +276,7 @@ func (r *run) lowerOutput(o Overflow) bool {
 
 // need is what a stage has to make room for.
 func (r *run) need(o Overflow) Need {
-	n := Need{Overflow: o, Window: max(r.window, 0), Counter: r.g.counter()}
+	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: r.g.counter()}
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
 	if n.Window == 0 {
 		n.Window = r.size // it is less than that
@@ -288,11 +289,32 @@ func (r *run) need(o Overflow) Need {
 			room *= 100 / (100 + float64(slack)) / r.factor
 		}
 		n.Room = max(int(room)-(r.size-history), 1)
-		if o.Rule != estimated && n.Room >= history {
+		if n.Refused && n.Room >= history {
 			n.Room = max(history/2, 1) // what was refused does not fit, whatever the figures say
 		}
 	}
 	return n
+}
+
+// largest returns the entry that has most of the last message, which no
+// compaction can leave out, and its tokens by estimate; "" if it has no entries.
+func (r *run) largest() (entry string, size int) {
+	if len(r.request.Messages) == 0 {
+		return "", 0
+	}
+	last := r.request.Messages[len(r.request.Messages)-1]
+	n := Need{Counter: r.g.counter()}
+	sizes := map[string]int{}
+	for i, b := range last.Content {
+		if i >= len(last.Origins) || last.Origins[i].Entry == "" {
+			continue
+		}
+		id := last.Origins[i].Entry
+		if sizes[id] += n.size(b); sizes[id] > size {
+			entry, size = id, sizes[id]
+		}
+	}
+	return entry, size
 }
 
 // fail is the error of an overflow that nothing could cure.
@@ -300,6 +322,7 @@ func (r *run) fail(ctx context.Context, o Overflow, err error) error {
 	e := &OverflowError{
 		Overflow: o, Attempts: r.attempt + 1, Estimate: r.size, Window: r.window, Stages: r.failed, Err: err,
 	}
+	e.Largest, e.LargestSize = r.largest()
 	r.tell(ctx, Event{Kind: EventFailed, Overflow: o, Before: r.size, Err: e})
 	return e
 }

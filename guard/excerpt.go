@@ -87,11 +87,27 @@ func ends(text []rune, n int) (head, tail []rune) {
 			return head, tail[i+1:]
 		}
 	}
-	// Inside a line: a mark that belongs to the rune before it is not begun with.
-	for len(tail) > 0 && unicode.In(tail[0], unicode.Mn, unicode.Me) {
+	// Inside a line: what belongs to the rune before it is not begun with.
+	for from := len(text) - len(tail); from < len(text) && joins(text, from); from++ {
 		tail = tail[1:]
 	}
 	return head, tail
+}
+
+// joins reports whether the rune at i is a part of the character before it: a
+// mark, a joiner, a tone of skin, the second half of a flag.
+func joins(text []rune, i int) bool {
+	const joiner = '\u200d'
+	regional := func(r rune) bool { return r >= '\U0001F1E6' && r <= '\U0001F1FF' }
+	r := text[i]
+	if !regional(r) {
+		return r == joiner || r >= '\U0001F3FB' && r <= '\U0001F3FF' || unicode.In(r, unicode.Mn, unicode.Me)
+	}
+	before := 0
+	for i > before && regional(text[i-before-1]) {
+		before++
+	}
+	return before%2 == 1
 }
 
 var errorWords = words(`\b(?:errors?|panic|panicked|fatal|fail(?:ed|ure|s)?|traceback|exception|segfault|assert(?:ion)?|undefined|denied|not found)\b|\bexit(?:ed)?(?: with)?(?: code| status)? [1-9]|\w(?:Error|Exception)\b`)

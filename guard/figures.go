@@ -60,6 +60,8 @@ var tokenSizes = grammar{
 		`given: <p> .?inputs.? tokens and <o> .?max_new_tokens`,
 		`parameter=input_tokens, value=<p>`,
 		`passed <p> input tokens and requested <o> output tokens`,
+		`\b(?:prompt|input)[ _]tokens?\W{1,3}<p>\)? ?\+ ?max_\w*tokens\W{1,3}<o>\)? ?(?:>=?|exceeds?)[ \w]{1,40}?\W{1,3}<l>`,
+		`\bcontext (?:length|size) of <p> tokens? (?:is )?(?:over|above|beyond|exceed\w*|(?:larger|longer|greater|more) than)[^.\d]{0,40}<l>`,
 		`input and maximum output tokens \(<t>\)`,
 		`\bprompt and prediction\) cannot exceed <l> - received <t>`,
 		`\(<p> tokens?\) exceed\w*[^.\d]{0,40}\(<l> tokens?\)`,
@@ -129,6 +131,7 @@ var byteSizes = grammar{patterns: figurePatterns(
 	`too many [\w ]*bytes: <p> > <l>`,
 	`size \(<p>[^)]*\) exceeds[^\d.]{0,40}<l>`,
 	`\b(?:limit|maximum|max)(?: allowed)?(?: size| length)?(?: is| of|:)? ?\(?<l> ?(?:bytes|characters|chars)`,
+	`\b(?:must (?:be|not exceed)|cannot exceed)(?: (?:less|fewer|shorter|smaller) than| at most| under| below| <=)? <l> ?(?:bytes|characters|chars)\b`,
 	`\b<l>[ -](?:bytes?|characters?|chars?) (?:limit|maximum)`,
 	`\bmax(?:imum)?(?: number of)? \w+ (?:characters|chars|bytes)(?: is| of|:)? <l>`,
 )}
@@ -146,7 +149,7 @@ var excess = words(`\bexceed\w*[^.\n]{0,60}\bby (?:about |over |at least )?(` + 
 // "gemini 2.5"), a status, an attempt, and an excess.
 var names = words(`\b[a-z_]\w*(?:[-./]\w+)+|\b[a-z_]+\d\w*|` +
 	`\brequest[ _-]?id[ :=]{1,2}\w+|^\W*[45]\d\d(?::| [a-z])|\b(?:status|code|http|error)(?: code)?[ :=#(]{1,3}[1-5]\d\d\b|` +
-	`\b(?:attempt|retry|try|turn|round|step|line|stream id)(?: no\.?| number)?[ :=#]{1,2}\d+(?: ?/ ?\d+| of \d+)?\b|` +
+	`\b(?:see )?error(?: code| no\.?)? #?\d{3,5}\b|\b(?:attempt|retry|try|turn|round|step|line|stream id)(?: no\.?| number)?[ :=#]{1,2}\d+(?: ?/ ?\d+| of \d+)?\b|` +
 	`\bby (?:about |over |at least )?` + number + `|` + number + ` tokens? (?:over|above|beyond) (?:the |its )?(?:\w+ ){0,2}(?:limit|maximum|context)\b|\b\d+(?:\.\d{1,2})+(?:[^\dkm ]|$| [^km])`)
 
 var digit = regexp.MustCompile(`\d`)
@@ -168,6 +171,10 @@ var singleRequest = words(`\brequest (?:is )?too large\b[^\n]*\b(?:per[- ]min|tp
 var partPattern = regexp.MustCompile(`(?i)\b(` + number + `) (?:tokens )?(?:in|of|from|for) (?:the |your )?(?:(messages?|input messages|prompt|functions?|tools?|(?:text |tool |image |audio )?input)|completion|output|response|answer)\b`)
 
 var lowerBound = regexp.MustCompile(`(?i)\b(?:at least|resulted in over|more than) ` + number + ` (?:input |prompt )?tokens`)
+
+// ofBoth says that the total is of the prompt and of the output, so that the
+// prompt alone is not known.
+var ofBoth = words(`\bof input and maximum output tokens\b`)
 
 // find reads the sizes that one text names.
 func (g *grammar) find(text string) figures {
@@ -204,7 +211,9 @@ func (g *grammar) find(text string) figures {
 	if f.prompt == 0 && f.limit > 0 && over > 0 {
 		f.prompt = addSizes(f.limit, over)
 	}
-	if f.prompt == 0 && f.total > 0 {
+	if f.prompt == f.total && ofBoth.MatchString(text) {
+		f.prompt = 0
+	} else if f.prompt == 0 && f.total > 0 {
 		f.prompt = f.total
 		if f.output > 0 && f.output < f.total {
 			f.prompt = f.total - f.output

@@ -74,10 +74,10 @@ func (r *run) learn(ctx context.Context, o Overflow) {
 	}
 	var c transcript.Calibration
 	if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
-		r.window = o.Limit
-		if o.Rule != frontDropped || r.g.CutsSilently {
+		if r.believes(o) {
 			c.Window = o.Limit
 		}
+		r.window = o.Limit
 	}
 	prompt, bound := o.Prompt, o.AtLeast
 	if prompt == 0 && o.Kind == Tokens {
@@ -92,13 +92,28 @@ func (r *run) learn(ctx context.Context, o Overflow) {
 	r.commit(ctx, c)
 }
 
+// believes reports whether the limit that an overflow names is worth keeping.
+// Errors have other figures in them too, and one that was misread would make
+// every later request small: so the error must name what was more than the
+// limit, or the limit must be of the size that the window is taken to have.
+func (r *run) believes(o Overflow) bool {
+	const far = 4
+	size := r.expected()
+	named := o.Prompt >= size/far && addSizes(o.Prompt, o.Output) > o.Limit
+	return named || o.Rule == frontDropped || o.Limit >= max(size, r.g.Window)/far
+}
+
+// mirrored reports whether a count is only what the server was told, or what
+// was estimated: there are servers that count nothing.
+func (r *run) mirrored(prompt int) bool {
+	return prompt == r.size || prompt == int(float64(r.size)*r.factor)
+}
+
 // calibrate compares the estimate of the request that was answered with what
 // the provider has counted.
 func (r *run) calibrate(prompt int, force bool) (c transcript.Calibration) {
-	// Servers that count nothing return what they were told, or one number.
-	mirrored := prompt == r.size || prompt == int(float64(r.size)*r.factor)
-	constant := prompt == r.known.Prompt
-	if !mirrored && !constant {
+	constant := prompt == r.known.Prompt // of a server that counts nothing either
+	if !r.mirrored(prompt) && !constant {
 		c.Factor, c.Prompt = r.refit(prompt, force)
 	}
 	return c

@@ -224,6 +224,10 @@ func TestSilent(t *testing.T) {
 		{"above the window, empty", guard.Guard{Window: size}, transcript.StopEndTurn, "", full, 2, 0},
 		{"no output in a full window", guard.Guard{Window: size * 101 / 100}, transcript.StopMaxTokens, "", full, 2, 0},
 		{"empty and nothing counted", guard.Guard{Window: size * 105 / 100}, transcript.StopEndTurn, "", transcript.Usage{}, 2, 0},
+		{"empty in three quarters of the window", guard.Guard{Window: size * 4 / 3}, transcript.StopEndTurn, "", transcript.Usage{}, 1, 0},
+		{"empty, no output in half of the window", guard.Guard{Window: size * 17 / 10}, transcript.StopMaxTokens, "", full, 1, 0},
+		{"empty, cached perhaps", guard.Guard{Window: 4 * size}, transcript.StopEndTurn, "", transcript.Usage{Input: size / 4, Output: 1}, 1, 0},
+		{"as estimated, above the window", guard.Guard{Window: size - 1}, transcript.StopEndTurn, "ok", transcript.Usage{Input: size, Output: 5}, 1, 1},
 		{"refused", guard.Guard{Window: size}, transcript.StopRefusal, "", full, 1, 0},
 		{"front dropped, empty", guard.Guard{}, transcript.StopEndTurn, "", transcript.Usage{Input: size / 4, Output: 1}, 2, 0},
 		{"cached, perhaps", guard.Guard{}, transcript.StopEndTurn, "ok", transcript.Usage{Input: size / 4, Output: 1}, 1, 0},
@@ -265,6 +269,140 @@ func TestSilent(t *testing.T) {
 			if _, err := guard.Do(t.Context(), &next, c, s.call); err != nil || len(c.relief) != tt.inNext {
 				t.Errorf("%s: %v, %d compactions in the next Do, learned %+v", tt.name, err, len(c.relief), c.known(""))
 			}
+		}
+	}
+}
+
+// An answer that says nothing about the window leaves no window behind; one of
+// a server that cuts prompts does.
+func TestWindowOfAnswers(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	quarter := transcript.Usage{Input: size / 4, Output: 1}
+	tests := []struct {
+		name  string
+		g     guard.Guard
+		stop  transcript.StopReason
+		text  string
+		usage transcript.Usage
+		want  int
+	}{
+		{"empty", guard.Guard{}, transcript.StopEndTurn, "", quarter, 0},
+		{"empty, cut silently", guard.Guard{CutsSilently: true}, transcript.StopEndTurn, "", transcript.Usage{Input: size / 8, Output: 1}, size/8 + 1},
+		{"empty, far from full", guard.Guard{Window: 4 * size}, transcript.StopEndTurn, "", quarter, 0},
+		{"full, without what was cached", guard.Guard{Window: 4 * size}, transcript.StopContextWindow, "half", quarter, 0},
+		{"full, a mirrored count", guard.Guard{}, transcript.StopContextWindow, "half", transcript.Usage{Input: size, Output: 5}, 0},
+		{"full, above the window", guard.Guard{Window: 2 * size}, transcript.StopContextWindow, "half", transcript.Usage{Input: 2*size - 10, Output: 20}, 0},
+	}
+	for _, tt := range tests {
+		c := talked(t, 60_000)
+		learned := 0
+		tt.g.Observe = func(_ context.Context, e guard.Event) { learned = max(learned, e.Learned.Window) }
+		call, _ := answering(tt.stop, tt.text, tt.usage)
+		if _, err := guard.Do(t.Context(), &tt.g, c, call); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if learned != tt.want {
+			t.Errorf("%s: the window is %d, want %d", tt.name, learned, tt.want)
+		}
+	}
+
+	// Only an event tells a mirrored count from one that is above the window.
+	c := talked(t, 60_000)
+	g := &guard.Guard{Window: size - 1, Stages: []guard.Stage{}, Observe: func(_ context.Context, e guard.Event) {
+		if e.Overflow.Kind == guard.Silent {
+			t.Errorf("a mirrored count: %+v", e)
+		}
+	}}
+	call, _ := answering(transcript.StopEndTurn, "ok", transcript.Usage{Input: size, Output: 5})
+	if _, err := guard.Do(t.Context(), g, c, call); err != nil {
+		t.Error(err)
+	}
+}
+
+// A figure that cannot be the window serves the Do in which it was read, at
+// most; the factor is not taken from a limit.
+func TestFiguresNotKept(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	tests := []struct {
+		err    string
+		guard  int
+		window int
+	}{
+		{"This request exceeds the model's context window. Reserved output limit: 1096.", 0, 0},
+		{"Your input exceeds the context window of this model. Request timeout limit 600.", 0, 0},
+		{"The prompt exceeds the context window. See error 1021 limit 400.", 0, 0},
+		{fmt.Sprintf("prompt is too long: the maximum context length is %d tokens", size/2), 0, size / 2},
+		{fmt.Sprintf("prompt is too long: the maximum context length is %d tokens", size*6/10), 0, size * 6 / 10},
+		{fmt.Sprintf("prompt is too long: the maximum context length is %d tokens", size/2), 8 * size, 0},
+		{fmt.Sprintf("prompt is too long: %d tokens > %d maximum", size, size/2), 8 * size, size / 2},
+		{fmt.Sprintf("prompt is too long: %d tokens > %d maximum", size, size/8), 0, size / 8},
+		{"prompt is too long: 1021 tokens > 400 maximum", 0, 0},
+		{fmt.Sprintf("input length and `max_tokens` exceed context limit: %d + %d > %d", size, size/8, size), 8 * size, size},
+	}
+	for _, tt := range tests {
+		c := talked(t, 60_000)
+		s := &script{errs: []error{errors.New(tt.err)}}
+		var got transcript.Calibration
+		g := &guard.Guard{Window: tt.guard, Observe: func(_ context.Context, e guard.Event) {
+			if e.Kind == guard.EventLearned {
+				got = e.Learned
+			}
+		}}
+		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(s.calls) != 2 {
+			t.Errorf("%s: %v after %d calls", tt.err, err, len(s.calls))
+		}
+		if got.Window != tt.window || got.Factor != 0 {
+			t.Errorf("%s: learned %+v, want the window %d", tt.err, got, tt.window)
+		}
+	}
+
+	// Nor is a factor taken from an estimate that is too small to tell.
+	c := talked(t, 2_000)
+	if small := guardSize(c.conversation); small >= 1024 {
+		t.Fatalf("%d tokens", small)
+	}
+	call, _ := answering(transcript.StopEndTurn, "ok", transcript.Usage{Input: 2000, Output: 5})
+	if _, err := guard.Do(t.Context(), nil, c, call); err != nil || c.known("").Factor != 0 {
+		t.Errorf("learned %+v, %v", c.known(""), err)
+	}
+}
+
+// A prompt that was read takes back a window that was learned and is smaller.
+func TestWindowTakenBack(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	tests := []struct {
+		name   string
+		stop   transcript.StopReason
+		text   string
+		prompt int
+		window int
+	}{
+		{"longer", transcript.StopEndTurn, "ok", size * 21 / 20, transcript.WindowTakenBack},
+		{"full, and longer", transcript.StopContextWindow, "half", size * 21 / 20, size*21/20 + 5},
+		{"not longer", transcript.StopEndTurn, "ok", size / 3, size / 2},
+		{"mirrored", transcript.StopEndTurn, "ok", size, size / 2},
+		{"nothing in the answer", transcript.StopEndTurn, "", size * 21 / 20, size / 2},
+	}
+	for _, tt := range tests {
+		c := talked(t, 60_000)
+		if _, err := c.Append(t.Context(), transcript.Calibration{Window: size / 2}); err != nil {
+			t.Fatal(err)
+		}
+		g := &guard.Guard{Stages: []guard.Stage{}} // nothing makes it smaller
+		call, _ := answering(tt.stop, tt.text, transcript.Usage{Input: tt.prompt, Output: 5})
+		if _, err := guard.Do(t.Context(), g, c, call); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if got := c.known("").Window; got != tt.window {
+			t.Errorf("%s: the window is %d, want %d", tt.name, got, tt.window)
+		}
+		if tt.window >= 0 {
+			continue
+		}
+		// The next one has room again.
+		s := &script{}
+		if _, err := guard.Do(t.Context(), nil, c, s.call); err != nil || len(c.relief) > 0 {
+			t.Errorf("%s: %v, %d compactions", tt.name, err, len(c.relief))
 		}
 	}
 }

@@ -159,6 +159,30 @@ func TestClear(t *testing.T) {
 	}
 }
 
+// What is older than a result that goes, goes, though there would be room for it.
+func TestClearKeepsTheNewest(t *testing.T) {
+	var items []transcript.Item
+	for i, runes := range []int{4_000, 400_000, 400, 400, 400, 400, 400} {
+		id := fmt.Sprint("c", i)
+		items = append(items, transcript.UserText("read"), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ToolCallBlock{ID: id, Name: "read", Input: []byte(`{}`)},
+		}}, transcript.ToolResult(id, long(runes)), transcript.AssistantText("I see"))
+	}
+	c := newConversation(t, items...)
+	changed, err := guard.Clear().Run(t.Context(), c, guard.Need{Window: 100_000})
+	var cleared []string
+	for _, m := range c.fold.History().Messages {
+		for _, b := range m.Content {
+			if r, ok := b.(transcript.ToolResultBlock); ok && strings.HasPrefix(r.Text(), "[old result") {
+				cleared = append(cleared, r.CallID)
+			}
+		}
+	}
+	if !changed || err != nil || fmt.Sprint(cleared) != "[c0 c1]" {
+		t.Errorf("%v, %v: cleared %v, want c0 and c1", changed, err, cleared)
+	}
+}
+
 // Errors in the middle stay in view, within bounds; a JSON text is said to be
 // none any more; no rune is cut.
 func TestExcerpt(t *testing.T) {
@@ -183,6 +207,13 @@ func TestExcerpt(t *testing.T) {
 		{"errors", sb.String(), []string{"undefined: frobnicate\n", "panic: ééé", " [...]\n", "exited with code 2", "línea 2999", "línea 0 ", "entry e4 ..."}, []string{"valid JSON", "línea 1500 "}},
 		{"only errors", noisy, []string{"lines that speak of errors", "ERROR"}, nil},
 		{"json", `{"items":[` + strings.Repeat(`"a value that is long enough",`, 4_000) + `"last"],"exit":0}`, []string{"no longer valid JSON", `"last"],"exit":0}`}, []string{"speak of errors"}},
+		{"families", strings.Repeat("👩\u200d👧", 20_000), []string{"👩\u200d👧"}, []string{"\n\u200d"}},
+		{"families, one further", strings.Repeat("👩\u200d👧", 20_000) + "y", []string{"👩\u200d👧"}, []string{"\n\u200d"}},
+		{"families, two further", strings.Repeat("👩\u200d👧", 20_000) + "yz", []string{"👩\u200d👧"}, []string{"\n\u200d"}},
+		{"flags", strings.Repeat("🇩🇪", 20_000), []string{"🇩🇪"}, []string{"...]\n🇪"}},
+		{"flags, one further", strings.Repeat("🇩🇪", 20_000) + "x", []string{"🇩🇪"}, []string{"...]\n🇪"}},
+		{"tones", strings.Repeat("👍🏽", 20_000), []string{"👍🏽"}, []string{"...]\n🏽"}},
+		{"tones, one further", strings.Repeat("👍🏽", 20_000) + "x", []string{"👍🏽"}, []string{"...]\n🏽"}},
 		{"one line", strings.Repeat("日本語", 20_000), []string{"日本語", "characters left out"}, nil},
 	}
 	for _, tt := range tests {

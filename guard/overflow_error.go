@@ -12,6 +12,12 @@ type OverflowError struct {
 	Attempts int // calls that were made
 	Estimate int // tokens of the prompt that was sent last, by estimate
 	Window   int // tokens; 0 if it is not known
+	// Largest is the ID of the entry that has most of the last message, and
+	// LargestSize its tokens by estimate. Texts of the user in a row are one
+	// message, so what was said after it makes nothing smaller. Empty if it is
+	// not known.
+	Largest     string
+	LargestSize int
 	// Stages are the errors of stages that failed, a summarizer's for example.
 	// They are not seen through this error: one of them being late does not
 	// mean that the caller's time is over.
@@ -32,7 +38,13 @@ func (e *OverflowError) Error() string {
 	if e.Window > 0 && e.Overflow.Kind != Bytes {
 		fmt.Fprintf(&sb, " of a window of %d", e.Window)
 	}
-	sb.WriteString("); take the last message back or shorten it, or the system prompt or the tools, or use a model with a larger window")
+	sb.WriteString("); ")
+	if e.Largest == "" {
+		sb.WriteString("take the last message back or shorten it")
+	} else {
+		fmt.Fprintf(&sb, "the largest entry of the last message is %s with ~%d tokens: rewind to the entry in front of it and append it again, shorter", e.Largest, e.LargestSize)
+	}
+	sb.WriteString(", or shorten the system prompt or the tools, or use a model with a larger window")
 	for _, err := range e.Stages {
 		fmt.Fprintf(&sb, "; %v", err)
 	}

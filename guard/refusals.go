@@ -7,11 +7,12 @@ type textRule struct {
 	name   string
 	kind   Kind
 	match  *regexp.Regexp
+	also   *regexp.Regexp // what must be in the text besides; nil: nothing
 	unless *regexp.Regexp // nil: without exception
 }
 
 func (r *textRule) matches(text string) bool {
-	return r.match.MatchString(text) && (r.unless == nil || !r.unless.MatchString(text))
+	return r.match.MatchString(text) && (r.also == nil || r.also.MatchString(text)) && (r.unless == nil || !r.unless.MatchString(text))
 }
 
 func words(pattern string) *regexp.Regexp { return regexp.MustCompile("(?i)" + pattern) }
@@ -87,7 +88,7 @@ var refusals = []textRule{
 	},
 	{
 		name: "quota",
-		match: words(`\bquota\b|\b(?:billing|insufficient|account) (?:\w+ )?balance\b|\b(?:more|insufficient|enough|of|add|remaining) credits?\b|\bcan only afford\b|` +
+		match: words(`\bquota\b|\benqueued\b|\b(?:billing|insufficient|account) (?:\w+ )?balance\b|\b(?:more|insufficient|enough|of|add|remaining) credits?\b|\bcan only afford\b|` +
 			`\bupgrade to a paid\b|\b(?:daily|weekly|monthly|hourly|5-hour|usage|spend(?:ing)?) (?:\w+ ){0,2}limit|\b(?:tokens?|requests?) (?:per|a|this) (?:day|week|month)\b|\bpayment required\b|` +
 			`余额|欠费|配额|额度|套餐|今日|每日`),
 	},
@@ -126,9 +127,28 @@ var refusals = []textRule{
 		unless: words(`\b(?:prompt|input|messages|conversation|history)\b`),
 	},
 	{
+		// The options of a server or of a request, before any prompt.
+		name: "configuration",
+		match: words(`\b(?:num_ctx|n_ctx|(?:original_)?max_position_embeddings|max_model_len|max[ _]seq[ _]len)\b\W{0,3}(?:\d[\d,]*\)? )?(?:is (?:larger|greater|higher)|exceeds?\b)|\bmax(?:imum)?[ _](?:model|seq)[ _]len\w*\b[^\n]{0,80}\b(?:larger|greater|more) than\b[^\n]{0,80}\bkv[ -]?cache\b|` +
+			`\bto be stored in (?:the )?kv[ -]?cache\b`),
+		unless: words(`\b(?:prompt|input|messages|conversation|history)\b`),
+	},
+	{
+		// A limit that is mentioned in an error about a model or a parameter.
+		name:   "parameter",
+		match:  words(`\bdeprecated\b|\b(?:unknown|unsupported|invalid|no such) (?:beta )?(?:model|header|parameter|argument|field|option)\b|\bmodel (?:\S+ )?(?:not found|does not exist|is not available)\b|exceeded\W{0,2} is not (?:an?|allowed|valid|supported|permitted)\b`),
+		unless: words(`\b(?:prompt|inputs?|messages|conversation|request|you|your)\b[^.\n]{0,60}(?:\b(?:exceed\w*|over|longer|larger|greater|more than|too (?:long|large|many)|requested|resulted|contains|has)\b|>)|\brange of (?:input|prompt)|\b(?:too (?:long|large) for|exceed\w* (?:the |this )?model)\b|\bwindow exceed|\btoken limit\b`),
+	},
+	{
+		// What is no prompt of a conversation.
+		name:   "other_prompt",
+		match:  words(`\b(?:image|video|speech|audio|music|negative)(?: generation)? (?:prompt|input)s?\b|\bfor (?:the |an? |this )?(?:image|video|speech|audio|music) (?:generator|generation|model)\b|\btoo (?:long|large|short|small) to (?:cache\b|be (?:cached|an?)\b)|\btokens? in (?:the |a |your )?stop\b`),
+		unless: words(`\binput tokens\b|\bcontext (?:length|window|size|limit)\b`),
+	},
+	{
 		name: "tool_output",
 		match: words(`\b(?:tool|file|page|command|search|function|mcp)\b[^.\n]{0,80}\(\d[\d,.]* tokens\) exceeds\b|\buse (?:pagination|offset and limit)\b|` +
-			`\b(?:tool|command|function) (?:output|response|result)s?\b[^.\n]{0,60}\b(?:exceed|too (?:long|large))`),
+			`\b(?:tool|command|function)(?: (?:call|execution))?(?: ['"` + "`" + `][^'"\n` + "`" + `]{1,64}['"` + "`" + `])? (?:failed|error)\b|\b(?:tool|command|function) (?:output|response|result)s?\b[^.\n]{0,60}\b(?:exceed|too (?:long|large))`),
 	},
 	{
 		name: "output_cap",
@@ -136,11 +156,11 @@ var refusals = []textRule{
 			`\bmaximum (?:allowed )?(?:number of )?(?:output|completion) tokens\b|\bmaximum tokens you requested\b|` +
 			`\bmax(?:imum)?_?(?:completion|output|new|response)?_?tokens?\b(?:to_?sample\b)?[^.\n]{0,60}\b(?:too (?:large|high|big)|exceed\w*|must be|should be|cannot be|greater|larger|higher|range|at most|not supported|invalid|>)|` +
 			`\bmaxoutputtokens\b|\bmax_?tokens?_?to_?sample\b|\b(?:valid )?range of max_\w*tokens\b|\binvalid max_\w*tokens\b|\bmax_\w*tokens?: \d+ > \d+|\bis not less or equal to\b|` +
-			`\bmodel output limit was reached\b|\bmax(?:imum)?[ _]?(?:response|output|completion)[ _]?length\b|\b(?:response|output|completion|answer|reply|generation)(?: (?:text|length|size))? (?:has |would |is )?(?:exceed\w*|too long|longer than)\b|\b(?:(?:thinking|reasoning)[ _]budget|budget_tokens)\b[^.\n]{0,40}\b(?:exceed\w*|must|less|greater|larger|maximum|range|invalid)|\bexceed\w* the \d[\d,]* output tokens?\b|\boutput token (?:maximum|limit)\b|` +
+			`\bmodel output limit was reached\b|\btoo many tokens for (?:the |a )?(?:completion|output|response)\b|\bmax(?:imum)?[ _]?(?:response|output|completion)[ _]?length\b|\b(?:response|output|completion|answer|reply|generation)(?: (?:text|length|size))? (?:has |would |is )?(?:exceed\w*|too long|longer than)\b|\b(?:(?:thinking|reasoning)[ _]budget|budget_tokens)\b[^.\n]{0,40}\b(?:exceed\w*|must|less|greater|larger|maximum|range|invalid)|\bexceed\w* the \d[\d,]* output tokens?\b|\boutput token (?:maximum|limit)\b|` +
 			`max_\w*tokens?[^。\n]{0,8}(?:超出|超过|应|必须|范围)|(?:最大输出|输出长度|输出 ?tokens?|回复长度|生成长度|最大輸出|輸出長度)[^。\n]{0,16}(?:超|过长|過長|大于|大於)`),
 		unless: words(`\binput tokens\b|\binput length\b|\binputs.? tokens\b|\bmaximum context length\b|\bcontext (?:limit|length|window)\b[^.\n]{0,8}\d|` +
 			`\b(?:prompt|inputs?|messages)\b[^.\n]{0,40}(?:\band\b|\bor\b|\bplus\b|\+) ?\W?(?:the |your |requested |maximum )*(?:max_\w*tokens|output|completion|response|prediction)|(?:\band|\bplus|\+) (?:the |your )?(?:prompt|inputs?|messages)\b|` +
-			`\bprompt (?:tokens?|length)\b|\bprompt \(\d|\bgot -\d|\bof input and maximum output\b|\bin the messages\b|\bprompt and prediction\b|输入|輸入|上下文`),
+			`\bprompt (?:tokens?|length)\b|\blength of (?:the |your )?(?:prompt|inputs?|messages)\b|\bprompt \(\d|\bgot -\d|\bof input and maximum output\b|\bin the messages\b|\bprompt and prediction\b|输入|輸入|上下文`),
 	},
 	{
 		// How many there are, of what is not tokens.
@@ -167,7 +187,7 @@ var refusals = []textRule{
 	{
 		name:   mediaCount,
 		kind:   Item,
-		match:  words(`\b(?:too many|maximum (?:of|number of)|more than|at most|up to|exceed\w*)\b(?: (?:the )?(?:limit of |maximum of )?\d[\d,]*)? (?:images?(?:\(s\))?|pdfs?|documents|attachments|media)\b`),
+		match:  words(`\b(?:too many|maximum (?:of|number of)|more than|at most|up to|exceed\w*)\b(?: (?:the )?(?:limit of |maximum of )?\d[\d,]*)? (?:images?(?:\(s\))?|pdfs?|documents|attachments|media)\b|\b\d[\d,]* (?:images|pdfs|documents|attachments)\b[^.\n]{0,30}\b(?:maximum|max|limit)\b`),
 		unless: words(`\btokens?\b|\bcontext\b|\bpayload\b|\brequest size\b|\bentity\b`),
 	},
 	{

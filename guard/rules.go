@@ -41,8 +41,8 @@ var bodyCodes = map[string]bool{
 // What a prompt is called, and what the window is called.
 const (
 	promptNoun = `(?:prompt|inputs?|conversation|chat|messages|history|transcript|sequence)`
-	window     = `(?:(?:context|ctx)[ _-]?(?:window|length|size|limit)|(?:n|num)_ctx|max_(?:model|seq)_len|max_(?:prompt|input)_tokens|(?:model |input |prompt |context )?token limit|` +
-		`(?:maximum|max|allowed) (?:allowed )?(?:number of )?(?:input |prompt |message |context |total )?tokens|maximum (?:model |input |prompt |sequence )length|` +
+	window     = `(?:(?:context|ctx)[ _-]?(?:window|length|size|limit|budget)|(?:n|num)_ctx|max_(?:model|seq)_len|length limit (?:for|of) (?:this|the|your) (?:chat|conversation|model)|max_(?:prompt|input)_tokens|(?:model |input |prompt |context )?token limit|` +
+		`(?:maximum|max|allowed) (?:allowed )?(?:number of )?(?:input |prompt |message |context |total )?tokens|max(?:imum)? (?:model |input |prompt |sequence )length|` +
 		`(?:model|maximum|max|available|supported|allowed|configured|its)(?:'s)? context)`
 )
 
@@ -83,9 +83,10 @@ var overflows = []textRule{
 
 	// Texts that have numbers or a fixed form.
 	{
-		name:  "sum_exceeds",
-		kind:  TokensPlusOutput,
-		match: words(`\b(?:inputs?|prompt)\b[^.\n]{0,60}(?:\band|\+|\bplus) ?\W?max_\w*tokens\b[^.\n]{0,30}\b(?:exceed|must be|cannot)|\bsum of (?:the )?(?:prompt|input)\b[^.\n]{0,60}\b(?:exceed|larger|greater)`),
+		name: "sum_exceeds",
+		kind: TokensPlusOutput,
+		match: words(`\b(?:inputs?|prompt)\b[^.\n]{0,60}(?:\band|\+|\bplus) ?\W?max_\w*tokens\b[^.\n]{0,30}\b(?:exceed|must be|cannot)|\bsum of (?:the )?(?:prompt|input)\b[^.\n]{0,60}\b(?:exceed|larger|greater)|` +
+			`\b(?:prompt|input)[ _]tokens?\W{1,3}\d[\d,]*\)? ?\+ ?max_\w*tokens\W{1,3}\d[\d,]*\)? ?(?:>|exceed)|\bmax_\w*tokens\b[^.\n]{0,40}\b(?:prompt|input|messages)\b[^.\n]{0,40}\bexceed|\bof input and maximum output tokens\b`),
 	},
 	{
 		name:  "max_tokens_too_large_for_rest",
@@ -101,6 +102,7 @@ var overflows = []textRule{
 		name:  "maximum_context",
 		kind:  Tokens,
 		match: words(`\b(?:max(?:imum)?|model'?s|available|supported|configured)[ _](?:allowed |model |supported |available )?(?:context|prompt|input|sequence)(?:[ _](?:tokens?|window|length|size|limit))*(?: allowed)?(?: is|:| of|=)`),
+		also:  words(`\b(?:exceed\w*|too (?:long|large|big|many|short)|(?:longer|larger|greater|more) than|over|above|beyond|reduce|shorten|truncat\w*|resulted|requested|received|got|given|contains|invalid '?inputs?|error)\b|>|\d{3}\D+(?:\d+\D+)*?\d{3}|\d[,.\x{a0}]\d{3}\D+\d+[,.\x{a0}]\d{3}`),
 	},
 	{
 		name:  "too_large_for_model",
@@ -136,7 +138,7 @@ var overflows = []textRule{
 	{
 		name:  "per_request",
 		kind:  Tokens,
-		match: words(`\brequested \d[\d,]* tokens, max(?:imum)? \d[\d,]* tokens per request\b`),
+		match: words(`\brequested \d[\d,]* tokens?\b,?(?: but| and| while)?(?: the| its)? (?:max(?:imum)?|limit)\b[^.\n\d]{0,12}\d|\btokens?\b,? but \d[\d,]* (?:tokens )?(?:were|was|are) (?:given|sent|provided|requested|received)\b`),
 	},
 	{
 		// What is left of the window for the output is below nothing.
@@ -149,6 +151,13 @@ var overflows = []textRule{
 		kind: Tokens,
 		match: words(`\d tokens? ?> ?\d[\d,]* ?(?:maximum|max|limit|tokens)|\b(?:input|prompt|total)_tokens?\W{1,3}\d[\d,]* ?>=? ?(?:max_|limit|\d)|\bmax tokens of \d[\d,]* exceeded\b|` +
 			`\b(?:tokens|token count|(?:prompt|input) length)(?: of| is)?[ :=(]{1,2}\d[\d,]*\)? ?(?:>=?|exceed\w*)[^.\n]{0,40}\d{3}|\d tokens? (?:over|above|beyond) (?:the |its )?(?:\w+ ){0,2}(?:limit|maximum|context)\b`),
+	},
+	{
+		// A number of tokens or what is called so, a comparison, and what with.
+		name: "compared",
+		kind: Tokens,
+		match: words(`(?:\d tokens?|\b(?:token count|(?:input|prompt|context|request)[ _]tokens?|tokens? (?:in|of) (?:the |your )?(?:request|` + promptNoun + `)))\b(?: ?\(?\d[\d,]*\)?)?(?:,? (?:which |that )?(?:is|are|was|were))?,? (?:which )?(?:exceeds?|exceeded|(?:greater|larger|longer|higher|more) than|over|above)\b[^.\n]{0,40}(?:\d{3}|\b(?:max|maximum|limit)\b)|` +
+			`\b` + promptNoun + `(?: (?:is|are|was))? (?:over|above|beyond|past) (?:the|its|our|your) (?:\w+ ){0,2}(?:limit|budget|maximum)\b`),
 	},
 	{
 		// The size of the prompt, and behind it what it is compared with.
@@ -178,7 +187,7 @@ var overflows = []textRule{
 	{
 		name:  "window_exceeded",
 		kind:  Tokens,
-		match: words(`\b(?:context(?: (?:window|length|size|limit))*|token limit|(?:input|prompt|context) tokens?(?: limit)?)(?: of \d[\d,.]* ?[km]?(?: tokens?)?)? (?:has been |is |was |were |will be )?(?:exceed|overflow|full\b|(?:limit )?reached\b|exhausted\b)|\bkv[ -]?cache\b[^.\n]{0,40}\b(?:full|exhausted|too small|not enough)\b`),
+		match: words(`\b(?:context(?:[ _-]?(?:window|length|size|limit))*|token limit|(?:input|prompt|context) tokens?(?: limit)?)(?: of \d[\d,.]* ?[km]?(?: tokens?)?)? (?:has been |is |was |were |will be )?(?:exceed|overflow|full\b|(?:limit )?reached\b|exhausted\b)|\bkv[ -]?cache\b[^.\n]{0,40}\b(?:full|exhausted|too small|not enough)\b`),
 	},
 	{
 		name:  "prompt_exceeds",
@@ -209,7 +218,7 @@ var overflows = []textRule{
 	{
 		name: "chinese",
 		kind: Tokens,
-		match: words(`(?:上下文|输入|輸入|提示[词詞]?|对话|對話|prompt|消息|訊息|请求内容|請求內容|问题|問題|文本)[^。\n]{0,24}(?:超出|超过|超過|超长|超長|过长|過長|超限|太长|太長)|(?:超出|超过|超過)[^。\n]{0,24}(?:上下文|最大输入|最大輸入|输入长度|輸入長度|长度限制|長度限制|token ?(?:限制|上限))|` +
+		match: words(`(?:上下文|输入|輸入|提示[词詞]?|对话|對話|会话|會話|prompt|消息|訊息|请求内容|請求內容|问题|問題|文本)[^。\n]{0,24}(?:超出|超过|超過|超长|超長|过长|過長|超限|太长|太長)|(?:超出|超过|超過)[^。\n]{0,24}(?:上下文|最大输入|最大輸入|输入长度|輸入長度|长度限制|長度限制|token ?(?:限制|上限))|` +
 			`上下文[^。\n]{0,16}(?:已达|已達|达到|達到|已满|已滿|不足|用尽|溢出)|请(?:压缩|缩短|精简|减少)[^。\n]{0,8}(?:上下文|对话|输入|提示)|` +
 			`tokens?[^。\n]{0,16}(?:超出|超过|超過|超限|过长|過長)`),
 		unless: words(`每分钟|每分鐘|分钟|每秒`),
@@ -219,5 +228,13 @@ var overflows = []textRule{
 		kind:   Tokens,
 		match:  words(`(?:コンテキスト|プロンプト|入力)[^。\n]{0,30}(?:超え|超過|長すぎ|上限に達)|(?:컨텍스트|프롬프트|입력)[^.\n]{0,30}(?:초과|너무 깁|너무 길)`),
 		unless: words(`分あたり|毎分|분당|出力|출력`),
+	},
+	{
+		name: "french_german_spanish",
+		kind: Tokens,
+		match: words(`(?:prompt|invite|entrée|requête|conversation|message|tokens?|jetons)\b[^.\n]{0,60}(?:dépass|excèd)[^.\n]{0,60}(?:contexte|jetons|tokens?|longueur maximale)|(?:contexte|prompt|entrée|conversation)[^.\n]{0,30}\btrop (?:long|grand)|(?:fenêtre|longueur|limite) (?:de|du) contexte[^.\n]{0,30}dépass|` +
+			`(?:eingabe|prompt|anfrage|nachricht|unterhaltung|gespräch|tokens?)[^.\n]{0,60}(?:überschreite|übersteig)[^.\n]{0,60}(?:kontext|tokens?|eingabelänge)|(?:eingabe|prompt|kontext|unterhaltung|gespräch)[^.\n]{0,30}\bzu (?:lang|groß)|(?:kontextfenster|kontextlänge|kontextgröße)[^.\n]{0,60}überschr|` +
+			`(?:entrada|prompt|mensajes?|solicitud|conversación|texto|tokens?)\b[^.\n]{0,60}(?:supera|exced|sobrepasa)[^.\n]{0,60}(?:contexto|tokens?|longitud máxima)|(?:entrada|prompt|contexto|conversación)[^.\n]{0,30}demasiado larg|(?:ventana|longitud|límite) de contexto[^.\n]{0,30}(?:superad|excedid)`),
+		unless: words(`par (?:minute|jour|seconde)|de sortie|débit|pro (?:minute|tag|sekunde)|kontingent|ausgabe|por (?:minuto|día|segundo)|cuota|de salida`),
 	},
 }

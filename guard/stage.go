@@ -30,6 +30,9 @@ type Need struct {
 	// window without the output, the system prompt and the tools. 0 if it is
 	// not known.
 	Room int
+	// Refused says that the provider has refused the request, or has answered
+	// with nothing; otherwise it is too long by estimate.
+	Refused bool
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
 }
@@ -60,7 +63,7 @@ func Compact() Stage {
 		if !ok {
 			return false, nil
 		}
-		changed, err := c.CompactTo(ctx, n.Room, n.counter())
+		changed, err := compactFor(ctx, c, n)
 		if e, ok := h.(Extractor); ok && err != nil && !changed && ctx.Err() == nil {
 			var again error
 			changed, again = e.ExtractTo(ctx, n.Room, n.counter())
@@ -70,4 +73,12 @@ func Compact() Stage {
 		}
 		return changed, err
 	}}
+}
+
+func compactFor(ctx context.Context, c Compactor, n Need) (changed bool, err error) {
+	if f, ok := c.(NeedCompactor); ok {
+		n.Counter = n.counter()
+		return f.CompactFor(ctx, n)
+	}
+	return c.CompactTo(ctx, n.Room, n.counter())
 }

@@ -132,7 +132,7 @@ type Current struct {
 // stay in force is appended with it, in front of it.
 type Calibration struct {
 	Model  string  // as requests name it; empty if they do not
-	Window int     // tokens
+	Window int     // tokens; [WindowTakenBack] says that what was said before is wrong
 	Factor float64 // reported / estimated tokens
 	Prompt int     // reported tokens of the request that Factor was taken from
 
@@ -142,6 +142,10 @@ type Calibration struct {
 	Failures int
 	FailedAt int
 }
+
+// WindowTakenBack is the Window of a [Calibration] that says that the one in
+// force is wrong and that the window is not known. Any Window below 0 means it.
+const WindowTakenBack = -1
 
 // ToolStatus reports on a call that is still running.
 type ToolStatus struct {

@@ -17,12 +17,20 @@ import (
 // compact.Options.
 //
 // It counts some MB a second, a hundred times slower than an estimate: what it
-// has counted is remembered, so that a message is counted once.
+// has counted is remembered, up to maxKnown bytes of text, so that a message of
+// the conversations in use is counted once.
 type exact struct {
 	codec tokenizer.Codec
 	rest  tokens.Estimator
-	known sync.Map // tokens by text
+
+	mu    sync.Mutex
+	known map[string]int // tokens by text
+	bytes int            // of the texts in known
 }
+
+// maxKnown is how many bytes of text an exact remembers. When there are more it
+// forgets all of them and begins again.
+const maxKnown = 16 << 20
 
 var _ tokens.Counter = (*exact)(nil)
 
@@ -32,7 +40,7 @@ func newExact() (*exact, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vocabulary o200k: %w", err)
 	}
-	return &exact{codec: codec, rest: tokens.Estimator{Family: tokens.O200k}}, nil
+	return &exact{codec: codec, rest: tokens.Estimator{Family: tokens.O200k}, known: map[string]int{}}, nil
 }
 
 // text counts one text. A text that the codec refuses is estimated.
@@ -40,15 +48,35 @@ func (x *exact) text(s string) int {
 	if s == "" {
 		return 0
 	}
-	if n, ok := x.known.Load(s); ok {
-		return n.(int)
+	x.mu.Lock()
+	n, ok := x.known[s]
+	x.mu.Unlock()
+	if ok {
+		return n
 	}
 	n, err := x.codec.Count(s)
 	if err != nil {
 		return x.rest.Text(s)
 	}
-	x.known.Store(s, n)
+	x.remember(s, n)
 	return n
+}
+
+func (x *exact) remember(s string, n int) {
+	if len(s) > maxKnown {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, ok := x.known[s]; ok {
+		return // counted by two at once
+	}
+	if x.bytes+len(s) > maxKnown {
+		clear(x.known)
+		x.bytes = 0
+	}
+	x.known[s] = n
+	x.bytes += len(s)
 }
 
 // Count implements [tokens.Counter].

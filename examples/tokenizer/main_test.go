@@ -51,6 +51,37 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// What is remembered has a bound, and forgetting changes no count.
+func TestRemembered(t *testing.T) {
+	x := newCounter(t)
+	x.remember(strings.Repeat("a", maxKnown+1), 1)
+	if len(x.known) != 0 {
+		t.Error("a text above the bound is kept")
+	}
+	n := x.text("Hello, world!")
+	x.remember("Hello, world!", n)
+	if x.bytes != 13 || len(x.known) != 1 {
+		t.Errorf("%d texts of %d bytes, want one of 13", len(x.known), x.bytes)
+	}
+	const part = maxKnown / 4
+	for i := range 20 {
+		x.remember(strings.Repeat(string(rune('a'+i)), part), 1)
+		kept := 0
+		for s := range x.known {
+			kept += len(s)
+		}
+		if kept != x.bytes || kept > maxKnown || kept < part {
+			t.Fatalf("%d bytes are kept, said to be %d", kept, x.bytes)
+		}
+	}
+	if _, ok := x.known["Hello, world!"]; ok {
+		t.Error("the oldest text is kept")
+	}
+	if again := x.text("Hello, world!"); again != n {
+		t.Errorf("%d tokens, then %d", n, again)
+	}
+}
+
 // A store counts with the vocabulary, and the program reads what it has stored.
 func TestSession(t *testing.T) {
 	x := newCounter(t)

@@ -52,6 +52,23 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// What no text of the corpus is made of, with the counts of o200k: within 30 %.
+func TestUnusualTexts(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		want       int
+	}{
+		{"names in capitals", "USER_ACCOUNT_TOKEN\nDATABASE_SESSION_PATH\nSERVER_CONFIG_VALUE\nREQUEST_HANDLER_INDEX\n", 16},
+		{"environment", "DATABASE_URL=postgres\nSESSION_TOKEN=none\nMAX_RETRIES=5\nLOG_LEVEL=debug\n", 21},
+		{"one letter", strings.Repeat("a", 4000), 500},
+		{"zeroes", strings.Repeat("\x00", 500), 250},
+	} {
+		if got := est.Text(tt.text); math.Abs(float64(got-tt.want)) > .3*float64(tt.want) {
+			t.Errorf("%s: %d tokens, want about %d", tt.name, got, tt.want)
+		}
+	}
+}
+
 // No character is free, and none is more than its bytes.
 func TestCharacters(t *testing.T) {
 	for r := rune(0); r <= utf8.MaxRune; r++ {

@@ -61,6 +61,7 @@ func weighWord[T ~string | ~[]byte](s T, i, sign, lead int, w *weights, sum *wei
 	// Counted apart from n: the loop over small letters is what costs time.
 	start, uppers, lowers, rares, repeats, cluster := i, 0, 0, 0, 0, 0
 	n, foreign, scripted := sign, 0, false
+	most := 0 // consonants in a row, of the capitals
 	last := byte(0)
 word:
 	for i < len(s) {
@@ -89,6 +90,7 @@ word:
 			lowers += i - from
 		case k == upper && lowers == 0:
 			cluster = (cluster + 1) * int(consonant[c])
+			most = max(most, cluster)
 			if cluster >= 4 {
 				n += w[clustered]
 			}
@@ -114,10 +116,16 @@ word:
 	}
 	letters := i - start - foreign
 	n += lowers*w[common] + rares*(w[rare]-w[common]) + repeats*(w[repeated]-w[common])
-	if uppers > 1 {
+	// The words of NAMES_LIKE_THIS are in the vocabularies, their abbreviations
+	// are not.
+	constant := uppers > 3 && most < 3 && lowers == 0 && (i < len(s) && s[i] == '_' || start > 0 && s[start-1] == '_')
+	switch {
+	case constant:
+		n += (uppers - 1) * w[upper] / 3
+	case uppers > 1:
 		n += (uppers - 1) * w[upper]
 	}
-	if letters >= 8 {
+	if letters >= 8 && repeats*2 < letters { // else a run of one letter
 		n += min(letters-7, uppers+lowers) * w[long]
 	}
 	if scripted {
@@ -126,6 +134,7 @@ word:
 	}
 	n += lead
 	switch {
+	case constant:
 	case uppers > 0 && lowers == 0:
 		n += w[upperWord]
 	case uppers > 1:
@@ -228,6 +237,8 @@ func weighSigns[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 			n += w[punctSame]
 		case k == punct:
 			n += w[punct]
+		case k == control && r == last:
+			n += w[control] / 2
 		case k == control:
 			n += w[control]
 		case r == last:
