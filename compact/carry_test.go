@@ -197,7 +197,7 @@ func TestRecall(t *testing.T) {
 		name string
 		s    compact.Summarizer
 	}{
-		{"lossy", says("The assistant went through the files of the project, one by one, as it was asked to.", nil)},
+		{"lossy", says("The assistant went through the files of the project, one by one, as it was asked to. Some were in order, some had to be changed, and of a few nobody knows; the user saw what came of it and asked for the next ones.", nil)},
 		{"adversarial", compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
 			calls++
 			var sb strings.Builder
@@ -210,7 +210,7 @@ func TestRecall(t *testing.T) {
 		{"sometimes", compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
 			calls++
 			text := compact.Document{Results: 50}.Text(in.Messages)
-			return "Of what was said: " + text[:min(len(text), calls%3*1500)] + " and so on.", nil
+			return "Of what was said: " + text[:min(len(text), calls%3*300)] + " and so on, of which nobody can say any longer what was in order, what had to be changed and what was left for another day; the user saw what came of it and asked for the next ones.", nil
 		})},
 		{"extractive", compact.Extractive{}},
 	} {
@@ -275,5 +275,46 @@ func TestRecall(t *testing.T) {
 				t.Errorf("%d compactions, ~%d tokens of identifiers", compactions, largest)
 			}
 		})
+	}
+}
+
+// What several results have is of more weight than what one has, and a summary
+// is no listing, however many identifiers are in it.
+func TestRanks(t *testing.T) {
+	var msgs []transcript.Message
+	for i := range 3 {
+		id := fmt.Sprint("c", i)
+		text := "see OFTEN-1234"
+		if i < 2 {
+			text += " and TWICE-1234"
+		}
+		msgs = append(msgs, called(id, "look", `{}`), transcript.ToolResult(id, text))
+	}
+	_, list := compact.Carry("", msgs)
+	if !strings.Contains(list, "\nBy the assistant: OFTEN-1234") || !strings.Contains(list, "\nIn results: TWICE-1234") {
+		t.Errorf("the list is%s", list)
+	}
+	var sb strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&sb, "Case MANY-%d is open. ", 1000+i)
+	}
+	if list := compact.CarrySummary(sb.String()); !strings.Contains(list, "\nIn summaries: MANY-1039") || strings.Contains(list, "In lists:") {
+		t.Errorf("the list of a summary is%s", list)
+	}
+}
+
+// What the user's words have, that are handed on, is in no list besides.
+func TestListIsWithoutTheRequest(t *testing.T) {
+	f := rebuild.New(nil)
+	add(t, f, "a", transcript.UserText("Repair ABC-1234, please."))
+	for i := range 4 {
+		id := fmt.Sprint("c", i)
+		add(t, f, "q"+id, called(id, "look", `{"case":"DEF-5678"}`))
+		add(t, f, "r"+id, transcript.ToolResult(id, facts(40)))
+	}
+	opts := &compact.Options{Keep: compact.Keep{Tokens: 600}, Summarizer: says(nthSummary(1), nil)}
+	c, err := compact.Run(t.Context(), f.History(), compact.Plan(f.History(), opts), opts)
+	if err != nil || strings.Count(c.Summary, "ABC-1234") != 1 || strings.Count(c.Summary, "DEF-5678") != 1 {
+		t.Errorf("%v\n%s", err, c.Summary)
 	}
 }

@@ -1,11 +1,14 @@
 package compact
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// echoed is the length of the runs of text that are compared, in bytes, and
+// echoed is the length of the runs of letters that are compared, in bytes, and
 // shortEcho what a text must have for that, in runes: a short one may well be a
 // quotation.
 const (
@@ -15,23 +18,45 @@ const (
 
 var documentMark = regexp.MustCompile(`^\[(user|assistant|tool_result|left out|earlier summary)( called [^\]]*|, error|, continued)?\]: `)
 
-// isEcho reports whether a text repeats what a model was given. What it keeps
+// refuseRepeated says why a text is no summary of what was shown: it has that in
+// it, or itself.
+func refuseRepeated(text, shown string) error {
+	switch {
+	case isEcho(text, shown):
+		return ErrEcho
+	case isLoop(text):
+		return fmt.Errorf("%w: %q", ErrLoop, oneLine(text, 80))
+	}
+	return nil
+}
+
+// isEcho reports whether a text repeats what was to be summarised. What it keeps
 // of the summary so far is no echo, so that is not compared.
-func isEcho(text, piece string) bool {
+func isEcho(text, shown string) bool {
 	if documentMark.MatchString(text) {
 		return true
 	}
 	for _, mark := range []string{openDocument, closeDocument, openSummary, closeSummary} {
-		if strings.Contains(text, mark) {
+		if strings.HasPrefix(text, mark) {
 			return true
 		}
 	}
-	flat := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	text = flat(text)
-	if repeats(text, flat(promptTexts))*5 > len(text) {
+	said := letters(text)
+	if repeats(said, letters(promptTexts))*5 > len(said) {
 		return true
 	}
-	return len([]rune(text)) >= shortEcho && repeats(text, flat(piece))*2 > len(text)
+	return utf8.RuneCountInString(text) >= shortEcho && repeats(said, letters(shown))*4 > len(said)*3
+}
+
+// letters is a text without anything else, in lower case: numbers, marks and line
+// breaks between them are easily put in.
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, s)
 }
 
 // repeats is how many bytes of a text are found in another one. It finds every
@@ -49,4 +74,24 @@ func repeats(text, source string) int {
 		}
 	}
 	return found
+}
+
+// The numbers of isLoop: the length of the runs, and the runes that a text has
+// at least.
+const (
+	looped    = 16
+	shortLoop = 200
+)
+
+// isLoop reports whether a text goes round in circles.
+func isLoop(text string) bool {
+	said := []rune(strings.Join(strings.Fields(text), ""))
+	if len(said) < shortLoop {
+		return false
+	}
+	different := map[string]bool{}
+	for at := 0; at+looped <= len(said); at++ {
+		different[string(said[at:at+looped])] = true
+	}
+	return len(different)*5 < len(said)
 }

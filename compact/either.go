@@ -30,9 +30,10 @@ func Either(s ...Summarizer) Summarizer {
 			}
 			text, err := inPart(ctx, one, in, i < len(s)-1)
 			if err == nil {
+				text = withoutReasoning(text)
 				switch {
 				case i < len(s)-1:
-					err = in.refuse(text, longShown)
+					err = in.refuse(text)
 				case blank(text):
 					err = ErrEmpty
 				}

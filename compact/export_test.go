@@ -19,3 +19,6 @@ func Carry(summary string, msgs []transcript.Message) (text, list string) {
 	text, c := takeCarried(summary)
 	return text, c.add("", msgs).String()
 }
+
+// CarrySummary writes the list of what a summary says.
+func CarrySummary(summary string) string { return carried{}.add(summary, nil).String() }

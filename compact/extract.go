@@ -213,9 +213,8 @@ func parseExtract(summary string) *extract {
 	x := &extract{}
 	summary = plain(summary)
 	title, rest, _ := strings.Cut(summary, "\n")
-	number, isTitle := strings.CutPrefix(title, titleStart)
-	number, isEnd := strings.CutSuffix(number, titleEnd)
-	if !isTitle || !isEnd {
+	number, ok := extractTitle(title)
+	if !ok {
 		x.addEarlier(summary)
 		return x
 	}
@@ -249,6 +248,20 @@ func parseExtract(summary string) *extract {
 	}
 	x.addEarlier(strings.Join(strange, "\n"))
 	return x
+}
+
+// extractTitle returns the number in the first line of an extract.
+func extractTitle(line string) (number string, ok bool) {
+	number, isTitle := strings.CutPrefix(line, titleStart)
+	number, isEnd := strings.CutSuffix(number, titleEnd)
+	return number, isTitle && isEnd
+}
+
+// isExtract reports whether [Extractive] wrote a summary.
+func isExtract(summary string) bool {
+	title, _, _ := strings.Cut(summary, "\n")
+	_, ok := extractTitle(title)
+	return ok
 }
 
 // addEarlier puts a text behind the earlier summary.

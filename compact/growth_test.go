@@ -68,10 +68,9 @@ func TestMargin(t *testing.T) {
 	h := conversation(t, 60)
 	opts := &compact.Options{Keep: compact.Keep{Turns: 30}, MaxSummary: 4_000, MaxCarried: -1}
 	cut := compact.Plan(h, opts)
-	sentence := "The town has rebuilt the harbour, and somebody paid for it. "
 	before, least := estimate.Count("", nil, h.Messages), 0
-	for n := 1; n < cut.Covered/8; n++ {
-		opts.Summarizer = says(strings.Repeat(sentence, n), nil)
+	for n := 1; n < cut.Covered/4; n++ {
+		opts.Summarizer = says(facts(n), nil)
 		c, err := compact.Run(t.Context(), h, cut, opts)
 		if err != nil {
 			if !strings.Contains(err.Error(), compact.ErrNotSmaller.Error()) || least == 0 {
@@ -82,7 +81,7 @@ func TestMargin(t *testing.T) {
 		after := append([]transcript.Message{transcript.UserText(rebuild.SummaryHeading + "\n" + c.Summary)}, h.Messages[cut.At:]...)
 		least = before - estimate.Count("", nil, after)
 	}
-	if need := min(before/10, 2_000); least < need || least > need+2*sizeOf(sentence) {
+	if need := min(before/10, 2_000); least < need || least > need+2*sizeOf(facts(1)) {
 		t.Errorf("accepted with %d fewer tokens of %d, want %d at least", least, before, need)
 	}
 }

@@ -284,16 +284,16 @@ func answerText(resp *transcript.Response, summary, piece string) (string, error
 	if len(resp.Message.ToolCalls()) > 0 {
 		return fail(ErrToolCall, ErrToolCall.Error())
 	}
-	text := plain(resp.Message.Text())
+	text := withoutReasoning(plain(resp.Message.Text()))
 	if blank(text) {
 		return fail(ErrEmpty, "the answer of the model has no text")
 	}
 	// One that is too long is made shorter.
-	if err := refuse(text, 0, longShown, func() int { return textSize(summary) + textSize(piece) }); err != nil {
+	if err := refuse(text, 0, func() int { return textSize(summary) + textSize(piece) }); err != nil {
 		return fail(err, err.Error())
 	}
-	if isEcho(text, piece) {
-		return fail(ErrEcho, ErrEcho.Error())
+	if err := refuseRepeated(text, piece); err != nil {
+		return fail(err, err.Error())
 	}
 	return text, nil
 }

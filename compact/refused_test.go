@@ -52,6 +52,45 @@ var hostile = []struct {
 	{"skeleton in bold", "**Goal:** None\n**Constraints:**\n- No constraints mentioned\n", compact.ErrSkeleton},
 	{"skeleton of labels", "Goal: unknown\nProgress: TBD\nNext: n/a", compact.ErrSkeleton},
 	{"skeleton to fill in", "# Summary\n## Goal\n[What the user wants]\n## Done\n[What was done]", compact.ErrSkeleton},
+	{"skeleton with boxes", "## Goal\n\n## Progress\n### Done\n- [ ]\n### In Progress\n(none)\n## Next Steps\n1. \n", compact.ErrSkeleton},
+	{"skeleton with dashes", "**Goal:** Not specified\n**Constraints:** None mentioned\n**Progress:** -\n**Next steps:** Awaiting user input\n", compact.ErrSkeleton},
+	{"skeleton in a table", "| Goal | - |\n|---|---|\n| Progress | none |\n", compact.ErrSkeleton},
+	{"skeleton in sentences", "Goal: No user goal has been stated yet.\nProgress: No work has been done.\nNext steps: Wait for the user to provide a task.", compact.ErrSkeleton},
+	{"refusal with an apology", "Apologies, but I can't do that.", compact.ErrRefusal},
+	{"refusal with regret", "I regret that I am unable to assist with this.", compact.ErrRefusal},
+	{"refusal by a policy", "This request violates our usage policy and I will not process it.", compact.ErrRefusal},
+	{"refusal behind thanks", "Thank you for sharing. However, I can't help with summarizing this content.", compact.ErrRefusal},
+	{"refusal of many words", "I'm sorry, but I can't help with that. " + strings.Repeat("There are many other things that I would gladly do for you. ", 8), compact.ErrRefusal},
+	{"refusal in French", "Je suis désolé, mais je ne peux pas résumer cela.", compact.ErrRefusal},
+	{"refusal in French, short", "Je ne peux pas vous aider avec cette demande.", compact.ErrRefusal},
+	{"refusal in Spanish", "Lo siento, pero no puedo ayudar con eso.", compact.ErrRefusal},
+	{"refusal in Portuguese", "Não posso ajudar com isso.", compact.ErrRefusal},
+	{"refusal in Italian", "Mi dispiace, ma non posso aiutarti con questa richiesta.", compact.ErrRefusal},
+	{"refusal in German, short", "Ich kann dabei nicht helfen.", compact.ErrRefusal},
+	{"refusal in Dutch", "Sorry, daar kan ik niet bij helpen.", compact.ErrRefusal},
+	{"refusal in Polish", "Przepraszam, ale nie mogę w tym pomóc.", compact.ErrRefusal},
+	{"refusal in Turkish", "Üzgünüm, bu konuda yardımcı olamam.", compact.ErrRefusal},
+	{"refusal in Russian, short", "Я не могу помочь с этим запросом.", compact.ErrRefusal},
+	{"refusal in Japanese", "申し訳ございませんが、対応できません。", compact.ErrRefusal},
+	{"refusal in Japanese, short", "お手伝いできません。", compact.ErrRefusal},
+	{"refusal in Korean", "죄송하지만 도와드릴 수 없습니다.", compact.ErrRefusal},
+	{"refusal in Chinese, short", "我不能协助完成这个请求。", compact.ErrRefusal},
+	{"goes on", "OK, I will continue with the task now.", compact.ErrTooShort},
+	{"has understood", "Understood. I have the full context and am ready to continue.", compact.ErrTooShort},
+	{"goes on and on", "Sure! Let me continue fixing the tests. First I'll look at file number 21.", compact.ErrTooShort},
+	{"announces it", "Here's a summary of the conversation so far:\n\n", compact.ErrTooShort},
+	{"left out", "Previous context omitted.", compact.ErrNoHistory},
+	{"a status", "Error: 500 Internal Server Error", compact.ErrFault},
+	{"a page", "<html><head><title>502 Bad Gateway</title></head></html>", compact.ErrFault},
+	{"a body", `{"error":{"message":"context_length_exceeded"}}`, compact.ErrFault},
+	{"a log line", "Error generating summary: connection reset by peer", compact.ErrFault},
+	{"nothing but reasoning", "<thinking>\nLet me think about the summary. The user wants fixes.\n</thinking>", compact.ErrEmpty},
+	{"reasoning without an end", "<think>I need to summarise", compact.ErrEmpty},
+	{"a call in tags", `<tool_call>{"name":"read","arguments":{"path":"a"}}</tool_call>`, compact.ErrToolCall},
+	{"calls in tags", `<function_calls><invoke name="read"><parameter name="path">a</parameter></invoke></function_calls>`, compact.ErrToolCall},
+	{"a call in JSON", "```json\n" + `{"name":"read_file","arguments":{"path":"/a/b.go"}}` + "\n```", compact.ErrToolCall},
+	{"a word again and again", strings.Repeat("I I I I I I ", 50), compact.ErrLoop},
+	{"a sentence again and again", strings.Repeat("The user wants to fix the tests. ", 20), compact.ErrLoop},
 	{"one word", "OK", compact.ErrTooShort},
 	{"one word, loud", "**Done!**", compact.ErrTooShort},
 	{"few words for much", "They talked.", compact.ErrTooShort},
@@ -72,54 +111,109 @@ var honest = []string{
 	"There is no harbour in the second town.",
 	"There are no messages from the town in the inbox; the user will write again.",
 	"User refuses to pay. I can't tell from the log who did.",
-	"I'm sorry, but I can only keep the essentials: " + strings.Repeat("the town rebuilt its harbour in the third year; ", 25),
+	"I'm sorry, but I can only keep the essentials: the town rebuilt its harbour.",
 	"OK was the answer of the town to the plan of the merchants.",
 	"- harbour: rebuilt\n- bridge: paid by merchants",
+	"I'm sorry, but the tests still fail: that is what the assistant told the user last. Decision: change the parser.",
+	"Please provide a way to cancel: this is what the user asks for. Done: context plumbed through. Next: tests.",
+	"I have summarized the report for the user as asked and stored it in report.md; next: send it to Bob.",
+	"The conversation is empty of decisions except one: loop bounds are inclusive.",
+	"As an AI product, the app has to show a notice (user's requirement). Notice added; legal review is open.",
+	"I can't reproduce the crash, the user said; it happens on arm64 only. We changed the loop bound.",
+	"We cannot use CGO (user's constraint). The parser was changed; tests pass; next: release.",
+	"Unfortunately, we cannot upgrade Go (user's constraint: 1.20). Parser fixed, tests pass.",
+	"Sorry this page moved: the text of the 404 page was changed in web/404.html. Deploy is open.",
+	"Извините, но тесты всё ещё падают — так ответил ассистент. Пользователь просит исправить парсер.",
+	"申し訳ありませんという文言を画面に追加するようユーザーが依頼。実装済み。残り：テスト。",
+	"Leider kann ich den Fehler nicht nachstellen, schrieb der Nutzer; er tritt nur auf arm64 auf.",
+	"No puedo compilar en arm64, dijo el usuario; se cambió el parser.",
+	"The user asked how <conversation> tags are parsed; the assistant explained that they are escaped.",
+	"The request violates the schema of the API, so the user wants a check before it is sent.",
+	"Error 500 of the upload was traced to the proxy; the user wants a retry.",
+	"Here is what the user wants in the summary of the release: every fix with its number.",
+	`{"goal":"fix tests","done":["parser loop bound"],"open":[],"error":null}`,
+	"| file | state |\n|---|---|\n| 1 | fixed |\n| 2 | fixed |",
+	"1. fixed 18 tests\n2. parser loop bound",
+	"<think>They want it short.</think>\nThe user asked about the harbour.",
 }
 
 // What no summary is, whoever writes it, is refused with the error that says
-// so, and what looks like it is not.
+// so, and what looks like it is not. That does not take a long history, but for
+// what is too short only for one.
 func TestRefused(t *testing.T) {
-	h := conversation(t, 400)
-	opts := &compact.Options{Keep: compact.Keep{Turns: 5}, MaxSummary: 400}
-	cut := compact.Plan(h, opts)
-	if cut.Covered < 16_500 {
-		t.Fatalf("the plan is %s", cut)
+	for _, turns := range []int{100, 400} {
+		h := conversation(t, turns)
+		opts := &compact.Options{Keep: compact.Keep{Turns: 50}, MaxSummary: 300}
+		cut := compact.Plan(h, opts)
+		for _, tt := range hostile {
+			if turns == 100 && tt.name == "few words for much" {
+				continue
+			}
+			opts.Summarizer = says(tt.text, nil)
+			c, err := compact.Run(t.Context(), h, cut, opts)
+			if !errors.Is(err, tt.want) || c != (transcript.Compaction{}) {
+				t.Errorf("%s: %+v, %v", tt.name, c, err)
+			}
+			if _, ok := errors.AsType[*compact.Error](err); !ok {
+				t.Errorf("%s: %T", tt.name, err)
+			}
+			var skipped error
+			opts.Observe = func(_ context.Context, s compact.Step) { skipped = s.Skipped }
+			opts.Summarizer = compact.Either(says(tt.text, nil), compact.Extractive{})
+			if c, err = compact.Run(t.Context(), h, cut, opts); err != nil || !strings.HasPrefix(c.Summary, "Extract of ") || !errors.Is(skipped, tt.want) {
+				t.Errorf("%s, with another summarizer: %v, skipped %v", tt.name, err, skipped)
+			}
+			if errors.Is(tt.want, compact.ErrTooLong) {
+				continue // a Model makes it shorter
+			}
+			s := &scripted{answer: func(int, string) (*transcript.Response, error) { return answered(tt.text), nil }}
+			opts.Summarizer = compact.Model{Complete: s.Complete}
+			_, err = compact.Run(t.Context(), h, cut, opts)
+			if _, ok := errors.AsType[*compact.AnswerError](err); !ok || !errors.Is(err, tt.want) || len(s.requests) != 1 {
+				t.Errorf("%s, of a model: %v", tt.name, err)
+			}
+		}
+		for _, text := range honest {
+			if turns == 400 {
+				text += "\n\n" + nthSummary(1)
+			}
+			_, want, cutOff := strings.Cut(text, "</think>\n")
+			if !cutOff {
+				want = text
+			}
+			opts.Summarizer = says(text, nil)
+			if c, err := compact.Run(t.Context(), h, cut, opts); err != nil || !strings.HasPrefix(c.Summary, want) {
+				t.Errorf("%q: %q, %v", text, c.Summary, err)
+			}
+			s := &scripted{answer: func(int, string) (*transcript.Response, error) { return answered(text), nil }}
+			opts.Summarizer = compact.Model{Complete: s.Complete}
+			if _, err := compact.Run(t.Context(), h, cut, opts); err != nil {
+				t.Errorf("of a model, %q: %v", text, err)
+			}
+		}
 	}
-	for _, tt := range hostile {
-		opts.Summarizer = says(tt.text, nil)
-		c, err := compact.Run(t.Context(), h, cut, opts)
-		if !errors.Is(err, tt.want) || c != (transcript.Compaction{}) {
-			t.Errorf("%s: %+v, %v", tt.name, c, err)
-		}
-		if _, ok := errors.AsType[*compact.Error](err); !ok {
-			t.Errorf("%s: %T", tt.name, err)
-		}
-		var skipped error
-		opts.Observe = func(_ context.Context, s compact.Step) { skipped = s.Skipped }
-		opts.Summarizer = compact.Either(says(tt.text, nil), compact.Extractive{})
-		if c, err = compact.Run(t.Context(), h, cut, opts); err != nil || !strings.HasPrefix(c.Summary, "Extract of ") || !errors.Is(skipped, tt.want) {
-			t.Errorf("%s, with another summarizer: %v, skipped %v", tt.name, err, skipped)
-		}
-		if errors.Is(tt.want, compact.ErrTooLong) {
-			continue // a Model makes it shorter
-		}
-		s := &scripted{answer: func(int, string) (*transcript.Response, error) { return answered(tt.text), nil }}
-		opts.Summarizer = compact.Model{Complete: s.Complete}
-		_, err = compact.Run(t.Context(), h, cut, opts)
-		if _, ok := errors.AsType[*compact.AnswerError](err); !ok || !errors.Is(err, tt.want) || len(s.requests) != 1 {
-			t.Errorf("%s, of a model: %v", tt.name, err)
-		}
-	}
-	for _, text := range honest {
-		opts.Summarizer = says(text, nil)
-		if c, err := compact.Run(t.Context(), h, cut, opts); err != nil || !strings.HasPrefix(c.Summary, text) && !strings.HasPrefix(c.Summary, strings.TrimSpace(text)) {
-			t.Errorf("%q: %v", text, err)
+}
+
+// How much a summary has to say grows with what it stands for, up to a few
+// sentences.
+func TestTooShortForSoMuch(t *testing.T) {
+	size := func(text string) int { return sizeOf(text) - sizeOf("") }
+	for _, tt := range []struct {
+		input, size int
+		short       bool
+	}{{3_900, 2, false}, {4_100, 12, true}, {4_100, 24, false}, {7_500, 33, true}, {7_500, 40, false}, {60_000, 35, true}, {60_000, 42, false}} {
+		in := compact.Input{MaxTokens: 2_000, Messages: []transcript.Message{transcript.UserText(facts(tt.input * 100 / size(facts(100))))}}
+		text := "Tea"
+		for word := range strings.FieldsSeq(nthSummary(1)) {
+			if size(text+" "+word) > tt.size {
+				break
+			}
+			text += " " + word
 		}
 		s := &scripted{answer: func(int, string) (*transcript.Response, error) { return answered(text), nil }}
-		opts.Summarizer = compact.Model{Complete: s.Complete}
-		if _, err := compact.Run(t.Context(), h, cut, opts); err != nil {
-			t.Errorf("of a model, %q: %v", text, err)
+		_, err := compact.Model{Complete: s.Complete, Window: 200_000}.Summarize(t.Context(), in)
+		if errors.Is(err, compact.ErrTooShort) != tt.short || !tt.short && err != nil {
+			t.Errorf("%d tokens for %d: %v", size(text), tt.input, err)
 		}
 	}
 }
@@ -165,7 +259,7 @@ func TestStopReasons(t *testing.T) {
 // A model that gives back what it was given is refused, one that quotes is not.
 func TestEcho(t *testing.T) {
 	h := conversation(t, 60)
-	in := compact.Input{Messages: h.Messages, MaxTokens: 1_000, Previous: "The town is old. " + strings.Repeat("It has a mayor and three markets. ", 30)}
+	in := compact.Input{Messages: h.Messages, MaxTokens: 1_000, Previous: "The town is old. " + facts(30)}
 	quote := strings.ReplaceAll(h.Messages[0].Text()+" "+h.Messages[1].Text(), "\n", " ")
 	for _, tt := range []struct {
 		name   string
@@ -180,6 +274,14 @@ func TestEcho(t *testing.T) {
 		}, true},
 		{"the conversation behind a sentence", func(p string) string { return "Here is what was said. " + between(p, "conversation")[:2000] }, true},
 		{"the instructions", func(p string) string { return p[strings.LastIndex(p, "Write one new summary"):] }, true},
+		{"the conversation, loud", func(p string) string { return strings.ToUpper(between(p, "conversation")[7:2000]) }, true},
+		{"the conversation in a list", func(p string) string {
+			return "1. " + strings.ReplaceAll(strings.NewReplacer("[user]: ", "", "[assistant]: ", "").Replace(between(p, "conversation")[:2000]), ", ", ",\n2. ")
+		}, true},
+		{"a quarter of it instructions", func(p string) string {
+			return "They spoke of the harbour. " + p[strings.LastIndex(p, "Write one new summary"):][:350] + facts(20) + nthSummary(1) + nthSummary(2)
+		}, true},
+		{"a mark that is spoken of", func(string) string { return "They spoke of <conversation> tags, of the harbour and of the bridge." }, false},
 		{"a mark of the prompt", func(string) string { return "<conversation>\nThey spoke of the harbour and the bridge." }, true},
 		{"goes on with the conversation", func(string) string { return "[assistant]: Certainly, the harbour was rebuilt in the third year." }, true},
 		{"the summary so far", func(p string) string { return between(p, "summary_so_far") }, false},

@@ -75,7 +75,7 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	if size := countText(o.Counter, rebuild.SummaryHeading+"\n"+summary); size >= c.Covered {
 		return fail(fmt.Errorf("%w: ~%d tokens for ~%d", ErrNotSmaller, size, c.Covered))
 	}
-	if err := in.refuse(summary, longInput); err != nil {
+	if err := in.refuse(summary); err != nil {
 		return fail(err)
 	}
 	// A heading that the summarizer has copied is a text like any other.
@@ -161,5 +161,5 @@ func summarise(ctx context.Context, o Options, in Input) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err // what it returned may be half of a summary
 	}
-	return strings.ToValidUTF8(strings.TrimSpace(summary), "\uFFFD"), nil
+	return strings.ToValidUTF8(withoutReasoning(summary), "\uFFFD"), nil
 }

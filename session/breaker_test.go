@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // types lists the types of a transcript's lines.
@@ -162,7 +163,16 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	if changed || err == nil || skipped != 1 || !strings.Contains(err.Error(), "less than a fifth of the window") {
 		t.Errorf("%v, %v, skipped %d", changed, err, skipped)
 	}
-	talk(t, s, 16, 2)
+	// An estimate is no proof, a refusal is.
+	need := guard.Need{Window: 30_000, Room: s.Info().Tokens - 500, Counter: thousands{}}
+	if changed, err = s.CompactFor(t.Context(), need); changed || err != nil || skipped != 2 {
+		t.Errorf("by estimate: %v, %v, skipped %d", changed, err, skipped)
+	}
+	need.Refused = true
+	if changed, err = s.CompactFor(t.Context(), need); !changed || err != nil || skipped != 2 {
+		t.Errorf("refused: %v, %v, skipped %d", changed, err, skipped)
+	}
+	talk(t, s, 16, 4)
 	if changed, err = s.CompactTo(t.Context(), after/2, nil); !changed || err != nil {
 		t.Errorf("after 8,000 tokens: %v, %v", changed, err)
 	}
@@ -282,5 +292,192 @@ func TestSessionGoesOnWithoutItsSummarizer(t *testing.T) {
 			t.Errorf("hidden %v: %+v, %d compactions, the summarizer was asked %d times", hidden, stats, compactions, asked)
 		}
 		closed(t, st)
+	}
+}
+
+// After turns no compaction is made before a fifth of the window has come in
+// since the last one, whatever else made that one, and whoever counts.
+func TestAfterTurnKeepsItsPace(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		trigger compact.Trigger
+		counter tokens.Counter
+		fifth   int // of the window, in tokens of the store
+	}{
+		{"a window", compact.Trigger{Window: 30_000, Reserve: 25_000}, nil, 6_000},
+		{"a threshold", compact.Trigger{Threshold: 10_000}, nil, 2_000},
+		{"a counter of its own", compact.Trigger{Window: 30_000, Reserve: 10_000}, tenfold{}, 6_000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			st := open(t, t.TempDir(), &session.Options{
+				Counter: thousands{},
+				Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: tt.trigger, Counter: tt.counter, Summarizer: compact.SummarizerFunc(says("short"))},
+			})
+			defer closed(t, st)
+			s := load(t, st, cli)
+			compactions, last := 0, 0
+			for i := range 30 {
+				talk(t, s, i, 1)
+				if i == 20 { // one that a guard needs sets the pace too
+					changed, err := s.CompactFor(t.Context(), guard.Need{Refused: true, Room: 4_000, Counter: thousands{}})
+					if must(t, err); changed {
+						last = s.Info().Tokens
+					}
+				}
+				before := s.Info().Tokens
+				done, err := s.AfterTurn(t.Context())
+				if must(t, err); done.Entry == "" {
+					continue
+				}
+				if compactions++; last > 0 && before-last < tt.fifth {
+					t.Errorf("turn %d: %d tokens came in, a fifth are %d", i, before-last, tt.fifth)
+				}
+				last = done.Compaction.TokensAfter
+			}
+			if compactions < 3 {
+				t.Errorf("%d compactions", compactions)
+			}
+		})
+	}
+}
+
+// tenfold counts ten times what thousands does.
+type tenfold struct{}
+
+func (tenfold) Count(system string, tools []transcript.Tool, msgs []transcript.Message) int {
+	return 10 * thousands{}.Count(system, tools, msgs)
+}
+
+// What is known of one model says nothing about another: the one that the last
+// answer names is in use.
+func TestAfterTurnKnowsWhichModel(t *testing.T) {
+	small, big := transcript.Calibration{Model: "small", Window: 15_000}, transcript.Calibration{Model: "big", Factor: 2}
+	for _, tt := range []struct {
+		name    string
+		known   []transcript.Calibration
+		answers string
+		turns   int // that fit
+	}{
+		{"the other one was learned about last", []transcript.Calibration{big, small}, "big", 6},
+		{"this one was", []transcript.Calibration{small, big}, "big", 6},
+		{"the small one", []transcript.Calibration{small, big}, "small", 5},
+		{"with a date", []transcript.Calibration{small, big}, "small-2026-01-31", 5},
+		{"with a build", []transcript.Calibration{small, big}, "small-001", 5},
+		{"another of that name", []transcript.Calibration{small, big}, "small-2", 12},
+		{"a third one", []transcript.Calibration{small, big}, "third", 12},
+		{"the very name", []transcript.Calibration{{Model: "big-2026-01-31", Window: 15_000}, big}, "big-2026-01-31", 5},
+		{"requests name none", []transcript.Calibration{{Window: 15_000}}, "big", 5},
+		{"some requests name none", []transcript.Calibration{big, {Window: 15_000}}, "big", 6},
+		{"the answer names none", []transcript.Calibration{small, big}, "", 6},
+		{"nothing since but a failure", []transcript.Calibration{small, {Failures: 1, FailedAt: 1}}, "", 5},
+		{"taken back", []transcript.Calibration{{Model: "big", Window: -1}}, "big", 12},
+	} {
+		st := open(t, t.TempDir(), &session.Options{
+			Counter: thousands{},
+			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(says("short"))},
+		})
+		s := load(t, st, cli)
+		for _, c := range tt.known {
+			add(t, s, c)
+		}
+		turns := 0
+		for ; turns < 30; turns++ {
+			add(t, s, transcript.UserText(fmt.Sprintf("question %d, with some words that a summary leaves out", turns)),
+				&transcript.Response{Message: transcript.AssistantText("an answer with some words that a summary leaves out"), Model: tt.answers, StopReason: transcript.StopEndTurn})
+			done, err := s.AfterTurn(t.Context())
+			if must(t, err); done.Entry != "" {
+				break
+			}
+		}
+		if turns != tt.turns {
+			t.Errorf("%s: compacted after %d turns, want %d", tt.name, turns, tt.turns)
+		}
+		closed(t, st)
+	}
+}
+
+// A rewind that makes the history smaller by a fifth of the window ends the
+// pause: the size at the last failure says nothing any longer.
+func TestBreakerAfterRewind(t *testing.T) {
+	asked := 0
+	st := open(t, t.TempDir(), &session.Options{
+		Counter: thousands{},
+		Compact: compact.Options{
+			Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Threshold: 50_000},
+			Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+				asked++
+				return "", errors.New("out of service")
+			}),
+		},
+	})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 40)
+	for range 5 {
+		_, _ = s.AfterTurn(t.Context())
+	}
+	if asked != 3 {
+		t.Fatalf("asked %d times", asked)
+	}
+	must(t, s.RewindTurns(t.Context(), 4))
+	if done, err := s.AfterTurn(t.Context()); err != nil || done.Cut.Nothing != session.CoolingDown {
+		t.Errorf("8,000 tokens fewer: %s, %v", done.Cut, err)
+	}
+	must(t, s.RewindTurns(t.Context(), 1))
+	if _, err := s.AfterTurn(t.Context()); err == nil || asked != 4 {
+		t.Errorf("10,000 tokens fewer: %v, asked %d times", err, asked)
+	}
+}
+
+// A guard that does not know how small the history must be gets one of half the
+// size at most.
+func TestCompactToHalf(t *testing.T) {
+	var cut compact.Cut
+	st := open(t, t.TempDir(), &session.Options{
+		Counter: thousands{}, Compact: compact.Options{Keep: compact.Keep{Tokens: 90_000}, Summarizer: compact.SummarizerFunc(says("short"))},
+		Observe: func(_ context.Context, e session.Event) {
+			if e.Kind == session.EventCompactionDone {
+				cut = e.Cut
+			}
+		},
+	})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 40)
+	before := s.Info().Tokens
+	changed, err := s.CompactTo(t.Context(), 0, nil)
+	if after := s.Info().Tokens; !changed || err != nil || after > before/2 || cut.Room != before/2 {
+		t.Errorf("%v, %v: %d tokens became %d: %s", changed, err, before, after, cut)
+	}
+}
+
+// What another process learns while a compaction is committed stays in force.
+func TestLearnedDuringACommit(t *testing.T) {
+	run := func(at int) (counts int, c transcript.Calibration) {
+		dir := t.TempDir()
+		st2 := open(t, dir, nil)
+		defer closed(t, st2)
+		var s2 *session.Session
+		learned := transcript.Calibration{Model: "m", Window: 9_000}
+		st := open(t, dir, &session.Options{Counter: calling{&counts, at, func() { add(t, s2, learned) }}})
+		defer closed(t, st)
+		s := load(t, st, cli)
+		s2 = load(t, st2, cli)
+		talk(t, s, 0, 6)
+		counts = 0
+		done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short"))})
+		if must(t, err); done.Entry == "" {
+			t.Fatalf("not compacted: %s", done.Cut)
+		}
+		total := counts
+		c, err = s.Calibration(t.Context(), "m")
+		must(t, err)
+		return total, c
+	}
+	total, _ := run(0)
+	for at := 1; at <= total; at++ {
+		if _, c := run(at); c.Window != 9_000 {
+			t.Errorf("what was learned during count %d of %d is lost: %+v", at, total, c)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -70,13 +71,14 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	ofTrigger := o.Room == o.Trigger.Room()
 	return s.compact(ctx, &work{Options: o, plan: func(w *work, h rebuild.History, l learned) compact.Cut {
 		size := o.Counter.Count(h.System, nil, h.Messages)
+		stored := s.store.opts.Counter.Count(h.System, nil, h.Messages) // as TokensAfter and FailedAt are
 		trigger, least := l.trigger(o.Trigger), l.fifth(o.Trigger, 0)
 		switch {
 		case !trigger.Due(size):
 			return compact.Cut{Nothing: compact.NotDue, Before: size}
-		case l.tooSoon(size, least):
+		case l.tooSoon(stored, least):
 			return compact.Cut{Nothing: TooSoon, Before: size}
-		case l.cooling(size, least):
+		case l.cooling(stored, least):
 			return compact.Cut{Nothing: CoolingDown, Before: size}
 		}
 		if ofTrigger {
@@ -95,28 +97,43 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 // for it, until AfterTurn or Compact have had a summary of it; where nobody calls
 // these it is asked again at every eighth compaction. A compaction that comes
 // too soon ([TooSoon]) and would gain less than a fifth of the window is an
-// error.
+// error: CompactFor and ExtractTo are for when it is needed all the same.
 func (s *Session) CompactTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error) {
-	return s.compactTo(ctx, room, c, false)
+	return s.compactTo(ctx, guard.Need{Window: room, Room: room, Counter: c}, false, false)
+}
+
+// CompactFor is CompactTo for a guard that says what the room is needed for. If
+// the provider has refused the request no compaction comes too soon. If the
+// request is too long by estimate alone one that does is not made, and that is
+// no error: an estimate is no proof, so the request can be sent. Nil n.Counter
+// is the store's counter.
+func (s *Session) CompactFor(ctx context.Context, n guard.Need) (changed bool, err error) {
+	changed, err = s.compactTo(ctx, n, n.Refused, false)
+	if errors.Is(err, errTooSoon) {
+		err = nil
+	}
+	return changed, err
 }
 
 // ExtractTo is CompactTo without the summarizer: [compact.Extractive] writes the
 // summary. It implements the Extractor of package guard, which asks for it when
-// CompactTo has failed.
+// CompactTo has failed. As it costs no call it never comes too soon.
 func (s *Session) ExtractTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error) {
-	return s.compactTo(ctx, room, c, true)
+	return s.compactTo(ctx, guard.Need{Room: room, Counter: c}, true, true)
 }
 
 var errTooSoon = errors.New("what came in since the last compaction is less than a fifth of the window, and another one would gain no more: take the last messages back or shorten them, or the system prompt or the tools")
 
-func (s *Session) compactTo(ctx context.Context, room int, c tokens.Counter, standIn bool) (changed bool, err error) {
+// compactTo makes the room that is needed, now or only if it is not too soon, by
+// the summarizer or the one that stands in for it.
+func (s *Session) compactTo(ctx context.Context, n guard.Need, now, standIn bool) (changed bool, err error) {
 	o := s.compactOptions(nil)
 	trigger := o.Trigger
 	trigger.Threshold = 0 // says nothing about the window
 	o.Trigger = compact.Trigger{}
-	o.Room = max(room, 0)
-	if c != nil {
-		o.Counter = c
+	o.Room = max(n.Room, 0)
+	if n.Counter != nil {
+		o.Counter = n.Counter
 	}
 	done, err := s.compact(ctx, &work{Options: o, plan: func(w *work, h rebuild.History, l learned) compact.Cut {
 		cut := compact.Plan(h, &w.Options)
@@ -128,9 +145,10 @@ func (s *Session) compactTo(ctx context.Context, room int, c tokens.Counter, sta
 		if cut.Nothing != "" {
 			return cut
 		}
-		size, least := s.store.opts.Counter.Count(h.System, nil, h.Messages), l.fifth(trigger, room)
-		if l.tooSoon(size, least) && cut.Before-cut.After < least {
+		size, least := s.store.opts.Counter.Count(h.System, nil, h.Messages), l.fifth(trigger, n.Window)
+		if !now && l.tooSoon(size, least) && cut.Before-cut.After < least {
 			cut.Nothing = TooSoon
+			return cut
 		}
 		w.unasked = !standIn && l.broken()
 		if w.standIn = standIn || w.unasked; w.standIn {

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -264,4 +265,42 @@ func TestLongConversation(t *testing.T) {
 		t.Errorf("%d of %d questions are in the full history", n, turns)
 	}
 	closed(t, st)
+}
+
+var _ guard.NeedCompactor = (*session.Session)(nil)
+
+// What the provider has refused is made smaller, however little has come in since
+// the last compaction, also when the summarizer is out of service.
+func TestRefusalIsNeverTooSoon(t *testing.T) {
+	const window = 16_000
+	words := func(n int) string { return strings.Repeat("word ", n) }
+	for name, summarizer := range map[string]compact.Summarizer{
+		"a summarizer": nil,
+		"a broken one": compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) { return "", errors.New("out of service") }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var skipped []compact.Reason
+			m := &guardtest.Model{Window: window, MaxOutput: 1_000, ReserveOutput: true, Answer: guardtest.Always(guardtest.Say("done"))}
+			st := open(t, t.TempDir(), &session.Options{
+				Sync: filelog.SyncNever, Compact: compact.Options{Summarizer: summarizer},
+				Observe: func(_ context.Context, e session.Event) {
+					if e.Kind == session.EventCompactionSkipped {
+						skipped = append(skipped, e.Cut.Nothing)
+					}
+				},
+			})
+			defer closed(t, st)
+			s := load(t, st, cli)
+			a := agent{g: &guard.Guard{Model: "m", Window: window, System: words(7_800), MaxOutput: 1_000}, c: client{m}}
+			add(t, s, transcript.UserText("q0 "+words(3_000)), answer("a0 "+words(2_500)))
+			must(t, a.turn(t.Context(), s, "q1 "+words(3_650)))
+			must(t, a.turn(t.Context(), s, "q2 "+words(2_900)))
+			must(t, a.turn(t.Context(), s, "q3"))
+			checkAccepted(t, m)
+			t.Logf("%+v, skipped %v", m.Stats(), skipped)
+			if len(skipped) == 0 {
+				t.Error("no compaction came too soon, which is what this is about")
+			}
+		})
+	}
 }

@@ -3,6 +3,9 @@ package session
 import (
 	"cmp"
 	"context"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
@@ -31,6 +34,18 @@ func (s *Session) Calibration(ctx context.Context, model string) (c transcript.C
 const (
 	// TooSoon: what came in since the last compaction is less than a fifth of
 	// the window, so that the next one would gain little and cost as much.
+	//
+	// It is counted with the counter of the store: the history as it is, less
+	// what it was after that compaction. The window is that of the trigger, or
+	// what the entries say of the model in use if that is less or there is none;
+	// else what the guard says, or the limit of the trigger.
+	//
+	// AfterTurn makes no compaction that is too soon. Others may come sooner:
+	// those of [Session.Compact]; those that [Session.CompactTo] and
+	// [Session.CompactFor] are asked for and that gain a fifth of the window;
+	// those of CompactFor after the provider has refused a request; and those of
+	// [Session.ExtractTo], which cost no call. A compaction that a rewind has
+	// taken back is not waited for, as the history is as large as before it.
 	TooSoon compact.Reason = "too soon after the last compaction: less than a fifth of the window has come in since"
 	// CoolingDown: three summaries or more have failed in a row, and less than
 	// a fifth of the window has come in since the last of them.
@@ -44,19 +59,66 @@ const breaksAt = 3
 // learned is what the entries say that decides about compactions. All of it is
 // in the transcript, so that a restart changes nothing.
 type learned struct {
-	all       []transcript.Calibration // the last one is of the model in use
+	all       []transcript.Calibration // one a model, the last one changed at the end
 	compacted int                      // tokens after the last compaction, 0 if not known
+	answered  string                   // the model that the last answer names
 }
 
-func (s *state) learned() learned { return learned{s.fold.Calibrations(), s.fold.Compacted()} }
+func (s *state) learned() learned {
+	return learned{s.fold.Calibrations(), s.fold.Compacted(), answeredBy(s.fold.History())}
+}
 
-// model is what is known of the model that was learned about last.
-func (l learned) model() (window int, factor float64) {
-	for _, c := range l.all {
-		window, factor = cmp.Or(c.Window, window), cmp.Or(c.Factor, factor)
+// answeredBy is the model that the last answer of a history names; empty if
+// there is no answer, or none is named.
+func answeredBy(h rebuild.History) string {
+	for _, m := range slices.Backward(h.Messages) {
+		for _, o := range m.Origins {
+			if m.Role == transcript.RoleAssistant && o.Batch > 0 {
+				return o.Model
+			}
+		}
 	}
-	return window, cmp.Or(max(factor, 0), 1)
+	return ""
 }
+
+// model is what is known of the model in use, the one that the last answer
+// names; of requests that name no model it is what was learned of these. Where
+// the answer names none it is the model that was learned about last. What is
+// known of two models is never put together.
+func (l learned) model() (window int, factor float64) {
+	var in transcript.Calibration
+	rank := 0
+	for _, c := range l.all {
+		if c.Window <= 0 && c.Factor <= 0 {
+			continue // of the summarizer
+		}
+		if r := l.fits(c.Model); r > 0 && r >= rank {
+			in, rank = c, r
+		}
+	}
+	return max(in.Window, 0), cmp.Or(max(in.Factor, 0), 1)
+}
+
+// fits is how well the name of a request fits that of the last answer: 0 if it
+// is another model.
+func (l learned) fits(model string) int {
+	version, ok := strings.CutPrefix(l.answered, model)
+	switch {
+	case l.answered == "" || model == "":
+		return 1
+	case !ok:
+		return 0
+	case version == "":
+		return 3
+	case dated.MatchString(version):
+		return 2
+	}
+	return 0
+}
+
+// dated is what providers add to the name of a model in an answer: a date or
+// the number of a build.
+var dated = regexp.MustCompile(`^[-@:](\d{3,8}|\d{4}-\d\d-\d\d)$`)
 
 // failures is how many summaries have failed in a row, and the size of the
 // history at the last of them.
@@ -71,20 +133,26 @@ func (l learned) failures() (n, at int) {
 
 // trigger returns a trigger for the window and in the tokens of the estimate.
 func (l learned) trigger(t compact.Trigger) compact.Trigger {
-	window, factor := l.model()
-	if t.Window > 0 && window > 0 {
+	window, _ := l.model()
+	if window > 0 {
 		t.Window = min(t.Window, window)
 	}
-	scale := func(n int) int { return int(float64(n) / factor) }
-	t.Window, t.Reserve, t.Threshold = scale(t.Window), scale(t.Reserve), scale(t.Threshold)
+	t.Window, t.Reserve, t.Threshold = l.estimated(t.Window), l.estimated(t.Reserve), l.estimated(t.Threshold)
 	return t
 }
 
+// estimated is about how many tokens of the estimate so many of the model are.
+func (l learned) estimated(n int) int {
+	_, factor := l.model()
+	return int(float64(n) / factor)
+}
+
 // fifth is a fifth of the window, as far as that is known: of the trigger, of
-// the model, or else of room.
-func (l learned) fifth(t compact.Trigger, room int) int {
+// the model, of who asks, or else of the limit of the trigger.
+func (l learned) fifth(t compact.Trigger, asked int) int {
 	window, _ := l.model()
-	return cmp.Or(l.trigger(t).Window, window, t.Limit(), room) / 5
+	t = l.trigger(t)
+	return cmp.Or(t.Window, l.estimated(window), l.estimated(asked), t.Limit()) / 5
 }
 
 // tooSoon reports whether a history of that size has grown by less than least

@@ -295,7 +295,7 @@ func TestInfoWithoutIndex(t *testing.T) {
 	st := open(t, dir, nil)
 	s := load(t, st, cli)
 	talk(t, s, 0, 400)
-	must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(says("short"))})))
+	must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})))
 	info, ref := s.Info(), s.Ref()
 	closed(t, st)
 	must(t, os.WriteFile(filepath.Join(dir, "agents", "main", "sessions.json"), nil, 0o600))
