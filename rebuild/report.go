@@ -58,6 +58,8 @@ const (
 	DroppedMember   Rule = "dropped-member"   // a member of a block that the target does not know
 	RewrittenID     Rule = "rewritten-id"     // a call ID was changed, on both sides
 	ReplacedBlock   Rule = "replaced-block"   // a block that the target does not take became a text
+	MovedMedia      Rule = "moved-media"      // an image or a document of a result was moved behind the results: the target takes texts in them
+	AddedTools      Rule = "added-tools"      // a request with calls and without tools got definitions of the names alone
 	HalfSurrogate   Rule = "half-surrogate"   // half a character in the JSON of a call or a block became U+FFFD
 	ThinkingOff     Rule = "thinking-off"     // thinking was not asked for: the running turn's reasoning is not there, or there is no room
 	ThinkingLess    Rule = "thinking-less"    // the budget for thinking was lowered: the output limit is not above it

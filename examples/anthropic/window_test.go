@@ -88,8 +88,10 @@ func TestSmallWindow(t *testing.T) {
 // After a turn the history is compacted before it is too long, if that is
 // due, by the model through the same client.
 func TestAfterTurn(t *testing.T) {
+	const summary = "The user sends the same filler again and again, the words lorem ipsum dolor sit amet, without asking for anything; " +
+		"each time the assistant says yes. No tool was called, no file was looked at, and nothing is open."
 	m := &guardtest.Model{Window: 8000, Answer: guardtest.When(guardtest.SystemHas("You summarise"),
-		guardtest.Always(guardtest.Say("They say lorem ipsum.")), guardtest.Always(guardtest.Say("Yes.")))}
+		guardtest.Always(guardtest.Say(summary)), guardtest.Always(guardtest.Say("Yes.")))}
 	c := testConfig(t, m)
 	line := strings.Repeat("lorem ipsum dolor sit amet ", 100)
 	out := drive(t, c, slices.Repeat([]string{line}, 20)...)
@@ -99,6 +101,6 @@ func TestAfterTurn(t *testing.T) {
 	}
 	drive(t, c, "last")
 	requests := m.Requests()
-	contains(t, string(requests[len(requests)-1].Body), "They say lorem ipsum.", "last")
+	contains(t, string(requests[len(requests)-1].Body), summary, "last")
 	valid(t, m)
 }

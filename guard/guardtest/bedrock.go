@@ -1,6 +1,7 @@
 package guardtest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -13,33 +14,76 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// bedrockPath is where Converse takes requests.
-var bedrockPath = regexp.MustCompile(`^/model/(.+)/converse(-stream)?$`)
+// pathBedrock is where Converse takes requests.
+var pathBedrock = regexp.MustCompile(`^/model/(.+)/converse(-stream)?$`)
 
-// bedrockProtocol is that of Converse.
-func bedrockProtocol(path string) *protocol {
-	m := bedrockPath.FindStringSubmatch(path)
-	if m == nil {
-		return nil
+// bedrock is Converse, for one request: the path says what others have in the
+// body.
+type bedrock struct {
+	model  string
+	stream bool
+}
+
+func (b bedrock) decode(_ *Model, _ http.Header, body []byte, _ bool) (req transcript.Request, stream bool, no *refusal) {
+	if no = violated(wire.Bedrock{PureResults: strings.Contains(b.model, "llama")}.Validate(body)); no == nil {
+		var err error
+		if req, err = decodeBedrock(body); err != nil {
+			no = invalid("Invalid JSON payload received. %v", err)
+		}
 	}
-	return &protocol{
-		model: m[1], stream: m[2] != "",
-		jsonType: typeJSON, streamType: "application/vnd.amazon.eventstream",
-		validate: wire.Bedrock{PureResults: strings.Contains(m[1], "llama")}.Validate,
-		decode:   decodeBedrock,
-		size:     bedrockSize,
-		answer:   bedrockBody,
-		events:   bedrockEvents,
-		failure: func(h http.Header, status int, text string) (int, []byte) {
-			status, name := bedrockStatus(status)
-			h.Set("X-Amzn-Errortype", name)
-			return status, encode(map[string]string{"message": text})
-		},
-		failureEvent: func(status int, text string) []byte {
-			_, name := bedrockStatus(status)
-			name = strings.ToLower(name[:1]) + name[1:]
-			return eventFrame("exception", name, encode(map[string]string{"message": text}))
-		},
+	req.Model = b.model
+	return req, b.stream, no
+}
+
+func (bedrock) maxBody() int64 { return 20 << 20 }
+
+func (bedrock) types() (whole, stream string) { return typeJSON, "application/vnd.amazon.eventstream" }
+
+const exception = "Exception" // at the end of the types of errors
+
+// frame: the stream says the types of errors with a small first letter.
+func (bedrock) frame(e event) []byte {
+	if strings.HasSuffix(e.name, exception) {
+		return eventFrame("exception", strings.ToLower(e.name[:1])+e.name[1:], e.data)
+	}
+	return eventFrame("event", e.name, e.data)
+}
+
+func (bedrock) isInput(e event) bool {
+	return e.name == "contentBlockDelta" && bytes.Contains(e.data, []byte(`"toolUse":{"input":`))
+}
+
+func (bedrock) word(no refusal, limit int64) refusal {
+	switch text := bedrockTexts[no.kind]; {
+	case no.usual && no.kind == kindTooLarge:
+		no.text = fmt.Sprintf(textPayload, limit)
+	case no.usual && text != "":
+		no.text = text
+	}
+	no.status, no.kind = bedrockStatus(no.status)
+	return no
+}
+
+// bedrockTexts are the words for usual errors, by the kind of the Messages API.
+var bedrockTexts = map[string]string{
+	kindOverloaded:   "Bedrock is unable to process your request.",
+	kindRate:         "Too many requests, please wait before trying again.",
+	kindAPI:          "The system encountered an unexpected error during processing. Try your request again.",
+	kindUnauthorized: "The security token included in the request is invalid.",
+}
+
+func (bedrock) refuse(no *refusal, _ string) []byte {
+	return encode(map[string]string{"message": no.text})
+}
+
+func (b bedrock) fail(no *refusal, _ message, requestID string) event {
+	return event{no.kind, b.refuse(no, requestID)}
+}
+
+func (bedrock) head(h http.Header, no *refusal, requestID string) {
+	h.Set("X-Amzn-Requestid", requestID)
+	if no != nil {
+		h.Set("X-Amzn-Errortype", no.kind)
 	}
 }
 
@@ -63,8 +107,7 @@ func bedrockStatus(status int) (int, string) {
 	return http.StatusInternalServerError, "InternalServerException"
 }
 
-// bedrockSize checks a valid request against the model's limits.
-func bedrockSize(m *Model, req Request) *refusal {
+func (bedrock) judgeSize(m *Model, req Request) *refusal {
 	const from = "The model returned the following errors: "
 	switch {
 	case m.MaxOutput > 0 && req.MaxOutput > m.MaxOutput:
@@ -199,8 +242,7 @@ func bedrockContent(b transcript.Block) any {
 	return nil
 }
 
-// bedrockBody returns an answer as one object.
-func bedrockBody(a message) []byte {
+func (bedrock) whole(a message) []byte {
 	content := []any{}
 	for _, b := range a.content {
 		if c := bedrockContent(b); c != nil {
@@ -229,9 +271,9 @@ func bedrockUsage(u transcript.Usage) map[string]int {
 	}
 }
 
-// bedrockEvents returns an answer as a stream. Only calls have a start.
-func bedrockEvents(a message) (events [][]byte) {
-	add := func(kind string, payload any) { events = append(events, eventFrame("event", kind, encode(payload))) }
+// events gives a start to calls alone.
+func (bedrock) events(a message) (events []event) {
+	add := func(kind string, payload any) { events = append(events, event{kind, encode(payload)}) }
 	type object map[string]any
 	add("messageStart", object{"role": "assistant"})
 	for i, b := range a.content {

@@ -79,35 +79,42 @@ func (c client) refused(t *testing.T, body string) *wire.APIError {
 
 // ask sends a request and returns the answer as far as it came.
 func (c client) ask(ctx context.Context, stream bool, req transcript.Request) (*transcript.Response, error) {
-	body, _, err := wire.Anthropic{Stream: stream}.Request(req)
+	format := wire.Anthropic{Stream: stream}
+	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.send(ctx, "/v1/messages", body)
+	return c.answer(ctx, "/v1/messages", body, stream, format.NewStream(), format.Response)
+}
+
+// An answerStream puts the events of an answer together.
+type answerStream interface {
+	Add(event []byte) (wire.Delta, error)
+	Response() *transcript.Response
+}
+
+// answer posts a body and returns the answer as far as it came.
+func (c client) answer(ctx context.Context, path string, body []byte, stream bool, in answerStream, whole func([]byte) (*transcript.Response, error)) (*transcript.Response, error) {
+	resp, err := c.send(ctx, path, body)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if stream && resp.StatusCode == http.StatusOK {
+		err = wire.ReadSSE(resp.Body, func(event []byte) error {
+			_, err := in.Add(event)
+			return err
+		})
+		return in.Response(), err
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
 	if resp.StatusCode != http.StatusOK {
-		answer, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return nil, err
-		}
-		return nil, wire.NewAPIError(resp.StatusCode, answer)
+		return nil, wire.NewAPIError(resp.StatusCode, data)
 	}
-	if !stream {
-		answer, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return nil, err
-		}
-		return wire.Anthropic{}.Response(answer)
-	}
-	in := wire.Anthropic{}.NewStream()
-	err = wire.ReadSSE(resp.Body, func(event []byte) error {
-		_, err := in.Add(event)
-		return err
-	})
-	return in.Response(), err
+	return whole(data)
 }
 
 // hello is a small request.

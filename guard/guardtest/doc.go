@@ -1,13 +1,13 @@
 // Package guardtest is a model to run agents against: offline, scripted and as
 // strict as the real service.
 //
-// A [Model] speaks the Anthropic Messages API over HTTP, streamed and not, and
-// counts tokens. On other paths it speaks OpenAI's Chat Completions and
-// Responses APIs. It refuses every request that the provider would refuse, in
-// the provider's words; it has a context window and enforces it; it fails,
-// stalls, cuts streams and answers nonsense when it is told to; and it
-// remembers what it was sent. Use it over a port with [NewServer], or without
-// one as an [net/http.RoundTripper]:
+// A [Model] speaks five APIs over HTTP, each on its own paths, streamed and not:
+// Anthropic's Messages, where it counts tokens too, OpenAI's Chat Completions and
+// Responses, Gemini's generateContent and Bedrock's Converse. It refuses every
+// request that the provider would refuse, in the provider's words; it has a
+// context window and enforces it; it fails, stalls, cuts streams and answers
+// nonsense when it is told to; and it remembers what it was sent. Use it over a
+// port with [NewServer], or without one as an [net/http.RoundTripper]:
 //
 //	m := &guardtest.Model{
 //		Window: 8000,
@@ -25,7 +25,8 @@
 //
 // # What is refused
 //
-// In this order, with the status and the error type of the provider:
+// Of the Messages API in this order, with the status and the error type of the
+// provider:
 //
 //   - 404 for a path, 405 for a method that is not served
 //   - 413 for a body of more than 32 MB
@@ -39,12 +40,16 @@
 //   - 400 for more output tokens than the model gives
 //   - 400 for a prompt that is longer than the window
 //
-// Of OpenAI's APIs it refuses a body that is too large or not JSON, what
-// [wire.OpenAIChat.Validate] and [wire.OpenAIResponses.Validate] find, members
-// that are unknown or not of their types, an item of an answer that comes back
-// without the reasoning before it, and too long prompts and outputs. What those
-// APIs cannot say of an [Answer] is left out of it: blocks of other providers,
-// and of Chat Completions the order of texts and calls.
+// Of the other APIs it refuses a body that is too large or not JSON, what
+// [wire.OpenAIChat.Validate], [wire.OpenAIResponses.Validate],
+// [wire.Gemini.Validate] and [wire.Bedrock.Validate] find, and too long prompts
+// and outputs; of OpenAI's also members that are unknown or not of their types,
+// and an item of an answer that comes back without the reasoning before it.
+//
+// What an API cannot say of an [Answer] is left out of it: blocks of other
+// providers, and of Chat Completions the order of texts and calls. Gemini's
+// signatures are those that a block has in its member "ext", and one of its own
+// on the first call where a model wants it.
 //
 // What is not checked: keys, names of models, the values of sampling
 // parameters, whether a tool that is called was defined, schemas of inputs,

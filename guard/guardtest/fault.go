@@ -15,7 +15,7 @@ type fault struct {
 	errorType  string
 	text       string
 	retryAfter time.Duration
-	usual      bool // each provider has its own words for it
+	usual      bool // see refusal
 	// Of a body that is sent as it is.
 	mime string // empty: as the request asks for
 	body string
@@ -36,7 +36,8 @@ const (
 )
 
 // Fail returns an error of the service: a status, an error type such as
-// "overloaded_error", and a message.
+// "overloaded_error", and a message. Gemini and Bedrock say the status and the
+// type that they have for that status.
 func Fail(status int, errorType, message string) Answer {
 	return Answer{fault: &fault{kind: faultError, status: status, errorType: errorType, text: message}}
 }
@@ -48,13 +49,13 @@ func usual(status int, errorType, message string) Answer {
 	return a
 }
 
-// Overloaded fails with status 529; OpenAI has 503.
-func Overloaded() Answer { return usual(statusOverloaded, "overloaded_error", "Overloaded") }
+// Overloaded fails with status 529; the other providers have 503.
+func Overloaded() Answer { return usual(statusOverloaded, kindOverloaded, "Overloaded") }
 
 // RateLimited fails with status 429 and says in whole seconds, rounded up, when
 // to try again; 0 leaves that out.
 func RateLimited(retryAfter time.Duration) Answer {
-	a := usual(http.StatusTooManyRequests, "rate_limit_error",
+	a := usual(http.StatusTooManyRequests, kindRate,
 		"This request would exceed your account's rate limit. Please try again later.")
 	a.fault.retryAfter = retryAfter
 	return a
@@ -62,12 +63,12 @@ func RateLimited(retryAfter time.Duration) Answer {
 
 // Broken fails with status 500.
 func Broken() Answer {
-	return usual(http.StatusInternalServerError, "api_error", "Internal server error")
+	return usual(http.StatusInternalServerError, kindAPI, "Internal server error")
 }
 
 // Unauthorized fails with status 401.
 func Unauthorized() Answer {
-	return usual(http.StatusUnauthorized, "authentication_error", "invalid x-api-key")
+	return usual(http.StatusUnauthorized, kindUnauthorized, "invalid x-api-key")
 }
 
 // TooLarge fails with status 413, as if the body had too many bytes.
@@ -105,8 +106,8 @@ func CutAfter(n int, a Answer) Answer { return a.with(fault{kind: faultCut, afte
 func CutLine(n int, a Answer) Answer { return a.with(fault{kind: faultCutLine, after: n}) }
 
 // CutInput breaks the connection in the middle of the input of the first call.
-// A stream without calls, or whose calls have no input, and an answer that is
-// not streamed break in the middle.
+// A stream without calls, or whose calls have no input or come whole (Gemini's),
+// and an answer that is not streamed break in the middle.
 func CutInput(a Answer) Answer { return a.with(fault{kind: faultCutInput}) }
 
 // EndAfter ends the body after n events of a stream as if it were complete: the
@@ -123,17 +124,6 @@ func FailAfter(n int, errorType, message string, a Answer) Answer {
 	})
 }
 
-// contentType returns the content type of a body.
-func (f *fault) contentType(streams bool) string {
-	switch {
-	case f.mime != "":
-		return f.mime
-	case streams:
-		return typeStream
-	}
-	return typeJSON
-}
-
 func (a Answer) with(f fault) Answer {
 	a.fault = &f
 	return a
@@ -144,14 +134,14 @@ const statusOverloaded = 529
 
 // statusOf holds the status of each error type of the provider.
 var statusOf = map[string]int{
-	kindInvalid:            http.StatusBadRequest,
-	"authentication_error": http.StatusUnauthorized,
-	"billing_error":        http.StatusPaymentRequired,
-	"permission_error":     http.StatusForbidden,
-	"not_found_error":      http.StatusNotFound,
-	kindTooLarge:           http.StatusRequestEntityTooLarge,
-	"rate_limit_error":     http.StatusTooManyRequests,
-	"api_error":            http.StatusInternalServerError,
-	"timeout_error":        http.StatusGatewayTimeout,
-	"overloaded_error":     statusOverloaded,
+	kindInvalid:        http.StatusBadRequest,
+	kindUnauthorized:   http.StatusUnauthorized,
+	"billing_error":    http.StatusPaymentRequired,
+	"permission_error": http.StatusForbidden,
+	"not_found_error":  http.StatusNotFound,
+	kindTooLarge:       http.StatusRequestEntityTooLarge,
+	kindRate:           http.StatusTooManyRequests,
+	kindAPI:            http.StatusInternalServerError,
+	"timeout_error":    http.StatusGatewayTimeout,
+	kindOverloaded:     statusOverloaded,
 }

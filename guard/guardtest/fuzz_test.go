@@ -2,17 +2,20 @@ package guardtest_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
 )
 
-// Any body gets an answer that can be read or an error with a type and a
-// message, and is recorded once.
+// Any body gets on each path an answer that can be read or an error with a type
+// and a message, and is recorded once.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		"", "null", "{}", "[]", `"\ud800"`, body(""), body(`"stream":true`), body(`"max_tokens":1,"stream":true`),
@@ -20,40 +23,65 @@ func FuzzBody(f *testing.F) {
 		body(`"thinking":{"type":"enabled","budget_tokens":1024}`),
 		body(`"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]`),
 		body(`"messages":[{"role":"user","content":[{"type":"image","source":{}},null,{"type":7}]}]`),
+		`{"model":"m","messages":[null,{"role":"user","content":[null,{"type":7}]}]}`,
+		`{"model":"m","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"tools":[7,{"type":"function"}]}`,
+		`{"model":"m","input":"Hi","stream":true}`, `{"model":"m","input":[{"type":"reasoning","id":7},{"role":"user","content":[{"type":"input_image","image_url":{}}]}]}`,
+		`{"contents":[{"role":"user","parts":[{"text":"Hi"}]}],"generationConfig":{"maxOutputTokens":1}}`, `{"contents":[null,{"role":"user","parts":[7,{"functionResponse":{}}]}]}`,
+		`{"messages":[{"role":"user","content":[{"text":"Hi"}]}],"inferenceConfig":{"maxTokens":1}}`, `{"messages":[null,{"role":"user","content":[7,{"toolResult":{}}]}]}`,
 	} {
 		f.Add([]byte(seed))
+	}
+	paths := []struct {
+		path   string
+		whole  func([]byte) (*transcript.Response, error)
+		stream func() answerStream
+	}{
+		{"/v1/messages", wire.Anthropic{}.Response, func() answerStream { return wire.Anthropic{}.NewStream() }},
+		{"/v1/chat/completions", wire.OpenAIChat{}.Response, func() answerStream { return wire.OpenAIChat{}.NewStream() }},
+		{"/v1/responses", wire.OpenAIResponses{}.Response, func() answerStream { return wire.OpenAIResponses{}.NewStream() }},
+		{"/v1beta/models/gemini-3-pro:generateContent", wire.Gemini{}.Response, nil},
+		{"/v1beta/models/gemini-3-pro:streamGenerateContent", nil, func() answerStream { return wire.Gemini{}.NewStream() }},
+		{"/model/m/converse", wire.Bedrock{}.Response, nil},
+		{"/model/m/converse-stream", nil, nil},
+		{"/v1/messages/count_tokens", nil, nil},
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		m := &guardtest.Model{Window: 5000, MaxOutput: 4000}
 		c := inProcess(m)
-		for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {
-			resp, err := c.send(t.Context(), path, in)
+		for _, p := range paths {
+			resp, err := c.send(t.Context(), p.path, in)
 			noError(t, err)
 			answer, err := io.ReadAll(resp.Body)
 			noError(t, err)
 			noError(t, resp.Body.Close())
+			kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+			got := &transcript.Response{StopReason: transcript.StopEndTurn}
 			switch {
 			case resp.StatusCode != http.StatusOK:
 				e := wire.NewAPIError(resp.StatusCode, answer)
-				if e.Type == "" || e.Message == "" || !json.Valid(answer) {
-					t.Fatalf("status %d with %q", resp.StatusCode, answer)
+				if cmp.Or(e.Type, resp.Header.Get("X-Amzn-Errortype")) == "" || e.Message == "" || !json.Valid(answer) {
+					t.Fatalf("%s: status %d with %q", p.path, resp.StatusCode, answer)
 				}
-			case bytes.HasPrefix(answer, []byte("event: ")):
-				s := wire.Anthropic{}.NewStream()
-				noError(t, wire.ReadSSE(bytes.NewReader(answer), func(event []byte) error {
+			case kind == "text/event-stream":
+				s := p.stream()
+				err = wire.ReadSSE(bytes.NewReader(answer), func(event []byte) error {
 					_, err := s.Add(event)
 					return err
-				}))
-				if s.Response().StopReason == "" {
-					t.Fatalf("no stop reason in %s", answer)
-				}
-			case path == "/v1/messages":
-				_, err := wire.Anthropic{}.Response(answer)
-				noError(t, err)
+				})
+				got = s.Response()
+			case kind == "application/vnd.amazon.eventstream":
+				s := wire.Bedrock{}.NewStream()
+				err = readFrames(answer, s)
+				got = s.Response()
+			case p.whole != nil:
+				got, err = p.whole(answer)
+			}
+			if err != nil || got.StopReason == "" || got.StopReason == transcript.StopAborted {
+				t.Fatalf("%s: %v, %v of %s", p.path, got, err, answer)
 			}
 		}
 		s := m.Stats()
-		if s.Requests != 1 || s.Counts != 1 || s.Answered+s.Invalid+s.Overflows != 1 {
+		if s.Requests != len(paths)-1 || s.Counts != 1 || s.Answered+s.Invalid+s.Overflows != s.Requests {
 			t.Fatalf("counted %+v", s)
 		}
 	})

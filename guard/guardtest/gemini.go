@@ -13,33 +13,66 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// geminiPath is where the Gemini API and Vertex take requests.
-var geminiPath = regexp.MustCompile(`/models/([^/:]+):(generateContent|streamGenerateContent)$`)
+// pathGemini is where the Gemini API and Vertex take requests.
+var pathGemini = regexp.MustCompile(`/models/([^/:]+):(generateContent|streamGenerateContent)$`)
 
-// geminiProtocol is that of generateContent.
-func geminiProtocol(path string) *protocol {
-	m := geminiPath.FindStringSubmatch(path)
-	if m == nil {
-		return nil
-	}
-	return &protocol{
-		model: m[1], stream: m[2] == "streamGenerateContent",
-		jsonType: "application/json; charset=UTF-8", streamType: "text/event-stream",
-		validate: wire.Gemini{Model: m[1]}.Validate,
-		decode:   decodeGemini,
-		size:     geminiSize,
-		answer:   func(a message) []byte { return geminiBody(a, geminiParts(a), true) },
-		events:   geminiEvents,
-		failure: func(_ http.Header, status int, text string) (int, []byte) {
-			status, name := geminiStatus(status)
-			return status, geminiError(status, name, text)
-		},
-		failureEvent: func(status int, text string) []byte {
-			status, name := geminiStatus(status)
-			return geminiEvent(geminiError(status, name, text))
-		},
-	}
+// gemini is generateContent, for one request: the path says what others have in
+// the body.
+type gemini struct {
+	model  string
+	stream bool
 }
+
+func (g gemini) decode(_ *Model, _ http.Header, body []byte, _ bool) (req transcript.Request, stream bool, no *refusal) {
+	if no = violated(wire.Gemini{Model: g.model}.Validate(body)); no == nil {
+		var err error
+		if req, err = decodeGemini(body); err != nil {
+			no = invalid("Invalid JSON payload received. %v", err)
+		}
+	}
+	req.Model = g.model
+	return req, g.stream, no
+}
+
+func (gemini) maxBody() int64 { return 20 << 20 }
+
+func (gemini) types() (whole, stream string) {
+	return "application/json; charset=UTF-8", "text/event-stream"
+}
+
+func (gemini) frame(e event) []byte { return fmt.Appendf(nil, "data: %s\r\n\r\n", e.data) }
+
+// isInput: a call comes whole.
+func (gemini) isInput(event) bool { return false }
+
+func (gemini) word(no refusal, limit int64) refusal {
+	switch text := geminiTexts[no.kind]; {
+	case no.usual && no.kind == kindTooLarge:
+		no.text = fmt.Sprintf(textPayload, limit)
+	case no.usual && text != "":
+		no.text = text
+	}
+	no.status, no.kind = geminiStatus(no.status)
+	return no
+}
+
+// geminiTexts are the words for usual errors, by the kind of the Messages API.
+var geminiTexts = map[string]string{
+	kindOverloaded:   "The model is overloaded. Please try again later.",
+	kindRate:         "Resource has been exhausted (e.g. check quota).",
+	kindAPI:          "An internal error has occurred. Please retry.",
+	kindUnauthorized: "Request had invalid authentication credentials.",
+}
+
+func (gemini) refuse(no *refusal, _ string) []byte {
+	return encode(map[string]any{"error": map[string]any{"code": no.status, "message": no.text, "status": no.kind}})
+}
+
+func (g gemini) fail(no *refusal, _ message, requestID string) event {
+	return event{"", g.refuse(no, requestID)}
+}
+
+func (gemini) head(http.Header, *refusal, string) {}
 
 // geminiStatus returns the status of HTTP that stands for one of the Messages
 // API, and its name.
@@ -63,12 +96,7 @@ func geminiStatus(status int) (int, string) {
 	return http.StatusInternalServerError, "INTERNAL"
 }
 
-func geminiError(status int, name, text string) []byte {
-	return encode(map[string]any{"error": map[string]any{"code": status, "message": text, "status": name}})
-}
-
-// geminiSize checks a valid request against the model's limits.
-func geminiSize(m *Model, req Request) *refusal {
+func (gemini) judgeSize(m *Model, req Request) *refusal {
 	switch {
 	case m.MaxOutput > 0 && req.MaxOutput > m.MaxOutput:
 		return invalid("Unable to submit request because it has a maxOutputTokens value of %d but the supported range is from 1 (inclusive) to %d (exclusive). Update the value and try again.", req.MaxOutput, m.MaxOutput+1)
@@ -281,10 +309,11 @@ func geminiStop(stop transcript.StopReason) string {
 	}
 }
 
-// geminiEvents returns an answer as a stream: texts in pieces, the signature of
-// one with an empty last piece.
-func geminiEvents(a message) (events [][]byte) {
-	add := func(part []byte) { events = append(events, geminiEvent(geminiBody(a, [][]byte{part}, false))) }
+func (gemini) whole(a message) []byte { return geminiBody(a, geminiParts(a), true) }
+
+// events has texts in pieces, and the signature of one with an empty last piece.
+func (gemini) events(a message) (events []event) {
+	add := func(part []byte) { events = append(events, event{"", geminiBody(a, [][]byte{part}, false)}) }
 	for _, part := range geminiParts(a) {
 		var p map[string]any
 		text, ok := "", json.Unmarshal(part, &p) == nil
@@ -306,7 +335,5 @@ func geminiEvents(a message) (events [][]byte) {
 			add(encode(p))
 		}
 	}
-	return append(events, geminiEvent(geminiBody(a, [][]byte{[]byte(`{"text":""}`)}, true)))
+	return append(events, event{"", geminiBody(a, [][]byte{[]byte(`{"text":""}`)}, true)})
 }
-
-func geminiEvent(data []byte) []byte { return fmt.Appendf(nil, "data: %s\r\n\r\n", data) }

@@ -1,9 +1,7 @@
 package guardtest_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -35,7 +33,6 @@ type speaker struct {
 var (
 	geminiSpeaker  = speaker{"gemini", geminiModel, askGemini}
 	bedrockSpeaker = speaker{"bedrock", bedrockModel, askBedrock}
-	claudeSpeaker  = speaker{"anthropic", "claude-x", askClaude}
 )
 
 func askGemini(ctx context.Context, c client, req transcript.Request, stream bool) (*transcript.Response, error) {
@@ -44,31 +41,11 @@ func askGemini(ctx context.Context, c client, req transcript.Request, stream boo
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.send(ctx, "/v1beta/"+format.Path(req.Model), body)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if !stream || resp.StatusCode != http.StatusOK {
-		data, err := io.ReadAll(resp.Body)
-		switch {
-		case err != nil:
-			return nil, err
-		case resp.StatusCode != http.StatusOK:
-			return nil, wire.NewGeminiError(resp.StatusCode, data)
-		}
-		return format.Response(data)
-	}
-	s := format.NewStream()
-	err = wire.ReadSSE(resp.Body, func(event []byte) error {
-		_, err := s.Add(event)
-		return err
-	})
-	return s.Response(), err
+	return c.answer(ctx, "/v1beta/"+format.Path(req.Model), body, stream, format.NewStream(), format.Response)
 }
 
 func askBedrock(ctx context.Context, c client, req transcript.Request, stream bool) (*transcript.Response, error) {
-	format := wire.Bedrock{Stream: stream, Model: req.Model}
+	format := wire.Bedrock{Stream: stream, Model: req.Model, PureResults: strings.Contains(req.Model, "llama")}
 	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err
@@ -91,17 +68,23 @@ func askBedrock(ctx context.Context, c client, req transcript.Request, stream bo
 		return format.Response(data)
 	}
 	s := format.NewStream()
+	err = errors.Join(readFrames(data, s), err)
+	return s.Response(), err
+}
+
+// readFrames adds the events of a stream.
+func readFrames(data []byte, s *wire.BedrockStream) error {
 	for len(data) > 0 {
 		kind, payload, rest, ok := frame(data)
 		if !ok {
-			return s.Response(), errors.Join(err, io.ErrUnexpectedEOF)
+			return io.ErrUnexpectedEOF
 		}
 		if _, err := s.Add(kind, payload); err != nil {
-			return s.Response(), err
+			return err
 		}
 		data = rest
 	}
-	return s.Response(), err
+	return nil
 }
 
 // frame takes one event off a stream.
@@ -126,50 +109,21 @@ func frame(data []byte) (kind string, payload, rest []byte, ok bool) {
 	return kind, data[12+headers : size-4], data[size:], true
 }
 
-func askClaude(ctx context.Context, c client, req transcript.Request, stream bool) (*transcript.Response, error) {
-	format := wire.Anthropic{Stream: stream}
-	body, _, err := format.Request(req)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.send(ctx, "/v1/messages", body)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if !stream || resp.StatusCode != http.StatusOK {
-		data, err := io.ReadAll(resp.Body)
-		if err == nil && resp.StatusCode != http.StatusOK {
-			err = wire.NewAPIError(resp.StatusCode, data)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return format.Response(data)
-	}
-	s := format.NewStream()
-	err = wire.ReadSSE(resp.Body, func(event []byte) error {
-		_, err := s.Add(event)
-		return err
-	})
-	return s.Response(), err
-}
-
-// eachWay runs a test for both APIs, streamed and not.
-func eachWay(t *testing.T, f func(t *testing.T, s speaker, stream bool)) {
-	for _, s := range []speaker{geminiSpeaker, bedrockSpeaker} {
+// eachWay runs a test for each of them, streamed and not.
+func eachWay(t *testing.T, speakers []speaker, f func(t *testing.T, s speaker, stream bool)) {
+	for _, s := range speakers {
 		for _, stream := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, streamed %v", s.name, stream), func(t *testing.T) { f(t, s, stream) })
+			t.Run(fmt.Sprintf("%s, %s, streamed %v", s.name, s.model, stream), func(t *testing.T) { f(t, s, stream) })
 		}
 	}
 }
 
 // An answer comes as it was said, whole and streamed, with what it cost.
-func TestOtherAnswers(t *testing.T) {
+func TestProviderAnswers(t *testing.T) {
 	call := guardtest.Tool("read", `{"path": "a b c d e f g h i j k l m n", "n": 1.0}`)
 	call.ID = "tool_1"
 	overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
-		eachWay(t, func(t *testing.T, s speaker, stream bool) {
+		eachWay(t, providers, func(t *testing.T, s speaker, stream bool) {
 			text := strings.Repeat("one two three ", 20)
 			m := &guardtest.Model{Answer: guardtest.Always(guardtest.Answer{
 				Text: text, Calls: []transcript.ToolCallBlock{call}, Usage: &transcript.Usage{Input: 3, Output: 5, CacheRead: 7},
@@ -220,7 +174,7 @@ func TestOtherRefusals(t *testing.T) {
 		if err = errors.Join(err, resp.Body.Close()); err != nil {
 			t.Fatal(err)
 		}
-		e := wire.NewGeminiError(resp.StatusCode, data)
+		e := wire.NewAPIError(resp.StatusCode, data)
 		if resp.StatusCode != http.StatusBadRequest || e.Message != tt.want {
 			t.Errorf("%s %s: %d %s", tt.path, tt.body, resp.StatusCode, data)
 		}
@@ -237,13 +191,13 @@ func TestOtherRefusals(t *testing.T) {
 	}
 }
 
-// A guard tells overflows from other errors of these APIs, and reads the sizes.
-func TestOtherErrors(t *testing.T) {
+// A guard tells overflows from other errors of each API, and reads the sizes.
+func TestProviderErrors(t *testing.T) {
 	long := transcript.UserText(strings.Repeat("lorem ipsum ", 500))
-	eachWay(t, func(t *testing.T, s speaker, stream bool) {
+	eachWay(t, providers, func(t *testing.T, s speaker, stream bool) {
 		m := &guardtest.Model{Window: 300, MaxOutput: 50}
-		_, err := s.ask(t.Context(), inProcess(m), transcript.Request{Model: s.model, Messages: []transcript.Message{long}}, stream)
-		if o := guard.Classify(err); o.Kind != guard.Tokens || o.Limit != 300 || o.Prompt <= 300 {
+		_, err := s.ask(t.Context(), inProcess(m), transcript.Request{Model: s.model, MaxOutput: 50, Messages: []transcript.Message{long}}, stream)
+		if o := guard.Classify(err); o.Kind != guard.Tokens || s.name != "openai-responses" && (o.Limit != 300 || o.Prompt <= 300) { // that says no sizes
 			t.Errorf("%v is %+v", err, o)
 		}
 		if len(m.Overflows()) != 1 {
@@ -272,8 +226,8 @@ func TestOtherErrors(t *testing.T) {
 }
 
 // The output limit and the window cut an answer.
-func TestOtherLimits(t *testing.T) {
-	eachWay(t, func(t *testing.T, s speaker, stream bool) {
+func TestProviderLimits(t *testing.T) {
+	eachWay(t, providers, func(t *testing.T, s speaker, stream bool) {
 		m := &guardtest.Model{Answer: guardtest.Always(guardtest.Say(strings.Repeat("one two three ", 100)))}
 		req := transcript.Request{Model: s.model, Messages: []transcript.Message{transcript.UserText("hi")}, MaxOutput: 20}
 		resp, err := s.ask(t.Context(), inProcess(m), req, stream)
@@ -281,71 +235,6 @@ func TestOtherLimits(t *testing.T) {
 			t.Errorf("answer = %+v, %v", resp, err)
 		}
 	})
-}
-
-// A conversation whose provider changes at every step, in the middle of turns
-// too, is accepted by each of them, and what one of them signed goes back to it
-// alone.
-func TestProvidersChange(t *testing.T) {
-	signature := base64.StdEncoding.EncodeToString([]byte("of gemini"))
-	call := guardtest.Tool("9read", `{"path":"a"}`)
-	m := &guardtest.Model{Answer: func(r guardtest.Request) guardtest.Answer {
-		switch {
-		case len(r.Results()) > 0:
-			return guardtest.Say("Done.")
-		case r.Model == geminiModel:
-			two := call
-			two.ID, two.Extra = fmt.Sprint("g.", r.N), transcript.Extra{"ext": json.RawMessage(`{"thoughtSignature":"` + signature + `"}`)}
-			return guardtest.Call(two, call)
-		}
-		think := transcript.ThinkingBlock{Thinking: "Hm.", Signature: "c2ln"}
-		one := call
-		one.ID = fmt.Sprint("c", r.N)
-		return guardtest.Answer{Blocks: []transcript.Block{think, one}}
-	}}
-	c := inProcess(m)
-	speakers := []speaker{claudeSpeaker, geminiSpeaker, bedrockSpeaker, claudeSpeaker, bedrockSpeaker, geminiSpeaker, geminiSpeaker}
-	var messages []transcript.Message
-	n := 0
-	for turn := range speakers {
-		messages = append(messages, transcript.UserText(fmt.Sprint("turn ", turn)))
-		for step := range 2 {
-			s := speakers[(turn+step*(turn%2))%len(speakers)]
-			tools := []transcript.Tool{{Name: "9read"}}
-			resp, err := s.ask(t.Context(), c, transcript.Request{Model: s.model, Messages: messages, Tools: tools}, turn%2 == 0)
-			if err != nil {
-				t.Fatalf("turn %d, step %d, %s: %v", turn, step, s.name, err)
-			}
-			answer := resp.Message
-			for range answer.Content {
-				n++
-				answer.Origins = append(answer.Origins, transcript.Origin{Entry: fmt.Sprint("e", n), API: resp.API, Model: resp.Model})
-			}
-			messages = append(messages, answer)
-			if calls := answer.ToolCalls(); step == 0 {
-				results := transcript.Message{Role: transcript.RoleUser}
-				for _, call := range calls {
-					results.Content = append(results.Content, transcript.ToolResultBlock{CallID: call.ID, Content: []transcript.Block{transcript.TextBlock{Text: "a"}}})
-				}
-				results.Content = append(results.Content, transcript.TextBlock{Text: "go on"})
-				messages = append(messages, results)
-			}
-		}
-	}
-	back := 0
-	for _, r := range m.Requests() {
-		if r.Refused != "" {
-			t.Errorf("refused: %s\n%s", r.Refused, r.Body)
-		}
-		signed := bytes.Count(r.Body, []byte(signature))
-		if r.Model != geminiModel && signed > 0 {
-			t.Errorf("%s is sent a signature of another: %s", r.Model, r.Body)
-		}
-		back += signed
-	}
-	if back == 0 {
-		t.Error("no signature went back to the model that made it")
-	}
 }
 
 // A model sees what a request says, in blocks, and says what blocks it likes.
@@ -360,7 +249,7 @@ func TestOtherBlocks(t *testing.T) {
 		transcript.ToolCallBlock{ID: "a", Name: "f", Input: json.RawMessage("[1")},
 	}
 	want := map[string]string{"gemini": "thinking text gemini_part tool_use", "bedrock": "thinking redacted_thinking text tool_use"}
-	eachWay(t, func(t *testing.T, s speaker, stream bool) {
+	eachWay(t, []speaker{geminiSpeaker, bedrockSpeaker}, func(t *testing.T, s speaker, stream bool) {
 		m := &guardtest.Model{Answer: guardtest.Always(guardtest.Answer{Blocks: said, Stop: transcript.StopRefusal})}
 		origin := transcript.Origin{API: s.name, Model: s.model}
 		resp, err := s.ask(t.Context(), inProcess(m), transcript.Request{Model: s.model, Messages: []transcript.Message{
@@ -389,6 +278,26 @@ func TestOtherBlocks(t *testing.T) {
 		}
 		if got := strings.Join(seen, " "); !strings.HasPrefix(got, "text image document thinking tool_use tool_result") {
 			t.Errorf("the model sees %q", got)
+		}
+	})
+}
+
+// Errors are said with the status, the type and the words of the provider.
+func TestOtherWords(t *testing.T) {
+	want := map[string][2]string{
+		"gemini":  {"400 INVALID_ARGUMENT Request payload size exceeds the limit: 100 bytes.", "503 UNAVAILABLE The model is overloaded. Please try again later."},
+		"bedrock": {"400 ValidationException Request payload size exceeds the limit: 100 bytes.", "503 ServiceUnavailableException Bedrock is unable to process your request."},
+	}
+	eachWay(t, []speaker{geminiSpeaker, bedrockSpeaker}, func(t *testing.T, s speaker, stream bool) {
+		for i, m := range []*guardtest.Model{{MaxBody: 100}, {Answer: guardtest.Always(guardtest.Overloaded())}} {
+			req := transcript.Request{Model: s.model, Messages: []transcript.Message{transcript.UserText(words(i*10 + 100))}}
+			_, err := s.ask(t.Context(), inProcess(m), req, stream)
+			e := apiError(t, err)
+			equal(t, want[s.name][i], fmt.Sprint(e.Status, " ", e.Type, " ", e.Message))
+			r := m.Requests()[0]
+			equal(t, e.Status, r.Status)
+			equal(t, e.Message, r.Refused)
+			equal(t, []guardtest.Outcome{guardtest.Overflow, guardtest.Failed}[i], r.Outcome)
 		}
 	})
 }

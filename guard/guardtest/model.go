@@ -25,8 +25,8 @@ type Model struct {
 	// MaxOutput is how many output tokens a request may ask for at most.
 	// 0: any number.
 	MaxOutput int
-	// MaxBody is the size in bytes that a body may have. 0: 32 MB, as with the
-	// real service.
+	// MaxBody is the size in bytes that a body may have. 0: as with the real
+	// service, 32 MB or, of Gemini and Bedrock, 20 MB.
 	MaxBody int64
 	// ReserveOutput also refuses a prompt that fits the window if prompt and
 	// max_tokens together do not, as older models do. Newer ones, and a Model
@@ -64,20 +64,18 @@ type Model struct {
 // cuts a connection, where an answer asks for it, by panicking with
 // [net/http.ErrAbortHandler].
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{m: m, w: w, r: r, id: m.nextID(), api: apis[r.URL.Path]}
+	x := &exchange{m: m, w: w, r: r, id: m.nextID(), api: apiOf(r.URL.Path)}
 	served := x.api != nil || r.URL.Path == pathCount
 	if x.api == nil {
 		x.api = anthropic{}
 	}
 	var err error
-	switch protocol := protocolOf(r.URL.Path); {
-	case protocol != nil:
-		err = x.speak(protocol)
+	switch {
 	case !served:
 		err = x.sendError(&refusal{status: http.StatusNotFound, kind: "not_found_error", text: "Not found"})
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		err = x.sendError(&refusal{status: http.StatusMethodNotAllowed, kind: kindInvalid, text: "Method Not Allowed"})
+		err = x.sendError(x.worded(&refusal{status: http.StatusMethodNotAllowed, kind: kindInvalid, text: "Method Not Allowed"}))
 	case r.URL.Path == pathCount:
 		err = x.count()
 	default:

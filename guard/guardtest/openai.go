@@ -14,7 +14,7 @@ import (
 )
 
 // openAI is what both APIs of OpenAI have in common.
-type openAI struct{}
+type openAI struct{ sse }
 
 const textNotJSON = "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.)"
 
@@ -24,9 +24,7 @@ func (openAI) judge(body []byte, validate func([]byte) []rebuild.Violation, know
 		return nil, invalid("%s", textNotJSON)
 	}
 	members, _ := object(body)
-	if found := validate(body); len(found) > 0 {
-		no := invalid("%s", found[0].Text)
-		no.violations = found
+	if no := violated(validate(body)); no != nil {
 		return members, no
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -56,30 +54,29 @@ func (openAI) limit(members map[string]json.RawMessage, name string, dst *int) *
 	return nil
 }
 
-func (openAI) words(kind string) (no refusal, ok bool) {
-	switch kind {
-	case "overloaded_error":
-		return refusal{status: http.StatusServiceUnavailable, kind: "server_error", text: "The engine is currently overloaded, please try again later"}, true
-	case "rate_limit_error":
-		return refusal{
-			status: http.StatusTooManyRequests, kind: "requests", code: "rate_limit_exceeded",
-			text: "Rate limit reached on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again later.",
-		}, true
-	case "api_error":
-		return refusal{
-			status: http.StatusInternalServerError, kind: "server_error",
-			text: "The server had an error while processing your request. Sorry about that!",
-		}, true
-	case "authentication_error":
-		return refusal{
-			status: http.StatusUnauthorized, kind: kindInvalid, code: "invalid_api_key",
-			text: "Incorrect API key provided: key. You can find your API key at https://platform.openai.com/account/api-keys.",
-		}, true
+func (openAI) word(no refusal, _ int64) refusal {
+	if !no.usual {
+		return no
 	}
-	return refusal{}, false
+	say := func(status int, kind, code, text string) {
+		no.status, no.kind, no.code, no.text = status, kind, code, text
+	}
+	switch no.kind {
+	case kindOverloaded:
+		say(http.StatusServiceUnavailable, "server_error", "", "The engine is currently overloaded, please try again later")
+	case kindRate:
+		say(http.StatusTooManyRequests, "requests", "rate_limit_exceeded",
+			"Rate limit reached on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again later.")
+	case kindAPI:
+		say(http.StatusInternalServerError, "server_error", "", "The server had an error while processing your request. Sorry about that!")
+	case kindUnauthorized:
+		say(http.StatusUnauthorized, kindInvalid, "invalid_api_key",
+			"Incorrect API key provided: key. You can find your API key at https://platform.openai.com/account/api-keys.")
+	}
+	return no
 }
 
-func (openAI) idHeader() string { return "X-Request-Id" }
+func (openAI) head(h http.Header, _ *refusal, requestID string) { h.Set("X-Request-Id", requestID) }
 
 func (openAI) refuse(no *refusal, _ string) []byte {
 	return encode(map[string]any{"error": openAIError(no)})

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
@@ -22,10 +21,7 @@ type openAIFormat struct {
 	name, path string
 	request    func(stream bool, req transcript.Request) ([]byte, rebuild.Report, error)
 	response   func([]byte) (*transcript.Response, error)
-	stream     func() interface {
-		Add(event []byte) (wire.Delta, error)
-		Response() *transcript.Response
-	}
+	stream     func() answerStream
 }
 
 var openAIFormats = []openAIFormat{
@@ -35,12 +31,7 @@ var openAIFormats = []openAIFormat{
 			return wire.OpenAIChat{Stream: stream, Reasoning: true}.Request(req)
 		},
 		wire.OpenAIChat{}.Response,
-		func() interface {
-			Add(event []byte) (wire.Delta, error)
-			Response() *transcript.Response
-		} {
-			return wire.OpenAIChat{}.NewStream()
-		},
+		func() answerStream { return wire.OpenAIChat{}.NewStream() },
 	},
 	{
 		"responses", "/v1/responses",
@@ -48,12 +39,7 @@ var openAIFormats = []openAIFormat{
 			return wire.OpenAIResponses{Stream: stream}.Request(req)
 		},
 		wire.OpenAIResponses{}.Response,
-		func() interface {
-			Add(event []byte) (wire.Delta, error)
-			Response() *transcript.Response
-		} {
-			return wire.OpenAIResponses{}.NewStream()
-		},
+		func() answerStream { return wire.OpenAIResponses{}.NewStream() },
 	},
 }
 
@@ -69,27 +55,7 @@ func (f openAIFormat) ask(ctx context.Context, c client, stream bool, req transc
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.send(ctx, f.path, body)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if stream && resp.StatusCode == http.StatusOK {
-		in := f.stream()
-		err = wire.ReadSSE(resp.Body, func(event []byte) error {
-			_, err := in.Add(event)
-			return err
-		})
-		return in.Response(), err
-	}
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, wire.NewAPIError(resp.StatusCode, answer)
-	}
-	return f.response(answer)
+	return c.answer(ctx, f.path, body, stream, f.stream(), f.response)
 }
 
 // refusal posts a body that is to be refused.
@@ -322,101 +288,5 @@ func TestOpenAIBrokenStreams(t *testing.T) {
 				}
 			}
 		})
-	})
-}
-
-// A conversation that changes its provider in the middle of its life is accepted
-// by each at each step, with all that the others left in it.
-func TestProviderSwitch(t *testing.T) {
-	n := 0
-	m := &guardtest.Model{Answer: func(guardtest.Request) guardtest.Answer {
-		n++
-		return guardtest.Answer{Blocks: []transcript.Block{
-			transcript.ThinkingBlock{Thinking: fmt.Sprint("thought ", n), Signature: "c2ln"},
-			transcript.TextBlock{Text: fmt.Sprint("text ", n)},
-			transcript.ToolCallBlock{ID: fmt.Sprint("toolu_", strings.Repeat("x", 50), n), Name: "read", Input: json.RawMessage(`{}`)},
-			transcript.ToolCallBlock{ID: fmt.Sprint("toolu_", strings.Repeat("x", 50), n, "b"), Name: "read", Input: json.RawMessage(`{}`)},
-		}}
-	}}
-	c := inProcess(m)
-	fold, ids := rebuild.New(nil), 0
-	newID := func() string { ids++; return fmt.Sprint("e", ids) }
-	record(t, fold, newID, transcript.UserText("go"))
-	for step := range 12 {
-		h := fold.History()
-		req := transcript.Request{Model: fmt.Sprint("model-", step%4), System: "Be brief.", Messages: h.Messages, MaxOutput: 1000}
-		var resp *transcript.Response
-		var err error
-		if step%3 == 0 {
-			resp, err = c.ask(t.Context(), step%2 == 0, req)
-		} else {
-			resp, err = openAIFormats[step%3-1].ask(t.Context(), c, step%2 == 0, req)
-		}
-		noError(t, err)
-		equal(t, 2, len(resp.Message.ToolCalls()))
-		record(t, fold, newID, resp)
-		for i, call := range resp.Message.ToolCalls() {
-			b, _ := transcript.ToolResult(call.ID, fmt.Sprint("result ", i)).Content[0].(transcript.ToolResultBlock)
-			if i == 0 {
-				b = b.WithContent(transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}})
-			}
-			record(t, fold, newID, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{b}})
-		}
-	}
-	equal(t, 0, len(m.Invalid()))
-}
-
-// record appends to a fold what a session would read back.
-func record(t *testing.T, fold *rebuild.Fold, newID func() string, item transcript.Item) {
-	t.Helper()
-	entries, err := transcript.NewBatch(time.Unix(0, 0), newID, item)
-	noError(t, err)
-	for i, e := range entries {
-		entries[i], err = transcript.ParseEntry(e.Line())
-		noError(t, err)
-	}
-	noError(t, fold.Add(transcript.Batch{Entries: entries, Complete: true}))
-}
-
-// Any body gets an answer that can be read or an error with a type and a
-// message, and is recorded once.
-func FuzzOpenAIBody(f *testing.F) {
-	for _, seed := range []string{
-		"", "null", "[]", `{"model":"m","messages":[null,{"role":"user","content":[null,{"type":7}]}]}`,
-		`{"model":"m","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"Hi"}],"tools":[7,{"type":"function"}]}`,
-		`{"model":"m","input":"Hi","stream":true}`, `{"model":"m","input":[{"type":"reasoning","id":7},{"role":"user","content":[{"type":"input_image","image_url":{}}]}]}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		for _, format := range openAIFormats {
-			m := &guardtest.Model{Window: 5000, MaxOutput: 4000}
-			resp, err := inProcess(m).send(t.Context(), format.path, in)
-			noError(t, err)
-			answer, err := io.ReadAll(resp.Body)
-			noError(t, err)
-			noError(t, resp.Body.Close())
-			s := format.stream()
-			switch {
-			case resp.StatusCode != http.StatusOK:
-				if e := wire.NewAPIError(resp.StatusCode, answer); e.Type == "" || e.Message == "" || !json.Valid(answer) {
-					t.Fatalf("status %d with %q", resp.StatusCode, answer)
-				}
-			case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
-				noError(t, wire.ReadSSE(strings.NewReader(string(answer)), func(event []byte) error {
-					_, err := s.Add(event)
-					return err
-				}))
-				if s.Response().StopReason == "" {
-					t.Fatalf("no stop reason in %s", answer)
-				}
-			default:
-				_, err := format.response(answer)
-				noError(t, err)
-			}
-			if s := m.Stats(); s.Requests != 1 || s.Answered+s.Invalid+s.Overflows != 1 {
-				t.Fatalf("counted %+v", s)
-			}
-		}
 	})
 }

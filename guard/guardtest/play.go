@@ -1,7 +1,7 @@
 package guardtest
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-)
-
-const (
-	typeJSON   = "application/json"
-	typeStream = "text/event-stream; charset=utf-8"
 )
 
 // errClosed is why the context of a request ends when its server is closed.
@@ -28,10 +23,7 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 	if f == nil {
 		f = &fault{kind: faultNone}
 	}
-	said := &refusal{status: f.status, kind: f.errorType, text: f.text}
-	if f.usual {
-		said = x.worded(said)
-	}
+	said := x.worded(&refusal{status: f.status, kind: f.errorType, text: f.text, usual: f.usual})
 	streams := rec.Stream
 	outcome, status, text := Answered, http.StatusOK, ""
 	if f.kind != faultNone {
@@ -58,7 +50,7 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 	case f.kind == faultStall && status == 0:
 		return x.stall()
 	case f.kind == faultBody:
-		return x.send(status, f.contentType(streams), []byte(f.body))
+		return x.send(status, cmp.Or(f.mime, x.contentType(streams)), []byte(f.body))
 	case f.kind == faultError, f.kind == faultEvent && !streams:
 		x.retryAfter(f.retryAfter)
 		return x.sendError(said)
@@ -79,7 +71,7 @@ func (x *exchange) stall() error {
 
 // stream sends events until a fault ends them; failed is the event of an error.
 func (x *exchange) stream(events []event, f *fault, failed event) error {
-	x.head(http.StatusOK, typeStream)
+	x.head(http.StatusOK, x.contentType(true), nil)
 	if err := http.NewResponseController(x.w).Flush(); err != nil {
 		return err
 	}
@@ -91,18 +83,18 @@ func (x *exchange) stream(events []event, f *fault, failed event) error {
 		after = len(events)
 	}
 	for _, e := range events[:after] {
-		if err := x.sendEvent(e.bytes()); err != nil {
+		if err := x.sendEvent(x.api.frame(e)); err != nil {
 			return err
 		}
 	}
 	switch f.kind {
 	case faultEvent:
-		return x.sendEvent(failed.bytes())
+		return x.sendEvent(x.api.frame(failed))
 	case faultStall:
 		return x.stall()
 	case faultCutLine:
 		if after < len(events) {
-			half := events[after].bytes()
+			half := x.api.frame(events[after])
 			if err := x.sendEvent(half[:len(half)/2]); err != nil {
 				return err
 			}
@@ -152,9 +144,9 @@ func (x *exchange) sendEvent(data []byte) error {
 // sendFaulty sends an answer that is not streamed, or half of it.
 func (x *exchange) sendFaulty(body []byte, f *fault) error {
 	if f.kind == faultNone {
-		return x.send(http.StatusOK, typeJSON, body)
+		return x.send(http.StatusOK, x.contentType(false), body)
 	}
-	err := x.send(http.StatusOK, typeJSON, body[:len(body)/2])
+	err := x.send(http.StatusOK, x.contentType(false), body[:len(body)/2])
 	if err != nil || f.kind == faultEnd {
 		return err
 	}
@@ -164,28 +156,35 @@ func (x *exchange) sendFaulty(body []byte, f *fault) error {
 	return errBreak
 }
 
+// sendError sends an error that is worded.
 func (x *exchange) sendError(no *refusal) error {
-	return x.send(no.status, typeJSON, x.api.refuse(no, x.requestID()))
+	x.head(no.status, x.contentType(false), no)
+	_, err := x.w.Write(x.api.refuse(no, x.requestID()))
+	return err
 }
 
 func (x *exchange) send(status int, contentType string, body []byte) error {
-	x.head(status, contentType)
+	x.head(status, contentType, nil)
 	_, err := x.w.Write(body)
 	return err
 }
 
-func (x *exchange) head(status int, contentType string) {
+func (x *exchange) head(status int, contentType string, no *refusal) {
 	h := x.w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set(x.api.idHeader(), x.requestID())
+	x.api.head(h, no, x.requestID())
 	x.w.WriteHeader(status)
 }
 
-func (x *exchange) requestID() string { return fmt.Sprintf("req_%06d", x.id) }
-
-func isInput(e event) bool {
-	return e.name == "content_block_delta" && bytes.Contains(e.data, []byte(`"type":"`+kindInput))
+func (x *exchange) contentType(stream bool) string {
+	whole, streamed := x.api.types()
+	if stream {
+		return streamed
+	}
+	return whole
 }
+
+func (x *exchange) requestID() string { return fmt.Sprintf("req_%06d", x.id) }
 
 func (x *exchange) retryAfter(d time.Duration) {
 	if d > 0 {

@@ -1,6 +1,7 @@
 package guardtest
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -9,52 +10,46 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// defaultMaxBody is the limit of the Messages API in bytes.
-const defaultMaxBody = 32 << 20
-
 // read reads a request and judges it. What could be read of one that is
 // refused is returned too. counting says that it only asks for a count. An error
 // means that the client went away while it sent.
 func (x *exchange) read(counting bool) (req Request, no *refusal, err error) {
 	m := x.m
 	req = Request{Header: x.r.Header.Clone()}
-	limit := m.MaxBody
-	if limit == 0 {
-		limit = defaultMaxBody
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, limit))
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.maxBody()))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		no = x.worded(&refusal{status: http.StatusRequestEntityTooLarge, kind: kindTooLarge, text: textTooLarge})
-		no.outcome = Overflow
-		return req, no, nil
+		no = &refusal{status: http.StatusRequestEntityTooLarge, kind: kindTooLarge, text: textTooLarge, usual: true, outcome: Overflow}
+		return req, x.worded(no), nil
 	}
 	if err != nil {
 		return req, nil, err
 	}
 	req.Body = body
 	if req.Request, req.Stream, no = x.api.decode(m, x.r.Header, body, counting); no != nil {
-		return req, no, nil
+		return req, x.worded(no), nil
 	}
 	req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
 	if !counting {
 		no = x.api.judgeSize(m, req)
 	}
-	return req, no, nil
+	return req, x.worded(no), nil
 }
 
-// worded returns an error of this package as the provider says it.
+// maxBody is the size in bytes that a body may have.
+func (x *exchange) maxBody() int64 { return cmp.Or(x.m.MaxBody, x.api.maxBody()) }
+
+// worded returns an error as the provider says it.
 func (x *exchange) worded(no *refusal) *refusal {
-	if said, ok := x.api.words(no.kind); ok {
-		return &said
+	if no == nil {
+		return nil
 	}
-	return no
+	said := x.api.word(*no, x.maxBody())
+	return &said
 }
 
 // judge checks what the request says.
 func (m *Model) judge(e envelope) *refusal {
-	if v := rebuild.Validate(rebuild.Anthropic, e.request); len(v) > 0 {
-		no := invalid("%s", v[0].Text)
-		no.violations = v
+	if no := violated(rebuild.Validate(rebuild.Anthropic, e.request)); no != nil {
 		return no
 	}
 	if m.RequireTools && !e.hasTools && usesTools(e.request.Messages) {

@@ -16,13 +16,20 @@ type refusal struct {
 	text       string
 	outcome    Outcome
 	violations []rebuild.Violation
+	usual      bool // each provider has its own words for it
 }
 
 const (
 	kindInvalid  = "invalid_request_error"
 	kindTooLarge = "request_too_large"
+	// Of usual errors:
+	kindOverloaded   = "overloaded_error"
+	kindRate         = "rate_limit_error"
+	kindAPI          = "api_error"
+	kindUnauthorized = "authentication_error"
 
 	textTooLarge = "Request exceeds the maximum size"
+	textPayload  = "Request payload size exceeds the limit: %d bytes." // of Gemini and Bedrock
 )
 
 func invalid(format string, args ...any) *refusal {

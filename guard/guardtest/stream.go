@@ -9,17 +9,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// An event is a server-sent event as it goes out. Some APIs give it no name.
+// An event is one of a stream. Some APIs give it no name.
 type event struct {
 	name string
 	data []byte
-}
-
-func (e event) bytes() []byte {
-	if e.name == "" {
-		return fmt.Appendf(nil, "data: %s\n\n", e.data)
-	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", e.name, e.data)
 }
 
 // json returns the message as one object.

@@ -72,20 +72,18 @@ type Anthropic struct {
 // Blocks without Origins are vouched for by the caller. A model's dated name
 // and its alias are the same model.
 func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	for i, m := range req.Messages {
-		if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
-			return nil, nil, fmt.Errorf("wire: message %d has role %q, want %q or %q", i, m.Role, transcript.RoleUser, transcript.RoleAssistant)
-		}
+	if err := checkRoles(req.Messages); err != nil {
+		return nil, nil, err
 	}
 	thinking, err := a.thinking()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.checkParams(); err != nil {
+	if err := checkParams(a.Params, "model", "max_tokens", "stream", "thinking", "messages"); err != nil {
 		return nil, nil, err
 	}
 	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
-	r := renderer{req: req, turn: runningTurn(req.Messages)}
+	r := renderer{rendering: rendering{req: req, api: apiAnthropic}, turn: runningTurn(req.Messages)}
 	asked := a.Thinking
 	if thinking == "enabled" {
 		thinking, asked = r.budget(asked, limit)
@@ -112,10 +110,10 @@ func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.
 		o.String("system", req.System)
 	}
 	if _, given := a.Params["tools"]; !given && len(req.Tools) > 0 {
-		o.Func("tools", func(dst []byte) []byte { return appendTools(dst, req.Tools) })
+		o.Func("tools", func(dst []byte) []byte { return appendList(dst, req.Tools, appendTool) })
 	}
 	// Messages come last, so that a longer conversation only adds bytes.
-	o.Func("messages", func(dst []byte) []byte { return appendMessages(dst, messages) })
+	o.Func("messages", func(dst []byte) []byte { return appendList(dst, messages, appendMessage) })
 	body = o.End()
 	if jsontext.MendSurrogates(body) {
 		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in an opaque block")
@@ -128,27 +126,14 @@ func (a Anthropic) thinking() (string, error) {
 	if jsontext.IsNull(a.Thinking) {
 		return "", nil
 	}
-	if !jsontext.Valid(a.Thinking) || !jsontext.IsObject(a.Thinking) {
-		return "", fmt.Errorf("wire: thinking %q is not a JSON object", excerpt(a.Thinking))
+	if err := checkObject("thinking", a.Thinking); err != nil {
+		return "", err
 	}
 	kind := stringMember(a.Thinking, "type")
 	if kind == "" {
 		return "", fmt.Errorf("wire: thinking %q has no type", excerpt(a.Thinking))
 	}
 	return kind, nil
-}
-
-func (a Anthropic) checkParams() error {
-	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
-		switch name {
-		case "model", "max_tokens", "stream", "thinking", "messages":
-			return fmt.Errorf("wire: params: %q is written from the request", name)
-		}
-		if value := a.Params[name]; !jsontext.Valid(value) {
-			return fmt.Errorf("wire: params: %q is not valid JSON: %q", name, excerpt(value))
-		}
-	}
-	return nil
 }
 
 // marks counts the cache marks in Params: they count against the same limit.
@@ -174,35 +159,21 @@ func count(b bool) int {
 	return 0
 }
 
-func appendTools(dst []byte, tools []transcript.Tool) []byte {
-	dst = append(dst, '[')
-	for i, t := range tools {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		o := jsontext.AppendObject(dst)
-		o.String("name", t.Name)
-		o.OptString("description", t.Description)
-		schema := t.InputSchema
-		if jsontext.IsNull(schema) {
-			schema = json.RawMessage(`{"type":"object"}`)
-		}
-		o.Value("input_schema", schema)
-		dst = o.End()
+func appendTool(dst []byte, t transcript.Tool) []byte {
+	o := jsontext.AppendObject(dst)
+	o.String("name", t.Name)
+	o.OptString("description", t.Description)
+	schema := t.InputSchema
+	if jsontext.IsNull(schema) {
+		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	return append(dst, ']')
+	o.Value("input_schema", schema)
+	return o.End()
 }
 
-func appendMessages(dst []byte, messages []transcript.Message) []byte {
-	dst = append(dst, '[')
-	for i, m := range messages {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		text, _ := m.MarshalJSON() // never fails
-		dst = append(dst, text...)
-	}
-	return append(dst, ']')
+func appendMessage(dst []byte, m transcript.Message) []byte {
+	text, _ := m.MarshalJSON() // never fails
+	return append(dst, text...)
 }
 
 func stringMember(obj []byte, name string) string {

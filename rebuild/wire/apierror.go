@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -10,33 +11,41 @@ import (
 // APIError is a provider's refusal.
 type APIError struct {
 	Status    int    // of HTTP; 0 if it came inside a stream or is not known
-	Type      string // in the provider's words, "overloaded_error" for example
+	Type      string // in the provider's words, "overloaded_error" or "UNAVAILABLE" for example
 	Code      string // what OpenAI says besides, "context_length_exceeded" for example
 	Message   string
 	RequestID string
 }
 
-// NewAPIError reads the body of an answer whose HTTP status is not 200. Of a
-// body that is not the provider's JSON, a proxy's page for example, Message
-// holds the beginning.
+// NewAPIError reads the body of an answer whose HTTP status is not 200, of any
+// of the providers. Bedrock names the type in the header X-Amzn-Errortype and
+// not in the body. A status of 0 becomes the one that the body says, if it says
+// one. Of a body that is not the provider's JSON, a proxy's page for example,
+// Message holds the beginning.
 func NewAPIError(status int, body []byte) *APIError {
 	e := &APIError{Status: status}
+	body = jsontext.Trim(body)
 	if !jsontext.Valid(body) || !jsontext.IsObject(body) {
-		e.Message = excerpt(jsontext.Trim(body))
+		e.Message = excerpt(body)
 		return e
 	}
 	e.RequestID = stringMember(body, "request_id")
 	detail, _ := jsontext.Member(body, "error")
 	switch {
 	case jsontext.IsObject(detail):
-		e.Type, e.Code, e.Message = stringMember(detail, "type"), stringMember(detail, "code"), stringMember(detail, "message")
+		e.Type = cmp.Or(stringMember(detail, "type"), stringMember(detail, "status")) // the latter is Google's
+		e.Code, e.Message = stringMember(detail, "code"), stringMember(detail, "message")
+		code, _ := jsontext.Member(detail, "code")
+		if n, ok := jsontext.Int(code); ok && status == 0 && n >= 400 && n < 600 {
+			e.Status = int(n)
+		}
 	case jsontext.IsString(detail):
 		e.Message, _ = jsontext.String(detail)
 	default:
 		e.Code, e.Message = stringMember(body, "code"), stringMember(body, "message")
 	}
 	if e.Message == "" {
-		e.Message = excerpt(jsontext.Trim(body))
+		e.Message = excerpt(body)
 	}
 	return e
 }

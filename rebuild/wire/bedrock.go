@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,10 +16,6 @@ import (
 // apiBedrock is what [transcript.Response] and [transcript.Origin] call
 // Converse.
 const apiBedrock = "bedrock"
-
-// AddedTools is the repair of a request without tools whose messages have
-// calls: Bedrock wants definitions, so there are some that say the names alone.
-const AddedTools rebuild.Rule = "added-tools"
 
 // Bedrock renders for Converse of Amazon Bedrock and reads its answers. The
 // zero value renders; set Model for answers. It is a plain value, safe for
@@ -71,7 +68,7 @@ func (Bedrock) ToolName(name string) string { return toolName(name) }
 //     [Anthropic.Request]; so is what becomes of Thinking when the running turn
 //     has no reasoning to go on from, or the output limit no room.
 //   - If the messages have calls, the request defines tools: if it has none,
-//     those that are called, see [AddedTools].
+//     those that are called, see [rebuild.AddedTools].
 //   - Images and documents go as bytes. A document has a name that is unique in
 //     the request and in the characters that the API allows, made of its title,
 //     and a text beside it.
@@ -91,10 +88,10 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
 	}
-	if err := b.checkParams(req); err != nil {
+	if err := b.check(req); err != nil {
 		return nil, nil, err
 	}
-	r := bedrockRenderer{renderer: renderer{req: req, turn: runningTurn(req.Messages)}, format: b}
+	r := bedrockRenderer{renderer: renderer{rendering: rendering{req: req, api: apiBedrock}, turn: runningTurn(req.Messages)}, format: b}
 	asked := b.Thinking
 	r.thinking = stringMember(asked, "type")
 	if r.thinking == "enabled" && req.MaxOutput > 0 {
@@ -108,16 +105,16 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 
 	o := jsontext.AppendObject(nil)
 	for _, name := range slices.Sorted(maps.Keys(b.Params)) {
-		if name != "inferenceConfig" && name != "additionalModelRequestFields" {
+		if name != inferenceConfig && name != modelFields {
 			o.Value(name, b.Params[name])
 		}
 	}
-	joined(&o, "additionalModelRequestFields", b.Params, func(m *jsontext.Object) {
+	joined(&o, modelFields, b.Params, func(m *jsontext.Object) {
 		if !jsontext.IsNull(asked) {
 			m.Value("thinking", asked)
 		}
 	})
-	joined(&o, "inferenceConfig", b.Params, func(m *jsontext.Object) { m.OptInt("maxTokens", int64(req.MaxOutput)) })
+	joined(&o, inferenceConfig, b.Params, func(m *jsontext.Object) { m.OptInt("maxTokens", int64(req.MaxOutput)) })
 	if _, given := b.Params["system"]; !given && !isBlank(req.System) {
 		o.Func("system", func(dst []byte) []byte {
 			return append(jsontext.AppendString(append(dst, `[{"text":`...), req.System), "}]"...)
@@ -139,46 +136,26 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 	return body, r.report, nil
 }
 
-// joined writes a member that is made of that of params and of what more adds;
-// nothing if both are empty.
-func joined(o *jsontext.Object, name string, params map[string]json.RawMessage, more func(*jsontext.Object)) {
-	m := jsontext.AppendObject(nil)
-	for k, v := range jsontext.Members(jsontext.Trim(params[name])) {
-		m.Value(k, v)
+// check returns what cannot be written of a request besides its roles.
+func (b Bedrock) check(req transcript.Request) error {
+	limit, thinking := "", ""
+	if req.MaxOutput > 0 {
+		limit = "maxTokens"
 	}
-	more(&m)
-	if text := m.End(); len(text) > len("{}") {
-		o.Value(name, text)
+	if b.Thinking != nil {
+		thinking = "thinking"
 	}
+	return cmp.Or(
+		checkObject("thinking", b.Thinking), checkParams(b.Params, "messages"),
+		checkJoined(b.Params, inferenceConfig, limit), checkJoined(b.Params, modelFields, thinking),
+	)
 }
 
-func (b Bedrock) checkParams(req transcript.Request) error {
-	if !jsontext.IsNull(b.Thinking) && (!jsontext.Valid(b.Thinking) || !jsontext.IsObject(b.Thinking)) {
-		return fmt.Errorf("wire: thinking %q is not a JSON object", excerpt(b.Thinking))
-	}
-	for _, name := range slices.Sorted(maps.Keys(b.Params)) {
-		value := b.Params[name]
-		object, taken := "", false
-		switch name {
-		case "messages":
-			return fmt.Errorf("wire: params: %q is written from the request", name)
-		case "inferenceConfig":
-			object, taken = "maxTokens", req.MaxOutput > 0
-		case "additionalModelRequestFields":
-			object, taken = "thinking", b.Thinking != nil
-		}
-		if !jsontext.Valid(value) || object != "" && !jsontext.IsObject(jsontext.Trim(value)) {
-			return fmt.Errorf("wire: params: %q is not valid: %q", name, excerpt(value))
-		}
-		if object == "" || !taken {
-			continue
-		}
-		if _, twice := jsontext.Member(jsontext.Trim(value), object); twice {
-			return fmt.Errorf("wire: params: %s: %q is written from the request", name, object)
-		}
-	}
-	return nil
-}
+// The members that hold the output limit and Thinking among others.
+const (
+	inferenceConfig = "inferenceConfig"
+	modelFields     = "additionalModelRequestFields"
+)
 
 // tools returns the member toolConfig, nil for none.
 func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error) {
@@ -186,20 +163,16 @@ func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error
 		for _, name := range r.called {
 			tools = append(tools, transcript.Tool{Name: name})
 		}
-		r.note(AddedTools, "", fmt.Sprintf("%d that the messages call", len(tools)))
+		r.note(rebuild.AddedTools, "", fmt.Sprintf("%d that the messages call", len(tools)))
 	}
 	if len(tools) == 0 {
 		return nil, nil
 	}
-	renamed, err := renamedTools(tools, r.format.ToolName, &r.report)
+	renamed, err := r.renamed(tools, r.format.ToolName)
 	if err != nil {
 		return nil, err
 	}
-	dst := []byte(`{"tools":[`)
-	for i, t := range renamed {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	dst := appendList([]byte(`{"tools":`), renamed, func(dst []byte, t transcript.Tool) []byte {
 		schema := t.InputSchema
 		if jsontext.IsNull(schema) {
 			schema = json.RawMessage(`{"type":"object"}`)
@@ -212,7 +185,7 @@ func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error
 			s.Value("json", schema)
 			return s.End()
 		})
-		dst = append(o.End(), '}')
-	}
-	return append(dst, "]}"...), nil
+		return append(o.End(), '}')
+	})
+	return append(dst, '}'), nil
 }

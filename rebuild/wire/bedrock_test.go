@@ -87,7 +87,7 @@ func TestBedrockRequestErrors(t *testing.T) {
 		{wire.Bedrock{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
 		{wire.Bedrock{Thinking: json.RawMessage(`1`)}, transcript.Request{}, `wire: thinking "1" is not a JSON object`},
 		{param("messages", "[]"), transcript.Request{}, `wire: params: "messages" is written from the request`},
-		{param("requestMetadata", "{"), transcript.Request{}, `wire: params: "requestMetadata" is not valid: "{"`},
+		{param("requestMetadata", "{"), transcript.Request{}, `wire: params: "requestMetadata" is not valid JSON: "{"`},
 		{param("inferenceConfig", `{"maxTokens":1}`), transcript.Request{MaxOutput: 5}, `wire: params: inferenceConfig: "maxTokens" is written from the request`},
 		{wire.Bedrock{}, transcript.Request{Tools: []transcript.Tool{{Name: "a.b"}, {Name: "a_b"}}}, `wire: tools "a.b" and "a_b" are both called "a_b": rename one`},
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -86,39 +85,7 @@ func (r *renderer) result(entry string, b transcript.ToolResultBlock) transcript
 
 // replaced returns the text that stands for a block the target does not take.
 func (r *renderer) replaced(entry, kind, why string) transcript.Block {
-	text, detail := placeholder(kind, why)
-	r.note(rebuild.ReplacedBlock, entry, detail)
-	return transcript.TextBlock{Text: text}
-}
-
-// placeholder returns the text that stands for a block that was left out, and
-// what the report says about it.
-func placeholder(kind, why string) (text, detail string) {
-	if why == "" {
-		return "[" + printable(kind) + " left out]", kind
-	}
-	return "[" + printable(kind) + " left out: " + why + "]", kind + ": " + why
-}
-
-// printable keeps the type of a block short and on one line.
-func printable(kind string) string {
-	if kind == "" || len(kind) > 64 || strings.ContainsFunc(kind, func(c rune) bool { return c < ' ' }) {
-		return "block"
-	}
-	return kind
-}
-
-// contextText is how a model is shown a context reference, as the fold does.
-func contextText(b transcript.ContextBlock) transcript.Block {
-	kind := b.Kind
-	if kind == "" {
-		kind = "context"
-	}
-	text := "[" + kind + " " + b.URI + "]"
-	if !isBlank(b.Abstract) {
-		text += "\n" + b.Abstract
-	}
-	return transcript.TextBlock{Text: text}
+	return transcript.TextBlock{Text: r.leftOut(entry, kind, why)}
 }
 
 // extra returns the members of extra that a block of that kind may have. What

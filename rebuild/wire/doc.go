@@ -4,22 +4,29 @@
 // A [transcript.Request] is in no provider's form. [Anthropic] turns it into
 // the body of a call to the Messages API and turns the answer, whole or
 // streamed, into a [transcript.Response]; [OpenAIChat] does so for Chat
-// Completions and its imitators, [OpenAIResponses] for the Responses API. They
-// have no HTTP client: any will do, and [ReadSSE] splits what a stream sends
-// into events. An answer that is appended to a session and rendered again comes
-// out as it came in. What only one API knows of a block (IDs of items, encrypted
-// reasoning) is in the block's member "ext", which goes back to no other.
+// Completions and its imitators, [OpenAIResponses] for the Responses API,
+// [Gemini] for generateContent of Google's APIs and [Bedrock] for Converse of
+// Amazon's. They have no HTTP client: any will do, [ReadSSE] splits what a
+// stream sends into events, and [NewAPIError] reads the refusals of all five.
+//
+// An answer that is appended to a session and rendered again comes out as it
+// came in. What only one API knows of a block (IDs of items, encrypted
+// reasoning, signatures of calls) is in the block's member "ext", which goes
+// back to no other; a part of an answer that there is no block for is an opaque
+// block.
 //
 // Rendering applies what only the target demands, and reports it in a
 // [rebuild.Report]: IDs are rewritten when the target does not take them,
 // reasoning and opaque blocks go back only to the model that made them. A
 // request whose messages are a [rebuild.History] that ends with a user message
-// is valid once rendered, see [rebuild.Validate], [OpenAIChat.Validate] and
-// [OpenAIResponses.Validate]. A text is never changed. The
-// same request gives the same bytes, and messages that are appended to it do
-// not change the bytes of those before them, save where the end of a turn takes
-// its reasoning out and where cache marks move on: so a provider's prompt cache
-// stays warm.
+// is valid once rendered, see [rebuild.Validate], [OpenAIChat.Validate],
+// [OpenAIResponses.Validate], [Gemini.Validate] and [Bedrock.Validate]; so a
+// conversation may change its provider at any request, in the middle of a turn
+// too. A text is never changed. The same request gives the same bytes, and
+// messages that are appended to it do not change the bytes of those before them,
+// save where the end of a turn takes its reasoning out, where cache marks move on
+// and where Bedrock has too many documents: so a provider's prompt cache stays
+// warm.
 //
 // What breaks the rules of every provider (calls without results, roles that
 // do not alternate) is not repaired here: that is the business of

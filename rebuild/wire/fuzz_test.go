@@ -3,11 +3,9 @@ package wire_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -122,59 +120,5 @@ func FuzzRender(f *testing.F) {
 			}
 		}
 		checkRender(t, req)
-	})
-}
-
-// Whatever is recorded, the history and one more user text render valid. The
-// input is lines of a transcript.
-func FuzzRenderHistory(f *testing.F) {
-	for _, body := range answers {
-		resp, err := wire.Anthropic{}.Response([]byte(body))
-		if err != nil {
-			f.Fatal(err)
-		}
-		entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { return "e" }, transcript.UserText("go"), resp, transcript.ToolResult("toolu_1", "r"))
-		if err != nil {
-			f.Fatal(err)
-		}
-		var lines []byte
-		for _, e := range entries {
-			lines = append(append(lines, e.Line()...), '\n')
-		}
-		f.Add(lines)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		fold := rebuild.New(nil)
-		var b transcript.Batcher
-		add := func(batches []transcript.Batch) {
-			for _, batch := range batches {
-				_ = fold.Add(batch) // a critical entry of a newer version
-			}
-		}
-		for line := range bytes.SplitSeq(data, []byte("\n")) {
-			if e, err := transcript.ParseEntry(line); err == nil {
-				add(b.Add(e))
-			}
-		}
-		add(b.Break())
-		entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { return fmt.Sprint("last", len(data)) }, transcript.UserText("and?"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if fold.Add(transcript.Batch{Entries: entries, Complete: true}) != nil {
-			return
-		}
-		h := fold.History()
-		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: model, System: h.System, Messages: h.Messages})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got transcript.Request
-		if err := json.Unmarshal(body, &got); err != nil {
-			t.Fatal(err)
-		}
-		if found := rebuild.Validate(rebuild.Anthropic, got); len(found) > 0 {
-			t.Fatalf("violations: %v\nhistory: %s", found, body)
-		}
 	})
 }

@@ -1,8 +1,8 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -62,24 +62,6 @@ func (Gemini) ToolName(name string) string {
 	return name[:min(len(name), maxID)]
 }
 
-// toolName returns name in the characters that every provider takes, as the
-// fold does for the names of calls.
-func toolName(name string) string {
-	if name == "" {
-		return "tool"
-	}
-	if isID(name) {
-		return name
-	}
-	name = strings.Map(func(c rune) rune {
-		if c < 0x80 && isID(string(c)) {
-			return c
-		}
-		return '_'
-	}, name)
-	return name[:min(len(name), maxID)]
-}
-
 // Request renders the body of a call of generateContent or
 // streamGenerateContent. The model is not in it: see [Gemini.Path]. An output
 // limit of 0 and an empty system prompt are left out. The report says what was
@@ -93,7 +75,8 @@ func toolName(name string) string {
 //   - All results of an answer are one content and nothing is beside them: what
 //     else the user message has follows as a user content of its own. A result
 //     is an object, {"output":...} or {"error":...}; texts of one result are
-//     joined by newlines. Images and documents of results follow the results.
+//     joined by newlines. Images and documents of results follow the results
+//     ([rebuild.MovedMedia]).
 //   - A thought signature goes back to the model that made it, on the part it
 //     came with. Gemini 3 and later refuse an answer whose first call has none:
 //     there the text that Google documents for calls of other models stands in
@@ -114,17 +97,21 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
 	}
-	config, err := g.config(req)
-	if err != nil {
+	if err := g.check(req); err != nil {
 		return nil, nil, err
 	}
-	r := geminiRenderer{format: g, req: req, turn: runningTurn(req.Messages)}
+	r := geminiRenderer{rendering: rendering{req: req, api: apiGemini}, format: g, turn: runningTurn(req.Messages)}
 	contents := r.contents()
 
 	o := jsontext.AppendObject(nil)
-	o.OptValue("generationConfig", config)
+	joined(&o, generationConfig, g.Params, func(m *jsontext.Object) {
+		m.OptInt("maxOutputTokens", int64(req.MaxOutput))
+		if !jsontext.IsNull(g.Thinking) {
+			m.Value("thinkingConfig", g.Thinking)
+		}
+	})
 	for _, name := range slices.Sorted(maps.Keys(g.Params)) {
-		if name != "generationConfig" {
+		if name != generationConfig {
 			o.Value(name, g.Params[name])
 		}
 	}
@@ -142,7 +129,7 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		o.Value("tools", tools)
 	}
 	// Contents come last, so that a longer conversation only adds bytes.
-	o.Func("contents", func(dst []byte) []byte { return appendContents(dst, contents) })
+	o.Func("contents", func(dst []byte) []byte { return appendList(dst, contents, appendContent) })
 	body = o.End()
 	if jsontext.MendSurrogates(body) {
 		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in an opaque block")
@@ -150,85 +137,38 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	return body, r.report, nil
 }
 
-// config returns the member generationConfig, nil for none.
-func (g Gemini) config(req transcript.Request) (json.RawMessage, error) {
-	for _, name := range slices.Sorted(maps.Keys(g.Params)) {
-		value := g.Params[name]
-		switch {
-		case name == "contents":
-			return nil, fmt.Errorf("wire: params: %q is written from the request", name)
-		case !jsontext.Valid(value), name == "generationConfig" && !jsontext.IsObject(jsontext.Trim(value)):
-			return nil, fmt.Errorf("wire: params: %q is not valid: %q", name, excerpt(value))
-		}
-	}
-	if !jsontext.IsNull(g.Thinking) && (!jsontext.Valid(g.Thinking) || !jsontext.IsObject(g.Thinking)) {
-		return nil, fmt.Errorf("wire: thinking %q is not a JSON object", excerpt(g.Thinking))
-	}
-	o := jsontext.AppendObject(nil)
-	for name, value := range jsontext.Members(jsontext.Trim(g.Params["generationConfig"])) {
-		if name == "maxOutputTokens" && req.MaxOutput > 0 || name == "thinkingConfig" && g.Thinking != nil {
-			return nil, fmt.Errorf("wire: params: generationConfig: %q is written from the request", name)
-		}
-		o.Value(name, value)
-	}
+// generationConfig is the member that holds the output limit among others.
+const generationConfig = "generationConfig"
+
+// check returns what cannot be written of a request besides its roles.
+func (g Gemini) check(req transcript.Request) error {
+	limit, thinking := "", ""
 	if req.MaxOutput > 0 {
-		o.Int("maxOutputTokens", int64(req.MaxOutput))
+		limit = "maxOutputTokens"
 	}
-	if !jsontext.IsNull(g.Thinking) {
-		o.Value("thinkingConfig", g.Thinking)
+	if g.Thinking != nil {
+		thinking = "thinkingConfig"
 	}
-	if config := o.End(); len(config) > len("{}") {
-		return config, nil
-	}
-	return nil, nil
+	return cmp.Or(
+		checkObject("thinking", g.Thinking), checkParams(g.Params, "contents"),
+		checkJoined(g.Params, generationConfig, limit), checkJoined(g.Params, generationConfig, thinking),
+	)
 }
 
 // tools returns the member of that name.
 func (r *geminiRenderer) tools(tools []transcript.Tool) (json.RawMessage, error) {
-	renamed, err := renamedTools(tools, r.format.ToolName, &r.report)
+	renamed, err := r.renamed(tools, r.format.ToolName)
 	if err != nil {
 		return nil, err
 	}
-	dst := []byte(`[{"functionDeclarations":[`)
-	for i, t := range renamed {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	dst := appendList([]byte(`[{"functionDeclarations":`), renamed, func(dst []byte, t transcript.Tool) []byte {
 		o := jsontext.AppendObject(dst)
 		o.String("name", t.Name)
 		o.OptString("description", t.Description)
 		if !jsontext.IsNull(t.InputSchema) {
 			o.Value("parametersJsonSchema", t.InputSchema)
 		}
-		dst = o.End()
-	}
-	return append(dst, "]}]"...), nil
-}
-
-// renamedTools returns the tools with the names that a target takes.
-func renamedTools(tools []transcript.Tool, name func(string) string, report *rebuild.Report) ([]transcript.Tool, error) {
-	tools = slices.Clone(tools)
-	given := map[string]string{}
-	for i, t := range tools {
-		renamed := name(t.Name)
-		if other, twice := given[renamed]; twice {
-			return nil, fmt.Errorf("wire: tools %q and %q are both called %q: rename one", other, t.Name, renamed)
-		}
-		given[renamed] = t.Name
-		if renamed != t.Name {
-			*report = append(*report, rebuild.Repair{Rule: rebuild.BadName, Detail: "tool " + t.Name + " became " + renamed})
-		}
-		tools[i].Name = renamed
-	}
-	return tools, nil
-}
-
-// checkRoles returns an error if a message has a role that is none.
-func checkRoles(messages []transcript.Message) error {
-	for i, m := range messages {
-		if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
-			return fmt.Errorf("wire: message %d has role %q, want %q or %q", i, m.Role, transcript.RoleUser, transcript.RoleAssistant)
-		}
-	}
-	return nil
+		return o.End()
+	})
+	return append(dst, "}]"...), nil
 }

@@ -65,7 +65,7 @@ func TestGeminiRequest(t *testing.T) {
 		t.Errorf("body =\n%s\nwant\n%s", got, want)
 	}
 	validGemini(t, geminiModel, body)
-	const rulesWant = "dropped-member replaced-block replaced-block replaced-block replaced-block dropped-thinking dropped-thinking bad-name replaced-block bad-name"
+	const rulesWant = "dropped-member replaced-block replaced-block replaced-block replaced-block dropped-thinking dropped-thinking bad-name moved-media bad-name"
 	if got := rules(report); got != rulesWant {
 		t.Errorf("report = %s, want %s\n%v", got, rulesWant, report)
 	}
@@ -88,8 +88,8 @@ func TestGeminiRequestErrors(t *testing.T) {
 		{wire.Gemini{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
 		{wire.Gemini{Thinking: json.RawMessage(`1`)}, transcript.Request{}, `wire: thinking "1" is not a JSON object`},
 		{param("contents", "[]"), transcript.Request{}, `wire: params: "contents" is written from the request`},
-		{param("labels", "{"), transcript.Request{}, `wire: params: "labels" is not valid: "{"`},
-		{param("generationConfig", "1"), transcript.Request{}, `wire: params: "generationConfig" is not valid: "1"`},
+		{param("labels", "{"), transcript.Request{}, `wire: params: "labels" is not valid JSON: "{"`},
+		{param("generationConfig", "1"), transcript.Request{}, `wire: params: "generationConfig" is not a JSON object: "1"`},
 		{param("generationConfig", `{"maxOutputTokens":1}`), transcript.Request{MaxOutput: 5}, `wire: params: generationConfig: "maxOutputTokens" is written from the request`},
 		{wire.Gemini{}, transcript.Request{Tools: []transcript.Tool{{Name: "a.b"}, {Name: "a_b"}}}, `wire: tools "a.b" and "a_b" are both called "a_b": rename one`},
 	}

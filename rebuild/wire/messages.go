@@ -11,15 +11,9 @@ import (
 
 // A renderer turns the messages of one request into those of the Messages API.
 type renderer struct {
-	req      transcript.Request
+	rendering
 	thinking string // type of the request's member "thinking"
 	turn     int    // index of the message that started the running turn
-	ids      idMap
-	report   rebuild.Report
-}
-
-func (r *renderer) note(rule rebuild.Rule, entry, detail string) {
-	r.report = append(r.report, rebuild.Repair{Rule: rule, Entry: entry, Detail: detail})
 }
 
 // messages goes through the request once, in order, and looks back only, so
@@ -98,11 +92,7 @@ func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired b
 		b.Extra = r.extra(o.Entry, "text", b.Extra, native, !isBlank(b.Text))
 		return b
 	case transcript.ToolCallBlock:
-		id := r.ids.call(b.ID)
-		if id != b.ID {
-			r.note(rebuild.RewrittenID, o.Entry, b.ID+" became "+id)
-		}
-		b.ID = id
+		b.ID = r.callID(o.Entry, b.ID)
 		b.Extra = r.extra(o.Entry, "tool_use", b.Extra, native, true)
 		return b
 	case transcript.ThinkingBlock:
@@ -130,11 +120,6 @@ func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired b
 		r.note(rebuild.DroppedBlock, o.Entry, "a block of an unknown kind")
 	}
 	return nil
-}
-
-// native reports whether the model that the request goes to made a block.
-func (r *renderer) native(o transcript.Origin) bool {
-	return o == vouched || o.API == apiAnthropic && sameModel(o.Model, r.req.Model)
 }
 
 // vouched stands for the origin of a block of a message without Origins.

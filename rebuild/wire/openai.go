@@ -3,12 +3,10 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -18,53 +16,8 @@ const (
 	apiOpenAIResponses = "openai-responses"
 )
 
-// MovedMedia is the repair of an image or a document that was moved out of a
-// tool result, behind the results, as the target takes texts in results only.
-const MovedMedia rebuild.Rule = "moved-media"
-
 // An openAI is what rendering for both APIs of OpenAI has in common.
-type openAI struct {
-	req    transcript.Request
-	api    string
-	ids    idMap
-	report rebuild.Report
-}
-
-func (r *openAI) note(rule rebuild.Rule, entry, detail string) {
-	r.report = append(r.report, rebuild.Repair{Rule: rule, Entry: entry, Detail: detail})
-}
-
-// native reports whether the model that the request goes to made a block.
-func (r *openAI) native(o transcript.Origin) bool {
-	return o == vouched || o.API == r.api && sameModel(o.Model, r.req.Model)
-}
-
-// callID returns the ID for the next call of the answer.
-func (r *openAI) callID(entry, id string) string {
-	given := r.ids.call(id)
-	if given != id {
-		r.note(rebuild.RewrittenID, entry, id+" became "+given)
-	}
-	return given
-}
-
-// dropMembers reports the members of a block that no part can have.
-func (r *openAI) dropMembers(entry, kind string, extra transcript.Extra) {
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		if name != "ext" {
-			r.note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
-		}
-	}
-}
-
-// ext returns the members that an answer of this API left with a block, nil if
-// they are not for the model that the request goes to.
-func (r *openAI) ext(o transcript.Origin, extra transcript.Extra) json.RawMessage {
-	if ext := extra["ext"]; r.native(o) && jsontext.IsObject(ext) && jsontext.Valid(ext) {
-		return ext
-	}
-	return nil
-}
+type openAI struct{ rendering }
 
 // An openAIPart is an element of the content of a message.
 type openAIPart struct {
@@ -90,35 +43,20 @@ const (
 func (r *openAI) parts(entry string, b transcript.Block, takes func(openAIPart) string) []openAIPart {
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		r.dropMembers(entry, "text", b.Extra)
+		r.dropExtra(entry, "text", b.Extra)
 		return []openAIPart{{text: b.Text}}
 	case transcript.ImageBlock:
-		r.dropMembers(entry, "image", b.Extra)
+		r.dropExtra(entry, "image", b.Extra)
 		return []openAIPart{r.media(entry, openAIImage, b.Source, takes)}
 	case transcript.DocumentBlock:
-		r.dropMembers(entry, "document", b.Extra)
+		r.dropExtra(entry, "document", b.Extra)
 		return r.document(entry, b, takes)
-	case transcript.ContextBlock:
-		r.note(rebuild.ReplacedBlock, entry, "a context block")
-		text, _ := contextText(b).(transcript.TextBlock)
-		return []openAIPart{{text: text.Text}}
-	case transcript.RawBlock:
-		if isSearchResult(b.JSON) {
-			r.note(rebuild.ReplacedBlock, entry, "a search result")
-			return searchParts(b.JSON)
-		}
 	}
-	kind := "block"
-	if b != nil {
-		kind = b.BlockType()
-	}
-	return []openAIPart{r.replaced(entry, kind, "")}
+	return []openAIPart{{text: r.plain(entry, b)}}
 }
 
 func (r *openAI) replaced(entry, kind, why string) openAIPart {
-	text, detail := placeholder(kind, why)
-	r.note(rebuild.ReplacedBlock, entry, detail)
-	return openAIPart{text: text}
+	return openAIPart{text: r.leftOut(entry, kind, why)}
 }
 
 // media returns an image or a file, or the text that stands for it.
@@ -198,27 +136,6 @@ func (r *openAI) contentParts(entry string, content json.RawMessage, takes func(
 	return parts
 }
 
-func searchParts(obj []byte) []openAIPart {
-	parts := []openAIPart{{text: stringMember(obj, "title")}, {text: stringMember(obj, "source")}}
-	content, _ := jsontext.Member(obj, "content")
-	for e := range jsontext.Elements(content) {
-		parts = append(parts, openAIPart{text: stringMember(e, "text")})
-	}
-	return slices.DeleteFunc(parts, func(p openAIPart) bool { return isBlank(p.text) })
-}
-
-// appendList appends a JSON array.
-func appendList[T any](dst []byte, list []T, element func(dst []byte, v T) []byte) []byte {
-	dst = append(dst, '[')
-	for i, v := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = element(dst, v)
-	}
-	return append(dst, ']')
-}
-
 // callArguments returns the input of a call as these APIs write it: JSON in a
 // string. What is no JSON object is not repaired here.
 func callArguments(input json.RawMessage) string {
@@ -240,24 +157,6 @@ func appendFunction(o *jsontext.Object, t transcript.Tool) {
 		schema = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
 	o.Value("parameters", schema)
-}
-
-// checkOpenAI returns what cannot be written of a request.
-func checkOpenAI(req transcript.Request, params map[string]json.RawMessage, written ...string) error {
-	for i, m := range req.Messages {
-		if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
-			return fmt.Errorf("wire: message %d has role %q, want %q or %q", i, m.Role, transcript.RoleUser, transcript.RoleAssistant)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		if slices.Contains(written, name) {
-			return fmt.Errorf("wire: params: %q is written from the request", name)
-		}
-		if value := params[name]; !jsontext.Valid(value) {
-			return fmt.Errorf("wire: params: %q is not valid JSON: %q", name, excerpt(value))
-		}
-	}
-	return nil
 }
 
 // openAIUsage reads counts whose members have these names. Cached tokens are a
@@ -291,14 +190,6 @@ func openAIUsage(usage json.RawMessage, prompt, completion, details string) (u t
 	u.CacheRead = min(u.CacheRead, max(u.Input, 0))
 	u.Input -= u.CacheRead
 	return u, nil
-}
-
-// withExt returns extra with the members for the API alone.
-func withExt(ext []byte) transcript.Extra {
-	if string(ext) == "{}" {
-		return nil
-	}
-	return transcript.Extra{"ext": ext}
 }
 
 // isOpenAIError reports whether obj is an error in the place of an answer.

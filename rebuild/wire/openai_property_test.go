@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -34,57 +33,6 @@ var openAIBlocks = strings.Split(strings.TrimSpace(`
 {"type":"compaction","id":"cmp_1","encrypted_content":"e"}
 {"type":"reasoning","id":"rs_9","summary":[]}`), "\n")
 
-// randomLines are lines of a transcript: a conversation that changes its model,
-// with calls and results that are lost, doubled and late.
-func randomLines(rnd *rand.Rand) (lines []string) {
-	some := func(n int, lists ...[]string) string {
-		var list []string
-		for range rnd.IntN(n + 1) {
-			from := lists[rnd.IntN(len(lists))]
-			list = append(list, from[rnd.IntN(len(from))])
-		}
-		return "[" + strings.Join(list, ",") + "]"
-	}
-	add := func(format string, args ...any) {
-		lines = append(lines, fmt.Sprintf(`{"id":"e%d","ts":"2026-01-01T00:00:00Z",`, len(lines))+fmt.Sprintf(format, args...)+"}")
-	}
-	for range 1 + rnd.IntN(10) {
-		id := callIDs[rnd.IntN(len(callIDs))]
-		switch rnd.IntN(6) {
-		case 0:
-			add(`"type":"user","content":%s`, some(3, userBlocks, answerBlocks))
-		case 1, 2:
-			api := []string{"anthropic", "openai-chat", "openai-responses"}[rnd.IntN(3)]
-			add(`"type":"assistant","api":%q,"model":%q,"stop_reason":%q,"content":%s`,
-				api, []string{model, "gpt-x"}[rnd.IntN(2)], []string{"end_turn", "tool_use", "aborted"}[rnd.IntN(3)], some(5, answerBlocks, openAIBlocks, openAIBlocks))
-		case 3:
-			add(`"type":"tool_use","mid":"e%d","tool_use_id":%q,"name":%q,"input":%s`, len(lines)-1, id, id, []string{"{}", `"{"`}[rnd.IntN(2)])
-		case 4:
-			add(`"type":"tool_use","mid":"e%d","tool_use_id":%q,"name":"n","input":{"a":"\ud83d"},"ext":{"type":%q,"item":{"id":"fc_%d"}}`,
-				len(lines)-1, id, []string{"", "custom_tool_call"}[rnd.IntN(2)], rnd.IntN(3))
-		case 5:
-			add(`"type":"tool_result","tool_use_id":%q,"is_error":%v,"content":%s`, id, rnd.IntN(2) == 0, some(2, userBlocks))
-		}
-	}
-	add(`"type":"user","content":"and?"`)
-	return lines
-}
-
-func folded(t testing.TB, lines []string) rebuild.History {
-	t.Helper()
-	fold := rebuild.New(nil)
-	for _, line := range lines {
-		e, err := transcript.ParseEntry([]byte(line))
-		if err != nil {
-			t.Fatalf("%v in %s", err, line)
-		}
-		if err := fold.Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return fold.History()
-}
-
 // Every format that OpenAI's imitators need.
 func everyOpenAI() []openAIFormat {
 	all := []openAIFormat{chat, responses}
@@ -93,46 +41,16 @@ func everyOpenAI() []openAIFormat {
 		f.request, f.validate = c.Request, c.Validate
 		all = append(all, f)
 	}
-	r := wire.OpenAIResponses{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
-	stored := responses
-	stored.request, stored.validate = r.Request, r.Validate
-	return append(all, stored)
-}
-
-// Whatever lines a transcript has, its history and one more user text render
-// valid for every format, and so does a conversation that goes from one to the
-// next.
-func TestOpenAIRandomHistory(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(7, 8))
-	kept := map[string]int{}
-	for range 500 {
-		h := folded(t, randomLines(rnd))
-		for _, f := range everyOpenAI() {
-			for _, name := range []string{model, "gpt-x"} {
-				body, _ := f.body(t, transcript.Request{Model: name, System: h.System, Messages: h.Messages})
-				for _, what := range []string{`"type":"reasoning"`, `"reasoning_content":"t"`, `"refusal":"no"`, `"web_search_call"`, `"image_url"`, `"id":"fc_`, `"custom_tool_call_output"`} {
-					if strings.Contains(body, what) {
-						kept[f.name+" "+what]++
-					}
-				}
-			}
-		}
-	}
-	for _, what := range []string{
-		`chat "reasoning_content":"t"`, `chat "refusal":"no"`, `chat "image_url"`,
-		`responses "type":"reasoning"`, `responses "refusal":"no"`, `responses "web_search_call"`, `responses "id":"fc_`, `responses "custom_tool_call_output"`,
-	} {
-		if kept[what] == 0 {
-			t.Errorf("no request has %s: the test checks nothing of it", what)
-		}
-	}
+	r := responses
+	r.request, r.validate = stored.Request, stored.Validate
+	return append(all, r)
 }
 
 // Messages that are appended change no byte of those before them.
 func TestOpenAIRandomPrefix(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	for range 300 {
-		h := folded(t, randomLines(rnd))
+		h := folded(t, randomLines(rnd, []string{"anthropic", "openai-chat", "openai-responses"}, []string{model, "gpt-x"}, openAIBlocks))
 		for _, f := range []openAIFormat{chat, responses} {
 			before := ""
 			for n := range h.Messages {
@@ -179,38 +97,6 @@ func TestOpenAIIDs(t *testing.T) {
 			t.Errorf("%s: %d IDs rewritten: %v", f.name, len(report), report)
 		}
 	}
-}
-
-func FuzzOpenAIHistory(f *testing.F) {
-	for _, format := range []openAIFormat{chat, responses} {
-		for _, body := range format.answers {
-			resp, err := format.response([]byte(body))
-			if err != nil {
-				f.Fatal(err)
-			}
-			entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { return "e" }, transcript.UserText("go"), resp, results(resp))
-			if err != nil {
-				f.Fatal(err)
-			}
-			var lines []byte
-			for _, e := range entries {
-				lines = append(append(lines, e.Line()...), '\n')
-			}
-			f.Add(lines)
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var lines []string
-		for line := range bytes.SplitSeq(data, []byte("\n")) {
-			if e, err := transcript.ParseEntry(line); err == nil && rebuild.New(nil).Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}) == nil {
-				lines = append(lines, string(line))
-			}
-		}
-		h := folded(t, append(lines, fmt.Sprintf(`{"id":"last%d","ts":"2026-01-01T00:00:00Z","type":"user","content":"and?"}`, len(data))))
-		for _, format := range everyOpenAI() {
-			format.body(t, transcript.Request{Model: "gpt-x", System: h.System, Messages: h.Messages})
-		}
-	})
 }
 
 // The input is a stream, one event a line, and by itself an answer.

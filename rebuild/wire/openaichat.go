@@ -55,7 +55,7 @@ func (c OpenAIChat) ids() idForm {
 //     more than 40 bytes are replaced by ones derived from them, in the call and
 //     in its result.
 //   - A result becomes a message of its own. Images and documents in it follow
-//     in a user message behind all results ([MovedMedia]), with a text that says
+//     in a user message behind all results ([rebuild.MovedMedia]), with a text that says
 //     which call they belong to. The API has no mark for errors.
 //   - An image or a document that the API does not take (a URL of a document, a
 //     file of another provider, another type) becomes a short text; a text
@@ -72,11 +72,14 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	if c.MaxTokens {
 		limit = "max_tokens"
 	}
-	if err := checkOpenAI(req, c.Params, "model", limit, "stream", "messages"); err != nil {
+	if err := checkRoles(req.Messages); err != nil {
+		return nil, nil, err
+	}
+	if err := checkParams(c.Params, "model", limit, "stream", "messages"); err != nil {
 		return nil, nil, err
 	}
 	r := chatRenderer{
-		openAI:    openAI{req: req, api: apiOpenAIChat, ids: idMap{form: c.ids()}},
+		openAI:    openAI{rendering{req: req, api: apiOpenAIChat, ids: idMap{form: c.ids()}}},
 		reasoning: c.Reasoning, turn: runningTurn(req.Messages),
 	}
 	if !isBlank(req.System) {

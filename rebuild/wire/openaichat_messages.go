@@ -55,7 +55,7 @@ func (r *chatRenderer) user(m transcript.Message) {
 // result renders the texts of a result and returns the rest of it.
 func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved []openAIPart) {
 	m := chatMessage{role: "tool", callID: r.ids.result(b.CallID)}
-	r.dropMembers(entry, "tool_result", b.Extra)
+	r.dropExtra(entry, "tool_result", b.Extra)
 	for _, c := range b.Content {
 		for _, p := range r.parts(entry, c, chatTakes) {
 			if p.kind == openAIText {
@@ -65,7 +65,7 @@ func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved
 			if len(moved) == 0 {
 				moved = append(moved, openAIPart{text: "[from the result of call " + m.callID + "]"})
 			}
-			r.note(MovedMedia, entry, "call "+m.callID)
+			r.note(rebuild.MovedMedia, entry, "call "+m.callID)
 			moved = append(moved, p)
 		}
 	}
@@ -83,7 +83,7 @@ func (r *chatRenderer) answer(i int, m transcript.Message) {
 		o := originOf(m, j)
 		switch b := b.(type) {
 		case transcript.TextBlock:
-			r.dropMembers(o.Entry, "text", b.Extra)
+			r.dropExtra(o.Entry, "text", b.Extra)
 			if _, refusal := jsontext.Member(r.ext(o, b.Extra), "refusal"); refusal && out.refusal == "" {
 				out.refusal = b.Text
 				continue
@@ -91,7 +91,7 @@ func (r *chatRenderer) answer(i int, m transcript.Message) {
 			out.parts = append(out.parts, openAIPart{text: b.Text})
 		case transcript.ToolCallBlock:
 			b.ID = r.callID(o.Entry, b.ID)
-			r.dropMembers(o.Entry, "tool_use", b.Extra)
+			r.dropExtra(o.Entry, "tool_use", b.Extra)
 			out.calls = append(out.calls, b)
 		case transcript.ThinkingBlock:
 			r.think(i, o, b, &out)
@@ -114,10 +114,7 @@ func (r *chatRenderer) answer(i int, m transcript.Message) {
 
 // drop leaves out a block that an answer cannot have.
 func (r *openAI) drop(entry string, b transcript.Block) {
-	rule, kind := rebuild.DroppedBlock, "block"
-	if b != nil {
-		kind = b.BlockType()
-	}
+	rule, kind := rebuild.DroppedBlock, blockType(b)
 	if kind == "redacted_thinking" || kind == "thinking" {
 		rule = rebuild.DroppedThinking
 	}

@@ -182,8 +182,6 @@ func (a *chatAnswer) response() (*transcript.Response, error) {
 	return resp, nil
 }
 
-func appendRaw(dst []byte, raw json.RawMessage) []byte { return jsontext.AppendValue(dst, raw) }
-
 // block returns the call. What is not valid JSON of its input is a string.
 func (c *chatCall) block(cut bool) transcript.ToolCallBlock {
 	b := transcript.ToolCallBlock{ID: c.id, Name: c.name, Input: slices.Clone(c.input)}

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -56,16 +55,19 @@ type OpenAIResponses struct {
 //   - Members of blocks that items do not have are left out. The API has no
 //     mark for results that are errors.
 func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	if err := checkOpenAI(req, s.Params, "model", "max_output_tokens", "stream", "reasoning", "input"); err != nil {
+	if err := checkRoles(req.Messages); err != nil {
+		return nil, nil, err
+	}
+	if err := checkParams(s.Params, "model", "max_output_tokens", "stream", "reasoning", "input"); err != nil {
+		return nil, nil, err
+	}
+	if err := checkObject("reasoning", s.Reasoning); err != nil {
 		return nil, nil, err
 	}
 	reasons := !jsontext.IsNull(s.Reasoning)
-	if reasons && (!jsontext.Valid(s.Reasoning) || !jsontext.IsObject(s.Reasoning)) {
-		return nil, nil, fmt.Errorf("wire: reasoning %q is not a JSON object", excerpt(s.Reasoning))
-	}
 	stored, _ := jsontext.Bool(s.Params["store"])
 	r := responsesRenderer{
-		openAI: openAI{req: req, api: apiOpenAIResponses, ids: idMap{form: idForm{prefix: "call_"}}},
+		openAI: openAI{rendering{req: req, api: apiOpenAIResponses, ids: idMap{form: idForm{prefix: "call_"}}}},
 		stored: stored, items: map[string]bool{},
 	}
 	input := r.input()

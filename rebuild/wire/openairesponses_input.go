@@ -57,7 +57,7 @@ func (r *responsesRenderer) user(m transcript.Message) {
 }
 
 func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) {
-	r.dropMembers(entry, "tool_result", b.Extra)
+	r.dropExtra(entry, "tool_result", b.Extra)
 	var parts []openAIPart
 	for _, c := range b.Content {
 		parts = append(parts, r.parts(entry, c, responsesTakes)...)
@@ -128,11 +128,11 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block) (it ou
 	}
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		r.dropMembers(o.Entry, "text", b.Extra)
+		r.dropExtra(o.Entry, "text", b.Extra)
 		keep(b.Extra)
 		return it, true
 	case transcript.ToolCallBlock:
-		r.dropMembers(o.Entry, "tool_use", b.Extra)
+		r.dropExtra(o.Entry, "tool_use", b.Extra)
 		keep(b.Extra)
 		it.callID = r.callID(o.Entry, b.ID)
 		it.bare = it.callID != b.ID

@@ -3,7 +3,6 @@ package wire_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -225,56 +224,6 @@ func TestRenderRandomPrefix(t *testing.T) {
 				t.Fatalf("message %d changed the bytes before it:\n%s\n%s", n, before, body)
 			}
 			before = body
-		}
-	}
-}
-
-// Whatever lines a transcript has, its history and one more user text render
-// valid.
-func TestRenderRandomHistory(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(5, 6))
-	some := func(from []string, n int) string {
-		var list []string
-		for range rnd.IntN(n + 1) {
-			list = append(list, from[rnd.IntN(len(from))])
-		}
-		return "[" + strings.Join(list, ",") + "]"
-	}
-	for range 1_000 {
-		fold := rebuild.New(nil)
-		var log []string
-		for n := range 1 + rnd.IntN(10) {
-			id := callIDs[rnd.IntN(len(callIDs))]
-			line := fmt.Sprintf(`"id":"e%d","ts":"2026-01-01T00:00:00Z",`, n)
-			switch rnd.IntN(6) {
-			case 0:
-				line += fmt.Sprintf(`"type":"user","content":%s}`, some(append(userBlocks, answerBlocks...), 3))
-			case 1, 2:
-				line += fmt.Sprintf(`"type":"assistant","api":"anthropic","model":"claude-x","stop_reason":%q,"content":%s}`,
-					[]string{"end_turn", "tool_use", "aborted"}[rnd.IntN(3)], some(append(answerBlocks, userBlocks...), 4))
-			case 3:
-				line += fmt.Sprintf(`"type":"tool_use","mid":"e%d","tool_use_id":%q,"name":%q,"input":%s}`, n-1, id, id, []string{"{}", `"{"`}[rnd.IntN(2)])
-			case 4:
-				line += fmt.Sprintf(`"type":"tool_use","tool_use_id":%q,"name":"n","input":{}}`, id)
-			case 5:
-				line += fmt.Sprintf(`"type":"tool_result","tool_use_id":%q,"content":%s}`, id, some(userBlocks, 2))
-			}
-			log = append(log, "{"+line)
-		}
-		log = append(log, `{"type":"user","id":"last","ts":"2026-01-01T00:00:00Z","content":"and?"}`)
-		for _, line := range log {
-			e, err := transcript.ParseEntry([]byte(line))
-			if err != nil {
-				t.Fatalf("%v in %s", err, line)
-			}
-			if err := fold.Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		h := fold.History()
-		body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, System: h.System, Messages: h.Messages})
-		if found := rebuild.Validate(rebuild.Anthropic, decode(t, body)); len(found) > 0 {
-			t.Fatalf("violations: %v\nlines:\n%s\nbody: %s", found, strings.Join(log, "\n"), body)
 		}
 	}
 }

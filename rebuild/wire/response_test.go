@@ -109,6 +109,17 @@ func TestAPIError(t *testing.T) {
 			wire.APIError{Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: "Too long."},
 			"wire: status 400 invalid_request_error context_length_exceeded: Too long.",
 		},
+		{
+			400, `{"error":{"code":400,"message":"Too long.","status":"INVALID_ARGUMENT"}}`,
+			wire.APIError{Status: 400, Type: "INVALID_ARGUMENT", Message: "Too long."},
+			"wire: status 400 INVALID_ARGUMENT: Too long.",
+		},
+		{
+			0, `{"error":{"code":503,"message":"Later.","status":"UNAVAILABLE"}}`,
+			wire.APIError{Status: 503, Type: "UNAVAILABLE", Message: "Later."},
+			"wire: status 503 UNAVAILABLE: Later.",
+		},
+		{0, `{"error":{"code":7,"message":"Odd."}}`, wire.APIError{Message: "Odd."}, "wire: Odd."},
 		{502, "<html>Bad Gateway</html>\n", wire.APIError{Status: 502, Message: "<html>Bad Gateway</html>"}, "wire: status 502: <html>Bad Gateway</html>"},
 		{500, `{"error":"oops"}`, wire.APIError{Status: 500, Message: "oops"}, "wire: status 500: oops"},
 		{403, `{"message":"denied"}`, wire.APIError{Status: 403, Message: "denied"}, "wire: status 403: denied"},

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/base64"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -80,6 +81,27 @@ func isBase64(s string) bool {
 	return len(s) > 0 && len(s)%4 == 0 && !strings.ContainsFunc(body, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '/'
 	})
+}
+
+// textBase64 returns a text as the bytes of a file.
+func textBase64(text string) string {
+	return base64.StdEncoding.EncodeToString([]byte(strings.ToValidUTF8(text, "\uFFFD")))
+}
+
+// sourceProblem says what is wrong with a source that a target did not take.
+func sourceProblem(s transcript.Source) string {
+	switch s.Type {
+	case "base64":
+		if isBase64(s.Data) {
+			return "unsupported media type"
+		}
+		return "unreadable data"
+	case "url":
+		return "not an https URL"
+	case "file":
+		return "a file of another provider"
+	}
+	return "unsupported source"
 }
 
 // isDocumentContent reports whether value is a text, or a list of texts and

@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -20,21 +19,6 @@ var bedrockBlocks = strings.Split(strings.TrimSpace(`
 {"type":"document","source":{"type":"content","content":[{"type":"text","text":"x"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}}
 {"type":"document","source":{"type":"text","media_type":"text/plain","data":" "}}
 {"type":"text","text":"cited","ext":{"citations":[]}}`), "\n")
-
-// Whatever lines a transcript has, its history and one more user text render
-// valid.
-func TestBedrockRandomHistory(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(9, 10))
-	for range 1_000 {
-		h := randomHistory(t, rnd, "bedrock", bedrockModel, bedrockBlocks)
-		for _, b := range []wire.Bedrock{{}, {Thinking: json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)}} {
-			body, _ := renderBedrock(t, b, transcript.Request{Model: bedrockModel, System: h.System, Messages: h.Messages})
-			validBedrock(t, bedrockModel, body)
-		}
-		body, _ := renderBedrock(t, wire.Bedrock{PureResults: true}, transcript.Request{Model: "meta.llama4", System: h.System, Messages: h.Messages})
-		validBedrock(t, "meta.llama4", body)
-	}
-}
 
 // Messages that are appended change no byte of those before them, reasoning and
 // documents beyond their number apart.
@@ -55,23 +39,4 @@ func TestBedrockRandomPrefix(t *testing.T) {
 			before = body
 		}
 	}
-}
-
-func FuzzBedrockHistory(f *testing.F) {
-	for _, body := range bedrockAnswers {
-		resp, err := wire.Bedrock{Model: bedrockModel}.Response([]byte(body))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add([]byte(lines(f, resp)))
-	}
-	for _, b := range bedrockBlocks {
-		f.Add([]byte(`{"type":"user","id":"e","ts":"2026-01-01T00:00:00Z","content":[` + b + `]}`))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if h, ok := foldLines(t, data); ok {
-			body, _ := renderBedrock(t, wire.Bedrock{}, transcript.Request{Model: bedrockModel, System: h.System, Messages: h.Messages})
-			validBedrock(t, bedrockModel, body)
-		}
-	})
 }

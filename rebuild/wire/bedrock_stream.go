@@ -111,7 +111,7 @@ func citedText(text string, citations [][]byte) transcript.Block {
 	if len(citations) == 0 {
 		return transcript.TextBlock{Text: text}
 	}
-	ext := append(appendValues([]byte(`{"citations":[`), citations), "]}"...)
+	ext := append(appendList([]byte(`{"citations":`), citations, appendBytes), '}')
 	return transcript.TextBlock{Text: text, Extra: transcript.Extra{"ext": ext}}
 }
 

@@ -15,11 +15,10 @@ const skipSignature = "skip_thought_signature_validator"
 
 // A geminiRenderer turns the messages of one request into contents.
 type geminiRenderer struct {
+	rendering
 	format Gemini
-	req    transcript.Request
 	turn   int          // index of the message that started the running turn
 	calls  []geminiCall // of the last answer, without those that have a result
-	report rebuild.Report
 }
 
 // A geminiCall is a call that waits for its result.
@@ -41,11 +40,8 @@ type geminiPart struct {
 	entry   string
 }
 
-func (r *geminiRenderer) note(rule rebuild.Rule, entry, detail string) {
-	r.report = append(r.report, rebuild.Repair{Rule: rule, Entry: entry, Detail: detail})
-}
-
-// native reports whether the model that the request goes to made a block.
+// native hides that of rendering: the API takes names of models with the
+// collection that they are in.
 func (r *geminiRenderer) native(o transcript.Origin) bool {
 	return o == vouched || o.API == apiGemini && sameModel(baseName(o.Model), baseName(r.req.Model))
 }
@@ -118,9 +114,9 @@ func (r *geminiRenderer) result(entry string, b transcript.ToolResultBlock) (par
 			texts = append(texts, "["+c.BlockType()+": see below]")
 			media = append(media, textPart(entry, "["+c.BlockType()+" that "+call.name+" returned]"))
 			media = append(media, parts...)
-			r.note(rebuild.ReplacedBlock, entry, c.BlockType()+" in a result: it follows the results")
+			r.note(rebuild.MovedMedia, entry, c.BlockType()+" of a result of "+call.name)
 		default:
-			texts = append(texts, r.replaced(entry, blockType(c), "inside a result"))
+			texts = append(texts, r.leftOut(entry, blockType(c), "inside a result"))
 		}
 	}
 	name := "output"
@@ -208,11 +204,7 @@ func (r *geminiRenderer) answerPart(i int, o transcript.Origin, b transcript.Blo
 			f := jsontext.AppendObject(dst)
 			f.OptString("id", call.wireID)
 			f.String("name", call.name)
-			if len(b.Input) == 0 {
-				f.Value("args", []byte("{}"))
-			} else {
-				f.Value("args", b.Input)
-			}
+			f.Value("args", inputObject(b))
 			return f.End()
 		})
 		return end(b.Extra)
@@ -263,11 +255,6 @@ func (r *geminiRenderer) sign(obj *jsontext.Object, entry string, extra transcri
 	return true
 }
 
-// dropExtra reports the members of a block that the target has no place for.
-func (r *geminiRenderer) dropExtra(entry, kind string, extra transcript.Extra) {
-	dropExtra(&r.report, entry, kind, extra)
-}
-
 // wantsSignature reports whether a model refuses calls without a signature:
 // Gemini 3 and later do.
 func wantsSignature(model string) bool {
@@ -279,20 +266,7 @@ func wantsSignature(model string) bool {
 	return true
 }
 
-func appendContents(dst []byte, contents []geminiContent) []byte {
-	dst = append(dst, '[')
-	for i, c := range contents {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"role":"`+c.role+`","parts":[`...)
-		for j, p := range c.parts {
-			if j > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(dst, p.json...)
-		}
-		dst = append(dst, "]}"...)
-	}
-	return append(dst, ']')
+func appendContent(dst []byte, c geminiContent) []byte {
+	dst = append(dst, `{"role":"`+c.role+`","parts":`...)
+	return append(appendList(dst, c.parts, func(dst []byte, p geminiPart) []byte { return append(dst, p.json...) }), '}')
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/base64"
 	"strconv"
 	"strings"
 
@@ -67,32 +66,32 @@ func (r *bedrockRenderer) userBlocks(entry string, b transcript.Block) []bedrock
 	plain := func(text string) []bedrockBlock { return []bedrockBlock{{json: textJSON(text), text: true}} }
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		dropExtra(&r.report, entry, "text", b.Extra)
+		r.dropExtra(entry, "text", b.Extra)
 		if isBlank(b.Text) {
 			r.note(rebuild.BlankText, entry, "")
 			return nil
 		}
 		return plain(b.Text)
 	case transcript.ImageBlock:
-		dropExtra(&r.report, entry, "image", b.Extra)
+		r.dropExtra(entry, "image", b.Extra)
 		format, ok := strings.CutPrefix(b.Source.MediaType, "image/")
 		ok = ok && mediaType(b.Source.MediaType, false) && b.Source.Type == "base64" && isBase64(b.Source.Data)
 		switch {
 		case r.media.take(b):
-			return plain(replacedText(&r.report, entry, "image", "more than "+strconv.Itoa(maxImages)))
+			return plain(r.leftOut(entry, "image", "more than "+strconv.Itoa(maxImages)))
 		case !ok:
-			return plain(replacedText(&r.report, entry, "image", sourceProblem(b.Source)))
+			return plain(r.leftOut(entry, "image", sourceProblem(b.Source)))
 		}
 		o := jsontext.AppendObject([]byte(`{"image":`))
 		o.String("format", format)
 		return []bedrockBlock{{json: append(withBytes(&o, b.Source.Data), '}')}}
 	case transcript.DocumentBlock:
-		dropExtra(&r.report, entry, "document", b.Extra)
+		r.dropExtra(entry, "document", b.Extra)
 		return r.document(entry, b)
 	case transcript.ContextBlock, transcript.RawBlock:
-		return plain(plainText(&r.report, entry, b))
+		return plain(r.plain(entry, b))
 	}
-	return plain(replacedText(&r.report, entry, blockType(b), ""))
+	return plain(r.leftOut(entry, blockType(b), ""))
 }
 
 // documentFormats holds the formats of documents by media type.
@@ -107,13 +106,13 @@ func (r *bedrockRenderer) document(entry string, b transcript.DocumentBlock) []b
 	format, data := documentFormats[b.Source.MediaType], b.Source.Data
 	switch {
 	case r.media.take(b):
-		return []bedrockBlock{{json: textJSON(replacedText(&r.report, entry, "document", "more than "+strconv.Itoa(maxDocuments))), text: true}}
+		return []bedrockBlock{{json: textJSON(r.leftOut(entry, "document", "more than "+strconv.Itoa(maxDocuments))), text: true}}
 	case b.Source.Type == "content" && isDocumentContent(b.Source.Extra["content"]):
 		return r.contentBlocks(entry, b)
 	case b.Source.Type == "text" && !isBlank(data):
-		format, data = "txt", base64.StdEncoding.EncodeToString([]byte(strings.ToValidUTF8(data, "\uFFFD")))
+		format, data = "txt", textBase64(data)
 	case b.Source.Type != "base64" || format == "" || !isBase64(data):
-		return []bedrockBlock{{json: textJSON(replacedText(&r.report, entry, "document", sourceProblem(b.Source))), text: true}}
+		return []bedrockBlock{{json: textJSON(r.leftOut(entry, "document", sourceProblem(b.Source))), text: true}}
 	}
 	name := r.documentName(b.Title)
 	if b.Title != "" && name != b.Title {
@@ -142,7 +141,7 @@ func (r *bedrockRenderer) contentBlocks(entry string, b transcript.DocumentBlock
 		part, err := transcript.UnmarshalBlock(e)
 		if image, ok := part.(transcript.ImageBlock); err == nil && ok {
 			// It is not in the count of images, so it does not go out.
-			out = append(out, bedrockBlock{json: textJSON(replacedText(&r.report, entry, image.BlockType(), "in a document")), text: true})
+			out = append(out, bedrockBlock{json: textJSON(r.leftOut(entry, image.BlockType(), "in a document")), text: true})
 		} else if err == nil {
 			out = append(out, r.userBlocks(entry, part)...)
 		}

@@ -36,19 +36,6 @@ func (g Gemini) Response(body []byte) (*transcript.Response, error) {
 	return s.Response(), nil
 }
 
-// NewGeminiError reads the body of an answer whose HTTP status is not 200.
-func NewGeminiError(status int, body []byte) *APIError {
-	e := NewAPIError(status, body)
-	if detail, _ := jsontext.Member(jsontext.Trim(body), "error"); e.Type == "" && jsontext.IsObject(detail) {
-		e.Type = stringMember(detail, "status")
-		if code, _ := jsontext.Member(detail, "code"); status == 0 {
-			n, _ := jsontext.Int(code)
-			e.Status = int(n)
-		}
-	}
-	return e
-}
-
 // GeminiStream puts the events of a streamed answer together. Use
 // [Gemini.NewStream]; the zero value is ready to use too. It is for one
 // goroutine.
@@ -90,7 +77,7 @@ func (s *GeminiStream) Add(event []byte) (Delta, error) {
 	}
 	if _, failed := jsontext.Member(event, "error"); failed {
 		s.failed = true
-		return Delta{}, NewGeminiError(0, event)
+		return Delta{}, NewAPIError(0, event)
 	}
 	candidate, err := firstCandidate(event)
 	if err != nil {
@@ -266,12 +253,7 @@ func (s *GeminiStream) Response() *transcript.Response {
 func (s *GeminiStream) block(i int, p *geminiStreamPart, ids map[string]bool) transcript.Block {
 	ext := jsontext.AppendObject(nil)
 	ext.OptString("thoughtSignature", p.signature)
-	extra := func() transcript.Extra {
-		if text := ext.End(); len(text) > len("{}") {
-			return transcript.Extra{"ext": text}
-		}
-		return nil
-	}
+	extra := func() transcript.Extra { return withExt(ext.End()) }
 	switch p.kind {
 	case "text":
 		if len(p.text) == 0 { // a signature alone; a fold leaves out empty texts

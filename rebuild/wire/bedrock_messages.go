@@ -18,11 +18,6 @@ type bedrockRenderer struct {
 	names   map[string]bool // of documents
 }
 
-// native hides that of renderer, which is for the Messages API.
-func (r *bedrockRenderer) native(o transcript.Origin) bool {
-	return o == vouched || o.API == apiBedrock && sameModel(o.Model, r.req.Model)
-}
-
 // A bedrockMessage is a message whose results are still apart.
 type bedrockMessage struct {
 	role    transcript.Role
@@ -64,16 +59,13 @@ func (r *bedrockRenderer) messages() []byte {
 			out = append(out, next)
 		}
 	}
-	dst := []byte("[")
-	for i, m := range out {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"role":"`+string(m.role)+`","content":[`...)
-		dst = append(appendValues(dst, r.together(m)), "]}"...)
-	}
-	return append(dst, ']')
+	return appendList(nil, out, func(dst []byte, m bedrockMessage) []byte {
+		dst = append(dst, `{"role":"`+string(m.role)+`","content":`...)
+		return append(appendList(dst, r.together(m), appendBytes), '}')
+	})
 }
+
+func appendBytes(dst, v []byte) []byte { return append(dst, v...) }
 
 // together returns the content of a message: results first, then the rest, or all
 // of it in the last result for models that want that.
@@ -86,23 +78,13 @@ func (r *bedrockRenderer) together(m bedrockMessage) (out [][]byte) {
 	for _, res := range m.results {
 		o := jsontext.AppendObject([]byte(`{"toolResult":`))
 		o.String("toolUseId", res.id)
-		o.Func("content", func(dst []byte) []byte { return append(appendValues(append(dst, '['), res.content), ']') })
+		o.Func("content", func(dst []byte) []byte { return appendList(dst, res.content, appendBytes) })
 		if res.isError {
 			o.String("status", "error")
 		}
 		out = append(out, append(o.End(), '}'))
 	}
 	return append(out, m.content...)
-}
-
-func appendValues(dst []byte, list [][]byte) []byte {
-	for i, v := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, v...)
-	}
-	return dst
 }
 
 // answer returns the content of answer i.
@@ -121,18 +103,12 @@ func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
 			r.note(rebuild.BlankText, o.Entry, "")
 			continue
 		}
-		// The rules of reasoning are those of the Messages API, and there is
-		// one place for them.
-		ours := transcript.Origin{Entry: o.Entry}
-		if r.native(o) {
-			ours.API, ours.Model = apiAnthropic, r.req.Model
-		}
-		content, origins = append(content, b), append(origins, ours)
+		content, origins = append(content, b), append(origins, o)
 	}
 	if len(content) == 0 {
 		return nil
 	}
-	content = r.orderThinking(i, content, origins)
+	content = r.orderThinking(i, content, origins) // as the Messages API has it
 	if len(content) > 0 {
 		r.reasons = !hasCalls(content) || isThinking(content[0])
 	}
@@ -146,10 +122,10 @@ func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
 func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block) (transcript.Block, bool) {
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		dropExtra(&r.report, o.Entry, "text", b.Extra)
+		r.dropExtra(o.Entry, "text", b.Extra)
 		return b, true
 	case transcript.ThinkingBlock:
-		dropExtra(&r.report, o.Entry, "thinking", b.Extra)
+		r.dropExtra(o.Entry, "thinking", b.Extra)
 		return b, true
 	case transcript.RedactedThinkingBlock:
 		if !isBase64(b.Data) {
@@ -157,21 +133,18 @@ func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block) (
 		}
 		return b, true
 	case transcript.ToolCallBlock:
-		id, name := r.ids.call(b.ID), r.format.ToolName(b.Name)
-		if id != b.ID {
-			r.note(rebuild.RewrittenID, o.Entry, b.ID+" became "+id)
-		}
+		id, name := r.callID(o.Entry, b.ID), r.format.ToolName(b.Name)
 		if name != b.Name {
 			r.note(rebuild.BadName, o.Entry, b.Name+" became "+name)
 		}
-		dropExtra(&r.report, o.Entry, "tool_use", b.Extra)
+		r.dropExtra(o.Entry, "tool_use", b.Extra)
 		b.ID, b.Name = id, name
 		if !slices.Contains(r.called, name) {
 			r.called = append(r.called, name)
 		}
 		return b, true
 	case transcript.ContextBlock:
-		return transcript.TextBlock{Text: plainText(&r.report, o.Entry, b)}, true
+		return transcript.TextBlock{Text: r.plain(o.Entry, b)}, true
 	}
 	return b, false
 }
@@ -204,11 +177,7 @@ func answerJSON(b transcript.Block) []byte {
 		object("toolUse", func(o *jsontext.Object) {
 			o.String("toolUseId", b.ID)
 			o.String("name", b.Name)
-			if len(b.Input) == 0 {
-				o.Value("input", []byte("{}"))
-			} else {
-				o.Value("input", b.Input)
-			}
+			o.Value("input", inputObject(b))
 		})
 	}
 	return o.End()
@@ -237,16 +206,16 @@ func (r *bedrockRenderer) user(m transcript.Message) (results []bedrockResult, r
 
 // result returns the content of a result.
 func (r *bedrockRenderer) result(entry string, b transcript.ToolResultBlock) (out [][]byte) {
-	dropExtra(&r.report, entry, "tool_result", b.Extra)
+	r.dropExtra(entry, "tool_result", b.Extra)
 	for _, c := range b.Content {
 		switch c.(type) {
 		case transcript.ToolResultBlock, transcript.ToolCallBlock:
-			out = append(out, textJSON(replacedText(&r.report, entry, c.BlockType(), "inside a result")))
+			out = append(out, textJSON(r.leftOut(entry, c.BlockType(), "inside a result")))
 			continue
 		case transcript.ImageBlock, transcript.DocumentBlock:
 			if b.IsError {
 				r.media.take(c)
-				out = append(out, textJSON(replacedText(&r.report, entry, c.BlockType(), "in an error")))
+				out = append(out, textJSON(r.leftOut(entry, c.BlockType(), "in an error")))
 				continue
 			}
 		}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -39,17 +38,7 @@ func (r *geminiRenderer) userParts(entry string, b transcript.Block) []geminiPar
 	case transcript.ContextBlock, transcript.RawBlock:
 		return []geminiPart{textPart(entry, r.plain(entry, b))}
 	}
-	return []geminiPart{textPart(entry, r.replaced(entry, blockType(b), ""))}
-}
-
-// plain returns the text that stands for a context reference, a search result
-// or an opaque block.
-func (r *geminiRenderer) plain(entry string, b transcript.Block) string {
-	return plainText(&r.report, entry, b)
-}
-
-func (r *geminiRenderer) replaced(entry, kind, why string) string {
-	return replacedText(&r.report, entry, kind, why)
+	return []geminiPart{textPart(entry, r.leftOut(entry, blockType(b), ""))}
 }
 
 // media returns the parts for an image or a document.
@@ -82,7 +71,7 @@ func (r *geminiRenderer) media(entry string, s transcript.Source, kind string) [
 	case s.Type == "content" && kind == "document" && isDocumentContent(s.Extra["content"]):
 		return r.contentParts(entry, s.Extra["content"])
 	}
-	return []geminiPart{textPart(entry, r.replaced(entry, kind, sourceProblem(s)))}
+	return []geminiPart{textPart(entry, r.leftOut(entry, kind, sourceProblem(s)))}
 }
 
 // contentParts returns the parts of a document that is a text or a list of
@@ -115,11 +104,8 @@ func appendBlob(dst []byte, mime, data string) []byte {
 // geminiImage returns the type and the base64 of an image in the block; no
 // data if the API does not take it.
 func geminiImage(s transcript.Source) (mime, data string) {
-	switch s.MediaType {
-	case "image/png", "image/jpeg", "image/webp", "image/heic", "image/heif":
-		if s.Type == "base64" && isBase64(s.Data) {
-			return s.MediaType, s.Data
-		}
+	if slices.Contains(imageTypes, s.MediaType) && s.Type == "base64" && isBase64(s.Data) {
+		return s.MediaType, s.Data
 	}
 	return "", ""
 }
@@ -128,15 +114,26 @@ func geminiImage(s transcript.Source) (mime, data string) {
 func geminiDocument(s transcript.Source) (mime, data string) {
 	switch {
 	case s.Type == "text" && s.Data != "":
-		return "text/plain", base64.StdEncoding.EncodeToString([]byte(strings.ToValidUTF8(s.Data, "\uFFFD")))
-	case s.Type == "base64" && isBase64(s.Data) && (s.MediaType == "application/pdf" || slices.Contains(textTypes, s.MediaType)):
+		return "text/plain", textBase64(s.Data)
+	case s.Type == "base64" && isBase64(s.Data) && slices.Contains(documentTypes, s.MediaType):
 		return s.MediaType, s.Data
 	}
 	return "", ""
 }
 
-// textTypes are the media types of texts that the API takes as documents.
-var textTypes = []string{"text/plain", "text/html", "text/css", "text/markdown", "text/csv", "text/xml", "text/rtf", "text/javascript"}
+// The media types of images and documents that the API takes.
+var (
+	imageTypes    = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+	documentTypes = []string{
+		"application/pdf", "text/plain", "text/html", "text/css", "text/markdown", "text/csv", "text/xml", "text/rtf", "text/javascript",
+	}
+)
+
+// isGeminiMedia reports whether the API takes bytes of a media type.
+func isGeminiMedia(mime string) bool {
+	return slices.Contains(imageTypes, mime) || slices.Contains(documentTypes, mime) ||
+		strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
+}
 
 // isFileURI reports whether the API can fetch uri: a web page, or a file of
 // Google's.
@@ -168,11 +165,7 @@ func uriType(given, uri string) string {
 // geminiSignature returns the thought signature in ext, empty if there is none
 // that the API can read.
 func geminiSignature(extra transcript.Extra) string {
-	ext := extra["ext"]
-	if !jsontext.Valid(ext) || !jsontext.IsObject(ext) {
-		return ""
-	}
-	signature := stringMember(ext, "thoughtSignature")
+	signature := stringMember(extObject(extra), "thoughtSignature")
 	if !isBase64(signature) {
 		return ""
 	}
@@ -181,11 +174,7 @@ func geminiSignature(extra transcript.Extra) string {
 
 // geminiCallID returns the ID that the API gave a call.
 func geminiCallID(extra transcript.Extra) string {
-	ext := extra["ext"]
-	if !jsontext.Valid(ext) || !jsontext.IsObject(ext) {
-		return ""
-	}
-	call, _ := jsontext.Member(ext, "functionCall")
+	call, _ := jsontext.Member(extObject(extra), "functionCall")
 	if !jsontext.IsObject(call) {
 		return ""
 	}
@@ -203,41 +192,47 @@ func opaquePart(b transcript.RawBlock) []byte {
 		return nil
 	}
 	o := jsontext.AppendObject(nil)
-	data := 0
+	data, ok := 0, true
 	for name, value := range jsontext.Members(part) {
+		data++
 		switch name {
 		case "executableCode":
-			data += count(jsontext.IsObject(value) && stringMember(value, "code") != "" && stringMember(value, "language") != "")
+			ok = ok && jsontext.IsObject(value) && stringMember(value, "code") != "" && stringMember(value, "language") != ""
 		case "codeExecutionResult":
-			data += count(jsontext.IsObject(value) && stringMember(value, "outcome") != "")
+			ok = ok && jsontext.IsObject(value) && stringMember(value, "outcome") != ""
 		case "inlineData":
-			data += count(jsontext.IsObject(value) && stringMember(value, "mimeType") != "" && isBase64(stringMember(value, "data")))
+			ok = ok && hasOnly(value, "mimeType", "data", "displayName") &&
+				isGeminiMedia(stringMember(value, "mimeType")) && isBase64(stringMember(value, "data"))
 		case "fileData":
-			data += count(jsontext.IsObject(value) && isFileURI(stringMember(value, "fileUri")))
+			ok = ok && hasOnly(value, "mimeType", "fileUri", "displayName") && isFileURI(stringMember(value, "fileUri"))
 		case "thoughtSignature":
-			if signature, _ := jsontext.String(value); !isBase64(signature) {
-				return nil
-			}
+			data--
+			signature, _ := jsontext.String(value)
+			ok = ok && isBase64(signature)
 		default:
 			return nil
 		}
 		o.Value(name, value)
 	}
-	if text := o.End(); data == 1 && memberCount(text) == memberCount(part) && memberCount(text) <= 2 {
-		return text
+	if !ok || data != 1 || !hasOnly(part, "executableCode", "codeExecutionResult", "inlineData", "fileData", "thoughtSignature") {
+		return nil
 	}
-	return nil
+	return o.End()
 }
 
-func memberCount(obj []byte) int {
-	names := map[string]bool{}
-	n := 0
-	for name := range jsontext.Members(obj) {
-		if names[name] {
-			return -1 // one of two equal names counts, but not everybody agrees which
-		}
-		names[name] = true
-		n++
+// hasOnly reports whether a value is an object without other members than
+// these, each at most once: of two equal names not everybody takes the same.
+func hasOnly(value []byte, names ...string) bool {
+	if !jsontext.IsObject(value) {
+		return false
 	}
-	return n
+	names = slices.Clone(names)
+	for name := range jsontext.Members(value) {
+		i := slices.Index(names, name)
+		if i < 0 {
+			return false
+		}
+		names = slices.Delete(names, i, i+1)
+	}
+	return true
 }

@@ -1,0 +1,304 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A target is a format with the settings that change what is rendered, and a
+// model.
+type target struct {
+	name, model string
+	request     func(transcript.Request) ([]byte, rebuild.Report, error)
+	validate    func([]byte) []rebuild.Violation
+}
+
+var budget = json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)
+
+// targets are those of all five formats.
+var targets = []target{
+	{"anthropic", model, wire.Anthropic{}.Request, validateAnthropic},
+	{"anthropic, thinking", model, wire.Anthropic{Thinking: budget}.Request, validateAnthropic},
+	{"chat", "gpt-x", wire.OpenAIChat{}.Request, wire.OpenAIChat{}.Validate},
+	{"chat, reasoning", "gpt-x", wire.OpenAIChat{Reasoning: true, MaxTokens: true}.Request, wire.OpenAIChat{Reasoning: true, MaxTokens: true}.Validate},
+	{"chat, short", "gpt-x", wire.OpenAIChat{ShortIDs: true, SystemRole: "developer"}.Request, wire.OpenAIChat{ShortIDs: true, SystemRole: "developer"}.Validate},
+	{"responses", "gpt-x", wire.OpenAIResponses{}.Request, wire.OpenAIResponses{}.Validate},
+	{"responses, stored", "gpt-x", stored.Request, stored.Validate},
+	{"gemini", geminiModel, wire.Gemini{}.Request, wire.Gemini{Model: geminiModel}.Validate},
+	{"gemini, old", "gemini-2.5-flash", wire.Gemini{}.Request, wire.Gemini{Model: "gemini-2.5-flash"}.Validate},
+	{"bedrock", bedrockModel, wire.Bedrock{}.Request, wire.Bedrock{}.Validate},
+	{"bedrock, thinking", bedrockModel, wire.Bedrock{Thinking: budget}.Request, wire.Bedrock{}.Validate},
+	{"bedrock, pure", "meta.llama4", wire.Bedrock{PureResults: true}.Request, wire.Bedrock{PureResults: true}.Validate},
+}
+
+var stored = wire.OpenAIResponses{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
+
+func validateAnthropic(body []byte) []rebuild.Violation {
+	var req transcript.Request
+	if json.Unmarshal(body, &req) != nil {
+		return []rebuild.Violation{{Rule: "json"}}
+	}
+	return rebuild.Validate(rebuild.Anthropic, req)
+}
+
+// body renders a history, which must be valid then and the same bytes again.
+func (g target) body(t testing.TB, h rebuild.History) string {
+	t.Helper()
+	req := transcript.Request{Model: g.model, System: h.System, Messages: h.Messages}
+	body, report, err := g.request(req)
+	if err != nil {
+		t.Fatalf("%s: %v", g.name, err)
+	}
+	if found := g.validate(body); len(found) > 0 || !json.Valid(body) {
+		t.Fatalf("%s: violations: %v\nreport: %v\nbody: %s", g.name, found, report, body)
+	}
+	if again, _, err := g.request(req); err != nil || !bytes.Equal(again, body) {
+		t.Fatalf("%s: the same request gives other bytes: %v\n%s\n%s", g.name, err, body, again)
+	}
+	return string(body)
+}
+
+// randomLines are lines of a transcript: a conversation that changes its api and
+// its model, with calls and results that are lost, doubled and late. In answers
+// there are blocks of more besides those of the Messages API.
+func randomLines(rnd *rand.Rand, apis, models, more []string) (lines []string) {
+	some := func(n int, lists ...[]string) string {
+		var list []string
+		for range rnd.IntN(n + 1) {
+			if from := lists[rnd.IntN(len(lists))]; len(from) > 0 {
+				list = append(list, from[rnd.IntN(len(from))])
+			}
+		}
+		return "[" + strings.Join(list, ",") + "]"
+	}
+	one := func(list []string) string { return list[rnd.IntN(len(list))] }
+	add := func(format string, args ...any) {
+		lines = append(lines, fmt.Sprintf(`{"id":"e%d","ts":"2026-01-01T00:00:00Z",`, len(lines))+fmt.Sprintf(format, args...)+"}")
+	}
+	for range 1 + rnd.IntN(10) {
+		id := one(callIDs)
+		switch rnd.IntN(7) {
+		case 0:
+			add(`"type":"user","content":%s`, some(3, userBlocks, userBlocks, answerBlocks, more))
+		case 1, 2:
+			add(`"type":"assistant","api":%q,"model":%q,"stop_reason":%q,"content":%s`,
+				one(apis), one(models), one([]string{"end_turn", "tool_use", "aborted"}), some(5, answerBlocks, more, more, userBlocks))
+		case 3:
+			add(`"type":"tool_use","mid":"e%d","tool_use_id":%q,"name":%q,"input":%s`, len(lines)-1, id, id, one([]string{"{}", `"{"`}))
+		case 4:
+			add(`"type":"tool_use","mid":"e%d","tool_use_id":%q,"name":"n","input":{"a":"\ud83d"},"ext":%s`, len(lines)-1, id, one([]string{
+				`{"type":"custom_tool_call","item":{"id":"fc_1"}}`, `{"item":{"id":"fc_2"}}`, `{"thoughtSignature":"c2ln","functionCall":{"id":"q"}}`, `7`,
+			}))
+		case 5:
+			add(`"type":"tool_use","tool_use_id":%q,"name":"n","input":{}`, id)
+		case 6:
+			add(`"type":"tool_result","tool_use_id":%q,"is_error":%v,"content":%s`, id, rnd.IntN(2) == 0, some(2, userBlocks))
+		}
+	}
+	add(`"type":"user","content":"and?"`)
+	return lines
+}
+
+func folded(t testing.TB, lines []string) rebuild.History {
+	t.Helper()
+	fold := rebuild.New(nil)
+	for _, line := range lines {
+		e, err := transcript.ParseEntry([]byte(line))
+		if err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		if err := fold.Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fold.History()
+}
+
+// Whatever lines a transcript has, its history and one more user text render
+// valid for every format, whoever said what.
+func TestRenderRandomHistory(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	apis := []string{"anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"}
+	models := map[string][]string{}
+	for i, api := range apis {
+		models[api] = []string{[]string{model, "gpt-x", "gpt-x", geminiModel, bedrockModel}[i]}
+	}
+	more := map[string][]string{"openai-chat": openAIBlocks, "openai-responses": openAIBlocks, "gemini": geminiBlocks, "bedrock": bedrockBlocks}
+	all := slices.Concat(openAIBlocks, geminiBlocks, bedrockBlocks)
+	kept := map[string]int{}
+	for i := range 1_000 {
+		// Half of them have much of one API, the others something of each.
+		api := apis[i%len(apis)]
+		lines := randomLines(rnd, []string{api}, models[api], more[api])
+		if i%2 == 0 {
+			lines = randomLines(rnd, apis, []string{model, "gpt-x", geminiModel, bedrockModel}, all)
+		}
+		h := folded(t, lines)
+		for _, g := range targets {
+			body := g.body(t, h)
+			for _, what := range own[g.name] {
+				if strings.Contains(body, what) {
+					kept[g.name+what]++
+				}
+			}
+		}
+	}
+	for name, list := range own {
+		for _, what := range list {
+			if kept[name+what] == 0 {
+				t.Errorf("no request of %s has %s: the test checks nothing of it", name, what)
+			}
+		}
+	}
+}
+
+// own is what goes back to the model that made it.
+var own = map[string][]string{
+	"anthropic":       {`"type":"thinking"`, `"type":"redacted_thinking"`, `"server_tool_use"`},
+	"chat":            {`"refusal":"no"`, `"image_url"`},
+	"chat, reasoning": {`"reasoning_content":"t"`},
+	"responses":       {`"type":"reasoning"`, `"refusal":"no"`, `"web_search_call"`, `"id":"fc_`, `"custom_tool_call_output"`},
+	"gemini":          {`"thought":true`, `"thoughtSignature":"c2ln"`, `"executableCode"`, `"id":"q"`, `"inlineData"`},
+	"bedrock":         {`"reasoningText"`, `"redactedContent"`, `"document"`, `"image"`},
+}
+
+// Any prefix of a transcript, cut at any byte, renders valid for every format.
+func TestPrefixes(t *testing.T) {
+	var log bytes.Buffer
+	n := 0
+	add := func(items ...transcript.Item) {
+		id := func() string { n++; return fmt.Sprint("e", n) }
+		entries, err := transcript.NewBatch(time.Unix(0, 0).UTC(), id, items...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			log.Write(e.Line())
+			log.WriteByte('\n')
+		}
+	}
+	for _, m := range everyBlock(t) {
+		add(m)
+	}
+	for _, resp := range everyAnswer(t) {
+		add(transcript.UserText("go"), resp)
+		if len(resp.Message.ToolCalls()) > 0 {
+			add(results(resp))
+		}
+	}
+	rendered := 0
+	for n := range log.Len() + 1 {
+		data := log.Bytes()[:n]
+		tail := data[bytes.LastIndexByte(data, '\n')+1:]
+		if _, err := transcript.ParseEntry(tail); len(tail) > 0 && err != nil {
+			continue // the lines before it alone were rendered before
+		}
+		h, ok := foldLines(t, data)
+		if !ok {
+			t.Fatalf("no history of %d bytes", n)
+		}
+		rendered++
+		for _, g := range targets {
+			g.body(t, h)
+		}
+	}
+	if rendered < bytes.Count(log.Bytes(), []byte("\n")) {
+		t.Errorf("only %d prefixes were rendered", rendered)
+	}
+}
+
+// everyAnswer returns an answer of each kind of each API.
+func everyAnswer(t testing.TB) (all []*transcript.Response) {
+	for _, list := range []struct {
+		answers  map[string]string
+		response func([]byte) (*transcript.Response, error)
+	}{
+		{answers, wire.Anthropic{}.Response},
+		{chatAnswers, wire.OpenAIChat{}.Response},
+		{responsesAnswers, wire.OpenAIResponses{}.Response},
+		{geminiAnswers, wire.Gemini{Model: geminiModel}.Response},
+		{bedrockAnswers, wire.Bedrock{Model: bedrockModel}.Response},
+	} {
+		var names []string
+		for name := range list.answers {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			resp, err := list.response([]byte(list.answers[name]))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			all = append(all, resp)
+		}
+	}
+	return all
+}
+
+// foldLines folds what lines there are, and one more user text.
+func foldLines(t *testing.T, data []byte) (h rebuild.History, ok bool) {
+	fold := rebuild.New(nil)
+	var b transcript.Batcher
+	add := func(batches []transcript.Batch) {
+		for _, batch := range batches {
+			_ = fold.Add(batch) // a critical entry of a newer version
+		}
+	}
+	for line := range bytes.SplitSeq(data, []byte("\n")) {
+		if e, err := transcript.ParseEntry(line); err == nil {
+			add(b.Add(e))
+		}
+	}
+	add(b.Break())
+	entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { return fmt.Sprint("last", len(data)) }, transcript.UserText("and?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fold.Add(transcript.Batch{Entries: entries, Complete: true}) != nil {
+		return h, false
+	}
+	return fold.History(), true
+}
+
+// Whatever is recorded, the history and one more user text render valid for
+// every format. The input is lines of a transcript.
+func FuzzRenderHistory(f *testing.F) {
+	for _, resp := range everyAnswer(f) {
+		items := []transcript.Item{transcript.UserText("go"), resp}
+		if len(resp.Message.ToolCalls()) > 0 {
+			items = append(items, results(resp))
+		}
+		entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { return "e" }, items...)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var lines []byte
+		for _, e := range entries {
+			lines = append(append(lines, e.Line()...), '\n')
+		}
+		f.Add(lines)
+	}
+	for _, b := range geminiBlocks {
+		f.Add([]byte(`{"type":"assistant","id":"e","ts":"2026-01-01T00:00:00Z","api":"gemini","model":"` + geminiModel + `","content":[` + b + `]}`))
+	}
+	for _, b := range bedrockBlocks {
+		f.Add([]byte(`{"type":"user","id":"e","ts":"2026-01-01T00:00:00Z","content":[` + b + `]}`))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if h, ok := foldLines(t, data); ok {
+			for _, g := range targets {
+				g.body(t, h)
+			}
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A rendering is what rendering one request has in common for every provider.
+type rendering struct {
+	req    transcript.Request
+	api    string // that the request goes to
+	ids    idMap
+	report rebuild.Report
+}
+
+func (r *rendering) note(rule rebuild.Rule, entry, detail string) {
+	r.report = append(r.report, rebuild.Repair{Rule: rule, Entry: entry, Detail: detail})
+}
+
+// native reports whether the model that the request goes to made a block.
+func (r *rendering) native(o transcript.Origin) bool {
+	return o == vouched || o.API == r.api && sameModel(o.Model, r.req.Model)
+}
+
+// ext returns the members that an answer of this API left with a block, nil if
+// they are not for the model that the request goes to.
+func (r *rendering) ext(o transcript.Origin, extra transcript.Extra) json.RawMessage {
+	if !r.native(o) {
+		return nil
+	}
+	return extObject(extra)
+}
+
+// extObject returns the member ext if it is an object, else nil.
+func extObject(extra transcript.Extra) json.RawMessage {
+	if ext := extra["ext"]; jsontext.IsObject(ext) && jsontext.Valid(ext) {
+		return ext
+	}
+	return nil
+}
+
+// withExt returns extra with the members for the API alone.
+func withExt(ext []byte) transcript.Extra {
+	if string(ext) == "{}" {
+		return nil
+	}
+	return transcript.Extra{"ext": ext}
+}
+
+// callID returns the ID for the next call of the answer.
+func (r *rendering) callID(entry, id string) string {
+	given := r.ids.call(id)
+	if given != id {
+		r.note(rebuild.RewrittenID, entry, id+" became "+given)
+	}
+	return given
+}
+
+// dropExtra reports the members of a block that the target has no place for.
+// What is in ext is no other's business and not worth a report.
+func (r *rendering) dropExtra(entry, kind string, extra transcript.Extra) {
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		if name != "ext" {
+			r.note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
+		}
+	}
+}
+
+// inputObject returns the input of a call. What is no object is not repaired
+// here.
+func inputObject(b transcript.ToolCallBlock) json.RawMessage {
+	if len(b.Input) == 0 {
+		return json.RawMessage("{}")
+	}
+	return b.Input
+}
+
+// appendList appends a JSON array.
+func appendList[T any](dst []byte, list []T, element func(dst []byte, v T) []byte) []byte {
+	dst = append(dst, '[')
+	for i, v := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = element(dst, v)
+	}
+	return append(dst, ']')
+}
+
+// appendRaw appends a value as it is, but on one line.
+func appendRaw(dst []byte, raw json.RawMessage) []byte { return jsontext.AppendValue(dst, raw) }

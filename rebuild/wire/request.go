@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// checkRoles returns an error if a message has a role that is none.
+func checkRoles(messages []transcript.Message) error {
+	for i, m := range messages {
+		if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
+			return fmt.Errorf("wire: message %d has role %q, want %q or %q", i, m.Role, transcript.RoleUser, transcript.RoleAssistant)
+		}
+	}
+	return nil
+}
+
+// checkParams returns an error if further members of a request are no JSON, or
+// if one of them is written from the request.
+func checkParams(params map[string]json.RawMessage, written ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if slices.Contains(written, name) {
+			return fmt.Errorf("wire: params: %q is written from the request", name)
+		}
+		if value := params[name]; !jsontext.Valid(value) {
+			return fmt.Errorf("wire: params: %q is not valid JSON: %q", name, excerpt(value))
+		}
+	}
+	return nil
+}
+
+// checkJoined returns an error if a member of params that others are added to is
+// no object, or has the member added itself; added is empty if nothing is.
+func checkJoined(params map[string]json.RawMessage, name, added string) error {
+	value, given := params[name]
+	if !given {
+		return nil
+	}
+	value = jsontext.Trim(value)
+	if !jsontext.IsObject(value) {
+		return fmt.Errorf("wire: params: %q is not a JSON object: %q", name, excerpt(value))
+	}
+	if _, twice := jsontext.Member(value, added); twice && added != "" {
+		return fmt.Errorf("wire: params: %s: %q is written from the request", name, added)
+	}
+	return nil
+}
+
+// joined writes a member that is made of that of params and of what more adds;
+// nothing if both are empty.
+func joined(o *jsontext.Object, name string, params map[string]json.RawMessage, more func(*jsontext.Object)) {
+	m := jsontext.AppendObject(nil)
+	for k, v := range jsontext.Members(jsontext.Trim(params[name])) {
+		m.Value(k, v)
+	}
+	more(&m)
+	if text := m.End(); len(text) > len("{}") {
+		o.Value(name, text)
+	}
+}
+
+// checkObject returns an error if a setting that may be nil is no object.
+func checkObject(name string, value json.RawMessage) error {
+	if !jsontext.IsNull(value) && (!jsontext.Valid(value) || !jsontext.IsObject(value)) {
+		return fmt.Errorf("wire: %s %q is not a JSON object", name, excerpt(value))
+	}
+	return nil
+}
+
+// toolName returns name in the characters that every provider takes, as the
+// fold does for the names of calls.
+func toolName(name string) string {
+	if name == "" {
+		return "tool"
+	}
+	if isID(name) {
+		return name
+	}
+	name = strings.Map(func(c rune) rune {
+		if c < 0x80 && isID(string(c)) {
+			return c
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), maxID)]
+}
+
+// renamed returns the tools with the names that a target takes.
+func (r *rendering) renamed(tools []transcript.Tool, name func(string) string) ([]transcript.Tool, error) {
+	tools = slices.Clone(tools)
+	given := map[string]string{}
+	for i, t := range tools {
+		renamed := name(t.Name)
+		if other, twice := given[renamed]; twice {
+			return nil, fmt.Errorf("wire: tools %q and %q are both called %q: rename one", other, t.Name, renamed)
+		}
+		given[renamed] = t.Name
+		if renamed != t.Name {
+			r.note(rebuild.BadName, "", "tool "+t.Name+" became "+renamed)
+		}
+		tools[i].Name = renamed
+	}
+	return tools, nil
+}
