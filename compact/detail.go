@@ -74,13 +74,22 @@ func turnsOf(h rebuild.History, at int, counter tokens.Counter) []turnPart {
 			number++
 		}
 		if starts || i == at || len(list) == 0 {
-			list = append(list, turnPart{number: number, from: i, continued: !starts, begins: oneLine(beginning(m), 60)})
+			list = append(list, turnPart{number: number, from: i, continued: !starts, begins: firstOf(beginning(m), 60)})
 		}
 		p := &list[len(list)-1]
 		p.messages++
 		p.size += counter.Count("", nil, h.Messages[i:i+1])
 	}
 	return list
+}
+
+// firstOf returns the first runes of a text on one line, and … for the others.
+func firstOf(s string, limit int) string {
+	runes := []rune(strings.Join(strings.Fields(s), " "))
+	if len(runes) <= limit {
+		return string(runes)
+	}
+	return string(runes[:limit-1]) + "…"
 }
 
 // beginning is a text to know a message by.
