@@ -255,6 +255,7 @@ func (s *state) skip(ctx context.Context, row driver.Row) error {
 	s.row, s.next, s.known, s.tail = row, row.Base, driver.Cursor(row.Size), true
 	if row.Size == 0 {
 		s.bare, s.known = true, row.Base
+		s.recount = true // what is kept is not what was appended
 	}
 	s.row.Labels = slices.Clone(row.Labels)
 	s.fold = rebuild.New(&rebuild.Options{Summary: s.opts.Summary, Tail: true})
@@ -451,7 +452,9 @@ func (r *reading) note(e transcript.Entry) error {
 	case transcript.Current:
 		r.row.Gen = max(r.row.Gen, b.Gen)
 	case transcript.Fragment:
-		r.row.TokenEstimate += r.estimate(b)
+		if !r.recount {
+			r.row.TokenEstimate += r.estimate(b)
+		}
 		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
 			r.row.Messages++
 		}
