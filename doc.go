@@ -9,14 +9,15 @@
 //   - transcript holds entries, messages and the codec of the append-only
 //     record, one JSON object per line, which is the only source of truth.
 //     Below it, tokens estimates sizes, filelog keeps the record on disk and
-//     dialect reads the files of other programs.
+//     dialect reads and writes the files of other programs.
 //   - rebuild folds entries into the history a model is shown, and reports
-//     every repair. rebuild/wire renders that history for each provider.
+//     every repair. rebuild/wire renders that history for each provider and
+//     reads the answers.
+//   - compact plans what of a history to summarise, and has it summarised.
+//   - guard carries a call to a model through the overflow of its context
+//     window. guard/guardtest is a strict model for tests.
 //
-// Planning and running compactions (compact) and carrying a model call through
-// a context overflow (guard) will stand between rebuild and session.
-//
-// Imports point one way: transcript <- rebuild <- session.
+// Imports point one way: transcript <- rebuild <- compact, guard <- session.
 // There is no agent loop and no provider SDK here; complete programs are in
 // the folder examples.
 package convolog

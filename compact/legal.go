@@ -14,8 +14,9 @@ import (
 // always in that order: results are moved to their calls. So what is before the
 // cut must have been appended before what is after it. The exception is a
 // result that came late: the fold leaves it out of the kept part, where its
-// call is not, unless a call there that waits for one has the same ID. And a result that came in
-// the turn before that of its call is found only if all of that turn is kept.
+// call is not, unless a call there that waits for one has the same ID. And a
+// result that came in the turn before that of its call is found only if all of
+// that turn is kept.
 func legalCuts(msgs []transcript.Message) []bool {
 	n := len(msgs)
 	oldest := make([]int, n+1) // the first append of anything from i on

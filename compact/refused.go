@@ -41,8 +41,8 @@ var (
 	// provide the conversation", or says that this was left out.
 	ErrNoHistory = errors.New("the model says that there is nothing to summarise")
 	// ErrFault says that the text tells of a failure: a page, a JSON object with
-	// an error and at most two other fields, or fewer than 64 tokens that begin like "Error: 500" or "Failed
-	// to generate".
+	// an error and at most two other fields, or fewer than 64 tokens that begin
+	// like "Error: 500" or "Failed to generate".
 	ErrFault = errors.New("the text is the message of a failure")
 	// ErrSkeleton says that the summary has headings and nothing below them, or
 	// words like "None" and "N/A".
@@ -60,7 +60,8 @@ var (
 	// ErrCut says that the output limit or the window ended the answer.
 	ErrCut = errors.New("the summary was cut")
 	// ErrToolCall says that the model called a tool, be it in a text that begins
-	// with a tag like <tool_call> or is a JSON object with a name and arguments and at most one other field.
+	// with a tag like <tool_call> or is a JSON object with a name and arguments
+	// and at most one other field.
 	ErrToolCall = errors.New("the model called a tool")
 	// ErrIncomplete says that the answer was aborted, failed or paused.
 	ErrIncomplete = errors.New("the summary is not complete")

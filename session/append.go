@@ -21,8 +21,9 @@ import (
 // [Options].Sync says: by default a power cut. An error means that nothing was
 // written and that the same call may be tried again, with two exceptions:
 // after a [*NotDurableError] the entries may exist, and [ErrFragment] says that
-// a part was left that counts as never acknowledged. The lines of a batch are contiguous; a crash in the middle
-// leaves a batch that counts as never acknowledged.
+// a part was left that counts as never acknowledged. The lines of a batch are
+// contiguous; a crash in the middle leaves a batch that counts as never
+// acknowledged.
 //
 // The context is honoured until the write begins. To record the end of a
 // cancelled turn use [context.WithoutCancel].

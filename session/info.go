@@ -38,8 +38,8 @@ func infoOf(row driver.Row) Info {
 }
 
 // Info describes the session as this process saw it last; Current is looked
-// up. After an index was lost it reads the whole transcript, once. What cannot be read is left zero: the next call that returns an error
-// says why.
+// up. After an index was lost it reads the whole transcript, once. What cannot
+// be read is left zero: the next call that returns an error says why.
 func (s *Session) Info() Info {
 	ctx := context.Background()
 	var info Info

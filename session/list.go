@@ -19,7 +19,8 @@ type ListOptions struct {
 }
 
 // List describes the sessions, the one with the newest message first. It reads
-// the index and no transcript.
+// the index, and those transcripts alone that the index does not know as they
+// are, after a kill for example.
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	if opts == nil {
 		opts = new(ListOptions)

@@ -7,8 +7,9 @@ import (
 )
 
 // patience is a context that ends a while after somebody first waits for its
-// end, and not with the one that it has its values from. Unlike one of [context.WithTimeout] it costs nothing if nobody does,
-// which is so for nearly every append.
+// end, and not with the one that it has its values from. Unlike one of
+// [context.WithTimeout] it costs nothing if nobody does, which is so for nearly
+// every append.
 type patience struct {
 	context.Context // for its values
 	limit           time.Duration

@@ -20,7 +20,7 @@ import (
 //	                 a list of messages that is not empty
 //	role             roles are system, developer, user, assistant and tool
 //	member           a message has no members besides those of its role
-//	content          a message has content, an answer that or calls or a refusal
+//	content          a message has content, an answer that, or calls, or a refusal
 //	part             a part is of a type that its role may have
 //	text             no text is empty, that of a result excepted
 //	source           an image or a file says where its bytes are

@@ -43,5 +43,5 @@
 //
 // The line of an entry is the record as it is in the file. It is not a line of
 // the native format: to store the conversation in it, make new entries of the
-// bodies.
+// bodies, as Import of a store in package session does.
 package dialect

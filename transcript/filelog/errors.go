@@ -69,8 +69,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // take them for saved.
 //
 // The [Log] acknowledges nothing after it until [Log.Recover] has succeeded. An
-// Append that it turns away for that reason has Refused set, has written nothing, and names the range whose
-// sync failed, not its own.
+// Append that it turns away for that reason has Refused set, has written
+// nothing, and names the range whose sync failed, not its own.
 type NotDurableError struct {
 	Path    string
 	Start   int64 // offset of the first byte in doubt

@@ -24,8 +24,8 @@ type Options struct {
 	// Sync says when appended lines are on stable storage. The zero value is
 	// filelog.SyncAlways.
 	Sync filelog.SyncPolicy
-	// ReadOnly opens without writing anything: no lock file, no repair, no
-	// index. What a dead writer left unfinished is taken for final.
+	// ReadOnly opens without writing anything: no repair, no index. What a dead
+	// writer left unfinished is taken for final.
 	ReadOnly bool
 	// SingleProcess allows file systems on which locks between processes
 	// cannot be relied on.
