@@ -1,0 +1,45 @@
+package rebuild_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The session that FORMAT.md shows is one: read without damage, folded without
+// repairs, and a provider would take it.
+func TestFormatExample(t *testing.T) {
+	text, err := os.ReadFile("../FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, ok := strings.Cut(string(text), "\n    {\"type\":\"session\"")
+	if !ok {
+		t.Fatal("there is no example")
+	}
+	example, _, _ = strings.Cut(`{"type":"session"`+example, "\n\n")
+	example = strings.ReplaceAll(example, "\n    ", "\n") + "\n"
+	f, batcher := rebuild.New(nil), transcript.Batcher{}
+	for rec, err := range transcript.Scan(strings.NewReader(example), int64(len(example)), nil) {
+		if err != nil || rec.Damage != nil {
+			t.Fatalf("%v, %+v", err, rec.Damage)
+		}
+		for _, b := range batcher.Add(rec.Entry) {
+			if err := f.Add(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	h := f.History()
+	if len(h.Messages) != 4 || f.Turns() != 1 || len(f.Report()) > 0 {
+		t.Errorf("%d messages, %d turns, report %v", len(h.Messages), f.Turns(), f.Report())
+	}
+	if v := rebuild.Validate(rebuild.Anthropic, transcript.Request{
+		Model: "m", MaxOutput: 100, Messages: append(h.Messages, transcript.UserText("go on")),
+	}); len(v) > 0 {
+		t.Error(v)
+	}
+}
