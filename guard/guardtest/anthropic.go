@@ -2,6 +2,7 @@ package guardtest
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 
 	"github.com/convolog/convolog/transcript"
@@ -17,6 +18,9 @@ func (anthropic) decode(m *Model, header http.Header, body []byte, counting bool
 	e, no := decode(body, counting)
 	if no == nil {
 		no = m.judge(e)
+	}
+	if no == nil {
+		no = judgeImages(e.request.Messages)
 	}
 	return e.request, e.stream, no
 }
@@ -42,3 +46,30 @@ func (anthropic) fail(no *refusal, _ message, requestID string) event {
 }
 
 func (anthropic) head(h http.Header, _ *refusal, requestID string) { h.Set("Request-Id", requestID) }
+
+// judgeImages checks the sizes of images. They count as the base64 that they
+// come in.
+func judgeImages(messages []transcript.Message) *refusal {
+	const most = 5 << 20
+	check := func(b transcript.Block, at string, args ...any) *refusal {
+		image, ok := b.(transcript.ImageBlock)
+		if n := len(image.Source.Data); ok && n > most {
+			return invalid("%s.image.source.base64: image exceeds 5 MB maximum: %d bytes > %d bytes", fmt.Sprintf(at, args...), n, most)
+		}
+		return nil
+	}
+	for i, m := range messages {
+		for j, b := range m.Content {
+			if no := check(b, "messages.%d.content.%d", i, j); no != nil {
+				return no
+			}
+			res, _ := b.(transcript.ToolResultBlock)
+			for k, c := range res.Content {
+				if no := check(c, "messages.%d.content.%d.tool_result.content.%d", i, j, k); no != nil {
+					return no
+				}
+			}
+		}
+	}
+	return nil
+}

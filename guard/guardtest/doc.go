@@ -37,6 +37,7 @@
 //   - 400 for more than four cache marks, those on the system prompt and on
 //     tools counted, and for a request that demands reasoning ("thinking") and
 //     does not go on from some, or leaves no room for it
+//   - 400 for an image of more than 5 MB
 //   - 400 for more output tokens than the model gives
 //   - 400 for a prompt that is longer than the window
 //
@@ -53,7 +54,7 @@
 //
 // What is not checked: keys, names of models, the values of sampling
 // parameters, whether a tool that is called was defined, schemas of inputs,
-// sizes of single images, signatures of reasoning, and rate limits.
+// pages of documents, signatures of reasoning, and rate limits.
 //
 // # What an answer costs
 //

@@ -169,6 +169,11 @@ func TestOpenAIInvalid(t *testing.T) {
 		{"chat", "arguments", chat(strings.ReplaceAll(calls+result("a")+result("b"), `"{}"`, `{}`)), "Invalid type for 'messages[1].tool_calls[0].function.arguments': expected a string, but got an object instead."},
 		{"chat", "arguments that are cut", chat(strings.ReplaceAll(calls+result("a")+result("b"), `"{}"`, `"{"`)), "Invalid 'messages[1].tool_calls[0].function.arguments': the arguments are not a JSON object."},
 		{"chat", "129 calls", chat(hi + `,{"role":"assistant","tool_calls":[` + strings.Repeat(`{},`, 128) + `{}]}`), "Invalid 'messages[1].tool_calls': array too long. Expected an array with maximum length 128, but got an array with length 129 instead."},
+		{
+			"chat", "without reasoning", chat(strings.Replace(calls, `"content":null`, `"reasoning_content":"x","content":null`, 1) + result("a") + result("b") +
+				`,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}` + result("c")),
+			"Missing `reasoning_content` field in the assistant message at message index 4",
+		},
 		{"chat", "tools", `{"model":"m","messages":[` + hi + `],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"string"}}}]}`, `Invalid schema for function 'f': schema must be a JSON Schema of 'type: "object"'`},
 		{"chat", "unknown", `{"model":"m","messages":[` + hi + `],"max_output":1}`, "Unrecognized request argument supplied: max_output"},
 		{"chat", "both limits", `{"model":"m","messages":[` + hi + `],"max_tokens":1,"max_completion_tokens":1}`, "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."},

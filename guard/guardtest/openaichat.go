@@ -17,8 +17,9 @@ const chatRequestMembers = `audio frequency_penalty function_call functions logi
 	safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options`
 
 func (c openAIChat) decode(m *Model, _ http.Header, body []byte, _ bool) (req transcript.Request, stream bool, no *refusal) {
-	// Reasoning that an imitator wants back may be there.
-	members, no := c.judge(body, wire.OpenAIChat{Reasoning: true}.Validate, chatRequestMembers, "Unrecognized request argument supplied: %s")
+	// A client that gives reasoning back must do so for every answer with calls.
+	reasoning := bytes.Contains(body, []byte(`"reasoning_content":`)) || bytes.Contains(body, []byte(`"reasoning":"`))
+	members, no := c.judge(body, wire.OpenAIChat{Reasoning: reasoning}.Validate, chatRequestMembers, "Unrecognized request argument supplied: %s")
 	if no != nil {
 		return req, false, no
 	}

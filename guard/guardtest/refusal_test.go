@@ -33,9 +33,16 @@ func TestInvalid(t *testing.T) {
 		results = `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"}]}`
 		marked  = `{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}`
 		tool    = `{"name":"f","input_schema":{"type":"object"}}`
+		image   = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"`
 		enabled = `"thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":3000`
 	)
+	large := image + strings.Repeat("A", 5<<20+4) + `"}}`
 	tests := []struct{ name, body, want string }{
+		{"image", body(`"messages":[{"role":"user","content":[` + large + `]}]`), "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum: 5242884 bytes > 5242880 bytes"},
+		{
+			"image of a result", body(`"messages":[` + calls + `,` + strings.Replace(results, `"x"`, "["+large+"]", 1) + `]`),
+			"messages.2.content.0.tool_result.content.0.image.source.base64: image exceeds 5 MB maximum: 5242884 bytes > 5242880 bytes",
+		},
 		{"empty", "", "The request body is not valid JSON"},
 		{"not JSON", "{", "The request body is not valid JSON"},
 		{"not UTF-8", body(`"system":"` + "\xff" + `"`), "The request body is not valid JSON"},

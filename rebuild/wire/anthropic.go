@@ -66,12 +66,23 @@ type Anthropic struct {
 //     is left out, and the user messages around it are joined, results first.
 //   - Escaped halves of surrogate pairs, which a call cut by a length limit may
 //     have in its input, become U+FFFD.
+//   - An image of more than 5 MB becomes a short text, and so do the images and
+//     documents that come first in a body of more than 32 MB.
 //   - Members that a block may not have are left out. Of more than four cache
 //     marks the last four stay.
 //
 // Blocks without Origins are vouched for by the caller. A model's dated name
 // and its alias are the same model.
 func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	body, report, err = a.request(req, mediaBudget{})
+	if excess := len(body) - maxBody; excess > 0 {
+		return a.request(req, mediaBudget{bytes: excess})
+	}
+	return body, report, err
+}
+
+// request leaves out as much media.
+func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []byte, report rebuild.Report, err error) {
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
 	}
@@ -83,7 +94,7 @@ func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.
 		return nil, nil, err
 	}
 	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
-	r := renderer{rendering: rendering{req: req, api: apiAnthropic}, turn: runningTurn(req.Messages)}
+	r := renderer{rendering: rendering{req: req, api: apiAnthropic}, turn: runningTurn(req.Messages), media: media}
 	asked := a.Thinking
 	if thinking == "enabled" {
 		thinking, asked = r.budget(asked, limit)

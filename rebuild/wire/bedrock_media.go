@@ -9,56 +9,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// How many documents and images a request to Converse may have.
-const (
-	maxDocuments = 5
-	maxImages    = 20
-)
-
 // A bedrockBlock is a block of a user message as it goes out.
 type bedrockBlock struct {
 	json           []byte
 	text, document bool
-}
-
-// A mediaBudget says how many documents and images are still to be left out:
-// those that come first.
-type mediaBudget struct{ documents, images int }
-
-// countMedia counts how many are too many.
-func countMedia(messages []transcript.Message) (excess mediaBudget) {
-	var walk func(content []transcript.Block)
-	walk = func(content []transcript.Block) {
-		for _, b := range content {
-			switch b := b.(type) {
-			case transcript.DocumentBlock:
-				excess.documents++
-			case transcript.ImageBlock:
-				excess.images++
-			case transcript.ToolResultBlock:
-				walk(b.Content)
-			}
-		}
-	}
-	for _, m := range messages {
-		if m.Role == transcript.RoleUser {
-			walk(m.Content)
-		}
-	}
-	return mediaBudget{max(excess.documents-maxDocuments, 0), max(excess.images-maxImages, 0)}
-}
-
-// take reports whether the next image or document is one of those too many.
-func (m *mediaBudget) take(b transcript.Block) bool {
-	n := &m.images
-	if _, ok := b.(transcript.DocumentBlock); ok {
-		n = &m.documents
-	}
-	if *n == 0 {
-		return false
-	}
-	*n--
-	return true
 }
 
 // userBlocks returns what a user message or a result has in the place of b.

@@ -12,9 +12,8 @@ import (
 type bedrockRenderer struct {
 	renderer
 	format  Bedrock
-	called  []string // names of tools in the messages, in the order of the calls
-	reasons bool     // the last answer calls nothing or begins with reasoning
-	media   mediaBudget
+	called  []string        // names of tools in the messages, in the order of the calls
+	reasons bool            // the last answer calls nothing or begins with reasoning
 	names   map[string]bool // of documents
 }
 

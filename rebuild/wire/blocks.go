@@ -29,6 +29,9 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		return b
 	case transcript.ImageBlock:
 		source, problem := r.source(entry, b.Source, "image")
+		if problem == "" {
+			problem = r.media.takeBytes(source, "image")
+		}
 		if problem != "" {
 			return r.replaced(entry, "image", problem)
 		}
@@ -37,6 +40,9 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		return b
 	case transcript.DocumentBlock:
 		source, problem := r.source(entry, b.Source, "document")
+		if problem == "" {
+			problem = r.media.takeBytes(source, "document")
+		}
 		if problem != "" {
 			return r.replaced(entry, "document", problem)
 		}

@@ -37,6 +37,7 @@ type geminiPart struct {
 	call    bool
 	thought bool
 	signed  bool
+	native  bool // the model that is asked made it
 	entry   string
 }
 
@@ -153,7 +154,10 @@ func (r *geminiRenderer) answer(i int, m transcript.Message) []geminiPart {
 		return nil
 	}
 	first := slices.IndexFunc(parts, func(p geminiPart) bool { return p.call })
-	if first >= 0 && wantsSignature(r.req.Model) && !slices.ContainsFunc(parts, func(p geminiPart) bool { return p.signed }) {
+	signed := func(p geminiPart) bool { return p.signed }
+	// The signature of a call may be on another part, but not one for a call
+	// that another model made.
+	if first >= 0 && wantsSignature(r.req.Model) && !parts[first].signed && (!parts[first].native || !slices.ContainsFunc(parts, signed)) {
 		p := &parts[first]
 		p.json = append(p.json[:len(p.json)-1], `,"thoughtSignature":"`+skipSignature+`"}`...)
 	}
@@ -163,7 +167,7 @@ func (r *geminiRenderer) answer(i int, m transcript.Message) []geminiPart {
 // answerPart returns false for what cannot be in an answer.
 func (r *geminiRenderer) answerPart(i int, o transcript.Origin, b transcript.Block) (p geminiPart, ok bool) {
 	native := r.native(o)
-	p.entry = o.Entry
+	p.entry, p.native = o.Entry, native
 	obj := jsontext.AppendObject(nil)
 	end := func(extra transcript.Extra) (geminiPart, bool) {
 		p.signed = r.sign(&obj, o.Entry, extra, native)

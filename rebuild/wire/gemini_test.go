@@ -151,3 +151,18 @@ func TestOddBlocks(t *testing.T) {
 		t.Errorf("body = %s", body)
 	}
 }
+
+// The signature of Gemini's own text does not cover a call of another model.
+func TestGeminiForeignCall(t *testing.T) {
+	m := message(t, `{"role":"assistant","content":[{"type":"text","text":"ok","ext":{"thoughtSignature":"c2ln"}},{"type":"tool_use","id":"a","name":"n","input":{}}]}`,
+		transcript.Origin{API: "gemini", Model: geminiModel})
+	for _, foreign := range []bool{false, true} {
+		if foreign {
+			m.Origins[1] = transcript.Origin{API: "anthropic", Model: model}
+		}
+		body, _ := renderGemini(t, wire.Gemini{}, transcript.Request{Model: geminiModel, Messages: []transcript.Message{transcript.UserText("go"), m, transcript.ToolResult("a", "r")}})
+		if strings.Contains(body, "skip_thought_signature_validator") != foreign {
+			t.Errorf("foreign %v: %s", foreign, body)
+		}
+	}
+}

@@ -14,6 +14,7 @@ type renderer struct {
 	rendering
 	thinking string // type of the request's member "thinking"
 	turn     int    // index of the message that started the running turn
+	media    mediaBudget
 }
 
 // messages goes through the request once, in order, and looks back only, so

@@ -228,7 +228,7 @@ func TestOpenAIChatReasoning(t *testing.T) {
 	}{
 		{"running", true, turn(answer("reasoning", "gpt-x")), `{"role":"assistant","reasoning":"t","reasoning_details":[{"a":1}],"content":null,`, ""},
 		{"not asked for", false, turn(answer("reasoning_content", "gpt-x")), `{"role":"assistant","content":null,`, "dropped-thinking"},
-		{"over", true, turn(answer("reasoning_content", "gpt-x"), over...), `{"role":"assistant","content":null,`, "dropped-thinking"},
+		{"over", true, turn(answer("reasoning_content", "gpt-x"), over...), `{"role":"assistant","reasoning_content":"","content":null,`, "dropped-thinking"},
 		{"of another model", true, turn(answer("reasoning_content", "gpt-y")), `{"role":"assistant","reasoning_content":"","content":null,`, "dropped-thinking"},
 	}
 	for _, tt := range tests {
@@ -268,6 +268,45 @@ func TestOpenAIChatImitators(t *testing.T) {
 		const want = `{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"n1","input":{"a":1}},{"type":"tool_use","id":"2","name":"n2","input":{"a":2}}]}`
 		if got := string(message0(t, resp)); got != want || resp.StopReason != transcript.StopToolUse {
 			t.Errorf("%s: the answer is %s, %q", name, got, resp.StopReason)
+		}
+	}
+}
+
+// What the Responses API needs of its own items.
+func TestOpenAIResponsesOwnItems(t *testing.T) {
+	for item, want := range map[string]string{
+		`{"type":"reasoning","id":"rs_1","encrypted_content":"e"}`:              "missing",
+		`{"type":"reasoning","id":"rs_1","encrypted_content":"e","summary":[]}`: "",
+		`{"type":"mcp_call"}`:                              "missing",
+		`{"type":"compaction","encrypted_content":"e"}`:    "",
+		`{"type":"web_search_call","id":"ws_1"}`:           "",
+		`{"type":"image_generation_call","result":"AAAA"}`: "missing",
+	} {
+		body := `{"model":"m","store":false,"input":[` + item + `,{"type":"message","role":"assistant","content":"x"},{"type":"message","role":"user","content":"x"}]}`
+		found := wire.OpenAIResponses{}.Validate([]byte(body))
+		if got := len(found) > 0; got != (want != "") || got && found[0].Rule != want {
+			t.Errorf("%s: %v, want %q", item, found, want)
+		}
+	}
+}
+
+// A data URL is base64 of a type that the APIs take.
+func TestOpenAIDataURL(t *testing.T) {
+	for url, ok := range map[string]bool{
+		"data:image/png;base64,AAAA":    true,
+		"data:image/tiff;base64,AAAA":   false,
+		"data:image/png;base64,":        false,
+		"data:image/png;base64,A===":    false,
+		"data:image/png;base64,AA\\nAA": false,
+		"data:image/png,AAAA":           false,
+		"image/png;base64,AAAA":         false,
+		"https://x.example/a.png":       true,
+	} {
+		found := append(
+			wire.OpenAIChat{}.Validate([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+url+`"}}]}]}`)),
+			wire.OpenAIResponses{}.Validate([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"`+url+`"}]}]}`))...)
+		if want := map[bool]int{false: 2}[ok]; len(found) != want || want > 0 && found[0].Rule != "source" {
+			t.Errorf("%s: %v", url, found)
 		}
 	}
 }

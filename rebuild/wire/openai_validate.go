@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/rebuild"
@@ -141,7 +143,14 @@ func (r *openAIReferee) tools(raw json.RawMessage, function func(json.RawMessage
 
 // imageURL checks where the bytes of an image are.
 func (r *openAIReferee) imageURL(param, url string, message, block int) {
-	if !strings.HasPrefix(url, "https://") && !strings.HasPrefix(strings.ToLower(url), "https://") && !strings.HasPrefix(url, "data:image/") {
+	if !strings.HasPrefix(strings.ToLower(url), "https://") && !isDataURL(url, "image/png", "image/jpeg", "image/gif", "image/webp") {
 		r.flag("source", message, block, "Invalid '%s'. Expected a valid URL, but got a value with an invalid format.", param)
 	}
+}
+
+// isDataURL reports whether url holds base64 of one of these media types.
+func isDataURL(url string, types ...string) bool {
+	kind, data, _ := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
+	_, err := base64.StdEncoding.DecodeString(data)
+	return strings.HasPrefix(url, "data:") && slices.Contains(types, kind) && data != "" && err == nil && !strings.ContainsAny(data, "\r\n")
 }

@@ -26,7 +26,8 @@ type OpenAIChat struct {
 	// DeepSeek and others demand that reason between calls. OpenAI does not take
 	// it.
 	Reasoning bool
-	// ShortIDs gives calls IDs of nine letters and digits, as Mistral demands.
+	// ShortIDs is for Mistral: calls have IDs of nine letters and digits, and a
+	// short answer goes between results and what the user says next.
 	ShortIDs bool
 	// Params are further members of the request, temperature or tool_choice
 	// for example. "tools" and "stream_options" are used instead of what
@@ -63,6 +64,7 @@ func (c OpenAIChat) ids() idForm {
 //   - Reasoning is left out unless [OpenAIChat.Reasoning] is set: then it goes
 //     back to the model that made it, and an answer with calls that has none has
 //     an empty one.
+//   - An answer with more than 128 calls becomes several, each with its results.
 //   - Opaque blocks, and images and documents in an answer, are left out. An
 //     answer that nothing is left of is left out, and the user messages around
 //     it are joined.

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"slices"
+	"strconv"
+
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -25,6 +28,44 @@ func (r *chatRenderer) messages() {
 			r.dropped = false
 		}
 	}
+	r.out = splitCalls(r.out)
+}
+
+// maxChatCalls is how many calls an answer may have.
+const maxChatCalls = 128
+
+// splitCalls makes several answers of one with too many calls, each followed by
+// its results. What else is in the answer stays with the first of them, except
+// that each has the reasoning, which imitators demand of every answer with calls.
+func splitCalls(messages []chatMessage) []chatMessage {
+	if !slices.ContainsFunc(messages, func(m chatMessage) bool { return len(m.calls) > maxChatCalls }) {
+		return messages
+	}
+	out := make([]chatMessage, 0, len(messages)+1)
+	for i := 0; i < len(messages); {
+		m := messages[i]
+		i++
+		if len(m.calls) <= maxChatCalls {
+			out = append(out, m)
+			continue
+		}
+		chunks := slices.Collect(slices.Chunk(m.calls, maxChatCalls))
+		chunk := map[string]int{} // by ID of the call
+		for n, c := range m.calls {
+			chunk[c.ID] = n / maxChatCalls
+		}
+		results := make([][]chatMessage, len(chunks))
+		for ; i < len(messages) && messages[i].role == "tool"; i++ {
+			n := chunk[messages[i].callID]
+			results[n] = append(results[n], messages[i])
+		}
+		for n, calls := range chunks {
+			m.calls = calls
+			out = append(append(out, m), results[n]...)
+			m.parts, m.refusal = nil, ""
+		}
+	}
+	return out
 }
 
 // user renders results, each as a message, and one message of the rest.
@@ -48,6 +89,10 @@ func (r *chatRenderer) user(m transcript.Message) {
 		r.out[n-1].parts = append(r.out[n-1].parts, rest...)
 		r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
 		return
+	}
+	if n := len(r.out); r.ids.form.exact && n > 0 && r.out[n-1].role == "tool" {
+		r.out = append(r.out, chatMessage{role: "assistant", parts: []openAIPart{{text: "[results received]"}}})
+		r.note(rebuild.AddedAnswer, originOf(m, 0).Entry, "between results and what the user says")
 	}
 	r.out = append(r.out, chatMessage{role: "user", parts: rest})
 }
@@ -106,7 +151,10 @@ func (r *chatRenderer) answer(i int, m transcript.Message) {
 		r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
 		return
 	}
-	if r.reasoning && i >= r.turn && len(out.calls) > 0 && len(out.reasoning) == 0 {
+	if len(out.calls) > maxChatCalls {
+		r.note(rebuild.SplitAnswer, originOf(m, 0).Entry, strconv.Itoa(len(out.calls))+" calls")
+	}
+	if r.reasoning && len(out.calls) > 0 && len(out.reasoning) == 0 {
 		out.reasoning = []member{{reasoningContent, []byte(`""`)}}
 	}
 	r.out = append(r.out, out)
@@ -147,7 +195,7 @@ func (r *chatRenderer) think(i int, o transcript.Origin, b transcript.ThinkingBl
 			name = reasoningPlain
 		}
 		out.reasoning = append(out.reasoning, member{name, jsontext.AppendString(nil, b.Thinking)})
-		if details, ok := jsontext.Member(ext, reasoningDetails); ok {
+		if details, ok := jsontext.Member(ext, reasoningDetails); ok && jsontext.IsArray(details) {
 			out.reasoning = append(out.reasoning, member{reasoningDetails, details})
 		}
 	}

@@ -33,6 +33,9 @@ import (
 //	name, name-length, name-pattern   names of tools are 1 to 64 of them
 //	input            the arguments of a call are a JSON object in a string
 //	calls            an answer has at most 128 calls
+//	reasoning        and reasoning, with [OpenAIChat.Reasoning]
+//	user-after-tool  a user message is not right behind results, and
+//	prefill          the last is not an answer, both with [OpenAIChat.ShortIDs]
 //	tools            there are at most 128 definitions, with names and schemas
 func (c OpenAIChat) Validate(body []byte) []rebuild.Violation {
 	r := chatReferee{format: c, ids: map[string]bool{}}
@@ -44,6 +47,9 @@ func (c OpenAIChat) Validate(body []byte) []rebuild.Violation {
 		r.message(i, raw)
 	}
 	r.close()
+	if r.format.ShortIDs && r.before == "assistant" {
+		r.flag("prefill", r.at, -1, "Expected last role to be one of: [tool, user] but got assistant")
+	}
 	r.tools(members["tools"], func(tool json.RawMessage) (string, json.RawMessage) {
 		var t struct {
 			Type     string          `json:"type"`
@@ -61,6 +67,7 @@ type chatReferee struct {
 	openAIReferee
 	format OpenAIChat
 	ids    map[string]bool // of every call so far
+	before string          // role of the last message
 	at     int             // index of the last answer
 	open   []string        // its calls without a result
 	closed []string        // its calls with one
@@ -107,9 +114,16 @@ func (r *chatReferee) message(i int, raw json.RawMessage) {
 	} else {
 		r.close()
 	}
+	if r.format.ShortIDs && role == "user" && r.before == "tool" {
+		r.flag("user-after-tool", i, -1, "Unexpected role 'user' after role 'tool'")
+	}
+	r.before = role
 	calls := 0
 	if role == "assistant" {
 		calls = r.calls(i, m["tool_calls"])
+	}
+	if calls > 0 && r.format.Reasoning && m["reasoning_content"] == nil && m["reasoning"] == nil {
+		r.flag("reasoning", i, -1, "Missing `reasoning_content` field in the assistant message at message index %d", i)
 	}
 	r.content(i, role, m, calls)
 }
@@ -180,7 +194,7 @@ func (r *chatReferee) part(i, j int, role string, raw json.RawMessage) {
 	case "file":
 		switch {
 		case p.File.ID != "" && p.File.Data == "":
-		case p.File.ID == "" && p.File.Name != "" && strings.HasPrefix(p.File.Data, "data:application/pdf;base64,"):
+		case p.File.ID == "" && p.File.Name != "" && isDataURL(p.File.Data, "application/pdf"):
 		default:
 			r.flag("source", i, j, "Invalid '%s.file'. Expected a file ID, or a filename and base64 data with a MIME type.", param)
 		}

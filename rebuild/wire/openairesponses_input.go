@@ -151,7 +151,8 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block) (it ou
 		return it, true
 	case transcript.RawBlock:
 		if r.native(o) {
-			if it.bare = true; slices.Contains(ranByProvider, b.BlockType()) && jsontext.Valid(b.JSON) && hasEnded(b.JSON) {
+			if it.bare = true; slices.Contains(ranByProvider, b.BlockType()) && jsontext.Valid(b.JSON) && hasEnded(b.JSON) &&
+				stringMember(b.JSON, "id")+stringMember(b.JSON, "encrypted_content") != "" {
 				it.kept, it.bare = b.JSON, false
 			}
 			return it, true
@@ -243,7 +244,8 @@ func (r *responsesRenderer) unfit(items []outputItem, n int) string {
 
 // isWhole reports whether the provider can read a reasoning item again.
 func (r *responsesRenderer) isWhole(kept json.RawMessage) bool {
-	return stringMember(kept, "id") != "" && (r.stored || stringMember(kept, "encrypted_content") != "")
+	summary, _ := jsontext.Member(kept, "summary")
+	return stringMember(kept, "id") != "" && jsontext.IsArray(summary) && (r.stored || stringMember(kept, "encrypted_content") != "")
 }
 
 // continues reports whether both are texts of one message.
@@ -253,6 +255,9 @@ func (it outputItem) continues(next outputItem) bool {
 	return a && b && !it.bare && it.id() != "" && it.id() == next.id()
 }
 
+// ownMembers are those that rendered writes itself.
+var ownMembers = []string{"type", "role", "content", "call_id", "name", "arguments", "input"}
+
 // rendered returns the item of a block, or of several texts of one message.
 func (r *responsesRenderer) rendered(items []outputItem) json.RawMessage {
 	first := items[0]
@@ -261,7 +266,7 @@ func (r *responsesRenderer) rendered(items []outputItem) json.RawMessage {
 	kept := func(kind string) {
 		o.String("type", kind)
 		for name, value := range jsontext.Members(first.kept) {
-			if whole && name != "type" {
+			if whole && !slices.Contains(ownMembers, name) {
 				o.Value(name, value)
 			}
 		}
@@ -308,12 +313,17 @@ func appendOutputPart(dst []byte, it outputItem) []byte {
 	o.String("type", kind)
 	o.String(name, text.Text)
 	members, _ := jsontext.Member(it.ext, "part")
-	if _, ok := jsontext.Member(members, "annotations"); !ok && kind == "output_text" {
+	annotations, _ := jsontext.Member(members, "annotations")
+	switch {
+	case kind != "output_text":
+	case jsontext.IsArray(annotations):
+		o.Value("annotations", annotations)
+	default:
 		o.Value("annotations", []byte("[]"))
 	}
 	if jsontext.IsObject(members) {
 		for name, value := range jsontext.Members(members) {
-			if name != "type" && name != "text" && name != "refusal" {
+			if name != "type" && name != "text" && name != "refusal" && name != "annotations" {
 				o.Value(name, value)
 			}
 		}

@@ -94,7 +94,7 @@ var responsesMembers = map[string][]string{
 
 type checkedItem struct {
 	kind, id, role, callID, name, encrypted string
-	arguments, content, output              json.RawMessage
+	arguments, content, output, summary     json.RawMessage
 }
 
 // memberText returns a member that is a string.
@@ -112,7 +112,7 @@ func (r *responsesReferee) item(i int, raw json.RawMessage) {
 	it := checkedItem{
 		kind: memberText(members, "type"), id: memberText(members, "id"), role: memberText(members, "role"), callID: memberText(members, "call_id"),
 		name: memberText(members, "name"), encrypted: memberText(members, "encrypted_content"),
-		arguments: members["arguments"], content: members["content"], output: members["output"],
+		arguments: members["arguments"], content: members["content"], output: members["output"], summary: members["summary"],
 	}
 	if _, given := members["type"]; !given && it.role != "" {
 		it.kind = "message"
@@ -126,6 +126,9 @@ func (r *responsesReferee) item(i int, raw json.RawMessage) {
 		if known != nil && it.id == "" && name != "type" && !slices.Contains(known, name) {
 			r.flag("member", i, -1, "Unknown parameter: 'input[%d].%s'.", i, name)
 		}
+	}
+	if known == nil && it.id == "" && it.encrypted == "" {
+		r.flag("missing", i, -1, "Missing required parameter: 'input[%d].id'.", i)
 	}
 	if it.id != "" {
 		if r.items[it.id] {
@@ -148,6 +151,9 @@ func (r *responsesReferee) item(i int, raw json.RawMessage) {
 		r.output(i, it)
 	case "reasoning":
 		r.pending, r.at = it.id, i
+		if jsonType(it.summary) != "an array" {
+			r.flag("missing", i, -1, "Missing required parameter: 'input[%d].summary'.", i)
+		}
 		if !r.stored && it.encrypted == "" {
 			r.flag("reasoning", i, -1, "Item with id '%s' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.", it.id)
 		}
@@ -217,7 +223,7 @@ func (r *responsesReferee) part(i, j int, param string, raw json.RawMessage, kin
 	case "input_file":
 		switch {
 		case memberText(p, "file_id") != "", strings.HasPrefix(strings.ToLower(memberText(p, "file_url")), "https://"):
-		case memberText(p, "filename") != "" && strings.HasPrefix(memberText(p, "file_data"), "data:application/pdf;base64,"):
+		case memberText(p, "filename") != "" && isDataURL(memberText(p, "file_data"), "application/pdf"):
 		default:
 			r.flag("source", i, j, "Invalid '%s'. Expected a file ID, a URL, or a filename and base64 data with a MIME type.", param)
 		}

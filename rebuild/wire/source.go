@@ -2,6 +2,8 @@ package wire
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -12,6 +14,9 @@ import (
 // source returns what b.Source becomes, or what is wrong with it.
 func (r *renderer) source(entry string, s transcript.Source, kind string) (transcript.Source, string) {
 	clean, problem := cleanSource(s, kind)
+	if problem == "" && s.Type == "content" {
+		clean.Extra = transcript.Extra{"content": r.documentContent(entry, s.Extra["content"])}
+	}
 	lost := (clean.MediaType != s.MediaType && s.Type != "text") || clean.Data != s.Data || clean.URL != s.URL || clean.FileID != s.FileID
 	for name := range s.Extra {
 		_, kept := clean.Extra[name]
@@ -21,6 +26,21 @@ func (r *renderer) source(entry string, s transcript.Source, kind string) (trans
 		r.note(rebuild.DroppedMember, entry, "in the source, "+kind+" block")
 	}
 	return clean, problem
+}
+
+// documentContent returns the texts and images of a document as the target takes
+// them.
+func (r *renderer) documentContent(entry string, content json.RawMessage) json.RawMessage {
+	if !jsontext.IsArray(content) {
+		return content
+	}
+	return appendList(nil, slices.Collect(jsontext.Elements(content)), func(dst, e []byte) []byte {
+		b, err := transcript.UnmarshalBlock(e)
+		if err != nil {
+			b = nil
+		}
+		return append(dst, transcript.MarshalBlock(r.userBlock(entry, b))...)
+	})
 }
 
 // cleanSource returns s with the members of its type alone, or what is wrong

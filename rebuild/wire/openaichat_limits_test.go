@@ -1,0 +1,80 @@
+package wire_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// parallel returns a conversation with an answer of n calls and their results.
+func parallel(n int) transcript.Request {
+	answer := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.TextBlock{Text: "I look."}}}
+	results := transcript.Message{Role: transcript.RoleUser}
+	for i := range n {
+		id := fmt.Sprint("call_", i)
+		answer.Content = append(answer.Content, transcript.ToolCallBlock{ID: id, Name: "n", Input: []byte(`{}`)})
+		results.Content = append(results.Content, transcript.ToolResultBlock{CallID: id, Content: []transcript.Block{transcript.TextBlock{Text: "r"}}})
+	}
+	results.Content = append(results.Content, transcript.TextBlock{Text: "Go on."})
+	return transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), answer, results}}
+}
+
+// An answer has at most 128 calls; each part of a larger one has its results
+// behind it and its text once.
+func TestOpenAIChatManyCalls(t *testing.T) {
+	for _, tt := range []struct {
+		calls, answers int
+		rules          string
+	}{{128, 1, ""}, {129, 2, "split-answer"}, {300, 3, "split-answer"}} {
+		for _, c := range []wire.OpenAIChat{{}, {Reasoning: true}} {
+			body, report, err := c.Request(parallel(tt.calls))
+			if err != nil || rules(report) != tt.rules {
+				t.Fatalf("%d calls: report %v, error %v", tt.calls, report, err)
+			}
+			if found := c.Validate(body); len(found) > 0 {
+				t.Errorf("%d calls: %v", tt.calls, found)
+			}
+			for what, n := range map[string]int{`"role":"assistant"`: tt.answers, `"role":"tool"`: tt.calls, "I look.": 1, "Go on.": 1} {
+				if got := strings.Count(string(body), what); got != n {
+					t.Errorf("%d calls: %s is there %d times, not %d", tt.calls, what, got, n)
+				}
+			}
+		}
+	}
+}
+
+// What imitators refuse besides.
+func TestOpenAIChatImitatorRules(t *testing.T) {
+	mistral, deepSeek := wire.OpenAIChat{ShortIDs: true}, wire.OpenAIChat{Reasoning: true}
+	body, report, err := mistral.Request(parallel(2))
+	if err != nil || rules(report) != "rewritten-id rewritten-id added-answer" {
+		t.Errorf("report %v, error %v", report, err)
+	}
+	if found := mistral.Validate(body); len(found) > 0 {
+		t.Errorf("%v in %s", found, body)
+	}
+	const answer = `{"role":"assistant","content":null,"tool_calls":[{"id":"abcdefghi","type":"function","function":{"name":"n","arguments":"{}"}}]}`
+	const result = `{"role":"tool","tool_call_id":"abcdefghi","content":""}`
+	for _, tt := range []struct {
+		format   wire.OpenAIChat
+		messages string
+		rule     string
+	}{
+		{mistral, answer + "," + result + `,{"role":"user","content":"x"}`, "user-after-tool"},
+		{mistral, answer + "," + result + `,{"role":"assistant","content":"x"}`, "prefill"},
+		{deepSeek, answer + "," + result, "reasoning"},
+		{wire.OpenAIChat{}, answer + "," + result + `,{"role":"user","content":"x"},{"role":"assistant","content":"x"}`, ""},
+	} {
+		var got []string
+		for _, v := range tt.format.Validate([]byte(`{"model":"m","messages":[{"role":"user","content":"go"},` + tt.messages + `]}`)) {
+			got = append(got, v.Rule)
+		}
+		if !slices.Equal(got, strings.Fields(tt.rule)) {
+			t.Errorf("rules %v, want %q", got, tt.rule)
+		}
+	}
+}
