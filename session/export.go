@@ -91,8 +91,9 @@ func (s *Session) ExportDialect(ctx context.Context, w *dialect.Writer, as diale
 }
 
 // conversation returns the whole conversation as entries in order: an answer as
-// one, what the user and the tools said as it was recorded, each compaction
-// where it was made. lost counts what is not there any more: damage, entries of
+// one, what the user and the tools said as it was recorded, each compaction and
+// what is known of its archive where it was made, and the contexts that were
+// used. lost counts what is not there any more: damage, entries of
 // unknown types.
 func (s *Session) conversation(ctx context.Context) (entries []transcript.Entry, lost dialect.Losses, err error) {
 	c := conversation{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]spokenLine{}}
@@ -118,8 +119,8 @@ func (s *Session) conversation(ctx context.Context) (entries []transcript.Entry,
 			switch e.Body.(type) {
 			case transcript.Unknown:
 				lost["unknown"]++
-			case transcript.Compaction:
-				c.compactions = append(c.compactions, e)
+			case transcript.Compaction, transcript.Commit, transcript.Used:
+				c.between = append(c.between, e)
 			default:
 			}
 			c.lines[e.ID] = spokenLine{len(c.lines) + 1, e.Time}
@@ -130,9 +131,9 @@ func (s *Session) conversation(ctx context.Context) (entries []transcript.Entry,
 
 // conversation is what is known of a session that is exported.
 type conversation struct {
-	fold        *rebuild.Fold
-	lines       map[string]spokenLine // by entry ID
-	compactions []transcript.Entry
+	fold    *rebuild.Fold
+	lines   map[string]spokenLine // by entry ID
+	between []transcript.Entry    // that nobody has said: compactions, commits, contexts
 }
 
 // spokenLine says where a line is, counted from 1, and when it was written.
@@ -152,8 +153,8 @@ func (c *conversation) entries() []transcript.Entry {
 	for _, m := range c.fold.History().Messages {
 		all = c.split(all, m)
 	}
-	entries := make([]transcript.Entry, 0, len(all)+len(c.compactions))
-	left := c.compactions
+	entries := make([]transcript.Entry, 0, len(all)+len(c.between))
+	left := c.between
 	until := func(line int) {
 		for len(left) > 0 && c.lines[left[0].ID].at < line {
 			if c.fold.Live(left[0].ID) {
@@ -197,7 +198,8 @@ func (c *conversation) split(all []spoken, m transcript.Message) []spoken {
 	return all
 }
 
-// compaction returns a compaction that names the entries that are exported.
+// compaction returns a compaction that names the entries that are exported, and
+// any other entry as it is.
 func (c *conversation) compaction(e transcript.Entry, all []spoken) transcript.Entry {
 	body, ok := e.Body.(transcript.Compaction)
 	if !ok {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+	"unicode"
 
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
@@ -115,6 +116,26 @@ func saidIn(t *testing.T, st *session.Store, ref session.Ref, whole bool) []stri
 	return said
 }
 
+// What is known beside the messages stays with OpenViking: what was used, and
+// what its archives say.
+func TestExportUsed(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	s := load(t, st, cli)
+	said := add(t, s, transcript.UserText("hi"), transcript.AssistantText("hello"))
+	add(t, s, transcript.Compaction{Summary: "greeted\nat length", CoversTo: said[1]},
+		transcript.Commit{Archive: "history/archive_001", Abstract: "one greeting", Overview: "greeted at length", FirstEntry: said[0], LastEntry: said[1]},
+		transcript.Used{Contexts: []string{"viking://a", "viking://b"}})
+	files := exportTo(t, st, s.Ref(), dialect.OpenViking)
+	for name, want := range map[string]string{
+		".relations.json": `"viking://b"`, "history/archive_001/.abstract.md": "one greeting", "history/archive_001/.overview.md": "greeted at length",
+	} {
+		file := files["session/"+s.ID()+"/"+name]
+		if file == nil || !strings.Contains(string(file.Data), want) {
+			t.Errorf("%s: %+v, want %s in it", name, file, want)
+		}
+	}
+}
+
 // The lines of a session that are exported are those of its transcript.
 func TestExportLines(t *testing.T) {
 	dir := t.TempDir()
@@ -160,6 +181,7 @@ func TestExportMarkdown(t *testing.T) {
 	hostile := []string{
 		"plain", "```\nunclosed <b>", "~~~\n```\n", "<!-- gone", "a\r# not a heading\r\nb", "</details>\n\n## User", "`a` < `b <c` `<d",
 		"`open\nx` <!-- `y`", "| `a | <i>` |", `\<script> \` + "`<x>`", "    ```\n<p>", "[a]: http://x\n***\n===",
+		"\x1b[2Jbell\a \x7f\u009b\x00",
 	}
 	var want []string
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
@@ -192,10 +214,8 @@ func TestExportMarkdown(t *testing.T) {
 		line = strings.TrimSuffix(line, "\n")
 		mark := line[:len(line)-len(strings.TrimLeft(line, "`"))]
 		switch {
-		case strings.ContainsRune(line, '\r'):
-			if fence == "" {
-				t.Errorf("a carriage return in %q", line)
-			}
+		case strings.ContainsFunc(line, unicode.IsControl):
+			t.Errorf("a control character in %q", line)
 		case fence != "":
 			if line == fence {
 				fence = ""
@@ -210,7 +230,7 @@ func TestExportMarkdown(t *testing.T) {
 			t.Errorf("line %q", line)
 		}
 	}
-	for _, text := range append(want, `\<!-- gone`, "> \\</details>", "`a` \\< `b <c` `\\<d", "x` \\<!-- `y`", "| `a | \\<i>` |", `\\\<script>`, "unclosed <b>") {
+	for _, text := range append(want, `\<!-- gone`, "> \\</details>", "`a` \\< `b <c` `\\<d", "x` \\<!-- `y`", "| `a | \\<i>` |", `\\\<script>`, "unclosed <b>", "␛[2Jbell␇ ␡\uFFFD␀") {
 		if !strings.Contains(quoted, text) {
 			t.Errorf("no %q in\n%s", text, quoted)
 		}

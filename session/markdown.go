@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -19,7 +20,8 @@ import (
 // was rewound, each summary where it was made. Texts are block quotes, which end
 // whatever a text has left open, and HTML in them is shown as text. Calls, results
 // and reasoning are folded away, in fences that are longer than any in their
-// content. Images and documents are named with their type and size.
+// content. Images and documents are named with their type and size, and control
+// characters are shown as their pictures.
 func (s *Session) ExportMarkdown(ctx context.Context, w io.Writer) error {
 	entries, _, err := s.conversation(ctx)
 	if err != nil {
@@ -50,7 +52,21 @@ func (s *Session) ExportMarkdown(ctx context.Context, w io.Writer) error {
 type markdown struct{ *bufio.Writer }
 
 func (m markdown) line(text string) {
-	_, _ = m.WriteString(text + "\n") // the error comes with Flush
+	_, _ = m.WriteString(strings.Map(visible, text) + "\n") // the error comes with Flush
+}
+
+// visible returns the picture of a control character, which could otherwise
+// command the terminal that shows the document.
+func visible(r rune) rune {
+	switch {
+	case r == '\n' || r == '\t' || !unicode.IsControl(r):
+		return r
+	case r < ' ':
+		return '\u2400' + r
+	case r == 0x7f:
+		return '\u2421'
+	}
+	return '\uFFFD'
 }
 
 func (m markdown) entry(e transcript.Entry) {
@@ -157,7 +173,7 @@ func (m markdown) folded(title, id, language, content string) {
 	m.line("\n<details><summary>" + html(title) + "</summary>\n")
 	m.line(fence + language)
 	if content != "" {
-		m.line(strings.TrimSuffix(content, "\n"))
+		m.line(strings.TrimSuffix(oneBreak.Replace(content), "\n"))
 	}
 	m.line(fence + "\n\n</details>")
 }

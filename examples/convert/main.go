@@ -16,7 +16,8 @@
 //	            a request each, as a model would be sent
 //
 // DIR is made if it is not there. No file in it is ever overwritten, and
-// nothing in FROM is changed. With -dry-run nothing is written at all.
+// nothing in FROM is changed. A document that cannot be written whole is removed
+// again. With -dry-run nothing is written at all.
 //
 // What is written is the conversation as a model would be shown it without
 // compactions: repaired, without what was rewound. Compactions are written
@@ -32,7 +33,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 const usage = `Usage: convert [-dry-run] [-model NAME] FROM... -to FORMAT DIR
@@ -44,7 +47,7 @@ func main() {
 	job, err := arguments(os.Args[1:])
 	if err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintf(os.Stderr, "convert: %v\n\n", err)
+			fmt.Fprintf(os.Stderr, "convert: %s\n\n", printable(err.Error(), "\n"))
 		}
 		fmt.Fprintln(os.Stderr, usage+strings.Join(formats(), ", "))
 		os.Exit(2)
@@ -53,7 +56,7 @@ func main() {
 	err = job.run(ctx, os.Stdout)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "convert:", err)
+		fmt.Fprintln(os.Stderr, "convert:", printable(err.Error(), "\n"))
 		os.Exit(1)
 	}
 }
@@ -89,6 +92,8 @@ func arguments(args []string) (job, error) {
 		return j, errors.New("no -to: say which format to write")
 	case targets[j.to] == nil:
 		return j, fmt.Errorf("there is no format %q", j.to)
+	case slices.Contains(rest, ""):
+		return j, errors.New("an empty name among FROM and DIR: is a variable not set?")
 	case len(rest) == 0:
 		return j, errors.New("no FROM and no DIR: name what to read, and last the folder to write to")
 	case len(rest) == 1:
@@ -124,7 +129,7 @@ func (j job) run(ctx context.Context, out io.Writer) (err error) {
 				continue
 			}
 			written++
-			if _, err := fmt.Fprintln(out, line); err != nil {
+			if _, err := fmt.Fprintln(out, printable(line, "")); err != nil {
 				return errors.Join(err, w.close())
 			}
 		}
@@ -150,12 +155,12 @@ func (j job) check() error {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
 	}
-	dir, err := filepath.Abs(j.dir)
+	dir, err := resolved(j.dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range j.from {
-		from, err := filepath.Abs(name)
+		from, err := resolved(name)
 		if err != nil {
 			return err
 		}
@@ -169,4 +174,35 @@ func (j job) check() error {
 		}
 	}
 	return nil
+}
+
+// resolved returns the absolute path of a file, without links in as much of it
+// as is there.
+func resolved(name string) (string, error) {
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	rest := ""
+	for dir := full; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if dir == filepath.Dir(dir) {
+			return full, nil
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// printable returns text, which may be from anywhere, without the characters
+// that command a terminal, break lines or turn them around, but for those in
+// keep.
+func printable(text, keep string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control) && !strings.ContainsRune(keep, r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }

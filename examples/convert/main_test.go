@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -227,6 +230,11 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s: no error", args)
 		}
 	}
+	for _, args := range [][]string{{"", "-to", "zyhive", "dir"}, {"a", "-to", "zyhive", ""}} {
+		if _, err := arguments(args); err == nil || !strings.Contains(err.Error(), "empty name") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
 }
 
 func TestConvertErrors(t *testing.T) {
@@ -246,6 +254,49 @@ func TestConvertErrors(t *testing.T) {
 		if err := convert(t, new(bytes.Buffer), dialect.Claw0, dir, empty); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("to %s: %v", dir, err)
 		}
+	}
+}
+
+// A link does not hide that what is written would be read.
+func TestConvertThroughLink(t *testing.T) {
+	from := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(from, link); err != nil {
+		t.Skipf("no links here: %v", err)
+	}
+	for _, dir := range []string{link, filepath.Join(link, "new")} {
+		if err := convert(t, new(bytes.Buffer), "jsonl", dir, from); err == nil || !strings.Contains(err.Error(), "which is read") {
+			t.Errorf("to %s: %v", dir, err)
+		}
+	}
+}
+
+// A document that cannot be written whole is not left behind.
+func TestConvertHalf(t *testing.T) {
+	dir := t.TempDir()
+	f, err := openFolder(job{dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := documents{f, job{}, ".md", func(_ context.Context, _ job, _ *session.Session, w io.Writer) (int, error) {
+		_, err := io.WriteString(w, "half")
+		return 0, errors.Join(err, errors.New("the disk is full"))
+	}, map[string]bool{}}
+	folder, err := dialect.ReadFolder(os.DirFS("../../transcript/dialect/testdata/claw0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range docs.write(t.Context(), folder.Sessions()) {
+		if n++; err == nil || !strings.Contains(err.Error(), "the disk is full") {
+			t.Errorf("session %d: %v", n, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); n == 0 || len(left) > 0 || err != nil {
+		t.Errorf("of %d sessions %v is left, %v", n, left, err)
+	}
+	if err := docs.close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -245,7 +246,10 @@ func (f documents) one(ctx context.Context, s dialect.Session) (string, error) {
 		if n > 0 {
 			lost["changed for this provider"] = n
 		}
-		return lost, errors.Join(err, w.Close())
+		if err = errors.Join(err, w.Close()); err != nil && !f.dry {
+			err = errors.Join(err, f.root.Remove(name)) // nobody should take it for a whole one
+		}
+		return lost, err
 	})
 	return about(s) + ": " + name + without(lost), err
 }
@@ -259,7 +263,7 @@ func (f documents) name(id, other string) string {
 		}
 		return -1
 	}, id), "-_")
-	if safe != id || id == "" || len(id) > 100 {
+	if safe != id || len(id) > 100 || !filepath.IsLocal(id) { // empty, or a device of Windows
 		id = other
 	}
 	name := id

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -148,10 +149,11 @@ func (f *finding) print(out io.Writer) error {
 	var err error
 	line := func(name, format string, args ...any) {
 		if err == nil {
-			_, err = fmt.Fprintf(out, "  %-9s "+format+"\n", append([]any{name}, args...)...)
+			text := printable(fmt.Sprintf(format, args...), "")
+			_, err = fmt.Fprintf(out, "  %-9s %s\n", name, text)
 		}
 	}
-	if _, err := fmt.Fprintf(out, "%s (%d bytes)\n", f.File, f.Bytes); err != nil {
+	if _, err := fmt.Fprintf(out, "%s (%d bytes)\n", printable(f.File, ""), f.Bytes); err != nil {
 		return err
 	}
 	switch {
@@ -205,16 +207,29 @@ func (f *finding) print(out io.Writer) error {
 
 // printFolder says what a folder holds besides sessions.
 func printFolder(out io.Writer, name string, f *dialect.Folder) error {
+	name = printable(name, "")
 	_, err := fmt.Fprintf(out, "%s: %d other files, %d memories\n", name, len(f.Others), len(f.Memories))
 	for _, i := range f.Indexes {
 		switch {
 		case err != nil:
 			return err
 		case i.Err != nil:
-			_, err = fmt.Fprintf(out, "  index     %s: %v\n", i.Path, i.Err)
+			_, err = fmt.Fprintf(out, "  index     %s: %s\n", printable(i.Path, ""), printable(i.Err.Error(), ""))
 		default:
-			_, err = fmt.Fprintf(out, "  index     %s: %s, %d sessions\n", i.Path, cmp.Or(i.Dialect, "unknown"), i.Sessions)
+			_, err = fmt.Fprintf(out, "  index     %s: %s, %d sessions\n", printable(i.Path, ""), cmp.Or(i.Dialect, "unknown"), i.Sessions)
 		}
 	}
 	return err
+}
+
+// printable returns text, which may be from anywhere, without the characters
+// that command a terminal, break lines or turn them around, but for those in
+// keep.
+func printable(text, keep string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control) && !strings.ContainsRune(keep, r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }

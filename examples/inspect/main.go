@@ -32,7 +32,7 @@ func main() {
 		os.Exit(2)
 	}
 	if err := run(os.Stdout, *asJSON, flag.Args()); err != nil {
-		fmt.Fprintln(os.Stderr, "inspect:", err)
+		fmt.Fprintln(os.Stderr, "inspect:", printable(err.Error(), "\n"))
 		os.Exit(1)
 	}
 }

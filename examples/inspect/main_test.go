@@ -104,6 +104,18 @@ func TestInspectBadFiles(t *testing.T) {
 	}
 }
 
+// What is in a file cannot command the terminal, nor add lines of its own.
+func TestInspectControls(t *testing.T) {
+	const header = `{"type":"session","id":"a\u001b[2J\nfake","key":"k\u202e","created":"2026-03-01T09:00:00Z"}` + "\n"
+	var out bytes.Buffer
+	if err := run(&out, false, []string{write(t, "a.jsonl", header)}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "  session   a\uFFFD[2J\uFFFDfake  key k\uFFFD\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%q", want, &out)
+	}
+}
+
 // Of a folder every session is shown, with what the program's index says.
 func TestInspectFolder(t *testing.T) {
 	const root = "../../transcript/dialect/testdata"

@@ -157,8 +157,8 @@ func classifyBare(r record) Dialect {
 func classifyFlat(r record, kind string, stamped, isTime bool) (d Dialect, certain, flat bool) {
 	has := r.has
 	switch {
-	case has("message", "parts", "parentId", "uuid"):
-		return "", false, false
+	case has("message", "parts", "parentId", "uuid"), !has("content", "output", "input", "tool_use_id"):
+		return "", false, false // of something else, or it says nothing
 	case stamped, has("mid", "batch", "part"):
 		return Native, false, true
 	case kind == transcript.TypeToolResult && has("output"):

@@ -170,7 +170,8 @@ func (f *flatOutput) end(Losses) error {
 	return nil
 }
 
-// miniClawTarget writes transcripts/<key>_<id>.jsonl and sessions.json.
+// miniClawTarget writes transcripts/<key>_<id>.jsonl and sessions.json, which
+// has of each key the session that was used last.
 type miniClawTarget struct{ rows map[string]indexRow }
 
 func (m *miniClawTarget) begin(w *Writer, s Session) (output, error) {
@@ -190,7 +191,11 @@ func (m *miniClawTarget) begin(w *Writer, s Session) (output, error) {
 	}
 	out := &flatOutput{lines: l, row: indexRow{Session: s, file: file}}
 	out.row.Updated = s.Created
-	out.done = func(row indexRow) { m.rows[row.Key] = row }
+	out.done = func(row indexRow) {
+		if before, twice := m.rows[row.Key]; !twice || !before.Updated.After(row.Updated) {
+			m.rows[row.Key] = row
+		}
+	}
 	return out, nil
 }
 

@@ -15,7 +15,9 @@ import (
 // the last of a run of tool parts become an answer, their results follow, and
 // what comes behind them is the next answer.
 //
-// A call that is "pending" or "running" has no result: the fold says so. In a
+// A call that is "pending" or "running" and has no output has no result: the
+// fold says so. Of an output that the program has moved out of the message the
+// result is what it has left there, which is what a model was shown. In a
 // session folder the file about the call may have one, if the program was
 // stopped before it changed the message.
 type openViking struct {
@@ -88,7 +90,10 @@ func (m *partsOf) flush() {
 }
 
 func (m *partsOf) add(p record, raw []byte) {
-	kind := p.str("type")
+	kind := p.text("type")
+	if kind == "" && jsontext.IsString(p["text"]) {
+		kind = "text" // which is what the program takes it for
+	}
 	if m.tools && kind != "tool" {
 		m.flush()
 	}
@@ -129,7 +134,7 @@ func (m *partsOf) tool(p record) {
 		m.say(transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
 	}
 	output, status := p["tool_output"], p.str("tool_status")
-	ended := func() bool { return output != nil || status == "completed" || status == "error" }
+	ended := func() bool { return textOf(output) != "" || status == "completed" || status == "error" }
 	if !ended() && m.file != nil {
 		f := m.file(call.ID)
 		output, status = f["output"], f.str("status")

@@ -12,14 +12,17 @@ import (
 // its lines.
 //
 // A parent is looked for among the records before its child, of equal IDs the
-// last. A parent that is not there, because its line was damaged or the record
-// names none, is taken to be the record that the tree ended with: others lose
-// everything older.
+// last, and then among those behind it, as long as that leads round in no
+// circle. A parent that is not there, because its line was damaged or the
+// record names none, is taken to be the record that the tree ended with: others
+// lose everything older.
 type tree struct {
 	rows []treeRow // by offset
 	byID map[string]int
-	leaf int              // the row that the conversation ends with, noRow for none
-	kept map[int64]keeper // what compactions keep, by their offset
+	// ahead has the IDs of the parents that were not there in front of a row.
+	ahead map[int]string
+	leaf  int              // the row that the conversation ends with, noRow for none
+	kept  map[int64]keeper // what compactions keep, by their offset
 	// header is the ID of the first header, empty if there is none: the entry
 	// in front of all rows.
 	header string
@@ -41,7 +44,7 @@ type treeRow struct {
 
 const noRow = -1
 
-func newTree() tree { return tree{byID: map[string]int{}, leaf: noRow} }
+func newTree() tree { return tree{byID: map[string]int{}, ahead: map[int]string{}, leaf: noRow} }
 
 // add adds a row whose ID may be empty. The ID of its entry is made one that no
 // other entry has.
@@ -57,18 +60,36 @@ func (t *tree) add(id string, row treeRow) int {
 	return n
 }
 
-// parent returns the row with an ID, else the one that the tree ends with.
+// parent returns the row with an ID, else the one that the tree ends with. It
+// is called for the row that is added next.
 func (t *tree) parent(id string) int {
 	if n, ok := t.byID[id]; ok {
 		return n
+	}
+	if id != "" {
+		t.ahead[len(t.rows)] = id
 	}
 	return t.leaf
 }
 
 // walk marks the rows from the leaf to the root.
 func (t *tree) walk() {
-	for i := t.leaf; i >= 0 && !t.rows[i].live; i = t.rows[i].parent {
+	var instead []int // of parents behind their children, what is taken if they lead to a row that is on the path
+	for i := t.leaf; i != noRow; {
+		if t.rows[i].live {
+			if len(instead) == 0 {
+				return
+			}
+			i, instead = instead[len(instead)-1], instead[:len(instead)-1]
+			continue
+		}
 		t.rows[i].live = true
+		up := t.rows[i].parent
+		if n, ok := t.byID[t.ahead[i]]; ok {
+			instead = append(instead, up)
+			up = n
+		}
+		i = up
 	}
 }
 

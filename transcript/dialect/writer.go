@@ -198,7 +198,8 @@ func (w *Writer) agent(agent string) string {
 func (w *Writer) taken(name string) bool { return w.names[strings.ToLower(name)] }
 
 // safeName returns s as an element of a path: letters, digits, '-', '_' and
-// dots that are not the first, and not too long.
+// dots that are neither the first nor the last, not too long, and no device of
+// Windows.
 func safeName(s string) string {
 	const most = 120
 	safe := strings.Map(func(r rune) rune {
@@ -211,13 +212,27 @@ func safeName(s string) string {
 	if strings.HasPrefix(safe, ".") {
 		safe = "_" + safe[1:]
 	}
-	if safe == "" {
-		return "_"
+	if strings.HasSuffix(safe, ".") {
+		safe = safe[:len(safe)-1] + "_"
+	}
+	if safe == "" || isDevice(safe) {
+		return "_" + safe
 	}
 	if len(safe) > most {
 		safe = safe[:most] + "_" + hexOf(s, 12)
 	}
 	return safe
+}
+
+// isDevice reports whether Windows takes a name for that of a device, whatever
+// follows its first dot.
+func isDevice(name string) bool {
+	name, _, _ = strings.Cut(strings.ToLower(name), ".")
+	switch name {
+	case "con", "prn", "aux", "nul":
+		return true
+	}
+	return len(name) == 4 && (name[:3] == "com" || name[:3] == "lpt") && '0' <= name[3] && name[3] <= '9'
 }
 
 // hexOf returns n hexadecimal digits that are made from s.

@@ -11,7 +11,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -323,6 +325,9 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
+// device is a name that Windows takes for a device.
+var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|(com|lpt)[0-9])(\.|$)`)
+
 // fullFile is on a full disk.
 type fullFile struct{ open *int }
 
@@ -334,7 +339,7 @@ func (f fullFile) Close() error            { *f.open--; return errDisk }
 func TestWriteNames(t *testing.T) {
 	long := strings.Repeat("x", 500)
 	var sessions []dialect.Session
-	for _, name := range []string{"", ".", "..", "../../up", "a/b", `a\b`, "A", "a", "ses-1", "SES-1", "ses-../x", "\x00", "日本", long, long + "y", "a:b_c:d", "a_b:c:d"} {
+	for _, name := range []string{"", ".", "..", "../../up", "a/b", `a\b`, "A", "a", "ses-1", "SES-1", "ses-../x", "\x00", "日本", long, long + "y", "a:b_c:d", "a_b:c:d", "CON", "nul.x", "lpt1", "a."} {
 		sessions = append(sessions, dialect.Session{ID: name, Key: name, Agent: name}, dialect.Session{ID: name})
 	}
 	for _, d := range writable {
@@ -347,7 +352,7 @@ func TestWriteNames(t *testing.T) {
 			}
 			folded[strings.ToLower(name)] = name
 			for element := range strings.SplitSeq(name, "/") {
-				if len(element) > 255 || strings.Trim(element, ".") == "" {
+				if len(element) > 255 || strings.HasSuffix(element, ".") || device.MatchString(element) {
 					t.Errorf("%s: %q", d, name)
 				}
 			}
@@ -358,5 +363,17 @@ func TestWriteNames(t *testing.T) {
 		if transcripts != len(sessions) {
 			t.Errorf("%s: %d transcripts of %d sessions", d, transcripts, len(sessions))
 		}
+	}
+}
+
+// Of the sessions of one key the index of mini-claw has the one that was used
+// last, in whatever order they are written.
+func TestWriteLastOfKey(t *testing.T) {
+	at := func(day int) dialect.Session {
+		return dialect.Session{ID: strings.Repeat(strconv.Itoa(day), 12), Key: "main:cli:ana", Created: time.Date(2026, 3, day, 9, 0, 0, 0, time.UTC)}
+	}
+	out, _ := write(t, dialect.MiniClaw, slices.Values([]dialect.Session{at(2), at(3), at(1)}), func(dialect.Session) iter.Seq2[transcript.Entry, error] { return seq(nil) })
+	if index := string(out["sessions.json"].Data); !strings.Contains(index, `"session_id": "333333333333"`) {
+		t.Errorf("index %s", index)
 	}
 }

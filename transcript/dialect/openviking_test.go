@@ -1,0 +1,48 @@
+package dialect_test
+
+import (
+	"testing"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// Whether a tool part has a result: what its status and its output say.
+func TestOpenVikingResults(t *testing.T) {
+	for _, tt := range []struct{ part, want string }{
+		{`"tool_status":"pending"`, "none"},
+		{`"tool_status":"pending","tool_output":""`, "none"},
+		{`"tool_status":"running","tool_output":null`, "none"},
+		{`"tool_output":""`, "none"},
+		{`"tool_status":"running","tool_output":"half"`, "half"},
+		{`"tool_status":"completed"`, ""},
+		{`"tool_status":"completed","tool_output":"preview","tool_output_truncated":true,"tool_output_ref":"tr_f_0"`, "preview"},
+		{`"tool_status":"error","tool_output":"no"`, "error no"},
+	} {
+		recs := scan(t, dialect.OpenViking, `{"id":"m","role":"assistant","parts":[{"type":"tool","tool_id":"c","tool_name":"f",`+tt.part+`}]}`+"\n")
+		got := "none"
+		for _, rec := range recs[1:] {
+			f, ok := rec.Entry.Body.(transcript.Fragment)
+			if !ok {
+				t.Fatalf("%s: %s", tt.part, rec.Entry.Type())
+			}
+			for _, b := range f.Content {
+				if r, ok := b.(transcript.ToolResultBlock); ok {
+					if got = r.Text(); r.IsError {
+						got = "error " + got
+					}
+				}
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: result %q, want %q", tt.part, got, tt.want)
+		}
+	}
+}
+
+// A part without a type is a text, as it is for the program.
+func TestOpenVikingUntypedPart(t *testing.T) {
+	if got := texts(scan(t, dialect.OpenViking, `{"id":"m","role":"user","parts":[{"text":"hi"}]}`)); got != "hi" {
+		t.Errorf("texts %q", got)
+	}
+}
