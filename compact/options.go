@@ -32,7 +32,7 @@ type Options struct {
 	MaxSummary int
 	// MaxCarried is how many tokens the identifiers have at most that Run adds
 	// to the summary; 0 means 2,048, or a sixteenth of Room where that is
-	// more, up to 8,192; less than 0, here, none. It is never more than a tenth
+	// more, up to 12,288; less than 0, here, none. It is never more than a tenth
 	// of Room, nor than a quarter of what the summary stands for or
 	// what was added the last time; where the summary stands for fewer than 256
 	// tokens nothing new is added.
@@ -114,7 +114,7 @@ const (
 	defaultKeep    = 20_000
 	defaultSummary = 2_048
 	defaultCarried = 2_048
-	mostCarried    = 8_192
+	mostCarried    = 12_288
 	defaultTimeout = 2 * time.Minute
 )
 
