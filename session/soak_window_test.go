@@ -68,7 +68,7 @@ func TestSoakVocabularies(t *testing.T) {
 // window is smaller than the one before, and the models count by other
 // vocabularies than the estimate. Every overflow is recovered inside its Do.
 func TestSoakHiddenWindow(t *testing.T) {
-	sessions, least := 12, 36
+	sessions, least := 30, 100
 	switch {
 	case *soakLength == "long":
 		sessions, least = 72, 200
