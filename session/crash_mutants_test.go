@@ -43,7 +43,7 @@ func credulous(dir string, opts *session.Options) (*session.Store, error) {
 	}
 	drv, err := filedriver.Open(dir, &filedriver.Options{
 		Sync: opts.Sync,
-		Describe: func(row driver.Row, _ iter.Seq2[transcript.Record, error]) (driver.Row, error) {
+		Describe: func(row driver.Row, _ filedriver.Scan) (driver.Row, error) {
 			if known, ok := rows[row.ID]; ok {
 				return known, nil
 			}

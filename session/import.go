@@ -266,7 +266,7 @@ func (im *importing) before(ctx context.Context) (row driver.Row, ok bool, err e
 	}
 	// An import was killed between making the session and looking after what was
 	// current.
-	rows, err := im.store.drv.List(ctx, im.Key.Agent)
+	rows, err := im.store.drv.List(ctx, im.Key.Agent, driver.Place{}, 0)
 	for _, r := range rows {
 		if r.Key == im.Key.String() && r.ID != im.Session.ID && (!ok || r.Newer(row)) {
 			row, ok = r, true

@@ -3,9 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -49,38 +47,13 @@ func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	return infos, nil
 }
 
-// list describes the sessions of an agent, at least the newest ones.
+// list describes the newest sessions of an agent, all of them if limit is 0.
 func (st *Store) list(ctx context.Context, agent string, limit int) (infos []Info, err error) {
-	if r, ok := st.drv.(driver.Recent); ok && limit > 0 {
-		rows, err := r.Recent(ctx, agent, limit)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			info := infoOf(row)
-			cur, err := st.drv.Current(ctx, agent, row.Key)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
-			}
-			info.Current = err == nil && cur.ID == row.ID
-			infos = append(infos, info)
-		}
-		return infos, nil
-	}
-	rows, err := st.drv.List(ctx, agent)
-	if err != nil {
-		return nil, err
-	}
-	current := map[string]driver.Row{}
-	for _, row := range rows {
-		if cur, ok := current[row.Key]; !ok || row.Newer(cur) {
-			current[row.Key] = row
-		}
-	}
+	rows, err := st.drv.List(ctx, agent, driver.Place{}, limit)
 	for _, row := range rows {
 		info := infoOf(row)
-		info.Current = current[row.Key].ID == row.ID
+		info.Current = row.Current
 		infos = append(infos, info)
 	}
-	return infos, nil
+	return infos, err
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// skip prepares to read from the row's Base on: the header, and nothing of what
-// follows it.
-func (s *state) skip(ctx context.Context, row driver.Row) error {
+// skip prepares to read from base on, where the entry baseID is: it reads the
+// header and nothing that follows it.
+func (s *state) skip(ctx context.Context, row driver.Row, base driver.Cursor, baseID string) error {
 	for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
 		if err != nil {
 			return err
@@ -26,9 +26,10 @@ func (s *state) skip(ctx context.Context, row driver.Row) error {
 	if s.version == 0 {
 		return nil
 	}
-	s.row, s.next, s.known, s.tail = row, row.Base, driver.Cursor(row.Size), true
-	if row.Size == 0 {
-		s.bare, s.known = true, row.Base
+	s.row, s.next, s.known, s.tail = row, base, driver.Cursor(row.Size), true
+	s.base, s.baseID = base, baseID
+	if row.Size < int64(base) { // the index is behind
+		s.bare, s.known = true, base
 		s.recount = true // what is kept is not what was appended
 	}
 	s.row.Labels = slices.Clone(row.Labels)

@@ -259,7 +259,7 @@ func TestResumeWithoutIndex(t *testing.T) {
 	}
 
 	files, err := filedriver.Open(dir, &filedriver.Options{
-		Describe: func(row driver.Row, records iter.Seq2[transcript.Record, error]) (driver.Row, error) {
+		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
 			t.Error("a transcript was read to make its row")
 			return row, nil
 		},

@@ -44,13 +44,13 @@ type reading struct {
 	opts       *Options
 	fold       *rebuild.Fold
 	batcher    transcript.Batcher
-	next       driver.Cursor             // after the last record that was read
-	tail       bool                      // lines before the row's Base were not read
+	next       driver.Cursor // after the last record that was read
+	tail       bool          // lines before base were not read
+	base       driver.Cursor // where reading began, if it is a tail, and the entry there
+	baseID     string
 	bare       bool                      // and no index has said what the row should say about them
 	known      driver.Cursor             // the row says already what is before
 	ahead      map[driver.Cursor]written // appends of this process that begin behind next, by start
-	places     map[string]batchStart     // by entry ID, of the lines that were read
-	start      batchStart                // of the batch being read
 	damage     []transcript.Damage
 	told       int            // how much of damage the observer knows
 	cut        map[string]int // entries of incomplete batches, by idempotency key
@@ -78,14 +78,8 @@ func (s *state) reset() {
 func newReading(row driver.Row, opts *Options) *reading {
 	return &reading{
 		opts: opts, fold: rebuild.New(&rebuild.Options{Summary: opts.Summary}), row: row, fresh: true,
-		places: map[string]batchStart{}, ahead: map[driver.Cursor]written{}, cut: map[string]int{},
+		ahead: map[driver.Cursor]written{}, cut: map[string]int{},
 	}
-}
-
-// batchStart is where an append begins, and the entry there.
-type batchStart struct {
-	at driver.Cursor
-	id string
 }
 
 // errWhole says that lines before the row's Base are needed.
@@ -168,18 +162,19 @@ func (s *state) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.row.Key, s.row.File, s.row.Gen = row.Key, row.File, row.Gen
+		s.row.Key, s.row.Gen = row.Key, row.Gen
 		if end, err = s.settle(ctx); err != nil {
 			return err
 		}
-		if !s.whole && row.Size == 0 && end > searchFrom {
-			if row.Base, row.BaseID, err = s.search(ctx); err != nil {
+		if !s.whole && end > searchFrom {
+			base, id, err := s.search(ctx)
+			if err != nil {
 				return err
 			}
-		}
-		if !s.whole && row.Base > 0 && (end == 0 || max(row.Size, int64(row.Base)) <= int64(end)) {
-			if err := s.skip(ctx, row); err != nil {
-				return err
+			if base > 0 && row.Size <= int64(end) {
+				if err := s.skip(ctx, row, base, id); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -265,8 +260,8 @@ func (r *reading) take(rec transcript.Record) error {
 // pass takes the next record but for what the fold says about it.
 func (r *reading) pass(rec transcript.Record) error {
 	at := driver.Cursor(rec.Offset)
-	if r.tail && at <= r.row.Base && r.next == r.row.Base && rec.Entry.ID != r.row.BaseID {
-		return errWhole // the row is about other lines
+	if r.tail && at <= r.base && r.next == r.base && rec.Entry.ID != r.baseID {
+		return errWhole // the file has changed since the search
 	}
 	r.next = max(r.next, driver.Cursor(rec.End))
 	if at >= r.known {
@@ -277,25 +272,17 @@ func (r *reading) pass(rec transcript.Record) error {
 		return nil
 	}
 	e := rec.Entry
-	if e.Part <= 1 {
-		r.start = batchStart{at, e.ID}
-	}
-	r.places[e.ID] = r.start
 	switch b := e.Body.(type) {
 	case transcript.Compaction:
 		r.moved, r.recount = at+1, r.recount || at >= r.known
-		if err := r.rebase(b); err != nil {
-			return err
+		if r.tail && !r.fold.Has(b.FirstKept) {
+			return errWhole
 		}
 	case transcript.Rewind:
 		r.moved, r.recount = at+1, r.recount || at >= r.known
 		if r.tail {
 			return errWhole // it may undo the compaction that the tail begins with
 		}
-		// What is live now is the fold's to say; a later compaction that keeps
-		// nothing from before this line is simple again.
-		r.row.Base, r.row.BaseID = 0, ""
-		clear(r.places)
 	case transcript.Clip:
 		r.recount = r.recount || at >= r.known
 	}
@@ -303,26 +290,6 @@ func (r *reading) pass(rec transcript.Record) error {
 		if err := r.note(e); err != nil {
 			r.err = err
 			return err
-		}
-	}
-	return nil
-}
-
-// rebase takes note of where the lines begin that a compaction keeps.
-func (r *reading) rebase(c transcript.Compaction) error {
-	start, ok := r.places[c.FirstKept]
-	ok = ok && c.FirstKept != ""
-	switch {
-	case !ok && r.tail:
-		return errWhole
-	case !ok || c.TurnsBefore == 0 || start.id == "": // to be found out by reading all
-		r.row.Base, r.row.BaseID = 0, ""
-		return nil
-	}
-	r.row.Base, r.row.BaseID = start.at, start.id
-	for id, p := range r.places {
-		if p.at < start.at {
-			delete(r.places, id)
 		}
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"math"
 	"time"
@@ -79,8 +78,8 @@ func Open(dir string, opts *Options) (*Store, error) {
 	drivers := new(driverEvents)
 	do := &filedriver.Options{
 		Sync: o.Sync, ReadOnly: o.ReadOnly, SingleProcess: o.SingleProcess, Logger: o.Logger,
-		Describe: func(row driver.Row, records iter.Seq2[transcript.Record, error]) (driver.Row, error) {
-			return describe(row, records, &o)
+		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
+			return describe(row, scan(0, driver.Forward), &o)
 		},
 		OnTail: func(_ context.Context, ref Ref, tail filelog.Tail) {
 			o.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
@@ -263,15 +262,21 @@ func (st *Store) header(key Key, o CreateOptions) func(gen int64) (driver.Row, d
 	}
 }
 
-// Delete removes a session, its transcript included. The session of the key
-// that was current before becomes current again.
-func (st *Store) Delete(ctx context.Context, ref Ref) error {
-	err := st.drv.Delete(ctx, ref)
-	st.tell(ctx, ref)
-	if err != nil {
-		return st.wrap("delete", ref, err)
+// Delete removes sessions, their transcripts included. Of a key whose current
+// session is deleted, the newest one that remains becomes current. When the
+// error is nil, no stored word of the sessions remains.
+func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
+	err := st.drv.Delete(ctx, refs...)
+	for _, ref := range refs {
+		st.tell(ctx, ref)
+		st.table.forget(ref)
 	}
-	st.table.forget(ref)
+	if err != nil && len(refs) == 1 {
+		return st.wrap("delete", refs[0], err)
+	}
+	if err != nil {
+		return fmt.Errorf("session: delete: %w", err)
+	}
 	return nil
 }
 

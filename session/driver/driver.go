@@ -7,9 +7,11 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/transcript"
@@ -58,9 +60,12 @@ type Driver interface {
 	// already, it appends the line, which is given a gen above all of the key.
 	SetCurrent(ctx context.Context, ref Ref, line func(gen int64) Line) (Row, error)
 
-	// Delete removes a session. The key's current session is then the one with
-	// the next lower gen.
-	Delete(ctx context.Context, ref Ref) error
+	// Delete removes sessions. The current session of a key is then the one
+	// with the highest gen of those that remain. When the error is nil, no
+	// stored word of the deleted sessions remains anywhere in the storage. When
+	// it is not, every session of which no error speaks is deleted; errors of
+	// several sessions are joined.
+	Delete(ctx context.Context, refs ...Ref) error
 
 	// Get returns the row of a session. If only its header is known, which is
 	// so after an index was lost, the row has ID, Key and Gen, and Size is 0.
@@ -76,8 +81,11 @@ type Driver interface {
 	// Agents returns the names of the agents that have sessions, sorted.
 	Agents(ctx context.Context) ([]string, error)
 
-	// List returns the rows of an agent's sessions in no particular order.
-	List(ctx context.Context, agent string) ([]Row, error)
+	// List returns the next n rows of an agent's sessions behind a place, the
+	// newest first, with Current set; n 0 means all. The zero Place is in front
+	// of the first row. A row that nobody touches between two calls is on
+	// exactly one of two pages, whatever happens to others.
+	List(ctx context.Context, agent string, after Place, n int) ([]Row, error)
 
 	// LockTurn takes the turn lock of a session, which is released when
 	// release is called or the process ends. If wait is false and the lock is
@@ -94,14 +102,6 @@ type Driver interface {
 	// waited for: it ends with [ErrClosed] when it goes on. A turn lock that
 	// is held stays held until it is released.
 	Close() error
-}
-
-// Recent is what a [Driver] may also be able to do: to list the newest sessions
-// of an agent without looking closely at all of them.
-type Recent interface {
-	// Recent returns the n rows with the latest UpdatedAt, of equal ones those
-	// with the greater IDs, or all there are, the newest first.
-	Recent(ctx context.Context, agent string, n int) ([]Row, error)
 }
 
 // Ref names a session: its ID is unique within its agent.
@@ -169,7 +169,6 @@ type Row struct {
 	Title         string    `json:"title,omitempty"`
 	TitleByHand   bool      `json:"titleByHand,omitempty"`
 	Labels        []string  `json:"labels,omitempty"`
-	File          string    `json:"filePath,omitempty"`
 	CreatedAt     time.Time `json:"createdAt,omitzero"`
 	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
 	LastUserAt    time.Time `json:"lastUserAt,omitzero"`
@@ -178,14 +177,28 @@ type Row struct {
 	TokenEstimate int       `json:"tokenEstimate"`
 	Size          int64     `json:"size"` // the cursor up to which this holds; a driver may make other rows anew
 	LastID        string    `json:"lastId,omitempty"`
-	// Base is the cursor from which on lines make the history, because the last
-	// compaction covers what is before it, and BaseID is the entry there. They
-	// are not set if all lines do.
-	Base   Cursor `json:"base,omitempty"`
-	BaseID string `json:"baseId,omitempty"`
-	Gen    int64  `json:"gen"`
-	TTL    int64  `json:"ttl,omitempty"` // seconds
-	Pinned bool   `json:"pinned,omitempty"`
+	Gen           int64     `json:"gen"`
+	TTL           int64     `json:"ttl,omitempty"` // seconds
+	Pinned        bool      `json:"pinned,omitempty"`
+
+	// Current reports whether the session is the current one of its key. Only
+	// List sets it.
+	Current bool `json:"-"`
+}
+
+// Place is a place in a list of rows that is ordered by UpdatedAt, of equal
+// ones by ID, the latest and greatest first.
+type Place struct {
+	UpdatedAt time.Time
+	ID        string
+}
+
+// Place returns the place of the row.
+func (r Row) Place() Place { return Place{r.UpdatedAt, r.ID} }
+
+// Compare returns a negative number if p comes before q in a list.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(q.UpdatedAt.Compare(p.UpdatedAt), strings.Compare(q.ID, p.ID))
 }
 
 // Ref returns the name of the session.

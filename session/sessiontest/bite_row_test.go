@@ -51,8 +51,8 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"lists only what is current", "row/list", func(b *broken) {
-		b.list = func(ctx context.Context, agent string) ([]driver.Row, error) {
-			rows, err := b.Driver.List(ctx, agent)
+		b.list = func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+			rows, err := b.Driver.List(ctx, agent, after, n)
 			return slices.DeleteFunc(rows, func(row driver.Row) bool {
 				current, err := b.Driver.Current(ctx, agent, row.Key)
 				return err == nil && current.ID != row.ID
@@ -248,8 +248,8 @@ var lockMistakes = []mistake{
 			put = append(put, row)
 			return nil
 		}
-		b.list = func(ctx context.Context, agent string) ([]driver.Row, error) {
-			rows, err := b.Driver.List(ctx, agent)
+		b.list = func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+			rows, err := b.Driver.List(ctx, agent, after, n)
 			for i := range rows {
 				for _, row := range put {
 					if row.Ref() == rows[i].Ref() {
@@ -259,6 +259,12 @@ var lockMistakes = []mistake{
 				}
 			}
 			return rows, err
+		}
+	}},
+	{"goes on behind a time, not a place", "row/page", func(b *broken) {
+		b.list = func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+			after.ID = ""
+			return b.Driver.List(ctx, agent, after, n)
 		}
 	}},
 }

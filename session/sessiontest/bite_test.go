@@ -230,7 +230,7 @@ var sessionMistakes = []mistake{
 	}},
 	{"loads the oldest", "load/existing", func(b *broken) {
 		b.loadOrCreate = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error) {
-			rows, err := b.Driver.List(ctx, agent)
+			rows, err := b.Driver.List(ctx, agent, driver.Place{}, 0)
 			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
 			for _, row := range rows {
 				if row.Key == key {
@@ -252,7 +252,7 @@ var sessionMistakes = []mistake{
 	}},
 	{"keeps the old one current", "create/current", func(b *broken) {
 		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
-			rows, err := b.Driver.List(ctx, agent)
+			rows, err := b.Driver.List(ctx, agent, driver.Place{}, 0)
 			slices.SortFunc(rows, func(a, b driver.Row) int { return int(a.Gen - b.Gen) })
 			for _, row := range rows {
 				if row.Key == key {
@@ -345,7 +345,8 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"deletes the row only", "delete/gone", func(b *broken) {
-		b.delete = func(_ context.Context, ref driver.Ref) error {
+		b.delete = func(_ context.Context, refs ...driver.Ref) error {
+			ref := refs[0]
 			b.shared.refs[ref] = true
 			return nil
 		}
@@ -357,7 +358,8 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"forgets the others of the key", "delete/next", func(b *broken) {
-		b.delete = func(ctx context.Context, ref driver.Ref) error {
+		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+			ref := refs[0]
 			b.shared.refs[driver.Ref{Agent: ref.Agent}] = true
 			return b.Driver.Delete(ctx, ref)
 		}
@@ -369,13 +371,15 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"deletes an ID under all agents", "delete/others", func(b *broken) {
-		b.delete = func(ctx context.Context, ref driver.Ref) error {
+		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+			ref := refs[0]
 			_ = b.Driver.Delete(ctx, driver.Ref{Agent: "other", ID: ref.ID})
 			return b.Driver.Delete(ctx, ref)
 		}
 	}},
 	{"brings lines back", "delete/anew", func(b *broken) {
-		b.delete = func(ctx context.Context, ref driver.Ref) error {
+		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+			ref := refs[0]
 			for _, rec := range b.records(ref)[1:] {
 				b.shared.lines[ref] = append(b.shared.lines[ref], driver.Line{ID: rec.Entry.ID, Type: rec.Entry.Type(), Data: rec.Entry.Line()})
 			}

@@ -21,12 +21,12 @@ type broken struct {
 	loadOrCreate func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error)
 	create       func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error)
 	setCurrent   func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error)
-	delete       func(ctx context.Context, ref driver.Ref) error
+	delete       func(ctx context.Context, refs ...driver.Ref) error
 	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
 	current      func(ctx context.Context, agent, key string) (driver.Row, error)
 	put          func(ctx context.Context, row driver.Row) error
 	agents       func(ctx context.Context) ([]string, error)
-	list         func(ctx context.Context, agent string) ([]driver.Row, error)
+	list         func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error)
 	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
 	flush        func(ctx context.Context, ref driver.Ref) error
 	close        func() error
@@ -89,7 +89,9 @@ func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	return b.setCurrent(ctx, ref, line)
 }
 
-func (b *broken) Delete(ctx context.Context, ref driver.Ref) error { return b.delete(ctx, ref) }
+func (b *broken) Delete(ctx context.Context, refs ...driver.Ref) error {
+	return b.delete(ctx, refs...)
+}
 
 func (b *broken) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) { return b.get(ctx, ref) }
 
@@ -101,8 +103,8 @@ func (b *broken) Put(ctx context.Context, row driver.Row) error { return b.put(c
 
 func (b *broken) Agents(ctx context.Context) ([]string, error) { return b.agents(ctx) }
 
-func (b *broken) List(ctx context.Context, agent string) ([]driver.Row, error) {
-	return b.list(ctx, agent)
+func (b *broken) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+	return b.list(ctx, agent, after, n)
 }
 
 func (b *broken) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {

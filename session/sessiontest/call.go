@@ -88,7 +88,7 @@ var storeMethods = []method{
 		return err
 	}},
 	{"List", func(_ *check, ctx context.Context, d driver.Driver, ref driver.Ref) error {
-		_, err := d.List(ctx, ref.Agent)
+		_, err := d.List(ctx, ref.Agent, driver.Place{}, 0)
 		return err
 	}},
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-const textDelete = "Delete removes a session."
+const textDelete = "Delete removes sessions."
 
 var deleteRules = []Rule{
 	{"delete/gone", textDelete, deleteGone},
-	{"delete/next", "The key's current session is then the one with the next lower gen.", deleteNext},
+	{"delete/next", "The current session of a key is then the one with the highest gen of those that remain.", deleteNext},
 	{"delete/others", textDelete, deleteOthers},
 	{"delete/anew", textDelete, deleteAnew},
 }

@@ -14,14 +14,15 @@ var rowRules = []Rule{
 	{"row/get", "Get returns the row of a session.", rowGet},
 	{"row/put", "Put replaces the row of a session.", rowPut},
 	{"row/kept", "Gen and Key are kept as they are.", rowKept},
-	{"row/list", "List returns the rows of an agent's sessions in no particular order.", rowList},
+	{"row/list", "List returns the next n rows of an agent's sessions behind a place, the newest first, with Current set; n 0 means all.", rowList},
+	{"row/page", "A row that nobody touches between two calls is on exactly one of two pages, whatever happens to others.", rowPage},
 	{"row/agents", "Agents returns the names of the agents that have sessions, sorted.", rowAgents},
 }
 
 // list returns the rows of an agent's sessions, sorted by ID.
 func (c *check) list(d driver.Driver, agent string) []driver.Row {
 	c.calling("List")
-	rows, err := d.List(c.ctx, agent)
+	rows, err := d.List(c.ctx, agent, driver.Place{}, 0)
 	c.noErr("List", err)
 	slices.SortFunc(rows, func(a, b driver.Row) int { return cmp.Compare(a.ID, b.ID) })
 	return rows
@@ -113,7 +114,7 @@ func rowPut(c *check) {
 	other := c.second(d)
 	created := c.create(d, "main", "k")
 	bystander := c.create(d, "main", "other key")
-	empty := driver.Row{ID: created.ID, Agent: "main", Key: "k", File: created.File, Size: created.Size, Gen: created.Gen}
+	empty := driver.Row{ID: created.ID, Agent: "main", Key: "k", Size: created.Size, Gen: created.Gen}
 	for i, want := range []driver.Row{fullRow(created, 1), fullRow(created, 2), empty, fullRow(created, 3)} {
 		put, get := d, other
 		if i%2 == 1 {
@@ -193,6 +194,64 @@ func rowList(c *check) {
 	}
 	if rows := c.list(d, "nobody"); len(rows) > 0 {
 		c.errorf("List of an agent that has no sessions returns %d rows", len(rows))
+	}
+}
+
+// rowPage reads a list page by page while other rows are put, made and deleted.
+func rowPage(c *check) {
+	d := c.start()
+	other := c.second(d)
+	var rows []driver.Row
+	for i := range 12 {
+		row := c.create(d, "main", []string{"k", "other key"}[i%2])
+		row.UpdatedAt = clock.Add(time.Duration(i/3) * time.Minute) // some are equal
+		c.noErr("Put", d.Put(c.ctx, row))
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b driver.Row) int { return a.Place().Compare(b.Place()) })
+	var got []string
+	after := driver.Place{}
+	for page := 0; ; page++ {
+		c.calling("List")
+		list, err := other.List(c.ctx, "main", after, 5)
+		c.noErr("List", err)
+		if len(list) == 0 {
+			break
+		}
+		if len(list) > 5 {
+			c.errorf("List of 5 rows returns %d", len(list))
+		}
+		for _, row := range list {
+			if cur, err := d.Current(c.ctx, "main", row.Key); err == nil && row.Current != (cur.ID == row.ID) {
+				c.errorf("List: row %s of key %q has Current %v, and the current session is %s", row.ID, row.Key, row.Current, cur.ID)
+			}
+			got = append(got, row.ID)
+		}
+		after = list[len(list)-1].Place()
+		switch page {
+		case 0: // one that was shown and one that was not come first
+			for _, row := range []driver.Row{rows[1], rows[10]} {
+				row.UpdatedAt = clock.Add(time.Hour)
+				c.noErr("Put", d.Put(c.ctx, row))
+			}
+		case 1:
+			c.noErr("Delete", d.Delete(c.ctx, rows[4].Ref()))
+			c.create(d, "main", "k")
+		}
+	}
+	var want []string
+	for i, row := range rows {
+		if i != 10 { // it went where the list had been read
+			want = append(want, row.ID)
+		}
+	}
+	c.wantIDs("the pages of a list that changes", got, want)
+	all := c.list(other, "main")
+	c.calling("List")
+	list, err := d.List(c.ctx, "main", driver.Place{}, 0)
+	c.noErr("List", err)
+	if len(list) != len(all) || !slices.IsSortedFunc(list, func(a, b driver.Row) int { return a.Place().Compare(b.Place()) }) {
+		c.errorf("List returns %d of %d rows, or not the newest first: %v", len(list), len(all), rowIDs(list))
 	}
 }
 

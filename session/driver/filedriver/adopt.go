@@ -127,7 +127,7 @@ func (a *agent) header(f found) (driver.Row, bool) {
 			break
 		}
 		return driver.Row{
-			ID: f.id, Agent: a.name, File: f.file, Key: h.Key, Gen: h.Gen, CreatedAt: h.Created, UpdatedAt: rec.Entry.Time,
+			ID: f.id, Agent: a.name, Key: h.Key, Gen: h.Gen, CreatedAt: h.Created, UpdatedAt: rec.Entry.Time,
 		}, true
 	}
 	return driver.Row{}, false

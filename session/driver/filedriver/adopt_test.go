@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,8 +79,8 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	known := false
 	opts := &filedriver.Options{
 		Sync: filelog.SyncNever,
-		Describe: func(row driver.Row, records iter.Seq2[transcript.Record, error]) (driver.Row, error) {
-			for _, err := range records {
+		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
+			for _, err := range scan(0, driver.Forward) {
 				if err != nil || !known {
 					return driver.Row{}, errNew
 				}
@@ -140,7 +139,7 @@ func TestUnreadableHeader(t *testing.T) {
 				t.Log(err)
 				create(t, d, "explicit", "another key")
 				readable := name == "no header" // but nobody knows its key
-				if rows, err := d.List(ctx, "main"); err != nil || len(rows) != 2 && !readable {
+				if rows, err := d.List(ctx, "main", driver.Place{}, 0); err != nil || len(rows) != 2 && !readable {
 					t.Errorf("List = %v, %v", rows, err)
 				}
 				bad := driver.Ref{Agent: "main", ID: "bad"}

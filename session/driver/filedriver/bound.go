@@ -18,19 +18,15 @@ const (
 // bound cuts what the index holds of a row down to size. Who resumes a session
 // whose row was cut reads all of it, and so gets the whole.
 func bound(row *driver.Row) {
-	whole := max(len(row.Title), len(row.Owner)) <= maxShown && max(len(row.LastID), len(row.BaseID)) <= maxEntry
 	row.Title, row.Owner = cut(row.Title, maxShown), cut(row.Owner, maxShown)
 	size := 0
 	for i, label := range row.Labels {
 		if size += len(label) + len(`"",`); size > maxLabels {
-			row.Labels, whole = row.Labels[:i:i], false
+			row.Labels = row.Labels[:i:i]
 			break
 		}
 	}
 	row.LastID = cut(row.LastID, maxEntry)
-	if !whole {
-		row.Base, row.BaseID = 0, ""
-	}
 }
 
 // cut shortens a text to at most n bytes; one that was cut ends with '…'.

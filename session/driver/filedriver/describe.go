@@ -160,7 +160,7 @@ func (n *identity) note(rec transcript.Record) {
 // is which key the session belongs to, or, if the error is [errNoHeader], what
 // can be read without one. Then the ID is empty if that is nothing.
 func (a *agent) describe(f found) (driver.Row, error) {
-	row := driver.Row{ID: f.id, Agent: a.name, File: f.file}
+	row := driver.Row{ID: f.id, Agent: a.name}
 	l, err := filelog.Open(a.sess, f.file, &filelog.Options{ReadOnly: true})
 	if err != nil {
 		return driver.Row{}, noHeader(err)
@@ -175,7 +175,15 @@ func (a *agent) describe(f found) (driver.Row, error) {
 		return n.watch(transcript.Scan(l, size, &transcript.ScanOptions{From: from, Final: a.d.opts.ReadOnly}))
 	}
 	if a.d.opts.Describe != nil {
-		row, err = a.d.opts.Describe(row, scan(0))
+		row, err = a.d.opts.Describe(row, func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			if dir == driver.Backward {
+				return transcript.ScanBackward(l, size, &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly})
+			}
+			if int64(from) != n.next {
+				return transcript.Scan(l, size, &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly})
+			}
+			return scan(int64(from))
+		})
 	}
 	if n.err == nil { // what was not asked for may still say a gen
 		for _, err := range scan(n.next) {
@@ -189,7 +197,7 @@ func (a *agent) describe(f found) (driver.Row, error) {
 		if err = cmp.Or(err, n.err); err != nil || n.entries == 0 {
 			return driver.Row{}, noHeader(err)
 		}
-		row.ID, row.Agent, row.File, row.Size = f.id, cmp.Or(a.name, row.Agent), f.file, 0
+		row.ID, row.Agent, row.Size = f.id, cmp.Or(a.name, row.Agent), 0
 		return row, errNoHeader
 	}
 	if err = cmp.Or(err, n.err); err == nil && n.id != f.id {
@@ -203,7 +211,7 @@ func (a *agent) describe(f found) (driver.Row, error) {
 	} else {
 		row.Size = size
 	}
-	row.ID, row.Agent, row.File, row.Key, row.Gen = f.id, cmp.Or(a.name, row.Agent), f.file, n.key, n.gen
+	row.ID, row.Agent, row.Key, row.Gen = f.id, cmp.Or(a.name, row.Agent), n.key, n.gen
 	if row.CreatedAt.IsZero() {
 		row.CreatedAt = h.Created
 	}

@@ -31,11 +31,13 @@ type Options struct {
 	// cannot be relied on.
 	SingleProcess bool
 	// Describe makes the row of a session that is not in the index, or not as
-	// it is now, from its records, which may be ranged over once. ID, agent,
-	// key, gen, file and size need not be set. If it fails the session keeps
-	// its key and shows nothing else. Nil leaves all but ID, key, gen and
-	// times empty.
-	Describe func(row driver.Row, records iter.Seq2[transcript.Record, error]) (driver.Row, error)
+	// it is now, from its records. The row it is given holds for the records
+	// before its Size; a Size of 0 means that it holds ID and Agent alone. Scan
+	// yields the records from a cursor on, or backward down to it, and may be
+	// called several times. Size need not be set in what Describe returns. If
+	// it fails the session keeps its key and shows nothing else. Nil leaves
+	// everything empty but the ID, the key, the gen and the times.
+	Describe func(row driver.Row, scan Scan) (driver.Row, error)
 	// OpenFiles is how many transcripts stay open while nobody uses them; 0
 	// means 128.
 	OpenFiles int
@@ -51,6 +53,9 @@ type Options struct {
 	// that cannot be read. Nil is silent.
 	Logger *slog.Logger
 }
+
+// A Scan yields the records of one transcript as [driver.Driver.Scan] does.
+type Scan func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
 
 // Driver is a [driver.Driver] over a folder.
 type Driver struct {
@@ -73,10 +78,7 @@ type Driver struct {
 	ids   map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
 }
 
-var (
-	_ driver.Driver = (*Driver)(nil)
-	_ driver.Recent = (*Driver)(nil)
-)
+var _ driver.Driver = (*Driver)(nil)
 
 // Open opens a folder, which is made unless opts says read-only. The error
 // names the folder and what to do about it.

@@ -31,7 +31,6 @@ func appendRow(dst []byte, r *driver.Row) []byte {
 		}
 		dst = append(dst, ']')
 	}
-	dst = appendOptText(dst, `,"filePath":`, r.File)
 	dst = appendTime(dst, `,"createdAt":"`, r.CreatedAt)
 	dst = appendTime(dst, `,"updatedAt":"`, r.UpdatedAt)
 	dst = appendTime(dst, `,"lastUserAt":"`, r.LastUserAt)
@@ -40,10 +39,6 @@ func appendRow(dst []byte, r *driver.Row) []byte {
 	dst = appendInt(dst, `,"tokenEstimate":`, int64(r.TokenEstimate))
 	dst = appendInt(dst, `,"size":`, r.Size)
 	dst = appendOptText(dst, `,"lastId":`, r.LastID)
-	if r.Base != 0 {
-		dst = appendInt(dst, `,"base":`, int64(r.Base))
-	}
-	dst = appendOptText(dst, `,"baseId":`, r.BaseID)
 	dst = appendInt(dst, `,"gen":`, r.Gen)
 	if r.TTL != 0 {
 		dst = appendInt(dst, `,"ttl":`, r.TTL)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -78,7 +79,7 @@ func TestAnyIndex(t *testing.T) {
 					t.Errorf("%s: k%d has %+v, %v", name, i, row, err)
 				}
 			}
-			if rows, err := d.List(t.Context(), "main"); err != nil || len(rows) != 2 {
+			if rows, err := d.List(t.Context(), "main", driver.Place{}, 0); err != nil || len(rows) != 2 {
 				t.Errorf("%s: %d sessions, %v", name, len(rows), err)
 			}
 			must(t, d.Close())

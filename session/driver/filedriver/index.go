@@ -330,10 +330,7 @@ func (x *index) put(ctx context.Context, row *driver.Row) error {
 			return nil
 		}
 	}
-	row.Gen, row.Key, row.File = old.Gen, old.Key, old.File
-	if row.File == "" { // old was not decoded
-		row.File = fileName(row.ID)
-	}
+	row.Gen, row.Key = old.Gen, old.Key
 	bound(row)
 	if err := x.append(h, change{Put: row}); err != nil {
 		return err

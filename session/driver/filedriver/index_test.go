@@ -118,7 +118,7 @@ func TestReadersTakeNoLock(t *testing.T) {
 	start := make(chan error, 1)
 	go func() {
 		ctx := t.Context()
-		_, err := d.List(ctx, "main")
+		_, err := d.List(ctx, "main", driver.Place{}, 0)
 		_, e2 := d.Get(ctx, ref)
 		_, e3 := d.Current(ctx, "main", "k")
 		row, created, e4 := d.LoadOrCreate(ctx, "main", "k", header("x", "k"))

@@ -26,7 +26,7 @@ func TestOthersAreKeptOut(t *testing.T) {
 	}
 	// A store that is opened read-only is left as it is.
 	d = open(t, dir, &filedriver.Options{ReadOnly: true})
-	_, err := d.List(t.Context(), "main")
+	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
 	must(t, err)
 	must(t, d.Close())
 	if mode := modeOf(t, dir, "agents/main"); mode != 0o775 {

@@ -99,7 +99,7 @@ func (r *rows) del(id string) {
 // keep leaves out the rows that are not of an agent's own files.
 func (r *rows) keep(a *agent) {
 	for row := range r.all() {
-		if row.Agent != a.name && a.name != "" || row.File != fileName(row.ID) {
+		if row.Agent != a.name && a.name != "" {
 			r.del(row.ID)
 		}
 	}

@@ -149,7 +149,7 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 		return driver.Row{}, err
 	}
 	row.Labels = slices.Clone(row.Labels)
-	row.File, row.Size = fileName(ref.ID), int64(len(line.Data))+1
+	row.Size = int64(len(line.Data)) + 1
 	if a.idx.rows.has(ref.ID) {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
@@ -161,7 +161,7 @@ func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64
 	if err := a.idx.write(h, change{Intent: &row}); err != nil {
 		return driver.Row{}, err
 	}
-	l, err := filelog.Create(a.sess, row.File, append(slices.Clip(line.Data), '\n'), a.logOptions(ref))
+	l, err := filelog.Create(a.sess, fileName(ref.ID), append(slices.Clip(line.Data), '\n'), a.logOptions(ref))
 	if err != nil {
 		if !errors.Is(err, fs.ErrExist) { // it may have its name, and only opening it failed
 			err = errors.Join(err, a.idx.removeFile(ref.ID))
@@ -246,7 +246,15 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 }
 
 // Delete implements [driver.Driver].
-func (d *Driver) Delete(ctx context.Context, ref driver.Ref) error {
+func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
+	var errs []error
+	for _, ref := range refs {
+		errs = append(errs, d.delete(ctx, ref))
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
 	end, err := d.begin(ctx)
 	if err != nil {
 		return err
@@ -330,16 +338,22 @@ func (d *Driver) Put(ctx context.Context, row driver.Row) error {
 }
 
 // List implements [driver.Driver].
-func (d *Driver) List(ctx context.Context, agent string) (list []driver.Row, err error) {
+func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) (list []driver.Row, err error) {
 	err = d.look(ctx, agent, true, func(x *index) {
-		list = slices.AppendSeq(make([]driver.Row, 0, x.rows.len()), x.rows.all())
+		for row := range x.rows.all() {
+			if after == (driver.Place{}) || after.Compare(row.Place()) < 0 {
+				list = append(list, row)
+			}
+		}
+		slices.SortFunc(list, func(a, b driver.Row) int { return a.Place().Compare(b.Place()) })
+		if n > 0 {
+			list = list[:min(n, len(list))]
+		}
+		for i := range list {
+			cur, _, ok := x.current(list[i].Key)
+			list[i].Current = ok && cur.ID == list[i].ID
+		}
 	})
-	return list, err
-}
-
-// Recent implements [driver.Recent].
-func (d *Driver) Recent(ctx context.Context, agent string, n int) (list []driver.Row, err error) {
-	err = d.look(ctx, agent, false, func(x *index) { list = x.recent(n) })
 	return list, err
 }
 

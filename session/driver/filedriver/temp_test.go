@@ -51,7 +51,7 @@ func TestTempFilesAreRemoved(t *testing.T) {
 		}
 	}
 	d = openStore()
-	if rows, err := d.List(context.Background(), "main"); err != nil || len(rows) != 1 {
+	if rows, err := d.List(context.Background(), "main", driver.Place{}, 0); err != nil || len(rows) != 1 {
 		t.Errorf("%v, %v", rows, err)
 	}
 	if err := d.Close(); err != nil {

@@ -226,7 +226,15 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 
 // Delete implements [driver.Driver]. Its turn lock ends with a session: who
 // waits for it is told that the session is not there.
-func (d *Driver) Delete(ctx context.Context, ref driver.Ref) error {
+func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
+	var errs []error
+	for _, ref := range refs {
+		errs = append(errs, d.delete(ctx, ref))
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
 	const op = "Delete"
 	s, err := d.find(ctx, op, ref)
 	if err != nil {
@@ -292,12 +300,12 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 
 // List implements [driver.Driver]. An agent without sessions has an empty
 // list.
-func (d *Driver) List(ctx context.Context, agent string) ([]driver.Row, error) {
+func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, fmt.Errorf("memdriver: List: agent %q: %w", agent, err)
 	}
 	defer d.storage.mu.Unlock()
-	return d.storage.rows(agent), nil
+	return d.storage.rows(agent, after, n), nil
 }
 
 // fail says which call on which session failed. Nil stays nil.

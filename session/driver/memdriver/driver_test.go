@@ -244,7 +244,7 @@ func state(t *testing.T, d driver.Driver) string {
 		t.Fatal(err)
 	}
 	lines := map[string][]string{}
-	rows, err := d.List(ctx, "main")
+	rows, err := d.List(ctx, "main", driver.Place{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

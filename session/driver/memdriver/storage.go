@@ -117,12 +117,19 @@ func (st *storage) agents() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func (st *storage) rows(agent string) []driver.Row {
+// rows returns the n rows behind a place, all of them if n is 0.
+func (st *storage) rows(agent string, after driver.Place, n int) []driver.Row {
 	var rows []driver.Row
 	for ref, s := range st.sessions {
-		if ref.Agent == agent {
-			rows = append(rows, s.copyRow())
+		if ref.Agent == agent && (after == driver.Place{} || after.Compare(s.row.Place()) < 0) {
+			row := s.copyRow()
+			row.Current = st.current(agent, row.Key) == s
+			rows = append(rows, row)
 		}
+	}
+	slices.SortFunc(rows, func(a, b driver.Row) int { return a.Place().Compare(b.Place()) })
+	if n > 0 {
+		rows = rows[:min(n, len(rows))]
 	}
 	return rows
 }
