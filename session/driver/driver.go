@@ -163,21 +163,21 @@ type Result struct {
 // their lines. All of it can be derived from the lines; it is a cache.
 type Row struct {
 	ID            string    `json:"id"`
+	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
+	Size          int64     `json:"size"` // the cursor up to which the row holds; a driver may bring an older one up to date
+	Gen           int64     `json:"gen"`
+	LastID        string    `json:"lastId,omitempty"`
 	Key           string    `json:"key"`
-	Agent         string    `json:"agentId"`
+	Agent         string    `json:"agentId,omitempty"`
 	Owner         string    `json:"owner,omitempty"`
 	Title         string    `json:"title,omitempty"`
 	TitleByHand   bool      `json:"titleByHand,omitempty"`
 	Labels        []string  `json:"labels,omitempty"`
 	CreatedAt     time.Time `json:"createdAt,omitzero"`
-	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
 	LastUserAt    time.Time `json:"lastUserAt,omitzero"`
 	Messages      int       `json:"messageCount"`
 	Turns         int       `json:"turnCount"`
 	TokenEstimate int       `json:"tokenEstimate"`
-	Size          int64     `json:"size"` // the cursor up to which this holds; a driver may make other rows anew
-	LastID        string    `json:"lastId,omitempty"`
-	Gen           int64     `json:"gen"`
 	TTL           int64     `json:"ttl,omitempty"` // seconds
 	Pinned        bool      `json:"pinned,omitempty"`
 

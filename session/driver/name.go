@@ -1,21 +1,38 @@
 package driver
 
 import (
-	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"unicode/utf8"
 )
 
-var (
-	errID    = errors.New("not a session ID: use 1 to 128 letters, digits, '.', '_' and '-', starting with a letter or a digit")
-	errAgent = errors.New("not an agent name: use 1 to 512 bytes of UTF-8 without NUL")
-	errKey   = errors.New("not a key: it is empty or not UTF-8")
-)
+// A NameError says that a session ID, an agent or a key can name nothing. Every
+// driver returns it, from calls that look something up too: the error matches
+// [fs.ErrInvalid], and [fs.ErrNotExist] as well, because nothing can exist
+// under the name. Nothing was written.
+type NameError struct {
+	What string // "session ID", "agent" or "key"
+	Name string
+	Rule string // what such a name is
+}
 
-// CheckRef says whether ref can name a session: an ID is 1 to 128 ASCII
-// letters, digits, '.', '_' and '-', and starts with a letter or a digit. It
-// does not say whether there is such a session.
+// Error returns one line with the name quoted, so that no byte of it reaches a
+// terminal or a log as it is. Of a long name it shows the beginning.
+func (e *NameError) Error() string {
+	name, more := e.Name, ""
+	if len(name) > 100 {
+		name, more = name[:100], fmt.Sprintf("... (%d bytes)", len(e.Name))
+	}
+	return fmt.Sprintf("%q%s is no %s: use %s", name, more, e.What, e.Rule)
+}
+
+// Is reports whether target is one of the two errors that a NameError matches.
+func (e *NameError) Is(target error) bool { return target == fs.ErrInvalid || target == fs.ErrNotExist }
+
+// CheckRef returns a [*NameError] unless ref can name a session: an ID is 1 to
+// 128 ASCII letters, digits, '.', '_' and '-', and starts with a letter or a
+// digit. The session need not exist.
 func CheckRef(ref Ref) error {
 	if err := CheckAgent(ref.Agent); err != nil {
 		return err
@@ -27,24 +44,25 @@ func CheckRef(ref Ref) error {
 		bad = !alnum && (i == 0 || c != '.' && c != '_' && c != '-')
 	}
 	if bad {
-		return fmt.Errorf("session ID %q: %w", ref.ID, errID)
+		return &NameError{"session ID", ref.ID, "1 to 128 letters, digits, '.', '_' and '-' that start with a letter or a digit"}
 	}
 	return nil
 }
 
-// CheckAgent says whether agent can name an agent: 1 to 512 bytes of UTF-8
-// without NUL.
+// CheckAgent returns a [*NameError] unless agent can name an agent: 1 to 512
+// bytes of UTF-8 without NUL.
 func CheckAgent(agent string) error {
 	if agent == "" || len(agent) > 512 || !utf8.ValidString(agent) || strings.IndexByte(agent, 0) >= 0 {
-		return fmt.Errorf("agent %q: %w", agent, errAgent)
+		return &NameError{"agent", agent, "1 to 512 bytes of UTF-8 without NUL"}
 	}
 	return nil
 }
 
-// CheckKey says whether key can be a key: any text but the empty one.
+// CheckKey returns a [*NameError] unless key can be a key: any text but the
+// empty one.
 func CheckKey(key string) error {
 	if key == "" || !utf8.ValidString(key) {
-		return fmt.Errorf("key %q: %w", key, errKey)
+		return &NameError{"key", key, "UTF-8 that is not empty"}
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package filelog
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+	"os"
+)
 
 const (
 	// maxUnsynced is how many bytes a Log keeps in memory because they may have
@@ -82,3 +86,20 @@ func (u *unsynced) reset(off int64, data []byte) []part {
 	*u = unsynced{parts: []part{{off: off, data: data}}, size: len(data)}
 	return u.parts
 }
+
+// Unsynced returns the offset of the first byte that this Log has written and
+// not synced; the greatest offset there is if there is none.
+func (l *Log) Unsynced() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.unsynced.parts) == 0 {
+		return math.MaxInt64
+	}
+	return l.unsynced.parts[0].off
+}
+
+// Suspect is a stub.
+func (l *Log) Suspect(from int64) {}
+
+// RemoveTemps is a stub.
+func RemoveTemps(root *os.Root, name string) error { return nil }

@@ -55,10 +55,8 @@ func create(t *testing.T, d *filedriver.Driver, id, key string) driver.Row {
 // loseIndex removes the index of an agent.
 func loseIndex(t *testing.T, dir string) {
 	t.Helper()
-	for _, name := range []string{"sessions.json", "sessions.journal"} {
-		if err := os.Remove(filepath.Join(dir, "agents/main", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
+	if err := os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
 	}
 }
 
@@ -80,9 +78,12 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	opts := &filedriver.Options{
 		Sync: filelog.SyncNever,
 		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
-			for _, err := range scan(0, driver.Forward) {
+			for rec, err := range scan(0, driver.Forward) {
 				if err != nil || !known {
 					return driver.Row{}, errNew
+				}
+				if c, ok := rec.Entry.Body.(transcript.Current); ok {
+					row.Gen = c.Gen
 				}
 			}
 			row.Title = "described"
@@ -102,8 +103,8 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	// The next program understands it.
 	known = true
 	d = open(t, dir, opts)
-	if row, err := d.Get(t.Context(), driver.Ref{Agent: "main", ID: "a"}); err != nil || row.Title != "described" || row.Gen != 3 {
-		t.Errorf("Get = %+v, %v", row, err)
+	if row, err := d.Current(t.Context(), "main", "k"); err != nil || row.ID != "a" || row.Title != "described" || row.Gen != 3 {
+		t.Errorf("Current = %+v, %v", row, err)
 	}
 	must(t, d.Close())
 }

@@ -1,15 +1,14 @@
 package filedriver
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -30,42 +29,28 @@ type agent struct {
 
 // openAgent opens an agent's folder, or returns it if it is open. Callers that
 // ask for one folder at the same time open it once.
-func (d *Driver) openAgent(ctx context.Context, name, folder string) (*agent, error) {
-	for {
+func (d *Driver) openAgent(name, folder string) (*agent, error) {
+	opened, err, _ := d.opening.Do(folder, func() (any, error) {
 		d.mu.Lock()
-		if a := d.agents[folder]; a != nil {
-			d.mu.Unlock()
+		a := d.agents[folder]
+		d.mu.Unlock()
+		if a != nil {
 			return a, nil
 		}
-		opened := d.opening[folder]
-		if opened == nil {
-			break
+		a, err := d.openFolder(name, folder)
+		if err != nil {
+			return nil, err
 		}
-		d.mu.Unlock()
-		select {
-		case <-opened: // or it could not be, and then this caller sees why
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.agents[folder], d.named[name] = a, a
+		if d.closed {
+			a.idx.interrupt()
 		}
-	}
-	opened := make(chan struct{})
-	d.opening[folder] = opened
-	d.mu.Unlock()
-
-	a, err := d.openFolder(name, folder)
-
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.opening, folder)
-	close(opened)
-	if err != nil {
-		return nil, err
-	}
-	d.agents[folder], d.named[name] = a, a
-	if d.closed {
-		a.idx.interrupt()
-	}
-	return a, nil
+		return a, nil
+	})
+	a, _ := opened.(*agent)
+	return a, err
 }
 
 // openFolder opens a folder below agents and reads its index.
@@ -104,15 +89,11 @@ func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
 	if a.sessFile, err = a.sess.Open("."); err != nil {
 		return nil, fail(err)
 	}
-	if a.idx, err = openIndex(a); err != nil {
+	if err := a.clean(); err != nil {
 		return nil, err
 	}
-	if entries, err := fs.ReadDir(a.root.FS(), "."); err == nil {
-		for _, e := range entries {
-			a.removeTemp(a.root, e)
-		}
-	}
-	return a, nil
+	a.idx, err = openIndex(a)
+	return a, err
 }
 
 func (a *agent) close() error {
@@ -133,26 +114,47 @@ func (a *agent) close() error {
 	return errors.Join(errs...)
 }
 
-func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
-	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
-	o.OnTail = func(ctx context.Context, t filelog.Tail) {
-		a.idx.lose() // a record may have become whole that no row knows of
-		if f := a.d.opts.OnTail; f != nil {
-			f(ctx, ref, t)
+// clean removes what earlier builds have left of their indexes, and temporary
+// files of writers that died. The transcripts say all that these files say.
+func (a *agent) clean() error {
+	if a.d.opts.ReadOnly {
+		return nil
+	}
+	for name, begins := range map[string]string{"sessions.json": oldSnapshot, "sessions.journal": oldJournal} {
+		f, err := a.root.Open(name)
+		if err != nil {
+			continue
+		}
+		head := make([]byte, len(begins))
+		_, err = io.ReadFull(f, head)
+		_ = f.Close() // only read
+		if err == nil && string(head) == begins {
+			if err := a.root.Remove(name); err != nil {
+				return a.d.wrap("open agent", filepath.Join(a.dir, name), err, "remove the file: it is the index of an earlier version")
+			}
 		}
 	}
-	a.observe(o, ref)
-	return o
+	return nil
 }
 
-// observe sets what tells of the syncs and the waits of a log.
-func (a *agent) observe(o *filelog.Options, ref driver.Ref) {
+// The beginnings of the two files that earlier builds kept as an index.
+const (
+	oldSnapshot = `{"version":1,"generation":`
+	oldJournal  = `{"generation":`
+)
+
+func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
+	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
+	if f := a.d.opts.OnTail; f != nil {
+		o.OnTail = func(ctx context.Context, t filelog.Tail) { f(ctx, ref, t) }
+	}
 	if f := a.d.opts.OnSync; f != nil {
 		o.OnSync = func(ctx context.Context, s filelog.Synced) { f(ctx, ref, s) }
 	}
 	if f := a.d.opts.OnWait; f != nil {
 		o.OnWait = func(ctx context.Context, w filelog.Wait) { f(ctx, ref, w) }
 	}
+	return o
 }
 
 func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
@@ -168,29 +170,26 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 
 func fileName(id string) string { return EncodeName(id) + extension }
 
-// readAll reads a file of the agent's folder; a missing one is nil.
-func (a *agent) readAll(name string) (*string, fs.FileInfo, error) {
-	info, err := a.root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+const maxIdentity = 4 << 10 // bytes of a first line that are looked at
+
+// identify reports whether a transcript is the one that had its name when this
+// driver last opened it: whether its first line, which holds the time at which
+// it was made, is the same. The new identity is remembered. An open log
+// notices by itself that its file was replaced; this is for one that was closed
+// in between.
+func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
+	head := make([]byte, maxIdentity)
+	n, _ := l.ReadAt(head, 0) // what cannot be read now fails where it is needed
+	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
+	if !whole && n < maxIdentity {
+		return true // not even the first line is finished
 	}
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	var text strings.Builder // of which rows are parts: it is never copied
-	if err == nil {
-		var f *os.File
-		if f, err = a.root.Open(name); err == nil {
-			text.Grow(int(info.Size()))
-			if _, err = io.CopyBuffer(struct{ io.Writer }{&text}, struct{ io.Reader }{f}, make([]byte, 256<<10)); err == nil {
-				info, err = f.Stat()
-			}
-			err = cmp.Or(err, f.Close())
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
-	data := text.String()
-	return &data, info, a.d.wrap("read index", filepath.Join(a.dir, name), err, "move it away: it is made again from the transcripts")
+	h := fnv.New64a()
+	_, _ = h.Write(line) // never fails
+	id := h.Sum64()
+	d.idsMu.Lock()
+	defer d.idsMu.Unlock()
+	was, known := d.ids[ref]
+	d.ids[ref] = id
+	return !known || was == id
 }

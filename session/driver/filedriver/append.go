@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -25,26 +27,24 @@ func (d *Driver) acquire(ctx context.Context, ref driver.Ref) (*agent, *openLog,
 	if err := driver.CheckRef(ref); err != nil {
 		return nil, nil, err
 	}
-	a, err := d.agent(ctx, ref.Agent, false)
+	a, err := d.agent(ref.Agent, false)
 	if err != nil {
 		return nil, nil, err
 	}
 	o, err := d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			a.idx.lose()
-		}
 		return nil, nil, err
 	}
 	return a, o, nil
 }
 
-// cause says what an error of a log means to a caller of the driver.
+// cause returns an error of a log in terms of package driver.
 func (a *agent) cause(ref driver.Ref, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, filelog.ErrReplaced):
 		if _, statErr := a.sess.Lstat(fileName(ref.ID)); errors.Is(statErr, fs.ErrNotExist) {
-			a.idx.lose()
 			return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
 		}
 		return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
@@ -54,31 +54,46 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	return err
 }
 
-// with calls f with the open log of a session.
-func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(*openLog) error) error {
+// Append implements [driver.Driver].
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	if err := d.enter(ctx); err != nil {
+		return driver.Result{}, err
+	}
+	defer d.ops.Done()
 	a, o, err := d.acquire(ctx, ref)
 	if err != nil {
-		return err
+		return driver.Result{}, err
 	}
-	return a.cause(ref, d.logs.release(o, f(o)))
+	var res driver.Result
+	counted, err := a.idx.begin(ctx, o)
+	if err == nil {
+		res, err = d.appendTo(ctx, o, lines, cond)
+	}
+	if counted {
+		a.idx.end(ref.ID)
+	}
+	if err = a.cause(ref, d.logs.release(o, err)); err != nil {
+		return driver.Result{}, err
+	}
+	return res, nil
 }
 
-// maxPooled is how large a buffer for lines is kept for the next append.
+// maxPooled is the size up to which a buffer for lines is kept for the next
+// append.
 const maxPooled = 64 << 10
 
-func (d *Driver) append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
+var errRepeated = errors.New("appended before")
+
+// appendTo appends lines to an open log.
+func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
 	if len(lines) == 0 {
 		return res, errors.New("filedriver: append: no lines")
-	}
-	n := len(lines)
-	for _, l := range lines {
-		n += len(l.Data)
 	}
 	pooled, _ := d.lines.Get().(*[]byte)
 	if pooled == nil {
 		pooled = new([]byte)
 	}
-	buf := slices.Grow((*pooled)[:0], n)
+	buf := (*pooled)[:0]
 	defer func() {
 		if *pooled = buf; cap(buf) <= maxPooled {
 			d.lines.Put(pooled)
@@ -90,35 +105,127 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		}
 		buf = append(append(buf, l.Data...), '\n')
 	}
-	conditional := cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0
-	err = d.with(ctx, ref, func(o *openLog) error {
-		start, end, err := o.log.Append(ctx, buf, func(end int64) error {
-			if !conditional {
-				return nil
-			}
-			var err error
+	var check func(end int64) error
+	if cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0 {
+		check = func(end int64) (err error) {
 			if res, err = o.seen.check(o.log, end, cond); err == nil && res.Repeated {
 				return errRepeated
 			}
 			return err
-		})
-		if errors.Is(err, errRepeated) {
-			// The lines are another append's: they must be durable before this
-			// one says that they are.
-			if d.opts.Sync == filelog.SyncNever {
-				return nil
-			}
-			return o.log.Secure(ctx, int64(res.Start), int64(res.End))
 		}
-		if err == nil {
-			res = driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}
-		}
-		return err
-	})
-	if err != nil {
+	}
+	start, end, err := o.log.Append(ctx, buf, check)
+	switch {
+	case err == nil:
+		return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
+	case !errors.Is(err, errRepeated):
+		return driver.Result{}, err
+	case d.opts.Sync == filelog.SyncNever:
+		return res, nil
+	}
+	// The lines are another append's: they must be durable before this one
+	// says that they are.
+	if err := o.log.Secure(ctx, int64(res.Start), int64(res.End)); err != nil {
 		return driver.Result{}, err
 	}
 	return res, nil
 }
 
-var errRepeated = errors.New("appended before")
+// Scan implements [driver.Driver].
+func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		stopped := false
+		err := d.scan(ctx, ref, from, dir, func(rec transcript.Record) bool {
+			stopped = !yield(rec, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(transcript.Record{}, err)
+		}
+	}
+}
+
+func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, yield func(transcript.Record) bool) (err error) {
+	o, size, done, err := d.beginScan(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer func() { err = done(err) }()
+	if int64(from) > size {
+		return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, size, from)
+	}
+	scan := transcript.Scan
+	if dir == driver.Backward {
+		scan = transcript.ScanBackward
+	}
+	line := int64(-1)
+	for rec, err := range scan(o.log, size, &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly}) {
+		if err != nil {
+			return err
+		}
+		// A loop that goes on at a cursor must have seen all records of a line
+		// or none, so a closed driver ends it between two lines.
+		if line >= 0 && rec.End != line {
+			if err := d.ready(ctx); err != nil {
+				return err
+			}
+		}
+		line = rec.End
+		if !yield(rec) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// beginScan returns the log of a session and its size. It is a call of its
+// own: Close waits for it, and not for the loop body between two records.
+func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (o *openLog, size int64, done func(error) error, err error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, 0, nil, err
+	}
+	defer d.ops.Done()
+	o, done, err = d.use(ctx, ref)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if size, err = o.log.Size(); err != nil {
+		return nil, 0, nil, done(err)
+	}
+	return o, size, done, nil
+}
+
+// Flush implements [driver.Driver].
+func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
+	return d.with(ctx, ref, func(l *filelog.Log) error { return l.FlushAll(ctx) })
+}
+
+// Settle implements [driver.Driver].
+func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, err error) {
+	err = d.with(ctx, ref, func(l *filelog.Log) error {
+		end, err := l.Settle(ctx)
+		at = driver.Cursor(end)
+		return err
+	})
+	return at, err
+}
+
+var _ driver.Recoverer = (*Driver)(nil)
+
+// Recover implements [driver.Recoverer].
+func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
+	return d.with(ctx, ref, func(l *filelog.Log) error { return l.Recover(ctx) })
+}
+
+// with calls f with the open log of a session.
+func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	o, done, err := d.use(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return done(f(o.log))
+}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
+	"path/filepath"
 	"strings"
-	"time"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -42,7 +42,6 @@ func (a *agent) files(sizes bool) (all []found, err error) {
 	for _, e := range entries {
 		enc, ok := strings.CutSuffix(e.Name(), extension)
 		if !ok {
-			a.removeTemp(a.sess, e)
 			continue
 		}
 		id, ok := DecodeName(enc)
@@ -64,20 +63,6 @@ func (a *agent) files(sizes bool) (all []found, err error) {
 		all = append(all, f)
 	}
 	return all, nil
-}
-
-// tempAge is how old a temporary file must be to be taken for one that a dead
-// process has left: writing one takes milliseconds.
-const tempAge = time.Hour
-
-// removeTemp removes what a dead process has left of a file it was making.
-func (a *agent) removeTemp(dir *os.Root, e fs.DirEntry) {
-	if a.d.opts.ReadOnly || !filelog.IsTemp(e.Name()) || !e.Type().IsRegular() {
-		return
-	}
-	if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempAge {
-		_ = dir.Remove(e.Name()) // it is in nobody's way
-	}
 }
 
 // stat finds the transcript of a session.
@@ -113,110 +98,165 @@ func (a *agent) headerID(file string) string {
 	return ""
 }
 
-// identity is what the driver itself must know of a transcript. It is noted
-// while somebody else reads the records.
-type identity struct {
-	id, key string
-	header  transcript.Entry
-	gen     int64
-	entries int
-	next    int64 // after the last record that was seen
-	err     error // of the reading
-}
-
-func (n *identity) watch(records iter.Seq2[transcript.Record, error]) iter.Seq2[transcript.Record, error] {
-	return func(yield func(transcript.Record, error) bool) {
-		for rec, err := range records {
-			if err != nil {
-				n.err = err
-			} else {
-				n.note(rec)
-			}
-			if !yield(rec, err) {
-				return
-			}
+// header returns the header of a transcript, the first entry of its kind, and
+// how many entries are in front of it.
+func header(scan Scan) (e transcript.Entry, before int, err error) {
+	for rec, err := range scan(0, driver.Forward) {
+		if err != nil {
+			return e, before, err
+		}
+		if _, ok := rec.Entry.Body.(transcript.Header); ok && rec.Damage == nil {
+			return rec.Entry, before, nil
+		}
+		if rec.Damage == nil {
+			before++
 		}
 	}
+	return e, before, nil
 }
 
-func (n *identity) note(rec transcript.Record) {
-	n.next = rec.End
-	if rec.Damage == nil {
-		n.entries++
-	}
-	switch b := rec.Entry.Body.(type) {
-	case transcript.Header:
-		if n.header.Body == nil {
-			n.header, n.id, n.key = rec.Entry, rec.Entry.ID, b.Key
-		}
-		n.gen = max(n.gen, b.Gen)
-	case transcript.Current:
-		n.gen = max(n.gen, b.Gen)
-	}
-}
-
-// describe makes the row of a session from its transcript. If it fails, the
-// size of the row says that it holds for none of the lines; what it still says
-// is which key the session belongs to, or, if the error is [errNoHeader], what
-// can be read without one. Then the ID is empty if that is nothing.
-func (a *agent) describe(f found) (driver.Row, error) {
-	row := driver.Row{ID: f.id, Agent: a.name}
+// read calls f with a transcript, which is only read.
+func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
 	l, err := filelog.Open(a.sess, f.file, &filelog.Options{ReadOnly: true})
 	if err != nil {
-		return driver.Row{}, noHeader(err)
+		return noHeader(err)
 	}
 	defer func() { _ = l.Close() }() // only read
 	size, err := l.Size()
 	if err != nil {
-		return driver.Row{}, noHeader(err)
+		return noHeader(err)
 	}
-	var n identity
-	scan := func(from int64) iter.Seq2[transcript.Record, error] {
-		return n.watch(transcript.Scan(l, size, &transcript.ScanOptions{From: from, Final: a.d.opts.ReadOnly}))
-	}
-	if a.d.opts.Describe != nil {
-		row, err = a.d.opts.Describe(row, func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-			if dir == driver.Backward {
-				return transcript.ScanBackward(l, size, &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly})
-			}
-			if int64(from) != n.next {
-				return transcript.Scan(l, size, &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly})
-			}
-			return scan(int64(from))
-		})
-	}
-	if n.err == nil { // what was not asked for may still say a gen
-		for _, err := range scan(n.next) {
-			if err != nil {
-				break // it is in n.err
-			}
+	return do(size, func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		opts := &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly}
+		if dir == driver.Backward {
+			return transcript.ScanBackward(l, size, opts)
 		}
-	}
-	h, ok := n.header.Body.(transcript.Header)
-	if !ok {
-		if err = cmp.Or(err, n.err); err != nil || n.entries == 0 {
-			return driver.Row{}, noHeader(err)
+		return transcript.Scan(l, size, opts)
+	})
+}
+
+// headerRow makes a row of the first line of a transcript. Its Size is 0.
+func (a *agent) headerRow(f found) (row driver.Row, err error) {
+	err = a.read(f, func(_ int64, scan Scan) error {
+		e, _, err := header(scan)
+		h, ok := e.Body.(transcript.Header)
+		if !ok {
+			return noHeader(err)
 		}
-		row.ID, row.Agent, row.Size = f.id, cmp.Or(a.name, row.Agent), 0
-		return row, errNoHeader
-	}
-	if err = cmp.Or(err, n.err); err == nil && n.id != f.id {
-		err = fmt.Errorf("its header says that it is session %q", n.id)
-	}
-	if n.id != f.id {
-		n.gen = 0 // a copy never comes before the original
-	}
-	if err != nil {
-		row = driver.Row{}
-	} else {
-		row.Size = size
-	}
-	row.ID, row.Agent, row.Key, row.Gen = f.id, cmp.Or(a.name, row.Agent), n.key, n.gen
-	if row.CreatedAt.IsZero() {
-		row.CreatedAt = h.Created
-	}
-	if row.UpdatedAt.IsZero() {
-		row.UpdatedAt = n.header.Time
-	}
+		if e.ID == f.id && h.Key != "" { // else opening it says what is wrong
+			row = driver.Row{ID: f.id, Agent: a.name, Key: h.Key, Gen: h.Gen, CreatedAt: h.Created, UpdatedAt: e.Time}
+			return nil
+		}
+		row = driver.Row{ID: f.id, Agent: a.name, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
+		return nil
+	})
 	return row, err
+}
+
+// describe makes the row of a session from its transcript. Known is the row it
+// had, or the zero one. If it fails, the size of the row says that it holds for
+// none of the lines; then the row only says which key the session belongs to,
+// or, if the error is [errNoHeader], what can be read without one. The ID is
+// empty if that is nothing.
+func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
+	err = a.read(f, func(size int64, scan Scan) error {
+		e, before, err := header(scan)
+		h, ok := e.Body.(transcript.Header)
+		if !ok && (err != nil || before == 0) {
+			return noHeader(err)
+		}
+		row = driver.Row{ID: f.id, Agent: a.name}
+		if ok && known.Size > 0 && known.Size <= size && known.Key == h.Key && known.CreatedAt.Equal(h.Created) {
+			row = known
+		}
+		gen := row.Gen
+		if a.d.opts.Describe != nil {
+			if row, err = a.d.opts.Describe(row, scan); err != nil {
+				row = driver.Row{Agent: row.Agent}
+			}
+		}
+		if a.d.opts.Describe == nil || err != nil {
+			err = cmp.Or(err, lastGen(&row, scan))
+		}
+		row.ID, row.Agent = f.id, cmp.Or(a.name, row.Agent)
+		if !ok {
+			row.Size = 0
+			return errNoHeader
+		}
+		if gen = max(gen, row.Gen, h.Gen); e.ID != f.id {
+			err = cmp.Or(err, fmt.Errorf("its header says that it is session %q", e.ID))
+			gen = 0 // a copy never comes before the original
+		}
+		if err != nil {
+			row = driver.Row{ID: f.id, Agent: row.Agent}
+		} else {
+			row.Size = size
+		}
+		row.Key, row.Gen = h.Key, gen
+		if row.CreatedAt.IsZero() {
+			row.CreatedAt = h.Created
+		}
+		if row.UpdatedAt.IsZero() {
+			row.UpdatedAt = e.Time
+		}
+		return err
+	})
+	return row, err
+}
+
+// lastGen sets the gen of a row to the highest one of its lines.
+func lastGen(row *driver.Row, scan Scan) error {
+	for rec, err := range scan(driver.Cursor(row.Size), driver.Forward) {
+		if err != nil {
+			return err
+		}
+		if c, ok := rec.Entry.Body.(transcript.Current); ok {
+			row.Gen = max(row.Gen, c.Gen)
+		}
+	}
+	return nil
+}
+
+// path is the name that errors show.
+func (a *agent) path(f found) string { return filepath.Join(a.dir, "sessions", f.file) }
+
+func (a *agent) spoilt(op string, f found, err error, fix string) error {
+	if e, ok := errors.AsType[*filelog.Error](err); ok {
+		err = e.Err
+	}
+	return &filelog.Error{Op: op, Path: a.path(f), Err: err, Fix: "nothing was written; " + fix}
+}
+
+// What an entry of the index holds at most, in bytes. All of it is in the
+// transcript; one session with a huge title must not make every merge and
+// every start slow. A key is kept whole: without it nobody finds the session.
+const (
+	maxShown  = 1 << 10 // of a title or an owner
+	maxLabels = 2 << 10 // of all labels together
+	maxEntry  = 256     // of the ID of an entry; ours have 36
+)
+
+// bound cuts what the index holds of a row down to size.
+func bound(row *driver.Row) {
+	row.Title, row.Owner = cut(row.Title, maxShown), cut(row.Owner, maxShown)
+	size := 0
+	for i, label := range row.Labels {
+		if size += len(label) + len(`"",`); size > maxLabels {
+			row.Labels = row.Labels[:i:i]
+			break
+		}
+	}
+	row.LastID = cut(row.LastID, maxEntry)
+}
+
+// cut shortens a text to at most n bytes; one that was cut ends with '…'.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	n -= len("…")
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }

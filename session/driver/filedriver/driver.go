@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -13,6 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -67,12 +71,15 @@ type Driver struct {
 
 	lines sync.Pool // of *[]byte: the bytes of an append, see append
 
-	mu      sync.Mutex               // guards what follows
-	agents  map[string]*agent        // by the names of their folders
-	named   map[string]*agent        // by their own: an append need not encode the name
-	opening map[string]chan struct{} // closed when a folder has been opened, or not
-	closed  bool
-	ops     sync.WaitGroup // calls under way
+	mu     sync.Mutex        // guards what follows
+	agents map[string]*agent // by the names of their folders
+	named  map[string]*agent // by their own: an append need not encode the name
+	closed bool
+	ops    sync.WaitGroup // calls under way
+
+	opening singleflight.Group // of folders
+	closing context.Context    //nolint:containedctx // done when Close begins
+	close   func()
 
 	idsMu sync.Mutex
 	ids   map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
@@ -84,9 +91,10 @@ var _ driver.Driver = (*Driver)(nil)
 // names the folder and what to do about it.
 func Open(dir string, opts *Options) (*Driver, error) {
 	d := &Driver{
-		dir: dir, agents: map[string]*agent{}, named: map[string]*agent{}, ids: map[driver.Ref]uint64{}, opening: map[string]chan struct{}{},
+		dir: dir, agents: map[string]*agent{}, named: map[string]*agent{}, ids: map[driver.Ref]uint64{},
 		log: slog.New(slog.DiscardHandler),
 	}
+	d.closing, d.close = context.WithCancel(context.Background())
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -107,11 +115,81 @@ func Open(dir string, opts *Options) (*Driver, error) {
 		return nil, &filelog.Error{Op: "open store", Path: dir, Err: pathCause(err), Fix: fix}
 	}
 	d.root = root
-	if err := d.prepare(); err != nil {
-		return nil, cmp.Or(err, root.Close())
-	}
 	d.logs = newLogs(d, cmp.Or(d.opts.OpenFiles, 128))
+	for _, step := range []func() error{d.refuseForeign, d.prepare, d.finishDeletes} {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
 	return d, nil
+}
+
+// ErrForeign says that a folder holds the sessions of another program. Nothing
+// in it was changed.
+var ErrForeign = errors.New("the folder holds the sessions of another program")
+
+// refuseForeign fails if the folder is another program's: if an index of
+// sessions lies where this package has none. Opening it would show its sessions
+// without names, and start new ones beside them.
+func (d *Driver) refuseForeign() error {
+	agents, err := fs.ReadDir(d.root.FS(), "agents")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return d.wrap("open store", filepath.Join(d.dir, "agents"), err, "check that it is a folder that this user may read")
+	}
+	places := []string{"sessions.json", "sessions/sessions.json"}
+	for _, a := range agents {
+		places = append(places, "agents/"+a.Name()+"/sessions.json", "agents/"+a.Name()+"/sessions/sessions.json")
+	}
+	for _, name := range places {
+		info, err := d.root.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		f, err := d.root.Open(name)
+		if err != nil {
+			continue
+		}
+		head := make([]byte, len(oldSnapshot))
+		_, _ = io.ReadFull(f, head) // a short file is no index of ours
+		_ = f.Close()               // only read
+		if string(head) != oldSnapshot {
+			return d.wrap("open store", filepath.Join(d.dir, name), ErrForeign,
+				"nothing was changed; open a folder of your own and import the sessions into it, see package session/exchange")
+		}
+	}
+	return nil
+}
+
+// finishDeletes opens the agents of which somebody was deleting a session when
+// a kill came in between: no word of it is to stay.
+func (d *Driver) finishDeletes() error {
+	if d.opts.ReadOnly {
+		return nil
+	}
+	agents, err := fs.ReadDir(d.root.FS(), "agents")
+	if err != nil {
+		return d.wrap("open store", filepath.Join(d.dir, "agents"), err, "check that it is a folder that this user may read")
+	}
+	for _, a := range agents {
+		if info, err := d.root.Lstat("agents/" + a.Name() + "/" + indexName); err != nil || info.Mode()&fs.ModeSticky == 0 {
+			continue
+		}
+		name, _ := DecodeName(a.Name()) // empty if it is hashed; the index says it
+		if name == "" {
+			found, err := d.openFolder("", a.Name())
+			if err == nil {
+				err = found.close()
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := d.openAgent(name, a.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *Driver) prepare() error {
@@ -171,15 +249,7 @@ func (d *Driver) Path(ref driver.Ref) string {
 	return filepath.Join(d.dir, "agents", EncodeName(ref.Agent), "sessions", fileName(ref.ID))
 }
 
-// begin registers a call, so that Close waits for it.
-func (d *Driver) begin(ctx context.Context) (end func(), err error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, err
-	}
-	return d.ops.Done, nil
-}
-
-// enter is begin for a caller that calls d.ops.Done itself.
+// enter registers a call, so that Close waits for its d.ops.Done.
 func (d *Driver) enter(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,6 +283,7 @@ func (d *Driver) Close() error {
 		return driver.ErrClosed
 	}
 	d.closed = true
+	d.close()
 	for _, a := range d.agents {
 		a.idx.interrupt()
 	}
@@ -228,11 +299,10 @@ func (d *Driver) Close() error {
 
 // Agents implements [driver.Driver].
 func (d *Driver) Agents(ctx context.Context) ([]string, error) {
-	end, err := d.begin(ctx)
-	if err != nil {
+	if err := d.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer end()
+	defer d.ops.Done()
 	entries, err := fs.ReadDir(d.root.FS(), "agents")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, d.wrap("list agents", filepath.Join(d.dir, "agents"), err, "check that this user may read it")
@@ -293,8 +363,8 @@ func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, bool) 
 	if err := a.idx.ready(ctx); err != nil {
 		d.log.Warn("agent folder cannot be read", "folder", folder, "err", err)
 	}
-	for row := range a.idx.rows.all() {
-		if EncodeName(row.Agent) == folder {
+	for e := range a.idx.all() {
+		if row, ok := a.idx.row(e); ok && EncodeName(row.Agent) == folder {
 			return row.Agent, true
 		}
 	}
@@ -303,7 +373,7 @@ func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, bool) 
 
 // agent returns an agent's folder. It does not exist before the agent has a
 // session, unless create is set: the error then matches fs.ErrNotExist.
-func (d *Driver) agent(ctx context.Context, name string, create bool) (*agent, error) {
+func (d *Driver) agent(name string, create bool) (*agent, error) {
 	d.mu.Lock()
 	a := d.named[name]
 	d.mu.Unlock()
@@ -331,60 +401,13 @@ func (d *Driver) agent(ctx context.Context, name string, create bool) (*agent, e
 			}
 		}
 	}
-	return d.openAgent(ctx, name, folder)
+	return d.openAgent(name, folder)
 }
 
-// Append implements [driver.Driver].
-func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-	if err := d.enter(ctx); err != nil {
-		return driver.Result{}, err
+// waited tells the observer how long a call has waited for a lock of
+// sessions.lock, unless that was short.
+func (d *Driver) waited(ctx context.Context, ref driver.Ref, lock filelog.Lock, began time.Time, err error) {
+	if took := time.Since(began); d.opts.OnWait != nil && took >= filelog.LongWait {
+		d.opts.OnWait(ctx, ref, filelog.Wait{Lock: lock, Took: took, Err: err})
 	}
-	defer d.ops.Done()
-	return d.append(ctx, ref, lines, cond)
-}
-
-// Flush implements [driver.Driver].
-func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
-	end, err := d.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	return d.with(ctx, ref, func(o *openLog) error { return o.log.FlushAll(ctx) })
-}
-
-// LockTurn implements [driver.Driver].
-func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
-	end, err := d.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	var release func() error
-	err = d.with(ctx, ref, func(o *openLog) error {
-		var err error
-		if wait {
-			release, err = o.log.LockTurn(ctx)
-		} else {
-			release, err = o.log.TryLockTurn()
-		}
-		return err
-	})
-	return release, err
-}
-
-// Settle implements [driver.Driver].
-func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-	end, err := d.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer end()
-	var at int64
-	err = d.with(ctx, ref, func(o *openLog) error {
-		var err error
-		at, err = o.log.Settle(ctx)
-		return err
-	})
-	return driver.Cursor(at), err
 }

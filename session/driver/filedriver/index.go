@@ -1,383 +1,503 @@
 package filedriver
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
 const (
-	snapshotName = "sessions.json"
-	journalName  = "sessions.journal"
-	// A journal longer than this, and than the snapshot, is merged into it.
-	mergeAbove = 1 << 20
-	// When the store is closed, one longer than this or than a quarter of the
-	// snapshot is.
-	mergeAtClose = 64 << 10
-	// How often a merge by another process may get in the way of one reading.
-	reloadTries = 100
-	// A buffer for lines that is longer than this is not kept.
-	maxLine = 64 << 10
+	indexName = "sessions.jsonl"
+	lockName  = "sessions.lock"
+	// rewriteAbove is how many bytes an index may grow by, beyond as many as it
+	// had when it was last rewritten, before it is rewritten again.
+	rewriteAbove = 64 << 10
 )
 
-// index is the list of an agent's sessions: a snapshot, which is one JSON
-// document, and a journal of what has changed since. Both begin with the same
-// generation number; a journal with a lower one was merged into the snapshot
-// by a process that died before it could empty it.
-//
-// The lock of the index is the append lock of the journal, which is emptied in
-// place and never renamed. Only who writes takes it.
-type index struct {
-	a *agent
+// A record is one line of the index. The first line has Version; every other
+// one has Row, Busy or Delete.
+type record struct {
+	Version int    `json:"index,omitempty"`
+	Boot    string `json:"boot,omitempty"` // of the system, see bootID
+	Agent   string `json:"agent,omitempty"`
 
-	mu         sync.Mutex // guards what follows; taken after the lock of the index
-	rows       *rows
-	keys       map[string]*sessions  // of rows; not all of them unless allKeys is set
-	allKeys    bool                  // keys has every key
-	intents    map[string]driver.Row // announced and not yet there
-	deleted    map[string]bool
-	generation int64
-	applied    int64 // offset of the first journal line that was not applied
-	snapshot   fs.FileInfo
-	corrupt    bool   // the snapshot is no index
-	foreign    bool   // the snapshot is an index in another layout
-	dirty      bool   // this process has changed something
-	merging    bool   // the journal says that the snapshot changes: look at it
-	line       []byte // where lines are made
-	// Merges beside what goes on, see mergeSoon.
-	beside     bool
-	mergeAfter int64
-	merges     sync.WaitGroup
-	// Whether rows may be taken as they are, see trust.
-	marked  bool  // the last line of the journal says that all is in order
-	stamp   int64 // and this is what it says of the folder
-	damaged bool  // a line of the journal was none
-	trusted bool  // transcripts are looked at when their rows are used
-	checked map[string]bool
-	names   bool  // the names of the transcripts are to be compared with the rows
-	listed  int64 // the folder's time when they were; 0: not known
-	// What was learned from the transcripts themselves, see adopt.
-	lost       bool             // rows may be missing or stale: look at the files
-	unsaved    map[string]bool  // rows that the next writer writes
-	leftover   []string         // deleted sessions whose files are still there
-	unreadable map[string]error // by file name: transcripts without a header
+	By   int64       `json:"by,omitempty"`   // the writer of the line
+	Ends []int64     `json:"ends,omitempty"` // dead writers whose appends the row covers
+	Row  *driver.Row `json:"row,omitempty"`
 
-	journalMu sync.Mutex // guards what follows; taken after mu
-	journal   *filelog.Log
-	old       []*filelog.Log // journals that were replaced and may be in use
-	ending    bool           // nobody is to wait for the lock any more
+	Busy string `json:"busy,omitempty"` // a session that By may append to from now on
+	From int64  `json:"from,omitempty"` // the size of its transcript that a sync has covered
+
+	Delete string `json:"delete,omitempty"`
 }
 
+// An index is the list of an agent's sessions: a log of rows, of which the last
+// one of a session counts. It is a cache of what the transcripts say.
+//
+// A process that is about to append to a session first says so in a busy line,
+// and ends that with its next row. So readers need to look closely at the
+// transcripts of busy sessions alone, and trust the rows of all others. The
+// first line names the boot of the system: after a power cut, when anything may
+// have been lost, all transcripts are compared with their rows once, and so
+// they are if the index is missing or damaged. Therefore no line but a deletion
+// needs a sync.
+//
+// Writers hold a lock byte of the file sessions.lock, which also has one byte
+// for each living writer. Readers take no lock. A writer rewrites the log into
+// a new file when it has doubled, and at every delete, so that no word of a
+// deleted session stays in it.
+type index struct {
+	a    *agent
+	lock *filelog.LockFile // nil in a store that is read-only
+
+	mu sync.Mutex // guards what follows; taken after the lock
+	rows
+	file    *os.File    // nil if there is none
+	info    fs.FileInfo // of file
+	applied int64       // offset after the last line that was applied
+	compact int64       // size when it was last rewritten
+	by      int64       // this writer's number; 0 before the first write
+	busy    map[string][]busyMark
+	deletes map[string]bool // begun and perhaps not finished
+	lost    bool            // all transcripts are to be compared with their rows
+	remake  bool            // the next writer must rewrite the file
+	news    []string        // sessions whose rows the next writer must add
+	listed  time.Time       // of the folder, when its names were last compared with the rows
+	strange map[string]error
+
+	ownMu sync.Mutex // guards what follows; taken after mu
+	own   map[string]*use
+}
+
+// A busyMark says that a writer may have appended to a session since its last
+// row of it. What the transcript had before from is on stable storage.
+type busyMark struct{ by, from int64 }
+
+// A use says that this process has told others that it is busy with a session.
+type use struct{ appends int } // under way
+
 func openIndex(a *agent) (*index, error) {
-	x := &index{a: a, unreadable: map[string]error{}}
-	var err error
-	if x.journal, err = x.openJournal(); err != nil {
-		return nil, err
+	x := &index{a: a, own: map[string]*use{}}
+	if !a.d.opts.ReadOnly {
+		var err error
+		if x.lock, err = filelog.OpenLockFile(a.root, lockName); err != nil {
+			return nil, err
+		}
 	}
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := x.reload(); err != nil {
-		if x.journal != nil {
-			err = errors.Join(err, x.journal.Close())
-		}
-		return nil, err
+	err := x.refresh()
+	pending := len(x.deletes) > 0
+	x.mu.Unlock()
+	if err == nil && pending && x.lock != nil {
+		// The words of a session that somebody wanted deleted are still there.
+		err = x.hold(context.Background(), func() error { return nil })
 	}
-	x.trust()
+	if err != nil {
+		return nil, errors.Join(err, x.close())
+	}
 	return x, nil
 }
 
-// close closes the journal. Before that, unless another process has the index
-// just now, it writes what was learned from the transcripts and the rows that
-// did not get there when they were put, merges the journal if it has grown, for
-// a snapshot costs as much as there are sessions, and marks the index as in
-// order.
 func (x *index) close() error {
-	if x.journal == nil {
-		return nil
-	}
-	x.interrupt()
-	x.merges.Wait()
-	changed := x.dirty || x.corrupt || x.foreign || len(x.unsaved) > 0 || len(x.behind()) > 0
-	if x.a.name != "" && !x.a.d.opts.ReadOnly && (changed || !x.lost && (!x.marked || x.stamp != x.newStamp())) {
-		// What fails here loses nothing: the journal has it.
-		_ = x.hold(context.Background(), func(h *filelog.Held) error {
-			if x.snapshot == nil || x.foreign || h.End() > min(mergeAtClose, x.snapshot.Size()/4) {
-				if err := x.merge(h); err != nil {
-					return err
-				}
-			}
-			return x.mark(h)
-		})
-	}
-	for _, old := range x.old {
-		_ = old.Close() // what it has to say is why it was replaced
-	}
-	return x.journal.Close()
-}
-
-// ready brings the rows up to date, as far as that is possible without a lock
-// and without writing. The caller holds x.mu.
-func (x *index) ready(ctx context.Context) error {
-	err := x.refresh()
-	if errors.Is(err, errJournalGone) {
-		if err = x.replaceJournal(x.log()); err == nil {
-			err = x.reload()
-		}
-	}
-	if err == nil && (x.lost || x.rows.lost || x.names) {
-		err = x.adopt(ctx)
-	}
-	if err == nil {
-		x.lookAtIntents()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.forget()
+	if x.lock != nil {
+		err = cmp.Or(err, x.lock.Close())
 	}
 	return err
 }
 
-// hold calls f under the lock of the index and x.mu, with everything applied
-// that other processes wrote and their unfinished work finished or discarded.
-func (x *index) hold(ctx context.Context, f func(h *filelog.Held) error) error {
-	h, err := x.acquire(ctx)
+func (x *index) interrupt() {
+	if x.lock != nil {
+		x.lock.Interrupt()
+	}
+}
+
+// forget closes the file and drops all that was read of it.
+func (x *index) forget() error {
+	var err error
+	if x.file != nil {
+		err = x.file.Close()
+	}
+	x.file, x.info, x.applied, x.compact = nil, nil, 0, 0
+	x.rows, x.busy, x.deletes, x.strange = rows{}, map[string][]busyMark{}, map[string]bool{}, map[string]error{}
+	x.news, x.listed = nil, time.Time{}
+	return err
+}
+
+func (x *index) fail(op string, err error, fix string) error {
+	return x.a.d.wrap(op, filepath.Join(x.a.dir, indexName), err, fix)
+}
+
+// refresh applies the lines that were written since the last call. It takes no
+// lock of the kernel and writes nothing. The caller holds x.mu.
+func (x *index) refresh() error {
+	info, err := x.a.root.Lstat(indexName)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	gone := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !gone {
+		return x.fail("read index", err, "move it away: it is made again from the transcripts")
+	}
+	if x.file != nil && !gone && os.SameFile(info, x.info) && info.Size() >= x.applied {
+		x.info = info
+		return x.read(info.Size())
+	}
+	if x.file == nil && gone && x.strange != nil {
+		return nil
+	}
+	if err := x.forget(); err != nil {
+		return x.fail("read index", err, "")
+	}
+	x.lost, x.remake = true, true
+	if gone {
+		return nil
+	}
+	flag := os.O_RDWR | os.O_APPEND
+	if x.a.d.opts.ReadOnly {
+		flag = os.O_RDONLY
+	}
+	if x.file, err = x.a.root.OpenFile(indexName, flag, 0); err == nil {
+		x.info, err = x.file.Stat()
+	}
 	if err != nil {
+		return x.fail("read index", err, "check that this user may use it")
+	}
+	if err := x.readHead(); err != nil {
 		return err
 	}
-	defer x.release(h)
-	if x.names {
-		if err := x.adopt(ctx); err != nil {
-			return err
-		}
-	}
-	return f(h)
+	err = x.read(x.info.Size())
+	x.compact = x.applied
+	return err
 }
 
-// acquire takes the lock of the index and x.mu until release, and does what
-// hold does but for sessions that the index may not know of.
-func (x *index) acquire(ctx context.Context) (*filelog.Held, error) {
-	for range reloadTries {
-		h, err := x.acquireOnce(ctx)
-		if err == nil {
-			return h, nil
-		}
-		x.closeOld()
-		if !errors.Is(err, errJournalGone) {
-			return nil, err
-		}
+// readHead reads the first line.
+func (x *index) readHead() error {
+	buf := make([]byte, 4<<10)
+	n, err := x.file.ReadAt(buf, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return x.fail("read index", err, "check that this user may read it")
 	}
-	return nil, errJournalGone
-}
-
-func (x *index) release(h *filelog.Held) {
-	x.mu.Unlock()
-	h.Release()
-	x.closeOld()
-}
-
-// closeOld closes journals that were replaced. The caller holds nothing: Close
-// waits for who still holds their lock.
-func (x *index) closeOld() {
-	x.mu.Lock()
-	x.journalMu.Lock()
-	old := x.old
-	x.old = nil
-	x.journalMu.Unlock()
-	x.mu.Unlock()
-	for _, l := range old {
-		_ = l.Close() // what it has to say is why it was replaced
+	line, _, whole := bytes.Cut(buf[:n], []byte("\n"))
+	var head record
+	if !whole || json.Unmarshal(line, &head) != nil || head.Version == 0 {
+		x.a.d.log.Warn("the index is damaged and is made again from the transcripts", "file", filepath.Join(x.a.dir, indexName))
+		return nil
 	}
-}
-
-// lose says that a transcript is not where its row says: look at the files
-// before the rows are used again. The caller does not hold x.mu.
-func (x *index) lose() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.lost = true
-}
-
-func (x *index) acquireOnce(ctx context.Context) (*filelog.Held, error) {
-	h, journal, err := x.lock(ctx)
-	if err != nil {
-		return nil, err
+	if head.Version > 1 {
+		return x.fail("read index", fmt.Errorf("index version %d, this program knows 1", head.Version), "use a newer program")
 	}
-	x.mu.Lock()
-	acquired := false
-	defer func() {
-		if !acquired { // also when Options.Describe panics
-			x.mu.Unlock()
-			h.Release()
-		}
-	}()
-	if x.log() != journal {
-		return nil, errJournalGone // this is the lock of another one
+	x.a.name = cmp.Or(x.a.name, head.Agent) // of a folder whose name is hashed
+	if head.Boot != "" && head.Boot == bootID() {
+		x.lost, x.remake = false, false
 	}
-	if err := x.catchUp(h); err != nil {
-		return nil, err
-	}
-	if x.corrupt {
-		if err := x.setAside(); err != nil {
-			return nil, err
-		}
-	}
-	emptied := x.applied == 0 && x.lost
-	if x.applied == 0 { // the journal is older than the snapshot, or cut short
-		if err := x.rewrite(h, change{Generation: new(x.generation)}.line()); err != nil {
-			return nil, err
-		}
-	}
-	if err := x.finishIntents(h); err != nil {
-		return nil, err
-	}
-	if x.lost || x.rows.lost {
-		if err := x.adopt(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if err := x.save(h); err != nil {
-		return nil, err
-	}
-	if emptied {
-		// Others may have read further in what the journal was. A new
-		// generation makes them read anew.
-		if err := x.merge(h); err != nil {
-			return nil, err
-		}
-	}
-	acquired = true
-	return h, nil
-}
-
-// catchUp applies what others wrote, under the lock of the index. If the
-// journal begins as it did, it has only grown: whoever merges it empties it,
-// and says so in it before the snapshot changes. Then the snapshot is the one
-// that was read.
-func (x *index) catchUp(h *filelog.Held) error {
-	if x.applied > 0 && x.applied <= h.End() && !x.merging {
-		head := append(strconv.AppendInt(append(x.line[:0], `{"generation":`...), x.generation, 10), "}\n"...)
-		n := len(head)
-		x.line = append(head, head...)
-		was, is := x.line[:n], x.line[n:]
-		if read, err := x.log().ReadAt(is, 0); read == n && err == nil && bytes.Equal(was, is) {
-			if h.End() == x.applied {
-				return nil
-			}
-			if err := x.read(h.End()); err == nil && !x.merging {
-				return nil
-			}
-		}
-	}
-	return x.refresh()
-}
-
-// write adds a change to the journal and applies it. The caller holds the
-// index.
-func (x *index) write(h *filelog.Held, c change) error {
-	for _, row := range []**driver.Row{&c.Put, &c.Intent} {
-		if *row != nil {
-			short := **row // the caller's stays as it is
-			bound(&short)
-			*row = &short
-		}
-	}
-	if err := x.append(h, c); err != nil {
-		return err
-	}
-	x.apply(c)
 	return nil
 }
 
-func (x *index) append(h *filelog.Held, c change) error {
-	x.line = c.appendTo(x.line[:0])
-	err := h.Append(x.line)
-	if cap(x.line) > maxLine {
-		x.line = nil
+// read applies the lines from x.applied to size. A last line without its '\n'
+// is being written, or is what a killed writer left.
+func (x *index) read(size int64) error {
+	if size <= x.applied {
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if x.marked && x.a.d.opts.Sync != filelog.SyncNever {
-		if err := h.Sync(); err != nil {
-			return err
+	r := bufio.NewReaderSize(io.NewSectionReader(x.file, x.applied, size-x.applied), int(min(1<<20, size-x.applied+1)))
+	var buf []byte
+	for {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			var rest []byte
+			line = bytes.Clone(line)
+			rest, err = r.ReadBytes('\n')
+			line = append(line, rest...)
 		}
-	}
-	x.dirty, x.marked, x.applied = true, false, h.End()
-	return nil
-}
-
-// put replaces the row of a session, unless the index has one that was made of
-// more of the transcript: who put that was faster.
-func (x *index) put(ctx context.Context, row *driver.Row) error {
-	h, err := x.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer x.release(h)
-	x.check(row.ID)
-	old, known := x.known(row.ID)
-	if !known {
-		if old, err = x.find(row.Ref()); err != nil {
-			return err
-		}
-	}
-	if size, ok := x.rows.size(row.ID); ok && row.Size > 0 && row.Size < size {
-		if f, err := x.a.stat(row.ID); err == nil && f.size >= size { // else it was replaced by a shorter one
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if err != nil {
+			return x.fail("read index", err, "check that this user may read it")
+		}
+		x.applyLine(line[:len(line)-1], &buf)
+		x.applied += int64(len(line))
 	}
-	row.Gen, row.Key = old.Gen, old.Key
-	bound(row)
-	if err := x.append(h, change{Put: row}); err != nil {
+}
+
+const (
+	headRow = `{"row":`
+	headBy  = `{"by":`
+)
+
+// applyLine applies the line at x.applied. Rows as this package writes them are
+// not decoded.
+func (x *index) applyLine(line []byte, buf *[]byte) {
+	p := peeker{line, true}
+	by := int64(0)
+	if p.maybe(headBy) {
+		by = p.number()
+		p.skip(`,"row":`)
+	} else {
+		p.skip(headRow)
+	}
+	if p.ok && bytes.HasSuffix(p.rest, []byte("}}")) {
+		text := p.rest[:len(p.rest)-1]
+		if e, ok := peekRow(text, buf); ok {
+			e.at, e.n = x.applied+int64(len(line)-len(p.rest)), len(text)
+			x.apply(e, by, nil)
+			return
+		}
+	}
+	var rec record
+	err := json.Unmarshal(line, &rec)
+	switch {
+	case len(line) == 0 || err == nil && rec.Version > 0:
+	case err != nil:
+		x.lost, x.remake = true, true // it stood for a change that the transcripts know
+	case rec.Row != nil && rec.Row.ID != "":
+		rec.Row.Agent = cmp.Or(rec.Row.Agent, x.a.name)
+		x.apply(entryOf(*rec.Row), rec.By, rec.Ends)
+	case rec.Busy != "":
+		x.unmark(rec.Busy, rec.By)
+		x.busy[rec.Busy] = append(x.busy[rec.Busy], busyMark{rec.By, rec.From})
+	case rec.Delete != "":
+		x.drop(rec.Delete)
+		x.deletes[rec.Delete] = true
+	}
+}
+
+// apply adds a row that by has written.
+func (x *index) apply(e entry, by int64, ends []int64) {
+	if x.deletes[e.id] {
+		return
+	}
+	x.set(e)
+	if len(x.strange) > 0 {
+		delete(x.strange, fileName(e.id))
+	}
+	if len(x.busy[e.id]) > 0 {
+		x.unmark(e.id, by)
+		x.unmark(e.id, 0) // it could not be understood before
+		for _, by := range ends {
+			x.unmark(e.id, by)
+		}
+	}
+}
+
+// unmark ends the busy line of a writer.
+func (x *index) unmark(id string, by int64) {
+	marks := slices.DeleteFunc(x.busy[id], func(m busyMark) bool { return m.by == by })
+	if x.busy[id] = marks; len(marks) == 0 {
+		delete(x.busy, id)
+	}
+}
+
+// drop removes all that is known of a session.
+func (x *index) drop(id string) {
+	if e := x.find(id); e != nil {
+		x.del(e)
+	}
+	delete(x.busy, id)
+	delete(x.strange, fileName(id))
+}
+
+// row returns the row of an entry. It reports false if the file does not hold
+// it as it should: then the transcript has to be looked at.
+func (x *index) row(e *entry) (driver.Row, bool) {
+	if e.row != nil {
+		row := *e.row
+		row.Labels = slices.Clone(row.Labels)
+		return row, true
+	}
+	text := make([]byte, e.n)
+	var row driver.Row
+	if x.file == nil {
+		return row, false
+	}
+	if n, _ := x.file.ReadAt(text, e.at); n < len(text) || json.Unmarshal(text, &row) != nil || row.ID != e.id {
+		return driver.Row{}, false
+	}
+	row.Agent = cmp.Or(row.Agent, x.a.name)
+	return row, true
+}
+
+// ready brings the rows up to date, as far as that is possible without a lock
+// and without writing: what others have written, names that somebody put into
+// the folder, and the sessions that somebody is busy with. The caller holds
+// x.mu.
+func (x *index) ready(ctx context.Context) error {
+	if err := x.refresh(); err != nil {
 		return err
 	}
-	x.place(row.ID, lazyRow{row: row})
-	x.mergeSoon(h)
+	if err := x.compare(ctx); err != nil {
+		return err
+	}
+	for id := range x.busy {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		x.check(id)
+	}
 	return nil
 }
 
-// refresh applies what was written since it was last called. It takes no lock
-// of the kernel. The caller holds x.mu.
-func (x *index) refresh() error {
-	info, err := x.a.root.Lstat(snapshotName)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return x.a.d.wrap("read index", filepath.Join(x.a.dir, snapshotName), err, "check that this user may read it")
+// compare looks for transcripts that the index does not know, or not as they
+// are, if there may be any. A writer adds a row after each change of the
+// folder. So a folder that is not older than the index may hold a name that
+// somebody put there or took away, or a session that is just being made.
+func (x *index) compare(ctx context.Context) error {
+	folder, err := x.a.root.Lstat("sessions")
+	if err != nil {
+		return x.a.d.wrap("list sessions", x.a.dir, err, "check that this user may read it")
 	}
-	if err == nil != (x.snapshot != nil) || err == nil && !sameFile(info, x.snapshot) {
-		return x.reload()
+	at := folder.ModTime()
+	if !x.lost && (x.info != nil && at.Before(x.info.ModTime()) || at.Equal(x.listed)) {
+		return nil
 	}
-	journal := x.log()
-	if journal == nil { // a read-only store that was opened before there was one
-		if err := x.replaceJournal(nil); err != nil || x.log() == nil {
-			return err
-		}
-		return x.reload()
-	}
-	size, err := journal.Size()
-	if errors.Is(err, filelog.ErrReplaced) {
-		return errJournalGone
-	}
+	files, err := x.a.files(x.lost)
 	if err != nil {
 		return err
 	}
-	if size < x.applied {
-		x.lost = true // unless another process has just merged it
-		return x.reload()
+	clear(x.strange)
+	there := make(map[string]bool, len(files))
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		there[f.id] = true
+		e := x.find(f.id)
+		if x.deletes[f.id] || e != nil && (!x.lost || e.size == f.size) {
+			continue
+		}
+		x.look(f)
+		x.news = append(x.news, f.id)
 	}
-	switch err := x.read(size); {
-	case errors.Is(err, errGeneration):
-		return nil // hold empties it
-	case errors.Is(err, errMoved):
-		return x.reload()
-	default:
-		return err
+	for e := range x.all() {
+		if !there[e.id] {
+			x.drop(e.id)
+		}
+	}
+	x.lost, x.listed = false, at
+	return nil
+}
+
+// compared notes that the writer's own change of the folder needs no look at
+// its names. The caller holds the lock of the index.
+func (x *index) compared() {
+	if folder, err := x.a.root.Lstat("sessions"); err == nil {
+		x.listed = folder.ModTime()
 	}
 }
 
-func sameFile(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+// check makes the row of a session anew if it is not about all of the
+// transcript, and drops it if there is none. It reports whether the row has
+// changed.
+func (x *index) check(id string) (changed bool) {
+	f, err := x.a.stat(id)
+	e := x.find(id)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if e != nil {
+			x.del(e)
+		}
+		return e != nil
+	case err != nil, e != nil && e.size == f.size, x.strange[f.file] != nil:
+		return false
+	}
+	var before, after entry
+	if e != nil {
+		before = *e
+	}
+	x.look(f)
+	if e = x.find(id); e != nil {
+		after = *e
+	}
+	before.row, after.row, before.at, before.n = nil, nil, after.at, after.n
+	return before != after
 }
+
+// look makes the row of a transcript. One that cannot be understood keeps the
+// row it has, or gets one that says only which key it belongs to; opening it
+// says what is wrong. Without a header it has none, and may belong to any key.
+func (x *index) look(f found) {
+	var known driver.Row
+	e := x.find(f.id)
+	if e != nil {
+		known, _ = x.row(e)
+	}
+	row, err := x.a.describe(f, known)
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(x.strange, f.file) // just deleted
+		return
+	}
+	if err != nil {
+		x.a.d.log.Warn("a transcript cannot be read", "file", x.a.path(f), "err", err)
+	}
+	switch {
+	case errors.Is(err, errNoHeader):
+		if e != nil && e.key != "" {
+			return
+		}
+		x.strange[f.file] = err
+		if row.ID == "" {
+			return
+		}
+	case err != nil && e != nil:
+		if row.Gen <= e.gen {
+			return
+		}
+		gen := row.Gen
+		row = known
+		row.Gen = gen
+		fallthrough
+	default:
+		delete(x.strange, f.file)
+	}
+	bound(&row)
+	x.set(entryOf(row))
+}
+
+// certain returns an error while a transcript may belong to any key: then a key
+// without a session may be the key of that one.
+func (x *index) certain() error {
+	for file, err := range x.strange {
+		id, _ := DecodeName(file[:len(file)-len(extension)])
+		f := found{file: file, id: id}
+		if info, statErr := x.a.sess.Lstat(file); errors.Is(statErr, fs.ErrNotExist) {
+			delete(x.strange, file)
+			continue
+		} else if statErr == nil && id != "" {
+			f.size = info.Size()
+			x.look(f) // somebody may have restored it
+		}
+		if _, still := x.strange[file]; !still {
+			continue
+		}
+		fix := "restore it from a copy or move it away"
+		if id != "" {
+			fix += ", or delete session " + id
+		}
+		return x.a.spoilt("create session", f, err, "it may be the session that is asked for: "+fix+"; one that is made expressly need not wait for that")
+	}
+	return nil
+}
+
+// bootID identifies the boot of the system, or is empty where nothing does.
+// What was written under another boot may have been lost since.
+var bootID = sync.OnceValue(func() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a missing file means that nothing is known
+	return string(bytes.TrimSpace(data))
+})

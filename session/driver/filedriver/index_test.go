@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -26,6 +24,7 @@ func TestStaleRow(t *testing.T) {
 
 	// The line of SetCurrent, and no row: as if the kill had come in between.
 	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 7}}
+	addLine(t, dir, `{"by":12345678,"busy":"a"}`)
 	f, err := os.OpenFile(d.Path(a.Ref()), os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
 	_, err = f.Write(append(e.Line(), '\n'))
@@ -48,42 +47,6 @@ func TestStaleRow(t *testing.T) {
 	must(t, d.Close())
 }
 
-// A row that is put while the journal is one that was merged already stays.
-func TestPutAfterDeadMerge(t *testing.T) {
-	dir, ctx := t.TempDir(), t.Context()
-	d := open(t, dir, nil)
-	row := create(t, d, "a", "k")
-	must(t, d.Close())
-	d = open(t, dir, nil)
-	create(t, d, "b", "k")
-	// Another process says in the journal that it merges it, and dies between
-	// giving the snapshot its name and emptying the journal.
-	journal, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions.journal"), os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
-	_, err = journal.WriteString(`{"merge":2}` + "\n")
-	must(t, err)
-	must(t, journal.Close())
-	snapshot := filepath.Join(dir, "agents/main/sessions.json")
-	data, err := os.ReadFile(snapshot)
-	must(t, err)
-	later := strings.Replace(string(data), `"generation":1`, `"generation":2`, 1)
-	if later == string(data) {
-		t.Fatalf("no generation in %s", data)
-	}
-	must(t, os.WriteFile(snapshot, []byte(later), 0o600))
-
-	row.Title = "put"
-	must(t, d.Put(ctx, row))
-	other := open(t, dir, nil)
-	create(t, other, "c", "k")
-	for _, d := range []*filedriver.Driver{other, d} {
-		if got, err := d.Get(ctx, row.Ref()); err != nil || got.Title != "put" {
-			t.Errorf("Get = %+v, %v", got, err)
-		}
-		must(t, d.Close())
-	}
-}
-
 // hang returns a context that ends before a test that hangs.
 func hang(t *testing.T, wait time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
@@ -101,16 +64,15 @@ func TestReadersTakeNoLock(t *testing.T) {
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main"))
 	must(t, err)
 	defer func() { must(t, root.Close()) }()
-	journal, err := filelog.Open(root, "sessions.journal", nil)
+	stopped, err := filelog.OpenLockFile(root, "sessions.lock")
 	must(t, err)
-	held, err := journal.Hold(t.Context())
-	must(t, err)
+	must(t, stopped.Lock(t.Context(), 0))
 	released := make(chan struct{})
 	time.AfterFunc(10*time.Second, func() { // so that a test that fails ends
 		select {
 		case <-released:
 		default:
-			held.Release()
+			_ = stopped.Close()
 		}
 	})
 
@@ -149,38 +111,14 @@ func TestReadersTakeNoLock(t *testing.T) {
 		t.Errorf("Create while Close is called: %v", err)
 	}
 	close(released)
-	held.Release()
-	must(t, journal.Close())
+	must(t, stopped.Close())
 }
 
-// A large index is not written anew for a small change.
-func TestCloseKeepsALargeSnapshot(t *testing.T) {
-	dir := t.TempDir()
-	d := open(t, dir, nil)
-	var row driver.Row
-	for i := range 300 {
-		row = create(t, d, fmt.Sprintf("s%03d", i), "k")
-	}
-	must(t, d.Close())
-	snapshot := filepath.Join(dir, "agents/main/sessions.json")
-	before, err := os.Stat(snapshot)
+// addLine adds a line to the index of an agent, as another process would.
+func addLine(t *testing.T, dir, line string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
-	for i, same := range []bool{true, false} {
-		d = open(t, dir, nil)
-		for range 1 + 200*i {
-			row.Title = fmt.Sprint("title ", i)
-			must(t, d.Put(t.Context(), row))
-		}
-		must(t, d.Close())
-		after, err := os.Stat(snapshot)
-		must(t, err)
-		if os.SameFile(before, after) != same {
-			t.Errorf("after %d changes the snapshot is the same: %v, want %v", 1+200*i, !same, same)
-		}
-		d = open(t, dir, nil)
-		if got, err := d.Get(t.Context(), row.Ref()); err != nil || got.Title != row.Title {
-			t.Errorf("Get = %+v, %v", got, err)
-		}
-		must(t, d.Close())
-	}
+	_, err = f.WriteString(line + "\n")
+	must(t, errors.Join(err, f.Close()))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -38,6 +39,8 @@ type openLog struct {
 	unused bool          // counted as such
 	// A log whose file is gone is closed by its last user.
 	stale bool
+	// Whether the log knows what dead writers may have left, see index.suspect.
+	checked atomic.Bool
 	// What conditional appends have read; guarded by the append lock.
 	seen seen
 }
@@ -239,26 +242,23 @@ func (ls *logs) close() error {
 	return errors.Join(errs...)
 }
 
-var _ driver.Recoverer = (*Driver)(nil)
+// checked reports whether the log of a session is open and knows what dead
+// writers may have left in the page cache.
+func (ls *logs) checked(ref driver.Ref) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	o := ls.open[ref]
+	return o != nil && o.checked.Load()
+}
 
-// Recover implements [driver.Recoverer].
-func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
-	end, err := d.begin(ctx)
-	if err != nil {
-		return err
+// unsynced returns the offset of the first byte that this process has written
+// to a session and not synced, at most size.
+func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
+	ls.mu.Lock()
+	o := ls.open[ref]
+	ls.mu.Unlock()
+	if o == nil || !ls.owes {
+		return size
 	}
-	defer end()
-	o, done, err := d.use(ctx, ref)
-	if err != nil {
-		return err
-	}
-	if err := o.log.Recover(ctx); err != nil {
-		return done(err)
-	}
-	// If a copy took the file's place the next call opens that.
-	_, moved := o.log.Size()
-	if err := done(moved); !errors.Is(moved, filelog.ErrReplaced) {
-		return err
-	}
-	return nil
+	return min(size, o.log.Unsynced())
 }

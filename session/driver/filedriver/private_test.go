@@ -39,7 +39,7 @@ func TestOthersAreKeptOut(t *testing.T) {
 	for _, folder := range folders {
 		want[folder] = 0o700
 	}
-	for _, file := range []string{"sessions.json", "sessions.journal", "sessions/a.jsonl", "sessions/b.jsonl"} {
+	for _, file := range []string{"sessions.jsonl", "sessions.lock", "sessions/a.jsonl", "sessions/b.jsonl"} {
 		want[filepath.Join("agents/main", file)] = 0o600
 	}
 	for name, want := range want {

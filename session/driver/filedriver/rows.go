@@ -1,303 +1,313 @@
 package filedriver
 
 import (
-	"cmp"
-	"encoding/json"
+	"bytes"
 	"iter"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
-// rows are the rows of an index by session ID: those of a snapshot, and over
-// them what has changed since. A row that comes from a file stays the text it
-// is until it is asked for: an index of many sessions is opened to look at few.
+// An entry is what the index keeps in memory of a session: what orders lists
+// and finds the current session of a key. The rest of its row stays in the file
+// until somebody asks for it.
+type entry struct {
+	id, key   string
+	updatedAt time.Time
+	size, gen int64
+	used      bool // the session has lines besides its header
+
+	at  int64       // where the row is in the file
+	n   int         // its length in bytes; 0 if the file does not have it
+	row *driver.Row // the row if the file does not have it
+
+	gone bool // removed from the rows; kept in rows.base, which is searched
+}
+
+// entryOf returns the entry of a row that the file does not have.
+func entryOf(row driver.Row) entry {
+	return entry{
+		id: row.ID, key: row.Key, updatedAt: row.UpdatedAt, size: row.Size, gen: row.Gen, used: row.LastID != "", row: &row,
+	}
+}
+
+func (e *entry) place() driver.Place { return driver.Place{UpdatedAt: e.updatedAt, ID: e.id} }
+
+// standing is the part of a row that [driver.Row.Newer] compares.
+func (e *entry) standing() driver.Row {
+	row := driver.Row{ID: e.id, Gen: e.gen}
+	if e.used {
+		row.LastID = "-"
+	}
+	return row
+}
+
+// rows are the entries of an index by session ID. Those that come in the order
+// of their IDs, as a rewritten index has them, cost no map: opening a store of
+// many sessions to look at a few must be quick. The order of lists and the
+// sessions of each key are worked out when they are needed and kept from then
+// on.
 type rows struct {
-	base []string           // texts of rows, sorted by ID; never changed
-	over map[string]lazyRow // empty: the row of base is gone
-	n    int                // how many there are
-	lost bool               // a text was no row: its session is to be looked at
+	base []*entry // sorted by ID
+	more map[string]*entry
+	n    int // entries that are not gone
+
+	order []*entry            // the newest first; nil until a second page is asked for
+	asked bool                // a page was asked for
+	keys  map[string][]*entry // nil until the current session of a key is asked for
+
+	slab []entry // where entries are made, many at a time
 }
 
-// lazyRow is a row, or the text of one as this package writes it. Neither is
-// ever changed.
-type lazyRow struct {
-	text string
-	row  *driver.Row // nil until it is decoded
-}
-
-func newRows() *rows { return &rows{over: map[string]lazyRow{}} }
-
-// clone returns rows that later changes of r do not touch.
-func (r *rows) clone() *rows {
-	return &rows{base: r.base, over: maps.Clone(r.over), n: r.n}
-}
-
-func (r *rows) len() int { return r.n }
-
-func (r *rows) has(id string) bool {
-	_, ok := r.find(id)
-	return ok
-}
-
-func (r *rows) find(id string) (lazyRow, bool) {
-	if l, ok := r.over[id]; ok {
-		return l, l != lazyRow{}
+// find returns the entry of a session, or nil.
+func (r *rows) find(id string) *entry {
+	if e := r.lookup(id); e != nil && !e.gone {
+		return e
 	}
-	if i, ok := r.inBase(id); ok {
-		return lazyRow{text: r.base[i]}, true
+	return nil
+}
+
+func (r *rows) lookup(id string) *entry {
+	if e := r.more[id]; e != nil {
+		return e
 	}
-	return lazyRow{}, false
-}
-
-func (r *rows) inBase(id string) (int, bool) {
-	return slices.BinarySearchFunc(r.base, id, func(text, id string) int { return strings.Compare(textID(text), id) })
-}
-
-// textID is the ID in the text of a row of which the beginning was checked.
-func textID(text string) string {
-	text = text[len(rowHead):]
-	return text[:strings.IndexByte(text, '"')]
-}
-
-func (r *rows) get(id string) (driver.Row, bool) {
-	l, ok := r.find(id)
+	i, ok := slices.BinarySearchFunc(r.base, id, func(e *entry, id string) int { return strings.Compare(e.id, id) })
 	if !ok {
-		return driver.Row{}, false
+		return nil
 	}
-	row, err := l.decode(id) // and not kept: most are asked for once
-	if err != nil {
-		r.del(id)
-		r.lost = true
-		return driver.Row{}, false
-	}
-	return *row, true
+	return r.base[i]
 }
 
-func (r *rows) set(id string, l lazyRow) {
-	if !r.has(id) {
-		r.n++
+// set adds an entry or replaces the one with its ID.
+func (r *rows) set(n entry) {
+	var e *entry
+	if len(r.base) > 0 && r.base[len(r.base)-1].id >= n.id || len(r.more) > 0 {
+		e = r.lookup(n.id)
 	}
-	r.over[id] = l
+	switch {
+	case e != nil:
+		r.del(e)
+	default:
+		if len(r.slab) == 0 {
+			r.slab = make([]entry, 256)
+		}
+		e, r.slab = &r.slab[0], r.slab[1:]
+		if len(r.more) == 0 && (len(r.base) == 0 || r.base[len(r.base)-1].id < n.id) {
+			r.base = append(r.base, e)
+			break
+		}
+		if r.more == nil {
+			r.more = map[string]*entry{}
+		}
+		r.more[n.id] = e
+	}
+	*e = n
+	r.n++
+	if r.order != nil {
+		i, _ := r.searchOrder(e.place())
+		r.order = slices.Insert(r.order, i, e)
+	}
+	if r.keys != nil {
+		r.keys[e.key] = append(r.keys[e.key], e)
+	}
 }
 
-func (r *rows) del(id string) {
-	if !r.has(id) {
+// del removes an entry, unless it is gone.
+func (r *rows) del(e *entry) {
+	if e.gone {
 		return
 	}
 	r.n--
-	if _, ok := r.inBase(id); ok {
-		r.over[id] = lazyRow{}
-	} else {
-		delete(r.over, id)
+	if i, ok := r.searchOrder(e.place()); ok {
+		r.order = slices.Delete(r.order, i, i+1)
 	}
-}
-
-// keep leaves out the rows that are not of an agent's own files.
-func (r *rows) keep(a *agent) {
-	for row := range r.all() {
-		if row.Agent != a.name && a.name != "" {
-			r.del(row.ID)
+	if r.keys != nil {
+		same := slices.DeleteFunc(r.keys[e.key], func(o *entry) bool { return o == e })
+		if r.keys[e.key] = same; len(same) == 0 {
+			delete(r.keys, e.key)
 		}
 	}
+	e.gone, e.row = true, nil
 }
 
-// each yields the rows in no particular order.
-func (r *rows) each() iter.Seq2[string, lazyRow] {
-	return func(yield func(string, lazyRow) bool) {
-		for _, text := range r.base {
-			id := textID(text)
-			if len(r.over) > 0 {
-				if _, ok := r.over[id]; ok {
-					continue
-				}
-			}
-			if !yield(id, lazyRow{text: text}) {
+func (r *rows) searchOrder(p driver.Place) (int, bool) {
+	return slices.BinarySearchFunc(r.order, p, func(e *entry, p driver.Place) int { return e.place().Compare(p) })
+}
+
+// all yields the entries in no particular order.
+func (r *rows) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, e := range r.base {
+			if !e.gone && !yield(e) {
 				return
 			}
 		}
-		for id, l := range r.over {
-			if l != (lazyRow{}) && !yield(id, l) {
+		for _, e := range r.more {
+			if !e.gone && !yield(e) {
 				return
 			}
 		}
 	}
 }
 
-// sorted yields the rows by ID.
-func (r *rows) sorted() iter.Seq2[string, lazyRow] {
-	return func(yield func(string, lazyRow) bool) {
-		base := r.base
-		for _, id := range slices.Sorted(maps.Keys(r.over)) {
-			for len(base) > 0 && textID(base[0]) < id {
-				if !yield(textID(base[0]), lazyRow{text: base[0]}) {
-					return
-				}
-				base = base[1:]
-			}
-			if len(base) > 0 && textID(base[0]) == id {
-				base = base[1:]
-			}
-			if l := r.over[id]; l != (lazyRow{}) && !yield(id, l) {
-				return
-			}
-		}
-		for _, text := range base {
-			if !yield(textID(text), lazyRow{text: text}) {
-				return
-			}
-		}
-	}
+// sort puts all entries into base, so that they can be written in this order.
+func (r *rows) sort() {
+	all := slices.SortedFunc(r.all(), func(a, b *entry) int { return strings.Compare(a.id, b.id) })
+	r.base, r.more = all, nil
 }
 
-// all yields the rows in no particular order, and keeps none of them decoded.
-func (r *rows) all() iter.Seq[driver.Row] {
-	return func(yield func(driver.Row) bool) {
-		for id, l := range r.each() {
-			row, err := l.decode(id)
-			if err != nil {
-				r.lost = true
-				continue
-			}
-			if !yield(*row) {
-				return
+// page returns the n entries behind a place, the newest first; all of them if
+// n is 0. The first page that is asked for is picked in one pass; the second
+// one shows that it pays to sort all entries.
+func (r *rows) page(after driver.Place, n int) []*entry {
+	newer := func(a, b *entry) int { return a.place().Compare(b.place()) }
+	first := after == driver.Place{}
+	if r.order == nil && (n == 0 || r.asked) {
+		r.order = slices.SortedFunc(r.all(), newer)
+	}
+	r.asked = true
+	if r.order != nil {
+		from := 0
+		if !first {
+			i, found := r.searchOrder(after)
+			from = i
+			if found {
+				from++
 			}
 		}
+		page := r.order[from:]
+		if n > 0 {
+			page = page[:min(n, len(page))]
+		}
+		return slices.Clone(page)
 	}
-}
-
-// recent returns the n rows that were updated last, the newest first.
-func (r *rows) recent(n int) []driver.Row {
-	type candidate struct{ at, id string }
-	newer := func(a, b candidate) int { return cmp.Or(strings.Compare(b.at, a.at), strings.Compare(b.id, a.id)) }
-	var best []candidate // the n newest so far are among them
-	if n <= 0 {
-		return nil
-	}
-	full := false // whether best[:n] are n newest ones in order
-	for id, l := range r.each() {
-		c := candidate{l.updated(id), id}
-		if full && newer(c, best[n-1]) > 0 {
+	var best []*entry // holds the n newest of the entries seen so far
+	for e := range r.all() {
+		if !first && after.Compare(e.place()) >= 0 {
 			continue
 		}
-		if best = append(best, c); len(best) >= 2*n {
+		if len(best) >= n && newer(best[n-1], e) < 0 {
+			continue
+		}
+		if best = append(best, e); len(best) >= 2*n {
 			slices.SortFunc(best, newer)
-			best, full = best[:n], true
+			best = best[:n]
+		} else if len(best) == n {
+			slices.SortFunc(best, newer)
 		}
 	}
 	slices.SortFunc(best, newer)
-	var list []driver.Row
-	for _, c := range best[:min(n, len(best))] {
-		if row, ok := r.get(c.id); ok {
-			list = append(list, row)
+	return best[:min(n, len(best))]
+}
+
+// current returns the current session of a key, nil if there is none, and the
+// highest gen of the key.
+func (r *rows) current(key string) (cur *entry, highest int64) {
+	if r.keys == nil {
+		r.keys = map[string][]*entry{}
+		for e := range r.all() {
+			r.keys[e.key] = append(r.keys[e.key], e)
 		}
 	}
-	return list
+	for _, e := range r.keys[key] {
+		cur, highest = newest(cur, e), max(highest, e.gen)
+	}
+	return cur, highest
 }
 
-// size is the Size of a row.
-func (r *rows) size(id string) (size int64, ok bool) {
-	l, ok := r.find(id)
-	if !ok {
-		return 0, false
-	}
-	if l.row == nil {
-		if n, ok := number(l.text, `,"size":`); ok {
-			return n, true
+// currents returns the current sessions of the keys of some entries. Unless the
+// keys are known it looks at all entries once and keeps nothing.
+func (r *rows) currents(of []*entry) map[string]*entry {
+	cur := map[string]*entry{}
+	for _, e := range of {
+		if cur[e.key] != nil {
+			continue
+		}
+		if cur[e.key] = e; r.keys != nil {
+			cur[e.key], _ = r.current(e.key)
 		}
 	}
-	row, ok := r.get(id)
-	return row.Size, ok
-}
-
-// key is the key of a row, empty if it has none.
-func (l lazyRow) key(id string) string {
-	if l.row != nil {
-		return l.row.Key
-	}
-	if rest := l.text[len(rowHead)+len(id):]; strings.HasPrefix(rest, rowKey) {
-		rest = rest[len(rowKey):]
-		if i := strings.IndexByte(rest, '"'); i > 0 && strings.IndexByte(rest[:i], '\\') < 0 {
-			return rest[:i]
+	if r.keys == nil && len(cur) > 0 {
+		for e := range r.all() {
+			if was := cur[e.key]; was != nil {
+				cur[e.key] = newest(was, e)
+			}
 		}
 	}
-	row, err := l.decode(id)
-	if err != nil {
-		return ""
-	}
-	return row.Key
+	return cur
 }
 
-// standing is what makes a row the current one of its key or not.
-func (l lazyRow) standing(id string) (driver.Row, error) {
-	if l.row != nil {
-		return *l.row, nil
+// newest returns the entry that is the current one of two of a key. A may be
+// nil.
+func newest(a, b *entry) *entry {
+	if a == nil || b.standing().Newer(a.standing()) {
+		return b
 	}
-	gen, ok := number(l.text, `,"gen":`)
-	key := l.key(id)
-	if !ok || key == "" {
-		row, err := l.decode(id)
-		if err != nil {
-			return driver.Row{}, err
-		}
-		return *row, nil
-	}
-	return driver.Row{ID: id, Key: key, Gen: gen, LastID: member(l.text, `,"lastId":"`)}, nil
+	return a
 }
 
-// updated is a text that sorts as the UpdatedAt of rows does.
-func (l lazyRow) updated(id string) string {
-	row := l.row
-	if row == nil {
-		if at, ok := strings.CutSuffix(member(l.text, `,"updatedAt":"`), "Z"); ok {
-			return at
-		}
-		var err error
-		if row, err = l.decode(id); err != nil {
-			return ""
-		}
+// peekRow reads the members that lead a row as this package writes it. It
+// reports false for any other text.
+func peekRow(text []byte, buf *[]byte) (e entry, ok bool) {
+	p := peeker{text, true}
+	p.skip(`{"id":"`)
+	id := p.until('"')
+	if p.maybe(`,"updatedAt":"`) {
+		p.ok = p.ok && e.updatedAt.UnmarshalText(p.until('"')) == nil
 	}
-	return strings.TrimSuffix(row.UpdatedAt.UTC().Format("2006-01-02T15:04:05.999999999Z"), "Z")
-}
-
-// appendTo appends the text of a row.
-func (l lazyRow) appendTo(dst []byte) []byte {
-	if l.row != nil {
-		return appendRow(dst, l.row)
+	p.skip(`,"size":`)
+	e.size = p.number()
+	p.skip(`,"gen":`)
+	e.gen = p.number()
+	if e.used = p.maybe(`,"lastId":"`); e.used {
+		p.until('"')
 	}
-	return append(dst, l.text...)
-}
-
-func (l lazyRow) decode(id string) (*driver.Row, error) {
-	if l.row != nil {
-		return l.row, nil
+	p.skip(`,"key":"`)
+	key := p.until('"')
+	if !p.ok || len(key) == 0 || bytes.IndexByte(key, '\\') >= 0 || bytes.IndexByte(id, '\\') >= 0 {
+		return entry{}, false
 	}
-	row, err := decodeRow(id, []byte(l.text))
-	return &row, err
+	*buf = append(append((*buf)[:0], id...), key...)
+	both := string(*buf) // one allocation for both
+	e.id, e.key = both[:len(id)], both[len(id):]
+	return e, true
 }
 
-func decodeRow(id string, text []byte) (row driver.Row, err error) {
-	if err = json.Unmarshal(text, &row); err == nil && row.ID != id {
-		err = errNotIndex
+// A peeker walks over JSON whose members have a known order.
+type peeker struct {
+	rest []byte
+	ok   bool
+}
+
+func (p *peeker) maybe(prefix string) bool {
+	if len(p.rest) < len(prefix) || string(p.rest[:len(prefix)]) != prefix {
+		return false
 	}
-	return row, err
+	p.rest = p.rest[len(prefix):]
+	return true
 }
 
-// member returns the string behind the name of a member in the text of a row,
-// escapes and all, empty if there is none. In a JSON string quotes are escaped,
-// so no value can look like a name.
-func member(text, name string) string {
-	_, rest, _ := strings.Cut(text, name)
-	return rest[:max(strings.IndexByte(rest, '"'), 0)]
+func (p *peeker) skip(prefix string) { p.ok = p.maybe(prefix) && p.ok }
+
+func (p *peeker) until(end byte) []byte {
+	i := bytes.IndexByte(p.rest, end)
+	if i < 0 {
+		p.ok = false
+		return nil
+	}
+	found := p.rest[:i]
+	p.rest = p.rest[i+1:]
+	return found
 }
 
-// number returns the number behind the name of a member.
-func number(text, name string) (int64, bool) {
-	_, rest, _ := strings.Cut(text, name)
-	end := strings.IndexFunc(rest, func(r rune) bool { return r != '-' && (r < '0' || r > '9') })
-	n, err := strconv.ParseInt(rest[:max(end, 0)], 10, 64)
-	return n, err == nil
+func (p *peeker) number() (n int64) {
+	i := 0
+	for ; i < len(p.rest) && '0' <= p.rest[i] && p.rest[i] <= '9' && i < 18; i++ {
+		n = n*10 + int64(p.rest[i]-'0')
+	}
+	p.ok = p.ok && i > 0
+	p.rest = p.rest[i:]
+	return n
 }

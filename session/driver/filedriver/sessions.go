@@ -20,13 +20,24 @@ func (d *Driver) notFound(ref driver.Ref) error {
 	}
 }
 
+// existing returns the folder of an agent for a call on one of its sessions.
+func (d *Driver) existing(ctx context.Context, ref driver.Ref) (*agent, error) {
+	if err := driver.CheckRef(ref); err != nil {
+		return nil, err
+	}
+	a, err := d.agent(ref.Agent, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = d.notFound(ref)
+	}
+	return a, err
+}
+
 // Current implements [driver.Driver].
 func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, error) {
-	end, err := d.begin(ctx)
-	if err != nil {
+	if err := d.enter(ctx); err != nil {
 		return driver.Row{}, err
 	}
-	defer end()
+	defer d.ops.Done()
 	row, ok, err := d.current(ctx, agent, key)
 	if err == nil && !ok {
 		err = fmt.Errorf("key %q has no session: %w", key, fs.ErrNotExist)
@@ -35,7 +46,10 @@ func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, er
 }
 
 func (d *Driver) current(ctx context.Context, agent, key string) (driver.Row, bool, error) {
-	a, err := d.agent(ctx, agent, false)
+	if err := driver.CheckAgent(agent); err != nil {
+		return driver.Row{}, false, err
+	}
+	a, err := d.agent(agent, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return driver.Row{}, false, nil
 	}
@@ -47,17 +61,38 @@ func (d *Driver) current(ctx context.Context, agent, key string) (driver.Row, bo
 	if err := a.idx.ready(ctx); err != nil {
 		return driver.Row{}, false, err
 	}
-	row, _, ok := a.idx.current(key)
+	row, ok := a.idx.currentRow(key)
 	return row, ok, nil
+}
+
+// currentRow returns the row of the current session of a key. The caller holds
+// x.mu, and the index is up to date.
+func (x *index) currentRow(key string) (driver.Row, bool) {
+	for {
+		e, _ := x.current(key)
+		if e == nil {
+			return driver.Row{}, false
+		}
+		if x.check(e.id) {
+			continue // somebody has removed or changed it by hand
+		}
+		row, ok := x.row(e)
+		if ok {
+			return row, true
+		}
+		x.del(e)
+		if x.check(e.id); x.find(e.id) == nil {
+			continue
+		}
+	}
 }
 
 // LoadOrCreate implements [driver.Driver].
 func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
-	end, err := d.begin(ctx)
-	if err != nil {
+	if err := d.enter(ctx); err != nil {
 		return row, false, err
 	}
-	defer end()
+	defer d.ops.Done()
 	if err := driver.CheckKey(key); err != nil {
 		return row, false, err
 	}
@@ -69,19 +104,22 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 	if err != nil {
 		return row, false, err
 	}
-	err = a.idx.hold(ctx, func(h *filelog.Held) error {
-		if row, _, ok = a.idx.current(key); ok {
-			return nil
-		}
-		if err := a.idx.certain(); err != nil {
+	x := a.idx
+	err = x.hold(ctx, func() error {
+		if err := x.ready(ctx); err != nil {
 			return err
 		}
-		var highest int64
-		if row, highest, ok = a.idx.current(key); ok { // it was restored
+		if row, ok = x.currentRow(key); ok {
+			return nil
+		}
+		if err := x.certain(); err != nil {
+			return err
+		}
+		if row, ok = x.currentRow(key); ok { // it was restored
 			return nil
 		}
 		created = true
-		row, err = a.create(h, key, highest+1, header)
+		row, err = a.create(key, header)
 		return err
 	})
 	if err != nil {
@@ -92,11 +130,10 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 
 // Create implements [driver.Driver].
 func (d *Driver) Create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line)) (row driver.Row, err error) {
-	end, err := d.begin(ctx)
-	if err != nil {
+	if err := d.enter(ctx); err != nil {
 		return row, err
 	}
-	defer end()
+	defer d.ops.Done()
 	if err := driver.CheckKey(key); err != nil {
 		return row, err
 	}
@@ -104,9 +141,11 @@ func (d *Driver) Create(ctx context.Context, agent, key string, header func(int6
 	if err != nil {
 		return row, err
 	}
-	err = a.idx.hold(ctx, func(h *filelog.Held) error {
-		_, highest, _ := a.idx.current(key)
-		row, err = a.create(h, key, highest+1, header)
+	err = a.idx.hold(ctx, func() error {
+		if err := a.idx.ready(ctx); err != nil {
+			return err
+		}
+		row, err = a.create(key, header)
 		return err
 	})
 	if err != nil {
@@ -127,7 +166,7 @@ func (d *Driver) writable(ctx context.Context, name string, header func(int64) (
 			Err: filelog.ErrReadOnly, Fix: "open the store without ReadOnly",
 		}
 	}
-	a, err := d.agent(ctx, name, false)
+	a, err := d.agent(name, false)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return a, err
 	}
@@ -135,111 +174,112 @@ func (d *Driver) writable(ctx context.Context, name string, header func(int64) (
 	if err := driver.CheckRef(driver.Ref{Agent: name, ID: row.ID}); err != nil {
 		return nil, err
 	}
-	return d.agent(ctx, name, true)
+	return d.agent(name, true)
 }
 
-// create makes a transcript. The caller holds the index. First the intent is
-// written, then the file gets its name, then the index its row: whoever holds
-// the index next finishes or discards what a kill left.
-func (a *agent) create(h *filelog.Held, key string, gen int64, header func(int64) (driver.Row, driver.Line)) (driver.Row, error) {
-	row, line := header(gen)
-	row.Agent, row.Key, row.Gen = a.name, key, gen
+// create makes a transcript. The caller holds the lock of the index, which is
+// up to date. A busy line comes first, then the file gets its name, then the
+// index its row: the next writer finishes or discards what a kill left.
+func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line)) (driver.Row, error) {
+	x := a.idx
+	_, highest := x.current(key)
+	row, line := header(highest + 1)
+	row.Agent, row.Key, row.Gen = a.name, key, highest+1
 	ref := row.Ref()
 	if err := driver.CheckRef(ref); err != nil {
 		return driver.Row{}, err
 	}
 	row.Labels = slices.Clone(row.Labels)
 	row.Size = int64(len(line.Data)) + 1
-	if a.idx.rows.has(ref.ID) {
+	if x.find(ref.ID) != nil {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
-	if a.idx.deleted[ref.ID] { // by a process that died before it removed the file
-		if err := a.idx.removeFile(ref.ID); err != nil {
-			return driver.Row{}, err
-		}
-	}
-	if err := a.idx.write(h, change{Intent: &row}); err != nil {
+	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
 		return driver.Row{}, err
 	}
 	l, err := filelog.Create(a.sess, fileName(ref.ID), append(slices.Clip(line.Data), '\n'), a.logOptions(ref))
 	if err != nil {
 		if !errors.Is(err, fs.ErrExist) { // it may have its name, and only opening it failed
-			err = errors.Join(err, a.idx.removeFile(ref.ID))
+			err = errors.Join(err, a.remove(ref.ID))
 		}
-		return driver.Row{}, errors.Join(err, a.idx.write(h, change{Abort: ref.ID}))
+		delete(x.busy, ref.ID) // others find no transcript there
+		return driver.Row{}, err
 	}
 	a.d.logs.drop(ref) // of a session that had the ID before
 	a.d.identify(ref, l)
 	if err := a.d.logs.adopt(ref, l); err != nil {
 		return driver.Row{}, err
 	}
-	if err := a.idx.write(h, change{Put: &row}); err != nil {
+	x.compared()
+	if err := x.write(record{By: x.by, Row: &row}); err != nil {
 		a.d.logs.drop(ref)
-		return driver.Row{}, errors.Join(err, a.idx.removeFile(ref.ID))
+		delete(x.busy, ref.ID)
+		return driver.Row{}, errors.Join(err, a.remove(ref.ID))
 	}
-	return row, a.sync(h)
-}
-
-// sync makes the journal durable, if the store is.
-func (a *agent) sync(h *filelog.Held) error {
-	if a.d.opts.Sync == filelog.SyncNever {
-		return nil
-	}
-	return h.Sync()
+	return row, nil
 }
 
 // SetCurrent implements [driver.Driver].
 func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
-	end, err := d.begin(ctx)
+	if err := d.enter(ctx); err != nil {
+		return row, err
+	}
+	defer d.ops.Done()
+	a, err := d.existing(ctx, ref)
 	if err != nil {
 		return row, err
 	}
-	defer end()
-	if err := driver.CheckRef(ref); err != nil {
-		return row, err
-	}
-	a, err := d.agent(ctx, ref.Agent, false)
+	o, done, err := d.use(ctx, ref)
 	if err != nil {
 		return row, err
 	}
-	err = a.idx.hold(ctx, func(h *filelog.Held) error {
-		a.idx.check(ref.ID)
-		old, ok := a.idx.rows.get(ref.ID)
-		if !ok {
+	x := a.idx
+	err = x.hold(ctx, func() error {
+		if err := x.ready(ctx); err != nil {
+			return err
+		}
+		x.check(ref.ID)
+		e := x.find(ref.ID)
+		if e == nil {
 			return d.notFound(ref)
 		}
-		cur, highest, _ := a.idx.current(old.Key)
-		if row = old; cur.ID == ref.ID {
+		cur, highest := x.current(e.key)
+		ok := false
+		if row, ok = x.row(e); !ok {
+			return x.fail("make current", errors.New("its row cannot be read"), "list the sessions and try again")
+		}
+		if cur == e {
 			return nil
 		}
 		row.Gen = highest + 1
-		// Until there is a row that says so, others look at the transcript.
-		if err := a.idx.write(h, change{Intent: &row}); err != nil {
+		// The busy line makes others look at the transcript until there is a row.
+		if err := x.join(ref); err != nil {
 			return err
 		}
 		l := line(row.Gen)
 		res, err := func() (driver.Result, error) {
-			// Others may read the rows while this waits for the session's lock.
-			a.idx.mu.Unlock()
-			defer a.idx.mu.Lock()
-			return d.append(ctx, ref, []driver.Line{l}, driver.Cond{})
+			// Others may read the rows while this waits for the append lock.
+			x.mu.Unlock()
+			defer x.mu.Lock()
+			defer x.end(ref.ID)
+			return d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{})
 		}()
 		if err != nil {
 			return err
 		}
-		if now, ok := a.idx.rows.get(ref.ID); ok {
-			now.Gen = row.Gen
-			row = now
-		}
 		if row.Size == int64(res.Start) {
 			row.Size, row.LastID = int64(res.End), l.ID
+		} else if e = x.find(ref.ID); e != nil { // others have appended in between
+			x.check(ref.ID)
+			gen := row.Gen
+			if row, ok = x.row(x.find(ref.ID)); !ok {
+				return nil
+			}
+			row.Gen = max(row.Gen, gen)
 		}
-		if err := a.idx.write(h, change{Put: &row}); err != nil {
-			return err
-		}
-		return a.sync(h)
+		return x.putRow(row, row.Size)
 	})
-	if err != nil {
+	if err = done(err); err != nil {
 		return driver.Row{}, err
 	}
 	return row, nil
@@ -247,137 +287,146 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 
 // Delete implements [driver.Driver].
 func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
 	var errs []error
+	of := map[*agent][]string{}
+	var agents []*agent
 	for _, ref := range refs {
-		errs = append(errs, d.delete(ctx, ref))
+		a, err := d.existing(ctx, ref)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if of[a] == nil {
+			agents = append(agents, a)
+		}
+		of[a] = append(of[a], ref.ID)
+	}
+	for _, a := range agents {
+		errs = append(errs, a.idx.hold(ctx, func() error {
+			var there []string
+			for _, id := range of[a] {
+				if _, err := a.sess.Lstat(fileName(id)); err != nil {
+					errs = append(errs, d.notFound(driver.Ref{Agent: a.name, ID: id}))
+					continue
+				}
+				there = append(there, id)
+			}
+			if len(there) == 0 {
+				return nil
+			}
+			return a.idx.delete(there)
+		}))
 	}
 	return errors.Join(errs...)
 }
 
-func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
-	end, err := d.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := driver.CheckRef(ref); err != nil {
-		return err
-	}
-	a, err := d.agent(ctx, ref.Agent, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return d.notFound(ref)
-	}
-	if err != nil {
-		return err
-	}
-	return a.idx.hold(ctx, func(h *filelog.Held) error {
-		if !a.idx.rows.has(ref.ID) {
-			if _, err := a.sess.Lstat(fileName(ref.ID)); err != nil {
-				return d.notFound(ref)
-			}
-		}
-		if err := a.idx.write(h, change{Delete: ref.ID}); err != nil {
-			return err
-		}
-		if err := a.sync(h); err != nil {
-			return err
-		}
-		d.logs.drop(ref)
-		return a.idx.removeFile(ref.ID)
-	})
-}
-
-// Get implements [driver.Driver].
+// Get implements [driver.Driver]. A row that the index knows is returned as it
+// is, though others may have appended since; a transcript that the index does
+// not know gives the row of its header.
 func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
-	end, err := d.begin(ctx)
+	if err := d.enter(ctx); err != nil {
+		return driver.Row{}, err
+	}
+	defer d.ops.Done()
+	a, err := d.existing(ctx, ref)
 	if err != nil {
 		return driver.Row{}, err
 	}
-	defer end()
-	if err := driver.CheckRef(ref); err != nil {
+	x := a.idx
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.refresh(); err != nil {
 		return driver.Row{}, err
 	}
-	a, err := d.agent(ctx, ref.Agent, false)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := a.stat(ref.ID)
+	if errors.Is(err, fs.ErrNotExist) || x.deletes[ref.ID] {
 		return driver.Row{}, d.notFound(ref)
 	}
 	if err != nil {
 		return driver.Row{}, err
 	}
-	a.idx.mu.Lock()
-	defer a.idx.mu.Unlock()
-	if row, ok := a.idx.one(ref); ok {
-		return row, nil
+	if e := x.find(ref.ID); e != nil && e.size > 0 && e.size <= f.size {
+		if row, ok := x.row(e); ok {
+			return row, nil
+		}
 	}
-	if err := a.idx.ready(ctx); err != nil {
-		return driver.Row{}, err
+	row, err := a.headerRow(f)
+	if errors.Is(err, errNoHeader) {
+		x.look(f)
+		if e := x.find(ref.ID); e != nil { // its lines can be read
+			row, _ = x.row(e)
+			return row, nil
+		}
+		return driver.Row{}, a.spoilt("find session "+ref.ID, f, err, "restore it from a copy, move it away or delete session "+ref.ID)
 	}
-	return a.idx.find(ref)
+	return row, err
 }
 
 // Put implements [driver.Driver].
 func (d *Driver) Put(ctx context.Context, row driver.Row) error {
-	end, err := d.begin(ctx)
-	if err != nil {
+	if err := d.enter(ctx); err != nil {
 		return err
 	}
-	defer end()
-	ref := row.Ref()
-	if err := driver.CheckRef(ref); err != nil {
-		return err
-	}
-	a, err := d.agent(ctx, ref.Agent, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return d.notFound(ref)
-	}
+	defer d.ops.Done()
+	a, err := d.existing(ctx, row.Ref())
 	if err != nil {
 		return err
 	}
 	row.Labels = slices.Clone(row.Labels)
-	return a.idx.put(ctx, &row)
+	return a.idx.put(ctx, row)
 }
+
+// listTries is how often List looks again at a page of which a row had changed
+// without a busy line: somebody has changed or removed a transcript by hand.
+const listTries = 3
 
 // List implements [driver.Driver].
-func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) (list []driver.Row, err error) {
-	err = d.look(ctx, agent, true, func(x *index) {
-		for row := range x.rows.all() {
-			if after == (driver.Place{}) || after.Compare(row.Place()) < 0 {
-				list = append(list, row)
-			}
-		}
-		slices.SortFunc(list, func(a, b driver.Row) int { return a.Place().Compare(b.Place()) })
-		if n > 0 {
-			list = list[:min(n, len(list))]
-		}
-		for i := range list {
-			cur, _, ok := x.current(list[i].Key)
-			list[i].Current = ok && cur.ID == list[i].ID
-		}
-	})
-	return list, err
-}
-
-// look calls f with the index of an agent, if there is one, brought up to date;
-// if all is set, with no row taken on trust.
-func (d *Driver) look(ctx context.Context, agent string, all bool, f func(x *index)) error {
-	end, err := d.begin(ctx)
-	if err != nil {
-		return err
+func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
 	}
-	defer end()
-	a, err := d.agent(ctx, agent, false)
+	defer d.ops.Done()
+	if err := driver.CheckAgent(agent); err != nil {
+		return nil, err
+	}
+	a, err := d.agent(agent, false)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a.idx.mu.Lock()
-	defer a.idx.mu.Unlock()
-	a.idx.lost = a.idx.lost || all && a.idx.trusted
-	if err := a.idx.ready(ctx); err != nil {
-		return err
+	x := a.idx
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.ready(ctx); err != nil {
+		return nil, err
 	}
-	f(a.idx)
-	return nil
+	var page []*entry
+	for range listTries {
+		page = x.page(after, n)
+		changed := false
+		for _, e := range page {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			changed = x.check(e.id) || changed
+		}
+		if !changed {
+			break
+		}
+	}
+	cur := x.currents(page)
+	list := make([]driver.Row, 0, len(page))
+	for _, e := range page {
+		if row, ok := x.row(e); ok && !e.gone {
+			row.Current = cur[e.key] == e
+			list = append(list, row)
+		}
+	}
+	return list, nil
 }

@@ -1,0 +1,63 @@
+package filedriver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// turnByte is the lock byte of a session's turns in sessions.lock, where it
+// survives a copy of the transcript. Two sessions that share one, which is one
+// chance in 2^61, take turns with each other.
+func turnByte(id string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // never fails
+	return 1<<62 | int64(h.Sum64()>>3)
+}
+
+// LockTurn implements [driver.Driver].
+func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func() error, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.ops.Done()
+	a, err := d.existing(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if d.opts.ReadOnly {
+		return nil, &filelog.Error{Op: "lock turn", Path: d.Path(ref), Err: filelog.ErrReadOnly, Fix: "open the store without ReadOnly"}
+	}
+	// The lock belongs to an open file of its own, because it outlives Close.
+	l, err := filelog.OpenLockFile(a.root, lockName)
+	if err != nil {
+		return nil, err
+	}
+	off := turnByte(ref.ID)
+	began := time.Now()
+	if wait {
+		stop := context.AfterFunc(d.closing, l.Interrupt)
+		err = l.Lock(ctx, off)
+		stop()
+	} else {
+		err = l.TryLock(off)
+	}
+	d.waited(ctx, ref, filelog.TurnLock, began, err)
+	if err = lockError(err); err == nil {
+		if _, err = a.stat(ref.ID); err != nil { // deleted while this call waited
+			err = fmt.Errorf("%w: %w: session %s", driver.ErrReplaced, fs.ErrNotExist, ref.ID)
+		}
+	}
+	if err != nil {
+		_ = l.Close() // releases the lock, if this call has it
+		return nil, err
+	}
+	return sync.OnceValue(func() error { return cmp.Or(l.Unlock(off), l.Close()) }), nil
+}
