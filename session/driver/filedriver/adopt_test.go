@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
@@ -21,15 +23,8 @@ func open(t *testing.T, dir string, opts *filedriver.Options) *filedriver.Driver
 		opts = &filedriver.Options{Sync: filelog.SyncNever}
 	}
 	d, err := filedriver.Open(dir, opts)
-	must(t, err)
+	require.NoError(t, err)
 	return d
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // header makes the first line of a session.
@@ -48,7 +43,7 @@ func note(id string) driver.Line {
 func create(t *testing.T, d *filedriver.Driver, id, key string) driver.Row {
 	t.Helper()
 	row, err := d.Create(t.Context(), "main", key, header(id, key))
-	must(t, err)
+	require.NoError(t, err)
 	return row
 }
 
@@ -70,8 +65,8 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
 		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
 	})
-	must(t, err)
-	must(t, d.Close())
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
 
 	errNew := errors.New("a critical entry of a newer version")
 	known := false
@@ -98,7 +93,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 			t.Errorf("LoadOrCreate = %+v, %v, %v; want session a", row, created, err)
 		}
 		create(t, d, fmt.Sprint("other", i), "other")
-		must(t, d.Close())
+		require.NoError(t, d.Close())
 	}
 	// The next program understands it.
 	known = true
@@ -106,7 +101,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	if row, err := d.Current(t.Context(), "main", "k"); err != nil || row.ID != "a" || row.Title != "described" || row.Gen != 3 {
 		t.Errorf("Current = %+v, %v", row, err)
 	}
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 }
 
 // While nobody knows whose transcript a file is, no key is taken for new.
@@ -125,9 +120,9 @@ func TestUnreadableHeader(t *testing.T) {
 				dir, ctx := t.TempDir(), t.Context()
 				d := open(t, dir, nil)
 				create(t, d, "good", "k")
-				must(t, d.Close())
+				require.NoError(t, d.Close())
 				path := filepath.Join(dir, "agents/main/sessions/bad.jsonl")
-				must(t, place(path))
+				require.NoError(t, place(path))
 
 				d = open(t, dir, nil)
 				if row, created, err := d.LoadOrCreate(ctx, "main", "k", header("new", "k")); err != nil || created || row.ID != "good" {
@@ -148,21 +143,21 @@ func TestUnreadableHeader(t *testing.T) {
 				if e, ok := errors.AsType[*filelog.Error](err); !readable && (!ok || e.Path != path) || readable && err != nil {
 					t.Errorf("Get: %v", err)
 				}
-				must(t, d.Close())
+				require.NoError(t, d.Close())
 				d = open(t, dir, nil)
 				if _, _, err = d.LoadOrCreate(ctx, "main", "new key", header("new", "new key")); err == nil {
 					t.Error("LoadOrCreate of a new key after opening the store again: no error")
 				}
 				if way == "delete" {
-					must(t, d.Delete(ctx, bad))
+					require.NoError(t, d.Delete(ctx, bad))
 				} else {
-					must(t, os.Rename(path, path+".away"))
+					require.NoError(t, os.Rename(path, path+".away"))
 				}
 				row, created, err := d.LoadOrCreate(ctx, "main", "new key", header("new", "new key"))
 				if err != nil || !created {
 					t.Errorf("LoadOrCreate afterwards = %+v, %v, %v", row, created, err)
 				}
-				must(t, d.Close())
+				require.NoError(t, d.Close())
 			})
 		}
 	}
@@ -173,16 +168,16 @@ func TestCopiedTranscript(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 	path := filepath.Join(dir, "agents/main/sessions/a.jsonl")
 	data, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(path), "b.jsonl"), data, 0o600))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "b.jsonl"), data, 0o600))
 	d = open(t, dir, nil)
 	if row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("new", "k")); err != nil || created || row.ID != "a" {
 		t.Errorf("LoadOrCreate = %+v, %v, %v", row, created, err)
 	}
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 }
 
 // What cannot be a name leaves nothing behind.
@@ -198,5 +193,5 @@ func TestBadIDCreatesNothing(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(dir, "agents")); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 }

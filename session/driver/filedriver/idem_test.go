@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -42,7 +44,7 @@ func TestEveryKeyIsHonoured(t *testing.T) {
 	lines := map[string][]driver.Line{"old": keyed("old", 2), "long": keyed("long", 3000)}
 	for _, key := range []string{"old", "long"} {
 		r, err := d.Append(ctx, ref, lines[key], driver.Cond{Idem: key, IdemHash: "hash"})
-		must(t, err)
+		require.NoError(t, err)
 		firsts[key] = r
 	}
 	check := func(when string, d driver.Driver) {
@@ -57,13 +59,13 @@ func TestEveryKeyIsHonoured(t *testing.T) {
 	check("at once", d)
 	check("by another driver", other)
 	_, err := other.Append(ctx, ref, notes(5000), driver.Cond{})
-	must(t, err)
+	require.NoError(t, err)
 	check("after many lines", d)
-	must(t, other.Close())
-	must(t, d.Close())
+	require.NoError(t, other.Close())
+	require.NoError(t, d.Close())
 	d = open(t, dir, nil)
 	check("after opening it again", d)
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 }
 
 // A condition costs what was added since the last one, not what is there.
@@ -71,16 +73,16 @@ func TestConditionsReadNewLines(t *testing.T) {
 	d := open(t, t.TempDir(), nil)
 	ref := create(t, d, "a", "k").Ref()
 	_, err := d.Append(t.Context(), ref, notes(3000), driver.Cond{})
-	must(t, err)
+	require.NoError(t, err)
 	n := 0
 	allocs := testing.AllocsPerRun(10, func() {
 		n++
 		key := fmt.Sprint("key", n)
 		_, err := d.Append(t.Context(), ref, keyed(key, 1), driver.Cond{Idem: key, IdemHash: "hash", Head: driver.NoHead})
-		must(t, err)
+		require.NoError(t, err)
 	})
 	if allocs > 500 {
 		t.Errorf("%.0f allocations for a new key", allocs)
 	}
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 }

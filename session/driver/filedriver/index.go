@@ -73,14 +73,19 @@ type index struct {
 	by      int64       // this writer's number; 0 before the first write
 	busy    map[string][]busyMark
 	deletes map[string]bool // begun and perhaps not finished
-	lost    bool            // all transcripts are to be compared with their rows
 	remake  bool            // the next writer must rewrite the file
-	news    []string        // sessions whose rows the next writer must add
-	listed  time.Time       // of the folder, when its names were last compared with the rows
-	strange map[string]error
+	learned
 
 	ownMu sync.Mutex // guards what follows; taken after mu
 	own   map[string]*use
+}
+
+// learned is what a process knows from the transcripts themselves.
+type learned struct {
+	lost    bool             // all transcripts are to be compared with their rows
+	news    []string         // sessions whose rows the next writer must add
+	listed  time.Time        // of the folder, when its names were last compared with the rows
+	strange map[string]error // by file name: transcripts without a header that can be read
 }
 
 // A busyMark says that a writer may have appended to a session since its last
@@ -135,8 +140,8 @@ func (x *index) forget() error {
 		err = x.file.Close()
 	}
 	x.file, x.info, x.applied, x.compact = nil, nil, 0, 0
-	x.rows, x.busy, x.deletes, x.strange = rows{}, map[string][]busyMark{}, map[string]bool{}, map[string]error{}
-	x.news, x.listed = nil, time.Time{}
+	x.rows, x.busy, x.deletes = rows{}, map[string][]busyMark{}, map[string]bool{}
+	x.learned = learned{lost: true, strange: map[string]error{}}
 	return err
 }
 
@@ -165,7 +170,7 @@ func (x *index) refresh() error {
 	if err := x.forget(); err != nil {
 		return x.fail("read index", err, "")
 	}
-	x.lost, x.remake = true, true
+	x.remake = true
 	if gone {
 		return nil
 	}

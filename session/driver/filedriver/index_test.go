@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -20,31 +22,31 @@ func TestStaleRow(t *testing.T) {
 	d := open(t, dir, nil)
 	a := create(t, d, "a", "k")
 	create(t, d, "b", "k")
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 
 	// The line of SetCurrent, and no row: as if the kill had come in between.
 	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 7}}
 	addLine(t, dir, `{"by":12345678,"busy":"a"}`)
 	f, err := os.OpenFile(d.Path(a.Ref()), os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	require.NoError(t, err)
 	_, err = f.Write(append(e.Line(), '\n'))
-	must(t, err)
+	require.NoError(t, err)
 	info, err := f.Stat()
-	must(t, err)
-	must(t, f.Close())
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 
 	for range 2 {
 		d = open(t, dir, nil)
 		if row, err := d.Current(ctx, "main", "k"); err != nil || row.ID != "a" || row.Gen != 7 || row.Size != info.Size() {
 			t.Errorf("Current = %+v, %v", row, err)
 		}
-		must(t, d.Close())
+		require.NoError(t, d.Close())
 	}
 	d = open(t, dir, nil)
 	if row := create(t, d, "d", "k"); row.Gen != 8 {
 		t.Errorf("gen %d was given, want 8", row.Gen)
 	}
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 }
 
 // hang returns a context that ends before a test that hangs.
@@ -60,13 +62,13 @@ func TestReadersTakeNoLock(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	ref := create(t, d, "a", "k").Ref()
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 	root, err := os.OpenRoot(filepath.Join(dir, "agents/main"))
-	must(t, err)
-	defer func() { must(t, root.Close()) }()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, root.Close()) }()
 	stopped, err := filelog.OpenLockFile(root, "sessions.lock")
-	must(t, err)
-	must(t, stopped.Lock(t.Context(), 0))
+	require.NoError(t, err)
+	require.NoError(t, stopped.Lock(t.Context(), 0))
 	released := make(chan struct{})
 	time.AfterFunc(10*time.Second, func() { // so that a test that fails ends
 		select {
@@ -92,7 +94,7 @@ func TestReadersTakeNoLock(t *testing.T) {
 	}()
 	select {
 	case err := <-start:
-		must(t, err)
+		require.NoError(t, err)
 	case <-hang(t, 5*time.Second).Done():
 		t.Fatal("readers wait for the lock of the index")
 	}
@@ -106,19 +108,19 @@ func TestReadersTakeNoLock(t *testing.T) {
 		waits <- err
 	}()
 	_, _ = d.Create(hang(t, 20*time.Millisecond), "main", "k", header("x", "k"))
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 	if err := <-waits; !errors.Is(err, driver.ErrClosed) {
 		t.Errorf("Create while Close is called: %v", err)
 	}
 	close(released)
-	must(t, stopped.Close())
+	require.NoError(t, stopped.Close())
 }
 
 // addLine adds a line to the index of an agent, as another process would.
 func addLine(t *testing.T, dir, line string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	require.NoError(t, err)
 	_, err = f.WriteString(line + "\n")
-	must(t, errors.Join(err, f.Close()))
+	require.NoError(t, errors.Join(err, f.Close()))
 }

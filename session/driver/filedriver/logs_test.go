@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -14,9 +16,7 @@ import (
 // testLogs returns logs of which two may be idle, and a function that uses one.
 func testLogs(t *testing.T) (*logs, func(id string) *openLog) {
 	root, err := os.OpenRoot(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 	ls := newLogs(&Driver{log: slog.New(slog.DiscardHandler)}, 2)
 	return ls, func(id string) *openLog {
@@ -27,9 +27,7 @@ func testLogs(t *testing.T) (*logs, func(id string) *openLog) {
 			}
 			return l, err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return o
 	}
 }
@@ -91,9 +89,7 @@ func TestDropEndsWaits(t *testing.T) {
 	ls, use := testLogs(t)
 	o := use("a")
 	release, err := o.log.LockTurn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ls.drop(o.ref)
 	_, err = o.log.LockTurn(t.Context())
 	if err := ls.release(o, err); !errors.Is(err, filelog.ErrReplaced) {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -22,9 +24,7 @@ func newSession(id string) func(int64) (driver.Row, driver.Line) {
 func openDir(t *testing.T, dir string) *filedriver.Driver {
 	t.Helper()
 	d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -36,9 +36,7 @@ func TestMergesOfOthers(t *testing.T) {
 	if _, err := d.Create(t.Context(), "main", "k", newSession("a")); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Close())
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -68,13 +66,9 @@ func TestMovedAway(t *testing.T) {
 	d := openDir(t, dir)
 	defer func() { _ = d.Close() }()
 	row, err := d.Create(t.Context(), "main", "k", newSession("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := filepath.Join(dir, "agents/main/sessions/a.jsonl")
-	if err := os.Rename(path, path+".away"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(path, path+".away"))
 	if _, err := d.Settle(t.Context(), row.Ref()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Settle = %v, want fs.ErrNotExist", err)
 	}

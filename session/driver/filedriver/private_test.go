@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 )
@@ -15,26 +17,26 @@ import (
 // whatever the folders were before.
 func TestOthersAreKeptOut(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	must(t, os.Mkdir(dir, 0o700))
-	must(t, os.Chmod(dir, 0o777))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chmod(dir, 0o777))
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 	folders := []string{"agents", "agents/main", "agents/main/sessions"}
 	for _, folder := range folders {
-		must(t, os.Chmod(filepath.Join(dir, folder), 0o775))
+		require.NoError(t, os.Chmod(filepath.Join(dir, folder), 0o775))
 	}
 	// A store that is opened read-only is left as it is.
 	d = open(t, dir, &filedriver.Options{ReadOnly: true})
 	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
-	must(t, err)
-	must(t, d.Close())
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
 	if mode := modeOf(t, dir, "agents/main"); mode != 0o775 {
 		t.Errorf("read-only: agents/main has mode %o", mode)
 	}
 	d = open(t, dir, nil)
 	create(t, d, "b", "k")
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 	want := map[string]os.FileMode{".": 0o755}
 	for _, folder := range folders {
 		want[folder] = 0o700
@@ -52,10 +54,10 @@ func TestOthersAreKeptOut(t *testing.T) {
 // A folder with the sticky bit is shared on purpose, and safe.
 func TestStickyFolderIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o777|os.ModeSticky))
+	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")
-	must(t, d.Close())
+	require.NoError(t, d.Close())
 	if mode := modeOf(t, dir, "."); mode != 0o777 {
 		t.Errorf("mode %o", mode)
 	}
@@ -70,15 +72,15 @@ func TestHardLinkedTranscript(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	row := create(t, d, "a", "k")
-	must(t, os.Link(d.Path(row.Ref()), filepath.Join(dir, "backup")))
+	require.NoError(t, os.Link(d.Path(row.Ref()), filepath.Join(dir, "backup")))
 	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Cond{})
-	must(t, err)
-	must(t, d.Close())
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
 }
 
 func modeOf(t *testing.T, dir, name string) os.FileMode {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(dir, name))
-	must(t, err)
+	require.NoError(t, err)
 	return info.Mode().Perm()
 }

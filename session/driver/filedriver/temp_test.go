@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 )
@@ -16,9 +18,7 @@ func TestTempFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	openStore := func() *filedriver.Driver {
 		d, err := filedriver.Open(dir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return d
 	}
 	d := openStore()
@@ -27,9 +27,7 @@ func TestTempFilesAreRemoved(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Close())
 	agent := filepath.Join(dir, "agents", "main")
 	files := map[string]bool{ // name -> whether it is to go
 		filepath.Join(agent, ".tmp-0123456789abcdef"):             true,
@@ -40,23 +38,17 @@ func TestTempFilesAreRemoved(t *testing.T) {
 		filepath.Join(agent, "sessions", "notes.txt"):             false,
 	}
 	for name := range files {
-		if err := os.WriteFile(name, []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, []byte("half"), 0o600))
 		if filepath.Base(name) != ".tmp-fedcba9876543210" {
 			old := time.Now().Add(-2 * time.Hour)
-			if err := os.Chtimes(name, old, old); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Chtimes(name, old, old))
 		}
 	}
 	d = openStore()
 	if rows, err := d.List(context.Background(), "main", driver.Place{}, 0); err != nil || len(rows) != 1 {
 		t.Errorf("%v, %v", rows, err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Close())
 	for name, gone := range files {
 		if _, err := os.Lstat(name); os.IsNotExist(err) != gone {
 			t.Errorf("%s: %v", name, err)

@@ -219,11 +219,11 @@ func (x *index) rewrite(sync bool) error {
 	if err != nil {
 		return x.fail("rewrite index", err, "the index is as it was")
 	}
-	lost, news, listed := x.lost, x.news, x.listed
+	was := x.learned
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	x.lost, x.remake, x.news, x.listed = lost, false, news, listed
+	x.learned, x.remake = was, false
 	return nil
 }
 

@@ -1,0 +1,337 @@
+package filedriver_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+const deadWriter = 12345678 // whose byte nobody has locked
+
+// indexText is the index of an agent.
+func indexText(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "agents/main/sessions.jsonl"))
+	require.NoError(t, err)
+	return string(data)
+}
+
+// described returns options whose Describe counts the records of each session,
+// and of which sessions it was asked.
+func described(asked *[]string) *filedriver.Options {
+	return &filedriver.Options{
+		Sync: filelog.SyncNever,
+		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
+			*asked = append(*asked, fmt.Sprintf("%s from %d", row.ID, row.Messages))
+			for rec, err := range scan(driver.Cursor(row.Size), driver.Forward) {
+				if err != nil {
+					return row, err
+				}
+				row.Messages++
+				row.LastID = rec.Entry.ID
+				if c, ok := rec.Entry.Body.(transcript.Current); ok {
+					row.Gen = max(row.Gen, c.Gen)
+				}
+			}
+			return row, nil
+		},
+	}
+}
+
+func add(t *testing.T, d driver.Driver, ref driver.Ref, ids ...string) driver.Result {
+	t.Helper()
+	var res driver.Result
+	for _, id := range ids {
+		var err error
+		res, err = d.Append(t.Context(), ref, []driver.Line{note(id)}, driver.Cond{})
+		require.NoError(t, err)
+	}
+	return res
+}
+
+func list(t *testing.T, d driver.Driver) []driver.Row {
+	t.Helper()
+	rows, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	require.NoError(t, err)
+	return rows
+}
+
+// Lists look at the transcripts of busy sessions alone, and read of these what
+// the last row lacks. A row ends that.
+func TestBusySessionsAreLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	var asked, askedOther []string
+	d, other := open(t, dir, described(&asked)), open(t, dir, described(&askedOther))
+	ref := create(t, d, "a", "k").Ref()
+	create(t, d, "b", "other key")
+	before := indexText(t, dir)
+	end := add(t, d, ref, "1", "2", "3").End
+	require.Equal(t, before+`{"by":`, indexText(t, dir)[:len(before)+6], "one busy line follows")
+	require.Equal(t, 1, strings.Count(indexText(t, dir)[len(before):], "\n"), "one line for three appends")
+
+	require.Len(t, list(t, other), 2)
+	require.Equal(t, []string{"a from 0"}, askedOther)
+	list(t, other)
+	require.Equal(t, []string{"a from 0"}, askedOther, "nothing has changed since")
+	add(t, d, ref, "4")
+	for _, row := range list(t, other) {
+		if row.ID == "a" {
+			require.Equal(t, 4, row.Messages)
+		}
+	}
+	require.Equal(t, []string{"a from 0", "a from 3"}, askedOther)
+
+	row, err := d.Get(t.Context(), ref)
+	require.NoError(t, err)
+	row.Size, row.Messages, row.Title = int64(add(t, d, ref, "5").End), 5, "put"
+	require.Greater(t, row.Size, int64(end))
+	require.NoError(t, d.Put(t.Context(), row))
+	askedOther = nil
+	for _, row := range list(t, other) {
+		if row.ID == "a" {
+			require.Equal(t, "put", row.Title)
+		}
+	}
+	require.Empty(t, askedOther, "the row is trusted")
+	require.NoError(t, d.Close())
+	require.NoError(t, other.Close())
+}
+
+// A row that says less than the transcript holds does not end the busy line.
+func TestPutOfAnOldRow(t *testing.T) {
+	dir := t.TempDir()
+	var asked []string
+	d := open(t, dir, described(new([]string)))
+	ref := create(t, d, "a", "k").Ref()
+	add(t, d, ref, "1")
+	old, err := d.Get(t.Context(), ref)
+	require.NoError(t, err)
+	old.Size, old.Messages = int64(add(t, d, ref, "2").End), 2
+	add(t, d, ref, "3")
+	require.NoError(t, d.Put(t.Context(), old))
+	other := open(t, dir, described(&asked))
+	require.Equal(t, 3, list(t, other)[0].Messages)
+	require.Equal(t, []string{"a from 2"}, asked)
+
+	// A row of less than another process has put does not replace that.
+	fresh := list(t, other)[0]
+	require.NoError(t, other.Put(t.Context(), fresh))
+	require.NoError(t, d.Put(t.Context(), old))
+	require.Equal(t, 3, list(t, d)[0].Messages)
+	require.NoError(t, d.Close())
+	require.NoError(t, other.Close())
+}
+
+// The next writer puts the rows of the sessions that a killed one was busy with.
+func TestDeadWriter(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, described(new([]string)))
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	appendRaw(t, d.Path(ref), note("1").Data)
+
+	var asked []string
+	d = open(t, dir, described(&asked))
+	require.Equal(t, 1, list(t, d)[0].Messages)
+	require.Equal(t, []string{"a from 0"}, asked)
+	create(t, d, "b", "other key")
+	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	require.NoError(t, d.Close())
+
+	asked = nil
+	d = open(t, dir, described(&asked))
+	require.Len(t, list(t, d), 2)
+	require.Empty(t, asked)
+	require.NoError(t, d.Close())
+}
+
+func appendRaw(t *testing.T, path string, line []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.Write(append(line, '\n'))
+	require.NoError(t, errors.Join(err, f.Close()))
+}
+
+// After another boot, and when the index is damaged or gone, every transcript
+// is compared with its row.
+func TestComparedAfterABoot(t *testing.T) {
+	for name, change := range map[string]func(path, text string) error{
+		"another boot": func(path, text string) error {
+			_, rest, _ := strings.Cut(text, "\n")
+			return os.WriteFile(path, []byte(`{"index":1,"boot":"another","agent":"main"}`+"\n"+rest), 0o600)
+		},
+		"no head": func(path, text string) error {
+			_, rest, _ := strings.Cut(text, "\n")
+			return os.WriteFile(path, []byte(rest), 0o600)
+		},
+		"empty":   func(path, _ string) error { return os.WriteFile(path, nil, 0o600) },
+		"NULs":    func(path, text string) error { return os.WriteFile(path, make([]byte, len(text)), 0o600) },
+		"damaged": func(path, text string) error { return os.WriteFile(path, []byte(text+"garbage\n"), 0o600) },
+		"foreign": func(path, _ string) error { return os.WriteFile(path, []byte(`{"sessions":{}}`), 0o600) },
+		"gone":    func(path, _ string) error { return os.Remove(path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			d := open(t, dir, described(new([]string)))
+			ref := create(t, d, "a", "k").Ref()
+			require.NoError(t, d.Close())
+			appendRaw(t, d.Path(ref), note("1").Data) // of which no line of the index speaks
+			require.NoError(t, change(filepath.Join(dir, "agents/main/sessions.jsonl"), indexText(t, dir)))
+
+			for _, opts := range []*filedriver.Options{{ReadOnly: true}, {}} {
+				with := described(new([]string))
+				with.ReadOnly = opts.ReadOnly
+				d = open(t, dir, with)
+				rows := list(t, d)
+				require.Len(t, rows, 1)
+				require.NotZero(t, rows[0].Messages)
+				require.NoError(t, d.Close())
+			}
+			d = open(t, dir, described(new([]string)))
+			create(t, d, "b", "other key") // writes the index anew
+			require.NoError(t, d.Close())
+			var asked []string
+			d = open(t, dir, described(&asked))
+			require.Len(t, list(t, d), 2)
+			require.Empty(t, asked)
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+// An index of a newer version is neither read nor replaced.
+func TestNewerIndex(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	text := strings.Replace(indexText(t, dir), `{"index":1`, `{"index":2`, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
+	d = open(t, dir, nil)
+	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	require.ErrorContains(t, err, "use a newer program")
+	_, _, err = d.LoadOrCreate(t.Context(), "main", "k", header("b", "k"))
+	require.ErrorContains(t, err, "use a newer program")
+	require.Equal(t, text, indexText(t, dir))
+	require.NoError(t, d.Close())
+}
+
+// A line without its '\n' is what a killed writer left, and stays apart from
+// the next one.
+func TestTornIndexLine(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"by":1,"row":{"id":"a","si`)
+	require.NoError(t, errors.Join(err, f.Close()))
+	require.Len(t, list(t, d), 1)
+	create(t, d, "b", "k")
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+}
+
+// The index is rewritten when it has doubled, and keeps what counts.
+func TestIndexIsRewritten(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, nil), open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	busy := create(t, d, "b", "k")
+	add(t, other, busy.Ref(), "1")
+	largest := 0
+	for i := range 1000 {
+		row.Title = fmt.Sprint(i, strings.Repeat(" title", 50))
+		require.NoError(t, d.Put(t.Context(), row))
+		largest = max(largest, len(indexText(t, dir)))
+	}
+	require.Less(t, largest, 200<<10)
+	for _, d := range []*filedriver.Driver{d, other, open(t, dir, nil)} {
+		got, err := d.Get(t.Context(), row.Ref())
+		require.NoError(t, err)
+		require.Equal(t, row.Title, got.Title)
+		require.Len(t, list(t, d), 2)
+		cur, err := d.Current(t.Context(), "main", "k")
+		require.NoError(t, err)
+		require.Equal(t, "b", cur.ID)
+	}
+	require.Contains(t, indexText(t, dir), `"busy":"b"`)
+	require.NoError(t, d.Close())
+	require.NoError(t, other.Close())
+}
+
+// Transcripts that somebody puts into the folder are listed, and those that
+// somebody takes away are not.
+func TestFilesByHand(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	create(t, d, "b", "k")
+	data, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	put := filepath.Join(filepath.Dir(d.Path(ref)), "c.jsonl")
+	require.NoError(t, os.WriteFile(put, []byte(strings.Replace(string(data), `"id":"a"`, `"id":"c"`, 1)), 0o600))
+	ahead := time.Now().Add(time.Hour) // clocks of file systems count in steps
+	require.NoError(t, os.Chtimes(filepath.Dir(put), ahead, ahead))
+	require.Len(t, list(t, d), 3)
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Remove(d.Path(ref)))
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 2)
+	_, err = d.Get(t.Context(), ref)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, d.Close())
+}
+
+// A folder with another program's index is refused and stays as it is.
+func TestForeignFolders(t *testing.T) {
+	for _, name := range []string{"sessions.json", "sessions/sessions.json", "agents/main/sessions.json", "agents/main/sessions/sessions.json"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(`{"agent:main:main":{"sessionId":"x"}}`), 0o600))
+		_, err := filedriver.Open(dir, nil)
+		require.ErrorIs(t, err, filedriver.ErrForeign)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, "import")
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+	}
+}
+
+// The index files of earlier builds are removed: they hold words of sessions
+// that are deleted from now on.
+func TestOldIndexIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	agent := filepath.Join(dir, "agents/main")
+	require.NoError(t, os.WriteFile(filepath.Join(agent, "sessions.json"), []byte(`{"version":1,"generation":3,"sessions":{`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(agent, "sessions.journal"), []byte(`{"generation":3}`+"\n"), 0o600))
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, d.Close())
+	for _, name := range []string{"sessions.json", "sessions.journal"} {
+		_, err := os.Lstat(filepath.Join(agent, name))
+		require.ErrorIs(t, err, fs.ErrNotExist, name)
+	}
+}

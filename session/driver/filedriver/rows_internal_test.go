@@ -1,0 +1,112 @@
+package filedriver
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// The table of rows agrees with a plain map about every page and every current
+// session, whatever it has already worked out.
+func TestRowsAgreeWithAMap(t *testing.T) {
+	for seed := range uint64(60) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		var table rows
+		model := map[string]driver.Row{}
+		for range 150 {
+			id := fmt.Sprintf("s%02d", rnd.IntN(40))
+			switch rnd.IntN(6) {
+			case 0:
+				if e := table.find(id); e != nil {
+					table.del(e)
+				}
+				delete(model, id)
+			case 1:
+				after, n := driver.Place{}, rnd.IntN(5)
+				if rnd.IntN(2) == 0 {
+					after = driver.Place{UpdatedAt: time.Unix(int64(rnd.IntN(9)), 0), ID: id}
+				}
+				var got, want []string
+				for _, e := range table.page(after, n) {
+					got = append(got, e.id)
+				}
+				var places []driver.Place
+				for _, row := range model {
+					if (after == driver.Place{} || after.Compare(row.Place()) < 0) {
+						places = append(places, row.Place())
+					}
+				}
+				slices.SortFunc(places, driver.Place.Compare)
+				for i, p := range places {
+					if n == 0 || i < n {
+						want = append(want, p.ID)
+					}
+				}
+				require.Equal(t, want, got, "seed %d: page of %d behind %v", seed, n, after)
+			case 2:
+				key := fmt.Sprint("k", rnd.IntN(4))
+				var want driver.Row
+				highest := int64(0)
+				for _, row := range model {
+					if row.Key != key {
+						continue
+					}
+					if highest = max(highest, row.Gen); want.ID == "" || row.Newer(want) {
+						want = row
+					}
+				}
+				page := table.page(driver.Place{}, 3)
+				for e, cur := range table.currents(page) {
+					require.NotNil(t, cur, "seed %d: current of %s", seed, e)
+				}
+				cur, gen := table.current(key)
+				require.Equal(t, highest, gen, "seed %d: highest gen of %s", seed, key)
+				require.Equal(t, want.ID == "", cur == nil, "seed %d: current of %s", seed, key)
+				if cur != nil {
+					require.Equal(t, want.ID, cur.id, "seed %d: current of %s", seed, key)
+					require.Same(t, cur, table.currents([]*entry{cur})[key])
+				}
+			default:
+				row := driver.Row{ID: id, Key: fmt.Sprint("k", rnd.IntN(4)), Gen: int64(rnd.IntN(5)), UpdatedAt: time.Unix(int64(rnd.IntN(9)), 0)}
+				if rnd.IntN(2) == 0 {
+					row.LastID = "x"
+				}
+				table.set(entryOf(row))
+				model[id] = row
+			}
+			if rnd.IntN(40) == 0 {
+				table.sort()
+			}
+			require.Equal(t, len(model), table.n)
+		}
+	}
+}
+
+// The quick look at a row gives what decoding it gives.
+func FuzzPeekRow(f *testing.F) {
+	f.Add("a", "k", "", int64(0), int64(0), int64(0))
+	f.Add("a", "main:cli:user", "b", int64(123), int64(4), int64(1700000000123456789))
+	f.Add("a", `with "quotes" \ <and> é`, "\"", int64(1)<<50, int64(9), int64(-1))
+	f.Fuzz(func(t *testing.T, id, key, last string, size, gen, at int64) {
+		row := driver.Row{ID: id, Key: key, LastID: last, Size: size, Gen: gen, UpdatedAt: time.Unix(0, at).UTC(), Title: `"},{`}
+		text, err := json.Marshal(row)
+		require.NoError(t, err)
+		var buf []byte
+		e, ok := peekRow(text, &buf)
+		if !ok {
+			return // decoded when it is read
+		}
+		var want driver.Row
+		require.NoError(t, json.Unmarshal(text, &want))
+		decoded := entryOf(want)
+		decoded.row = nil
+		require.Equal(t, decoded, e)
+	})
+}
