@@ -341,9 +341,9 @@ func (x *index) row(e *entry) (driver.Row, bool) {
 
 // ready brings the rows up to date, as far as that is possible without a lock
 // and without writing: what others have written, names that somebody put into
-// the folder, and the sessions that somebody is busy with. The caller holds
-// x.mu.
-func (x *index) ready(ctx context.Context) error {
+// the folder, and the sessions that somebody is busy with: those of one key, or
+// all of them if key is empty. The caller holds x.mu.
+func (x *index) ready(ctx context.Context, key string) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
@@ -354,7 +354,9 @@ func (x *index) ready(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		x.check(id)
+		if e := x.find(id); key == "" || e == nil || e.key == key {
+			x.check(id)
+		}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (d *Driver) current(ctx context.Context, agent, key string) (driver.Row, bo
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
-	if err := a.idx.ready(ctx); err != nil {
+	if err := a.idx.ready(ctx, key); err != nil {
 		return driver.Row{}, false, err
 	}
 	row, ok := a.idx.currentRow(key)
@@ -106,7 +106,7 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 	}
 	x := a.idx
 	err = x.hold(ctx, func() error {
-		if err := x.ready(ctx); err != nil {
+		if err := x.ready(ctx, key); err != nil {
 			return err
 		}
 		if row, ok = x.currentRow(key); ok {
@@ -142,7 +142,7 @@ func (d *Driver) Create(ctx context.Context, agent, key string, header func(int6
 		return row, err
 	}
 	err = a.idx.hold(ctx, func() error {
-		if err := a.idx.ready(ctx); err != nil {
+		if err := a.idx.ready(ctx, key); err != nil {
 			return err
 		}
 		row, err = a.create(key, header)
@@ -235,7 +235,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	}
 	x := a.idx
 	err = x.hold(ctx, func() error {
-		if err := x.ready(ctx); err != nil {
+		if err := x.ready(ctx, ""); err != nil {
 			return err
 		}
 		x.check(ref.ID)
@@ -403,7 +403,7 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 	x := a.idx
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if err := x.ready(ctx); err != nil {
+	if err := x.ready(ctx, ""); err != nil {
 		return nil, err
 	}
 	var page []*entry
