@@ -326,25 +326,36 @@ func (l *Log) enter(ctx context.Context, op string, sem chan struct{}) error {
 	}
 }
 
-// poll calls try until it succeeds, fails or is no longer wanted.
+// poll is [poll] for a lock of this Log.
 func (l *Log) poll(ctx context.Context, op string, try func() (bool, error)) error {
+	err := poll(ctx, l.ended, try)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrBusy):
+		return l.fail(op, err, fixBusy)
+	case errors.Is(err, ErrClosed):
+		return l.fail(op, ErrClosed, "")
+	}
+	return l.fail(op, err, fixNothingWritten)
+}
+
+// poll calls try until it succeeds or fails, the context is done, or ended is
+// closed.
+func poll(ctx context.Context, ended <-chan struct{}, try func() (bool, error)) error {
 	for wait := minWait; ; wait = min(wait*3/2, maxWait) {
-		ok, err := try()
-		if err != nil {
-			return l.fail(op, err, fixNothingWritten)
-		}
-		if ok {
-			return nil
+		if ok, err := try(); ok || err != nil {
+			return err
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return l.fail(op, busy(ctx), fixBusy)
-		case <-l.ended:
+			return busy(ctx)
+		case <-ended:
 			timer.Stop()
-			return l.fail(op, ErrClosed, "")
+			return ErrClosed
 		}
 	}
 }

@@ -19,7 +19,7 @@ type fileLock struct {
 
 // newFileLock returns the lock for off. It takes nothing yet.
 func newFileLock(f *os.File, off int64) (*fileLock, error) {
-	if off != appendByte {
+	if off != appendByte && off != 0 {
 		return nil, errors.ErrUnsupported
 	}
 	conn, err := f.SyscallConn()
@@ -43,6 +43,15 @@ func (l *fileLock) Lock(shared bool) (bool, error) {
 	default:
 		return false, os.NewSyscallError("flock", err)
 	}
+}
+
+// Held reports whether another open file has the lock.
+func (l *fileLock) Held() (bool, error) {
+	ok, err := l.Lock(false)
+	if ok {
+		err = l.Unlock()
+	}
+	return !ok && err == nil, err
 }
 
 // Unlock gives the lock back.

@@ -52,6 +52,17 @@ func (l *fileLock) Unlock() error {
 	return os.NewSyscallError("fcntl", l.set(unix.F_UNLCK))
 }
 
+// Held reports whether another open file has the lock.
+func (l *fileLock) Held() (bool, error) {
+	l.request.Type = unix.F_WRLCK
+	asked := l.request // the kernel answers in the request
+	var err error
+	if callErr := l.conn.Control(func(fd uintptr) { err = unix.FcntlFlock(fd, unix.F_OFD_GETLK, &asked) }); callErr != nil {
+		return false, callErr
+	}
+	return err == nil && asked.Type != unix.F_UNLCK, os.NewSyscallError("fcntl", err)
+}
+
 func (l *fileLock) set(kind int16) error {
 	l.request.Type = kind
 	if err := l.conn.Control(l.control); err != nil {

@@ -17,3 +17,6 @@ func (*fileLock) Lock(bool) (bool, error) { return false, errors.ErrUnsupported 
 
 // Unlock is never called.
 func (*fileLock) Unlock() error { return errors.ErrUnsupported }
+
+// Held is never called.
+func (*fileLock) Held() (bool, error) { return false, errors.ErrUnsupported }

@@ -43,6 +43,15 @@ func (l *fileLock) Lock(shared bool) (bool, error) {
 	}
 }
 
+// Held reports whether another open file has the lock.
+func (l *fileLock) Held() (bool, error) {
+	ok, err := l.Lock(false)
+	if ok {
+		err = l.Unlock()
+	}
+	return !ok && err == nil, err
+}
+
 // Unlock gives the lock back.
 func (l *fileLock) Unlock() error {
 	err := l.call(func(h windows.Handle, at *windows.Overlapped) error {

@@ -1,0 +1,147 @@
+package filelog_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+func openLocks(t *testing.T, root *os.Root) *filelog.LockFile {
+	t.Helper()
+	l, err := filelog.OpenLockFile(root, "locks")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() }) // some tests close it themselves
+	return l
+}
+
+func lockRoot(t *testing.T) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, root.Close()) })
+	return root
+}
+
+// Two LockFiles exclude each other byte by byte, and each sees the other's.
+func TestLockFileBytes(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs a lock on a byte")
+	}
+	root := lockRoot(t)
+	a, b := openLocks(t, root), openLocks(t, root)
+	require.NoError(t, a.Lock(t.Context(), 3))
+	require.ErrorIs(t, b.TryLock(3), filelog.ErrBusy)
+	require.ErrorIs(t, a.TryLock(3), filelog.ErrBusy, "the same LockFile")
+	require.NoError(t, b.TryLock(4))
+
+	held, err := b.Held(3)
+	require.NoError(t, err)
+	require.True(t, held)
+	held, err = a.Held(3)
+	require.NoError(t, err)
+	require.False(t, held, "one's own lock does not count")
+
+	require.NoError(t, a.Unlock(3))
+	held, err = b.Held(3)
+	require.NoError(t, err)
+	require.False(t, held)
+	require.NoError(t, b.TryLock(3))
+	info, err := root.Stat("locks")
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.Zero(t, info.Size())
+}
+
+// A context that is done gives ErrBusy and its own error, before and during the
+// wait.
+func TestLockFileContext(t *testing.T) {
+	root := lockRoot(t)
+	a, b := openLocks(t, root), openLocks(t, root)
+	require.NoError(t, a.Lock(t.Context(), 0))
+	ctx, cancel := context.WithTimeout(t.Context(), 1)
+	defer cancel()
+	for range 2 {
+		err := b.Lock(ctx, 0)
+		require.ErrorIs(t, err, filelog.ErrBusy)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+}
+
+// Goroutines of one LockFile exclude each other as well as those of another.
+func TestLockFileGoroutines(t *testing.T) {
+	root := lockRoot(t)
+	files := []*filelog.LockFile{openLocks(t, root), openLocks(t, root)}
+	var inside, total atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			l := files[i%2]
+			for range 20 {
+				if !assertNil(t, l.Lock(t.Context(), 0)) {
+					return
+				}
+				if inside.Add(1) != 1 {
+					t.Error("two goroutines hold one byte")
+				}
+				total.Add(1)
+				inside.Add(-1)
+				assertNil(t, l.Unlock(0))
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 160, total.Load())
+}
+
+func assertNil(t *testing.T, err error) bool {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+// Interrupt ends a wait; Close releases what is held.
+func TestLockFileEnds(t *testing.T) {
+	root := lockRoot(t)
+	a, b := openLocks(t, root), openLocks(t, root)
+	require.NoError(t, a.Lock(t.Context(), 0))
+	done := make(chan error)
+	go func() { done <- b.Lock(t.Context(), 0) }()
+	b.Interrupt()
+	require.ErrorIs(t, <-done, filelog.ErrClosed)
+	require.NoError(t, a.Close())
+	require.NoError(t, b.TryLock(0))
+	require.NoError(t, b.Unlock(0))
+	require.NoError(t, b.Close())
+	require.ErrorIs(t, b.TryLock(0), filelog.ErrClosed)
+	require.ErrorIs(t, b.Close(), filelog.ErrClosed)
+	require.NoError(t, a.Unlock(0), "Close released it")
+}
+
+// A lock taken after somebody removed the file is one that a new LockFile
+// meets; a lock taken before stays with its holder until it is given back.
+func TestLockFileReplaced(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs a lock on a byte, and the removal of an open file")
+	}
+	root := lockRoot(t)
+	a := openLocks(t, root)
+	require.NoError(t, a.Lock(t.Context(), 1))
+	require.NoError(t, os.Remove(filepath.Join(root.Name(), "locks")))
+	require.NoError(t, a.Lock(t.Context(), 2))
+	b := openLocks(t, root)
+	require.ErrorIs(t, b.TryLock(2), filelog.ErrBusy)
+	require.NoError(t, a.Unlock(2))
+	require.NoError(t, a.Unlock(1))
+	require.NoError(t, b.TryLock(2))
+	require.NoError(t, b.TryLock(1))
+}
