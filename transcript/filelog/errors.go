@@ -93,6 +93,13 @@ func (e *NotDurableError) Error() string {
 // Unwrap returns what the sync returned.
 func (e *NotDurableError) Unwrap() error { return e.Err }
 
+// refusal returns e as an append that wrote nothing reports it.
+func (e *NotDurableError) refusal() *NotDurableError {
+	r := *e
+	r.Refused = true
+	return &r
+}
+
 const (
 	fixNothingWritten = "nothing was written, try again once the cause is gone"
 	fixBusy           = "nothing was written, try again when the holder is done"

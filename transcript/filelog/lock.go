@@ -5,4 +5,5 @@ package filelog
 const (
 	appendByte int64 = 1 << 62
 	turnByte   int64 = 1<<62 + 1
+	syncByte   int64 = 1<<62 + 2
 )

@@ -34,20 +34,20 @@ func newFolderLookup(folder *os.File, name string, id fs.FileInfo) *folderLookup
 	return l
 }
 
-// size is [diskFile.Lookup].
-func (l *folderLookup) size() (int64, error) {
+// look is [diskFile.Lookup].
+func (l *folderLookup) look() (look, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.conn.Control(l.control); err != nil {
-		return 0, err
+		return look{}, err
 	}
 	switch {
 	case l.err != nil:
-		return 0, os.NewSyscallError("fstatat", l.err)
+		return look{}, os.NewSyscallError("fstatat", l.err)
 	case l.found.Dev != l.id.Dev || l.found.Ino != l.id.Ino:
-		return 0, ErrReplaced
+		return look{}, ErrReplaced
 	}
-	return l.found.Size, nil
+	return look{l.found.Size, l.found.Mode&unix.S_ISVTX != 0}, nil
 }
 
 func (l *folderLookup) fstatat(fd uintptr) {

@@ -12,4 +12,4 @@ type folderLookup struct{}
 
 func newFolderLookup(*os.File, string, fs.FileInfo) *folderLookup { return nil }
 
-func (*folderLookup) size() (int64, error) { return 0, fs.ErrInvalid }
+func (*folderLookup) look() (look, error) { return look{}, fs.ErrInvalid }

@@ -1,11 +1,16 @@
 package filelog
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,13 +59,82 @@ func CheckFS(root *os.Root) error {
 // datasync puts a file's data and size on stable storage.
 func datasync(f *os.File) error { return os.NewSyscallError("fdatasync", control(f, unix.Fdatasync)) }
 
-// dropCache makes the kernel forget what it has of a file from off on: whole
-// pages, so from the beginning of the one that off is in.
-func dropCache(f *os.File, off int64) error {
-	off -= off % int64(os.Getpagesize())
-	return os.NewSyscallError("fadvise64", control(f, func(fd int) error {
-		return unix.Fadvise(fd, off, 0, unix.FADV_DONTNEED)
-	}))
+// setMark sets or clears the sticky bit, which means nothing on a file: the mark
+// goes with the file, needs no space, and shows in every lookup.
+func setMark(_ *os.Root, _ string, f *os.File, on bool) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm()
+	if on {
+		mode |= fs.ModeSticky
+	}
+	return f.Chmod(mode)
+}
+
+func marked(_ *os.Root, _ string, info fs.FileInfo) bool { return info.Mode()&fs.ModeSticky != 0 }
+
+// takeOwner gives f the owner of like, as far as this user may: a cure by root
+// must not lock a file's owner out.
+func takeOwner(f *os.File, like fs.FileInfo) {
+	if st, ok := like.Sys().(*syscall.Stat_t); ok {
+		_ = f.Chown(int(st.Uid), int(st.Gid))
+	}
+}
+
+// matchesDisk compares what cached returns from from to end with a read that
+// bypasses the page cache. Dropping the cache instead does not work: with large
+// folios fadvise leaves the last page where it is. The kernel must say that
+// direct reads work for the file, because some file systems answer them from the
+// cache.
+func matchesDisk(root *os.Root, name string, cached *os.File, from, end int64) (bool, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECT|openFlags, 0)
+	if err != nil {
+		return false, err
+	}
+	same, err := matchesDirect(f, cached, from, end)
+	return same, cmp.Or(err, f.Close())
+}
+
+func matchesDirect(f, cached *os.File, from, end int64) (bool, error) {
+	var st unix.Statx_t
+	err := control(f, func(fd int) error {
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN|unix.STATX_INO, &st)
+	})
+	if err == nil && (st.Mask&unix.STATX_DIOALIGN == 0 || st.Dio_offset_align == 0) {
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
+		return false, err
+	}
+	named, err := f.Stat()
+	own, ownErr := cached.Stat()
+	if err = cmp.Or(err, ownErr); err != nil || !os.SameFile(named, own) {
+		return false, cmp.Or(err, ErrReplaced)
+	}
+	align := int64(max(st.Dio_offset_align, st.Dio_mem_align, 4<<10))
+	space := make([]byte, copyChunk+align)
+	skip := -int64(uintptr(unsafe.Pointer(unsafe.SliceData(space)))) & (align - 1)
+	disk, cache := space[skip:skip+copyChunk], make([]byte, copyChunk)
+	for at := from - from%align; at < end; at += copyChunk {
+		n, err := f.ReadAt(disk, at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		want := min(int64(len(cache)), end-at)
+		if int64(n) < want {
+			return false, nil
+		}
+		if err := readFull(cached, cache[:want], at); err != nil {
+			return false, err
+		}
+		skip := max(0, from-at)
+		if !bytes.Equal(disk[skip:want], cache[skip:want]) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // syncDir puts the names in a folder on stable storage.

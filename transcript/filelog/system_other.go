@@ -4,6 +4,7 @@ package filelog
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
 
@@ -19,5 +20,26 @@ func truncate(_ *os.Root, _ string, f *os.File, size int64) error { return f.Tru
 
 func publish(root *os.Root, from, to string) error { return link(root, from, to) }
 
-// dropCache is not possible, so Recover always makes a copy.
-func dropCache(*os.File, int64) error { return errors.ErrUnsupported }
+// setMark sets or clears the sticky bit. FreeBSD refuses it to users other than
+// root; the process that met the failure then is the only one to know of it.
+func setMark(_ *os.Root, _ string, f *os.File, on bool) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm()
+	if on {
+		mode |= fs.ModeSticky
+	}
+	return f.Chmod(mode)
+}
+
+func marked(_ *os.Root, _ string, info fs.FileInfo) bool { return info.Mode()&fs.ModeSticky != 0 }
+
+// takeOwner does nothing: a copy belongs to the user who makes it.
+func takeOwner(*os.File, fs.FileInfo) {}
+
+// matchesDisk is not possible, so a suspect file is always copied.
+func matchesDisk(*os.Root, string, *os.File, int64, int64) (bool, error) {
+	return false, errors.ErrUnsupported
+}

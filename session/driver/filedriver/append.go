@@ -92,33 +92,52 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, lines []driver.Line
 	}
 	conditional := cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0
 	err = d.with(ctx, ref, func(o *openLog) error {
-		start, end, err := o.log.Append(ctx, buf, func(end int64) error {
-			if !conditional {
-				return nil
+		for {
+			start, end, err := o.log.Append(ctx, buf, func(end int64) error {
+				if !conditional {
+					return nil
+				}
+				var err error
+				if res, err = o.seen.check(o.log, o.log.Copies(), end, cond); err == nil && res.Repeated {
+					return errRepeated
+				}
+				return err
+			})
+			if errors.Is(err, errRepeated) {
+				if again, err := d.secure(ctx, o.log, cond, res); !again {
+					return err
+				}
+				continue
 			}
-			var err error
-			if res, err = o.seen.check(o.log, end, cond); err == nil && res.Repeated {
-				return errRepeated
+			if err == nil {
+				res = driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}
 			}
 			return err
-		})
-		if errors.Is(err, errRepeated) {
-			// The lines are another append's: they must be durable before this
-			// one says that they are.
-			if d.opts.Sync == filelog.SyncNever {
-				return nil
-			}
-			return o.log.Secure(ctx, int64(res.Start), int64(res.End))
 		}
-		if err == nil {
-			res = driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}
-		}
-		return err
 	})
 	if err != nil {
 		return driver.Result{}, err
 	}
 	return res, nil
+}
+
+// secure makes the lines of another append durable before an idempotent hit says
+// that they are. The sync may end in a copy of the file, and lines whose own sync
+// had failed may be gone by the time it is made: again is then set, and the
+// caller looks for them once more.
+func (d *Driver) secure(ctx context.Context, log *filelog.Log, cond driver.Cond, res driver.Result) (again bool, err error) {
+	if d.opts.Sync == filelog.SyncNever {
+		return false, nil
+	}
+	err = log.FlushAll(ctx)
+	if failed, ok := errors.AsType[*filelog.NotDurableError](err); ok {
+		return false, &filelog.NotDurableError{Path: failed.Path, Start: int64(res.Start), End: int64(res.End), Err: failed.Err}
+	}
+	if err != nil {
+		return false, err
+	}
+	hit := keyed{hash: cond.IdemHash, ids: res.IDs, start: int64(res.Start), end: int64(res.End)}
+	return !hit.stands(log, cond.Idem), nil
 }
 
 var errRepeated = errors.New("appended before")

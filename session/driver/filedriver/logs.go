@@ -248,17 +248,5 @@ func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	defer end()
-	o, done, err := d.use(ctx, ref)
-	if err != nil {
-		return err
-	}
-	if err := o.log.Recover(ctx); err != nil {
-		return done(err)
-	}
-	// If a copy took the file's place the next call opens that.
-	_, moved := o.log.Size()
-	if err := done(moved); !errors.Is(moved, filelog.ErrReplaced) {
-		return err
-	}
-	return nil
+	return d.with(ctx, ref, func(o *openLog) error { return o.log.Recover(ctx) })
 }
