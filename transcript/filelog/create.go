@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -137,12 +138,15 @@ func removeTemp(root *os.Root, temp string) error {
 }
 
 // SyncDir puts the names in a folder, not what they refer to, on stable
-// storage. Dir "." is root itself. Where the system cannot do that it does
-// nothing.
+// storage. Dir "." is root itself. On Windows, which has no such call, SyncDir
+// does nothing.
 func SyncDir(root *os.Root, dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := root.Open(dir)
 	if err == nil {
-		err = cmp.Or(syncDir(d), d.Close())
+		err = cmp.Or(d.Sync(), d.Close())
 	}
 	if err != nil {
 		return &Error{Op: "sync folder", Path: fullPath(root, dir), Err: cause(err)}

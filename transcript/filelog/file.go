@@ -7,6 +7,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+)
+
+// The bytes that locks are put on: far past any data, so that a lock that keeps
+// out reads, as those of Windows do, keeps out none.
+const (
+	appendByte int64 = 1 << 62
+	turnByte   int64 = 1<<62 + 1
+	syncByte   int64 = 1<<62 + 2
+
+	suspectSuffix = ".suspect" // of the mark's name on Windows
 )
 
 // A file is what a Log needs of an open file. Tests wrap it to inject faults;
@@ -132,16 +143,62 @@ func (d *diskFile) Lookup() (look, error) {
 // Sync puts the data and the size on stable storage.
 func (d *diskFile) Sync() error { return datasync(d.File) }
 
-// Mark sets or clears the mark.
-func (d *diskFile) Mark(on bool) error { return setMark(d.root, d.name, d.File, on) }
+// Mark sets or clears the mark: the sticky bit, which means nothing on a file,
+// goes with it, needs no space, and shows in every lookup. Windows has no such
+// bit; an empty file beside it is the mark there, at the cost of a lookup more.
+// FreeBSD refuses the bit to users other than root: the process that met the
+// failure then is the only one to know of it.
+func (d *diskFile) Mark(on bool) error {
+	if runtime.GOOS == "windows" {
+		if !on {
+			return d.root.Remove(d.name + suspectSuffix)
+		}
+		f, err := d.root.OpenFile(d.name+suspectSuffix, os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	info, err := d.Stat()
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm()
+	if on {
+		mode |= fs.ModeSticky
+	}
+	return d.Chmod(mode)
+}
+
+// marked reports whether the file of that name bears the mark.
+func marked(root *os.Root, name string, info fs.FileInfo) bool {
+	if runtime.GOOS == "windows" {
+		_, err := root.Lstat(name + suspectSuffix)
+		return err == nil
+	}
+	return info.Mode()&fs.ModeSticky != 0
+}
 
 // Matches compares the cache with the disk.
 func (d *diskFile) Matches(from, end int64) (bool, error) {
 	return matchesDisk(d.root, d.name, d.File, from, end)
 }
 
-// Truncate cuts the file to size bytes.
-func (d *diskFile) Truncate(size int64) error { return truncate(d.root, d.name, d.File, size) }
+// Truncate cuts the file to size bytes. On Windows a handle that appends may not
+// cut, so it takes one of its own.
+func (d *diskFile) Truncate(size int64) error {
+	if runtime.GOOS != "windows" {
+		return d.File.Truncate(size)
+	}
+	f, id, err := openRegular(d.root, d.name, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(d.id, id) {
+		return cmp.Or(ErrReplaced, f.Close())
+	}
+	return cmp.Or(f.Truncate(size), f.Close())
+}
 
 // LockSync takes the lock of a sync if it is free.
 func (d *diskFile) LockSync(shared bool) (bool, error) {

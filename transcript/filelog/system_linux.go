@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -58,22 +59,6 @@ func CheckFS(root *os.Root) error {
 
 // datasync puts a file's data and size on stable storage.
 func datasync(f *os.File) error { return os.NewSyscallError("fdatasync", control(f, unix.Fdatasync)) }
-
-// setMark sets or clears the sticky bit, which means nothing on a file: the mark
-// goes with the file, needs no space, and shows in every lookup.
-func setMark(_ *os.Root, _ string, f *os.File, on bool) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	mode := info.Mode().Perm()
-	if on {
-		mode |= fs.ModeSticky
-	}
-	return f.Chmod(mode)
-}
-
-func marked(_ *os.Root, _ string, info fs.FileInfo) bool { return info.Mode()&fs.ModeSticky != 0 }
 
 // takeOwner gives f the owner of like, as far as this user may: a cure by root
 // must not lock a file's owner out.
@@ -137,11 +122,6 @@ func matchesDirect(f, cached *os.File, from, end int64) (bool, error) {
 	return true, nil
 }
 
-// syncDir puts the names in a folder on stable storage.
-func syncDir(d *os.File) error { return d.Sync() }
-
-func truncate(_ *os.Root, _ string, f *os.File, size int64) error { return f.Truncate(size) }
-
 // publish gives a file another name in the same folder, unless that name is in
 // use.
 func publish(root *os.Root, from, to string) error {
@@ -179,4 +159,53 @@ func control(f *os.File, do func(fd int) error) error {
 		return err
 	}
 	return doErr
+}
+
+// A folderLookup looks one name of a folder up with one system call.
+type folderLookup struct {
+	conn syscall.RawConn // of the folder; keeps it open while it is used
+	name string
+	id   *syscall.Stat_t // of the file that the name should refer to
+
+	mu      sync.Mutex // guards what follows
+	found   unix.Stat_t
+	err     error
+	control func(fd uintptr) // l.fstatat, bound once to save an allocation a call
+}
+
+// newFolderLookup returns nil if the file cannot be told from others this way.
+func newFolderLookup(folder *os.File, name string, id fs.FileInfo) *folderLookup {
+	st, ok := id.Sys().(*syscall.Stat_t)
+	conn, err := folder.SyscallConn()
+	if !ok || err != nil {
+		return nil
+	}
+	l := &folderLookup{conn: conn, name: name, id: st}
+	l.control = l.fstatat
+	return l
+}
+
+// look is [diskFile.Lookup].
+func (l *folderLookup) look() (look, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.conn.Control(l.control); err != nil {
+		return look{}, err
+	}
+	switch {
+	case l.err != nil:
+		return look{}, os.NewSyscallError("fstatat", l.err)
+	case l.found.Dev != l.id.Dev || l.found.Ino != l.id.Ino:
+		return look{}, ErrReplaced
+	}
+	return look{l.found.Size, l.found.Mode&unix.S_ISVTX != 0}, nil
+}
+
+func (l *folderLookup) fstatat(fd uintptr) {
+	for {
+		l.err = unix.Fstatat(int(fd), l.name, &l.found, unix.AT_SYMLINK_NOFOLLOW)
+		if !errors.Is(l.err, unix.EINTR) {
+			return
+		}
+	}
 }

@@ -1,4 +1,4 @@
-//go:build !linux && !windows
+//go:build !linux
 
 package filelog
 
@@ -14,27 +14,7 @@ func CheckFS(*os.Root) error { return nil }
 // datasync is Sync, which on macOS also empties the drive's cache.
 func datasync(f *os.File) error { return f.Sync() }
 
-func syncDir(d *os.File) error { return d.Sync() }
-
-func truncate(_ *os.Root, _ string, f *os.File, size int64) error { return f.Truncate(size) }
-
 func publish(root *os.Root, from, to string) error { return link(root, from, to) }
-
-// setMark sets or clears the sticky bit. FreeBSD refuses it to users other than
-// root; the process that met the failure then is the only one to know of it.
-func setMark(_ *os.Root, _ string, f *os.File, on bool) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	mode := info.Mode().Perm()
-	if on {
-		mode |= fs.ModeSticky
-	}
-	return f.Chmod(mode)
-}
-
-func marked(_ *os.Root, _ string, info fs.FileInfo) bool { return info.Mode()&fs.ModeSticky != 0 }
 
 // takeOwner does nothing: a copy belongs to the user who makes it.
 func takeOwner(*os.File, fs.FileInfo) {}
@@ -43,3 +23,10 @@ func takeOwner(*os.File, fs.FileInfo) {}
 func matchesDisk(*os.Root, string, *os.File, int64, int64) (bool, error) {
 	return false, errors.ErrUnsupported
 }
+
+// A folderLookup is not made here: names are looked up through the Root.
+type folderLookup struct{}
+
+func newFolderLookup(*os.File, string, fs.FileInfo) *folderLookup { return nil }
+
+func (*folderLookup) look() (look, error) { return look{}, fs.ErrInvalid }

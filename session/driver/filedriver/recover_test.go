@@ -47,8 +47,8 @@ func TestMarkedTranscript(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
-	line := idemLine("x", "key", "hash")
-	first, err := d.Append(ctx, ref, []driver.Line{line}, driver.Cond{Idem: "key", IdemHash: "hash"})
+	lines := keyed("key", 2)
+	first, err := d.Append(ctx, ref, lines, driver.Cond{Idem: "key", IdemHash: "hash"})
 	require.NoError(t, err)
 	marked := func() bool {
 		info, err := os.Lstat(d.Path(ref))
@@ -60,7 +60,7 @@ func TestMarkedTranscript(t *testing.T) {
 		func() error { return d.Flush(ctx, ref) },
 		func() error { return d.Recover(ctx, ref) },
 		func() error {
-			res, err := d.Append(ctx, ref, []driver.Line{line}, driver.Cond{Idem: "key", IdemHash: "hash"})
+			res, err := d.Append(ctx, ref, lines, driver.Cond{Idem: "key", IdemHash: "hash"})
 			require.True(t, res.Repeated)
 			require.Equal(t, first.Start, res.Start)
 			return err
@@ -79,11 +79,11 @@ func TestRepeatedReadsAgain(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
 	ref := create(t, d, "a", "k").Ref()
-	line := idemLine("x", "key", "hash")
+	lines := keyed("key", 2)
 	cond := driver.Cond{Idem: "key", IdemHash: "hash"}
-	first, err := d.Append(ctx, ref, []driver.Line{line}, cond)
+	first, err := d.Append(ctx, ref, lines, cond)
 	require.NoError(t, err)
-	res, err := d.Append(ctx, ref, []driver.Line{line}, cond)
+	res, err := d.Append(ctx, ref, lines, cond)
 	require.NoError(t, err)
 	require.True(t, res.Repeated)
 
@@ -92,11 +92,11 @@ func TestRepeatedReadsAgain(t *testing.T) {
 	_, err = f.WriteAt(make([]byte, first.End-first.Start-1), int64(first.Start))
 	require.NoError(t, errors.Join(err, f.Close()))
 
-	res, err = d.Append(ctx, ref, []driver.Line{line}, cond)
+	res, err = d.Append(ctx, ref, lines, cond)
 	require.NoError(t, err)
 	require.False(t, res.Repeated)
 	require.Equal(t, first.End, res.Start)
-	res, err = d.Append(ctx, ref, []driver.Line{line}, cond)
+	res, err = d.Append(ctx, ref, lines, cond)
 	require.NoError(t, err)
 	require.True(t, res.Repeated)
 	require.NoError(t, d.Close())
