@@ -194,6 +194,9 @@ func (l *Log) Close() error {
 	if l.opts.Sync != SyncNever {
 		_ = l.sync(context.Background(), l.written) // what fails is kept in l.failed
 	}
+	if l.failed != nil {
+		_ = l.file().Mark(true) // if it could not be set before, its lock ends now
+	}
 	err := l.file().Close()
 	if err != nil && !l.shut {
 		err = l.fail("close", err, "the lines stay as their appends reported them")
