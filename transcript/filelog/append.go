@@ -40,8 +40,7 @@ func (e extent) cover(o extent) extent {
 
 // Append adds lines to the end of the file as one write, and returns the
 // offsets of their first byte and after their last. Lines must be one or more
-// lines, each ended by '\n'; the slice is the caller's again when Append
-// returns.
+// lines, each ended by '\n'; Append does not retain the slice.
 //
 // First an unterminated tail is ended, see [Log.Settle]. Then check, unless it
 // is nil, is called under the lock with the offset at which the lines will
@@ -74,8 +73,7 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 		return 0, 0, err
 	}
 	w, err := l.appendLocked(ctx, op, lines, check)
-	l.tellWait(ctx, AppendLock, waited, nil)
-	l.tellTail(ctx, w.tail)
+	l.tell(ctx, waited, w)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -101,26 +99,33 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	w, err := l.settleLocked(op)
-	l.tellWait(ctx, AppendLock, waited, nil)
-	l.tellTail(ctx, w.tail)
+	w, err := l.settleLocked(ctx, op)
+	l.tell(ctx, waited, w)
 	if err != nil {
 		return 0, err
 	}
 	return w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
 }
 
-// A written is what one call has done to the file.
+// A written is what one call did to the file.
 type written struct {
 	tail  int64  // where the tail it ended had ended; 0 if there was none
 	lines extent // what it wrote
 	seq   uint64 // its last write; 0 if there was none
+	cured Synced // the copy or the sync it had to make first
+}
+
+// tell tells the observers about a call that has given back the append lock.
+func (l *Log) tell(ctx context.Context, waited time.Duration, w written) {
+	l.tellWait(ctx, AppendLock, waited, nil)
+	l.tellSync(ctx, w.cured)
+	l.tellTail(ctx, w.tail)
 }
 
 // appendLocked writes lines and gives the append lock back.
 func (l *Log) appendLocked(ctx context.Context, op string, lines []byte, check func(int64) error) (written, error) {
 	defer l.unlock()
-	w, err := l.settle(op)
+	w, err := l.settle(ctx, op)
 	if err != nil {
 		return w, err
 	}
@@ -137,7 +142,7 @@ func (l *Log) appendLocked(ctx context.Context, op string, lines []byte, check f
 		return w, err
 	}
 	w.lines = extent{start, start + int64(len(lines))}
-	w.seq = l.wrote(start, lines, l.opts.Sync == SyncAlways)
+	w.seq = l.wrote(start, lines)
 	return w, nil
 }
 
@@ -146,7 +151,7 @@ func (l *Log) appendLocked(ctx context.Context, op string, lines []byte, check f
 func (l *Log) write(op string, start int64, lines []byte) error {
 	lookedUp := l.lookedUp
 	l.end, l.lookedUp = 0, 0
-	n, err := l.file.Write(lines)
+	n, err := l.file().Write(lines)
 	if err == nil && n < len(lines) {
 		err = io.ErrShortWrite
 	}
@@ -158,9 +163,9 @@ func (l *Log) write(op string, start int64, lines []byte) error {
 }
 
 // settleLocked settles the tail and gives the append lock back.
-func (l *Log) settleLocked(op string) (written, error) {
+func (l *Log) settleLocked(ctx context.Context, op string) (written, error) {
 	defer l.unlock()
-	return l.settle(op)
+	return l.settle(ctx, op)
 }
 
 // takeBack undoes a write of size bytes at start, of which n were written
@@ -168,7 +173,7 @@ func (l *Log) settleLocked(op string) (written, error) {
 // else keeps them apart from what will follow. It returns the error of the
 // append; nil if all bytes are in the file after all.
 func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
-	info, statErr := l.file.Stat()
+	info, statErr := l.file().Stat()
 	switch {
 	case statErr != nil && n == 0, statErr == nil && info.Size() == start:
 		return l.fail(op, err, fixNothingWritten)
@@ -176,13 +181,13 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 		return l.fail(op, fragment(err), fixFragment) // the next append fences it
 	}
 	ours := info.Size() == start+int64(n)
-	if ours && l.file.Truncate(start) == nil {
+	if ours && l.file().Truncate(start) == nil {
 		return l.fail(op, err, fixNothingWritten)
 	}
 	if ours && n == size {
 		return nil
 	}
-	fence, fenceErr := l.file.Write(newline)
+	fence, fenceErr := l.file().Write(newline)
 	l.mu.Lock()
 	l.wroteUnknown(extent{start, info.Size() + int64(fence)})
 	l.mu.Unlock()
@@ -193,11 +198,11 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 }
 
 // maxChain is how many calls of one Log hand the kernel's lock to the next
-// before others, who poll for it, get their chance.
+// before other Logs, which poll for it, get their chance.
 const maxChain = 1024
 
-// lock takes the append lock, and says how long that took if somebody is to be
-// told.
+// lock takes the append lock, and says how long that took if there is an
+// observer.
 func (l *Log) lock(ctx context.Context, op string, shared bool) (time.Duration, error) {
 	began := l.now()
 	err := l.takeLock(ctx, op, shared)
@@ -209,7 +214,7 @@ func (l *Log) lock(ctx context.Context, op string, shared bool) (time.Duration, 
 }
 
 // takeLock takes first the place within this Log, then the kernel's lock,
-// unless the one who had it left it to this call.
+// unless the holder before left it to this call.
 func (l *Log) takeLock(ctx context.Context, op string, shared bool) (err error) {
 	ticket := l.arrived.Add(1)
 	l.queued.Add(1)
@@ -224,16 +229,22 @@ func (l *Log) takeLock(ctx context.Context, op string, shared bool) (err error) 
 		return nil
 	}
 	l.lookedUp = 0
+	if l.shut {
+		if err := l.reopen(op); err != nil {
+			<-l.appending
+			return err
+		}
+	}
 	eager := eagerTries
 	err = l.poll(ctx, op, func() (bool, error) {
 		if l.pause {
 			l.pause, eager = false, 0
 			return false, nil
 		}
-		ok, err := l.file.Lock(shared)
+		ok, err := l.file().Lock(shared)
 		for ; !ok && err == nil && eager > 0; eager-- {
 			runtime.Gosched()
-			ok, err = l.file.Lock(shared)
+			ok, err = l.file().Lock(shared)
 		}
 		return ok, err
 	})
@@ -246,7 +257,7 @@ func (l *Log) takeLock(ctx context.Context, op string, shared bool) (err error) 
 // unlock gives the append lock back. If calls of this Log wait for it, they get
 // it with the kernel's, which saves them half of their system calls.
 func (l *Log) unlock() {
-	if l.queued.Load() > 0 {
+	if l.queued.Load() > 0 && !l.shut {
 		if l.chain++; l.chain < maxChain {
 			_ = l.opts.seam.before("hand on") // cannot fail
 			<-l.appending
@@ -261,35 +272,15 @@ func (l *Log) unlock() {
 // release gives up the kernel's lock and then the place within this Log.
 func (l *Log) release() {
 	l.chain = 0
-	var s Synced
-	if l.stuck = l.file.Unlock(); l.stuck != nil {
-		s = l.renew()
+	if err := l.file().Unlock(); err != nil {
+		l.abandon(err)
 	}
 	<-l.appending
-	l.tellSync(context.Background(), s)
-}
-
-// renew closes the descriptor of a lock that could not be given back, for the
-// lock goes with it, and goes on with another one. If that cannot be opened the
-// lock stays with this Log until its next call or its end. It returns the sync
-// that it has led, if it has.
-func (l *Log) renew() (s Synced) {
-	err := l.file.Renew(func() {
-		// A failed sync before this moment is known to the old one alone.
-		l.mu.Lock()
-		seq := l.written
-		l.mu.Unlock()
-		_, _ = l.syncTo(context.Background(), seq, &s) // what fails is kept in l.failed
-	})
-	if err == nil {
-		l.stuck = nil
-	}
-	return s
 }
 
 // unchain gives up the kernel's lock if it was left to calls that have given up
-// waiting for it. Who leaves it looks after that, and who gives up looks too,
-// so that one of both sees it.
+// waiting for it. The call that leaves it and the call that gives up both look,
+// so one of them sees it.
 func (l *Log) unchain() {
 	if l.queued.Load() > 0 {
 		return
@@ -297,7 +288,7 @@ func (l *Log) unchain() {
 	select {
 	case l.appending <- struct{}{}:
 	default:
-		return // somebody has the place, and sees to it
+		return // the call that has the place sees to it
 	}
 	if l.chain > 0 {
 		l.release()

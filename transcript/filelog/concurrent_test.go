@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -155,9 +157,7 @@ func TestTurn(t *testing.T) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	add(t, other, "one\n") // appends go on
 	for _, l := range []*filelog.Log{l, other} {
 		_, err := l.TryLockTurn()
@@ -191,9 +191,7 @@ func TestTurn(t *testing.T) {
 		t.Error(err)
 	}
 	release, err = other.TryLockTurn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := release(); err != nil {
 		t.Error(err)
 	}
@@ -206,8 +204,8 @@ func TestTurnExcludes(t *testing.T) {
 	logs := []*filelog.Log{create(t, root, "first\n", never), open(t, root, never)}
 	if release, err := logs[0].TryLockTurn(); err != nil {
 		t.Skip(err)
-	} else if err := release(); err != nil {
-		t.Fatal(err)
+	} else {
+		require.NoError(t, release())
 	}
 	var inside atomic.Int32
 	var wg sync.WaitGroup

@@ -2,7 +2,6 @@ package filelog
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,7 +15,6 @@ type tape struct {
 	moments []moment
 	drop    func(op string) bool // operations that a naive writer leaves out
 	failAt  int                  // the sync that fails; what it was to save is lost
-	lies    int                  // how many syncs from now on lose as much and say that all is well
 	syncs   int
 	files   []*tapeFile
 }
@@ -106,12 +104,6 @@ func (f *tapedFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (f *tapedFile) WriteAt(b []byte, off int64) (int, error) {
-	n, err := f.file.WriteAt(b, off)
-	f.p.add(moment{op: "write", file: f.t.n, off: off, data: slices.Clone(b[:n])})
-	return n, err
-}
-
 func (f *tapedFile) Truncate(size int64) error {
 	f.p.add(moment{op: "truncate", file: f.t.n, off: size})
 	return f.file.Truncate(size)
@@ -119,11 +111,6 @@ func (f *tapedFile) Truncate(size int64) error {
 
 func (f *tapedFile) Sync() error {
 	f.p.syncs++
-	if f.p.lies > 0 {
-		f.p.lies--
-		f.p.add(moment{op: "lose", file: f.t.n})
-		return nil
-	}
 	if f.p.syncs == f.p.failAt {
 		f.t.losses++
 		f.p.add(moment{op: "lose", file: f.t.n})
@@ -134,24 +121,6 @@ func (f *tapedFile) Sync() error {
 	}
 	f.p.add(moment{op: "sync", file: f.t.n})
 	return nil
-}
-
-// DropCache makes the file what is on the disk.
-func (f *tapedFile) DropCache(off int64) error {
-	var d disk
-	for _, m := range f.p.moments {
-		d.take(m)
-	}
-	named := fileOf(f.p.root, f.t.id)
-	if named == "" {
-		return errFault
-	}
-	real, err := f.p.root.OpenFile(named, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	_, err = real.WriteAt(d.content(f.t.n)[off:], off)
-	return errors.Join(err, real.Close())
 }
 
 // A disk is what is on it after some moments, and what is only in memory.

@@ -9,11 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
 const (
-	tempPrefix = ".tmp-"
+	tempMark   = ".tmp-"
 	tempRandom = 8 // bytes, in hexadecimal
 )
 
@@ -25,10 +26,9 @@ const (
 // The lines are written to a temporary file in the same folder, synced, and
 // only then given their name, and the folder is synced, unless the policy is
 // [SyncNever]. So a kill at any moment leaves a whole log or none, and at most
-// a temporary file, which [IsTemp] tells from others and which may be ignored
-// or removed. A [*NotDurableError] says that the log has its name but that the
-// folder could not be synced: it may be gone after a power cut. After any
-// other error there is no log, unless opening it was what failed.
+// a temporary file, which [RemoveTemps] removes. A [*NotDurableError] says that
+// the log has its name but that the folder could not be synced: it may be gone
+// after a power cut. After any other error there is no log.
 func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, error) {
 	const op = "create"
 	if opts == nil {
@@ -46,46 +46,107 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if _, err := root.Lstat(name); err == nil { // publish checks it again
 		return nil, fail(fs.ErrExist, fixExists)
 	}
-	p := placing{root: root, name: name, sync: opts.Sync != SyncNever, seam: opts.seam}
-	if err := p.place(op, first, publish); err != nil {
+	t, err := writeNew(op, root, name, first, opts.Sync != SyncNever, publish, opts)
+	if err != nil {
 		return nil, err
 	}
-	l, err := Open(root, name, opts)
-	if err == nil && p.sync {
-		l.sure = int64(len(first))
+	if t.Unlock() != nil {
+		_ = t.Close() // the lock ends with the descriptor
+		return Open(root, name, opts)
 	}
-	return l, err
+	l := newLog(root, name, &t.opened, opts)
+	l.drained = true // nobody has synced it before
+	return l, nil
 }
 
 // WriteFileAtomic gives the file that name refers to within root the content
 // data, replacing what the name referred to: at every moment, and after a
 // crash, the name refers to the old content or to the new, whole. If sync is
 // set, the new content is on stable storage when the error is nil. The file's
-// mode is 0600.
+// mode is 0600. Temporary files that earlier calls left behind are for
+// [RemoveTemps].
 //
 // A [*NotDurableError] says that the new content is in place but that the
 // folder could not be synced. After any other error the old content is
 // untouched.
 func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
-	p := placing{root: root, name: name, sync: sync}
-	return p.place("write", data, replace)
+	t, err := writeNew("write", root, name, data, sync, (*os.Root).Rename, new(Options))
+	if err != nil {
+		return err
+	}
+	_ = t.Unlock() // closing the file does it too
+	_ = t.Close()  // what was to be safe was synced
+	return nil
 }
 
-// IsTemp says whether name, with or without folders before it, has the form of
-// the temporary files that [Create] and [WriteFileAtomic] make and that a kill
-// may leave behind: ".tmp-" and 16 hexadecimal digits.
+// IsTemp reports whether name, with or without folders before it, has the form
+// of the temporary files of this package: the name of a file, ".tmp-" and 16
+// hexadecimal digits.
 func IsTemp(name string) bool {
-	digits, ok := strings.CutPrefix(filepath.Base(name), tempPrefix)
-	return ok && len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == ""
+	base := filepath.Base(name)
+	i := strings.LastIndex(base, tempMark)
+	if i < 0 {
+		return false
+	}
+	digits := base[i+len(tempMark):]
+	return len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// RemoveTemps removes the temporary files that dead writers have left for the
+// file that name refers to within root. It leaves those alone whose writer is at
+// work, and holds their append lock.
+func RemoveTemps(root *os.Root, name string) error {
+	dir, base := filepath.Dir(name), filepath.Base(name)
+	d, err := root.Open(dir)
+	if err != nil {
+		return &Error{Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err)}
+	}
+	entries, err := d.Readdirnames(-1)
+	err = cmp.Or(err, d.Close())
+	for _, n := range entries {
+		if strings.HasPrefix(n, base+tempMark) && IsTemp(n) {
+			err = cmp.Or(err, removeTemp(root, filepath.Join(dir, n)))
+		}
+	}
+	if err != nil {
+		return &Error{Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err)}
+	}
+	return nil
+}
+
+// removeTemp removes a temporary file whose lock is free.
+func removeTemp(root *os.Root, temp string) error {
+	f, err := openNamed(root, temp, new(Options))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
+			return nil // its writer has ended
+		}
+		return err
+	}
+	free, err := f.Lock(false)
+	if free {
+		err = root.Remove(temp)
+	}
+	_ = f.Close() // nothing was written
+	if free && err != nil {
+		err = root.Remove(temp) // Windows removes no open file
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // SyncDir puts the names in a folder, not what they refer to, on stable
-// storage. Dir "." is root itself. Where the system cannot do that it does
-// nothing.
+// storage. Dir "." is root itself. On Windows, which has no such call, SyncDir
+// does nothing.
 func SyncDir(root *os.Root, dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := root.Open(dir)
 	if err == nil {
-		err = cmp.Or(syncDir(d), d.Close())
+		err = cmp.Or(d.Sync(), d.Close())
 	}
 	if err != nil {
 		return &Error{Op: "sync folder", Path: fullPath(root, dir), Err: cause(err)}
@@ -93,88 +154,108 @@ func SyncDir(root *os.Root, dir string) error {
 	return nil
 }
 
-// A placing puts a new file under a name in one step.
-type placing struct {
+// A tempFile is a temporary file whose append lock this process holds.
+type tempFile struct {
+	opened
 	root *os.Root
-	name string
-	sync bool
-	seam *seam
+	temp string // its name within root
 }
 
-// place writes data to a temporary file and has move give it its name.
-func (p *placing) place(op string, data []byte, move func(root *os.Root, from, to string) error) error {
-	path, dir := fullPath(p.root, p.name), filepath.Dir(p.name)
-	temp, err := p.writeTemp(data)
-	if err == nil {
-		err = p.seam.before("move")
+// openTemp creates a temporary file for name, empty, with the mode and the owner
+// of like unless that is nil. Until it is renamed, Lookup fails on it.
+func openTemp(root *os.Root, name string, opts *Options, like fs.FileInfo) (*tempFile, error) {
+	for {
+		var random [tempRandom]byte
+		rand.Read(random[:])
+		temp := name + tempMark + hex.EncodeToString(random[:])
+		f, err := root.OpenFile(temp, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if like != nil {
+			takeOwner(f, like)
+			err = f.Chmod(like.Mode().Perm())
+		}
+		t := &tempFile{root: root, temp: temp}
+		var locked bool
 		if err == nil {
-			err = move(p.root, temp, p.name)
+			var o *opened
+			if o, err = newOpened(root, name, f, opts); err == nil {
+				t.opened = *o
+				locked, err = t.Lock(false)
+			}
+		}
+		if err == nil && locked {
+			// RemoveTemps may have come between the creation and the lock.
+			var named fs.FileInfo
+			if named, err = root.Lstat(temp); err == nil && os.SameFile(named, t.id) {
+				return t, nil
+			}
+		}
+		_ = f.Close()
+		_ = root.Remove(temp)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+}
+
+// discard removes the file. If that fails, its name says that it may be ignored.
+func (t *tempFile) discard() {
+	_ = t.root.Remove(t.temp)
+	_ = t.Close()
+	_ = t.root.Remove(t.temp) // Windows removes no open file
+}
+
+// writeNew writes data to a temporary file and has move give it its name. The
+// file it returns is locked. A [*NotDurableError] says that the name may not
+// survive a power cut.
+func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
+	path := fullPath(root, name)
+	t, err := openTemp(root, name, opts, nil)
+	if err == nil {
+		var n int
+		n, err = t.Write(data)
+		if err == nil && n < len(data) {
+			err = io.ErrShortWrite
+		}
+		if err == nil && sync {
+			err = t.Sync()
+		}
+		if err == nil {
+			err = opts.seam.before("move")
+		}
+		if err == nil {
+			err = move(root, t.temp, name)
+		}
+		if err != nil {
+			t.discard()
 		}
 	}
 	if err != nil {
-		if temp != "" {
-			_ = p.root.Remove(temp) // what stays has a name to be ignored
-		}
 		fix := fixNothingWritten
 		if errors.Is(err, fs.ErrExist) {
 			fix = fixExists
 		}
-		return &Error{Op: op, Path: path, Fix: fix, Err: cause(err)}
+		return nil, &Error{Op: op, Path: path, Fix: fix, Err: cause(err)}
 	}
-	if !p.sync {
-		return nil
-	}
-	if err = p.seam.before("sync folder"); err == nil {
-		err = SyncDir(p.root, dir)
-	}
-	if err != nil {
-		return &NotDurableError{Path: path, End: int64(len(data)), Err: cause(err)}
-	}
-	return nil
-}
-
-// writeTemp writes data to a temporary file next to the name and returns what
-// it is called, also if it fails after creating it.
-func (p *placing) writeTemp(data []byte) (temp string, err error) {
-	f, temp, err := p.openTemp()
-	if err != nil {
-		return "", err
-	}
-	disk, err := newDiskFile(p.root, temp, f, nil)
-	if err != nil {
-		return temp, err
-	}
-	w := p.seam.file(disk)
-	n, err := w.Write(data)
-	if err == nil && n < len(data) {
-		err = io.ErrShortWrite
-	}
-	if err == nil && p.sync {
-		err = w.Sync()
-	}
-	return temp, cmp.Or(err, w.Close())
-}
-
-func (p *placing) openTemp() (*os.File, string, error) {
-	for {
-		var random [tempRandom]byte
-		rand.Read(random[:])
-		temp := filepath.Join(filepath.Dir(p.name), tempPrefix+hex.EncodeToString(random[:]))
-		f, err := p.root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, temp, err
+	if sync {
+		if err := syncFolder(root, name, opts.seam); err != nil {
+			_ = t.Close() // the error that counts is the folder's
+			return nil, &NotDurableError{Path: path, End: int64(len(data)), Err: cause(err)}
 		}
 	}
+	return t, nil
 }
-
-// replace gives a file another name, over what had that name.
-func replace(root *os.Root, from, to string) error { return root.Rename(from, to) }
 
 // link gives a file another name, unless that name is in use.
 func link(root *os.Root, from, to string) error {
 	if err := root.Link(from, to); err != nil {
 		return err
 	}
-	_ = root.Remove(from) // a second name for the log; to be ignored
+	_ = root.Remove(from) // a second name for the log, which may be ignored
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const createChildEnv = "FILELOG_TEST_CREATE_CHILD"
@@ -62,9 +64,7 @@ func TestCreateKilled(t *testing.T) {
 			t.Fatal(cmd.ProcessState)
 		}
 		names, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, e := range names {
 			if e.Name() != workName && !IsTemp(e.Name()) {
 				t.Errorf("killed at %d: left %s", n, e.Name())
@@ -76,9 +76,7 @@ func TestCreateKilled(t *testing.T) {
 		case errors.Is(err, fs.ErrNotExist) && !done:
 			none++
 			l, err := Create(w.root, workName, []byte(workFirst), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if err := l.Close(); err != nil {
 				t.Error(err)
 			}

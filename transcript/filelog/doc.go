@@ -45,8 +45,19 @@
 //	the context's     no                           yes
 //	any other         no                           yes, once its cause is gone
 //
-// After a NotDurableError the Log acknowledges nothing more: the kernel
-// reports a failed sync once and calls the next one good, although the bytes
-// may never have reached the disk. Opening the file anew is therefore no cure;
-// [Log.Recover] is.
+// # A failed sync
+//
+// The kernel reports a failed sync once and calls the next one good, although
+// the bytes may never have reached the disk. After a NotDurableError a Log
+// therefore acknowledges nothing more until [Log.Recover] has copied the file to
+// new blocks. The file bears a mark meanwhile, which outlives the process: the
+// next Log that appends to the file, or flushes it, makes the copy itself. Logs
+// of the old file then fail with ErrReplaced, after they have compared with the
+// copy what they had acknowledged and not yet synced. A process that is killed
+// before it could set the mark is for the caller to remember: see [Log.Suspect].
+//
+// The mark is the sticky bit of the file; on Windows it is an empty file of that
+// name with ".suspect" behind it. Where the system has one lock per file, as
+// macOS and the BSDs do, a Log that opens the file at the very moment of another
+// one's failure may not see the mark yet.
 package filelog

@@ -17,13 +17,14 @@ var (
 
 	// ErrBusy says that a lock was held by another goroutine or process until
 	// the context was done; the error then matches the context's as well. From
-	// [Log.TryLockTurn] it says that the lock is held now. Nothing was written;
+	// [LockFile.TryLock] it says that the lock is held now. Nothing was written;
 	// try again later.
 	ErrBusy = errors.New("the lock is held elsewhere")
 
 	// ErrReplaced says that the name no longer refers to the file this [Log]
-	// has open: it was renamed, replaced or removed. Nothing was written; close
-	// the Log and open the name anew.
+	// has open: it was renamed or removed, or another Log has put a copy in its
+	// place after a failed sync. Nothing was written; close the Log and open the
+	// name anew.
 	ErrReplaced = errors.New("the file was replaced or removed")
 
 	// ErrReadOnly says that the [Log] was opened with [Options.ReadOnly].
@@ -45,7 +46,7 @@ var (
 
 // An Error says what failed, on which file, why, and what to do about it.
 type Error struct {
-	Op   string // the operation: "open", "append", "lock turn" ...
+	Op   string // the operation: "open", "append", "lock" ...
 	Path string // the file
 	Fix  string // what was written and what to do now; may be empty
 	Err  error  // the cause
@@ -92,6 +93,13 @@ func (e *NotDurableError) Error() string {
 
 // Unwrap returns what the sync returned.
 func (e *NotDurableError) Unwrap() error { return e.Err }
+
+// refusal returns e as an append that wrote nothing reports it.
+func (e *NotDurableError) refusal() *NotDurableError {
+	r := *e
+	r.Refused = true
+	return &r
+}
 
 const (
 	fixNothingWritten = "nothing was written, try again once the cause is gone"

@@ -3,14 +3,19 @@ package filelog
 import (
 	"fmt"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // everyFault runs the workload with each of its operations failing, once and
-// for good, with short writes of several lengths, and returns what it broke.
-// It is how many runs it took.
-func everyFault(t *testing.T, mutate func(file) file) (broken []string, runs int) {
+// for good, with short writes of several lengths, and returns what it broke and
+// how many runs it took. It stops after limit findings.
+func everyFault(t *testing.T, mutate func(file) file, limit int) (broken []string, runs int) {
 	for _, sticky := range []bool{false, true} {
 		for _, short := range []int{0, 1, 7, 8, 1 << 20} {
+			if len(broken) >= limit {
+				return broken, runs
+			}
 			for n := 1; ; n++ {
 				d := &faultDisk{failAt: n, sticky: sticky, short: short, mutate: mutate}
 				w := newWorkload(t, d)
@@ -19,7 +24,7 @@ func everyFault(t *testing.T, mutate func(file) file) (broken []string, runs int
 				for _, b := range w.broken {
 					broken = append(broken, fmt.Sprintf("operation %d, sticky %v, short %d: %s", n, sticky, short, b))
 				}
-				if !d.failed {
+				if !d.failed || len(broken) >= limit {
 					break
 				}
 			}
@@ -29,14 +34,13 @@ func everyFault(t *testing.T, mutate func(file) file) (broken []string, runs int
 }
 
 func TestEveryOperationFails(t *testing.T) {
-	broken, runs := everyFault(t, nil)
+	t.Parallel()
+	broken, runs := everyFault(t, nil, 1<<30)
 	for _, b := range broken {
 		t.Error(b)
 	}
 	t.Logf("%d runs", runs)
-	if runs < 300 {
-		t.Errorf("only %d runs: the faults are not injected", runs)
-	}
+	require.GreaterOrEqual(t, runs, 300, "the faults are not injected")
 }
 
 // Naive variants that the harness must find fault with, or it would not notice
@@ -65,16 +69,16 @@ func (h hopeful) Sync() error {
 func (careless) Truncate(int64) error { return nil }
 
 func TestHarnessBites(t *testing.T) {
+	t.Parallel()
 	for what, mutate := range map[string]func(file) file{
 		"no tail check":           func(f file) file { return blind{f} },
 		"trusts a retried sync":   func(f file) file { return hopeful{f} },
 		"short write not cut off": func(f file) file { return careless{f} },
 	} {
 		t.Run(what, func(t *testing.T) {
-			broken, runs := everyFault(t, mutate)
-			if len(broken) == 0 {
-				t.Fatalf("%d runs found nothing wrong with it", runs)
-			}
+			t.Parallel()
+			broken, runs := everyFault(t, mutate, 1)
+			require.NotEmpty(t, broken, "%d runs found nothing wrong with it", runs)
 			t.Logf("%d of %d runs, such as: %s", len(broken), runs, broken[0])
 		})
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A write that fails after each possible number of bytes, with and without a
@@ -164,7 +166,7 @@ func TestCloseReportsBoth(t *testing.T) {
 	if _, err := w.log.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.log.wrote(0, newline, false) // as a call does that fails between write and sync
+	w.log.wrote(0, newline) // as a call does that fails between write and sync
 	d.only, d.sticky = "", true
 	err := w.log.Close()
 	if _, ok := errors.AsType[*NotDurableError](err); !ok {
@@ -210,13 +212,9 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 func TestLink(t *testing.T) {
 	w := newWorkload(t, new(faultDisk))
 	for _, name := range []string{"one", "two"} {
-		if err := w.root.WriteFile(name, []byte(name+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.root.WriteFile(name, []byte(name+"\n"), 0o600))
 	}
-	if err := link(w.root, "one", workName); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, link(w.root, "one", workName))
 	if _, err := w.root.Lstat("one"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the old name is still there: %v", err)
 	}

@@ -74,9 +74,9 @@ type faultFile struct {
 	d *faultDisk
 }
 
-func (f *faultFile) Lookup() (int64, error) {
+func (f *faultFile) Lookup() (look, error) {
 	if err := f.d.op("lookup"); err != nil {
-		return 0, err
+		return look{}, err
 	}
 	return f.file.Lookup()
 }
@@ -148,13 +148,6 @@ func (f *faultFile) Unlock() error {
 		return err
 	}
 	return f.file.Unlock()
-}
-
-func (f *faultFile) Renew(between func()) error {
-	if err := f.d.op("renew"); err != nil {
-		return err
-	}
-	return f.file.Renew(between)
 }
 
 func (f *faultFile) Close() error {

@@ -7,35 +7,52 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync/atomic"
+	"runtime"
+)
+
+// The bytes that locks are put on: far past any data, so that a lock that keeps
+// out reads, as those of Windows do, keeps out none.
+const (
+	appendByte int64 = 1 << 62
+	turnByte   int64 = 1<<62 + 1
+	syncByte   int64 = 1<<62 + 2
+
+	suspectSuffix = ".suspect" // of the mark's name on Windows
 )
 
 // A file is what a Log needs of an open file. Tests wrap it to inject faults;
-// nothing else implements it but diskFile.
+// diskFile is the only other implementation.
 type file interface {
 	io.ReaderAt
-	io.Writer   // appends
-	io.WriterAt // on a file that was not opened for appending
+	io.Writer // appends
 
-	// Lookup returns the size of the file if its name still refers to it. If it
-	// does not the error matches ErrReplaced or fs.ErrNotExist.
-	Lookup() (size int64, err error)
+	// Lookup looks up the name of the file. It fails with ErrReplaced or
+	// fs.ErrNotExist if the name no longer refers to the file.
+	Lookup() (look, error)
 	// Stat describes the open file.
 	Stat() (fs.FileInfo, error)
 	Truncate(size int64) error
 	// Sync puts the file's data and size on stable storage.
 	Sync() error
-	// DropCache makes later reads from off on come from the disk. All there is
-	// must have been synced.
-	DropCache(off int64) error
-	// Lock takes the append lock if it is free. One goroutine at a time.
+	// Mark sets or clears the mark that a sync of the file has failed.
+	Mark(on bool) error
+	// Matches reports whether the disk holds what ReadAt returns from from to
+	// end. It fails with errors.ErrUnsupported where the page cache cannot be
+	// bypassed.
+	Matches(from, end int64) (bool, error)
+	// Lock takes the append lock if it is free, LockSync the lock that a sync
+	// holds shared. One goroutine at a time uses each of them.
 	Lock(shared bool) (bool, error)
 	Unlock() error
-	// Renew opens the file once more, calls between, goes on with the new
-	// descriptor and closes the old one, and the lock with it. If it fails
-	// nothing has changed, and between was not called.
-	Renew(between func()) error
+	LockSync(shared bool) (bool, error)
+	UnlockSync() error
 	Close() error
+}
+
+// A look is what a lookup finds.
+type look struct {
+	size   int64
+	marked bool // a sync of the file has failed, and no cure has been completed
 }
 
 // A seam lets tests get between this package and the operating system. The nil
@@ -59,100 +76,144 @@ func (s *seam) before(name string) error {
 	return s.step(name)
 }
 
+// An opened is an open file and its identity.
+type opened struct {
+	file
+	id fs.FileInfo
+}
+
+// openNamed opens the regular file that name refers to.
+func openNamed(root *os.Root, name string, opts *Options) (*opened, error) {
+	flag := os.O_RDWR | os.O_APPEND
+	if opts.ReadOnly {
+		flag = os.O_RDONLY
+	}
+	f, _, err := openRegular(root, name, flag)
+	if err != nil {
+		return nil, err
+	}
+	return newOpened(root, name, f, opts)
+}
+
+// newOpened wraps f, which it closes if it fails. Name is what Lookup looks up.
+func newOpened(root *os.Root, name string, f *os.File, opts *Options) (*opened, error) {
+	id, err := f.Stat()
+	d := &diskFile{File: f, root: root, name: name, id: id}
+	if err == nil {
+		d.fileLock, err = newFileLock(f, appendByte)
+	}
+	if err != nil {
+		return nil, cmp.Or(err, f.Close())
+	}
+	d.syncLock, _ = newFileLock(f, syncByte) // nil where there is one lock per file
+	if opts.Folder != nil && filepath.Base(name) == name {
+		d.lookup = newFolderLookup(opts.Folder, name, id)
+	}
+	return &opened{opts.seam.file(d), id}, nil
+}
+
 // A diskFile is a real file.
 type diskFile struct {
-	descriptor atomic.Pointer[descriptor]
-
-	root *os.Root
-	name string
-	flag int           // what Renew opens it with
-	id   fs.FileInfo   // of the open file
-	look *folderLookup // nil: look the name up through root
-}
-
-// A descriptor is an open file and its append lock.
-type descriptor struct {
 	*os.File
-	*fileLock
+	*fileLock // for appends
+	syncLock  *fileLock
+
+	root   *os.Root
+	name   string
+	id     fs.FileInfo   // of the open file
+	lookup *folderLookup // nil: look the name up through root
 }
 
-// newDiskFile makes a diskFile of f, which it closes if it fails. Folder is
-// [Options.Folder].
-func newDiskFile(root *os.Root, name string, f *os.File, folder *os.File) (*diskFile, error) {
-	id, err := f.Stat()
-	if err == nil {
-		d := &diskFile{root: root, name: name, id: id}
-		var lock *fileLock
-		if lock, err = newFileLock(f, appendByte); err == nil {
-			d.descriptor.Store(&descriptor{f, lock})
-			if folder != nil && filepath.Base(name) == name {
-				d.look = newFolderLookup(folder, name, id)
-			}
-			return d, nil
-		}
-	}
-	return nil, cmp.Or(err, f.Close())
-}
-
-// Lookup returns the size of the file if its name still refers to it. It looks
-// at the name alone: the link count of a file that has one is not zero, and its
-// size is that of the open file.
-func (d *diskFile) Lookup() (int64, error) {
-	if d.look != nil {
-		return d.look.size()
+// Lookup looks at the name alone: a file that has its name still has it, and the
+// size of the name is that of the open file.
+func (d *diskFile) Lookup() (look, error) {
+	if d.lookup != nil {
+		return d.lookup.look()
 	}
 	info, err := d.root.Lstat(d.name)
 	if err == nil && !os.SameFile(d.id, info) {
 		err = ErrReplaced
 	}
 	if err != nil {
-		return 0, err
+		return look{}, err
 	}
-	return info.Size(), nil
+	return look{info.Size(), marked(d.root, d.name, info)}, nil
 }
 
 // Sync puts the data and the size on stable storage.
-func (d *diskFile) Sync() error { return datasync(d.descriptor.Load().File) }
+func (d *diskFile) Sync() error { return datasync(d.File) }
 
-// DropCache makes the kernel forget what it has of the file from off on.
-func (d *diskFile) DropCache(off int64) error { return dropCache(d.descriptor.Load().File, off) }
-
-// Truncate cuts the file to size bytes.
-func (d *diskFile) Truncate(size int64) error {
-	return truncate(d.root, d.name, d.descriptor.Load().File, size)
-}
-
-// What follows are the methods of the descriptor.
-
-func (d *diskFile) ReadAt(p []byte, off int64) (int, error) {
-	return d.descriptor.Load().ReadAt(p, off)
-}
-func (d *diskFile) Write(p []byte) (int, error) { return d.descriptor.Load().Write(p) }
-func (d *diskFile) WriteAt(p []byte, off int64) (int, error) {
-	return d.descriptor.Load().WriteAt(p, off)
-}
-func (d *diskFile) Stat() (fs.FileInfo, error)     { return d.descriptor.Load().Stat() }
-func (d *diskFile) Lock(shared bool) (bool, error) { return d.descriptor.Load().Lock(shared) }
-func (d *diskFile) Unlock() error                  { return d.descriptor.Load().Unlock() }
-func (d *diskFile) Close() error                   { return d.descriptor.Load().Close() }
-
-// Renew opens the file once more.
-func (d *diskFile) Renew(between func()) error {
-	f, id, err := openRegular(d.root, d.name, d.flag)
+// Mark sets or clears the mark: the sticky bit, which means nothing on a file,
+// goes with it, needs no space, and shows in every lookup. Windows has no such
+// bit; an empty file beside it is the mark there, at the cost of a lookup more.
+// FreeBSD refuses the bit to users other than root: the process that met the
+// failure then is the only one to know of it.
+func (d *diskFile) Mark(on bool) error {
+	if runtime.GOOS == "windows" {
+		if !on {
+			return d.root.Remove(d.name + suspectSuffix)
+		}
+		f, err := d.root.OpenFile(d.name+suspectSuffix, os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	info, err := d.Stat()
 	if err != nil {
 		return err
 	}
-	lock, err := newFileLock(f, appendByte)
-	if err == nil && !os.SameFile(d.id, id) {
-		err = ErrReplaced
+	mode := info.Mode().Perm()
+	if on {
+		mode |= fs.ModeSticky
 	}
+	return d.Chmod(mode)
+}
+
+// marked reports whether the file of that name bears the mark.
+func marked(root *os.Root, name string, info fs.FileInfo) bool {
+	if runtime.GOOS == "windows" {
+		_, err := root.Lstat(name + suspectSuffix)
+		return err == nil
+	}
+	return info.Mode()&fs.ModeSticky != 0
+}
+
+// Matches compares the cache with the disk.
+func (d *diskFile) Matches(from, end int64) (bool, error) {
+	return matchesDisk(d.root, d.name, d.File, from, end)
+}
+
+// Truncate cuts the file to size bytes. On Windows a handle that appends may not
+// cut, so it takes one of its own.
+func (d *diskFile) Truncate(size int64) error {
+	if runtime.GOOS != "windows" {
+		return d.File.Truncate(size)
+	}
+	f, id, err := openRegular(d.root, d.name, os.O_RDWR)
 	if err != nil {
-		return cmp.Or(err, f.Close())
+		return err
 	}
-	between()
-	// Calls that still use the old one end before it is closed.
-	_ = d.descriptor.Swap(&descriptor{f, lock}).Close() // it was synced, as far as that is owed
-	return nil
+	if !os.SameFile(d.id, id) {
+		return cmp.Or(ErrReplaced, f.Close())
+	}
+	return cmp.Or(f.Truncate(size), f.Close())
+}
+
+// LockSync takes the lock of a sync if it is free.
+func (d *diskFile) LockSync(shared bool) (bool, error) {
+	if d.syncLock == nil {
+		return true, nil
+	}
+	return d.syncLock.Lock(shared)
+}
+
+// UnlockSync gives the lock of a sync back.
+func (d *diskFile) UnlockSync() error {
+	if d.syncLock == nil {
+		return nil
+	}
+	return d.syncLock.Unlock()
 }
 
 // openRegular opens the regular file that name refers to, and nothing else: a

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
 )
 
 // slowSyncs makes the syncs of a model wait until they are let go on, with an
@@ -225,7 +227,7 @@ func TestIntervalSyncsWhatPilesUp(t *testing.T) {
 	if n := d.syncs - before; n != 1 {
 		t.Errorf("%d syncs, want 1", n)
 	}
-	if n := l.unsynced.size; n != 0 {
+	if n := len(l.unsynced.data); n != 0 {
 		t.Errorf("%d bytes are kept", n)
 	}
 	closeAll(t, l)
@@ -238,13 +240,11 @@ func TestUnsyncedIsBounded(t *testing.T) {
 		l := d.create(t, policy)
 		for range 300 {
 			mustAppend(t, l, strings.Repeat("x", 999)+"\n")
-			if err := l.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Flush(t.Context()))
 		}
 		u := &l.unsynced
-		if len(u.parts) != 0 || u.size != 0 || cap(u.parts) > 64 || cap(u.buf)+cap(u.spare) > maxSpare {
-			t.Errorf("%v: %d parts of %d, %d bytes, buffers of %d and %d", policy, len(u.parts), cap(u.parts), u.size, cap(u.buf), cap(u.spare))
+		if len(u.parts) != 0 || len(u.data) != 0 || cap(u.parts) > 64 || cap(u.data) > maxSpare {
+			t.Errorf("%v: %d parts of %d, %d bytes, a buffer of %d", policy, len(u.parts), cap(u.parts), len(u.data), cap(u.data))
 		}
 		closeAll(t, l)
 	}
@@ -287,12 +287,10 @@ func TestChainEnds(t *testing.T) {
 		close(waits)
 		calls.Wait()
 		// Free for another Log at once.
-		if ok, err := other.file.Lock(false); !ok || err != nil {
+		if ok, err := other.file().Lock(false); !ok || err != nil {
 			t.Fatalf("run %d: the kernel's lock was kept: %v, %v", i, ok, err)
 		}
-		if err := other.file.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, other.file().Unlock())
 	}
 	closeAll(t, l, other)
 }
@@ -327,12 +325,10 @@ func TestChainIsLookedAfter(t *testing.T) {
 	if err != nil || handed != 1 {
 		t.Fatalf("Append = %v, handed on %d times", err, handed)
 	}
-	if ok, err := other.file.Lock(false); !ok || err != nil {
+	if ok, err := other.file().Lock(false); !ok || err != nil {
 		t.Fatalf("the kernel's lock was kept: %v, %v", ok, err)
 	}
-	if err := other.file.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, other.file().Unlock())
 	closeAll(t, l, other)
 }
 
@@ -379,12 +375,10 @@ func TestSyncWakesWhomItIsFor(t *testing.T) {
 func TestChainIsNotLeftBehind(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncNever), d.open(t, SyncNever)
-	if err := l.takeLock(t.Context(), "test", false); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.takeLock(t.Context(), "test", false))
 	l.queued.Add(1) // a call on its way
 	l.unlock()
-	if ok, err := other.file.Lock(false); ok || err != nil {
+	if ok, err := other.file().Lock(false); ok || err != nil {
 		t.Fatalf("the kernel's lock was not left to it: %v, %v", ok, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -393,12 +387,10 @@ func TestChainIsNotLeftBehind(t *testing.T) {
 	if err := l.takeLock(ctx, "test", false); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if ok, err := other.file.Lock(false); !ok || err != nil {
+	if ok, err := other.file().Lock(false); !ok || err != nil {
 		t.Fatalf("the kernel's lock was kept: %v, %v", ok, err)
 	}
-	if err := other.file.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, other.file().Unlock())
 	mustAppend(t, l, "a\n")
 	closeAll(t, l, other)
 }
@@ -470,9 +462,7 @@ func TestChainLooksUp(t *testing.T) {
 		synctest.Wait()
 		close(held)
 		synctest.Wait()
-		if err := errors.Join(d.root.Rename(workName, "b"), d.root.WriteFile(workName, []byte("new\n"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(d.root.Rename(workName, "b"), d.root.WriteFile(workName, []byte("new\n"), 0o600)))
 		go in(third, "d\n", nil)
 		synctest.Wait()
 		close(replaced)

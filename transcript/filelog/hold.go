@@ -37,13 +37,16 @@ func (l *Log) Hold(ctx context.Context) (*Held, error) {
 		return nil, err
 	}
 	l.end, l.lookedUp = 0, 0 // a Reset elsewhere may have left any size
-	w, err := l.settle(op)
+	w, err := l.settle(ctx, op)
 	if err != nil {
 		l.unlock()
 		l.ops.Done()
 		return nil, err
 	}
 	l.held = Held{l: l, end: w.lines.end, ctx: ctx, waited: waited, tail: w.tail}
+	if w.cured != (Synced{}) {
+		l.held.syncs = append(l.held.syncs, w.cured)
+	}
 	return &l.held, nil
 }
 
@@ -62,7 +65,7 @@ func (h *Held) Append(lines []byte) error {
 	}
 	start := h.end
 	h.end += int64(len(lines))
-	l.wrote(start, lines, false)
+	l.wrote(start, lines)
 	return nil
 }
 
@@ -71,13 +74,13 @@ func (h *Held) Append(lines []byte) error {
 // with a part of lines.
 func (h *Held) Reset(lines []byte) error {
 	h.l.end, h.l.lookedUp = 0, 0
-	if err := h.l.file.Truncate(0); err != nil {
+	if err := h.l.file().Truncate(0); err != nil {
 		return h.l.fail("reset", err, "the file is as it was")
 	}
 	h.end = 0
 	h.l.mu.Lock()
-	h.l.dirty, h.l.sure = extent{}, 0
-	h.l.unsynced.forget()
+	h.l.dirty = extent{}
+	h.l.unsynced.drop(len(h.l.unsynced.parts))
 	h.l.mu.Unlock()
 	return h.Append(lines)
 }

@@ -7,41 +7,29 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
 func TestHold(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = root.Close() }()
 	l, err := filelog.Create(root, "j", []byte("one\n"), &filelog.Options{Sync: filelog.SyncNever})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	other, err := filelog.Open(root, "j", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h, err := l.Hold(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Append([]byte("two\n")); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, h.Append([]byte("two\n")))
+	require.NoError(t, h.Sync())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := other.Append(ctx, []byte("x\n"), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("append while held = %v, want context.Canceled", err)
 	}
-	if err := h.Reset([]byte("three\n")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.Reset([]byte("three\n")))
 	if err := h.Append([]byte("no newline")); err == nil {
 		t.Error("Append took half a line")
 	}
@@ -68,18 +56,12 @@ func TestHoldExcludes(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		root, err := os.OpenRoot(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = root.Close() }()
 		l, err := filelog.Create(root, "j", []byte("one\n"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		h, err := l.Hold(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := make(chan int64)
 		go func() {
 			h, err := l.Hold(t.Context())
@@ -92,9 +74,7 @@ func TestHoldExcludes(t *testing.T) {
 			got <- h.End()
 		}()
 		synctest.Wait()
-		if err := h.Append([]byte("two\n")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, h.Append([]byte("two\n")))
 		h.Release()
 		if end := <-got; end != 8 {
 			t.Errorf("the second Hold ends at %d, want 8", end)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Interrupt ends all waits for a lock, and nothing else.
@@ -11,17 +13,11 @@ func TestInterrupt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkload(t, new(faultDisk))
 		l, err := Create(w.root, workName, []byte(workFirst), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		held, err := l.Hold(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		release, err := l.LockTurn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		waits := make(chan error)
 		go func() {
 			_, _, err := l.Append(t.Context(), []byte("{}\n"), nil)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestSyncInterval(t *testing.T) {
@@ -12,9 +14,7 @@ func TestSyncInterval(t *testing.T) {
 		d := new(faultDisk)
 		w := newWorkload(t, d)
 		l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Second), seam: d.seam()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		pass := func(wait time.Duration, syncs int32) {
 			t.Helper()
 			time.Sleep(wait) // in the bubble's time
@@ -37,14 +37,10 @@ func TestSyncInterval(t *testing.T) {
 		pass(time.Millisecond, 2)
 		pass(time.Hour, 2)
 		add()
-		if err := l.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Flush(t.Context()))
 		pass(time.Hour, 3) // the timer found nothing to do
 		add()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Close())
 		pass(time.Hour, 4)
 		w.reopen(t)
 	})
@@ -55,17 +51,11 @@ func TestSyncIntervalFails(t *testing.T) {
 		d := &faultDisk{failAt: 2, only: "sync"}
 		w := newWorkload(t, d)
 		l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Second), seam: d.seam()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		start, _, err := l.Append(t.Context(), []byte("{}\n"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, end, err := l.Append(t.Context(), []byte("{}\n"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if failed := l.Failed(); failed != nil {
 			t.Errorf("before the sync it has failed: %v", failed)
 		}
@@ -89,9 +79,7 @@ func TestSyncNever(t *testing.T) {
 	d := new(faultDisk)
 	w := newWorkload(t, d)
 	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncNever, seam: d.seam()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, _, err := l.Append(t.Context(), []byte("{}\n"), nil); err != nil {
 		t.Fatal(err)
 	}

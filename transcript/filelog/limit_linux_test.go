@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -49,9 +51,7 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 	root, dir := folder(t)
 	create(t, root, "first\n", nil)
-	if err := start(t, dir).Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, start(t, dir).Wait())
 	reopen(t, root, "first\n"+lines+"torn\n"+lines)
 }
 

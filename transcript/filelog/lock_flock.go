@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// openFlags keep the open of a FIFO from waiting for its other end.
+const openFlags = syscall.O_NONBLOCK
+
 // A fileLock is a lock on the whole file, which these systems have in place of
 // one on a byte that belongs to the open file. There is only the one for
 // appends, because a second could not be told from it.

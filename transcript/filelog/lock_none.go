@@ -7,6 +7,8 @@ import (
 	"os"
 )
 
+const openFlags = 0
+
 // A fileLock does not exist on these systems, so no log can be opened.
 type fileLock struct{}
 

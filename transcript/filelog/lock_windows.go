@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+const openFlags = 0
+
 // A fileLock is a lock on one byte. It belongs to the handle: two opens exclude
 // each other within one process too, and the system drops it with the handle.
 type fileLock struct {

@@ -128,7 +128,7 @@ func TestLockFileEnds(t *testing.T) {
 }
 
 // A lock taken after somebody removed the file is one that a new LockFile
-// meets; a lock taken before stays with its holder until it is given back.
+// meets.
 func TestLockFileReplaced(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs a lock on a byte, and the removal of an open file")
@@ -137,11 +137,13 @@ func TestLockFileReplaced(t *testing.T) {
 	a := openLocks(t, root)
 	require.NoError(t, a.Lock(t.Context(), 1))
 	require.NoError(t, os.Remove(filepath.Join(root.Name(), "locks")))
+	require.ErrorIs(t, a.Lock(t.Context(), 2), filelog.ErrReplaced)
+	require.NoError(t, a.Unlock(1))
 	require.NoError(t, a.Lock(t.Context(), 2))
 	b := openLocks(t, root)
 	require.ErrorIs(t, b.TryLock(2), filelog.ErrBusy)
-	require.NoError(t, a.Unlock(2))
-	require.NoError(t, a.Unlock(1))
-	require.NoError(t, b.TryLock(2))
 	require.NoError(t, b.TryLock(1))
+	require.NoError(t, a.Unlock(2))
+	require.NoError(t, b.TryLock(2))
+	require.Panics(t, func() { _ = a.Unlock(2) })
 }

@@ -1,7 +1,6 @@
 package filelog
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,38 +51,38 @@ type Options struct {
 // A Log is one open log file. It is safe for several goroutines. Several Logs,
 // in one process or many, may have the same file open.
 type Log struct {
-	file file
-	root *os.Root
-	name string      // within root
-	path string      // for errors
-	id   fs.FileInfo // what was opened
-	opts Options
+	current atomic.Pointer[opened] // replaced by the holder of the append lock
+	copies  atomic.Uint64
+	root    *os.Root
+	name    string // within root
+	path    string // for errors
+	opts    Options
 
-	// Semaphores of one place each: whoever sends holds it. A waiter can give
+	// Semaphores of one place each: the sender holds them. A waiter can give
 	// up, which a mutex does not allow.
 	appending chan struct{} // the append lock within this Log; guards appender
 	turning   chan struct{} // the turn lock within this Log
 
-	ended     chan struct{}  // closed when nobody is to wait for a lock any more
+	ended     chan struct{}  // closed when no call is to wait for a lock any longer
 	interrupt func()         // closes it
 	ops       sync.WaitGroup // calls under way and the armed timer
 	arrived   atomic.Int64   // calls that wanted the append lock
 	queued    atomic.Int32   // of them, those that wait for their place
 	appender
 
-	mu        sync.Mutex // guards what follows; never held across I/O
+	mu        sync.Mutex // guards the fields below; never held across I/O
 	closed    bool
 	written   uint64           // counts the writes of this Log
 	synced    uint64           // the last write known to be on stable storage
-	leading   bool             // somebody syncs, or recovers: see syncTo
+	leading   bool             // a call syncs, or cures: see syncTo
 	leadingTo uint64           // the last write that the running sync is for
-	round     *round           // who waits for that sync; nil if nobody does
-	next      *round           // who waits for the one after it
+	round     *round           // the calls that wait for that sync; nil if there are none
+	next      *round           // the calls that wait for the one after it
 	dirty     extent           // what was written and is not covered by a sync
 	unsynced  unsynced         // its bytes
-	foreign   bool             // bytes of others are to be synced too
-	sure      int64            // all before it was synced by this Log
 	failed    *NotDurableError // the first failed sync
+	suspects  bool             // Suspect was called, and nothing was done about it
+	suspect   int64            // from where
 	timer     *time.Timer      // armed by SyncInterval; nil when clean
 }
 
@@ -95,12 +94,9 @@ type appender struct {
 	lookedUp int64 // the last to arrive before the name was looked up
 	end      int64 // of the last write of this Log, the end of a line; 0: unknown
 	last     [1]byte
-	held     Held  // given out by Hold
-	stuck    error // why the kernel's lock could not be given back
-
-	// What Recover has put in the file's place, while its name is not known to
-	// be on stable storage.
-	copied fs.FileInfo
+	held     Held // given out by Hold
+	drained  bool // see drain
+	shut     bool // the descriptor was closed with its lock, see abandon
 }
 
 // Open opens the existing regular file that name refers to within root. It
@@ -113,33 +109,31 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = new(Options)
 	}
-	flag := os.O_RDWR | os.O_APPEND
-	if opts.ReadOnly {
-		flag = os.O_RDONLY
-	}
-	f, id, err := openRegular(root, name, flag)
+	f, err := openNamed(root, name, opts)
 	if err != nil {
 		return nil, &Error{Op: "open", Path: fullPath(root, name), Fix: fixOpen, Err: cause(err)}
 	}
-	disk, err := newDiskFile(root, name, f, opts.Folder)
-	if err != nil {
-		return nil, &Error{Op: "open", Path: fullPath(root, name), Err: cause(err)}
-	}
-	disk.flag = flag
+	return newLog(root, name, f, opts), nil
+}
+
+func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 	ended := make(chan struct{})
-	return &Log{
-		file:      opts.seam.file(disk),
+	l := &Log{
 		root:      root,
 		name:      name,
 		path:      fullPath(root, name),
-		id:        id,
 		opts:      *opts,
 		appending: make(chan struct{}, 1),
 		turning:   make(chan struct{}, 1),
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
-	}, nil
+	}
+	l.current.Store(f)
+	return l
 }
+
+// file is the file that has the name, as far as this Log knows.
+func (l *Log) file() file { return l.current.Load().file }
 
 // Size returns the size of the file in bytes, which counts an unterminated
 // tail and lines that another caller is just writing. It takes no lock. It
@@ -149,7 +143,8 @@ func (l *Log) Size() (int64, error) {
 		return 0, err
 	}
 	defer l.ops.Done()
-	return l.lookup("size")
+	now, err := l.lookup("size")
+	return now.size, err
 }
 
 // ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so what
@@ -160,7 +155,14 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	defer l.ops.Done()
-	return l.file.ReadAt(p, off) // io.EOF must come through as it is
+	for {
+		f := l.current.Load()
+		n, err := f.ReadAt(p, off) // io.EOF must come through as it is
+		if errors.Is(err, fs.ErrClosed) && f != l.current.Load() {
+			continue // a copy took its place in between
+		}
+		return n, err
+	}
 }
 
 // Interrupt makes the calls that wait for a lock, now or later, give up with
@@ -192,14 +194,17 @@ func (l *Log) Close() error {
 	if l.opts.Sync != SyncNever {
 		_ = l.sync(context.Background(), l.written) // what fails is kept in l.failed
 	}
-	err := cmp.Or(l.file.Close(), l.stuck)
-	if err != nil {
+	if l.failed != nil {
+		_ = l.file().Mark(true) // if it could not be set before, its lock ends now
+	}
+	err := l.file().Close()
+	if err != nil && !l.shut {
 		err = l.fail("close", err, "the lines stay as their appends reported them")
 	}
 	switch {
 	case l.failed == nil:
 		return err
-	case err == nil:
+	case err == nil || l.shut:
 		return l.failed
 	default:
 		return fmt.Errorf("%w; %w", l.failed, err)
@@ -217,14 +222,15 @@ func (l *Log) begin(op string) error {
 	return nil
 }
 
-// lookup returns the size of the file if its name still refers to it.
-func (l *Log) lookup(op string) (size int64, err error) {
-	size, err = l.file.Lookup()
+// lookup looks the name up. It fails with [ErrReplaced] if the name no longer
+// refers to the file.
+func (l *Log) lookup(op string) (look, error) {
+	now, err := l.file().Lookup()
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrReplaced):
-		return 0, l.fail(op, ErrReplaced, fixReopen)
+		return look{}, l.fail(op, ErrReplaced, fixReopen)
 	case err != nil:
-		return 0, l.fail(op, err, fixNothingWritten)
+		return look{}, l.fail(op, err, fixNothingWritten)
 	}
-	return size, nil
+	return now, nil
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -24,9 +26,7 @@ func folder(t testing.TB) (*os.Root, string) {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
 	return root, dir
 }
@@ -35,9 +35,7 @@ func folder(t testing.TB) (*os.Root, string) {
 func create(t testing.TB, root *os.Root, first string, opts *filelog.Options) *filelog.Log {
 	t.Helper()
 	l, err := filelog.Create(root, name, []byte(first), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -45,9 +43,7 @@ func create(t testing.TB, root *os.Root, first string, opts *filelog.Options) *f
 func open(t testing.TB, root *os.Root, opts *filelog.Options) *filelog.Log {
 	t.Helper()
 	l, err := filelog.Open(root, name, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -55,18 +51,14 @@ func open(t testing.TB, root *os.Root, opts *filelog.Options) *filelog.Log {
 func add(t testing.TB, l *filelog.Log, lines string) (start, end int64) {
 	t.Helper()
 	start, end, err := l.Append(t.Context(), []byte(lines), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return start, end
 }
 
 func content(t testing.TB, root *os.Root) string {
 	t.Helper()
 	b, err := root.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(b)
 }
 
@@ -77,13 +69,9 @@ func reopen(t testing.TB, root *os.Root, want string) {
 		t.Fatalf("the file holds %q, want %q", got, want)
 	}
 	l, err := filelog.Open(root, name, never)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	start, _ := add(t, l, "again\n")
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Close())
 	if got := content(t, root); got[start:] != "again\n" || start > 0 && got[start-1] != '\n' {
 		t.Fatalf("after reopening and appending the file ends in %q", got[max(0, start-1):])
 	}
@@ -174,9 +162,7 @@ func TestCheck(t *testing.T) {
 func TestClosed(t *testing.T) {
 	root, _ := folder(t)
 	l := create(t, root, "first\n", nil)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Close())
 	_, _, err := l.Append(t.Context(), []byte("x\n"), nil)
 	wantErr(t, err, filelog.ErrClosed)
 	_, err = l.Settle(t.Context())
@@ -221,9 +207,7 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	create(t, root, "first\n", nil)
 	_, err := filelog.Create(root, name, []byte("other\n"), nil)
 	wantErr(t, err, fs.ErrExist)
-	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
 	_, err = filelog.Create(root, "sub", []byte("other\n"), nil)
 	wantErr(t, err, fs.ErrExist)
 	_, err = filelog.Create(root, filepath.Join("none", name), []byte("other\n"), nil)
@@ -261,9 +245,7 @@ func TestCreateNeverOverwrites(t *testing.T) {
 func TestWriteFileAtomic(t *testing.T) {
 	root, dir := folder(t)
 	for _, data := range []string{"one\n", "two, longer", ""} {
-		if err := filelog.WriteFileAtomic(root, name, []byte(data), data == "one\n"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, filelog.WriteFileAtomic(root, name, []byte(data), data == "one\n"))
 		if got := content(t, root); got != data {
 			t.Errorf("the file holds %q, want %q", got, data)
 		}
@@ -314,9 +296,7 @@ func TestSyncPolicy(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	root, dir := folder(t)
-	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
 	create(t, root, "first\n", nil)
 	if err := root.Symlink(name, "link"); err != nil {
 		t.Skip(err)
@@ -339,28 +319,20 @@ func TestPermissions(t *testing.T) {
 	root, dir := folder(t)
 	create(t, root, "first\n", nil)
 	path := filepath.Join(dir, name)
-	if err := os.Chmod(path, 0o400); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(path, 0o400))
 	_, err := filelog.Open(root, name, nil)
 	wantErr(t, err, fs.ErrPermission)
 	l := open(t, root, &filelog.Options{ReadOnly: true})
 	if size, err := l.Size(); size != 6 || err != nil {
 		t.Errorf("Size = %d, %v", size, err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(path, 0o600))
+	require.NoError(t, os.Chmod(dir, 0o500))
 	_, err = filelog.Create(root, "b.jsonl", []byte("x\n"), nil)
 	wantErr(t, err, fs.ErrPermission)
 	wantErr(t, filelog.WriteFileAtomic(root, name, nil, false), fs.ErrPermission)
 	add(t, open(t, root, nil), "one\n") // the file itself can be written
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(dir, 0o700))
 	reopen(t, root, "first\none\n")
 }
 
@@ -388,9 +360,7 @@ func checkReplaced(t *testing.T, shared bool, change func(root *os.Root) error) 
 	opts := new(filelog.Options)
 	if shared {
 		f, err := root.Open(".")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer f.Close()
 		opts.Folder = f
 	}
@@ -399,9 +369,7 @@ func checkReplaced(t *testing.T, shared bool, change func(root *os.Root) error) 
 	if size, err := l.Size(); size != 13 || err != nil {
 		t.Errorf("Size = %d, %v", size, err)
 	}
-	if err := change(root); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, change(root))
 	_, _, err := l.Append(t.Context(), []byte("x\n"), nil)
 	wantErr(t, err, filelog.ErrReplaced)
 	_, err = l.Settle(t.Context())

@@ -25,11 +25,11 @@ type Wait struct {
 	Err  error // why it was given up; nil if the lock was taken
 }
 
-// A Synced is a sync of a file that is over. One sync may be for many calls;
-// a [Log.Recover] counts as one.
+// A Synced is a sync of a file that is over. One sync may be for many calls. The
+// copy that cures a failed sync counts as one.
 type Synced struct {
 	Took  time.Duration // what it waited for other syncs of this process included
-	Bytes int64         // from the first to the last byte that the Log had written since the sync before
+	Bytes int64         // from the first to the last byte that the Log had written since the sync before; of a copy, its size
 	Err   error         // nil if they are on stable storage
 	// Background says that no call has asked for it, but [SyncInterval].
 	Background bool

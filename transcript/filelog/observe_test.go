@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // told is what a Log has told, and on whose behalf.
@@ -43,9 +45,7 @@ func watched(t *testing.T, d *cacheDisk, policy SyncPolicy) (*Log, *told) {
 	closeAll(t, d.create(t, policy))
 	o := &told{then: func() {}}
 	l, err := Open(d.root, workName, o.options(d, policy))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l, o
 }
 
@@ -73,16 +73,14 @@ func TestOnSync(t *testing.T) {
 		}
 		d.setOp(nil)
 		ctx := context.WithValue(t.Context(), nameKey{}, "recover")
-		if err := l.Recover(ctx); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Recover(ctx))
 		if _, _, err := l.Append(ctx, []byte("fourth\n"), nil); err != nil {
 			t.Fatal(err)
 		}
 		want := []Synced{
 			{Took: 3 * time.Millisecond, Bytes: int64(len("first\n")), Err: nil},
 			{Took: time.Millisecond, Bytes: int64(len("second\nthird\n")), Err: errFault},
-			{Took: 1, Bytes: int64(len("second\nthird\n")), Err: nil},
+			{Took: 1, Bytes: int64(len(workFirst + "first\nsecond\nthird\n")), Err: nil},
 			{Took: 1, Bytes: int64(len("fourth\n")), Err: nil},
 		}
 		if len(o.syncs) != len(want) {
@@ -109,9 +107,7 @@ func TestOnWait(t *testing.T) {
 		mustAppend(t, l, "short\n")
 		other := d.open(t, SyncNever)
 		h, err := other.Hold(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx := context.WithValue(t.Context(), nameKey{}, "impatient")
 		short, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
 		defer cancel()
@@ -125,9 +121,7 @@ func TestOnWait(t *testing.T) {
 			t.Error(err)
 		}
 		end, err := other.LockTurn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		short, cancel = context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if _, err := l.LockTurn(short); !errors.Is(err, ErrBusy) {
@@ -165,18 +159,14 @@ func TestHoldTellsAfterRelease(t *testing.T) {
 		_, err = f.WriteString(workTorn)
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	other := d.open(t, SyncNever)
 	o.then = func() { wantFree(t, other) }
 	h, err := l.Hold(context.WithValue(t.Context(), nameKey{}, "holder"))
 	if err == nil {
 		err = errors.Join(h.Append([]byte("one\n")), h.Sync())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(o.names) != 0 {
 		t.Errorf("told %d things under the lock", len(o.names))
 	}
@@ -199,13 +189,9 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncNever, SyncAlways} {
 		root := scratch(t)
 		folder, err := root.Open(".")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		l, err := Create(root, workName, []byte(workFirst), &Options{Sync: policy, Folder: folder})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		line := []byte(`{"n":1}` + "\n")
 		got := testing.AllocsPerRun(200, func() {
 			if _, _, err := l.Append(t.Context(), line, nil); err != nil {
@@ -218,9 +204,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		}
 		got = testing.AllocsPerRun(200, func() {
 			h, err := l.Hold(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if err := h.Append(line); err != nil {
 				t.Error(err)
 			}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -45,16 +47,10 @@ func start(t *testing.T, dir string, args ...string) *child {
 	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(append([]string{dir}, args...), "\n"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	return &child{cmd, bufio.NewReader(out), in}
 }
 
@@ -144,9 +140,7 @@ func TestKill(t *testing.T) {
 				break
 			}
 			if acked[run]++; acked[run] == target {
-				if err := c.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.Process.Kill())
 			}
 		}
 		if err := c.Wait(); err == nil || acked[run] == 0 {
@@ -200,8 +194,8 @@ func TestTurnEndsWithItsProcess(t *testing.T) {
 	l := create(t, root, "first\n", never)
 	if release, err := l.TryLockTurn(); errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
-	} else if err := errors.Join(err, release()); err != nil {
-		t.Fatal(err)
+	} else {
+		require.NoError(t, errors.Join(err, release()))
 	}
 	c := start(t, dir)
 	if _, err := c.out.ReadString('\n'); err != nil {
@@ -209,13 +203,9 @@ func TestTurnEndsWithItsProcess(t *testing.T) {
 	}
 	_, err := l.TryLockTurn()
 	wantErr(t, err, filelog.ErrBusy)
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Process.Kill())
 	release, err := l.LockTurn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := release(); err != nil {
 		t.Error(err)
 	}

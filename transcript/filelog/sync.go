@@ -2,6 +2,7 @@ package filelog
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -57,50 +58,79 @@ const maxSyncs = 16
 var syncs = make(chan struct{}, maxSyncs)
 
 // Flush puts everything this Log has acknowledged so far on stable storage,
-// whatever the policy. It returns at once if there is nothing to sync. When it
-// fails with a [*NotDurableError] the Log acknowledges nothing more before
-// [Log.Recover]. The context is honoured until a sync begins, and while
+// whatever the policy, and cures the file if it bears the mark of a failed sync.
+// When it fails with a [*NotDurableError] the Log acknowledges nothing more
+// before [Log.Recover]. The context is honoured until a sync begins, and while
 // another call's sync is running.
-func (l *Log) Flush(ctx context.Context) error {
-	if err := l.begin("flush"); err != nil {
-		return err
-	}
-	defer l.ops.Done()
-	l.mu.Lock()
-	seq := l.written
-	l.mu.Unlock()
-	return l.flush(ctx, seq)
-}
-
-func (l *Log) flush(ctx context.Context, seq uint64) error {
-	var s Synced
-	failed, err := l.syncTo(ctx, seq, &s)
-	l.tellSync(ctx, s)
-	switch {
-	case err != nil:
-		return l.fail("flush", err, "what was written is still not synced, flush again")
-	case failed != nil:
-		return failed
-	}
-	return nil
-}
+func (l *Log) Flush(ctx context.Context) error { return l.flushAs(ctx, "flush", false) }
 
 // FlushAll is Flush for everything that is in the file, by whomever it was
-// written. A failed sync that this Log was not there for is not made good: see
-// [Log.Secure].
+// written. It fails with [ErrReplaced] when the name no longer refers to this
+// file.
 func (l *Log) FlushAll(ctx context.Context) error {
-	if err := l.begin("flush"); err != nil {
+	return l.flushAs(ctx, "flush", !l.opts.ReadOnly)
+}
+
+func (l *Log) flushAs(ctx context.Context, op string, all bool) error {
+	if err := l.begin(op); err != nil {
 		return err
 	}
 	defer l.ops.Done()
-	l.mu.Lock()
-	if !l.opts.ReadOnly {
-		l.written++ // counts as a write, so that there is one to sync
-		l.foreign = true
+	return l.flush(ctx, op, all)
+}
+
+// flush syncs, and looks for the mark before and after: a nil error must not
+// stand on a file of which another Log knows better.
+func (l *Log) flush(ctx context.Context, op string, all bool) error {
+	for vouch := all; ; {
+		if _, suspects, _ := l.doubts(); suspects || vouch {
+			if err := l.vouch(ctx, op, all); err != nil {
+				return err
+			}
+		}
+		l.mu.Lock()
+		seq := l.written
+		l.mu.Unlock()
+		var s Synced
+		failed, err := l.syncTo(ctx, seq, &s)
+		l.tellSync(ctx, s)
+		if failed != nil {
+			return failed
+		}
+		if err != nil {
+			return l.fail(op, err, "what was written is still not synced, flush again")
+		}
+		now, err := l.lookup(op)
+		if errors.Is(err, ErrReplaced) && !all {
+			return nil // what this Log owes is safe, see syncNow
+		}
+		if err != nil || !now.marked || l.opts.ReadOnly {
+			return err
+		}
+		vouch = true
 	}
-	seq := l.written
-	l.mu.Unlock()
-	return l.flush(ctx, seq)
+}
+
+// vouch takes the append lock to make the file ready, and counts what is in it
+// as written by this Log if all is set.
+func (l *Log) vouch(ctx context.Context, op string, all bool) error {
+	waited, err := l.lock(ctx, op, false)
+	if err != nil {
+		return err
+	}
+	var s Synced
+	size, err := l.ready(ctx, op, &s)
+	if err == nil && all {
+		l.mu.Lock()
+		l.wroteUnknown(extent{0, size})
+		l.mu.Unlock()
+	}
+	l.unlock()
+	l.tell(ctx, waited, written{cured: s})
+	if e, ok := errors.AsType[*NotDurableError](err); ok {
+		return &NotDurableError{Path: e.Path, Start: e.Start, End: e.End, Err: e.Err}
+	}
+	return err
 }
 
 // Failed returns the first failed sync of this Log since it was opened or
@@ -114,16 +144,15 @@ func (l *Log) Failed() *NotDurableError {
 }
 
 // wrote records that data was written at start and returns the number of that
-// write. Lent says that data stays as it is until the sync of the write has
-// ended, because its owner waits for that. The caller holds the append lock.
-func (l *Log) wrote(start int64, data []byte, lent bool) uint64 {
+// write. It keeps a copy of data until a sync has covered it. The caller holds
+// the append lock.
+func (l *Log) wrote(start int64, data []byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seq := l.wroteUnknown(extent{start, start + int64(len(data))})
 	if l.opts.Sync != SyncNever {
-		l.unsynced.add(seq, start, data, lent && l.failed == nil)
+		l.unsynced.add(start, data)
 	}
-	return seq
+	return l.wroteUnknown(extent{start, start + int64(len(data))})
 }
 
 // wroteUnknown records a write of which only the place is known. The caller
@@ -167,7 +196,7 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	} else {
 		l.mu.Lock()
 		failed = l.failed // while this call was writing
-		full := l.unsynced.size > maxUnsynced
+		full := len(l.unsynced.data) > maxUnsynced
 		l.mu.Unlock()
 		if full {
 			failed = l.sync(ctx, seq)
@@ -284,43 +313,69 @@ func (l *Log) follow() {
 }
 
 // syncNow syncs what was written so far. The caller leads and holds l.mu, which
-// is let go of meanwhile.
+// is released meanwhile.
+//
+// The sync holds the sync lock shared until its failure has been marked, so that
+// [Log.drain] waits for it. If the mark cannot be set the lock stays until the
+// cure closes the descriptor, and other Logs that have just opened the file wait.
 func (l *Log) syncNow(s *Synced) *NotDurableError {
-	target, dirty := l.written, l.dirty
+	target, dirty, parts := l.written, l.dirty, len(l.unsynced.parts)
 	l.leadingTo = target
 	l.dirty = extent{}
-	l.unsynced.begin()
 	l.mu.Unlock()
 
 	began := l.now()
 	syncs <- struct{}{}
-	err := l.file.Sync()
+	f := l.file()
+	err := poll(context.Background(), nil, func() (bool, error) { return f.LockSync(true) })
+	if err == nil {
+		if err = f.Sync(); err == nil || f.Mark(true) == nil {
+			_ = f.UnlockSync() // at worst others wait until this Log is closed
+		}
+	}
 	<-syncs
+	// An error, and lines that were acknowledged before their sync, may concern a
+	// file that has lost its name to a copy. A sync of an append that has just
+	// been written vouches for the copy too: what was copied was readable.
+	var lookErr error
+	if err != nil || l.opts.Sync.interval > 0 {
+		_, lookErr = f.Lookup()
+	}
 	*s = Synced{Took: since(began), Bytes: dirty.end - dirty.start, Err: cause(err)}
 
 	l.mu.Lock()
 	defer l.follow()
-	if err != nil {
-		l.dirty = dirty.cover(l.dirty)
+	since := l.dirty
+	l.dirty = dirty.cover(since)
+	switch {
+	case lookErr != nil && l.compareLeading(err):
+		if l.synced < target {
+			return l.failed
+		}
+		s.Err = nil
+	case err != nil:
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
-		l.unsynced.keep()
 		return l.failed
+	default:
+		l.synced, l.dirty = target, since
+		l.unsynced.drop(parts)
 	}
-	l.synced = target
-	l.sure = max(l.sure, dirty.end)
-	l.foreign = l.foreign && l.written > target
-	l.unsynced.drop(target)
 	return nil
 }
 
 // refused returns the error of an append after a failed sync, or nil.
 func (l *Log) refused() error {
+	_, _, err := l.doubts()
+	return err
+}
+
+// doubts is refused and what [Log.Suspect] was told and no call has looked at
+// yet.
+func (l *Log) doubts() (from int64, suspects bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failed == nil {
-		return nil
+	if l.failed != nil {
+		return 0, false, l.failed.refusal()
 	}
-	e := *l.failed
-	e.Refused = true
-	return &e
+	return l.suspect, l.suspects, nil
 }

@@ -1,11 +1,17 @@
 package filelog
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,19 +60,67 @@ func CheckFS(root *os.Root) error {
 // datasync puts a file's data and size on stable storage.
 func datasync(f *os.File) error { return os.NewSyscallError("fdatasync", control(f, unix.Fdatasync)) }
 
-// dropCache makes the kernel forget what it has of a file from off on: whole
-// pages, so from the beginning of the one that off is in.
-func dropCache(f *os.File, off int64) error {
-	off -= off % int64(os.Getpagesize())
-	return os.NewSyscallError("fadvise64", control(f, func(fd int) error {
-		return unix.Fadvise(fd, off, 0, unix.FADV_DONTNEED)
-	}))
+// takeOwner gives f the owner of like, as far as this user may: a cure by root
+// must not lock a file's owner out.
+func takeOwner(f *os.File, like fs.FileInfo) {
+	if st, ok := like.Sys().(*syscall.Stat_t); ok {
+		_ = f.Chown(int(st.Uid), int(st.Gid))
+	}
 }
 
-// syncDir puts the names in a folder on stable storage.
-func syncDir(d *os.File) error { return d.Sync() }
+// matchesDisk compares what cached returns from from to end with a read that
+// bypasses the page cache. Dropping the cache instead does not work: with large
+// folios fadvise leaves the last page where it is. The kernel must say that
+// direct reads work for the file, because some file systems answer them from the
+// cache.
+func matchesDisk(root *os.Root, name string, cached *os.File, from, end int64) (bool, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECT|openFlags, 0)
+	if err != nil {
+		return false, err
+	}
+	same, err := matchesDirect(f, cached, from, end)
+	return same, cmp.Or(err, f.Close())
+}
 
-func truncate(_ *os.Root, _ string, f *os.File, size int64) error { return f.Truncate(size) }
+func matchesDirect(f, cached *os.File, from, end int64) (bool, error) {
+	var st unix.Statx_t
+	err := control(f, func(fd int) error {
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN|unix.STATX_INO, &st)
+	})
+	if err == nil && (st.Mask&unix.STATX_DIOALIGN == 0 || st.Dio_offset_align == 0) {
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
+		return false, err
+	}
+	named, err := f.Stat()
+	own, ownErr := cached.Stat()
+	if err = cmp.Or(err, ownErr); err != nil || !os.SameFile(named, own) {
+		return false, cmp.Or(err, ErrReplaced)
+	}
+	align := int64(max(st.Dio_offset_align, st.Dio_mem_align, 4<<10))
+	space := make([]byte, copyChunk+align)
+	skip := -int64(uintptr(unsafe.Pointer(unsafe.SliceData(space)))) & (align - 1)
+	disk, cache := space[skip:skip+copyChunk], make([]byte, copyChunk)
+	for at := from - from%align; at < end; at += copyChunk {
+		n, err := f.ReadAt(disk, at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		want := min(int64(len(cache)), end-at)
+		if int64(n) < want {
+			return false, nil
+		}
+		if err := readFull(cached, cache[:want], at); err != nil {
+			return false, err
+		}
+		skip := max(0, from-at)
+		if !bytes.Equal(disk[skip:want], cache[skip:want]) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
 
 // publish gives a file another name in the same folder, unless that name is in
 // use.
@@ -105,4 +159,53 @@ func control(f *os.File, do func(fd int) error) error {
 		return err
 	}
 	return doErr
+}
+
+// A folderLookup looks one name of a folder up with one system call.
+type folderLookup struct {
+	conn syscall.RawConn // of the folder; keeps it open while it is used
+	name string
+	id   *syscall.Stat_t // of the file that the name should refer to
+
+	mu      sync.Mutex // guards what follows
+	found   unix.Stat_t
+	err     error
+	control func(fd uintptr) // l.fstatat, bound once to save an allocation a call
+}
+
+// newFolderLookup returns nil if the file cannot be told from others this way.
+func newFolderLookup(folder *os.File, name string, id fs.FileInfo) *folderLookup {
+	st, ok := id.Sys().(*syscall.Stat_t)
+	conn, err := folder.SyscallConn()
+	if !ok || err != nil {
+		return nil
+	}
+	l := &folderLookup{conn: conn, name: name, id: st}
+	l.control = l.fstatat
+	return l
+}
+
+// look is [diskFile.Lookup].
+func (l *folderLookup) look() (look, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.conn.Control(l.control); err != nil {
+		return look{}, err
+	}
+	switch {
+	case l.err != nil:
+		return look{}, os.NewSyscallError("fstatat", l.err)
+	case l.found.Dev != l.id.Dev || l.found.Ino != l.id.Ino:
+		return look{}, ErrReplaced
+	}
+	return look{l.found.Size, l.found.Mode&unix.S_ISVTX != 0}, nil
+}
+
+func (l *folderLookup) fstatat(fd uintptr) {
+	for {
+		l.err = unix.Fstatat(int(fd), l.name, &l.found, unix.AT_SYMLINK_NOFOLLOW)
+		if !errors.Is(l.err, unix.EINTR) {
+			return
+		}
+	}
 }

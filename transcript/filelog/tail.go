@@ -2,6 +2,7 @@ package filelog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -22,23 +23,21 @@ type Tail struct {
 	Err      error // why it could not be read back; Complete is false then
 }
 
-// settle ends an unterminated tail. The caller holds the append lock. The
-// extent it returns is the '\n', or the empty one at the end of the file.
-func (l *Log) settle(op string) (written, error) {
-	if err := l.refused(); err != nil {
-		return written{}, err
-	}
+// settle ends an unterminated tail, after [Log.ready]. The caller holds the
+// append lock. The extent it returns is the '\n', or the empty one at the end of
+// the file.
+func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 	if l.ticket <= l.lookedUp {
 		// Looked up since this call began, and locked ever since.
-		return written{lines: extent{l.end, l.end}}, nil
+		return written{lines: extent{l.end, l.end}}, l.refused()
 	}
 	l.lookedUp = 0
 	arrived := l.arrived.Load()
-	end, err := l.lookup(op)
+	end, err := l.ready(ctx, op, &w.cured)
 	if err != nil {
-		return written{}, err
+		return w, err
 	}
-	w := written{lines: extent{end, end}}
+	w.lines = extent{end, end}
 	if end == 0 {
 		return w, nil
 	}
@@ -46,7 +45,7 @@ func (l *Log) settle(op string) (written, error) {
 		l.lookedUp = arrived
 		return w, nil // as this Log left it
 	}
-	if n, err := l.file.ReadAt(l.last[:], end-1); n < 1 {
+	if n, err := l.file().ReadAt(l.last[:], end-1); n < 1 {
 		return w, l.fail(op, err, fixNothingWritten)
 	}
 	if l.last[0] == '\n' {
@@ -56,20 +55,17 @@ func (l *Log) settle(op string) (written, error) {
 	if l.opts.ReadOnly {
 		return w, nil
 	}
-	n, err := l.file.Write(newline)
+	n, err := l.file().Write(newline)
 	if n < 1 {
-		if err == nil {
-			err = io.ErrShortWrite
-		}
-		return w, l.fail(op, err, fixNothingWritten)
+		return w, l.fail(op, cmp.Or(err, io.ErrShortWrite), fixNothingWritten)
 	}
 	w.tail = end
 	w.lines.end++
-	w.seq = l.wrote(end, newline, true)
+	w.seq = l.wrote(end, newline)
 	return w, nil
 }
 
-// tellTail tells of the tail that had ended at end, if there was one. The bytes
+// tellTail reports the tail that had ended at end, if there was one. The bytes
 // are final, so no lock is needed to look at them.
 func (l *Log) tellTail(ctx context.Context, end int64) {
 	if end > 0 && l.opts.OnTail != nil {
@@ -87,7 +83,7 @@ func (l *Log) readTail(end int64) Tail {
 	for start > 0 {
 		from := max(0, start-tailChunk)
 		part := chunk[:start-from]
-		if n, err := l.file.ReadAt(part, from); n < len(part) {
+		if n, err := l.file().ReadAt(part, from); n < len(part) {
 			return Tail{Offset: start, Size: end - start, Err: err}
 		}
 		i := bytes.LastIndexByte(part, '\n') + 1
@@ -102,7 +98,7 @@ func (l *Log) readTail(end int64) Tail {
 		return t
 	}
 	line := make([]byte, t.Size)
-	if n, err := l.file.ReadAt(line, start); n < len(line) {
+	if n, err := l.file().ReadAt(line, start); n < len(line) {
 		t.Err = err
 		return t
 	}
@@ -114,7 +110,7 @@ func (l *Log) readTail(end int64) Tail {
 	return t
 }
 
-// isObject says whether line is one JSON object.
+// isObject reports whether line is one JSON object.
 func isObject(line []byte) bool {
 	line = bytes.TrimLeft(line, " \t\r")
 	return len(line) > 0 && line[0] == '{' && json.Valid(line)

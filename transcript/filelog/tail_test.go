@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -13,9 +15,7 @@ import (
 func breakTail(t testing.TB, root *os.Root, tail string) {
 	t.Helper()
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	if _, err := f.WriteString(tail); err != nil {
 		t.Fatal(err)
@@ -39,9 +39,7 @@ func TestTailAtEveryByte(t *testing.T) {
 		root, _ := folder(t)
 		tail := (record + "\n")[:cut]
 		whole := head + tail
-		if err := root.WriteFile(name, []byte(whole), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, root.WriteFile(name, []byte(whole), 0o600))
 		var tails []filelog.Tail
 		l := open(t, root, observed(&tails))
 		var end int64
@@ -94,9 +92,7 @@ func TestTailKinds(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			root, _ := folder(t)
-			if err := root.WriteFile(name, []byte(c.head+c.tail), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, root.WriteFile(name, []byte(c.head+c.tail), 0o600))
 			var tails []filelog.Tail
 			l := open(t, root, observed(&tails))
 			add(t, l, "next\n")
@@ -112,9 +108,7 @@ func TestTailKinds(t *testing.T) {
 
 func TestTailComplete(t *testing.T) {
 	root, _ := folder(t)
-	if err := root.WriteFile(name, []byte("h\nend"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, root.WriteFile(name, []byte("h\nend"), 0o600))
 	var tails []filelog.Tail
 	opts := observed(&tails)
 	opts.Complete = func(tail []byte) bool { return string(tail) == "end" }
@@ -137,9 +131,7 @@ func FuzzTail(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, lines []byte) {
 		lines = append(lines, '\n')
 		root, _ := folder(t)
-		if err := root.WriteFile(name, before, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, root.WriteFile(name, before, 0o600))
 		var tails []filelog.Tail
 		l := open(t, root, observed(&tails))
 		start, end := add(t, l, string(lines))

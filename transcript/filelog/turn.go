@@ -11,8 +11,7 @@ import (
 // LockTurn takes the turn lock of the file: a second lock, independent of the
 // append lock, that may be held for as long as the caller likes. It waits until
 // the lock is free or the context is done, and then fails with an error that
-// matches [ErrBusy] and the context's (a context that is done before the call
-// gives its own alone). Nobody else holds the lock, in this
+// matches [ErrBusy] and the context's. Nobody else holds the lock, in this
 // process or another, until release is called or the process ends, however it
 // ends. Calling release again does nothing.
 //
@@ -54,6 +53,9 @@ func (l *Log) lockTurn(ctx context.Context, wait bool) (release func() error, er
 // takeTurn takes first the place within this Log, then the kernel's lock.
 func (l *Log) takeTurn(ctx context.Context, op string, wait bool) (*turn, error) {
 	if wait {
+		if ctx.Err() != nil {
+			return nil, l.fail(op, busy(ctx), fixBusy)
+		}
 		if err := l.enter(ctx, op, l.turning); err != nil {
 			return nil, err
 		}
@@ -92,7 +94,7 @@ func (l *Log) openTurn(ctx context.Context, op string, wait bool) (_ *turn, err 
 			_ = f.Close() // nothing was done with it
 		}
 	}()
-	if !os.SameFile(l.id, id) {
+	if !os.SameFile(l.current.Load().id, id) {
 		return nil, l.fail(op, ErrReplaced, fixReopen)
 	}
 	lock, err := newFileLock(f, turnByte)

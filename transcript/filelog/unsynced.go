@@ -3,92 +3,88 @@ package filelog
 import (
 	"bytes"
 	"math"
-	"os"
 )
 
 const (
-	// maxUnsynced is how many bytes a Log keeps in memory because they may have
-	// to be written again. Above it an Append syncs, whatever the interval.
+	// maxUnsynced is how many bytes a Log keeps in memory because a cure may
+	// have to write them again. An Append that exceeds it syncs, whatever the
+	// interval.
 	maxUnsynced = 8 << 20
-	// maxSpare is how large a buffer a Log keeps while there is nothing in it.
-	maxSpare = 64 << 10
+	// maxSpare is how large a buffer a Log keeps while it is empty.
+	maxSpare = 256 << 10
 )
 
-// unsynced is what a Log has written since the last good sync, so that Recover
-// can write it again: after a failed sync the kernel may forget it at any time.
-// Log.mu guards it.
+// unsynced holds copies of the lines this Log has written since its last good
+// sync: after a failed sync the kernel may forget them at any time. Log.mu
+// guards it. A copy of the struct stays readable without Log.mu until the next
+// drop, which only the leader of a sync makes.
 type unsynced struct {
-	parts []part // in the order of writing, so in that of the file
-	size  int    // in bytes
-
-	// Bytes whose owner does not wait for the sync are copied, into a buffer
-	// that lasts from one sync to the next.
-	buf, syncing, spare []byte
+	parts []part // in the order of writing, which is that of the file
+	data  []byte // of all parts, one after the other
 }
 
-// A part is one write.
+// A part is one write: where it went and how many bytes it had.
 type part struct {
-	seq  uint64
-	off  int64
-	data []byte
-	lent bool // the data is the caller's, who waits for the sync
+	off int64
+	n   int
 }
 
-func (p part) end() int64 { return p.off + int64(len(p.data)) }
-
-// add takes note of a write. It keeps data itself if it is lent, otherwise a
-// copy.
-func (u *unsynced) add(seq uint64, off int64, data []byte, lent bool) {
-	if !lent {
-		from := len(u.buf)
-		u.buf = append(u.buf, data...)
-		data = u.buf[from:len(u.buf):len(u.buf)]
-	}
-	u.parts = append(u.parts, part{seq, off, data, lent})
-	u.size += len(data)
+func (u *unsynced) add(off int64, data []byte) {
+	u.parts = append(u.parts, part{off, len(data)})
+	u.data = append(u.data, data...)
 }
 
-// begin is called when a sync begins.
-func (u *unsynced) begin() { u.syncing, u.buf, u.spare = u.buf, u.spare[:0], nil }
-
-// drop is called when the sync that began last has ended well: it forgets the
-// writes up to seq.
-func (u *unsynced) drop(seq uint64) {
-	n := 0
-	for n < len(u.parts) && u.parts[n].seq <= seq {
-		u.size -= len(u.parts[n].data)
-		n++
+// drop forgets the first n parts. Parts that were added meanwhile stay.
+func (u *unsynced) drop(n int) {
+	size := 0
+	for _, p := range u.parts[:n] {
+		size += p.n
 	}
-	left := copy(u.parts, u.parts[n:])
-	clear(u.parts[left:])
-	u.parts = u.parts[:left]
-	if cap(u.syncing) <= maxSpare {
-		u.spare = u.syncing
+	u.parts = append(u.parts[:0], u.parts[n:]...)
+	u.data = append(u.data[:0], u.data[size:]...)
+	if len(u.parts) == 0 && cap(u.data) > maxSpare {
+		*u = unsynced{}
 	}
-	u.syncing = nil
 }
 
-// keep is called when a sync has failed, before the owners of what was lent are
-// told.
-func (u *unsynced) keep() {
-	for i, p := range u.parts {
-		if p.lent {
-			u.parts[i].data, u.parts[i].lent = bytes.Clone(p.data), false
+// end returns the offset after the last part, 0 if there is none.
+func (u *unsynced) end() int64 {
+	if len(u.parts) == 0 {
+		return 0
+	}
+	last := u.parts[len(u.parts)-1]
+	return last.off + int64(last.n)
+}
+
+// overlay lays the parts over p, which a file holds at off. It reports whether
+// that changed anything, and fails if p holds bytes of somebody else where a
+// part belongs: a lost write leaves NULs, never other bytes.
+func (u *unsynced) overlay(p []byte, off int64) (changed bool, err error) {
+	data, end := u.data, off+int64(len(p))
+	for _, part := range u.parts {
+		want := data[:part.n]
+		data = data[part.n:]
+		lo, hi := max(off, part.off), min(end, part.off+int64(part.n))
+		if lo >= hi {
+			continue
 		}
+		got, want := p[lo-off:hi-off], want[lo-part.off:hi-part.off]
+		if bytes.Equal(got, want) {
+			continue
+		}
+		for i, b := range got {
+			if b != want[i] && b != 0 {
+				return false, errOthers
+			}
+		}
+		copy(got, want)
+		changed = true
 	}
-}
-
-// forget drops everything.
-func (u *unsynced) forget() { *u = unsynced{} }
-
-// reset makes data, at off, all there is, and returns that.
-func (u *unsynced) reset(off int64, data []byte) []part {
-	*u = unsynced{parts: []part{{off: off, data: data}}, size: len(data)}
-	return u.parts
+	return changed, nil
 }
 
 // Unsynced returns the offset of the first byte that this Log has written and
-// not synced; the greatest offset there is if there is none.
+// not synced, or the greatest offset there is if there is none.
 func (l *Log) Unsynced() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,9 +93,3 @@ func (l *Log) Unsynced() int64 {
 	}
 	return l.unsynced.parts[0].off
 }
-
-// Suspect is a stub.
-func (l *Log) Suspect(from int64) {}
-
-// RemoveTemps is a stub.
-func RemoveTemps(root *os.Root, name string) error { return nil }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A workload uses one log while d injects faults, and notes every broken
@@ -221,9 +223,7 @@ func newWorkload(t *testing.T, d *faultDisk) *workload {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
 	return &workload{d: d, root: root}
 }
@@ -234,13 +234,9 @@ func (w *workload) reopen(t *testing.T) {
 	before := w.content()
 	w.d.sticky = false
 	l, err := Open(w.root, workName, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	start, _, err := l.Append(t.Context(), []byte("again\n"), nil)
-	if err := errors.Join(err, l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, l.Close()))
 	after := w.content()
 	if !bytes.HasPrefix(after, before) || string(after[start:]) != "again\n" || start > 0 && after[start-1] != '\n' {
 		t.Fatalf("reopening and appending made %q of %q", after, before)

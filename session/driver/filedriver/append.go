@@ -108,27 +108,43 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 	var check func(end int64) error
 	if cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0 {
 		check = func(end int64) (err error) {
-			if res, err = o.seen.check(o.log, end, cond); err == nil && res.Repeated {
+			if res, err = o.seen.check(o.log, o.log.Copies(), end, cond); err == nil && res.Repeated {
 				return errRepeated
 			}
 			return err
 		}
 	}
-	start, end, err := o.log.Append(ctx, buf, check)
-	switch {
-	case err == nil:
-		return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
-	case !errors.Is(err, errRepeated):
-		return driver.Result{}, err
-	case d.opts.Sync == filelog.SyncNever:
-		return res, nil
+	for {
+		start, end, err := o.log.Append(ctx, buf, check)
+		if err == nil {
+			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
+		}
+		if !errors.Is(err, errRepeated) {
+			return driver.Result{}, err
+		}
+		if again, err := d.secure(ctx, o.log, cond, res); err != nil || !again {
+			return res, err
+		}
 	}
-	// The lines are another append's: they must be durable before this one
-	// says that they are.
-	if err := o.log.Secure(ctx, int64(res.Start), int64(res.End)); err != nil {
-		return driver.Result{}, err
+}
+
+// secure makes the lines of another append durable before an idempotent hit says
+// that they are. The sync may end in a copy of the file, and lines whose own sync
+// had failed may be gone by the time it is made: again is then set, and the
+// caller looks for them once more.
+func (d *Driver) secure(ctx context.Context, log *filelog.Log, cond driver.Cond, res driver.Result) (again bool, err error) {
+	if d.opts.Sync == filelog.SyncNever {
+		return false, nil
 	}
-	return res, nil
+	err = log.FlushAll(ctx)
+	if failed, ok := errors.AsType[*filelog.NotDurableError](err); ok {
+		return false, &filelog.NotDurableError{Path: failed.Path, Start: int64(res.Start), End: int64(res.End), Err: failed.Err}
+	}
+	if err != nil {
+		return false, err
+	}
+	hit := keyed{hash: cond.IdemHash, ids: res.IDs, start: int64(res.Start), end: int64(res.End)}
+	return !hit.stands(log, cond.Idem), nil
 }
 
 // Scan implements [driver.Driver].

@@ -13,12 +13,13 @@ import (
 // so that the next one reads only what was added since. The append lock guards
 // it, and nothing before a place where an append began ever changes.
 type seen struct {
+	copies uint64 // of the file, when it was read; see filelog.Log.Copies
 	// The head of the lines before headEnd; nothing is known if that is 0.
 	head    string
 	headEnd int64
 	// The whole batches with an idempotency key that end before keysEnd. The
-	// first append with a key reads all lines, so every key is honoured; keys
-	// are few, and go with the log when it is closed.
+	// first append with a key reads all lines, so every key is honoured. Keys
+	// are few and are forgotten when the log is closed.
 	keys    map[string]keyed
 	keysEnd int64
 	// The last batch, if it has a key and lacks lines so far.
@@ -34,13 +35,42 @@ type keyed struct {
 	start, end int64
 }
 
-// check looks at the lines before end, under the append lock.
-func (s *seen) check(r io.ReaderAt, end int64, cond driver.Cond) (driver.Result, error) {
+// stands reports whether the batch is still where it was read: another process's
+// lines can become NULs after a sync of theirs has failed, so a remembered place
+// proves nothing.
+func (k keyed) stands(r io.ReaderAt, key string) bool {
+	n, at := 0, k.start
+	for rec, err := range transcript.Scan(r, k.end, &transcript.ScanOptions{From: k.start, Final: true}) {
+		switch e := rec.Entry; {
+		case err != nil || rec.Damage != nil || n == len(k.ids) || e.ID != k.ids[n]:
+			return false
+		case n == 0 && (e.Idem != key || e.IdemHash != k.hash || rec.Offset != k.start):
+			return false
+		}
+		n, at = n+1, rec.End
+	}
+	return n == len(k.ids) && at == k.end
+}
+
+// check looks at the lines before end, under the append lock. Copies is how
+// often the file has been copied so far.
+func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) (driver.Result, error) {
+	if s.copies != copies {
+		*s = seen{copies: copies} // the copy may hold lines that could not be read
+	}
 	if cond.Idem != "" {
 		if err := s.readKeys(r, end); err != nil {
 			return driver.Result{}, err
 		}
-		if k, ok := s.keys[cond.Idem]; ok {
+		k, ok := s.keys[cond.Idem]
+		if ok && !k.stands(r, cond.Idem) {
+			*s = seen{copies: copies}
+			if err := s.readKeys(r, end); err != nil {
+				return driver.Result{}, err
+			}
+			k, ok = s.keys[cond.Idem]
+		}
+		if ok {
 			if k.hash != cond.IdemHash {
 				return driver.Result{}, driver.ErrIdemMismatch
 			}
@@ -92,7 +122,7 @@ func (s *seen) readHead(r io.ReaderAt, end int64) error {
 	return nil
 }
 
-// readKeys takes note of the idempotency keys before end.
+// readKeys remembers the idempotency keys before end.
 func (s *seen) readKeys(r io.ReaderAt, end int64) error {
 	if s.keys == nil || s.keysEnd > end {
 		s.keys, s.keysEnd, s.want = map[string]keyed{}, 0, 0
@@ -108,7 +138,7 @@ func (s *seen) readKeys(r io.ReaderAt, end int64) error {
 	return nil
 }
 
-// note takes the next record.
+// note adds the next record.
 func (s *seen) note(rec transcript.Record) {
 	e := rec.Entry
 	next := rec.Damage == nil && s.want > 0 && e.Batch == 0 && e.Part == len(s.open.ids)+1

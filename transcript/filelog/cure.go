@@ -1,0 +1,479 @@
+package filelog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+const (
+	copyChunk = 1 << 20 // bytes that a copy holds in memory
+	headSize  = 4 << 10 // bytes at the beginning in which two files are compared
+
+	fixDoubt   = "the log still refuses appends, recover it again once the cause is gone"
+	fixOverlap = "inspect the file, and restore it from a copy"
+)
+
+var errOthers = errors.New("other bytes are where lines of this log were written")
+
+// Recover makes a Log whose sync failed usable again. On one that has not
+// failed it is [Log.Flush].
+//
+// When the error is nil, everything this Log has ever acknowledged is on stable
+// storage, and so is everything else that is in the file now. That includes the
+// lines of the calls that failed: each batch is there whole or not at all, and a
+// caller that must know appends it again under a condition. Calls that still
+// waited for the failed sync return nil.
+//
+// Neither syncing again nor writing the same bytes again would do: the kernel
+// calls pages clean that it could not write, and an extent can stay unwritten
+// under a page that reads well. Recover therefore copies the whole file to
+// blocks of its own, through memory, with this Log's unsynced lines laid over
+// what the file says. It syncs the copy, gives it the file's name and syncs the
+// folder. This Log goes on in the copy. Other Logs of the old file fail with
+// [ErrReplaced] and must be opened anew; lines that they have not synced are
+// compared with the copy first.
+//
+// Under [SyncNever] a Log keeps no lines in memory, and the copy is as good as
+// the page cache.
+//
+// After an error the Log is as it was, and Recover may be called again; the
+// error says how many bytes a copy needs. The context is honoured until the
+// copy begins.
+func (l *Log) Recover(ctx context.Context) error {
+	const op = "recover"
+	if err := l.begin(op); err != nil {
+		return err
+	}
+	defer l.ops.Done()
+	if l.opts.ReadOnly {
+		return l.fail(op, ErrReadOnly, fixWritable)
+	}
+	if l.Failed() == nil {
+		return l.flush(ctx, op, false)
+	}
+	waited, err := l.lock(ctx, op, false)
+	if err != nil {
+		return err
+	}
+	s, err := l.cure(ctx, op, true)
+	l.unlock()
+	l.tellWait(ctx, AppendLock, waited, nil)
+	l.tellSync(ctx, s)
+	return err
+}
+
+// Suspect says that a writer which is now dead may have left bytes from the
+// offset from on whose sync failed: a process that is killed inside a failing
+// sync takes the only report of the failure with it. The next call that appends,
+// settles or flushes syncs the file and compares those bytes with what a read
+// past the page cache gives. Where they differ, and where the system has no such
+// read, it cures the file as [Log.Recover] does. Under [SyncNever], which
+// promises nothing about the disk, Suspect does nothing.
+func (l *Log) Suspect(from int64) {
+	if l.opts.Sync == SyncNever {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.suspects || from < l.suspect {
+		l.suspects, l.suspect = true, from
+	}
+}
+
+// Copies counts the times this Log has gone on in a copy of its file. Offsets
+// stay what they were, but lines that could not be read before the copy may be
+// readable after it.
+func (l *Log) Copies() uint64 { return l.copies.Load() }
+
+// ready makes sure, before anything is added to the file or said to be durable,
+// that the file still has its name and that no sync of it has failed without a
+// cure. It returns the size of the file. The caller holds the append lock.
+func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err error) {
+	from, doubt, err := l.doubts()
+	if err != nil {
+		return 0, err
+	}
+	now, err := l.lookup(op)
+	if errors.Is(err, ErrReplaced) {
+		if failed := l.compare(); failed != nil {
+			return 0, l.refused()
+		}
+	}
+	if err != nil || l.opts.ReadOnly {
+		return now.size, err
+	}
+	if !l.drained {
+		if now, err = l.drain(ctx, op); err != nil {
+			return 0, err
+		}
+	}
+	if doubt && !now.marked {
+		if doubt, err = l.differs(ctx, from, now.size, s); err != nil {
+			return 0, err
+		}
+	}
+	if !now.marked && !doubt {
+		return now.size, nil
+	}
+	if *s, err = l.cure(ctx, op, false); err != nil {
+		return 0, err
+	}
+	now, err = l.lookup(op)
+	return now.size, err
+}
+
+// drain waits until no sync of the file is running, in any process, and then
+// looks at the mark. A sync that fails keeps its lock until it has set the mark,
+// so the look finds every failure that this Log's own descriptor is too young to
+// be told of. Nobody can begin to starve it: new syncs follow new appends, and
+// the caller holds the append lock.
+func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
+	f := l.file()
+	if err := l.poll(ctx, op, func() (bool, error) { return f.LockSync(false) }); err != nil {
+		return look{}, err
+	}
+	now, err = l.lookup(op)
+	if unlockErr := f.UnlockSync(); unlockErr != nil {
+		l.abandon(unlockErr)
+		return look{}, l.refused()
+	}
+	l.drained = err == nil
+	return now, err
+}
+
+// differs reports whether the disk has other bytes from from to end than the
+// page cache, or cannot be asked.
+func (l *Log) differs(ctx context.Context, from, end int64, s *Synced) (bool, error) {
+	l.mu.Lock()
+	seq := l.wroteUnknown(extent{min(from, end), end})
+	l.mu.Unlock()
+	if failed, _ := l.syncTo(context.WithoutCancel(ctx), seq, s); failed != nil {
+		return true, l.refused()
+	}
+	same, err := l.file().Matches(min(from, end), end)
+	if err != nil || !same {
+		return true, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.suspects = false
+	return false, nil
+}
+
+// cure puts a copy in the place of the file, or finds that somebody else has
+// done it. Recovering says that the Log may have failed. The caller holds the
+// append lock.
+func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for leads := false; !leads; {
+		if leads, err = l.lead(ctx, math.MaxUint64); err != nil {
+			return s, l.fail(op, err, fixDoubt)
+		}
+	}
+	defer l.follow()
+	switch {
+	case recovering && l.failed == nil:
+		return s, nil // another call has recovered it meanwhile
+	case !recovering && l.failed != nil:
+		return s, l.failed.refusal()
+	case ctx.Err() != nil:
+		return s, l.fail(op, ctx.Err(), fixDoubt)
+	}
+	lines := l.unsynced // stays as it is: nobody else appends or leads
+	l.mu.Unlock()
+	began := l.now()
+	size, err := l.place(ctx, op, lines)
+	s = Synced{Took: since(began), Bytes: size, Err: cause(err)}
+	l.mu.Lock()
+	l.end, l.lookedUp = 0, 0
+	if err != nil {
+		// A copy whose name may not survive a power cut has the name already.
+		// Lines of this Log that it owes must not be taken for safe there.
+		if _, moved := errors.AsType[*NotDurableError](err); moved && l.failed == nil && len(lines.parts) > 0 {
+			l.failed = &NotDurableError{Path: l.path, Start: lines.parts[0].off, End: lines.end(), Err: s.Err}
+		}
+		return s, err
+	}
+	l.failed, l.synced, l.dirty, l.suspects = nil, l.written, extent{}, false
+	l.unsynced.drop(len(l.unsynced.parts))
+	return s, nil
+}
+
+// place makes the Log go on in a file that is sound and holds lines: the one
+// that has the name now, if it is a copy by somebody else and can be trusted, or
+// one it makes.
+func (l *Log) place(ctx context.Context, op string, lines unsynced) (size int64, err error) {
+	if _, err = l.lookup(op); errors.Is(err, ErrReplaced) {
+		next, holds, err := l.successor(ctx, op, lines)
+		if err != nil {
+			return 0, err
+		}
+		l.swap(next)
+		if holds {
+			return 0, nil
+		}
+	} else if err != nil {
+		return 0, err
+	}
+	return l.copyOver(op, lines)
+}
+
+// copyOver gives the file's name to a copy that is on stable storage, and goes
+// on in it. It holds the append locks of both. The copy bears the mark from
+// before it has the name until the folder is synced, so a kill in between leaves
+// a file that the next Log cures again.
+func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
+	old := l.current.Load()
+	now, err := l.lookup(op)
+	if err != nil {
+		return 0, err
+	}
+	size = max(now.size, lines.end())
+	info, err := old.Stat()
+	if err != nil {
+		return 0, l.fail(op, err, fixNothingWritten)
+	}
+	_ = RemoveTemps(l.root, l.name) // only for the space they take
+	t, err := openTemp(l.root, l.name, &l.opts, info)
+	if err == nil {
+		err = cmp.Or(t.Mark(true), copyLines(t, old, size, lines))
+		if err == nil {
+			err = t.Sync()
+		}
+		if err == nil {
+			err = l.opts.seam.before("move")
+		}
+		if err == nil {
+			_, err = old.Lookup() // it may have been removed meanwhile
+		}
+		if err == nil {
+			err = l.root.Rename(t.temp, l.name)
+		}
+		if err != nil {
+			t.discard()
+		}
+	}
+	switch {
+	case errors.Is(err, errOthers):
+		return 0, l.fail(op, err, fixOverlap)
+	case errors.Is(err, ErrReplaced):
+		return 0, l.fail(op, err, fixReopen)
+	case err != nil:
+		return 0, l.fail(op, err, fmt.Sprintf("nothing was written; a sync of the file has failed, and the copy that cures it needs %d bytes: try again once the cause is gone", size))
+	}
+	err = syncFolder(l.root, l.name, l.opts.seam)
+	if err == nil {
+		err = t.Mark(false)
+	}
+	l.swap(&t.opened)
+	if err != nil {
+		return 0, &NotDurableError{Path: l.path, End: size, Refused: true, Err: cause(err)}
+	}
+	return size, nil
+}
+
+// swap goes on in another file, whose append lock the caller holds too, and
+// closes the one before.
+func (l *Log) swap(next *opened) {
+	old := l.current.Swap(next)
+	// Closing the descriptor gives its locks back too, but not at once if a
+	// child process has just inherited it.
+	_ = old.Unlock()
+	_ = old.Close()
+	l.end, l.lookedUp, l.drained = 0, 0, true
+	l.copies.Add(1)
+}
+
+// compare looks for this Log's unsynced lines in the file that has taken the
+// name of its own. Lines that are there, in a copy that is sound, are on stable
+// storage. A difference is a failed sync, which it returns. The file of a name
+// that was removed, or given to something else, owes nobody anything.
+func (l *Log) compare() *NotDurableError {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for leads := false; !leads; {
+		leads, _ = l.lead(context.Background(), math.MaxUint64) // never an error
+	}
+	defer l.follow()
+	if l.failed == nil {
+		l.compareLeading(nil)
+	}
+	return l.failed
+}
+
+// compareLeading is compare for the leader of a sync whose outcome was err. The
+// caller holds l.mu, which is released meanwhile. It reports whether it has an
+// answer.
+func (l *Log) compareLeading(err error) bool {
+	lines, seq, dirty := l.unsynced, l.written, l.dirty
+	if len(lines.parts) == 0 {
+		return false
+	}
+	l.mu.Unlock()
+	next, holds, nextErr := l.successor(context.Background(), "compare", lines)
+	if nextErr == nil {
+		_ = next.Unlock()
+		_ = next.Close() // only read
+	}
+	l.mu.Lock()
+	switch {
+	case nextErr != nil && errors.Is(nextErr, ErrReplaced):
+		return false
+	case holds:
+		l.synced, l.dirty = seq, extent{}
+		l.unsynced.drop(len(lines.parts))
+	default:
+		err = cmp.Or(err, nextErr, errors.New("a copy has taken the file's place, and lacks them"))
+		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
+	}
+	return true
+}
+
+// successor opens the file that has the name of this Log's file now and takes
+// its append lock, which a copy in progress holds to its end. It reports whether
+// the file is sound and holds lines. It fails with [ErrReplaced] if the file is
+// not a copy of this Log's.
+func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *opened, holds bool, err error) {
+	for {
+		next, err := openNamed(l.root, l.name, &l.opts)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) || err == nil && !l.isCopy(next) {
+			if err == nil {
+				_ = next.Close() // only read
+			}
+			return nil, false, l.fail(op, ErrReplaced, fixReopen)
+		}
+		if err != nil {
+			return nil, false, l.fail(op, err, fixNothingWritten)
+		}
+		// Close interrupts waits, and must know what became of its lines.
+		err = poll(ctx, nil, func() (bool, error) { return next.Lock(false) })
+		if err == nil {
+			var now look
+			if now, err = next.Lookup(); err == nil {
+				holds = !now.marked && contains(next, now.size, lines)
+				return next, holds, nil
+			}
+		}
+		_ = next.Close() // and its lock with it
+		if !errors.Is(err, ErrReplaced) {
+			return nil, false, l.fail(op, err, fixNothingWritten)
+		}
+	}
+}
+
+// isCopy reports whether another file begins with the line that this Log's
+// begins with, which was durable before anybody knew the file.
+func (l *Log) isCopy(next *opened) bool {
+	var a, b [headSize]byte
+	own := l.current.Load()
+	n, err := own.ReadAt(a[:], 0)
+	if os.SameFile(own.id, next.id) || err != nil && !errors.Is(err, io.EOF) {
+		return false
+	}
+	head := a[:n]
+	if i := bytes.IndexByte(head, '\n'); i >= 0 {
+		head = head[:i+1]
+	}
+	m, _ := next.ReadAt(b[:len(head)], 0)
+	return m > 0 && bytes.Equal(b[:m], head)
+}
+
+// contains reports whether the file f of size bytes holds lines.
+func contains(f io.ReaderAt, size int64, lines unsynced) bool {
+	if lines.end() > size {
+		return false
+	}
+	for _, p := range lines.parts {
+		buf := make([]byte, p.n)
+		if readFull(f, buf, p.off) != nil {
+			return false
+		}
+		if changed, err := lines.overlay(buf, p.off); changed || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// copyLines writes size bytes to an empty file: what from says, with lines laid
+// over. It goes through memory, because a copy that the file system makes can
+// share the very extents that were never written.
+func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error {
+	chunk := make([]byte, min(copyChunk, size))
+	for off := int64(0); off < size; {
+		p := chunk[:min(int64(len(chunk)), size-off)]
+		n, err := from.ReadAt(p, off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		clear(p[n:]) // lines beyond the end belong here
+		if _, err := lines.overlay(p, off); err != nil {
+			return err
+		}
+		n, err = to.Write(p)
+		if err == nil && n < len(p) {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+	return nil
+}
+
+// readFull fills p from off.
+func readFull(r io.ReaderAt, p []byte, off int64) error {
+	n, err := r.ReadAt(p, off)
+	switch {
+	case n == len(p):
+		return nil
+	case err == nil, errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// abandon closes the descriptor of a lock that could not be given back, since
+// the lock ends with it. The Log then counts as failed: the new descriptor that
+// its next call opens knows nothing of syncs that failed before.
+func (l *Log) abandon(err error) {
+	l.shut = true
+	_ = l.file().Close() // nothing else can be done about the lock
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		l.failed = &NotDurableError{Path: l.path, Start: l.dirty.start, End: l.dirty.end, Err: fmt.Errorf("the lock could not be given back: %w", cause(err))}
+	}
+}
+
+// reopen opens the file again after abandon.
+func (l *Log) reopen(op string) error {
+	next, err := openNamed(l.root, l.name, &l.opts)
+	if err == nil && !os.SameFile(next.id, l.current.Load().id) {
+		err = cmp.Or(next.Close(), ErrReplaced)
+	}
+	if err != nil {
+		return l.fail(op, err, fixReopen)
+	}
+	l.current.Store(next)
+	l.shut = false
+	return nil
+}
+
+// syncFolder puts the name of a file on stable storage.
+func syncFolder(root *os.Root, name string, s *seam) error {
+	if err := s.before("sync folder"); err != nil {
+		return err
+	}
+	return SyncDir(root, filepath.Dir(name))
+}

@@ -1,5 +1,0 @@
-//go:build !unix && !windows
-
-package filelog
-
-const openFlags = 0
