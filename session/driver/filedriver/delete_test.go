@@ -1,0 +1,159 @@
+package filedriver_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// words are what a session says in every place that speaks of it.
+var words = []string{"xylophone", "owner-zebra", "label-quartz", "key-walrus", "title-jigsaw"}
+
+// wordy makes a session whose transcript and row have words.
+func wordy(t *testing.T, d *filedriver.Driver, id string) driver.Ref {
+	t.Helper()
+	row, err := d.Create(t.Context(), "main", words[3], func(gen int64) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: id, Body: transcript.Header{Version: transcript.Version, Key: words[3], Gen: gen}}
+		return driver.Row{ID: id, Owner: words[1], Labels: words[2:3], Title: words[4]}, driver.Line{ID: id, Type: e.Type(), Data: e.Line()}
+	})
+	require.NoError(t, err)
+	e := transcript.Entry{ID: "said", Body: transcript.Custom{Name: "note", Data: fmt.Appendf(nil, "%q", words[0])}}
+	res, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: "said", Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+	require.NoError(t, err)
+	row.Size = int64(res.End)
+	require.NoError(t, d.Put(t.Context(), row))
+	return row.Ref()
+}
+
+// wordsIn returns the files below a folder that hold one of the words.
+func wordsIn(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, w := range words {
+			if bytes.Contains(data, []byte(w)) {
+				files = append(files, path+": "+w)
+			}
+		}
+		return err
+	}))
+	return files
+}
+
+// No word of a deleted session stays in the folder, and the others are as they
+// were.
+func TestDeleteLeavesNoWord(t *testing.T) {
+	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever} {
+		dir := t.TempDir()
+		d, other := open(t, dir, &filedriver.Options{Sync: policy}), open(t, dir, &filedriver.Options{Sync: policy})
+		for i := range 50 {
+			create(t, d, fmt.Sprint("s", i), "k")
+		}
+		ref := wordy(t, d, "gone")
+		require.NotEmpty(t, wordsIn(t, dir))
+		row, err := other.Get(t.Context(), ref)
+		require.NoError(t, err)
+		add(t, other, ref, "1") // another process is busy with it
+		require.NoError(t, d.Delete(t.Context(), ref))
+		require.Empty(t, wordsIn(t, dir))
+
+		require.ErrorIs(t, other.Put(t.Context(), row), fs.ErrNotExist)
+		_, err = other.Append(t.Context(), ref, []driver.Line{note("2")}, driver.Cond{})
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.Len(t, list(t, other), 50)
+		require.NoError(t, other.Close())
+		require.NoError(t, d.Close())
+		require.Empty(t, wordsIn(t, dir))
+	}
+}
+
+// Several sessions of several agents are deleted in one call; those that are
+// not there are named.
+func TestDeleteSeveral(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	var refs []driver.Ref
+	for i := range 4 {
+		refs = append(refs, create(t, d, fmt.Sprint("s", i), "k").Ref())
+	}
+	row, err := d.Create(t.Context(), "other", "k", header("s0", "k"))
+	require.NoError(t, err)
+	missing := driver.Ref{Agent: "main", ID: "missing"}
+	err = d.Delete(t.Context(), refs[0], missing, row.Ref(), refs[2])
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "missing")
+	require.Len(t, list(t, d), 2)
+	rows, err := d.List(t.Context(), "other", driver.Place{}, 0)
+	require.NoError(t, err)
+	require.Empty(t, rows)
+	require.NoError(t, d.Close())
+}
+
+// Opening a store finishes what a kill inside Delete, a copy or a rewrite left.
+func TestDeleteIsFinished(t *testing.T) {
+	for name, left := range map[string]func(t *testing.T, d *filedriver.Driver, ref driver.Ref, agent string){
+		"after the line": func(*testing.T, *filedriver.Driver, driver.Ref, string) {},
+		"after the transcript was removed": func(t *testing.T, d *filedriver.Driver, ref driver.Ref, _ string) {
+			require.NoError(t, os.Remove(d.Path(ref)))
+		},
+		"after a kill inside a copy": func(t *testing.T, d *filedriver.Driver, ref driver.Ref, _ string) {
+			require.NoError(t, os.WriteFile(d.Path(ref)+".tmp-0123456789abcdef", []byte(words[0]), 0o600))
+		},
+		"after a kill inside a rewrite": func(t *testing.T, _ *filedriver.Driver, _ driver.Ref, agent string) {
+			require.NoError(t, os.WriteFile(filepath.Join(agent, "sessions.jsonl.tmp-0123456789abcdef"), []byte(words[1]), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			d := open(t, dir, nil)
+			create(t, d, "stays", "k")
+			ref := wordy(t, d, "gone")
+			require.NoError(t, d.Close())
+			agent := filepath.Join(dir, "agents/main")
+			require.NoError(t, os.Chmod(filepath.Join(agent, "sessions.jsonl"), 0o600|fs.ModeSticky))
+			addLine(t, dir, `{"delete":"gone"}`)
+			left(t, d, ref, agent)
+
+			ro := open(t, dir, &filedriver.Options{ReadOnly: true})
+			require.Len(t, list(t, ro), 1, "it is deleted")
+			_, err := ro.Get(t.Context(), ref)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			require.NoError(t, ro.Close())
+
+			d = open(t, dir, nil)
+			require.Empty(t, wordsIn(t, dir), "opening alone removes the words")
+			require.Len(t, list(t, d), 1)
+			create(t, d, "gone", "k") // the ID is free
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+// A deletion of which only a part of the line was written has not begun.
+func TestTornDelete(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := wordy(t, d, "stays")
+	require.NoError(t, d.Close())
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(indexText(t, dir)+`{"delete":"stays"`), 0o600|fs.ModeSticky))
+	for range 2 {
+		d = open(t, dir, nil)
+		require.Len(t, list(t, d), 1)
+		add(t, d, ref, "1")
+		require.NoError(t, d.Close())
+	}
+}
