@@ -126,13 +126,10 @@ func TestForeignHistories(t *testing.T) {
 	}
 }
 
-// The sample files beside the repository: every record is an entry or damage,
+// The sample files: every record is an entry or damage,
 // the histories are those that the files are known for, and they are valid.
 func TestCorpora(t *testing.T) {
-	const dir = "../../shared/corpora"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("the sample files are not here")
-	}
+	const dir = "../transcript/dialect/testdata/corpora"
 	roles := map[string]string{ // of the histories; the manifest states them
 		"hazards/claw0/02-duplicated-tool-use.jsonl":                           "uaua",
 		"hazards/claw0/03-string-assistant.jsonl":                              "ua",
@@ -151,11 +148,9 @@ func TestCorpora(t *testing.T) {
 		"observed/claw0/agents/claw0/sessions/63ec782c009e.jsonl":              "uaua",
 		"observed/claw0/agents/claw0/sessions/6da8ebb05241.jsonl":              "uauaua",
 		"observed/mini-claw/transcripts/main_cli_user_8edd103fb1cb.jsonl":      "uauaua",
-		"from-seed-docs/claw0-sample.jsonl":                                    "uau",
-		"from-seed-docs/mini-claw-sample.jsonl":                                "uau",
 	}
 	seen := 0
-	for _, sub := range []string{"hazards/claw0", "hazards/mini-claw", "observed/claw0", "observed/mini-claw", "from-seed-docs"} {
+	for _, sub := range []string{"hazards/claw0", "hazards/mini-claw", "observed/claw0", "observed/mini-claw"} {
 		err := filepath.WalkDir(filepath.Join(dir, sub), func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() || filepath.Ext(path) != ".jsonl" || strings.Contains(e.Name(), "zyhive") {
 				return err
