@@ -1,6 +1,6 @@
 module github.com/convolog/convolog/internal/peerbench/testdata/frameworks
 
-go 1.26.0
+go 1.26.5
 
 require (
 	github.com/convolog/convolog/internal/peerbench v0.0.0
