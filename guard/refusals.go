@@ -1,21 +1,22 @@
 package guard
 
-import "regexp"
+import "github.com/convolog/convolog/internal/lazy"
 
 // A textRule decides by the words of an error.
 type textRule struct {
 	name   string
 	kind   Kind
-	match  *regexp.Regexp
-	also   *regexp.Regexp // what must be in the text besides; nil: nothing
-	unless *regexp.Regexp // nil: without exception
+	match  *lazy.Regexp
+	also   *lazy.Regexp // what must be in the text besides; nil: nothing
+	unless *lazy.Regexp // nil: without exception
 }
 
 func (r *textRule) matches(text string) bool {
-	return r.match.MatchString(text) && (r.also == nil || r.also.MatchString(text)) && (r.unless == nil || !r.unless.MatchString(text))
+	return r.match.Get().MatchString(text) && (r.also == nil || r.also.Get().MatchString(text)) && (r.unless == nil || !r.unless.Get().MatchString(text))
 }
 
-func words(pattern string) *regexp.Regexp { return regexp.MustCompile("(?i)" + pattern) }
+// words returns a pattern that takes small and capital letters for the same.
+func words(pattern string) *lazy.Regexp { return lazy.New("(?i)" + pattern) }
 
 // refusedCodes are types and codes of errors that are no overflow, whatever
 // their text says, with the name of the rule.
