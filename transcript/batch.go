@@ -273,13 +273,15 @@ type Batch struct {
 // Batcher puts entries together into the batches they were written in. The
 // zero value is ready to use; it is for one goroutine.
 type Batcher struct {
-	open []Entry // the first lines of a batch of want lines
-	want int
+	open  []Entry // the first lines of a batch of want lines
+	want  int
+	ended [2]Batch // what the last call returned
 }
 
 // Add takes the next entry of the transcript and returns the batches that it
 // ends: none while a batch is unfinished, and two when the entry shows that
-// the batch before it will not be continued.
+// the batch before it will not be continued. The slice is valid until the next
+// call of Add or Break; the entries of its batches may be kept.
 func (b *Batcher) Add(e Entry) []Batch {
 	if b.want > 0 && e.Part == len(b.open)+1 && e.Batch == 0 {
 		if b.open = append(b.open, e); len(b.open) < b.want {
@@ -287,25 +289,26 @@ func (b *Batcher) Add(e Entry) []Batch {
 		}
 		done := Batch{Entries: b.open, Complete: true}
 		b.open, b.want = nil, 0
-		return []Batch{done}
+		return append(b.ended[:0], done)
 	}
-	done := b.Break()
+	ended := b.Break()
 	if e.Batch > 1 {
 		b.open, b.want = []Entry{e}, e.Batch
-		return done
+		return ended
 	}
-	return append(done, Batch{Entries: []Entry{e}, Complete: e.Part <= 1})
+	return append(ended, Batch{Entries: []Entry{e}, Complete: e.Part <= 1})
 }
 
 // Break says that damage follows, or that nobody will write the rest of the
-// last batch: it returns that batch as incomplete, if there is one.
+// last batch: it returns that batch as incomplete, if there is one. The slice
+// is valid until the next call of Add or Break.
 func (b *Batcher) Break() []Batch {
-	if b.want == 0 {
-		return nil
+	ended := b.ended[:0]
+	if b.want > 0 {
+		ended = append(ended, Batch{Entries: b.open})
+		b.open, b.want = nil, 0
 	}
-	done := Batch{Entries: b.open}
-	b.open, b.want = nil, 0
-	return []Batch{done}
+	return ended
 }
 
 // Open reports whether lines of an unfinished batch are held back.
