@@ -22,6 +22,10 @@ func FuzzScan(f *testing.F) {
 		f.Add([]byte(l.line+"\n"), uint16(0), true)
 		file.WriteString(l.line + "\n")
 	}
+	for _, line := range sealed(f) {
+		f.Add(append(line, '\n'), uint16(0), true)
+		f.Add(bytes.Replace(line, []byte("a"), []byte("b"), 1), uint16(0), true)
+	}
 	all := file.String()
 	f.Add([]byte(all), uint16(300), false)
 	f.Add([]byte(all[:800]+all), uint16(0), false)
@@ -35,8 +39,11 @@ func FuzzScan(f *testing.F) {
 		}
 		checkCovered(t, text, recs)
 		for i, r := range recs {
-			if r.Damage != nil {
+			if !r.HasEntry() {
 				continue
+			}
+			if transcript.Intact(r.Entry.Line()) != (r.Damage == nil) {
+				t.Fatalf("damage %v of %q", r.Damage, r.Entry.Line())
 			}
 			again, err := transcript.ParseEntry(r.Entry.Line())
 			if err != nil || !reflect.DeepEqual(again, r.Entry) {
@@ -76,7 +83,11 @@ func FuzzPrefix(f *testing.F) {
 			{transcript.ToolResult("t1", output), transcript.ToolError("t2", input)},
 			{transcript.Custom{Name: question, Data: raw(input)}, transcript.Compaction{Summary: answerText}},
 		} {
-			entries, err := transcript.NewBatch(at, newID, items...)
+			newBatch := transcript.NewBatch
+			if cut%2 == 0 {
+				newBatch = transcript.NewSealedBatch
+			}
+			entries, err := newBatch(at, newID, items...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,6 +123,36 @@ func FuzzPrefix(f *testing.F) {
 		checkCovered(t, data, got)
 		if len(got) == 0 || string(got[len(got)-1].Entry.Line()) != next {
 			t.Fatalf("found %s, want f at the end of\n%s", summary(got), data)
+		}
+	})
+}
+
+// No byte of a sealed line becomes another one in silence, and what is put
+// behind a flipped line is found.
+func FuzzSealed(f *testing.F) {
+	f.Add("hello", `{"path": "a.go"}`, uint(40), byte('x'))
+	f.Add(`,"crc":"00000000"}`, `{"crc":"00000000"}`, uint(90), byte('"'))
+	f.Add(`{"type":"user","id":"z","ts":"2027-01-01T00:00:00Z"}`, `[{"type":"user","id":"z","ts":"2027-01-01T00:00:00Z","content":"a"}]`, uint(7), byte('\n'))
+	f.Fuzz(func(t *testing.T, text, input string, place uint, b byte) {
+		entries, err := transcript.NewSealedBatch(at, ids(), answer(transcript.TextBlock{Text: text}, call("t1", "f", input)), transcript.Custom{Name: text, Data: raw(input)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			line := slices.Clone(e.Line())
+			i := int(place % uint(len(line)))
+			if line[i] == b {
+				continue
+			}
+			line[i] = b
+			const next = `{"type":"user","id":"zz","ts":"2028-11-21T00:00:00Z","content":"a"}`
+			recs := collect(t, string(line)+"\n"+next+"\n", nil)
+			if !slices.ContainsFunc(recs, func(r transcript.Record) bool { return r.Damage != nil }) {
+				t.Fatalf("byte %d of %s is now %#x: %s", i, e.Line(), b, summary(recs))
+			}
+			if last := recs[len(recs)-1]; last.Damage != nil || string(last.Entry.Line()) != next {
+				t.Fatalf("found %s behind %s", summary(recs), line)
+			}
 		}
 	})
 }

@@ -24,7 +24,7 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 	if n := len(l.text); s.native && n > 0 && l.text[0] == '{' && l.text[n-1] == '}' {
 		// In a native transcript nearly always one entry and nothing else.
 		if e, err := decodeEntry(l.text[:n:n]); err == nil {
-			return append(recs, Record{Offset: l.offset, End: l.end, Entry: e})
+			return append(recs, s.record(e, l.offset, l.end))
 		}
 	}
 	before := len(recs)
@@ -69,7 +69,7 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 		// records, or the brackets mean nothing because something is torn.
 		e, err := s.Decode(text[:n:n], offset)
 		if err == nil {
-			recs = append(recs, Record{Offset: offset, End: l.end, Entry: e})
+			recs = append(recs, s.record(e, offset, l.end))
 			drop(n)
 			continue
 		}
@@ -90,6 +90,16 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 		damage(l.offset+int64(bytes.LastIndexByte(l.text, 0)+1-tail), tail, DamageNUL, "")
 	}
 	return recs
+}
+
+// record returns the record of an entry, with damage if the entry is native and
+// does not agree with its checksum.
+func (s *scanner) record(e Entry, offset, end int64) Record {
+	r := Record{Offset: offset, End: end, Entry: e}
+	if s.native && !Intact(e.line) {
+		r.Damage = &Damage{Kind: DamageCRC, Offset: offset, Size: int64(len(e.line)), Reason: "the " + e.Type() + " entry is kept"}
+	}
+	return r
 }
 
 // glued returns the index of a whole record that ends the text, behind a torn

@@ -36,12 +36,19 @@ type ScanOptions struct {
 }
 
 // Record is what a scan finds: an entry, or damage if Damage is not nil.
+//
+// Damage of the kind [DamageCRC] comes with an entry, the one that can be read
+// in spite of it: to drop a message for one wrong letter would lose more.
+// [Record.HasEntry] says whether there is one.
 type Record struct {
 	Offset int64 // of the first byte
 	End    int64 // the offset after the line that holds it, newline included
 	Entry  Entry
 	Damage *Damage
 }
+
+// HasEntry reports whether the record has an entry.
+func (r Record) HasEntry() bool { return r.Damage == nil || r.Damage.Kind == DamageCRC }
 
 // Scan reads the size bytes of r from front to back, line by line. Only '\n'
 // ends a line; a byte order mark in front of a line, white space around a

@@ -103,12 +103,14 @@ func (s *Session) survey() {
 	var first, byHand, made string
 	updated := !s.Updated.IsZero() // an index knows
 	for rec, err := range s.Records() {
-		switch {
-		case err != nil:
+		if err != nil {
 			s.Err = err
 			return
-		case rec.Damage != nil:
+		}
+		if rec.Damage != nil {
 			s.Damage = append(s.Damage, *rec.Damage)
+		}
+		if !rec.HasEntry() {
 			continue
 		}
 		if t := rec.Entry.Time; !t.IsZero() {

@@ -1,12 +1,92 @@
 package transcript
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
+
+// ParseEntry decodes one line of a native transcript, given without its
+// newline. The entry keeps line; do not modify it afterwards. The error is a
+// *[DamageError] that says why the line is no entry.
+//
+// An entry needs valid UTF-8, a JSON object and a string member "type". A
+// known type whose members have the wrong JSON type is no entry either; a type
+// that is not known becomes [Unknown].
+func ParseEntry(line []byte) (Entry, error) {
+	e, err := decodeEntry(jsontext.Trim(line))
+	if err != nil {
+		// What is wrong with the line comes before what it says.
+		if kind := classify(line); kind != "" {
+			err = &DamageError{Kind: kind}
+		}
+		return Entry{}, err
+	}
+	return e, nil
+}
+
+// decodeEntry decodes a line without white space around it and checks it on
+// the way. What its error says is true if the line is a valid JSON object.
+func decodeEntry(line []byte) (Entry, error) {
+	kind := ""
+	for name, v := range jsontext.Members(line) {
+		if name == "type" {
+			kind, _ = jsontext.Word(v)
+			break
+		}
+	}
+	e, m := Entry{line: line}, members{ok: true}
+	for {
+		if kind == "" {
+			return Entry{}, &DamageError{Kind: DamageMalformed, Reason: "no type"}
+		}
+		e.Body = decodeBody(kind, line, &e, &m)
+		if !m.retype {
+			break
+		}
+		// A second "type": the last of equal names counts.
+		kind, e, m = typeMember(line), Entry{line: line}, members{ok: true, typed: true}
+	}
+	if !m.ok {
+		return Entry{}, &DamageError{Kind: DamageMalformed, Reason: kind + " entry: unusable " + strconv.Quote(m.bad)}
+	}
+	return e, nil
+}
+
+// entry calls body for every member of the line that is not of the envelope.
+func (m *members) entry(kind string, line []byte, e *Entry, body func(name string, v []byte)) {
+	w := jsontext.NewWalk(line)
+	for w.Next() {
+		switch name, v := w.Name, w.Value; name {
+		case "type":
+			if s, _ := jsontext.Word(v); s != kind && !m.typed {
+				m.retype = true
+				return
+			}
+		case "id":
+			m.str(&e.ID, v)
+		case "ts":
+			m.time(&e.Time, v)
+		case "batch":
+			m.num(&e.Batch, v)
+		case "part":
+			m.num(&e.Part, v)
+		case "idem":
+			m.str(&e.Idem, v)
+		case "idemHash":
+			m.str(&e.IdemHash, v)
+		case "src", "crc": // see Source and Sealed
+		default:
+			body(name, v)
+		}
+		if !m.ok {
+			m.bad = w.Name
+			return
+		}
+	}
+	m.ok = w.Valid()
+}
 
 // decodeBody decodes the members of a line of that kind into e and a body.
 func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
@@ -271,30 +351,10 @@ func addLineExtra(extra Extra, name string, v []byte) Extra {
 	return extra.with(name, v)
 }
 
-func writeLineExtra(o *jsontext.Object, kind string, extra Extra) {
-	var inner Extra
-	for name := range extra {
-		if lineMember(kind, name) {
-			inner = inner.with(name, extra[name])
-		}
-	}
-	if inner == nil {
-		writeExtra(o, extra)
-		return
-	}
-	o.Func("extra", func(dst []byte) []byte {
-		in := jsontext.AppendObject(dst)
-		return endWith(&in, inner)
-	})
-	rest := maps.Clone(extra)
-	maps.DeleteFunc(rest, func(name string, _ json.RawMessage) bool { return lineMember(kind, name) })
-	writeExtra(o, rest)
-}
-
 // lineMember reports whether lines of the kind have a member of that name.
 func lineMember(kind, name string) bool {
 	switch name {
-	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "mid", "extra", "tool_use_id":
+	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "crc", "mid", "extra", "tool_use_id":
 		return true
 	case "name", "input":
 		return kind == TypeToolUse
