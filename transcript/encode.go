@@ -14,9 +14,6 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// timeLayout is how times are written: UTC, microseconds, trailing zeros cut.
-const timeLayout = "2006-01-02T15:04:05.999999Z07:00"
-
 // appendLine encodes the entry: type, id and ts lead.
 func (e Entry) appendLine(dst []byte) []byte {
 	o := jsontext.AppendObject(dst)
@@ -98,10 +95,11 @@ func Intact(line []byte) bool {
 	return agrees == isSealed(line)
 }
 
-// appendTime appends a time as a JSON string.
+// appendTime appends a time as a JSON string: in UTC, in microseconds without
+// trailing zeros.
 func appendTime(dst []byte, t time.Time) []byte {
 	dst = append(dst, '"')
-	dst = t.UTC().Truncate(time.Microsecond).AppendFormat(dst, timeLayout)
+	dst = t.UTC().Truncate(time.Microsecond).AppendFormat(dst, time.RFC3339Nano)
 	return append(dst, '"')
 }
 
