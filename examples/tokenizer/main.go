@@ -100,4 +100,3 @@ func history(data []byte, kind dialect.Dialect) (rebuild.History, error) {
 	}
 	return fold.History(), nil
 }
-
