@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -39,9 +41,7 @@ func FuzzNewBatch(f *testing.F) {
 		var read []transcript.Entry
 		for _, e := range entries {
 			again, err := transcript.ParseEntry(slices.Clone(e.Line()))
-			if err != nil {
-				t.Fatalf("%s\ncannot be read: %v", e.Line(), err)
-			}
+			require.NoError(t, err, "%s\ncannot be read", e.Line())
 			read = append(read, again)
 		}
 		for _, when := range []string{"", "after the items were changed "} {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -80,9 +82,7 @@ func fragment(kind string, content ...transcript.Block) transcript.Fragment {
 func parse(t *testing.T, line string) transcript.Entry {
 	t.Helper()
 	e, err := transcript.ParseEntry([]byte(line))
-	if err != nil {
-		t.Fatalf("%s: %v", line, err)
-	}
+	require.NoError(t, err, "%s", line)
 	return e
 }
 

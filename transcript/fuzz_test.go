@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -88,9 +90,7 @@ func FuzzPrefix(f *testing.F) {
 				newBatch = transcript.NewSealedBatch
 			}
 			entries, err := newBatch(at, newID, items...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, e := range entries {
 				line := e.Line()
 				if bytes.ContainsAny(line, "\n\r\u2028\u2029") || !utf8.Valid(line) {
@@ -135,9 +135,7 @@ func FuzzSealed(f *testing.F) {
 	f.Add(`{"type":"user","id":"z","ts":"2027-01-01T00:00:00Z"}`, `[{"type":"user","id":"z","ts":"2027-01-01T00:00:00Z","content":"a"}]`, uint(7), byte('\n'))
 	f.Fuzz(func(t *testing.T, text, input string, place uint, b byte) {
 		entries, err := transcript.NewSealedBatch(at, ids(), answer(transcript.TextBlock{Text: text}, call("t1", "f", input)), transcript.Custom{Name: text, Data: raw(input)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, e := range entries {
 			line := slices.Clone(e.Line())
 			i := int(place % uint(len(line)))
@@ -183,9 +181,7 @@ func FuzzParseEntry(f *testing.F) {
 			return
 		}
 		var members map[string]json.RawMessage
-		if err := json.Unmarshal(line, &members); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(line, &members))
 		same := func(name, got string) {
 			var want string
 			if raw, ok := members[name]; ok && json.Unmarshal(raw, &want) != nil || got != want {
@@ -253,9 +249,7 @@ func FuzzEntry(f *testing.F) {
 		}
 		made := remade(e).Line()
 		again, err := transcript.ParseEntry(made)
-		if err != nil {
-			t.Fatalf("%s\nmade of %s: %v", made, line, err)
-		}
+		require.NoError(t, err, "%s\nmade of %s", made, line)
 		if !reflect.DeepEqual(plainValues(t, again.Body), plainValues(t, e.Body)) ||
 			again.ID != e.ID || again.Batch != e.Batch || again.Part != e.Part || again.Idem != e.Idem || again.IdemHash != e.IdemHash {
 			t.Fatalf("%s\nmade of %s\nsays %#v\nwant %#v", made, line, again.Body, e.Body)
@@ -283,9 +277,7 @@ func plainValues(t *testing.T, b transcript.Body) transcript.Body {
 			t.Skip("nested too deeply")
 		}
 		out, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return out
 	}
 	switch b := b.(type) {

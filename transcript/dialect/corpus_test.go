@@ -52,9 +52,7 @@ func hashes(t *testing.T, fsys fs.FS) map[string][sha256.Size]byte {
 func open(t *testing.T, fsys fs.FS, name string, d dialect.Dialect) ([]transcript.Record, string) {
 	t.Helper()
 	data, err := fs.ReadFile(fsys, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !slices.Contains(flat, d) {
 		return scan(t, d, string(data)), string(data)
 	}
@@ -66,9 +64,7 @@ func scan(t testing.TB, d dialect.Dialect, data string) []transcript.Record {
 	t.Helper()
 	var recs []transcript.Record
 	for rec, err := range d.Scan(strings.NewReader(data), int64(len(data)), &transcript.ScanOptions{Final: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		recs = append(recs, rec)
 	}
 	return recs
@@ -124,16 +120,12 @@ var hazards = map[string]struct {
 func TestHazards(t *testing.T) {
 	fsys := corpora(t)
 	data, err := fs.ReadFile(fsys, "hazards/manifest.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var manifest []struct {
 		File, Dialect, Expect string
 		Bytes                 int
 	}
-	if err := json.Unmarshal(data, &manifest); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(data, &manifest))
 	missing := maps.Clone(hazards)
 	for _, row := range manifest {
 		d := dialect.Dialect(row.Dialect)
@@ -177,9 +169,7 @@ func TestHazards(t *testing.T) {
 func detect(t *testing.T, fsys fs.FS, name string) (dialect.Dialect, bool, error) {
 	t.Helper()
 	data, err := fs.ReadFile(fsys, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return dialect.Detect(bytes.NewReader(data), int64(len(data)))
 }
 

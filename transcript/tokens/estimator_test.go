@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -86,9 +88,7 @@ func TestCount(t *testing.T) {
 	text := strings.Repeat("word ", 100)
 	n := est.Text(text)
 	rawBlock, err := transcript.UnmarshalBlock([]byte(`{"type":"odd","text":"` + text + `"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	base64 := func(size int) transcript.Source {
 		return transcript.Source{Type: "base64", MediaType: "application/pdf", Data: strings.Repeat("A", size)}
 	}
