@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -130,9 +132,7 @@ func foldable(t testing.TB, n int, items ...transcript.Item) []transcript.Batch 
 	id := func() string { line++; return fmt.Sprintf("0198d2c5-0000-7000-%04d-%012d", line, n) }
 	for _, item := range items {
 		entries, err := transcript.NewBatch(testTime, id, item)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i := range entries {
 			if entries[i], err = transcript.ParseEntry(slices.Clone(entries[i].Line())); err != nil {
 				t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -20,9 +22,7 @@ func TestCalibrations(t *testing.T) {
 		if err == nil {
 			err = f.Add(transcript.Batch{Entries: entries, Complete: true})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	check := func(want ...transcript.Calibration) {
 		t.Helper()

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -144,9 +146,7 @@ func TestFoldGrowsWithItsInput(t *testing.T) {
 			id := func() string { line++; return fmt.Sprint("e", line) }
 			for _, item := range items(n) {
 				entries, err := transcript.NewBatch(testTime, id, item)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				batches = append(batches, transcript.Batch{Entries: entries, Complete: true})
 			}
 			var before, after runtime.MemStats

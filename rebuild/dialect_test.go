@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -19,13 +21,9 @@ func foldForeign(t *testing.T, text string) (_ *rebuild.Fold, entries int, damag
 	t.Helper()
 	r, size := strings.NewReader(text), int64(len(text))
 	d, _, err := dialect.Detect(r, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	opts, err := d.ScanOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	opts.Final = true
 	f := rebuild.New(nil)
 	for rec, err := range transcript.Scan(r, size, opts) {
@@ -36,9 +34,7 @@ func foldForeign(t *testing.T, text string) (_ *rebuild.Fold, entries int, damag
 			damage = append(damage, *rec.Damage)
 		default:
 			entries++
-			if err := f.Add(transcript.Batch{Entries: []transcript.Entry{rec.Entry}, Complete: true}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.Add(transcript.Batch{Entries: []transcript.Entry{rec.Entry}, Complete: true}))
 		}
 	}
 	checkCanonical(t, f.History())
@@ -187,9 +183,7 @@ func TestCorpora(t *testing.T) {
 			seen++
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	if seen < len(roles) {
 		t.Errorf("%d files, want at least %d", seen, len(roles))

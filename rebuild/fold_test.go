@@ -360,9 +360,7 @@ func TestToolNames(t *testing.T) {
 func TestFoldCriticalEntry(t *testing.T) {
 	f := rebuild.New(nil)
 	err := addLines(f, user("1", "a"), `{"type":"fork","id":"2","critical":true}`)
-	if !errors.Is(err, rebuild.ErrNewerFormat) {
-		t.Fatalf("Add = %v, want ErrNewerFormat", err)
-	}
+	require.ErrorIs(t, err, rebuild.ErrNewerFormat)
 	if err := addLines(f, user("3", "b")); !errors.Is(err, rebuild.ErrNewerFormat) {
 		t.Errorf("a later Add = %v, want ErrNewerFormat", err)
 	}

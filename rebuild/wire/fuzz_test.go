@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -31,9 +33,7 @@ func FuzzResponse(f *testing.F) {
 
 func message0(t *testing.T, resp *transcript.Response) []byte {
 	text, err := resp.Message.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 

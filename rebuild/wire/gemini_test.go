@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -16,9 +18,7 @@ const geminiModel = "gemini-3-pro"
 func renderGemini(t testing.TB, g wire.Gemini, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := g.Request(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !json.Valid(body) {
 		t.Fatalf("the body is not valid JSON: %s", body)
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -184,9 +186,7 @@ func TestOpenAIReasoningItems(t *testing.T) {
 		}
 		body, report := responses.body(t, transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), answer, next}})
 		var sent struct{ Input []struct{ ID string } }
-		if err := json.Unmarshal([]byte(body), &sent); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(body), &sent))
 		var ids []string
 		for _, item := range sent.Input {
 			if item.ID != "" {
