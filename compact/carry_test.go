@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -48,9 +50,7 @@ func TestCarried(t *testing.T) {
 		"By the assistant: REQ-77 ./internal/shop/ pkg/x/y.go\n" +
 		"In results: 9f8e7d6c5b4a"
 	c, err := compactOnce(t, f, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !sameWords(c.Summary, want) {
 		t.Errorf("the summary is\n%s\nwant\n%s", c.Summary, want)
 	}
@@ -230,9 +230,7 @@ func TestRecall(t *testing.T) {
 						continue
 					}
 					c, err := compact.Run(t.Context(), h, compact.Plan(h, opts), opts)
-					if err != nil {
-						t.Fatalf("turn %d: %v", i, err)
-					}
+					require.NoError(t, err, "turn %d", i)
 					add(t, f, fmt.Sprintf("k%d.%d", i, j), c)
 					compactions++
 					after := estimate.Count("", nil, f.History().Messages)

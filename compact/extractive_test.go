@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -16,9 +18,7 @@ import (
 func extracted(t *testing.T, in compact.Input) string {
 	t.Helper()
 	text, err := compact.Extractive{}.Summarize(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checkExtract(t, text, in.MaxTokens)
 	return text
 }
@@ -203,9 +203,7 @@ func TestExtractiveIdentifiers(t *testing.T) {
 	}
 	msgs := []transcript.Message{transcript.UserText("See ORD-1234567 in a.csv"), transcript.ToolResult("c", noise.String())}
 	text, err := compact.Extractive{Identifiers: 5}.Summarize(t.Context(), compact.Input{Messages: msgs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if part := items(text, "## Mentioned"); !strings.HasPrefix(part, " (") || !strings.Contains(part, "- a.csv\n- ORD-1234567\n") || strings.Count(part, "\n- ") != 5 {
 		t.Errorf("%q", part)
 	}

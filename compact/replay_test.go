@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/transcript"
 )
@@ -24,9 +26,7 @@ func TestReplay(t *testing.T) {
 	} {
 		cut := compact.Plan(h, opts)
 		text, err := json.Marshal(cut)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var read compact.Cut
 		if err := json.Unmarshal(text, &read); err != nil || read != cut {
 			t.Fatalf("%s: %+v, %v, want %+v", text, read, err, cut)
