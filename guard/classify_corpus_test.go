@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 )
 
@@ -60,9 +62,7 @@ func (r refusalRow) body() []byte {
 // by its message alone, by its parts, and as the text of a wrapped error.
 func TestClassifyCorpus(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "observed.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The one error that has no words at all: see [guard.EmptyBody].
 	byMessage := map[string]bool{"p034": false}
 	byParts := byMessage
@@ -72,9 +72,7 @@ func TestClassifyCorpus(t *testing.T) {
 	n := 0
 	for rows.Scan() {
 		var r refusalRow
-		if err := json.Unmarshal(rows.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(rows.Bytes(), &r))
 		n++
 		t.Run(r.ID, func(t *testing.T) {
 			_, hidden := byMessage[r.ID]

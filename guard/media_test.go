@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/transcript"
 )
@@ -131,9 +133,7 @@ func TestClear(t *testing.T) {
 	run := func(window int) bool {
 		t.Helper()
 		changed, err := guard.Clear().Run(t.Context(), c, guard.Need{Window: window})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return changed
 	}
 	if run(1_000_000) || count() != 0 {
