@@ -5,23 +5,23 @@ import "iter"
 // Batch is the entries of one append call.
 type Batch struct {
 	Entries []Entry
-	// Complete is false when lines are missing: the append was cut and never
+	// Complete is false if lines are missing: the append was cut off and never
 	// acknowledged.
 	Complete bool
 }
 
-// Batcher puts entries together into the batches they were written in. The
-// zero value is ready to use; it is for one goroutine.
+// Batcher groups entries into the batches they were written in. The zero value
+// is ready to use. A Batcher is for one goroutine.
 type Batcher struct {
 	open  []Entry // the first lines of a batch of want lines
 	want  int
 	ended [2]Batch // what the last call returned
 }
 
-// Add takes the next entry of the transcript and returns the batches that it
-// ends: none while a batch is unfinished, and two when the entry shows that
-// the batch before it will not be continued. The slice is valid until the next
-// call of Add or Break; the entries of its batches may be kept.
+// Add takes the next entry of the transcript and returns the batches that end
+// with it: none inside a batch, and two when the entry shows that the batch
+// before it was cut off. The slice is valid until the next call of a method;
+// the entries of its batches may be retained.
 func (b *Batcher) Add(e Entry) []Batch {
 	if b.want > 0 && e.Part == len(b.open)+1 && e.Batch == 0 {
 		if b.open = append(b.open, e); len(b.open) < b.want {
@@ -39,8 +39,8 @@ func (b *Batcher) Add(e Entry) []Batch {
 	return append(ended, Batch{Entries: []Entry{e}, Complete: e.Part <= 1})
 }
 
-// Take takes the next record of a scan: an entry, whole or damaged, as Add does,
-// and damage without an entry as Break does.
+// Take takes the next record of a scan. An entry is added, even one with a
+// wrong checksum; damage without an entry breaks the current batch.
 func (b *Batcher) Take(r Record) []Batch {
 	if r.HasEntry() {
 		return b.Add(r.Entry)
@@ -48,9 +48,9 @@ func (b *Batcher) Take(r Record) []Batch {
 	return b.Break()
 }
 
-// Break says that damage follows, or that nobody will write the rest of the
-// last batch: it returns that batch as incomplete, if there is one. The slice
-// is valid until the next call of Add or Break.
+// Break ends the current batch: damage follows, or nobody will write the rest.
+// It returns that batch as incomplete, or nothing if no batch is open. The
+// slice is valid until the next call of a method.
 func (b *Batcher) Break() []Batch {
 	ended := b.ended[:0]
 	if b.want > 0 {
@@ -60,13 +60,13 @@ func (b *Batcher) Break() []Batch {
 	return ended
 }
 
-// Open reports whether lines of an unfinished batch are held back.
+// Open reports whether b holds the first lines of an unfinished batch.
 func (b *Batcher) Open() bool { return b.want > 0 }
 
-// Batches puts the records of a scan together into batches, for a reader that
-// has the whole transcript: what is unfinished at the end counts as
-// incomplete. Damage without an entry ends a batch and is otherwise left out.
-// The sequence ends after the first pair with an error.
+// Batches groups the records of a scan into batches, for a reader that has the
+// whole transcript: an unfinished batch at the end is incomplete. Damage
+// without an entry ends a batch and is skipped. The sequence ends after the
+// first pair with an error.
 func Batches(records iter.Seq2[Record, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		var batcher Batcher

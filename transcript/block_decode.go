@@ -12,7 +12,7 @@ import (
 var errShape = errors.New("not of the expected shape")
 
 // UnmarshalBlock decodes one block. Any valid JSON object with a string member
-// "type" is a block: what is not understood becomes a [RawBlock].
+// "type" is a block; one of an unknown form becomes a [RawBlock].
 func UnmarshalBlock(data []byte) (Block, error) {
 	if !jsontext.Valid(data) {
 		return nil, errors.New("transcript: block: not valid JSON")
@@ -30,7 +30,7 @@ func typeMember(obj []byte) string {
 	return s
 }
 
-// decodeBlock decodes valid JSON.
+// decodeBlock decodes a block from valid JSON.
 func decodeBlock(data []byte, inResult bool) (Block, error) {
 	data = jsontext.Trim(data)
 	kind := typeMember(data)
@@ -45,7 +45,7 @@ func decodeBlock(data []byte, inResult bool) (Block, error) {
 	return RawBlock{JSON: slices.Clone(data), kind: kind}, nil
 }
 
-// neededMember names the member without which a block is not of its type.
+// neededMember names the member that a block of this type cannot lack.
 func neededMember(kind string) string {
 	switch kind {
 	case "text", "thinking":
@@ -64,8 +64,8 @@ func neededMember(kind string) string {
 	return ""
 }
 
-// decodeKnownBlock returns nil for an unknown type, and when a member has not
-// the type it should have.
+// decodeKnownBlock returns nil for an unknown type and for a member of the
+// wrong JSON type.
 func decodeKnownBlock(kind string, data []byte) Block {
 	m := members{ok: true, need: neededMember(kind)}
 	switch kind {
@@ -168,8 +168,8 @@ func decodeKnownBlock(kind string, data []byte) Block {
 	return nil
 }
 
-// decodeContent decodes content that is null, a string or an array of blocks.
-// In a tool result a tool result is not known, so that nesting costs nothing.
+// decodeContent decodes content: null, a string or an array of blocks. A tool
+// result inside a tool result is not decoded, so nesting costs nothing.
 func decodeContent(v []byte, inResult bool) (blocks []Block, plain bool, err error) {
 	switch {
 	case jsontext.IsNull(v):
@@ -193,7 +193,7 @@ func decodeContent(v []byte, inResult bool) (blocks []Block, plain bool, err err
 	return nil, false, errShape
 }
 
-// with returns e with a copy of a member's value. e may be nil.
+// with returns e with a copy of a member added. e may be nil.
 func (e Extra) with(name string, value []byte) Extra {
 	if e == nil {
 		e = Extra{}
@@ -202,7 +202,7 @@ func (e Extra) with(name string, value []byte) Extra {
 	return e
 }
 
-// members collects the members of one object. ok turns false at the first
+// members decodes the members of one object. ok becomes false at the first
 // member whose value has the wrong type.
 type members struct {
 	ok bool
@@ -218,7 +218,7 @@ type members struct {
 	retype bool   // it has a second type
 }
 
-// each calls known for every member; what it does not take goes to extra.
+// each calls known for every member and stores those it does not take in extra.
 func (m *members) each(data []byte, known func(name string, v []byte) bool) {
 	for name, v := range jsontext.Members(data) {
 		switch {
@@ -231,7 +231,7 @@ func (m *members) each(data []byte, known func(name string, v []byte) bool) {
 	}
 }
 
-// block returns b if its members made sense.
+// block returns b if its members could be decoded, nil otherwise.
 func (m *members) block(b Block) Block {
 	if !m.ok || !m.found {
 		return nil
@@ -246,7 +246,7 @@ func (m *members) str(dst *string, v []byte) bool {
 	return true
 }
 
-// word is str for values that are often the same.
+// word is str for values from a small set, which need no allocation.
 func (m *members) word(dst *string, v []byte) {
 	s, ok := jsontext.Word(v)
 	*dst = s
@@ -306,8 +306,8 @@ func (m *members) num64(dst *int64, v []byte) {
 	m.ok = m.ok && ok
 }
 
-// time takes a time it cannot read for none: a strange clock is no reason to
-// lose a message.
+// time decodes a time and ignores one it cannot read: a wrong clock is no
+// reason to lose a message.
 func (m *members) time(dst *time.Time, v []byte) {
 	var t time.Time
 	if jsontext.IsString(v) && t.UnmarshalJSON(v) == nil { // allocates nothing

@@ -8,16 +8,17 @@ import (
 )
 
 // ParseEntry decodes one line of a native transcript, given without its
-// newline. The entry keeps line; do not modify it afterwards. The error is a
-// *[DamageError] that says why the line is no entry.
+// newline. The entry retains line; the caller must not modify it afterwards.
+// The error is a *[DamageError] that says why the line is not an entry.
+// ParseEntry does not verify checksums; see [Intact].
 //
-// An entry needs valid UTF-8, a JSON object and a string member "type". A
-// known type whose members have the wrong JSON type is no entry either; a type
-// that is not known becomes [Unknown].
+// An entry is a JSON object in valid UTF-8 with a string member "type". A known
+// type whose members have the wrong JSON type is not an entry; an unknown type
+// becomes [Unknown].
 func ParseEntry(line []byte) (Entry, error) {
 	e, err := decodeEntry(jsontext.Trim(line))
 	if err != nil {
-		// What is wrong with the line comes before what it says.
+		// Damage to the text outranks what decoding it has reported.
 		if kind := classify(line); kind != "" {
 			err = &DamageError{Kind: kind}
 		}
@@ -26,8 +27,9 @@ func ParseEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// decodeEntry decodes a line without white space around it and checks it on
-// the way. What its error says is true if the line is a valid JSON object.
+// decodeEntry decodes a line that has no white space around it and validates it
+// in the same pass. Its error is only meaningful if the line is a valid JSON
+// object.
 func decodeEntry(line []byte) (Entry, error) {
 	kind := ""
 	for name, v := range jsontext.Members(line) {
@@ -45,7 +47,7 @@ func decodeEntry(line []byte) (Entry, error) {
 		if !m.retype {
 			break
 		}
-		// A second "type": the last of equal names counts.
+		// A second "type" follows: the last of equal names counts.
 		kind, e, m = typeMember(line), Entry{line: line}, members{ok: true, typed: true}
 	}
 	if !m.ok {
@@ -54,7 +56,8 @@ func decodeEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// entry calls body for every member of the line that is not of the envelope.
+// entry decodes the members of the envelope into e and calls body for every
+// other member.
 func (m *members) entry(kind string, line []byte, e *Entry, body func(name string, v []byte)) {
 	w := jsontext.NewWalk(line)
 	for w.Next() {
@@ -88,7 +91,8 @@ func (m *members) entry(kind string, line []byte, e *Entry, body func(name strin
 	m.ok = w.Valid()
 }
 
-// decodeBody decodes the members of a line of that kind into e and a body.
+// decodeBody decodes the members of a line of the given type into e and returns
+// the body.
 func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
 	switch kind {
 	case TypeUser:
@@ -316,7 +320,7 @@ func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
 	return b
 }
 
-// meta takes the members of a meta entry, which a header may have too.
+// meta decodes one member of a meta entry. Headers may have these members too.
 func (m *members) meta(b *Meta, name string, v []byte) {
 	switch name {
 	case "title":
@@ -336,11 +340,11 @@ func (m *members) meta(b *Meta, name string, v []byte) {
 	}
 }
 
-// The members of tool_use and tool_result lines that are not known belong to
-// the block. Those of its extras whose names the line uses for itself are one
-// level down, in the member "extra".
+// Unknown members of tool_use and tool_result lines belong to the block. Extras
+// of the block whose names the line itself uses are written one level down, in
+// the member "extra".
 
-// addLineExtra returns extra with a member of a line that is not known.
+// addLineExtra returns extra with an unknown member of a line added.
 func addLineExtra(extra Extra, name string, v []byte) Extra {
 	if name == "extra" && jsontext.IsObject(v) {
 		for name, v := range jsontext.Members(v) {
@@ -351,7 +355,8 @@ func addLineExtra(extra Extra, name string, v []byte) Extra {
 	return extra.with(name, v)
 }
 
-// lineMember reports whether lines of the kind have a member of that name.
+// lineMember reports whether lines of the given type have a member of that
+// name.
 func lineMember(kind, name string) bool {
 	switch name {
 	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "crc", "mid", "extra", "tool_use_id":

@@ -39,18 +39,19 @@ func (e Entry) appendLine(dst []byte) []byte {
 	return o.End()
 }
 
-// The checksum of a line is its last member: `,"crc":"` and eight hexadecimal
-// digits in small letters and `"}`, the CRC-32C (Castagnoli) of all bytes of
-// the line in front of it, its comma not included.
+// A checksum is the last member of a line: `,"crc":"`, eight lower-case
+// hexadecimal digits and `"}`. The digits are the CRC-32C (Castagnoli) of all
+// bytes of the line in front of that comma.
 const (
 	sealName = `,"crc":"`
 	sealEnd  = `"}`
 	sealSize = len(sealName) + 8 + len(sealEnd)
 )
 
-// Sealed returns e with a line that ends with a checksum, which a scan checks,
-// see [DamageCRC]. A line that has one is left alone, right or wrong. Whoever
-// changes a line, and so makes it anew, seals it last.
+// Sealed returns e with a line that ends with a checksum, which scans verify;
+// see [DamageCRC]. An existing checksum is left alone, even a wrong one:
+// sealing again would hide the damage. Code that changes a line encodes it
+// again and seals it last. The line of e itself is not modified.
 func (e Entry) Sealed() Entry {
 	if line := e.Line(); !isSealed(line) {
 		e.line = seal(slices.Clip(slices.Clone(line)))
@@ -58,7 +59,8 @@ func (e Entry) Sealed() Entry {
 	return e
 }
 
-// seal ends a line, which it takes over, with a checksum.
+// seal appends a checksum to a line. It overwrites the last byte of the slice,
+// so the caller must own it.
 func seal(line []byte) []byte {
 	line = line[:len(line)-1]
 	digits := checksum(line)
@@ -74,17 +76,18 @@ func checksum(data []byte) (digits [8]byte) {
 	return digits
 }
 
-// isSealed reports whether a line ends with a checksum, be it the right one.
+// isSealed reports whether a line ends with a checksum, right or wrong.
 func isSealed(line []byte) bool {
 	n := len(line) - sealSize
 	return n > 0 && string(line[n:n+len(sealName)]) == sealName && string(line[len(line)-len(sealEnd):]) == sealEnd
 }
 
-// Intact reports whether a line, given without white space around it, agrees
-// with its checksum or has none.
+// Intact reports whether the checksum of a line matches it. A line without a
+// checksum is intact. The line must have no white space around it.
 //
-// A checksum is also found behind a damaged name, so that no single damaged
-// byte makes a line look like one that was never sealed.
+// Intact also recognises a checksum whose member name was damaged. Otherwise
+// one wrong byte could turn a sealed line into one that looks as if it had
+// never been sealed.
 func Intact(line []byte) bool {
 	n := len(line) - sealSize
 	if n <= 0 || line[n] != ',' || string(line[n+5:n+8]) != `":"` || string(line[len(line)-2:]) != sealEnd {
@@ -103,7 +106,7 @@ func appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, '"')
 }
 
-// checkLine reports a line that must not be written.
+// checkLine returns an error for a line that must not be written.
 func checkLine(line []byte, max int) error {
 	if len(line) > max {
 		return fmt.Errorf("transcript: an entry of %d bytes is over the limit of %d: split it or store the data elsewhere", len(line), max)
@@ -283,8 +286,8 @@ func writeLineExtra(o *jsontext.Object, kind string, extra Extra) {
 // MarshalBlock returns the JSON of b.
 func MarshalBlock(b Block) json.RawMessage { return b.appendJSON(nil) }
 
-// appendContent appends the JSON of content: a string if plain and it is one
-// text without extras, else an array.
+// appendContent appends the JSON of content: a string if plain is set and the
+// content is one text without extras, an array otherwise.
 func appendContent(dst []byte, blocks []Block, plain bool) []byte {
 	if plain && len(blocks) == 1 {
 		if t, ok := blocks[0].(TextBlock); ok && len(t.Extra) == 0 {
@@ -317,7 +320,7 @@ func endWith(o *jsontext.Object, extra Extra) []byte {
 	return o.End()
 }
 
-// writeExtra writes extra in the order of names.
+// writeExtra writes the members of extra in the order of their names.
 func writeExtra(o *jsontext.Object, extra Extra) {
 	if len(extra) == 0 {
 		return

@@ -11,9 +11,9 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// Item is what can be appended to a session: a [Message], a [Response], a
-// pointer to one, or one of the bodies [Compaction], [Clip], [Rewind], [Meta],
-// [Calibration], [ToolStatus], [Used], [Commit] and [Custom].
+// Item is a value that can be appended to a session: a [Message], a [Response],
+// a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
+// [Meta], [Calibration], [ToolStatus], [Used], [Commit] and [Custom].
 type Item interface{ isItem() }
 
 func (Message) isItem()     {}
@@ -28,17 +28,17 @@ func (Used) isItem()        {}
 func (Commit) isItem()      {}
 func (Custom) isItem()      {}
 
-// NewBatch returns the entries that one append of items writes, with their
-// lines made. now is their time, newID gives a new entry ID at each call.
+// NewBatch encodes items as the entries of one append. now becomes the time of
+// every entry; newID is called once per entry and returns its ID.
 //
-// A message becomes lines as FORMAT.md says: of a user message first its tool
-// results, then the rest; of an assistant message first a line of type
-// assistant, then its calls and what follows them. An error means that an item
-// cannot be written and says which one and why.
+// FORMAT.md defines how a message is split into lines: a user message into its
+// tool results and then the rest, an assistant message into a line of type
+// assistant and then its calls and the blocks between them. The error names the
+// item that cannot be written and the reason; no entries are returned with it.
 //
-// The entries are what [ParseEntry] makes of their lines: text that was not
-// valid UTF-8 and inputs that were not valid JSON are made so. They share
-// nothing with items that could be changed.
+// The entries equal the result of [ParseEntry] for their lines: invalid UTF-8
+// and invalid JSON inputs have been repaired. They share no memory with items
+// that a caller could change.
 func NewBatch(now time.Time, newID func() string, items ...Item) ([]Entry, error) {
 	return newBatch(now, newID, false, items)
 }
@@ -62,7 +62,7 @@ func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]
 	return w.entries, nil
 }
 
-// A maker makes the entries of one batch.
+// A maker collects the entries of one batch.
 type maker struct {
 	now     time.Time
 	newID   func() string
@@ -75,7 +75,7 @@ func (w *maker) add(b Body) (id string) {
 	return e.ID
 }
 
-// number marks the lines of a batch and makes them.
+// number numbers the entries of a batch and encodes their lines.
 func number(entries []Entry, sealed bool) error {
 	for i := range entries {
 		e := &entries[i]
@@ -93,7 +93,8 @@ func number(entries []Entry, sealed bool) error {
 	return nil
 }
 
-// makeLine makes the line of an entry, and the entry what a reader makes of it.
+// makeLine encodes the line of e and then sets e to what a reader decodes from
+// it.
 func (e *Entry) makeLine(sealed bool) error {
 	e.line = e.appendLine(make([]byte, 0, lineSize(e.Body)))
 	if sealed {
@@ -105,7 +106,8 @@ func (e *Entry) makeLine(sealed bool) error {
 	return e.asRead()
 }
 
-// lineSize guesses how many bytes the line of an entry needs.
+// lineSize estimates the length of a line in bytes, a checksum included, so
+// that encoding it allocates once.
 func lineSize(b Body) int {
 	n := 256
 	f, _ := b.(Fragment)
@@ -124,12 +126,14 @@ func lineSize(b Body) int {
 	return n
 }
 
-// WithIdem returns the entries of a batch with an idempotency key and the hash
-// of the batch on the first of them, whose line is made anew and is sealed if it
-// was. They are what [ParseEntry] makes of their
-// lines, as those of [NewBatch] are. An error means that a reader would not find
-// the key: it is not valid UTF-8, or makes the line too long. Then the entries
-// cannot be used.
+// WithIdem puts an idempotency key and the hash of the batch on its first entry
+// and encodes the line of that entry again. The line ends with a checksum if
+// the old one did. The entries equal the result of [ParseEntry] for their
+// lines, as those of [NewBatch] do.
+//
+// The error says that a reader would not find the key, because it is not valid
+// UTF-8 or makes the line too long. The entries must not be used after an
+// error.
 func WithIdem(entries []Entry, key, hash string) ([]Entry, error) {
 	if !valid(key, hash) {
 		return nil, fmt.Errorf("transcript: the idempotency key %q is not valid UTF-8", key)
@@ -201,8 +205,8 @@ func (w *maker) addMessage(r Response) error {
 	return fmt.Errorf("role %q: want %q or %q", r.Message.Role, RoleUser, RoleAssistant)
 }
 
-// checkBlocks returns blocks as a reader will see them: a RawBlock of a known
-// type, which may belong on a line of its own, as that type.
+// checkBlocks returns blocks as a reader decodes them: a RawBlock of a known
+// type becomes that type, which may belong on a line of its own.
 func checkBlocks(blocks []Block, inResult bool) ([]Block, error) {
 	for i, b := range blocks {
 		switch b := b.(type) {
@@ -285,10 +289,10 @@ func (w *maker) addAssistant(r Response) error {
 	return nil
 }
 
-// asRead makes e, whose line is made, what [ParseEntry] makes of that line: a
-// caller's value is not what a reader sees, and the caller may change it later.
-// Most entries need not be parsed for that. The error says that no reader would
-// take the line.
+// asRead sets e, whose line has been encoded, to the result of [ParseEntry] for
+// that line, because the value of the caller may differ from it and may change
+// later. Most entries need no parsing for that. The error says that no reader
+// would accept the line.
 func (e *Entry) asRead() error {
 	if e.settled() {
 		return nil
@@ -301,9 +305,10 @@ func (e *Entry) asRead() error {
 	return nil
 }
 
-// settled reports whether e is what ParseEntry makes of its line and shares
-// nothing that can be changed with what it was made of. It settles what of the
-// body costs less than parsing, and may say no of an entry that is settled.
+// settled reports whether e equals the result of ParseEntry for its line and
+// shares no memory that a caller can change. It fixes those differences that
+// cost less to fix than to parse, and may report false for an entry that needs
+// no parsing.
 func (e *Entry) settled() bool {
 	f, ok := e.Body.(Fragment)
 	if !ok || !valid(e.ID, e.Idem, e.IdemHash) {
@@ -315,7 +320,8 @@ func (e *Entry) settled() bool {
 	return f.settled(e.line)
 }
 
-// settled does so for a body whose Content nobody else has.
+// settled is the part of [Entry.settled] that concerns the body. Content must
+// belong to f alone.
 func (f *Fragment) settled(line []byte) bool {
 	if f.Ext != nil || f.Usage.Extra != nil || f.Content != nil && len(f.Content) == 0 ||
 		f.plain && !isPlain(f.Content) || !valid(f.Of, f.API, f.Model, string(f.StopReason), f.RequestID) {
@@ -337,7 +343,8 @@ func (f *Fragment) settled(line []byte) bool {
 	return false
 }
 
-// settledBlocks reports whether blocks are texts that a line holds as they are.
+// settledBlocks reports whether every block is a text that a line stores
+// unchanged.
 func settledBlocks(blocks []Block) bool {
 	for _, b := range blocks {
 		switch b := b.(type) {
@@ -356,11 +363,12 @@ func settledBlocks(blocks []Block) bool {
 	return true
 }
 
-// shortInput is how long an input may be that is surely not nested too deeply
-// for a line: encoding/json allows 10,000 levels, of which the line is one.
+// shortInput is a length in bytes below which an input cannot be nested too
+// deeply for a line: encoding/json allows 10,000 levels, and the line itself is
+// one.
 const shortInput = 9_999
 
-// settleCall gives a call the input that its line has.
+// settleCall replaces the input of a call by a copy of the bytes in its line.
 func settleCall(block *Block, line []byte) bool {
 	call, ok := (*block).(ToolCallBlock)
 	if !ok || call.Extra != nil || !valid(call.ID, call.Name) || len(call.Input) > shortInput {
@@ -374,7 +382,7 @@ func settleCall(block *Block, line []byte) bool {
 	return true
 }
 
-// settleResult gives a result a Content that nobody else has.
+// settleResult replaces the content of a result by a copy of its own.
 func settleResult(block *Block) bool {
 	result, ok := (*block).(ToolResultBlock)
 	if !ok || result.Extra != nil || !valid(result.CallID) || result.plain && !isPlain(result.Content) || !settledBlocks(result.Content) {
@@ -387,7 +395,7 @@ func settleResult(block *Block) bool {
 	return true
 }
 
-// valid reports whether a line holds texts as they are.
+// valid reports whether a line stores the texts unchanged.
 func valid(texts ...string) bool {
 	for _, s := range texts {
 		if !utf8.ValidString(s) {
