@@ -259,7 +259,7 @@ func isFileArgument(s string) bool {
 }
 
 // without returns what of c a summary does not mention, or an extract only in
-// its own list: what is left out of that later would have lost its rank.
+// its own list: an item dropped from that list later would have lost its rank.
 func (c carried) without(summary string) carried {
 	known := map[string]int{}
 	for i, section := range parseExtract(summary).sections {
@@ -284,8 +284,8 @@ func (c carried) without(summary string) carried {
 	return c
 }
 
-// within returns what of c has at most so many tokens: of each rank those that
-// are worth most, and then of all together.
+// within returns the part of c that fits into most tokens: the most valuable
+// items of each rank first, then of all ranks together.
 func (c carried) within(most int, counter tokens.Counter) carried {
 	if most <= 0 {
 		return carried{}

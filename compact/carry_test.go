@@ -23,8 +23,8 @@ func carriedPart(summary string) string {
 	return part
 }
 
-// What a summary does not say is added to it, once, under the place where it
-// was seen.
+// An item that a summary does not mention is added to it once, under the place
+// where it was seen.
 func TestCarried(t *testing.T) {
 	f := rebuild.New(nil)
 	add(t, f, "a",
@@ -276,8 +276,8 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// What several results have is of more weight than what one has, and a summary
-// is no listing, however many identifiers are in it.
+// An item of several results outweighs an item of one, and a summary is not a
+// listing, however many identifiers it contains.
 func TestRanks(t *testing.T) {
 	var msgs []transcript.Message
 	for i := range 3 {
@@ -301,7 +301,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// What the user's words have, that are handed on, is in no list besides.
+// Identifiers in user text that is carried verbatim appear in no list as well.
 func TestListIsWithoutTheRequest(t *testing.T) {
 	f := rebuild.New(nil)
 	add(t, f, "a", transcript.UserText("Repair ABC-1234, please."))

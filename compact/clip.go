@@ -13,8 +13,8 @@ import (
 var leftOut = lazy.New(`\[\.\.\. ([0-9]{1,15}) runes left out \.\.\.\]`)
 
 // clip returns a text of more than n runes as its first and its last ones, n
-// in all, and between them a note of how many were left out. What was left out
-// before, by a note that is now left out itself, is counted again.
+// in all, and between them a note of how many were left out. The count includes
+// the runes that an earlier note stands for if that note is left out itself.
 func clip(s string, n int) string {
 	total := utf8.RuneCountInString(s)
 	if total <= n {

@@ -31,8 +31,8 @@ func refuseRepeated(text, shown string) error {
 	return nil
 }
 
-// isEcho reports whether a text repeats what was to be summarised. What it keeps
-// of the summary so far is no echo, so that is not compared.
+// isEcho reports whether a text repeats the text to be summarised. Text kept
+// from the summary so far is not an echo, so it is not compared.
 func isEcho(text, shown string) bool {
 	if documentMark.Get().MatchString(text) {
 		return true

@@ -213,7 +213,8 @@ func TestExtractiveIdentifiers(t *testing.T) {
 	}
 }
 
-// What counts as a path, a URL or an identifier.
+// Texts that are taken for a path, a URL or an identifier, and texts that are
+// not.
 func TestExtractiveMentioned(t *testing.T) {
 	for text, want := range map[string]string{
 		"Either and/or 3.14 of e.g. N/A in 2026. Well... 12:30:45, 1/2, 20%": "",
@@ -237,7 +238,7 @@ func TestExtractiveMentioned(t *testing.T) {
 	}
 }
 
-// What another summarizer wrote is kept, and of it the end.
+// Of the text of another summarizer the end is kept.
 func TestExtractiveEarlier(t *testing.T) {
 	previous := "Oldest fact.\n" + strings.Repeat("A fact among many. ", 2000) + "\nNewest fact: the key is in vault/k9."
 	text := ""
@@ -249,7 +250,7 @@ func TestExtractiveEarlier(t *testing.T) {
 		}
 		previous = text
 	}
-	// What somebody added to an extract is not lost.
+	// Text that somebody added to an extract is not lost.
 	text = extracted(t, compact.Input{Previous: text + "\n\n[A note]\nremember the milk\n## No heading of ours\n- x", MaxTokens: 900})
 	for _, want := range []string{"  [A note]\n  remember the milk\n  ## No heading of ours\n  - x", "vault/k9"} {
 		if !strings.Contains(items(text, "## Earlier summary"), want) {

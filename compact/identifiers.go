@@ -15,7 +15,7 @@ type marks struct {
 	found []string // in results
 }
 
-// What is longer is not looked at, or not taken.
+// Limits: longer texts are scanned in part, longer words are ignored.
 const (
 	maxScanned    = 64 << 10 // bytes from either end of a text
 	maxIdentifier = 200      // bytes

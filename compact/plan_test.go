@@ -239,9 +239,9 @@ func turns(callID string) wholeTurn {
 func checkCuts(t *testing.T, f *rebuild.Fold, strict bool) {
 	t.Helper()
 	h := f.History()
-	// What the fold has left out or moved may find another partner in the kept
-	// part alone, and not all of that can be seen in the history: for these
-	// cases there is Options.Check.
+	// Blocks that the fold left out or moved may find another partner in the
+	// kept part alone. The history does not always show that, which is why
+	// Options.Check exists.
 	lost := []rebuild.Rule{rebuild.DoubledResult, rebuild.OrphanResult, rebuild.DoubledCall, rebuild.UnfinishedCall, rebuild.MovedResult}
 	hidden := slices.ContainsFunc(f.Report(), func(r rebuild.Repair) bool { return !strict && slices.Contains(lost, r.Rule) })
 	for at, legal := range compact.LegalCuts(h.Messages) {

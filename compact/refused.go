@@ -40,7 +40,7 @@ var (
 	// of fewer than 64 tokens that begins like "No prior history" or "Please
 	// provide the conversation", or says that this was left out.
 	ErrNoHistory = errors.New("the model says that there is nothing to summarise")
-	// ErrFault says that the text tells of a failure: a page, a JSON object with
+	// ErrFault says that the text reports a failure: a page, a JSON object with
 	// an error and at most two other fields, or fewer than 64 tokens that begin
 	// like "Error: 500" or "Failed to generate".
 	ErrFault = errors.New("the text is the message of a failure")

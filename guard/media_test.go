@@ -59,8 +59,8 @@ func shown(t testing.TB, c *conversation) (all string) {
 	return all
 }
 
-// What the error is about is replaced by a note, and the model is called again;
-// a second time changes nothing that was decided.
+// The item that the error names is replaced by a note and the model is called
+// again; a second time keeps every decision.
 func TestMedia(t *testing.T) {
 	tests := []struct {
 		name, err string
@@ -159,7 +159,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// What is older than a result that goes, goes, though there would be room for it.
+// Results older than one that is cleared are cleared too, even if there is room
+// for them.
 func TestClearKeepsTheNewest(t *testing.T) {
 	var items []transcript.Item
 	for i, runes := range []int{4_000, 400_000, 400, 400, 400, 400, 400} {

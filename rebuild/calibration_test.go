@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// What was learned is merged field by field and model by model, survives a
-// rewind, and is started over by a compaction, but for what comes with it.
+// Calibrations are merged by field and by model. They survive a rewind, and a
+// compaction drops all of them except those in its own batch.
 func TestCalibrations(t *testing.T) {
 	f, n := rebuild.New(nil), 0
 	add := func(items ...transcript.Item) {

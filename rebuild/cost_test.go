@@ -43,7 +43,8 @@ func TestFoldAllocs(t *testing.T) {
 	}
 }
 
-// What a caller does to the slices of a history reaches no other one.
+// Changes that a caller makes to the slices of a history reach no other
+// history.
 func TestHistoryIsTheCallers(t *testing.T) {
 	fold := foldLines(t, &rebuild.Options{Summary: rebuild.SummaryPair}, lines(
 		user("1", "a"), assistant("2", "b"), user("3", "c"), user("4", "d"), answer("A", "look", "x", "y"), result("5", "x", "X"), user("6", "steer"),

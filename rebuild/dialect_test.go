@@ -48,7 +48,7 @@ func foldForeign(t *testing.T, text string) (_ *rebuild.Fold, entries int, damag
 	return f, entries, damage
 }
 
-// What mini-claw and claw0 wrote, in the order they wrote it.
+// Records of mini-claw and claw0, in the order in which they wrote them.
 func TestForeignHistories(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
 		{

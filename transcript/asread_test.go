@@ -12,9 +12,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// What NewBatch returns is what a reader of the lines sees, to the last field,
-// and stays so whatever the caller does with the items afterwards. A session
-// takes its own appends from there and not from the file.
+// NewBatch returns the entries that a reader of the lines decodes, to the last
+// field, and they stay that way whatever the caller does with the items. A
+// session folds its own appends from them and not from the file.
 func FuzzNewBatch(f *testing.F) {
 	for kind := range byte(itemKinds) {
 		for text := range byte(len(texts)) {

@@ -37,8 +37,8 @@ func outline(h rebuild.History) string {
 	return strings.Join(parts, " | ")
 }
 
-// What the manifest of the sample files, and the description of the samples of
-// pi, say of each history.
+// The histories that the manifest of the sample files and the description of
+// the samples of pi state.
 func TestCorpora(t *testing.T) {
 	const root = "../../transcript/dialect/testdata/corpora"
 	for _, tt := range []struct{ name, want string }{

@@ -90,7 +90,7 @@ func TestInspectBadFiles(t *testing.T) {
 	}
 }
 
-// What is in a file cannot command the terminal, nor add lines of its own.
+// The content of a file cannot command the terminal or add lines to the output.
 func TestInspectControls(t *testing.T) {
 	const header = `{"type":"session","id":"a\u001b[2J\nfake","key":"k\u202e","created":"2026-03-01T09:00:00Z"}` + "\n"
 	var out bytes.Buffer

@@ -63,7 +63,7 @@ func talk(t *testing.T, dir string, service *guardtest.Model, lines ...string) (
 	return out.String(), m.bodies[len(m.bodies)-1]
 }
 
-// What the model is shown is the same in one run as in two.
+// One run and two runs over the same input show the model the same messages.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	service := func() *guardtest.Model {

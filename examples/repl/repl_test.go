@@ -97,8 +97,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What a killed program left is said at the next start, and can be gone on
-// with.
+// The next start names the unfinished work of a killed program and can continue
+// it.
 func TestPending(t *testing.T) {
 	dir := t.TempDir()
 	drive(t, dir, "hello")

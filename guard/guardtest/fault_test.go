@@ -79,7 +79,7 @@ func TestRaw(t *testing.T) {
 	})
 }
 
-// What a client has of an answer that a fault ends.
+// A fault ends an answer; the test compares the part that a client received.
 func TestBrokenStreams(t *testing.T) {
 	answer := guardtest.Answer{
 		Text:  "Let me read all of these files.",

@@ -154,7 +154,8 @@ func sameInput(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && fmt.Sprint(x) == fmt.Sprint(y)
 }
 
-// What the provider refuses is refused, in its words.
+// The scripted model refuses the requests that the provider refuses, in its
+// words.
 func TestOtherRefusals(t *testing.T) {
 	tests := []struct{ path, body, want string }{
 		{"/v1beta/models/gemini-3-pro:generateContent", `{"contents":[]}`, "* GenerateContentRequest.contents: contents is not specified"},

@@ -217,7 +217,7 @@ func TestOpenAIInvalid(t *testing.T) {
 	}
 }
 
-// What goes wrong is said as OpenAI says it, and the guard understands it.
+// Failures have the wording of OpenAI, and the guard understands them.
 func TestOpenAIFaults(t *testing.T) {
 	long := hello()
 	long.Messages = []transcript.Message{transcript.UserText(words(2000))}

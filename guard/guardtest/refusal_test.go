@@ -128,7 +128,7 @@ func TestInvalid(t *testing.T) {
 	})
 }
 
-// What the service accepts and a narrow reader would not.
+// Requests that the service accepts and a narrow reader would refuse.
 func TestValid(t *testing.T) {
 	tests := []struct{ name, body string }{
 		{"least", body("")},

@@ -274,7 +274,7 @@ func TestRequestMarks(t *testing.T) {
 	}
 }
 
-// What a caller hands in that no JSON can say.
+// Values of a caller that JSON cannot express.
 func TestRequestOddValues(t *testing.T) {
 	req := transcript.Request{Messages: []transcript.Message{
 		{Role: transcript.RoleUser, Content: []transcript.Block{

@@ -74,7 +74,7 @@ func FuzzReadSSE(f *testing.F) {
 			}
 			return events
 		}
-		// What was read is read again when written anew.
+		// An answer that was read, encoded and read again is the same.
 		got := read(string(data))
 		var sb strings.Builder
 		for _, e := range got {

@@ -114,7 +114,7 @@ func TestGeminiPath(t *testing.T) {
 	}
 }
 
-// What a caller hands in that no JSON can say, and documents of parts.
+// Values of a caller that JSON cannot express, and documents of parts.
 func TestOddBlocks(t *testing.T) {
 	content := func(text string) transcript.Block {
 		return transcript.DocumentBlock{Title: "T", Context: "c", Source: transcript.Source{Type: "content", Extra: transcript.Extra{"content": json.RawMessage(text)}}}

@@ -344,8 +344,8 @@ func texts(v any) (all string) {
 	return all
 }
 
-// What a stream has brought when it is cut at any event is kept, and what is
-// rendered of it is valid.
+// A stream cut at any event keeps the part it has brought, and that part
+// renders to a valid request.
 func TestOpenAIStreamCut(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, f openAIFormat) {
 		for name, body := range f.answers {

@@ -146,7 +146,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return norm(a) == norm(b)
 }
 
-// What is shown is what is recorded.
+// The deltas shown to a user add up to the recorded answer.
 func TestStreamDeltas(t *testing.T) {
 	s := wire.Anthropic{}.NewStream()
 	var text, thinking, input strings.Builder

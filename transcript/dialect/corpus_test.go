@@ -70,9 +70,9 @@ func scan(t testing.TB, d dialect.Dialect, data string) []transcript.Record {
 	return recs
 }
 
-// What the manifest says about each file, in the words of kinds, and what to
-// look for in one of its records. The histories are checked in
-// examples/inspect.
+// The findings that the manifest states for each file, in the words of kinds,
+// and a text to look for in some records. The tests of examples/inspect check
+// the histories.
 var hazards = map[string]struct {
 	want string
 	in   map[int]string // by record: a part of what show says

@@ -310,7 +310,7 @@ func FuzzFlat(f *testing.F) {
 			if !ok {
 				continue
 			}
-			// What was read can be stored.
+			// A message that was read can be stored.
 			items, err := transcript.NewBatch(r.Entry.Time, func() string { return "x" }, fragment.Message())
 			if err != nil {
 				if fragment.Kind == transcript.TypeToolUse || fragment.Kind == transcript.TypeToolResult {

@@ -109,7 +109,7 @@ func TestFoldersWithoutReaderAt(t *testing.T) {
 	}
 }
 
-// What an index says wrong is seen, and what it does not say is found.
+// Errors of an index are reported, and sessions it does not list are found.
 func TestFolderIndexes(t *testing.T) {
 	const line = `{"type":"user","content":"x","ts":1}` + "\n"
 	for name, data := range map[string]string{

@@ -194,8 +194,7 @@ func said(t testing.TB, entries iter.Seq2[transcript.Entry, error]) []string {
 	return all
 }
 
-// What is written is read again as what it was, and written again it is the
-// same bytes.
+// A file that is written, read and written again has the same bytes.
 func TestWriteReadWrite(t *testing.T) {
 	for _, program := range programs {
 		from, err := dialect.ReadFolder(os.DirFS(filepath.Join("testdata", program)))
@@ -256,8 +255,8 @@ func TestWriteReadWrite(t *testing.T) {
 	}
 }
 
-// What the target does not know is an error where it would change the
-// conversation, and so is a disk that fails.
+// Content that the target cannot express is an error if leaving it out would
+// change the conversation, and so is a failing disk.
 func TestWriteErrors(t *testing.T) {
 	for _, d := range []dialect.Dialect{"", dialect.Native, dialect.Pi, dialect.ClaudeCode, dialect.ZyHiveLog} {
 		if _, err := dialect.NewWriter(d, nil); err == nil {

@@ -54,7 +54,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// What no text of the corpus is made of, with the counts of o200k: within 30 %.
+// Texts unlike those of the corpus, with the counts of o200k: the estimates are
+// within 30 %.
 func TestUnusualTexts(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
