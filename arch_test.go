@@ -24,14 +24,15 @@ const module = "github.com/convolog/convolog"
 var imports = map[string][]string{
 	".":                         {},
 	"internal/jsontext":         {},
+	"internal/lazy":             {},
 	"transcript":                {"internal/jsontext"},
 	"transcript/tokens":         {"transcript"},
 	"transcript/filelog":        {},
 	"transcript/dialect":        {"internal/jsontext", "transcript"},
 	"rebuild":                   {"internal/jsontext", "transcript"},
-	"rebuild/wire":              {"internal/jsontext", "rebuild", "transcript"},
-	"compact":                   {"rebuild", "transcript", "transcript/tokens"},
-	"guard":                     {"rebuild", "transcript", "transcript/tokens"},
+	"rebuild/wire":              {"internal/jsontext", "internal/lazy", "rebuild", "transcript"},
+	"compact":                   {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
+	"guard":                     {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
 	"guard/guardtest":           {"guard", "rebuild", "rebuild/wire", "transcript", "transcript/tokens"},
 	"session/driver":            {"transcript"},
 	"session/driver/filedriver": {"session/driver", "transcript", "transcript/filelog"},
@@ -84,6 +85,10 @@ func TestTopLevel(t *testing.T) { report(t, checkTopLevel(os.DirFS("."))) }
 
 // A library package neither reads the environment nor has an init function.
 func TestNoHiddenInput(t *testing.T) { report(t, checkHiddenInput(sources(t, os.DirFS(".")))) }
+
+// Importing a library package compiles no regular expression: hundreds of them
+// cost every program megabytes and milliseconds at its start.
+func TestStartCost(t *testing.T) { report(t, checkStartCost(sources(t, os.DirFS(".")))) }
 
 // A source is one parsed Go file of the module.
 type source struct {
@@ -265,6 +270,34 @@ func checkHiddenInput(all []source) (findings []string) {
 						named[x.Name], n.Sel.Name))
 				}
 			}
+		}
+	}
+	return findings
+}
+
+// compilesOne has one small pattern, which costs less than to put it off.
+const compilesOne = "session/learned.go"
+
+func checkStartCost(all []source) (findings []string) {
+	for _, s := range all {
+		if !s.isLibrary() || strings.HasSuffix(s.pkg, "test") || s.name == compilesOne {
+			continue
+		}
+		for _, decl := range s.file.Decls {
+			vars, ok := decl.(*ast.GenDecl)
+			if !ok || vars.Tok != token.VAR {
+				continue
+			}
+			ast.Inspect(vars, func(n ast.Node) bool {
+				if call, ok := n.(*ast.SelectorExpr); ok {
+					x, _ := call.X.(*ast.Ident)
+					if x != nil && x.Name == "regexp" && strings.Contains(call.Sel.Name, "Compile") {
+						findings = append(findings, s.at(call.Pos(), "a pattern is compiled at every program's start; use internal/lazy"))
+					}
+				}
+				_, isFunc := n.(*ast.FuncLit)
+				return !isFunc
+			})
 		}
 	}
 	return findings

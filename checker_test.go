@@ -1,6 +1,7 @@
 package convolog_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -128,12 +129,17 @@ func TestCheckerFlags(t *testing.T) {
 			"init", "guard/do.go", "func init() {}",
 			"guard/do.go:2: a library package has no init function",
 		},
+		{
+			"pattern of a package", "guard/do.go", "import \"regexp\"\nvar re = regexp.MustCompile(`a`)",
+			"guard/do.go:3: a pattern is compiled at every program's start",
+		},
+		{"pattern in a function", "guard/do.go", "import \"regexp\"\nvar re = func() any { return regexp.MustCompile(`a`) }", ""},
 		{"method init", "guard/do.go", "type g int\nfunc (g) init() {}", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			all := sources(t, fstest.MapFS{tt.file: {Data: []byte("package p\n" + tt.source + "\n")}})
-			expect(t, append(checkImports(all), checkHiddenInput(all)...), tt.want)
+			expect(t, slices.Concat(checkImports(all), checkHiddenInput(all), checkStartCost(all)), tt.want)
 		})
 	}
 }

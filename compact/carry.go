@@ -3,10 +3,10 @@ package compact
 import (
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -59,7 +59,7 @@ func takeCarried(summary string) (string, carried) {
 	for line := range strings.SplitSeq(summary[at+len(mark):], "\n") {
 		for rank, name := range rankNames {
 			if rest, ok := strings.CutPrefix(line, name); ok {
-				for _, m := range carriedItem.FindAllStringSubmatch(rest, maxOfRank) {
+				for _, m := range carriedItem.Get().FindAllStringSubmatch(rest, maxOfRank) {
 					c[rank] = append(c[rank], m[1]+m[2])
 				}
 			}
@@ -69,7 +69,7 @@ func takeCarried(summary string) (string, carried) {
 }
 
 // carriedItem is one of a line: in quotes if it has spaces.
-var carriedItem = regexp.MustCompile(` (?:"([^"]+)"|([^ "]+))`)
+var carriedItem = lazy.New(` (?:"([^"]+)"|([^ "]+))`)
 
 // String is what is added to a summary; empty if there is nothing.
 func (c carried) String() string {
@@ -228,7 +228,7 @@ func (l *ledger) message(m transcript.Message) {
 
 // Names of tools that write, and names of arguments that only these have.
 var (
-	writes  = regexp.MustCompile(`(?i)write|edit|create|patch|replace|insert|delete|remove|move|rename|save|append|update`)
+	writes  = lazy.New(`(?i)write|edit|create|patch|replace|insert|delete|remove|move|rename|save|append|update`)
 	written = []string{"content", "contents", "file_text", "new_str", "new_string", "newText", "new_text", "old_str", "old_string", "edits", "patch", "diff"}
 )
 
@@ -239,7 +239,7 @@ func changedPaths(c transcript.ToolCallBlock) []string {
 	if json.Unmarshal(c.Input, &args) != nil {
 		return nil
 	}
-	if !writes.MatchString(c.Name) && !slices.ContainsFunc(written, func(name string) bool { return args[name] != nil }) {
+	if !writes.Get().MatchString(c.Name) && !slices.ContainsFunc(written, func(name string) bool { return args[name] != nil }) {
 		return nil
 	}
 	var paths []string
@@ -259,7 +259,7 @@ func isFileArgument(s string) bool {
 }
 
 // without returns what of c a summary does not mention, or an extract only in
-// its own list: what is left out of that later would have lost its rank.
+// its own list: an item dropped from that list later would have lost its rank.
 func (c carried) without(summary string) carried {
 	known := map[string]int{}
 	for i, section := range parseExtract(summary).sections {
@@ -284,8 +284,8 @@ func (c carried) without(summary string) carried {
 	return c
 }
 
-// within returns what of c has at most so many tokens: of each rank those that
-// are worth most, and then of all together.
+// within returns the part of c that fits into most tokens: the most valuable
+// items of each rank first, then of all ranks together.
 func (c carried) within(most int, counter tokens.Counter) carried {
 	if most <= 0 {
 		return carried{}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -21,8 +23,8 @@ func carriedPart(summary string) string {
 	return part
 }
 
-// What a summary does not say is added to it, once, under the place where it
-// was seen.
+// An item that a summary does not mention is added to it once, under the place
+// where it was seen.
 func TestCarried(t *testing.T) {
 	f := rebuild.New(nil)
 	add(t, f, "a",
@@ -48,9 +50,7 @@ func TestCarried(t *testing.T) {
 		"By the assistant: REQ-77 ./internal/shop/ pkg/x/y.go\n" +
 		"In results: 9f8e7d6c5b4a"
 	c, err := compactOnce(t, f, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !sameWords(c.Summary, want) {
 		t.Errorf("the summary is\n%s\nwant\n%s", c.Summary, want)
 	}
@@ -230,9 +230,7 @@ func TestRecall(t *testing.T) {
 						continue
 					}
 					c, err := compact.Run(t.Context(), h, compact.Plan(h, opts), opts)
-					if err != nil {
-						t.Fatalf("turn %d: %v", i, err)
-					}
+					require.NoError(t, err, "turn %d", i)
 					add(t, f, fmt.Sprintf("k%d.%d", i, j), c)
 					compactions++
 					after := estimate.Count("", nil, f.History().Messages)
@@ -278,8 +276,8 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// What several results have is of more weight than what one has, and a summary
-// is no listing, however many identifiers are in it.
+// An item of several results outweighs an item of one, and a summary is not a
+// listing, however many identifiers it contains.
 func TestRanks(t *testing.T) {
 	var msgs []transcript.Message
 	for i := range 3 {
@@ -303,7 +301,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// What the user's words have, that are handed on, is in no list besides.
+// Identifiers in user text that is carried verbatim appear in no list as well.
 func TestListIsWithoutTheRequest(t *testing.T) {
 	f := rebuild.New(nil)
 	add(t, f, "a", transcript.UserText("Repair ABC-1234, please."))

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -30,9 +32,7 @@ func carriedOf(t *testing.T, opts *compact.Options, user string, results ...stri
 	}
 	opts.Keep, opts.Summarizer = compact.Keep{Turns: 1}, says("They talked about the harbour and the bridge for some time.", nil)
 	c, err := compactOnce(t, f, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines := map[string]string{}
 	for line := range strings.Lines(carriedPart(c.Summary)) {
 		if name, rest, ok := strings.Cut(line, ": "); ok {

@@ -2,18 +2,19 @@ package compact
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 // leftOut is the note where a text was shortened.
-var leftOut = regexp.MustCompile(`\[\.\.\. ([0-9]{1,15}) runes left out \.\.\.\]`)
+var leftOut = lazy.New(`\[\.\.\. ([0-9]{1,15}) runes left out \.\.\.\]`)
 
 // clip returns a text of more than n runes as its first and its last ones, n
-// in all, and between them a note of how many were left out. What was left out
-// before, by a note that is now left out itself, is counted again.
+// in all, and between them a note of how many were left out. The count includes
+// the runes that an earlier note stands for if that note is left out itself.
 func clip(s string, n int) string {
 	total := utf8.RuneCountInString(s)
 	if total <= n {
@@ -46,7 +47,7 @@ func countRunes(s string) int {
 	if !strings.Contains(s, "[... ") {
 		return n
 	}
-	for _, m := range leftOut.FindAllStringSubmatch(s, -1) {
+	for _, m := range leftOut.Get().FindAllStringSubmatch(s, -1) {
 		if before, err := strconv.Atoi(m[1]); err == nil {
 			n += before - len(m[0])
 		}

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/transcript"
 )
 
 func TestDocument(t *testing.T) {
 	raw, err := transcript.UnmarshalBlock([]byte(`{"type":"video","x":"0123456789"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	user := func(blocks ...transcript.Block) []transcript.Message {
 		return []transcript.Message{{Role: transcript.RoleUser, Content: blocks}}
 	}
@@ -107,9 +107,7 @@ func checkChunks(t *testing.T, name string, msgs []transcript.Message, size int)
 	t.Helper()
 	d := compact.Document{}
 	list, err := d.Chunks(msgs, size)
-	if err != nil {
-		t.Fatalf("%s, chunks of %d tokens: %v", name, size, err)
-	}
+	require.NoError(t, err, "%s, chunks of %d tokens", name, size)
 	var sb strings.Builder
 	for i, piece := range list {
 		if n := sizeOf(piece); n > size {

@@ -2,10 +2,11 @@ package compact
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 // echoed is the length of the runs of letters that are compared, in bytes, and
@@ -16,7 +17,7 @@ const (
 	shortEcho = 400
 )
 
-var documentMark = regexp.MustCompile(`^\[(user|assistant|tool_result|left out|earlier summary)( called [^\]]*|, error|, continued)?\]: `)
+var documentMark = lazy.New(`^\[(user|assistant|tool_result|left out|earlier summary)( called [^\]]*|, error|, continued)?\]: `)
 
 // refuseRepeated says why a text is no summary of what was shown: it has that in
 // it, or itself.
@@ -30,10 +31,10 @@ func refuseRepeated(text, shown string) error {
 	return nil
 }
 
-// isEcho reports whether a text repeats what was to be summarised. What it keeps
-// of the summary so far is no echo, so that is not compared.
+// isEcho reports whether a text repeats the text to be summarised. Text kept
+// from the summary so far is not an echo, so it is not compared.
 func isEcho(text, shown string) bool {
-	if documentMark.MatchString(text) {
+	if documentMark.Get().MatchString(text) {
 		return true
 	}
 	for _, mark := range []string{openDocument, closeDocument, openSummary, closeSummary} {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -16,9 +18,7 @@ import (
 func extracted(t *testing.T, in compact.Input) string {
 	t.Helper()
 	text, err := compact.Extractive{}.Summarize(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checkExtract(t, text, in.MaxTokens)
 	return text
 }
@@ -203,9 +203,7 @@ func TestExtractiveIdentifiers(t *testing.T) {
 	}
 	msgs := []transcript.Message{transcript.UserText("See ORD-1234567 in a.csv"), transcript.ToolResult("c", noise.String())}
 	text, err := compact.Extractive{Identifiers: 5}.Summarize(t.Context(), compact.Input{Messages: msgs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if part := items(text, "## Mentioned"); !strings.HasPrefix(part, " (") || !strings.Contains(part, "- a.csv\n- ORD-1234567\n") || strings.Count(part, "\n- ") != 5 {
 		t.Errorf("%q", part)
 	}
@@ -215,7 +213,8 @@ func TestExtractiveIdentifiers(t *testing.T) {
 	}
 }
 
-// What counts as a path, a URL or an identifier.
+// Texts that are taken for a path, a URL or an identifier, and texts that are
+// not.
 func TestExtractiveMentioned(t *testing.T) {
 	for text, want := range map[string]string{
 		"Either and/or 3.14 of e.g. N/A in 2026. Well... 12:30:45, 1/2, 20%": "",
@@ -239,7 +238,7 @@ func TestExtractiveMentioned(t *testing.T) {
 	}
 }
 
-// What another summarizer wrote is kept, and of it the end.
+// Of the text of another summarizer the end is kept.
 func TestExtractiveEarlier(t *testing.T) {
 	previous := "Oldest fact.\n" + strings.Repeat("A fact among many. ", 2000) + "\nNewest fact: the key is in vault/k9."
 	text := ""
@@ -251,7 +250,7 @@ func TestExtractiveEarlier(t *testing.T) {
 		}
 		previous = text
 	}
-	// What somebody added to an extract is not lost.
+	// Text that somebody added to an extract is not lost.
 	text = extracted(t, compact.Input{Previous: text + "\n\n[A note]\nremember the milk\n## No heading of ours\n- x", MaxTokens: 900})
 	for _, want := range []string{"  [A note]\n  remember the milk\n  ## No heading of ours\n  - x", "vault/k9"} {
 		if !strings.Contains(items(text, "## Earlier summary"), want) {

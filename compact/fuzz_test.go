@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -86,9 +88,7 @@ func FuzzExtractive(f *testing.F) {
 		if errors.Is(err, compact.ErrEmpty) && len(in.Messages) == 0 {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		checkExtract(t, text, in.MaxTokens)
 		in.Previous, in.Messages = text, nil
 		in.MaxTokens = 1 << 20

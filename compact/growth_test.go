@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -39,9 +41,7 @@ func TestGrowth(t *testing.T) {
 				h := f.History()
 				cut := compact.Plan(h, opts)
 				c, err := compact.Run(t.Context(), h, cut, opts)
-				if err != nil {
-					t.Fatalf("round %d: %v", round, err)
-				}
+				require.NoError(t, err, "round %d", round)
 				add(t, f, fmt.Sprint("k", next), c)
 				size := sizeOf(rebuild.SummaryHeading + "\n" + c.Summary)
 				if size > bound {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -14,7 +15,7 @@ type marks struct {
 	found []string // in results
 }
 
-// What is longer is not looked at, or not taken.
+// Limits: longer texts are scanned in part, longer words are ignored.
 const (
 	maxScanned    = 64 << 10 // bytes from either end of a text
 	maxIdentifier = 200      // bytes
@@ -233,11 +234,11 @@ func withoutLine(s string) string {
 // well as a file: it has no digit and no extension that is a common one.
 func isDotted(s string) bool {
 	i := strings.LastIndexByte(s, '.')
-	return i > 0 && !strings.ContainsAny(s, `/\@#:0123456789`) && !extensions[s[i+1:]]
+	return i > 0 && !strings.ContainsAny(s, `/\@#:0123456789`) && !extensions()[s[i+1:]]
 }
 
 // extensions are those of common files, and the ends of common domains.
-var extensions = func() map[string]bool {
+var extensions = sync.OnceValue(func() map[string]bool {
 	all := map[string]bool{}
 	for ext := range strings.FieldsSeq("bat bin c cc cfg class com conf cpp cs css csv db dev diff dll doc docx dts env exe " +
 		"gif go gradle gz h hpp htm html ico ini io ipynb jar java jpeg jpg js json jsonl jsx kt less lock log lua m md mdx mjs " +
@@ -246,7 +247,7 @@ var extensions = func() map[string]bool {
 		all[ext] = true
 	}
 	return all
-}()
+})
 
 // isNumbered reports whether a word is an issue number, a hash, a UUID, a
 // version, an address or another name with numbers in it.

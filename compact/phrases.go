@@ -1,8 +1,9 @@
 package compact
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 // How texts begin that are no summaries. The patterns are for the result of
@@ -11,21 +12,21 @@ import (
 // "We cannot" too.
 
 var (
-	acknowledged = regexp.MustCompile(`^(ok|okay|done|understood|sure|yes|no|noted|got it|acknowledged|certainly|of course|summary|none|null|nil|n/a|好的?|明白了?|хорошо|готово)[\W_]*$`)
+	acknowledged = lazy.New(`^(ok|okay|done|understood|sure|yes|no|noted|got it|acknowledged|certainly|of course|summary|none|null|nil|n/a|好的?|明白了?|хорошо|готово)[\W_]*$`)
 
 	// goesOn is an answer to the summarizer's request, without what was asked for.
-	goesOn = regexp.MustCompile(`^(ok|okay|understood|sure|sure thing|yes|noted|got it|acknowledged|certainly|of course|alright|all right|great|thanks|thank you)[,.!:;—-]+ ?` +
+	goesOn = lazy.New(`^(ok|okay|understood|sure|sure thing|yes|noted|got it|acknowledged|certainly|of course|alright|all right|great|thanks|thank you)[,.!:;—-]+ ?` +
 		`(i|i'll|i'm|i've|we|we'll|let me|let's|here|ready|continuing|proceeding)\b|` +
 		`^(here's|here is|here are|below is|this is|the following is) (a|an|the|your|my) [^.:]{0,80}(summary|overview|recap)[^.:]{0,40}[:.]?\W*$|` +
 		`^(i'm|i am) ready to (continue|go on|proceed|help|assist)\b|^how can i (help|assist)\b`)
 
-	refused = regexp.MustCompile(`^` + sorry + `(i|we) ?` + cannot + `( (with )?(` + service + `)\b|,? (but|as|because|since)\b|[.!]|$)|` +
+	refused = lazy.New(`^` + sorry + `(i|we) ?` + cannot + `( (with )?(` + service + `)\b|,? (but|as|because|since)\b|[.!]|$)|` +
 		`^` + sorry + `i (must|have to|need to|will have to) (decline|refuse)\b|` +
 		`^` + sorry + `as an? (ai|artificial intelligence|large language model|language model)( language)?( model| assistant| system)?,? (i|we)\b|` +
 		`^` + sorry + `(this|that|your|the) (request|conversation|content|message|text)s? (may |appears to |seems to )?(violates?|goes against|is against|breaches|conflicts with) [^.]{0,40}(polic|guideline|terms of)|` +
 		`^(` + strings.Join(refusals, "|") + `)`)
 
-	notFound = regexp.MustCompile(`^((it (seems|looks like|appears)|i'm afraid|i notice)( that)? )?` +
+	notFound = lazy.New(`^((it (seems|looks like|appears)|i'm afraid|i notice)( that)? )?` +
 		`((there (is|are|was|were) (no|nothing)|there (isn't|aren't|wasn't) any) ?((prior|previous|earlier|actual) )?(conversation|chat|history|messages?|transcript|content|context|text)?( history)?( here)? ?(to summari|was|were|provided|available|here|yet|so far|\W*$)|` +
 		`no (prior|previous|earlier) (history|conversation|messages?|context|summary)\W*$|no (prior|previous|earlier) (history|conversation|messages?|context) (to|was|is|were|available|provided|found|exists)|` +
 		`no (conversation|chat|history|messages|transcript|content)( history)? (to summari|was|were|is|provided|available|found|yet|\W*$)|` +
@@ -38,7 +39,7 @@ var (
 		`(i('ve| have) summari[sz]ed )(the|our|this|your) (conversation|chat|history|discussion|dialogue|messages|transcript)\b|the conversation (has been|was) summari[sz]ed|没有(任何)?(可|需要|对话|历史|内容)|нет (предыдущей )?(истории|сообщений))`)
 
 	// fault is a message about a failure.
-	fault = regexp.MustCompile(`^((http|error|status|exception|fatal)[ :]+){1,3}[45]\d\d(\W*$|:| (internal|bad|service|gateway|too many|unauthori|forbidden|not found))|` +
+	fault = lazy.New(`^((http|error|status|exception|fatal)[ :]+){1,3}[45]\d\d(\W*$|:| (internal|bad|service|gateway|too many|unauthori|forbidden|not found))|` +
 		`^[45]\d\d:? (internal server error|bad gateway|service unavailable|gateway time-?out|too many requests|bad request|unauthori[sz]ed|forbidden|not found)|` +
 		`^(an )?(unexpected |unknown |internal )?(error|exception|failure)s? (occurred |happened )?(while |when |in |during )?(generating|creating|making|writing|producing|processing|calling)\b|` +
 		`^failed to (generate|create|make|write|produce|summari[sz]e|call)\b|^(internal server error|bad gateway|service unavailable|gateway time-?out|rate limit(ed)? exceeded)\W*$`)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -74,12 +76,8 @@ func add(t testing.TB, f *rebuild.Fold, id string, items ...transcript.Item) {
 	t.Helper()
 	next := id
 	entries, err := transcript.NewBatch(at, func() string { defer func() { next += "+" }(); return next }, items...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Add(transcript.Batch{Entries: entries, Complete: true}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, f.Add(transcript.Batch{Entries: entries, Complete: true}))
 }
 
 func TestPlan(t *testing.T) {
@@ -241,9 +239,9 @@ func turns(callID string) wholeTurn {
 func checkCuts(t *testing.T, f *rebuild.Fold, strict bool) {
 	t.Helper()
 	h := f.History()
-	// What the fold has left out or moved may find another partner in the kept
-	// part alone, and not all of that can be seen in the history: for these
-	// cases there is Options.Check.
+	// Blocks that the fold left out or moved may find another partner in the
+	// kept part alone. The history does not always show that, which is why
+	// Options.Check exists.
 	lost := []rebuild.Rule{rebuild.DoubledResult, rebuild.OrphanResult, rebuild.DoubledCall, rebuild.UnfinishedCall, rebuild.MovedResult}
 	hidden := slices.ContainsFunc(f.Report(), func(r rebuild.Repair) bool { return !strict && slices.Contains(lost, r.Rule) })
 	for at, legal := range compact.LegalCuts(h.Messages) {
@@ -269,13 +267,9 @@ func checkCuts(t *testing.T, f *rebuild.Fold, strict bool) {
 func checkValid(t testing.TB, h rebuild.History) {
 	t.Helper()
 	body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", System: h.System, Messages: h.Messages})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var req transcript.Request
-	if err := json.Unmarshal(body, &req); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(body, &req))
 	if v := rebuild.Validate(rebuild.Anthropic, req); len(v) > 0 {
 		t.Fatalf("an invalid request: %v\n%s", v, body)
 	}

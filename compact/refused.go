@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -40,7 +40,7 @@ var (
 	// of fewer than 64 tokens that begins like "No prior history" or "Please
 	// provide the conversation", or says that this was left out.
 	ErrNoHistory = errors.New("the model says that there is nothing to summarise")
-	// ErrFault says that the text tells of a failure: a page, a JSON object with
+	// ErrFault says that the text reports a failure: a page, a JSON object with
 	// an error and at most two other fields, or fewer than 64 tokens that begin
 	// like "Error: 500" or "Failed to generate".
 	ErrFault = errors.New("the text is the message of a failure")
@@ -88,15 +88,15 @@ func refuse(text string, allowed int, input func() int) error {
 	size := textSize(text)
 	start := opening(text)
 	switch {
-	case acknowledged.MatchString(start), size < longPhrase && goesOn.MatchString(start):
+	case acknowledged.Get().MatchString(start), size < longPhrase && goesOn.Get().MatchString(start):
 		return fmt.Errorf("%w: it is %q", ErrTooShort, oneLine(strings.TrimSpace(text), 80))
-	case size < longRefusal && refused.MatchString(start):
+	case size < longRefusal && refused.Get().MatchString(start):
 		return fmt.Errorf("%w: %q", ErrRefusal, oneLine(text, 80))
-	case size < longPhrase && notFound.MatchString(start):
+	case size < longPhrase && notFound.Get().MatchString(start):
 		return fmt.Errorf("%w: %q", ErrNoHistory, oneLine(text, 80))
-	case page.MatchString(text), size < longPhrase && fault.MatchString(start), hasFields(text, "error"):
+	case page.Get().MatchString(text), size < longPhrase && fault.Get().MatchString(start), hasFields(text, "error"):
 		return fmt.Errorf("%w: %q", ErrFault, oneLine(text, 80))
-	case toolTag.MatchString(text), hasFields(text, "name", "arguments"), hasFields(text, "name", "input"):
+	case toolTag.Get().MatchString(text), hasFields(text, "name", "arguments"), hasFields(text, "name", "input"):
 		return fmt.Errorf("%w: %q", ErrToolCall, oneLine(text, 80))
 	case isSkeleton(text):
 		return ErrSkeleton
@@ -130,14 +130,14 @@ func textSize(s string) int {
 }
 
 var (
-	reasoning = regexp.MustCompile(`(?is)^\s*<(think|thinking)>.*?(</(think|thinking)>|$)`)
-	toolTag   = regexp.MustCompile(`(?i)^[\s\x60]*(xml\s+|json\s+)?<(antml:)?(tool_calls?|function_calls?|tool_use|invoke|function=)\b`)
-	page      = regexp.MustCompile(`(?i)^\s*<(!doctype html|html)\b`)
+	reasoning = lazy.New(`(?is)^\s*<(think|thinking)>.*?(</(think|thinking)>|$)`)
+	toolTag   = lazy.New(`(?i)^[\s\x60]*(xml\s+|json\s+)?<(antml:)?(tool_calls?|function_calls?|tool_use|invoke|function=)\b`)
+	page      = lazy.New(`(?i)^\s*<(!doctype html|html)\b`)
 )
 
 // withoutReasoning takes out the reasoning that a text begins with.
 func withoutReasoning(text string) string {
-	return strings.TrimSpace(reasoning.ReplaceAllString(text, ""))
+	return strings.TrimSpace(reasoning.Get().ReplaceAllString(text, ""))
 }
 
 // hasFields reports whether a text is a JSON object with these fields and hardly
@@ -158,14 +158,14 @@ func hasFields(text string, names ...string) bool {
 }
 
 var (
-	placeholder = regexp.MustCompile(`(?i)^(n/?a|nil|null|tbd|todo|unknown|nothing|empty|pending|无|нет|keine|none( \w+){0,3}|` +
+	placeholder = lazy.New(`(?i)^(n/?a|nil|null|tbd|todo|unknown|nothing|empty|pending|无|нет|keine|none( \w+){0,3}|` +
 		`(no|not) (items|entries|data|information|content|decisions|constraints|tasks|requests|questions|issues|steps|history|context|specified|available|applicable|mentioned|provided|discussed|recorded|yet)[^.]{0,40}|` +
 		`no [^.]{1,40} (has|have|was|were) (been )?(stated|given|specified|mentioned|provided|done|made|recorded|discussed|identified)( yet| so far)?|` +
 		`(wait|waiting|await|awaiting) (for )?(the )?(user|further|more|new|input|instructions)\b[^.]{0,40}|` +
 		`nothing (yet|so far|to report|specified|mentioned)|\[[^\]]*\]|\([^)]*\)|<[^>]*>)\W*$`)
 
-	labelled = regexp.MustCompile(`^[^:：]{1,60}[:：]\s*`)
-	numbered = regexp.MustCompile(`^(\d+[.)]|\[[ xX]?\])(\s+|$)`)
+	labelled = lazy.New(`^[^:：]{1,60}[:：]\s*`)
+	numbered = lazy.New(`^(\d+[.)]|\[[ xX]?\])(\s+|$)`)
 )
 
 // isSkeleton reports whether a text has headings and nothing below them. A row
@@ -183,14 +183,14 @@ func isSkeleton(text string) bool {
 		}
 		line = strings.TrimLeft(line, "-*•+>_#= \t")
 		line = strings.TrimRight(line, "*_-= \t")
-		line = numbered.ReplaceAllString(line, "")
+		line = numbered.Get().ReplaceAllString(line, "")
 		if blank(line) {
 			continue
 		}
 		rest := line
-		if l := labelled.FindString(line); l != "" {
+		if l := labelled.Get().FindString(line); l != "" {
 			rest = strings.TrimLeft(line[len(l):], "*_ ")
-			if rest == "" || placeholder.MatchString(rest) {
+			if rest == "" || placeholder.Get().MatchString(rest) {
 				heads++
 				continue
 			}
@@ -198,7 +198,7 @@ func isSkeleton(text string) bool {
 		switch {
 		case head:
 			heads++
-		case !placeholder.MatchString(rest):
+		case !placeholder.Get().MatchString(rest):
 			return false
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/transcript"
 )
@@ -24,9 +26,7 @@ func TestReplay(t *testing.T) {
 	} {
 		cut := compact.Plan(h, opts)
 		text, err := json.Marshal(cut)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var read compact.Cut
 		if err := json.Unmarshal(text, &read); err != nil || read != cut {
 			t.Fatalf("%s: %+v, %v, want %+v", text, read, err, cut)
@@ -67,8 +67,8 @@ func TestReplayElsewhere(t *testing.T) {
 	}
 }
 
-// What is sent with every request is looked at first, and the refusal says how
-// much it is.
+// Plan counts the parts that every request repeats first, and its refusal says
+// how large they are.
 func TestNoRoom(t *testing.T) {
 	h := conversation(t, 60)
 	for overhead, want := range map[int]compact.Reason{0: "", 20_000: "", 21_600: "", 21_601: compact.NoRoom, 24_000: compact.NoRoom, 90_000: compact.NoRoom} {
@@ -158,7 +158,7 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// What people are shown.
+// The text that people see for each outcome.
 func TestDetailText(t *testing.T) {
 	h := history(t, "u a u c r a u a", nil)
 	opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Counter: flat{}, Trigger: compact.Trigger{Threshold: 1_000, Overhead: 100}, Room: 900}

@@ -3,10 +3,11 @@ package guard
 import (
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 const (
@@ -22,13 +23,13 @@ const (
 
 var (
 	// A URL has words such as "rate-limits" that say nothing about the error.
-	urlPattern = regexp.MustCompile(`https?://[^\s"'<>)]+`)
+	urlPattern = lazy.New(`https?://[^\s"'<>)]+`)
 
 	// Validators quote the value they refuse.
-	quotedInput = regexp.MustCompile(`(?s)\binput_value=.*?(?:, input_type=|$)`)
+	quotedInput = lazy.New(`(?s)\binput_value=.*?(?:, input_type=|$)`)
 
 	// A status in a text, where the words around it leave no doubt.
-	statusPattern = regexp.MustCompile(`(?i)^\W*(?:[\w.]+: )?([45]\d\d)\b[^,.\d]|^\W*([45]\d\d)$|\b(?:status|status code|http(?:/\d(?:\.\d)?)?|error code|api error)\W{1,3}([45]\d\d)\b|\b([45]\d\d) (?:bad request|unauthorized|payment required|forbidden|request entity too large|payload too large|content too large|too many requests|unprocessable entity|internal server error|bad gateway|service unavailable)\b`)
+	statusPattern = lazy.New(`(?i)^\W*(?:[\w.]+: )?([45]\d\d)\b[^,.\d]|^\W*([45]\d\d)$|\b(?:status|status code|http(?:/\d(?:\.\d)?)?|error code|api error)\W{1,3}([45]\d\d)\b|\b([45]\d\d) (?:bad request|unauthorized|payment required|forbidden|request entity too large|payload too large|content too large|too many requests|unprocessable entity|internal server error|bad gateway|service unavailable)\b`)
 )
 
 // addText notes a text of an error. The JSON in it is taken out and read
@@ -43,8 +44,8 @@ func (ev *evidence) addText(s string, level int) {
 		rest = rest[:maxText] + "\n" + rest[len(rest)-maxText:]
 	}
 	rest = strings.ToValidUTF8(rest, "")
-	rest = urlPattern.ReplaceAllString(rest, "")
-	rest = quotedInput.ReplaceAllString(rest, "")
+	rest = urlPattern.Get().ReplaceAllString(rest, "")
+	rest = quotedInput.Get().ReplaceAllString(rest, "")
 	rest = strings.Join(strings.Fields(rest), " ")
 	if strings.Trim(rest, `{}[]"':, `) == "" {
 		return
@@ -153,7 +154,7 @@ func (ev *evidence) statusOfTexts() {
 		if ev.status != 0 {
 			return
 		}
-		for i, m := range statusPattern.FindStringSubmatch(t) {
+		for i, m := range statusPattern.Get().FindStringSubmatch(t) {
 			if n, err := strconv.Atoi(m); i > 0 && err == nil {
 				ev.addStatus(n)
 			}

@@ -3,8 +3,9 @@ package guard
 import (
 	"context"
 	"reflect"
-	"regexp"
 	"strings"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 // Classify says whether err is the refusal of a request that is too large,
@@ -111,7 +112,7 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 		if k, ok := overflowCodes[c]; ok {
 			return ev.found(k, "code "+c)
 		}
-		if c == minimaxTokens && tokenLimit.MatchString(text) {
+		if c == minimaxTokens && tokenLimit.Get().MatchString(text) {
 			return ev.found(Tokens, "code "+c)
 		}
 	}
@@ -176,7 +177,7 @@ func (ev *evidence) rateLimited() Overflow {
 		}
 		return Overflow{Rule: rateLimit}
 	}
-	if singleRequest.MatchString(strings.Join(ev.texts, "\n")) {
+	if singleRequest.Get().MatchString(strings.Join(ev.texts, "\n")) {
 		return Overflow{Kind: RateLimit, Limit: f.limit, Rule: "single_request"}
 	}
 	return Overflow{Rule: rateLimit}
@@ -201,7 +202,7 @@ func (ev *evidence) found(k Kind, rule string) Overflow {
 	}
 	o.Prompt, o.Limit, o.Output, o.AtLeast = f.prompt, f.limit, f.output, f.atLeast
 	if k == Item {
-		o.Path = itemPath.FindString(strings.Join(ev.texts, "\n"))
+		o.Path = itemPath.Get().FindString(strings.Join(ev.texts, "\n"))
 	}
 	if k != Tokens && k != TokensPlusOutput || f.prompt == 0 || f.limit == 0 {
 		return o
@@ -216,7 +217,7 @@ func (ev *evidence) found(k Kind, rule string) Overflow {
 }
 
 // itemPath is how errors write where in a request an item is.
-var itemPath = regexp.MustCompile(`\b(?:messages|contents|input)(?:\.\d+|\[\d+\])(?:\.(?:content|parts|output|tool_result|toolResult)(?:\.\d+|\[\d+\])?)*`)
+var itemPath = lazy.New(`\b(?:messages|contents|input)(?:\.\d+|\[\d+\])(?:\.(?:content|parts|output|tool_result|toolResult)(?:\.\d+|\[\d+\])?)*`)
 
 // figures reads the sizes of all texts. One text is read after the other, as
 // the same sentence may be in several.

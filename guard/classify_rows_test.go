@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 )
 
@@ -26,15 +28,11 @@ type row struct {
 // The rows of testdata/refusals.jsonl, as parts of an error and as a text.
 func TestClassifyRows(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "refusals.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seen := 0
 	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); seen++ {
 		var r row
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &r))
 		want := guard.Overflow{Kind: r.Kind, Prompt: r.Prompt, Limit: r.Limit, Output: r.Output, AtLeast: r.AtLeast, Path: r.Path}
 		got := map[string]guard.Overflow{
 			"parts": guard.Signals{Status: r.Status, Type: r.Type, Code: r.Code, Message: r.Text}.Classify(),

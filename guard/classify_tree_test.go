@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
 )
@@ -160,9 +162,7 @@ func TestClassifyErrors(t *testing.T) {
 func TestClassifyBodies(t *testing.T) {
 	inner := `{"error":{"message":"` + tooLong + `","code":400}}`
 	quoted, err := json.Marshal(inner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tests := []struct {
 		name, text string
 		want       guard.Kind

@@ -117,7 +117,7 @@ var errorStems = []string{"err", "panic", "fatal", "fail", "trace", "except", "s
 
 func speaksOfErrors(line string) bool {
 	low := strings.ToLower(line)
-	return slices.ContainsFunc(errorStems, func(s string) bool { return strings.Contains(low, s) }) && errorWords.MatchString(line)
+	return slices.ContainsFunc(errorStems, func(s string) bool { return strings.Contains(low, s) }) && errorWords.Get().MatchString(line)
 }
 
 // errorLines returns the lines between two places that speak of errors and have

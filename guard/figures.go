@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 // figures are the sizes that an error names. Zero is one that it does not
@@ -29,21 +32,25 @@ type grammar struct {
 	// the prompt, the limit, the output and the total. The patterns are tried
 	// in their order; the first that finds a size settles it. The words between
 	// a size and its number are a verb, a preposition or nothing.
-	patterns []*regexp.Regexp
+	patterns func() []*lazy.Regexp
 
 	// foreign matches numbers of another sort, or is nil.
-	foreign *regexp.Regexp
+	foreign *lazy.Regexp
 }
 
-func figurePatterns(sources ...string) []*regexp.Regexp {
-	res := make([]*regexp.Regexp, len(sources))
-	for i, s := range sources {
-		for _, slot := range []string{"p", "l", "o", "t"} {
-			s = strings.ReplaceAll(s, "<"+slot+">", "(?P<"+slot+">"+number+")")
+// figurePatterns returns the patterns with those sources, which are made when
+// they are first asked for.
+func figurePatterns(sources ...string) func() []*lazy.Regexp {
+	return sync.OnceValue(func() []*lazy.Regexp {
+		patterns := make([]*lazy.Regexp, len(sources))
+		for i, s := range sources {
+			for _, slot := range []string{"p", "l", "o", "t"} {
+				s = strings.ReplaceAll(s, "<"+slot+">", "(?P<"+slot+">"+number+")")
+			}
+			patterns[i] = words(s)
 		}
-		res[i] = regexp.MustCompile("(?i)" + s)
-	}
-	return res
+		return patterns
+	})
 }
 
 // tokenSizes come from texts of which a rule knows that they are about tokens.
@@ -152,14 +159,14 @@ var names = words(`\b[a-z_]\w*(?:[-./]\w+)+|\b[a-z_]+\d\w*|` +
 	`\b(?:see )?error(?: code| no\.?)? #?\d{3,5}\b|\b(?:attempt|retry|try|turn|round|step|line|stream id)(?: no\.?| number)?[ :=#]{1,2}\d+(?: ?/ ?\d+| of \d+)?\b|` +
 	`\bby (?:about |over |at least )?` + number + `|` + number + ` tokens? (?:over|above|beyond) (?:the |its )?(?:\w+ ){0,2}(?:limit|maximum|context)\b|\b\d+(?:\.\d{1,2})+(?:[^\dkm ]|$| [^km])`)
 
-var digit = regexp.MustCompile(`\d`)
+var digit = lazy.New(`\d`)
 
 // hide takes the numbers out of what re matches, and leaves the words.
-func hide(text string, re *regexp.Regexp) string {
+func hide(text string, re *lazy.Regexp) string {
 	if re == nil {
 		return text
 	}
-	return re.ReplaceAllStringFunc(text, func(s string) string { return digit.ReplaceAllString(s, "#") })
+	return re.Get().ReplaceAllStringFunc(text, func(s string) string { return digit.Get().ReplaceAllString(s, "#") })
 }
 
 // singleRequest says without numbers that one request is more than the
@@ -168,9 +175,9 @@ var singleRequest = words(`\brequest (?:is )?too large\b[^\n]*\b(?:per[- ]min|tp
 
 // The parts of a request, as in "6683 in the messages, 730 in the functions,
 // and 800 in the completion".
-var partPattern = regexp.MustCompile(`(?i)\b(` + number + `) (?:tokens )?(?:in|of|from|for) (?:the |your )?(?:(messages?|input messages|prompt|functions?|tools?|(?:text |tool |image |audio )?input)|completion|output|response|answer)\b`)
+var partPattern = lazy.New(`(?i)\b(` + number + `) (?:tokens )?(?:in|of|from|for) (?:the |your )?(?:(messages?|input messages|prompt|functions?|tools?|(?:text |tool |image |audio )?input)|completion|output|response|answer)\b`)
 
-var lowerBound = regexp.MustCompile(`(?i)\b(?:at least|resulted in over|more than) ` + number + ` (?:input |prompt )?tokens`)
+var lowerBound = lazy.New(`(?i)\b(?:at least|resulted in over|more than) ` + number + ` (?:input |prompt )?tokens`)
 
 // ofBoth says that the total is of the prompt and of the output, so that the
 // prompt alone is not known.
@@ -179,14 +186,14 @@ var ofBoth = words(`\bof input and maximum output tokens\b`)
 // find reads the sizes that one text names.
 func (g *grammar) find(text string) figures {
 	over := 0
-	if m := excess.FindStringSubmatch(text); m != nil {
+	if m := excess.Get().FindStringSubmatch(text); m != nil {
 		over = parseNumber(m[1])
 	}
 	text = hide(hide(text, names), g.foreign)
 
 	var f figures
 	seen := map[string]bool{}
-	for _, m := range partPattern.FindAllStringSubmatch(text, 16) {
+	for _, m := range partPattern.Get().FindAllStringSubmatch(text, 16) {
 		noun := strings.ToLower(m[2])
 		if seen[noun] {
 			continue
@@ -202,16 +209,16 @@ func (g *grammar) find(text string) figures {
 	if !parts {
 		f = figures{}
 	}
-	for _, re := range g.patterns {
+	for _, re := range g.patterns() {
 		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || parts) {
 			break
 		}
-		f.read(re, text)
+		f.read(re.Get(), text)
 	}
 	if f.prompt == 0 && f.limit > 0 && over > 0 {
 		f.prompt = addSizes(f.limit, over)
 	}
-	if f.prompt == f.total && ofBoth.MatchString(text) {
+	if f.prompt == f.total && ofBoth.Get().MatchString(text) {
 		f.prompt = 0
 	} else if f.prompt == 0 && f.total > 0 {
 		f.prompt = f.total
@@ -219,7 +226,7 @@ func (g *grammar) find(text string) figures {
 			f.prompt = f.total - f.output
 		}
 	}
-	f.atLeast = f.prompt > 0 && lowerBound.MatchString(text)
+	f.atLeast = f.prompt > 0 && lowerBound.Get().MatchString(text)
 	return f
 }
 
@@ -240,7 +247,7 @@ func (f *figures) compare(text string) {
 	const apart = 50 // more is no prompt that anyone sent
 	text = hide(hide(text, names), tokenSizes.foreign)
 	var found []int
-	for _, m := range anyNumber.FindAllStringSubmatch(text, 16) {
+	for _, m := range anyNumber.Get().FindAllStringSubmatch(text, 16) {
 		n := parseNumber(m[1])
 		if n < minLimit || n == f.prompt || n == f.limit || slices.Contains(found, n) {
 			continue

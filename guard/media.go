@@ -3,12 +3,12 @@ package guard
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -147,11 +147,11 @@ func oldestMedia(all []medium, o Overflow) (clips []transcript.Clipping) {
 	return clips
 }
 
-var pathNumber = regexp.MustCompile(`\d+`)
+var pathNumber = lazy.New(`\d+`)
 
 // refusedMedium is the one that a path of an error names, or the largest one.
 func refusedMedium(all []medium, path string) medium {
-	if n, err := strconv.Atoi(pathNumber.FindString(path)); err == nil {
+	if n, err := strconv.Atoi(pathNumber.Get().FindString(path)); err == nil {
 		if in := slices.DeleteFunc(slices.Clone(all), func(m medium) bool { return m.message != n }); len(in) > 0 {
 			all = in // which of several in one message: a renderer may have moved them
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/transcript"
 )
@@ -57,8 +59,8 @@ func shown(t testing.TB, c *conversation) (all string) {
 	return all
 }
 
-// What the error is about is replaced by a note, and the model is called again;
-// a second time changes nothing that was decided.
+// The item that the error names is replaced by a note and the model is called
+// again; a second time keeps every decision.
 func TestMedia(t *testing.T) {
 	tests := []struct {
 		name, err string
@@ -131,9 +133,7 @@ func TestClear(t *testing.T) {
 	run := func(window int) bool {
 		t.Helper()
 		changed, err := guard.Clear().Run(t.Context(), c, guard.Need{Window: window})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return changed
 	}
 	if run(1_000_000) || count() != 0 {
@@ -159,7 +159,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// What is older than a result that goes, goes, though there would be room for it.
+// Results older than one that is cleared are cleared too, even if there is room
+// for them.
 func TestClearKeepsTheNewest(t *testing.T) {
 	var items []transcript.Item
 	for i, runes := range []int{4_000, 400_000, 400, 400, 400, 400, 400} {

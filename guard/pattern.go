@@ -27,7 +27,7 @@ type Pattern struct {
 func EmptyBody() Pattern {
 	return Pattern{Name: emptyBody, Match: func(status int, codes []string, text string) (Kind, bool) {
 		text = strings.TrimSpace(text)
-		bare := noBody.MatchString(text) || text == "" && len(codes) == 0
+		bare := noBody.Get().MatchString(text) || text == "" && len(codes) == 0
 		return Tokens, bare && (status == 400 || status == 413)
 	}}
 }

@@ -1,21 +1,22 @@
 package guard
 
-import "regexp"
+import "github.com/convolog/convolog/internal/lazy"
 
 // A textRule decides by the words of an error.
 type textRule struct {
 	name   string
 	kind   Kind
-	match  *regexp.Regexp
-	also   *regexp.Regexp // what must be in the text besides; nil: nothing
-	unless *regexp.Regexp // nil: without exception
+	match  *lazy.Regexp
+	also   *lazy.Regexp // what must be in the text besides; nil: nothing
+	unless *lazy.Regexp // nil: without exception
 }
 
 func (r *textRule) matches(text string) bool {
-	return r.match.MatchString(text) && (r.also == nil || r.also.MatchString(text)) && (r.unless == nil || !r.unless.MatchString(text))
+	return r.match.Get().MatchString(text) && (r.also == nil || r.also.Get().MatchString(text)) && (r.unless == nil || !r.unless.Get().MatchString(text))
 }
 
-func words(pattern string) *regexp.Regexp { return regexp.MustCompile("(?i)" + pattern) }
+// words returns a pattern that takes small and capital letters for the same.
+func words(pattern string) *lazy.Regexp { return lazy.New("(?i)" + pattern) }
 
 // refusedCodes are types and codes of errors that are no overflow, whatever
 // their text says, with the name of the rule.
@@ -100,7 +101,7 @@ var refusals = []textRule{
 			`限流|频率|速率|并发|过于频繁|稍后`),
 	},
 	{
-		// What an account may use, after the rate limits that name a tier.
+		// Limits of an account, after the rate limits that name a tier.
 		name: "account",
 		match: words(`\b(?:api|access|virtual)[- _]?keys?\b|\b(?:your|this|the) (?:\w+ )?(?:key|account|subscription|plan|tier|organi[sz]ation|workspace|wallet)\b|` +
 			`\b(?:free|paid|pro|trial|pricing|usage|token) (?:tier|plan|account)\b|\b(?:user|customer|tenant|team|project) (?:\S+ )?(?:(?:has|have) )?(?:exceed|reached|hit|used|over)|` +
@@ -140,7 +141,7 @@ var refusals = []textRule{
 		unless: words(`\b(?:prompt|inputs?|messages|conversation|request|you|your)\b[^.\n]{0,60}(?:\b(?:exceed\w*|over|longer|larger|greater|more than|too (?:long|large|many)|requested|resulted|contains|has)\b|>)|\brange of (?:input|prompt)|\b(?:too (?:long|large) for|exceed\w* (?:the |this )?model)\b|\bwindow exceed|\btoken limit\b`),
 	},
 	{
-		// What is no prompt of a conversation.
+		// Prompts that are not of a conversation.
 		name:   "other_prompt",
 		match:  words(`\b(?:image|video|speech|audio|music|negative)(?: generation)? (?:prompt|input)s?\b|\bfor (?:the |an? |this )?(?:image|video|speech|audio|music) (?:generator|generation|model)\b|\btoo (?:long|large|short|small) to (?:cache\b|be (?:cached|an?)\b)|\btokens? in (?:the |a |your )?stop\b`),
 		unless: words(`\binput tokens\b|\bcontext (?:length|window|size|limit)\b`),

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -35,20 +37,48 @@ func BenchmarkFold(b *testing.B) {
 			if found := rebuild.Validate(rebuild.Anthropic, req); len(found) > 0 {
 				b.Fatal(found)
 			}
-		}, func() {
-			for line := range bytes.Lines(lines) {
-				var r struct {
-					Type    string
-					ID      string
-					TS      time.Time
-					Content string
+		}, func() { decodeJSON(b, lines) })
+	})
+}
+
+// Loading a conversation of 1,000 messages of 512 bytes: its lines are scanned,
+// put together into batches and folded into a history, against decoding the
+// same lines with encoding/json.
+func BenchmarkLoad(b *testing.B) {
+	const messages = 1000
+	b.Run("1000x512B", func(b *testing.B) {
+		lines, _ := conversation(b, messages)
+		compare(b, func() {
+			fold := rebuild.New(nil)
+			for batch, err := range transcript.Batches(transcript.Scan(bytes.NewReader(lines), int64(len(lines)), nil)) {
+				if err != nil {
+					b.Fatal(err)
 				}
-				if err := json.Unmarshal(line, &r); err != nil {
+				if err := fold.Add(batch); err != nil {
 					b.Fatal(err)
 				}
 			}
-		})
+			if h := fold.History(); len(h.Messages) != messages {
+				b.Fatalf("%d messages", len(h.Messages))
+			}
+		}, func() { decodeJSON(b, lines) })
 	})
+}
+
+// decodeJSON is the baseline: the least that lines have to say.
+func decodeJSON(b *testing.B, lines []byte) {
+	b.Helper()
+	for line := range bytes.Lines(lines) {
+		var r struct {
+			Type    string
+			ID      string
+			TS      time.Time
+			Content string
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // The history after each turn of a session: a question and an answer with a
@@ -102,9 +132,7 @@ func foldable(t testing.TB, n int, items ...transcript.Item) []transcript.Batch 
 	id := func() string { line++; return fmt.Sprintf("0198d2c5-0000-7000-%04d-%012d", line, n) }
 	for _, item := range items {
 		entries, err := transcript.NewBatch(testTime, id, item)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i := range entries {
 			if entries[i], err = transcript.ParseEntry(slices.Clone(entries[i].Line())); err != nil {
 				t.Fatal(err)

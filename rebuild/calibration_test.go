@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
-// What was learned is merged field by field and model by model, survives a
-// rewind, and is started over by a compaction, but for what comes with it.
+// Calibrations are merged by field and by model. They survive a rewind, and a
+// compaction drops all of them except those in its own batch.
 func TestCalibrations(t *testing.T) {
 	f, n := rebuild.New(nil), 0
 	add := func(items ...transcript.Item) {
@@ -20,9 +22,7 @@ func TestCalibrations(t *testing.T) {
 		if err == nil {
 			err = f.Add(transcript.Batch{Entries: entries, Complete: true})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	check := func(want ...transcript.Calibration) {
 		t.Helper()

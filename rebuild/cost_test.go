@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -41,7 +43,8 @@ func TestFoldAllocs(t *testing.T) {
 	}
 }
 
-// What a caller does to the slices of a history reaches no other one.
+// Changes that a caller makes to the slices of a history reach no other
+// history.
 func TestHistoryIsTheCallers(t *testing.T) {
 	fold := foldLines(t, &rebuild.Options{Summary: rebuild.SummaryPair}, lines(
 		user("1", "a"), assistant("2", "b"), user("3", "c"), user("4", "d"), answer("A", "look", "x", "y"), result("5", "x", "X"), user("6", "steer"),
@@ -144,9 +147,7 @@ func TestFoldGrowsWithItsInput(t *testing.T) {
 			id := func() string { line++; return fmt.Sprint("e", line) }
 			for _, item := range items(n) {
 				entries, err := transcript.NewBatch(testTime, id, item)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				batches = append(batches, transcript.Batch{Entries: entries, Complete: true})
 			}
 			var before, after runtime.MemStats

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -19,13 +21,9 @@ func foldForeign(t *testing.T, text string) (_ *rebuild.Fold, entries int, damag
 	t.Helper()
 	r, size := strings.NewReader(text), int64(len(text))
 	d, _, err := dialect.Detect(r, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	opts, err := d.ScanOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	opts.Final = true
 	f := rebuild.New(nil)
 	for rec, err := range transcript.Scan(r, size, opts) {
@@ -36,9 +34,7 @@ func foldForeign(t *testing.T, text string) (_ *rebuild.Fold, entries int, damag
 			damage = append(damage, *rec.Damage)
 		default:
 			entries++
-			if err := f.Add(transcript.Batch{Entries: []transcript.Entry{rec.Entry}, Complete: true}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.Add(transcript.Batch{Entries: []transcript.Entry{rec.Entry}, Complete: true}))
 		}
 	}
 	checkCanonical(t, f.History())
@@ -52,7 +48,7 @@ func foldForeign(t *testing.T, text string) (_ *rebuild.Fold, entries int, damag
 	return f, entries, damage
 }
 
-// What mini-claw and claw0 wrote, in the order they wrote it.
+// Records of mini-claw and claw0, in the order in which they wrote them.
 func TestForeignHistories(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
 		{
@@ -126,13 +122,10 @@ func TestForeignHistories(t *testing.T) {
 	}
 }
 
-// The sample files beside the repository: every record is an entry or damage,
+// The sample files: every record is an entry or damage,
 // the histories are those that the files are known for, and they are valid.
 func TestCorpora(t *testing.T) {
-	const dir = "../../shared/corpora"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("the sample files are not here")
-	}
+	const dir = "../transcript/dialect/testdata/corpora"
 	roles := map[string]string{ // of the histories; the manifest states them
 		"hazards/claw0/02-duplicated-tool-use.jsonl":                           "uaua",
 		"hazards/claw0/03-string-assistant.jsonl":                              "ua",
@@ -151,11 +144,9 @@ func TestCorpora(t *testing.T) {
 		"observed/claw0/agents/claw0/sessions/63ec782c009e.jsonl":              "uaua",
 		"observed/claw0/agents/claw0/sessions/6da8ebb05241.jsonl":              "uauaua",
 		"observed/mini-claw/transcripts/main_cli_user_8edd103fb1cb.jsonl":      "uauaua",
-		"from-seed-docs/claw0-sample.jsonl":                                    "uau",
-		"from-seed-docs/mini-claw-sample.jsonl":                                "uau",
 	}
 	seen := 0
-	for _, sub := range []string{"hazards/claw0", "hazards/mini-claw", "observed/claw0", "observed/mini-claw", "from-seed-docs"} {
+	for _, sub := range []string{"hazards/claw0", "hazards/mini-claw", "observed/claw0", "observed/mini-claw"} {
 		err := filepath.WalkDir(filepath.Join(dir, sub), func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() || filepath.Ext(path) != ".jsonl" || strings.Contains(e.Name(), "zyhive") {
 				return err
@@ -192,9 +183,7 @@ func TestCorpora(t *testing.T) {
 			seen++
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	if seen < len(roles) {
 		t.Errorf("%d files, want at least %d", seen, len(roles))

@@ -3,7 +3,10 @@ package rebuild_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -266,6 +269,13 @@ func TestFold(t *testing.T) {
 			report: "assistant-first@B.y",
 		},
 		{
+			// A key may come back after it is no longer looked for.
+			name: "a complete batch is not superseded by a later one with its key",
+			lines: lines(`{"type":"user","id":"1",`+ts+`,"idem":"k","idemHash":"h","content":"a"}`, assistant("2", "b"),
+				`{"type":"user","id":"3",`+ts+`,"idem":"k","idemHash":"i","content":"c"}`),
+			want: "user a\nassistant b\nuser c\n", turns: 2,
+		},
+		{
 			name:  "unknown entries are reported, bookkeeping is not",
 			lines: lines(user("1", "a"), `{"type":"hologram","id":"2","x":1}`, `{"type":"meta","id":"3","title":"t"}`, `{"type":"custom","id":"4","name":"n"}`),
 			want:  "user a\n", turns: 1, report: "unknown-entry@2",
@@ -297,12 +307,60 @@ func TestFoldFull(t *testing.T) {
 	}
 }
 
+// A preview of a compaction is the history after it was added, however it names
+// what it covers, and leaves the fold as it was.
+func TestPreview(t *testing.T) {
+	talk := lines(user("1", "a"), assistant("2", "b"), user("3", "c"), assistant("4", "d"), user("5", "e"))
+	for _, tt := range []struct {
+		firstKept, coversTo string
+		turns               int
+	}{
+		{"3", "2", 2},
+		{"", "2", 2},
+		{"lost", "4", 1},
+		{"lost", "lost", 0},
+		{"", "", 0},
+		{"3", "", 2},
+	} {
+		f := foldLines(t, nil, talk...)
+		before := show(f.History())
+		h, turns := f.Preview(transcript.Compaction{Summary: "S", FirstKept: tt.firstKept, CoversTo: tt.coversTo})
+		require.Equal(t, tt.turns, turns, "%+v", tt)
+		require.Equal(t, before, show(f.History()), "%+v: the fold has changed", tt)
+		require.NoError(t, addLines(f, fmt.Sprintf(`{"type":"compaction","id":"6","summary":"S","firstKeptEntryId":%q,"coversTo":%q}`, tt.firstKept, tt.coversTo)))
+		require.Equal(t, show(f.History()), show(h), "%+v", tt)
+	}
+}
+
+// Names that providers accept stay as they are; every other byte becomes an
+// underscore, and what is too long is cut.
+func TestToolNames(t *testing.T) {
+	long := strings.Repeat("n", 64)
+	for name, want := range map[string]string{
+		"":          "tool",
+		"azAZ09_-":  "azAZ09_-",
+		"a/b:c d":   "a_b_c_d",
+		"`[@{":      "____", // the neighbours of the letters
+		"/:":        "__",   // and of the digits
+		"é日":        "__",
+		long:        long,
+		long + "n":  long,
+		long + "/a": long,
+	} {
+		f := foldLines(t, nil, user("1", "go"), fmt.Sprintf(`{"type":"tool_use","id":"2","tool_use_id":"x","name":%q,"input":{}}`, name), result("3", "x", "X"))
+		require.Equal(t, fmt.Sprintf("user go\nassistant call(x %s {})\nuser result(x X)\n", want), show(f.History()))
+		report := "bad-name@2"
+		if name == want {
+			report = ""
+		}
+		require.Equal(t, report, rules(f.Report()), "%q", name)
+	}
+}
+
 func TestFoldCriticalEntry(t *testing.T) {
 	f := rebuild.New(nil)
 	err := addLines(f, user("1", "a"), `{"type":"fork","id":"2","critical":true}`)
-	if !errors.Is(err, rebuild.ErrNewerFormat) {
-		t.Fatalf("Add = %v, want ErrNewerFormat", err)
-	}
+	require.ErrorIs(t, err, rebuild.ErrNewerFormat)
 	if err := addLines(f, user("3", "b")); !errors.Is(err, rebuild.ErrNewerFormat) {
 		t.Errorf("a later Add = %v, want ErrNewerFormat", err)
 	}

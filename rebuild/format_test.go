@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -13,9 +15,7 @@ import (
 // repairs, and a provider would take it.
 func TestFormatExample(t *testing.T) {
 	text, err := os.ReadFile("../FORMAT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, example, ok := strings.Cut(string(text), "\n    {\"type\":\"session\"")
 	if !ok {
 		t.Fatal("there is no example")
@@ -28,9 +28,7 @@ func TestFormatExample(t *testing.T) {
 			t.Fatalf("%v, %+v", err, rec.Damage)
 		}
 		for _, b := range batcher.Add(rec.Entry) {
-			if err := f.Add(b); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.Add(b))
 		}
 	}
 	h := f.History()

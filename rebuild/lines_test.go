@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -15,9 +17,7 @@ import (
 func foldLines(t *testing.T, opts *rebuild.Options, lines ...string) *rebuild.Fold {
 	t.Helper()
 	f := rebuild.New(opts)
-	if err := addLines(f, lines...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, addLines(f, lines...))
 	return f
 }
 
@@ -139,19 +139,13 @@ func refold(t testing.TB, h rebuild.History) rebuild.History {
 	f := rebuild.New(nil)
 	for _, m := range h.Messages {
 		entries, err := transcript.NewBatch(testTime, id, m)
-		if err != nil {
-			t.Fatalf("cannot append canonical message %s: %v", mustJSON(m), err)
-		}
+		require.NoError(t, err, "cannot append canonical message %s", mustJSON(m))
 		for i := range entries {
 			e, err := transcript.ParseEntry(slices.Clone(entries[i].Line()))
-			if err != nil {
-				t.Fatalf("line %s: %v", entries[i].Line(), err)
-			}
+			require.NoError(t, err, "line %s", entries[i].Line())
 			entries[i] = e
 		}
-		if err := f.Add(transcript.Batch{Entries: entries, Complete: true}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Add(transcript.Batch{Entries: entries, Complete: true}))
 	}
 	out := f.History()
 	out.System = h.System

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -36,9 +38,7 @@ func transcriptOf(t testing.TB) []byte {
 	file := []byte(`{"type":"session","id":"s","ts":"2026-11-20T08:00:00Z","v":1,"key":"a:b:c","gen":1}` + "\n")
 	for _, items := range batches {
 		entries, err := transcript.NewBatch(testTime, id, items...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, e := range entries {
 			file = append(append(file, e.Line()...), '\n')
 		}
@@ -61,9 +61,7 @@ func foldBytes(t testing.TB, file []byte, opts *rebuild.Options) (*rebuild.Fold,
 		return true
 	}
 	for rec, err := range transcript.Scan(bytes.NewReader(file), int64(len(file)), &transcript.ScanOptions{Final: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if rec.Damage != nil {
 			if !add(batcher.Break()) {
 				return nil, nil
@@ -101,12 +99,8 @@ func TestEveryPrefix(t *testing.T) {
 			}
 		}
 		last, err := transcript.NewBatch(testTime, func() string { return "last" }, transcript.UserText("and now?"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Add(transcript.Batch{Entries: last, Complete: true}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, f.Add(transcript.Batch{Entries: last, Complete: true}))
 		checkCanonical(t, f.History())
 		checkRendered(t, f.History())
 	}
@@ -134,12 +128,8 @@ func FuzzBytes(f *testing.F) {
 			fold.Report()
 			fold.Pending()
 			last, err := transcript.NewBatch(testTime, func() string { return "last" }, transcript.UserText("and now?"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := fold.Add(transcript.Batch{Entries: last, Complete: true}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, fold.Add(transcript.Batch{Entries: last, Complete: true}))
 			checkRendered(t, fold.History())
 		}
 	})

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -102,9 +104,7 @@ func script(data []byte) []transcript.Batch {
 func foldAll(t testing.TB, opts *rebuild.Options, batches []transcript.Batch) *rebuild.Fold {
 	f := rebuild.New(opts)
 	for _, b := range batches {
-		if err := f.Add(b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Add(b))
 	}
 	return f
 }
@@ -125,9 +125,7 @@ func FuzzFold(f *testing.F) {
 			// Asking in between changes nothing.
 			asked := rebuild.New(opts)
 			for _, b := range batches {
-				if err := asked.Add(b); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, asked.Add(b))
 				asked.History()
 				asked.Report()
 			}
@@ -146,9 +144,7 @@ func FuzzFold(f *testing.F) {
 
 			// Followed by a user text it renders valid.
 			entries, err := transcript.NewBatch(testTime, func() string { return "last" }, transcript.UserText("and now?"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			h = foldAll(t, opts, append(slices.Clone(batches), transcript.Batch{Entries: entries, Complete: true})).History()
 			checkCanonical(t, h)
 			checkRendered(t, h)

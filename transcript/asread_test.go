@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
-// What NewBatch returns is what a reader of the lines sees, to the last field,
-// and stays so whatever the caller does with the items afterwards. A session
-// takes its own appends from there and not from the file.
+// NewBatch returns the entries that a reader of the lines decodes, to the last
+// field, and they stay that way whatever the caller does with the items. A
+// session folds its own appends from them and not from the file.
 func FuzzNewBatch(f *testing.F) {
 	for kind := range byte(itemKinds) {
 		for text := range byte(len(texts)) {
@@ -39,9 +41,7 @@ func FuzzNewBatch(f *testing.F) {
 		var read []transcript.Entry
 		for _, e := range entries {
 			again, err := transcript.ParseEntry(slices.Clone(e.Line()))
-			if err != nil {
-				t.Fatalf("%s\ncannot be read: %v", e.Line(), err)
-			}
+			require.NoError(t, err, "%s\ncannot be read", e.Line())
 			read = append(read, again)
 		}
 		for _, when := range []string{"", "after the items were changed "} {

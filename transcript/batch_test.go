@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -122,9 +124,7 @@ func TestNewBatch(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			entries, err := transcript.NewBatch(at.Add(999), ids(), tt.items...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var got []string
 			for _, e := range entries {
 				got = append(got, string(e.Line()))
@@ -150,9 +150,7 @@ func TestNewBatchKeepsBlocks(t *testing.T) {
 	r := transcript.ToolResult("t1", "out").Content[0].(transcript.ToolResultBlock)
 	r.Extra = odd
 	entries, err := transcript.NewBatch(at, ids(), answer(c), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{r}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, want := range map[int]transcript.Block{1: c, 2: r} {
 		e := parse(t, string(entries[i].Line()))
 		if got := e.Body.(transcript.Fragment).Content; !reflect.DeepEqual(got, []transcript.Block{want}) {
@@ -200,9 +198,7 @@ func TestNewBatchErrors(t *testing.T) {
 
 func TestWithIdem(t *testing.T) {
 	entries, err := transcript.NewBatch(at, ids(), transcript.UserText("q"), transcript.AssistantText("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if entries, err = transcript.WithIdem(entries, "key", "hash"); err != nil {
 		t.Fatal(err)
 	}
@@ -222,9 +218,7 @@ func TestWithIdem(t *testing.T) {
 func TestWithIdemThatNoReaderTakes(t *testing.T) {
 	batch := func(n int) []transcript.Entry {
 		entries, err := transcript.NewBatch(at, ids(), transcript.UserText(strings.Repeat("x", n)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return entries
 	}
 	frame := len(batch(1)[0].Line()) - 1
@@ -241,9 +235,7 @@ func TestWithIdemThatNoReaderTakes(t *testing.T) {
 		}
 	}
 	keyed, err := transcript.WithIdem(batch(1), "key", "hash")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The longest one that a line has room for.
 	n := transcript.DefaultMaxLine - (len(keyed[0].Line()) - 1)
 	keyed, err = transcript.WithIdem(batch(n), "key", "hash")
@@ -324,9 +316,7 @@ func TestBatcher(t *testing.T) {
 func TestRequestJSON(t *testing.T) {
 	const want = `{"model":"m","system":"s","messages":[{"role":"user","content":"hi"}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"max_tokens":5}`
 	var r transcript.Request
-	if err := json.Unmarshal([]byte(want), &r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(want), &r))
 	if got, err := json.Marshal(r); err != nil || string(got) != want {
 		t.Errorf("%s, %v\nwant %s", got, err, want)
 	}

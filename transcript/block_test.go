@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -90,9 +92,7 @@ func TestBlockJSON(t *testing.T) {
 	for _, tt := range blocks {
 		t.Run(tt.name, func(t *testing.T) {
 			b, err := transcript.UnmarshalBlock([]byte(tt.json))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got := string(transcript.MarshalBlock(b)); got != tt.json {
 				t.Errorf("written again: %s\nwant           %s", got, tt.json)
 			}
@@ -138,9 +138,7 @@ func TestBlockEqualNames(t *testing.T) {
 		`{"type":"tool_result","tool_use_id":"a","content":"x","content":[],"is_error":0}`: `{"type":"tool_result","tool_use_id":"a","content":"x","content":[],"is_error":0}`,
 	} {
 		b, err := transcript.UnmarshalBlock([]byte(in))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := string(transcript.MarshalBlock(b)); got != want {
 			t.Errorf("%s\nbecame %s\nwant   %s", in, got, want)
 		}
@@ -158,9 +156,7 @@ func TestDeeplyNestedBlocks(t *testing.T) {
 	const n = 4000
 	text := strings.Repeat(`{"type":"tool_result","tool_use_id":"t","content":[`, n) + strings.Repeat(`]}`, n)
 	b, err := transcript.UnmarshalBlock([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := string(transcript.MarshalBlock(b)); got != text {
 		t.Errorf("%d bytes became %d", len(text), len(got))
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// DamageKind says what is wrong with bytes that are not an entry.
+// DamageKind says what is wrong with bytes of a transcript.
 type DamageKind string
 
 // The kinds of damage.
@@ -21,10 +21,11 @@ const (
 	DamageNotObject DamageKind = "not-object" // JSON, but a scalar or an array
 	DamageMalformed DamageKind = "malformed"  // an object that is no entry: no type, or unusable members
 	DamageTooLong   DamageKind = "too-long"   // longer than the reader's limit; not looked at
+	DamageCRC       DamageKind = "crc"        // an entry, but not the bytes that its checksum was taken of
 )
 
-// Damage is a run of bytes of a transcript that are not an entry. Damage is
-// reported and left where it is.
+// Damage is a run of bytes of a transcript that are not an entry, or not the
+// one that was written ([DamageCRC]). Damage is reported and left where it is.
 type Damage struct {
 	Kind   DamageKind `json:"kind"`
 	Offset int64      `json:"offset"` // of the first byte in the file

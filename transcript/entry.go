@@ -3,6 +3,8 @@ package transcript
 import (
 	"slices"
 	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
 )
 
 // Version is the version of the line format that this package writes.
@@ -10,8 +12,8 @@ const Version = 1
 
 // Entry is one line of a transcript.
 //
-// An entry that was decoded keeps its line, with every member this package
-// does not know: what is copied is the line.
+// A decoded entry keeps its line, including members this package does not know.
+// Copying an entry copies the line.
 type Entry struct {
 	ID   string
 	Time time.Time // zero if the line has none
@@ -33,9 +35,9 @@ func (e Entry) Type() string {
 	return e.Body.Type()
 }
 
-// Line returns the JSON of the entry, without the newline: the line it was
-// decoded from, without white space around it, or the line made for it. Do not
-// modify it.
+// Line returns the JSON of the entry without a newline: the line it was decoded
+// from, without white space around it, or the line encoded for it. The caller
+// must not modify it.
 func (e Entry) Line() []byte {
 	if e.line == nil {
 		e.line = e.appendLine(nil)
@@ -43,8 +45,8 @@ func (e Entry) Line() []byte {
 	return e.line
 }
 
-// WithLine returns e with line as its line. It is for decoders of other
-// formats, see [ScanOptions]; the entry keeps line.
+// WithLine returns e with line as its line, which the entry retains. It is for
+// decoders of other formats; see [ScanOptions].
 func (e Entry) WithLine(line []byte) Entry {
 	e.line = line
 	return e
@@ -63,13 +65,35 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// IsHead reports whether lines of this type are what a head can be: the last
-// message, compaction or rewind of a session. Conditional appends compare
-// heads, so that bookkeeping never makes them fail.
+// IsHead reports whether an entry of this type can be the head of a session:
+// its last message, compaction or rewind. Conditional appends compare heads, so
+// bookkeeping entries never make them fail.
 func IsHead(entryType string) bool {
 	switch entryType {
 	case TypeUser, TypeAssistant, TypeToolUse, TypeToolResult, TypeCompaction, TypeRewind:
 		return true
 	}
 	return false
+}
+
+// WithSource returns e with a new line whose member "src" holds the line of
+// another program that the entry was made from, byte for byte unless it is not
+// valid UTF-8. Folds ignore the member. Seal the entry afterwards, not before.
+func (e Entry) WithSource(line []byte) Entry {
+	own := e.appendLine(nil)
+	own = append(own[:len(own)-1], `,"src":`...)
+	own = jsontext.AppendString(own, string(line))
+	e.line = append(own, '}')
+	return e
+}
+
+// Source returns the line that [Entry.WithSource] stored; ok is false if there
+// is none.
+func (e Entry) Source() (line []byte, ok bool) {
+	v, ok := jsontext.Member(e.line, "src")
+	if !ok {
+		return nil, false
+	}
+	s, ok := jsontext.String(v)
+	return []byte(s), ok
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -80,9 +82,7 @@ func fragment(kind string, content ...transcript.Block) transcript.Fragment {
 func parse(t *testing.T, line string) transcript.Entry {
 	t.Helper()
 	e, err := transcript.ParseEntry([]byte(line))
-	if err != nil {
-		t.Fatalf("%s: %v", line, err)
-	}
+	require.NoError(t, err, "%s", line)
 	return e
 }
 
@@ -104,7 +104,7 @@ func TestEntryJSON(t *testing.T) {
 			t.Errorf("line made from the body:\n%s\nwant\n%s", got, tt.line)
 		}
 
-		// What this package does not know stays, because the line does.
+		// Unknown members are kept, because the line is.
 		odd := strings.Replace(tt.line, `{"type"`, ` { "not_known" : [ 1.50 , "é" ] , "type"`, 1) + "\r"
 		e = parse(t, odd)
 		if got := string(e.Line()); got != strings.TrimSpace(odd) {

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -21,6 +23,10 @@ func FuzzScan(f *testing.F) {
 	for _, l := range lines {
 		f.Add([]byte(l.line+"\n"), uint16(0), true)
 		file.WriteString(l.line + "\n")
+	}
+	for _, line := range sealed(f) {
+		f.Add(append(line, '\n'), uint16(0), true)
+		f.Add(bytes.Replace(line, []byte("a"), []byte("b"), 1), uint16(0), true)
 	}
 	all := file.String()
 	f.Add([]byte(all), uint16(300), false)
@@ -35,8 +41,11 @@ func FuzzScan(f *testing.F) {
 		}
 		checkCovered(t, text, recs)
 		for i, r := range recs {
-			if r.Damage != nil {
+			if !r.HasEntry() {
 				continue
+			}
+			if transcript.Intact(r.Entry.Line()) != (r.Damage == nil) {
+				t.Fatalf("damage %v of %q", r.Damage, r.Entry.Line())
 			}
 			again, err := transcript.ParseEntry(r.Entry.Line())
 			if err != nil || !reflect.DeepEqual(again, r.Entry) {
@@ -76,10 +85,12 @@ func FuzzPrefix(f *testing.F) {
 			{transcript.ToolResult("t1", output), transcript.ToolError("t2", input)},
 			{transcript.Custom{Name: question, Data: raw(input)}, transcript.Compaction{Summary: answerText}},
 		} {
-			entries, err := transcript.NewBatch(at, newID, items...)
-			if err != nil {
-				t.Fatal(err)
+			newBatch := transcript.NewBatch
+			if cut%2 == 0 {
+				newBatch = transcript.NewSealedBatch
 			}
+			entries, err := newBatch(at, newID, items...)
+			require.NoError(t, err)
 			for _, e := range entries {
 				line := e.Line()
 				if bytes.ContainsAny(line, "\n\r\u2028\u2029") || !utf8.Valid(line) {
@@ -116,6 +127,34 @@ func FuzzPrefix(f *testing.F) {
 	})
 }
 
+// No byte of a sealed line becomes another one in silence, and what is put
+// behind a flipped line is found.
+func FuzzSealed(f *testing.F) {
+	f.Add("hello", `{"path": "a.go"}`, uint(40), byte('x'))
+	f.Add(`,"crc":"00000000"}`, `{"crc":"00000000"}`, uint(90), byte('"'))
+	f.Add(`{"type":"user","id":"z","ts":"2027-01-01T00:00:00Z"}`, `[{"type":"user","id":"z","ts":"2027-01-01T00:00:00Z","content":"a"}]`, uint(7), byte('\n'))
+	f.Fuzz(func(t *testing.T, text, input string, place uint, b byte) {
+		entries, err := transcript.NewSealedBatch(at, ids(), answer(transcript.TextBlock{Text: text}, call("t1", "f", input)), transcript.Custom{Name: text, Data: raw(input)})
+		require.NoError(t, err)
+		for _, e := range entries {
+			line := slices.Clone(e.Line())
+			i := int(place % uint(len(line)))
+			if line[i] == b {
+				continue
+			}
+			line[i] = b
+			const next = `{"type":"user","id":"zz","ts":"2028-11-21T00:00:00Z","content":"a"}`
+			recs := collect(t, string(line)+"\n"+next+"\n", nil)
+			if !slices.ContainsFunc(recs, func(r transcript.Record) bool { return r.Damage != nil }) {
+				t.Fatalf("byte %d of %s is now %#x: %s", i, e.Line(), b, summary(recs))
+			}
+			if last := recs[len(recs)-1]; last.Damage != nil || string(last.Entry.Line()) != next {
+				t.Fatalf("found %s behind %s", summary(recs), line)
+			}
+		}
+	})
+}
+
 // Any bytes: what the one pass over a line finds is what encoding/json finds.
 func FuzzParseEntry(f *testing.F) {
 	for _, l := range lines {
@@ -142,9 +181,7 @@ func FuzzParseEntry(f *testing.F) {
 			return
 		}
 		var members map[string]json.RawMessage
-		if err := json.Unmarshal(line, &members); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(line, &members))
 		same := func(name, got string) {
 			var want string
 			if raw, ok := members[name]; ok && json.Unmarshal(raw, &want) != nil || got != want {
@@ -212,9 +249,7 @@ func FuzzEntry(f *testing.F) {
 		}
 		made := remade(e).Line()
 		again, err := transcript.ParseEntry(made)
-		if err != nil {
-			t.Fatalf("%s\nmade of %s: %v", made, line, err)
-		}
+		require.NoError(t, err, "%s\nmade of %s", made, line)
 		if !reflect.DeepEqual(plainValues(t, again.Body), plainValues(t, e.Body)) ||
 			again.ID != e.ID || again.Batch != e.Batch || again.Part != e.Part || again.Idem != e.Idem || again.IdemHash != e.IdemHash {
 			t.Fatalf("%s\nmade of %s\nsays %#v\nwant %#v", made, line, again.Body, e.Body)
@@ -242,9 +277,7 @@ func plainValues(t *testing.T, b transcript.Body) transcript.Body {
 			t.Skip("nested too deeply")
 		}
 		out, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return out
 	}
 	switch b := b.(type) {

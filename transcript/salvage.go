@@ -12,19 +12,19 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 const blanks = " \t\r\n"
 
-// maxRecords is how many records of one line are told apart: one is meant, two
-// or three happen, and the memory for more would be in nobody's interest.
+// maxRecords limits the records taken from one line. One is normal and two or
+// three occur; more would cost memory and help nobody.
 const maxRecords = 1000
 
-// appendRecords appends what a line holds, in order.
+// appendRecords appends the records of a line in order.
 func (s *scanner) appendRecords(recs []Record, l line) []Record {
 	if !l.terminated && !s.Final {
 		return recs
 	}
 	if n := len(l.text); s.native && n > 0 && l.text[0] == '{' && l.text[n-1] == '}' {
-		// In a native transcript nearly always one entry and nothing else.
+		// The common case: one native entry and nothing else.
 		if e, err := decodeEntry(l.text[:n:n]); err == nil {
-			return append(recs, Record{Offset: l.offset, End: l.end, Entry: e})
+			return append(recs, s.record(e, l.offset, l.end))
 		}
 	}
 	before := len(recs)
@@ -65,11 +65,11 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 		if text[0] == '{' {
 			n = jsontext.Skip(text, 0)
 		}
-		// Nearly always all of the text. Otherwise it is the first of several
-		// records, or the brackets mean nothing because something is torn.
+		// In most cases n covers all of the text. If it does not, the line
+		// holds several records, or it is torn and its brackets prove nothing.
 		e, err := s.Decode(text[:n:n], offset)
 		if err == nil {
-			recs = append(recs, Record{Offset: offset, End: l.end, Entry: e})
+			recs = append(recs, s.record(e, offset, l.end))
 			drop(n)
 			continue
 		}
@@ -92,11 +92,21 @@ func (s *scanner) appendRecords(recs []Record, l line) []Record {
 	return recs
 }
 
-// glued returns the index of a whole record that ends the text, behind a torn
-// one; 0 if there is none. It looks from the right, where a candidate that is
-// a piece of the record fails at its first bracket; candidates that begin the
-// way records do come first. It stops after having read the text a few times
-// over, so hostile lines cost linear time.
+// record returns the record of an entry, with damage if a native entry does not
+// match its checksum.
+func (s *scanner) record(e Entry, offset, end int64) Record {
+	r := Record{Offset: offset, End: end, Entry: e}
+	if s.native && !Intact(e.line) {
+		r.Damage = &Damage{Kind: DamageCRC, Offset: offset, Size: int64(len(e.line)), Reason: "the " + e.Type() + " entry is kept"}
+	}
+	return r
+}
+
+// glued returns the index of a whole record at the end of text, behind a torn
+// one, or 0 if there is none. It searches from the right, where a candidate
+// inside the record fails at its first bracket, and tries candidates that begin
+// as records do first. It gives up after reading the text a few times over, so
+// a hostile line costs linear time.
 func (s *scanner) glued(text []byte) int {
 	if !bytes.HasSuffix(text, []byte("}")) {
 		return 0
@@ -126,11 +136,12 @@ func (s *scanner) glued(text []byte) int {
 	return 0
 }
 
-// apart reports whether record, which follows torn, was written after it and
-// is not a value inside of it. This is sure unless torn ends where a value
-// begins. Programs that fence torn records, as ours do, then leave a piece of
-// the torn record more often than a record glued to it; what was inside of a
-// record existed before it, so the order of times and IDs decides.
+// apart reports whether record was written after torn, the record in front of
+// it, and is not a value inside it. This is certain unless torn ends where a
+// value begins. Programs that fence torn records with a newline, as this module
+// does, then leave a fragment of the torn record more often than a record glued
+// to it. A value inside a record existed before the record, so the order of
+// times and IDs decides.
 func (s *scanner) apart(torn, record []byte) bool {
 	if !s.native || !endsBeforeValue(torn) {
 		return true

@@ -11,31 +11,37 @@ import (
 // DefaultMaxLine is the length in bytes above which a line is not looked at.
 const DefaultMaxLine = 256 << 20
 
-// ScanOptions says how to read a transcript. Nil and the zero value mean: all
-// of it, in the native format, as a file that may still be written.
+// ScanOptions configures a scan. Nil and the zero value read a whole transcript
+// in the native format that may still be written.
 type ScanOptions struct {
 	// From is the offset of a line. A forward scan starts there; a backward
 	// scan ends before it.
 	From int64
-	// Final says that nobody is writing. The bytes after the last newline are
-	// then an entry or damage; otherwise they may be a write in progress and
-	// are left out.
+	// Final says that nobody is writing, so the bytes after the last newline
+	// are an entry or damage. Without it they may be a write in progress and
+	// are skipped.
 	Final bool
 	// MaxLine is the length in bytes above which a line is reported as
 	// [DamageTooLong]; 0 means DefaultMaxLine. Memory is bounded by it.
 	MaxLine int
 	// Decode decodes one record of another format, given without white space
-	// around it and with the offset of its first byte; it owns the slice, and
-	// should keep it with [Entry.WithLine]. Nil reads the native format.
-	// Errors other than *[DamageError] become [DamageMalformed].
+	// around it and with the offset of its first byte. It owns the slice and
+	// should keep it with [Entry.WithLine]. Nil reads the native format and
+	// verifies checksums. Errors other than *[DamageError] become
+	// [DamageMalformed].
 	Decode func(line []byte, offset int64) (Entry, error)
-	// Genuine tells a whole record at the end of a damaged line from a piece
-	// of one: it sees a valid JSON object. Nil takes objects that decode to a
-	// known type and have members "ts" and, in the native format, "id".
+	// Genuine distinguishes a whole record at the end of a damaged line from a
+	// fragment of one. Its argument is a valid JSON object. Nil accepts objects
+	// that decode to a known type and have members "ts" and, in the native
+	// format, "id".
 	Genuine func(object []byte) bool
 }
 
-// Record is what a scan finds: an entry, or damage if Damage is not nil.
+// Record is one finding of a scan: an entry, or damage if Damage is not nil.
+//
+// Damage of the kind [DamageCRC] comes with its entry, which could still be
+// decoded: dropping a message for one wrong letter would lose more.
+// [Record.HasEntry] covers both cases.
 type Record struct {
 	Offset int64 // of the first byte
 	End    int64 // the offset after the line that holds it, newline included
@@ -43,15 +49,18 @@ type Record struct {
 	Damage *Damage
 }
 
+// HasEntry reports whether the record has an entry.
+func (r Record) HasEntry() bool { return r.Damage == nil || r.Damage.Kind == DamageCRC }
+
 // Scan reads the size bytes of r from front to back, line by line. Only '\n'
-// ends a line; a byte order mark in front of a line, white space around a
-// record and blank lines are tolerated; whole records that share a line, and
-// one that was glued behind a torn one, are found; every other byte is
-// reported as damage.
+// ends a line. Scan tolerates a byte order mark at the start of a line, white
+// space around a record and blank lines; it finds all records that share a line
+// and a whole record glued to a torn one. Every other byte is reported as
+// damage.
 //
-// What follows a torn record may also be an object inside of it, if the tear
-// is where a value begins. It is then taken for an entry only if its ts and id
-// are greater than those of the torn record.
+// An object inside a torn record may look like a record glued to it if the tear
+// is where a value begins. Scan takes such an object for an entry only if its
+// ts and id are greater than those of the torn record.
 //
 // The sequence may be ranged over several times. It ends after the first pair
 // with an error, which is an error of r.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -20,15 +22,11 @@ func collect(t testing.TB, data string, opts *transcript.ScanOptions) []transcri
 	t.Helper()
 	var forward, backward []transcript.Record
 	for rec, err := range transcript.Scan(strings.NewReader(data), int64(len(data)), opts) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		forward = append(forward, rec)
 	}
 	for rec, err := range transcript.ScanBackward(strings.NewReader(data), int64(len(data)), opts) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		backward = append(backward, rec)
 	}
 	slices.Reverse(backward)
@@ -252,9 +250,7 @@ func TestScanAgain(t *testing.T) {
 		for want := range 5 {
 			n := 0
 			for _, err := range seq {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if n++; n > want {
 					break
 				}
@@ -319,9 +315,7 @@ func TestScanMemory(t *testing.T) {
 	} {
 		var recs []transcript.Record
 		for rec, err := range seq {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			recs = append(recs, rec)
 		}
 		slices.SortFunc(recs, func(a, b transcript.Record) int { return int(a.Offset - b.Offset) })
@@ -457,9 +451,7 @@ func TestScanManyRecordsOnOneLine(t *testing.T) {
 	text := strings.Repeat("{}", 100_000) + "\n"
 	n, end := 0, int64(0)
 	for rec, err := range transcript.Scan(strings.NewReader(text), int64(len(text)), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if rec.Damage == nil || rec.Offset != end {
 			t.Fatalf("record %d: %+v, want damage at %d", n, rec, end)
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -25,16 +27,12 @@ func TestSource(t *testing.T) {
 				t.Errorf("%s: a source before there is one", body.Type())
 			}
 			read, err := transcript.ParseEntry(e.WithSource([]byte(source)).Line())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got, ok := read.Source(); !ok || string(got) != source {
 				t.Errorf("%s: source %q, want %q", body.Type(), got, source)
 			}
 			plain, err := transcript.ParseEntry(e.Line())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			bare := transcript.Entry{ID: "e", Body: read.Body}
 			if string(bare.Line()) != string(plain.Line()) {
 				t.Errorf("body of %s is %s", read.Line(), bare.Line())

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -27,9 +29,7 @@ var programs = []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "cla
 func histories(t *testing.T, dir string) []string {
 	t.Helper()
 	folder, err := dialect.ReadFolder(os.DirFS(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all []string
 	for s := range folder.Sessions() {
 		if s.Err != nil {
@@ -37,12 +37,8 @@ func histories(t *testing.T, dir string) []string {
 		}
 		fold := rebuild.New(&rebuild.Options{Full: true})
 		for batch, err := range transcript.Batches(s.Records()) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := fold.Add(batch); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, fold.Add(batch))
 		}
 		var sb strings.Builder
 		role := transcript.Role("")
@@ -84,9 +80,7 @@ func files(t *testing.T, dir string) map[string]string {
 		all[name] = string(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }
 
@@ -126,27 +120,19 @@ func TestConvert(t *testing.T) {
 func TestConvertNative(t *testing.T) {
 	dir := t.TempDir()
 	st, err := session.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, m := range []transcript.Message{transcript.UserText("hi"), transcript.AssistantText("hello")} {
 		if _, err := s.Append(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := st.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, st.Close())
 	for _, from := range []string{dir, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")} {
 		to := t.TempDir()
 		var out bytes.Buffer
-		if err := convert(t, &out, dialect.MiniClaw, to, from); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, convert(t, &out, dialect.MiniClaw, to, from))
 		if got := histories(t, to); !slices.Equal(got, []string{"|user hi|assistant hello"}) {
 			t.Errorf("%s: %q\n%s", from, got, &out)
 		}
@@ -194,15 +180,11 @@ func TestConvertToDocuments(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "out")
 		var out bytes.Buffer
 		dry := job{from: []string{from}, to: string(to), dir: dir, dry: true}
-		if err := dry.run(t.Context(), &out); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, dry.run(t.Context(), &out))
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s: a dry run has made %s", to, dir)
 		}
-		if err := convert(t, &out, to, dir, from); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, convert(t, &out, to, dir, from))
 		written := files(t, dir)
 		if len(written) != len(histories(t, from)) {
 			t.Errorf("%s: %d files", to, len(written))
@@ -240,9 +222,7 @@ func TestArguments(t *testing.T) {
 func TestConvertErrors(t *testing.T) {
 	empty := t.TempDir()
 	text := filepath.Join(t.TempDir(), "a.txt")
-	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(text, []byte("hello"), 0o600))
 	for from, want := range map[string]string{
 		empty: "no session was found", text: "not a transcript", filepath.Join(empty, "nowhere"): "no such file",
 	} {
@@ -275,17 +255,13 @@ func TestConvertThroughLink(t *testing.T) {
 func TestConvertHalf(t *testing.T) {
 	dir := t.TempDir()
 	f, err := openFolder(job{dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	docs := documents{f, job{}, ".md", func(_ context.Context, _ job, _ *session.Session, w io.Writer) (int, error) {
 		_, err := io.WriteString(w, "half")
 		return 0, errors.Join(err, errors.New("the disk is full"))
 	}, map[string]bool{}}
 	folder, err := dialect.ReadFolder(os.DirFS("../../transcript/dialect/testdata/claw0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n := 0
 	for _, err := range docs.write(t.Context(), folder.Sessions()) {
 		if n++; err == nil || !strings.Contains(err.Error(), "the disk is full") {
@@ -295,9 +271,7 @@ func TestConvertHalf(t *testing.T) {
 	if left, err := os.ReadDir(dir); n == 0 || len(left) > 0 || err != nil {
 		t.Errorf("of %d sessions %v is left, %v", n, left, err)
 	}
-	if err := docs.close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, docs.close())
 }
 
 func convert(t *testing.T, out *bytes.Buffer, to dialect.Dialect, dir, from string) error {

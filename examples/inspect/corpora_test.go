@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
@@ -35,13 +37,10 @@ func outline(h rebuild.History) string {
 	return strings.Join(parts, " | ")
 }
 
-// What the manifest of the sample files, and the description of the samples of
-// pi, say of each history.
+// The histories that the manifest of the sample files and the description of
+// the samples of pi state.
 func TestCorpora(t *testing.T) {
-	const root = "../../../shared/corpora"
-	if _, err := os.Stat(root); err != nil {
-		t.Skip("no sample files beside the checkout: ", err)
-	}
+	const root = "../../transcript/dialect/testdata/corpora"
 	for _, tt := range []struct{ name, want string }{
 		{"hazards/zyhive/01-seed-compaction.jsonl", "u summary:前10轮已压缩..., m11 | a m12 | u m13"},
 		{"hazards/zyhive/02-reappended-compaction.jsonl", "u summary:S1, m5 | a m6 | u m7"},
@@ -64,9 +63,7 @@ func TestCorpora(t *testing.T) {
 		},
 	} {
 		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(tt.name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		d, sure, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
 		if err != nil || !sure {
 			t.Errorf("%s: Detect = %q, %v, %v", tt.name, d, sure, err)
@@ -79,9 +76,7 @@ func TestCorpora(t *testing.T) {
 	// itself gives its model.
 	for name, want := range map[string]int{"s1-linear": 7, "s2-tree": 7, "s3-compaction": 4} {
 		data, err := os.ReadFile(filepath.Join(root, "pi", name+".jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, h := history(t, scanBytes(dialect.Pi, data))
 		entries := map[string]bool{}
 		for _, m := range h.Messages {
@@ -95,7 +90,7 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
-// The same about the fixtures, for those who have no sample files.
+// The same about the fixtures.
 func TestFixtures(t *testing.T) {
 	const root = "../../transcript/dialect/testdata"
 	for name, want := range map[string]string{
@@ -116,13 +111,9 @@ func TestFixtures(t *testing.T) {
 		"claude-code/projects/-w/s-3.jsonl":             "u What was said in another file., go on",
 	} {
 		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		d, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fold, h := history(t, scanBytes(d, data))
 		for _, r := range fold.Report() {
 			if r.Rule == rebuild.UnresolvedBoundary {
@@ -134,9 +125,7 @@ func TestFixtures(t *testing.T) {
 		}
 	}
 	f, err := dialect.ReadFolder(os.DirFS(filepath.Join(root, "openviking")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for s := range f.Sessions() {
 		_, h := history(t, s.Records())
 		want := "u summary:# Session Summary\n\nAsked how.\n, And why? | a call call_2, call call_3 | u result call_2, result call_3, Go on"

@@ -127,6 +127,8 @@ func (f *finding) add(fold *rebuild.Fold, batches []transcript.Batch) {
 func (f *finding) take(batcher *transcript.Batcher, rec transcript.Record) []transcript.Batch {
 	if rec.Damage != nil {
 		f.Damage = append(f.Damage, *rec.Damage)
+	}
+	if !rec.HasEntry() {
 		return batcher.Break()
 	}
 	f.Entries[rec.Entry.Type()]++

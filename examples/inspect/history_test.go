@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -28,12 +30,8 @@ func history(t testing.TB, records iter.Seq2[transcript.Record, error]) (*rebuil
 	t.Helper()
 	fold := rebuild.New(nil)
 	for batch, err := range transcript.Batches(records) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := fold.Add(batch); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, fold.Add(batch))
 	}
 	h := fold.History()
 	messages := h.Messages
@@ -41,13 +39,9 @@ func history(t testing.TB, records iter.Seq2[transcript.Record, error]) (*rebuil
 		messages = append(slices.Clip(messages), transcript.UserText("next"))
 	}
 	body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", System: h.System, Messages: messages})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var req transcript.Request
-	if err := json.Unmarshal(body, &req); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(body, &req))
 	if v := rebuild.Validate(rebuild.Anthropic, req); len(v) > 0 {
 		t.Fatalf("not valid: %v\n%s", v, body)
 	}
@@ -78,9 +72,7 @@ func transcripts(t testing.TB) iter.Seq2[string, []byte] {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 	}
 }
@@ -90,9 +82,7 @@ func TestEveryPrefix(t *testing.T) {
 	read := 0
 	for name, data := range transcripts(t) {
 		d, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if d == "" || d == dialect.Native {
 			continue
 		}
@@ -118,9 +108,7 @@ func TestEverySession(t *testing.T) {
 			continue
 		}
 		f, err := dialect.ReadFolder(os.DirFS(root))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found := 0
 		for s := range f.Sessions() {
 			if s.Err == nil {
@@ -137,9 +125,7 @@ func TestEverySession(t *testing.T) {
 func FuzzHistory(f *testing.F) {
 	for _, data := range transcripts(f) {
 		d, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		if len(data) > 8<<10 {
 			data = data[:8<<10]
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -15,9 +17,7 @@ import (
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -33,19 +33,13 @@ func TestInspect(t *testing.T) {
 `)
 	dir := t.TempDir()
 	st, err := session.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := st.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := s.Append(t.Context(), transcript.UserText("hi")); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, st.Close())
 	native := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
 	other := write(t, "other.jsonl", "a,b,c\n1,2,3\n")
 
@@ -53,15 +47,11 @@ func TestInspect(t *testing.T) {
 	files := []string{miniClaw, claw0, native, other}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		before[f] = string(data)
 	}
 	var text, lines bytes.Buffer
-	if err := run(&text, false, files); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(&text, false, files))
 	for _, want := range []string{
 		"dialect   mini-claw\n", "session   0123456789ab  key main:cli:user", "not-object: 2 bytes at offset", "torn: ", "moved-result at entry @",
 		"history   3 messages, 1 turns", "dialect   claw0\n", "history   2 messages", "dialect   native\n", "none that is known",
@@ -70,16 +60,12 @@ func TestInspect(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}
 	}
-	if err := run(&lines, true, files); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(&lines, true, files))
 	dec := json.NewDecoder(&lines)
 	var got []finding
 	for dec.More() {
 		var f finding
-		if err := dec.Decode(&f); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, dec.Decode(&f))
 		got = append(got, f)
 	}
 	if len(got) != 4 || len(got[0].Damage) != 2 || got[0].Entries["tool_use"] != 1 || got[2].Messages != 1 || got[2].Session != s.ID() || got[3].Dialect != "" {
@@ -104,13 +90,11 @@ func TestInspectBadFiles(t *testing.T) {
 	}
 }
 
-// What is in a file cannot command the terminal, nor add lines of its own.
+// The content of a file cannot command the terminal or add lines to the output.
 func TestInspectControls(t *testing.T) {
 	const header = `{"type":"session","id":"a\u001b[2J\nfake","key":"k\u202e","created":"2026-03-01T09:00:00Z"}` + "\n"
 	var out bytes.Buffer
-	if err := run(&out, false, []string{write(t, "a.jsonl", header)}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(&out, false, []string{write(t, "a.jsonl", header)}))
 	if want := "  session   a\uFFFD[2J\uFFFDfake  key k\uFFFD\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%q", want, &out)
 	}
@@ -121,9 +105,7 @@ func TestInspectFolder(t *testing.T) {
 	const root = "../../transcript/dialect/testdata"
 	folders := []string{root + "/pi", root + "/openviking", root + "/zyhive", root + "/mini-claw"}
 	var text, lines bytes.Buffer
-	if err := run(&text, false, folders); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(&text, false, folders))
 	for _, want := range []string{
 		"index     agents/main/sessions/sessions.json: pi, 2 sessions\n", "0190-tree.jsonl.bak-12-34", "session   0190-tree  key agent:main:telegram:direct:7\n",
 		"  title     Named\n  labels    good\n", "2  of these custom: branch\n", "error     dialect: agents/main/sessions/sessions.json lists it", "1 other files, 1 memories",
@@ -133,16 +115,12 @@ func TestInspectFolder(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}
 	}
-	if err := run(&lines, true, folders); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(&lines, true, folders))
 	dec := json.NewDecoder(&lines)
 	n := 0
 	for dec.More() {
 		var f finding
-		if err := dec.Decode(&f); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, dec.Decode(&f))
 		if n++; f.Error == "" && (f.Dialect == "" || !f.Sure || f.Session == "") {
 			t.Errorf("found %+v", f)
 		}

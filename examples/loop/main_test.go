@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
@@ -54,16 +56,14 @@ func talk(t *testing.T, dir string, service *guardtest.Model, lines ...string) (
 	t.Helper()
 	m := &strict{service: service}
 	var out bytes.Buffer
-	if err := run(t.Context(), dir, m, strings.NewReader(strings.Join(lines, "\n")), &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(t.Context(), dir, m, strings.NewReader(strings.Join(lines, "\n")), &out))
 	if s := service.Stats(); s.Invalid > 0 {
 		t.Fatalf("%d requests were refused: %s", s.Invalid, service.Invalid()[0].Refused)
 	}
 	return out.String(), m.bodies[len(m.bodies)-1]
 }
 
-// What the model is shown is the same in one run as in two.
+// One run and two runs over the same input show the model the same messages.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	service := func() *guardtest.Model {
@@ -104,13 +104,9 @@ func TestError(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	store, err := session.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := store.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if p, err := s.Pending(t.Context()); err != nil || p.User != "hello" {
 		t.Errorf("pending are %+v, %v", p, err)
 	}
@@ -122,13 +118,9 @@ func TestError(t *testing.T) {
 // README shows this program.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	program, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, code, _ := strings.Cut(string(program), "package main")
 	if !strings.Contains(string(readme), "```go\npackage main"+code+"```") {
 		t.Error("the program in README.md is another one: copy it from main.go")

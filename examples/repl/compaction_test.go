@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard/guardtest"
 )
 
@@ -25,9 +27,7 @@ func smallConfig(t *testing.T, dir string, rule guardtest.Rule) config {
 	for i := range 3000 {
 		fmt.Fprintf(&big, "line %d of a big file\n", i)
 	}
-	if err := os.WriteFile(filepath.Join(c.work, "big.txt"), []byte(big.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(c.work, "big.txt"), []byte(big.String()), 0o600))
 	return c
 }
 
@@ -138,12 +138,8 @@ func TestInterruptCompaction(t *testing.T) {
 	<-asked
 	interrupts <- os.Interrupt
 	out.await(t, "[compact] cancelled; nothing was changed\n")
-	if err := typed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, typed.Close())
+	require.NoError(t, <-done)
 	if after := history(t, c); after != before {
 		t.Errorf("the interrupt made\n%s\nof\n%s", after, before)
 	}

@@ -9,18 +9,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // testConfig is the scripted model without waits on a store below dir.
 func testConfig(t *testing.T, dir string) config {
 	t.Helper()
 	work := filepath.Join(dir, "work")
-	if err := os.MkdirAll(work, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(work, "a.txt"), []byte("alpha"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(work, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(work, "a.txt"), []byte("alpha"), 0o600))
 	c := config{
 		dir: filepath.Join(dir, "store"), work: work, key: "main:cli:user", model: "scripted", window: 180_000,
 		now: func() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) },
@@ -41,9 +39,7 @@ func drive(t *testing.T, dir string, lines ...string) string {
 func driveConfig(t *testing.T, c config, lines ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := run(t.Context(), c, strings.NewReader(strings.Join(lines, "\n")), &out, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, run(t.Context(), c, strings.NewReader(strings.Join(lines, "\n")), &out, nil))
 	for _, r := range c.offline.Invalid() {
 		t.Errorf("an invalid request: %s\n%s", r.Refused, r.Body)
 	}
@@ -101,8 +97,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What a killed program left is said at the next start, and can be gone on
-// with.
+// The next start names the unfinished work of a killed program and can continue
+// it.
 func TestPending(t *testing.T) {
 	dir := t.TempDir()
 	drive(t, dir, "hello")
@@ -147,12 +143,8 @@ func TestInterrupt(t *testing.T) {
 	out.await(t, "] > ")
 	interrupts <- os.Interrupt // at the prompt it ends nothing
 	out.await(t, "Nothing is running.")
-	if err := typed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, typed.Close())
+	require.NoError(t, <-done)
 	contains(t, drive(t, dir, "/history"), "[user] hello", `[assistant] You said`, "[user] again", `[assistant] You said "again"`)
 }
 
@@ -201,20 +193,12 @@ func TestUsageBar(t *testing.T) {
 // The tools see nothing outside their folder.
 func TestToolsAreConfined(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("s"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("s"), 0o600))
 	work := filepath.Join(dir, "work")
-	if err := os.Mkdir(work, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("../secret", filepath.Join(work, "link")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(work, 0o700))
+	require.NoError(t, os.Symlink("../secret", filepath.Join(work, "link")))
 	tools, err := openTools(work, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = tools.close() }()
 	for _, input := range []string{`{"path":"../secret"}`, `{"path":"/etc/passwd"}`, `{"path":"link"}`, `{"path":"."}`, `{}`, `[]`} {
 		if text, err := tools.run(t.Context(), "read_file", []byte(input)); err == nil {

@@ -87,7 +87,7 @@ func history(data []byte, kind dialect.Dialect) (rebuild.History, error) {
 		if err != nil {
 			return rebuild.History{}, err
 		}
-		for _, b := range take(&batcher, rec) {
+		for _, b := range batcher.Take(rec) {
 			if err := fold.Add(b); err != nil {
 				return rebuild.History{}, err
 			}
@@ -99,11 +99,4 @@ func history(data []byte, kind dialect.Dialect) (rebuild.History, error) {
 		}
 	}
 	return fold.History(), nil
-}
-
-func take(batcher *transcript.Batcher, rec transcript.Record) []transcript.Batch {
-	if rec.Damage != nil {
-		return batcher.Break()
-	}
-	return batcher.Add(rec.Entry)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -64,14 +66,14 @@ func TestAnswers(t *testing.T) {
 				for _, stream := range []bool{false, true} {
 					m := &guardtest.Model{Answer: guardtest.Always(tt.answer)}
 					resp, err := start(m).ask(t.Context(), stream, hello())
-					noError(t, err)
+					require.NoError(t, err)
 					got = append(got, resp)
 				}
-				equal(t, got[0], got[1], "not streamed, streamed")
-				equal(t, tt.want, got[0].Message.Content)
-				equal(t, tt.stop, got[0].StopReason)
-				equal(t, "model-1", got[0].Model)
-				equal(t, true, got[0].Usage.Input > 0)
+				require.Equal(t, got[0], got[1], "not streamed, streamed")
+				require.Equal(t, tt.want, got[0].Message.Content)
+				require.Equal(t, tt.stop, got[0].StopReason)
+				require.Equal(t, "model-1", got[0].Model)
+				require.Equal(t, true, got[0].Usage.Input > 0)
 			})
 		}
 	})
@@ -79,15 +81,15 @@ func TestAnswers(t *testing.T) {
 
 func TestUnknownBlocks(t *testing.T) {
 	raw, err := transcript.UnmarshalBlock([]byte(`{"type":"hologram","data":{"x":1}}`))
-	noError(t, err)
+	require.NoError(t, err)
 	usage := transcript.Usage{Input: 1 << 40, Output: -1, CacheRead: 7, Extra: transcript.Extra{"service_tier": json.RawMessage(`"odd"`)}}
 	for _, stream := range []bool{false, true} {
 		m := &guardtest.Model{Name: "model-2", Answer: guardtest.Always(guardtest.Answer{Blocks: []transcript.Block{raw}, Usage: &usage})}
 		resp, err := inProcess(m).ask(t.Context(), stream, hello())
-		noError(t, err)
-		equal(t, []transcript.Block{raw}, resp.Message.Content)
-		equal(t, usage, resp.Usage)
-		equal(t, "model-2", resp.Model)
+		require.NoError(t, err)
+		require.Equal(t, []transcript.Block{raw}, resp.Message.Content)
+		require.Equal(t, usage, resp.Usage)
+		require.Equal(t, "model-2", resp.Model)
 	}
 }
 
@@ -95,12 +97,12 @@ func TestUnknownBlocks(t *testing.T) {
 func TestEvents(t *testing.T) {
 	m := &guardtest.Model{Counter: counter{}, Answer: guardtest.Always(guardtest.Answer{Text: "Hi.", Calls: []transcript.ToolCallBlock{guardtest.Tool("f", `{"a":1}`)}})}
 	body, _, err := wire.Anthropic{Stream: true}.Request(hello())
-	noError(t, err)
+	require.NoError(t, err)
 	resp, err := inProcess(m).send(t.Context(), "/v1/messages", body)
-	noError(t, err)
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
-	noError(t, err)
+	require.NoError(t, err)
 	want := `event: message_start
 data: {"type":"message_start","message":{"model":"model-1","id":"msg_000001","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":13,"output_tokens":1}}}
 
@@ -135,9 +137,9 @@ event: message_stop
 data: {"type":"message_stop"}
 
 `
-	equal(t, want, string(got))
-	equal(t, "text/event-stream; charset=utf-8", resp.Header.Get("Content-Type"))
-	equal(t, "req_000001", resp.Header.Get("Request-Id"))
+	require.Equal(t, want, string(got))
+	require.Equal(t, "text/event-stream; charset=utf-8", resp.Header.Get("Content-Type"))
+	require.Equal(t, "req_000001", resp.Header.Get("Request-Id"))
 }
 
 // IDs that the model makes are not those of calls in the history.
@@ -153,13 +155,13 @@ func TestFreshIDs(t *testing.T) {
 	req.Messages[0] = transcript.UserText("Hello.")
 	m := &guardtest.Model{Answer: guardtest.Always(guardtest.Call(guardtest.Tool("f", "{}"), guardtest.Tool("f", "{}")))}
 	resp, err := inProcess(m).ask(t.Context(), true, req)
-	noError(t, err)
+	require.NoError(t, err)
 	seen := map[string]bool{"toolu_1_3_1": true}
 	for _, c := range resp.Message.ToolCalls() {
-		equal(t, false, seen[c.ID], c.ID)
+		require.Equal(t, false, seen[c.ID], c.ID)
 		seen[c.ID] = true
 	}
-	equal(t, 3, len(seen))
+	require.Equal(t, 3, len(seen))
 }
 
 func TestOtherPathsAndMethods(t *testing.T) {
@@ -177,18 +179,18 @@ func TestOtherPathsAndMethods(t *testing.T) {
 			{http.MethodDelete, "/v1/messages/count_tokens", 405, "invalid_request_error"},
 		} {
 			r, err := http.NewRequestWithContext(t.Context(), tt.method, c.url+tt.path, http.NoBody)
-			noError(t, err)
+			require.NoError(t, err)
 			resp, err := c.http.Do(r)
-			noError(t, err)
+			require.NoError(t, err)
 			body, err := io.ReadAll(resp.Body)
-			noError(t, err)
-			noError(t, resp.Body.Close())
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
 			e := wire.NewAPIError(resp.StatusCode, body)
-			equal(t, tt.status, e.Status, tt.path)
-			equal(t, tt.kind, e.Type, tt.path)
-			equal(t, resp.Header.Get("Request-Id"), e.RequestID)
+			require.Equal(t, tt.status, e.Status, tt.path)
+			require.Equal(t, tt.kind, e.Type, tt.path)
+			require.Equal(t, resp.Header.Get("Request-Id"), e.RequestID)
 		}
-		equal(t, guardtest.Stats{}, m.Stats())
+		require.Equal(t, guardtest.Stats{}, m.Stats())
 	})
 }
 
@@ -198,16 +200,16 @@ func TestCountTokens(t *testing.T) {
 		c := start(m)
 		count := func(body string) string {
 			resp, err := c.send(t.Context(), "/v1/messages/count_tokens", []byte(body))
-			noError(t, err)
+			require.NoError(t, err)
 			defer resp.Body.Close()
 			answer, err := io.ReadAll(resp.Body)
-			noError(t, err)
+			require.NoError(t, err)
 			return string(answer)
 		}
-		equal(t, `{"input_tokens":12}`, count(`{"model":"m","system":"Be brief.","messages":[{"role":"user","content":"Hi!"}]}`))
-		contains(t, count(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi!"}]}`), "max_tokens: Extra inputs are not permitted")
-		contains(t, count(`{"model":"m","messages":[]}`), "at least one message is required")
-		equal(t, guardtest.Stats{Counts: 3}, m.Stats())
+		require.Equal(t, `{"input_tokens":12}`, count(`{"model":"m","system":"Be brief.","messages":[{"role":"user","content":"Hi!"}]}`))
+		require.Contains(t, count(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi!"}]}`), "max_tokens: Extra inputs are not permitted")
+		require.Contains(t, count(`{"model":"m","messages":[]}`), "at least one message is required")
+		require.Equal(t, guardtest.Stats{Counts: 3}, m.Stats())
 	})
 }
 
@@ -257,7 +259,7 @@ func TestRules(t *testing.T) {
 			for _, req := range tt.reqs {
 				got = append(got, ask(c, req))
 			}
-			equal(t, tt.want, got)
+			require.Equal(t, tt.want, got)
 		})
 	}
 }
@@ -320,34 +322,34 @@ func TestLimits(t *testing.T) {
 				resp, err := inProcess(m).ask(t.Context(), stream, req)
 				if tt.refused != "" {
 					e := apiError(t, err)
-					equal(t, tt.refused, e.Message)
-					equal(t, 400, e.Status)
-					equal(t, tt.refused, m.Requests()[0].Refused)
+					require.Equal(t, tt.refused, e.Message)
+					require.Equal(t, 400, e.Status)
+					require.Equal(t, tt.refused, m.Requests()[0].Refused)
 					overflow := tt.model.MaxOutput == 0
-					equal(t, overflow, len(m.Overflows()) == 1)
-					equal(t, !overflow, len(m.Invalid()) == 1)
+					require.Equal(t, overflow, len(m.Overflows()) == 1)
+					require.Equal(t, !overflow, len(m.Invalid()) == 1)
 					continue
 				}
-				noError(t, err)
-				equal(t, tt.stop, resp.StopReason)
-				equal(t, tt.wantText, resp.Message.Text())
+				require.NoError(t, err)
+				require.Equal(t, tt.stop, resp.StopReason)
+				require.Equal(t, tt.wantText, resp.Message.Text())
 				calls := resp.Message.ToolCalls()
 				if tt.wantInput == "" {
-					equal(t, 0, len(calls))
+					require.Equal(t, 0, len(calls))
 				} else {
 					var input string
-					noError(t, json.Unmarshal(calls[0].Input, &input))
-					equal(t, tt.wantInput, input)
+					require.NoError(t, json.Unmarshal(calls[0].Input, &input))
+					require.Equal(t, tt.wantInput, input)
 				}
-				equal(t, 13, resp.Usage.Input)
+				require.Equal(t, 13, resp.Usage.Input)
 				thinking := ""
 				for _, b := range resp.Message.Content {
 					if b, ok := b.(transcript.ThinkingBlock); ok {
 						thinking = b.Thinking
 					}
 				}
-				equal(t, tt.wantThinking, thinking)
-				equal(t, len(tt.wantText)+len(tt.wantInput)+len(thinking), resp.Usage.Output)
+				require.Equal(t, tt.wantThinking, thinking)
+				require.Equal(t, len(tt.wantText)+len(tt.wantInput)+len(thinking), resp.Usage.Output)
 			}
 		})
 	}

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -70,7 +71,7 @@ func (c client) refuse(t *testing.T, body string) {
 func (c client) refused(t *testing.T, body string) *wire.APIError {
 	t.Helper()
 	status, answer, err := c.post(t, body)
-	noError(t, err)
+	require.NoError(t, err)
 	if status == http.StatusOK {
 		t.Fatalf("accepted, answered %s", answer)
 	}
@@ -146,27 +147,6 @@ func (counter) Count(system string, _ []transcript.Tool, messages []transcript.M
 }
 
 func words(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
-
-func equal[T any](t *testing.T, want, got T, about ...any) {
-	t.Helper()
-	if !reflect.DeepEqual(want, got) {
-		t.Errorf("got  %#v\nwant %#v %v", got, want, about)
-	}
-}
-
-func contains(t *testing.T, s, part string) {
-	t.Helper()
-	if !strings.Contains(s, part) {
-		t.Errorf("got %q, want it to contain %q", s, part)
-	}
-}
-
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // apiError returns the refusal that err is.
 func apiError(t *testing.T, err error) *wire.APIError {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -37,19 +39,19 @@ func TestErrors(t *testing.T) {
 				for _, stream := range []bool{false, true} {
 					m := &guardtest.Model{Answer: guardtest.Always(tt.answer)}
 					req, _, err := wire.Anthropic{Stream: stream}.Request(hello())
-					noError(t, err)
+					require.NoError(t, err)
 					resp, err := start(m).send(t.Context(), "/v1/messages", req)
-					noError(t, err)
+					require.NoError(t, err)
 					got, err := io.ReadAll(resp.Body)
-					noError(t, err)
-					noError(t, resp.Body.Close())
+					require.NoError(t, err)
+					require.NoError(t, resp.Body.Close())
 					e := wire.NewAPIError(resp.StatusCode, got)
 					e.RequestID = ""
-					equal(t, tt.want, *e)
-					equal(t, tt.retry, resp.Header.Get("Retry-After"))
-					equal(t, guardtest.Stats{Requests: 1, Failed: 1}, m.Stats())
-					equal(t, tt.want.Status, m.Requests()[0].Status)
-					equal(t, 0, len(m.Invalid())+len(m.Overflows()))
+					require.Equal(t, tt.want, *e)
+					require.Equal(t, tt.retry, resp.Header.Get("Retry-After"))
+					require.Equal(t, guardtest.Stats{Requests: 1, Failed: 1}, m.Stats())
+					require.Equal(t, tt.want.Status, m.Requests()[0].Status)
+					require.Equal(t, 0, len(m.Invalid())+len(m.Overflows()))
 				}
 			})
 		}
@@ -62,22 +64,22 @@ func TestRaw(t *testing.T) {
 			m := &guardtest.Model{Answer: guardtest.Always(guardtest.Raw(text))}
 			c := start(m)
 			status, got, err := c.post(t, body(""))
-			noError(t, err)
-			equal(t, 200, status)
-			equal(t, text, string(got))
+			require.NoError(t, err)
+			require.Equal(t, 200, status)
+			require.Equal(t, text, string(got))
 			if _, err := c.ask(t.Context(), false, hello()); err == nil {
 				t.Errorf("%q was read as an answer", text)
 			}
 		}
 		m := &guardtest.Model{Answer: guardtest.Always(guardtest.Raw("data: {}\r\n\r\n"))}
 		resp, err := start(m).send(t.Context(), "/v1/messages", []byte(body(`"stream":true`)))
-		noError(t, err)
-		noError(t, resp.Body.Close())
-		equal(t, "text/event-stream; charset=utf-8", resp.Header.Get("Content-Type"))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, "text/event-stream; charset=utf-8", resp.Header.Get("Content-Type"))
 	})
 }
 
-// What a client has of an answer that a fault ends.
+// A fault ends an answer; the test compares the part that a client received.
 func TestBrokenStreams(t *testing.T) {
 	answer := guardtest.Answer{
 		Text:  "Let me read all of these files.",
@@ -111,16 +113,16 @@ func TestBrokenStreams(t *testing.T) {
 				resp, err := c.ask(t.Context(), true, hello())
 				checkBroken(t, tt.err, err)
 				if resp != nil {
-					equal(t, tt.text, resp.Message.Text())
+					require.Equal(t, tt.text, resp.Message.Text())
 					var input []byte
 					for _, call := range resp.Message.ToolCalls() {
 						input = append(input, call.Input...)
 					}
-					equal(t, tt.input, string(input))
+					require.Equal(t, tt.input, string(input))
 				}
 				_, err = c.ask(t.Context(), false, hello())
 				checkBroken(t, tt.plain, err)
-				equal(t, guardtest.Stats{Requests: 2, Failed: 2}, m.Stats())
+				require.Equal(t, guardtest.Stats{Requests: 2, Failed: 2}, m.Stats())
 			})
 		}
 	})
@@ -130,7 +132,7 @@ func checkBroken(t *testing.T, want string, err error) {
 	t.Helper()
 	switch want {
 	case "":
-		noError(t, err)
+		require.NoError(t, err)
 	case "cut":
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 			t.Errorf("got error %v, want a broken connection", err)
@@ -140,7 +142,7 @@ func checkBroken(t *testing.T, want string, err error) {
 			t.Error("half an answer was read")
 		}
 	default:
-		equal(t, want, apiError(t, err).Message)
+		require.Equal(t, want, apiError(t, err).Message)
 	}
 }
 
@@ -168,10 +170,10 @@ func TestStall(t *testing.T) {
 					t.Errorf("got error %v, want that of the context", err)
 				}
 				got := <-ended
-				equal(t, true, got.Gone)
-				equal(t, true, got.Done)
-				equal(t, guardtest.Failed, got.Outcome)
-				equal(t, 1, m.Stats().Gone)
+				require.Equal(t, true, got.Gone)
+				require.Equal(t, true, got.Done)
+				require.Equal(t, guardtest.Failed, got.Outcome)
+				require.Equal(t, 1, m.Stats().Gone)
 			}
 		}
 	})
@@ -201,13 +203,13 @@ func TestClose(t *testing.T) {
 		}
 	}
 	for _, r := range m.Requests() {
-		equal(t, true, r.Done)
-		equal(t, false, r.Gone)
+		require.Equal(t, true, r.Done)
+		require.Equal(t, false, r.Gone)
 	}
-	equal(t, clients, len(m.Requests()))
+	require.Equal(t, clients, len(m.Requests()))
 	s.Close()
 	_, err := http.Get(s.URL)
-	equal(t, true, err != nil)
+	require.Equal(t, true, err != nil)
 }
 
 // The clock of a test bubble is what a stalled call waits for; the bubble ends
@@ -230,22 +232,22 @@ func TestTimeoutInBubble(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			begun := time.Now()
 			_, err := c.ask(ctx, true, hello())
-			equal(t, true, errors.Is(err, context.DeadlineExceeded), err)
-			equal(t, time.Minute, time.Since(begun))
+			require.Equal(t, true, errors.Is(err, context.DeadlineExceeded), err)
+			require.Equal(t, time.Minute, time.Since(begun))
 			cancel()
 		}
 		begun := time.Now()
 		_, err := c.ask(t.Context(), true, hello())
-		noError(t, err)
-		equal(t, 7*time.Second, time.Since(begun))
+		require.NoError(t, err)
+		require.Equal(t, 7*time.Second, time.Since(begun))
 
 		c.http.Timeout = 3500 * time.Millisecond // in the fourth event
 		_, err = c.ask(t.Context(), true, hello())
-		equal(t, true, err != nil)
+		require.Equal(t, true, err != nil)
 		synctest.Wait()
 		last := m.Requests()[3]
-		equal(t, true, last.Gone)
-		equal(t, guardtest.Answered, last.Outcome)
+		require.Equal(t, true, last.Gone)
+		require.Equal(t, guardtest.Answered, last.Outcome)
 	})
 }
 
@@ -261,8 +263,8 @@ func TestPaceFails(t *testing.T) {
 		}}
 		resp, err := start(m).ask(t.Context(), true, hello())
 		checkBroken(t, "cut", err)
-		equal(t, "Hello, model.", resp.Message.Text())
-		equal(t, 0, m.Stats().Gone)
+		require.Equal(t, "Hello, model.", resp.Message.Text())
+		require.Equal(t, 0, m.Stats().Gone)
 	})
 }
 
@@ -274,11 +276,11 @@ func TestClientLeaves(t *testing.T) {
 		Observe: func(r guardtest.Recorded) { ended <- r },
 	}
 	resp, err := inProcess(m).send(t.Context(), "/v1/messages", []byte(body(`"stream":true`)))
-	noError(t, err)
+	require.NoError(t, err)
 	_, err = io.ReadFull(resp.Body, make([]byte, 20))
-	noError(t, err)
-	noError(t, resp.Body.Close())
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
 	got := <-ended
-	equal(t, true, got.Gone)
-	equal(t, 200, got.Status)
+	require.Equal(t, true, got.Gone)
+	require.Equal(t, 200, got.Status)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -50,10 +52,10 @@ func FuzzBody(f *testing.F) {
 		c := inProcess(m)
 		for _, p := range paths {
 			resp, err := c.send(t.Context(), p.path, in)
-			noError(t, err)
+			require.NoError(t, err)
 			answer, err := io.ReadAll(resp.Body)
-			noError(t, err)
-			noError(t, resp.Body.Close())
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
 			kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 			got := &transcript.Response{StopReason: transcript.StopEndTurn}
 			switch {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -130,9 +132,7 @@ func TestProviderAnswers(t *testing.T) {
 			})}
 			req := transcript.Request{Model: s.model, System: "s", Messages: []transcript.Message{transcript.UserText("hi")}, Tools: []transcript.Tool{{Name: "read"}}}
 			resp, err := s.ask(t.Context(), start(m), req, stream)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			calls := resp.Message.ToolCalls()
 			if resp.API != s.name || resp.Model != s.model || resp.StopReason != transcript.StopToolUse || resp.Message.Text() != text ||
 				len(calls) != 1 || calls[0].ID != call.ID || !sameInput(calls[0].Input, call.Input) {
@@ -154,7 +154,8 @@ func sameInput(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && fmt.Sprint(x) == fmt.Sprint(y)
 }
 
-// What the provider refuses is refused, in its words.
+// The scripted model refuses the requests that the provider refuses, in its
+// words.
 func TestOtherRefusals(t *testing.T) {
 	tests := []struct{ path, body, want string }{
 		{"/v1beta/models/gemini-3-pro:generateContent", `{"contents":[]}`, "* GenerateContentRequest.contents: contents is not specified"},
@@ -167,9 +168,7 @@ func TestOtherRefusals(t *testing.T) {
 	c := inProcess(m)
 	for _, tt := range tests {
 		resp, err := c.send(t.Context(), tt.path, []byte(tt.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		data, err := io.ReadAll(resp.Body)
 		if err = errors.Join(err, resp.Body.Close()); err != nil {
 			t.Fatal(err)
@@ -183,9 +182,7 @@ func TestOtherRefusals(t *testing.T) {
 		t.Errorf("%d of %d requests are recorded as invalid", n, len(tests))
 	}
 	resp, err := c.http.Get(c.url + "/model/m/converse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("GET: %v, %v", resp, err)
 	}
@@ -260,9 +257,7 @@ func TestOtherBlocks(t *testing.T) {
 			},
 			{Role: transcript.RoleUser, Content: []transcript.Block{transcript.ToolResultBlock{CallID: "b", Content: []transcript.Block{image}}}},
 		}}, stream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var kinds, seen []string
 		for _, b := range resp.Message.Content {
 			kinds = append(kinds, b.BlockType())
@@ -293,11 +288,11 @@ func TestOtherWords(t *testing.T) {
 			req := transcript.Request{Model: s.model, Messages: []transcript.Message{transcript.UserText(words(i*10 + 100))}}
 			_, err := s.ask(t.Context(), inProcess(m), req, stream)
 			e := apiError(t, err)
-			equal(t, want[s.name][i], fmt.Sprint(e.Status, " ", e.Type, " ", e.Message))
+			require.Equal(t, want[s.name][i], fmt.Sprint(e.Status, " ", e.Type, " ", e.Message))
 			r := m.Requests()[0]
-			equal(t, e.Status, r.Status)
-			equal(t, e.Message, r.Refused)
-			equal(t, []guardtest.Outcome{guardtest.Overflow, guardtest.Failed}[i], r.Outcome)
+			require.Equal(t, e.Status, r.Status)
+			require.Equal(t, e.Message, r.Refused)
+			require.Equal(t, []guardtest.Outcome{guardtest.Overflow, guardtest.Failed}[i], r.Outcome)
 		}
 	})
 }

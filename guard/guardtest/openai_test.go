@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
@@ -62,10 +64,10 @@ func (f openAIFormat) ask(ctx context.Context, c client, stream bool, req transc
 func (f openAIFormat) refusal(t *testing.T, c client, body string) *wire.APIError {
 	t.Helper()
 	resp, err := c.send(t.Context(), f.path, []byte(body))
-	noError(t, err)
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	noError(t, err)
+	require.NoError(t, err)
 	if resp.StatusCode == http.StatusOK {
 		t.Fatalf("accepted, answered %s", answer)
 	}
@@ -102,29 +104,29 @@ func TestOpenAIConversation(t *testing.T) {
 					{"Good bye.", "end_turn", 0},
 				} {
 					resp, err := f.ask(t.Context(), c, stream, req)
-					noError(t, err)
-					equal(t, want.text, resp.Message.Text())
-					equal(t, want.stop, resp.StopReason)
-					equal(t, "model-1", resp.Model)
-					equal(t, m.Requests()[n].Tokens, resp.Usage.Prompt())
-					equal(t, want.calls, len(resp.Message.ToolCalls()))
+					require.NoError(t, err)
+					require.Equal(t, want.text, resp.Message.Text())
+					require.Equal(t, want.stop, resp.StopReason)
+					require.Equal(t, "model-1", resp.Model)
+					require.Equal(t, m.Requests()[n].Tokens, resp.Usage.Prompt())
+					require.Equal(t, want.calls, len(resp.Message.ToolCalls()))
 					next := transcript.UserText("Go on.")
 					for i, call := range resp.Message.ToolCalls() {
 						result := transcript.ToolResult(call.ID, fmt.Sprint("result ", i))
 						if i == 0 {
 							next = result
-							equal(t, `{"path": "a b c d e f g h i j k l m n", "n": 1.0}`, string(call.Input))
+							require.Equal(t, `{"path": "a b c d e f g h i j k l m n", "n": 1.0}`, string(call.Input))
 						} else {
 							next.Content = append(next.Content, result.Content...)
 						}
 					}
 					req.Messages = append(req.Messages, resp.Message, next)
 				}
-				equal(t, 0, len(m.Invalid()))
+				require.Equal(t, 0, len(m.Invalid()))
 				results := m.Requests()[1].Results()
-				equal(t, 2, len(results))
-				equal(t, "result 1", results[1].Text())
-				equal(t, "Go on.", m.Requests()[2].UserText())
+				require.Equal(t, 2, len(results))
+				require.Equal(t, "result 1", results[1].Text())
+				require.Equal(t, "Go on.", m.Requests()[2].UserText())
 			}
 		})
 	})
@@ -203,19 +205,19 @@ func TestOpenAIInvalid(t *testing.T) {
 			for _, f := range openAIFormats {
 				if f.name == tt.path {
 					e := f.refusal(t, inProcess(m), tt.body)
-					equal(t, 400, e.Status)
-					equal(t, "invalid_request_error", e.Type)
+					require.Equal(t, 400, e.Status)
+					require.Equal(t, "invalid_request_error", e.Type)
 					if !strings.HasPrefix(e.Message, tt.want) {
 						t.Errorf("refused with %q, want %q", e.Message, tt.want)
 					}
 				}
 			}
-			equal(t, 1, len(m.Invalid()))
+			require.Equal(t, 1, len(m.Invalid()))
 		})
 	}
 }
 
-// What goes wrong is said as OpenAI says it, and the guard understands it.
+// Failures have the wording of OpenAI, and the guard understands them.
 func TestOpenAIFaults(t *testing.T) {
 	long := hello()
 	long.Messages = []transcript.Message{transcript.UserText(words(2000))}
@@ -240,13 +242,13 @@ func TestOpenAIFaults(t *testing.T) {
 		for _, tt := range tests {
 			for _, stream := range []bool{false, true} {
 				body, _, err := f.request(stream, tt.req)
-				noError(t, err)
+				require.NoError(t, err)
 				e := f.refusal(t, inProcess(tt.model), string(body))
-				equal(t, tt.status, e.Status)
-				equal(t, tt.code, e.Code)
-				equal(t, tt.kind, guard.Classify(e).Kind)
+				require.Equal(t, tt.status, e.Status)
+				require.Equal(t, tt.code, e.Code)
+				require.Equal(t, tt.kind, guard.Classify(e).Kind)
 				requests := tt.model.Requests()
-				equal(t, tt.status, requests[len(requests)-1].Status)
+				require.Equal(t, tt.status, requests[len(requests)-1].Status)
 			}
 		}
 	})
@@ -281,7 +283,7 @@ func TestOpenAIBrokenStreams(t *testing.T) {
 				if (err == nil) != (name == "end") || resp == nil {
 					t.Fatalf("%s: %v, %v", name, resp, err)
 				}
-				equal(t, tt.stop, resp.StopReason)
+				require.Equal(t, tt.stop, resp.StopReason)
 				if text := resp.Message.Text(); text == "" || !strings.HasPrefix(answer.Text, text) {
 					t.Errorf("%s: kept is %q", name, text)
 				}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -155,12 +157,12 @@ func (c *conversation) record(item transcript.Item) {
 	c.t.Helper()
 	newID := func() string { c.ids++; return fmt.Sprint("e", c.ids) }
 	entries, err := transcript.NewBatch(time.Unix(0, 0), newID, item)
-	noError(c.t, err)
+	require.NoError(c.t, err)
 	for i, e := range entries {
 		entries[i], err = transcript.ParseEntry(e.Line())
-		noError(c.t, err)
+		require.NoError(c.t, err)
 	}
-	noError(c.t, c.fold.Add(transcript.Batch{Entries: entries, Complete: true}))
+	require.NoError(c.t, c.fold.Add(transcript.Batch{Entries: entries, Complete: true}))
 }
 
 // check checks that nothing was refused and that what a model signed was sent to

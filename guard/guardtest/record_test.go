@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/transcript"
 )
@@ -23,11 +25,11 @@ func TestRecorded(t *testing.T) {
 		long := hello()
 		long.System = words(10)
 		_, err := c.ask(t.Context(), true, hello())
-		noError(t, err)
+		require.NoError(t, err)
 		_, err = c.ask(t.Context(), false, hello())
-		equal(t, true, err != nil)
+		require.Equal(t, true, err != nil)
 		_, err = c.ask(t.Context(), false, long)
-		equal(t, true, err != nil)
+		require.Equal(t, true, err != nil)
 		c.refuse(t, `{}`)
 
 		type row struct {
@@ -41,25 +43,25 @@ func TestRecorded(t *testing.T) {
 		var got []row
 		for _, r := range m.Requests() {
 			got = append(got, row{r.N, r.Outcome, r.Status, r.Refused, r.Tokens, r.Stream})
-			equal(t, true, r.Done)
-			equal(t, "2023-06-01", r.Header.Get("Anthropic-Version"))
+			require.Equal(t, true, r.Done)
+			require.Equal(t, "2023-06-01", r.Header.Get("Anthropic-Version"))
 		}
-		equal(t, []row{
+		require.Equal(t, []row{
 			{1, guardtest.Answered, 200, "", 13, true},
 			{2, guardtest.Failed, 529, "Overloaded", 13, false},
 			{3, guardtest.Overflow, 400, "prompt is too long: 62 tokens > 30 maximum", 62, false},
 			{4, guardtest.Invalid, 400, "model: Field required", 0, false},
 		}, got)
-		equal(t, m.Requests(), observed)
-		equal(t, "Hello, model.", m.Requests()[0].UserText())
-		equal(t, guardtest.Stats{Requests: 4, Answered: 1, Failed: 1, Overflows: 1, Invalid: 1}, m.Stats())
-		equal(t, 3, m.Overflows()[0].N)
-		equal(t, 4, m.Invalid()[0].N)
+		require.Equal(t, m.Requests(), observed)
+		require.Equal(t, "Hello, model.", m.Requests()[0].UserText())
+		require.Equal(t, guardtest.Stats{Requests: 4, Answered: 1, Failed: 1, Overflows: 1, Invalid: 1}, m.Stats())
+		require.Equal(t, 3, m.Overflows()[0].N)
+		require.Equal(t, 4, m.Invalid()[0].N)
 	})
 }
 
 func TestOutcomeString(t *testing.T) {
-	equal(t, "answered invalid overflow failed outcome 9",
+	require.Equal(t, "answered invalid overflow failed outcome 9",
 		fmt.Sprint(guardtest.Answered, " ", guardtest.Invalid, " ", guardtest.Overflow, " ", guardtest.Failed, " ", guardtest.Outcome(9)))
 }
 
@@ -72,15 +74,15 @@ func TestKeep(t *testing.T) {
 		c.refuse(t, "first")
 		for range 499 {
 			_, err := c.ask(t.Context(), false, hello())
-			noError(t, err)
+			require.NoError(t, err)
 		}
 		got := m.Requests()
-		equal(t, want, len(got))
+		require.Equal(t, want, len(got))
 		for i, r := range got {
-			equal(t, 500-want+i+1, r.N)
+			require.Equal(t, 500-want+i+1, r.N)
 		}
-		equal(t, "first", string(m.Invalid()[0].Body))
-		equal(t, guardtest.Stats{Requests: 500, Answered: 499, Invalid: 1}, m.Stats())
+		require.Equal(t, "first", string(m.Invalid()[0].Body))
+		require.Equal(t, guardtest.Stats{Requests: 500, Answered: 499, Invalid: 1}, m.Stats())
 	}
 }
 
@@ -100,9 +102,9 @@ func TestSeveralGoroutines(t *testing.T) {
 		}
 		wg.Wait()
 		s := m.Stats()
-		equal(t, workers*each, s.Requests)
-		equal(t, workers*each/3, s.Answered)
-		equal(t, workers*each*2/3, s.Failed)
+		require.Equal(t, workers*each, s.Requests)
+		require.Equal(t, workers*each/3, s.Answered)
+		require.Equal(t, workers*each*2/3, s.Failed)
 	})
 }
 
@@ -126,7 +128,7 @@ func TestConversation(t *testing.T) {
 		req.Messages = append(req.Messages, transcript.UserText("Find it."))
 		resp, err := c.ask(t.Context(), true, req)
 		if err != nil {
-			equal(t, true, strings.HasPrefix(apiError(t, err).Message, "prompt is too long: "))
+			require.Equal(t, true, strings.HasPrefix(apiError(t, err).Message, "prompt is too long: "))
 			break
 		}
 		calls := resp.Message.ToolCalls()
@@ -136,12 +138,12 @@ func TestConversation(t *testing.T) {
 		}
 		req.Messages = append(req.Messages, resp.Message, results)
 		if resp, err = c.ask(t.Context(), false, req); err != nil {
-			equal(t, true, strings.HasPrefix(apiError(t, err).Message, "prompt is too long: "))
+			require.Equal(t, true, strings.HasPrefix(apiError(t, err).Message, "prompt is too long: "))
 			break
 		}
 		req.Messages = append(req.Messages, resp.Message)
 	}
-	equal(t, 0, len(m.Invalid()))
-	equal(t, 1, len(m.Overflows()))
-	equal(t, true, m.Stats().Answered > 10)
+	require.Equal(t, 0, len(m.Invalid()))
+	require.Equal(t, 1, len(m.Overflows()))
+	require.Equal(t, true, m.Stats().Answered > 10)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -107,26 +109,26 @@ func TestInvalid(t *testing.T) {
 		for i, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				e := c.refused(t, tt.body)
-				equal(t, 400, e.Status)
-				equal(t, "invalid_request_error", e.Type)
+				require.Equal(t, 400, e.Status)
+				require.Equal(t, "invalid_request_error", e.Type)
 				if !strings.HasPrefix(e.Message, tt.want) || !strings.HasSuffix(tt.want, "column ") && e.Message != tt.want {
 					t.Errorf("got  %s\nwant %s", e.Message, tt.want)
 				}
 				invalid := m.Invalid()
-				equal(t, i+1, len(invalid))
+				require.Equal(t, i+1, len(invalid))
 				last := invalid[i]
-				equal(t, e.Message, last.Refused)
-				equal(t, tt.body, string(last.Body))
-				equal(t, i+1, last.N)
-				equal(t, guardtest.Invalid, last.Outcome)
+				require.Equal(t, e.Message, last.Refused)
+				require.Equal(t, tt.body, string(last.Body))
+				require.Equal(t, i+1, last.N)
+				require.Equal(t, guardtest.Invalid, last.Outcome)
 			})
 		}
-		equal(t, guardtest.Stats{Requests: len(tests), Invalid: len(tests)}, m.Stats())
-		equal(t, 0, len(m.Overflows()))
+		require.Equal(t, guardtest.Stats{Requests: len(tests), Invalid: len(tests)}, m.Stats())
+		require.Equal(t, 0, len(m.Overflows()))
 	})
 }
 
-// What the service accepts and a narrow reader would not.
+// Requests that the service accepts and a narrow reader would refuse.
 func TestValid(t *testing.T) {
 	tests := []struct{ name, body string }{
 		{"least", body("")},
@@ -142,14 +144,14 @@ func TestValid(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := new(guardtest.Model)
 			status, answer, err := inProcess(m).post(t, tt.body)
-			noError(t, err)
-			equal(t, 200, status, string(answer))
-			equal(t, 0, len(m.Invalid()))
+			require.NoError(t, err)
+			require.Equal(t, 200, status, string(answer))
+			require.Equal(t, 0, len(m.Invalid()))
 		})
 	}
 	m := &guardtest.Model{RequireTools: true}
 	e := inProcess(m).refused(t, tests[len(tests)-1].body)
-	equal(t, "Requests which include `tool_use` or `tool_result` blocks must define tools.", e.Message)
+	require.Equal(t, "Requests which include `tool_use` or `tool_result` blocks must define tools.", e.Message)
 }
 
 func TestVersionHeader(t *testing.T) {
@@ -157,10 +159,10 @@ func TestVersionHeader(t *testing.T) {
 		m := new(guardtest.Model)
 		c := start(m)
 		resp, err := c.http.Post(c.url+"/v1/messages", "application/json", strings.NewReader(body("")))
-		noError(t, err)
-		noError(t, resp.Body.Close())
-		equal(t, http.StatusBadRequest, resp.StatusCode)
-		equal(t, "anthropic-version: header is required", m.Invalid()[0].Refused)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+		require.Equal(t, "anthropic-version: header is required", m.Invalid()[0].Refused)
 	})
 }
 
@@ -169,12 +171,12 @@ func TestTooManyBytes(t *testing.T) {
 		m := &guardtest.Model{MaxBody: 200}
 		c := start(m)
 		e := c.refused(t, body(`"system":"`+strings.Repeat("x", 200)+`"`))
-		equal(t, &wire.APIError{Status: 413, Type: "request_too_large", Message: "Request exceeds the maximum size"}, e)
+		require.Equal(t, &wire.APIError{Status: 413, Type: "request_too_large", Message: "Request exceeds the maximum size"}, e)
 		got := m.Overflows()
-		equal(t, 1, len(got))
-		equal(t, 413, got[0].Status)
-		equal(t, 0, len(got[0].Body))
-		equal(t, guardtest.Stats{Requests: 1, Overflows: 1}, m.Stats())
+		require.Equal(t, 1, len(got))
+		require.Equal(t, 413, got[0].Status)
+		require.Equal(t, 0, len(got[0].Body))
+		require.Equal(t, guardtest.Stats{Requests: 1, Overflows: 1}, m.Stats())
 	})
 }
 
@@ -186,6 +188,6 @@ func TestViolations(t *testing.T) {
 	for _, v := range m.Invalid()[0].Violations {
 		rules = append(rules, v.Rule)
 	}
-	equal(t, []string{"first-user", "text", "prefill"}, rules)
-	equal(t, []transcript.Role{"assistant"}, []transcript.Role{m.Invalid()[0].Messages[0].Role})
+	require.Equal(t, []string{"first-user", "text", "prefill"}, rules)
+	require.Equal(t, []transcript.Role{"assistant"}, []transcript.Role{m.Invalid()[0].Messages[0].Role})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -126,13 +128,9 @@ func TestWorkload(t *testing.T) {
 func textOf(t *testing.T, messages []transcript.Message) string {
 	t.Helper()
 	body, _, err := wire.Anthropic{}.Request(transcript.Request{Messages: messages})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var v any
-	if err := json.Unmarshal(body, &v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(body, &v))
 	var sb strings.Builder
 	var walk func(v any)
 	walk = func(v any) {

@@ -1,6 +1,6 @@
 module github.com/convolog/convolog/internal/bedrocktest
 
-go 1.26.5
+go 1.26.0
 
 replace github.com/convolog/convolog => ../..
 

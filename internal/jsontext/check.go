@@ -184,16 +184,9 @@ func checkString(data []byte, i int) int {
 // inside a string, a quote or a backslash, or that must not be there, a control
 // character. It returns len(data) if there is none.
 func special(data []byte, i int) int {
-	const ones, high = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
-		// In eight bytes at once: subtraction sets the high bit of a byte
-		// that is too small. It may borrow from the bytes after that, but
-		// only the first one counts.
 		w := binary.LittleEndian.Uint64(data[i:])
-		small := w - ones*' '
-		quote := w ^ ones*'"' - ones
-		slash := w ^ ones*'\\' - ones
-		if found := (small | quote | slash) &^ w & high; found != 0 {
+		if found := marks(w) &^ w & highBits; found != 0 {
 			return i + bits.TrailingZeros64(found)/8
 		}
 	}
@@ -203,6 +196,18 @@ func special(data []byte, i int) int {
 		}
 	}
 	return i
+}
+
+// highBits are those of the eight bytes of a word.
+const highBits = 0x8080808080808080
+
+// marks sets the high bit of the first ASCII byte of w, a word in little endian,
+// that is special inside a string: subtraction sets it where a byte is too
+// small. It may borrow from the bytes after that and mark them too, and says
+// nothing about bytes that are not ASCII.
+func marks(w uint64) uint64 {
+	const ones = 0x0101010101010101
+	return (w - ones*' ') | (w ^ ones*'"' - ones) | (w ^ ones*'\\' - ones)
 }
 
 func checkWord(data []byte, i int, word string) int {

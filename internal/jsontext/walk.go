@@ -156,26 +156,39 @@ func skipSpace(data []byte, i int) int {
 // other words that are in most transcripts.
 func Word(raw []byte) (string, bool) {
 	if n := len(raw); n > 2 && raw[0] == '"' && raw[n-1] == '"' {
-		if word, ok := words[string(raw[1:n-1])]; ok {
-			return word, true
+		inner := raw[1 : n-1]
+		for i := wordHash(len(inner), inner[0], inner[len(inner)-1]); words[i] != ""; i++ {
+			if words[i] == string(inner) {
+				return words[i], true
+			}
 		}
 	}
 	return String(raw)
 }
 
-var words = func() map[string]string {
-	words := map[string]string{}
+// wordHash returns where in words the search for a word begins.
+func wordHash(size int, first, last byte) uint8 {
+	return uint8(38*size) + 6*first + 11*last
+}
+
+// words are the known words, each in the first free place from its hash on. A
+// map of them would take longer to ask than the word to read.
+var words = func() (words [256]string) {
 	for word := range strings.FieldsSeq(`
 		type id ts batch part mid idem idemHash content text role api model stop_reason usage request_id ext
 		tool_use_id name input is_error source thinking signature data media_type url cache_control citations caller
 		input_tokens output_tokens cache_read_input_tokens cache_creation_input_tokens cache_creation service_tier
 		v key gen created summary firstKeptEntryId coversTo turnsBefore tokensBefore tokensAfter
 		clips entry block to title owner labels ttl pinned window factor status contexts skill
-		uri context_type abstract output
+		uri context_type abstract output crc
 		session user assistant tool_use tool_result compaction clip rewind meta current calibration tool_status used
 		commit custom image document redacted_thinking context anthropic openai
 		end_turn max_tokens stop_sequence pause_turn refusal aborted error`) {
-		words[word] = word
+		i := wordHash(len(word), word[0], word[len(word)-1])
+		for words[i] != "" {
+			i++
+		}
+		words[i] = word
 	}
 	return words
 }()

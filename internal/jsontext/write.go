@@ -2,6 +2,7 @@ package jsontext
 
 import (
 	"bytes"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -12,12 +13,8 @@ import (
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
-	for i := 0; i < len(s); {
+	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		if c := s[i]; c < utf8.RuneSelf {
-			if c >= ' ' && c != '"' && c != '\\' {
-				i++
-				continue
-			}
 			dst = append(append(dst, s[start:i]...), '\\')
 			switch c {
 			case '"', '\\':
@@ -49,6 +46,25 @@ func AppendString(dst []byte, s string) []byte {
 		i += n
 	}
 	return append(append(dst, s[start:]...), '"')
+}
+
+// plain returns the index of the first byte of s[i:] that is not ASCII or that
+// does not stand for itself inside a string, len(s) if there is none.
+func plain(s string, i int) int {
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		if found := (marks(w) | w) & highBits; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			break
+		}
+	}
+	return i
 }
 
 // AppendValue appends a JSON value as it is, spelling of numbers and white

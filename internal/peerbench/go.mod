@@ -1,6 +1,6 @@
 module github.com/convolog/convolog/internal/peerbench
 
-go 1.26.5
+go 1.26.0
 
 require (
 	github.com/convolog/convolog v0.0.0

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -46,9 +48,7 @@ func message(t testing.TB, text string, o transcript.Origin) transcript.Message 
 func render(t testing.TB, a wire.Anthropic, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := a.Request(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !json.Valid(body) {
 		t.Fatalf("the body is not valid JSON: %s", body)
 	}
@@ -63,9 +63,7 @@ func render(t testing.TB, a wire.Anthropic, req transcript.Request) (string, reb
 func decode(t testing.TB, body string) transcript.Request {
 	t.Helper()
 	var req transcript.Request
-	if err := json.Unmarshal([]byte(body), &req); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &req))
 	return req
 }
 
@@ -87,9 +85,7 @@ func TestRequestGolden(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			comment, rest, _ := strings.Cut(string(data), "-- request --\n")
 			input, want, _ := strings.Cut(rest, "-- body --\n")
 			req := goldenRequest(t, input)
@@ -104,9 +100,7 @@ func TestRequestGolden(t *testing.T) {
 				sb.WriteString(v.String() + "\n")
 			}
 			if *update {
-				if err := os.WriteFile(file, []byte(comment+"-- request --\n"+input+"-- body --\n"+sb.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, []byte(comment+"-- request --\n"+input+"-- body --\n"+sb.String()), 0o644))
 				return
 			}
 			if got := sb.String(); got != want {
@@ -280,7 +274,7 @@ func TestRequestMarks(t *testing.T) {
 	}
 }
 
-// What a caller hands in that no JSON can say.
+// Values of a caller that JSON cannot express.
 func TestRequestOddValues(t *testing.T) {
 	req := transcript.Request{Messages: []transcript.Message{
 		{Role: transcript.RoleUser, Content: []transcript.Block{

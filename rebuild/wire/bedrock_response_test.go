@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -24,9 +26,7 @@ var bedrockAnswers = map[string]string{
 
 func TestBedrockResponse(t *testing.T) {
 	resp, err := wire.Bedrock{Model: bedrockModel}.Response([]byte(bedrockAnswers["text"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	u := resp.Usage
 	if resp.API != "bedrock" || resp.Model != bedrockModel || resp.StopReason != transcript.StopEndTurn || resp.Message.Text() != "Hello, 世界 \u2028 <&>" ||
 		u.Input != 12 || u.Output != 5 || u.CacheRead != 4 || u.CacheWrite != 3 || string(u.Extra["totalTokens"]) != "24" {
@@ -55,9 +55,7 @@ func TestBedrockResponse(t *testing.T) {
 func TestBedrockRoundTrip(t *testing.T) {
 	for name, answer := range bedrockAnswers {
 		resp, err := wire.Bedrock{Model: bedrockModel}.Response([]byte(answer))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var results []transcript.Item
 		for _, c := range resp.Message.ToolCalls() {
 			results = append(results, transcript.ToolResult(c.ID, "r"))

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
 )
@@ -25,22 +27,16 @@ func bedrockEvents(t testing.TB, body string, n int) (events []bedrockEvent) {
 		StopReason string
 		Usage      json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(body), &msg); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &msg))
 	add := func(kind, format string, args ...any) {
 		events = append(events, bedrockEvent{kind, fmt.Sprintf(format, args...)})
 	}
 	str := func(raw json.RawMessage) (s string) {
-		if err := json.Unmarshal(raw, &s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(raw, &s))
 		return s
 	}
 	members := func(raw json.RawMessage) (m map[string]json.RawMessage) {
-		if err := json.Unmarshal(raw, &m); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(raw, &m))
 		return m
 	}
 	add("messageStart", `{"role":"assistant","p":"abc"}`)
@@ -64,9 +60,7 @@ func bedrockEvents(t testing.TB, body string, n int) (events []bedrockEvent) {
 				Content   []struct{ Text string }
 				Citations []json.RawMessage
 			}
-			if err := json.Unmarshal(b["citationsContent"], &cited); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(b["citationsContent"], &cited))
 			deltas(`{"text":%s}`, cited.Content[0].Text)
 			for _, c := range cited.Citations {
 				add("contentBlockDelta", `{"contentBlockIndex":%d,"delta":{"citation":%s}}`, i, c)
@@ -98,9 +92,7 @@ func TestBedrockStream(t *testing.T) {
 	b := wire.Bedrock{Model: bedrockModel}
 	for name, body := range bedrockAnswers {
 		whole, err := b.Response([]byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, n := range []int{1, 7, 1000} {
 			s := b.NewStream()
 			var shown strings.Builder
@@ -108,9 +100,7 @@ func TestBedrockStream(t *testing.T) {
 			for _, e := range bedrockEvents(t, body, n) {
 				payload := []byte(e.payload)
 				d, err := s.Add(e.kind, payload)
-				if err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
+				require.NoError(t, err, "%s", name)
 				clear(payload) // the stream must not hold on to it
 				shown.WriteString(d.Text)
 				done = done || d.Done

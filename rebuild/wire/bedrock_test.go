@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -16,9 +18,7 @@ const bedrockModel = "anthropic.claude-x-v1:0"
 func renderBedrock(t testing.TB, b wire.Bedrock, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := b.Request(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !json.Valid(body) {
 		t.Fatalf("the body is not valid JSON: %s", body)
 	}
@@ -52,9 +52,7 @@ func TestBedrockRequest(t *testing.T) {
 			Content []struct{ ToolUse struct{ ToolUseID string } }
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &sent); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &sent))
 	got := strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`)
 	for i, name := range []string{"ID1", "ID2"} {
 		got = strings.ReplaceAll(got, sent.Messages[1].Content[1+i].ToolUse.ToolUseID, name)

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 )
 
@@ -80,9 +80,9 @@ var (
 		"promptVariables", "additionalModelResponseFieldPaths", "requestMetadata", "performanceConfig", "serviceTier", "outputConfig",
 	}
 	bedrockData      = []string{"text", "image", "document", "toolUse", "toolResult", "reasoningContent", "cachePoint", "video", "audio", "guardContent", "searchResult", "citationsContent"}
-	bedrockID        = regexp.MustCompile(`^[a-zA-Z0-9_.:-]+$`)
-	bedrockName      = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
-	bedrockDocument  = regexp.MustCompile(`^[a-zA-Z0-9\-()\[\]]+( [a-zA-Z0-9\-()\[\]]+)*$`)
+	bedrockID        = lazy.New(`^[a-zA-Z0-9_.:-]+$`)
+	bedrockName      = lazy.New(`^[a-zA-Z0-9_-]+$`)
+	bedrockDocument  = lazy.New(`^[a-zA-Z0-9\-()\[\]]+( [a-zA-Z0-9\-()\[\]]+)*$`)
 	bedrockImages    = []string{"png", "jpeg", "gif", "webp"}
 	bedrockDocuments = []string{"pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"}
 )
@@ -93,7 +93,7 @@ func (c *bedrockCheck) body(body []byte) {
 		c.add("json", -1, -1, "The request body is not valid JSON.")
 		return
 	}
-	for _, m := range halfEscape.FindAll(body, -1) {
+	for _, m := range halfEscape.Get().FindAll(body, -1) {
 		if len(m) == len(`\ud800`) {
 			c.add("surrogate", -1, -1, "The request body is not valid JSON: %s", m)
 		}
@@ -308,7 +308,7 @@ func (c *bedrockCheck) data(i, j int, at string, b map[string]any) {
 
 func (c *bedrockCheck) documentName(i, j int, v any) {
 	name, _ := v.(string)
-	if len(name) > 200 || !bedrockDocument.MatchString(name) {
+	if len(name) > 200 || !bedrockDocument.Get().MatchString(name) {
 		c.add("document-name", i, j, "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, parentheses, and square brackets. The name can't contain more than one consecutive whitespace character.")
 	}
 	if c.documents[name] {
@@ -355,13 +355,13 @@ func (c *bedrockCheck) result(i, j int, at string, result map[string]any) {
 }
 
 // pattern checks a string of 1 to 64 characters.
-func (c *bedrockCheck) pattern(rule string, i, j int, s string, want *regexp.Regexp, at string) {
+func (c *bedrockCheck) pattern(rule string, i, j int, s string, want *lazy.Regexp, at string) {
 	const failed = "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must "
 	switch {
 	case len(s) > 64:
 		c.add(rule, i, j, failed+"have length less than or equal to 64", s, at)
-	case !want.MatchString(s):
-		c.add(rule, i, j, failed+"satisfy regular expression pattern: %s", s, at, strings.Trim(want.String(), "^$"))
+	case !want.Get().MatchString(s):
+		c.add(rule, i, j, failed+"satisfy regular expression pattern: %s", s, at, strings.Trim(want.Get().String(), "^$"))
 	}
 }
 

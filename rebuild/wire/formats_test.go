@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -56,9 +58,7 @@ func (g target) body(t testing.TB, h rebuild.History) string {
 	t.Helper()
 	req := transcript.Request{Model: g.model, System: h.System, Messages: h.Messages}
 	body, report, err := g.request(req)
-	if err != nil {
-		t.Fatalf("%s: %v", g.name, err)
-	}
+	require.NoError(t, err, "%s", g.name)
 	if found := g.validate(body); len(found) > 0 || !json.Valid(body) {
 		t.Fatalf("%s: violations: %v\nreport: %v\nbody: %s", g.name, found, report, body)
 	}
@@ -117,9 +117,7 @@ func folded(t testing.TB, lines []string) rebuild.History {
 		if err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
-		if err := fold.Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, fold.Add(transcript.Batch{Entries: []transcript.Entry{e}, Complete: true}))
 	}
 	return fold.History()
 }
@@ -179,9 +177,7 @@ func TestPrefixes(t *testing.T) {
 	add := func(items ...transcript.Item) {
 		id := func() string { n++; return fmt.Sprint("e", n) }
 		entries, err := transcript.NewBatch(time.Unix(0, 0).UTC(), id, items...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, e := range entries {
 			log.Write(e.Line())
 			log.WriteByte('\n')
@@ -236,9 +232,7 @@ func everyAnswer(t testing.TB) (all []*transcript.Response) {
 		slices.Sort(names)
 		for _, name := range names {
 			resp, err := list.response([]byte(list.answers[name]))
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			require.NoError(t, err, "%s", name)
 			all = append(all, resp)
 		}
 	}
@@ -261,9 +255,7 @@ func foldLines(t *testing.T, data []byte) (h rebuild.History, ok bool) {
 	}
 	add(b.Break())
 	entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { return fmt.Sprint("last", len(data)) }, transcript.UserText("and?"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if fold.Add(transcript.Batch{Entries: entries, Complete: true}) != nil {
 		return h, false
 	}
@@ -279,9 +271,7 @@ func FuzzRenderHistory(f *testing.F) {
 			items = append(items, results(resp))
 		}
 		entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { return "e" }, items...)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		var lines []byte
 		for _, e := range entries {
 			lines = append(append(lines, e.Line()...), '\n')

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -31,9 +33,7 @@ func FuzzResponse(f *testing.F) {
 
 func message0(t *testing.T, resp *transcript.Response) []byte {
 	text, err := resp.Message.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
@@ -74,7 +74,7 @@ func FuzzReadSSE(f *testing.F) {
 			}
 			return events
 		}
-		// What was read is read again when written anew.
+		// An answer that was read, encoded and read again is the same.
 		got := read(string(data))
 		var sb strings.Builder
 		for _, e := range got {

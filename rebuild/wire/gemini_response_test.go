@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -26,9 +28,7 @@ var geminiAnswers = map[string]string{
 
 func TestGeminiResponse(t *testing.T) {
 	resp, err := wire.Gemini{}.Response([]byte(geminiAnswers["text"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	u := resp.Usage
 	if resp.API != "gemini" || resp.Model != "gemini-3-pro" || resp.StopReason != transcript.StopEndTurn || resp.RequestID != "r1" || resp.Message.Text() != "Hello, 世界 \u2028 <&>" {
 		t.Errorf("response = %+v", resp)
@@ -37,9 +37,7 @@ func TestGeminiResponse(t *testing.T) {
 		t.Errorf("usage = %+v", u)
 	}
 	resp, err = wire.Gemini{Model: "alias"}.Response([]byte(geminiAnswers["calls"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	calls := resp.Message.ToolCalls()
 	if resp.Model != "alias" || resp.StopReason != transcript.StopToolUse || len(calls) != 2 || calls[0].ID != "abc" || calls[1].ID == "" ||
 		string(calls[0].Input) != `{"path":"a \"b\".go","line":1.0,"é":null}` {
@@ -89,9 +87,7 @@ func TestGeminiRoundTrip(t *testing.T) {
 	for name, answer := range geminiAnswers {
 		t.Run(name, func(t *testing.T) {
 			resp, err := wire.Gemini{}.Response([]byte(answer))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var results []transcript.Item
 			for _, c := range resp.Message.ToolCalls() {
 				results = append(results, transcript.ToolResult(c.ID, "r"))

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
 )
@@ -26,9 +28,7 @@ func geminiEvents(t testing.TB, body string, n int) (events []string) {
 		ModelVersion  string
 		ResponseID    string
 	}
-	if err := json.Unmarshal([]byte(body), &msg); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &msg))
 	head := fmt.Sprintf(`"modelVersion":%q,"responseId":%q`, msg.ModelVersion, msg.ResponseID)
 	add := func(part map[string]json.RawMessage) {
 		events = append(events, fmt.Sprintf(`{"candidates":[{"content":{"parts":[%s],"role":"model"}}],%s}`, quoteAny(t, part), head))
@@ -40,9 +40,7 @@ func geminiEvents(t testing.TB, body string, n int) (events []string) {
 			continue
 		}
 		var s string
-		if err := json.Unmarshal(text, &s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(text, &s))
 		for _, piece := range cut(s, n) {
 			p := map[string]json.RawMessage{"text": quoteAny(t, piece)}
 			if part["thought"] != nil {
@@ -71,9 +69,7 @@ func geminiEvents(t testing.TB, body string, n int) (events []string) {
 func TestGeminiStream(t *testing.T) {
 	for name, body := range geminiAnswers {
 		whole, err := wire.Gemini{}.Response([]byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, n := range []int{1, 7, 1000} {
 			var s wire.GeminiStream
 			var shown strings.Builder
@@ -84,9 +80,7 @@ func TestGeminiStream(t *testing.T) {
 				}
 				event := []byte(e)
 				d, err := s.Add(event)
-				if err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
+				require.NoError(t, err, "%s", name)
 				clear(event) // the stream must not hold on to it
 				shown.WriteString(d.Text)
 				done = d.Done

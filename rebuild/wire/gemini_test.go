@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -16,9 +18,7 @@ const geminiModel = "gemini-3-pro"
 func renderGemini(t testing.TB, g wire.Gemini, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := g.Request(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !json.Valid(body) {
 		t.Fatalf("the body is not valid JSON: %s", body)
 	}
@@ -114,7 +114,7 @@ func TestGeminiPath(t *testing.T) {
 	}
 }
 
-// What a caller hands in that no JSON can say, and documents of parts.
+// Values of a caller that JSON cannot express, and documents of parts.
 func TestOddBlocks(t *testing.T) {
 	content := func(text string) transcript.Block {
 		return transcript.DocumentBlock{Title: "T", Context: "c", Source: transcript.Source{Type: "content", Extra: transcript.Extra{"content": json.RawMessage(text)}}}

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 )
 
@@ -72,8 +72,9 @@ var (
 		"executableCode", "codeExecutionResult", "toolCall", "toolResponse",
 	}
 	geminiPartMore = []string{"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
-	geminiName     = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
-	halfEscape     = regexp.MustCompile(`(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\ud[89a-f][0-9a-f]{2}`)
+	geminiName     = lazy.New(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
+	unsigned       = lazy.New(`gemini-(1|2|pro-vision)|gemma|learnlm`)
+	halfEscape     = lazy.New(`(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\ud[89a-f][0-9a-f]{2}`)
 	geminiMedia    = []string{
 		"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif",
 		"application/pdf", "text/plain", "text/html", "text/css", "text/markdown", "text/csv", "text/xml", "text/rtf",
@@ -87,7 +88,7 @@ func (c *geminiCheck) body(body []byte) {
 		c.add("json", -1, -1, "Invalid JSON payload received. Unexpected token.")
 		return
 	}
-	for _, m := range halfEscape.FindAll(body, -1) {
+	for _, m := range halfEscape.Get().FindAll(body, -1) {
 		if len(m) == len(`\ud800`) {
 			c.add("surrogate", -1, -1, "Invalid JSON payload received. Invalid unicode escape: %s", m)
 		}
@@ -171,7 +172,7 @@ func (c *geminiCheck) tools(v any) {
 			name, _ := function["name"].(string)
 			at := fmt.Sprintf("tools[%d].function_declarations[%d]", i, j)
 			c.members(function, []string{"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"}, at, -1, -1)
-			if !geminiName.MatchString(name) {
+			if !geminiName.Get().MatchString(name) {
 				c.add("name", -1, -1, "* GenerateContentRequest.%s.name: Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64.", at)
 			}
 			if names[name] {
@@ -294,7 +295,7 @@ func (c *geminiCheck) content(i int, v any, before string, running bool) string 
 // signs reports whether the model wants signatures. Which versions do not is
 // fixed; all others do.
 func (c *geminiCheck) signs() bool {
-	return !regexp.MustCompile(`gemini-(1|2|pro-vision)|gemma|learnlm`).MatchString(c.model)
+	return !unsigned.Get().MatchString(c.model)
 }
 
 // pair checks the responses of content i against the calls before it.
@@ -377,7 +378,7 @@ func (c *geminiCheck) function(i, j int, at string, v any, object string, known 
 		return
 	}
 	c.members(f, known, at, i, j)
-	if name, _ := f["name"].(string); !geminiName.MatchString(name) {
+	if name, _ := f["name"].(string); !geminiName.Get().MatchString(name) {
 		c.add("name", i, j, "* GenerateContentRequest.%s.name: Invalid function name. Must start with a letter or an underscore.", at)
 	}
 	if value, ok := f[object]; ok || object == "response" {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
 )
@@ -61,9 +63,7 @@ func doubled(t testing.TB, body string) string {
 	var value func(path string) string
 	value = func(path string) string {
 		tok, err := d.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found := ""
 		note := func(s string) {
 			if found == "" {
@@ -98,9 +98,7 @@ func doubled(t testing.TB, body string) string {
 // of OpenAI demand.
 func alternates(t testing.TB, body string) bool {
 	var req struct{ Messages []struct{ Role string } }
-	if err := json.Unmarshal([]byte(body), &req); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &req))
 	for i, m := range req.Messages[1:] {
 		if m.Role != "tool" && m.Role == req.Messages[i].Role {
 			return false

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -66,7 +68,7 @@ func TestOpenAIEnvelope(t *testing.T) {
 	}
 }
 
-// What becomes of each kind of block.
+// The rendering of each kind of block.
 func TestOpenAIBlocks(t *testing.T) {
 	const png, pdf = `{"type":"base64","media_type":"image/png","data":"AAAA"}`, `{"type":"base64","media_type":"application/pdf","data":"AAAA"}`
 	text := func(s string) [2]string {
@@ -184,9 +186,7 @@ func TestOpenAIReasoningItems(t *testing.T) {
 		}
 		body, report := responses.body(t, transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), answer, next}})
 		var sent struct{ Input []struct{ ID string } }
-		if err := json.Unmarshal([]byte(body), &sent); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(body), &sent))
 		var ids []string
 		for _, item := range sent.Input {
 			if item.ID != "" {
@@ -197,7 +197,7 @@ func TestOpenAIReasoningItems(t *testing.T) {
 			t.Errorf("%s: items %q, want %q; report %v\n%s", tt.name, got, tt.want, report, body)
 		}
 	}
-	// What the provider stores it knows by its ID.
+	// An item that the provider stores is referred to by its ID.
 	stored := wire.OpenAIResponses{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
 	body, report, err := stored.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
 		transcript.UserText("go"), message(t, `{"role":"assistant","content":[`+rs2+","+call+`]}`, here), transcript.ToolResult("a", "r"),
@@ -272,7 +272,7 @@ func TestOpenAIChatImitators(t *testing.T) {
 	}
 }
 
-// What the Responses API needs of its own items.
+// The members that the Responses API requires of its own items.
 func TestOpenAIResponsesOwnItems(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"type":"reasoning","id":"rs_1","encrypted_content":"e"}`:              "missing",

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -54,9 +56,7 @@ func eachOpenAI(t *testing.T, f func(t *testing.T, format openAIFormat)) {
 func (f openAIFormat) body(t testing.TB, req transcript.Request) (string, rebuild.Report) {
 	t.Helper()
 	body, report, err := f.request(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if found := f.validate(body); len(found) > 0 {
 		t.Fatalf("violations: %v\nreport: %v\nbody: %s", found, report, body)
 	}
@@ -102,9 +102,7 @@ func chatEvents(t testing.TB, body string, n int) (events []string) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &full); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &full))
 	chunk := func(delta any, finish any) {
 		events = append(events, string(quoteAny(t, map[string]any{
 			"id": full.ID, "object": "chat.completion.chunk", "model": full.Model, "usage": nil,
@@ -169,9 +167,7 @@ func responsesEvents(t testing.TB, body string, n int) (events []string) {
 		Status string
 		Output []map[string]any
 	}
-	if err := json.Unmarshal([]byte(body), &full); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &full))
 	add := func(kind string, members map[string]any) {
 		members["type"], members["sequence_number"] = kind, len(events)
 		events = append(events, string(quoteAny(t, members)))
@@ -216,9 +212,7 @@ func responsesEvents(t testing.TB, body string, n int) (events []string) {
 			input("response.custom_tool_call_input.delta", item["input"].(string))
 		}
 		var raw struct{ Output []json.RawMessage }
-		if err := json.Unmarshal([]byte(body), &raw); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(body), &raw))
 		add("response.output_item.done", map[string]any{"output_index": i, "item": raw.Output[i]})
 		add("response.something_new", map[string]any{})
 	}
@@ -257,9 +251,7 @@ func TestOpenAIRoundTrip(t *testing.T) {
 					f.request, f.validate = wire.OpenAIChat{Reasoning: true}.Request, wire.OpenAIChat{Reasoning: true}.Validate
 				}
 				whole, err := f.response([]byte(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				s := f.stream()
 				for _, e := range f.events(t, body, 3) {
 					if _, err := s.Add([]byte(e)); err != nil {
@@ -273,9 +265,7 @@ func TestOpenAIRoundTrip(t *testing.T) {
 						t.Errorf("report: %v", report)
 					}
 					var sent struct{ Messages, Input []json.RawMessage }
-					if err := json.Unmarshal([]byte(out), &sent); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, json.Unmarshal([]byte(out), &sent))
 					if f.name == "chat" {
 						if !sameJSON(t, string(sent.Messages[1]), want[name]) {
 							t.Errorf("sent\n%s\nwant\n%s", sent.Messages[1], want[name])
@@ -283,9 +273,7 @@ func TestOpenAIRoundTrip(t *testing.T) {
 						continue
 					}
 					var got struct{ Output []json.RawMessage }
-					if err := json.Unmarshal([]byte(body), &got); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, json.Unmarshal([]byte(body), &got))
 					for i, item := range got.Output {
 						if !sameJSON(t, string(sent.Input[i+1]), string(item)) {
 							t.Errorf("sent\n%s\nwant\n%s", sent.Input[i+1], item)
@@ -356,8 +344,8 @@ func texts(v any) (all string) {
 	return all
 }
 
-// What a stream has brought when it is cut at any event is kept, and what is
-// rendered of it is valid.
+// A stream cut at any event keeps the part it has brought, and that part
+// renders to a valid request.
 func TestOpenAIStreamCut(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, f openAIFormat) {
 		for name, body := range f.answers {
@@ -368,9 +356,7 @@ func TestOpenAIStreamCut(t *testing.T) {
 				input := "" // of the last call
 				for _, e := range events[:n] {
 					d, err := s.Add([]byte(e))
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					text.WriteString(d.Text)
 					if d.ToolName != "" {
 						input = ""
@@ -395,9 +381,7 @@ func TestOpenAIStreamCut(t *testing.T) {
 				h := recorded(t, transcript.UserText("go"), resp, transcript.UserText("and?"))
 				out, _ := f.body(t, transcript.Request{Model: "gpt-x", Messages: h.Messages})
 				var sent any
-				if err := json.Unmarshal([]byte(out), &sent); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, json.Unmarshal([]byte(out), &sent))
 				if kept := resp.Message.Text(); !strings.Contains(texts(sent), kept) {
 					t.Fatalf("%s: %q is not in %s", name, kept, out)
 				}
@@ -409,9 +393,7 @@ func TestOpenAIStreamCut(t *testing.T) {
 func TestOpenAIUsage(t *testing.T) {
 	eachOpenAI(t, func(t *testing.T, f openAIFormat) {
 		resp, err := f.response([]byte(f.answers["text"]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		u := resp.Usage
 		if u.Input != 8 || u.CacheRead != 12 || u.Output != 7 || u.Prompt() != 20 {
 			t.Errorf("usage is %+v", u)

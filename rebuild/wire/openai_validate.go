@@ -4,10 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 )
 
@@ -79,7 +79,7 @@ const (
 	maxOpenAIName  = 64
 )
 
-var openAIName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+var openAIName = lazy.New(`^[a-zA-Z0-9_-]+$`)
 
 // name checks the name of a tool or, with its own limit, the ID of a call.
 func (r *openAIReferee) name(rule, param, name string, most, message, block int) {
@@ -88,7 +88,7 @@ func (r *openAIReferee) name(rule, param, name string, most, message, block int)
 		r.flag(rule, message, block, "Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
 	case len(name) > most:
 		r.flag(rule+"-length", message, block, "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, most, len(name))
-	case !openAIName.MatchString(name):
+	case !openAIName.Get().MatchString(name):
 		r.flag(rule+"-pattern", message, block, "Invalid '%s': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", param)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -27,9 +29,7 @@ func checkRender(t *testing.T, req transcript.Request) {
 		t.Fatalf("not valid JSON: %s", body)
 	}
 	var got transcript.Request
-	if err := json.Unmarshal(body, &got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(body, &got))
 	before, after := rebuild.Validate(rebuild.Anthropic, req), rebuild.Validate(rebuild.Anthropic, got)
 	for _, v := range before {
 		if !repairable(v) {
@@ -80,9 +80,7 @@ func normal(t *testing.T, req transcript.Request) string {
 	dec := json.NewDecoder(bytes.NewReader(quoteAny(t, req)))
 	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dec.Decode(&v))
 	return string(quoteAny(t, v))
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -38,9 +40,7 @@ func lines(t testing.TB, resp *transcript.Response) string {
 	t.Helper()
 	n := 0
 	entries, err := transcript.NewBatch(time.Unix(0, 0).UTC(), func() string { n++; return fmt.Sprint("e", n) }, resp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var sb strings.Builder
 	for _, e := range entries {
 		sb.Write(e.Line())
@@ -51,9 +51,7 @@ func lines(t testing.TB, resp *transcript.Response) string {
 
 func TestResponse(t *testing.T) {
 	resp, err := wire.Anthropic{}.Response([]byte(answers["text"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if resp.API != "anthropic" || resp.Model != "claude-x-20260131" || resp.StopReason != transcript.StopEndTurn || resp.RequestID != "msg_1" ||
 		resp.Message.Role != transcript.RoleAssistant || resp.Message.Text() != "Hello, 世界 \u2028 <&>" {
 		t.Errorf("response = %+v", resp)
@@ -64,9 +62,7 @@ func TestResponse(t *testing.T) {
 		t.Errorf("usage = %+v", u)
 	}
 	resp, err = wire.Anthropic{}.Response([]byte(answers["unknown"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if raw, ok := resp.Message.Content[0].(transcript.RawBlock); !ok || string(raw.JSON) != `{"type":"hologram","z":[1,2],"a":{"b":1e3}}` || resp.StopReason != "new_reason" {
 		t.Errorf("response = %+v", resp)
 	}
@@ -139,9 +135,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, name := range []string{"text", "calls", "server tools"} {
 		t.Run(name, func(t *testing.T) {
 			resp, err := wire.Anthropic{}.Response([]byte(answers[name]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var results []transcript.Item
 			for _, c := range resp.Message.ToolCalls() {
 				results = append(results, transcript.ToolResult(c.ID, "r"))
@@ -183,17 +177,13 @@ func recorded(t *testing.T, appends ...any) rebuild.History {
 			list = []transcript.Item{item}
 		}
 		entries, err := transcript.NewBatch(time.Unix(0, 0).UTC(), func() string { n++; return fmt.Sprint("e", n) }, list...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i, e := range entries {
 			if entries[i], err = transcript.ParseEntry(e.Line()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := fold.Add(transcript.Batch{Entries: entries, Complete: true}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, fold.Add(transcript.Batch{Entries: entries, Complete: true}))
 	}
 	return fold.History()
 }

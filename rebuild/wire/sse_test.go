@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild/wire"
 )
 
@@ -85,9 +87,7 @@ func TestReadSSEIncremental(t *testing.T) {
 				}
 			}
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Close())
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
 )
@@ -17,18 +19,12 @@ import (
 func events(t testing.TB, body string, n int) []string {
 	t.Helper()
 	var msg map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(body), &msg); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &msg))
 	var content []map[string]json.RawMessage
-	if err := json.Unmarshal(msg["content"], &content); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(msg["content"], &content))
 	quote := func(s string) json.RawMessage {
 		q, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return q
 	}
 	object := func(m any) string { return string(quoteAny(t, m)) }
@@ -46,9 +42,7 @@ func events(t testing.TB, body string, n int) []string {
 			}
 		}
 		str := func(name string) (s string) {
-			if err := json.Unmarshal(b[name], &s); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(b[name], &s))
 			return s
 		}
 		switch str("type") {
@@ -57,9 +51,7 @@ func events(t testing.TB, body string, n int) []string {
 			b["text"] = quote("")
 			var citations []json.RawMessage
 			if b["citations"] != nil {
-				if err := json.Unmarshal(b["citations"], &citations); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, json.Unmarshal(b["citations"], &citations))
 				b["citations"] = json.RawMessage("[]")
 			}
 			for _, c := range citations {
@@ -93,9 +85,7 @@ func events(t testing.TB, body string, n int) []string {
 func quoteAny(t testing.TB, v any) []byte {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return data
 }
 
@@ -117,18 +107,14 @@ func cut(text string, n int) (parts []string) {
 func TestStreamEqualsResponse(t *testing.T) {
 	for name, body := range answers {
 		whole, err := wire.Anthropic{}.Response([]byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, n := range []int{1, 7, 1000} {
 			var s wire.AnthropicStream
 			done := false
 			for _, e := range events(t, body, n) {
 				event := []byte(e)
 				d, err := s.Add(event)
-				if err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
+				require.NoError(t, err, "%s", name)
 				clear(event) // the stream must not hold on to it
 				done = d.Done
 			}
@@ -152,9 +138,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 			dec := json.NewDecoder(strings.NewReader(line))
 			dec.UseNumber()
 			var v map[string]any
-			if err := dec.Decode(&v); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, dec.Decode(&v))
 			out = append(out, string(quoteAny(t, v)))
 		}
 		return strings.Join(out, "\n")
@@ -162,16 +146,14 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return norm(a) == norm(b)
 }
 
-// What is shown is what is recorded.
+// The deltas shown to a user add up to the recorded answer.
 func TestStreamDeltas(t *testing.T) {
 	s := wire.Anthropic{}.NewStream()
 	var text, thinking, input strings.Builder
 	var tools []string
 	for _, e := range events(t, answers["calls"], 5) {
 		d, err := s.Add([]byte(e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text.WriteString(d.Text)
 		thinking.WriteString(d.Thinking)
 		input.WriteString(d.Input)
@@ -195,9 +177,7 @@ func TestStreamCut(t *testing.T) {
 			var shown strings.Builder
 			for _, e := range all[:n] {
 				d, err := s.Add([]byte(e))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				shown.WriteString(d.Text)
 			}
 			resp := s.Response()

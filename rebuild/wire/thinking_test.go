@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
@@ -134,9 +136,7 @@ func TestThinkingBudget(t *testing.T) {
 	} {
 		a := wire.Anthropic{Thinking: fmt.Appendf(nil, `{"type":"enabled","budget_tokens":%d,"display":"omitted"}`, tt.budget)}
 		body, report, err := a.Request(transcript.Request{MaxOutput: tt.limit, Messages: []transcript.Message{transcript.UserText("hi")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var got strings.Builder
 		for _, r := range report {
 			got.WriteString(string(r.Rule))

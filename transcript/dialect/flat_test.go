@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -18,21 +20,15 @@ var flat = []dialect.Dialect{dialect.MiniClaw, dialect.Claw0}
 func read(t testing.TB, d dialect.Dialect, data string) []transcript.Record {
 	t.Helper()
 	opts, err := d.ScanOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	opts.Final = true
 	var recs, back []transcript.Record
 	for rec, err := range transcript.Scan(strings.NewReader(data), int64(len(data)), opts) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		recs = append(recs, rec)
 	}
 	for rec, err := range transcript.ScanBackward(strings.NewReader(data), int64(len(data)), opts) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		back = append(back, rec)
 	}
 	if slices.Reverse(back); !reflect.DeepEqual(recs, back) {
@@ -290,9 +286,7 @@ func TestScanOptions(t *testing.T) {
 	}
 	const line = `{"type":"user","id":"a","ts":"2026-02-24T10:00:00Z","content":"x"}`
 	opts, err := dialect.Native.ScanOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for rec, err := range transcript.Scan(strings.NewReader(line+"\n"), int64(len(line)+1), opts) {
 		if err != nil || rec.Entry.ID != "a" {
 			t.Errorf("%+v, %v", rec, err)
@@ -316,7 +310,7 @@ func FuzzFlat(f *testing.F) {
 			if !ok {
 				continue
 			}
-			// What was read can be stored.
+			// A message that was read can be stored.
 			items, err := transcript.NewBatch(r.Entry.Time, func() string { return "x" }, fragment.Message())
 			if err != nil {
 				if fragment.Kind == transcript.TypeToolUse || fragment.Kind == transcript.TypeToolResult {

@@ -16,6 +16,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
@@ -28,9 +30,7 @@ var programs = []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "cla
 func describe(t *testing.T, fsys fs.FS) string {
 	t.Helper()
 	f, err := dialect.ReadFolder(fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var sb strings.Builder
 	for _, i := range f.Indexes {
 		fmt.Fprintf(&sb, "index %s %s %d %v\n", i.Path, i.Dialect, i.Sessions, i.Err)
@@ -52,9 +52,7 @@ func describe(t *testing.T, fsys fs.FS) string {
 			continue
 		}
 		for r, err := range s.Records() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			fmt.Fprintf(&sb, "  %s %s\n", r.Entry.ID, show(r))
 		}
 	}
@@ -66,14 +64,10 @@ func TestFolders(t *testing.T) {
 		got := describe(t, os.DirFS(filepath.Join("testdata", program)))
 		golden := filepath.Join("testdata", program+".golden")
 		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
 		}
 		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got != string(want) {
 			t.Errorf("%s:\n%s\nwant\n%s", program, got, want)
 		}
@@ -115,7 +109,7 @@ func TestFoldersWithoutReaderAt(t *testing.T) {
 	}
 }
 
-// What an index says wrong is seen, and what it does not say is found.
+// Errors of an index are reported, and sessions it does not list are found.
 func TestFolderIndexes(t *testing.T) {
 	const line = `{"type":"user","content":"x","ts":1}` + "\n"
 	for name, data := range map[string]string{
@@ -142,9 +136,7 @@ func TestFolderIndexes(t *testing.T) {
 		"sessions.json": {Data: []byte(`{"../b":{"label":"x","created_at":"..."},"a":5}`)},
 		"b.jsonl":       {Data: []byte(line)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for s := range f.Sessions() {
 		if s.ID == "../b" {
 			if s.Err == nil {
@@ -199,9 +191,7 @@ func TestFolderErrors(t *testing.T) {
 	}
 	// A file that breaks between the look at it and the reading of it.
 	whole, err := dialect.ReadFolder(fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	delete(fsys, "b.jsonl")
 	for s := range whole.Sessions() {
 		if gone := errors.Is(s.Err, fs.ErrNotExist); gone != (s.ID == "b") {
@@ -222,9 +212,7 @@ func TestFolderManySessions(t *testing.T) {
 		fsys[path.Join(dir, "history/archive_001/messages.jsonl")] = &fstest.MapFile{Data: []byte(`{"id":"n","role":"user","parts":[]}` + "\n")}
 	}
 	f, err := dialect.ReadFolder(fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n := 0
 	for s := range f.Sessions() {
 		if n++; s.Messages != 2 || len(s.Archives) != 1 {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -33,9 +35,7 @@ func fixtures(t testing.TB) iter.Seq2[string, []byte] {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }
 
@@ -117,16 +117,12 @@ func FuzzFolder(f *testing.F) {
 		}
 		fsys[name] = &fstest.MapFile{Data: data}
 		folder, err := dialect.ReadFolder(fsys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sessions := slices.Collect(folder.Sessions())
 		sessions = slices.DeleteFunc(sessions, func(s dialect.Session) bool { return s.Err != nil })
 		for _, s := range sessions {
 			for _, err := range s.Records() {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 			}
 		}
 		d := writable[len(data)%len(writable)]
@@ -144,9 +140,7 @@ func FuzzFolder(f *testing.F) {
 			}
 		})
 		back, err := dialect.ReadFolder(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for s := range back.Sessions() {
 			if s.Err != nil || len(s.Damage) > 0 || len(s.Unknown) > 0 {
 				t.Fatalf("%s: what was written cannot be read: %+v", d, s)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -106,9 +108,7 @@ func TestScanErrors(t *testing.T) {
 func TestScanGlued(t *testing.T) {
 	for name, data := range fixtures(t) {
 		d, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !slices.Contains([]dialect.Dialect{dialect.ZyHive, dialect.Pi, dialect.ClaudeCode, dialect.OpenViking, dialect.ZyHiveLog}, d) {
 			continue
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Session is a session of another program. What the program's index says
-// counts more than what the transcript says, but for the messages.
+// Session is a session of another program. The program's index outranks the
+// transcript in everything except the messages.
 type Session struct {
 	Dialect Dialect
 	Sure    bool   // see [Detect]
@@ -36,7 +36,7 @@ type Session struct {
 	// OpenViking the folders of the commits, of OpenClaw earlier copies.
 	Archives []string
 
-	// What is in the transcript and the archives of OpenViking.
+	// Contents of the transcript and of the archives of OpenViking.
 	Messages    int            // entries that add to messages
 	Compactions int            // summaries that replace older messages
 	Asides      map[string]int // records that are not for the model, by name
@@ -103,12 +103,14 @@ func (s *Session) survey() {
 	var first, byHand, made string
 	updated := !s.Updated.IsZero() // an index knows
 	for rec, err := range s.Records() {
-		switch {
-		case err != nil:
+		if err != nil {
 			s.Err = err
 			return
-		case rec.Damage != nil:
+		}
+		if rec.Damage != nil {
 			s.Damage = append(s.Damage, *rec.Damage)
+		}
+		if !rec.HasEntry() {
 			continue
 		}
 		if t := rec.Entry.Time; !t.IsZero() {
@@ -163,7 +165,7 @@ func (s *Session) survey() {
 	s.Title = cmp.Or(s.Title, first)
 }
 
-// aside takes note of labels, and returns the title that a program made.
+// aside records labels and returns the title that a program made.
 func (s *Session) aside(name string, line []byte) string {
 	r := object(line)
 	switch name {

@@ -19,6 +19,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -51,23 +53,17 @@ func write(t testing.TB, d dialect.Dialect, sessions iter.Seq[dialect.Session], 
 	t.Helper()
 	out := disk{fstest.MapFS{}, t}
 	w, err := dialect.NewWriter(d, out.create)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	losses := dialect.Losses{}
 	for s := range sessions {
 		lost, err := w.Write(s, entries(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for name, n := range lost {
 			losses[name] += n
 		}
 	}
 	for range 2 {
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Close())
 	}
 	if _, err := w.Write(dialect.Session{}, entries(dialect.Session{})); err == nil {
 		t.Error("written after Close")
@@ -98,9 +94,7 @@ func conversation(t testing.TB) []transcript.Entry {
 		t.Helper()
 		at = at.Add(1500 * time.Millisecond)
 		batch, err := transcript.NewBatch(at, func() string { n++; return fmt.Sprintf("e%02d", n) }, items...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, batch...)
 	}
 	call := func(id, input string) transcript.ToolCallBlock {
@@ -163,14 +157,10 @@ func TestWriteGolden(t *testing.T) {
 		got := fmt.Sprintf("lost: %v\n%s", losses, printed(out))
 		golden := filepath.Join("testdata", "written-"+string(d)+".golden")
 		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
 		}
 		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got != string(want) {
 			t.Errorf("%s:\n%s\nwant\n%s", d, got, want)
 		}
@@ -184,9 +174,7 @@ func said(t testing.TB, entries iter.Seq2[transcript.Entry, error]) []string {
 	var all []string
 	seen := map[string]bool{}
 	for e, err := range entries {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		f, _ := e.Body.(transcript.Fragment)
 		for _, b := range f.Content {
 			switch b := b.(type) {
@@ -206,14 +194,11 @@ func said(t testing.TB, entries iter.Seq2[transcript.Entry, error]) []string {
 	return all
 }
 
-// What is written is read again as what it was, and written again it is the
-// same bytes.
+// A file that is written, read and written again has the same bytes.
 func TestWriteReadWrite(t *testing.T) {
 	for _, program := range programs {
 		from, err := dialect.ReadFolder(os.DirFS(filepath.Join("testdata", program)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		readable := func(f *dialect.Folder) iter.Seq[dialect.Session] {
 			return func(yield func(dialect.Session) bool) {
 				for s := range f.Sessions() {
@@ -226,9 +211,7 @@ func TestWriteReadWrite(t *testing.T) {
 		for _, d := range writable {
 			once, lost := write(t, d, readable(from), entriesOf)
 			back, err := dialect.ReadFolder(once)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(back.Others) > 0 && d != dialect.OpenViking {
 				t.Errorf("%s as %s: files of no session %q", program, d, back.Others)
 			}
@@ -258,9 +241,7 @@ func TestWriteReadWrite(t *testing.T) {
 			}
 			twice, losses := write(t, d, back.Sessions(), entriesOf)
 			again, err := dialect.ReadFolder(twice)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			thrice, _ := write(t, d, again.Sessions(), entriesOf)
 			if a, b := printed(twice), printed(thrice); a != b {
 				t.Errorf("%s as %s, written again:\n%s\nwas\n%s", program, d, b, a)
@@ -274,8 +255,8 @@ func TestWriteReadWrite(t *testing.T) {
 	}
 }
 
-// What the target does not know is an error where it would change the
-// conversation, and so is a disk that fails.
+// Content that the target cannot express is an error if leaving it out would
+// change the conversation, and so is a failing disk.
 func TestWriteErrors(t *testing.T) {
 	for _, d := range []dialect.Dialect{"", dialect.Native, dialect.Pi, dialect.ClaudeCode, dialect.ZyHiveLog} {
 		if _, err := dialect.NewWriter(d, nil); err == nil {
@@ -285,9 +266,7 @@ func TestWriteErrors(t *testing.T) {
 	for _, d := range writable {
 		for _, body := range []transcript.Body{transcript.Rewind{To: "a"}, transcript.Clip{}} {
 			w, err := dialect.NewWriter(d, disk{fstest.MapFS{}, t}.create)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if _, err := w.Write(dialect.Session{ID: "s"}, seq([]transcript.Entry{{ID: "e", Body: body}})); err == nil || !strings.Contains(err.Error(), "fold") {
 				t.Errorf("%s: %T: %v", d, body, err)
 			}
@@ -301,9 +280,7 @@ func TestWriteErrors(t *testing.T) {
 				open++
 				return fullFile{&open}, nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if _, err := w.Write(dialect.Session{ID: "s"}, seq(conversation(t))); !errors.Is(err, errDisk) {
 				t.Errorf("%s: after %d files: %v", d, after, err)
 			}
@@ -313,9 +290,7 @@ func TestWriteErrors(t *testing.T) {
 		}
 		failed := func(yield func(transcript.Entry, error) bool) { yield(transcript.Entry{}, errDisk) }
 		w, err := dialect.NewWriter(d, disk{fstest.MapFS{}, t}.create)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := w.Write(dialect.Session{ID: "ses-1"}, failed); !errors.Is(err, errDisk) {
 			t.Errorf("%s: entries that cannot be read: %v", d, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -52,7 +54,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// What no text of the corpus is made of, with the counts of o200k: within 30 %.
+// Texts unlike those of the corpus, with the counts of o200k: the estimates are
+// within 30 %.
 func TestUnusualTexts(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -86,9 +89,7 @@ func TestCount(t *testing.T) {
 	text := strings.Repeat("word ", 100)
 	n := est.Text(text)
 	rawBlock, err := transcript.UnmarshalBlock([]byte(`{"type":"odd","text":"` + text + `"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	base64 := func(size int) transcript.Source {
 		return transcript.Source{Type: "base64", MediaType: "application/pdf", Data: strings.Repeat("A", size)}
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -32,9 +34,7 @@ func webp(kind string, rest ...byte) []byte {
 func TestImages(t *testing.T) {
 	encode := func(w, h int, as func(*bytes.Buffer, image.Image) error) []byte {
 		var b bytes.Buffer
-		if err := as(&b, image.NewPaletted(image.Rect(0, 0, w, h), color.Palette{color.Black, color.White})); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, as(&b, image.NewPaletted(image.Rect(0, 0, w, h), color.Palette{color.Black, color.White})))
 		return b.Bytes()
 	}
 	asPNG := func(b *bytes.Buffer, m image.Image) error { return png.Encode(b, m) }

@@ -1,14 +1,98 @@
 package transcript
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// decodeBody decodes the members of a line of that kind into e and a body.
+// ParseEntry decodes one line of a native transcript, given without its
+// newline. The entry retains line; the caller must not modify it afterwards.
+// The error is a *[DamageError] that says why the line is not an entry.
+// ParseEntry does not verify checksums; see [Intact].
+//
+// An entry is a JSON object in valid UTF-8 with a string member "type". A known
+// type whose members have the wrong JSON type is not an entry; an unknown type
+// becomes [Unknown].
+func ParseEntry(line []byte) (Entry, error) {
+	e, err := decodeEntry(jsontext.Trim(line))
+	if err != nil {
+		// Damage to the text outranks what decoding it has reported.
+		if kind := classify(line); kind != "" {
+			err = &DamageError{Kind: kind}
+		}
+		return Entry{}, err
+	}
+	return e, nil
+}
+
+// decodeEntry decodes a line that has no white space around it and validates it
+// in the same pass. Its error is only meaningful if the line is a valid JSON
+// object.
+func decodeEntry(line []byte) (Entry, error) {
+	kind := ""
+	for name, v := range jsontext.Members(line) {
+		if name == "type" {
+			kind, _ = jsontext.Word(v)
+			break
+		}
+	}
+	e, m := Entry{line: line}, members{ok: true}
+	for {
+		if kind == "" {
+			return Entry{}, &DamageError{Kind: DamageMalformed, Reason: "no type"}
+		}
+		e.Body = decodeBody(kind, line, &e, &m)
+		if !m.retype {
+			break
+		}
+		// A second "type" follows: the last of equal names counts.
+		kind, e, m = typeMember(line), Entry{line: line}, members{ok: true, typed: true}
+	}
+	if !m.ok {
+		return Entry{}, &DamageError{Kind: DamageMalformed, Reason: kind + " entry: unusable " + strconv.Quote(m.bad)}
+	}
+	return e, nil
+}
+
+// entry decodes the members of the envelope into e and calls body for every
+// other member.
+func (m *members) entry(kind string, line []byte, e *Entry, body func(name string, v []byte)) {
+	w := jsontext.NewWalk(line)
+	for w.Next() {
+		switch name, v := w.Name, w.Value; name {
+		case "type":
+			if s, _ := jsontext.Word(v); s != kind && !m.typed {
+				m.retype = true
+				return
+			}
+		case "id":
+			m.str(&e.ID, v)
+		case "ts":
+			m.time(&e.Time, v)
+		case "batch":
+			m.num(&e.Batch, v)
+		case "part":
+			m.num(&e.Part, v)
+		case "idem":
+			m.str(&e.Idem, v)
+		case "idemHash":
+			m.str(&e.IdemHash, v)
+		case "src", "crc": // see Source and Sealed
+		default:
+			body(name, v)
+		}
+		if !m.ok {
+			m.bad = w.Name
+			return
+		}
+	}
+	m.ok = w.Valid()
+}
+
+// decodeBody decodes the members of a line of the given type into e and returns
+// the body.
 func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
 	switch kind {
 	case TypeUser:
@@ -236,7 +320,7 @@ func decodeBody(kind string, line []byte, e *Entry, m *members) Body {
 	return b
 }
 
-// meta takes the members of a meta entry, which a header may have too.
+// meta decodes one member of a meta entry. Headers may have these members too.
 func (m *members) meta(b *Meta, name string, v []byte) {
 	switch name {
 	case "title":
@@ -256,11 +340,11 @@ func (m *members) meta(b *Meta, name string, v []byte) {
 	}
 }
 
-// The members of tool_use and tool_result lines that are not known belong to
-// the block. Those of its extras whose names the line uses for itself are one
-// level down, in the member "extra".
+// Unknown members of tool_use and tool_result lines belong to the block. Extras
+// of the block whose names the line itself uses are written one level down, in
+// the member "extra".
 
-// addLineExtra returns extra with a member of a line that is not known.
+// addLineExtra returns extra with an unknown member of a line added.
 func addLineExtra(extra Extra, name string, v []byte) Extra {
 	if name == "extra" && jsontext.IsObject(v) {
 		for name, v := range jsontext.Members(v) {
@@ -271,30 +355,11 @@ func addLineExtra(extra Extra, name string, v []byte) Extra {
 	return extra.with(name, v)
 }
 
-func writeLineExtra(o *jsontext.Object, kind string, extra Extra) {
-	var inner Extra
-	for name := range extra {
-		if lineMember(kind, name) {
-			inner = inner.with(name, extra[name])
-		}
-	}
-	if inner == nil {
-		writeExtra(o, extra)
-		return
-	}
-	o.Func("extra", func(dst []byte) []byte {
-		in := jsontext.AppendObject(dst)
-		return endWith(&in, inner)
-	})
-	rest := maps.Clone(extra)
-	maps.DeleteFunc(rest, func(name string, _ json.RawMessage) bool { return lineMember(kind, name) })
-	writeExtra(o, rest)
-}
-
-// lineMember reports whether lines of the kind have a member of that name.
+// lineMember reports whether lines of the given type have a member of that
+// name.
 func lineMember(kind, name string) bool {
 	switch name {
-	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "mid", "extra", "tool_use_id":
+	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "crc", "mid", "extra", "tool_use_id":
 		return true
 	case "name", "input":
 		return kind == TypeToolUse

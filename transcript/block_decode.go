@@ -1,22 +1,18 @@
 package transcript
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
 var errShape = errors.New("not of the expected shape")
 
-// MarshalBlock returns the JSON of b.
-func MarshalBlock(b Block) json.RawMessage { return b.appendJSON(nil) }
-
 // UnmarshalBlock decodes one block. Any valid JSON object with a string member
-// "type" is a block: what is not understood becomes a [RawBlock].
+// "type" is a block; one of an unknown form becomes a [RawBlock].
 func UnmarshalBlock(data []byte) (Block, error) {
 	if !jsontext.Valid(data) {
 		return nil, errors.New("transcript: block: not valid JSON")
@@ -34,7 +30,7 @@ func typeMember(obj []byte) string {
 	return s
 }
 
-// decodeBlock decodes valid JSON.
+// decodeBlock decodes a block from valid JSON.
 func decodeBlock(data []byte, inResult bool) (Block, error) {
 	data = jsontext.Trim(data)
 	kind := typeMember(data)
@@ -49,7 +45,7 @@ func decodeBlock(data []byte, inResult bool) (Block, error) {
 	return RawBlock{JSON: slices.Clone(data), kind: kind}, nil
 }
 
-// neededMember names the member without which a block is not of its type.
+// neededMember names the member that a block of this type cannot lack.
 func neededMember(kind string) string {
 	switch kind {
 	case "text", "thinking":
@@ -68,8 +64,8 @@ func neededMember(kind string) string {
 	return ""
 }
 
-// decodeKnownBlock returns nil for an unknown type, and when a member has not
-// the type it should have.
+// decodeKnownBlock returns nil for an unknown type and for a member of the
+// wrong JSON type.
 func decodeKnownBlock(kind string, data []byte) Block {
 	m := members{ok: true, need: neededMember(kind)}
 	switch kind {
@@ -172,8 +168,8 @@ func decodeKnownBlock(kind string, data []byte) Block {
 	return nil
 }
 
-// decodeContent decodes content that is null, a string or an array of blocks.
-// In a tool result a tool result is not known, so that nesting costs nothing.
+// decodeContent decodes content: null, a string or an array of blocks. A tool
+// result inside a tool result is not decoded, so nesting costs nothing.
 func decodeContent(v []byte, inResult bool) (blocks []Block, plain bool, err error) {
 	switch {
 	case jsontext.IsNull(v):
@@ -197,53 +193,7 @@ func decodeContent(v []byte, inResult bool) (blocks []Block, plain bool, err err
 	return nil, false, errShape
 }
 
-// appendContent appends the JSON of content: a string if plain and it is one
-// text without extras, else an array.
-func appendContent(dst []byte, blocks []Block, plain bool) []byte {
-	if plain && len(blocks) == 1 {
-		if t, ok := blocks[0].(TextBlock); ok && len(t.Extra) == 0 {
-			return jsontext.AppendString(dst, t.Text)
-		}
-	}
-	dst = append(dst, '[')
-	for i, b := range blocks {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if b == nil {
-			dst = append(dst, "null"...) // a caller's bug; NewBatch refuses it
-			continue
-		}
-		dst = b.appendJSON(dst)
-	}
-	return append(dst, ']')
-}
-
-func blockObject(dst []byte, kind string) jsontext.Object {
-	o := jsontext.AppendObject(dst)
-	o.String("type", kind)
-	return o
-}
-
-// endWith writes extra and closes the object.
-func endWith(o *jsontext.Object, extra Extra) []byte {
-	writeExtra(o, extra)
-	return o.End()
-}
-
-// writeExtra writes extra in the order of names.
-func writeExtra(o *jsontext.Object, extra Extra) {
-	if len(extra) == 0 {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		if name != "type" { // it would change what the object is
-			o.Value(name, extra[name])
-		}
-	}
-}
-
-// with returns e with a copy of a member's value. e may be nil.
+// with returns e with a copy of a member added. e may be nil.
 func (e Extra) with(name string, value []byte) Extra {
 	if e == nil {
 		e = Extra{}
@@ -252,81 +202,146 @@ func (e Extra) with(name string, value []byte) Extra {
 	return e
 }
 
-func (b TextBlock) appendJSON(dst []byte) []byte {
-	o := blockObject(dst, "text")
-	o.String("text", b.Text)
-	return endWith(&o, b.Extra)
+// members decodes the members of one object. ok becomes false at the first
+// member whose value has the wrong type.
+type members struct {
+	ok bool
+
+	// Of a block.
+	need  string // a member without which it is not of its type
+	found bool   // whether need was there
+	extra Extra
+
+	// Of an entry.
+	bad    string // the member that made ok false
+	typed  bool   // its type is settled
+	retype bool   // it has a second type
 }
 
-func (b ImageBlock) appendJSON(dst []byte) []byte {
-	o := blockObject(dst, "image")
-	o.Func("source", b.Source.appendJSON)
-	return endWith(&o, b.Extra)
-}
-
-func (b DocumentBlock) appendJSON(dst []byte) []byte {
-	o := blockObject(dst, "document")
-	o.Func("source", b.Source.appendJSON)
-	o.OptString("title", b.Title)
-	o.OptString("context", b.Context)
-	return endWith(&o, b.Extra)
-}
-
-func (s Source) appendJSON(dst []byte) []byte {
-	o := blockObject(dst, s.Type)
-	o.OptString("media_type", s.MediaType)
-	o.OptString("data", s.Data)
-	o.OptString("url", s.URL)
-	o.OptString("file_id", s.FileID)
-	return endWith(&o, s.Extra)
-}
-
-func (b ToolCallBlock) appendJSON(dst []byte) []byte {
-	o := blockObject(dst, "tool_use")
-	o.String("id", b.ID)
-	o.String("name", b.Name)
-	o.OptValue("input", b.Input)
-	return endWith(&o, b.Extra)
-}
-
-func (b ToolResultBlock) appendJSON(dst []byte) []byte {
-	o := blockObject(dst, "tool_result")
-	o.String("tool_use_id", b.CallID)
-	if len(b.Content) > 0 {
-		o.Func("content", b.appendContent)
+// each calls known for every member and stores those it does not take in extra.
+func (m *members) each(data []byte, known func(name string, v []byte) bool) {
+	for name, v := range jsontext.Members(data) {
+		switch {
+		case name == "type":
+		case known(name, v):
+			m.found = m.found || name == m.need
+		default:
+			m.extra = m.extra.with(name, v)
+		}
 	}
-	o.OptBool("is_error", b.IsError)
-	return endWith(&o, b.Extra)
 }
 
-func (b ToolResultBlock) appendContent(dst []byte) []byte {
-	return appendContent(dst, b.Content, b.plain)
-}
-
-func (b ThinkingBlock) appendJSON(dst []byte) []byte {
-	o := blockObject(dst, "thinking")
-	o.String("thinking", b.Thinking)
-	o.OptString("signature", b.Signature)
-	return endWith(&o, b.Extra)
-}
-
-func (b RedactedThinkingBlock) appendJSON(dst []byte) []byte {
-	o := blockObject(dst, "redacted_thinking")
-	o.String("data", b.Data)
-	return endWith(&o, b.Extra)
-}
-
-func (b ContextBlock) appendJSON(dst []byte) []byte {
-	o := blockObject(dst, "context")
-	o.String("uri", b.URI)
-	o.OptString("context_type", b.Kind)
-	o.OptString("abstract", b.Abstract)
-	return endWith(&o, b.Extra)
-}
-
-func (b RawBlock) appendJSON(dst []byte) []byte {
-	if len(b.JSON) == 0 {
-		return append(dst, `{"type":"raw"}`...)
+// block returns b if its members could be decoded, nil otherwise.
+func (m *members) block(b Block) Block {
+	if !m.ok || !m.found {
+		return nil
 	}
-	return jsontext.AppendValue(dst, b.JSON)
+	return b
+}
+
+func (m *members) str(dst *string, v []byte) bool {
+	s, ok := jsontext.String(v)
+	*dst = s
+	m.ok = m.ok && ok
+	return true
+}
+
+// word is str for values from a small set, which need no allocation.
+func (m *members) word(dst *string, v []byte) {
+	s, ok := jsontext.Word(v)
+	*dst = s
+	m.ok = m.ok && ok
+}
+
+func (m *members) flag(dst *bool, v []byte) bool {
+	b, ok := jsontext.Bool(v)
+	*dst = b
+	m.ok = m.ok && (ok || jsontext.IsNull(v))
+	return true
+}
+
+func (m *members) content(dst *[]Block, plain *bool, v []byte, inResult bool) bool {
+	var err error
+	*dst, *plain, err = decodeContent(v, inResult)
+	m.ok = m.ok && err == nil
+	return true
+}
+
+func (m *members) source(dst *Source, v []byte) bool {
+	if !jsontext.IsObject(v) {
+		m.ok = false
+		return true
+	}
+	*dst = Source{}
+	s := members{ok: true}
+	for name, v := range jsontext.Members(v) {
+		switch name {
+		case "type":
+			s.str(&dst.Type, v)
+		case "media_type":
+			s.str(&dst.MediaType, v)
+		case "data":
+			s.str(&dst.Data, v)
+		case "url":
+			s.str(&dst.URL, v)
+		case "file_id":
+			s.str(&dst.FileID, v)
+		default:
+			dst.Extra = dst.Extra.with(name, v)
+		}
+	}
+	m.ok = m.ok && s.ok
+	return true
+}
+
+func (m *members) num(dst *int, v []byte) {
+	n, ok := jsontext.Int(v)
+	*dst = int(n)
+	m.ok = m.ok && ok
+}
+
+func (m *members) num64(dst *int64, v []byte) {
+	n, ok := jsontext.Int(v)
+	*dst = n
+	m.ok = m.ok && ok
+}
+
+// time decodes a time and ignores one it cannot read: a wrong clock is no
+// reason to lose a message.
+func (m *members) time(dst *time.Time, v []byte) {
+	var t time.Time
+	if jsontext.IsString(v) && t.UnmarshalJSON(v) == nil { // allocates nothing
+		*dst = t.UTC()
+	} else if s, ok := jsontext.String(v); ok {
+		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+			*dst = t.UTC()
+		}
+	}
+}
+
+func (m *members) strings(dst *[]string, v []byte) {
+	*dst = []string{}
+	for e := range jsontext.Elements(v) {
+		var s string
+		m.str(&s, e)
+		*dst = append(*dst, s)
+	}
+	m.ok = m.ok && jsontext.IsArray(v)
+}
+
+func (m *members) clipping(v []byte) Clipping {
+	var c Clipping
+	m.ok = m.ok && jsontext.IsObject(v)
+	for name, v := range jsontext.Members(v) {
+		switch name {
+		case "entry":
+			m.str(&c.Entry, v)
+		case "block":
+			c.Block = new(int)
+			m.num(c.Block, v)
+		case "content":
+			m.str(&c.Content, v)
+		}
+	}
+	return c
 }

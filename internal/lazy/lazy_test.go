@@ -1,0 +1,31 @@
+package lazy_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/lazy"
+)
+
+// All goroutines get one and the same expression.
+func TestRegexp(t *testing.T) {
+	re := lazy.New(`^a+$`)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if !re.Get().MatchString("aa") || re.Get().MatchString("b") {
+				t.Error("not the expression of the source")
+			}
+		})
+	}
+	wg.Wait()
+	require.Same(t, re.Get(), re.Get())
+}
+
+// A source that is no expression costs nothing until it is used.
+func TestRegexpBadSource(t *testing.T) {
+	re := lazy.New(`(`)
+	require.Panics(t, func() { re.Get() })
+}

@@ -1,0 +1,406 @@
+package transcript
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// Item is a value that can be appended to a session: a [Message], a [Response],
+// a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
+// [Meta], [Calibration], [ToolStatus], [Used], [Commit] and [Custom].
+type Item interface{ isItem() }
+
+func (Message) isItem()     {}
+func (Response) isItem()    {}
+func (Compaction) isItem()  {}
+func (Clip) isItem()        {}
+func (Rewind) isItem()      {}
+func (Meta) isItem()        {}
+func (Calibration) isItem() {}
+func (ToolStatus) isItem()  {}
+func (Used) isItem()        {}
+func (Commit) isItem()      {}
+func (Custom) isItem()      {}
+
+// NewBatch encodes items as the entries of one append. now becomes the time of
+// every entry; newID is called once per entry and returns its ID.
+//
+// FORMAT.md defines how a message is split into lines: a user message into its
+// tool results and then the rest, an assistant message into a line of type
+// assistant and then its calls and the blocks between them. The error names the
+// item that cannot be written and the reason; no entries are returned with it.
+//
+// The entries equal the result of [ParseEntry] for their lines: invalid UTF-8
+// and invalid JSON inputs have been repaired. They share no memory with items
+// that a caller could change.
+func NewBatch(now time.Time, newID func() string, items ...Item) ([]Entry, error) {
+	return newBatch(now, newID, false, items)
+}
+
+// NewSealedBatch is NewBatch with a checksum at the end of each line, see
+// [Entry.Sealed].
+func NewSealedBatch(now time.Time, newID func() string, items ...Item) ([]Entry, error) {
+	return newBatch(now, newID, true, items)
+}
+
+func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]Entry, error) {
+	w := maker{now: now.UTC().Truncate(time.Microsecond), newID: newID, entries: make([]Entry, 0, len(items))}
+	for i, item := range items {
+		if err := w.addItem(item); err != nil {
+			return nil, fmt.Errorf("transcript: item %d of %d: %w", i+1, len(items), err)
+		}
+	}
+	if err := number(w.entries, sealed); err != nil {
+		return nil, err
+	}
+	return w.entries, nil
+}
+
+// A maker collects the entries of one batch.
+type maker struct {
+	now     time.Time
+	newID   func() string
+	entries []Entry
+}
+
+func (w *maker) add(b Body) (id string) {
+	e := Entry{ID: w.newID(), Time: w.now, Body: b}
+	w.entries = append(w.entries, e)
+	return e.ID
+}
+
+// number numbers the entries of a batch and encodes their lines.
+func number(entries []Entry, sealed bool) error {
+	for i := range entries {
+		e := &entries[i]
+		if len(entries) > 1 {
+			if i == 0 {
+				e.Batch = len(entries)
+			} else {
+				e.Part = i + 1
+			}
+		}
+		if err := e.makeLine(sealed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeLine encodes the line of e and then sets e to what a reader decodes from
+// it.
+func (e *Entry) makeLine(sealed bool) error {
+	e.line = e.appendLine(make([]byte, 0, lineSize(e.Body)))
+	if sealed {
+		e.line = seal(e.line)
+	}
+	if err := checkLine(e.line, DefaultMaxLine); err != nil {
+		return err
+	}
+	return e.asRead()
+}
+
+// lineSize estimates the length of a line in bytes, a checksum included, so
+// that encoding it allocates once.
+func lineSize(b Body) int {
+	n := 256
+	f, _ := b.(Fragment)
+	for _, c := range f.Content {
+		switch c := c.(type) {
+		case TextBlock:
+			n += len(c.Text) + len(c.Text)/16
+		case ThinkingBlock:
+			n += len(c.Thinking) + len(c.Thinking)/16
+		case ToolCallBlock:
+			n += len(c.Input)
+		case ToolResultBlock:
+			n += lineSize(Fragment{Content: c.Content})
+		}
+	}
+	return n
+}
+
+// WithIdem puts an idempotency key and the hash of the batch on its first entry
+// and encodes the line of that entry again. The line ends with a checksum if
+// the old one did. The entries equal the result of [ParseEntry] for their
+// lines, as those of [NewBatch] do.
+//
+// The error says that a reader would not find the key, because it is not valid
+// UTF-8 or makes the line too long. The entries must not be used after an
+// error.
+func WithIdem(entries []Entry, key, hash string) ([]Entry, error) {
+	if !valid(key, hash) {
+		return nil, fmt.Errorf("transcript: the idempotency key %q is not valid UTF-8", key)
+	}
+	if len(entries) == 0 {
+		return entries, nil
+	}
+	e := &entries[0]
+	e.Idem, e.IdemHash = key, hash
+	if err := e.makeLine(isSealed(e.line)); err != nil {
+		return nil, err
+	}
+	return entries, nil
+}
+
+func (w *maker) addItem(item Item) error {
+	switch it := item.(type) {
+	case Message:
+		return w.addMessage(Response{Message: it})
+	case *Message:
+		if it == nil {
+			return errors.New("nil *Message")
+		}
+		return w.addMessage(Response{Message: *it})
+	case Response:
+		return w.addResponse(it)
+	case *Response:
+		if it == nil {
+			return errors.New("nil *Response")
+		}
+		return w.addResponse(*it)
+	case Calibration:
+		if math.IsNaN(it.Factor) || math.IsInf(it.Factor, 0) {
+			return fmt.Errorf("a calibration factor of %v", it.Factor)
+		}
+		w.add(it)
+		return nil
+	case Compaction, Clip, Rewind, Meta, ToolStatus, Used, Commit, Custom:
+		w.add(it.(Body))
+		return nil
+	case nil:
+		return errors.New("nil item")
+	}
+	return fmt.Errorf("a %T cannot be appended: give the value, not a pointer to it", item)
+}
+
+func (w *maker) addResponse(r Response) error {
+	if r.Message.Role == "" {
+		r.Message.Role = RoleAssistant
+	}
+	if r.Message.Role != RoleAssistant {
+		return fmt.Errorf("a response has role %q, want %q", r.Message.Role, RoleAssistant)
+	}
+	return w.addMessage(r)
+}
+
+func (w *maker) addMessage(r Response) error {
+	content, err := checkBlocks(r.Message.Content, false)
+	if err != nil {
+		return err
+	}
+	r.Message.Content = content
+	switch r.Message.Role {
+	case RoleUser:
+		return w.addUser(r.Message)
+	case RoleAssistant:
+		return w.addAssistant(r)
+	}
+	return fmt.Errorf("role %q: want %q or %q", r.Message.Role, RoleUser, RoleAssistant)
+}
+
+// checkBlocks returns blocks as a reader decodes them: a RawBlock of a known
+// type becomes that type, which may belong on a line of its own.
+func checkBlocks(blocks []Block, inResult bool) ([]Block, error) {
+	for i, b := range blocks {
+		switch b := b.(type) {
+		case nil:
+			return nil, fmt.Errorf("block %d is nil", i)
+		case TextBlock, ImageBlock, DocumentBlock, ToolCallBlock, ThinkingBlock, RedactedThinkingBlock, ContextBlock:
+		case ToolResultBlock:
+			if _, err := checkBlocks(b.Content, true); err != nil {
+				return nil, fmt.Errorf("block %d: %w", i, err)
+			}
+		case RawBlock:
+			if !jsontext.Valid(b.JSON) {
+				return nil, fmt.Errorf("block %d: the JSON of a RawBlock is not valid", i)
+			}
+			known, err := decodeBlock(b.JSON, inResult)
+			if err != nil {
+				return nil, fmt.Errorf("block %d: the JSON of a RawBlock is not an object with a type", i)
+			}
+			if _, raw := known.(RawBlock); !raw {
+				blocks = slices.Clone(blocks)
+				blocks[i] = known
+			}
+		default:
+			return nil, fmt.Errorf("block %d is a %T: blocks are values, not pointers", i, b)
+		}
+	}
+	return blocks, nil
+}
+
+func (w *maker) addUser(m Message) error {
+	if len(m.Content) == 0 {
+		return errors.New("a user message without content")
+	}
+	var rest []Block
+	for _, b := range m.Content {
+		switch b := b.(type) {
+		case ToolResultBlock:
+			w.add(Fragment{Kind: TypeToolResult, Role: RoleUser, Content: []Block{b}})
+		case ToolCallBlock:
+			return errors.New("a tool call in a user message")
+		default:
+			rest = append(rest, b)
+		}
+	}
+	if len(rest) > 0 {
+		w.add(Fragment{Kind: TypeUser, Role: RoleUser, Content: rest, plain: m.plain})
+	}
+	return nil
+}
+
+func (w *maker) addAssistant(r Response) error {
+	f := Fragment{
+		Kind: TypeAssistant, Role: RoleAssistant, plain: r.Message.plain,
+		API: r.API, Model: r.Model, StopReason: r.StopReason, Usage: r.Usage, RequestID: r.RequestID,
+	}
+	mid, opened := "", false
+	flush := func() {
+		id := w.add(f)
+		if !opened {
+			mid, opened = id, true
+		}
+		f = Fragment{Kind: TypeAssistant, Role: RoleAssistant, Of: mid}
+	}
+	for _, b := range r.Message.Content {
+		switch b := b.(type) {
+		case ToolResultBlock:
+			return errors.New("a tool result in an assistant message")
+		case ToolCallBlock:
+			if !opened || len(f.Content) > 0 {
+				flush()
+			}
+			w.add(Fragment{Kind: TypeToolUse, Role: RoleAssistant, Content: []Block{b}, Of: mid})
+		default:
+			f.Content = append(f.Content, b)
+		}
+	}
+	if !opened || len(f.Content) > 0 {
+		flush()
+	}
+	return nil
+}
+
+// asRead sets e, whose line has been encoded, to the result of [ParseEntry] for
+// that line, because the value of the caller may differ from it and may change
+// later. Most entries need no parsing for that. The error says that no reader
+// would accept the line.
+func (e *Entry) asRead() error {
+	if e.settled() {
+		return nil
+	}
+	read, err := ParseEntry(e.line)
+	if err != nil {
+		return fmt.Errorf("transcript: an entry of type %s would not be readable: %w", e.Type(), err)
+	}
+	*e = read
+	return nil
+}
+
+// settled reports whether e equals the result of ParseEntry for its line and
+// shares no memory that a caller can change. It fixes those differences that
+// cost less to fix than to parse, and may report false for an entry that needs
+// no parsing.
+func (e *Entry) settled() bool {
+	f, ok := e.Body.(Fragment)
+	if !ok || !valid(e.ID, e.Idem, e.IdemHash) {
+		return false
+	}
+	if year := e.Time.Year(); year < 0 || year > 9999 {
+		return false
+	}
+	return f.settled(e.line)
+}
+
+// settled is the part of [Entry.settled] that concerns the body. Content must
+// belong to f alone.
+func (f *Fragment) settled(line []byte) bool {
+	if f.Ext != nil || f.Usage.Extra != nil || f.Content != nil && len(f.Content) == 0 ||
+		f.plain && !isPlain(f.Content) || !valid(f.Of, f.API, f.Model, string(f.StopReason), f.RequestID) {
+		return false
+	}
+	if f.Kind != TypeAssistant && (f.API != "" || f.Model != "" || f.StopReason != "" || f.RequestID != "" || !f.Usage.IsZero()) {
+		return false
+	}
+	switch f.Kind {
+	case TypeUser:
+		return f.Role == RoleUser && settledBlocks(f.Content)
+	case TypeAssistant:
+		return f.Role == RoleAssistant && settledBlocks(f.Content)
+	case TypeToolUse:
+		return f.Role == RoleAssistant && len(f.Content) == 1 && !f.plain && settleCall(&f.Content[0], line)
+	case TypeToolResult:
+		return f.Role == RoleUser && len(f.Content) == 1 && !f.plain && settleResult(&f.Content[0])
+	}
+	return false
+}
+
+// settledBlocks reports whether every block is a text that a line stores
+// unchanged.
+func settledBlocks(blocks []Block) bool {
+	for _, b := range blocks {
+		switch b := b.(type) {
+		case TextBlock:
+			if b.Extra != nil || !valid(b.Text) {
+				return false
+			}
+		case ThinkingBlock:
+			if b.Extra != nil || !valid(b.Thinking, b.Signature) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// shortInput is a length in bytes below which an input cannot be nested too
+// deeply for a line: encoding/json allows 10,000 levels, and the line itself is
+// one.
+const shortInput = 9_999
+
+// settleCall replaces the input of a call by a copy of the bytes in its line.
+func settleCall(block *Block, line []byte) bool {
+	call, ok := (*block).(ToolCallBlock)
+	if !ok || call.Extra != nil || !valid(call.ID, call.Name) || len(call.Input) > shortInput {
+		return false
+	}
+	if call.Input != nil {
+		input, _ := jsontext.Member(line, "input")
+		call.Input = slices.Clone(input)
+		*block = call
+	}
+	return true
+}
+
+// settleResult replaces the content of a result by a copy of its own.
+func settleResult(block *Block) bool {
+	result, ok := (*block).(ToolResultBlock)
+	if !ok || result.Extra != nil || !valid(result.CallID) || result.plain && !isPlain(result.Content) || !settledBlocks(result.Content) {
+		return false
+	}
+	if result.Content != nil {
+		result.Content = append([]Block(nil), result.Content...) // nil if it was empty
+		*block = result
+	}
+	return true
+}
+
+// valid reports whether a line stores the texts unchanged.
+func valid(texts ...string) bool {
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			return false
+		}
+	}
+	return true
+}
