@@ -4,5 +4,8 @@ go 1.26.5
 
 require (
 	github.com/google/uuid v1.6.0
+	github.com/stretchr/testify v1.12.1
 	golang.org/x/sys v0.49.0
 )
+
+require go.yaml.in/yaml/v3 v3.0.5 // indirect
