@@ -101,19 +101,6 @@ var (
 	text     = transcript.UserText
 )
 
-// chain calls functions until one fails, none if err is not nil.
-func chain(err error, fs ...func() error) error {
-	if err != nil {
-		return err
-	}
-	for _, f := range fs {
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // begun is how most workloads begin.
 func (w *worker) begun() (s *session.Session, err error) {
 	if err := w.start(); err != nil {

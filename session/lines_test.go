@@ -3,7 +3,6 @@ package session_test
 import (
 	"fmt"
 	"io/fs"
-	"strings"
 	"testing"
 	"time"
 
@@ -74,7 +73,7 @@ func TestAppendLinesRefused(t *testing.T) {
 	_, err := s.AppendLines(t.Context(), at, ready(1, "late")...)
 	require.ErrorIs(t, err, session.ErrConflict)
 	for _, bad := range []transcript.Entry{
-		ready(2, strings.Repeat("x", transcript.DefaultMaxLine))[0],
+		ready(2, "x")[0].WithLine(make([]byte, transcript.DefaultMaxLine+1)),
 		ready(2, "x")[0].WithLine([]byte(`{"type":`)),
 	} {
 		_, err = s.AppendLines(t.Context(), end(t, s), ready(1, "good")[0], bad)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
@@ -18,9 +20,10 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// go test ./session -run TestSoak -soak=long has conversations of 10,000 turns:
-// see CONTRIBUTING.md.
-var soakLength = flag.String("soak", "short", "how long the conversations of TestSoak are: short or long")
+// go test ./session has short conversations. -soak=gate has those that the gate
+// asks for, in a minute or two; -soak=long has conversations of 10,000 turns: see
+// CONTRIBUTING.md.
+var soakLength = flag.String("soak", "short", "how long the conversations of the soaks are: short, gate or long")
 
 // soaked is a conversation that goes on until it is told to stop.
 type soaked struct {
@@ -125,7 +128,7 @@ func (k *soaked) next() string { return request(k.t, k.s) }
 // look looks for what the user has said and wants.
 func (k *soaked) look(ctx context.Context) {
 	h, err := k.s.History(ctx)
-	must(k.t, err)
+	require.NoError(k.t, err)
 	parts := takeApart(h)
 	for _, f := range k.facts {
 		depth := k.report.Compactions - f.since
@@ -163,7 +166,7 @@ func (k *soaked) remembered() int {
 // append adds an item to the session.
 func (k *soaked) append(item transcript.Item) {
 	_, err := k.s.Append(k.t.Context(), item)
-	must(k.t, err)
+	require.NoError(k.t, err)
 	switch m := item.(type) {
 	case transcript.Message:
 		k.in += k.model.count("", nil, m)
@@ -236,7 +239,7 @@ func (k *soaked) run(turns int, between func()) {
 		}
 		_, err := k.s.AfterTurn(k.t.Context())
 		if _, ok := errors.AsType[*compact.Error](err); err != nil && !ok {
-			must(k.t, err)
+			require.NoError(k.t, err)
 		}
 		k.report.Turns++
 		k.report.Asked = k.model.Stats()
@@ -269,7 +272,7 @@ func (k *soaked) appendResults(resp *transcript.Response) {
 // restart goes on as another process.
 func (k *soaked) restart() {
 	want, knows := k.next(), k.calibration()
-	must(k.t, k.st.Close())
+	require.NoError(k.t, k.st.Close())
 	k.drv = k.drv.Reopen()
 	k.begin()
 	k.report.Restarts++
@@ -283,7 +286,7 @@ func (k *soaked) restart() {
 
 func (k *soaked) calibration() transcript.Calibration {
 	c, err := k.s.Calibration(k.t.Context(), k.g.Model)
-	must(k.t, err)
+	require.NoError(k.t, err)
 	return c
 }
 
@@ -343,21 +346,20 @@ func adversarial(r guardtest.Request) guardtest.Answer {
 // TestSoak runs long conversations and asserts what holds whatever the
 // summarizer does.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	type soak struct {
 		window, turns int
 		summarizers   []string
 	}
 	all := []string{"extractive", "lossy", "adversarial"}
-	soaks := []soak{{32_000, 250, all}, {200_000, 300, all[1:2]}}
-	switch {
-	case *soakLength == "long":
-		soaks = []soak{{32_000, 10_000, all}, {200_000, 10_000, all}}
-	case brief || testing.Short():
-		soaks = []soak{{32_000, 60, all}}
-	}
+	soaks := extent(*soakLength,
+		[]soak{{32_000, 60, all}},
+		[]soak{{32_000, 250, all}, {200_000, 300, all[1:2]}},
+		[]soak{{32_000, 10_000, all}, {200_000, 10_000, all}})
 	for _, size := range soaks {
 		for _, name := range size.summarizers {
 			t.Run(fmt.Sprintf("%dk/%s", size.window/1000, name), func(t *testing.T) {
+				t.Parallel()
 				k := newSoak(t, size.window)
 				k.opts.Compact.Summarizer = k.summarizer(name)
 				if *soakLength == "long" {

@@ -42,13 +42,8 @@ var vocabularies = []tokens.Family{tokens.Default, tokens.Gemini, tokens.DeepSee
 // reports is learned, so overflows are rare, though the conversations change from
 // one script to another.
 func TestSoakVocabularies(t *testing.T) {
-	turns := 120
-	switch {
-	case *soakLength == "long":
-		turns = 1_500
-	case brief || testing.Short():
-		t.Skip("TestSoak is enough for a brief run")
-	}
+	t.Parallel()
+	turns := extent(*soakLength, 45, 120, 1_500)
 	for _, family := range vocabularies[1:] {
 		k := newSoak(t, 32_000)
 		k.model.Counter = tokens.Estimator{Family: family}
@@ -68,15 +63,11 @@ func TestSoakVocabularies(t *testing.T) {
 // window is smaller than the one before, and the models count by other
 // vocabularies than the estimate. Every overflow is recovered inside its Do.
 func TestSoakHiddenWindow(t *testing.T) {
-	sessions, least := 30, 100
-	switch {
-	case *soakLength == "long":
-		sessions, least = 72, 200
-	case brief || testing.Short():
-		sessions, least = 4, 10
-	}
+	t.Parallel()
+	sessions, least := extent(*soakLength, 36, 30, 72), extent(*soakLength, 8, 100, 200)
+	step := extent(*soakLength, 7, 1, 1) // 7: each refusal and each vocabulary once
 	all := &soakReport{Name: t.Name(), Closest: 1, Recall: map[string]*carriers{}}
-	for i := range sessions {
+	for i := 0; i < sessions; i += step {
 		family := vocabularies[i/len(refusals)%len(vocabularies)]
 		say := refusals[i%len(refusals)]
 		k := newSoak(t, 0)
