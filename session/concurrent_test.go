@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// 200 sessions in 3 agents, written by 16 goroutines: no entry is lost, and
-// none is in a foreign session.
+// 16 goroutines write 200 sessions of 3 agents: no entry is lost, and none is in
+// the wrong session.
 func TestManySessions(t *testing.T) {
 	t.Parallel()
 	const sessions, writers, each = 200, 16, 3

@@ -24,12 +24,12 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// errnos are what a call may fail with.
+// errnos are the errors that a call may fail with.
 var errnos = []syscall.Errno{
 	syscall.EIO, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.EROFS, syscall.ESTALE, syscall.EINTR, syscall.EACCES,
 }
 
-// A faultRun is a workload of which one system call fails, or all from one on.
+// A faultRun is a workload in which one system call fails, or all from one on.
 type faultRun struct {
 	n       int // the call that fails
 	sticky  bool
@@ -76,7 +76,7 @@ func (r *faultRun) judge(c call) verdict {
 // errOver ends a workload.
 var errOver = errors.New("nothing more can be done")
 
-// run does the workload and returns what was wrong.
+// run runs the workload and returns the violations that it found.
 func (r *faultRun) run(t testing.TB, wl workload, open opener) (broken []string) {
 	t.Helper()
 	dir := scratch(t)
@@ -129,7 +129,7 @@ func (r *faultRun) run(t testing.TB, wl workload, open opener) (broken []string)
 			if st == nil {
 				continue
 			}
-			// What the process takes for saved is on the disk.
+			// Everything that the process believes to be saved is on the disk.
 			if live, err := look(bg, st, false); err == nil && !unknown {
 				known = live
 			}
@@ -143,7 +143,7 @@ func (r *faultRun) run(t testing.TB, wl workload, open opener) (broken []string)
 	return broken
 }
 
-// isUnknown reports whether an error leaves open what has happened.
+// isUnknown reports whether an error means an unknown outcome.
 func isUnknown(err error) bool {
 	_, ok := errors.AsType[*session.NotDurableError](err)
 	return ok
@@ -190,8 +190,8 @@ func (r *faultRun) check(dir string, known world, unknown, deleting, fragment bo
 	return nil
 }
 
-// keeps says what of a world is missing in w, which may have more if a call
-// has an unknown outcome.
+// keeps returns an error if something of a world is missing in w. If a call has
+// an unknown outcome, w may have more.
 func (w world) keeps(known world, unknown, deleting bool) error {
 	if !unknown {
 		return w.equal(known)

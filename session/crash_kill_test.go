@@ -26,14 +26,14 @@ import (
 
 func init() { children["crowd"] = crowdChild }
 
-// record is the text of the n-th record of a writer; its beginning says how it
-// goes on.
+// record is the text of the n-th record of a writer. The rest of it follows from
+// its beginning, so that a reader can check it.
 func record(writer, n, size int) string {
 	head := fmt.Sprintf("%d %d %d ", writer, n, size)
 	return head + strings.Repeat(string(rune('a'+(writer+n)%26)), max(0, size-len(head)))
 }
 
-// intact reports whether a record is what was written, and by whom.
+// intact reports whether a record is whole, and returns its writer and number.
 func intact(text string) (writer, n int, ok bool) {
 	var size int
 	if _, err := fmt.Sscan(text, &writer, &n, &size); err != nil {
@@ -42,10 +42,10 @@ func intact(text string) (writer, n int, ok bool) {
 	return writer, n, text == record(writer, n, size)
 }
 
-// crowdChild opens the session, waits for the end of its input, so that the
-// first of a crowd does not fill the transcript before the last is there, and
-// appends records of 200 B to 1 MiB for ever, some as batches. It says so when it
-// is there, before and after.
+// crowdChild opens the session and appends records of 200 B to 1 MiB for ever,
+// some as batches. It announces that it is open, and each append before and
+// after. It begins at the end of its input, so that the first writer does not
+// fill the transcript before the last one is open.
 func crowdChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	var writer int
 	var seed uint64
@@ -92,13 +92,13 @@ type doomed struct {
 	cmd   *exec.Cmd
 	out   *bufio.Scanner
 	start io.Closer     // lets it begin
-	here  chan struct{} // closed when it is there
-	after int           // appends; then it may be killed
-	due   chan struct{} // closed when it may
+	here  chan struct{} // closed when it has opened the session
+	after int           // appends before it may be killed
+	due   chan struct{} // closed when it may be killed
 	acked []string
 }
 
-// read takes what the writer says until it is dead.
+// read reads the announcements of the writer until it is dead.
 func (d *doomed) read() error {
 	ready := sync.OnceFunc(func() { close(d.due) })
 	defer ready()
@@ -124,8 +124,8 @@ func (d *doomed) read() error {
 	return nil
 }
 
-// killAll kills writers while one of them is writing: when the transcript is
-// just growing.
+// killAll kills writers while the transcript is growing, so that some kills tear
+// a line.
 func killAll(t *testing.T, dir string, all []*doomed) {
 	t.Helper()
 	for _, d := range all {
@@ -134,7 +134,7 @@ func killAll(t *testing.T, dir string, all []*doomed) {
 	paths, err := filepath.Glob(filepath.Join(dir, "agents/main/sessions/*.jsonl"))
 	require.NoError(t, err)
 	if len(paths) == 1 {
-		// Seen to grow twice in a row, it does so in one long write.
+		// A transcript that grows twice in a row grows in one long write.
 		var first, last int64
 		for try, grown := 0, 0; grown < 2 && last < first+4<<20 && try < 1<<20; try++ {
 			now, err := os.Stat(paths[0])
@@ -151,9 +151,9 @@ func killAll(t *testing.T, dir string, all []*doomed) {
 	}
 }
 
-// Four processes write to one session and are killed in the middle of it: all
-// that was acknowledged is there, whole, once and in order, and what was torn
-// is told apart.
+// Four processes write to one session and are killed in the middle of it. All
+// acknowledged records are there, whole, once and in order, and torn ones are
+// reported as damage.
 func TestKillCrowd(t *testing.T) {
 	const writers = 4
 	t.Parallel()

@@ -31,7 +31,7 @@ type moment struct {
 
 type opener = func(dir string, opts *session.Options) (*session.Store, error)
 
-// A mutant is what makes a writer a naive one.
+// A mutant makes a writer naive.
 type mutant struct {
 	judge func(c call) verdict
 	open  opener
@@ -90,7 +90,7 @@ func scratch(t testing.TB) string {
 	return dir
 }
 
-// A crash is a state of the disk and what must be found in it.
+// A crash is a state of the disk and the worlds that may be found in it.
 type crash struct {
 	img           image
 	before, after world
@@ -149,7 +149,7 @@ func crashes(moments []moment, kill bool, stride int, early bool, yield func(cra
 // indexFiles are the files of the index, below the folder of an agent.
 var indexFiles = []string{"sessions.json", "sessions.journal", "sessions.jsonl"}
 
-// survive opens a state and says what is wrong with what is found.
+// survive opens a state and returns an error unless a store in it is sound.
 func survive(c crash, dir string, open opener) error {
 	if err := c.img.write(dir); err != nil {
 		return err
@@ -218,7 +218,7 @@ func survive(c crash, dir string, open opener) error {
 	if err != nil {
 		return fmt.Errorf("appending: %w", err)
 	}
-	// The index is nothing but what the transcripts say.
+	// A lost index is made again from the transcripts.
 	for _, name := range indexFiles {
 		if err := os.Remove(filepath.Join(dir, "agents/main", name)); err != nil && !isMissing(err) {
 			return err

@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// A worker does what a workload says, step by step, on a store in a folder.
+// A worker runs a workload, step by step, on a store in a folder.
 type worker struct {
 	dir   string
 	sync  filelog.SyncPolicy
@@ -23,8 +23,8 @@ type worker struct {
 	ids   []string       // of the last append
 	clock time.Time
 
-	// begin and end are told of each step; end is given what the call
-	// returned.
+	// begin and end are called around each step, end with the error of the
+	// call.
 	begin func(name string)
 	end   func(name string, err error) error
 	// try, if not nil, makes the call in their place.

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Package exchange and programs that replicate sessions write entries that are
-// already complete. What they need is in this file.
+// This file is the API for programs that write entries which are complete
+// already: package exchange, and programs that copy sessions between stores.
 
 // Records yields the records of the transcript in order: the entries that
 // [Session.Entries] yields, and damage where it lies. The End of a record is
@@ -44,8 +44,8 @@ func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, erro
 // not checked: IDs must be new, and a cut batch stays cut. An entry that no
 // reader would take from its line is refused.
 //
-// What a nil error and what an error mean, and how long the context is
-// honoured, is as in [Session.Append]. Entries are not retained.
+// A nil error, an error and the context mean the same as for [Session.Append].
+// AppendLines does not retain entries.
 func (s *Session) AppendLines(ctx context.Context, after int64, entries ...transcript.Entry) (end int64, err error) {
 	lines := make([]driver.Line, len(entries))
 	size := 0

@@ -60,8 +60,8 @@ var children = map[string]func(args []string, stdin io.Reader, stdout io.Writer)
 	"holder": holderChild,
 }
 
-// openSession is how a child begins; it does not close what it opens unless
-// it says so.
+// openSession opens a store and loads a session in a child. Most children are
+// killed and close neither.
 func openSession(dir string) (*session.Store, *session.Session, error) {
 	st, err := session.Open(dir, nil)
 	if err != nil {
@@ -181,7 +181,7 @@ func writerChild(args []string, _ io.Reader, _ io.Writer) error {
 	return st.Close()
 }
 
-// 4 processes on one store: no entry is lost, and none is in a foreign
+// Four processes on one store: no entry is lost, and none is in the wrong
 // session.
 func TestProcessesAppend(t *testing.T) {
 	t.Parallel()
@@ -272,7 +272,7 @@ func agentChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	in := func(phase string) func() error {
 		return func() error { at(phase); return nil }
 	}
-	large := strings.Repeat("0123456789abcdef", 64<<10)
+	large := strings.Repeat("0123456789abcdef", 16<<10)
 	for turn := s.Turns(); ; turn++ {
 		tag := fmt.Sprintf("t%d", turn)
 		a, b := tag+"a", tag+"b"

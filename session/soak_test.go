@@ -25,7 +25,7 @@ import (
 // CONTRIBUTING.md.
 var soakLength = flag.String("soak", "short", "how long the conversations of the soaks are: short, gate or long")
 
-// soaked is a conversation that goes on until it is told to stop.
+// soaked is a conversation that goes on for as long as a test runs it.
 type soaked struct {
 	t      *testing.T
 	load   guardtest.Workload
@@ -60,8 +60,8 @@ type soakFact struct {
 // knownFacts is how many of the facts are looked for: the newest.
 const knownFacts = 600
 
-// newSoak makes a conversation with a model of that window, which is known. What
-// the test wants otherwise it changes before the conversation is begun.
+// newSoak makes a conversation with a model of that window, which is known. The
+// test may change its fields before it begins the conversation.
 func newSoak(t *testing.T, window int) *soaked {
 	k := &soaked{
 		t: t, window: window,
@@ -190,8 +190,8 @@ func (k *soaked) checkOpen(req transcript.Request) {
 	}
 }
 
-// run makes so many turns more. A Do that fails ends the test. Before each Do
-// between is called, unless it is nil.
+// run makes a number of turns. A Do that fails ends the test. Between is called
+// before each Do, unless it is nil.
 func (k *soaked) run(turns int, between func()) {
 	for range turns {
 		n := k.report.Turns
@@ -304,14 +304,14 @@ func (k *soaked) summarizer(name string) compact.Summarizer {
 	return compact.Model{Complete: client{m}.Complete, Window: 32_768}
 }
 
-// lossy remembers what it was about, and no name, number or decision of it.
+// lossy keeps the subject and no name, number or decision.
 func lossy(r guardtest.Request) guardtest.Answer {
 	return guardtest.Say(fmt.Sprintf("They talked about the harbour, read and changed some files and ran the tests. "+
 		"Some of it went well, some of it did not, in %d words or so. The user wants the rest of it done.", len(r.UserText())/1000*1000/6))
 }
 
-// adversarial does all that a summarizer may do wrong, and now and then writes
-// a summary, which makes things up.
+// adversarial makes every mistake that a summarizer can make. Now and then it
+// writes a summary, which makes things up.
 func adversarial(r guardtest.Request) guardtest.Answer {
 	text := r.UserText()
 	switch r.N % 12 {
@@ -343,8 +343,8 @@ func adversarial(r guardtest.Request) guardtest.Answer {
 	}
 }
 
-// TestSoak runs long conversations and asserts what holds whatever the
-// summarizer does.
+// TestSoak runs long conversations and asserts what must hold for any
+// summarizer.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	type soak struct {

@@ -35,8 +35,8 @@ func (f *exportedFile) Close() error {
 	return nil
 }
 
-// What is exported to another program and imported again has the texts, calls
-// and results that it had, the same a second time.
+// A session that is exported to another program and imported again keeps its
+// texts, calls and results.
 func TestExportDialect(t *testing.T) {
 	for _, program := range []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code"} {
 		st := inMemory()
@@ -106,8 +106,7 @@ func saidIn(t *testing.T, st *session.Store, ref session.Ref, whole bool) []stri
 	return said
 }
 
-// What is known beside the messages stays with OpenViking: what was used, and
-// what its archives say.
+// An export to OpenViking keeps the used contexts and the texts of archives.
 func TestExportUsed(t *testing.T) {
 	st := inMemory()
 	s := load(t, st)

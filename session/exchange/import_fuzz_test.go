@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/session/exchange"
 )
 
-// Whatever a file holds: what can be imported of it has the history that the
-// file has, and is not imported twice.
+// The imported session of any file has the history of the file, and nothing is
+// imported twice.
 func FuzzImport(f *testing.F) {
 	for _, data := range treeOf(f, samples) {
 		if strings.HasPrefix(data, "{") && len(data) < 5_000 {

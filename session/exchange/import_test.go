@@ -423,8 +423,8 @@ func flatFolder(text string) fstest.MapFS {
 	return fstest.MapFS{"transcripts/main_cli_ann_0123456789ab.jsonl": {Data: []byte(text)}}
 }
 
-// A session of the store's own stays the current one of its key, and what was
-// imported twice and continued on both sides is left alone.
+// A session of the store's own stays the current one of its key. A session that
+// was continued on both sides does not change.
 func TestImportBesideOwn(t *testing.T) {
 	ctx := t.Context()
 	st := inMemory()
