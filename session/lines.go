@@ -2,10 +2,9 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -116,27 +115,19 @@ func (s *Session) noteLines(ctx context.Context) {
 	}
 }
 
-// CreateWith makes the session whose first line is header: its ID, time and
-// body are kept, but for the version, the key and gen, and so is the source
-// that [transcript.Entry.WithSource] has given it. If a session of that ID is
-// there already, whatever its key, it is returned instead and created is false.
-//
-// The new session becomes the current one of the key, unless there is another
-// one and keep returns true for it. A nil keep means that the new one becomes
-// current. A process that is killed in between has made the session current;
-// calling CreateWith again, for as long as the session is empty, finishes it.
-func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entry, keep func(other Info) bool) (s *Session, created bool, err error) {
-	defer func() { err = wrapKey("create", key, err) }()
+// CreateWith is [Store.Create] with a header that is complete already: its ID,
+// its time, the body but for the version, the key and gen, and the source that
+// [transcript.Entry.WithSource] has given it are kept.
+func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entry) (*Session, error) {
 	if err := key.Validate(); err != nil {
-		return nil, false, err
+		return nil, wrapKey("create", key, err)
 	}
-	ref := Ref{Agent: key.Agent, ID: header.ID}
-	if err := driver.CheckRef(ref); err != nil {
-		return nil, false, err
+	if err := driver.CheckRef(Ref{Agent: key.Agent, ID: header.ID}); err != nil {
+		return nil, wrapKey("create", key, err)
 	}
 	h, ok := header.Body.(transcript.Header)
 	if !ok {
-		return nil, false, fmt.Errorf("a header is needed as the first line, not %q", header.Type())
+		return nil, wrapKey("create", key, fmt.Errorf("a line of type %q is no header: nothing was written", header.Type()))
 	}
 	source, hasSource := header.Source()
 	h.Version, h.Key = transcript.Version, key.String()
@@ -150,47 +141,16 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 		applyMeta(&row, h.Meta)
 		return row, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	}
-	_, line := first(0)
-	if n := len(line.Data) + maxGenDigits; n > transcript.DefaultMaxLine {
-		return nil, false, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", n, transcript.DefaultMaxLine)
+	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
+		return nil, wrapKey("create", key, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written",
+			len(line.Data), transcript.DefaultMaxLine))
 	}
-	other, had, err := st.currentBeside(ctx, key, header.ID)
+	row, err := st.drv.Create(ctx, key.Agent, key.String(), first)
 	if err != nil {
-		return nil, false, err
+		return nil, wrapKey("create", key, err)
 	}
-	_, err = st.drv.Create(ctx, key.Agent, key.String(), first)
-	if created = err == nil; !created && !errors.Is(err, fs.ErrExist) {
-		return nil, false, err
-	}
-	st.table.forget(ref)
-	if s, err = st.Get(ctx, ref); err != nil {
-		return nil, created, err
-	}
-	if had && keep != nil && keep(infoOf(other)) {
-		err = (&Session{store: st, ref: other.Ref()}).MakeCurrent(ctx)
-	}
-	return s, created, err
-}
-
-const maxGenDigits = 19
-
-// currentBeside returns the row of the session that is current of a key, or
-// would be if the session of that ID were not there.
-func (st *Store) currentBeside(ctx context.Context, key Key, id string) (row driver.Row, ok bool, err error) {
-	row, err = st.drv.Current(ctx, key.Agent, key.String())
-	if errors.Is(err, fs.ErrNotExist) {
-		return row, false, nil
-	}
-	if err != nil || row.ID != id {
-		return row, err == nil, err
-	}
-	rows, err := st.drv.List(ctx, key.Agent, driver.Place{}, 0)
-	for _, r := range rows {
-		if r.Key == key.String() && r.ID != id && (!ok || r.Newer(row)) {
-			row, ok = r, true
-		}
-	}
-	return row, ok, err
+	st.table.forget(row.Ref())
+	return st.open(ctx, "create", row)
 }
 
 // IdemHash returns what the idemHash of a batch is: a hash of what its entries

@@ -86,26 +86,21 @@ func TestAppendLinesRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A session with a given header leaves another one current if it is asked to,
-// also when it was killed before it could.
+// A session that is made with a header has what the header says.
 func TestCreateWith(t *testing.T) {
 	ctx := t.Context()
 	st := session.OpenDriver(memdriver.New(nil), nil)
-	own := load(t, st, cli)
 	header := transcript.Entry{
 		ID: "given", Time: time.Unix(1_700_000_000, 0).UTC(),
 		Body: transcript.Header{Created: time.Unix(1_600_000_000, 0).UTC(), Meta: transcript.Meta{Title: new("a title")}},
 	}.WithSource([]byte("original"))
-	current := func() string {
-		s, err := st.Lookup(ctx, cli)
-		require.NoError(t, err)
-		return s.ID()
-	}
-	s, created, err := st.CreateWith(ctx, cli, header, nil) // as if killed before the other one was kept
+	load(t, st, cli)
+	s, err := st.CreateWith(ctx, cli, header)
 	require.NoError(t, err)
-	require.True(t, created)
-	require.Equal(t, "given", current())
 	info := s.Info()
+	require.Equal(t, "given", info.ID)
+	require.True(t, info.Current)
+	require.Equal(t, cli.String(), info.Key)
 	require.Equal(t, "a title", info.Title)
 	require.Equal(t, int64(1_600_000_000), info.CreatedAt.Unix())
 	for e, err := range s.Entries(ctx) {
@@ -114,19 +109,16 @@ func TestCreateWith(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, "original", string(source))
 	}
+	add(t, s, transcript.UserText("hi"))
 
-	var asked []string
-	keep := func(other session.Info) bool { asked = append(asked, other.ID); return true }
-	s, created, err = st.CreateWith(ctx, cli, header, keep)
-	require.NoError(t, err)
-	require.False(t, created)
-	require.Equal(t, "given", s.ID())
-	require.Equal(t, []string{own.ID()}, asked)
-	require.Equal(t, own.ID(), current())
-
+	_, err = st.CreateWith(ctx, cli, header)
+	require.ErrorIs(t, err, fs.ErrExist)
+	_, err = st.CreateWith(ctx, cli, transcript.Entry{ID: "other", Body: transcript.Rewind{To: "given"}})
+	require.ErrorContains(t, err, "no header")
 	header.ID = "../out"
-	_, _, err = st.CreateWith(ctx, cli, header, keep)
+	_, err = st.CreateWith(ctx, cli, header)
 	require.Error(t, err)
-	_, err = st.Get(ctx, session.Ref{Agent: "main", ID: "other"})
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	infos, err := st.List(ctx, nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 2)
 }

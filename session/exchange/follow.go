@@ -128,7 +128,6 @@ func makesHistory(b transcript.Batch) bool {
 
 // A foreignBatch is a record of the source as native entries.
 type foreignBatch struct {
-	key     string
 	slot    string
 	hash    string
 	entries []transcript.Entry // nil if stored
@@ -159,8 +158,8 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 					continue
 				}
 			}
-			f := foreignBatch{key: batchKey(b, seen), history: makesHistory(b)}
-			f.slot = slot(f.key, b.Complete, cuts)
+			key := batchKey(b, seen)
+			f := foreignBatch{slot: slot(key, b.Complete, cuts), history: makesHistory(b)}
 			was, stored := im.there.batches[f.slot]
 			f.stored = stored && len(was.ids) == len(b.Entries)
 			if !f.stored {
@@ -173,7 +172,7 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 			}
 			f.hash = session.IdemHash(made)
 			if !f.stored {
-				f.entries = w.lines(made, f.key, f.hash, b)
+				f.entries = w.lines(made, key, f.hash, b)
 			}
 			if !yield(f, nil) {
 				return
@@ -223,7 +222,8 @@ func (im *importing) compare() error {
 	next := func(b foreignBatch) bool {
 		for ; known < len(order) && order[known] != b.slot; known++ {
 			key, _, cut := strings.Cut(order[known], cutMark)
-			if _, again := im.there.batches[key]; !cut || !again && key != b.key {
+			bKey, _, _ := strings.Cut(b.slot, cutMark)
+			if _, again := im.there.batches[key]; !cut || !again && key != bKey {
 				return false
 			}
 		}

@@ -255,14 +255,12 @@ func (im *importing) try(ctx context.Context) error {
 		im.Created, im.Appended = missing, im.plan.fresh
 		return nil
 	}
-	// An empty session may be what a killed import has left, and the session
-	// that was current before is still to be made current again.
+	// An empty session may be the work of an import that was killed before it
+	// made the other one current again.
 	if missing || im.there.empty() && im.plan.fresh > 0 {
-		var created bool
-		if s, created, err = im.store.CreateWith(ctx, im.Key, im.header(), im.keeps); err != nil {
+		if s, err = im.create(ctx); err != nil {
 			return err
 		}
-		im.Created = im.Created || created
 		if im.there, err = readFollower(ctx, s); err != nil {
 			return err
 		}
@@ -273,9 +271,41 @@ func (im *importing) try(ctx context.Context) error {
 	return im.write(ctx, s)
 }
 
-// keeps reports whether another session stays the current one of the key.
-func (im *importing) keeps(other session.Info) bool {
-	return !isImportID(other.ID) || other.UpdatedAt.After(im.Source.Updated)
+// create makes the session unless it is there. The session that was current
+// before stays current, unless it was imported too and is older.
+func (im *importing) create(ctx context.Context) (*session.Session, error) {
+	before, err := im.before(ctx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	s, err := im.store.CreateWith(ctx, im.Key, im.header())
+	im.Created = im.Created || err == nil
+	if errors.Is(err, fs.ErrExist) {
+		s, err = im.store.Get(ctx, im.Session)
+	}
+	if err != nil || before == nil {
+		return s, err
+	}
+	if !isImportID(before.ID()) || before.Info().UpdatedAt.After(im.Source.Updated) {
+		err = before.MakeCurrent(ctx)
+	}
+	return s, err
+}
+
+// before returns the current session of the key, or, if that is the imported
+// one already, the newest of the others.
+func (im *importing) before(ctx context.Context) (*session.Session, error) {
+	s, err := im.store.Lookup(ctx, im.Key)
+	if err != nil || s.ID() != im.Session.ID {
+		return s, err
+	}
+	infos, err := im.store.List(ctx, &session.ListOptions{Agent: im.Key.Agent})
+	for _, info := range infos {
+		if info.Key == im.Key.String() && info.ID != im.Session.ID {
+			return im.store.Get(ctx, info.Ref)
+		}
+	}
+	return nil, err
 }
 
 // header returns the first line of the session.
@@ -304,11 +334,9 @@ func (im *importing) header() transcript.Entry {
 	return e
 }
 
-// Chunks of lines are written with one append and synced together.
-const (
-	chunkLines = 512
-	chunkBytes = 1 << 20
-)
+// chunkBytes is how many bytes of lines are written with one append, and synced
+// together.
+const chunkBytes = 512 << 10
 
 // write appends what the source has and the session has not.
 func (im *importing) write(ctx context.Context, s *session.Session) error {
@@ -343,7 +371,7 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 			chunk = append(chunk, e)
 			size += len(e.Line()) + 1
 		}
-		if len(chunk) >= chunkLines || size >= chunkBytes {
+		if size >= chunkBytes {
 			if err := flush(); err != nil {
 				return err
 			}

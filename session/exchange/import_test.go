@@ -462,6 +462,37 @@ func TestImportBesideOwn(t *testing.T) {
 	}
 }
 
+// An import that was killed after it made the session leaves that one current.
+// The next one makes the store's own session current again.
+func TestImportKilledEarly(t *testing.T) {
+	ctx := t.Context()
+	killed := true
+	drv := memdriver.New(&memdriver.Options{Fail: func(op string, _ session.Ref) error {
+		if killed && op == "SetCurrent" {
+			return errors.New("killed")
+		}
+		return nil
+	}})
+	key := session.Key{Agent: "main", Channel: "cli", Peer: "ann"}
+	own, err := session.OpenDriver(drv, nil).Load(ctx, key)
+	require.NoError(t, err)
+	report, err := exchange.Import(ctx, session.OpenDriver(drv, nil), sessionsIn(t, flatFolder(flatSource)), nil)
+	require.ErrorContains(t, err, "killed")
+	require.True(t, report[0].Created)
+
+	killed = false
+	st := session.OpenDriver(drv.Reopen(), nil)
+	cur, err := st.Lookup(ctx, key)
+	require.NoError(t, err)
+	require.Equal(t, report[0].Session, cur.Ref())
+	im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), nil)[0]
+	require.False(t, im.Created)
+	require.Equal(t, 2, im.Appended)
+	cur, err = st.Lookup(ctx, key)
+	require.NoError(t, err)
+	require.Equal(t, own.Ref(), cur.Ref())
+}
+
 // A newer import takes the place of an older one as the current session.
 func TestImportCurrent(t *testing.T) {
 	ctx := t.Context()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -127,13 +128,10 @@ func (m markdown) result(r transcript.ToolResultBlock) {
 	if text := r.Text(); text != "" || len(r.Content) == 0 {
 		m.folded(title, r.CallID, "text", text)
 	}
-	var rest []transcript.Block
-	for _, b := range r.Content {
-		if _, isText := b.(transcript.TextBlock); !isText {
-			rest = append(rest, b)
-		}
-	}
-	m.blocks(rest)
+	m.blocks(slices.DeleteFunc(slices.Clone(r.Content), func(b transcript.Block) bool {
+		_, isText := b.(transcript.TextBlock)
+		return isText
+	}))
 }
 
 func (m markdown) remark(text string) { m.line("\n*[" + inline(text) + "]*") }
