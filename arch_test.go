@@ -41,9 +41,10 @@ var imports = map[string][]string{
 	"session": {
 		"compact", "guard", "rebuild",
 		"session/driver", "session/driver/filedriver",
-		"transcript", "transcript/dialect", "transcript/filelog", "transcript/tokens",
+		"transcript", "transcript/filelog", "transcript/tokens",
 	},
-	"examples/...": {"..."},
+	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
+	"examples/...":     {"..."},
 }
 
 // testImports holds what _test.go files may import beyond imports, their own
@@ -53,6 +54,7 @@ var testImports = map[string][]string{
 	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
 	"session":             {"rebuild/wire", "session/driver/memdriver"},
+	"session/exchange":    {"rebuild/wire", "session/driver/memdriver", "transcript/filelog"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
 

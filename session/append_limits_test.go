@@ -11,6 +11,7 @@ import (
 // Whatever is acknowledged can be read after a restart: a line that an
 // idempotency key makes too long for a reader is refused.
 func TestKeyOnALongLine(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	st := open(t, dir, unsynced)
 	s := load(t, st, cli)

@@ -15,8 +15,8 @@ func init() {
 	children["nobody"] = nobodyChild
 }
 
-// nobodyChild makes a store readable and not writable for this user, whoever
-// that is, and looks at it.
+// nobodyChild makes a store read-only for the user of this process, gives up
+// root if it has it, and looks at the store.
 func nobodyChild(args []string, _ io.Reader, _ io.Writer) error {
 	dir := args[0]
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

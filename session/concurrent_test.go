@@ -5,14 +5,17 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// 200 sessions in 3 agents, written by 16 goroutines: no entry is lost, and
-// none is in a foreign session.
+// 16 goroutines write 200 sessions of 3 agents: no entry is lost, and none is in
+// the wrong session.
 func TestManySessions(t *testing.T) {
+	t.Parallel()
 	const sessions, writers, each = 200, 16, 3
 	dir := t.TempDir()
 	st := open(t, dir, &session.Options{Sync: filelog.SyncNever, CachedSessions: 20})
@@ -49,9 +52,7 @@ func TestManySessions(t *testing.T) {
 	}
 	for i := range sessions {
 		s, err := st.Lookup(t.Context(), key(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		checkWriters(t, s, key(i).String(), writers, each)
 		if info := s.Info(); info.Messages != writers*each*2 || info.Turns != writers*each {
 			t.Errorf("%s: %d messages, %d turns", key(i), info.Messages, info.Turns)
@@ -66,9 +67,7 @@ func checkWriters(t *testing.T, s *session.Session, name string, writers, each i
 	next := make([]int, writers)
 	var before string
 	for e, err := range s.Entries(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		f, ok := e.Body.(transcript.Fragment)
 		if !ok {
 			continue
@@ -103,6 +102,7 @@ func checkWriters(t *testing.T, s *session.Session, name string, writers, each i
 
 // Goroutines that load one new key get one session; handles share one state.
 func TestLoadOneKey(t *testing.T) {
+	t.Parallel()
 	st := open(t, t.TempDir(), nil)
 	defer closed(t, st)
 	ids := make([]string, 16)
@@ -131,6 +131,7 @@ func TestLoadOneKey(t *testing.T) {
 
 // Readers see whole batches while writers append.
 func TestReadWhileWriting(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
 	defer closed(t, st)

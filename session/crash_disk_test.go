@@ -11,10 +11,10 @@ import (
 	"slices"
 )
 
-// A disk says which states a file system may show after a crash. It promises
-// what POSIX does and no more: what was synced is there; of what was not, any
-// part may be, the names in a folder apart from what they stand for, and the
-// size of a file apart from its content. A rename is atomic.
+// A disk knows which states a file system may show after a crash. It promises
+// no more than POSIX: synced data is there; any part of the rest may be there,
+// names in a folder independently of their files, and the size of a file
+// independently of its content. A rename is atomic.
 type disk struct {
 	nodes   []*node
 	names   map[string]int // path: node or folderNode
@@ -28,7 +28,7 @@ const (
 	folderNode = -2
 )
 
-// A node is a file, under whatever names.
+// A node is a file, which may have several names.
 type node struct {
 	safe []byte // on stable storage
 	todo []call // writes and truncates since
@@ -152,10 +152,9 @@ func tears(c call, cut, stride int) bool {
 	return (at+1)%sector <= 2 && at < sector
 }
 
-// contents returns what may be in a file: the synced part, and of the rest all,
-// nothing, the first changes, a prefix of the last one, some sectors and not
-// others, or its size alone. For stride see
-// tears.
+// contents returns the possible contents of a file: the synced part, and of the
+// rest all, nothing, the first changes, a prefix of the last one, some sectors
+// and not others, or its size alone. Tears explains stride.
 func (f *node) contents(stride int) [][]byte {
 	n := len(f.todo)
 	all := [][]byte{f.after(n)}
@@ -200,9 +199,9 @@ func (f *node) contents(stride int) [][]byte {
 // An image is all folders and files of one state. Folders have no content.
 type image map[string][]byte
 
-// states calls yield with the states that the disk may show, after a power cut
-// or, if kill is set, after the end of the process: then all that was done is
-// there, but for a part of the last write.
+// states calls yield with the states that the disk may show after a power cut.
+// If kill is set, they are those after the end of the process: everything is
+// there but a part of the last write.
 func (d *disk) states(kill bool, stride int, yield func(image)) {
 	if kill {
 		if n, ok := d.names[d.last.path]; ok && d.last.kind == "write" {
@@ -251,8 +250,9 @@ func (d *disk) states(kill bool, stride int, yield func(image)) {
 	}
 }
 
-// namings yields the names that may be there: any of the changes that were not
-// synced, in order, or if these are many, all but one, or the first ones.
+// namings yields the possible sets of names: any subset of the changes that
+// were not synced, in order. Of many changes it yields the first n, and all but
+// one.
 func (d *disk) namings(yield func(names map[string]int) bool) {
 	var todo []naming
 	safe := map[string]int{}
@@ -285,8 +285,8 @@ func (d *disk) namings(yield func(names map[string]int) bool) {
 	}
 }
 
-// image makes an image: what is below a folder that is not there is not there
-// either. contents are of files that do not have all that was written.
+// image makes an image. Files below a missing folder are missing too. Contents
+// are those of files that lack a part of their writes.
 func (d *disk) image(names map[string]int, contents map[int][]byte) image {
 	img := image{}
 	for _, path := range slices.Sorted(maps.Keys(names)) {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
@@ -22,12 +24,12 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// errnos are what a call may fail with.
+// errnos are the errors that a call may fail with.
 var errnos = []syscall.Errno{
 	syscall.EIO, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.EROFS, syscall.ESTALE, syscall.EINTR, syscall.EACCES,
 }
 
-// A faultRun is a workload of which one system call fails, or all from one on.
+// A faultRun is a workload in which one system call fails, or all from one on.
 type faultRun struct {
 	n       int // the call that fails
 	sticky  bool
@@ -74,7 +76,7 @@ func (r *faultRun) judge(c call) verdict {
 // errOver ends a workload.
 var errOver = errors.New("nothing more can be done")
 
-// run does the workload and returns what was wrong.
+// run runs the workload and returns the violations that it found.
 func (r *faultRun) run(t testing.TB, wl workload, open opener) (broken []string) {
 	t.Helper()
 	dir := scratch(t)
@@ -127,25 +129,21 @@ func (r *faultRun) run(t testing.TB, wl workload, open opener) (broken []string)
 			if st == nil {
 				continue
 			}
-			// What the process takes for saved is on the disk.
+			// Everything that the process believes to be saved is on the disk.
 			if live, err := look(bg, st, false); err == nil && !unknown {
 				known = live
 			}
 			_ = st.Close() // it may have been closed, or know of a failed sync
 		}
 	})
-	if errors.Is(spyErr, errNoSpy) {
-		t.Skip(spyErr)
-	} else if spyErr != nil {
-		t.Fatal(spyErr)
-	}
+	spied(t, spyErr)
 	if err := r.check(dir, known, unknown, deleting, fragment); err != nil {
 		errorf("%v", err)
 	}
 	return broken
 }
 
-// isUnknown reports whether an error leaves open what has happened.
+// isUnknown reports whether an error means an unknown outcome.
 func isUnknown(err error) bool {
 	_, ok := errors.AsType[*session.NotDurableError](err)
 	return ok
@@ -192,8 +190,8 @@ func (r *faultRun) check(dir string, known world, unknown, deleting, fragment bo
 	return nil
 }
 
-// keeps says what of a world is missing in w, which may have more if a call
-// has an unknown outcome.
+// keeps returns an error if something of a world is missing in w. If a call has
+// an unknown outcome, w may have more.
 func (w world) keeps(known world, unknown, deleting bool) error {
 	if !unknown {
 		return w.equal(known)
@@ -210,24 +208,19 @@ func (w world) keeps(known world, unknown, deleting bool) error {
 	return nil
 }
 
-// everyFault makes each call of the workloads fail.
-func everyFault(t *testing.T, open opener, step int, limit int) (runs int, broken []string) {
-	for i, wl := range workloads {
-		if wl.name == "large" {
-			continue
+// everyFault makes every step-th call of the i-th workload fail, once or for
+// good, until a run does not get that far or limit faults did harm.
+func everyFault(t testing.TB, open opener, i int, sticky bool, step, limit int) (runs int, broken []string) {
+	wl := workloads[i]
+	for n := 1 + i%step; len(broken) < limit; n += step {
+		r := &faultRun{n: n, sticky: sticky, errno: errnos[(n+i)%len(errnos)], partial: []int{0, 1, -20, 40}[n/step%4]}
+		for _, b := range r.run(t, wl, open) {
+			broken = append(broken, fmt.Sprintf("%s: call %d, %s %s, sticky %v, %v, %d bytes: %s",
+				wl.name, n, r.failed.kind, r.failed.path, sticky, r.errno, r.partial, b))
 		}
-		for _, sticky := range []bool{false, true} {
-			for n := 1 + i%step; ; n += step {
-				r := &faultRun{n: n, sticky: sticky, errno: errnos[(n+i)%len(errnos)], partial: []int{0, 1, -20, 40}[n/step%4]}
-				for _, b := range r.run(t, wl, open) {
-					broken = append(broken, fmt.Sprintf("%s: call %d, %s %s, sticky %v, %v, %d bytes: %s",
-						wl.name, n, r.failed.kind, r.failed.path, sticky, r.errno, r.partial, b))
-				}
-				runs++
-				if r.failed.kind == "" || len(broken) >= limit {
-					break
-				}
-			}
+		runs++
+		if r.failed.kind == "" {
+			break
 		}
 	}
 	return runs, broken
@@ -236,18 +229,21 @@ func everyFault(t *testing.T, open opener, step int, limit int) (runs int, broke
 // TestEveryCallFails is the loop of SQLite: the first system call fails, then
 // the second, until a run does not get that far; once, and for good.
 func TestEveryCallFails(t *testing.T) {
-	step := 1
-	switch {
-	case *faults == "long":
-		step = 1
-	case brief || testing.Short():
-		step = 40
+	t.Parallel()
+	step := extent(*faults, 13, 1, 1)
+	for i, wl := range workloads {
+		if wl.name == "large" {
+			continue
+		}
+		for _, sticky := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/sticky %v", wl.name, sticky), func(t *testing.T) {
+				t.Parallel()
+				runs, broken := everyFault(t, session.Open, i, sticky, step, 5)
+				t.Logf("%d runs", runs)
+				require.Empty(t, broken)
+			})
+		}
 	}
-	runs, broken := everyFault(t, session.Open, step, 20)
-	for _, b := range broken {
-		t.Error(b)
-	}
-	t.Logf("%d runs", runs)
 }
 
 // A hasty driver remembers lines before it has written them.
@@ -289,9 +285,15 @@ func openHasty(dir string, opts *session.Options) (*session.Store, error) {
 
 // A store whose memory is ahead of its file is found out.
 func TestFaultHarnessBites(t *testing.T) {
-	_, broken := everyFault(t, openHasty, 11, 1)
-	if len(broken) == 0 {
-		t.Fatal("nothing was found wrong with a store that remembers what it has not written")
+	t.Parallel()
+	for i, wl := range workloads {
+		if wl.name == "large" {
+			continue
+		}
+		if _, broken := everyFault(t, openHasty, i, false, 11, 1); len(broken) > 0 {
+			t.Logf("such as: %.300s", broken[0])
+			return
+		}
 	}
-	t.Logf("such as: %.300s", broken[0])
+	t.Fatal("nothing was found wrong with a store that remembers what it has not written")
 }

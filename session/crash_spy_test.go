@@ -43,12 +43,12 @@ var looks = map[uint32]string{
 	unix.SYS_READ: "read", unix.SYS_PREAD64: "read", unix.SYS_GETDENTS64: "list", unix.SYS_FSTAT: "stat", unix.SYS_FCNTL: "lock",
 }
 
-// A verdict is what becomes of a call. The zero verdict lets it happen.
+// A verdict decides about a call. The zero verdict lets it happen.
 type verdict struct {
 	errno   syscall.Errno // it fails with this
 	short   bool          // a write that writes partial bytes
 	partial int
-	skip    bool // it does nothing and is told that all is well
+	skip    bool // it does nothing and reports success
 }
 
 // A spy sees the system calls on files that one goroutine makes, tells the

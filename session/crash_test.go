@@ -5,23 +5,21 @@ package session_test
 import (
 	"crypto/sha256"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript/filelog"
 )
-
-// go test ./session -faults=long tears every write at every byte, makes every
-// kind of error, and kills 1,000 times: some minutes.
-var faults = flag.String("faults", "short", "how many faults the crash tests make: short or long")
 
 // A moment is a call on the disk, or the beginning or the end of a step.
 type moment struct {
@@ -33,7 +31,7 @@ type moment struct {
 
 type opener = func(dir string, opts *session.Options) (*session.Store, error)
 
-// A mutant is what makes a writer a naive one.
+// A mutant makes a writer naive.
 type mutant struct {
 	judge func(c call) verdict
 	open  opener
@@ -72,14 +70,8 @@ func observe(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant) []m
 		return nil
 	}
 	var err error
-	if spyErr := s.run(func() { err = wl.run(w) }); errors.Is(spyErr, errNoSpy) {
-		t.Skip(spyErr)
-	} else if spyErr != nil {
-		t.Fatal(spyErr)
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", wl.name, err)
-	}
+	spied(t, s.run(func() { err = wl.run(w) }))
+	require.NoError(t, err, wl.name)
 	return all
 }
 
@@ -98,7 +90,7 @@ func scratch(t testing.TB) string {
 	return dir
 }
 
-// A crash is a state of the disk and what must be found in it.
+// A crash is a state of the disk and the worlds that may be found in it.
 type crash struct {
 	img           image
 	before, after world
@@ -154,7 +146,10 @@ func crashes(moments []moment, kill bool, stride int, early bool, yield func(cra
 	}
 }
 
-// survive opens a state and says what is wrong with what is found.
+// indexFiles are the files of the index, below the folder of an agent.
+var indexFiles = []string{"sessions.json", "sessions.journal", "sessions.jsonl"}
+
+// survive opens a state and returns an error unless a store in it is sound.
 func survive(c crash, dir string, open opener) error {
 	if err := c.img.write(dir); err != nil {
 		return err
@@ -223,8 +218,8 @@ func survive(c crash, dir string, open opener) error {
 	if err != nil {
 		return fmt.Errorf("appending: %w", err)
 	}
-	// The index is nothing but what the transcripts say.
-	for _, name := range []string{"sessions.json", "sessions.journal"} {
+	// A lost index is made again from the transcripts.
+	for _, name := range indexFiles {
 		if err := os.Remove(filepath.Join(dir, "agents/main", name)); err != nil && !isMissing(err) {
 			return err
 		}
@@ -248,9 +243,18 @@ func tryState(c crash, dir string, open opener) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
+// A sample says which states of a workload are tried: those of writes torn
+// every stride bytes, and every n-th of them.
+type sample struct{ stride, n int }
+
+// again is how often a state that is found to be wrong is tried again. A reader
+// does not wait for a lock for more than 100 ms: on a machine that stands still
+// it may leave a tail as it is. A fault of the store shows every time.
+const again = 4
+
 // endure checks the states of a workload until limit of them are wrong for a
-// reason that holds want, and returns how many there were and what those are.
-func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, stride int, want string, limit int) (n int, broken []string) {
+// reason that contains want. It returns how many it has tried and the reasons.
+func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, which sample, want string, limit int) (n int, broken []string) {
 	t.Helper()
 	base := scratch(t)
 	moments := observe(t, wl, policy, m)
@@ -266,9 +270,7 @@ func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, stri
 			for c := range work {
 				dir := filepath.Join(base, fmt.Sprint(i))
 				err := tryState(c, dir, open)
-				if err != nil {
-					// A reader does not wait for a lock for more than 100 ms: on
-					// a machine that stands still it may leave a tail as it is.
+				for try := 0; err != nil && want == "" && try < again; try++ {
 					err = tryState(c, dir, open)
 				}
 				if err != nil && strings.Contains(err.Error(), want) {
@@ -280,8 +282,8 @@ func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, stri
 		})
 	}
 	skip := 0
-	crashes(moments, policy == filelog.SyncNever, stride, m.early, func(c crash) {
-		if skip++; brief && skip%4 != 0 {
+	crashes(moments, policy == filelog.SyncNever, which.stride, m.early, func(c crash) {
+		if skip++; skip%which.n != 0 {
 			return
 		}
 		mu.Lock()
@@ -301,33 +303,39 @@ func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, stri
 // was acknowledged under SyncAlways survives a power cut in every state that
 // the disk may show; under SyncNever it survives the end of the process.
 func TestCrash(t *testing.T) {
-	stride, want := 32, 11_000
-	switch {
-	case *faults == "long":
-		stride, want = 1, 100_000
-	case brief || testing.Short():
-		stride, want = 400, 2_000
-	}
-	total, began := 0, time.Now()
+	t.Parallel()
+	which := extent(*faults, sample{400, 12}, sample{32, 1}, sample{1, 1})
+	want := extent(*faults, 700, 11_000, 100_000)
+	var total atomic.Int64
+	t.Cleanup(func() { // after the workloads
+		t.Logf("%d states", total.Load())
+		if total.Load() < int64(want) && !t.Failed() && !skipped(t) {
+			t.Errorf("%d states, want %d: not everything was tried", total.Load(), want)
+		}
+	})
 	for _, policy := range []filelog.SyncPolicy{filelog.SyncAlways, filelog.SyncNever} {
 		for _, wl := range workloads {
 			t.Run(policy.String()+"/"+wl.name, func(t *testing.T) {
-				n, broken := endure(t, wl, policy, mutant{}, stride, "", 5)
-				for _, b := range broken {
-					t.Error(b)
-				}
+				t.Parallel()
+				n, broken := endure(t, wl, policy, mutant{}, which, "", 5)
+				total.Add(int64(n))
 				t.Logf("%d states", n)
-				total += n
+				require.Empty(t, broken)
 			})
 		}
 	}
-	t.Logf("%d states in %v", total, time.Since(began))
-	if total < want && !t.Failed() && !skipped(t) {
-		t.Errorf("%d states, want %d: not everything was tried", total, want)
+}
+
+// spied skips the test if there are no spies on this system.
+func spied(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, errNoSpy) {
+		t.Skip(err)
 	}
+	require.NoError(t, err)
 }
 
 // skipped reports whether there are no spies on this system.
 func skipped(t testing.TB) bool {
-	return errors.Is((&spy{dir: t.TempDir()}).run(func() {}), errNoSpy)
+	return errors.Is((&spy{dir: scratch(t)}).run(func() {}), errNoSpy)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// A worker does what a workload says, step by step, on a store in a folder.
+// A worker runs a workload, step by step, on a store in a folder.
 type worker struct {
 	dir   string
 	sync  filelog.SyncPolicy
@@ -23,8 +23,8 @@ type worker struct {
 	ids   []string       // of the last append
 	clock time.Time
 
-	// begin and end are told of each step; end is given what the call
-	// returned.
+	// begin and end are called around each step, end with the error of the
+	// call.
 	begin func(name string)
 	end   func(name string, err error) error
 	// try, if not nil, makes the call in their place.
@@ -100,19 +100,6 @@ var (
 	otherKey = session.Key{Agent: "main", Channel: "cli", Peer: "other"}
 	text     = transcript.UserText
 )
-
-// chain calls functions until one fails, none if err is not nil.
-func chain(err error, fs ...func() error) error {
-	if err != nil {
-		return err
-	}
-	for _, f := range fs {
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // begun is how most workloads begin.
 func (w *worker) begun() (s *session.Session, err error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A world is all that a store says of its sessions.
+// A world is everything that a store returns about its sessions.
 type world struct {
 	sessions map[string]seen   // by ID
 	current  map[string]string // ID by key
@@ -28,12 +28,12 @@ type seen struct {
 	entries []string // IDs
 	types   []string
 	cut     bool // the last batch is not whole
-	repairs int  // that tell of a cut batch
+	repairs int  // that report a cut batch
 	history string
 }
 
-// look reads all that there is. The list of the index is compared with the
-// sessions themselves if listed is set.
+// look reads everything. If listed is set, it compares the list of the index
+// with the sessions themselves.
 func look(ctx context.Context, st *session.Store, listed bool) (world, error) {
 	w := world{sessions: map[string]seen{}, current: map[string]string{}}
 	infos, err := st.List(ctx, nil)
@@ -128,10 +128,9 @@ func encode(v any) string {
 	return string(data)
 }
 
-// matches says why w is not what it must be: what it was before a call or
-// after it, or, if the call was cut, what it was before and in one session
-// some lines of the call's batch, which nobody takes for whole. A call that
-// was never begun has after equal to before.
+// matches returns an error unless w is the world before a call or after it, or
+// the world before it plus, in one session, some lines of a cut batch that is
+// reported as cut. If no call was under way, before and after are equal.
 func (w world) matches(before, after world) error {
 	errBefore, errAfter := w.equal(before), w.equal(after)
 	if errBefore == nil || errAfter == nil {
@@ -157,7 +156,7 @@ func (w world) matches(before, after world) error {
 	return fmt.Errorf("it is not what it was before the last call (%w) nor after it (%w)", errBefore, errAfter)
 }
 
-// within says whether some are all in others, in the same order.
+// within reports whether all of some are in others, in the same order.
 func within(some, others []string) bool {
 	for _, id := range others {
 		if len(some) > 0 && some[0] == id {

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"testing/fstest"
 
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/dialect"
 )
 
 // An agent loop: whatever is said is on disk before the next step, and a
@@ -92,37 +89,4 @@ func post(body []byte) []byte {
 		content = `{"type":"tool_use","id":"toolu_1","name":"read_file","input":{"path":"a.txt"}}`
 	}
 	return []byte(`{"type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[` + content + `]}`)
-}
-
-// What a session of another program was is a session of the store, also when it
-// is imported again.
-func ExampleStore_Import() {
-	ctx := context.Background()
-	files := fstest.MapFS{"transcripts/main_cli_ann_00aa11bb22cc.jsonl": {Data: []byte(`{"type":"session","id":"00aa11bb22cc","key":"main:cli:ann","created":"2026-02-24T10:00:00Z"}
-{"type":"user","content":"Where were we?","ts":"2026-02-24T10:00:01Z"}
-{"type":"assistant","content":"At the imports.","ts":"2026-02-24T10:00:02Z"}
-`)}}
-	folder, err := dialect.ReadFolder(files) // os.DirFS(dir) of a real one
-	if err != nil {
-		log.Fatal(err)
-	}
-	store := session.OpenDriver(memdriver.New(nil), nil)
-	for range 2 {
-		report, err := store.Import(ctx, folder.Sessions(), nil)
-		if err != nil {
-			log.Fatal(err)
-		}
-		for _, im := range report {
-			fmt.Println(im.Key, im.Created, im.Appended, "of", im.Records)
-		}
-	}
-	s, err := store.Lookup(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ann"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(s.Turns(), "turn")
-	// Output:
-	// main:cli:ann true 2 of 2
-	// main:cli:ann false 0 of 2
-	// 1 turn
 }

@@ -34,8 +34,8 @@ func init() {
 	}
 }
 
-// A full disk in the middle of a turn, then room again: the turn goes on in
-// the same process, and nothing that was acknowledged is missing.
+// The disk is full in the middle of a turn, and then has room again: the turn
+// goes on in the same process, and nothing acknowledged is missing.
 func TestFullDisk(t *testing.T) {
 	for place := range fulls {
 		t.Run(place, func(t *testing.T) {
@@ -68,8 +68,8 @@ func fileSize(dir, name string) int64 {
 	return info.Size()
 }
 
-// continues opens the store anew: the session has what its last message counts,
-// its row says so, nothing is damaged, and it can be appended to.
+// continues opens the store anew: the session has all messages up to the last,
+// its row counts them, nothing is damaged, and appends go on.
 func continues(dir string) error {
 	st, s, err := openSession(dir)
 	if err != nil {

@@ -148,12 +148,11 @@ func TestClaw0Sizes(t *testing.T) {
 // comes through, and the user's request is never lost.
 func TestLongTurn(t *testing.T) {
 	const window = 32_000
-	answers := 300
-	if brief || testing.Short() {
-		answers = 40
-	}
+	t.Parallel()
+	answers := extent(*soakLength, 110, 300, 300) // more than 97: see below
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("window known %v", known), func(t *testing.T) {
+			t.Parallel()
 			given := 0
 			m := &guardtest.Model{Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 5, Counter: skewed(!known), Answer: func(guardtest.Request) guardtest.Answer {
 				input := fmt.Sprintf(`{"path":"src/file%d.go"}`, given)
@@ -206,13 +205,11 @@ func (s skewed) Count(system string, tools []transcript.Tool, msgs []transcript.
 	return n
 }
 
-// A conversation of 1,000 turns, some with tools, in the same window.
+// A conversation of many turns, some with tools, in the same window.
 func TestLongConversation(t *testing.T) {
 	const window = 32_000
-	turns := 1_000
-	if brief || testing.Short() {
-		turns = 120
-	}
+	t.Parallel()
+	turns := extent(*soakLength, 120, 1_000, 1_000)
 	m := &guardtest.Model{Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 5, Answer: func(r guardtest.Request) guardtest.Answer {
 		if guardtest.AfterTools(r) || r.N%3 > 0 {
 			return guardtest.Say("I see. " + lines(r.N%17))

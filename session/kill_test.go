@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -16,60 +18,65 @@ import (
 
 var bg = context.Background()
 
-// A SIGKILL during a model call, a tool call or an append: the next start has
-// everything that was acknowledged, and the next request is valid.
+// A SIGKILL in any phase of a turn: the next start has everything that was
+// acknowledged, and the next request is valid. The agent waits for the kill in
+// every phase but "large append", in which the kill is repeated until it comes
+// before the append is acknowledged.
 func TestKill(t *testing.T) {
-	rounds := 60
-	if testing.Short() {
-		rounds = 10
-	}
-	var dir string
-	rnd := rand.New(rand.NewPCG(1, 2))
-	killedIn := map[string]int{}
-	var acked []event
-	for round := range rounds {
-		if round%10 == 0 { // or reading back takes longer and longer
-			dir, acked = t.TempDir(), nil
-		}
-		phase, events := killAgent(t, dir, 1+rnd.IntN(40), rnd.IntN(3) == 0)
-		killedIn[phase]++
-		acked = append(acked, events...)
-
-		st := open(t, dir, nil)
-		s := load(t, st, cli)
-		checkAcked(t, s, acked)
-		next := fmt.Sprint("after kill ", round)
-		ids := add(t, s, transcript.UserText(next))
-		acked = append(acked, event{Did: "appended", Text: next, IDs: ids})
-		checkRequest(t, s)
-		before := history(t, s)
-		closed(t, st)
-		st = open(t, dir, nil)
-		if got := history(t, load(t, st, cli)); got != before {
-			t.Fatalf("round %d: a second restart changed the history", round)
-		}
-		closed(t, st)
-	}
-	t.Logf("killed in: %v", killedIn)
-	for _, phase := range []string{"append", "model call", "tool call"} {
-		if killedIn[phase] == 0 && !testing.Short() {
-			t.Errorf("no kill hit a %s: %v", phase, killedIn)
-		}
+	t.Parallel()
+	kills := extent(*faults, 3, 12, 60)
+	for i, phase := range []string{"model call", "tool call", "append begun", "append written", "large append"} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(1, uint64(i)))
+			var dir string
+			var acked []event
+			tries, hits := 0, 0
+			for ; hits < kills; tries++ {
+				if tries%10 == 0 { // or reading back takes longer and longer
+					dir, acked = t.TempDir(), nil
+				}
+				events, hit := killAgent(t, dir, phase, 1+rnd.IntN(6))
+				acked = append(acked, events...)
+				if hit {
+					hits++
+				}
+				acked = append(acked, survived(t, dir, acked, fmt.Sprint("after kill ", tries)))
+			}
+			t.Logf("%d of %d kills", hits, tries)
+		})
 	}
 }
 
-// killAgent starts an agent, lets it say n things and kills it. It returns
-// what the agent was doing and what was acknowledged.
-func killAgent(t *testing.T, dir string, n int, inAppend bool) (phase string, acked []event) {
+// survived opens the store after a kill, checks it, appends a text and returns
+// what was acknowledged. A second restart changes nothing.
+func survived(t *testing.T, dir string, acked []event, next string) event {
 	t.Helper()
-	cmd := child(t, "agent", dir)
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	checkAcked(t, s, acked)
+	ids := add(t, s, transcript.UserText(next))
+	checkRequest(t, s)
+	before := history(t, s)
+	closed(t, st)
+	st = open(t, dir, nil)
+	require.Equal(t, before, history(t, load(t, st, cli)), "a second restart changed the history")
+	closed(t, st)
+	return event{Did: "appended", Text: next, IDs: ids}
+}
+
+// killAgent starts an agent and kills it when it has come to a phase for the
+// n-th time. It returns what was acknowledged, and whether nothing was after
+// the agent had announced the phase.
+func killAgent(t *testing.T, dir, phase string, n int) (acked []event, hit bool) {
+	t.Helper()
+	cmd := child(t, "agent", dir, phase, fmt.Sprint(n))
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	defer func() { _ = in.Close() }() // Wait may have closed it
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	killed := false
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -79,19 +86,16 @@ func killAgent(t *testing.T, dir string, n int, inAppend bool) (phase string, ac
 		}
 		if e.IDs != nil {
 			acked = append(acked, e)
+			hit = false
 		}
-		phase = e.Did
-		if n--; n <= 0 && !killed && (!inAppend || phase == "append") {
-			killed = true
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+		if e.Here {
+			killed, hit = true, true
+			require.NoError(t, cmd.Process.Kill())
 		}
 	}
-	if err := cmd.Wait(); err == nil || !killed {
-		t.Fatalf("the agent ended by itself: %v", err)
-	}
-	return phase, acked
+	require.Error(t, cmd.Wait())
+	require.True(t, killed, "the agent ended by itself")
+	return acked, hit
 }
 
 // checkAcked holds that every acknowledged append is in the session, once and
@@ -102,9 +106,7 @@ func checkAcked(t *testing.T, s *session.Session, acked []event) {
 	n := 0
 	var texts strings.Builder
 	for e, err := range s.Entries(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		at[e.ID] = n
 		n++
 	}
@@ -119,9 +121,7 @@ func checkAcked(t *testing.T, s *session.Session, acked []event) {
 		}
 	}
 	h, err := s.History(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, m := range h.Messages {
 		texts.WriteString(m.Text())
 		for _, b := range m.Content {
@@ -142,9 +142,7 @@ func checkAcked(t *testing.T, s *session.Session, acked []event) {
 func checkRequest(t testing.TB, s *session.Session) {
 	t.Helper()
 	var req transcript.Request
-	if err := json.Unmarshal([]byte(request(t, s)), &req); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(request(t, s)), &req))
 	if v := rebuild.Validate(rebuild.Anthropic, req); len(v) > 0 {
 		t.Fatalf("the next request is not valid: %v", v)
 	}

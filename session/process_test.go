@@ -2,19 +2,42 @@ package session_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
+
+// go test ./session samples what the tests of crashes and faults can do.
+// -faults=gate does what the gate asks for, in a minute or two; -faults=long
+// tears every write at every byte, makes every kind of error and kills 1,000
+// times, in some minutes.
+var faults = flag.String("faults", "short", "how many faults the crash tests make: short, gate or long")
+
+// extent is how far a test goes, by the value of its flag.
+func extent[T any](flag string, short, gate, long T) T {
+	switch flag {
+	case "long":
+		return long
+	case "gate":
+		return gate
+	}
+	return short
+}
 
 // Children of the tests are this test binary with a role in the environment.
 const roleVar = "CONVOLOG_TEST_ROLE"
@@ -37,8 +60,8 @@ var children = map[string]func(args []string, stdin io.Reader, stdout io.Writer)
 	"holder": holderChild,
 }
 
-// openSession is how a child begins; it does not close what it opens unless
-// it says so.
+// openSession opens a store and loads a session in a child. Most children are
+// killed and close neither.
 func openSession(dir string) (*session.Store, *session.Session, error) {
 	st, err := session.Open(dir, nil)
 	if err != nil {
@@ -64,9 +87,7 @@ func holderChild(args []string, stdin io.Reader, stdout io.Writer) error {
 func child(t testing.TB, role string, args ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, args...)
 	cmd.Env = append(os.Environ(), roleVar+"="+role)
 	cmd.Stderr = os.Stderr
@@ -94,6 +115,7 @@ func loaderChild(args []string, stdin io.Reader, stdout io.Writer) error {
 
 // 16 processes that load one new key get one session.
 func TestProcessesLoadOneKey(t *testing.T) {
+	t.Parallel()
 	const n = 16
 	dir := t.TempDir()
 	var starts []io.WriteCloser
@@ -102,22 +124,16 @@ func TestProcessesLoadOneKey(t *testing.T) {
 	for range n {
 		cmd := child(t, "loader", dir)
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
 		starts, outs, cmds = append(starts, in), append(outs, bufio.NewReader(out)), append(cmds, cmd)
 	}
 	for _, out := range outs {
-		if line, err := out.ReadString('\n'); err != nil || line != "ready\n" {
-			t.Fatalf("child: %q, %v", line, err)
-		}
+		line, err := out.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "ready\n", line)
 	}
 	for _, in := range starts {
 		fmt.Fprintln(in, "go")
@@ -125,22 +141,18 @@ func TestProcessesLoadOneKey(t *testing.T) {
 	ids := map[string]int{}
 	for i, out := range outs {
 		line, err := out.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ids[strings.TrimSpace(line)]++
 		if err := cmds[i].Wait(); err != nil {
 			t.Error(err)
 		}
 	}
-	if len(ids) != 1 {
-		t.Errorf("%d sessions: %v", len(ids), ids)
-	}
+	require.Len(t, ids, 1)
 	st := open(t, dir, nil)
 	defer closed(t, st)
-	if infos, err := st.List(t.Context(), nil); err != nil || len(infos) != 1 {
-		t.Errorf("%d sessions in the list, %v", len(infos), err)
-	}
+	infos, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
 }
 
 // writerChild appends to every key in turn.
@@ -169,9 +181,10 @@ func writerChild(args []string, _ io.Reader, _ io.Writer) error {
 	return st.Close()
 }
 
-// 4 processes on one store: no entry is lost, and none is in a foreign
+// Four processes on one store: no entry is lost, and none is in the wrong
 // session.
 func TestProcessesAppend(t *testing.T) {
+	t.Parallel()
 	const writers, keys, each = 4, 8, 25
 	dir := t.TempDir()
 	var wg sync.WaitGroup
@@ -187,72 +200,102 @@ func TestProcessesAppend(t *testing.T) {
 	st := open(t, dir, nil)
 	defer closed(t, st)
 	infos, err := st.List(t.Context(), nil)
-	if err != nil || len(infos) != keys {
-		t.Fatalf("%d sessions, %v, want %d", len(infos), err, keys)
-	}
+	require.NoError(t, err)
+	require.Len(t, infos, keys)
 	for _, info := range infos {
 		s, err := st.Get(t.Context(), info.Ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		checkWriters(t, s, info.Key, writers, each)
-		if h, err := s.Health(t.Context()); err != nil || len(h.Damage) > 0 {
-			t.Errorf("damage %v, %v", h.Damage, err)
-		}
+		h, err := s.Health(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, h.Damage)
 	}
 }
 
-// event is what the agent child says about its doings.
+// An event is what an agent says about what it does.
 type event struct {
-	Did  string   `json:"did"` // about to do, or done if IDs are there
+	Did  string   `json:"did"`
 	Text string   `json:"text,omitempty"`
-	IDs  []string `json:"ids,omitempty"`
+	IDs  []string `json:"ids,omitempty"`  // of what was acknowledged
+	Here bool     `json:"here,omitempty"` // it may be killed now
 }
 
-// agentChild runs an agent loop for ever: a user text, an answer with two
-// calls, their results, a last answer. Every append and every pause between
-// them is said on stdout before and after.
-func agentChild(args []string, _ io.Reader, stdout io.Writer) error {
-	_, s, err := openSession(args[0])
+// agentChild runs an agent loop: a user text, an answer with two calls, their
+// results, a last answer. Every acknowledged append is announced. The arguments
+// are the folder, a phase and a number: when the agent comes to that phase for
+// the n-th time it announces that it is there and waits to be killed. In the
+// phase "large append" it goes on instead, so that the kill meets a write.
+func agentChild(args []string, stdin io.Reader, stdout io.Writer) error {
+	phase, loaded := args[1], false
+	n, err := strconv.Atoi(args[2])
 	if err != nil {
 		return err
 	}
 	out := json.NewEncoder(stdout)
-	step := func(text string, item transcript.Item) error {
-		if err := out.Encode(event{Did: "append", Text: text}); err != nil {
-			return err
+	at := func(what string) {
+		if what != phase || !loaded {
+			return
 		}
-		ids, err := s.Append(bg, item)
+		if n--; n != 0 {
+			return
+		}
+		_ = out.Encode(event{Did: what, Here: true}) // if it fails, nobody waits for it
+		if what != "large append" {
+			_, _ = io.Copy(io.Discard, stdin) // ends with the parent
+		}
+	}
+	st, err := session.Open(args[0], &session.Options{
+		Now: func() time.Time { at("append begun"); return time.Now() },
+		Observe: func(_ context.Context, e session.Event) {
+			if e.Kind == session.EventAppend {
+				at("append written")
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s, err := st.Load(bg, cli)
+	if err != nil {
+		return err
+	}
+	loaded = true
+	add := func(text string, item transcript.Item) func() error {
+		return func() error {
+			ids, err := s.Append(bg, item)
+			if err != nil {
+				return err
+			}
+			return out.Encode(event{Did: "appended", Text: text, IDs: ids})
+		}
+	}
+	in := func(phase string) func() error {
+		return func() error { at(phase); return nil }
+	}
+	large := strings.Repeat("0123456789abcdef", 16<<10)
+	for turn := s.Turns(); ; turn++ {
+		tag := fmt.Sprintf("t%d", turn)
+		a, b := tag+"a", tag+"b"
+		err := chain(nil,
+			add("question "+tag, transcript.UserText("question "+tag)),
+			in("model call"),
+			add("calls "+tag, answer("calls "+tag, a, b)),
+			in("tool call"), in("large append"),
+			add("result "+b, transcript.ToolResult(b, "result "+b+large)),
+			in("tool call"),
+			add("result "+a, transcript.ToolResult(a, "result "+a)),
+			in("model call"),
+			add("done "+tag, answer("done "+tag)))
 		if err != nil {
 			return err
 		}
-		return out.Encode(event{Did: "appended", Text: text, IDs: ids})
 	}
-	pause := func(what string) error {
-		if err := out.Encode(event{Did: what}); err != nil {
-			return err
-		}
-		_, err := s.History(bg)
-		return err
+}
+
+// chain calls functions until one fails, none if err is not nil.
+func chain(err error, fs ...func() error) error {
+	for i := 0; err == nil && i < len(fs); i++ {
+		err = fs[i]()
 	}
-	big := strings.Repeat("0123456789abcdef", 4<<10)
-	for n := s.Turns(); ; n++ {
-		tag := fmt.Sprintf("t%d", n)
-		a, b := tag+"a", tag+"b"
-		for _, f := range []func() error{
-			func() error { return step("question "+tag, transcript.UserText("question "+tag)) },
-			func() error { return pause("model call") },
-			func() error { return step("calls "+tag, answer("calls "+tag, a, b)) },
-			func() error { return pause("tool call") },
-			func() error { return step("result "+b, transcript.ToolResult(b, "result "+b+big)) },
-			func() error { return pause("tool call") },
-			func() error { return step("result "+a, transcript.ToolResult(a, "result "+a)) },
-			func() error { return pause("model call") },
-			func() error { return step("done "+tag, answer("done "+tag)) },
-		} {
-			if err := f(); err != nil {
-				return err
-			}
-		}
-	}
+	return err
 }

@@ -88,10 +88,8 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 // Whatever happens, who goes on from the last compaction sees what the fold of
 // all lines gives.
 func TestResumeIsTheWholeFold(t *testing.T) {
-	seeds := 150
-	if brief || testing.Short() {
-		seeds = 25
-	}
+	t.Parallel()
+	seeds := extent(*faults, 40, 150, 600)
 	skipped := 0
 	for seed := range uint64(seeds) {
 		mem := memdriver.New(nil)
@@ -104,10 +102,8 @@ func TestResumeIsTheWholeFold(t *testing.T) {
 
 // The same without an index, in transcripts that are worth a search.
 func TestSearchIsTheWholeFold(t *testing.T) {
-	seeds := 40
-	if brief || testing.Short() {
-		seeds = 6
-	}
+	t.Parallel()
+	seeds := extent(*faults, 6, 40, 160)
 	skipped := 0
 	for seed := range uint64(seeds) {
 		dir := t.TempDir()

@@ -19,12 +19,12 @@ import (
 // messages to the request before it is judged by those: as rendered and read
 // again, with the messages before them, by [rebuild.Validate], the window and the
 // output limit. Whatever is not plainly in order goes to the model, and so does
-// one request in so many.
+// one request in that number.
 type soakModel struct {
 	*guardtest.Model
 	every  int
 	answer func() guardtest.Answer // of a request that is in order
-	seen   func(body []byte)       // is told of each request, unless it is nil
+	seen   func(body []byte)       // called with each request, unless it is nil
 
 	asked   int    // requests
 	judged  int    // those that were judged here

@@ -33,12 +33,11 @@ func (b byBytes) Count(system string, tools []transcript.Tool, msgs []transcript
 // sends the same bytes as one that is never interrupted: also what was learned,
 // and how often the summarizer has failed, is in the transcript.
 func TestSoakRestarts(t *testing.T) {
-	turns := 90
-	if brief || testing.Short() {
-		turns = 40
-	}
+	t.Parallel()
+	turns := extent(*soakLength, 30, 90, 90)
 	for _, name := range []string{"lossy", "adversarial"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			run := func(between func(k *soaked)) (sent [][32]byte, k *soaked) {
 				k = newSoak(t, 16_000)
 				k.g.Window = 0

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
@@ -18,11 +20,12 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// go test ./session -run TestSoak -soak=long has conversations of 10,000 turns:
-// see CONTRIBUTING.md.
-var soakLength = flag.String("soak", "short", "how long the conversations of TestSoak are: short or long")
+// go test ./session has short conversations. -soak=gate has those that the gate
+// asks for, in a minute or two; -soak=long has conversations of 10,000 turns: see
+// CONTRIBUTING.md.
+var soakLength = flag.String("soak", "short", "how long the conversations of the soaks are: short, gate or long")
 
-// soaked is a conversation that goes on until it is told to stop.
+// soaked is a conversation that goes on for as long as a test runs it.
 type soaked struct {
 	t      *testing.T
 	load   guardtest.Workload
@@ -57,8 +60,8 @@ type soakFact struct {
 // knownFacts is how many of the facts are looked for: the newest.
 const knownFacts = 600
 
-// newSoak makes a conversation with a model of that window, which is known. What
-// the test wants otherwise it changes before the conversation is begun.
+// newSoak makes a conversation with a model of that window, which is known. The
+// test may change its fields before it begins the conversation.
 func newSoak(t *testing.T, window int) *soaked {
 	k := &soaked{
 		t: t, window: window,
@@ -125,7 +128,7 @@ func (k *soaked) next() string { return request(k.t, k.s) }
 // look looks for what the user has said and wants.
 func (k *soaked) look(ctx context.Context) {
 	h, err := k.s.History(ctx)
-	must(k.t, err)
+	require.NoError(k.t, err)
 	parts := takeApart(h)
 	for _, f := range k.facts {
 		depth := k.report.Compactions - f.since
@@ -163,7 +166,7 @@ func (k *soaked) remembered() int {
 // append adds an item to the session.
 func (k *soaked) append(item transcript.Item) {
 	_, err := k.s.Append(k.t.Context(), item)
-	must(k.t, err)
+	require.NoError(k.t, err)
 	switch m := item.(type) {
 	case transcript.Message:
 		k.in += k.model.count("", nil, m)
@@ -187,8 +190,8 @@ func (k *soaked) checkOpen(req transcript.Request) {
 	}
 }
 
-// run makes so many turns more. A Do that fails ends the test. Before each Do
-// between is called, unless it is nil.
+// run makes a number of turns. A Do that fails ends the test. Between is called
+// before each Do, unless it is nil.
 func (k *soaked) run(turns int, between func()) {
 	for range turns {
 		n := k.report.Turns
@@ -236,7 +239,7 @@ func (k *soaked) run(turns int, between func()) {
 		}
 		_, err := k.s.AfterTurn(k.t.Context())
 		if _, ok := errors.AsType[*compact.Error](err); err != nil && !ok {
-			must(k.t, err)
+			require.NoError(k.t, err)
 		}
 		k.report.Turns++
 		k.report.Asked = k.model.Stats()
@@ -269,7 +272,7 @@ func (k *soaked) appendResults(resp *transcript.Response) {
 // restart goes on as another process.
 func (k *soaked) restart() {
 	want, knows := k.next(), k.calibration()
-	must(k.t, k.st.Close())
+	require.NoError(k.t, k.st.Close())
 	k.drv = k.drv.Reopen()
 	k.begin()
 	k.report.Restarts++
@@ -283,7 +286,7 @@ func (k *soaked) restart() {
 
 func (k *soaked) calibration() transcript.Calibration {
 	c, err := k.s.Calibration(k.t.Context(), k.g.Model)
-	must(k.t, err)
+	require.NoError(k.t, err)
 	return c
 }
 
@@ -301,14 +304,14 @@ func (k *soaked) summarizer(name string) compact.Summarizer {
 	return compact.Model{Complete: client{m}.Complete, Window: 32_768}
 }
 
-// lossy remembers what it was about, and no name, number or decision of it.
+// lossy keeps the subject and no name, number or decision.
 func lossy(r guardtest.Request) guardtest.Answer {
 	return guardtest.Say(fmt.Sprintf("They talked about the harbour, read and changed some files and ran the tests. "+
 		"Some of it went well, some of it did not, in %d words or so. The user wants the rest of it done.", len(r.UserText())/1000*1000/6))
 }
 
-// adversarial does all that a summarizer may do wrong, and now and then writes
-// a summary, which makes things up.
+// adversarial makes every mistake that a summarizer can make. Now and then it
+// writes a summary, which makes things up.
 func adversarial(r guardtest.Request) guardtest.Answer {
 	text := r.UserText()
 	switch r.N % 12 {
@@ -340,24 +343,23 @@ func adversarial(r guardtest.Request) guardtest.Answer {
 	}
 }
 
-// TestSoak runs long conversations and asserts what holds whatever the
-// summarizer does.
+// TestSoak runs long conversations and asserts what must hold for any
+// summarizer.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	type soak struct {
 		window, turns int
 		summarizers   []string
 	}
 	all := []string{"extractive", "lossy", "adversarial"}
-	soaks := []soak{{32_000, 250, all}, {200_000, 300, all[1:2]}}
-	switch {
-	case *soakLength == "long":
-		soaks = []soak{{32_000, 10_000, all}, {200_000, 10_000, all}}
-	case brief || testing.Short():
-		soaks = []soak{{32_000, 60, all}}
-	}
+	soaks := extent(*soakLength,
+		[]soak{{32_000, 60, all}},
+		[]soak{{32_000, 250, all}, {200_000, 300, all[1:2]}},
+		[]soak{{32_000, 10_000, all}, {200_000, 10_000, all}})
 	for _, size := range soaks {
 		for _, name := range size.summarizers {
 			t.Run(fmt.Sprintf("%dk/%s", size.window/1000, name), func(t *testing.T) {
+				t.Parallel()
 				k := newSoak(t, size.window)
 				k.opts.Compact.Summarizer = k.summarizer(name)
 				if *soakLength == "long" {

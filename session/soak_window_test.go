@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// refusals are how providers say that a prompt is too long: what a strict model
-// says in their words, with its figures or without.
+// refusals turn the refusal of a strict model into the words that providers use
+// for a prompt that is too long, with its figures or without.
 var refusals = []func(e *wire.APIError, prompt, window int) *wire.APIError{
 	func(e *wire.APIError, _, _ int) *wire.APIError { return e },
 	func(_ *wire.APIError, prompt, window int) *wire.APIError {
@@ -34,21 +34,16 @@ var refusals = []func(e *wire.APIError, prompt, window int) *wire.APIError{
 	},
 }
 
-// vocabularies are those that models count by, as far as they are known.
+// vocabularies are the known vocabularies that models count by.
 var vocabularies = []tokens.Family{tokens.Default, tokens.Gemini, tokens.DeepSeek, tokens.ClaudeX, tokens.Llama, tokens.Cl100k}
 
-// TestSoakVocabularies runs conversations with models whose window is known, and
-// which count by another vocabulary than the estimate does. What the provider
-// reports is learned, so overflows are rare, though the conversations change from
-// one script to another.
+// TestSoakVocabularies runs conversations with models whose window is known and
+// that count by another vocabulary than the estimate. The guard learns from the
+// reported usage, so overflows are rare although the script of the conversation
+// changes.
 func TestSoakVocabularies(t *testing.T) {
-	turns := 120
-	switch {
-	case *soakLength == "long":
-		turns = 1_500
-	case brief || testing.Short():
-		t.Skip("TestSoak is enough for a brief run")
-	}
+	t.Parallel()
+	turns := extent(*soakLength, 45, 120, 1_500)
 	for _, family := range vocabularies[1:] {
 		k := newSoak(t, 32_000)
 		k.model.Counter = tokens.Estimator{Family: family}
@@ -68,15 +63,11 @@ func TestSoakVocabularies(t *testing.T) {
 // window is smaller than the one before, and the models count by other
 // vocabularies than the estimate. Every overflow is recovered inside its Do.
 func TestSoakHiddenWindow(t *testing.T) {
-	sessions, least := 30, 100
-	switch {
-	case *soakLength == "long":
-		sessions, least = 72, 200
-	case brief || testing.Short():
-		sessions, least = 4, 10
-	}
+	t.Parallel()
+	sessions, least := extent(*soakLength, 36, 30, 72), extent(*soakLength, 5, 100, 200)
+	step := extent(*soakLength, 7, 1, 1) // 7: each refusal and each vocabulary once
 	all := &soakReport{Name: t.Name(), Closest: 1, Recall: map[string]*carriers{}}
-	for i := range sessions {
+	for i := 0; i < sessions; i += step {
 		family := vocabularies[i/len(refusals)%len(vocabularies)]
 		say := refusals[i%len(refusals)]
 		k := newSoak(t, 0)
@@ -103,7 +94,7 @@ func TestSoakHiddenWindow(t *testing.T) {
 		for j, window := range []int{48_000, 32_000, 24_000, 16_000, 12_000} {
 			k.window, k.model.Window = window, window
 			k.g.Model = fmt.Sprint("model-", j)
-			k.run(14, nil)
+			k.run(extent(*soakLength, 9, 14, 14), nil)
 		}
 		checkAccepted(t, k.model.Model)
 		r := &k.report

@@ -18,6 +18,7 @@ import (
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -52,10 +53,10 @@ var targets = map[string]func(job) (target, error){
 	string(dialect.ZyHive):     newProgram,
 	string(dialect.OpenViking): newProgram,
 	"jsonl": newDocuments(".jsonl", func(ctx context.Context, _ job, s *session.Session, w io.Writer) (int, error) {
-		return 0, s.ExportLines(ctx, w)
+		return 0, exchange.Lines(ctx, s, w)
 	}),
 	"markdown": newDocuments(".md", func(ctx context.Context, _ job, s *session.Session, w io.Writer) (int, error) {
-		return 0, s.ExportMarkdown(ctx, w)
+		return 0, exchange.Markdown(ctx, s, w)
 	}),
 	"anthropic":        newDocuments(".json", request(wire.Anthropic{})),
 	"openai-chat":      newDocuments(".json", request(wire.OpenAIChat{})),
@@ -67,9 +68,9 @@ var targets = map[string]func(job) (target, error){
 func formats() []string { return slices.Sorted(maps.Keys(targets)) }
 
 // request returns a function that writes a provider's request.
-func request(r session.Renderer) export {
+func request(r exchange.Renderer) export {
 	return func(ctx context.Context, j job, s *session.Session, w io.Writer) (int, error) {
-		report, err := s.ExportRequest(ctx, w, r, transcript.Request{Model: j.model})
+		report, err := exchange.Request(ctx, s, w, r, transcript.Request{Model: j.model})
 		return len(report), err
 	}
 }
@@ -93,7 +94,7 @@ func newStore(j job) (target, error) {
 
 func (st store) write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		report, err := st.Import(ctx, sessions, &session.ImportOptions{DryRun: st.dry})
+		report, err := exchange.Import(ctx, st.Store, sessions, &exchange.ImportOptions{DryRun: st.dry})
 		if len(report) == 0 && err != nil {
 			yield("", err)
 			return
@@ -118,7 +119,7 @@ func (st store) close() error { return st.Close() }
 func through(ctx context.Context, s dialect.Session, f func(*session.Session) (dialect.Losses, error)) (lost dialect.Losses, err error) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	defer func() { err = errors.Join(err, st.Close()) }()
-	report, err := st.Import(ctx, slices.Values([]dialect.Session{s}), nil)
+	report, err := exchange.Import(ctx, st, slices.Values([]dialect.Session{s}), nil)
 	if len(report) > 0 {
 		err = report[0].Err
 	}
@@ -202,7 +203,7 @@ func newProgram(j job) (target, error) {
 func (p program) write(ctx context.Context, sessions iter.Seq[dialect.Session]) iter.Seq2[string, error] {
 	return each(sessions, func(s dialect.Session) (string, error) {
 		lost, err := through(ctx, s, func(own *session.Session) (dialect.Losses, error) {
-			return own.ExportDialect(ctx, p.w, s)
+			return exchange.Export(ctx, own, p.w, s)
 		})
 		return about(s) + without(lost), err
 	})

@@ -1,4 +1,4 @@
-package session
+package exchange
 
 import (
 	"bufio"
@@ -7,23 +7,26 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
-// ExportMarkdown writes the session for people to read, as CommonMark with the
-// details element of HTML: the whole conversation, repaired and without what
-// was rewound, each summary where it was made. Texts are block quotes, which end
-// whatever a text has left open, and HTML in them is shown as text. Calls, results
-// and reasoning are folded away, in fences that are longer than any in their
-// content. Images and documents are named with their type and size, and control
-// characters are shown as their pictures.
-func (s *Session) ExportMarkdown(ctx context.Context, w io.Writer) error {
-	entries, _, err := s.conversation(ctx)
+// Markdown writes the session for people to read: as CommonMark with the
+// details element of HTML. It has the whole conversation, repaired and without
+// what was rewound, each summary where it was made. Texts are block quotes,
+// which end whatever a text leaves open, and HTML in them is shown as text.
+// Calls, results and reasoning are folded away, in fences longer than any in
+// their content. Images and documents are named with their type and size.
+// Control characters are shown as their pictures.
+func Markdown(ctx context.Context, s *session.Session, w io.Writer) error {
+	entries, _, err := conversation(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -45,18 +48,18 @@ func (s *Session) ExportMarkdown(ctx context.Context, w io.Writer) error {
 	for _, e := range entries {
 		m.entry(e)
 	}
-	return s.store.wrap("export", s.ref, m.Flush())
+	return failed(s, m.Flush())
 }
 
-// markdown writes a document. Its errors come with Flush.
+// A markdown writes a document. Flush returns the first error.
 type markdown struct{ *bufio.Writer }
 
 func (m markdown) line(text string) {
-	_, _ = m.WriteString(strings.Map(visible, text) + "\n") // the error comes with Flush
+	_, _ = m.WriteString(strings.Map(visible, text) + "\n") // Flush returns the error
 }
 
-// visible returns the picture of a control character, which could otherwise
-// command the terminal that shows the document.
+// visible returns the picture of a control character, which would be a command
+// to the terminal that shows the document.
 func visible(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t' || !unicode.IsControl(r):
@@ -125,13 +128,10 @@ func (m markdown) result(r transcript.ToolResultBlock) {
 	if text := r.Text(); text != "" || len(r.Content) == 0 {
 		m.folded(title, r.CallID, "text", text)
 	}
-	var rest []transcript.Block
-	for _, b := range r.Content {
-		if _, isText := b.(transcript.TextBlock); !isText {
-			rest = append(rest, b)
-		}
-	}
-	m.blocks(rest)
+	m.blocks(slices.DeleteFunc(slices.Clone(r.Content), func(b transcript.Block) bool {
+		_, isText := b.(transcript.TextBlock)
+		return isText
+	}))
 }
 
 func (m markdown) remark(text string) { m.line("\n*[" + inline(text) + "]*") }
@@ -155,22 +155,16 @@ func source(kind string, s transcript.Source) string {
 	return text
 }
 
-// folded writes content that is shown when somebody asks for it.
+// folded writes content that a click unfolds.
 func (m markdown) folded(title, id, language, content string) {
 	if id != "" {
 		title += " (" + id + ")"
 	}
-	longest, run := 0, 0
-	for i := range len(content) {
-		if content[i] == '`' {
-			run++
-			longest = max(longest, run)
-		} else {
-			run = 0
-		}
+	fence := "```"
+	for strings.Contains(content, fence) {
+		fence += "`"
 	}
-	fence := strings.Repeat("`", max(3, longest+1))
-	m.line("\n<details><summary>" + html(title) + "</summary>\n")
+	m.line("\n<details><summary>" + inElement(title) + "</summary>\n")
 	m.line(fence + language)
 	if content != "" {
 		m.line(strings.TrimSuffix(oneBreak.Replace(content), "\n"))
@@ -178,7 +172,7 @@ func (m markdown) folded(title, id, language, content string) {
 	m.line(fence + "\n\n</details>")
 }
 
-// text writes what somebody has said.
+// text writes a text as a block quote. Outside of code, no tag begins in it.
 func (m markdown) text(text string) {
 	m.line("")
 	fence := ""   // that a line has opened
@@ -200,12 +194,12 @@ func (m markdown) text(text string) {
 	}
 }
 
-// oneBreak makes all line breaks of Markdown the same one.
+// oneBreak turns all line breaks of Markdown into \n.
 var oneBreak = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // fenceOf returns the marks that a line begins with if it opens a fence or
-// could close one. One that is indented is taken for none, which is why its
-// content is escaped too much rather than too little.
+// could close one. An indented fence counts as none, so its content is escaped
+// too much rather than too little.
 func fenceOf(line string) string {
 	for _, c := range []string{"`", "~"} {
 		rest := strings.TrimLeft(line, c)
@@ -217,8 +211,8 @@ func fenceOf(line string) string {
 }
 
 // escapeHTML returns a line in which no tag begins outside of code, and whether
-// it ends inside code that was opened and not closed. Where that is so already,
-// or cells of a table could part code, nothing is taken for code.
+// code is open at its end. If code is open at its start, or cells of a table
+// could split code, nothing in the line counts as code.
 func escapeHTML(line string, open bool) (string, bool) {
 	noCode := open || strings.Contains(line, "|")
 	var sb strings.Builder
@@ -235,7 +229,7 @@ func escapeHTML(line string, open bool) (string, bool) {
 			sb.WriteByte('\\')
 		case '\\':
 			if strings.HasPrefix(line, `\<`) {
-				sb.WriteByte('\\') // so that it does not undo the next one
+				sb.WriteByte('\\') // or it would undo the next one
 			} else {
 				n = min(2, len(line))
 			}
@@ -252,8 +246,8 @@ func escapeHTML(line string, open bool) (string, bool) {
 	}
 }
 
-// codeEnd returns where code ends that so many marks have opened in front of
-// text: behind the next run of as many; 0 if it is not closed on the line.
+// codeEnd returns where code ends that this number of marks has opened in front
+// of text: behind the next run of as many marks; 0 if the line does not close it.
 func codeEnd(text string, marks int) int {
 	for at := 0; ; {
 		i := strings.IndexByte(text[at:], '`')
@@ -280,10 +274,8 @@ func inline(text string) string {
 	return sb.String()
 }
 
-var htmlSigns = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;")
-
-// html returns text on one line inside of an HTML element.
-func html(text string) string { return htmlSigns.Replace(strings.Join(strings.Fields(text), " ")) }
+// inElement returns text on one line inside of an HTML element.
+func inElement(text string) string { return html.EscapeString(strings.Join(strings.Fields(text), " ")) }
 
 func indented(v []byte) string {
 	var buf bytes.Buffer

@@ -1,4 +1,4 @@
-package session_test
+package exchange_test
 
 import (
 	"errors"
@@ -8,14 +8,13 @@ import (
 	"testing/fstest"
 
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
 )
 
-// Whatever a file holds: what can be imported of it has the history that the
-// file has, and is not imported twice.
+// The imported session of any file has the history of the file, and nothing is
+// imported twice.
 func FuzzImport(f *testing.F) {
-	for _, data := range treeOf(f, "../transcript/dialect/testdata") {
+	for _, data := range treeOf(f, samples) {
 		if strings.HasPrefix(data, "{") && len(data) < 5_000 {
 			f.Add([]byte(data))
 		}
@@ -33,8 +32,8 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(native))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		files := fstest.MapFS{"file.jsonl": {Data: data}}
-		st := session.OpenDriver(memdriver.New(nil), nil)
-		report, err := st.Import(t.Context(), sessionsIn(t, files), nil)
+		st := inMemory()
+		report, err := exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
 		for _, im := range report {
 			if im.Err != nil {
 				continue
@@ -47,10 +46,10 @@ func FuzzImport(f *testing.F) {
 				t.Fatalf("whole history\n%s\nwant\n%s", full, want)
 			}
 		}
-		if err != nil && (errors.Is(err, session.ErrDiverged) || errors.Is(err, os.ErrNotExist)) {
+		if err != nil && (errors.Is(err, exchange.ErrDiverged) || errors.Is(err, os.ErrNotExist)) {
 			t.Fatal(err)
 		}
-		again, _ := st.Import(t.Context(), sessionsIn(t, files), nil)
+		again, _ := exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
 		for i, im := range again {
 			if im.Created || im.Appended != 0 || (im.Err == nil) != (report[i].Err == nil) {
 				t.Fatalf("again: %+v", im)

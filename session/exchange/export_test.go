@@ -1,4 +1,4 @@
-package session_test
+package exchange_test
 
 import (
 	"bytes"
@@ -13,9 +13,12 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -32,23 +35,21 @@ func (f *exportedFile) Close() error {
 	return nil
 }
 
-// What is exported to another program and imported again has the texts, calls
-// and results that it had, the same a second time.
+// A session that is exported to another program and imported again keeps its
+// texts, calls and results.
 func TestExportDialect(t *testing.T) {
 	for _, program := range []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code"} {
-		st := session.OpenDriver(memdriver.New(nil), nil)
-		report := importAll(t, st, sessionsIn(t, os.DirFS("../transcript/dialect/testdata/"+program)), nil)
+		st := inMemory()
+		report := importAll(t, st, sessionsIn(t, os.DirFS(samples+program)), nil)
 		for _, to := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHive, dialect.OpenViking} {
 			for _, im := range report {
 				if im.Err != nil {
 					continue
 				}
 				once := exportTo(t, st, im.Session, to)
-				again := session.OpenDriver(memdriver.New(nil), nil)
+				again := inMemory()
 				back := importAll(t, again, sessionsIn(t, once), nil)
-				if len(back) != 1 {
-					t.Fatalf("%s to %s: %d sessions", im.Source.Path, to, len(back))
-				}
+				require.Len(t, back, 1, "%s to %s", im.Source.Path, to)
 				for _, whole := range []bool{true, false} {
 					if !whole && to != dialect.ZyHive { // the others have no place for what a summary keeps
 						continue
@@ -69,19 +70,12 @@ func exportTo(t *testing.T, st *session.Store, ref session.Ref, d dialect.Dialec
 	w, err := dialect.NewWriter(d, func(name string) (io.WriteCloser, error) {
 		return &exportedFile{to: files, name: name}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := st.Get(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.ExportDialect(t.Context(), w, dialect.Session{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = exchange.Export(t.Context(), s, w, dialect.Session{})
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
 	return files
 }
 
@@ -90,16 +84,12 @@ func exportTo(t *testing.T, st *session.Store, ref session.Ref, d dialect.Dialec
 func saidIn(t *testing.T, st *session.Store, ref session.Ref, whole bool) []string {
 	t.Helper()
 	s, err := st.Get(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h, err := s.History(t.Context())
 	if whole {
 		h, err = s.FullHistory(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var said []string
 	for _, m := range h.Messages {
 		for _, b := range m.Content {
@@ -116,11 +106,10 @@ func saidIn(t *testing.T, st *session.Store, ref session.Ref, whole bool) []stri
 	return said
 }
 
-// What is known beside the messages stays with OpenViking: what was used, and
-// what its archives say.
+// An export to OpenViking keeps the used contexts and the texts of archives.
 func TestExportUsed(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	s := load(t, st, cli)
+	st := inMemory()
+	s := load(t, st)
 	said := add(t, s, transcript.UserText("hi"), transcript.AssistantText("hello"))
 	add(t, s, transcript.Compaction{Summary: "greeted\nat length", CoversTo: said[1]},
 		transcript.Commit{Archive: "history/archive_001", Abstract: "one greeting", Overview: "greeted at length", FirstEntry: said[0], LastEntry: said[1]},
@@ -139,17 +128,13 @@ func TestExportUsed(t *testing.T) {
 // The lines of a session that are exported are those of its transcript.
 func TestExportLines(t *testing.T) {
 	dir := t.TempDir()
-	st := open(t, dir, nil)
-	s := load(t, st, cli)
+	st := open(t, dir)
+	s := load(t, st)
 	first := add(t, s, transcript.UserText("hi"))
 	add(t, s, transcript.AssistantText("hello"))
-	if err := s.Rewind(t.Context(), first[0]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Rewind(t.Context(), first[0]))
 	var out bytes.Buffer
-	if err := s.ExportLines(t.Context(), &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, exchange.Lines(t.Context(), s, &out))
 	file, err := os.ReadFile(dir + "/agents/main/sessions/" + s.ID() + ".jsonl")
 	if err != nil || out.String() != string(file) {
 		t.Errorf("exported\n%s\nwant (%v)\n%s", &out, err, file)
@@ -157,13 +142,12 @@ func TestExportLines(t *testing.T) {
 }
 
 func TestExportRequest(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	s := load(t, st, cli)
+	st := inMemory()
+	s := load(t, st)
 	add(t, s, transcript.UserText("hi"))
 	var out bytes.Buffer
-	if _, err := s.ExportRequest(t.Context(), &out, wire.Anthropic{}, transcript.Request{Model: "m"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := exchange.Request(t.Context(), s, &out, wire.Anthropic{}, transcript.Request{Model: "m"})
+	require.NoError(t, err)
 	var body struct {
 		Model    string
 		Messages []struct{ Role string }
@@ -186,14 +170,10 @@ func TestExportMarkdown(t *testing.T) {
 	var want []string
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 	s, err := st.Create(t.Context(), cli, &session.CreateOptions{Title: "<b>*T*</b>\n# x", Labels: []string{"`l`"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, text := range hostile {
 		input, err := json.Marshal(map[string]string{"text": text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		id := "c" + string(rune('a'+i))
 		call := transcript.ToolCallBlock{ID: id, Name: "t\n</summary>", Input: input}
 		add(t, s, transcript.UserText(text), transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
@@ -205,9 +185,7 @@ func TestExportMarkdown(t *testing.T) {
 		transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: "AAAA"}},
 	}})
 	var out bytes.Buffer
-	if err := s.ExportMarkdown(t.Context(), &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, exchange.Markdown(t.Context(), s, &out))
 	doc := out.String()
 	fence, quoted := "", ""
 	for line := range strings.Lines(doc) {

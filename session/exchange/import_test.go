@@ -1,4 +1,4 @@
-package session_test
+package exchange_test
 
 import (
 	"bytes"
@@ -17,46 +17,67 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// foreignFolders returns the folders of other programs' files there are: the
-// fixtures, and the sample files beside the checkout if they are there.
+var cli = session.Key{Agent: "main", Channel: "cli", Peer: "user"}
+
+func open(t *testing.T, dir string) *session.Store {
+	t.Helper()
+	st, err := session.Open(dir, &session.Options{Sync: filelog.SyncNever})
+	require.NoError(t, err)
+	return st
+}
+
+func inMemory() *session.Store { return session.OpenDriver(memdriver.New(nil), nil) }
+
+func load(t *testing.T, st *session.Store) *session.Session {
+	t.Helper()
+	s, err := st.Load(t.Context(), cli)
+	require.NoError(t, err)
+	return s
+}
+
+func add(t *testing.T, s *session.Session, items ...transcript.Item) []string {
+	t.Helper()
+	ids, err := s.Append(t.Context(), items...)
+	require.NoError(t, err)
+	return ids
+}
+
+// samples is the folder of the files of other programs.
+const samples = "../../transcript/dialect/testdata/"
+
+// foreignFolders returns the folders of other programs' files.
 func foreignFolders(t *testing.T) []string {
 	t.Helper()
 	var dirs []string
-	for _, pattern := range []string{
-		"../transcript/dialect/testdata/*", "../../shared/corpora/hazards/*", "../../shared/corpora/observed/*",
-		"../../shared/corpora/from-repos/*", "../../shared/corpora/from-seed-docs", "../../shared/corpora/pi",
-	} {
-		names, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, pattern := range []string{"*", "corpora/hazards/*", "corpora/observed/*", "corpora/pi"} {
+		names, err := filepath.Glob(samples + pattern)
+		require.NoError(t, err)
 		for _, name := range names {
-			if info, err := os.Stat(name); err == nil && info.IsDir() {
+			if info, err := os.Stat(name); err == nil && info.IsDir() && filepath.Base(name) != "corpora" {
 				dirs = append(dirs, name)
 			}
 		}
 	}
-	if len(dirs) < 6 {
-		t.Fatalf("only the folders %q", dirs)
-	}
+	require.GreaterOrEqual(t, len(dirs), 6, "only the folders %q", dirs)
 	return dirs
 }
 
 func sessionsIn(t *testing.T, fsys fs.FS) iter.Seq[dialect.Session] {
 	t.Helper()
 	folder, err := dialect.ReadFolder(fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return folder.Sessions()
 }
 
@@ -68,9 +89,7 @@ func sourceHistory(t *testing.T, s dialect.Session, opts *rebuild.Options) strin
 		if err == nil {
 			err = fold.Add(b)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	return historyText(t, fold.History())
 }
@@ -83,41 +102,31 @@ func historyText(t *testing.T, h rebuild.History) string {
 		}
 	}
 	text, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
-func importAll(t *testing.T, st *session.Store, source iter.Seq[dialect.Session], opts *session.ImportOptions) []session.Imported {
+func importAll(t *testing.T, st *session.Store, source iter.Seq[dialect.Session], opts *exchange.ImportOptions) []exchange.Imported {
 	t.Helper()
-	report, err := st.Import(t.Context(), source, opts)
+	report, err := exchange.Import(t.Context(), st, source, opts)
 	var errs []error
 	for _, im := range report {
 		if im.Err != nil && im.Source.Err == nil {
 			errs = append(errs, im.Err)
 		}
 	}
-	if len(errs) > 0 {
-		t.Fatal(errors.Join(errs...), err)
-	}
+	require.NoError(t, errors.Join(errs...), "%v", err)
 	return report
 }
 
 func importedHistory(t *testing.T, st *session.Store, ref session.Ref) (history, full string) {
 	t.Helper()
 	s, err := st.Get(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h, err := s.History(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f, err := s.FullHistory(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return historyText(t, h), historyText(t, f)
 }
 
@@ -128,14 +137,11 @@ func TestImport(t *testing.T) {
 		t.Run(strings.ReplaceAll(dir, "../", ""), func(t *testing.T) {
 			source := sessionsIn(t, os.DirFS(dir))
 			to := t.TempDir()
-			hasty := &session.Options{Sync: filelog.SyncNever}
-			st := open(t, to, hasty)
+			st := open(t, to)
 			report := importAll(t, st, source, nil)
-			if err := st.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, st.Close())
 			before := treeOf(t, to)
-			st = open(t, to, hasty)
+			st = open(t, to)
 			for _, im := range report {
 				if im.Err != nil {
 					continue
@@ -154,9 +160,7 @@ func TestImport(t *testing.T) {
 					t.Errorf("%s: again: created %v, %d appended", im.Source.Path, im.Created, im.Appended)
 				}
 			}
-			if err := st.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, st.Close())
 			for name, data := range treeOf(t, to) {
 				if strings.HasSuffix(name, ".jsonl") && before[name] != data {
 					t.Errorf("%s was changed", name)
@@ -168,12 +172,10 @@ func TestImport(t *testing.T) {
 
 // checkImported checks what a session says beside its history: its times, its
 // original lines, and that it is valid wherever it ends.
-func checkImported(t *testing.T, st *session.Store, im session.Imported) {
+func checkImported(t *testing.T, st *session.Store, im exchange.Imported) {
 	t.Helper()
 	s, err := st.Get(t.Context(), im.Session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	info := s.Info()
 	if want := im.Source.Created.UTC().Truncate(1000); !im.Source.Created.IsZero() && !info.CreatedAt.Equal(want) {
 		t.Errorf("%s: created %v, want %v", im.Source.Path, info.CreatedAt, want)
@@ -181,14 +183,12 @@ func checkImported(t *testing.T, st *session.Store, im session.Imported) {
 	if im.Source.Titled && info.Title != im.Source.Title && len(info.Title) < 1000 {
 		t.Errorf("%s: title %q, want %q", im.Source.Path, info.Title, im.Source.Title)
 	}
-	if key, err := session.ImportKey(im.Source); err != nil || info.Key != key.String() {
+	if key, err := exchange.ImportKey(im.Source); err != nil || info.Key != key.String() {
 		t.Errorf("%s: key %q, want %q (%v)", im.Source.Path, info.Key, key, err)
 	}
 	lines := map[string]int{}
 	for rec, err := range im.Source.Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if rec.Damage == nil {
 			lines[string(rec.Entry.Line())] = 1
 		}
@@ -196,9 +196,7 @@ func checkImported(t *testing.T, st *session.Store, im session.Imported) {
 	fold := rebuild.New(nil)
 	var batcher transcript.Batcher
 	for e, err := range s.Entries(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if line, ok := e.Source(); ok {
 			delete(lines, string(line))
 		}
@@ -206,9 +204,7 @@ func checkImported(t *testing.T, st *session.Store, im session.Imported) {
 			t.Errorf("%s: no time in %s", im.Source.Path, e.Line())
 		}
 		for _, b := range batcher.Add(e) {
-			if err := fold.Add(b); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, fold.Add(b))
 		}
 		h := fold.History()
 		if n := len(h.Messages); n == 0 || h.Messages[n-1].Role != transcript.RoleUser {
@@ -216,12 +212,8 @@ func checkImported(t *testing.T, st *session.Store, im session.Imported) {
 		}
 		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "m", Messages: h.Messages})
 		var req transcript.Request
-		if err == nil {
-			err = json.Unmarshal(body, &req)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(body, &req))
 		if wrong := rebuild.Validate(rebuild.Anthropic, req); len(wrong) > 0 {
 			t.Errorf("%s: after %s: %v", im.Source.Path, e.ID, wrong)
 		}
@@ -243,9 +235,7 @@ func treeOf(t testing.TB, dir string) map[string]string {
 		files[name] = string(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return files
 }
 
@@ -257,9 +247,7 @@ func TestImportGrown(t *testing.T) {
 		files := fstest.MapFS{}
 		for name, data := range treeOf(t, dir) {
 			rel, err := filepath.Rel(dir, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			files[filepath.ToSlash(rel)] = &fstest.MapFile{Data: []byte(data)}
 		}
 		for s := range sessionsIn(t, files) {
@@ -292,7 +280,7 @@ func TestImportCommitted(t *testing.T) {
 		return fmt.Sprintf(`{"id":%q,"role":%q,"parts":[{"type":"text","text":%q}],"created_at":"2026-03-01T09:00:00Z"}`+"\n", id, role, text)
 	}
 	old := line("m1", "user", "one") + line("m2", "assistant", "two")
-	st := session.OpenDriver(memdriver.New(nil), nil)
+	st := inMemory()
 	live := fstest.MapFS{"s1/messages.jsonl": {Data: []byte(old)}, "s1/.meta.json": {Data: []byte(`{"session_id":"s1"}`)}}
 	importAll(t, st, sessionsIn(t, live), nil)
 	committed := maps.Clone(live)
@@ -306,9 +294,8 @@ func TestImportCommitted(t *testing.T) {
 	}
 	// An archive that is lost later takes nothing from the session.
 	delete(committed, "s1/history/archive_001/messages.jsonl")
-	if _, err := st.Import(t.Context(), sessionsIn(t, committed), nil); !errors.Is(err, session.ErrDiverged) {
-		t.Errorf("without the archive: %v", err)
-	}
+	_, err := exchange.Import(t.Context(), st, sessionsIn(t, committed), nil)
+	require.ErrorIs(t, err, exchange.ErrDiverged)
 	if after, _ := importedHistory(t, st, im.Session); after != history {
 		t.Errorf("without the archive: %s", after)
 	}
@@ -331,10 +318,10 @@ func growFrom(t *testing.T, files fstest.MapFS, whole dialect.Session, n int) (c
 	key := func(dialect.Session) (session.Key, error) {
 		return session.Key{Agent: "main", Channel: "cli", Peer: "grown"}, nil
 	}
-	st := session.OpenDriver(memdriver.New(nil), nil)
-	opts := &session.ImportOptions{Key: key}
+	st := inMemory()
+	opts := &exchange.ImportOptions{Key: key}
 	first := importAll(t, st, slices.Values([]dialect.Session{source}), opts)[0]
-	report, err := st.Import(t.Context(), slices.Values([]dialect.Session{whole}), opts)
+	report, err := exchange.Import(t.Context(), st, slices.Values([]dialect.Session{whole}), opts)
 	then := report[0]
 	if first.Session != then.Session || then.Created {
 		t.Fatalf("%s of %d bytes: two sessions %v and %v", whole.Path, n, first.Session, then.Session)
@@ -342,7 +329,7 @@ func growFrom(t *testing.T, files fstest.MapFS, whole dialect.Session, n int) (c
 	history, _ := importedHistory(t, st, then.Session)
 	want := sourceHistory(t, whole, nil)
 	if err != nil {
-		if !errors.Is(err, session.ErrDiverged) {
+		if !errors.Is(err, exchange.ErrDiverged) {
 			t.Fatalf("%s of %d bytes: %v", whole.Path, n, err)
 		}
 		want = sourceHistory(t, source, nil)
@@ -362,34 +349,26 @@ func growFrom(t *testing.T, files fstest.MapFS, whole dialect.Session, n int) (c
 // by the next import, without doubles.
 func TestImportKilled(t *testing.T) {
 	for _, program := range []string{"mini-claw", "openviking", "zyhive"} {
-		source := sessionsIn(t, os.DirFS("../transcript/dialect/testdata/"+program))
+		source := sessionsIn(t, os.DirFS(samples+program))
 		dir := t.TempDir()
-		st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+		st := open(t, dir)
 		report := importAll(t, st, source, nil)
-		if err := st.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, st.Close())
 		for _, im := range report {
 			if im.Err != nil {
 				continue
 			}
 			file := filepath.Join(dir, "agents", im.Session.Agent, "sessions", im.Session.ID+".jsonl")
 			whole, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			header := bytes.IndexByte(whole, '\n') + 1
 			step := max(1, (len(whole)-header)/12)
 			for n := header; n < len(whole); n += step {
 				killed := t.TempDir()
 				to := filepath.Join(killed, "agents", im.Session.Agent, "sessions", filepath.Base(file))
-				if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(to, whole[:n], 0o600); err != nil {
-					t.Fatal(err)
-				}
-				st := open(t, killed, &session.Options{Sync: filelog.SyncNever})
+				require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o700))
+				require.NoError(t, os.WriteFile(to, whole[:n], 0o600))
+				st := open(t, killed)
 				importAll(t, st, slices.Values([]dialect.Session{im.Source}), nil)
 				history, full := importedHistory(t, st, im.Session)
 				if want := sourceHistory(t, im.Source, nil); history != want {
@@ -398,9 +377,7 @@ func TestImportKilled(t *testing.T) {
 				if want := sourceHistory(t, im.Source, &rebuild.Options{Full: true}); full != want {
 					t.Fatalf("%s: killed at %d of %d: whole history\n%s\nwant\n%s", im.Source.Path, n, len(whole), full, want)
 				}
-				if err := st.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, st.Close())
 			}
 		}
 	}
@@ -409,12 +386,12 @@ func TestImportKilled(t *testing.T) {
 // Several imports of one source at a time make one session each.
 func TestImportTwiceAtOnce(t *testing.T) {
 	drv := memdriver.New(nil)
-	source := sessionsIn(t, os.DirFS("../transcript/dialect/testdata/pi"))
+	source := sessionsIn(t, os.DirFS(samples+"pi"))
 	var wg sync.WaitGroup
 	for range 4 {
 		st := session.OpenDriver(drv.Reopen(), nil)
 		wg.Go(func() {
-			report, _ := st.Import(t.Context(), source, nil)
+			report, _ := exchange.Import(t.Context(), st, source, nil)
 			for _, im := range report {
 				if im.Err != nil && im.Source.Err == nil {
 					t.Error(im.Err)
@@ -446,17 +423,15 @@ func flatFolder(text string) fstest.MapFS {
 	return fstest.MapFS{"transcripts/main_cli_ann_0123456789ab.jsonl": {Data: []byte(text)}}
 }
 
-// A session of the store's own stays the current one of its key, and what was
-// imported twice and continued on both sides is left alone.
+// A session of the store's own stays the current one of its key. A session that
+// was continued on both sides does not change.
 func TestImportBesideOwn(t *testing.T) {
 	ctx := t.Context()
-	st := session.OpenDriver(memdriver.New(nil), nil)
+	st := inMemory()
 	key := session.Key{Agent: "main", Channel: "cli", Peer: "ann"}
 	own, err := st.Load(ctx, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dry, err := st.Import(ctx, sessionsIn(t, flatFolder(flatSource)), &session.ImportOptions{DryRun: true})
+	require.NoError(t, err)
+	dry, err := exchange.Import(ctx, st, sessionsIn(t, flatFolder(flatSource)), &exchange.ImportOptions{DryRun: true})
 	if err != nil || !dry[0].Created || dry[0].Appended != 2 || dry[0].Records != 2 {
 		t.Errorf("dry run: %+v, %v", dry, err)
 	}
@@ -468,21 +443,16 @@ func TestImportBesideOwn(t *testing.T) {
 		t.Errorf("current is %v, %v; want the store's own %s", cur, err, own.ID())
 	}
 	s, err := st.Get(ctx, im.Session)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Append(ctx, transcript.UserText("and here?")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	add(t, s, transcript.UserText("and here?"))
 	before, _ := importedHistory(t, st, im.Session)
 	grown := flatSource + `{"type":"user","content":"and there?","ts":"2026-02-24T10:00:03Z"}` + "\n"
 	for what, text := range map[string]string{
 		"both continued": grown, "trimmed": flatSource[:strings.Index(flatSource, `{"type":"assistant"`)],
 		"rewritten": strings.Replace(grown, `"hi"`, `"ho"`, 1),
 	} {
-		if _, err := st.Import(ctx, sessionsIn(t, flatFolder(text)), nil); !errors.Is(err, session.ErrDiverged) {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := exchange.Import(ctx, st, sessionsIn(t, flatFolder(text)), nil)
+		require.ErrorIs(t, err, exchange.ErrDiverged, what)
 		if after, _ := importedHistory(t, st, im.Session); after != before {
 			t.Errorf("%s: history\n%s", what, after)
 		}
@@ -492,10 +462,41 @@ func TestImportBesideOwn(t *testing.T) {
 	}
 }
 
+// An import that was killed after it made the session leaves that one current.
+// The next one makes the store's own session current again.
+func TestImportKilledEarly(t *testing.T) {
+	ctx := t.Context()
+	killed := true
+	drv := memdriver.New(&memdriver.Options{Fail: func(op string, _ session.Ref) error {
+		if killed && op == "SetCurrent" {
+			return errors.New("killed")
+		}
+		return nil
+	}})
+	key := session.Key{Agent: "main", Channel: "cli", Peer: "ann"}
+	own, err := session.OpenDriver(drv, nil).Load(ctx, key)
+	require.NoError(t, err)
+	report, err := exchange.Import(ctx, session.OpenDriver(drv, nil), sessionsIn(t, flatFolder(flatSource)), nil)
+	require.ErrorContains(t, err, "killed")
+	require.True(t, report[0].Created)
+
+	killed = false
+	st := session.OpenDriver(drv.Reopen(), nil)
+	cur, err := st.Lookup(ctx, key)
+	require.NoError(t, err)
+	require.Equal(t, report[0].Session, cur.Ref())
+	im := importAll(t, st, sessionsIn(t, flatFolder(flatSource)), nil)[0]
+	require.False(t, im.Created)
+	require.Equal(t, 2, im.Appended)
+	cur, err = st.Lookup(ctx, key)
+	require.NoError(t, err)
+	require.Equal(t, own.Ref(), cur.Ref())
+}
+
 // A newer import takes the place of an older one as the current session.
 func TestImportCurrent(t *testing.T) {
 	ctx := t.Context()
-	st := session.OpenDriver(memdriver.New(nil), nil)
+	st := inMemory()
 	newer := strings.NewReplacer("0123456789ab", "ba9876543210", "2026-02-24", "2026-03-24").Replace(flatSource)
 	files := fstest.MapFS{"a_0123456789ab.jsonl": {Data: []byte(newer)}, "b.jsonl": {Data: []byte(flatSource)}}
 	report := importAll(t, st, sessionsIn(t, files), nil)
@@ -508,11 +509,11 @@ func TestImportCurrent(t *testing.T) {
 // A source that cannot be read, or not be understood, is an error that names
 // it, and others are imported.
 func TestImportErrors(t *testing.T) {
-	st := session.OpenDriver(memdriver.New(nil), nil)
+	st := inMemory()
 	files := flatFolder(flatSource)
 	files["newer.jsonl"] = &fstest.MapFile{Data: []byte(`{"type":"session","id":"n","ts":"2026-02-24T10:00:00Z","v":1,"key":"main:cli:bob"}` + "\n" +
 		`{"type":"marvel","id":"m","ts":"2026-02-24T10:00:00Z","critical":true}` + "\n")}
-	report, err := st.Import(t.Context(), sessionsIn(t, files), nil)
+	report, err := exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
 	if !errors.Is(err, session.ErrNewerFormat) || !strings.Contains(err.Error(), "newer.jsonl") || len(report) != 2 {
 		t.Errorf("%d reports, %v", len(report), err)
 	}
@@ -521,7 +522,7 @@ func TestImportErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if report, err := st.Import(ctx, sessionsIn(t, files), nil); !errors.Is(err, context.Canceled) || len(report) != 0 {
+	if report, err := exchange.Import(ctx, st, sessionsIn(t, files), nil); !errors.Is(err, context.Canceled) || len(report) != 0 {
 		t.Errorf("cancelled: %d reports, %v", len(report), err)
 	}
 	full := errors.New("no room")
@@ -531,7 +532,6 @@ func TestImportErrors(t *testing.T) {
 		}
 		return nil
 	}}), nil)
-	if _, err := st.Import(t.Context(), sessionsIn(t, flatFolder(flatSource)), nil); !errors.Is(err, full) {
-		t.Errorf("a disk without room: %v", err)
-	}
+	_, err = exchange.Import(t.Context(), st, sessionsIn(t, flatFolder(flatSource)), nil)
+	require.ErrorIs(t, err, full)
 }

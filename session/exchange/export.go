@@ -1,0 +1,233 @@
+package exchange
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// Lines writes the lines of the transcript as they are, rewound and compacted
+// ones included: a file in the format of FORMAT.md. Damage is left out, see
+// [session.Session.Health]. Lines keeps one line in memory.
+func Lines(ctx context.Context, s *session.Session, w io.Writer) error {
+	out := bufio.NewWriter(w)
+	for e, err := range s.Entries(ctx) {
+		if err != nil {
+			return err
+		}
+		_, _ = out.Write(e.Line())
+		if err := out.WriteByte('\n'); err != nil { // that of Write, if it failed
+			return failed(s, err)
+		}
+	}
+	return failed(s, out.Flush())
+}
+
+// A Renderer renders requests in a provider's JSON. The types of package
+// rebuild/wire are Renderers.
+type Renderer interface {
+	// Request returns the body of a request, and a report of what had to be
+	// changed for the provider.
+	Request(req transcript.Request) (body []byte, report rebuild.Report, err error)
+}
+
+// Request writes the next model request: the history in the form of r. Base
+// holds the rest of the request, the name of the model for example; Request
+// sets its Messages, and its System if the history has one. The report lists
+// what the provider has no place for.
+func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, base transcript.Request) (rebuild.Report, error) {
+	h, err := s.History(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base.System, base.Messages = cmp.Or(h.System, base.System), h.Messages
+	body, report, err := r.Request(base)
+	if err == nil {
+		_, err = w.Write(append(body, '\n'))
+	}
+	return report, failed(s, err)
+}
+
+// Export writes the session in the form of another program: the whole
+// conversation, repaired and without what was rewound, each compaction where
+// it was made. Set fields of as, the ID that the session had there for example,
+// replace what the store says. Export returns counts of what that program has
+// no place for. The program's index is written by [dialect.Writer.Close].
+func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as dialect.Session) (dialect.Losses, error) {
+	entries, lost, err := conversation(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	info := s.Info()
+	as.ID, as.Key, as.Agent = cmp.Or(as.ID, info.ID), cmp.Or(as.Key, info.Key), cmp.Or(as.Agent, info.Agent)
+	as.Title = cmp.Or(as.Title, info.Title)
+	if as.Created.IsZero() {
+		as.Created = info.CreatedAt
+	}
+	if as.Updated.IsZero() {
+		as.Updated = info.UpdatedAt
+	}
+	losses, err := w.Write(as, func(yield func(transcript.Entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	})
+	for name, n := range losses {
+		lost[name] += n
+	}
+	return lost, failed(s, err)
+}
+
+// failed says which session could not be exported.
+func failed(s *session.Session, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("exchange: export %s/%s: %w", s.Ref().Agent, s.ID(), err)
+}
+
+// conversation returns the whole conversation as entries in order: an answer as
+// one entry, user texts and tool results as they were recorded, compactions,
+// archives and used contexts where they were recorded. Lost counts damage and
+// entries of unknown types.
+func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, dialect.Losses, error) {
+	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}}
+	lost := dialect.Losses{}
+	records := func(yield func(transcript.Record, error) bool) {
+		for rec, err := range s.Records(ctx) {
+			if rec.Damage != nil {
+				lost["damage"]++
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+	for batch, err := range transcript.Batches(records) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := c.fold.Add(batch); err != nil {
+			return nil, nil, failed(s, err)
+		}
+		for _, e := range batch.Entries {
+			switch e.Body.(type) {
+			case transcript.Unknown:
+				lost["unknown"]++
+			case transcript.Compaction, transcript.Commit, transcript.Used:
+				c.between = append(c.between, e)
+			default:
+			}
+			c.lines[e.ID] = place{len(c.lines) + 1, e.Time}
+		}
+	}
+	return c.entries(), lost, nil
+}
+
+// A conversed is what is known of a session that is exported.
+type conversed struct {
+	fold    *rebuild.Fold
+	lines   map[string]place   // by entry ID
+	between []transcript.Entry // beside the messages: compactions, commits, contexts
+}
+
+// A place says where a line is, counted from 1, and when it was written.
+type place struct {
+	at   int
+	time time.Time
+}
+
+// A spoken is an entry to be exported and the lines that it was made of.
+type spoken struct {
+	transcript.Entry
+	from, to int
+}
+
+// entries merges the messages of the fold with what lies between them.
+func (c *conversed) entries() []transcript.Entry {
+	var all []spoken
+	for _, m := range c.fold.History().Messages {
+		all = c.split(all, m)
+	}
+	entries := make([]transcript.Entry, 0, len(all)+len(c.between))
+	rest := c.between
+	until := func(line int) {
+		for len(rest) > 0 && c.lines[rest[0].ID].at < line {
+			if c.fold.Live(rest[0].ID) {
+				entries = append(entries, c.translate(rest[0], all))
+			}
+			rest = rest[1:]
+		}
+	}
+	for _, e := range all {
+		until(e.from)
+		entries = append(entries, e.Entry)
+	}
+	until(len(c.lines) + 1)
+	return entries
+}
+
+// split appends a message of a history as entries: an answer as one, a user
+// message as one for each line that it was made of.
+func (c *conversed) split(all []spoken, m transcript.Message) []spoken {
+	first := len(all)
+	for i, b := range m.Content {
+		id := m.Origins[i].Entry
+		if text, ok := b.(transcript.TextBlock); ok && id == "" && text.Text == rebuild.Opening {
+			continue // the fold has put it there
+		}
+		line := c.lines[id]
+		n := len(all) - 1
+		if n < first || m.Role == transcript.RoleUser && all[n].ID != id {
+			e := transcript.Entry{ID: id, Time: line.time, Body: transcript.Fragment{Kind: string(m.Role), Role: m.Role}}
+			all = append(all, spoken{Entry: e, from: line.at})
+			n++
+		}
+		all[n].to = max(all[n].to, line.at)
+		if f, ok := all[n].Body.(transcript.Fragment); ok {
+			f.Content = append(f.Content, b)
+			if _, isText := b.(transcript.TextBlock); isText && len(f.Content) == 1 {
+				f = f.WithContent(f.Content...)
+			}
+			all[n].Body = f
+		}
+	}
+	return all
+}
+
+// translate makes a compaction name entries that are exported: the first that
+// has a line of the kept range, and the last that has one of the covered range.
+// Other entries stay as they are.
+func (c *conversed) translate(e transcript.Entry, all []spoken) transcript.Entry {
+	body, ok := e.Body.(transcript.Compaction)
+	if !ok {
+		return e
+	}
+	if kept := c.lines[body.FirstKept].at; kept > 0 {
+		if i := slices.IndexFunc(all, func(s spoken) bool { return s.to >= kept }); i >= 0 {
+			body.FirstKept = all[i].ID
+		}
+	}
+	covered := c.lines[body.CoversTo].at
+	for _, s := range all {
+		if covered == 0 || s.from > covered {
+			break
+		}
+		if s.from > 0 {
+			body.CoversTo = s.ID
+		}
+	}
+	e.Body = body
+	return e
+}

@@ -1,0 +1,276 @@
+package exchange
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// The prefixes of the idempotency keys of imported batches, and of the rewinds
+// that an import has made. FORMAT.md fixes both.
+const (
+	importKeys = "import:"
+	rewindKeys = importKeys + "rewind:"
+)
+
+// A follower is what a session has of its source. The zero value has nothing.
+type follower struct {
+	batches map[string]followed // by slot
+	cuts    map[string]int      // by idempotency key: how many batches are there in part only
+	order   []string            // the slots of the live batches that make the history, in order
+	rewinds int                 // rewinds that an import has made
+	own     int                 // messages, compactions and rewinds that no import has made
+	end     int64               // the place after the last record
+}
+
+// A followed is an imported batch.
+type followed struct {
+	hash string
+	ids  []string
+	live bool // it makes the history and has not been rewound
+}
+
+func (f *follower) empty() bool { return len(f.batches) == 0 && f.own == 0 }
+
+// cutMark is in the slots of cut batches.
+const cutMark = "/cut"
+
+// slot names a batch among those of a session: by its key, and a cut one also
+// by the number of cut ones of that key up to it.
+func slot(key string, complete bool, cuts map[string]int) string {
+	if complete {
+		return key
+	}
+	cuts[key]++
+	return key + cutMark + strconv.Itoa(cuts[key])
+}
+
+// readFollower reads what a session has of its source.
+func readFollower(ctx context.Context, s *session.Session) (follower, error) {
+	f := follower{batches: map[string]followed{}, cuts: map[string]int{}}
+	records := func(yield func(transcript.Record, error) bool) {
+		for rec, err := range s.Records(ctx) {
+			f.end = max(f.end, rec.End)
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+	for b, err := range transcript.Batches(records) {
+		if err != nil {
+			return f, err
+		}
+		f.add(b)
+	}
+	return f, nil
+}
+
+func (f *follower) add(b transcript.Batch) {
+	first := b.Entries[0]
+	switch key := first.Idem; {
+	case !strings.HasPrefix(key, importKeys):
+		for _, e := range b.Entries {
+			if transcript.IsHead(e.Type()) {
+				f.own++
+			}
+		}
+	case strings.HasPrefix(key, rewindKeys):
+		f.rewinds++
+		if r, ok := first.Body.(transcript.Rewind); ok {
+			f.rewind(r.To)
+		}
+	default:
+		one := followed{hash: first.IdemHash, live: makesHistory(b)}
+		for _, e := range b.Entries {
+			one.ids = append(one.ids, e.ID)
+		}
+		name := slot(key, b.Complete, f.cuts)
+		if one.live {
+			f.order = append(f.order, name)
+		}
+		f.batches[name] = one
+	}
+}
+
+// rewind ends the life of the batches behind the entry to.
+func (f *follower) rewind(to string) {
+	for len(f.order) > 0 {
+		last := f.order[len(f.order)-1]
+		b := f.batches[last]
+		if b.ids[len(b.ids)-1] == to {
+			return
+		}
+		b.live = false
+		f.batches[last] = b
+		f.order = f.order[:len(f.order)-1]
+	}
+}
+
+// makesHistory reports whether a batch has lines that a history is made of.
+func makesHistory(b transcript.Batch) bool {
+	for _, e := range b.Entries {
+		switch e.Body.(type) {
+		case transcript.Fragment, transcript.Compaction, transcript.Clip, transcript.Rewind:
+			return true
+		}
+	}
+	return false
+}
+
+// A foreignBatch is a record of the source as native entries.
+type foreignBatch struct {
+	slot    string
+	hash    string
+	entries []transcript.Entry // nil if stored
+	history bool               // see makesHistory
+	stored  bool               // the session has it
+}
+
+// batches yields the records of the source as native batches, without the
+// header that the session has. Entries that the session has keep the IDs that
+// they have there. Note is called with what cannot be carried over.
+func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, error] {
+	return func(yield func(foreignBatch, error) bool) {
+		w := &translator{ids: map[string]string{}, note: note, time: im.Source.Created}
+		if w.time.IsZero() {
+			w.time = im.opts.Now()
+		}
+		seen, cuts := map[string]int{}, map[string]int{} // equal lines, and cut batches of a key
+		start := true
+		for b, err := range transcript.Batches(im.Source.Records()) {
+			if err != nil {
+				yield(foreignBatch{}, err)
+				return
+			}
+			if start {
+				start = false
+				if _, ok := b.Entries[0].Body.(transcript.Header); ok && b.Entries[0].Batch == 0 {
+					w.ids[b.Entries[0].ID] = im.Session.ID
+					continue
+				}
+			}
+			key := batchKey(b, seen)
+			f := foreignBatch{slot: slot(key, b.Complete, cuts), history: makesHistory(b)}
+			was, stored := im.there.batches[f.slot]
+			f.stored = stored && len(was.ids) == len(b.Entries)
+			if !f.stored {
+				was.ids = nil
+			}
+			made, err := w.translate(b, was.ids)
+			if err != nil {
+				yield(foreignBatch{}, err)
+				return
+			}
+			f.hash = session.IdemHash(made)
+			if !f.stored {
+				f.entries = w.lines(made, key, f.hash, b)
+			}
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}
+}
+
+// batchKey returns the idempotency key of a batch: the hash of what it was made
+// of, and how many equal ones came before it. A cut batch and the one that
+// superseded it share a key, as they did in the source.
+func batchKey(b transcript.Batch, seen map[string]int) string {
+	first := b.Entries[0]
+	from := first.Line()
+	if first.Idem != "" {
+		from = []byte("idem:" + first.Idem)
+	}
+	hash := sha256.Sum256(from)
+	sum := hex.EncodeToString(hash[:16])
+	n := seen[sum]
+	if b.Complete || first.Idem == "" {
+		seen[sum]++
+	}
+	return importKeys + sum + ":" + strconv.Itoa(n)
+}
+
+// A plan is what is to be appended.
+type plan struct {
+	rewind  string // where to rewind first, empty for nowhere
+	fresh   int    // records that the session has not
+	history bool   // some of them make the history
+}
+
+// compare makes the plan, or returns an error that matches [ErrDiverged]. It
+// counts what cannot be carried over.
+func (im *importing) compare() error {
+	im.plan, im.Records = plan{}, 0
+	lost := dialect.Losses{}
+	order := im.there.order
+	known := 0 // how many of order were found
+	diverged := func(why string) error {
+		return fmt.Errorf("%s/%s has %d of its records: record %d %s: %w",
+			im.Session.Agent, im.Session.ID, len(im.there.batches), im.Records, why, ErrDiverged)
+	}
+	// next reports whether a batch is the next one of the session. It passes
+	// parts of batches that a killed import has left before the whole ones.
+	next := func(b foreignBatch) bool {
+		for ; known < len(order) && order[known] != b.slot; known++ {
+			key, _, cut := strings.Cut(order[known], cutMark)
+			bKey, _, _ := strings.Cut(b.slot, cutMark)
+			if _, again := im.there.batches[key]; !cut || !again && key != bKey {
+				return false
+			}
+		}
+		return known < len(order)
+	}
+	branched := false     // the source has left the path that the session took
+	last := im.Session.ID // of the batch before
+	for b, err := range im.batches(func(what string) { lost[what]++ }) {
+		if err != nil {
+			return err
+		}
+		im.Records++
+		was := im.there.batches[b.slot]
+		switch {
+		case !b.stored:
+			if b.history {
+				next(b)
+			}
+			im.plan.fresh++
+			im.plan.history = im.plan.history || b.history
+		case b.history && !was.live:
+			return diverged("was not part of the conversation when it was imported")
+		case b.history && was.hash != b.hash:
+			return diverged("means something else by now")
+		case b.history && (branched || im.plan.history || !next(b)):
+			return diverged("has others in front of it by now")
+		case b.history:
+			known++
+			last = was.ids[len(was.ids)-1]
+		case was.live:
+			if !next(b) {
+				return diverged("has others in front of it by now")
+			}
+			known++
+			if !branched {
+				branched, im.plan.rewind = true, last
+			}
+		}
+	}
+	if next(foreignBatch{}); known < len(order) {
+		im.Records++
+		return diverged("and the following are not those that were imported")
+	}
+	if im.there.own > 0 && (im.plan.history || im.plan.rewind != "") {
+		return fmt.Errorf("%s/%s has been continued with %d lines of its own, and the source with %d records: %w",
+			im.Session.Agent, im.Session.ID, im.there.own, im.plan.fresh, ErrDiverged)
+	}
+	maps.Copy(im.Lost, lost)
+	return nil
+}

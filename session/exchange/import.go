@@ -1,0 +1,390 @@
+package exchange
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// ErrDiverged says that a source can no longer be followed: records that were
+// imported have changed in it or are gone, or both the source and the session
+// have been continued. Nothing was appended.
+var ErrDiverged = errors.New("the source and the session imported from it have gone different ways: " +
+	"nothing was appended; delete the session or import for another agent")
+
+// ImportOptions of [Import]. Nil and zero fields are the defaults.
+type ImportOptions struct {
+	// Key returns the key that a session of the source belongs to; nil means
+	// [ImportKey].
+	Key func(dialect.Session) (session.Key, error)
+	// DryRun writes nothing. The report says what would be done.
+	DryRun bool
+	// Now is the clock for sources without times; nil means time.Now.
+	Now func() time.Time
+}
+
+// Imported reports on one session of a source.
+type Imported struct {
+	Source  dialect.Session
+	Session session.Ref
+	Key     session.Key
+	Created bool // the session was not there before
+	Records int  // in the source
+	// Appended is how many of the records were new; 0 if all had been imported
+	// before.
+	Appended int
+	// Lost counts what was not carried over unchanged:
+	//   - "damage": places in the source that are not a record;
+	//   - "time": entries without a time, which got the time before theirs;
+	//   - "reference": compactions, clips and rewinds that name entries that are
+	//     not there;
+	//   - "unknown": records that are not understood, kept as custom entries;
+	//   - "archive": files of earlier copies, which were not read;
+	//   - "record": records that no line could be made of;
+	//   - "source": original lines too long to be kept beside the native ones.
+	Lost dialect.Losses
+	// Err says why the session was not imported, or not completely.
+	Err error
+}
+
+// foreignChannel is the channel of keys that [session.ParseForeignKey] keeps
+// whole.
+const foreignChannel = "foreign"
+
+// ImportKey returns the key of a session of another program. That is its own
+// key by the rules of [session.ParseForeignKey], with the agent of the session
+// if the key names none. Sessions of programs without keys get
+// agent:<dialect>:<session ID>, with the agent "main" if they have none.
+func ImportKey(s dialect.Session) (session.Key, error) {
+	if s.Key == "" {
+		k := session.Key{Agent: cmp.Or(s.Agent, "main"), Channel: string(s.Dialect), Peer: cmp.Or(s.ID, s.Path)}
+		return k, k.Validate()
+	}
+	k, err := session.ParseForeignKey(s.Key)
+	if err == nil && k.Channel == foreignChannel && k.Agent == "main" {
+		k.Agent = cmp.Or(s.Agent, k.Agent)
+	}
+	if err == nil {
+		err = k.Validate()
+	}
+	return k, err
+}
+
+// Import brings sessions of other programs into the store, those of a
+// [dialect.Folder] for example, and reports on each in the order of the source.
+//
+// Every record becomes a batch of native lines with new IDs and its own time;
+// the first line has the original one in "src". The history of the session is
+// that of the source, compactions included. Creation time, labels and a title
+// that is more than the beginning of the first text are taken over. Records
+// that no model is shown become custom entries.
+//
+// Importing a source again appends the records that are new. Nothing is
+// doubled, even if an import was killed: the ID of the session is derived from
+// the program and the ID there, and each batch has an idempotency key derived
+// from the original line and its ordinal among equal lines. If one source has
+// several sessions of one ID, the paths of all but the first go into their IDs.
+// If a tree was continued from an earlier entry, a rewind comes first. A source
+// that cannot be followed is left alone; its Err matches [ErrDiverged].
+//
+// Several processes may import one source at a time. The current session of a
+// key stays current, unless it was imported too and its last message is older.
+// A native session that is in the store already is left alone.
+//
+// A session that fails does not keep others from being imported; the returned
+// error joins all errors, each naming its source. Import stops when ctx is done
+// or the store is closed. The source is read several times and must not change
+// meanwhile. Some hundred bytes of memory are needed for each record.
+func Import(ctx context.Context, st *session.Store, source iter.Seq[dialect.Session], opts *ImportOptions) ([]Imported, error) {
+	var o ImportOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Key == nil {
+		o.Key = ImportKey
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	var report []Imported
+	var errs []error
+	taken := map[session.Ref]bool{}
+	for s := range source {
+		if err := ctx.Err(); err != nil {
+			errs = append(errs, fmt.Errorf("exchange: import: %w", err))
+			break
+		}
+		im := importing{store: st, opts: o, Imported: Imported{Source: s, Lost: dialect.Losses{}}}
+		if im.Key, im.Err = o.Key(s); im.Err == nil {
+			im.Err = im.run(ctx, taken)
+		}
+		if im.Err != nil {
+			errs = append(errs, fmt.Errorf("exchange: import %s: %w", cmp.Or(s.Path, s.ID), im.Err))
+		}
+		report = append(report, im.Imported)
+		if errors.Is(im.Err, session.ErrClosed) {
+			break
+		}
+	}
+	return report, errors.Join(errs...)
+}
+
+// importing is the import of one session.
+type importing struct {
+	Imported
+
+	store *session.Store
+	opts  ImportOptions
+	first transcript.Entry // of the source
+	there follower         // what the session has already
+	plan  plan
+}
+
+// importTries is how often an import starts again because somebody else has
+// appended to the session meanwhile.
+const importTries = 10
+
+// run imports the session. Taken are the sessions that others of the source
+// have become.
+func (im *importing) run(ctx context.Context, taken map[session.Ref]bool) (err error) {
+	s := im.Source
+	if s.Err != nil {
+		return s.Err
+	}
+	if im.first, err = firstEntry(s); err != nil {
+		return err
+	}
+	im.lose("damage", len(s.Damage))
+	if s.Dialect != dialect.OpenViking {
+		im.lose("archive", len(s.Archives))
+	}
+	for _, n := range s.Unknown {
+		im.lose("unknown", n)
+	}
+	im.Session = session.Ref{Agent: im.Key.Agent, ID: importID(s, im.first, "")}
+	if taken[im.Session] { // another file, perhaps a copy
+		im.Session.ID = importID(s, im.first, s.Path)
+	}
+	taken[im.Session] = true
+	if s.Dialect == dialect.Native && s.ID != "" {
+		own, err := im.store.Get(ctx, session.Ref{Agent: im.Key.Agent, ID: s.ID})
+		switch {
+		case err == nil && own.Info().Key == im.Key.String():
+			im.Session = own.Ref()
+			return nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	for n := range importTries {
+		if err = im.try(ctx); !errors.Is(err, session.ErrConflict) || n == importTries-1 {
+			break
+		}
+	}
+	return err
+}
+
+func firstEntry(s dialect.Session) (transcript.Entry, error) {
+	for rec, err := range s.Records() {
+		if err != nil || rec.Damage == nil {
+			return rec.Entry, err
+		}
+	}
+	return transcript.Entry{}, nil
+}
+
+// importID returns the ID of the session that a source becomes, which is
+// always the same: a UUID of version 8, the version for such use. A source
+// without an ID is identified by its first record. More distinguishes sources
+// of the same ID.
+func importID(s dialect.Session, first transcript.Entry, more string) string {
+	h := sha256.New()
+	part := func(text string) { _, _ = fmt.Fprintf(h, "%d:%s", len(text), text) } // a hash never fails
+	part(string(s.Dialect))
+	part(s.ID)
+	if s.ID == "" {
+		part(string(first.Line()))
+	}
+	if s.PutAway { // beside one that has the ID and goes on
+		part(path.Base(s.Path))
+	}
+	part(more)
+	var id uuid.UUID
+	copy(id[:], h.Sum(nil))
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
+	return id.String()
+}
+
+func isImportID(id string) bool {
+	u, err := uuid.Parse(id)
+	return err == nil && u.Version() == 8
+}
+
+// try brings the session up to date with the source.
+func (im *importing) try(ctx context.Context) error {
+	s, err := im.store.Get(ctx, im.Session)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case missing:
+		im.there = follower{}
+	case err != nil:
+		return err
+	default:
+		if im.there, err = readFollower(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := im.compare(); err != nil {
+		return err
+	}
+	if im.opts.DryRun {
+		im.Created, im.Appended = missing, im.plan.fresh
+		return nil
+	}
+	// An empty session may be the work of an import that was killed before it
+	// made the other one current again.
+	if missing || im.there.empty() && im.plan.fresh > 0 {
+		if s, err = im.create(ctx); err != nil {
+			return err
+		}
+		if im.there, err = readFollower(ctx, s); err != nil {
+			return err
+		}
+	}
+	if im.plan.rewind == "" && im.plan.fresh == 0 {
+		return nil
+	}
+	return im.write(ctx, s)
+}
+
+// create makes the session unless it is there. The session that was current
+// before stays current, unless it was imported too and is older.
+func (im *importing) create(ctx context.Context) (*session.Session, error) {
+	before, err := im.before(ctx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	s, err := im.store.CreateWith(ctx, im.Key, im.header())
+	im.Created = im.Created || err == nil
+	if errors.Is(err, fs.ErrExist) {
+		s, err = im.store.Get(ctx, im.Session)
+	}
+	if err != nil || before == nil {
+		return s, err
+	}
+	if !isImportID(before.ID()) || before.Info().UpdatedAt.After(im.Source.Updated) {
+		err = before.MakeCurrent(ctx)
+	}
+	return s, err
+}
+
+// before returns the current session of the key, or, if that is the imported
+// one already, the newest of the others.
+func (im *importing) before(ctx context.Context) (*session.Session, error) {
+	s, err := im.store.Lookup(ctx, im.Key)
+	if err != nil || s.ID() != im.Session.ID {
+		return s, err
+	}
+	infos, err := im.store.List(ctx, &session.ListOptions{Agent: im.Key.Agent})
+	for _, info := range infos {
+		if info.Key == im.Key.String() && info.ID != im.Session.ID {
+			return im.store.Get(ctx, info.Ref)
+		}
+	}
+	return nil, err
+}
+
+// header returns the first line of the session.
+func (im *importing) header() transcript.Entry {
+	s := im.Source
+	created := s.Created
+	if created.IsZero() {
+		created = im.opts.Now()
+	}
+	created = created.UTC().Truncate(time.Microsecond)
+	h := transcript.Header{Created: created}
+	from, native := im.first.Body.(transcript.Header)
+	if native {
+		h.Meta = from.Meta
+	}
+	if s.Titled {
+		h.Meta.Title = &s.Title
+	}
+	if len(s.Labels) > 0 {
+		h.Meta.Labels = slices.Clone(s.Labels)
+	}
+	e := transcript.Entry{ID: im.Session.ID, Time: created, Body: h}
+	if native {
+		e = e.WithSource(im.first.Line())
+	}
+	return e
+}
+
+// chunkBytes is how many bytes of lines are written with one append, and synced
+// together.
+const chunkBytes = 512 << 10
+
+// write appends what the source has and the session has not.
+func (im *importing) write(ctx context.Context, s *session.Session) error {
+	var chunk []transcript.Entry
+	size, batches := 0, 0
+	flush := func() error {
+		if len(chunk) == 0 {
+			return nil
+		}
+		end, err := s.AppendLines(ctx, im.there.end, chunk...)
+		if err == nil {
+			im.there.end = end
+			im.Appended += batches
+		}
+		chunk, size, batches = nil, 0, 0
+		return err
+	}
+	if im.plan.rewind != "" {
+		e := transcript.Entry{ID: newID(), Time: im.opts.Now(), Body: transcript.Rewind{To: im.plan.rewind}}
+		e.Idem, e.IdemHash = rewindKeys+strconv.Itoa(im.there.rewinds), session.IdemHash([]transcript.Entry{e})
+		chunk = append(chunk, e)
+	}
+	for b, err := range im.batches(func(string) {}) {
+		if err != nil {
+			return errors.Join(err, flush())
+		}
+		if b.stored {
+			continue
+		}
+		batches++
+		for _, e := range b.entries {
+			chunk = append(chunk, e)
+			size += len(e.Line()) + 1
+		}
+		if size >= chunkBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// newID returns an ID greater than all that this process has made.
+func newID() string { return uuid.Must(uuid.NewV7()).String() } // crypto/rand never fails
+
+func (im *importing) lose(what string, n int) {
+	if n > 0 {
+		im.Lost[what] += n
+	}
+}

@@ -1,0 +1,140 @@
+package exchange
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A translator makes native entries of those of a source.
+type translator struct {
+	ids  map[string]string // of entries: from the source's to ours
+	note func(what string) // called with what cannot be carried over
+	time time.Time         // of the entry before
+}
+
+// translate returns the entries of a batch with native IDs: those given, or new
+// ones.
+func (w *translator) translate(b transcript.Batch, ids []string) ([]transcript.Entry, error) {
+	made := make([]transcript.Entry, len(b.Entries))
+	for i, e := range b.Entries {
+		body, err := w.body(e.Body)
+		if err != nil {
+			return nil, fmt.Errorf("entry %s: %w", e.ID, err)
+		}
+		if e.Time.IsZero() {
+			w.note("time")
+		} else {
+			w.time = e.Time
+		}
+		made[i] = transcript.Entry{Time: w.time, Body: body}
+		if i < len(ids) {
+			made[i].ID = ids[i]
+		} else {
+			made[i].ID = newID()
+		}
+		if e.ID != "" {
+			w.ids[e.ID] = made[i].ID
+		}
+	}
+	return made, nil
+}
+
+// body returns a body that names native entries.
+func (w *translator) body(body transcript.Body) (transcript.Body, error) {
+	switch b := body.(type) {
+	case transcript.Fragment:
+		b.Of = w.id(b.Of)
+		return b, nil
+	case transcript.Compaction:
+		b.FirstKept, b.CoversTo = w.id(b.FirstKept), w.id(b.CoversTo)
+		return b, nil
+	case transcript.Clip:
+		b.Clips = slices.Clone(b.Clips)
+		for i := range b.Clips {
+			b.Clips[i].Entry = w.id(b.Clips[i].Entry)
+		}
+		return b, nil
+	case transcript.Rewind:
+		b.To = w.id(b.To)
+		return b, nil
+	case transcript.Commit:
+		b.FirstEntry, b.LastEntry = w.id(b.FirstEntry), w.id(b.LastEntry)
+		return b, nil
+	case transcript.Unknown:
+		if b.Critical {
+			return nil, fmt.Errorf("type %q: %w", b.Kind, session.ErrNewerFormat)
+		}
+		return transcript.Custom{Name: b.Kind}, nil
+	case transcript.Header, transcript.Current: // the store decides which session is current
+		return transcript.Custom{Name: body.Type()}, nil
+	}
+	return body, nil
+}
+
+// id returns the native ID of an entry, or the foreign one if the source does
+// not have the entry.
+func (w *translator) id(foreign string) string {
+	if foreign == "" {
+		return ""
+	}
+	id, ok := w.ids[foreign]
+	if !ok {
+		w.note("reference")
+		return foreign
+	}
+	return id
+}
+
+// lines gives the entries of a batch their lines. A cut batch stays one line
+// short, however many lines it lacks, so that no line behind it is taken for
+// one of its own.
+func (w *translator) lines(made []transcript.Entry, key, hash string, b transcript.Batch) []transcript.Entry {
+	for i := range made {
+		e := &made[i]
+		switch {
+		case i > 0:
+			e.Part = i + 1
+		case !b.Complete:
+			e.Batch = len(made) + 1
+		case len(made) > 1:
+			e.Batch = len(made)
+		}
+		if i == 0 {
+			e.Idem, e.IdemHash = key, hash
+		}
+		// A line that several entries were made of is kept once.
+		source := b.Entries[i].Line()
+		if i > 0 && bytes.Equal(source, b.Entries[0].Line()) {
+			source = nil
+		}
+		*e = w.line(*e, source)
+	}
+	return made
+}
+
+// line gives an entry a line that readers take: without the original if both
+// together are too long, and else as a custom entry that says nothing.
+func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
+	if source != nil {
+		if kept := e.WithSource(source); readable(kept) {
+			return kept
+		}
+		w.note("source")
+	}
+	if !readable(e) {
+		w.note("record")
+		e.Body = transcript.Custom{Name: e.Type()}
+	}
+	return e.WithLine(e.Line())
+}
+
+func readable(e transcript.Entry) bool {
+	line := e.Line()
+	_, err := transcript.ParseEntry(line)
+	return err == nil && len(line) <= transcript.DefaultMaxLine
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// This file is the API for programs that write entries which are complete
+// already: package exchange, and programs that copy sessions between stores.
+
+// Records yields the records of the transcript in order: the entries that
+// [Session.Entries] yields, and damage where it lies. The End of a record is
+// the place that [Session.AppendLines] takes. It may be ranged over several
+// times and keeps no more than one line in memory.
+func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
+			if err != nil {
+				yield(transcript.Record{}, s.store.wrap("read", s.ref, err))
+				return
+			}
+			if !yield(rec, nil) {
+				return
+			}
+		}
+	}
+}
+
+// AppendLines appends entries as they are: with their own IDs, times, batch
+// numbers, idempotency keys and members that only their lines have. They may
+// be several batches; all of them go into one write and one sync. AppendLines
+// returns the place after them.
+//
+// After is the place up to which the caller has read [Session.Records]. If
+// anyone has appended since, other than to make the session current, the error
+// matches [ErrConflict] and nothing was written. The meaning of the entries is
+// not checked: IDs must be new, and a cut batch stays cut. An entry that no
+// reader would take from its line is refused.
+//
+// A nil error, an error and the context mean the same as for [Session.Append].
+// AppendLines does not retain entries.
+func (s *Session) AppendLines(ctx context.Context, after int64, entries ...transcript.Entry) (end int64, err error) {
+	lines := make([]driver.Line, len(entries))
+	size := 0
+	for i, e := range entries {
+		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		size += len(lines[i].Data) + 1
+		if err := checkReadable(e); err != nil {
+			return 0, s.store.wrap("append", s.ref, fmt.Errorf("entry %d of %d: %w: nothing was written", i+1, len(entries), err))
+		}
+	}
+	err = s.use(ctx, "append", func(t *state) error {
+		switch err := t.sync(ctx); {
+		case err != nil:
+			return err
+		case t.version == 0 && t.row.Key == "":
+			return errNoHeader
+		case t.version > transcript.Version:
+			return fmt.Errorf("format version %d, this program knows %d: nothing was written; use a newer program: %w",
+				t.version, transcript.Version, ErrNewerFormat)
+		}
+		return nil
+	})
+	if err != nil || len(entries) == 0 {
+		return after, err
+	}
+	began := time.Now()
+	res, err := s.store.drv.Append(ctx, s.ref, lines, driver.Cond{Base: driver.Cursor(after), Conflicts: linesConflict})
+	event := Event{Kind: EventAppend, Took: time.Since(began)}
+	if err != nil {
+		event.Err = s.store.wrap("append", s.ref, err)
+		s.store.tell(ctx, s.ref, event)
+		return 0, event.Err
+	}
+	event.Entries, event.Bytes = len(lines), size
+	s.store.tell(ctx, s.ref, event)
+	s.noteLines(ctx)
+	return int64(res.End), nil
+}
+
+// linesConflict are the types of all lines but the header and those that make
+// a session current, which change nothing about the entries.
+var linesConflict = []string{
+	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
+	transcript.TypeCompaction, transcript.TypeClip, transcript.TypeRewind, transcript.TypeMeta, transcript.TypeCalibration,
+	transcript.TypeToolStatus, transcript.TypeUsed, transcript.TypeCommit, transcript.TypeCustom,
+}
+
+func checkReadable(e transcript.Entry) error {
+	if n := len(e.Line()); n > transcript.DefaultMaxLine {
+		return fmt.Errorf("a line of %d bytes is over the limit of %d", n, transcript.DefaultMaxLine)
+	}
+	_, err := transcript.ParseEntry(e.Line())
+	return err
+}
+
+// noteLines reads what AppendLines has written and brings the index up to
+// date. A failure changes nothing about the append: the next call reads anew.
+func (s *Session) noteLines(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	err := s.use(ctx, "read", func(t *state) error { return t.sync(ctx) })
+	if err == nil {
+		t := s.store.table.acquire(s.ref)
+		err = s.put(ctx, t)
+		s.store.table.release(t)
+	}
+	if err != nil {
+		s.store.opts.Logger.Warn("the index was not brought up to date", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
+	}
+}
+
+// CreateWith is [Store.Create] with a header that is complete already: its ID,
+// its time, the body but for the version, the key and gen, and the source that
+// [transcript.Entry.WithSource] has given it are kept.
+func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entry) (*Session, error) {
+	if err := key.Validate(); err != nil {
+		return nil, wrapKey("create", key, err)
+	}
+	if err := driver.CheckRef(Ref{Agent: key.Agent, ID: header.ID}); err != nil {
+		return nil, wrapKey("create", key, err)
+	}
+	h, ok := header.Body.(transcript.Header)
+	if !ok {
+		return nil, wrapKey("create", key, fmt.Errorf("a line of type %q is no header: nothing was written", header.Type()))
+	}
+	source, hasSource := header.Source()
+	h.Version, h.Key = transcript.Version, key.String()
+	first := func(gen int64) (driver.Row, driver.Line) {
+		h.Gen = gen
+		e := transcript.Entry{ID: header.ID, Time: header.Time, Body: h}
+		if hasSource {
+			e = e.WithSource(source)
+		}
+		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time}
+		applyMeta(&row, h.Meta)
+		return row, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	}
+	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
+		return nil, wrapKey("create", key, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written",
+			len(line.Data), transcript.DefaultMaxLine))
+	}
+	row, err := st.drv.Create(ctx, key.Agent, key.String(), first)
+	if err != nil {
+		return nil, wrapKey("create", key, err)
+	}
+	st.table.forget(row.Ref())
+	return st.open(ctx, "create", row)
+}
+
+// IdemHash returns what the idemHash of a batch is: a hash of what its entries
+// say, without IDs, times and numbers, so that it is the same for a retry. See
+// [Cond].
+func IdemHash(entries []transcript.Entry) string { return hashBatch(entries) }

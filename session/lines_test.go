@@ -1,0 +1,124 @@
+package session_test
+
+import (
+	"fmt"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// end is the place after the last record of a session.
+func end(t *testing.T, s *session.Session) (at int64) {
+	t.Helper()
+	for rec, err := range s.Records(t.Context()) {
+		require.NoError(t, err)
+		at = rec.End
+	}
+	return at
+}
+
+// ready returns user texts as entries that are already complete.
+func ready(first int, texts ...string) (entries []transcript.Entry) {
+	for i, text := range texts {
+		entries = append(entries, transcript.Entry{
+			ID: fmt.Sprintf("e%d", first+i), Time: time.Unix(int64(1_700_000_000+first+i), 0).UTC(),
+			Body: transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: text}),
+		}.WithSource([]byte(text)))
+	}
+	return entries
+}
+
+// Entries that are appended as lines are read as they are, here, by another
+// store and after a restart, beside what Append writes.
+func TestAppendLines(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("before"))
+	at, err := s.AppendLines(t.Context(), end(t, s), ready(1, "one", "two")...)
+	require.NoError(t, err)
+	require.Equal(t, end(t, s), at)
+	_, err = s.AppendLines(t.Context(), at, ready(3, "three")...)
+	require.NoError(t, err)
+	add(t, s, transcript.UserText("after"))
+	want := history(t, s)
+	require.Equal(t, 5, s.Info().Messages)
+	var sources []string
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		if source, ok := e.Source(); ok {
+			sources = append(sources, e.ID+" "+string(source))
+		}
+	}
+	require.Equal(t, []string{"e1 one", "e2 two", "e3 three"}, sources)
+	closed(t, st)
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	require.Equal(t, want, history(t, load(t, st, cli)))
+}
+
+// An append that must not be leaves the session as it was.
+func TestAppendLinesRefused(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	s := load(t, st, cli)
+	at := end(t, s)
+	add(t, s, transcript.UserText("hi"))
+	before := history(t, s)
+	_, err := s.AppendLines(t.Context(), at, ready(1, "late")...)
+	require.ErrorIs(t, err, session.ErrConflict)
+	for _, bad := range []transcript.Entry{
+		ready(2, "x")[0].WithLine(make([]byte, transcript.DefaultMaxLine+1)),
+		ready(2, "x")[0].WithLine([]byte(`{"type":`)),
+	} {
+		_, err = s.AppendLines(t.Context(), end(t, s), ready(1, "good")[0], bad)
+		require.ErrorContains(t, err, "entry 2 of 2")
+		require.ErrorContains(t, err, "nothing was written")
+	}
+	require.Equal(t, before, history(t, s))
+	require.NoError(t, s.MakeCurrent(t.Context()))
+	_, err = s.AppendLines(t.Context(), end(t, s), ready(1, "good")...)
+	require.NoError(t, err)
+}
+
+// A session that is made with a header has what the header says.
+func TestCreateWith(t *testing.T) {
+	ctx := t.Context()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	header := transcript.Entry{
+		ID: "given", Time: time.Unix(1_700_000_000, 0).UTC(),
+		Body: transcript.Header{Created: time.Unix(1_600_000_000, 0).UTC(), Meta: transcript.Meta{Title: new("a title")}},
+	}.WithSource([]byte("original"))
+	load(t, st, cli)
+	s, err := st.CreateWith(ctx, cli, header)
+	require.NoError(t, err)
+	info := s.Info()
+	require.Equal(t, "given", info.ID)
+	require.True(t, info.Current)
+	require.Equal(t, cli.String(), info.Key)
+	require.Equal(t, "a title", info.Title)
+	require.Equal(t, int64(1_600_000_000), info.CreatedAt.Unix())
+	for e, err := range s.Entries(ctx) {
+		require.NoError(t, err)
+		source, ok := e.Source()
+		require.True(t, ok)
+		require.Equal(t, "original", string(source))
+	}
+	add(t, s, transcript.UserText("hi"))
+
+	_, err = st.CreateWith(ctx, cli, header)
+	require.ErrorIs(t, err, fs.ErrExist)
+	_, err = st.CreateWith(ctx, cli, transcript.Entry{ID: "other", Body: transcript.Rewind{To: "given"}})
+	require.ErrorContains(t, err, "no header")
+	header.ID = "../out"
+	_, err = st.CreateWith(ctx, cli, header)
+	require.Error(t, err)
+	infos, err := st.List(ctx, nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 2)
+}
