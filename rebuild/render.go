@@ -46,14 +46,19 @@ func (a *assembler) render(rep *Report) []transcript.Message {
 		blocks: make([]transcript.Block, 0, blocks), origins: make([]transcript.Origin, 0, blocks),
 		rep: rep,
 	}
-	for _, m := range a.prelude {
-		r.put(m.Content[0], m.Origins[0])
-		r.message(m.Role, len(r.blocks)-1, true)
-	}
+	r.prelude(a.prelude)
 	for i, t := range a.turns {
 		r.turn(t, a.turnItems(i))
 	}
 	return r.msgs
+}
+
+// prelude adds the messages of a summary.
+func (r *rendering) prelude(msgs []transcript.Message) {
+	for _, m := range msgs {
+		r.put(m.Content[0], m.Origins[0])
+		r.message(m.Role, len(r.blocks)-1, true)
+	}
 }
 
 func (r *rendering) note(rule Rule, entry, format string, args ...any) {
