@@ -35,9 +35,10 @@ type Tally struct {
 // messages before it.
 type mark struct{ item, before int }
 
-// counted is a message, known by where its blocks come from.
+// counted is a message, identified by the places of its blocks.
 type counted struct {
 	role    transcript.Role
+	plain   bool // its content is a string
 	origins []transcript.Origin
 	tokens  int
 }
@@ -78,11 +79,16 @@ func (t *Tally) count() {
 		}
 		r.prelude(t.asm.prelude)
 	}
+	plain := make([]bool, len(r.msgs), cap(r.msgs))
 	var begins []mark // of messages; before is the index of the message
 	last := 0         // the last answer
 	for i, it := range t.asm.items[from:] {
 		n := len(r.msgs)
 		r.item(it)
+		if len(r.msgs) > 0 {
+			plain = append(plain, make([]bool, len(r.msgs)-n)...)
+			plain[len(plain)-1] = r.plain
+		}
 		if it.answer {
 			last = from + i
 			if n > 0 && len(r.msgs) > n && r.msgs[n].Role == transcript.RoleAssistant {
@@ -102,7 +108,7 @@ func (t *Tally) count() {
 			}
 			begins = begins[1:]
 		}
-		c := counted{role: m.Role, origins: m.Origins}
+		c := counted{role: m.Role, plain: plain[first+i], origins: m.Origins}
 		if i < len(t.open) && t.open[i].is(c) {
 			c.tokens = t.open[i].tokens
 		} else {
@@ -116,7 +122,7 @@ func (t *Tally) count() {
 
 // is reports whether two messages have the same blocks.
 func (c counted) is(d counted) bool {
-	return c.role == d.role && slices.Equal(c.origins, d.origins)
+	return c.role == d.role && c.plain == d.plain && slices.Equal(c.origins, d.origins)
 }
 
 // touched notes that an answer has changed. Only that of answers before the

@@ -26,6 +26,7 @@ type rendering struct {
 	origins []transcript.Origin
 	start   int     // of the blocks of the last message
 	results bool    // the last message begins with results
+	plain   bool    // the last message is one text that was recorded as a string
 	inTurn  bool    // the turn has a message
 	rep     *Report // nil if nobody asks
 	front   Report  // what joins the turn to those before it
@@ -190,6 +191,7 @@ func (r *rendering) message(role transcript.Role, at int, plain bool) {
 		}
 		r.start, r.results = at, false
 	}
+	r.plain = plain && r.start == at
 	m.Content, m.Origins = slices.Clip(r.blocks[r.start:]), slices.Clip(r.origins[r.start:])
 	r.msgs = append(r.msgs, m)
 	r.inTurn = true
