@@ -23,6 +23,8 @@ type assembler struct {
 	started int                // how many of them a user text has started
 	waiting map[string][]*call // calls of earlier turns without a result
 	now     running
+	lines   int   // how many add was given
+	late    []int // items before the last answer that have changed, see touched
 
 	// Where the parts above come from.
 	turnSlab   slab[turn]
@@ -135,6 +137,7 @@ func (a *assembler) add(n *node) {
 	if !ok {
 		return
 	}
+	a.lines++
 	content := a.clipped(n.id, &f)
 	if !n.complete {
 		a.note(IncompleteBatch, n.id, "line of type %s", f.Kind)
@@ -254,6 +257,7 @@ func (a *assembler) startTurn() {
 // addAnswer adds a line to the answer it belongs to.
 func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcript.Block) {
 	ans := a.answerFor(n.id, f, len(content))
+	a.touched(ans)
 	if f.Kind == transcript.TypeAssistant && f.Of == "" {
 		ans.api, ans.model = f.API, f.Model
 		ans.plain = f.Plain()
@@ -361,6 +365,7 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		}
 		found.result = r
 		found.item.closed = true
+		a.touched(found.item)
 		r.moved = found.item != a.items[len(a.items)-1]
 	case same != nil:
 		a.note(DoubledResult, from.node.id, "call %s", b.CallID)
@@ -370,6 +375,7 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		a.waiting[b.CallID] = list[:len(list)-1]
 		r.moved = true
 		found.result = r
+		a.touched(found.item)
 	default:
 		a.spare(r)
 	}

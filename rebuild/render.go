@@ -26,6 +26,7 @@ type rendering struct {
 	origins []transcript.Origin
 	start   int     // of the blocks of the last message
 	results bool    // the last message begins with results
+	plain   bool    // the last message is one text that was recorded as a string
 	inTurn  bool    // the turn has a message
 	rep     *Report // nil if nobody asks
 	front   Report  // what joins the turn to those before it
@@ -46,14 +47,19 @@ func (a *assembler) render(rep *Report) []transcript.Message {
 		blocks: make([]transcript.Block, 0, blocks), origins: make([]transcript.Origin, 0, blocks),
 		rep: rep,
 	}
-	for _, m := range a.prelude {
-		r.put(m.Content[0], m.Origins[0])
-		r.message(m.Role, len(r.blocks)-1, true)
-	}
+	r.prelude(a.prelude)
 	for i, t := range a.turns {
 		r.turn(t, a.turnItems(i))
 	}
 	return r.msgs
+}
+
+// prelude adds the messages of a summary.
+func (r *rendering) prelude(msgs []transcript.Message) {
+	for _, m := range msgs {
+		r.put(m.Content[0], m.Origins[0])
+		r.message(m.Role, len(r.blocks)-1, true)
+	}
 }
 
 func (r *rendering) note(rule Rule, entry, format string, args ...any) {
@@ -185,6 +191,7 @@ func (r *rendering) message(role transcript.Role, at int, plain bool) {
 		}
 		r.start, r.results = at, false
 	}
+	r.plain = plain && r.start == at
 	m.Content, m.Origins = slices.Clip(r.blocks[r.start:]), slices.Clip(r.origins[r.start:])
 	r.msgs = append(r.msgs, m)
 	r.inTurn = true

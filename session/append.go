@@ -1,13 +1,17 @@
 package session
 
 import (
+	"bufio"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -21,9 +25,8 @@ import (
 // [Options].Sync says: by default a power cut. An error means that nothing was
 // written and that the same call may be tried again, with two exceptions:
 // after a [*NotDurableError] the entries may exist, and [ErrFragment] says that
-// a part was left that counts as never acknowledged. The lines of a batch are
-// contiguous; a crash in the middle leaves a batch that counts as never
-// acknowledged.
+// a partial batch remains that readers ignore. The lines of a batch are
+// contiguous; a crash in the middle leaves a partial batch.
 //
 // The context is honoured until the write begins. To record the end of a
 // cancelled turn use [context.WithoutCancel].
@@ -43,226 +46,210 @@ type Cond struct {
 	// Head is the ID that the last message, compaction or rewind entry must
 	// have; [NoHead] says that there must be none. Otherwise the error matches
 	// [ErrConflict].
-	Head string
+	Head string `json:"head,omitempty"`
 	// Idem is an idempotency key: a second call with the same key and the same
 	// items writes nothing and returns the IDs of the first one. With other
 	// items the error matches [ErrIdemMismatch]. Keys are honoured over at
 	// least the last 1,024 entries, after restarts and across processes. One
 	// that is not valid UTF-8 is refused.
-	Idem string
+	Idem string `json:"idem,omitempty"`
 }
 
 // NoHead is the Head of a session without messages.
 const NoHead = driver.NoHead
 
-// Appended is what [Session.AppendIf] did.
+// Appended is the result of [Session.AppendIf].
 type Appended struct {
-	IDs []string // of the entries, in the order of their lines
-	// Repeated says that nothing was written, because the same items were
+	IDs []string `json:"ids"` // of the entries, in the order of their lines
+	// Repeated reports that nothing was written, because the same items were
 	// appended earlier under the same idempotency key.
-	Repeated bool
-	// Rewound says of repeated entries that the history was rewound to before
-	// them since.
-	Rewound bool
+	Repeated bool `json:"repeated,omitempty"`
+	// Rewound reports that the repeated entries are no longer part of the
+	// history: a later rewind took them back.
+	Rewound bool `json:"rewound,omitempty"`
 }
 
 // AppendIf is [Session.Append] under a condition. Check and write are one
-// step, whoever else is writing.
+// step, also against other processes.
 func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.Item) (Appended, error) {
 	return s.append(ctx, "append", driver.Cond{Head: cond.Head, Idem: cond.Idem}, items...)
 }
 
+var errNoItems = errors.New("no items: nothing was written")
+
 func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items ...transcript.Item) (Appended, error) {
+	st := s.store
 	if len(items) == 0 {
-		return Appended{}, s.store.wrap(op, s.ref, errors.New("no items"))
+		return Appended{}, st.wrap(op, s.ref, errNoItems)
 	}
-	entries, err := transcript.NewBatch(s.store.opts.Now(), s.store.ids.next, items...)
-	if err != nil {
-		return Appended{}, s.store.wrap(op, s.ref, err)
-	}
-	if cond.Idem != "" {
+	now := st.opts.Now()
+	entries, err := transcript.NewBatch(now, st.newID, items...)
+	if err == nil && cond.Idem != "" {
 		cond.IdemHash = hashBatch(entries)
-		if entries, err = transcript.WithIdem(entries, cond.Idem, cond.IdemHash); err != nil {
-			return Appended{}, s.store.wrap(op, s.ref, err)
-		}
+		entries, err = transcript.WithIdem(entries, cond.Idem, cond.IdemHash)
+	}
+	if err != nil {
+		return Appended{}, st.wrap(op, s.ref, err)
 	}
 	done := Appended{IDs: make([]string, len(entries))}
 	lines := make([]driver.Line, len(entries))
-	size := 0
 	for i, e := range entries {
-		done.IDs[i] = e.ID
-		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
-		size += len(lines[i].Data) + 1
+		done.IDs[i], lines[i] = e.ID, st.line(e)
 	}
 
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	if err := s.writable(ctx, t, entries); err != nil {
-		return Appended{}, s.store.wrap(op, s.ref, err)
+	t := st.table.acquire(s.ref)
+	defer st.table.release(t)
+	if err := t.admit(ctx, entries); err != nil {
+		return Appended{}, st.wrap(op, s.ref, err)
 	}
-	began := time.Now()
-	res, took, live := driver.Result{}, time.Duration(0), false
-	err = errPanicked
-	func() {
-		defer func() { // whatever the driver and what it calls do
-			took = time.Since(began)
-			live = s.after(ctx, t, res, err, entries)
-		}()
-		res, err = s.store.drv.Append(ctx, s.ref, lines, cond)
-	}()
+	var began time.Time
+	if st.opts.Observe != nil {
+		began = time.Now()
+	}
+	res, err := st.drv.Append(ctx, s.ref, lines, cond)
 	if err != nil {
-		err = s.store.wrap(op, s.ref, err)
-		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took, Err: err})
-		return Appended{}, err
+		err = st.wrap(op, s.ref, err)
 	}
-	if res.Repeated {
-		done.IDs, done.Repeated, done.Rewound = res.IDs, true, !live
-		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took})
-	} else {
-		s.store.tell(ctx, s.ref, Event{Kind: EventAppend, Took: took, Entries: len(lines), Bytes: size})
+	var put bool
+	switch {
+	case isGone(err):
+		t.gone()
+	case err == nil && res.Repeated:
+		done.IDs, done.Repeated = res.IDs, true
+		done.Rewound = !t.live(ctx, res.IDs)
+	case err == nil:
+		put = t.appended(res, now, entries)
+	}
+	if st.opts.Observe != nil {
+		s.tellAppend(ctx, t, time.Since(began), res, lines, err)
+	}
+	if put {
+		st.putRow(ctx, t, hasMeta(entries))
+	}
+	if err != nil {
+		return Appended{}, err
 	}
 	return done, nil
 }
 
-// errPanicked is how an append ended that did not return.
-var errPanicked = errors.New("the driver panicked")
+// line returns the line of an entry as it is stored.
+func (st *Store) line(e transcript.Entry) driver.Line {
+	return driver.Line{ID: e.ID, Type: e.Type(), Data: st.seal(e.Line())}
+}
 
-// writable says whether the entries may be appended to the session. If so an
-// append is under way, until after is called.
-func (s *Session) writable(ctx context.Context, t *state, entries []transcript.Entry) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rewinds := slices.ContainsFunc(entries, func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
-	if rewinds {
-		if err := t.readAll(ctx); err != nil {
-			return err
-		}
-	} else if t.fresh {
-		if err := t.sync(ctx); err != nil {
+// seal returns a line with its checksum, unless [Options].NoChecksum is set.
+//
+// Lines have no checksum yet: package transcript will add it here.
+func (st *Store) seal(line []byte) []byte { return line }
+
+// admit reports why entries must not be appended to the session, if there is a
+// reason.
+func (s *state) admit(ctx context.Context, entries []transcript.Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fold == nil || s.err != nil {
+		if err := s.sync(ctx); err != nil {
 			return err
 		}
 	}
-	if t.err != nil {
-		return t.err
-	}
-	if t.version == 0 && t.row.Key == "" {
+	if s.version == 0 && s.row.Key == "" {
 		return errNoHeader
 	}
-	if t.version > transcript.Version {
+	if s.version > transcript.Version {
 		return fmt.Errorf("format version %d, this program knows %d: nothing was written; use a newer program: %w",
-			t.version, transcript.Version, ErrNewerFormat)
+			s.version, transcript.Version, ErrNewerFormat)
 	}
 	for _, e := range entries {
-		if r, ok := e.Body.(transcript.Rewind); ok && !t.fold.Has(r.To) {
+		r, ok := e.Body.(transcript.Rewind)
+		if !ok {
+			continue
+		}
+		if err := s.readAll(ctx); err != nil { // the entry may be old
+			return err
+		}
+		if !s.fold.Has(r.To) {
 			return fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", r.To)
 		}
 	}
-	t.appending++
 	return nil
 }
 
-// after takes note of what became of an append, and puts the row. What fails
-// here changes nothing about the append: the next call reads the session anew.
-// It reports whether the entries, those of a repeated append, are live. It does
-// not end with ctx.
-func (s *Session) after(ctx context.Context, t *state, res driver.Result, failed error, entries []transcript.Entry) (live bool) {
-	put, live, news, err := t.ended(ctx, res, failed, entries)
-	if put {
-		err = s.put(ctx, t)
-	}
-	if err != nil {
-		s.store.opts.Logger.Warn("the index was not brought up to date", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
-	}
-	s.store.tell(ctx, s.ref, news...)
-	return live
-}
-
-// ended does so but for the row, and says whether that is for this append to
-// put. It does not end with ctx.
-func (s *state) ended(ctx context.Context, res driver.Result, failed error, entries []transcript.Entry) (put, live bool, news []Event, err error) {
+// appended notes an append of this process that has ended well. It reports
+// whether the index should have a row now.
+func (s *state) appended(res driver.Result, now time.Time, entries []transcript.Entry) (put bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.appending--
-	due := s.owed || failed == nil && !res.Repeated
-	switch {
-	case isGone(failed):
-		s.reset()
-		due = false
-	case failed != nil:
-		// Others may have left it to this one to read what they wrote.
-		if due && s.appending == 0 {
-			err = s.sync(context.WithoutCancel(ctx))
-		}
-	default:
-		err = s.appended(ctx, res, entries)
+	if err := s.own(res, entries); err != nil {
+		s.reset() // the next read says why
 	}
-	if err != nil && s.err == nil {
-		s.reset()
+	s.wrote, s.wroteAt = max(s.wrote, res.End), now
+	if s.rowAt.IsZero() {
+		s.rowAt = now
 	}
-	if err == nil && res.Repeated && len(res.IDs) > 0 {
-		last := res.IDs[len(res.IDs)-1]
-		if !s.fold.Has(last) {
-			err = s.readAll(context.WithoutCancel(ctx))
-		}
-		live = err == nil && s.fold.Live(last)
-	}
-	// If these entries wait for others, the row is for those to put; if another
-	// append is about to put it, that puts what this one has added.
-	s.owed = due && (err != nil || len(s.ahead) > 0)
-	put = due && !s.owed && !s.putNext
-	s.putNext = s.putNext || put
-	return put, live, s.news(), err
+	s.owe(true)
+	return hasMeta(entries) || now.Sub(s.rowAt) >= rowAge
 }
 
-// put brings the index up to date with what is known when its turn comes. One
-// append at a time does that, and one at most waits for its turn: when all
-// appends have returned the index has the last row. A process that ends before
-// leaves an older row, which its Size tells from the file's. It does not end
-// with ctx.
+// hasMeta reports whether entries change what describes the session.
+func hasMeta(entries []transcript.Entry) bool {
+	for i := range entries {
+		if _, ok := entries[i].Body.(transcript.Meta); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// gone forgets a session that was deleted or replaced.
+func (s *state) gone() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reset()
+	s.wrote = 0
+	s.owe(false)
+}
+
+// live reports whether entries that were appended earlier are part of the
+// history. If that cannot be read they are not.
+func (s *state) live(ctx context.Context, ids []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	if len(ids) == 0 {
+		return false
+	}
+	last := ids[len(ids)-1]
+	err := s.sync(ctx)
+	if err == nil && !s.fold.Has(last) {
+		err = s.readAll(ctx)
+	}
+	return err == nil && s.fold.Live(last)
+}
+
+// tellAppend tells the observer about an append and what was found meanwhile.
+func (s *Session) tellAppend(ctx context.Context, t *state, took time.Duration, res driver.Result, lines []driver.Line, err error) {
+	t.mu.Lock()
+	events := t.news()
+	t.mu.Unlock()
+	e := Event{Kind: EventAppend, Took: took, Err: err}
+	if err == nil && !res.Repeated {
+		e.Entries = len(lines)
+		for _, l := range lines {
+			e.Bytes += len(l.Data) + 1
+		}
+	}
+	s.store.tell(ctx, s.ref, append(events, e)...)
+}
+
+// put brings the index up to date after lines were appended through the driver.
 func (s *Session) put(ctx context.Context, t *state) error {
-	t.putting.Lock()
-	defer t.putting.Unlock()
-	row, ok, err := t.toPut(ctx)
-	if err != nil || !ok {
-		return err
-	}
-	// The entries are in the transcript; its row can wait. A process that was
-	// stopped while it holds the index must not stop this one.
-	wait := &patience{Context: ctx, limit: rowWait}
-	defer wait.stop()
-	return s.store.drv.Put(wait, row)
+	t.mu.Lock()
+	t.wrote = max(t.wrote, t.next)
+	t.owe(true)
+	t.mu.Unlock()
+	s.store.putRow(ctx, t, true)
+	return nil
 }
-
-// toPut returns the row to put next. There is none while the index has none
-// either and the lines that it lacks were not read: whoever looks for sessions
-// without a row reads them.
-func (s *state) toPut(ctx context.Context) (row driver.Row, ok bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.putNext = false
-	if s.fresh {
-		if err := s.sync(context.WithoutCancel(ctx)); err != nil { // somebody has forgotten what was read
-			return row, false, err
-		}
-	}
-	if s.bare {
-		ctx := context.WithoutCancel(ctx)
-		if row, err := s.store.drv.Get(ctx, s.ref); err != nil || row.Size == 0 {
-			return row, false, err
-		}
-		if err := s.readAll(ctx); err != nil {
-			return row, false, err
-		}
-	}
-	row = s.row
-	row.Labels = slices.Clone(row.Labels)
-	return row, true, nil
-}
-
-// rowWait is how long an append waits to bring the index up to date, and as
-// long again for another append that is just doing so. A row that was left
-// behind is made again when the store is opened.
-const rowWait = 500 * time.Millisecond
 
 // hashBatch is the hash of what a batch says: its lines without what differs
 // from one try to the next.
@@ -278,4 +265,22 @@ func hashBatch(entries []transcript.Entry) string {
 		h.Write([]byte{'\n'})
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// ids makes entry and session IDs: UUIDs of version 7, each greater than those
+// that this process made before. It is safe for several goroutines.
+type ids struct {
+	mu     sync.Mutex
+	random *bufio.Reader // asks the system once for many IDs
+}
+
+const randomAhead = 64 * 16 // bytes, for as many IDs
+
+func newIDs() *ids { return &ids{random: bufio.NewReaderSize(rand.Reader, randomAhead)} }
+
+func (s *ids) next() string {
+	s.mu.Lock()
+	id := uuid.Must(uuid.NewV7FromReader(s.random)) // rand.Reader never fails
+	s.mu.Unlock()
+	return id.String()
 }

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -27,7 +28,7 @@ type held struct {
 	hold  bool
 	scans int
 	puts  []driver.Row
-	put   chan struct{} // if not nil, a put waits for a value
+	fails error // of every Put
 }
 
 func (h *held) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
@@ -56,10 +57,10 @@ func (h *held) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir
 func (h *held) Put(ctx context.Context, row driver.Row) error {
 	h.mu.Lock()
 	h.puts = append(h.puts, row)
-	wait := h.put
+	fails := h.fails
 	h.mu.Unlock()
-	if wait != nil {
-		<-wait
+	if fails != nil {
+		return fails
 	}
 	return h.Driver.Put(ctx, row)
 }
@@ -103,17 +104,15 @@ func newHeld(t *testing.T) (*held, *session.Session) {
 func (h *held) checkRow(t *testing.T, s *session.Session, messages int) {
 	t.Helper()
 	row, err := h.Get(t.Context(), s.Ref())
-	must(t, err)
+	require.NoError(t, err)
 	end, err := h.Settle(t.Context(), s.Ref())
-	must(t, err)
-	if row.Messages != messages || row.Turns != messages/2 || row.Size != int64(end) {
-		t.Errorf("the row has %d messages, %d turns and size %d, want %d, %d and %d", row.Messages, row.Turns, row.Size, messages, messages/2, end)
-	}
+	require.NoError(t, err)
+	require.Equal(t, []int64{int64(messages), int64(messages) / 2, int64(end)}, []int64{int64(row.Messages), int64(row.Turns), row.Size},
+		"messages, turns and size")
 }
 
-// Appends that return in another order than that of their lines are taken in
-// the order of the lines, without reading them; the row is put when the last
-// is there.
+// Appends that return in another order than that of their lines lose nothing.
+// None of them reads: the next call that does finds their lines.
 func TestAppendsReturnOutOfOrder(t *testing.T) {
 	for _, looks := range []bool{false, true} {
 		t.Run(fmt.Sprint("looks=", looks), func(t *testing.T) {
@@ -122,70 +121,45 @@ func TestAppendsReturnOutOfOrder(t *testing.T) {
 			h.forget()
 			for i, id := range slices.Backward(ids) {
 				h.holds[id] <- nil
-				must(t, <-ended[i])
+				require.NoError(t, <-ended[i])
 				if looks && i == 5 {
-					if n := s.Turns(); n != 8 {
-						t.Errorf("%d turns, want all 8 that are written", n)
-					}
+					require.Equal(t, 8, s.Turns(), "all 8 are written")
 				}
 			}
-			if !looks && (h.scans != 0 || len(h.puts) != 1) {
-				t.Errorf("%d scans and %d puts, want none and one", h.scans, len(h.puts))
+			if !looks {
+				require.Zero(t, h.scans)
 			}
+			require.Empty(t, h.puts)
+			_, err := s.AfterTurn(t.Context())
+			require.NoError(t, err)
 			h.checkRow(t, s, 16)
 			fresh := session.OpenDriver(h.Driver, nil)
-			if got, want := history(t, s), history(t, load(t, fresh, cli)); got != want {
-				t.Errorf("the history is\n%s\nand read anew\n%s", got, want)
-			}
+			require.Equal(t, history(t, load(t, fresh, cli)), history(t, s))
 		})
 	}
 }
 
-// What waits for lines that another append was to bring is read when that one
-// fails, and when others have written the lines.
-func TestAppendsWaitForOneThatFails(t *testing.T) {
+// Appends of one goroutine are taken as they were written: nothing is read.
+func TestAppendsReadNothing(t *testing.T) {
+	h, s := newHeld(t)
+	h.forget()
+	talk(t, s, 0, 20)
+	require.Equal(t, 20, s.Turns())
+	require.Zero(t, h.scans)
+	require.Empty(t, h.puts)
+}
+
+// An append that is reported as failed and was written all the same is read.
+func TestAppendFailsAfterItWasWritten(t *testing.T) {
 	h, s := newHeld(t)
 	ids, ended := h.begin(t, s, 3)
 	h.holds[ids[2]] <- nil
-	must(t, <-ended[2])
-	h.holds[ids[0]] <- errors.New("failed")
-	if err := <-ended[0]; err == nil {
-		t.Error("no error")
+	require.NoError(t, <-ended[2])
+	for i := range 2 {
+		h.holds[ids[i]] <- errors.New("failed")
+		require.Error(t, <-ended[i])
 	}
-	h.holds[ids[1]] <- errors.New("failed too")
-	if err := <-ended[1]; err == nil {
-		t.Error("no error")
-	}
-	h.checkRow(t, s, 6) // they were written, whatever their callers were told
-}
-
-// While a row is put, other appends do not queue up behind it: one waits, and
-// puts what all have added.
-func TestAppendsShareRows(t *testing.T) {
-	h, s := newHeld(t)
-	h.forget()
-	h.put = make(chan struct{})
-	ended := make(chan error, 10)
-	for range cap(ended) {
-		go func() {
-			_, err := s.Append(bg, transcript.UserText("q"), answer("a"))
-			ended <- err
-		}()
-	}
-	for range cap(ended) - 2 {
-		select {
-		case err := <-ended:
-			must(t, err)
-		case <-time.After(time.Minute):
-			t.Fatal("more than two appends wait for the index")
-		}
-	}
-	h.put <- struct{}{}
-	must(t, <-ended)
-	h.put <- struct{}{}
-	must(t, <-ended)
-	if len(h.puts) != 2 {
-		t.Errorf("%d puts, want 2", len(h.puts))
-	}
-	h.checkRow(t, s, 20)
+	_, err := s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	h.checkRow(t, s, 6)
 }

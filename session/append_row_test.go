@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
@@ -17,75 +20,110 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// An append that waits for lines before it leaves its row to the one under way,
-// which puts it although it has nothing of its own to tell: because it was a
-// repetition, or because it failed and a reader has read what waited.
-func TestRowIsLeftToOneThatWritesNothing(t *testing.T) {
-	for name, c := range map[string]struct {
-		cond session.Cond
-		read bool
-		want error
-	}{
-		"repeated":             {session.Cond{Idem: "k"}, false, nil},
-		"repeated, and read":   {session.Cond{Idem: "k"}, true, nil},
-		"conflicting":          {session.Cond{Head: session.NoHead}, false, session.ErrConflict},
-		"conflicting and read": {session.Cond{Head: session.NoHead}, true, session.ErrConflict},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h, s := newHeld(t)
-			if _, err := s.AppendIf(bg, session.Cond{Idem: "k"}, transcript.UserText("q"), answer("a")); err != nil {
-				t.Fatal(err)
-			}
-			h.mu.Lock()
-			h.hold = true
-			h.mu.Unlock()
-			ended := make(chan error, 1)
-			go func() {
-				_, err := s.AppendIf(bg, c.cond, transcript.UserText("q"), answer("a"))
-				ended <- err
-			}()
-			under := <-h.written
-			h.mu.Lock()
-			h.hold = false
-			h.mu.Unlock()
-			other := session.OpenDriver(h.Driver, nil)
-			add(t, load(t, other, cli), transcript.UserText("another process"), answer("a"))
-			add(t, s, transcript.UserText("this one"), answer("a"))
-			if c.read {
-				history(t, s)
-			}
-			h.holds[under] <- nil
-			if err := <-ended; !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
-			}
-			h.checkRow(t, s, 6)
-		})
+// A row is put when something is promised, when a turn ends, by an append that
+// comes some seconds after the last row, when a session leaves the table and
+// when the store is closed; never if nothing was appended.
+func TestWhenRowsArePut(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	h := &held{Driver: memdriver.New(nil)}
+	st := session.OpenDriver(h, &session.Options{Now: func() time.Time { return now }, CachedSessions: 1})
+	s := load(t, st, cli)
+	messages := 0
+	puts := func(want int, what string) {
+		t.Helper()
+		require.Len(t, h.puts, want, what)
+		if want > 0 {
+			h.checkRow(t, s, messages)
+		}
+		h.forget()
 	}
+	say := func() {
+		t.Helper()
+		add(t, s, transcript.UserText("q"), answer("a"))
+		messages += 2
+	}
+	h.forget()
+	for range 10 {
+		say()
+	}
+	puts(0, "appends")
+	_, err := s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	puts(1, "AfterTurn")
+	_, err = s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	puts(0, "AfterTurn with nothing new")
+	turn, err := s.BeginTurn(t.Context())
+	require.NoError(t, err)
+	say()
+	puts(0, "an append in a turn")
+	require.NoError(t, turn.End())
+	require.NoError(t, turn.End())
+	puts(1, "End")
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("o")}))
+	puts(1, "SetMeta")
+	now = now.Add(4 * time.Second)
+	say()
+	puts(0, "an append soon after a row")
+	now = now.Add(2 * time.Second)
+	say()
+	puts(1, "an append some seconds after a row")
+	say()
+	puts(0, "the next append")
+	for i := range 2 {
+		load(t, st, session.Key{Agent: "main", Channel: "c", Peer: fmt.Sprint(i)})
+	}
+	puts(1, "another session takes its place in memory")
+	say()
+	_, err = st.List(t.Context(), nil)
+	require.NoError(t, err)
+	puts(1, "List")
+	say()
+	closed(t, st)
+	require.Len(t, h.puts, 1, "Close")
 }
 
-// A compaction of which only the whole transcript says what it keeps, on a
-// session that was resumed from the one before it: its row is put.
+// A row that cannot be put fails no append and is put later.
+func TestRowThatCannotBePut(t *testing.T) {
+	h := &held{Driver: memdriver.New(nil)}
+	var log strings.Builder
+	st := session.OpenDriver(h, &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	h.fails = errors.New("no room")
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("o")}))
+	require.Contains(t, log.String(), "no room")
+	add(t, s, transcript.UserText("q"), answer("a"))
+	h.fails = nil
+	_, err := s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	h.checkRow(t, s, 2)
+}
+
+// A compaction that keeps nothing, on a session that was resumed from the one
+// before it.
 func TestRowOfCompactionThatKeepsNothing(t *testing.T) {
 	mem := memdriver.New(nil)
-	s := load(t, session.OpenDriver(mem, nil), cli)
+	st := session.OpenDriver(mem, nil)
+	s := load(t, st, cli)
 	talk(t, s, 0, 5)
 	kept := add(t, s, transcript.UserText("kept"), answer("a"))
 	add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 5})
+	closed(t, st)
 
 	h := &held{Driver: mem.Reopen()}
-	st := session.OpenDriver(h, nil)
+	st = session.OpenDriver(h, nil)
 	defer closed(t, st)
 	s = load(t, st, cli)
 	last := add(t, s, transcript.UserText("last"), answer("a"))
-	add(t, s, transcript.Compaction{Summary: "shorter", CoversTo: last[1], TurnsBefore: 2})
-	row, err := h.Get(t.Context(), s.Ref())
-	must(t, err)
-	end, err := h.Settle(t.Context(), s.Ref())
-	must(t, err)
-	if row.Size != int64(end) || row.Messages != 14 {
-		t.Errorf("the row has size %d and %d messages, want %d and 14", row.Size, row.Messages, end)
-	}
+	add(t, s, transcript.Compaction{Summary: "shorter", CoversTo: last[1], TurnsBefore: 7})
+	_, err := s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	h.checkRow(t, s, 14)
 	compareWithWhole(t, "after the compaction", s, 0)
+	resumed := load(t, session.OpenDriver(h.Driver, nil), cli)
+	compareWithWhole(t, "resumed", resumed, 0)
+	require.Equal(t, s.Info(), resumed.Info())
 }
 
 // failing is a Counter that panics when it is told to.
@@ -115,8 +153,8 @@ func (p panicking) Append(ctx context.Context, ref driver.Ref, lines []driver.Li
 	return res, err
 }
 
-// Who recovers from a panic, of a Counter or of a driver, goes on with a session
-// that is as its transcript is.
+// An application that recovers from a panic, of a Counter or of a driver, goes on
+// with a session that is as its transcript says.
 func TestSessionGoesOnAfterAPanic(t *testing.T) {
 	for _, of := range []string{"counter", "driver"} {
 		t.Run(of, func(t *testing.T) {
@@ -127,31 +165,17 @@ func TestSessionGoesOnAfterAPanic(t *testing.T) {
 			s := load(t, st, cli)
 			add(t, s, transcript.UserText("0"), answer("a"))
 			counter, append = of == "counter", of == "driver"
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Error("no panic")
-					}
-				}()
+			require.Panics(t, func() {
 				_, _ = s.Append(bg, transcript.UserText("1"), answer("a"))
-			}()
+				s.Info()
+			})
 			counter, append = false, false
-			ended := make(chan error, 1)
-			go func() {
-				_, err := s.Append(bg, transcript.UserText("2"), answer("a"))
-				ended <- err
-			}()
-			select {
-			case err := <-ended:
-				must(t, err)
-			case <-time.After(time.Minute):
-				t.Fatal("the session is locked")
-			}
+			add(t, s, transcript.UserText("2"), answer("a"))
+			_, err := s.AfterTurn(t.Context())
+			require.NoError(t, err)
 			h.checkRow(t, s, 6)
 			fresh := session.OpenDriver(h.Driver, nil)
-			if got, want := history(t, s), history(t, load(t, fresh, cli)); got != want {
-				t.Errorf("the history is\n%s\nand read anew\n%s", got, want)
-			}
+			require.Equal(t, history(t, load(t, fresh, cli)), history(t, s))
 		})
 	}
 }

@@ -18,10 +18,10 @@ import (
 // Compacted is what [Session.Compact] did.
 type Compacted struct {
 	// Cut is the plan. If Cut.Nothing is set nothing was done.
-	Cut compact.Cut
+	Cut compact.Cut `json:"cut"`
 	// Entry is the ID of the compaction entry; empty if nothing was done.
-	Entry      string
-	Compaction transcript.Compaction
+	Entry      string                `json:"entry,omitempty"`
+	Compaction transcript.Compaction `json:"compaction,omitzero"`
 }
 
 // Compact replaces the older part of the history by a summary, whether that is
@@ -53,39 +53,42 @@ func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compa
 	return compact.Plan(h, &o), nil
 }
 
-// AfterTurn does what the store's options ask for after each turn, in the
-// caller's time: it compacts the history if the trigger of [Options].Compact
-// says that it is due. Without a trigger it does nothing. Errors are those of
+// AfterTurn is to be called after each turn. It compacts the history if the
+// trigger of [Options].Compact says that it is due, in the caller's time, and
+// brings the index up to date. If there is nothing to compact it costs what was
+// added since the last call, however long the history is. Errors are those of
 // Compact.
 //
-// Where the entries say that the window of the model is smaller than that of the
-// trigger, or that the model counts otherwise than the estimate, that is taken
-// into account. Nothing is done either when the last compaction was a moment
-// ago, see [TooSoon], and after three failures of the summarizer, see
-// [CoolingDown].
+// AfterTurn takes into account what the entries say about the model: a window
+// that is smaller than that of the trigger, and how its count differs from the
+// estimate. It does nothing right after a compaction, see [TooSoon], and after
+// three failures of the summarizer, see [CoolingDown].
 func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
+	defer s.turnEnded(ctx)
 	o := s.compactOptions(nil)
 	if o.Trigger.Limit() == 0 {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
 	}
 	ofTrigger := o.Room == o.Trigger.Room()
-	return s.compact(ctx, &work{Options: o, plan: func(w *work, h rebuild.History, l learned) compact.Cut {
-		size := o.Counter.Count(h.System, nil, h.Messages)
-		stored := s.store.opts.Counter.Count(h.System, nil, h.Messages) // as TokensAfter and FailedAt are
-		trigger, least := l.trigger(o.Trigger), l.fifth(o.Trigger, 0)
-		switch {
-		case !trigger.Due(size):
-			return compact.Cut{Nothing: compact.NotDue, Before: size}
-		case l.tooSoon(stored, least):
-			return compact.Cut{Nothing: TooSoon, Before: size}
-		case l.cooling(stored, least):
-			return compact.Cut{Nothing: CoolingDown, Before: size}
-		}
-		if ofTrigger {
-			w.Room = trigger.Room()
-		}
-		return compact.Plan(h, &w.Options)
-	}})
+	return s.compact(ctx, &work{
+		Options: o,
+		due: func(w *work, size, stored int, l learned) (why compact.Reason) {
+			trigger, least := l.trigger(o.Trigger), l.fifth(o.Trigger, 0)
+			switch {
+			case !trigger.Due(size):
+				return compact.NotDue
+			case l.tooSoon(stored, least):
+				return TooSoon
+			case l.cooling(stored, least):
+				return CoolingDown
+			}
+			if ofTrigger {
+				w.Room = trigger.Room()
+			}
+			return ""
+		},
+		plan: func(w *work, h rebuild.History, _ learned) compact.Cut { return compact.Plan(h, &w.Options) },
+	})
 }
 
 // CompactTo implements the Compactor of package guard: it compacts the history
@@ -145,7 +148,7 @@ func (s *Session) compactTo(ctx context.Context, n guard.Need, now, standIn bool
 		if cut.Nothing != "" {
 			return cut
 		}
-		size, least := s.store.opts.Counter.Count(h.System, nil, h.Messages), l.fifth(trigger, n.Window)
+		size, least := countHistory(s.store.opts.Counter, h), l.fifth(trigger, n.Window)
 		if !now && l.tooSoon(size, least) && cut.Before-cut.After < least {
 			cut.Nothing = TooSoon
 			return cut
@@ -225,6 +228,10 @@ func (e *CompactConflictError) Unwrap() error { return e.Err }
 // work is one compaction.
 type work struct {
 	compact.Options
+	// due, if set, reports why nothing is to be done, before a history is made.
+	// size is that of the history as Options.Counter counts it, stored as the
+	// counter of the store does, as TokensAfter and FailedAt are.
+	due func(w *work, size, stored int, l learned) compact.Reason
 	// plan may change the options, and say that another summarizer stands in
 	// for the one that was asked for.
 	plan    func(w *work, h rebuild.History, l learned) compact.Cut
@@ -259,13 +266,27 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		if err := t.sync(ctx); err != nil {
 			return err
 		}
-		h, base, l = t.fold.History(), t.next, t.learned()
+		l = t.learned()
+		if w.due != nil {
+			stored := t.stored.Count(t.fold)
+			size := stored
+			if t.trigger.Counter != nil {
+				size = t.trigger.Count(t.fold)
+			}
+			done.Cut = compact.Cut{Before: size, Nothing: w.due(w, size, stored, l)}
+		}
+		if done.Cut.Nothing == "" {
+			h, base = t.fold.History(), t.next
+		}
 		return nil
 	})
 	if err != nil {
 		return done, err
 	}
-	if done.Cut = w.plan(w, h, l); done.Cut.Nothing != "" {
+	if done.Cut.Nothing == "" {
+		done.Cut = w.plan(w, h, l)
+	}
+	if done.Cut.Nothing != "" {
 		if done.Cut.Nothing == TooSoon || done.Cut.Nothing == CoolingDown {
 			s.store.tell(ctx, s.ref, Event{Kind: EventCompactionSkipped, Cut: done.Cut})
 		}
@@ -363,6 +384,9 @@ func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.
 func (s *Session) keeps(c compact.Cut) bool {
 	ok := false
 	_ = s.use(context.Background(), "plan", func(t *state) error { // reads nothing, so it cannot fail
+		if t.fold == nil {
+			return nil // forgotten meanwhile, and so is the history that was planned for
+		}
 		after, _ := t.fold.Preview(transcript.Compaction{Summary: "-", FirstKept: c.FirstKept, CoversTo: c.CoversTo})
 		now := t.fold.History().Messages
 		ok = c.At <= len(now) && slices.Equal(places(now[c.At:]), places(after.Messages))
@@ -379,8 +403,8 @@ func (s *state) measure(c *transcript.Compaction, cut compact.Cut, now rebuild.H
 		return ErrConflict
 	}
 	c.TurnsBefore = max(0, s.fold.Turns()-turns)
-	c.TokensBefore = s.opts.Counter.Count(now.System, nil, now.Messages)
-	c.TokensAfter = s.opts.Counter.Count(after.System, nil, after.Messages)
+	c.TokensBefore = s.stored.Count(s.fold)
+	c.TokensAfter = countHistory(s.opts.Counter, after)
 	return nil
 }
 

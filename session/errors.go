@@ -1,12 +1,10 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // Errors that callers branch on. Unless one says otherwise, nothing was
@@ -21,24 +19,13 @@ var (
 	ErrConflict = driver.ErrConflict
 	// ErrIdemMismatch says that an idempotency key was used for other content.
 	ErrIdemMismatch = driver.ErrIdemMismatch
-	// ErrReplaced says that the session was deleted or replaced by somebody
-	// else. The next call reads it anew.
+	// ErrReplaced says that another goroutine or process deleted or replaced the
+	// session. The next call reads it anew.
 	ErrReplaced = driver.ErrReplaced
 	// ErrNewerFormat says that a newer version wrote what this one must not
 	// ignore, or must not append to.
 	ErrNewerFormat = rebuild.ErrNewerFormat
-	// ErrFragment says that a write failed and could not be cut back: a part of
-	// the batch stays in the file, where readers take it for damage or for an
-	// append that was never acknowledged. The same call may be tried again.
-	ErrFragment = filelog.ErrFragment
-	// ErrReadOnly says that the store was opened for reading alone.
-	ErrReadOnly = filelog.ErrReadOnly
 )
-
-// NotDurableError says that a sync failed: what was appended may or may not
-// survive a power cut. Unless Refused is set the entries may exist. The session
-// refuses appends until [Session.Recover] has succeeded.
-type NotDurableError = filelog.NotDurableError
 
 // Error is a failed call on a session.
 type Error struct {
@@ -49,7 +36,7 @@ type Error struct {
 	Err     error
 }
 
-// Error returns one line: what was tried, on which session, and the cause.
+// Error returns one line with the operation, the session and the cause.
 func (e *Error) Error() string {
 	what := e.Key
 	if e.Session.ID != "" {
@@ -74,9 +61,7 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 		st.table.forget(ref) // so that nothing is mixed with what comes after it
 	}
 	e := &Error{Op: op, Session: ref, Err: err}
-	_, named := errors.AsType[*filelog.Error](err)
-	_, synced := errors.AsType[*filelog.NotDurableError](err)
-	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && !named && !synced && driver.CheckRef(ref) == nil {
+	if files, ok := st.drv.(interface{ Path(ref Ref) string }); ok && !namesFile(err) && driver.CheckRef(ref) == nil {
 		e.Path = files.Path(ref)
 	}
 	return e

@@ -2,49 +2,63 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// Event is something that a [Store] has done, for [Options].Observe.
+// Event is an operation of a [Store], for [Options].Observe.
 type Event struct {
-	Kind    EventKind
-	Session Ref           // without an ID it is the index of the agent
-	Took    time.Duration // of what was done; 0 for what takes no time
+	Kind    EventKind     `json:"kind"`
+	Session Ref           `json:"session"`       // an index if it has no ID
+	Took    time.Duration `json:"took,omitzero"` // 0 for what takes no time; in JSON nanoseconds
 	// Entries and Bytes are what an EventAppend has written; 0 if it was
-	// repeated. Bytes is also how much an EventSync was for, from the first to
-	// the last byte that this process had written since the sync before.
-	Entries, Bytes int
-	// Lock is what an EventWait was for: the append lock of a transcript or of
-	// an index, or the turn lock.
-	Lock filelog.Lock
-	// Tail is the unfinished line that an EventRepair is about, and Superseded
-	// how many entries of a cut append it is about, whose place its retry under
-	// the same idempotency key takes. One of both is set.
-	Tail       filelog.Tail
-	Superseded int
+	// repeated. Bytes is also the size of an EventSync, from the first to the
+	// last byte that this process had written since the sync before.
+	Entries int `json:"entries,omitempty"`
+	Bytes   int `json:"bytes,omitempty"`
+	// Lock is what an EventWait waited for: the append lock of a transcript or
+	// of an index, or the turn lock.
+	Lock Lock `json:"lock,omitempty"`
+	// Tail is the unfinished line that an EventRepair is about. Superseded is
+	// the number of entries of a cut append that an EventRepair is about, which
+	// its retry under the same idempotency key replaces. One of both is set.
+	Tail       Tail `json:"tail,omitzero"`
+	Superseded int  `json:"superseded,omitempty"`
 	// Damage is what an EventDamage is about.
-	Damage transcript.Damage
+	Damage transcript.Damage `json:"damage,omitzero"`
 	// Cut is the plan of an EventCompaction..., with sizes in tokens, and
-	// Compaction what came of it, for EventCompactionDone.
-	Cut        compact.Cut
-	Compaction transcript.Compaction
-	// Step is what the summarizer tells, for EventCompactionStep.
-	Step compact.Step
+	// Compaction its result, for EventCompactionDone.
+	Cut        compact.Cut           `json:"cut,omitzero"`
+	Compaction transcript.Compaction `json:"compaction,omitzero"`
+	// Step is a report of the summarizer, for EventCompactionStep.
+	Step compact.Step `json:"step,omitzero"`
 	// Failures is how many summaries in a row the summarizer has failed to
 	// write, that of an EventCompactionFailed included, or was not asked for
 	// because of that. From three on it is left alone, see [CoolingDown].
-	Failures int
-	// StandIn says that compact.Extractive writes the summary of an
+	Failures int `json:"failures,omitempty"`
+	// StandIn reports that compact.Extractive writes the summary of an
 	// EventCompaction..., because the summarizer fails.
-	StandIn bool
-	// Err is why it failed; nil if it did not.
-	Err error
+	StandIn bool `json:"standIn,omitempty"`
+	// Err is why the operation failed; nil if it did not. In JSON it is the
+	// text of the error, as "error".
+	Err error `json:"-"`
+}
+
+// MarshalJSON implements [encoding/json.Marshaler].
+func (e Event) MarshalJSON() ([]byte, error) {
+	type fields Event
+	all := struct {
+		fields
+		Error string `json:"error,omitempty"`
+	}{fields: fields(e)}
+	if e.Err != nil {
+		all.Error = e.Err.Error()
+	}
+	return json.Marshal(all)
 }
 
 // EventKind says what an [Event] is about.
@@ -54,7 +68,7 @@ type EventKind string
 const (
 	EventAppend            EventKind = "append"             // entries were appended, or not
 	EventSync              EventKind = "sync"               // a transcript or an index was put on stable storage, or not; one may be for many appends
-	EventWait              EventKind = "lock-wait"          // a lock was waited for, for at least filelog.LongWait, and taken, or not
+	EventWait              EventKind = "lock-wait"          // a lock was waited for, for at least [LongWait], and taken, or not
 	EventRepair            EventKind = "repair"             // an unfinished line was ended, or a cut append was found to be superseded
 	EventDamage            EventKind = "damage"             // damage was found while reading
 	EventCompactionStart   EventKind = "compaction-start"   // the summarizer is called
@@ -64,8 +78,8 @@ const (
 	EventCompactionSkipped EventKind = "compaction-skipped" // it is due, or asked for by a guard, and is not tried: Cut says why, TooSoon or CoolingDown
 )
 
-// tell tells the observer of events, and of what the driver has told before.
-// No lock is held.
+// tell gives the observer events, after those that the driver has kept. No lock
+// is held.
 func (st *Store) tell(ctx context.Context, ref Ref, events ...Event) {
 	if st.opts.Observe == nil {
 		return
@@ -77,14 +91,14 @@ func (st *Store) tell(ctx context.Context, ref Ref, events ...Event) {
 	}
 }
 
-// driverEvents are what the driver has told while locks were held. Who has no
-// lock tells the observer.
+// driverEvents are the events that the driver reports while locks are held. The
+// next caller without a lock gives them to the observer.
 type driverEvents struct {
 	mu   sync.Mutex // guards what follows
 	kept []driverEvent
 }
 
-// A driverEvent is an event and the context of the call that did it.
+// driverEvent is an event and the context of the call that caused it.
 type driverEvent struct {
 	ctx context.Context
 	e   Event
@@ -103,26 +117,5 @@ func (d *driverEvents) tell(observe func(context.Context, Event)) {
 	d.mu.Unlock()
 	for _, k := range kept {
 		observe(k.ctx, k.e)
-	}
-}
-
-// watch makes a driver tell d what observe is to be told.
-func (d *driverEvents) watch(o *filedriver.Options, observe func(context.Context, Event)) {
-	if observe == nil {
-		return
-	}
-	tail := o.OnTail
-	o.OnTail = func(ctx context.Context, ref Ref, t filelog.Tail) {
-		tail(ctx, ref, t)
-		d.keep(ctx, Event{Kind: EventRepair, Session: ref, Tail: t})
-	}
-	o.OnWait = func(ctx context.Context, ref Ref, w filelog.Wait) {
-		d.keep(ctx, Event{Kind: EventWait, Session: ref, Lock: w.Lock, Took: w.Took, Err: w.Err})
-	}
-	o.OnSync = func(ctx context.Context, ref Ref, s filelog.Synced) {
-		d.keep(ctx, Event{Kind: EventSync, Session: ref, Took: s.Took, Bytes: int(s.Bytes), Err: s.Err})
-		if s.Background { // by nobody who could tell it later, and without a lock
-			d.tell(observe)
-		}
 	}
 }

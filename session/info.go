@@ -2,7 +2,11 @@ package session
 
 import (
 	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -11,49 +15,91 @@ import (
 // Info describes a session.
 type Info struct {
 	Ref
-	Key         string // printed form
-	Current     bool   // whether it is the current session of its key
-	Title       string
-	TitleByHand bool
-	Owner       string
-	Labels      []string
-	CreatedAt   time.Time
-	UpdatedAt   time.Time // of the last message, compaction or rewind
-	LastUserAt  time.Time // of the last user message; zero if there is none
-	Messages    int       // user messages and answers, rewound ones included
-	Turns       int       // of the conversation as it stands
-	Tokens      int       // estimate of the history
-	Size        int64     // of the transcript; bytes if it is a file
-	TTL         time.Duration
-	Pinned      bool
+	Key         string        `json:"key"`     // printed form
+	Current     bool          `json:"current"` // whether it is the current session of its key
+	Title       string        `json:"title,omitempty"`
+	TitleByHand bool          `json:"titleByHand,omitempty"`
+	Owner       string        `json:"owner,omitempty"`
+	Labels      []string      `json:"labels,omitempty"`
+	CreatedAt   time.Time     `json:"createdAt"`
+	UpdatedAt   time.Time     `json:"updatedAt"`           // of the last message, compaction or rewind
+	LastUserAt  time.Time     `json:"lastUserAt,omitzero"` // of the last user message; zero if there is none
+	Messages    int           `json:"messages"`            // user messages and answers, rewound ones included
+	Turns       int           `json:"turns"`               // of the conversation as it stands
+	Tokens      int           `json:"tokens"`              // estimate of the history
+	Size        int64         `json:"size"`                // of the transcript; bytes if it is a file
+	TTL         time.Duration `json:"ttl,omitempty"`       // in JSON nanoseconds
+	Pinned      bool          `json:"pinned,omitempty"`
 }
 
 func infoOf(row driver.Row) Info {
 	return Info{
-		Ref: row.Ref(), Key: row.Key, Title: row.Title, TitleByHand: row.TitleByHand, Owner: row.Owner,
+		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size,
 		TTL: time.Duration(row.TTL) * time.Second, Pinned: row.Pinned,
 	}
 }
 
-// Info describes the session as this process saw it last; Current is looked
-// up. After an index was lost it reads the whole transcript, once. What cannot
-// be read is left zero: the next call that returns an error says why.
+// Info describes the session as this process saw it last. Current is looked up,
+// and the tokens of new messages are counted. After an index was lost it reads
+// the whole transcript, once. If the session cannot be read, Info has only its
+// Ref: the next call that returns an error says why.
 func (s *Session) Info() Info {
 	ctx := context.Background()
-	var info Info
-	err := s.use(context.Background(), "read", func(t *state) error {
-		err := t.catchUp(ctx)
-		if t.bare && err == nil {
-			err = t.readAll(ctx)
+	info := Info{Ref: s.ref}
+	err := s.use(ctx, "read", func(t *state) error {
+		if err := t.catchUp(ctx); err != nil {
+			return err
 		}
-		info = infoOf(t.row)
-		return err
+		if err := t.fill(t.scan(ctx)); err != nil {
+			return err
+		}
+		info = infoOf(t.describe())
+		return nil
 	})
 	if err == nil {
 		cur, err := s.store.drv.Current(ctx, s.ref.Agent, info.Key)
 		info.Current = err == nil && cur.ID == s.ref.ID
 	}
 	return info
+}
+
+// Cursor returns the place of the session in a list, for [ListOptions].After: an
+// opaque text of letters, digits, '-' and '_'. It stays good when the session is
+// changed or deleted.
+func (i Info) Cursor() string {
+	return cursor{driver.Place{UpdatedAt: i.UpdatedAt, ID: i.ID}, i.Agent}.String()
+}
+
+// cursor is a place in a list over all agents. Cursors are ordered like those of
+// package driver, and equal ones by the name of the agent.
+type cursor struct {
+	driver.Place
+	agent string
+}
+
+// cursorVersion begins every cursor.
+const cursorVersion = "1"
+
+func (p cursor) String() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(
+		[]string{cursorVersion, p.UpdatedAt.UTC().Format(time.RFC3339Nano), p.ID, p.agent}, "\n")))
+}
+
+// ErrCursor reports that a text is not a cursor of [Info.Cursor].
+var ErrCursor = errors.New("not a cursor: give what Info.Cursor returned, or nothing to begin at the front")
+
+func parseCursor(s string) (p cursor, err error) {
+	data, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	parts := strings.SplitN(string(data), "\n", 4)
+	if err != nil || len(parts) != 4 || parts[0] != cursorVersion {
+		return p, fmt.Errorf("%w: %q", ErrCursor, s)
+	}
+	p.ID, p.agent = parts[2], parts[3]
+	p.UpdatedAt, err = time.Parse(time.RFC3339Nano, parts[1])
+	if ref := (Ref{Agent: p.agent, ID: p.ID}); err != nil || driver.CheckRef(ref) != nil {
+		return p, fmt.Errorf("%w: %q", ErrCursor, s)
+	}
+	return p, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/compact"
@@ -65,20 +64,7 @@ type learned struct {
 }
 
 func (s *state) learned() learned {
-	return learned{s.fold.Calibrations(), s.fold.Compacted(), answeredBy(s.fold.History())}
-}
-
-// answeredBy is the model that the last answer of a history names; empty if
-// there is no answer, or none is named.
-func answeredBy(h rebuild.History) string {
-	for _, m := range slices.Backward(h.Messages) {
-		for _, o := range m.Origins {
-			if m.Role == transcript.RoleAssistant && o.Batch > 0 {
-				return o.Model
-			}
-		}
-	}
-	return ""
+	return learned{s.fold.Calibrations(), s.fold.Compacted(), s.fold.Answered()}
 }
 
 // model is what is known of the model in use, the one that the last answer
@@ -206,7 +192,7 @@ func (s *Session) failed(ctx context.Context, h rebuild.History) (n int) {
 	})
 	n++
 	if err == nil {
-		size := s.store.opts.Counter.Count(h.System, nil, h.Messages)
+		size := countHistory(s.store.opts.Counter, h)
 		_, err = s.Append(ctx, transcript.Calibration{Failures: n, FailedAt: size})
 	}
 	if err != nil {

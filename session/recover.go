@@ -33,7 +33,7 @@ func (s *Session) Recover(ctx context.Context) error {
 		return s.store.wrap(op, s.ref, err)
 	}
 	return s.use(ctx, op, func(t *state) error {
-		t.reset()
+		t.reset() // also what the copy may have changed
 		return t.sync(ctx)
 	})
 }

@@ -19,24 +19,27 @@ type Ref = driver.Ref
 // deleted or the store is closed.
 //
 // Methods without a context answer from what this process read or wrote last;
-// the others first read what was added since, by whomever.
+// the others first read what any process has added since.
 type Session struct {
 	store *Store
 	ref   Ref
 }
 
-// use calls f with the state, which is locked.
+// use calls f with the state, which is locked. If f panics, as a Counter of the
+// application can, the state stays usable.
 func (s *Session) use(ctx context.Context, op string, f func(*state) error) error {
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
-	news, err := func() ([]Event, error) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		err := f(t)
-		return t.news(), err
-	}()
+	news, err := t.locked(f)
 	s.store.tell(ctx, s.ref, news...)
 	return s.store.wrap(op, s.ref, err)
+}
+
+func (s *state) locked(f func(*state) error) ([]Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := f(s)
+	return s.news(), err
 }
 
 // Ref returns the name of the session.
@@ -45,8 +48,8 @@ func (s *Session) Ref() Ref { return s.ref }
 // ID returns the ID of the session.
 func (s *Session) ID() string { return s.ref.ID }
 
-// History returns what a model is to be shown: the canonical history of the
-// session, by the rules of package rebuild. The slices are the caller's; the
+// History returns the messages of the next model request: the canonical history
+// of the session, by the rules of package rebuild. The slices are the caller's; the
 // blocks are shared and must not be modified. While calls are running it has an
 // error result for each that has no result yet.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
@@ -99,15 +102,14 @@ func (s *Session) Entries(ctx context.Context) iter.Seq2[transcript.Entry, error
 				yield(transcript.Entry{}, s.store.wrap("read", s.ref, err))
 				return
 			}
-			if rec.Damage == nil && !yield(rec.Entry, nil) {
+			if rec.Entry.Body != nil && !yield(rec.Entry, nil) {
 				return
 			}
 		}
 	}
 }
 
-// Health is what is wrong with a transcript, and what had to be repaired to
-// make a history of it.
+// Health is the damage in a transcript and the repairs that its history needs.
 type Health struct {
 	Repairs rebuild.Report      `json:"repairs"`
 	Damage  []transcript.Damage `json:"damage"`
@@ -132,7 +134,9 @@ func (s *Session) Turns() (n int) {
 	ctx := context.Background()
 	_ = s.use(ctx, "read", func(t *state) error { // the next call that returns an error says why
 		err := t.catchUp(ctx)
-		n = t.fold.Turns()
+		if t.fold != nil {
+			n = t.fold.Turns()
+		}
 		return err
 	})
 	return n
@@ -191,7 +195,7 @@ func (s *Session) RewindTurns(ctx context.Context, n int) error {
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
 		e := transcript.Entry{ID: s.store.ids.next(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
-		return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		return s.store.line(e)
 	})
 	s.store.tell(ctx, s.ref)
 	return s.store.wrap("make current", s.ref, err)
@@ -200,7 +204,8 @@ func (s *Session) MakeCurrent(ctx context.Context) error {
 var errEmptyMeta = errors.New("no field is set: nothing was written")
 
 // SetMeta changes what describes the session; nil fields stay as they are. A
-// title set here is never replaced by an automatic one.
+// title set here is never replaced by an automatic one. The index has the change
+// when SetMeta returns.
 func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 	if m.Title == nil && m.Owner == nil && m.Labels == nil && m.TTL == nil && m.Pinned == nil {
 		return s.store.wrap("set meta", s.ref, errEmptyMeta)

@@ -183,16 +183,16 @@ func TestListFindDelete(t *testing.T) {
 			"my-id": "my-id", "my": "my-id", "project": "my-id", "main:cli:user": "my-id", "main:": "my-id",
 			"fix": a.ID(), a.ID(): a.ID(), "OTHER A": other.ID(),
 		} {
-			if info, err := st.Find(t.Context(), query); err != nil || info.ID != want {
+			if info, err := st.Find(t.Context(), query, nil); err != nil || info.ID != want {
 				t.Errorf("Find(%q) = %q, %v, want %q", query, info.ID, err, want)
 			}
 		}
-		_, err = st.Find(t.Context(), "0")
+		_, err = st.Find(t.Context(), "0", nil)
 		if amb, ok := errors.AsType[*session.AmbiguousError](err); !ok || len(amb.Matches) != 2 {
 			t.Errorf("Find(0) = %v, want an AmbiguousError with two matches", err)
 		}
 		for _, query := range []string{"zzz", ""} {
-			if _, err := st.Find(t.Context(), query); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := st.Find(t.Context(), query, nil); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("Find(%q) = %v, want fs.ErrNotExist", query, err)
 			}
 		}

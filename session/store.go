@@ -12,9 +12,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -22,11 +20,14 @@ import (
 // durable, private, no model needed.
 type Options struct {
 	// Sync says when an append is on stable storage. The zero value,
-	// filelog.SyncAlways, means: when it returns. What each policy costs is in
-	// BENCHMARKS.md. Open only.
-	Sync filelog.SyncPolicy
-	// ReadOnly opens without writing anything. Whatever a dead writer left
-	// unfinished is taken for final. Open only.
+	// [SyncAlways], means: when it returns. BENCHMARKS.md has the cost of each
+	// policy. Open only.
+	Sync SyncPolicy
+	// NoChecksum writes lines without a checksum. Lines without one are read
+	// like all others, but a changed letter in one of them goes unnoticed.
+	NoChecksum bool
+	// ReadOnly opens without writing anything. Lines that a dead writer left
+	// unfinished are taken for final. Open only.
 	ReadOnly bool
 	// SingleProcess allows network and unknown file systems, on which locks
 	// between processes cannot be relied on. Open only.
@@ -35,65 +36,36 @@ type Options struct {
 	Summary rebuild.SummaryForm
 	// Counter estimates tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
-	// Compact says how histories are made smaller, and with its Trigger when
-	// AfterTurn does it. The zero value keeps the newest 20,000 tokens and needs
-	// no model for the summary.
+	// Compact says how histories are made smaller, and its Trigger when AfterTurn
+	// does it. The zero value keeps the newest 20,000 tokens and needs no model
+	// for the summary.
 	Compact compact.Options
-	// CachedSessions is how many sessions nobody is using are kept in memory;
-	// 0 means 256.
+	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Observe is told what happens, with the context of the call that did it and
-	// in the goroutine of that call or another one, or of a background sync,
-	// while no lock is held; nil is silent.
+	// Observe receives every event, with the context of the call that caused it.
+	// It runs in the goroutine of that call, of another one or of a background
+	// sync, and no lock is held. Nil is silent.
 	Observe func(ctx context.Context, e Event)
-	// Logger is told what a person should know; nil is silent.
+	// Logger receives what a person should know; nil is silent.
 	Logger *slog.Logger
 }
 
 // Store is a set of sessions. It is safe for several goroutines, and several
 // processes may have one store open, each with a Store of its own.
 //
-// A Store keeps no session open that nobody uses, but for a bounded number.
-// Close waits for the goroutines that it starts: those that sync under
-// filelog.SyncInterval, and one at times that merges what was added to an index.
+// A Store keeps a bounded number of unused sessions open. Close waits for the
+// goroutines that the Store starts, those that sync under [SyncInterval] for
+// example.
 type Store struct {
 	opts  Options
 	drv   driver.Driver
 	ids   *ids
+	newID func() string // ids.next
 	table *table
 
 	drivers *driverEvents
-}
-
-// Open opens the store in a folder of files, which is made if it does not
-// exist (unless opts says ReadOnly).
-func Open(dir string, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o.fill()
-	drivers := new(driverEvents)
-	do := &filedriver.Options{
-		Sync: o.Sync, ReadOnly: o.ReadOnly, SingleProcess: o.SingleProcess, Logger: o.Logger,
-		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
-			return describe(row, scan(0, driver.Forward), &o)
-		},
-		OnTail: func(_ context.Context, ref Ref, tail filelog.Tail) {
-			o.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
-				"offset", tail.Offset, "size", tail.Size, "whole", tail.Complete)
-		},
-	}
-	drivers.watch(do, o.Observe)
-	drv, err := filedriver.Open(dir, do)
-	if err != nil {
-		return nil, fmt.Errorf("session: %w", err)
-	}
-	st := OpenDriver(drv, &o)
-	st.drivers = drivers
-	return st, nil
 }
 
 // OpenDriver returns the store that keeps its sessions with drv. Close closes
@@ -104,6 +76,7 @@ func OpenDriver(drv driver.Driver, opts *Options) *Store {
 		st.opts = *opts
 	}
 	st.opts.fill()
+	st.newID = st.ids.next
 	st.table = newTable(st)
 	return st
 }
@@ -123,9 +96,11 @@ func (o *Options) fill() {
 	}
 }
 
-// Close waits for the calls that are under way and releases everything. What
-// was not synced is synced. Every later call fails with [ErrClosed].
+// Close brings the index up to date, waits for the calls that are under way,
+// syncs what was not synced, and releases everything. Every later call fails
+// with [ErrClosed].
 func (st *Store) Close() error {
+	st.putRows(context.Background(), "", false)
 	err := st.drv.Close()
 	st.tell(context.Background(), Ref{})
 	if err != nil {
@@ -154,8 +129,8 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 	}
 }
 
-// loadTries is how often Load starts again because a session was deleted
-// under its hands.
+// loadTries is how often Load starts again because another goroutine or process
+// deletes the session that it has found.
 const loadTries = 10
 
 // Lookup returns the current session of a key. If there is none the error
@@ -185,7 +160,7 @@ func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session,
 	look := func() error { return s.use(ctx, op, func(t *state) error { return t.sync(ctx) }) }
 	err := look()
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
-		err = look() // what was known of it was about one that had its ID before
+		err = look() // the state was that of an earlier session with the same ID
 	}
 	if err != nil {
 		return nil, err
@@ -195,14 +170,14 @@ func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session,
 
 // CreateOptions of [Store.Create]. Nil and zero fields are the defaults.
 type CreateOptions struct {
-	ID     string // of the session; empty makes a UUIDv7
-	Title  string // set by hand; empty is made from the first user message
-	Owner  string
-	Labels []string
+	ID     string   `json:"id,omitempty"`    // of the session; empty makes a UUIDv7
+	Title  string   `json:"title,omitempty"` // set by hand; empty is made from the first user message
+	Owner  string   `json:"owner,omitempty"`
+	Labels []string `json:"labels,omitempty"`
 	// TTL is how long after its last message the session may be removed, in
 	// whole seconds, rounded up; 0 is for ever. It is recorded; nothing removes
-	// sessions yet.
-	TTL time.Duration
+	// sessions yet. In JSON it is a number of nanoseconds.
+	TTL time.Duration `json:"ttl,omitempty"`
 }
 
 // Create makes a new session and the current one of its key. The old one
@@ -258,7 +233,7 @@ func (st *Store) header(key Key, o CreateOptions) func(gen int64) (driver.Row, d
 		e := transcript.Entry{ID: o.ID, Time: now, Body: h}
 		row := driver.Row{ID: o.ID, CreatedAt: now, UpdatedAt: now}
 		applyMeta(&row, h.Meta)
-		return row, driver.Line{ID: o.ID, Type: transcript.TypeSession, Data: e.Line()}
+		return row, st.line(e)
 	}
 }
 

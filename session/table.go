@@ -2,22 +2,190 @@ package session
 
 import (
 	"container/list"
+	"context"
+	"errors"
+	"iter"
 	"sync"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
 
-// table holds the state of the sessions in use, and of some that were in use
-// lately. Handles find their state here, so that all share one.
+// state is what this process knows of a session. All handles of the session
+// share it.
+type state struct {
+	store *Store
+	ref   Ref
+
+	users int           // guarded by the table
+	place *list.Element // in the table's order
+
+	compacting chan struct{} // holds a value while a compaction runs
+
+	mu sync.Mutex // guards the fields below; not held while the driver appends
+	reader
+	err     error         // why the session cannot be used
+	wrote   driver.Cursor // the end of the last append of this process
+	wroteAt time.Time     // the time of its entries
+	rowAt   time.Time     // wroteAt when this process put a row last, or appended first
+	rowDue  bool          // the index lacks an append of this process
+}
+
+func newState(st *Store, ref Ref) *state {
+	return &state{store: st, ref: ref, compacting: make(chan struct{}, 1), reader: newReader(&st.opts)}
+}
+
+// reset forgets what was read, so that the next call reads the session anew.
+// The caller holds s.mu.
+func (s *state) reset() { s.reader, s.err = newReader(&s.store.opts), nil }
+
+// scan returns the function that reads the transcript.
+func (s *state) scan(ctx context.Context) scan {
+	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		return s.store.drv.Scan(ctx, s.ref, from, dir)
+	}
+}
+
+// sync reads what was appended since the last time, by any process. The caller
+// holds s.mu.
+func (s *state) sync(ctx context.Context) error { return s.syncFrom(ctx, false) }
+
+// syncFrom is sync; if whole is set and not every line was read, it reads all of
+// them.
+func (s *state) syncFrom(ctx context.Context, whole bool) error {
+	if errors.Is(s.err, ErrNewerFormat) {
+		return s.err // the format of a file never becomes older
+	}
+	if s.err != nil || whole && s.from > 0 {
+		s.reset() // an error may have been mended by hand
+	}
+	err := s.readOn(ctx, whole)
+	if errors.Is(err, errRewound) {
+		s.reset()
+		err = s.readOn(ctx, whole)
+	}
+	if errors.Is(err, errRewound) { // and once more meanwhile
+		s.reset()
+		err = s.readOn(ctx, true)
+	}
+	if isGone(err) {
+		s.reset()
+		s.wrote = 0
+	}
+	return err
+}
+
+// readAll is sync and makes sure that all lines were read, not only those that
+// the history needs. The caller holds s.mu.
+func (s *state) readAll(ctx context.Context) error { return s.syncFrom(ctx, true) }
+
+// catchUp makes sure that the appends of this process were read. The caller
+// holds s.mu.
+func (s *state) catchUp(ctx context.Context) error {
+	if s.fold == nil || s.err != nil || s.next < s.wrote {
+		return s.sync(ctx)
+	}
+	return nil
+}
+
+// readOn begins reading if nothing was read yet, and reads up to the end.
+func (s *state) readOn(ctx context.Context, whole bool) (err error) {
+	var end driver.Cursor
+	first := s.fold == nil
+	if first {
+		defer func() {
+			if err != nil && s.err == nil {
+				s.reset() // half of a beginning cannot be continued
+			}
+		}()
+		row, err := s.store.drv.Get(ctx, s.ref)
+		if err != nil {
+			return err
+		}
+		// Settling ends what a dead writer left, so that it can be told from
+		// what a living one is writing.
+		if end, err = s.settle(ctx); err != nil {
+			return err
+		}
+		if row.Size > int64(end) {
+			row = driver.Row{Key: row.Key, Gen: row.Gen}
+		}
+		row.ID, row.Agent = s.ref.ID, s.ref.Agent
+		if err := s.begin(s.scan(ctx), row, whole); err != nil {
+			return s.spoilt(err)
+		}
+	}
+	if err := s.read(s.scan(ctx)); err != nil {
+		return s.spoilt(err)
+	}
+	if s.batcher.Open() {
+		// Lines of an unfinished append. If nobody holds the lock, nobody will
+		// write the rest.
+		if !first {
+			if end, err = s.settle(ctx); err != nil {
+				return err
+			}
+			if err := s.read(s.scan(ctx)); err != nil {
+				return s.spoilt(err)
+			}
+		}
+		if s.batcher.Open() && s.next <= end {
+			if err := s.add(s.batcher.Break()); err != nil {
+				return s.spoilt(err)
+			}
+		}
+	}
+	if first && s.version == 0 && s.row.LastID == "" {
+		s.err = errNoEntries
+		return s.err
+	}
+	return nil
+}
+
+// spoilt remembers an error that reading again would meet again.
+func (s *state) spoilt(err error) error {
+	if errors.Is(err, ErrNewerFormat) {
+		s.err = err
+	}
+	return err
+}
+
+var (
+	errNoEntries = errors.New("no entry of a transcript is in it: nothing was changed; inspect it and restore it from a copy, or delete the session")
+	errNoHeader  = errors.New("its header is missing, so it can be read and not appended to: nothing was written; restore its first line")
+)
+
+// settleWait is how long a reader waits for a writer. An append takes far
+// less; one that takes longer is left alone.
+const settleWait = 100 * time.Millisecond
+
+// settle ends what a dead writer left and returns the cursor behind it, or 0
+// while somebody is writing and nothing is known to be final.
+func (s *state) settle(ctx context.Context) (driver.Cursor, error) {
+	short, cancel := context.WithTimeout(ctx, settleWait)
+	defer cancel()
+	end, err := s.store.drv.Settle(short, s.ref)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return 0, nil
+	}
+	return end, err
+}
+
+// table holds the states of the sessions in use and of those used lately.
+// Handles find their state here.
 type table struct {
 	store *Store
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	states map[Ref]*state
-	order  *list.List // of *state: those that were released last come first, among the others those in use
-	unused int        // how many of them nobody uses
+	order  *list.List      // of *state: among those that nobody uses, the one released last comes first
+	unused int             // how many of them nobody uses
+	due    map[*state]bool // those with a row to put, also if they have left the table
 }
 
 func newTable(st *Store) *table {
-	return &table{store: st, states: map[Ref]*state{}, order: list.New()}
+	return &table{store: st, states: map[Ref]*state{}, order: list.New(), due: map[*state]bool{}}
 }
 
 // acquire returns the state of a session for use until release.
@@ -37,22 +205,31 @@ func (t *table) acquire(ref Ref) *state {
 	return s
 }
 
+// release ends the use of a state. If too many are unused, the one released
+// first leaves the table, and its row is put.
 func (t *table) release(s *state) {
+	if left := t.leave(s); left != nil {
+		t.store.putRow(context.Background(), left, false)
+	}
+}
+
+func (t *table) leave(s *state) *state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.users--; s.users > 0 || t.states[s.ref] != s {
-		return
+		return nil
 	}
 	t.order.MoveToFront(s.place)
 	if t.unused++; t.unused <= t.store.opts.CachedSessions {
-		return
+		return nil
 	}
 	for e := t.order.Back(); e != nil; e = e.Prev() {
 		if last, ok := e.Value.(*state); ok && last.users == 0 {
 			t.remove(last)
-			return
+			return last
 		}
 	}
+	return nil
 }
 
 // remove drops a state. The caller holds t.mu.
@@ -64,11 +241,36 @@ func (t *table) remove(s *state) {
 	delete(t.states, s.ref)
 }
 
+// owe notes whether the index lacks a row of s.
+func (t *table) owe(s *state, due bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if due {
+		t.due[s] = true
+	} else {
+		delete(t.due, s)
+	}
+}
+
+// owed returns the states of an agent, or of all agents if agent is empty, with
+// a row to put.
+func (t *table) owed(agent string) (all []*state) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.due {
+		if agent == "" || s.ref.Agent == agent {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // forget drops what is known about a session.
 func (t *table) forget(ref Ref) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.states[ref]; s != nil {
 		t.remove(s)
+		delete(t.due, s)
 	}
 }

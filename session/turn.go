@@ -28,5 +28,18 @@ func (s *Session) beginTurn(ctx context.Context, wait bool) (*Turn, error) {
 	return &Turn{release: release, s: s}, nil
 }
 
-// End gives the lock back. Calling it again does nothing.
-func (t *Turn) End() error { return t.s.store.wrap("end turn", t.s.ref, t.release()) }
+// End releases the lock and brings the index up to date. Calling it again does
+// nothing.
+func (t *Turn) End() error {
+	err := t.release()
+	t.s.turnEnded(context.Background())
+	return t.s.store.wrap("end turn", t.s.ref, err)
+}
+
+// turnEnded puts the row of the session.
+func (s *Session) turnEnded(ctx context.Context) {
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	s.store.putRow(ctx, t, true)
+	s.store.tell(ctx, s.ref)
+}

@@ -90,7 +90,7 @@ func (r *repl) find(ctx context.Context, query, usage string) (*session.Session,
 		r.out.say("Usage: %s", usage)
 		return nil, nil
 	}
-	info, err := r.store.Find(ctx, query)
+	info, err := r.store.Find(ctx, query, nil)
 	if amb, ok := errors.AsType[*session.AmbiguousError](err); ok {
 		r.out.say("Ambiguous: %q fits", query)
 		for _, i := range amb.Matches {

@@ -106,7 +106,8 @@ type Driver interface {
 
 // Ref names a session: its ID is unique within its agent.
 type Ref struct {
-	Agent, ID string
+	Agent string `json:"agent"`
+	ID    string `json:"id"`
 }
 
 // Line is one line of a session.

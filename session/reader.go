@@ -1,0 +1,355 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// scan yields the records of one transcript, as [driver.Driver.Scan] does.
+type scan = func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
+
+// reader turns the lines of one transcript into the fold of its history and the
+// row of its index. It decodes every line once and in order. begin starts it,
+// with the lines that the history needs; read and own continue it.
+//
+// The row is exact once every line has been counted. A reader that began behind
+// the first line takes the older lines from the row that the index has. Where
+// that row is too old, fill reads what lies between.
+type reader struct {
+	opts    *Options
+	fold    *rebuild.Fold // nil until begin
+	batcher transcript.Batcher
+	from    driver.Cursor // where the history begins; 0 if all lines were read
+	next    driver.Cursor // after the last record that was read
+	row     driver.Row    // without Size, Turns and TokenEstimate: see describe
+	counted driver.Cursor // the index counted the lines before it
+	version int           // of the format, from the header
+	moved   driver.Cursor // just after the start of the last compaction or rewind
+
+	stored  rebuild.Tally // tokens of the history for the store's counter
+	trigger rebuild.Tally // and for that of Options.Compact, if it has one
+
+	damage     []transcript.Damage
+	told       int            // how much of damage the observer has seen
+	cut        map[string]int // entries of incomplete batches, by idempotency key
+	superseded []int          // sizes of cut batches replaced by a retry; the observer has not seen them
+}
+
+func newReader(opts *Options) reader {
+	return reader{
+		opts: opts, cut: map[string]int{},
+		stored: rebuild.Tally{Counter: opts.Counter}, trigger: rebuild.Tally{Counter: opts.Compact.Counter},
+	}
+}
+
+// errRewound says that the lines in memory no longer suffice for the history:
+// a rewind or a compaction refers to a line before them. The reader must begin
+// anew.
+var errRewound = errors.New("the history refers to older lines: read the session again")
+
+// begin reads the lines that the history needs, or all of them if whole is set.
+// known is the row in the index; its Size is 0 if it has the ID and the key
+// alone. Every line is read at most twice.
+func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
+	w := walk{id: known.ID}
+	if !whole {
+		if err := w.run(scan); err != nil {
+			return err
+		}
+	}
+	r.row = driver.Row{ID: known.ID, Agent: known.Agent, Key: known.Key, Gen: known.Gen}
+	var head []transcript.Batch // the header, if the lines to come refer to it
+	if w.from > 0 {
+		header, err := firstEntry(scan)
+		if err != nil {
+			return err
+		}
+		h, ok := header.Body.(transcript.Header)
+		switch {
+		case !ok || header.ID != known.ID || h.Version > transcript.Version:
+			w = walk{} // something is odd: read every line
+		case known.Size > 0:
+			r.version, r.row, r.counted = h.Version, known, driver.Cursor(known.Size)
+			r.row.Labels = slices.Clone(known.Labels)
+		default:
+			if err := r.note(header); err != nil {
+				return err
+			}
+		}
+		if w.cleared {
+			head = []transcript.Batch{{Entries: []transcript.Entry{header}, Complete: true}}
+		}
+	}
+	r.from = w.from
+	r.fold = rebuild.New(&rebuild.Options{Summary: r.opts.Summary, Tail: w.kept})
+	err := r.add(head)
+	for _, rec := range slices.Backward(w.records) {
+		if err == nil {
+			err = r.take(rec)
+		}
+	}
+	return err
+}
+
+// firstEntry returns the first entry of a transcript, the zero value if damage
+// comes first.
+func firstEntry(scan scan) (transcript.Entry, error) {
+	for rec, err := range scan(0, driver.Forward) {
+		return rec.Entry, err
+	}
+	return transcript.Entry{}, nil
+}
+
+// read reads on from where the reader is. The error may be errRewound.
+func (r *reader) read(scan scan) error {
+	for rec, err := range scan(r.next, driver.Forward) {
+		if err == nil && r.refersBack(rec.Entry) {
+			err = errRewound
+		}
+		if err == nil {
+			err = r.take(rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refersBack reports whether e makes lines part of the history that were not
+// read.
+func (r *reader) refersBack(e transcript.Entry) bool {
+	if r.from == 0 {
+		return false
+	}
+	switch b := e.Body.(type) {
+	case transcript.Rewind:
+		return true
+	case transcript.Compaction:
+		return !r.fold.Has(cmp.Or(b.FirstKept, b.CoversTo))
+	}
+	return false
+}
+
+// own takes a batch of this process as it was written, which is what a scan
+// would return. That needs no reading if the batch follows directly what was
+// read. In every other case own does nothing: the next call that reads finds the
+// batch in the transcript.
+func (r *reader) own(res driver.Result, entries []transcript.Entry) error {
+	if r.fold == nil || res.Start != r.next || r.batcher.Open() || slices.ContainsFunc(entries, r.refersBack) {
+		return nil
+	}
+	for _, e := range entries {
+		if err := r.count(e, res.Start); err != nil {
+			return err
+		}
+	}
+	r.next = res.End
+	return r.addBatch(transcript.Batch{Entries: entries, Complete: true})
+}
+
+// take takes the next record. A record may have both an entry and damage: a line
+// that does not match its checksum and can be parsed.
+func (r *reader) take(rec transcript.Record) error {
+	r.next = max(r.next, driver.Cursor(rec.End))
+	if rec.Damage != nil {
+		r.damage = append(r.damage, *rec.Damage)
+	}
+	if rec.Entry.Body == nil {
+		return r.add(r.batcher.Break())
+	}
+	if err := r.count(rec.Entry, driver.Cursor(rec.Offset)); err != nil {
+		return err
+	}
+	return r.add(r.batcher.Add(rec.Entry))
+}
+
+// count brings the row up to date with an entry that begins at a cursor, unless
+// the row has it already or lacks lines before it.
+func (r *reader) count(e transcript.Entry, at driver.Cursor) error {
+	switch e.Body.(type) {
+	case transcript.Compaction, transcript.Rewind:
+		r.moved = at + 1
+	}
+	if at < r.counted || !r.filled() {
+		return nil
+	}
+	return r.note(e)
+}
+
+// filled reports whether the row has every line up to next.
+func (r *reader) filled() bool { return r.counted >= r.from }
+
+// fill reads the lines that the row lacks, if there are any.
+func (r *reader) fill(scan scan) error {
+	if r.filled() {
+		return nil
+	}
+	row := r.row // what was noted counts once
+	for rec, err := range scan(r.counted, driver.Forward) {
+		if err == nil && driver.Cursor(rec.Offset) >= r.next {
+			break
+		}
+		if err == nil && rec.Entry.Body != nil {
+			err = r.note(rec.Entry)
+		}
+		if err != nil {
+			r.row = row
+			return err
+		}
+	}
+	r.counted = r.next
+	return nil
+}
+
+func (r *reader) add(batches []transcript.Batch) error {
+	for _, b := range batches {
+		if err := r.addBatch(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) addBatch(b transcript.Batch) error {
+	if len(b.Entries) > 0 && b.Entries[0].Idem != "" {
+		key := b.Entries[0].Idem
+		if n := r.cut[key]; n > 0 {
+			r.superseded = append(r.superseded, n)
+			delete(r.cut, key)
+		}
+		if !b.Complete {
+			r.cut[key] = len(b.Entries)
+		}
+	}
+	return r.fold.Add(b)
+}
+
+// head is the head of the session for a condition.
+func (r *reader) head() string { return cmp.Or(r.fold.Head(), driver.NoHead) }
+
+// news returns events about damage and repairs found since the last call.
+func (r *reader) news() (events []Event) {
+	for _, d := range r.damage[r.told:] {
+		events = append(events, Event{Kind: EventDamage, Damage: d})
+	}
+	for _, n := range r.superseded {
+		events = append(events, Event{Kind: EventRepair, Superseded: n})
+	}
+	r.told, r.superseded = len(r.damage), nil
+	return events
+}
+
+// walk looks for the oldest line that the history needs, backwards from the end
+// of a transcript, and keeps the records on its way, so that they need not be
+// read again. It follows the live lines: from a rewind it goes to the entry that
+// the rewind names. The last live compaction names the first entry it keeps, and
+// there the walk ends. If it does not find the entry it looks for, or the batch
+// cannot be relied on, it reaches the first line of the transcript: the records
+// are then all there are, and from is 0.
+//
+// A rewind to the beginning empties the history. In front of one the walk keeps
+// only what was learned since the last compaction, which a rewind does not take
+// back.
+type walk struct {
+	id      string              // of the session, which names the beginning
+	records []transcript.Record // the last one first
+	from    driver.Cursor       // where the history begins
+	kept    bool                // with an entry that a compaction keeps
+	cleared bool                // with a rewind to the beginning
+
+	target string // of a rewind: lines behind it are not live
+	first  string // kept by the last live compaction
+	lost   bool   // all lines are needed
+}
+
+func (w *walk) run(scan scan) error {
+	batch := 0 // where in records the batch begins, with its last line
+	for rec, err := range scan(0, driver.Backward) {
+		if err != nil {
+			return err
+		}
+		rec.Entry = rec.Entry.WithLine(nil) // the fold does not need it
+		w.records = append(w.records, rec)
+		if w.lost || rec.Entry.Body == nil || rec.Entry.Part > 1 {
+			continue
+		}
+		if w.passes(batch) {
+			return nil
+		}
+		batch = len(w.records)
+	}
+	if !w.cleared {
+		w.from = 0
+	}
+	return nil
+}
+
+// passes takes the batch that begins with the last of the records, and what
+// follows the batch. It reports whether the walk has ended.
+func (w *walk) passes(start int) bool {
+	batch := w.records[start:]
+	holds := func(id string) bool {
+		return slices.ContainsFunc(batch, func(r transcript.Record) bool { return r.Entry.ID == id })
+	}
+	if w.cleared {
+		learned, compacted := false, false
+		for _, rec := range batch {
+			switch rec.Entry.Body.(type) {
+			case transcript.Calibration:
+				learned = true
+			case transcript.Compaction:
+				compacted = true
+			}
+		}
+		if !learned && !compacted {
+			w.records = w.records[:start]
+		}
+		return compacted
+	}
+	if w.target != "" {
+		if !holds(w.target) {
+			return false
+		}
+		w.target = ""
+	}
+	if w.first != "" && holds(w.first) {
+		w.lost = !isComplete(batch)
+		w.kept, w.from = !w.lost, driver.Cursor(batch[len(batch)-1].Offset)
+		return w.kept
+	}
+	for _, rec := range batch { // the last one first
+		switch b := rec.Entry.Body.(type) {
+		case transcript.Rewind:
+			if w.target = b.To; b.To == w.id {
+				w.lost = w.first != ""
+				w.cleared, w.from = !w.lost, driver.Cursor(batch[len(batch)-1].Offset)
+			}
+			return false
+		case transcript.Compaction:
+			if w.first == "" {
+				w.first = cmp.Or(b.FirstKept, b.CoversTo)
+				w.lost = w.first == "" || b.TurnsBefore == 0 || !isComplete(batch)
+			}
+		}
+	}
+	return false
+}
+
+// isComplete reports whether records, the last one first, are one whole batch
+// and nothing else.
+func isComplete(records []transcript.Record) bool {
+	for i, rec := range slices.Backward(records) {
+		part := len(records) - i
+		if rec.Entry.Body == nil || part > 1 && rec.Entry.Part != part {
+			return false
+		}
+	}
+	return max(records[len(records)-1].Entry.Batch, 1) == len(records)
+}

@@ -1,0 +1,218 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// describe makes the row of a session from its transcript. known holds for the
+// lines before known.Size: of those only the ones that the history needs are
+// read.
+func describe(known driver.Row, scan scan, opts *Options) (driver.Row, error) {
+	r := newReader(opts)
+	if err := r.begin(scan, known, false); err != nil {
+		return known, err
+	}
+	err := r.read(scan)
+	if errors.Is(err, errRewound) { // a line came in meanwhile
+		r = newReader(opts)
+		if err = r.begin(scan, known, true); err == nil {
+			err = r.read(scan)
+		}
+	}
+	if err == nil {
+		err = r.add(r.batcher.Break())
+	}
+	if err == nil {
+		err = r.fill(scan)
+	}
+	if err != nil {
+		return known, err
+	}
+	return r.describe(), nil
+}
+
+// describe returns the row, which must be filled. It counts the tokens of what
+// was added since the last time.
+func (r *reader) describe() driver.Row {
+	row := r.row
+	row.Labels = slices.Clone(row.Labels)
+	row.Size, row.Turns, row.TokenEstimate = int64(r.next), r.fold.Turns(), r.stored.Count(r.fold)
+	return row
+}
+
+// note brings the row up to date with one entry.
+func (r *reader) note(e transcript.Entry) error {
+	switch b := e.Body.(type) {
+	case transcript.Header:
+		if r.version != 0 {
+			return nil // a second header says nothing
+		}
+		if e.ID != r.row.ID {
+			return fmt.Errorf("its header says that it is session %q: the file was renamed or copied; give it back its name", e.ID)
+		}
+		r.version = b.Version
+		r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Key, b.Created, e.Time
+		r.row.Gen = max(r.row.Gen, b.Gen)
+		applyMeta(&r.row, b.Meta)
+		if r.row.Agent == "" {
+			if k, err := ParseKey(b.Key); err == nil {
+				r.row.Agent = k.Agent
+			}
+		}
+		return nil
+	case transcript.Meta:
+		applyMeta(&r.row, b)
+	case transcript.Current:
+		r.row.Gen = max(r.row.Gen, b.Gen)
+	case transcript.Fragment:
+		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
+			r.row.Messages++
+		}
+		if b.Kind == transcript.TypeUser {
+			r.row.LastUserAt = e.Time
+			if r.row.Title == "" && !r.row.TitleByHand {
+				r.row.Title = titleOf(b.Message().Text())
+			}
+		}
+	}
+	if e.ID != "" {
+		r.row.LastID = e.ID
+	}
+	if transcript.IsHead(e.Type()) && e.Time.After(r.row.UpdatedAt) {
+		r.row.UpdatedAt = e.Time
+	}
+	return nil
+}
+
+func applyMeta(row *driver.Row, m transcript.Meta) {
+	if m.Title != nil {
+		row.Title, row.TitleByHand = *m.Title, true
+	}
+	if m.Owner != nil {
+		row.Owner = *m.Owner
+	}
+	if m.Labels != nil {
+		row.Labels = slices.Clone(m.Labels)
+	}
+	if m.TTL != nil {
+		row.TTL = *m.TTL
+	}
+	if m.Pinned != nil {
+		row.Pinned = *m.Pinned
+	}
+}
+
+const titleRunes = 60
+
+// titleOf makes a title of a user's text: its first line with words in it,
+// white space folded, cut at 60 runes. A text that programs put there, such as
+// a reminder in tags, gives none.
+func titleOf(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.Join(strings.Fields(line), " ")
+		switch {
+		case line == "":
+			continue
+		case strings.HasPrefix(line, "<") || strings.HasPrefix(line, "["):
+			return ""
+		}
+		runes := []rune(strings.ToValidUTF8(line, "\uFFFD"))
+		if len(runes) > titleRunes {
+			return string(runes[:titleRunes]) + "…"
+		}
+		return string(runes)
+	}
+	return ""
+}
+
+// Rows are put into the index when something is promised (meta), when a turn
+// ends, when a session leaves the table, when the store is closed or listed, and
+// by an append that comes rowAge after the last row. Between two rows the driver
+// tells other processes that the row of the session is old.
+const (
+	rowAge = 5 * time.Second
+	// rowWait is how long a caller waits for an index that is locked: by a
+	// process that was stopped, for example. The row is made again later.
+	rowWait = 500 * time.Millisecond
+)
+
+// putRow puts the row of a session if the index lacks an append of this process.
+// If fill is not set, a row for which older lines would have to be read is left
+// for later. A failure is logged: a row says nothing that the transcript does
+// not say.
+func (st *Store) putRow(ctx context.Context, s *state, fill bool) {
+	ctx = context.WithoutCancel(ctx)
+	row, ok, err := s.takeRow(ctx, fill)
+	if ok {
+		wait, cancel := context.WithTimeout(ctx, rowWait)
+		defer cancel()
+		if err = st.drv.Put(wait, row); err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.owe(true)
+		}
+	}
+	if err != nil && !errors.Is(err, ErrClosed) && !isGone(err) {
+		st.opts.Logger.Warn("the index was not brought up to date; the next row will do it",
+			"agent", s.ref.Agent, "session", s.ref.ID, "err", err)
+	}
+}
+
+// putRows is putRow for all sessions of an agent, or of all agents if agent is
+// empty.
+func (st *Store) putRows(ctx context.Context, agent string, fill bool) {
+	for _, s := range st.table.owed(agent) {
+		st.putRow(ctx, s, fill)
+	}
+}
+
+// takeRow returns the row to put, if there is one.
+func (s *state) takeRow(ctx context.Context, fill bool) (row driver.Row, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.rowDue {
+		return row, false, nil
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return row, false, err
+	}
+	if !s.filled() && !fill {
+		return row, false, nil
+	}
+	if err := s.fill(s.scan(ctx)); err != nil {
+		return row, false, err
+	}
+	row = s.describe()
+	s.owe(false)
+	s.rowAt = s.wroteAt
+	return row, true, nil
+}
+
+// owe notes whether the index lacks an append of this process. The caller holds
+// s.mu.
+func (s *state) owe(due bool) {
+	if s.rowDue != due {
+		s.rowDue = due
+		s.store.table.owe(s, due)
+	}
+}
+
+// countHistory is what a [rebuild.Tally] counts for a history.
+func countHistory(c rebuild.Counter, h rebuild.History) (n int) {
+	if h.System != "" {
+		n = c.Count(h.System, nil, nil)
+	}
+	for i := range h.Messages {
+		n += c.Count("", nil, h.Messages[i:i+1])
+	}
+	return n
+}
