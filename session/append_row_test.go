@@ -193,7 +193,7 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 	add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 5})
 	ref := s.Ref()
 	closed(t, st)
-	for _, name := range []string{"sessions.json", "sessions.journal"} {
+	for _, name := range []string{"sessions.jsonl"} {
 		must(t, os.RemoveAll(filepath.Join(dir, "agents", "main", name)))
 	}
 	st, other := open(t, dir, unsynced), open(t, dir, unsynced)
@@ -211,8 +211,8 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 	closed(t, st)
 }
 
-// What the index has no room for is not lost to who resumes the session.
-func TestResumeOfACutRow(t *testing.T) {
+// Long labels and owners are in the index as they are.
+func TestLongMeta(t *testing.T) {
 	dir := t.TempDir()
 	st := open(t, dir, unsynced)
 	s := load(t, st, cli)

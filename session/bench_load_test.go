@@ -100,7 +100,7 @@ func BenchmarkResume(b *testing.B) {
 
 // removeIndex removes the index of an agent.
 func removeIndex(dir string) error {
-	for _, name := range []string{"sessions.json", "sessions.journal"} {
+	for _, name := range []string{"sessions.jsonl"} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -29,15 +29,11 @@ func noSync(which func(path string) bool) func(c call) verdict {
 // credulous believes the index where the index knows a session.
 func credulous(dir string, opts *session.Options) (*session.Store, error) {
 	rows := map[string]driver.Row{}
-	var doc struct{ Sessions map[string]driver.Row }
-	if data, err := os.ReadFile(filepath.Join(dir, "agents/main/sessions.json")); err == nil && json.Unmarshal(data, &doc) == nil && doc.Sessions != nil {
-		rows = doc.Sessions
-	}
-	journal, _ := os.ReadFile(filepath.Join(dir, "agents/main/sessions.journal"))
-	for line := range bytes.Lines(journal) {
-		var c struct{ Put *driver.Row }
-		if json.Unmarshal(line, &c) == nil && c.Put != nil {
-			rows[c.Put.ID] = *c.Put
+	index, _ := os.ReadFile(filepath.Join(dir, "agents/main/sessions.jsonl"))
+	for line := range bytes.Lines(index) {
+		var c struct{ Row *driver.Row }
+		if json.Unmarshal(line, &c) == nil && c.Row != nil {
+			rows[c.Row.ID] = *c.Row
 		}
 	}
 	if opts == nil {

@@ -147,7 +147,7 @@ func crashes(moments []moment, kill bool, stride int, early bool, yield func(cra
 }
 
 // indexFiles are the files of the index, below the folder of an agent.
-var indexFiles = []string{"sessions.json", "sessions.journal", "sessions.jsonl"}
+var indexFiles = []string{"sessions.jsonl"}
 
 // survive opens a state and returns an error unless a store in it is sound.
 func survive(c crash, dir string, open opener) error {

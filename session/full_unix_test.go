@@ -7,25 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // fulls are the places in a turn at which the disk is full.
 var fulls = map[string]func(dir string) error{
-	"append": fullAppend, "index": fullIndex, "compaction": fullCompaction, "merge": fullMerge, "close": fullClose,
+	"append": fullAppend, "index": fullIndex, "compaction": fullCompaction, "close": fullClose,
 }
 
 func init() {
@@ -134,33 +131,31 @@ func fullAppend(dir string) error {
 	return errors.Join(say(s, 2, ""), st.Close())
 }
 
-// The index has no room for the rows: appends go on, and a session cannot be
-// made.
+// The index has no room: a session that this process is busy with goes on, and
+// a session cannot be made.
 func fullIndex(dir string) error {
 	st, s, err := openSession(dir)
 	if err != nil {
 		return err
 	}
-	if err := s.SetMeta(bg, transcript.Meta{Labels: []string{strings.Repeat("l", 1000)}}); err != nil {
-		return err
-	}
-	n := 0
-	for range 10 { // a row is longer than a message
-		n++
-		if err := say(s, n, ""); err != nil {
+	for i := range 50 { // so that the index is longer than the transcript
+		if _, err := st.Create(bg, session.Key{Agent: "main", Channel: "other", Peer: fmt.Sprint(i)}, nil); err != nil {
 			return err
 		}
 	}
-	journal := fileSize(dir, "sessions.journal")
-	if journal < 2*s.Info().Size {
-		return fmt.Errorf("the journal has %d bytes, the transcript %d", journal, s.Info().Size)
+	if err := say(s, 1, ""); err != nil {
+		return err
 	}
-	err = full(journal+10, func() error {
+	n, index := 1, fileSize(dir, "sessions.jsonl")
+	err = full(index+10, func() error {
 		for range 5 {
 			n++
 			if err := say(s, n, ""); err != nil {
 				return fmt.Errorf("without room in the index: %w", err)
 			}
+		}
+		if err := s.SetMeta(bg, transcript.Meta{Labels: []string{"l"}}); err != nil {
+			return fmt.Errorf("without room for a row: %w", err)
 		}
 		if got := s.Info().Messages; got != 2*n {
 			return fmt.Errorf("%d messages are known, not %d", got, 2*n)
@@ -170,8 +165,8 @@ func fullIndex(dir string) error {
 		}
 		return nil
 	})
-	if err != nil || fileSize(dir, "sessions.journal") != journal {
-		return fmt.Errorf("the journal has %d bytes, not %d: %w", fileSize(dir, "sessions.journal"), journal, err)
+	if err != nil || fileSize(dir, "sessions.jsonl") != index {
+		return fmt.Errorf("the index has %d bytes, not %d: %w", fileSize(dir, "sessions.jsonl"), index, err)
 	}
 	other, err := st.Create(bg, session.Key{Agent: "main", Channel: "other", Peer: "user"}, nil)
 	if err != nil {
@@ -231,78 +226,7 @@ func fullCompaction(dir string) error {
 	return errors.Join(say(s, 7, ""), st.Close())
 }
 
-// A mergeFailed is a logger that says when a merge has failed.
-type mergeFailed struct {
-	slog.Handler
-	told chan struct{}
-}
-
-func (mergeFailed) Enabled(context.Context, slog.Level) bool { return true }
-
-func (m mergeFailed) Handle(_ context.Context, r slog.Record) error {
-	if strings.Contains(r.Message, "could not be merged") {
-		m.told <- struct{}{}
-	}
-	return nil
-}
-
-// There is no room for a merge of the index beside the turn.
-func fullMerge(dir string) error {
-	told := make(chan struct{}, 100)
-	st, err := session.Open(dir, &session.Options{
-		Sync: filelog.SyncNever, Logger: slog.New(mergeFailed{slog.DiscardHandler, told}),
-	})
-	if err != nil {
-		return err
-	}
-	s, err := st.Load(bg, cli)
-	if err != nil {
-		return err
-	}
-	labels := []string{strings.Repeat("l", 1000), strings.Repeat("m", 1000)}
-	if err := s.SetMeta(bg, transcript.Meta{Title: new(strings.Repeat("t", 1000)), Labels: labels}); err != nil {
-		return err
-	}
-	const mergeAbove = 1 << 20
-	n, row := 0, int64(0)
-	for fileSize(dir, "sessions.journal")+row < mergeAbove {
-		before := fileSize(dir, "sessions.journal")
-		n++
-		if err := say(s, n, ""); err != nil {
-			return err
-		}
-		row = fileSize(dir, "sessions.journal") - before
-	}
-	// The next row has room; what a merge says in the journal has none.
-	err = full(fileSize(dir, "sessions.journal")+row+4, func() error {
-		n++
-		if err := say(s, n, ""); err != nil {
-			return err
-		}
-		select {
-		case <-told:
-		case <-time.After(time.Minute):
-			return errors.New("no merge has failed")
-		}
-		n++
-		return say(s, n, "")
-	})
-	if err != nil {
-		return err
-	}
-	if fileSize(dir, "sessions.json") != 0 {
-		return errors.New("there is a snapshot")
-	}
-	if err := errors.Join(say(s, n+1, ""), st.Close()); err != nil {
-		return err
-	}
-	if size := fileSize(dir, "sessions.journal"); size > mergeAbove/2 {
-		return fmt.Errorf("with space again the index was not merged: the journal has %d bytes", size)
-	}
-	return nil
-}
-
-// There is no room for the merge when a store is closed.
+// There is no room for a row when a store is closed.
 func fullClose(dir string) error {
 	st, s, err := openSession(dir)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -43,34 +45,28 @@ func TestListReadsTheIndexAlone(t *testing.T) {
 	}
 }
 
-// An index that cannot be read is kept aside, never overwritten.
-func TestCorruptIndexIsKept(t *testing.T) {
+// An index that cannot be read is made again from the transcripts, and another
+// program's index beside it makes the folder another program's.
+func TestCorruptIndex(t *testing.T) {
 	dir := t.TempDir()
 	st := open(t, dir, nil)
 	s := load(t, st, cli)
 	add(t, s, transcript.UserText("hi"))
+	want := s.Info()
 	closed(t, st)
-	index := filepath.Join(dir, "agents/main/sessions.json")
-	foreign := `{"main:cli:user": {"session_key": "main:cli:user", "session_id": "0123456789ab"}}`
-	must(t, os.WriteFile(index, []byte(foreign), 0o600))
-	st = open(t, dir, nil)
-	if got := load(t, st, cli).ID(); got != s.ID() {
-		t.Errorf("session %s, want %s", got, s.ID())
+	index := filepath.Join(dir, "agents/main/sessions.jsonl")
+	for _, text := range []string{"", "garbage", "{}\n", "\x00\x00\x00\n"} {
+		require.NoError(t, os.WriteFile(index, []byte(text), 0o600))
+		st = open(t, dir, nil)
+		require.Equal(t, s.ID(), load(t, st, cli).ID())
+		infos, err := st.List(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, []session.Info{want}, infos, "%q", text)
+		closed(t, st)
 	}
-	closed(t, st)
-	kept, err := filepath.Glob(index + ".corrupt-*")
-	if err != nil || len(kept) != 1 {
-		t.Fatalf("kept aside: %v, %v", kept, err)
-	}
-	if data, err := os.ReadFile(kept[0]); err != nil || string(data) != foreign {
-		t.Errorf("kept aside: %q, %v", data, err)
-	}
-	var doc struct{ Sessions map[string]json.RawMessage }
-	data, err := os.ReadFile(index)
-	must(t, err)
-	if err := json.Unmarshal(data, &doc); err != nil || len(doc.Sessions) != 1 {
-		t.Errorf("the new index: %s, %v", data, err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.json"), []byte(`{"main:cli:user": {"session_id": "0123456789ab"}}`), 0o600))
+	_, err := session.Open(dir, nil)
+	require.ErrorContains(t, err, "import")
 }
 
 // What a process had begun to create when it died is finished or discarded by
@@ -81,17 +77,14 @@ func TestUnfinishedCreation(t *testing.T) {
 	load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
 	closed(t, st)
 	folder := filepath.Join(dir, "agents/main")
-	intent := func(id, peer string) string {
-		return `{"intent":{"id":"` + id + `","key":"main:cli:` + peer + `","agentId":"main","gen":1}}` + "\n"
-	}
-	journal, err := os.OpenFile(filepath.Join(folder, "sessions.journal"), os.O_APPEND|os.O_WRONLY, 0)
+	index, err := os.OpenFile(filepath.Join(folder, "sessions.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
-	_, err = journal.WriteString(intent("never", "a") + intent("renamed", "b") + `{"put":{"id":"tor`)
+	_, err = index.WriteString(`{"by":12345678,"busy":"never"}` + "\n" + `{"by":12345678,"busy":"renamed"}` + "\n" + `{"by":12345678,"row":{"id":"tor`)
 	must(t, err)
-	must(t, journal.Close())
+	must(t, index.Close())
 	header := `{"type":"session","id":"renamed","ts":"2026-11-20T08:00:00Z","v":1,"key":"main:cli:b","gen":1,"created":"2026-11-20T08:00:00Z"}` + "\n"
 	must(t, os.WriteFile(filepath.Join(folder, "sessions/renamed.jsonl"), []byte(header), 0o600))
-	must(t, os.WriteFile(filepath.Join(folder, "sessions/.tmp-0123456789abcdef"), []byte(header[:9]), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "sessions/never.jsonl.tmp-0123456789abcdef"), []byte(header[:9]), 0o600))
 
 	st = open(t, dir, nil)
 	defer closed(t, st)
@@ -106,7 +99,8 @@ func TestUnfinishedCreation(t *testing.T) {
 	}
 }
 
-// Delete removes the file; a deletion that was cut short is finished.
+// Delete removes the file. A transcript that somebody puts back is a session
+// again.
 func TestDeleteRemovesTheFile(t *testing.T) {
 	dir := t.TempDir()
 	st := open(t, dir, nil)
@@ -122,10 +116,10 @@ func TestDeleteRemovesTheFile(t *testing.T) {
 	if _, err := s.Append(t.Context(), transcript.UserText("x")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Append to a deleted session = %v, want fs.ErrNotExist", err)
 	}
-	must(t, os.WriteFile(path, data, 0o600)) // as if the kill had come before the removal
+	must(t, os.WriteFile(path, data, 0o600))
 	other := open(t, dir, nil)
-	if _, err := other.Get(t.Context(), s.Ref()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a deleted session came back: %v", err)
+	if got := history(t, load(t, other, cli)); !strings.Contains(got, "secret") {
+		t.Errorf("the restored session shows %s", got)
 	}
 	closed(t, other)
 	closed(t, st)

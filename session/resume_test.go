@@ -108,7 +108,7 @@ func TestSearchIsTheWholeFold(t *testing.T) {
 	for seed := range uint64(seeds) {
 		dir := t.TempDir()
 		skipped += resumeAtRandom(t, seed, strings.Repeat(" and so on", 500), func() driver.Driver {
-			for _, name := range []string{"sessions.json", "sessions.journal"} {
+			for _, name := range []string{"sessions.jsonl"} {
 				must(t, os.RemoveAll(filepath.Join(dir, "agents", "main", name)))
 			}
 			d, err := filedriver.Open(dir, &filedriver.Options{Sync: filelog.SyncNever})
@@ -248,7 +248,7 @@ func TestResumeWithoutIndex(t *testing.T) {
 	talk(t, s, 800, 2)
 	want, turns, info, ref := request(t, s), s.Turns(), s.Info(), s.Ref()
 	closed(t, st)
-	for _, name := range []string{"sessions.json", "sessions.journal"} {
+	for _, name := range []string{"sessions.jsonl"} {
 		if err := os.Remove(filepath.Join(dir, "agents", "main", name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
@@ -294,8 +294,7 @@ func TestInfoWithoutIndex(t *testing.T) {
 	must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}})))
 	info, ref := s.Info(), s.Ref()
 	closed(t, st)
-	must(t, os.WriteFile(filepath.Join(dir, "agents", "main", "sessions.json"), nil, 0o600))
-	must(t, os.RemoveAll(filepath.Join(dir, "agents", "main", "sessions.journal")))
+	must(t, os.WriteFile(filepath.Join(dir, "agents", "main", "sessions.jsonl"), nil, 0o600))
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	s, err := st.Get(t.Context(), ref)

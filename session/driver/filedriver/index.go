@@ -473,7 +473,6 @@ func (x *index) look(f found) {
 	default:
 		delete(x.strange, f.file)
 	}
-	bound(&row)
 	x.set(entryOf(row))
 }
 

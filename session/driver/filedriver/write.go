@@ -171,7 +171,6 @@ func appendRecord(dst []byte, rec record) []byte {
 				*t = time.Time{} // JSON has no form for it
 			}
 		}
-		bound(&row)
 		rec.Row = &row
 	}
 	line, _ := json.Marshal(rec) // never fails
@@ -204,6 +203,13 @@ func (x *index) rewrite(sync bool) error {
 			x.lost = true
 		}
 	}
+	x.ownMu.Lock()
+	for id := range x.own { // of which a damaged file may not speak any more
+		if !slices.ContainsFunc(x.busy[id], func(m busyMark) bool { return m.by == x.by }) {
+			x.busy[id] = append(x.busy[id], busyMark{by: x.by})
+		}
+	}
+	x.ownMu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(x.busy)) {
 		for _, m := range x.busy[id] {
 			data = appendRecord(data, record{By: m.by, Busy: id, From: m.from})
