@@ -50,29 +50,23 @@ func NewSealedBatch(now time.Time, newID func() string, items ...Item) ([]Entry,
 }
 
 func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]Entry, error) {
-	w := maker{now: now.UTC().Truncate(time.Microsecond), newID: newID, entries: make([]Entry, 0, len(items))}
+	entries := make([]Entry, 0, len(items))
+	now = now.UTC().Truncate(time.Microsecond)
+	// A closure and not a struct of these: newID would escape with it.
+	add := func(b Body) string {
+		e := Entry{ID: newID(), Time: now, Body: b}
+		entries = append(entries, e)
+		return e.ID
+	}
 	for i, item := range items {
-		if err := w.addItem(item); err != nil {
+		if err := addItem(add, item); err != nil {
 			return nil, fmt.Errorf("transcript: item %d of %d: %w", i+1, len(items), err)
 		}
 	}
-	if err := number(w.entries, sealed); err != nil {
+	if err := number(entries, sealed); err != nil {
 		return nil, err
 	}
-	return w.entries, nil
-}
-
-// A maker collects the entries of one batch.
-type maker struct {
-	now     time.Time
-	newID   func() string
-	entries []Entry
-}
-
-func (w *maker) add(b Body) (id string) {
-	e := Entry{ID: w.newID(), Time: w.now, Body: b}
-	w.entries = append(w.entries, e)
-	return e.ID
+	return entries, nil
 }
 
 // number numbers the entries of a batch and encodes their lines.
@@ -149,30 +143,30 @@ func WithIdem(entries []Entry, key, hash string) ([]Entry, error) {
 	return entries, nil
 }
 
-func (w *maker) addItem(item Item) error {
+func addItem(add func(Body) string, item Item) error {
 	switch it := item.(type) {
 	case Message:
-		return w.addMessage(Response{Message: it})
+		return addMessage(add, Response{Message: it})
 	case *Message:
 		if it == nil {
 			return errors.New("nil *Message")
 		}
-		return w.addMessage(Response{Message: *it})
+		return addMessage(add, Response{Message: *it})
 	case Response:
-		return w.addResponse(it)
+		return addResponse(add, it)
 	case *Response:
 		if it == nil {
 			return errors.New("nil *Response")
 		}
-		return w.addResponse(*it)
+		return addResponse(add, *it)
 	case Calibration:
 		if math.IsNaN(it.Factor) || math.IsInf(it.Factor, 0) {
 			return fmt.Errorf("a calibration factor of %v", it.Factor)
 		}
-		w.add(it)
+		add(it)
 		return nil
 	case Compaction, Clip, Rewind, Meta, ToolStatus, Used, Commit, Custom:
-		w.add(it.(Body))
+		add(it.(Body))
 		return nil
 	case nil:
 		return errors.New("nil item")
@@ -180,17 +174,17 @@ func (w *maker) addItem(item Item) error {
 	return fmt.Errorf("a %T cannot be appended: give the value, not a pointer to it", item)
 }
 
-func (w *maker) addResponse(r Response) error {
+func addResponse(add func(Body) string, r Response) error {
 	if r.Message.Role == "" {
 		r.Message.Role = RoleAssistant
 	}
 	if r.Message.Role != RoleAssistant {
 		return fmt.Errorf("a response has role %q, want %q", r.Message.Role, RoleAssistant)
 	}
-	return w.addMessage(r)
+	return addMessage(add, r)
 }
 
-func (w *maker) addMessage(r Response) error {
+func addMessage(add func(Body) string, r Response) error {
 	content, err := checkBlocks(r.Message.Content, false)
 	if err != nil {
 		return err
@@ -198,9 +192,9 @@ func (w *maker) addMessage(r Response) error {
 	r.Message.Content = content
 	switch r.Message.Role {
 	case RoleUser:
-		return w.addUser(r.Message)
+		return addUser(add, r.Message)
 	case RoleAssistant:
-		return w.addAssistant(r)
+		return addAssistant(add, r)
 	}
 	return fmt.Errorf("role %q: want %q or %q", r.Message.Role, RoleUser, RoleAssistant)
 }
@@ -236,7 +230,7 @@ func checkBlocks(blocks []Block, inResult bool) ([]Block, error) {
 	return blocks, nil
 }
 
-func (w *maker) addUser(m Message) error {
+func addUser(add func(Body) string, m Message) error {
 	if len(m.Content) == 0 {
 		return errors.New("a user message without content")
 	}
@@ -244,7 +238,7 @@ func (w *maker) addUser(m Message) error {
 	for _, b := range m.Content {
 		switch b := b.(type) {
 		case ToolResultBlock:
-			w.add(Fragment{Kind: TypeToolResult, Role: RoleUser, Content: []Block{b}})
+			add(Fragment{Kind: TypeToolResult, Role: RoleUser, Content: []Block{b}})
 		case ToolCallBlock:
 			return errors.New("a tool call in a user message")
 		default:
@@ -252,19 +246,19 @@ func (w *maker) addUser(m Message) error {
 		}
 	}
 	if len(rest) > 0 {
-		w.add(Fragment{Kind: TypeUser, Role: RoleUser, Content: rest, plain: m.plain})
+		add(Fragment{Kind: TypeUser, Role: RoleUser, Content: rest, plain: m.plain})
 	}
 	return nil
 }
 
-func (w *maker) addAssistant(r Response) error {
+func addAssistant(add func(Body) string, r Response) error {
 	f := Fragment{
 		Kind: TypeAssistant, Role: RoleAssistant, plain: r.Message.plain,
 		API: r.API, Model: r.Model, StopReason: r.StopReason, Usage: r.Usage, RequestID: r.RequestID,
 	}
 	mid, opened := "", false
 	flush := func() {
-		id := w.add(f)
+		id := add(f)
 		if !opened {
 			mid, opened = id, true
 		}
@@ -278,7 +272,7 @@ func (w *maker) addAssistant(r Response) error {
 			if !opened || len(f.Content) > 0 {
 				flush()
 			}
-			w.add(Fragment{Kind: TypeToolUse, Role: RoleAssistant, Content: []Block{b}, Of: mid})
+			add(Fragment{Kind: TypeToolUse, Role: RoleAssistant, Content: []Block{b}, Of: mid})
 		default:
 			f.Content = append(f.Content, b)
 		}

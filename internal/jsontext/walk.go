@@ -33,7 +33,13 @@ func first(data []byte) byte {
 }
 
 // Trim returns data without the JSON white space around it.
-func Trim(data []byte) []byte { return bytes.Trim(data, " \t\r\n") }
+func Trim(data []byte) []byte {
+	i, n := skipSpace(data, 0), len(data)
+	for n > i && (data[n-1] == ' ' || data[n-1] == '\t' || data[n-1] == '\r' || data[n-1] == '\n') {
+		n--
+	}
+	return data[i:n]
+}
 
 // Members returns the members of a valid object in order: the unescaped name
 // and the bytes of the value, which alias obj. Of equal names every one is
