@@ -83,7 +83,11 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 		return Appended{}, st.wrap(op, s.ref, errNoItems)
 	}
 	now := st.opts.Now()
-	entries, err := transcript.NewBatch(now, st.newID, items...)
+	newBatch := transcript.NewSealedBatch
+	if st.opts.NoChecksum {
+		newBatch = transcript.NewBatch
+	}
+	entries, err := newBatch(now, st.newID, items...)
 	if err == nil && cond.Idem != "" {
 		cond.IdemHash = hashBatch(entries)
 		entries, err = transcript.WithIdem(entries, cond.Idem, cond.IdemHash)
@@ -132,32 +136,22 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	return done, nil
 }
 
-// line returns the line of an entry as it is stored.
+// line returns the line of an entry, with a checksum unless [Options].NoChecksum
+// is set.
 func (st *Store) line(e transcript.Entry) driver.Line {
-	return driver.Line{ID: e.ID, Type: e.Type(), Data: st.seal(e.Line())}
+	if !st.opts.NoChecksum {
+		e = e.Sealed()
+	}
+	return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 }
-
-// seal returns a line with its checksum, unless [Options].NoChecksum is set.
-//
-// Lines have no checksum yet: package transcript will add it here.
-func (st *Store) seal(line []byte) []byte { return line }
 
 // admit reports why entries must not be appended to the session, if there is a
 // reason.
 func (s *state) admit(ctx context.Context, entries []transcript.Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fold == nil || s.err != nil {
-		if err := s.sync(ctx); err != nil {
-			return err
-		}
-	}
-	if s.version == 0 && s.row.Key == "" {
-		return errNoHeader
-	}
-	if s.version > transcript.Version {
-		return fmt.Errorf("format version %d, this program knows %d: nothing was written; use a newer program: %w",
-			s.version, transcript.Version, ErrNewerFormat)
+	if err := s.writable(ctx); err != nil {
+		return err
 	}
 	for _, e := range entries {
 		r, ok := e.Body.(transcript.Rewind)
@@ -174,13 +168,33 @@ func (s *state) admit(ctx context.Context, entries []transcript.Entry) error {
 	return nil
 }
 
-// appended notes an append of this process that has ended well. It reports
-// whether the index should have a row now.
+// writable reports why nothing must be appended to the session, if there is a
+// reason. The caller holds s.mu.
+func (s *state) writable(ctx context.Context) error {
+	if s.fold == nil || s.err != nil {
+		if err := s.sync(ctx); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.version == 0 && s.row.Key == "":
+		return errNoHeader
+	case s.version > transcript.Version:
+		return fmt.Errorf("format version %d, this program knows %d: nothing was written; use a newer program: %w",
+			s.version, transcript.Version, ErrNewerFormat)
+	}
+	return nil
+}
+
+// appended notes an append of this process that has ended well. Nil entries are
+// read when somebody asks. It reports whether the index should have a row now.
 func (s *state) appended(res driver.Result, now time.Time, entries []transcript.Entry) (put bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.own(res, entries); err != nil {
-		s.reset() // the next read says why
+	if entries != nil {
+		if err := s.own(res, entries); err != nil {
+			s.reset() // the next read says why
+		}
 	}
 	s.wrote, s.wroteAt = max(s.wrote, res.End), now
 	if s.rowAt.IsZero() {
@@ -239,16 +253,6 @@ func (s *Session) tellAppend(ctx context.Context, t *state, took time.Duration, 
 		}
 	}
 	s.store.tell(ctx, s.ref, append(events, e)...)
-}
-
-// put brings the index up to date after lines were appended through the driver.
-func (s *Session) put(ctx context.Context, t *state) error {
-	t.mu.Lock()
-	t.wrote = max(t.wrote, t.next)
-	t.owe(true)
-	t.mu.Unlock()
-	s.store.putRow(ctx, t, true)
-	return nil
 }
 
 // hashBatch is the hash of what a batch says: its lines without what differs

@@ -55,18 +55,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 			return 0, s.store.wrap("append", s.ref, fmt.Errorf("entry %d of %d: %w: nothing was written", i+1, len(entries), err))
 		}
 	}
-	err = s.use(ctx, "append", func(t *state) error {
-		switch err := t.sync(ctx); {
-		case err != nil:
-			return err
-		case t.version == 0 && t.row.Key == "":
-			return errNoHeader
-		case t.version > transcript.Version:
-			return fmt.Errorf("format version %d, this program knows %d: nothing was written; use a newer program: %w",
-				t.version, transcript.Version, ErrNewerFormat)
-		}
-		return nil
-	})
+	err = s.use(ctx, "append", func(t *state) error { return t.writable(ctx) })
 	if err != nil || len(entries) == 0 {
 		return after, err
 	}
@@ -80,7 +69,11 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	}
 	event.Entries, event.Bytes = len(lines), size
 	s.store.tell(ctx, s.ref, event)
-	s.noteLines(ctx)
+	t := s.store.table.acquire(s.ref)
+	defer s.store.table.release(t)
+	if t.appended(res, s.store.opts.Now(), nil) {
+		s.store.putRow(ctx, t, false)
+	}
 	return int64(res.End), nil
 }
 
@@ -98,21 +91,6 @@ func checkReadable(e transcript.Entry) error {
 	}
 	_, err := transcript.ParseEntry(e.Line())
 	return err
-}
-
-// noteLines reads what AppendLines has written and brings the index up to
-// date. A failure changes nothing about the append: the next call reads anew.
-func (s *Session) noteLines(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
-	err := s.use(ctx, "read", func(t *state) error { return t.sync(ctx) })
-	if err == nil {
-		t := s.store.table.acquire(s.ref)
-		err = s.put(ctx, t)
-		s.store.table.release(t)
-	}
-	if err != nil {
-		s.store.opts.Logger.Warn("the index was not brought up to date", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
-	}
 }
 
 // CreateWith is [Store.Create] with a header that is complete already: its ID,
@@ -139,7 +117,7 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 		}
 		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time}
 		applyMeta(&row, h.Meta)
-		return row, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		return row, st.line(e)
 	}
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return nil, wrapKey("create", key, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written",
