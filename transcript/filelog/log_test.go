@@ -263,7 +263,10 @@ func TestWriteFileAtomic(t *testing.T) {
 
 func TestIsTemp(t *testing.T) {
 	for name, want := range map[string]bool{
-		".tmp-0123456789abcdef":                       true,
+		"a.jsonl.tmp-0123456789abcdef":                true,
+		"a.jsonl.tmp-0123456789abcdef.jsonl":          false,
+		"a.jsonl.tmp-other":                           false,
+		".tmp-0123456789abcdef":                       true, // of earlier versions
 		filepath.Join("a", ".tmp-0123456789abcdef"):   true,
 		".tmp-0123456789abcde":                        false,
 		".tmp-0123456789ABCDEF":                       false,
@@ -273,9 +276,7 @@ func TestIsTemp(t *testing.T) {
 		"a.jsonl": false,
 		"":        false,
 	} {
-		if filelog.IsTemp(name) != want {
-			t.Errorf("IsTemp(%q) = %v", name, !want)
-		}
+		require.Equal(t, want, filelog.IsTemp(name), name)
 	}
 }
 

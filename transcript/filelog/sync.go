@@ -345,10 +345,10 @@ func (l *Log) syncNow(s *Synced) *NotDurableError {
 
 	l.mu.Lock()
 	defer l.follow()
-	since := l.dirty
-	l.dirty = dirty.cover(since)
+	later := l.dirty
+	l.dirty = dirty.cover(later)
 	switch {
-	case lookErr != nil && l.compareLeading(err):
+	case lookErr != nil && l.compare(err):
 		if l.synced < target {
 			return l.failed
 		}
@@ -357,7 +357,7 @@ func (l *Log) syncNow(s *Synced) *NotDurableError {
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
 		return l.failed
 	default:
-		l.synced, l.dirty = target, since
+		l.synced, l.dirty = target, later
 		l.unsynced.drop(parts)
 	}
 	return nil
