@@ -102,16 +102,7 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 		return 0, err
 	}
 	now, err := l.lookup(op)
-	if errors.Is(err, ErrReplaced) && l.opts.Sync != SyncNever {
-		// What this Log still owes must be in the file that has the name now.
-		l.mu.Lock()
-		owed := l.written
-		l.mu.Unlock()
-		if l.sync(ctx, owed) != nil {
-			return 0, l.refused()
-		}
-	}
-	if err != nil || l.opts.ReadOnly {
+	if err = l.settleDebts(ctx, err); err != nil || l.opts.ReadOnly {
 		return now.size, err
 	}
 	if !l.drained {
@@ -132,6 +123,23 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 	}
 	now, err = l.lookup(op)
 	return now.size, err
+}
+
+// settleDebts returns the error of a lookup. If that says that another file has
+// the name, the lines that this Log has acknowledged and not synced must be in
+// that file: if they are not, a sync of this Log has failed, and its caller must
+// not just open the name anew.
+func (l *Log) settleDebts(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
+		return err
+	}
+	l.mu.Lock()
+	owed := l.written
+	l.mu.Unlock()
+	if l.sync(ctx, owed) != nil {
+		return l.refused()
+	}
+	return err
 }
 
 // drain waits until no sync of the file is running, in any process, and then

@@ -257,6 +257,9 @@ var stories = map[string]func(r *cureRun){
 		if _, _, err := other.Append(context.Background(), []byte("no\n"), nil); !isRefused(err) {
 			r.wrong = append(r.wrong, fmt.Sprintf("the next append returned %v", err))
 		}
+		if _, err := other.Size(); !isRefused(err) {
+			r.wrong = append(r.wrong, fmt.Sprintf("Size = %v", err))
+		}
 		r.must("recover the other", r.recover(other))
 		r.must("append", r.append(other, "more\n"))
 		r.must("flush", other.Flush(context.Background()))

@@ -28,12 +28,12 @@ type Options struct {
 	// name up with one system call.
 	Folder *os.File
 
-	// OnTail, if not nil, is told of every unterminated tail that this Log has
-	// ended, OnSync of every sync of the file after its creation, and OnWait of
-	// every wait for a lock that took at least [LongWait]. They are called in
-	// the goroutine of the call that did it, with its context, when that has
-	// given back the locks it took for itself; OnSync for a sync of
-	// [SyncInterval] in a goroutine of its own.
+	// OnTail, if not nil, is called for every unterminated tail that this Log
+	// has ended, OnSync for every sync of the file after its creation, and
+	// OnWait for every wait for the append lock that took at least [LongWait].
+	// They run in the goroutine of the call they are about, with its context,
+	// after that call has released its locks. OnSync for a sync of
+	// [SyncInterval] runs in a goroutine of its own.
 	OnTail func(context.Context, Tail)
 	OnSync func(context.Context, Synced)
 	OnWait func(context.Context, Wait)
@@ -137,14 +137,15 @@ func (l *Log) file() file { return l.current.Load().file }
 
 // Size returns the size of the file in bytes, which counts an unterminated
 // tail and lines that another caller is just writing. It takes no lock. It
-// fails with [ErrReplaced] when the name no longer refers to this file.
+// fails with [ErrReplaced] when the name no longer refers to this file, and with
+// a [*NotDurableError] when that file lacks lines that this Log has acknowledged.
 func (l *Log) Size() (int64, error) {
 	if err := l.begin("size"); err != nil {
 		return 0, err
 	}
 	defer l.ops.Done()
 	now, err := l.lookup("size")
-	return now.size, err
+	return now.size, l.settleDebts(context.Background(), err)
 }
 
 // ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so what
