@@ -125,8 +125,9 @@ var stories = map[string]func(r *cureRun){
 		l := r.d.create(r.t, SyncAlways)
 		r.fail(l, "two\n")
 		r.must("recover", r.recover(l))
-		r.must("append after it", r.append(l, "three\n"))
 		r.check("after Recover")
+		r.must("append after it", r.append(l, "three\n"))
+		r.check("after the next append")
 	},
 	"the log recovers": func(r *cureRun) {
 		l := r.d.create(r.t, SyncAlways)
@@ -137,8 +138,9 @@ var stories = map[string]func(r *cureRun){
 		r.fail(l, "two\n")
 		r.d.evict(r.t)
 		r.must("recover", r.recover(l))
-		r.must("append after it", r.append(l, "three\n"))
 		r.check("after Recover")
+		r.must("append after it", r.append(l, "three\n"))
+		r.check("after the next append")
 		if !strings.Contains(r.d.inCache(r.t), "two\n") {
 			r.wrong = append(r.wrong, "the lines of the log itself are not in the file")
 		}

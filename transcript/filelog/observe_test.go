@@ -181,7 +181,7 @@ func TestHoldTellsAfterRelease(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// Who is told nothing pays nothing.
+// A Log without observers allocates nothing for them.
 func TestAppendAllocatesNothing(t *testing.T) {
 	if brief {
 		t.Skip("the race detector allocates too")
