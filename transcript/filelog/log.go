@@ -18,8 +18,8 @@ type Options struct {
 	// is [SyncAlways].
 	Sync SyncPolicy
 
-	// ReadOnly opens the file without write access: Append and the turn lock
-	// fail with [ErrReadOnly], and Settle leaves an unterminated tail alone.
+	// ReadOnly opens the file without write access: Append fails with
+	// [ErrReadOnly], and Settle leaves an unterminated tail alone.
 	ReadOnly bool
 
 	// Folder, if not nil, is the Root that the log is opened in, opened as a
@@ -58,10 +58,9 @@ type Log struct {
 	path    string // for errors
 	opts    Options
 
-	// Semaphores of one place each: the sender holds them. A waiter can give
-	// up, which a mutex does not allow.
+	// A semaphore of one place: the sender holds it. A waiter can give up, which
+	// a mutex does not allow.
 	appending chan struct{} // the append lock within this Log; guards appender
-	turning   chan struct{} // the turn lock within this Log
 
 	ended     chan struct{}  // closed when no call is to wait for a lock any longer
 	interrupt func()         // closes it
@@ -124,7 +123,6 @@ func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 		path:      fullPath(root, name),
 		opts:      *opts,
 		appending: make(chan struct{}, 1),
-		turning:   make(chan struct{}, 1),
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
 	}
@@ -176,8 +174,7 @@ func (l *Log) Interrupt() { l.interrupt() }
 // [SyncInterval] still owe, and closes the file. Callers that wait for a lock
 // give up with [ErrClosed], and so does every later call, Close included. The
 // file is closed even if an error is returned; a [*NotDurableError] among them
-// says which bytes are in doubt. A turn lock that is held stays held until it
-// is released.
+// says which bytes are in doubt.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
