@@ -42,11 +42,15 @@ func (e extent) cover(o extent) extent {
 // offsets of their first byte and after their last. Lines must be one or more
 // lines, each ended by '\n'; Append does not retain the slice.
 //
-// First an unterminated tail is ended, see [Log.Settle]. Then check, unless it
-// is nil, is called under the lock with the offset at which the lines will
-// start: no other Log can append before it returns, so it may read what was
-// added since the caller last looked and refuse. Its error aborts the append,
-// is returned as it is, and nothing is written. It must not append itself.
+// First Append ends an unterminated tail, see [Log.Settle]. Then it calls check,
+// unless that is nil, under the lock with the offset at which the lines will
+// start: no other Log can append before check returns, so check may read what
+// was added since the caller last looked, and refuse. Its error aborts the
+// append and is returned as it is; nothing is written then. Check must not
+// append.
+//
+// If another Log's sync of the file has failed, Append cures the file first, as
+// [Log.Recover] does.
 //
 // When the error is nil, the lines are in the file as [Options.Sync] promises.
 // A [*NotDurableError] whose Refused is not set is an unknown outcome, and
@@ -83,7 +87,7 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 // Settle waits out an append in progress and returns the offset after the last
 // byte of the file, which then is the end of a line: if the file does not end
 // in '\n', a '\n' is added, whatever the last line holds, and [Options.OnTail]
-// is told. A whole record that had lost its '\n' becomes readable that way,
+// is called. A whole record that had lost its '\n' becomes readable that way,
 // and a torn one cannot run into the next. The '\n' is synced as the lines of
 // an Append are.
 //

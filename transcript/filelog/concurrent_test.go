@@ -7,10 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -147,87 +144,4 @@ func TestAppendWaits(t *testing.T) {
 	close(let)
 	wg.Wait()
 	reopen(t, root, "first\nheld\n")
-}
-
-func TestTurn(t *testing.T) {
-	root, _ := folder(t)
-	l := create(t, root, "first\n", never)
-	other := open(t, root, never)
-	release, err := l.LockTurn(t.Context())
-	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	add(t, other, "one\n") // appends go on
-	for _, l := range []*filelog.Log{l, other} {
-		_, err := l.TryLockTurn()
-		wantErr(t, err, filelog.ErrBusy)
-		ctx, cancel := context.WithTimeout(t.Context(), 1)
-		_, err = l.LockTurn(ctx)
-		cancel()
-		wantErr(t, err, context.DeadlineExceeded)
-	}
-
-	// A waiter gets it once it is released; the lock outlives its Log.
-	got := make(chan error)
-	go func() {
-		release, err := other.LockTurn(t.Context())
-		if err == nil {
-			err = release()
-		}
-		got <- err
-	}()
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	_, err = other.TryLockTurn()
-	wantErr(t, err, filelog.ErrBusy)
-	for range 2 { // the second does nothing
-		if err := release(); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := <-got; err != nil {
-		t.Error(err)
-	}
-	release, err = other.TryLockTurn()
-	require.NoError(t, err)
-	if err := release(); err != nil {
-		t.Error(err)
-	}
-	reopen(t, root, "first\none\n")
-}
-
-// Turns exclude each other among goroutines that share Logs and that do not.
-func TestTurnExcludes(t *testing.T) {
-	root, _ := folder(t)
-	logs := []*filelog.Log{create(t, root, "first\n", never), open(t, root, never)}
-	if release, err := logs[0].TryLockTurn(); err != nil {
-		t.Skip(err)
-	} else {
-		require.NoError(t, release())
-	}
-	var inside atomic.Int32
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for range 5 {
-				release, err := logs[i%2].LockTurn(t.Context())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if n := inside.Add(1); n != 1 {
-					t.Errorf("%d turns at once", n)
-				}
-				runtime.Gosched()
-				inside.Add(-1)
-				if err := release(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	reopen(t, root, "first\n")
 }

@@ -157,8 +157,7 @@ func SyncDir(root *os.Root, dir string) error {
 // A tempFile is a temporary file whose append lock this process holds.
 type tempFile struct {
 	opened
-	root *os.Root
-	temp string // its name within root
+	temp string // its name
 }
 
 // openTemp creates a temporary file for name, empty, with the mode and the owner
@@ -179,7 +178,7 @@ func openTemp(root *os.Root, name string, opts *Options, like fs.FileInfo) (*tem
 			takeOwner(f, like)
 			err = f.Chmod(like.Mode().Perm())
 		}
-		t := &tempFile{root: root, temp: temp}
+		t := &tempFile{temp: temp}
 		var locked bool
 		if err == nil {
 			var o *opened
@@ -203,38 +202,38 @@ func openTemp(root *os.Root, name string, opts *Options, like fs.FileInfo) (*tem
 	}
 }
 
-// discard removes the file. If that fails, its name says that it may be ignored.
-func (t *tempFile) discard() {
-	_ = t.root.Remove(t.temp)
-	_ = t.Close()
-	_ = t.root.Remove(t.temp) // Windows removes no open file
+// install makes a file, has fill write to it, syncs it if sync is set, and has
+// move give it its name. The file it returns is locked; its name may not survive
+// a power cut before [syncFolder]. After an error there is no file.
+func install(root *os.Root, name string, opts *Options, like fs.FileInfo, fill func(*tempFile) error, sync bool, move func(root *os.Root, from, to string) error) (*tempFile, error) {
+	t, err := openTemp(root, name, opts, like)
+	if err != nil {
+		return nil, err
+	}
+	err = fill(t)
+	if err == nil && sync {
+		err = t.Sync()
+	}
+	if err == nil {
+		err = opts.seam.before("move")
+	}
+	if err == nil {
+		err = move(root, t.temp, name)
+	}
+	if err != nil {
+		_ = root.Remove(t.temp) // its name says that it may be ignored
+		_ = t.Close()
+		_ = root.Remove(t.temp) // Windows removes no open file
+		return nil, err
+	}
+	return t, nil
 }
 
-// writeNew writes data to a temporary file and has move give it its name. The
-// file it returns is locked. A [*NotDurableError] says that the name may not
-// survive a power cut.
+// writeNew installs a file with the content data. A [*NotDurableError] says that
+// its name may not survive a power cut.
 func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
 	path := fullPath(root, name)
-	t, err := openTemp(root, name, opts, nil)
-	if err == nil {
-		var n int
-		n, err = t.Write(data)
-		if err == nil && n < len(data) {
-			err = io.ErrShortWrite
-		}
-		if err == nil && sync {
-			err = t.Sync()
-		}
-		if err == nil {
-			err = opts.seam.before("move")
-		}
-		if err == nil {
-			err = move(root, t.temp, name)
-		}
-		if err != nil {
-			t.discard()
-		}
-	}
+	t, err := install(root, name, opts, nil, func(t *tempFile) error { return writeFull(t, data) }, sync, move)
 	if err != nil {
 		fix := fixNothingWritten
 		if errors.Is(err, fs.ErrExist) {
@@ -249,6 +248,15 @@ func writeNew(op string, root *os.Root, name string, data []byte, sync bool, mov
 		}
 	}
 	return t, nil
+}
+
+// writeFull writes all of p.
+func writeFull(w io.Writer, p []byte) error {
+	n, err := w.Write(p)
+	if err == nil && n < len(p) {
+		return io.ErrShortWrite
+	}
+	return err
 }
 
 // link gives a file another name, unless that name is in use.

@@ -102,12 +102,7 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 		return 0, err
 	}
 	now, err := l.lookup(op)
-	if errors.Is(err, ErrReplaced) {
-		if failed := l.compare(); failed != nil {
-			return 0, l.refused()
-		}
-	}
-	if err != nil || l.opts.ReadOnly {
+	if err = l.settleDebts(ctx, err); err != nil || l.opts.ReadOnly {
 		return now.size, err
 	}
 	if !l.drained {
@@ -128,6 +123,23 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 	}
 	now, err = l.lookup(op)
 	return now.size, err
+}
+
+// settleDebts returns the error of a lookup. If that says that another file has
+// the name, the lines that this Log has acknowledged and not synced must be in
+// that file: if they are not, a sync of this Log has failed, and its caller must
+// not just open the name anew.
+func (l *Log) settleDebts(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
+		return err
+	}
+	l.mu.Lock()
+	owed := l.written
+	l.mu.Unlock()
+	if l.sync(ctx, owed) != nil {
+		return l.refused()
+	}
+	return err
 }
 
 // drain waits until no sync of the file is running, in any process, and then
@@ -243,25 +255,16 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 		return 0, l.fail(op, err, fixNothingWritten)
 	}
 	_ = RemoveTemps(l.root, l.name) // only for the space they take
-	t, err := openTemp(l.root, l.name, &l.opts, info)
-	if err == nil {
-		err = cmp.Or(t.Mark(true), copyLines(t, old, size, lines))
-		if err == nil {
-			err = t.Sync()
-		}
-		if err == nil {
-			err = l.opts.seam.before("move")
-		}
-		if err == nil {
-			_, err = old.Lookup() // it may have been removed meanwhile
-		}
-		if err == nil {
-			err = l.root.Rename(t.temp, l.name)
-		}
-		if err != nil {
-			t.discard()
-		}
+	fill := func(t *tempFile) error {
+		return cmp.Or(t.Mark(true), copyLines(t, old, size, lines))
 	}
+	rename := func(root *os.Root, from, to string) error {
+		if _, err := old.Lookup(); err != nil { // it was removed meanwhile
+			return err
+		}
+		return root.Rename(from, to)
+	}
+	t, err := install(l.root, l.name, &l.opts, info, fill, true, rename)
 	switch {
 	case errors.Is(err, errOthers):
 		return 0, l.fail(op, err, fixOverlap)
@@ -294,26 +297,12 @@ func (l *Log) swap(next *opened) {
 }
 
 // compare looks for this Log's unsynced lines in the file that has taken the
-// name of its own. Lines that are there, in a copy that is sound, are on stable
-// storage. A difference is a failed sync, which it returns. The file of a name
-// that was removed, or given to something else, owes nobody anything.
-func (l *Log) compare() *NotDurableError {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for leads := false; !leads; {
-		leads, _ = l.lead(context.Background(), math.MaxUint64) // never an error
-	}
-	defer l.follow()
-	if l.failed == nil {
-		l.compareLeading(nil)
-	}
-	return l.failed
-}
-
-// compareLeading is compare for the leader of a sync whose outcome was err. The
-// caller holds l.mu, which is released meanwhile. It reports whether it has an
-// answer.
-func (l *Log) compareLeading(err error) bool {
+// name of its own, after a sync of its own whose outcome was err. Lines that are
+// there, in a copy that is sound, are on stable storage. A difference is a failed
+// sync. It reports false if there is nothing to compare: the file of a name that
+// was removed, or given to something else, owes nobody anything. The caller leads
+// and holds l.mu, which is released meanwhile.
+func (l *Log) compare(err error) bool {
 	lines, seq, dirty := l.unsynced, l.written, l.dirty
 	if len(lines.parts) == 0 {
 		return false
@@ -419,14 +408,10 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 		if _, err := lines.overlay(p, off); err != nil {
 			return err
 		}
-		n, err = to.Write(p)
-		if err == nil && n < len(p) {
-			err = io.ErrShortWrite
-		}
-		if err != nil {
+		if err := writeFull(to, p); err != nil {
 			return err
 		}
-		off += int64(n)
+		off += int64(len(p))
 	}
 	return nil
 }

@@ -125,8 +125,9 @@ var stories = map[string]func(r *cureRun){
 		l := r.d.create(r.t, SyncAlways)
 		r.fail(l, "two\n")
 		r.must("recover", r.recover(l))
-		r.must("append after it", r.append(l, "three\n"))
 		r.check("after Recover")
+		r.must("append after it", r.append(l, "three\n"))
+		r.check("after the next append")
 	},
 	"the log recovers": func(r *cureRun) {
 		l := r.d.create(r.t, SyncAlways)
@@ -137,8 +138,9 @@ var stories = map[string]func(r *cureRun){
 		r.fail(l, "two\n")
 		r.d.evict(r.t)
 		r.must("recover", r.recover(l))
-		r.must("append after it", r.append(l, "three\n"))
 		r.check("after Recover")
+		r.must("append after it", r.append(l, "three\n"))
+		r.check("after the next append")
 		if !strings.Contains(r.d.inCache(r.t), "two\n") {
 			r.wrong = append(r.wrong, "the lines of the log itself are not in the file")
 		}
@@ -256,6 +258,9 @@ var stories = map[string]func(r *cureRun){
 		}
 		if _, _, err := other.Append(context.Background(), []byte("no\n"), nil); !isRefused(err) {
 			r.wrong = append(r.wrong, fmt.Sprintf("the next append returned %v", err))
+		}
+		if _, err := other.Size(); !isRefused(err) {
+			r.wrong = append(r.wrong, fmt.Sprintf("Size = %v", err))
 		}
 		r.must("recover the other", r.recover(other))
 		r.must("append", r.append(other, "more\n"))

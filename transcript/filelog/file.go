@@ -14,8 +14,7 @@ import (
 // out reads, as those of Windows do, keeps out none.
 const (
 	appendByte int64 = 1 << 62
-	turnByte   int64 = 1<<62 + 1
-	syncByte   int64 = 1<<62 + 2
+	syncByte   int64 = 1<<62 + 2 // the one between was the turn lock of earlier versions
 
 	suspectSuffix = ".suspect" // of the mark's name on Windows
 )

@@ -93,7 +93,7 @@ func TestSyncIsShared(t *testing.T) {
 	}
 }
 
-// A failed sync is the outcome for those who wait for the next one too.
+// A failed sync is the outcome for the callers that wait for the next one too.
 func TestSyncFailsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -124,7 +124,7 @@ func TestSyncFailsForAll(t *testing.T) {
 }
 
 // Flush gives up with its context while it waits, an Append that has written
-// does not, and who gives up holds up nobody.
+// does not, and a call that gives up delays no other.
 func TestSyncWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -250,7 +250,7 @@ func TestUnsyncedIsBounded(t *testing.T) {
 	}
 }
 
-// Calls hand the kernel's lock to each other. Those who give up waiting for it
+// Calls hand the kernel's lock to each other. Calls that give up waiting for it
 // do not take it with them.
 func TestChainEnds(t *testing.T) {
 	d := newCacheDisk(t)
@@ -296,7 +296,7 @@ func TestChainEnds(t *testing.T) {
 }
 
 // A call that gives up just when the lock is left to it has seen that somebody
-// has the place: the one who leaves it looks after it.
+// has the place: the call that leaves it looks after it.
 func TestChainIsLookedAfter(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncNever), d.open(t, SyncNever)
@@ -332,8 +332,8 @@ func TestChainIsLookedAfter(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// Who comes after a sync has begun is not woken by its end, but for one, who
-// leads the next; who asks for what it is for is.
+// The end of a sync wakes the callers it covers. Of those that came later it
+// wakes one, to lead the next.
 func TestSyncWakesWhomItIsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -442,7 +442,7 @@ func mustSize(t *testing.T, l *Log) {
 	}
 }
 
-// Who comes after a file was replaced is told so, also if the kernel's lock has
+// A call that comes after a file was replaced fails, also if the kernel's lock has
 // been held ever since.
 func TestChainLooksUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

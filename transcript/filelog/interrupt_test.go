@@ -1,7 +1,6 @@
 package filelog
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -16,41 +15,21 @@ func TestInterrupt(t *testing.T) {
 		require.NoError(t, err)
 		held, err := l.Hold(t.Context())
 		require.NoError(t, err)
-		release, err := l.LockTurn(t.Context())
-		require.NoError(t, err)
 		waits := make(chan error)
 		go func() {
 			_, _, err := l.Append(t.Context(), []byte("{}\n"), nil)
 			waits <- err
 		}()
-		go func() {
-			_, err := l.LockTurn(t.Context())
-			waits <- err
-		}()
 		synctest.Wait()
 		l.Interrupt()
-		for range 2 {
-			if err := <-waits; !errors.Is(err, ErrClosed) {
-				t.Errorf("a call that waited returned %v", err)
-			}
-		}
-		if err := held.Append([]byte("{}\n")); err != nil {
-			t.Error(err)
-		}
-		if _, err := l.LockTurn(t.Context()); !errors.Is(err, ErrClosed) {
-			t.Errorf("a call that would have to wait returned %v", err)
-		}
+		require.ErrorIs(t, <-waits, ErrClosed, "a call that waited")
+		require.NoError(t, held.Append([]byte("{}\n")))
+		_, err = l.Settle(t.Context())
+		require.ErrorIs(t, err, ErrClosed, "a call that would have to wait")
 		held.Release()
-		if err := release(); err != nil {
-			t.Error(err)
-		}
-		if _, _, err := l.Append(t.Context(), []byte("{}\n"), nil); err != nil {
-			t.Errorf("a call that need not wait returned %v", err)
-		}
+		mustAppend(t, l, "{}\n") // need not wait
 		l.Interrupt()
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, l.Close())
 		w.reopen(t)
 	})
 }

@@ -18,8 +18,8 @@ type Options struct {
 	// is [SyncAlways].
 	Sync SyncPolicy
 
-	// ReadOnly opens the file without write access: Append and the turn lock
-	// fail with [ErrReadOnly], and Settle leaves an unterminated tail alone.
+	// ReadOnly opens the file without write access: Append fails with
+	// [ErrReadOnly], and Settle leaves an unterminated tail alone.
 	ReadOnly bool
 
 	// Folder, if not nil, is the Root that the log is opened in, opened as a
@@ -28,12 +28,12 @@ type Options struct {
 	// name up with one system call.
 	Folder *os.File
 
-	// OnTail, if not nil, is told of every unterminated tail that this Log has
-	// ended, OnSync of every sync of the file after its creation, and OnWait of
-	// every wait for a lock that took at least [LongWait]. They are called in
-	// the goroutine of the call that did it, with its context, when that has
-	// given back the locks it took for itself; OnSync for a sync of
-	// [SyncInterval] in a goroutine of its own.
+	// OnTail, if not nil, is called for every unterminated tail that this Log
+	// has ended, OnSync for every sync of the file after its creation, and
+	// OnWait for every wait for the append lock that took at least [LongWait].
+	// They run in the goroutine of the call they are about, with its context,
+	// after that call has released its locks. OnSync for a sync of
+	// [SyncInterval] runs in a goroutine of its own.
 	OnTail func(context.Context, Tail)
 	OnSync func(context.Context, Synced)
 	OnWait func(context.Context, Wait)
@@ -58,10 +58,9 @@ type Log struct {
 	path    string // for errors
 	opts    Options
 
-	// Semaphores of one place each: the sender holds them. A waiter can give
-	// up, which a mutex does not allow.
+	// A semaphore of one place: the sender holds it. A waiter can give up, which
+	// a mutex does not allow.
 	appending chan struct{} // the append lock within this Log; guards appender
-	turning   chan struct{} // the turn lock within this Log
 
 	ended     chan struct{}  // closed when no call is to wait for a lock any longer
 	interrupt func()         // closes it
@@ -124,7 +123,6 @@ func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 		path:      fullPath(root, name),
 		opts:      *opts,
 		appending: make(chan struct{}, 1),
-		turning:   make(chan struct{}, 1),
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
 	}
@@ -137,14 +135,15 @@ func (l *Log) file() file { return l.current.Load().file }
 
 // Size returns the size of the file in bytes, which counts an unterminated
 // tail and lines that another caller is just writing. It takes no lock. It
-// fails with [ErrReplaced] when the name no longer refers to this file.
+// fails with [ErrReplaced] when the name no longer refers to this file, and with
+// a [*NotDurableError] when that file lacks lines that this Log has acknowledged.
 func (l *Log) Size() (int64, error) {
 	if err := l.begin("size"); err != nil {
 		return 0, err
 	}
 	defer l.ops.Done()
 	now, err := l.lookup("size")
-	return now.size, err
+	return now.size, l.settleDebts(context.Background(), err)
 }
 
 // ReadAt reads from the file as [io.ReaderAt] says. It takes no lock, so what
@@ -175,8 +174,7 @@ func (l *Log) Interrupt() { l.interrupt() }
 // [SyncInterval] still owe, and closes the file. Callers that wait for a lock
 // give up with [ErrClosed], and so does every later call, Close included. The
 // file is closed even if an error is returned; a [*NotDurableError] among them
-// says which bytes are in doubt. A turn lock that is held stays held until it
-// is released.
+// says which bytes are in doubt.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {

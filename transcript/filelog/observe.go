@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// LongWait is how long a wait for a lock takes at least for [Options.OnWait]
-// to be told of it.
+// LongWait is the shortest wait for a lock that [Options.OnWait] is called for.
 const LongWait = time.Millisecond
 
-// A Lock is one of the two locks of a file.
+// A Lock says what a lock is for.
 type Lock string
 
-// The locks.
+// The locks. A Log waits for AppendLock alone; TurnLock is for callers that
+// report the waits for a [LockFile] in the same way.
 const (
 	AppendLock Lock = "append"
-	TurnLock   Lock = "turn" // see [Log.LockTurn]
+	TurnLock   Lock = "turn"
 )
 
 // A Wait is a wait for a lock that is over.
@@ -35,21 +35,21 @@ type Synced struct {
 	Background bool
 }
 
-// tellWait tells of a wait. It does nothing if the wait was short.
+// tellWait reports a wait. It does nothing if the wait was short.
 func (l *Log) tellWait(ctx context.Context, lock Lock, took time.Duration, err error) {
 	if l.opts.OnWait != nil && took >= LongWait {
 		l.opts.OnWait(ctx, Wait{lock, took, err})
 	}
 }
 
-// tellSync tells of a sync. It does nothing if this call has not led one.
+// tellSync reports a sync. It does nothing if this call has not led one.
 func (l *Log) tellSync(ctx context.Context, s Synced) {
 	if l.opts.OnSync != nil && s != (Synced{}) {
 		l.opts.OnSync(ctx, s)
 	}
 }
 
-// now is the time if somebody is told how long things take.
+// now is the time if an observer wants to know how long things take.
 func (l *Log) now() time.Time {
 	if l.opts.OnWait == nil && l.opts.OnSync == nil {
 		return time.Time{}
@@ -57,8 +57,8 @@ func (l *Log) now() time.Time {
 	return time.Now()
 }
 
-// since is the time that has passed since now, at least 1 ns; 0 if nobody is
-// told.
+// since is the time that has passed since now, at least 1 ns; 0 if there is no
+// observer.
 func since(began time.Time) time.Duration {
 	if began.IsZero() {
 		return 0

@@ -2,7 +2,6 @@ package filelog_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -181,34 +180,29 @@ func TestKill(t *testing.T) {
 	reopen(t, root, got)
 }
 
-func TestTurnEndsWithItsProcess(t *testing.T) {
+func TestLockEndsWithItsProcess(t *testing.T) {
 	if isChild() {
 		dir, _ := childArgs()
-		l := must(filelog.Open(must(os.OpenRoot(dir)), name, never))
-		must(l.LockTurn(t.Context()))
+		l := must(filelog.OpenLockFile(must(os.OpenRoot(dir)), name))
+		if err := l.Lock(t.Context(), 0); err != nil {
+			panic(err)
+		}
 		fmt.Println("held")
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent ends
 		os.Exit(0)
 	}
 	root, dir := folder(t)
-	l := create(t, root, "first\n", never)
-	if release, err := l.TryLockTurn(); errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
-	} else {
-		require.NoError(t, errors.Join(err, release()))
-	}
-	c := start(t, dir)
-	if _, err := c.out.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	_, err := l.TryLockTurn()
-	wantErr(t, err, filelog.ErrBusy)
-	require.NoError(t, c.Process.Kill())
-	release, err := l.LockTurn(t.Context())
+	l, err := filelog.OpenLockFile(root, name)
 	require.NoError(t, err)
-	if err := release(); err != nil {
-		t.Error(err)
-	}
+	c := start(t, dir)
+	_, err = c.out.ReadString('\n')
+	require.NoError(t, err)
+	require.ErrorIs(t, l.TryLock(0), filelog.ErrBusy)
+	held, err := l.Held(0)
+	require.NoError(t, err)
+	require.True(t, held)
+	require.NoError(t, c.Process.Kill())
+	require.NoError(t, l.Lock(t.Context(), 0))
 	_ = c.Wait() // was killed
-	reopen(t, root, "first\n")
+	require.NoError(t, l.Close())
 }

@@ -208,8 +208,7 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	return nil
 }
 
-// sync is syncTo for a caller that has nothing else to wait for, and no lock.
-// The context is that of who is told.
+// sync is syncTo without a way to give up. The context goes to OnSync.
 func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 	var s Synced
 	failed, _ := l.syncTo(context.Background(), seq, &s) // never an error then
@@ -218,8 +217,8 @@ func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 }
 
 // syncTo returns when the writes up to seq are on stable storage, or when that
-// has failed. Its error is the context's, and then it has not waited to the
-// end. S says what sync this call has led, if it has.
+// has failed. Its error is the context's, and means that it gave up waiting. It
+// sets s if this call has led a sync.
 //
 // Callers share syncs: one of them leads, and its sync is for all writes that
 // were made before it began. A write that came later waits for the end of that
@@ -252,7 +251,7 @@ func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*NotDurableErr
 
 // A round is a sync that callers wait for.
 type round struct {
-	lead chan struct{} // holds a value when a caller who receives it may lead
+	lead chan struct{} // holds a value for the one caller that is to lead
 	done chan struct{} // closed when it has ended
 }
 
@@ -260,11 +259,11 @@ func newRound() *round {
 	return &round{lead: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// lead makes the caller the one who syncs, if nobody is: it must then end with
-// l.follow. Otherwise it waits and returns false when the caller has to look
-// again: of the sync that is running if that is for the write seq, else for the
-// one after it, which one of those who wait for it will lead. The caller holds
-// l.mu, which is let go of meanwhile.
+// lead makes the caller the leader of the next sync if none is running; the
+// caller must then end with l.follow. Otherwise lead waits, and returns false
+// when the caller has to look again: for the end of the running sync if that
+// covers the write seq, else for the one after it, which one of its waiting
+// callers leads. The caller holds l.mu, which is released meanwhile.
 func (l *Log) lead(ctx context.Context, seq uint64) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -345,10 +344,10 @@ func (l *Log) syncNow(s *Synced) *NotDurableError {
 
 	l.mu.Lock()
 	defer l.follow()
-	since := l.dirty
-	l.dirty = dirty.cover(since)
+	later := l.dirty
+	l.dirty = dirty.cover(later)
 	switch {
-	case lookErr != nil && l.compareLeading(err):
+	case lookErr != nil && l.compare(err):
 		if l.synced < target {
 			return l.failed
 		}
@@ -357,7 +356,7 @@ func (l *Log) syncNow(s *Synced) *NotDurableError {
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
 		return l.failed
 	default:
-		l.synced, l.dirty = target, since
+		l.synced, l.dirty = target, later
 		l.unsynced.drop(parts)
 	}
 	return nil

@@ -1,0 +1,45 @@
+package filelog_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// Leftovers of dead writers go, at the next copy too; files of writers at work,
+// of other logs and of nobody stay.
+func TestRemoveTemps(t *testing.T) {
+	root := lockRoot(t)
+	const dead, alive = "a.jsonl.tmp-0123456789abcdef", "a.jsonl.tmp-0000000000000000"
+	stays := []string{"a.jsonl", "b.jsonl.tmp-0123456789abcdef", "a.jsonl.tmp-other", alive}
+	for _, name := range append([]string{dead}, stays...) {
+		require.NoError(t, root.WriteFile(name, []byte("words\n"), 0o600))
+	}
+	writer, err := filelog.Open(root, alive, nil)
+	require.NoError(t, err)
+	h, err := writer.Hold(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, filelog.RemoveTemps(root, "a.jsonl"))
+	require.NoFileExists(t, root.Name()+"/"+dead)
+	for _, name := range stays {
+		require.FileExists(t, root.Name()+"/"+name)
+	}
+	h.Release()
+	require.NoError(t, writer.Close())
+
+	l, err := filelog.Open(root, "a.jsonl", nil)
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(root.Name()+"/a.jsonl", 0o600|os.ModeSticky))
+	require.NoError(t, l.Flush(t.Context()))
+	require.NoFileExists(t, root.Name()+"/"+alive)
+	require.NoError(t, l.Close())
+
+	require.NoError(t, filelog.WriteFileAtomic(root, "index", []byte("one"), true))
+	require.NoError(t, filelog.WriteFileAtomic(root, "index", []byte("two"), false))
+	got, err := root.ReadFile("index")
+	require.NoError(t, err)
+	require.Equal(t, "two", string(got))
+}
