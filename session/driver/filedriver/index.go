@@ -71,6 +71,7 @@ type index struct {
 	applied int64       // offset after the last line that was applied
 	compact int64       // size when it was last rewritten
 	by      int64       // this writer's number; 0 before the first write
+	reaped  bool        // this writer has looked after the sessions of dead ones
 	busy    map[string][]busyMark
 	deletes map[string]bool // begun and perhaps not finished
 	remake  bool            // the next writer must rewrite the file

@@ -88,17 +88,18 @@ func TestFailedLogStays(t *testing.T) {
 func TestDropEndsWaits(t *testing.T) {
 	ls, use := testLogs(t)
 	o := use("a")
-	release, err := o.log.LockTurn(t.Context())
+	held, err := o.log.Hold(t.Context())
 	require.NoError(t, err)
 	ls.drop(o.ref)
-	_, err = o.log.LockTurn(t.Context())
+	_, err = o.log.Settle(t.Context())
 	if err := ls.release(o, err); !errors.Is(err, filelog.ErrReplaced) {
 		t.Errorf("a wait for the lock of a dropped log ended with %v", err)
 	}
 	if len(ls.open)+len(ls.stale) > 0 {
 		t.Errorf("still open: %v, %v", ls.open, ls.stale)
 	}
-	if err := errors.Join(release(), ls.close()); err != nil {
+	held.Release()
+	if err := ls.close(); err != nil {
 		t.Error(err)
 	}
 }

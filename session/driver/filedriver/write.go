@@ -33,6 +33,20 @@ const busyWait = 500 * time.Millisecond
 // hold calls f under the lock of the index and x.mu, with everything applied
 // that others wrote and what dead writers left finished.
 func (x *index) hold(ctx context.Context, f func() error) error {
+	return x.locked(ctx, func() error {
+		if err := x.compare(ctx); err != nil {
+			return err
+		}
+		if err := x.finish(ctx); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// locked calls f under the lock of the index and x.mu, with everything applied
+// that others wrote, when a line can be added.
+func (x *index) locked(ctx context.Context, f func() error) error {
 	if x.lock == nil {
 		return x.fail("write index", filelog.ErrReadOnly, "open the store without ReadOnly")
 	}
@@ -48,10 +62,26 @@ func (x *index) hold(ctx context.Context, f func() error) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	if err := x.compare(ctx); err != nil {
-		return err
+	for x.by == 0 {
+		by := firstWriter + rand.Int64N(writers)
+		switch err := x.lock.TryLock(by); {
+		case err == nil, errors.Is(err, errors.ErrUnsupported):
+			x.by = by
+		case !errors.Is(err, filelog.ErrBusy):
+			return err
+		}
 	}
-	if err := x.finish(ctx); err != nil {
+	switch {
+	case x.file == nil:
+		err = x.rewrite(false)
+	case x.info.Size() > x.applied: // a killed writer left a part of a line
+		if _, err = x.file.Write([]byte("\n")); err != nil {
+			err = x.fail("write index", err, "nothing was written; make room or make the file writable")
+		} else {
+			err = x.refresh()
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return f()
@@ -68,28 +98,11 @@ func lockError(err error) error {
 	return err
 }
 
-// finish ends what writers left when they died: a line without its '\n', an
-// index that must be rewritten, deletions and sessions half made.
+// finish ends what writers left when they died: an index that must be
+// rewritten, deletions and sessions half made.
 func (x *index) finish(ctx context.Context) error {
-	first := x.by == 0
-	for x.by == 0 {
-		by := firstWriter + rand.Int64N(writers)
-		switch err := x.lock.TryLock(by); {
-		case err == nil, errors.Is(err, errors.ErrUnsupported):
-			x.by = by
-		case !errors.Is(err, filelog.ErrBusy):
-			return err
-		}
-	}
-	if x.file == nil || x.remake {
+	if x.remake {
 		if err := x.rewrite(false); err != nil {
-			return err
-		}
-	} else if x.info.Size() > x.applied {
-		if _, err := x.file.Write([]byte("\n")); err != nil {
-			return x.fail("write index", err, "nothing was written; make room or make the file writable")
-		}
-		if err := x.refresh(); err != nil {
 			return err
 		}
 	}
@@ -125,7 +138,8 @@ func (x *index) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if first {
+	if !x.reaped {
+		x.reaped = true
 		x.reap(ctx)
 	}
 	return nil
@@ -181,7 +195,11 @@ func appendRecord(dst []byte, rec record) []byte {
 // that are not finished into a new file in the place of the index. Sync says
 // that it must be on stable storage when the error is nil.
 func (x *index) rewrite(sync bool) error {
-	data := appendRecord(nil, record{Version: 1, Boot: bootID(), Agent: x.a.name})
+	head := record{Version: 1, Boot: bootID(), Agent: x.a.name}
+	if x.lost {
+		head.Boot = "" // whoever reads it must compare it with the transcripts
+	}
+	data := appendRecord(nil, head)
 	x.rows.sort()
 	for _, e := range x.base {
 		if e.key == "" {
@@ -229,7 +247,7 @@ func (x *index) rewrite(sync bool) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	x.learned, x.remake = was, false
+	x.learned, x.remake = was, was.lost
 	return nil
 }
 
@@ -311,7 +329,7 @@ func (x *index) begin(ctx context.Context, o *openLog) (bool, error) {
 	}
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
-	err := x.hold(short, func() error { return x.join(o.ref) })
+	err := x.locked(short, func() error { return x.join(o.ref) })
 	switch {
 	case err == nil:
 		return true, nil
