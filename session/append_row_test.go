@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -193,9 +191,7 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 	add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 5})
 	ref := s.Ref()
 	closed(t, st)
-	for _, name := range []string{"sessions.json", "sessions.journal"} {
-		must(t, os.RemoveAll(filepath.Join(dir, "agents", "main", name)))
-	}
+	loseIndex(t, dir)
 	st, other := open(t, dir, unsynced), open(t, dir, unsynced)
 	s, err := st.Get(t.Context(), ref)
 	must(t, err)

@@ -18,7 +18,7 @@ func snapshotTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || strings.HasSuffix(path, ".journal") || strings.HasSuffix(path, "sessions.json") {
+		if err != nil || !d.Type().IsRegular() || strings.HasSuffix(path, "sessions.lock") || strings.HasSuffix(path, "sessions.jsonl") {
 			return err
 		}
 		data, err := os.ReadFile(path)

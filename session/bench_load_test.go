@@ -100,12 +100,11 @@ func BenchmarkResume(b *testing.B) {
 
 // removeIndex removes the index of an agent.
 func removeIndex(dir string) error {
-	for _, name := range []string{"sessions.json", "sessions.journal"} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	err := os.Remove(filepath.Join(dir, "sessions.jsonl"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // A whole conversation of 1,000 messages of 512 bytes from a store that has

@@ -65,12 +65,6 @@ func TestObserveSync(t *testing.T) {
 	if e.Session != s.Ref() || e.Took <= 0 || e.Bytes < len("hello") || e.Err != nil {
 		t.Errorf("an append told of %+v", e)
 	}
-	drain(events)
-	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "b", Peer: "b"}, nil)
-	must(t, err)
-	if e := one(events); e.Session != (session.Ref{Agent: "main"}) || e.Took <= 0 {
-		t.Errorf("Create of %s told of %+v, want a sync of the index", other.ID(), e)
-	}
 }
 
 // A sync that nobody has asked for is told when it has ended.
@@ -114,17 +108,19 @@ func TestObserveWait(t *testing.T) {
 	h.Release()
 	drain(events)
 
-	end, err := l.LockTurn(t.Context())
+	other := open(t, dir, nil)
+	defer closed(t, other)
+	turn, err := load(t, other, cli).BeginTurn(t.Context())
 	must(t, err)
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := s.BeginTurn(ctx); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("BeginTurn = %v", err)
 	}
-	if e := one(events); e.Session != s.Ref() || e.Lock != filelog.TurnLock || e.Took < filelog.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
+	if e := one(events); e.Session != s.Ref() || e.Lock != session.TurnLock || e.Took < filelog.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
 		t.Errorf("told of %+v", e)
 	}
-	must(t, errors.Join(end(), l.Close(), root.Close()))
+	must(t, errors.Join(turn.End(), l.Close(), root.Close()))
 }
 
 // An unfinished line that was ended, whole or torn, and a cut append whose
@@ -175,5 +171,14 @@ func TestObserveRepair(t *testing.T) {
 			add(t, s, transcript.UserText("next"))
 			checkRequest(t, s)
 		})
+	}
+}
+
+// observeDamage collects the damage that a store tells about.
+func observeDamage(told *[]transcript.Damage) func(context.Context, session.Event) {
+	return func(_ context.Context, e session.Event) {
+		if e.Kind == session.EventDamage {
+			*told = append(*told, e.Damage)
+		}
 	}
 }

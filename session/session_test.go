@@ -205,13 +205,8 @@ func TestListFindDelete(t *testing.T) {
 
 	// The index is a cache.
 	for _, broken := range []string{"", "{", "[]", `{"main:cli:user":{"session_id":"x"}}`, "\x00\x00"} {
-		if err := os.WriteFile(filepath.Join(dir, "agents/main/sessions.json"), []byte(broken), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(broken), 0o600); err != nil {
 			t.Fatal(err)
-		}
-		if broken == "[]" {
-			if err := os.Remove(filepath.Join(dir, "agents/main/sessions.journal")); err != nil {
-				t.Fatal(err)
-			}
 		}
 		st = open(t, dir, nil)
 		check(st)

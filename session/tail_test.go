@@ -123,9 +123,7 @@ func TestHeaderLost(t *testing.T) {
 	}
 	add(t, s, transcript.UserText("more"))
 	closed(t, st)
-	for _, name := range []string{"sessions.json", "sessions.journal"} {
-		_ = os.Remove(filepath.Join(dir, "agents/main", name))
-	}
+	loseIndex(t, dir)
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	s, err = st.Get(t.Context(), s.Ref())
@@ -211,8 +209,8 @@ func TestMadeAgain(t *testing.T) {
 	}
 }
 
-// The journal of the index is emptied or removed while stores are open.
-func TestJournalLost(t *testing.T) {
+// The index is emptied or removed while stores are open.
+func TestIndexLost(t *testing.T) {
 	for name, spoil := range map[string]func(string) error{
 		"emptied": func(path string) error { return os.Truncate(path, 0) },
 		"removed": os.Remove,
@@ -221,7 +219,7 @@ func TestJournalLost(t *testing.T) {
 		st := open(t, dir, nil)
 		s := load(t, st, cli)
 		add(t, s, transcript.UserText("hi"))
-		must(t, spoil(filepath.Join(dir, "agents/main/sessions.journal")))
+		must(t, spoil(filepath.Join(dir, "agents/main/sessions.jsonl")))
 		other := load(t, st, session.Key{Agent: "main", Channel: "other", Peer: "x"})
 		if got := load(t, st, cli); got.ID() != s.ID() {
 			t.Errorf("%s: session %s, want %s", name, got.ID(), s.ID())

@@ -107,8 +107,7 @@ func TestMakeCurrent(t *testing.T) {
 	must(t, a.MakeCurrent(t.Context()))
 	must(t, a.MakeCurrent(t.Context())) // it is already
 	closed(t, st)
-	must(t, os.Remove(filepath.Join(dir, "agents/main/sessions.journal")))
-	_ = os.Remove(filepath.Join(dir, "agents/main/sessions.json"))
+	loseIndex(t, dir)
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	s := load(t, st, cli)
