@@ -181,6 +181,9 @@ type Row struct {
 	TokenEstimate int       `json:"tokenEstimate"`
 	TTL           int64     `json:"ttl,omitempty"` // seconds
 	Pinned        bool      `json:"pinned,omitempty"`
+	// Cut reports that the driver has shortened a long title, owner or list of
+	// labels: the row holds for no line, whatever Size says.
+	Cut bool `json:"cut,omitempty"`
 
 	// Current reports whether the session is the current one of its key. Only
 	// List sets it.

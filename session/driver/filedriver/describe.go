@@ -236,13 +236,14 @@ const (
 	maxEntry  = 256     // of the ID of an entry; ours have 36
 )
 
-// bound cuts what the index holds of a row down to size.
+// bound cuts what the index holds of a row down to size, and says so in the row.
 func bound(row *driver.Row) {
+	row.Cut = row.Cut || max(len(row.Title), len(row.Owner)) > maxShown || len(row.LastID) > maxEntry
 	row.Title, row.Owner = cut(row.Title, maxShown), cut(row.Owner, maxShown)
 	size := 0
 	for i, label := range row.Labels {
 		if size += len(label) + len(`"",`); size > maxLabels {
-			row.Labels = row.Labels[:i:i]
+			row.Labels, row.Cut = row.Labels[:i:i], true
 			break
 		}
 	}
