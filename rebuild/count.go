@@ -8,6 +8,8 @@ import (
 
 // Counter counts tokens. Those of package tokens are Counters.
 type Counter interface {
+	// Count returns the tokens of a system prompt, tools and messages, each of
+	// which may be empty.
 	Count(system string, tools []transcript.Tool, messages []transcript.Message) int
 }
 
