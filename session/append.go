@@ -118,13 +118,13 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	}
 	var put bool
 	switch {
-	case isGone(err):
-		t.gone()
 	case err == nil && res.Repeated:
 		done.IDs, done.Repeated = res.IDs, true
 		done.Rewound = !t.live(ctx, res.IDs)
 	case err == nil:
 		put = t.appended(res, now, entries)
+	case isGone(err):
+		t.gone()
 	}
 	if st.opts.Observe != nil {
 		s.tellAppend(ctx, t, time.Since(began), res, lines, err)

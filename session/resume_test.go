@@ -85,8 +85,41 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	}
 }
 
-// Whatever happens, who goes on from the last compaction sees what the fold of
-// all lines gives.
+// After a rewind to the beginning a restart sees the empty history, and what was
+// learned about models before it. It reads back to the last compaction at most.
+func TestResumeAfterARewindToTheBeginning(t *testing.T) {
+	mem := memdriver.New(nil)
+	st := session.OpenDriver(mem, nil)
+	s := load(t, st, cli)
+	talk(t, s, 0, 100)
+	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says("short"))})
+	require.NoError(t, err)
+	talk(t, s, 100, 5)
+	learned := transcript.Calibration{Model: "m", Window: 9000}
+	old := add(t, s, transcript.UserText("old"), learned)
+	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	talk(t, s, 105, 2)
+	want, info := history(t, s), s.Info()
+	closed(t, st)
+
+	d := &countingDriver{Driver: mem.Reopen()}
+	st = session.OpenDriver(d, nil)
+	defer closed(t, st)
+	s = load(t, st, cli)
+	require.Equal(t, want, history(t, s))
+	require.Equal(t, 2, s.Turns())
+	require.Equal(t, info, s.Info())
+	c, err := s.Calibration(t.Context(), "m")
+	require.NoError(t, err)
+	require.Equal(t, learned, c)
+	require.Less(t, d.records, 30)
+	require.NoError(t, s.Rewind(t.Context(), old[0]))
+	compareWithWhole(t, "after the rewind is undone", s, 0)
+	require.Equal(t, 106, s.Turns())
+}
+
+// A session that is resumed from the last compaction has the history that the
+// fold of all lines gives.
 func TestResumeIsTheWholeFold(t *testing.T) {
 	t.Parallel()
 	seeds := extent(*faults, 40, 150, 600)
