@@ -124,7 +124,7 @@ func TestRowOfCompactionThatKeepsNothing(t *testing.T) {
 	require.Equal(t, s.Info(), resumed.Info())
 }
 
-// failing is a Counter that panics when it is told to.
+// failing is a Counter that panics while now is set.
 type failing struct {
 	tokens.Estimator
 	now *bool
@@ -137,7 +137,7 @@ func (f failing) Count(system string, tools []transcript.Tool, msgs []transcript
 	return f.Estimator.Count(system, tools, msgs)
 }
 
-// panicking is a driver that panics when it is told to, after it has written.
+// panicking is a driver that panics after it has written, while now is set.
 type panicking struct {
 	driver.Driver
 	now *bool
@@ -207,7 +207,8 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 	closed(t, st)
 }
 
-// What the index has no room for is not lost to who resumes the session.
+// A title, owner or list of labels that the index has shortened comes back whole
+// when the session is resumed.
 func TestResumeOfACutRow(t *testing.T) {
 	dir := t.TempDir()
 	st := open(t, dir, unsynced)

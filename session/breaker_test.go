@@ -218,7 +218,7 @@ func TestWhatIsLearnedSurvives(t *testing.T) {
 	closed(t, st)
 }
 
-// What was learned about the model decides when a compaction is due.
+// Calibrations of the model decide when a compaction is due.
 func TestAfterTurnKnowsTheModel(t *testing.T) {
 	for _, tt := range []struct {
 		known transcript.Calibration
@@ -450,7 +450,8 @@ func TestCompactToHalf(t *testing.T) {
 	}
 }
 
-// What another process learns while a compaction is committed stays in force.
+// A calibration that another process appends while a compaction is committed
+// stays in force.
 func TestLearnedDuringACommit(t *testing.T) {
 	run := func(at int) (total int, c transcript.Calibration) {
 		counts := 0

@@ -35,8 +35,7 @@ func listed(t *testing.T, st *session.Store, opts *session.ListOptions) (ids []s
 	return ids
 }
 
-// The session with the newest message comes first, wherever it stood before.
-// What is no message moves nothing.
+// The session with the newest message comes first. Other entries move nothing.
 func TestListNewestFirst(t *testing.T) {
 	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.tick})

@@ -67,7 +67,7 @@ func TestObserveSync(t *testing.T) {
 	}
 }
 
-// A sync that nobody has asked for is told when it has ended.
+// A background sync is an event when it has ended.
 func TestObserveBackgroundSync(t *testing.T) {
 	st, events := watch(t, t.TempDir(), filelog.SyncInterval(time.Millisecond), session.EventSync)
 	defer closed(t, st)

@@ -78,7 +78,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 		t.Errorf("%d records were read, of which the history has 17", d.records)
 	}
 
-	// What lies further back is read when it is asked for.
+	// A rewind to an older entry reads the rest.
 	must(t, s.Rewind(t.Context(), first))
 	if h, err := s.History(t.Context()); err != nil || len(h.Messages) != 2 || s.Turns() != 1 {
 		t.Errorf("%+v, %v, %d turns", h, err, s.Turns())

@@ -67,7 +67,7 @@ func TestTurnOfAKilledProcess(t *testing.T) {
 	_ = cmd.Wait() // it was killed
 }
 
-// What a process left behind is pending in the next one.
+// Unfinished work of one process is pending in the next one.
 func TestPending(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct {
