@@ -47,6 +47,13 @@ var imports = map[string][]string{
 	"examples/...":     {"..."},
 }
 
+// onlyIn holds arrows of the graph that one file alone may draw: by package and
+// imported package. Tests may draw them anywhere.
+var onlyIn = map[[2]string]string{
+	{"session", "session/driver/filedriver"}: "session/open.go",
+	{"session", "transcript/filelog"}:        "session/open.go",
+}
+
 // testImports holds what _test.go files may import beyond imports, their own
 // package and any xxxtest package.
 var testImports = map[string][]string{
@@ -160,6 +167,10 @@ func checkImports(all []source) (findings []string) {
 		}
 		for _, spec := range s.file.Imports {
 			target := importPath(spec)
+			file, ok := onlyIn[[2]string{s.pkg, strings.TrimPrefix(target, module+"/")}]
+			if ok && !s.test && s.name != file {
+				findings = append(findings, s.at(spec.Pos(), "%s must import %s in %s only", s.pkg, strings.TrimPrefix(target, module+"/"), file))
+			}
 			if allowedImport(s, node, target) {
 				continue
 			}

@@ -51,6 +51,15 @@ func TestCheckerFlags(t *testing.T) {
 			"session/store.go:2: session must not import session/sessiontest",
 		},
 		{
+			"file driver in the file of Open", "session/open.go",
+			`import _ "github.com/convolog/convolog/session/driver/filedriver"`, "",
+		},
+		{
+			"file driver in another file", "session/store.go",
+			`import _ "github.com/convolog/convolog/session/driver/filedriver"`,
+			"session/store.go:2: session must import session/driver/filedriver in session/open.go only",
+		},
+		{
 			"memory driver in a test", "session/store_test.go",
 			`import _ "github.com/convolog/convolog/session/driver/memdriver"`, "",
 		},

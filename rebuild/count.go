@@ -8,6 +8,8 @@ import (
 
 // Counter counts tokens. Those of package tokens are Counters.
 type Counter interface {
+	// Count returns the tokens of a system prompt, tools and messages, each of
+	// which may be empty.
 	Count(system string, tools []transcript.Tool, messages []transcript.Message) int
 }
 
@@ -101,7 +103,7 @@ func (t *Tally) count() {
 	behind := 0 // the first message behind the last mark
 	for i, m := range r.msgs[first:] {
 		if len(begins) > 0 && begins[0].before == first+i {
-			// What is before the last answer but one changes by late results only.
+			// Only a late result changes a message before the last answer.
 			if begins[0].item < last && begins[0].item > from {
 				t.marks = append(t.marks, mark{begins[0].item, t.total})
 				behind = i

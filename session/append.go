@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -116,13 +118,13 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	}
 	var put bool
 	switch {
-	case isGone(err):
-		t.gone()
 	case err == nil && res.Repeated:
 		done.IDs, done.Repeated = res.IDs, true
 		done.Rewound = !t.live(ctx, res.IDs)
 	case err == nil:
 		put = t.appended(res, now, entries)
+	case isGone(err):
+		t.gone()
 	}
 	if st.opts.Observe != nil {
 		s.tellAppend(ctx, t, time.Since(began), res, lines, err)
@@ -274,8 +276,10 @@ func hashBatch(entries []transcript.Entry) string {
 // ids makes entry and session IDs: UUIDs of version 7, each greater than those
 // that this process made before. It is safe for several goroutines.
 type ids struct {
-	mu     sync.Mutex
+	mu     sync.Mutex    // guards the fields below
 	random *bufio.Reader // asks the system once for many IDs
+	last   uint64        // milliseconds and twelve bits below them
+	id     uuid.UUID
 }
 
 const randomAhead = 64 * 16 // bytes, for as many IDs
@@ -284,7 +288,12 @@ func newIDs() *ids { return &ids{random: bufio.NewReaderSize(rand.Reader, random
 
 func (s *ids) next() string {
 	s.mu.Lock()
-	id := uuid.Must(uuid.NewV7FromReader(s.random)) // rand.Reader never fails
-	s.mu.Unlock()
-	return id.String()
+	defer s.mu.Unlock()
+	_, _ = io.ReadFull(s.random, s.id[:]) // rand.Reader never fails
+	now := time.Now()
+	below := uint64(now.Nanosecond()) % 1e6 << 12 / 1e6
+	s.last = max(uint64(now.UnixMilli())<<12|below, s.last+1)
+	binary.BigEndian.PutUint64(s.id[:], s.last>>12<<16|7<<12|s.last&0xfff)
+	s.id[8] = s.id[8]&0x3f | 0x80
+	return s.id.String()
 }

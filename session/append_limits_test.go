@@ -8,7 +8,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Whatever is acknowledged can be read after a restart: a line that an
+// Everything acknowledged can be read after a restart: a line that an
 // idempotency key makes too long for a reader is refused.
 func TestKeyOnALongLine(t *testing.T) {
 	t.Parallel()

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,7 +124,7 @@ func TestRowOfCompactionThatKeepsNothing(t *testing.T) {
 	require.Equal(t, s.Info(), resumed.Info())
 }
 
-// failing is a Counter that panics when it is told to.
+// failing is a Counter that panics while now is set.
 type failing struct {
 	tokens.Estimator
 	now *bool
@@ -139,7 +137,7 @@ func (f failing) Count(system string, tools []transcript.Tool, msgs []transcript
 	return f.Estimator.Count(system, tools, msgs)
 }
 
-// panicking is a driver that panics when it is told to, after it has written.
+// panicking is a driver that panics after it has written, while now is set.
 type panicking struct {
 	driver.Driver
 	now *bool
@@ -193,9 +191,7 @@ func TestRowAfterTheIndexWasLost(t *testing.T) {
 	add(t, s, transcript.Compaction{Summary: "short", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 5})
 	ref := s.Ref()
 	closed(t, st)
-	for _, name := range []string{"sessions.jsonl"} {
-		must(t, os.RemoveAll(filepath.Join(dir, "agents", "main", name)))
-	}
+	loseIndex(t, dir)
 	st, other := open(t, dir, unsynced), open(t, dir, unsynced)
 	s, err := st.Get(t.Context(), ref)
 	must(t, err)

@@ -15,6 +15,6 @@
 // handles of a session share one state. All of it may be used by several
 // goroutines, and several processes may have the same store open.
 //
-// What a nil error means, what survives which crash, and which errors there
-// are, is said at [Store], [Session.Append] and in FORMAT.md.
+// [Store], [Session.Append] and FORMAT.md say what a nil error means, which errors
+// there are, and what survives which crash.
 package session

@@ -127,14 +127,14 @@ func (l learned) trigger(t compact.Trigger) compact.Trigger {
 	return t
 }
 
-// estimated is about how many tokens of the estimate so many of the model are.
+// estimated converts tokens of the model to tokens of the estimate, roughly.
 func (l learned) estimated(n int) int {
 	_, factor := l.model()
 	return int(float64(n) / factor)
 }
 
-// fifth is a fifth of the window, as far as that is known: of the trigger, of
-// the model, of who asks, or else of the limit of the trigger.
+// fifth is a fifth of the first window that is known: that of the trigger, of the
+// model, of the caller, or else the limit of the trigger.
 func (l learned) fifth(t compact.Trigger, asked int) int {
 	window, _ := l.model()
 	t = l.trigger(t)
@@ -160,8 +160,9 @@ func (l learned) broken() bool {
 	return n >= breaksAt && n%again != 0
 }
 
-// carried is what stays in force after a compaction to so many tokens. The
-// failures do if the summary was not the work of the summarizer that failed.
+// carried returns the entries that stay in force after a compaction, after which
+// the history has the given number of tokens. Failures stay in force if the
+// summary is not the work of the summarizer that failed.
 func (l learned) carried(w *work, after int) (items []transcript.Item) {
 	for _, c := range l.all {
 		if c.Failures > 0 && w.standIn {

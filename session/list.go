@@ -19,7 +19,7 @@ import (
 // of every owner, those without one included. A program with several users must
 // set a filter in every call and refuse a user without a name.
 type ListOptions struct {
-	Agent string `json:"agent,omitempty"`
+	Agent string `json:"agent,omitempty"` // of the session
 
 	// Parts of the key, see [Key]. A session whose key is not one that
 	// [ParseKey] reads fits none of them.
@@ -29,7 +29,7 @@ type ListOptions struct {
 	Peer    string `json:"peer,omitempty"`
 	Thread  string `json:"thread,omitempty"`
 
-	Owner string `json:"owner,omitempty"`
+	Owner string `json:"owner,omitempty"` // exactly
 	Label string `json:"label,omitempty"` // one of the session's labels
 
 	// Since and Until limit UpdatedAt: at or after Since, before Until.

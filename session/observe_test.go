@@ -67,7 +67,7 @@ func TestObserveSync(t *testing.T) {
 	}
 }
 
-// A sync that nobody has asked for is told when it has ended.
+// A background sync is an event when it has ended.
 func TestObserveBackgroundSync(t *testing.T) {
 	st, events := watch(t, t.TempDir(), filelog.SyncInterval(time.Millisecond), session.EventSync)
 	defer closed(t, st)
@@ -108,14 +108,16 @@ func TestObserveWait(t *testing.T) {
 	h.Release()
 	drain(events)
 
-	turn, err := s.BeginTurn(t.Context())
+	other := open(t, dir, nil)
+	defer closed(t, other)
+	turn, err := load(t, other, cli).BeginTurn(t.Context())
 	must(t, err)
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := s.BeginTurn(ctx); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("BeginTurn = %v", err)
 	}
-	if e := one(events); e.Session != s.Ref() || e.Lock != filelog.TurnLock || e.Took < filelog.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
+	if e := one(events); e.Session != s.Ref() || e.Lock != session.TurnLock || e.Took < filelog.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
 		t.Errorf("told of %+v", e)
 	}
 	must(t, errors.Join(turn.End(), l.Close(), root.Close()))
@@ -169,5 +171,14 @@ func TestObserveRepair(t *testing.T) {
 			add(t, s, transcript.UserText("next"))
 			checkRequest(t, s)
 		})
+	}
+}
+
+// observeDamage collects the damage that a store tells about.
+func observeDamage(told *[]transcript.Damage) func(context.Context, session.Event) {
+	return func(_ context.Context, e session.Event) {
+		if e.Kind == session.EventDamage {
+			*told = append(*told, e.Damage)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func answer(text string, calls ...string) *transcript.Response {
 	return r
 }
 
-// What would be sent is the same, byte for byte, after every restart, wherever
+// The next request is the same, byte for byte, after every restart, wherever
 // summaries are shown.
 func TestRestart(t *testing.T) {
 	for _, form := range []rebuild.SummaryForm{rebuild.SummaryUser, rebuild.SummaryPair, rebuild.SummarySystem} {

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// What stands at the end of a file when a process starts, and what becomes of
-// it: nothing whole is lost, the next append stands on its own, and a restart
+// Every kind of unfinished end of a file when a process starts: nothing whole is
+// lost, the next append stands on its own, and a restart
 // sees the same.
 func TestTails(t *testing.T) {
 	const (
@@ -123,9 +123,7 @@ func TestHeaderLost(t *testing.T) {
 	}
 	add(t, s, transcript.UserText("more"))
 	closed(t, st)
-	for _, name := range []string{"sessions.jsonl"} {
-		_ = os.Remove(filepath.Join(dir, "agents/main", name))
-	}
+	loseIndex(t, dir)
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	s, err = st.Get(t.Context(), s.Ref())

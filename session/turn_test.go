@@ -67,7 +67,7 @@ func TestTurnOfAKilledProcess(t *testing.T) {
 	_ = cmd.Wait() // it was killed
 }
 
-// What a process left behind is pending in the next one.
+// Unfinished work of one process is pending in the next one.
 func TestPending(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct {
@@ -107,7 +107,7 @@ func TestMakeCurrent(t *testing.T) {
 	must(t, a.MakeCurrent(t.Context()))
 	must(t, a.MakeCurrent(t.Context())) // it is already
 	closed(t, st)
-	must(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
+	loseIndex(t, dir)
 	st = open(t, dir, nil)
 	defer closed(t, st)
 	s := load(t, st, cli)

@@ -1,0 +1,224 @@
+package session_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// clock is a clock that goes on by a second each time it is read.
+type clock struct{ now time.Time }
+
+func (c *clock) tick() time.Time {
+	c.now = c.now.Add(time.Second)
+	return c.now
+}
+
+func listed(t *testing.T, st *session.Store, opts *session.ListOptions) (ids []string) {
+	t.Helper()
+	infos, err := st.List(t.Context(), opts)
+	require.NoError(t, err)
+	for _, i := range infos {
+		ids = append(ids, i.ID)
+	}
+	return ids
+}
+
+// The session with the newest message comes first. Other entries move nothing.
+func TestListNewestFirst(t *testing.T) {
+	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.tick})
+	defer closed(t, st)
+	made := map[string]*session.Session{}
+	for _, id := range []string{"a", "b", "c"} {
+		s, err := st.Create(t.Context(), session.Key{Agent: id, Channel: "c", Peer: "p"}, &session.CreateOptions{ID: id})
+		require.NoError(t, err)
+		made[id] = s
+	}
+	require.Equal(t, []string{"c", "b", "a"}, listed(t, st, nil))
+	add(t, made["a"], transcript.UserText("q"))
+	require.Equal(t, []string{"a", "c", "b"}, listed(t, st, nil))
+	require.NoError(t, made["b"].SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
+	require.Equal(t, []string{"a", "c", "b"}, listed(t, st, nil))
+	add(t, made["b"], answer("x"))
+	require.Equal(t, []string{"b", "a", "c"}, listed(t, st, nil))
+	require.Equal(t, c.now.Truncate(time.Microsecond), made["b"].Info().UpdatedAt)
+}
+
+func TestListFilters(t *testing.T) {
+	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.tick})
+	defer closed(t, st)
+	times := map[string]time.Time{}
+	for i, key := range []session.Key{
+		{Agent: "x", Channel: "cli", Peer: "ann"},
+		{Agent: "x", Channel: "mail", Kind: "direct", Peer: "ann"},
+		{Agent: "y", Channel: "mail", Account: "work", Kind: "group", Peer: "bob", Thread: "7"},
+	} {
+		id := fmt.Sprint("s", i)
+		s, err := st.Create(t.Context(), key, &session.CreateOptions{ID: id, Owner: key.Peer, Labels: []string{"l", id}})
+		require.NoError(t, err)
+		times[id] = s.Info().UpdatedAt
+	}
+	for _, tt := range []struct {
+		opts session.ListOptions
+		want []string
+	}{
+		{session.ListOptions{}, []string{"s2", "s1", "s0"}},
+		{session.ListOptions{Agent: "x"}, []string{"s1", "s0"}},
+		{session.ListOptions{Agent: "none"}, nil},
+		{session.ListOptions{Channel: "mail"}, []string{"s2", "s1"}},
+		{session.ListOptions{Channel: "mail", Kind: "direct"}, []string{"s1"}},
+		{session.ListOptions{Account: "work"}, []string{"s2"}},
+		{session.ListOptions{Thread: "7", Peer: "ann"}, nil},
+		{session.ListOptions{Peer: "ann"}, []string{"s1", "s0"}},
+		{session.ListOptions{Owner: "bob"}, []string{"s2"}},
+		{session.ListOptions{Owner: "bo"}, nil},
+		{session.ListOptions{Label: "l", Limit: 2}, []string{"s2", "s1"}},
+		{session.ListOptions{Label: "s0", Limit: 1}, []string{"s0"}},
+		{session.ListOptions{Since: times["s1"]}, []string{"s2", "s1"}},
+		{session.ListOptions{Until: times["s1"]}, []string{"s0"}},
+		{session.ListOptions{Since: times["s1"], Until: times["s2"]}, []string{"s1"}},
+	} {
+		require.Equal(t, tt.want, listed(t, st, &tt.opts), "%+v", tt.opts)
+	}
+}
+
+// Pages have every session that nobody touches exactly once, whatever happens
+// to others, also where sessions of several agents have one time and one ID.
+func TestListPages(t *testing.T) {
+	for seed := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+		still := seed%2 == 0 // the clock
+		st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: func() time.Time {
+			if still {
+				return c.now
+			}
+			return c.tick()
+		}})
+		make := func(i int) *session.Session {
+			s, err := st.Create(t.Context(), session.Key{Agent: fmt.Sprint("agent", i%3), Channel: "c", Peer: "p"},
+				&session.CreateOptions{ID: fmt.Sprint("s", i/3), Owner: fmt.Sprint(i % 2)})
+			require.NoError(t, err)
+			return s
+		}
+		untouched, busy := map[session.Ref]bool{}, []*session.Session{}
+		for i := range 40 {
+			if s := make(i); i%7 == 0 {
+				busy = append(busy, s)
+			} else {
+				untouched[s.Ref()] = true
+			}
+		}
+		opts := session.ListOptions{Limit: 1 + rnd.IntN(9)}
+		if seed%5 == 0 {
+			opts.Owner = "1"
+		}
+		still = false
+		seen := map[session.Ref]int{}
+		for page := 0; ; page++ {
+			infos, err := st.List(t.Context(), &opts)
+			require.NoError(t, err)
+			for _, i := range infos {
+				seen[i.Ref]++
+			}
+			if len(infos) < opts.Limit {
+				break
+			}
+			opts.After = infos[len(infos)-1].Cursor()
+			switch s := busy[rnd.IntN(len(busy))]; rnd.IntN(3) {
+			case 0:
+				_, _ = s.Append(t.Context(), transcript.UserText("q")) // it may be deleted
+			case 1:
+				require.NoError(t, errors.Join(nil, ignoreMissing(st.Delete(t.Context(), s.Ref()))))
+			case 2:
+				make(1000 + 3*page)
+			}
+		}
+		for ref := range untouched {
+			want := 1
+			if opts.Owner != "" {
+				var i int
+				_, _ = fmt.Sscanf(ref.ID, "s%d", &i)
+				var a int
+				_, _ = fmt.Sscanf(ref.Agent, "agent%d", &a)
+				want = (3*i + a) % 2
+			}
+			require.Equal(t, want, seen[ref], "seed %d: %v", seed, ref)
+		}
+		closed(t, st)
+	}
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func TestListCursorIsChecked(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	good := load(t, st, cli).Info().Cursor()
+	for _, bad := range []string{
+		"x", good[1:], "!", base64.RawURLEncoding.EncodeToString([]byte("2\n2026-11-20T08:00:00Z\na\nb")),
+		base64.RawURLEncoding.EncodeToString([]byte("1\nyesterday\na\nb")),
+	} {
+		_, err := st.List(t.Context(), &session.ListOptions{After: bad})
+		require.ErrorIs(t, err, session.ErrCursor, bad)
+	}
+	require.Empty(t, listed(t, st, &session.ListOptions{After: good}))
+}
+
+// Find knows nothing about the sessions of others.
+func TestFindStaysInTheFilter(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	for _, owner := range []string{"ann", "bob"} {
+		_, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: owner},
+			&session.CreateOptions{ID: "id-" + owner, Title: "My trip", Owner: owner})
+		require.NoError(t, err)
+	}
+	ann := &session.ListOptions{Owner: "ann", Limit: 1, After: "ignored"}
+	for _, query := range []string{"id", "my", "main:web", "id-ann"} {
+		info, err := st.Find(t.Context(), query, ann)
+		require.NoError(t, err)
+		require.Equal(t, "id-ann", info.ID)
+	}
+	for _, query := range []string{"id-bob", "main:web:bob"} {
+		_, err := st.Find(t.Context(), query, ann)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	_, err := st.Find(t.Context(), "my", nil)
+	amb, ok := errors.AsType[*session.AmbiguousError](err)
+	require.True(t, ok)
+	require.Len(t, amb.Matches, 2)
+}
+
+func TestInfoJSON(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "x", Owner: "o", Labels: []string{"l"}, TTL: time.Second})
+	require.NoError(t, err)
+	add(t, s, transcript.UserText("q"))
+	var names map[string]any
+	require.NoError(t, json.Unmarshal([]byte(toJSON(t, s.Info())), &names))
+	for _, name := range []string{"agent", "id", "key", "current", "title", "owner", "labels", "createdAt", "updatedAt", "lastUserAt", "messages", "turns", "tokens", "size", "ttl"} {
+		require.Contains(t, names, name)
+	}
+	e := session.Event{Kind: session.EventAppend, Session: s.Ref(), Err: errors.New("no")}
+	require.JSONEq(t, `{"kind":"append","session":{"agent":"main","id":"x"},"error":"no"}`, toJSON(t, e))
+}
