@@ -59,7 +59,6 @@ func (s *Session) Info() Info {
 		return nil
 	})
 	if err == nil {
-		s.store.putRowOf(ctx, s.ref.Agent, info.Key)
 		cur, err := s.store.drv.Current(ctx, s.ref.Agent, info.Key)
 		info.Current = err == nil && cur.ID == s.ref.ID
 	}

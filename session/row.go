@@ -175,19 +175,6 @@ func (st *Store) putRows(ctx context.Context, agent string, fill bool) {
 	}
 }
 
-// putRowOf is putRow for the sessions of one key. It comes before the key is looked
-// up: the driver need not read a transcript whose row is new.
-func (st *Store) putRowOf(ctx context.Context, agent, key string) {
-	for _, s := range st.table.owed(agent) {
-		s.mu.Lock()
-		same := s.row.Key == key
-		s.mu.Unlock()
-		if same {
-			st.putRow(ctx, s, false)
-		}
-	}
-}
-
 // takeRow returns the row to put, if there is one.
 func (s *state) takeRow(ctx context.Context, fill bool) (row driver.Row, ok bool, err error) {
 	s.mu.Lock()

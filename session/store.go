@@ -117,7 +117,6 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 		return nil, wrapKey("load", key, err)
 	}
 	for n := 0; ; n++ {
-		st.putRowOf(ctx, key.Agent, key.String())
 		row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.header(key, CreateOptions{}))
 		if err != nil {
 			return nil, wrapKey("load", key, err)
@@ -140,7 +139,6 @@ func (st *Store) Lookup(ctx context.Context, key Key) (*Session, error) {
 	if err := key.Validate(); err != nil {
 		return nil, wrapKey("look up", key, err)
 	}
-	st.putRowOf(ctx, key.Agent, key.String())
 	row, err := st.drv.Current(ctx, key.Agent, key.String())
 	if err != nil {
 		return nil, wrapKey("look up", key, err)

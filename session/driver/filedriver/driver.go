@@ -360,7 +360,7 @@ func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, bool) 
 	defer func() { _ = a.close() }() // only read
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
-	if err := a.idx.ready(ctx, ""); err != nil {
+	if err := a.idx.ready(ctx); err != nil {
 		d.log.Warn("agent folder cannot be read", "folder", folder, "err", err)
 	}
 	for e := range a.idx.all() {

@@ -325,7 +325,7 @@ func (x *index) drop(id string) {
 func (x *index) row(e *entry) (driver.Row, bool) {
 	if e.row != nil {
 		row := *e.row
-		row.Labels = slices.Clone(row.Labels)
+		row.Labels, row.Gen = slices.Clone(row.Labels), e.gen
 		return row, true
 	}
 	text := make([]byte, e.n)
@@ -336,30 +336,66 @@ func (x *index) row(e *entry) (driver.Row, bool) {
 	if n, _ := x.file.ReadAt(text, e.at); n < len(text) || json.Unmarshal(text, &row) != nil || row.ID != e.id {
 		return driver.Row{}, false
 	}
-	row.Agent = cmp.Or(row.Agent, x.a.name)
+	row.Agent, row.Gen = cmp.Or(row.Agent, x.a.name), e.gen
 	return row, true
 }
 
-// ready brings the rows up to date, as far as that is possible without a lock
-// and without writing: what others have written, names that somebody put into
-// the folder, and the sessions that somebody is busy with: those of one key, or
-// all of them if key is empty. The caller holds x.mu.
-func (x *index) ready(ctx context.Context, key string) error {
+// ready applies what others have written, and takes note of names that somebody
+// has put into the folder, as far as that is possible without a lock and
+// without writing. The caller holds x.mu.
+func (x *index) ready(ctx context.Context) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	if err := x.compare(ctx); err != nil {
+	return x.compare(ctx)
+}
+
+// readyRows is ready, and brings the rows of busy sessions up to date.
+func (x *index) readyRows(ctx context.Context) error {
+	if err := x.ready(ctx); err != nil {
 		return err
 	}
 	for id := range x.busy {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if e := x.find(id); key == "" || e == nil || e.key == key {
-			x.check(id)
-		}
+		x.check(id)
 	}
 	return nil
+}
+
+// readyKey is ready, and finds out which session of a key is current: a busy
+// one may have become so since its row.
+func (x *index) readyKey(ctx context.Context, key string) error {
+	if err := x.ready(ctx); err != nil {
+		return err
+	}
+	for id := range x.busy {
+		if e := x.find(id); e == nil {
+			x.check(id)
+		} else if e.key == key {
+			x.readGen(e)
+		}
+	}
+	return ctx.Err()
+}
+
+// readGen reads the lines that the row of a session does not cover for its gen,
+// which costs less than making the row anew. It drops a session without a
+// transcript.
+func (x *index) readGen(e *entry) {
+	f, err := x.a.stat(e.id)
+	if errors.Is(err, fs.ErrNotExist) {
+		x.del(e)
+	}
+	from := max(e.size, e.read)
+	if err != nil || e.size == 0 || f.size <= from {
+		return
+	}
+	row := driver.Row{Size: from}
+	if x.a.read(f, func(_ int64, scan Scan) error { return lastGen(&row, scan) }) == nil {
+		e.gen, e.read = max(e.gen, row.Gen), f.size
+	}
 }
 
 // compare looks for transcripts that the index does not know, or not as they

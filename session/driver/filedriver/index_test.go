@@ -31,13 +31,11 @@ func TestStaleRow(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Write(append(e.Line(), '\n'))
 	require.NoError(t, err)
-	info, err := f.Stat()
-	require.NoError(t, err)
 	require.NoError(t, f.Close())
 
 	for range 2 {
 		d = open(t, dir, nil)
-		if row, err := d.Current(ctx, "main", "k"); err != nil || row.ID != "a" || row.Gen != 7 || row.Size != info.Size() {
+		if row, err := d.Current(ctx, "main", "k"); err != nil || row.ID != "a" || row.Gen != 7 {
 			t.Errorf("Current = %+v, %v", row, err)
 		}
 		require.NoError(t, d.Close())

@@ -14,7 +14,7 @@ import (
 )
 
 // testLogs returns logs of which two may be idle, and a function that uses one.
-func testLogs(t *testing.T) (*logs, func(id string) *openLog) {
+func testLogs(t *testing.T) (*logs, func(id string) *openLog, *os.Root) {
 	root, err := os.OpenRoot(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
@@ -29,12 +29,12 @@ func testLogs(t *testing.T) (*logs, func(id string) *openLog) {
 		})
 		require.NoError(t, err)
 		return o
-	}
+	}, root
 }
 
 // What fails in closing another session's log is not the outcome of a call.
 func TestEvictionFails(t *testing.T) {
-	ls, use := testLogs(t)
+	ls, use, _ := testLogs(t)
 	for i := range 4 {
 		o := use(fmt.Sprint(i))
 		if i == 0 {
@@ -56,7 +56,7 @@ func TestEvictionFails(t *testing.T) {
 
 // A log whose sync failed, in the background too, is never opened anew.
 func TestFailedLogStays(t *testing.T) {
-	ls, use := testLogs(t)
+	ls, use, _ := testLogs(t)
 	bad := map[*filelog.Log]bool{}
 	ls.failed = func(l *filelog.Log) *filelog.NotDurableError {
 		if bad[l] {
@@ -86,9 +86,11 @@ func TestFailedLogStays(t *testing.T) {
 
 // Who waits for a lock of a log that is dropped is told why.
 func TestDropEndsWaits(t *testing.T) {
-	ls, use := testLogs(t)
+	ls, use, root := testLogs(t)
 	o := use("a")
-	held, err := o.log.Hold(t.Context())
+	other, err := filelog.Open(root, "a", nil)
+	require.NoError(t, err)
+	held, err := other.Hold(t.Context())
 	require.NoError(t, err)
 	ls.drop(o.ref)
 	_, err = o.log.Settle(t.Context())
@@ -99,7 +101,7 @@ func TestDropEndsWaits(t *testing.T) {
 		t.Errorf("still open: %v, %v", ls.open, ls.stale)
 	}
 	held.Release()
-	if err := ls.close(); err != nil {
+	if err := errors.Join(other.Close(), ls.close()); err != nil {
 		t.Error(err)
 	}
 }

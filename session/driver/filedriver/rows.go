@@ -19,6 +19,8 @@ type entry struct {
 	size, gen int64
 	used      bool // the session has lines besides its header
 
+	read int64 // up to where the transcript was read for its gen, if that is behind size
+
 	at  int64       // where the row is in the file
 	n   int         // its length in bytes; 0 if the file does not have it
 	row *driver.Row // the row if the file does not have it

@@ -58,7 +58,7 @@ func (d *Driver) current(ctx context.Context, agent, key string) (driver.Row, bo
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
-	if err := a.idx.ready(ctx, key); err != nil {
+	if err := a.idx.readyKey(ctx, key); err != nil {
 		return driver.Row{}, false, err
 	}
 	row, ok := a.idx.currentRow(key)
@@ -73,8 +73,8 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 		if e == nil {
 			return driver.Row{}, false
 		}
-		if x.check(e.id) {
-			continue // somebody has removed or changed it by hand
+		if x.readGen(e); e.gone {
+			continue // somebody has removed it by hand
 		}
 		row, ok := x.row(e)
 		if ok {
@@ -106,7 +106,7 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 	}
 	x := a.idx
 	err = x.hold(ctx, func() error {
-		if err := x.ready(ctx, key); err != nil {
+		if err := x.readyKey(ctx, key); err != nil {
 			return err
 		}
 		if row, ok = x.currentRow(key); ok {
@@ -142,7 +142,7 @@ func (d *Driver) Create(ctx context.Context, agent, key string, header func(int6
 		return row, err
 	}
 	err = a.idx.hold(ctx, func() error {
-		if err := a.idx.ready(ctx, key); err != nil {
+		if err := a.idx.readyKey(ctx, key); err != nil {
 			return err
 		}
 		row, err = a.create(key, header)
@@ -235,13 +235,18 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	}
 	x := a.idx
 	err = x.hold(ctx, func() error {
-		if err := x.ready(ctx, ""); err != nil {
+		if err := x.ready(ctx); err != nil {
 			return err
 		}
-		x.check(ref.ID)
+		if x.find(ref.ID) == nil {
+			x.check(ref.ID)
+		}
 		e := x.find(ref.ID)
 		if e == nil {
 			return d.notFound(ref)
+		}
+		if err := x.readyKey(ctx, e.key); err != nil {
+			return err
 		}
 		cur, highest := x.current(e.key)
 		ok := false
@@ -403,7 +408,7 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 	x := a.idx
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if err := x.ready(ctx, ""); err != nil {
+	if err := x.readyRows(ctx); err != nil {
 		return nil, err
 	}
 	var page []*entry
