@@ -321,6 +321,18 @@ func (img image) sum() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
+// rebooted returns the image as the next boot of the system finds it: the index
+// names the one before.
+func (img image) rebooted() image {
+	img = maps.Clone(img)
+	for path, b := range img {
+		if filepath.Base(path) == "sessions.jsonl" && len(b) > 0 {
+			img[path] = bytes.Replace(b, []byte(`"boot":"`), []byte(`"boot":"-`), 1)
+		}
+	}
+	return img
+}
+
 // write puts an image into an empty folder.
 func (img image) write(dir string) error {
 	for _, path := range slices.Sorted(maps.Keys(img)) {

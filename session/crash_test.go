@@ -124,6 +124,7 @@ func crashes(moments []moment, kill bool, stride int, early bool, yield func(cra
 			continue
 		case m.end != "":
 			c.before, c.after, c.in = m.world, m.world, "after "+m.end
+			d.last = call{} // the call has returned, so a kill tears nothing
 		default:
 			d.apply(m.call)
 		}
@@ -134,6 +135,9 @@ func crashes(moments []moment, kill bool, stride int, early bool, yield func(cra
 			}
 		}
 		d.states(kill, stride, func(img image) {
+			if !kill {
+				img = img.rebooted()
+			}
 			k := key{img.sum(), step}
 			if done[k] {
 				return

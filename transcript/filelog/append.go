@@ -276,8 +276,8 @@ func (l *Log) unlock() {
 // release gives up the kernel's lock and then the place within this Log.
 func (l *Log) release() {
 	l.chain = 0
-	if err := l.file().Unlock(); err != nil {
-		l.abandon(err)
+	if l.file().Unlock() != nil {
+		l.abandon()
 	}
 	<-l.appending
 }

@@ -154,8 +154,8 @@ func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 	}
 	now, err = l.lookup(op)
 	if unlockErr := f.UnlockSync(); unlockErr != nil {
-		l.abandon(unlockErr)
-		return look{}, l.refused()
+		l.abandon() // and the append lock is gone with it
+		return look{}, l.fail(op, unlockErr, fixNothingWritten)
 	}
 	l.drained = err == nil
 	return now, err
@@ -429,16 +429,26 @@ func readFull(r io.ReaderAt, p []byte, off int64) error {
 }
 
 // abandon closes the descriptor of a lock that could not be given back, since
-// the lock ends with it. The Log then counts as failed: the new descriptor that
-// its next call opens knows nothing of syncs that failed before.
-func (l *Log) abandon(err error) {
-	l.shut = true
-	_ = l.file().Close() // nothing else can be done about the lock
+// the lock ends with it, and goes on with another one. Before that it syncs what
+// this Log owes: a failed sync is only reported to the descriptor that was open
+// then. The caller has the place of the append lock within this Log.
+func (l *Log) abandon() {
+	if l.opts.Sync != SyncNever {
+		l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
+	}
+	old := l.file()
+	l.drained, l.end, l.lookedUp = false, 0, 0
+	if l.shut = true; l.reopen("unlock") != nil {
+		l.shut = true // the next call tries again
+	}
+	_ = old.Close() // nothing else can be done about the lock
+}
+
+// owed returns the number of this Log's last write.
+func (l *Log) owed() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failed == nil {
-		l.failed = &NotDurableError{Path: l.path, Start: l.dirty.start, End: l.dirty.end, Err: fmt.Errorf("the lock could not be given back: %w", cause(err))}
-	}
+	return l.written
 }
 
 // reopen opens the file again after abandon.

@@ -2,6 +2,7 @@ package filedriver
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -114,7 +115,8 @@ func header(scan Scan) (e transcript.Entry, before int, err error) {
 	return e, before, nil
 }
 
-// read calls f with a transcript, which is only read.
+// read calls do with a transcript. Before that it ends a last line that a dead
+// writer has left without its '\n', which may be what makes the session current.
 func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
 	l, err := filelog.Open(a.sess, f.file, &filelog.Options{ReadOnly: true})
 	if err != nil {
@@ -122,6 +124,12 @@ func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
 	}
 	defer func() { _ = l.Close() }() // only read
 	size, err := l.Size()
+	if err == nil && size > 0 && f.id != "" && !a.d.opts.ReadOnly {
+		var last [1]byte
+		if _, err = l.ReadAt(last[:], size-1); err == nil && last[0] != '\n' {
+			size = a.settle(driver.Ref{Agent: a.name, ID: f.id}, size)
+		}
+	}
 	if err != nil {
 		return noHeader(err)
 	}
@@ -132,6 +140,22 @@ func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
 		}
 		return transcript.Scan(l, size, opts)
 	})
+}
+
+// settle ends the last line of a transcript, unless somebody is writing it, and
+// returns the size of the file.
+func (a *agent) settle(ref driver.Ref, size int64) int64 {
+	ctx, cancel := context.WithTimeout(context.Background(), busyWait)
+	defer cancel()
+	o, err := a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+	if err != nil {
+		return size
+	}
+	end, err := o.log.Settle(ctx)
+	if a.d.logs.release(o, err) != nil {
+		return size
+	}
+	return end
 }
 
 // headerRow makes a row of the first line of a transcript. Its Size is 0.
