@@ -98,9 +98,18 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 		return Appended{}, st.wrap(op, s.ref, err)
 	}
 	done := Appended{IDs: make([]string, len(entries))}
-	lines := make([]driver.Line, len(entries))
+	pooled, _ := st.lines.Get().(*[]driver.Line)
+	if pooled == nil {
+		pooled = new([]driver.Line)
+	}
+	lines := (*pooled)[:0]
+	defer func() {
+		clear(lines)
+		*pooled = lines
+		st.lines.Put(pooled)
+	}()
 	for i, e := range entries {
-		done.IDs[i], lines[i] = e.ID, st.line(e)
+		done.IDs[i], lines = e.ID, append(lines, st.line(e))
 	}
 
 	t := st.table.acquire(s.ref)

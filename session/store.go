@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/convolog/convolog/compact"
@@ -64,6 +65,7 @@ type Store struct {
 	ids   *ids
 	newID func() string // ids.next
 	table *table
+	lines sync.Pool // of *[]driver.Line, which drivers do not retain
 
 	drivers *driverEvents
 }

@@ -30,7 +30,7 @@ import (
 type Driver interface {
 	// Append adds lines, all or none, one after the other and with nothing in
 	// between, if cond holds. The condition and the write are one step: no
-	// other append comes in between.
+	// other append comes in between. It does not retain lines.
 	Append(ctx context.Context, ref Ref, lines []Line, cond Cond) (Result, error)
 
 	// Scan yields the records of a session in the given direction. Forward it

@@ -158,6 +158,9 @@ func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 }
 
 func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
+	if err := driver.CheckRef(ref); err != nil {
+		return nil, err
+	}
 	l, err := filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
 	if err == nil && !a.d.identify(ref, l) {
 		err = errors.Join(fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, ref.ID), l.Close())

@@ -24,9 +24,6 @@ func (d *Driver) use(ctx context.Context, ref driver.Ref) (o *openLog, done func
 }
 
 func (d *Driver) acquire(ctx context.Context, ref driver.Ref) (*agent, *openLog, error) {
-	if err := driver.CheckRef(ref); err != nil {
-		return nil, nil, err
-	}
 	a, err := d.agent(ref.Agent, false)
 	if err != nil {
 		return nil, nil, err
