@@ -381,15 +381,16 @@ func (x *index) readyKey(ctx context.Context, key string) error {
 }
 
 // readGen reads the lines that the row of a session does not cover for its gen,
-// which costs less than making the row anew. It drops a session without a
-// transcript.
+// which costs less than making the row anew, unless nobody but this process may
+// have made the session current. It drops a session without a transcript.
 func (x *index) readGen(e *entry) {
 	f, err := x.a.stat(e.id)
 	if errors.Is(err, fs.ErrNotExist) {
 		x.del(e)
 	}
 	from := max(e.size, e.read)
-	if err != nil || e.size == 0 || f.size <= from {
+	others := slices.ContainsFunc(x.busy[e.id], func(m busyMark) bool { return m.by != x.by })
+	if err != nil || !others || e.size == 0 || f.size <= from {
 		return
 	}
 	row := driver.Row{Size: from}

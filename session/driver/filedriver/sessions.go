@@ -76,8 +76,9 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 		if x.readGen(e); e.gone {
 			continue // somebody has removed it by hand
 		}
-		row, ok := x.row(e)
-		if ok {
+		if row, ok := x.row(e); ok {
+			e.row = &row // it is likely to be asked for again
+			row.Labels = slices.Clone(row.Labels)
 			return row, true
 		}
 		x.del(e)

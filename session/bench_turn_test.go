@@ -1,0 +1,115 @@
+package session_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// 64 goroutines on one session, against 64 on a bare log of lines of the same
+// length: what a session costs when the processor and not the disk is the limit.
+func BenchmarkAppendTogetherBare(b *testing.B) {
+	const writers, each = 64, 16
+	b.Run("1KiB/synced/64goroutines", func(b *testing.B) {
+		s := load(b, benchStore(b, b.TempDir(), nil), cli)
+		dir := filepath.Join(b.TempDir(), "bare")
+		require.NoError(b, os.Mkdir(dir, 0o700))
+		root, err := os.OpenRoot(dir)
+		require.NoError(b, err)
+		folder, err := root.Open(".")
+		require.NoError(b, err)
+		line := append(bytes.Repeat([]byte("x"), 1<<10+130), '\n')
+		l, err := filelog.Create(root, "log", line, &filelog.Options{Folder: folder})
+		require.NoError(b, err)
+		throughput(b,
+			func() (int, error) { return appendTogether(b, s, writers, each) },
+			func() (int, error) {
+				var wg sync.WaitGroup
+				for range writers {
+					wg.Go(func() {
+						for range each {
+							if _, _, err := l.Append(b.Context(), line, nil); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				return writers * each, nil
+			})
+		require.NoError(b, l.Close())
+	})
+}
+
+// AfterTurn with nothing to do after each turn of a long history, against a
+// short one.
+func BenchmarkAfterTurn(b *testing.B) {
+	opts := *unsynced
+	opts.Compact = compact.Options{Trigger: compact.Trigger{Window: 1 << 30}}
+	turn := func(s *session.Session) side {
+		return side{
+			prepare: func() error {
+				_, err := s.Append(b.Context(), transcript.UserText("a question"), answer("an answer"))
+				return err
+			},
+			call: func() error { _, err := s.AfterTurn(b.Context()); return err },
+		}
+	}
+	for _, entries := range []int{20_000} {
+		b.Run(fmt.Sprintf("%dentries", entries), func(b *testing.B) {
+			long, short := load(b, benchStore(b, b.TempDir(), &opts), cli), load(b, benchStore(b, b.TempDir(), &opts), cli)
+			fill(b, long, entries)
+			fill(b, short, 20)
+			for _, s := range []*session.Session{long, short} {
+				_, err := s.AfterTurn(b.Context())
+				require.NoError(b, err)
+			}
+			versus(b, 1, turn(long), turn(short))
+		})
+	}
+}
+
+// An append and a count of the tokens of the history, against the append alone.
+func BenchmarkAppendThenCount(b *testing.B) {
+	b.Run("1KiB/unsynced/1000entries", func(b *testing.B) {
+		st := benchStore(b, b.TempDir(), unsynced)
+		sessions := make([]*session.Session, 2)
+		for i := range sessions {
+			s, err := st.Create(b.Context(), cli, nil)
+			require.NoError(b, err)
+			fill(b, s, 1_000)
+			sessions[i] = s
+		}
+		turn := func(s *session.Session, n *int) error {
+			*n++
+			var err error
+			if *n%2 == 0 {
+				_, err = s.Append(b.Context(), answer(kibText))
+			} else {
+				_, err = s.Append(b.Context(), transcript.UserText(kibText))
+			}
+			return err
+		}
+		var m, n int
+		versus(b, 16,
+			side{call: func() error {
+				err := turn(sessions[0], &n)
+				if sessions[0].Info().Tokens == 0 {
+					b.Error("nothing was counted")
+				}
+				return err
+			}},
+			side{call: func() error { return turn(sessions[1], &m) }})
+	})
+}
