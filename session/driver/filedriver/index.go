@@ -69,7 +69,7 @@ type index struct {
 	file    *os.File    // nil if there is none
 	info    fs.FileInfo // of file
 	applied int64       // offset after the last line that was applied
-	compact int64       // size when it was last rewritten
+	compact int64       // bytes that count, when it was last read from its beginning
 	by      int64       // this writer's number; 0 before the first write
 	reaped  bool        // this writer has looked after the sessions of dead ones
 	busy    map[string][]busyMark
@@ -189,7 +189,9 @@ func (x *index) refresh() error {
 		return err
 	}
 	err = x.read(x.info.Size())
-	x.compact = x.applied
+	for e := range x.all() {
+		x.compact += int64(len(headRow) + e.n + len("}\n"))
+	}
 	return err
 }
 
@@ -472,6 +474,15 @@ func (x *index) check(id string) (changed bool) {
 	}
 	before.row, after.row, before.at, before.n = nil, nil, after.at, after.n
 	return before != after
+}
+
+// mend makes the row of a session anew whose line is damaged.
+func (x *index) mend(e *entry) (driver.Row, bool) {
+	x.del(e)
+	if x.check(e.id); e.gone { // set gives a session its old entry again
+		return driver.Row{}, false
+	}
+	return x.row(e)
 }
 
 // look makes the row of a transcript. One that cannot be understood keeps the

@@ -277,6 +277,44 @@ func TestIndexIsRewritten(t *testing.T) {
 	require.NoError(t, other.Close())
 }
 
+// The index stays small when many processes each add a little to it.
+func TestIndexOfManyProcesses(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	for i := range 300 {
+		d := open(t, dir, nil)
+		row.Title = fmt.Sprint(i, strings.Repeat(" title", 200))
+		require.NoError(t, d.Put(t.Context(), row))
+		require.NoError(t, d.Close())
+		require.Less(t, len(indexText(t, dir)), 80<<10)
+	}
+}
+
+// A row that was damaged on the disk is made again from its transcript.
+func TestDamagedRow(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	create(t, d, "b", "other key")
+	require.NoError(t, d.Close())
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	text := strings.Replace(indexText(t, dir), `"messageCount":0`, `"messageCount":!`, 1)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	d = open(t, dir, nil)
+	for range 3 {
+		require.Len(t, list(t, d), 2)
+	}
+	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "b"})) // rewrites the index
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, d.Close())
+	require.NotContains(t, indexText(t, dir), "!")
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, d.Close())
+}
+
 // Transcripts that somebody puts into the folder are listed, and those that
 // somebody takes away are not.
 func TestFilesByHand(t *testing.T) {

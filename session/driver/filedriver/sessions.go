@@ -81,10 +81,7 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 			row.Labels = slices.Clone(row.Labels)
 			return row, true
 		}
-		x.del(e)
-		if x.check(e.id); x.find(e.id) == nil {
-			continue
-		}
+		x.mend(e)
 	}
 }
 
@@ -429,7 +426,11 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 	cur := x.currents(page)
 	list := make([]driver.Row, 0, len(page))
 	for _, e := range page {
-		if row, ok := x.row(e); ok && !e.gone {
+		row, ok := x.row(e)
+		if !ok && !e.gone { // its line is damaged
+			row, ok = x.mend(e)
+		}
+		if ok && !e.gone {
 			row.Current = cur[e.key] == e
 			list = append(list, row)
 		}

@@ -209,17 +209,18 @@ func (x *index) rewrite(sync bool) error {
 			data = appendRecord(data, record{Row: row})
 			continue
 		}
-		from := len(data)
 		data = append(data, headRow...)
 		data = slices.Grow(data, e.n)
 		text := data[len(data) : len(data)+e.n]
 		if n, err := x.file.ReadAt(text, e.at); n < e.n {
 			return x.fail("rewrite index", err, "nothing was written")
 		}
-		if data = append(data[:len(data)+e.n], "}\n"...); !json.Valid(text) {
-			data = data[:from] // damage; the transcript is looked at when it is next compared
+		if !json.Valid(text) { // damage: the transcript says what the row should
+			x.del(e)
 			x.lost = true
+			return x.rewrite(sync)
 		}
+		data = append(data[:len(data)+e.n], "}\n"...)
 	}
 	x.ownMu.Lock()
 	for id := range x.own { // of which a damaged file may not speak any more
