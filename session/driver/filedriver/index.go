@@ -75,6 +75,9 @@ type index struct {
 	busy    map[string][]busyMark
 	deletes map[string]bool // begun and perhaps not finished
 	remake  bool            // the next writer must rewrite the file
+	// The file was written under this boot of the system: what its dead writers
+	// left may still be in the page cache alone.
+	sameBoot bool
 	learned
 
 	ownMu sync.Mutex // guards what follows; taken after mu
@@ -140,7 +143,7 @@ func (x *index) forget() error {
 	if x.file != nil {
 		err = x.file.Close()
 	}
-	x.file, x.info, x.applied, x.compact = nil, nil, 0, 0
+	x.file, x.info, x.applied, x.compact, x.sameBoot = nil, nil, 0, 0, false
 	x.rows, x.busy, x.deletes = rows{}, map[string][]busyMark{}, map[string]bool{}
 	x.learned = learned{lost: true, strange: map[string]error{}}
 	return err
@@ -211,7 +214,7 @@ func (x *index) readHead() error {
 	}
 	x.a.name = cmp.Or(x.a.name, head.Agent) // of a folder whose name is hashed
 	if head.Boot != "" && head.Boot == bootID() {
-		x.lost, x.remake = false, false
+		x.lost, x.remake, x.sameBoot = false, false, true
 	}
 	return nil
 }

@@ -234,6 +234,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return row, err
 	}
 	x := a.idx
+	x.suspect(o)
 	err = x.hold(ctx, func() error {
 		if err := x.ready(ctx); err != nil {
 			return err

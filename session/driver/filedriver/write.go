@@ -320,10 +320,7 @@ func (x *index) stillBusy(row driver.Row) (from int64, still bool) {
 // that this process is busy with it. If it reports true, end must be called
 // when the append has ended.
 func (x *index) begin(ctx context.Context, o *openLog) (bool, error) {
-	if !o.checked.Load() {
-		x.suspect(o)
-		o.checked.Store(true)
-	}
+	x.suspect(o)
 	if x.joined(o.ref.ID) {
 		return true, nil
 	}
@@ -395,13 +392,17 @@ func (x *index) alive(by int64) bool {
 	return held || err != nil
 }
 
-// suspect tells a log which bytes a dead writer may have left in the page cache
-// alone: a process that is killed while a sync fails takes the kernel's only
-// report of that with it.
+// suspect tells a log, before its first promise, which bytes a dead writer may
+// have left in the page cache alone: a process that is killed while a sync fails
+// takes the kernel's only report of that with it.
 func (x *index) suspect(o *openLog) {
+	if o.looked.Load() {
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.lock == nil || x.refresh() != nil || x.remake {
+	o.looked.Store(true)
+	if x.lock == nil || x.refresh() != nil || !x.sameBoot {
 		return // after another boot the cache holds what the disk has
 	}
 	for _, m := range x.busy[o.ref.ID] {
