@@ -65,13 +65,11 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		return driver.Result{}, err
 	}
 	var res driver.Result
-	counted, err := a.idx.begin(ctx, o)
+	u, err := a.idx.begin(ctx, o)
 	if err == nil {
 		res, err = d.appendTo(ctx, o, lines, cond)
 	}
-	if counted {
-		a.idx.end(ref.ID)
-	}
+	a.idx.end(ref.ID, u, errors.Is(err, filelog.ErrReplaced))
 	if err = a.cause(ref, d.logs.release(o, err)); err != nil {
 		return driver.Result{}, err
 	}

@@ -111,12 +111,17 @@ func openIndex(a *agent) (*index, error) {
 	err := x.refresh()
 	pending := len(x.deletes) > 0
 	x.mu.Unlock()
-	if err == nil && pending && x.lock != nil {
-		// The words of a session that somebody wanted deleted are still there.
-		err = x.hold(context.Background(), func() error { return nil })
-	}
 	if err != nil {
 		return nil, errors.Join(err, x.close())
+	}
+	if pending && x.lock != nil {
+		// The words of a session that somebody wanted deleted are still there. Who
+		// holds the lock may be the one that is deleting it, and may be stopped.
+		short, cancel := context.WithTimeout(context.Background(), busyWait)
+		defer cancel()
+		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
+			a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", a.dir, "err", err)
+		}
 	}
 	return x, nil
 }
@@ -381,6 +386,14 @@ func (x *index) readyKey(ctx context.Context, key string) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// mend makes a row that the file does not hold as it should anew.
+func (x *index) mend(e *entry) {
+	id := e.id
+	x.del(e)
+	x.check(id)
+	x.news = append(x.news, id)
 }
 
 // readGen reads the lines that the row of a session does not cover for its gen,

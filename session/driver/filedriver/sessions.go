@@ -80,10 +80,7 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 		if ok {
 			return row, true
 		}
-		x.del(e)
-		if x.check(e.id); x.find(e.id) == nil {
-			continue
-		}
+		x.mend(e)
 	}
 }
 
@@ -259,7 +256,8 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		}
 		row.Gen = highest + 1
 		// The busy line makes others look at the transcript until there is a row.
-		if err := x.join(ref); err != nil {
+		u, err := x.join(ref)
+		if err != nil {
 			return err
 		}
 		l := line(row.Gen)
@@ -267,7 +265,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 			// Others may read the rows while this waits for the append lock.
 			x.mu.Unlock()
 			defer x.mu.Lock()
-			defer x.end(ref.ID)
+			defer x.end(ref.ID, u, false)
 			return d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{})
 		}()
 		if err != nil {
@@ -412,9 +410,9 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 	if err := x.readyRows(ctx); err != nil {
 		return nil, err
 	}
-	var page []*entry
+	var list []driver.Row
 	for range listTries {
-		page = x.page(after, n)
+		page := x.page(after, n)
 		changed := false
 		for _, e := range page {
 			if err := ctx.Err(); err != nil {
@@ -422,16 +420,23 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 			}
 			changed = x.check(e.id) || changed
 		}
-		if !changed {
-			break
-		}
-	}
-	cur := x.currents(page)
-	list := make([]driver.Row, 0, len(page))
-	for _, e := range page {
-		if row, ok := x.row(e); ok && !e.gone {
+		cur := x.currents(page)
+		list = make([]driver.Row, 0, len(page))
+		for _, e := range page {
+			if e.gone {
+				continue
+			}
+			row, ok := x.row(e)
+			if !ok {
+				x.mend(e)
+				changed = true
+				continue
+			}
 			row.Current = cur[e.key] == e
 			list = append(list, row)
+		}
+		if !changed {
+			break
 		}
 	}
 	return list, nil
