@@ -62,13 +62,11 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		return driver.Result{}, err
 	}
 	var res driver.Result
-	counted, err := a.idx.begin(ctx, o)
+	u, err := a.idx.begin(ctx, o)
 	if err == nil {
 		res, err = d.appendTo(ctx, o, lines, cond)
 	}
-	if counted {
-		a.idx.end(ref.ID)
-	}
+	a.idx.end(ref.ID, u, errors.Is(err, filelog.ErrReplaced))
 	if err = a.cause(ref, d.logs.release(o, err)); err != nil {
 		return driver.Result{}, err
 	}
@@ -114,6 +112,7 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 	for {
 		start, end, err := o.log.Append(ctx, buf, check)
 		if err == nil {
+			o.checked.Store(o.looked.Load())
 			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
 		}
 		if !errors.Is(err, errRepeated) {
@@ -210,35 +209,44 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (o *openLog, siz
 
 // Flush implements [driver.Driver].
 func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
-	return d.with(ctx, ref, func(l *filelog.Log) error { return l.FlushAll(ctx) })
+	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.FlushAll(ctx) })
 }
 
 // Settle implements [driver.Driver].
 func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, err error) {
-	err = d.with(ctx, ref, func(l *filelog.Log) error {
-		end, err := l.Settle(ctx)
-		at = driver.Cursor(end)
-		return err
-	})
-	return at, err
+	if err := d.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer d.ops.Done()
+	o, done, err := d.use(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	end, err := o.log.Settle(ctx)
+	return driver.Cursor(end), done(err)
 }
 
 var _ driver.Recoverer = (*Driver)(nil)
 
 // Recover implements [driver.Recoverer].
 func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
-	return d.with(ctx, ref, func(l *filelog.Log) error { return l.Recover(ctx) })
+	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.Recover(ctx) })
 }
 
-// with calls f with the open log of a session.
-func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
+// vouch calls f with the open log of a session, to say that all that is in it is
+// on stable storage.
+func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
 	if err := d.enter(ctx); err != nil {
 		return err
 	}
 	defer d.ops.Done()
-	o, done, err := d.use(ctx, ref)
+	a, o, err := d.acquire(ctx, ref)
 	if err != nil {
 		return err
 	}
-	return done(f(o.log))
+	a.idx.suspect(o)
+	if err = f(o.log); err == nil {
+		o.checked.Store(true)
+	}
+	return a.cause(ref, d.logs.release(o, err))
 }

@@ -75,6 +75,9 @@ type index struct {
 	busy    map[string][]busyMark
 	deletes map[string]bool // begun and perhaps not finished
 	remake  bool            // the next writer must rewrite the file
+	// The file was written under this boot of the system: what its dead writers
+	// left may still be in the page cache alone.
+	sameBoot bool
 	learned
 
 	ownMu sync.Mutex // guards what follows; taken after mu
@@ -108,12 +111,17 @@ func openIndex(a *agent) (*index, error) {
 	err := x.refresh()
 	pending := len(x.deletes) > 0
 	x.mu.Unlock()
-	if err == nil && pending && x.lock != nil {
-		// The words of a session that somebody wanted deleted are still there.
-		err = x.hold(context.Background(), func() error { return nil })
-	}
 	if err != nil {
 		return nil, errors.Join(err, x.close())
+	}
+	if pending && x.lock != nil {
+		// The words of a session that somebody wanted deleted are still there. Who
+		// holds the lock may be the one that is deleting it, and may be stopped.
+		short, cancel := context.WithTimeout(context.Background(), busyWait)
+		defer cancel()
+		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
+			a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", a.dir, "err", err)
+		}
 	}
 	return x, nil
 }
@@ -140,7 +148,7 @@ func (x *index) forget() error {
 	if x.file != nil {
 		err = x.file.Close()
 	}
-	x.file, x.info, x.applied, x.compact = nil, nil, 0, 0
+	x.file, x.info, x.applied, x.compact, x.sameBoot = nil, nil, 0, 0, false
 	x.rows, x.busy, x.deletes = rows{}, map[string][]busyMark{}, map[string]bool{}
 	x.learned = learned{lost: true, strange: map[string]error{}}
 	return err
@@ -213,7 +221,7 @@ func (x *index) readHead() error {
 	}
 	x.a.name = cmp.Or(x.a.name, head.Agent) // of a folder whose name is hashed
 	if head.Boot != "" && head.Boot == bootID() {
-		x.lost, x.remake = false, false
+		x.lost, x.remake, x.sameBoot = false, false, true
 	}
 	return nil
 }
@@ -382,6 +390,14 @@ func (x *index) readyKey(ctx context.Context, key string) error {
 	return ctx.Err()
 }
 
+// mend makes a row that the file does not hold as it should anew.
+func (x *index) mend(e *entry) {
+	id := e.id
+	x.del(e)
+	x.check(id)
+	x.news = append(x.news, id)
+}
+
 // readGen reads the lines that the row of a session does not cover for its gen,
 // which costs less than making the row anew, unless nobody but this process may
 // have made the session current. It drops a session without a transcript.
@@ -474,15 +490,6 @@ func (x *index) check(id string) (changed bool) {
 	}
 	before.row, after.row, before.at, before.n = nil, nil, after.at, after.n
 	return before != after
-}
-
-// mend makes the row of a session anew whose line is damaged.
-func (x *index) mend(e *entry) (driver.Row, bool) {
-	x.del(e)
-	if x.check(e.id); e.gone { // set gives a session its old entry again
-		return driver.Row{}, false
-	}
-	return x.row(e)
 }
 
 // look makes the row of a transcript. One that cannot be understood keeps the

@@ -39,8 +39,9 @@ type openLog struct {
 	unused bool          // counted as such
 	// A log whose file is gone is closed by its last user.
 	stale bool
-	// Whether the log knows what dead writers may have left, see index.suspect.
-	checked atomic.Bool
+	// Whether the log was told what dead writers may have left, see index.suspect,
+	// and whether a promise has been kept since, which it makes of sound files only.
+	looked, checked atomic.Bool
 	// What conditional appends have read; guarded by the append lock.
 	seen seen
 }
@@ -242,8 +243,8 @@ func (ls *logs) close() error {
 	return errors.Join(errs...)
 }
 
-// checked reports whether the log of a session is open and knows what dead
-// writers may have left in the page cache.
+// checked reports whether the log of a session is open and what dead writers may
+// have left in the page cache is known to be on the disk.
 func (ls *logs) checked(ref driver.Ref) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -232,6 +232,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return row, err
 	}
 	x := a.idx
+	x.suspect(o)
 	err = x.hold(ctx, func() error {
 		if err := x.ready(ctx); err != nil {
 			return err
@@ -256,7 +257,8 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		}
 		row.Gen = highest + 1
 		// The busy line makes others look at the transcript until there is a row.
-		if err := x.join(ref); err != nil {
+		u, err := x.join(ref)
+		if err != nil {
 			return err
 		}
 		l := line(row.Gen)
@@ -264,7 +266,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 			// Others may read the rows while this waits for the append lock.
 			x.mu.Unlock()
 			defer x.mu.Lock()
-			defer x.end(ref.ID)
+			defer x.end(ref.ID, u, false)
 			return d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{})
 		}()
 		if err != nil {
@@ -409,9 +411,9 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 	if err := x.readyRows(ctx); err != nil {
 		return nil, err
 	}
-	var page []*entry
+	var list []driver.Row
 	for range listTries {
-		page = x.page(after, n)
+		page := x.page(after, n)
 		changed := false
 		for _, e := range page {
 			if err := ctx.Err(); err != nil {
@@ -419,20 +421,23 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 			}
 			changed = x.check(e.id) || changed
 		}
-		if !changed {
-			break
-		}
-	}
-	cur := x.currents(page)
-	list := make([]driver.Row, 0, len(page))
-	for _, e := range page {
-		row, ok := x.row(e)
-		if !ok && !e.gone { // its line is damaged
-			row, ok = x.mend(e)
-		}
-		if ok && !e.gone {
+		cur := x.currents(page)
+		list = make([]driver.Row, 0, len(page))
+		for _, e := range page {
+			if e.gone {
+				continue
+			}
+			row, ok := x.row(e)
+			if !ok {
+				x.mend(e)
+				changed = true
+				continue
+			}
 			row.Current = cur[e.key] == e
 			list = append(list, row)
+		}
+		if !changed {
+			break
 		}
 	}
 	return list, nil

@@ -34,9 +34,6 @@ const busyWait = 500 * time.Millisecond
 // that others wrote and what dead writers left finished.
 func (x *index) hold(ctx context.Context, f func() error) error {
 	return x.locked(ctx, func() error {
-		if err := x.compare(ctx); err != nil {
-			return err
-		}
 		if err := x.finish(ctx); err != nil {
 			return err
 		}
@@ -98,18 +95,19 @@ func lockError(err error) error {
 	return err
 }
 
-// finish ends what writers left when they died: an index that must be
-// rewritten, deletions and sessions half made.
+// finish compares the index with the folder and ends what writers left when they
+// died: an index that must be rewritten, deletions and sessions half made.
 func (x *index) finish(ctx context.Context) error {
-	if x.remake {
-		if err := x.rewrite(false); err != nil {
-			return err
-		}
+	err := x.compare(ctx)
+	switch {
+	case err != nil:
+	case len(x.deletes) > 0:
+		err = x.finishDeletes() // and rewrites
+	case x.remake:
+		err = x.rewrite(false)
 	}
-	if len(x.deletes) > 0 {
-		if err := x.finishDeletes(); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	var recs []record
 	for id, marks := range x.busy {
@@ -117,6 +115,7 @@ func (x *index) finish(ctx context.Context) error {
 			// Sessions are made under the lock, so nobody is making this one.
 			if x.check(id); x.find(id) == nil {
 				delete(x.busy, id)
+				_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // of no use to anybody; the header has words
 			} else {
 				x.news = append(x.news, id)
 			}
@@ -168,7 +167,8 @@ func (x *index) write(recs ...record) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	if x.applied > 2*x.compact+rewriteAbove {
+	// The mark of a deletion stays on the file until that is finished.
+	if x.applied > 2*x.compact+rewriteAbove && len(x.deletes) == 0 {
 		if err := x.rewrite(false); err != nil { // it goes on growing
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
 		}
@@ -318,68 +318,73 @@ func (x *index) stillBusy(row driver.Row) (from int64, still bool) {
 }
 
 // begin is called before an append to a session: it makes sure that others know
-// that this process is busy with it. If it reports true, end must be called
-// when the append has ended.
-func (x *index) begin(ctx context.Context, o *openLog) (bool, error) {
-	if !o.checked.Load() {
-		x.suspect(o)
-		o.checked.Store(true)
-	}
-	if x.joined(o.ref.ID) {
-		return true, nil
+// that this process is busy with it. The use may be nil; end must be called with
+// it when the append has ended.
+func (x *index) begin(ctx context.Context, o *openLog) (u *use, err error) {
+	x.suspect(o)
+	if u = x.joined(o.ref.ID); u != nil {
+		return u, nil
 	}
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
-	err := x.locked(short, func() error { return x.join(o.ref) })
+	err = x.locked(short, func() (err error) {
+		u, err = x.join(o.ref)
+		return err
+	})
 	switch {
 	case err == nil:
-		return true, nil
+		return u, nil
 	case ctx.Err() == nil && errors.Is(err, driver.ErrBusy):
 		// Lists of other processes are behind until this one has put a row.
 		x.a.d.log.Warn("the index is locked by a process that does not go on", "folder", x.a.dir, "err", err)
-		return false, nil
+		return nil, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil // the append says what has become of the session
+		return nil, nil // the append says what has become of the session
 	}
-	return false, err
+	return nil, err
 }
 
 // join counts an append, and writes the busy line if there is none. The caller
 // holds the lock of the index.
-func (x *index) join(ref driver.Ref) error {
-	if x.joined(ref.ID) {
-		return nil
+func (x *index) join(ref driver.Ref) (*use, error) {
+	if u := x.joined(ref.ID); u != nil {
+		return u, nil
 	}
 	f, err := x.a.stat(ref.ID)
 	if err == nil {
 		err = x.write(record{By: x.by, Busy: ref.ID, From: x.a.d.logs.unsynced(ref, f.size)})
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	x.ownMu.Lock()
 	defer x.ownMu.Unlock()
-	x.own[ref.ID] = &use{appends: 1}
-	return nil
+	u := &use{appends: 1}
+	x.own[ref.ID] = u
+	return u, nil
 }
 
 // joined counts an append if this process has said that it is busy.
-func (x *index) joined(id string) bool {
+func (x *index) joined(id string) *use {
 	x.ownMu.Lock()
 	defer x.ownMu.Unlock()
 	u := x.own[id]
 	if u != nil {
 		u.appends++
 	}
-	return u != nil
+	return u
 }
 
-// end ends an append that begin has counted.
-func (x *index) end(id string) {
+// end ends an append that begin has counted. Replaced says that the session was
+// deleted and may have been made again: then the index speaks of another one.
+func (x *index) end(id string, u *use, replaced bool) {
 	x.ownMu.Lock()
 	defer x.ownMu.Unlock()
-	if u := x.own[id]; u != nil && u.appends > 0 {
+	if u != nil {
 		u.appends--
+	}
+	if replaced && x.own[id] == u {
+		delete(x.own, id)
 	}
 }
 
@@ -396,13 +401,17 @@ func (x *index) alive(by int64) bool {
 	return held || err != nil
 }
 
-// suspect tells a log which bytes a dead writer may have left in the page cache
-// alone: a process that is killed while a sync fails takes the kernel's only
-// report of that with it.
+// suspect tells a log, before its first promise, which bytes a dead writer may
+// have left in the page cache alone: a process that is killed while a sync fails
+// takes the kernel's only report of that with it.
 func (x *index) suspect(o *openLog) {
+	if o.looked.Load() {
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.lock == nil || x.refresh() != nil || x.remake {
+	o.looked.Store(true)
+	if x.lock == nil || x.refresh() != nil || !x.sameBoot {
 		return // after another boot the cache holds what the disk has
 	}
 	for _, m := range x.busy[o.ref.ID] {

@@ -1,0 +1,106 @@
+package filedriver_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// A writer that was killed inside a failing sync took the report of the failure
+// with it. Every call that says something is durable looks closely at the bytes
+// that the writer may have left before it does, also beside a damaged index.
+func TestDeadWriterIsSuspected(t *testing.T) {
+	cond := driver.Cond{Idem: "key", IdemHash: "hash"}
+	promises := map[string]func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error{
+		"append": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error {
+			_, err := d.Append(ctx, ref, []driver.Line{note("next")}, driver.Cond{})
+			return err
+		},
+		"repeated": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error {
+			_, err := d.Append(ctx, ref, keyed("key", 2), cond)
+			return err
+		},
+		"flush":   func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Flush(ctx, ref) },
+		"recover": func(ctx context.Context, d *filedriver.Driver, ref driver.Ref) error { return d.Recover(ctx, ref) },
+	}
+	for name, promise := range promises {
+		for _, damage := range []string{"", `{"by":1,"row":{"id`} {
+			t.Run(fmt.Sprint(name, " damage ", damage != ""), func(t *testing.T) {
+				dir, ctx := t.TempDir(), t.Context()
+				d := open(t, dir, &filedriver.Options{Sync: filelog.SyncAlways})
+				row := create(t, d, "a", "k")
+				ref := row.Ref()
+				res, err := d.Append(ctx, ref, keyed("key", 2), cond)
+				require.NoError(t, err)
+				row.Size = int64(res.End)
+				require.NoError(t, d.Put(ctx, row))
+				require.NoError(t, d.Close())
+				info, err := os.Stat(d.Path(ref))
+				require.NoError(t, err)
+				appendRaw(t, d.Path(ref), note("left").Data)
+				left := int64(len(note("left").Data)) + 1
+				addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, info.Size()))
+				if damage != "" {
+					addLine(t, dir, damage)
+				}
+
+				var synced []int64
+				d = open(t, dir, &filedriver.Options{OnSync: func(_ context.Context, _ driver.Ref, s filelog.Synced) {
+					synced = append(synced, s.Bytes)
+				}})
+				require.NoError(t, promise(ctx, d, ref))
+				require.NotEmpty(t, synced)
+				require.Equal(t, left, synced[0], "the bytes that were left are synced and compared")
+				require.NoError(t, d.Close())
+			})
+		}
+	}
+}
+
+// A dead writer's busy line stays while nobody knows that its bytes are safe.
+func TestDeadWriterIsNotForgotten(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Size = int64(add(t, d, row.Ref(), "1").End)
+	require.NoError(t, d.Put(ctx, row))
+	require.NoError(t, d.Close())
+	busy := fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, row.Size)
+	addLine(t, dir, busy)
+
+	d = open(t, dir, nil)
+	info, err := os.Stat(d.Path(row.Ref()))
+	require.NoError(t, err)
+	// Another process is appending: this one cannot look at the transcript yet.
+	root, err := os.OpenRoot(filepath.Dir(d.Path(row.Ref())))
+	require.NoError(t, err)
+	writer, err := filelog.Open(root, filepath.Base(d.Path(row.Ref())), nil)
+	require.NoError(t, err)
+	held, err := writer.Hold(ctx)
+	require.NoError(t, err)
+	_, err = d.Append(hang(t, 20*time.Millisecond), row.Ref(), []driver.Line{note("no")}, driver.Cond{})
+	require.Error(t, err)
+	row.Size = info.Size()
+	require.NoError(t, d.Put(ctx, row))
+	require.NotContains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	held.Release()
+	require.NoError(t, writer.Close())
+	require.NoError(t, root.Close())
+
+	add(t, d, row.Ref(), "2")
+	f, err := os.Stat(d.Path(row.Ref()))
+	require.NoError(t, err)
+	row.Size = f.Size()
+	require.NoError(t, d.Put(ctx, row))
+	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	require.NoError(t, d.Close())
+}
