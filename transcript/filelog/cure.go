@@ -206,7 +206,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	size, err := l.place(ctx, op, lines)
 	s = Synced{Took: since(began), Bytes: size, Err: cause(err)}
 	l.mu.Lock()
-	l.end, l.lookedUp = 0, 0
+	l.end = 0
 	if err != nil {
 		// A copy whose name may not survive a power cut has the name already.
 		// Lines of this Log that it owes must not be taken for safe there.
@@ -292,7 +292,7 @@ func (l *Log) swap(next *opened) {
 	// child process has just inherited it.
 	_ = old.Unlock()
 	_ = old.Close()
-	l.end, l.lookedUp, l.drained = 0, 0, true
+	l.end, l.drained = 0, true
 	l.copies.Add(1)
 }
 
@@ -437,7 +437,7 @@ func (l *Log) abandon() {
 		l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
 	}
 	old := l.file()
-	l.drained, l.end, l.lookedUp = false, 0, 0
+	l.drained, l.end = false, 0
 	if l.shut = true; l.reopen("unlock") != nil {
 		l.shut = true // the next call tries again
 	}

@@ -65,8 +65,6 @@ type Log struct {
 	ended     chan struct{}  // closed when no call is to wait for a lock any longer
 	interrupt func()         // closes it
 	ops       sync.WaitGroup // calls under way and the armed timer
-	arrived   atomic.Int64   // calls that wanted the append lock
-	queued    atomic.Int32   // of them, those that wait for their place
 	appender
 
 	mu        sync.Mutex // guards the fields below; never held across I/O
@@ -87,15 +85,10 @@ type Log struct {
 
 // An appender is what the holder of the append lock knows.
 type appender struct {
-	chain    int   // calls that have handed the kernel's lock on; 0: not held
-	pause    bool  // others are to get their chance at the kernel's lock first
-	ticket   int64 // of the holder, see Log.arrived
-	lookedUp int64 // the last to arrive before the name was looked up
-	end      int64 // of the last write of this Log, the end of a line; 0: unknown
-	last     [1]byte
-	held     Held // given out by Hold
-	drained  bool // see drain
-	shut     bool // the descriptor was closed with its lock, see abandon
+	end     int64   // of the last write of this Log, the end of a line; 0: unknown
+	last    [1]byte // a buffer
+	drained bool    // see drain
+	shut    bool    // the descriptor was closed with its lock, see abandon
 }
 
 // Open opens the existing regular file that name refers to within root. It

@@ -27,29 +27,19 @@ type Tail struct {
 // append lock. The extent it returns is the '\n', or the empty one at the end of
 // the file.
 func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
-	if l.ticket <= l.lookedUp {
-		// Looked up since this call began, and locked ever since.
-		return written{lines: extent{l.end, l.end}}, l.refused()
-	}
-	l.lookedUp = 0
-	arrived := l.arrived.Load()
 	end, err := l.ready(ctx, op, &w.cured)
 	if err != nil {
 		return w, err
 	}
 	w.lines = extent{end, end}
-	if end == 0 {
+	if end == 0 || end == l.end { // as this Log left it
 		return w, nil
-	}
-	if end == l.end {
-		l.lookedUp = arrived
-		return w, nil // as this Log left it
 	}
 	if n, err := l.file().ReadAt(l.last[:], end-1); n < 1 {
 		return w, l.fail(op, err, fixNothingWritten)
 	}
 	if l.last[0] == '\n' {
-		l.end, l.lookedUp = end, arrived
+		l.end = end
 		return w, nil
 	}
 	if l.opts.ReadOnly {

@@ -20,14 +20,14 @@ func TestRemoveTemps(t *testing.T) {
 	}
 	writer, err := filelog.Open(root, alive, nil)
 	require.NoError(t, err)
-	h, err := writer.Hold(t.Context())
+	release, err := writer.Hold(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, filelog.RemoveTemps(root, "a.jsonl"))
 	require.NoFileExists(t, root.Name()+"/"+dead)
 	for _, name := range stays {
 		require.FileExists(t, root.Name()+"/"+name)
 	}
-	h.Release()
+	release()
 	require.NoError(t, writer.Close())
 
 	l, err := filelog.Open(root, "a.jsonl", nil)
