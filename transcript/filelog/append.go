@@ -1,6 +1,7 @@
 package filelog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -190,6 +191,70 @@ func (l *Log) write(op string, start int64, lines []byte) error {
 	}
 	l.end = start + int64(n)
 	return nil
+}
+
+// settle ends an unterminated tail, after [Log.ready]. The caller holds the
+// append lock. The extent it returns is the '\n', or the empty one at the end of
+// the file.
+func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
+	end, err := l.ready(ctx, op, &w.cured)
+	if err != nil {
+		return w, err
+	}
+	w.lines = extent{end, end}
+	if end == 0 || end == l.end { // as this Log left it
+		return w, nil
+	}
+	if n, err := l.file().ReadAt(l.last[:], end-1); n < 1 {
+		return w, l.fail(op, err, fixNothingWritten)
+	}
+	if l.last[0] == '\n' {
+		l.end = end
+		return w, nil
+	}
+	if l.opts.ReadOnly {
+		return w, nil
+	}
+	n, err := l.file().Write(newline)
+	if n < 1 {
+		return w, l.fail(op, cmp.Or(err, io.ErrShortWrite), fixNothingWritten)
+	}
+	w.tail = end
+	w.lines.end++
+	w.seq = l.wrote(end, newline)
+	return w, nil
+}
+
+// ready makes sure, before anything is added to the file or said to be durable,
+// that the file still has its name and that no sync of it has failed without a
+// cure. It returns the size of the file. The caller holds the append lock.
+func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err error) {
+	from, doubt, err := l.doubts()
+	if err != nil {
+		return 0, err
+	}
+	now, err := l.lookup(op)
+	if err = l.settleDebts(ctx, err); err != nil || l.opts.ReadOnly {
+		return now.size, err
+	}
+	if !l.drained {
+		if now, err = l.drain(ctx, op); err != nil {
+			return 0, err
+		}
+	}
+	if doubt && !now.marked {
+		if doubt, err = l.differs(ctx, from, now.size, s); err != nil {
+			return 0, err
+		}
+	}
+	if !now.marked && !doubt {
+		return now.size, nil
+	}
+	if *s, err = l.cure(ctx, op, false); err != nil {
+		return 0, err
+	}
+	now, err = l.lookup(op)
+	return now.size, err
 }
 
 // settleLocked settles the tail and gives the append lock back.

@@ -11,6 +11,49 @@ import (
 	"time"
 )
 
+// A SyncPolicy says when appended lines are put on stable storage. Policies
+// are comparable. The zero value is [SyncAlways].
+//
+// Under SyncAlways an append takes as long as the disk takes to sync, which
+// many goroutines share; under the others it takes a few system calls.
+// BENCHMARKS.md has the measured cost of each.
+type SyncPolicy struct {
+	never    bool
+	interval time.Duration
+}
+
+// The policies without a parameter.
+var (
+	// SyncAlways syncs before Append returns: an acknowledged line survives a
+	// power cut.
+	SyncAlways = SyncPolicy{}
+
+	// SyncNever leaves it to the operating system: an acknowledged line
+	// survives a killed process, not a power cut. [Log.Flush] still syncs.
+	SyncNever = SyncPolicy{never: true}
+)
+
+// SyncInterval syncs at most d after a line was appended, in the background,
+// and when the log is closed: a power cut loses what was acknowledged in the
+// last d. An Append that finds more than 8 MiB waiting syncs them itself. While
+// there is nothing to sync, nothing runs. A failed sync is reported by the next
+// call. D must be positive, otherwise the policy is [SyncAlways].
+func SyncInterval(d time.Duration) SyncPolicy {
+	return SyncPolicy{interval: max(d, 0)}
+}
+
+// String returns "always", "never" or "interval" and its length.
+func (p SyncPolicy) String() string {
+	switch {
+	case p.never:
+		return "never"
+	case p.interval > 0:
+		return "interval " + p.interval.String()
+	default:
+		return "always"
+	}
+}
+
 // Options says how a [Log] behaves. Nil means the defaults, and so does the
 // zero value of each field.
 type Options struct {

@@ -14,7 +14,11 @@ import (
 func TestRemoveTemps(t *testing.T) {
 	root := lockRoot(t)
 	const dead, alive = "a.jsonl.tmp-0123456789abcdef", "a.jsonl.tmp-0000000000000000"
-	stays := []string{"a.jsonl", "b.jsonl.tmp-0123456789abcdef", "a.jsonl.tmp-other", alive}
+	stays := []string{
+		"a.jsonl", "b.jsonl.tmp-0123456789abcdef", "a.jsonl.tmp-other", alive,
+		"a.jsonl.tmp-0123456789abcdef.jsonl", "a.jsonl.tmp-0123456789abcde", "a.jsonl.tmp-0123456789ABCDEF",
+		"a.jsonl.tmp-0123456789abcdef0", ".tmp-0123456789abcdef", "tmp-0123456789abcdef", "a.jsonl.tmp-",
+	}
 	for _, name := range append([]string{dead}, stays...) {
 		require.NoError(t, root.WriteFile(name, []byte("words\n"), 0o600))
 	}
