@@ -10,16 +10,15 @@ import (
 // When it fails with a [*NotDurableError] the Log acknowledges nothing more
 // before [Log.Recover]. The context is honoured until a sync begins, and while
 // another call's sync is running.
-func (l *Log) Flush(ctx context.Context) error { return l.flushAs(ctx, "flush", false) }
+func (l *Log) Flush(ctx context.Context) error { return l.flushAs(ctx, false) }
 
 // FlushAll is Flush for everything that is in the file, by whomever it was
 // written. It fails with [ErrReplaced] when the name no longer refers to this
 // file.
-func (l *Log) FlushAll(ctx context.Context) error {
-	return l.flushAs(ctx, "flush", !l.opts.ReadOnly)
-}
+func (l *Log) FlushAll(ctx context.Context) error { return l.flushAs(ctx, !l.opts.ReadOnly) }
 
-func (l *Log) flushAs(ctx context.Context, op string, all bool) error {
+func (l *Log) flushAs(ctx context.Context, all bool) error {
+	const op = "flush"
 	if err := l.begin(op); err != nil {
 		return err
 	}
@@ -36,11 +35,8 @@ func (l *Log) flush(ctx context.Context, op string, all bool) error {
 				return err
 			}
 		}
-		l.mu.Lock()
-		seq := l.written
-		l.mu.Unlock()
 		var s Synced
-		failed, err := l.syncTo(ctx, seq, &s)
+		failed, err := l.syncTo(ctx, l.owed(), &s)
 		l.tellSync(ctx, s)
 		if failed != nil {
 			return failed
@@ -145,10 +141,7 @@ func (l *Log) settleDebts(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
 		return err
 	}
-	l.mu.Lock()
-	owed := l.written
-	l.mu.Unlock()
-	if l.sync(ctx, owed) != nil {
+	if l.sync(ctx, l.owed()) != nil {
 		return l.refused()
 	}
 	return err
