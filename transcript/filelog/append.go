@@ -1,6 +1,7 @@
 package filelog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -111,6 +112,33 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 	return w.lines.end, l.acknowledge(ctx, w.seq, w.lines)
 }
 
+// Hold takes the append lock, settles the tail as [Log.Settle] does without
+// syncing it, and returns with the lock held: in every process, appends to the
+// file wait until release is called, once. An Append on the same Log by the
+// holder waits for ever. The observers are called by release.
+func (l *Log) Hold(ctx context.Context) (release func(), err error) {
+	const op = "hold"
+	if err := l.begin(op); err != nil {
+		return nil, err
+	}
+	waited, err := l.lock(ctx, op, l.opts.ReadOnly)
+	if err != nil {
+		l.ops.Done()
+		return nil, err
+	}
+	w, err := l.settle(ctx, op)
+	release = func() {
+		l.unlock()
+		l.tell(ctx, waited, w)
+		l.ops.Done()
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
 // A written is what one call did to the file.
 type written struct {
 	tail  int64  // where the tail it ended had ended; 0 if there was none
@@ -153,8 +181,7 @@ func (l *Log) appendLocked(ctx context.Context, op string, lines []byte, check f
 // write adds lines at start, the end of the file: all of them or, unless the
 // error says otherwise, none.
 func (l *Log) write(op string, start int64, lines []byte) error {
-	lookedUp := l.lookedUp
-	l.end, l.lookedUp = 0, 0
+	l.end = 0
 	n, err := l.file().Write(lines)
 	if err == nil && n < len(lines) {
 		err = io.ErrShortWrite
@@ -162,8 +189,72 @@ func (l *Log) write(op string, start int64, lines []byte) error {
 	if err != nil {
 		return l.takeBack(op, start, n, len(lines), err)
 	}
-	l.end, l.lookedUp = start+int64(n), lookedUp
+	l.end = start + int64(n)
 	return nil
+}
+
+// settle ends an unterminated tail, after [Log.ready]. The caller holds the
+// append lock. The extent it returns is the '\n', or the empty one at the end of
+// the file.
+func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
+	end, err := l.ready(ctx, op, &w.cured)
+	if err != nil {
+		return w, err
+	}
+	w.lines = extent{end, end}
+	if end == 0 || end == l.end { // as this Log left it
+		return w, nil
+	}
+	if n, err := l.file().ReadAt(l.last[:], end-1); n < 1 {
+		return w, l.fail(op, err, fixNothingWritten)
+	}
+	if l.last[0] == '\n' {
+		l.end = end
+		return w, nil
+	}
+	if l.opts.ReadOnly {
+		return w, nil
+	}
+	n, err := l.file().Write(newline)
+	if n < 1 {
+		return w, l.fail(op, cmp.Or(err, io.ErrShortWrite), fixNothingWritten)
+	}
+	w.tail = end
+	w.lines.end++
+	w.seq = l.wrote(end, newline)
+	return w, nil
+}
+
+// ready makes sure, before anything is added to the file or said to be durable,
+// that the file still has its name and that no sync of it has failed without a
+// cure. It returns the size of the file. The caller holds the append lock.
+func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err error) {
+	from, doubt, err := l.doubts()
+	if err != nil {
+		return 0, err
+	}
+	now, err := l.lookup(op)
+	if err = l.settleDebts(ctx, err); err != nil || l.opts.ReadOnly {
+		return now.size, err
+	}
+	if !l.drained {
+		if now, err = l.drain(ctx, op); err != nil {
+			return 0, err
+		}
+	}
+	if doubt && !now.marked {
+		if doubt, err = l.differs(ctx, from, now.size, s); err != nil {
+			return 0, err
+		}
+	}
+	if !now.marked && !doubt {
+		return now.size, nil
+	}
+	if *s, err = l.cure(ctx, op, false); err != nil {
+		return 0, err
+	}
+	now, err = l.lookup(op)
+	return now.size, err
 }
 
 // settleLocked settles the tail and gives the append lock back.
@@ -201,10 +292,6 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 	return l.fail(op, fragment(err), fixFragment)
 }
 
-// maxChain is how many calls of one Log hand the kernel's lock to the next
-// before other Logs, which poll for it, get their chance.
-const maxChain = 1024
-
 // lock takes the append lock, and says how long that took if there is an
 // observer.
 func (l *Log) lock(ctx context.Context, op string, shared bool) (time.Duration, error) {
@@ -217,34 +304,27 @@ func (l *Log) lock(ctx context.Context, op string, shared bool) (time.Duration, 
 	return waited, err
 }
 
-// takeLock takes first the place within this Log, then the kernel's lock,
-// unless the holder before left it to this call.
+// takeLock takes first the place within this Log, then the kernel's lock.
 func (l *Log) takeLock(ctx context.Context, op string, shared bool) (err error) {
-	ticket := l.arrived.Add(1)
-	l.queued.Add(1)
-	err = l.enter(ctx, op, l.appending)
-	l.queued.Add(-1)
-	if err != nil {
-		l.unchain()
+	if err := l.enter(ctx, op); err != nil {
 		return err
 	}
-	l.ticket = ticket
-	if l.chain > 0 {
-		return nil
-	}
-	l.lookedUp = 0
 	if l.shut {
-		if err := l.reopen(op); err != nil {
-			<-l.appending
-			return err
-		}
+		err = l.reopen(op)
 	}
+	if err == nil {
+		err = l.pollLock(ctx, op, shared)
+	}
+	if err != nil {
+		<-l.appending
+	}
+	return err
+}
+
+// pollLock takes the kernel's lock.
+func (l *Log) pollLock(ctx context.Context, op string, shared bool) error {
 	eager := eagerTries
-	err = l.poll(ctx, op, func() (bool, error) {
-		if l.pause {
-			l.pause, eager = false, 0
-			return false, nil
-		}
+	return l.poll(ctx, op, func() (bool, error) {
 		ok, err := l.file().Lock(shared)
 		for ; !ok && err == nil && eager > 0; eager-- {
 			runtime.Gosched()
@@ -252,67 +332,29 @@ func (l *Log) takeLock(ctx context.Context, op string, shared bool) (err error) 
 		}
 		return ok, err
 	})
-	if err != nil {
-		<-l.appending
-	}
-	return err
 }
 
-// unlock gives the append lock back. If calls of this Log wait for it, they get
-// it with the kernel's, which saves them half of their system calls.
+// unlock gives up the kernel's lock, then the place within this Log.
 func (l *Log) unlock() {
-	if l.queued.Load() > 0 && !l.shut {
-		if l.chain++; l.chain < maxChain {
-			_ = l.opts.seam.before("hand on") // cannot fail
-			<-l.appending
-			l.unchain()
-			return
-		}
-		l.pause = true
-	}
-	l.release()
-}
-
-// release gives up the kernel's lock and then the place within this Log.
-func (l *Log) release() {
-	l.chain = 0
 	if l.file().Unlock() != nil {
 		l.abandon()
 	}
 	<-l.appending
 }
 
-// unchain gives up the kernel's lock if it was left to calls that have given up
-// waiting for it. The call that leaves it and the call that gives up both look,
-// so one of them sees it.
-func (l *Log) unchain() {
-	if l.queued.Load() > 0 {
-		return
-	}
-	select {
-	case l.appending <- struct{}{}:
-	default:
-		return // the call that has the place sees to it
-	}
-	if l.chain > 0 {
-		l.release()
-	} else {
-		<-l.appending
-	}
-}
-
-// enter takes the one place of a semaphore, in the order of arrival.
-func (l *Log) enter(ctx context.Context, op string, sem chan struct{}) error {
+// enter takes the place of the append lock within this Log, in the order of
+// arrival.
+func (l *Log) enter(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return l.fail(op, err, "nothing was written")
 	}
 	select {
-	case sem <- struct{}{}:
+	case l.appending <- struct{}{}:
 		return nil
 	default:
 	}
 	select {
-	case sem <- struct{}{}:
+	case l.appending <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return l.fail(op, busy(ctx), fixBusy)

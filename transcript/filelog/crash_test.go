@@ -68,27 +68,12 @@ func (r *crashRun) use(seed int) {
 	r.tear()
 	_, _ = l.Settle(context.Background())
 	r.append(l, r.lines(1, 1))
-	r.held(other)
 	if seed%8 == 0 {
 		r.append(l, r.lines(4, 5000)) // large
 	}
 	r.append(other, r.lines(1, size(100)))
 	_ = other.Close() // what it has to say was said by Append
 	_ = l.Close()
-}
-
-// held appends twice under one lock and syncs once.
-func (r *crashRun) held(l *Log) {
-	h, err := l.Hold(context.Background())
-	if err != nil {
-		return
-	}
-	defer h.Release()
-	start := h.End()
-	one, two := r.lines(1, 80), r.lines(1, 40)
-	if h.Append([]byte(one)) == nil && h.Append([]byte(two)) == nil && h.Sync() == nil {
-		r.p.ack(start, start+int64(len(one)+len(two)), one+two)
-	}
 }
 
 func (r *crashRun) tear() {

@@ -79,22 +79,10 @@ func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
 	return nil
 }
 
-// IsTemp reports whether name, with or without folders before it, has the form
-// of the temporary files of this package: the name of a file, ".tmp-" and 16
-// hexadecimal digits.
-func IsTemp(name string) bool {
-	base := filepath.Base(name)
-	i := strings.LastIndex(base, tempMark)
-	if i < 0 {
-		return false
-	}
-	digits := base[i+len(tempMark):]
-	return len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == ""
-}
-
 // RemoveTemps removes the temporary files that dead writers have left for the
-// file that name refers to within root. It leaves those alone whose writer is at
-// work, and holds their append lock.
+// file that name refers to within root: those with its name, ".tmp-" and 16
+// hexadecimal digits. It leaves those alone whose writer is at work, and holds
+// their append lock.
 func RemoveTemps(root *os.Root, name string) error {
 	dir, base := filepath.Dir(name), filepath.Base(name)
 	d, err := root.Open(dir)
@@ -104,7 +92,8 @@ func RemoveTemps(root *os.Root, name string) error {
 	entries, err := d.Readdirnames(-1)
 	err = cmp.Or(err, d.Close())
 	for _, n := range entries {
-		if strings.HasPrefix(n, base+tempMark) && IsTemp(n) {
+		digits, ok := strings.CutPrefix(n, base+tempMark)
+		if ok && len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
 			err = cmp.Or(err, removeTemp(root, filepath.Join(dir, n)))
 		}
 	}

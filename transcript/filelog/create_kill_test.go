@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,7 +67,7 @@ func TestCreateKilled(t *testing.T) {
 		names, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		for _, e := range names {
-			if e.Name() != workName && !IsTemp(e.Name()) {
+			if e.Name() != workName && !strings.HasPrefix(e.Name(), workName+tempMark) {
 				t.Errorf("killed at %d: left %s", n, e.Name())
 			}
 		}

@@ -70,115 +70,10 @@ func (l *Log) Recover(ctx context.Context) error {
 	return err
 }
 
-// Suspect says that a writer which is now dead may have left bytes from the
-// offset from on whose sync failed: a process that is killed inside a failing
-// sync takes the only report of the failure with it. The next call that appends,
-// settles or flushes syncs the file and compares those bytes with what a read
-// past the page cache gives. Where they differ, and where the system has no such
-// read, it cures the file as [Log.Recover] does. Under [SyncNever], which
-// promises nothing about the disk, Suspect does nothing.
-func (l *Log) Suspect(from int64) {
-	if l.opts.Sync == SyncNever {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.suspects || from < l.suspect {
-		l.suspects, l.suspect = true, from
-	}
-}
-
 // Copies counts the times this Log has gone on in a copy of its file. Offsets
 // stay what they were, but lines that could not be read before the copy may be
 // readable after it.
 func (l *Log) Copies() uint64 { return l.copies.Load() }
-
-// ready makes sure, before anything is added to the file or said to be durable,
-// that the file still has its name and that no sync of it has failed without a
-// cure. It returns the size of the file. The caller holds the append lock.
-func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err error) {
-	from, doubt, err := l.doubts()
-	if err != nil {
-		return 0, err
-	}
-	now, err := l.lookup(op)
-	if err = l.settleDebts(ctx, err); err != nil || l.opts.ReadOnly {
-		return now.size, err
-	}
-	if !l.drained {
-		if now, err = l.drain(ctx, op); err != nil {
-			return 0, err
-		}
-	}
-	if doubt && !now.marked {
-		if doubt, err = l.differs(ctx, from, now.size, s); err != nil {
-			return 0, err
-		}
-	}
-	if !now.marked && !doubt {
-		return now.size, nil
-	}
-	if *s, err = l.cure(ctx, op, false); err != nil {
-		return 0, err
-	}
-	now, err = l.lookup(op)
-	return now.size, err
-}
-
-// settleDebts returns the error of a lookup. If that says that another file has
-// the name, the lines that this Log has acknowledged and not synced must be in
-// that file: if they are not, a sync of this Log has failed, and its caller must
-// not just open the name anew.
-func (l *Log) settleDebts(ctx context.Context, err error) error {
-	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
-		return err
-	}
-	l.mu.Lock()
-	owed := l.written
-	l.mu.Unlock()
-	if l.sync(ctx, owed) != nil {
-		return l.refused()
-	}
-	return err
-}
-
-// drain waits until no sync of the file is running, in any process, and then
-// looks at the mark. A sync that fails keeps its lock until it has set the mark,
-// so the look finds every failure that this Log's own descriptor is too young to
-// be told of. Nobody can begin to starve it: new syncs follow new appends, and
-// the caller holds the append lock.
-func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
-	f := l.file()
-	if err := l.poll(ctx, op, func() (bool, error) { return f.LockSync(false) }); err != nil {
-		return look{}, err
-	}
-	now, err = l.lookup(op)
-	if unlockErr := f.UnlockSync(); unlockErr != nil {
-		l.abandon() // and the append lock is gone with it
-		return look{}, l.fail(op, unlockErr, fixNothingWritten)
-	}
-	l.drained = err == nil
-	return now, err
-}
-
-// differs reports whether the disk has other bytes from from to end than the
-// page cache, or cannot be asked.
-func (l *Log) differs(ctx context.Context, from, end int64, s *Synced) (bool, error) {
-	l.mu.Lock()
-	seq := l.wroteUnknown(extent{min(from, end), end})
-	l.mu.Unlock()
-	if failed, _ := l.syncTo(context.WithoutCancel(ctx), seq, s); failed != nil {
-		return true, l.refused()
-	}
-	same, err := l.file().Matches(min(from, end), end)
-	if err != nil || !same {
-		return true, nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.suspects = false
-	return false, nil
-}
 
 // cure puts a copy in the place of the file, or finds that somebody else has
 // done it. Recovering says that the Log may have failed. The caller holds the
@@ -206,7 +101,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	size, err := l.place(ctx, op, lines)
 	s = Synced{Took: since(began), Bytes: size, Err: cause(err)}
 	l.mu.Lock()
-	l.end, l.lookedUp = 0, 0
+	l.end = 0
 	if err != nil {
 		// A copy whose name may not survive a power cut has the name already.
 		// Lines of this Log that it owes must not be taken for safe there.
@@ -292,7 +187,7 @@ func (l *Log) swap(next *opened) {
 	// child process has just inherited it.
 	_ = old.Unlock()
 	_ = old.Close()
-	l.end, l.lookedUp, l.drained = 0, 0, true
+	l.end, l.drained = 0, true
 	l.copies.Add(1)
 }
 
@@ -437,7 +332,7 @@ func (l *Log) abandon() {
 		l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
 	}
 	old := l.file()
-	l.drained, l.end, l.lookedUp = false, 0, 0
+	l.drained, l.end = false, 0
 	if l.shut = true; l.reopen("unlock") != nil {
 		l.shut = true // the next call tries again
 	}

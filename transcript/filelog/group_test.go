@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,88 +249,6 @@ func TestUnsyncedIsBounded(t *testing.T) {
 	}
 }
 
-// Calls hand the kernel's lock to each other. Calls that give up waiting for it
-// do not take it with them.
-func TestChainEnds(t *testing.T) {
-	d := newCacheDisk(t)
-	l, other := d.create(t, SyncNever), d.open(t, SyncNever)
-	for i := range 300 {
-		held, waits := make(chan struct{}), make(chan struct{})
-		ctx, cancel := context.WithCancel(t.Context())
-		var calls sync.WaitGroup
-		calls.Go(func() {
-			_, _, err := l.Append(t.Context(), []byte("a\n"), func(int64) error {
-				close(held)
-				<-waits
-				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		})
-		<-held
-		for range 2 {
-			calls.Go(func() {
-				_, _, err := l.Append(ctx, []byte("b\n"), nil)
-				if err != nil && !errors.Is(err, context.Canceled) {
-					t.Error(err)
-				}
-			})
-		}
-		if i%2 == 0 {
-			for l.queued.Load() < 2 {
-				mustSize(t, l)
-			}
-		}
-		calls.Go(cancel)
-		close(waits)
-		calls.Wait()
-		// Free for another Log at once.
-		if ok, err := other.file().Lock(false); !ok || err != nil {
-			t.Fatalf("run %d: the kernel's lock was kept: %v, %v", i, ok, err)
-		}
-		require.NoError(t, other.file().Unlock())
-	}
-	closeAll(t, l, other)
-}
-
-// A call that gives up just when the lock is left to it has seen that somebody
-// has the place: the call that leaves it looks after it.
-func TestChainIsLookedAfter(t *testing.T) {
-	d := newCacheDisk(t)
-	l, other := d.create(t, SyncNever), d.open(t, SyncNever)
-	ctx, cancel := context.WithCancel(t.Context())
-	gaveUp, handed := make(chan error, 1), 0
-	d.setOp(func(op string) error {
-		if op == "hand on" {
-			handed++
-			cancel()
-			if err := <-gaveUp; !errors.Is(err, context.Canceled) {
-				t.Errorf("who waited got %v", err)
-			}
-		}
-		return nil
-	})
-	_, _, err := l.Append(t.Context(), []byte("a\n"), func(int64) error {
-		go func() {
-			_, _, err := l.Append(ctx, []byte("b\n"), nil)
-			gaveUp <- err
-		}()
-		for l.queued.Load() < 1 {
-			runtime.Gosched()
-		}
-		return nil
-	})
-	if err != nil || handed != 1 {
-		t.Fatalf("Append = %v, handed on %d times", err, handed)
-	}
-	if ok, err := other.file().Lock(false); !ok || err != nil {
-		t.Fatalf("the kernel's lock was kept: %v, %v", ok, err)
-	}
-	require.NoError(t, other.file().Unlock())
-	closeAll(t, l, other)
-}
-
 // The end of a sync wakes the callers it covers. Of those that came later it
 // wakes one, to lead the next.
 func TestSyncWakesWhomItIsFor(t *testing.T) {
@@ -370,114 +287,8 @@ func TestSyncWakesWhomItIsFor(t *testing.T) {
 	})
 }
 
-// A lock that was left to a call which never came is given up by the next one
-// that gives up.
-func TestChainIsNotLeftBehind(t *testing.T) {
-	d := newCacheDisk(t)
-	l, other := d.create(t, SyncNever), d.open(t, SyncNever)
-	require.NoError(t, l.takeLock(t.Context(), "test", false))
-	l.queued.Add(1) // a call on its way
-	l.unlock()
-	if ok, err := other.file().Lock(false); ok || err != nil {
-		t.Fatalf("the kernel's lock was not left to it: %v, %v", ok, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	l.queued.Add(-1)
-	if err := l.takeLock(ctx, "test", false); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if ok, err := other.file().Lock(false); !ok || err != nil {
-		t.Fatalf("the kernel's lock was kept: %v, %v", ok, err)
-	}
-	require.NoError(t, other.file().Unlock())
-	mustAppend(t, l, "a\n")
-	closeAll(t, l, other)
-}
-
-// What a failed write leaves is looked at anew, in a chain too.
-func TestChainAfterAFailedWrite(t *testing.T) {
-	d := &faultDisk{failAt: 1, only: "none", short: 3}
-	w := newWorkload(t, d)
-	w.create()
-	l := w.log
-	l.queued.Add(1) // a call on its way, all the time
-	l.arrived.Add(10)
-	mustAppend(t, l, "one\n")
-	l.arrived.Store(2) // the next ones had arrived before the name was looked up
-	d.step = func(op string) error {
-		if op == "lookup" {
-			t.Error("the name is looked up once more")
-		}
-		return nil
-	}
-	mustAppend(t, l, "two\n")
-	d.step = func(op string) error {
-		if op == "truncate" {
-			return errFault
-		}
-		return nil
-	}
-	d.only, d.ops = "write", 0
-	if _, _, err := l.Append(t.Context(), []byte("three\n"), nil); !errors.Is(err, ErrFragment) {
-		t.Fatalf("Append = %v", err)
-	}
-	d.only, d.step = "none", nil
-	start, _, err := l.Append(t.Context(), []byte("four\n"), nil)
-	if got := string(w.content()); err != nil || got != workFirst+"one\ntwo\nthr\nfour\n" || got[start:] != "four\n" {
-		t.Errorf("Append at %d, %v made %q", start, err, got)
-	}
-	l.queued.Add(-1)
-	l.unchain()
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	w.reopen(t)
-}
-
-func mustSize(t *testing.T, l *Log) {
-	t.Helper()
-	if _, err := l.Size(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A call that comes after a file was replaced fails, also if the kernel's lock has
-// been held ever since.
-func TestChainLooksUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newCacheDisk(t)
-		l := d.create(t, SyncNever)
-		mustAppend(t, l, "a\n")
-		replaced := make(chan struct{})
-		first, second, third := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-		in := func(done chan error, lines string, check func(int64) error) {
-			_, _, err := l.Append(context.Background(), []byte(lines), check)
-			done <- err
-		}
-		held := make(chan struct{})
-		go in(first, "b\n", func(int64) error { <-held; return nil })
-		synctest.Wait()
-		go in(second, "c\n", func(int64) error { <-replaced; return nil })
-		synctest.Wait()
-		close(held)
-		synctest.Wait()
-		require.NoError(t, errors.Join(d.root.Rename(workName, "b"), d.root.WriteFile(workName, []byte("new\n"), 0o600)))
-		go in(third, "d\n", nil)
-		synctest.Wait()
-		close(replaced)
-		if err := errors.Join(<-first, <-second); err != nil {
-			t.Error(err)
-		}
-		if err := <-third; !errors.Is(err, ErrReplaced) {
-			t.Errorf("an append that began after the file was replaced returned %v", err)
-		}
-		closeAll(t, l)
-	})
-}
-
 // A Log whose goroutines never leave the lock alone lets another one in.
-func TestChainLetsOthersIn(t *testing.T) {
+func TestAppendLetsOthersIn(t *testing.T) {
 	d := newCacheDisk(t)
 	l, other := d.create(t, SyncNever), d.open(t, SyncNever)
 	var (

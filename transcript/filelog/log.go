@@ -11,6 +11,49 @@ import (
 	"time"
 )
 
+// A SyncPolicy says when appended lines are put on stable storage. Policies
+// are comparable. The zero value is [SyncAlways].
+//
+// Under SyncAlways an append takes as long as the disk takes to sync, which
+// many goroutines share; under the others it takes a few system calls.
+// BENCHMARKS.md has the measured cost of each.
+type SyncPolicy struct {
+	never    bool
+	interval time.Duration
+}
+
+// The policies without a parameter.
+var (
+	// SyncAlways syncs before Append returns: an acknowledged line survives a
+	// power cut.
+	SyncAlways = SyncPolicy{}
+
+	// SyncNever leaves it to the operating system: an acknowledged line
+	// survives a killed process, not a power cut. [Log.Flush] still syncs.
+	SyncNever = SyncPolicy{never: true}
+)
+
+// SyncInterval syncs at most d after a line was appended, in the background,
+// and when the log is closed: a power cut loses what was acknowledged in the
+// last d. An Append that finds more than 8 MiB waiting syncs them itself. While
+// there is nothing to sync, nothing runs. A failed sync is reported by the next
+// call. D must be positive, otherwise the policy is [SyncAlways].
+func SyncInterval(d time.Duration) SyncPolicy {
+	return SyncPolicy{interval: max(d, 0)}
+}
+
+// String returns "always", "never" or "interval" and its length.
+func (p SyncPolicy) String() string {
+	switch {
+	case p.never:
+		return "never"
+	case p.interval > 0:
+		return "interval " + p.interval.String()
+	default:
+		return "always"
+	}
+}
+
 // Options says how a [Log] behaves. Nil means the defaults, and so does the
 // zero value of each field.
 type Options struct {
@@ -65,8 +108,6 @@ type Log struct {
 	ended     chan struct{}  // closed when no call is to wait for a lock any longer
 	interrupt func()         // closes it
 	ops       sync.WaitGroup // calls under way and the armed timer
-	arrived   atomic.Int64   // calls that wanted the append lock
-	queued    atomic.Int32   // of them, those that wait for their place
 	appender
 
 	mu        sync.Mutex // guards the fields below; never held across I/O
@@ -87,15 +128,10 @@ type Log struct {
 
 // An appender is what the holder of the append lock knows.
 type appender struct {
-	chain    int   // calls that have handed the kernel's lock on; 0: not held
-	pause    bool  // others are to get their chance at the kernel's lock first
-	ticket   int64 // of the holder, see Log.arrived
-	lookedUp int64 // the last to arrive before the name was looked up
-	end      int64 // of the last write of this Log, the end of a line; 0: unknown
-	last     [1]byte
-	held     Held // given out by Hold
-	drained  bool // see drain
-	shut     bool // the descriptor was closed with its lock, see abandon
+	end     int64   // of the last write of this Log, the end of a line; 0: unknown
+	last    [1]byte // a buffer
+	drained bool    // see drain
+	shut    bool    // the descriptor was closed with its lock, see abandon
 }
 
 // Open opens the existing regular file that name refers to within root. It

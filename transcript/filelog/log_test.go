@@ -257,25 +257,6 @@ func TestWriteFileAtomic(t *testing.T) {
 	reopen(t, root, "")
 }
 
-func TestIsTemp(t *testing.T) {
-	for name, want := range map[string]bool{
-		"a.jsonl.tmp-0123456789abcdef":                true,
-		"a.jsonl.tmp-0123456789abcdef.jsonl":          false,
-		"a.jsonl.tmp-other":                           false,
-		".tmp-0123456789abcdef":                       true, // of earlier versions
-		filepath.Join("a", ".tmp-0123456789abcdef"):   true,
-		".tmp-0123456789abcde":                        false,
-		".tmp-0123456789ABCDEF":                       false,
-		".tmp-0123456789abcdef0":                      false,
-		"tmp-0123456789abcdef":                        false,
-		filepath.Join(".tmp-0123456789abcdef", "log"): false,
-		"a.jsonl": false,
-		"":        false,
-	} {
-		require.Equal(t, want, filelog.IsTemp(name), name)
-	}
-}
-
 func TestSyncPolicy(t *testing.T) {
 	if filelog.SyncInterval(0) != filelog.SyncAlways || filelog.SyncInterval(-1) != (filelog.SyncPolicy{}) {
 		t.Error("an interval that is not positive is not SyncAlways")

@@ -1,53 +1,11 @@
 package filelog
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"math"
 	"time"
 )
-
-// A SyncPolicy says when appended lines are put on stable storage. Policies
-// are comparable. The zero value is [SyncAlways].
-//
-// Under SyncAlways an append takes as long as the disk takes to sync, which
-// many goroutines share; under the others it takes a few system calls.
-// BENCHMARKS.md has the measured cost of each.
-type SyncPolicy struct {
-	never    bool
-	interval time.Duration
-}
-
-// The policies without a parameter.
-var (
-	// SyncAlways syncs before Append returns: an acknowledged line survives a
-	// power cut.
-	SyncAlways = SyncPolicy{}
-
-	// SyncNever leaves it to the operating system: an acknowledged line
-	// survives a killed process, not a power cut. [Log.Flush] still syncs.
-	SyncNever = SyncPolicy{never: true}
-)
-
-// SyncInterval syncs at most d after a line was appended, in the background,
-// and when the log is closed: a power cut loses what was acknowledged in the
-// last d. An Append that finds more than 8 MiB waiting syncs them itself. While
-// there is nothing to sync, nothing runs. A failed sync is reported by the next
-// call. D must be positive, otherwise the policy is [SyncAlways].
-func SyncInterval(d time.Duration) SyncPolicy {
-	return SyncPolicy{interval: max(d, 0)}
-}
-
-// String returns "always", "never" or "interval" and its length.
-func (p SyncPolicy) String() string {
-	switch {
-	case p.never:
-		return "never"
-	case p.interval > 0:
-		return "interval " + p.interval.String()
-	default:
-		return "always"
-	}
-}
 
 // maxSyncs is how many syncs this process runs at once, of all its Logs. More
 // do not make a disk faster; they make the slowest wait longer, and each takes
@@ -56,82 +14,6 @@ const maxSyncs = 16
 
 // syncs has a place for each of them. A Log does at most one sync at a time.
 var syncs = make(chan struct{}, maxSyncs)
-
-// Flush puts everything this Log has acknowledged so far on stable storage,
-// whatever the policy, and cures the file if it bears the mark of a failed sync.
-// When it fails with a [*NotDurableError] the Log acknowledges nothing more
-// before [Log.Recover]. The context is honoured until a sync begins, and while
-// another call's sync is running.
-func (l *Log) Flush(ctx context.Context) error { return l.flushAs(ctx, "flush", false) }
-
-// FlushAll is Flush for everything that is in the file, by whomever it was
-// written. It fails with [ErrReplaced] when the name no longer refers to this
-// file.
-func (l *Log) FlushAll(ctx context.Context) error {
-	return l.flushAs(ctx, "flush", !l.opts.ReadOnly)
-}
-
-func (l *Log) flushAs(ctx context.Context, op string, all bool) error {
-	if err := l.begin(op); err != nil {
-		return err
-	}
-	defer l.ops.Done()
-	return l.flush(ctx, op, all)
-}
-
-// flush syncs, and looks for the mark before and after: a nil error must not
-// stand on a file of which another Log knows better.
-func (l *Log) flush(ctx context.Context, op string, all bool) error {
-	for vouch := all; ; {
-		if _, suspects, _ := l.doubts(); suspects || vouch {
-			if err := l.vouch(ctx, op, all); err != nil {
-				return err
-			}
-		}
-		l.mu.Lock()
-		seq := l.written
-		l.mu.Unlock()
-		var s Synced
-		failed, err := l.syncTo(ctx, seq, &s)
-		l.tellSync(ctx, s)
-		if failed != nil {
-			return failed
-		}
-		if err != nil {
-			return l.fail(op, err, "what was written is still not synced, flush again")
-		}
-		now, err := l.lookup(op)
-		if errors.Is(err, ErrReplaced) && !all {
-			return nil // what this Log owes is safe, see syncNow
-		}
-		if err != nil || !now.marked || l.opts.ReadOnly {
-			return err
-		}
-		vouch = true
-	}
-}
-
-// vouch takes the append lock to make the file ready, and counts what is in it
-// as written by this Log if all is set.
-func (l *Log) vouch(ctx context.Context, op string, all bool) error {
-	waited, err := l.lock(ctx, op, false)
-	if err != nil {
-		return err
-	}
-	var s Synced
-	size, err := l.ready(ctx, op, &s)
-	if err == nil && all {
-		l.mu.Lock()
-		l.wroteUnknown(extent{0, size})
-		l.mu.Unlock()
-	}
-	l.unlock()
-	l.tell(ctx, waited, written{cured: s})
-	if e, ok := errors.AsType[*NotDurableError](err); ok {
-		return &NotDurableError{Path: e.Path, Start: e.Start, End: e.End, Err: e.Err}
-	}
-	return err
-}
 
 // Failed returns the first failed sync of this Log since it was opened or
 // recovered, or nil: a sync of a call or one in the background. A Log that has
@@ -377,4 +259,93 @@ func (l *Log) doubts() (from int64, suspects bool, err error) {
 		return 0, false, l.failed.refusal()
 	}
 	return l.suspect, l.suspects, nil
+}
+
+const (
+	// maxUnsynced is how many bytes a Log keeps in memory because a cure may
+	// have to write them again. An Append that exceeds it syncs, whatever the
+	// interval.
+	maxUnsynced = 8 << 20
+	// maxSpare is how large a buffer a Log keeps while it is empty.
+	maxSpare = 256 << 10
+)
+
+// unsynced holds copies of the lines this Log has written since its last good
+// sync: after a failed sync the kernel may forget them at any time. Log.mu
+// guards it. A copy of the struct stays readable without Log.mu until the next
+// drop, which only the leader of a sync makes.
+type unsynced struct {
+	parts []part // in the order of writing, which is that of the file
+	data  []byte // of all parts, one after the other
+}
+
+// A part is one write: where it went and how many bytes it had.
+type part struct {
+	off int64
+	n   int
+}
+
+func (u *unsynced) add(off int64, data []byte) {
+	u.parts = append(u.parts, part{off, len(data)})
+	u.data = append(u.data, data...)
+}
+
+// drop forgets the first n parts. Parts that were added meanwhile stay.
+func (u *unsynced) drop(n int) {
+	size := 0
+	for _, p := range u.parts[:n] {
+		size += p.n
+	}
+	u.parts = append(u.parts[:0], u.parts[n:]...)
+	u.data = append(u.data[:0], u.data[size:]...)
+	if len(u.parts) == 0 && cap(u.data) > maxSpare {
+		*u = unsynced{}
+	}
+}
+
+// end returns the offset after the last part, 0 if there is none.
+func (u *unsynced) end() int64 {
+	if len(u.parts) == 0 {
+		return 0
+	}
+	last := u.parts[len(u.parts)-1]
+	return last.off + int64(last.n)
+}
+
+// overlay lays the parts over p, which a file holds at off. It reports whether
+// that changed anything, and fails if p holds bytes of somebody else where a
+// part belongs: a lost write leaves NULs, never other bytes.
+func (u *unsynced) overlay(p []byte, off int64) (changed bool, err error) {
+	data, end := u.data, off+int64(len(p))
+	for _, part := range u.parts {
+		want := data[:part.n]
+		data = data[part.n:]
+		lo, hi := max(off, part.off), min(end, part.off+int64(part.n))
+		if lo >= hi {
+			continue
+		}
+		got, want := p[lo-off:hi-off], want[lo-part.off:hi-part.off]
+		if bytes.Equal(got, want) {
+			continue
+		}
+		for i, b := range got {
+			if b != want[i] && b != 0 {
+				return false, errOthers
+			}
+		}
+		copy(got, want)
+		changed = true
+	}
+	return changed, nil
+}
+
+// Unsynced returns the offset of the first byte that this Log has written and
+// not synced, or the greatest offset there is if there is none.
+func (l *Log) Unsynced() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.unsynced.parts) == 0 {
+		return math.MaxInt64
+	}
+	return l.unsynced.parts[0].off
 }

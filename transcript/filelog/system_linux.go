@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -141,71 +141,88 @@ func publish(root *os.Root, from, to string) error {
 }
 
 // control calls do with the descriptor of f, again if a signal interrupts it.
+// The descriptor of a file that was closed is an invalid one. A caller must not
+// close f meanwhile.
 func control(f *os.File, do func(fd int) error) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var doErr error
-	err = conn.Control(func(fd uintptr) {
-		for {
-			doErr = do(int(fd))
-			if !errors.Is(doErr, unix.EINTR) {
-				return
-			}
+	for {
+		err := do(int(f.Fd()))
+		if !errors.Is(err, unix.EINTR) {
+			runtime.KeepAlive(f)
+			return err
 		}
-	})
-	if err != nil {
-		return err
 	}
-	return doErr
 }
 
 // A folderLookup looks one name of a folder up with one system call.
 type folderLookup struct {
-	conn syscall.RawConn // of the folder; keeps it open while it is used
-	name string
-	id   *syscall.Stat_t // of the file that the name should refer to
-
-	mu      sync.Mutex // guards what follows
-	found   unix.Stat_t
-	err     error
-	control func(fd uintptr) // l.fstatat, bound once to save an allocation a call
+	folder *os.File
+	name   string
+	id     *syscall.Stat_t // of the file that the name should refer to
 }
 
 // newFolderLookup returns nil if the file cannot be told from others this way.
 func newFolderLookup(folder *os.File, name string, id fs.FileInfo) *folderLookup {
 	st, ok := id.Sys().(*syscall.Stat_t)
-	conn, err := folder.SyscallConn()
-	if !ok || err != nil {
+	if !ok {
 		return nil
 	}
-	l := &folderLookup{conn: conn, name: name, id: st}
-	l.control = l.fstatat
-	return l
+	return &folderLookup{folder, name, st}
 }
 
 // look is [diskFile.Lookup].
 func (l *folderLookup) look() (look, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.conn.Control(l.control); err != nil {
-		return look{}, err
-	}
+	var found unix.Stat_t
+	err := control(l.folder, func(fd int) error {
+		return unix.Fstatat(fd, l.name, &found, unix.AT_SYMLINK_NOFOLLOW)
+	})
 	switch {
-	case l.err != nil:
-		return look{}, os.NewSyscallError("fstatat", l.err)
-	case l.found.Dev != l.id.Dev || l.found.Ino != l.id.Ino:
+	case err != nil:
+		return look{}, os.NewSyscallError("fstatat", err)
+	case found.Dev != l.id.Dev || found.Ino != l.id.Ino:
 		return look{}, ErrReplaced
 	}
-	return look{l.found.Size, l.found.Mode&unix.S_ISVTX != 0}, nil
+	return look{found.Size, found.Mode&unix.S_ISVTX != 0}, nil
 }
 
-func (l *folderLookup) fstatat(fd uintptr) {
-	for {
-		l.err = unix.Fstatat(int(fd), l.name, &l.found, unix.AT_SYMLINK_NOFOLLOW)
-		if !errors.Is(l.err, unix.EINTR) {
-			return
-		}
+// A fileLock is an open-file-description lock on one byte. It belongs to the
+// open file: two opens exclude each other within one process too, and the
+// kernel drops it when the file is closed, however that happens.
+type fileLock struct {
+	f   *os.File
+	off int64
+}
+
+// newFileLock returns the lock on the byte at off. It takes nothing yet.
+func newFileLock(f *os.File, off int64) (*fileLock, error) { return &fileLock{f, off}, nil }
+
+// Lock takes the lock if it is free.
+func (l *fileLock) Lock(shared bool) (bool, error) {
+	kind := int16(unix.F_WRLCK)
+	if shared {
+		kind = unix.F_RDLCK
 	}
+	_, err := l.fcntl(unix.F_OFD_SETLK, kind)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		return false, nil
+	}
+	return err == nil, os.NewSyscallError("fcntl", err)
+}
+
+// Unlock gives the lock back.
+func (l *fileLock) Unlock() error {
+	_, err := l.fcntl(unix.F_OFD_SETLK, unix.F_UNLCK)
+	return os.NewSyscallError("fcntl", err)
+}
+
+// Held reports whether another open file has the lock.
+func (l *fileLock) Held() (bool, error) {
+	kind, err := l.fcntl(unix.F_OFD_GETLK, unix.F_WRLCK)
+	return err == nil && kind != unix.F_UNLCK, os.NewSyscallError("fcntl", err)
+}
+
+// fcntl asks for a lock of a kind, and returns the kind in the kernel's answer.
+func (l *fileLock) fcntl(cmd int, kind int16) (int16, error) {
+	request := unix.Flock_t{Type: kind, Whence: io.SeekStart, Start: l.off, Len: 1}
+	err := control(l.f, func(fd int) error { return unix.FcntlFlock(uintptr(fd), cmd, &request) })
+	return request.Type, err
 }

@@ -14,20 +14,24 @@ import (
 func TestRemoveTemps(t *testing.T) {
 	root := lockRoot(t)
 	const dead, alive = "a.jsonl.tmp-0123456789abcdef", "a.jsonl.tmp-0000000000000000"
-	stays := []string{"a.jsonl", "b.jsonl.tmp-0123456789abcdef", "a.jsonl.tmp-other", alive}
+	stays := []string{
+		"a.jsonl", "b.jsonl.tmp-0123456789abcdef", "a.jsonl.tmp-other", alive,
+		"a.jsonl.tmp-0123456789abcdef.jsonl", "a.jsonl.tmp-0123456789abcde", "a.jsonl.tmp-0123456789ABCDEF",
+		"a.jsonl.tmp-0123456789abcdef0", ".tmp-0123456789abcdef", "tmp-0123456789abcdef", "a.jsonl.tmp-",
+	}
 	for _, name := range append([]string{dead}, stays...) {
 		require.NoError(t, root.WriteFile(name, []byte("words\n"), 0o600))
 	}
 	writer, err := filelog.Open(root, alive, nil)
 	require.NoError(t, err)
-	h, err := writer.Hold(t.Context())
+	release, err := writer.Hold(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, filelog.RemoveTemps(root, "a.jsonl"))
 	require.NoFileExists(t, root.Name()+"/"+dead)
 	for _, name := range stays {
 		require.FileExists(t, root.Name()+"/"+name)
 	}
-	h.Release()
+	release()
 	require.NoError(t, writer.Close())
 
 	l, err := filelog.Open(root, "a.jsonl", nil)

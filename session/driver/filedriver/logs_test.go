@@ -90,7 +90,7 @@ func TestDropEndsWaits(t *testing.T) {
 	o := use("a")
 	other, err := filelog.Open(root, "a", nil)
 	require.NoError(t, err)
-	held, err := other.Hold(t.Context())
+	release, err := other.Hold(t.Context())
 	require.NoError(t, err)
 	ls.drop(o.ref)
 	_, err = o.log.Settle(t.Context())
@@ -100,7 +100,7 @@ func TestDropEndsWaits(t *testing.T) {
 	if len(ls.open)+len(ls.stale) > 0 {
 		t.Errorf("still open: %v, %v", ls.open, ls.stale)
 	}
-	held.Release()
+	release()
 	if err := errors.Join(other.Close(), ls.close()); err != nil {
 		t.Error(err)
 	}

@@ -529,10 +529,10 @@ func (a *agent) remove(id string) error {
 	l, err := filelog.Open(a.sess, name, &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
 	switch {
 	case err == nil:
-		var h *filelog.Held
-		if h, err = l.Hold(ctx); err == nil {
+		var release func()
+		if release, err = l.Hold(ctx); err == nil {
 			err = a.sess.Remove(name)
-			h.Release()
+			release()
 		} else if _, failed := errors.AsType[*filelog.NotDurableError](err); failed || errors.Is(err, filelog.ErrReplaced) {
 			err = a.sess.Remove(name)
 		}

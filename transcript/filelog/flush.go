@@ -1,0 +1,148 @@
+package filelog
+
+import (
+	"context"
+	"errors"
+)
+
+// Flush puts everything this Log has acknowledged so far on stable storage,
+// whatever the policy, and cures the file if it bears the mark of a failed sync.
+// When it fails with a [*NotDurableError] the Log acknowledges nothing more
+// before [Log.Recover]. The context is honoured until a sync begins, and while
+// another call's sync is running.
+func (l *Log) Flush(ctx context.Context) error { return l.flushAs(ctx, false) }
+
+// FlushAll is Flush for everything that is in the file, by whomever it was
+// written. It fails with [ErrReplaced] when the name no longer refers to this
+// file.
+func (l *Log) FlushAll(ctx context.Context) error { return l.flushAs(ctx, !l.opts.ReadOnly) }
+
+func (l *Log) flushAs(ctx context.Context, all bool) error {
+	const op = "flush"
+	if err := l.begin(op); err != nil {
+		return err
+	}
+	defer l.ops.Done()
+	return l.flush(ctx, op, all)
+}
+
+// flush syncs, and looks for the mark before and after: a nil error must not
+// stand on a file of which another Log knows better.
+func (l *Log) flush(ctx context.Context, op string, all bool) error {
+	for vouch := all; ; {
+		if _, suspects, _ := l.doubts(); suspects || vouch {
+			if err := l.vouch(ctx, op, all); err != nil {
+				return err
+			}
+		}
+		var s Synced
+		failed, err := l.syncTo(ctx, l.owed(), &s)
+		l.tellSync(ctx, s)
+		if failed != nil {
+			return failed
+		}
+		if err != nil {
+			return l.fail(op, err, "what was written is still not synced, flush again")
+		}
+		now, err := l.lookup(op)
+		if errors.Is(err, ErrReplaced) && !all {
+			return nil // what this Log owes is safe, see syncNow
+		}
+		if err != nil || !now.marked || l.opts.ReadOnly {
+			return err
+		}
+		vouch = true
+	}
+}
+
+// vouch takes the append lock to make the file ready, and counts what is in it
+// as written by this Log if all is set.
+func (l *Log) vouch(ctx context.Context, op string, all bool) error {
+	waited, err := l.lock(ctx, op, false)
+	if err != nil {
+		return err
+	}
+	var s Synced
+	size, err := l.ready(ctx, op, &s)
+	if err == nil && all {
+		l.mu.Lock()
+		l.wroteUnknown(extent{0, size})
+		l.mu.Unlock()
+	}
+	l.unlock()
+	l.tell(ctx, waited, written{cured: s})
+	if e, ok := errors.AsType[*NotDurableError](err); ok {
+		return &NotDurableError{Path: e.Path, Start: e.Start, End: e.End, Err: e.Err}
+	}
+	return err
+}
+
+// Suspect says that a writer which is now dead may have left bytes from the
+// offset from on whose sync failed: a process that is killed inside a failing
+// sync takes the only report of the failure with it. The next call that appends,
+// settles or flushes syncs the file and compares those bytes with what a read
+// past the page cache gives. Where they differ, and where the system has no such
+// read, it cures the file as [Log.Recover] does. Under [SyncNever], which
+// promises nothing about the disk, Suspect does nothing.
+func (l *Log) Suspect(from int64) {
+	if l.opts.Sync == SyncNever {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.suspects || from < l.suspect {
+		l.suspects, l.suspect = true, from
+	}
+}
+
+// differs reports whether the disk has other bytes from from to end than the
+// page cache, or cannot be asked.
+func (l *Log) differs(ctx context.Context, from, end int64, s *Synced) (bool, error) {
+	l.mu.Lock()
+	seq := l.wroteUnknown(extent{min(from, end), end})
+	l.mu.Unlock()
+	if failed, _ := l.syncTo(context.WithoutCancel(ctx), seq, s); failed != nil {
+		return true, l.refused()
+	}
+	same, err := l.file().Matches(min(from, end), end)
+	if err != nil || !same {
+		return true, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.suspects = false
+	return false, nil
+}
+
+// drain waits until no sync of the file is running, in any process, and then
+// looks at the mark. A sync that fails keeps its lock until it has set the mark,
+// so the look finds every failure that this Log's own descriptor is too young to
+// be told of. Nobody can begin to starve it: new syncs follow new appends, and
+// the caller holds the append lock.
+func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
+	f := l.file()
+	if err := l.poll(ctx, op, func() (bool, error) { return f.LockSync(false) }); err != nil {
+		return look{}, err
+	}
+	now, err = l.lookup(op)
+	if unlockErr := f.UnlockSync(); unlockErr != nil {
+		l.abandon() // and the append lock is gone with it
+		return look{}, l.fail(op, unlockErr, fixNothingWritten)
+	}
+	l.drained = err == nil
+	return now, err
+}
+
+// settleDebts returns the error of a lookup. If that says that another file has
+// the name, the lines that this Log has acknowledged and not synced must be in
+// that file: if they are not, a sync of this Log has failed, and its caller must
+// not just open the name anew.
+func (l *Log) settleDebts(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
+		return err
+	}
+	if l.sync(ctx, l.owed()) != nil {
+		return l.refused()
+	}
+	return err
+}
