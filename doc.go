@@ -18,6 +18,7 @@
 //     window. guard/guardtest is a strict model for tests.
 //
 // Imports point one way: transcript <- rebuild <- compact, guard <- session.
-// There is no agent loop and no provider SDK here; complete programs are in
+// Package session/exchange, above all of them, brings sessions of other programs
+// in and out. There is no agent loop and no provider SDK here; complete programs are in
 // the folder examples.
 package convolog

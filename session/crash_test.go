@@ -3,7 +3,6 @@
 package session_test
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -104,7 +103,7 @@ func crashes(moments []moment, kill bool, stride int, early bool, yield func(cra
 	none := world{}
 	c := crash{before: none, after: none}
 	type key struct {
-		sum  [sha256.Size]byte
+		sum  uint64
 		step int
 	}
 	done := map[key]bool{}
@@ -308,7 +307,7 @@ func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, whic
 // the disk may show; under SyncNever it survives the end of the process.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	which := extent(*faults, sample{400, 12}, sample{32, 1}, sample{1, 1})
+	which := extent(*faults, sample{400, 48}, sample{32, 1}, sample{1, 1})
 	want := extent(*faults, 700, 11_000, 100_000)
 	var total atomic.Int64
 	t.Cleanup(func() { // after the workloads
