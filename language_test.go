@@ -37,7 +37,7 @@ func TestLanguage(t *testing.T) {
 	for _, f := range checkLanguage(t, os.DirFS("."), sources(t, os.DirFS("."))) {
 		name, _, _ := strings.Cut(f, ":")
 		if count[name]++; count[name] > left[name] {
-			t.Error(f)
+			t.Errorf("say it plainly: %s", f)
 		}
 	}
 }
@@ -46,17 +46,17 @@ func TestLanguageCheckerFlags(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"F reports every repair.", ""},
 		{"F asks what is new.", ""},
-		{"F returns. What fails is left.", "What fails"},
-		{"Whoever holds the lock waits.", "Whoever"},
-		{"F does\n// so for others.", "does so"},
+		{"F returns. What fails is left.", "session/x.go:4: . What fails is left."},
+		{"Whoever holds the lock waits.", "session/x.go:4: Whoever holds"},
+		{"F does\n// so for others.", "session/x.go:4: does so"},
 		{"Batches are told apart by their IDs.", ""},
-		{"Observers are told.", "are told"},
+		{"Observers are told.", "session/x.go:4: are told"},
 	} {
 		fsys := fstest.MapFS{"session/x.go": {Data: []byte("// Package p is.\npackage p\n\n// " + tt.text + "\nfunc f() {}\n")}}
 		expect(t, checkLanguage(t, fsys, sources(t, fsys)), tt.want)
 	}
 	text := "# What is guaranteed\n\n```\nWhat is this.\n```\n\nIt is so.\n\n- What is not.\n"
-	expect(t, checkLanguage(t, fstest.MapFS{"A.md": {Data: []byte(text)}}, nil), "What is not")
+	expect(t, checkLanguage(t, fstest.MapFS{"A.md": {Data: []byte(text)}}, nil), "A.md: What is not")
 }
 
 func checkLanguage(t *testing.T, fsys fs.FS, all []source) (findings []string) {
@@ -72,7 +72,7 @@ func checkLanguage(t *testing.T, fsys fs.FS, all []source) (findings []string) {
 		for _, group := range s.file.Comments {
 			for _, part := range strings.Split(group.Text(), "\n\n") {
 				for _, f := range judge(part) {
-					findings = append(findings, s.at(group.Pos(), "say it plainly: %q", f))
+					findings = append(findings, s.at(group.Pos(), "%s", f))
 				}
 			}
 		}
@@ -88,7 +88,7 @@ func checkLanguage(t *testing.T, fsys fs.FS, all []source) (findings []string) {
 					continue // code or a heading
 				}
 				for _, f := range judge(strings.TrimPrefix(strings.TrimSpace(p), "- ")) {
-					findings = append(findings, path.Base(name)+": say it plainly: "+f)
+					findings = append(findings, path.Base(name)+": "+f)
 				}
 			}
 		}

@@ -302,8 +302,8 @@ func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, whic
 	return n, broken
 }
 
-// TestCrash cuts every workload after every call that changes the disk. What
-// was acknowledged under SyncAlways survives a power cut in every state that
+// TestCrash cuts every workload after every call that changes the disk. Every
+// entry acknowledged under SyncAlways survives a power cut in every state that
 // the disk may show; under SyncNever it survives the end of the process.
 func TestCrash(t *testing.T) {
 	t.Parallel()

@@ -233,7 +233,7 @@ func TestIntervalSyncsWhatPilesUp(t *testing.T) {
 	closeAll(t, l)
 }
 
-// What is kept of writes does not grow with their number.
+// The memory kept for writes does not grow with their number.
 func TestUnsyncedIsBounded(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncAlways, SyncInterval(1e18)} {
 		d := newCacheDisk(t)
@@ -395,7 +395,7 @@ func TestChainIsNotLeftBehind(t *testing.T) {
 	closeAll(t, l, other)
 }
 
-// What a failed write leaves is looked at anew, in a chain too.
+// The end of the file is looked at anew after a failed write, in a chain too.
 func TestChainAfterAFailedWrite(t *testing.T) {
 	d := &faultDisk{failAt: 1, only: "none", short: 3}
 	w := newWorkload(t, d)

@@ -12,7 +12,7 @@ type Held struct {
 	l   *Log
 	end int64
 
-	// What to tell when the lock is given back, and in whose name.
+	// The events to report when the lock is given back, and in whose name.
 	ctx    context.Context
 	waited time.Duration
 	tail   int64

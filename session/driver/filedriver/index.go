@@ -90,7 +90,7 @@ type learned struct {
 }
 
 // A busyMark says that a writer may have appended to a session since its last
-// row of it. What the transcript had before from is on stable storage.
+// row of it. The transcript up to from is on stable storage.
 type busyMark struct{ by, from int64 }
 
 // A use says that this process has told others that it is busy with a session.
@@ -340,7 +340,7 @@ func (x *index) row(e *entry) (driver.Row, bool) {
 	return row, true
 }
 
-// ready applies what others have written, and takes note of names that somebody
+// ready applies what others have written, and notices names that somebody
 // has put into the folder, as far as that is possible without a lock and
 // without writing. The caller holds x.mu.
 func (x *index) ready(ctx context.Context) error {
@@ -539,7 +539,7 @@ func (x *index) certain() error {
 }
 
 // bootID identifies the boot of the system, or is empty where nothing does.
-// What was written under another boot may have been lost since.
+// Lines written under another boot may have been lost since.
 var bootID = sync.OnceValue(func() string {
 	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a missing file means that nothing is known
 	return string(bytes.TrimSpace(data))

@@ -41,7 +41,7 @@ type openLog struct {
 	stale bool
 	// Whether the log knows what dead writers may have left, see index.suspect.
 	checked atomic.Bool
-	// What conditional appends have read; guarded by the append lock.
+	// The lines that conditional appends have read; guarded by the append lock.
 	seen seen
 }
 
@@ -86,7 +86,7 @@ func (ls *logs) use(o *openLog) {
 }
 
 // release ends a use. err is how it ended; the error that is returned says why
-// if the log was closed meanwhile. What fails in closing other logs is nothing
+// if the log was closed meanwhile. A failure to close other logs is nothing
 // to the caller, and goes to the logger.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
@@ -187,7 +187,7 @@ func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
 	return errors.Join(err, ls.release(o, nil))
 }
 
-// drop closes a session's log as soon as nobody uses it. Who waits for one of
+// drop closes a session's log as soon as nobody uses it. A call that waits for one of
 // its locks is told that it is gone.
 func (ls *logs) drop(ref driver.Ref) {
 	ls.mu.Lock()
