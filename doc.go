@@ -3,8 +3,8 @@
 // and years of growth. It holds no code; the packages below it do.
 //
 // An application starts with session: a Store opens a folder, a Key names a
-// conversation, and a Session appends to it and gives its history back. What a
-// Session is made of can be used on its own:
+// conversation, and a Session appends to it and gives its history back. The
+// parts of a Session can be used on their own:
 //
 //   - transcript holds entries, messages and the codec of the append-only
 //     record, one JSON object per line, which is the only source of truth.
@@ -18,6 +18,7 @@
 //     window. guard/guardtest is a strict model for tests.
 //
 // Imports point one way: transcript <- rebuild <- compact, guard <- session.
-// There is no agent loop and no provider SDK here; complete programs are in
+// Package session/exchange, above all of them, brings sessions of other programs
+// in and out. There is no agent loop and no provider SDK here; complete programs are in
 // the folder examples.
 package convolog

@@ -142,6 +142,7 @@ func TestModelPieces(t *testing.T) {
 // However long the history and small the window: requests fit, and the calls
 // are bounded.
 func TestModelWindows(t *testing.T) {
+	t.Parallel()
 	long := toolLoop(30)
 	long = append(long, transcript.UserText(strings.Repeat("слово 语 ", 4_000)))
 	for name, in := range map[string]compact.Input{

@@ -141,6 +141,7 @@ var honest = []string{
 // so, and what looks like it is not. That does not take a long history, but for
 // what is too short only for one.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	for _, turns := range []int{100, 400} {
 		h := conversation(t, turns)
 		opts := &compact.Options{Keep: compact.Keep{Turns: 50}, MaxSummary: 300}
@@ -148,6 +149,9 @@ func TestRefused(t *testing.T) {
 		for _, tt := range hostile {
 			if turns == 100 && tt.name == "few words for much" {
 				continue
+			}
+			if sized := errors.Is(tt.want, compact.ErrTooShort) || errors.Is(tt.want, compact.ErrTooLong); turns == 400 && !sized && amount(true, false) {
+				continue // the size of the history does not matter
 			}
 			opts.Summarizer = says(tt.text, nil)
 			c, err := compact.Run(t.Context(), h, cut, opts)
@@ -173,7 +177,10 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%s, of a model: %v", tt.name, err)
 			}
 		}
-		for _, text := range honest {
+		for i, text := range honest {
+			if turns == 400 && i%amount(6, 1) != 0 {
+				continue
+			}
 			if turns == 400 {
 				text += "\n\n" + nthSummary(1)
 			}

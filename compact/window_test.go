@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,10 +55,13 @@ func hostileHistories() map[string][]transcript.Message {
 // A model that enforces its window never refuses a request, whatever the history
 // is and though the counter says a fifth too little.
 func TestFitsWindow(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("A fact among many others. ", 2_000)
-	for name, msgs := range hostileHistories() {
+	histories := hostileHistories()
+	for k, name := range slices.Sorted(maps.Keys(histories)) {
+		msgs := histories[name]
 		for i, window := range []int{2_000, 3_500, 8_000, 32_768, 200_000} {
-			if i == 4 && testing.Short() {
+			if (i+k)%amount(3, 1) != 0 {
 				continue
 			}
 			refusals := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// held is a driver whose appends, once written, return when they are told to,
+// held is a driver whose appends, once written, return when the test lets them,
 // and which counts what else is asked of it.
 type held struct {
 	driver.Driver

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -39,7 +40,7 @@ func BenchmarkManySessions(b *testing.B) {
 		alone := benchStore(b, b.TempDir(), unsynced)
 		versus(b, 64, side{call: appendText(b, s)}, appendFresh(b, alone))
 	})
-	// So many appends that the index is merged several times.
+	// Enough appends that the index is rewritten several times.
 	b.Run("100000sessions/append/1KiB/unsynced/mean", func(b *testing.B) {
 		populated(b)
 		st := benchStore(b, dir, unsynced)
@@ -120,16 +121,22 @@ func listNewest(b *testing.B, dir string, count int) {
 		side{
 			prepare: release,
 			call: func() error {
-				data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions.json"))
+				data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions.jsonl"))
 				if err != nil {
 					return err
 				}
-				var doc struct{ Sessions map[string]driver.Row }
-				if err := json.Unmarshal(data, &doc); err != nil {
-					return err
+				rows := map[string]driver.Row{}
+				for line := range bytes.Lines(data) {
+					var doc struct{ Row driver.Row }
+					if err := json.Unmarshal(line, &doc); err != nil {
+						return err
+					}
+					if doc.Row.ID != "" {
+						rows[doc.Row.ID] = doc.Row
+					}
 				}
-				if len(doc.Sessions) < count {
-					return fmt.Errorf("%d sessions in the snapshot", len(doc.Sessions))
+				if len(rows) < count {
+					return fmt.Errorf("%d sessions in the index", len(rows))
 				}
 				return nil
 			},

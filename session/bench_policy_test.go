@@ -11,7 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// What each policy costs: one writer and a turn of four messages against a
+// The cost of each policy: one writer and a turn of four messages against a
 // bare loop of one write and fdatasync each, and several goroutines on one
 // session against that loop.
 func BenchmarkPolicy(b *testing.B) {

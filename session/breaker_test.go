@@ -177,7 +177,7 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	}
 }
 
-// What a guard learns is in the transcript: another process sends the same, and
+// Everything that a guard learns is in the transcript: another process sends the same, and
 // a compaction keeps it.
 func TestWhatIsLearnedSurvives(t *testing.T) {
 	const window = 20_000
@@ -347,7 +347,7 @@ func (tenfold) Count(system string, tools []transcript.Tool, msgs []transcript.M
 	return 10 * thousands{}.Count(system, tools, msgs)
 }
 
-// What is known of one model says nothing about another: the one that the last
+// Knowledge of one model says nothing about another: the one that the last
 // answer names is in use.
 func TestAfterTurnKnowsWhichModel(t *testing.T) {
 	small, big := transcript.Calibration{Model: "small", Window: 15_000}, transcript.Calibration{Model: "big", Factor: 2}

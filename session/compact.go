@@ -25,7 +25,7 @@ type Compacted struct {
 }
 
 // Compact replaces the older part of the history by a summary, whether that is
-// due or not. What opts leave at zero is what the store's options say; nil opts
+// due or not. Zero fields of opts are those of the store's options; nil opts
 // are those of the store.
 //
 // The summary is made while nothing is locked: others append meanwhile, and
@@ -339,7 +339,7 @@ var errNested = errors.New("called by a summarizer or an observer while the sess
 const commitTries = 100
 
 // commit appends a compaction of h, which was read up to base, if what it
-// summarises is still what it was. What was learned and is to stay in force is
+// summarises is still what it was. Calibrations that stay in force are
 // in front of it: if the append is cut, the compaction is what is missing.
 func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut, h rebuild.History, base driver.Cursor) (id string, err error) {
 	for range commitTries {

@@ -255,7 +255,7 @@ func TestCompactWhileAppending(t *testing.T) {
 	}
 }
 
-// What is not in the history can still be in the way of a cut: here the call of
+// An entry that is not in the history can still be in the way of a cut: here the call of
 // a cut answer, which is not shown, would take the late result of a call that
 // is summarised. The plan asks the fold and keeps less.
 func TestCutIsChecked(t *testing.T) {
@@ -279,7 +279,7 @@ func TestCutIsChecked(t *testing.T) {
 	}
 }
 
-// What comes during the compaction can be in the way of a cut, too.
+// An append during the compaction can be in the way of a cut, too.
 func TestCutIsCheckedAgain(t *testing.T) {
 	st := open(t, t.TempDir(), nil)
 	defer closed(t, st)

@@ -4,7 +4,7 @@ package session_test
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"hash/maphash"
 	"maps"
 	"os"
 	"path/filepath"
@@ -307,18 +307,20 @@ func (d *disk) image(names map[string]int, contents map[int][]byte) image {
 	return img
 }
 
-// sum tells images apart.
-func (img image) sum() [sha256.Size]byte {
-	h := sha256.New()
+var imageSeed = maphash.MakeSeed()
+
+// sum distinguishes images. It is not a cryptographic hash: hashing is most of
+// what a state costs that is generated and not tried.
+func (img image) sum() uint64 {
+	var h maphash.Hash
+	h.SetSeed(imageSeed)
 	for _, path := range slices.Sorted(maps.Keys(img)) {
-		sum := sha256.Sum256(img[path])
-		h.Write([]byte(path))
-		h.Write(sum[:])
-		if img[path] == nil {
-			h.Write([]byte("/"))
-		}
+		_, _ = h.WriteString(path)
+		maphash.WriteComparable(&h, len(img[path]))
+		maphash.WriteComparable(&h, img[path] == nil)
+		_, _ = h.Write(img[path])
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return h.Sum64()
 }
 
 // rebooted returns the image as the next boot of the system finds it: the index

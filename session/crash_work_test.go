@@ -218,7 +218,7 @@ var workloads = []workload{
 		s, err := w.begun()
 		return chain(err,
 			func() error { return w.add(s, text("one")) },
-			w.stop, w.start, // merges the journal
+			w.stop, w.start, // reads the index anew
 			func() (err error) { s, err = w.load(otherKey); return err },
 			func() error { return w.add(s, text("two")) },
 			func() error {

@@ -15,6 +15,14 @@
 // handles of a session share one state. All of it may be used by several
 // goroutines, and several processes may have the same store open.
 //
+// [Store.List] filters by agent, parts of the key, owner, label and time, a page
+// at a time. A program with several users sets a filter in every call.
+//
+// After a failed sync a session refuses appends with a [*NotDurableError] until
+// [Session.Recover] has copied its transcript to new blocks. [Store.Delete]
+// leaves no word of a session behind. Package exchange, below this one, imports
+// sessions of other programs and writes sessions in other forms.
+//
 // [Store], [Session.Append] and FORMAT.md say what a nil error means, which errors
 // there are, and what survives which crash.
 package session

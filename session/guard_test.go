@@ -27,7 +27,7 @@ const agentSystem = "You are an agent."
 
 // Claw0, row by row: a plain call is left alone; one overflow, a second and
 // smaller request; two, a summary and a third request; three, the provider's
-// error. What was made smaller stays so, also after a restart.
+// error. A history that was made smaller stays so, also after a restart.
 func TestClaw0(t *testing.T) {
 	overflow := guardtest.Fail(400, "invalid_request_error", "prompt is too long")
 	for overflows := range 4 {
@@ -266,7 +266,7 @@ func TestLongConversation(t *testing.T) {
 
 var _ guard.NeedCompactor = (*session.Session)(nil)
 
-// What the provider has refused is made smaller, however little has come in since
+// A request that the provider has refused is made smaller, however little has come in since
 // the last compaction, also when the summarizer is out of service.
 func TestRefusalIsNeverTooSoon(t *testing.T) {
 	const window = 16_000

@@ -69,7 +69,7 @@ func TestCorruptIndex(t *testing.T) {
 	require.ErrorContains(t, err, "import")
 }
 
-// What a process had begun to create when it died is finished or discarded by
+// A session whose creator died half way is finished or discarded by
 // the next one.
 func TestUnfinishedCreation(t *testing.T) {
 	dir := t.TempDir()

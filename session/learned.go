@@ -69,8 +69,8 @@ func (s *state) learned() learned {
 
 // model is what is known of the model in use, the one that the last answer
 // names; of requests that name no model it is what was learned of these. Where
-// the answer names none it is the model that was learned about last. What is
-// known of two models is never put together.
+// the answer names none it is the model that was learned about last. The
+// figures of two models are never put together.
 func (l learned) model() (window int, factor float64) {
 	var in transcript.Calibration
 	rank := 0

@@ -81,7 +81,7 @@ func TestObserveBackgroundSync(t *testing.T) {
 	}
 }
 
-// Waits for the append lock and for the turn lock are told, short ones not.
+// Waits for the append lock and for the turn lock are events, short ones not.
 func TestObserveWait(t *testing.T) {
 	dir := t.TempDir()
 	st, events := watch(t, dir, filelog.SyncNever, session.EventWait)

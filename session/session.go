@@ -156,9 +156,8 @@ func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
 	return p, err
 }
 
-// Rewind takes the history back to what it was right after an entry. What is
-// rewound stays in the transcript; rewinding to one of its entries undoes the
-// rewind. The session's own ID stands for the beginning.
+// Rewind takes the history back to what it was right after an entry. Rewound
+// entries stay in the transcript; rewinding to one of them undoes the rewind. The session's own ID stands for the beginning.
 func (s *Session) Rewind(ctx context.Context, entryID string) error {
 	_, err := s.Append(ctx, transcript.Rewind{To: entryID})
 	return err

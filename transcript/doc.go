@@ -18,6 +18,6 @@
 // and entries are not changed once made, may be shared by goroutines, and
 // slices handed in or out are not copied; do not modify them.
 //
-// What the lines mean together, which messages a model is shown, is the
+// The meaning of the lines together, which messages a model is shown, is the
 // business of package rebuild. Every record type is listed in FORMAT.md.
 package transcript

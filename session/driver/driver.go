@@ -2,7 +2,7 @@
 // package session uses, and nothing of what lines mean.
 //
 // Two drivers come with the module: filedriver keeps a folder of JSONL files,
-// memdriver keeps everything in memory, for tests. Whoever writes another one
+// memdriver keeps everything in memory, for tests. The author of another one
 // runs the suite of package sessiontest on it.
 package driver
 

@@ -2,5 +2,11 @@
 // sessions in other forms: lines of the format, requests of a provider, files
 // of other programs, Markdown for people.
 //
+//	reports, err := exchange.Import(ctx, store, folder.Sessions(), nil)
+//	err = exchange.Markdown(ctx, s, w)
+//
+// [Import] may be repeated: it appends what the source has gained since. [Lines]
+// writes transcripts as they are and [Export] the files of another program.
+//
 // It uses the public API of package session alone, so it works over any driver.
 package exchange

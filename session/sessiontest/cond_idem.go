@@ -112,7 +112,7 @@ func idemFar(c *check) {
 func idemIncomplete(c *check) {
 	d := c.start()
 	ref := c.create(d, "main", "k").Ref()
-	// What a writer leaves that was killed during an append: a part of it.
+	// A writer that was killed during an append leaves a part of it.
 	c.append(d, ref, c.keyed(3)[:2]...)
 	lines := c.keyed(3)
 	d = c.restart()

@@ -28,8 +28,8 @@
 //
 // # What is not checked
 //
-// What a crash leaves behind, what happens when a write or a sync fails, and
-// how damaged lines read: a driver has its own tests for the ways in which its
-// storage breaks. What a loop over a Scan sees of the appends made during the
-// loop is left to the driver.
+// The state that a crash leaves behind, what happens when a write or a sync
+// fails, and how damaged lines read: a driver has its own tests for the ways in
+// which its storage breaks. The driver decides whether a loop over a Scan sees
+// the appends made during the loop.
 package sessiontest

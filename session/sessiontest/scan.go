@@ -157,7 +157,7 @@ func scanLoop(c *check) {
 			if got = append(got, rec.Entry.ID); len(got) > 10 {
 				continue
 			}
-			// Whoever holds a lock while the loop runs hangs here.
+			// A driver that holds a lock while the loop runs hangs here.
 			l := c.note("in the loop")
 			c.calling("Append in the body of a loop over Scan")
 			c.append(d, ref, l)

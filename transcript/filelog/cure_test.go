@@ -391,7 +391,7 @@ func rewrite(d *cacheDisk, l *Log) {
 // rewriteAndDrop also makes the cache forget and reads back, for as long as that
 // does not look good. The page of the end stays in the cache.
 func rewriteAndDrop(d *cacheDisk, l *Log) {
-	for try := 0; try < 3; try++ {
+	for range 3 {
 		rewrite(d, l)
 		b := make([]byte, 4)
 		if n, _ := l.ReadAt(b, int64(len(workFirst))); string(b[:n]) == "two\n" {

@@ -232,7 +232,7 @@ func TestIntervalSyncsWhatPilesUp(t *testing.T) {
 	closeAll(t, l)
 }
 
-// What is kept of writes does not grow with their number.
+// The bytes kept of unsynced writes do not grow with their number.
 func TestUnsyncedIsBounded(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncAlways, SyncInterval(1e18)} {
 		d := newCacheDisk(t)

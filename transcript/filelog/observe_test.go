@@ -49,7 +49,7 @@ func watched(t *testing.T, d *cacheDisk, policy SyncPolicy) (*Log, *told) {
 	return l, o
 }
 
-// Syncs are told with how long they took, how much they were for, and what
+// Syncs are reported with how long they took, how much they were for, and what
 // became of them, each once, by the call that led it.
 func TestOnSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestOnSync(t *testing.T) {
 	})
 }
 
-// Waits for the locks are told when the lock has been given back, and so is
+// Waits for the locks are reported when the lock has been given back, and so is
 // one that was given up; short ones are not.
 func TestOnWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
-// What there is to tell is told when the lock is free again.
+// Events are reported when the lock is free again.
 func TestHoldTellsAfterRelease(t *testing.T) {
 	d := newCacheDisk(t)
 	l, o := watched(t, d, SyncAlways)

@@ -108,7 +108,7 @@ func (w *workload) create() {
 		}
 	}
 	if w.log == nil {
-		// What comes next needs a log, made without help from the one tested.
+		// The next steps need a log, made without help from the one tested.
 		if err := w.root.WriteFile(workName, []byte(workFirst), 0o600); err != nil {
 			w.errorf("%v", err)
 		}
@@ -173,7 +173,7 @@ func (w *workload) run() {
 	}
 	w.check(w.content())
 
-	// What a power cut leaves holds all that was acknowledged, and goes on.
+	// The state after a power cut holds all that was acknowledged, and goes on.
 	disk := w.d.powerCut(w.content())
 	if err := w.root.WriteFile(workName, disk, 0o600); err != nil {
 		w.errorf("%v", err)

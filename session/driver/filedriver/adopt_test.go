@@ -182,7 +182,7 @@ func TestCopiedTranscript(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// What cannot be a name leaves nothing behind.
+// A text that cannot be a name leaves nothing behind.
 func TestBadIDCreatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

@@ -92,7 +92,7 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 	row.Size = info.Size()
 	require.NoError(t, d.Put(ctx, row))
 	require.NotContains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
-	held.Release()
+	held()
 	require.NoError(t, writer.Close())
 	require.NoError(t, root.Close())
 

@@ -2,15 +2,24 @@
 // with cat, tail and jq:
 //
 //	<dir>/agents/<agent>/sessions/<id>.jsonl   the transcript of a session
-//	<dir>/agents/<agent>/sessions.json         the index of an agent
-//	<dir>/agents/<agent>/sessions.journal      changes since the index was written
+//	<dir>/agents/<agent>/sessions.jsonl        the index of an agent
+//	<dir>/agents/<agent>/sessions.lock         empty; its bytes are locks
 //
-// The transcripts are the only source of truth. The index is a cache: lost,
-// corrupt or stale, it is made again from the transcripts, and what cannot be
-// understood of it is kept under another name. The names of folders and files
-// are injective encodings of agents and IDs, see [EncodeName].
+// The transcripts are the only source of truth. The index is a log of rows, of
+// which the last one of a session counts. It is a cache: lost, corrupt or stale,
+// it is made again from the transcripts. The names of folders and files are
+// injective encodings of agents and IDs, see [EncodeName].
+//
+// A row is written when a session is made, deleted, described or made current,
+// when a turn ends, and some seconds after the last row, not at every append. A
+// busy line stands before the first append of a process since its last row, and
+// readers look at the transcripts of busy sessions alone. Deleting a session
+// rewrites the log, so that no word of the session remains in the folder.
+//
+// [Open] refuses the folder of another program with [ErrForeign].
 //
 // Everything below the folder is opened through one os.Root, with mode 0700
-// for folders and 0600 for files. Locks are locks of the kernel on the files
-// themselves, so they end with the process that holds them.
+// for folders and 0600 for files. Locks are kernel locks: on a transcript for
+// appends and syncs, on sessions.lock for turns, writers and the index. They end
+// with the process that holds them.
 package filedriver

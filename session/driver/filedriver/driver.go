@@ -28,8 +28,8 @@ type Options struct {
 	// Sync says when appended lines are on stable storage. The zero value is
 	// filelog.SyncAlways.
 	Sync filelog.SyncPolicy
-	// ReadOnly opens without writing anything: no repair, no index. What a dead
-	// writer left unfinished is taken for final.
+	// ReadOnly opens without writing anything: no repair, no index. A line that
+	// a dead writer left unfinished is taken for final.
 	ReadOnly bool
 	// SingleProcess allows file systems on which locks between processes
 	// cannot be relied on.
@@ -45,7 +45,7 @@ type Options struct {
 	// OpenFiles is how many transcripts stay open while nobody uses them; 0
 	// means 128.
 	OpenFiles int
-	// OnTail is told of every unfinished end of a transcript that was settled,
+	// OnTail receives every unfinished end of a transcript that was settled,
 	// OnSync of every sync of a transcript after its creation, and OnWait of
 	// every long wait for one of its locks, as [filelog.Options] says; OnSync
 	// and OnWait also of those of an agent's index, whose ID is empty. They are

@@ -93,7 +93,7 @@ type learned struct {
 }
 
 // A busyMark says that a writer may have appended to a session since its last
-// row of it. What the transcript had before from is on stable storage.
+// row of it. The transcript up to from is on stable storage.
 type busyMark struct{ by, from int64 }
 
 // A use says that this process has told others that it is busy with a session.
@@ -115,8 +115,8 @@ func openIndex(a *agent) (*index, error) {
 		return nil, errors.Join(err, x.close())
 	}
 	if pending && x.lock != nil {
-		// The words of a session that somebody wanted deleted are still there. Who
-		// holds the lock may be the one that is deleting it, and may be stopped.
+		// The words of a session that somebody wanted deleted are still there. The
+		// holder of the lock may be deleting it, and may have been stopped.
 		short, cancel := context.WithTimeout(context.Background(), busyWait)
 		defer cancel()
 		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
@@ -350,7 +350,7 @@ func (x *index) row(e *entry) (driver.Row, bool) {
 	return row, true
 }
 
-// ready applies what others have written, and takes note of names that somebody
+// ready applies what others have written, and notices names that somebody
 // has put into the folder, as far as that is possible without a lock and
 // without writing. The caller holds x.mu.
 func (x *index) ready(ctx context.Context) error {
@@ -558,7 +558,7 @@ func (x *index) certain() error {
 }
 
 // bootID identifies the boot of the system, or is empty where nothing does.
-// What was written under another boot may have been lost since.
+// Lines written under another boot may have been lost since.
 var bootID = sync.OnceValue(func() string {
 	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a missing file means that nothing is known
 	return string(bytes.TrimSpace(data))

@@ -293,7 +293,7 @@ func TestIndexOfManyProcesses(t *testing.T) {
 }
 
 // A row that was damaged on the disk is made again from its transcript.
-func TestDamagedRow(t *testing.T) {
+func TestDamagedRowIsRewritten(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	create(t, d, "a", "k")

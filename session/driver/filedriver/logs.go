@@ -42,7 +42,7 @@ type openLog struct {
 	// Whether the log was told what dead writers may have left, see index.suspect,
 	// and whether a promise has been kept since, which it makes of sound files only.
 	looked, checked atomic.Bool
-	// What conditional appends have read; guarded by the append lock.
+	// The lines that conditional appends have read; guarded by the append lock.
 	seen seen
 }
 
@@ -87,8 +87,8 @@ func (ls *logs) use(o *openLog) {
 }
 
 // release ends a use. err is how it ended; the error that is returned says why
-// if the log was closed meanwhile. What fails in closing other logs is nothing
-// to the caller, and goes to the logger.
+// if the log was closed meanwhile. A failure to close other logs does not
+// concern the caller and goes to the logger.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
 	if errors.Is(err, filelog.ErrReplaced) {
@@ -188,8 +188,8 @@ func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
 	return errors.Join(err, ls.release(o, nil))
 }
 
-// drop closes a session's log as soon as nobody uses it. Who waits for one of
-// its locks is told that it is gone.
+// drop closes a session's log as soon as nobody uses it. A call that waits for
+// one of its locks fails with ErrReplaced.
 func (ls *logs) drop(ref driver.Ref) {
 	ls.mu.Lock()
 	o := ls.open[ref]

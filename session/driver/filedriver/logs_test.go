@@ -32,7 +32,7 @@ func testLogs(t *testing.T) (*logs, func(id string) *openLog, *os.Root) {
 	}, root
 }
 
-// What fails in closing another session's log is not the outcome of a call.
+// A failure to close another session's log is not the outcome of a call.
 func TestEvictionFails(t *testing.T) {
 	ls, use, _ := testLogs(t)
 	for i := range 4 {
@@ -84,7 +84,7 @@ func TestFailedLogStays(t *testing.T) {
 	}
 }
 
-// Who waits for a lock of a log that is dropped is told why.
+// A call that waits for a lock of a log that is dropped learns why.
 func TestDropEndsWaits(t *testing.T) {
 	ls, use, root := testLogs(t)
 	o := use("a")

@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// Who can write to the folder of a store can put another one in its place; who
+// Anyone who can write to the folder of a store can put another one in its place; who
 // can read the folders below reads the conversations.
 const (
 	othersWrite fs.FileMode = 0o022
@@ -36,7 +36,7 @@ func (d *Driver) shut(root *os.Root, name string, info fs.FileInfo, bits fs.File
 	return d.wrap("open store", path, err, "other users may write to this folder: chmod go-w it as its owner, or use a folder of your own")
 }
 
-// shutStore does so for the folder of the store, in which others may be
+// shutStore does the same for the folder of the store, in which others may be
 // welcome to read. In one that has the sticky bit, as /tmp has, nobody can move
 // what is another's.
 func (d *Driver) shutStore() error {

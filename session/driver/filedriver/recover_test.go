@@ -13,7 +13,7 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// What fails in a log is tested in package filelog; here is what the driver
+// Failures of a log are tested in package filelog; here is what the driver
 // makes of it.
 func TestRecover(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()

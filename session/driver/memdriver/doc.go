@@ -8,7 +8,7 @@
 //
 // # Restarts and other processes
 //
-// What a Driver stores is not gone when it is closed. [Driver.Reopen] gives
+// The content of a Driver is not gone when it is closed. [Driver.Reopen] gives
 // another Driver on the same storage: after Close it is the restarted
 // application, before it a second process.
 //

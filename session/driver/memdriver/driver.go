@@ -23,7 +23,7 @@ type Options struct {
 
 // Driver is a [driver.Driver] in memory. It is safe for several goroutines.
 //
-// What it is given is copied, except what entries are made of: the lines that
+// Arguments are copied, except what entries are made of: the lines that
 // Scan yields share their bytes, do not modify them. The functions that
 // LoadOrCreate, Create and SetCurrent are given must not call the Driver.
 type Driver struct {

@@ -81,7 +81,7 @@ func (s *session) append(lines []driver.Line) (driver.Result, error) {
 	return r, nil
 }
 
-// add takes note of one more line. A line that is no entry is kept as damage,
+// add records one more line. A line that is no entry is kept as damage,
 // which has a size but no bytes.
 func (s *session) add(data []byte) {
 	rec := transcript.Record{Offset: int64(s.end()), End: int64(s.end()) + 1}

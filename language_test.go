@@ -1,0 +1,106 @@
+package convolog_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// banned are phrases that plain English does not need: each hides a subject or
+// an object. CONTRIBUTING.md has the rule.
+var banned = regexp.MustCompile(`\b(is told of|are told|takes note|does so|by then|tells of|otherwise than|caller's again|so many tokens)\b`)
+
+// asks finds sentences that begin with a relative clause in the place of their
+// subject.
+var asks = regexp.MustCompile(`(?:^|[.:;!] )(?:\*\*)?(Who|What|Whoever) [^.?]*(?:\.|;|:|$)`)
+
+// unread are packages whose comments were written before the rule. The list only
+// shrinks.
+var unread = []string{
+	"compact", "examples", "guard", "internal", "rebuild", "transcript/dialect", "transcript/tokens",
+}
+
+// left is how many findings remain in other files. The numbers only shrink.
+var left = map[string]int{
+	"BENCHMARKS.md": 2,
+}
+
+// Comments and documents are in plain English.
+func TestLanguage(t *testing.T) {
+	count := map[string]int{}
+	for _, f := range checkLanguage(t, os.DirFS("."), sources(t, os.DirFS("."))) {
+		name, _, _ := strings.Cut(f, ":")
+		if count[name]++; count[name] > left[name] {
+			t.Errorf("say it plainly: %s", f)
+		}
+	}
+}
+
+func TestLanguageCheckerFlags(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"F reports every repair.", ""},
+		{"F asks what is new.", ""},
+		{"F returns. What fails is left.", "session/x.go:4: . What fails is left."},
+		{"Whoever holds the lock waits.", "session/x.go:4: Whoever holds"},
+		{"F does\n// so for others.", "session/x.go:4: does so"},
+		{"Batches are told apart by their IDs.", ""},
+		{"Observers are told.", "session/x.go:4: are told"},
+	} {
+		fsys := fstest.MapFS{"session/x.go": {Data: []byte("// Package p is.\npackage p\n\n// " + tt.text + "\nfunc f() {}\n")}}
+		expect(t, checkLanguage(t, fsys, sources(t, fsys)), tt.want)
+	}
+	text := "# What is guaranteed\n\n```\nWhat is this.\n```\n\nIt is so.\n\n- What is not.\n"
+	expect(t, checkLanguage(t, fstest.MapFS{"A.md": {Data: []byte(text)}}, nil), "A.md: What is not")
+}
+
+func checkLanguage(t *testing.T, fsys fs.FS, all []source) (findings []string) {
+	t.Helper()
+	judge := func(text string) []string {
+		text = strings.Join(strings.Fields(text), " ")
+		return append(banned.FindAllString(strings.ReplaceAll(text, "told apart", ""), -1), asks.FindAllString(text, -1)...)
+	}
+	for _, s := range all {
+		if within(s.pkg, ".") && s.test || hasPrefixOf(s.pkg, unread) {
+			continue
+		}
+		for _, group := range s.file.Comments {
+			for _, part := range strings.Split(group.Text(), "\n\n") {
+				for _, f := range judge(part) {
+					findings = append(findings, s.at(group.Pos(), "%s", f))
+				}
+			}
+		}
+	}
+	names, err := fs.Glob(fsys, "*.md")
+	require.NoError(t, err)
+	for _, name := range names {
+		text, err := fs.ReadFile(fsys, name)
+		require.NoError(t, err)
+		for i, part := range strings.Split(string(text), "```") {
+			for _, p := range regexp.MustCompile(`\n\n|\n- |\n\|`).Split("\n"+part, -1) {
+				if i%2 == 1 || strings.HasPrefix(strings.TrimSpace(p), "#") {
+					continue // code or a heading
+				}
+				for _, f := range judge(strings.TrimPrefix(strings.TrimSpace(p), "- ")) {
+					findings = append(findings, path.Base(name)+": "+f)
+				}
+			}
+		}
+	}
+	return findings
+}
+
+func hasPrefixOf(pkg string, roots []string) bool {
+	for _, r := range roots {
+		if within(pkg, r) {
+			return true
+		}
+	}
+	return false
+}
