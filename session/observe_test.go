@@ -94,7 +94,7 @@ func TestObserveWait(t *testing.T) {
 	must(t, err)
 
 	drain(events) // on a slow machine
-	h, err := l.Hold(t.Context())
+	release, err := l.Hold(t.Context())
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -105,7 +105,7 @@ func TestObserveWait(t *testing.T) {
 	if e.Session != s.Ref() || e.Lock != filelog.AppendLock || e.Took < filelog.LongWait || !errors.Is(e.Err, filelog.ErrBusy) {
 		t.Errorf("told of %+v", e)
 	}
-	h.Release()
+	release()
 	drain(events)
 
 	other := open(t, dir, nil)

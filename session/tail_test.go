@@ -149,9 +149,15 @@ func TestReadWhileLocked(t *testing.T) {
 	defer func() { _ = root.Close() }()
 	l, err := filelog.Open(root, s.ID()+".jsonl", nil)
 	must(t, err)
-	h, err := l.Hold(t.Context())
+	release, err := l.Hold(t.Context())
 	must(t, err)
-	must(t, h.Append([]byte(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"content":[{"type":"text","text":"half"}]}`+"\n")))
+	f, err := root.OpenFile(s.ID()+".jsonl", os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	write := func(line string) {
+		_, err := f.WriteString(line + "\n")
+		must(t, err)
+	}
+	write(`{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"content":[{"type":"text","text":"half"}]}`)
 	other := open(t, dir, nil)
 	defer closed(t, other)
 	r := load(t, other, cli)
@@ -160,8 +166,9 @@ func TestReadWhileLocked(t *testing.T) {
 			t.Errorf("while a batch is written the history is %s", got)
 		}
 	}
-	must(t, h.Append([]byte(`{"type":"tool_use","id":"B","ts":"2026-11-20T08:00:00Z","mid":"A","part":2,"tool_use_id":"c","name":"f","input":{}}`+"\n")))
-	h.Release()
+	write(`{"type":"tool_use","id":"B","ts":"2026-11-20T08:00:00Z","mid":"A","part":2,"tool_use_id":"c","name":"f","input":{}}`)
+	must(t, f.Close())
+	release()
 	must(t, l.Close())
 	for _, s := range []*session.Session{s, r} {
 		if got := shape(t, s); got != "[u:q][a:half c][r:c]" {
