@@ -27,9 +27,7 @@ var unread = []string{
 }
 
 // left is how many findings remain in other files. The numbers only shrink.
-var left = map[string]int{
-	"BENCHMARKS.md": 2,
-}
+var left = map[string]int{}
 
 // Comments and documents are in plain English.
 func TestLanguage(t *testing.T) {
