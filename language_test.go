@@ -68,7 +68,7 @@ func checkLanguage(t *testing.T, fsys fs.FS, all []source) (findings []string) {
 			continue
 		}
 		for _, group := range s.file.Comments {
-			for _, part := range strings.Split(group.Text(), "\n\n") {
+			for part := range strings.SplitSeq(group.Text(), "\n\n") {
 				for _, f := range judge(part) {
 					findings = append(findings, s.at(group.Pos(), "%s", f))
 				}

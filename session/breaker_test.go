@@ -47,7 +47,7 @@ func TestBreaker(t *testing.T) {
 			}),
 		},
 		Observe: func(_ context.Context, e session.Event) {
-			switch e.Kind {
+			switch e.Kind { //nolint:exhaustive // the others are not about compactions
 			case session.EventCompactionSkipped:
 				events = append(events, "skipped")
 			case session.EventCompactionStart, session.EventCompactionDone, session.EventCompactionFailed:

@@ -245,7 +245,7 @@ func (f *cacheFile) Sync() error {
 	}
 	for _, e := range dirty {
 		b := make([]byte, e.end-e.start)
-		if _, err := f.file.ReadAt(b, e.start); err != nil {
+		if _, err := f.ReadAt(b, e.start); err != nil {
 			return err
 		}
 		for i, at := 0, e.start; at < e.end; i, at = i+1, at+1 {

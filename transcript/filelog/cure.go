@@ -329,7 +329,7 @@ func readFull(r io.ReaderAt, p []byte, off int64) error {
 // then. The caller has the place of the append lock within this Log.
 func (l *Log) abandon() {
 	if l.opts.Sync != SyncNever {
-		l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
+		_ = l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
 	}
 	old := l.file()
 	l.drained, l.end = false, 0

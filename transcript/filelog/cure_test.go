@@ -514,7 +514,7 @@ func TestMarkFails(t *testing.T) {
 func TestCureMeetsAFullDisk(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, SyncAlways)
-	wantInDoubt(t, d, l, "two\n")
+	_ = wantInDoubt(t, d, l, "two\n")
 	other := d.open(t, SyncAlways)
 	size := len(workFirst) + len("two\n")
 	for _, cure := range []func() error{

@@ -135,7 +135,7 @@ func TestRecoverWritesOnlyWhatWasWritten(t *testing.T) {
 	d.setOp(failOnce("write"))
 	_, _, err := l.Append(t.Context(), []byte("never written\n"), nil)
 	require.ErrorIs(t, err, errFault)
-	wantInDoubt(t, d, l, "two\n")
+	_ = wantInDoubt(t, d, l, "two\n")
 	require.NoError(t, l.Recover(t.Context()))
 	wantDisk(t, d, workFirst+"two\n")
 	closeAll(t, l)
@@ -172,7 +172,7 @@ func TestRecoverCopiesAll(t *testing.T) {
 		want.WriteString(line + "foreign\n")
 	}
 	require.NoError(t, l.FlushAll(t.Context()))
-	wantInDoubt(t, d, l, "two\n")
+	_ = wantInDoubt(t, d, l, "two\n")
 	want.WriteString("two\n")
 	d.evict(t)
 	var wg sync.WaitGroup
@@ -215,7 +215,7 @@ func TestRecoverFails(t *testing.T) {
 			l, other := d.create(t, SyncAlways), d.open(t, SyncNever)
 			mustAppend(t, l, "one\n")
 			mustAppend(t, other, "foreign\n")
-			wantInDoubt(t, d, l, "two\n")
+			_ = wantInDoubt(t, d, l, "two\n")
 			var ops []string
 			d.setOp(func(op string) error {
 				ops = append(ops, op)
@@ -265,7 +265,7 @@ func TestRecoverLeavesOthersAlone(t *testing.T) {
 func TestRecoverRefuses(t *testing.T) {
 	d := newCacheDisk(t)
 	l := d.create(t, SyncAlways)
-	wantInDoubt(t, d, l, "two\n")
+	_ = wantInDoubt(t, d, l, "two\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, l.Recover(ctx), context.Canceled)

@@ -200,7 +200,7 @@ func (x *index) rewrite(sync bool) error {
 		head.Boot = "" // whoever reads it must compare it with the transcripts
 	}
 	data := appendRecord(nil, head)
-	x.rows.sort()
+	x.sort()
 	for _, e := range x.base {
 		if e.key == "" {
 			continue // it has no header; a busy line speaks of it
