@@ -2,6 +2,7 @@ package filedriver_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -238,5 +239,37 @@ func TestRewriteOfAnUnknownKey(t *testing.T) {
 	text := indexText(t, dir)
 	require.NotContains(t, text, "damage")
 	require.NotContains(t, text, `"row":{"id":"bad"`)
+	require.NoError(t, d.Close())
+}
+
+// After another boot only transcripts that differ from their rows are read, a
+// damaged row is not kept, and of two sessions with one gen the one with entries
+// stays current.
+func TestRowsAfterABoot(t *testing.T) {
+	dir := t.TempDir()
+	var asked []string
+	d := open(t, dir, described(new([]string)))
+	create(t, d, "a", "k")
+	size := create(t, d, "b", "k").Size
+	require.NoError(t, d.Close())
+	row := `{"row":{"id":"%s","size":%d,"gen":1,%s"key":"k","messageCount":0,"turnCount":0,"tokenEstimate":0}}` + "\n"
+	text := `{"index":1,"boot":"another","agent":"main"}` + "\n" + fmt.Sprintf(row, "a", size, `"lastId":"x",`) + fmt.Sprintf(row, "b", size, "")
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	d = open(t, dir, described(&asked))
+	require.Len(t, list(t, d), 2)
+	require.Empty(t, asked)
+	cur, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.Equal(t, "a", cur.ID)
+	require.NoError(t, d.Close())
+
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, `"turnCount":0`, `"turnCount:0`, 1)), 0o600))
+	d = open(t, dir, described(&asked))
+	create(t, d, "c", "other key") // rewrites the index
+	for line := range strings.Lines(indexText(t, dir)) {
+		require.True(t, json.Valid([]byte(line)), line)
+	}
+	require.Len(t, list(t, d), 3)
 	require.NoError(t, d.Close())
 }
