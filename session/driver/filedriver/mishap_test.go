@@ -1,6 +1,8 @@
 package filedriver_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -133,4 +136,140 @@ func TestOpenBesideAStoppedDelete(t *testing.T) {
 	require.NoError(t, root.Close())
 	require.NoError(t, open(t, dir, nil).Close())
 	require.Empty(t, wordsIn(t, dir))
+}
+
+// A row can be put of a transcript that the index does not speak of.
+func TestPutOfAnUnknownSession(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	head, _, _ := strings.Cut(indexText(t, dir), "\n")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(head+"\n"), 0o600))
+	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(row.Ref())), time.Time{}, time.Unix(1, 0))) // an old folder
+
+	d = open(t, dir, nil)
+	require.Empty(t, list(t, d))
+	row.Title = "put"
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Equal(t, "put", list(t, d)[0].Title)
+	require.NoError(t, d.Close())
+}
+
+// The line that makes a session current counts if a kill left it without its
+// '\n'.
+func TestTornLineMakesCurrent(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	a := create(t, d, "a", "k")
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a","from":%d}`, deadWriter, a.Size))
+	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 7}}
+	appendRaw(t, d.Path(a.Ref()), e.Line())
+	info, err := os.Stat(d.Path(a.Ref()))
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(d.Path(a.Ref()), info.Size()-1))
+
+	d = open(t, dir, nil)
+	row, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.Equal(t, "a", row.ID)
+	require.NoError(t, d.Close())
+}
+
+// A session that others are appending to is made current, and its row covers
+// what they wrote.
+func TestSetCurrentOfABusySession(t *testing.T) {
+	dir := t.TempDir()
+	d, other := open(t, dir, described(new([]string))), open(t, dir, described(new([]string)))
+	ref := create(t, d, "a", "k").Ref()
+	highest := create(t, d, "b", "k").Gen
+	add(t, other, ref, "1", "2")
+	row, err := d.SetCurrent(t.Context(), ref, func(gen int64) driver.Line {
+		e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: gen}}
+		return driver.Line{ID: "c", Type: e.Type(), Data: e.Line()}
+	})
+	require.NoError(t, err)
+	info, err := os.Stat(d.Path(ref))
+	require.NoError(t, err)
+	require.Equal(t, info.Size(), row.Size)
+	require.Equal(t, highest+1, row.Gen)
+	require.Equal(t, 3, row.Messages)
+	row, err = other.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.Equal(t, "a", row.ID)
+	require.NoError(t, d.Close())
+	require.NoError(t, other.Close())
+}
+
+// After another boot the page cache holds what the disk has, and nobody is
+// suspected.
+func TestNobodyIsSuspectedAfterABoot(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	add(t, d, row.Ref(), "1")
+	require.NoError(t, d.Close()) // its busy line stays
+	_, rest, _ := strings.Cut(indexText(t, dir), "\n")
+	text := `{"index":1,"boot":"another","agent":"main"}` + "\n" + rest
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
+
+	var synced []int64
+	d = open(t, dir, &filedriver.Options{OnSync: func(_ context.Context, _ driver.Ref, s filelog.Synced) {
+		synced = append(synced, s.Bytes)
+	}})
+	res := add(t, d, row.Ref(), "2")
+	require.Equal(t, []int64{int64(res.End - res.Start)}, synced)
+	require.NoError(t, d.Close())
+}
+
+// A transcript without a header gets no row, in a rewritten index either.
+func TestRewriteOfAnUnknownKey(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "good", "k")
+	require.NoError(t, d.Close())
+	bad := driver.Ref{Agent: "main", ID: "bad"}
+	require.NoError(t, os.WriteFile(d.Path(bad), append(note("x").Data, '\n'), 0o600))
+	d = open(t, dir, nil)
+	list(t, d)
+	addLine(t, dir, "damage")
+	create(t, d, "next", "k")
+	text := indexText(t, dir)
+	require.NotContains(t, text, "damage")
+	require.NotContains(t, text, `"row":{"id":"bad"`)
+	require.NoError(t, d.Close())
+}
+
+// After another boot only transcripts that differ from their rows are read, a
+// damaged row is not kept, and of two sessions with one gen the one with entries
+// stays current.
+func TestRowsAfterABoot(t *testing.T) {
+	dir := t.TempDir()
+	var asked []string
+	d := open(t, dir, described(new([]string)))
+	create(t, d, "a", "k")
+	size := create(t, d, "b", "k").Size
+	require.NoError(t, d.Close())
+	row := `{"row":{"id":"%s","size":%d,"gen":1,%s"key":"k","messageCount":0,"turnCount":0,"tokenEstimate":0}}` + "\n"
+	text := `{"index":1,"boot":"another","agent":"main"}` + "\n" + fmt.Sprintf(row, "a", size, `"lastId":"x",`) + fmt.Sprintf(row, "b", size, "")
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	d = open(t, dir, described(&asked))
+	require.Len(t, list(t, d), 2)
+	require.Empty(t, asked)
+	cur, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.Equal(t, "a", cur.ID)
+	require.NoError(t, d.Close())
+
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, `"turnCount":0`, `"turnCount:0`, 1)), 0o600))
+	d = open(t, dir, described(&asked))
+	create(t, d, "c", "other key") // rewrites the index
+	for line := range strings.Lines(indexText(t, dir)) {
+		require.True(t, json.Valid([]byte(line)), line)
+	}
+	require.Len(t, list(t, d), 3)
+	require.NoError(t, d.Close())
 }

@@ -274,13 +274,15 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		}
 		if row.Size == int64(res.Start) {
 			row.Size, row.LastID = int64(res.End), l.ID
-		} else if e = x.find(ref.ID); e != nil { // others have appended in between
+		} else { // others have appended in between
 			x.check(ref.ID)
-			gen := row.Gen
-			if row, ok = x.row(x.find(ref.ID)); !ok {
-				return nil
+			if e = x.find(ref.ID); e == nil {
+				return d.notFound(ref) // somebody has removed it by hand
 			}
-			row.Gen = max(row.Gen, gen)
+			if known, ok := x.row(e); ok {
+				known.Gen = max(known.Gen, row.Gen)
+				row = known
+			}
 		}
 		return x.putRow(row, row.Size)
 	})

@@ -191,9 +191,9 @@ func appendRecord(dst []byte, rec record) []byte {
 	return append(append(dst, line...), '\n')
 }
 
-// rewrite puts the rows, the busy lines that nobody has ended and the deletions
-// that are not finished into a new file in the place of the index. Sync says
-// that it must be on stable storage when the error is nil.
+// rewrite puts the rows and the busy lines that nobody has ended into a new file
+// in the place of the index, when no deletion is under way. Sync says that it
+// must be on stable storage when the error is nil.
 func (x *index) rewrite(sync bool) error {
 	head := record{Version: 1, Boot: bootID(), Agent: x.a.name}
 	if x.lost {
@@ -233,9 +233,6 @@ func (x *index) rewrite(sync bool) error {
 		for _, m := range x.busy[id] {
 			data = appendRecord(data, record{By: m.by, Busy: id, From: m.from})
 		}
-	}
-	for id := range x.deletes {
-		data = appendRecord(data, record{Delete: id})
 	}
 	err := filelog.RemoveTemps(x.a.root, indexName)
 	if err == nil {
