@@ -1,0 +1,88 @@
+package filedriver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// delete removes sessions for good: their lines in the index come first, so
+// that whoever finds one of these finishes what a kill has left.
+func (x *index) delete(ids []string) error {
+	recs := make([]record, len(ids))
+	for i, id := range ids {
+		recs[i] = record{Delete: id}
+	}
+	// The mark lets Open find an index with a deletion to finish without reading
+	// it. A rewritten index is a new file without the mark.
+	_ = x.a.root.Chmod(indexName, 0o600|fs.ModeSticky)
+	if err := x.write(recs...); err != nil {
+		return err
+	}
+	if x.a.d.opts.Sync != filelog.SyncNever {
+		if err := x.file.Sync(); err != nil {
+			return x.fail("delete session", err, "it is not known whether the session is deleted: delete it again")
+		}
+	}
+	return x.finishDeletes()
+}
+
+// finishDeletes removes the transcripts of deleted sessions and every line that
+// speaks of them.
+func (x *index) finishDeletes() error {
+	for id := range x.deletes {
+		ref := driver.Ref{Agent: x.a.name, ID: id}
+		x.a.d.logs.drop(ref)
+		x.ownMu.Lock()
+		delete(x.own, id)
+		x.ownMu.Unlock()
+		if err := x.a.remove(id); err != nil {
+			return x.a.d.wrap("delete session", x.a.d.Path(ref), err, "the session is not listed any more; delete it again, or remove the file by hand")
+		}
+	}
+	durable := x.a.d.opts.Sync != filelog.SyncNever
+	if durable {
+		if err := filelog.SyncDir(x.a.sess, "."); err != nil {
+			return err
+		}
+	}
+	x.compared()
+	deletes := x.deletes
+	x.deletes = map[string]bool{}
+	if err := x.rewrite(durable); err != nil {
+		x.deletes = deletes
+		return err
+	}
+	return nil
+}
+
+// remove removes the transcript of a session, and what a killed process has
+// left of a copy of it. It holds the append lock meanwhile, so that nobody puts
+// a copy in its place.
+func (a *agent) remove(id string) error {
+	name := fileName(id)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*busyWait)
+	defer cancel()
+	l, err := filelog.Open(a.sess, name, &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
+	switch {
+	case err == nil:
+		var release func()
+		if release, err = l.Hold(ctx); err == nil {
+			err = a.sess.Remove(name)
+			release()
+		} else if _, failed := errors.AsType[*filelog.NotDurableError](err); failed || errors.Is(err, filelog.ErrReplaced) {
+			err = a.sess.Remove(name)
+		}
+		err = cmp.Or(err, l.Close())
+	case !errors.Is(err, fs.ErrNotExist):
+		err = a.sess.Remove(name) // it is no log; nobody can hold its lock
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return cmp.Or(err, filelog.RemoveTemps(a.sess, name))
+}
