@@ -103,8 +103,8 @@ func (s *state) readOn(ctx context.Context, whole bool) (err error) {
 		if err != nil {
 			return err
 		}
-		// Settling ends what a dead writer left, so that it can be told from
-		// what a living one is writing.
+		// Settling ends an unfinished line of a dead writer. Lines that are still
+		// unfinished afterwards belong to a living one.
 		if end, err = s.settle(ctx); err != nil {
 			return err
 		}

@@ -116,9 +116,9 @@ func (l *Log) differs(ctx context.Context, from, end int64, s *Synced) (bool, er
 
 // drain waits until no sync of the file is running, in any process, and then
 // looks at the mark. A sync that fails keeps its lock until it has set the mark,
-// so the look finds every failure that this Log's own descriptor is too young to
-// be told of. Nobody can begin to starve it: new syncs follow new appends, and
-// the caller holds the append lock.
+// so the look also finds failures that the kernel reported before this Log opened
+// its descriptor. New syncs cannot starve drain: they follow new appends, and the
+// caller holds the append lock.
 func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 	f := l.file()
 	if err := l.poll(ctx, op, func() (bool, error) { return f.LockSync(false) }); err != nil {

@@ -250,8 +250,8 @@ func (l *Log) refused() error {
 	return err
 }
 
-// doubts is refused and what [Log.Suspect] was told and no call has looked at
-// yet.
+// doubts returns the offset that [Log.Suspect] set, if no call has checked the
+// bytes behind it yet. Its error is that of refused.
 func (l *Log) doubts() (from int64, suspects bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -160,7 +160,7 @@ type folderLookup struct {
 	id     *syscall.Stat_t // of the file that the name should refer to
 }
 
-// newFolderLookup returns nil if the file cannot be told from others this way.
+// newFolderLookup returns nil if the file has no device and inode numbers.
 func newFolderLookup(folder *os.File, name string, id fs.FileInfo) *folderLookup {
 	st, ok := id.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -39,8 +39,8 @@ type openLog struct {
 	unused bool          // counted as such
 	// A log whose file is gone is closed by its last user.
 	stale bool
-	// Whether the log was told what dead writers may have left, see index.suspect,
-	// and whether a promise has been kept since, which it makes of sound files only.
+	// looked is set once index.suspect has passed on which bytes dead writers may
+	// have left, checked once a call has succeeded since: the log is then sound.
 	looked, checked atomic.Bool
 	// The lines that conditional appends have read; guarded by the append lock.
 	seen seen
