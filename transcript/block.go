@@ -9,7 +9,7 @@ import "encoding/json"
 type Block interface {
 	// BlockType is the "type" member of the block's JSON.
 	BlockType() string
-	appendJSON(dst []byte) []byte
+	isBlock()
 }
 
 // Extra holds the members of a block's JSON that have no field of their own,
@@ -137,3 +137,13 @@ func (b RawBlock) BlockType() string {
 
 // Text returns the text of the result: its text blocks, joined by newlines.
 func (b ToolResultBlock) Text() string { return joinText(b.Content, "\n") }
+
+func (TextBlock) isBlock()             {}
+func (ImageBlock) isBlock()            {}
+func (DocumentBlock) isBlock()         {}
+func (ToolCallBlock) isBlock()         {}
+func (ToolResultBlock) isBlock()       {}
+func (ThinkingBlock) isBlock()         {}
+func (RedactedThinkingBlock) isBlock() {}
+func (ContextBlock) isBlock()          {}
+func (RawBlock) isBlock()              {}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
@@ -45,127 +44,60 @@ func decodeBlock(data []byte, inResult bool) (Block, error) {
 	return RawBlock{JSON: slices.Clone(data), kind: kind}, nil
 }
 
-// neededMember names the member that a block of this type cannot lack.
-func neededMember(kind string) string {
-	switch kind {
-	case "text", "thinking":
-		return kind
-	case "image", "document":
-		return "source"
-	case "tool_use":
-		return "id"
-	case "tool_result":
-		return "tool_use_id"
-	case "redacted_thinking":
-		return "data"
-	case "context":
-		return "uri"
-	}
-	return ""
-}
-
-// decodeKnownBlock returns nil for an unknown type and for a member of the
-// wrong JSON type.
+// decodeKnownBlock returns nil for an unknown type, for a block without the
+// member that makes it one of its type, and for a member of the wrong JSON type.
 func decodeKnownBlock(kind string, data []byte) Block {
-	m := members{ok: true, need: neededMember(kind)}
+	var c codec
 	switch kind {
 	case "text":
 		var b TextBlock
-		m.each(data, func(name string, v []byte) bool {
-			return name == "text" && m.str(&b.Text, v)
-		})
-		b.Extra = m.extra
-		return m.block(b)
+		if c.block(data, func() { b.members(&c) }) {
+			return b
+		}
 	case "image":
 		var b ImageBlock
-		m.each(data, func(name string, v []byte) bool {
-			return name == "source" && m.source(&b.Source, v)
-		})
-		b.Extra = m.extra
-		return m.block(b)
+		if c.block(data, func() { b.members(&c) }) {
+			return b
+		}
 	case "document":
 		var b DocumentBlock
-		m.each(data, func(name string, v []byte) bool {
-			switch name {
-			case "source":
-				return m.source(&b.Source, v)
-			case "title":
-				return !jsontext.IsNull(v) && m.str(&b.Title, v)
-			case "context":
-				return !jsontext.IsNull(v) && m.str(&b.Context, v)
-			}
-			return false
-		})
-		b.Extra = m.extra
-		return m.block(b)
+		if c.block(data, func() { b.members(&c) }) {
+			return b
+		}
 	case "tool_use":
 		var b ToolCallBlock
-		m.each(data, func(name string, v []byte) bool {
-			switch name {
-			case "id":
-				return m.str(&b.ID, v)
-			case "name":
-				return m.str(&b.Name, v)
-			case "input":
-				b.Input = slices.Clone(v)
-				return true
-			}
-			return false
-		})
-		b.Extra = m.extra
-		return m.block(b)
+		if c.block(data, func() { b.members(&c) }) {
+			return b
+		}
 	case "tool_result":
 		var b ToolResultBlock
-		m.each(data, func(name string, v []byte) bool {
-			switch name {
-			case "tool_use_id":
-				return m.str(&b.CallID, v)
-			case "content":
-				return m.content(&b.Content, &b.plain, v, true)
-			case "is_error":
-				return m.flag(&b.IsError, v)
-			}
-			return false
-		})
-		b.Extra = m.extra
-		return m.block(b)
+		if c.block(data, func() { b.members(&c) }) {
+			return b
+		}
 	case "thinking":
 		var b ThinkingBlock
-		m.each(data, func(name string, v []byte) bool {
-			switch name {
-			case "thinking":
-				return m.str(&b.Thinking, v)
-			case "signature":
-				return m.str(&b.Signature, v)
-			}
-			return false
-		})
-		b.Extra = m.extra
-		return m.block(b)
+		if c.block(data, func() { b.members(&c) }) {
+			return b
+		}
 	case "redacted_thinking":
 		var b RedactedThinkingBlock
-		m.each(data, func(name string, v []byte) bool {
-			return name == "data" && m.str(&b.Data, v)
-		})
-		b.Extra = m.extra
-		return m.block(b)
+		if c.block(data, func() { b.members(&c) }) {
+			return b
+		}
 	case "context":
 		var b ContextBlock
-		m.each(data, func(name string, v []byte) bool {
-			switch name {
-			case "uri":
-				return m.str(&b.URI, v)
-			case "context_type":
-				return m.str(&b.Kind, v)
-			case "abstract":
-				return m.str(&b.Abstract, v)
-			}
-			return false
-		})
-		b.Extra = m.extra
-		return m.block(b)
+		if c.block(data, func() { b.members(&c) }) {
+			return b
+		}
 	}
 	return nil
+}
+
+// block decodes the members of a block and reports whether it can be one of its
+// type.
+func (c *codec) block(data []byte, members func()) bool {
+	c.object(data, members)
+	return c.found && c.bad == ""
 }
 
 // decodeContent decodes content: null, a string or an array of blocks. A tool
@@ -200,148 +132,4 @@ func (e Extra) with(name string, value []byte) Extra {
 	}
 	e[name] = jsontext.AppendValue(nil, value)
 	return e
-}
-
-// members decodes the members of one object. ok becomes false at the first
-// member whose value has the wrong type.
-type members struct {
-	ok bool
-
-	// Of a block.
-	need  string // a member without which it is not of its type
-	found bool   // whether need was there
-	extra Extra
-
-	// Of an entry.
-	bad    string // the member that made ok false
-	typed  bool   // its type is settled
-	retype bool   // it has a second type
-}
-
-// each calls known for every member and stores those it does not take in extra.
-func (m *members) each(data []byte, known func(name string, v []byte) bool) {
-	for name, v := range jsontext.Members(data) {
-		switch {
-		case name == "type":
-		case known(name, v):
-			m.found = m.found || name == m.need
-		default:
-			m.extra = m.extra.with(name, v)
-		}
-	}
-}
-
-// block returns b if its members could be decoded, nil otherwise.
-func (m *members) block(b Block) Block {
-	if !m.ok || !m.found {
-		return nil
-	}
-	return b
-}
-
-func (m *members) str(dst *string, v []byte) bool {
-	s, ok := jsontext.String(v)
-	*dst = s
-	m.ok = m.ok && ok
-	return true
-}
-
-// word is str for values from a small set, which need no allocation.
-func (m *members) word(dst *string, v []byte) {
-	s, ok := jsontext.Word(v)
-	*dst = s
-	m.ok = m.ok && ok
-}
-
-func (m *members) flag(dst *bool, v []byte) bool {
-	b, ok := jsontext.Bool(v)
-	*dst = b
-	m.ok = m.ok && (ok || jsontext.IsNull(v))
-	return true
-}
-
-func (m *members) content(dst *[]Block, plain *bool, v []byte, inResult bool) bool {
-	var err error
-	*dst, *plain, err = decodeContent(v, inResult)
-	m.ok = m.ok && err == nil
-	return true
-}
-
-func (m *members) source(dst *Source, v []byte) bool {
-	if !jsontext.IsObject(v) {
-		m.ok = false
-		return true
-	}
-	*dst = Source{}
-	s := members{ok: true}
-	for name, v := range jsontext.Members(v) {
-		switch name {
-		case "type":
-			s.str(&dst.Type, v)
-		case "media_type":
-			s.str(&dst.MediaType, v)
-		case "data":
-			s.str(&dst.Data, v)
-		case "url":
-			s.str(&dst.URL, v)
-		case "file_id":
-			s.str(&dst.FileID, v)
-		default:
-			dst.Extra = dst.Extra.with(name, v)
-		}
-	}
-	m.ok = m.ok && s.ok
-	return true
-}
-
-func (m *members) num(dst *int, v []byte) {
-	n, ok := jsontext.Int(v)
-	*dst = int(n)
-	m.ok = m.ok && ok
-}
-
-func (m *members) num64(dst *int64, v []byte) {
-	n, ok := jsontext.Int(v)
-	*dst = n
-	m.ok = m.ok && ok
-}
-
-// time decodes a time and ignores one it cannot read: a wrong clock is no
-// reason to lose a message.
-func (m *members) time(dst *time.Time, v []byte) {
-	var t time.Time
-	if jsontext.IsString(v) && t.UnmarshalJSON(v) == nil { // allocates nothing
-		*dst = t.UTC()
-	} else if s, ok := jsontext.String(v); ok {
-		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-			*dst = t.UTC()
-		}
-	}
-}
-
-func (m *members) strings(dst *[]string, v []byte) {
-	*dst = []string{}
-	for e := range jsontext.Elements(v) {
-		var s string
-		m.str(&s, e)
-		*dst = append(*dst, s)
-	}
-	m.ok = m.ok && jsontext.IsArray(v)
-}
-
-func (m *members) clipping(v []byte) Clipping {
-	var c Clipping
-	m.ok = m.ok && jsontext.IsObject(v)
-	for name, v := range jsontext.Members(v) {
-		switch name {
-		case "entry":
-			m.str(&c.Entry, v)
-		case "block":
-			c.Block = new(int)
-			m.num(c.Block, v)
-		case "content":
-			m.str(&c.Content, v)
-		}
-	}
-	return c
 }

@@ -3,8 +3,6 @@ package transcript
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/convolog/convolog/internal/jsontext"
 )
 
 // The types of lines.
@@ -32,7 +30,7 @@ const (
 type Body interface {
 	// Type is the "type" member of the line.
 	Type() string
-	appendMembers(o *jsontext.Object)
+	isBody()
 }
 
 // Header is the first line of a transcript. The entry's ID is the session's.
@@ -220,3 +218,17 @@ func (Custom) Type() string { return TypeCustom }
 
 // Type implements [Body].
 func (u Unknown) Type() string { return u.Kind }
+
+func (Header) isBody()      {}
+func (Fragment) isBody()    {}
+func (Compaction) isBody()  {}
+func (Clip) isBody()        {}
+func (Rewind) isBody()      {}
+func (Meta) isBody()        {}
+func (Current) isBody()     {}
+func (Calibration) isBody() {}
+func (ToolStatus) isBody()  {}
+func (Used) isBody()        {}
+func (Commit) isBody()      {}
+func (Custom) isBody()      {}
+func (Unknown) isBody()     {}

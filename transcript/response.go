@@ -65,7 +65,8 @@ func (u Usage) appendJSON(dst []byte) []byte {
 			o.Int(name, int64(n))
 		}
 	}
-	return endWith(&o, u.Extra)
+	writeExtra(&o, u.Extra)
+	return o.End()
 }
 
 // usageNames are the names of the members that have a field; the first two

@@ -149,27 +149,21 @@ func (s *scanner) apart(torn, record []byte) bool {
 	if !jsontext.IsObject(torn) {
 		return false
 	}
-	var a, b Entry
-	m := members{ok: true}
-	for name, v := range jsontext.Members(torn) {
-		m.stamp(&a, name, v)
-	}
-	for name, v := range jsontext.Members(record) {
-		m.stamp(&b, name, v)
-	}
+	a, b := stamp(torn), stamp(record)
 	if c := b.Time.Compare(a.Time); c != 0 {
 		return c > 0
 	}
 	return b.ID > a.ID
 }
 
-func (m *members) stamp(e *Entry, name string, v []byte) {
-	switch name {
-	case "id":
-		m.str(&e.ID, v)
-	case "ts":
-		m.time(&e.Time, v)
-	}
+// stamp decodes the ID and the time of a record that may be torn.
+func stamp(record []byte) (e Entry) {
+	var c codec
+	c.object(record, func() {
+		c.optStr("id", &e.ID)
+		c.optTime("ts", &e.Time)
+	})
+	return e
 }
 
 // endsBeforeValue reports whether the next token of the beginning of a JSON

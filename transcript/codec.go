@@ -1,0 +1,330 @@
+package transcript
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
+// A codec carries the members of one object between JSON and Go. The method
+// members of each type names all of its members once, in the order in which
+// they are written, and serves both directions. When encoding, each call writes
+// its member. When decoding, members is called for every member of the JSON, and
+// the call with the member's name takes its value.
+//
+// The methods whose names begin with opt write nothing for a zero value.
+type codec struct {
+	encoding bool
+	out      jsontext.Object // encoding
+
+	// Decoding.
+	name  string // the member at hand
+	value []byte
+	taken bool   // a call took it
+	found bool   // a block has the member that it cannot lack
+	bad   string // the first member whose value has the wrong type
+
+	// Decoding a line.
+	typed  bool // its type is settled
+	retype bool // it has a second type
+	valid  bool // it is valid JSON to its end
+}
+
+// encoder returns a codec that appends an object to dst.
+func encoder(dst []byte) codec { return codec{encoding: true, out: jsontext.AppendObject(dst)} }
+
+// takes reports whether the member at hand has that name, and takes it.
+func (c *codec) takes(name string) bool {
+	if c.name != name {
+		return false
+	}
+	c.taken = true
+	return true
+}
+
+// require notes that the value of the member at hand cannot be used unless ok.
+func (c *codec) require(ok bool) {
+	if !ok && c.bad == "" {
+		c.bad = c.name
+	}
+}
+
+// omits reports whether an optional member is not to be written.
+func (c *codec) omits(empty bool) bool { return c.encoding && empty }
+
+// isNull reports whether the member at hand is null.
+func (c *codec) isNull() bool { return !c.encoding && jsontext.IsNull(c.value) }
+
+func (c *codec) str(name string, p *string) {
+	if c.encoding {
+		c.out.String(name, *p)
+	} else if c.takes(name) {
+		s, ok := jsontext.String(c.value)
+		*p = s
+		c.require(ok)
+	}
+}
+
+func (c *codec) optStr(name string, p *string) {
+	if !c.omits(*p == "") {
+		c.str(name, p)
+	}
+}
+
+// needStr is str for the member without which a block is not of its type.
+func (c *codec) needStr(name string, p *string) {
+	c.str(name, p)
+	c.found = c.found || c.name == name
+}
+
+// optWord is optStr for values from a small set, which need no allocation.
+func (c *codec) optWord(name string, p *string) {
+	if c.encoding {
+		c.out.OptString(name, *p)
+	} else if c.takes(name) {
+		s, ok := jsontext.Word(c.value)
+		*p = s
+		c.require(ok)
+	}
+}
+
+func (c *codec) num64(name string, p *int64) {
+	if c.encoding {
+		c.out.Int(name, *p)
+	} else if c.takes(name) {
+		n, ok := jsontext.Int(c.value)
+		*p = n
+		c.require(ok)
+	}
+}
+
+func (c *codec) num(name string, p *int) {
+	n := int64(*p)
+	c.num64(name, &n)
+	*p = int(n)
+}
+
+func (c *codec) optNum(name string, p *int) {
+	if !c.omits(*p == 0) {
+		c.num(name, p)
+	}
+}
+
+func (c *codec) optFloat(name string, p *float64) {
+	if c.encoding {
+		if *p != 0 {
+			c.out.Func(name, func(dst []byte) []byte { return strconv.AppendFloat(dst, *p, 'g', -1, 64) })
+		}
+	} else if c.takes(name) {
+		f, ok := jsontext.Float(c.value)
+		*p = f
+		c.require(ok)
+	}
+}
+
+// flag takes null for false.
+func (c *codec) flag(name string, p *bool) {
+	if c.encoding {
+		c.out.Bool(name, *p)
+	} else if c.takes(name) {
+		b, ok := jsontext.Bool(c.value)
+		*p = b
+		c.require(ok || c.isNull())
+	}
+}
+
+func (c *codec) optFlag(name string, p *bool) {
+	if !c.omits(!*p) {
+		c.flag(name, p)
+	}
+}
+
+// optTrue ignores what is not a boolean.
+func (c *codec) optTrue(name string, p *bool) {
+	if c.encoding {
+		c.out.OptBool(name, *p)
+	} else if c.takes(name) {
+		*p, _ = jsontext.Bool(c.value)
+	}
+}
+
+// optTime ignores a time that it cannot read: a wrong clock is no reason to lose
+// a message.
+func (c *codec) optTime(name string, p *time.Time) {
+	if c.encoding {
+		if !p.IsZero() {
+			c.out.Func(name, func(dst []byte) []byte { return appendTime(dst, *p) })
+		}
+		return
+	}
+	if !c.takes(name) {
+		return
+	}
+	var t time.Time
+	if jsontext.IsString(c.value) && t.UnmarshalJSON(c.value) == nil { // allocates nothing
+		*p = t.UTC()
+	} else if s, ok := jsontext.String(c.value); ok {
+		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+			*p = t.UTC()
+		}
+	}
+}
+
+// appendTime appends a time as a JSON string: in UTC, in microseconds without
+// trailing zeros.
+func appendTime(dst []byte, t time.Time) []byte {
+	dst = append(dst, '"')
+	dst = t.UTC().Truncate(time.Microsecond).AppendFormat(dst, time.RFC3339Nano)
+	return append(dst, '"')
+}
+
+// optRaw carries a JSON value as it is.
+func (c *codec) optRaw(name string, p *json.RawMessage) {
+	if c.encoding {
+		c.out.OptValue(name, *p)
+	} else if c.takes(name) {
+		*p = slices.Clone(c.value)
+	}
+}
+
+// optStrs tells an empty list from none.
+func (c *codec) optStrs(name string, p *[]string) {
+	if c.encoding {
+		if *p != nil {
+			c.out.Func(name, func(dst []byte) []byte { return appendStrings(dst, *p) })
+		}
+	} else if c.takes(name) {
+		c.require(jsontext.IsArray(c.value))
+		*p = []string{}
+		for v := range jsontext.Elements(c.value) {
+			s, ok := jsontext.String(v)
+			*p = append(*p, s)
+			c.require(ok)
+		}
+	}
+}
+
+func appendStrings(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = jsontext.AppendString(dst, s)
+	}
+	return append(dst, ']')
+}
+
+// present reports whether a member that a nil pointer leaves out is there. When
+// decoding, it makes room for the value.
+func present[T any](c *codec, name string, p **T) bool {
+	if !c.encoding && c.name == name {
+		*p = new(T)
+	}
+	return *p != nil
+}
+
+// content carries content: null, a string or an array of blocks.
+func (c *codec) content(name string, blocks *[]Block, plain *bool, inResult bool) {
+	if c.encoding {
+		c.out.Func(name, func(dst []byte) []byte { return appendContent(dst, *blocks, *plain) })
+	} else if c.takes(name) {
+		var err error
+		*blocks, *plain, err = decodeContent(c.value, inResult)
+		c.require(err == nil)
+	}
+}
+
+// optUsage leaves out a usage that counts nothing.
+func (c *codec) optUsage(name string, p *Usage) {
+	if c.encoding {
+		if !p.IsZero() {
+			c.out.Func(name, p.appendJSON)
+		}
+	} else if c.takes(name) {
+		c.require(p.UnmarshalJSON(c.value) == nil)
+	}
+}
+
+// needSource carries the source of a block, which it cannot lack.
+func (c *codec) needSource(name string, p *Source) {
+	if c.encoding {
+		c.out.Func(name, func(dst []byte) []byte {
+			in := encoder(dst)
+			p.members(&in)
+			return in.out.End()
+		})
+	} else if c.takes(name) {
+		c.found = true
+		*p = Source{}
+		var in codec
+		in.object(c.value, func() { p.members(&in) })
+		c.require(in.bad == "" && jsontext.IsObject(c.value))
+	}
+}
+
+// clips carries a list of clippings.
+func (c *codec) clips(name string, p *[]Clipping) {
+	if c.encoding {
+		c.out.Func(name, func(dst []byte) []byte {
+			dst = append(dst, '[')
+			for i := range *p {
+				if i > 0 {
+					dst = append(dst, ',')
+				}
+				in := encoder(dst)
+				(*p)[i].members(&in)
+				dst = in.out.End()
+			}
+			return append(dst, ']')
+		})
+	} else if c.takes(name) {
+		*p = nil
+		c.require(jsontext.IsArray(c.value))
+		for v := range jsontext.Elements(c.value) {
+			var (
+				in codec
+				b  Clipping
+			)
+			in.object(v, func() { b.members(&in) })
+			c.require(in.bad == "" && jsontext.IsObject(v))
+			*p = append(*p, b)
+		}
+	}
+}
+
+// extra carries the members that no call before it has.
+func (c *codec) extra(p *Extra) {
+	if c.encoding {
+		writeExtra(&c.out, *p)
+	} else if !c.taken && c.name != "type" {
+		*p = p.with(c.name, c.value)
+	}
+}
+
+// lineExtra is extra for a block that is a line of its own. Extras whose names
+// the line itself uses are written one level down, in the member "extra".
+func (c *codec) lineExtra(kind string, p *Extra) {
+	switch {
+	case c.encoding:
+		writeLineExtra(&c.out, kind, *p)
+	case c.taken:
+	case c.name == "extra" && jsontext.IsObject(c.value):
+		for name, v := range jsontext.Members(c.value) {
+			*p = p.with(name, v)
+		}
+	default:
+		*p = p.with(c.name, c.value)
+	}
+}
+
+// object decodes an object: it calls members for each of its members.
+func (c *codec) object(data []byte, members func()) {
+	for c.name, c.value = range jsontext.Members(data) {
+		c.taken = false
+		members()
+	}
+}

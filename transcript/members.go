@@ -1,0 +1,197 @@
+package transcript
+
+// members carries what any line may have but its type, which comes first, and
+// its checksum, which comes last. Mid is the Of of a fragment, nil for other
+// bodies.
+func (e *Entry) members(c *codec, mid *string) {
+	c.optStr("id", &e.ID)
+	c.optTime("ts", &e.Time)
+	c.optNum("batch", &e.Batch)
+	if mid != nil {
+		c.optStr("mid", mid)
+	}
+	c.optNum("part", &e.Part)
+	c.optStr("idem", &e.Idem)
+	c.optStr("idemHash", &e.IdemHash)
+}
+
+func (h *Header) members(c *codec) {
+	c.num("v", &h.Version)
+	c.str("key", &h.Key)
+	c.num64("gen", &h.Gen)
+	c.optTime("created", &h.Created)
+	h.Meta.members(c)
+}
+
+// answer carries what the first line of an answer says about all of it.
+func (f *Fragment) answer(c *codec) {
+	c.optWord("api", &f.API)
+	c.optStr("model", &f.Model)
+	if !c.isNull() {
+		c.optWord("stop_reason", (*string)(&f.StopReason))
+	}
+	c.optUsage("usage", &f.Usage)
+	c.optStr("request_id", &f.RequestID)
+	c.optRaw("ext", &f.Ext)
+}
+
+// message carries the content of a user or an assistant line.
+func (f *Fragment) message(c *codec) { c.content("content", &f.Content, &f.plain, false) }
+
+// line carries the members of a tool_use line. Members of no field belong to the
+// block; see [codec.lineExtra].
+func (b *ToolCallBlock) line(c *codec) {
+	c.str("tool_use_id", &b.ID)
+	c.str("name", &b.Name)
+	c.optRaw("input", &b.Input)
+	c.lineExtra(TypeToolUse, &b.Extra)
+}
+
+// line carries the members of a tool_result line.
+func (b *ToolResultBlock) line(c *codec) {
+	c.str("tool_use_id", &b.CallID)
+	b.content(c)
+	c.flag("is_error", &b.IsError)
+	c.lineExtra(TypeToolResult, &b.Extra)
+}
+
+func (b *Compaction) members(c *codec) {
+	c.str("summary", &b.Summary)
+	c.optStr("firstKeptEntryId", &b.FirstKept)
+	c.optStr("coversTo", &b.CoversTo)
+	c.optNum("turnsBefore", &b.TurnsBefore)
+	c.optNum("tokensBefore", &b.TokensBefore)
+	c.optNum("tokensAfter", &b.TokensAfter)
+}
+
+func (b *Clip) members(c *codec) { c.clips("clips", &b.Clips) }
+
+func (b *Clipping) members(c *codec) {
+	c.str("entry", &b.Entry)
+	if present(c, "block", &b.Block) {
+		c.num("block", b.Block)
+	}
+	c.str("content", &b.Content)
+}
+
+func (b *Rewind) members(c *codec) { c.str("to", &b.To) }
+
+// members carries what a header may have too.
+func (b *Meta) members(c *codec) {
+	if present(c, "title", &b.Title) {
+		c.str("title", b.Title)
+	}
+	if present(c, "owner", &b.Owner) {
+		c.str("owner", b.Owner)
+	}
+	c.optStrs("labels", &b.Labels)
+	if present(c, "ttl", &b.TTL) {
+		c.num64("ttl", b.TTL)
+	}
+	if present(c, "pinned", &b.Pinned) {
+		c.flag("pinned", b.Pinned)
+	}
+}
+
+func (b *Current) members(c *codec) { c.num64("gen", &b.Gen) }
+
+func (b *Calibration) members(c *codec) {
+	c.str("model", &b.Model)
+	c.optNum("window", &b.Window)
+	c.optFloat("factor", &b.Factor)
+	c.optNum("prompt", &b.Prompt)
+	c.optNum("failures", &b.Failures)
+	c.optNum("failedAt", &b.FailedAt)
+}
+
+func (b *ToolStatus) members(c *codec) {
+	c.str("tool_use_id", &b.CallID)
+	c.str("status", &b.Status)
+}
+
+func (b *Used) members(c *codec) {
+	c.optStrs("contexts", &b.Contexts)
+	c.optRaw("skill", &b.Skill)
+}
+
+func (b *Commit) members(c *codec) {
+	c.str("archive", &b.Archive)
+	c.optStr("firstEntry", &b.FirstEntry)
+	c.optStr("lastEntry", &b.LastEntry)
+	c.optStr("abstract", &b.Abstract)
+	c.optStr("overview", &b.Overview)
+}
+
+func (b *Custom) members(c *codec) {
+	c.str("name", &b.Name)
+	c.optRaw("data", &b.Data)
+}
+
+func (b *Unknown) members(c *codec) { c.optTrue("critical", &b.Critical) }
+
+func (b *TextBlock) members(c *codec) {
+	c.needStr("text", &b.Text)
+	c.extra(&b.Extra)
+}
+
+func (b *ImageBlock) members(c *codec) {
+	c.needSource("source", &b.Source)
+	c.extra(&b.Extra)
+}
+
+func (b *DocumentBlock) members(c *codec) {
+	c.needSource("source", &b.Source)
+	if !c.isNull() { // a null is an extra
+		c.optStr("title", &b.Title)
+		c.optStr("context", &b.Context)
+	}
+	c.extra(&b.Extra)
+}
+
+func (b *Source) members(c *codec) {
+	c.str("type", &b.Type)
+	c.optStr("media_type", &b.MediaType)
+	c.optStr("data", &b.Data)
+	c.optStr("url", &b.URL)
+	c.optStr("file_id", &b.FileID)
+	c.extra(&b.Extra)
+}
+
+func (b *ToolCallBlock) members(c *codec) {
+	c.needStr("id", &b.ID)
+	c.str("name", &b.Name)
+	c.optRaw("input", &b.Input)
+	c.extra(&b.Extra)
+}
+
+func (b *ToolResultBlock) members(c *codec) {
+	c.needStr("tool_use_id", &b.CallID)
+	b.content(c)
+	c.optFlag("is_error", &b.IsError)
+	c.extra(&b.Extra)
+}
+
+// content carries what the tool returned.
+func (b *ToolResultBlock) content(c *codec) {
+	if !c.omits(len(b.Content) == 0) {
+		c.content("content", &b.Content, &b.plain, true)
+	}
+}
+
+func (b *ThinkingBlock) members(c *codec) {
+	c.needStr("thinking", &b.Thinking)
+	c.optStr("signature", &b.Signature)
+	c.extra(&b.Extra)
+}
+
+func (b *RedactedThinkingBlock) members(c *codec) {
+	c.needStr("data", &b.Data)
+	c.extra(&b.Extra)
+}
+
+func (b *ContextBlock) members(c *codec) {
+	c.needStr("uri", &b.URI)
+	c.optStr("context_type", &b.Kind)
+	c.optStr("abstract", &b.Abstract)
+	c.extra(&b.Extra)
+}
