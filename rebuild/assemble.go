@@ -15,7 +15,8 @@ type assembler struct {
 	prelude     []transcript.Message // the summary
 	turnsBefore int                  // turns that the summary stands for
 	cutFront    bool                 // the first lines may be results of calls before the cut
-	clips       map[string][]transcript.Clipping
+	compacted   int                  // the ord of the compaction, 0 for none
+	clips       map[string][]clipping
 	repairs     Report // of what stands before the first turn
 
 	items   []*item // of all turns
@@ -25,6 +26,9 @@ type assembler struct {
 	now     running
 	lines   int   // how many add was given
 	late    []int // items before the last answer that have changed, see touched
+
+	displaced bool // lines stand behind the last answer because it was made without them
+	lastUser  int  // the ord of the last line since the last answer, -1 for none
 
 	// Where the parts above come from.
 	turnSlab   slab[turn]
@@ -51,11 +55,17 @@ type item struct {
 	parts  []part
 	answer bool
 	plain  bool // it is one line whose content is a string
+	late   bool // it is a result that came too late for its place
+	// since is the ord of the last line that has changed what is shown here, and
+	// before that of the last one that has changed what was shown in front of it.
+	since, before int
 
 	// Of an answer.
-	cut        bool // incomplete, aborted or failed
-	flat       bool // its lines do not say that they belong together
-	closed     bool // a result came after one of its calls: a flat answer is over
+	made       *transcript.Answer // nil if it does not say
+	after      int                // as that of its node
+	cut        bool               // incomplete, aborted or failed
+	flat       bool               // its lines do not say that they belong together
+	closed     bool               // a result came after one of its calls: a flat answer is over
 	api, model string
 	calls      []*call // one for each tool call in parts
 }
@@ -86,10 +96,12 @@ func (s source) origin() transcript.Origin {
 
 type call struct {
 	id     string
+	ord    int              // of its line
 	block  transcript.Block // as it is recorded
 	shown  transcript.Block // as it is shown, nil until that is asked for
 	item   *item
 	result *result
+	late   bool  // its result is shown as a text
 	next   *call // in a run
 }
 
@@ -104,6 +116,7 @@ type result struct {
 	block  transcript.Block
 	from   source
 	after  int  // number of items when it came
+	since  int  // as that of an item
 	moved  bool // it is not where providers want it
 	early  bool // it came before its call
 
@@ -112,7 +125,7 @@ type result struct {
 }
 
 func newAssembler() *assembler {
-	return &assembler{clips: map[string][]transcript.Clipping{}, waiting: map[string][]*call{}, now: newRunning()}
+	return &assembler{clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
 }
 
 // last returns the running turn.
@@ -138,15 +151,17 @@ func (a *assembler) add(n *node) {
 		return
 	}
 	a.lines++
-	content := a.clipped(n.id, &f)
+	content, since := a.clipped(n, &f)
 	if !n.complete {
 		a.note(IncompleteBatch, n.id, "line of type %s", f.Kind)
 	}
 	if f.Role == transcript.RoleAssistant {
-		a.addAnswer(n, &f, content)
+		a.lastUser = -1
+		a.addAnswer(n, &f, content, since)
 		return
 	}
-	a.addUser(n, &f, content)
+	a.lastUser = n.ord
+	a.addUser(n, &f, content, since)
 }
 
 // source is where the i-th block of a message line comes from.
@@ -162,24 +177,25 @@ func (a *assembler) note(rule Rule, entry, format string, args ...any) {
 	t.repairs = append(t.repairs, repairf(rule, entry, format, args...))
 }
 
-// newItem returns an item with room for some parts.
-func (a *assembler) newItem(entry string, parts int) *item {
+// newItem returns an item that begins with a line, with room for some parts.
+func (a *assembler) newItem(n *node, parts int) *item {
 	it := a.itemSlab.one()
-	it.entry, it.parts = entry, a.partSlab.take(parts)[:0]
+	it.entry, it.parts, it.before, it.after = n.id, a.partSlab.take(parts)[:0], n.edited, noAfter
 	return it
 }
 
 // addUser takes the tool results of a user line and then the rest as one text.
-func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcript.Block) {
+func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcript.Block, since int) {
 	var it *item
 	results := 0
 	for i, b := range content {
 		if r, ok := b.(transcript.ToolResultBlock); ok {
-			a.addResult(n.source(f, i), b, r)
+			a.addResult(n.source(f, i), b, r, since)
 			results++
 		} else if b := a.normaliseBlock(n.id, transcript.RoleUser, b); b != nil {
 			if it == nil {
-				it = a.newItem(n.id, len(content)-i)
+				it = a.newItem(n, len(content)-i)
+				it.since = since
 			}
 			it.parts = append(it.parts, part{b, n.source(f, i)})
 		}
@@ -228,7 +244,7 @@ func (a *assembler) startTurn() {
 			continue
 		}
 		for _, c := range it.calls {
-			if c.result == nil {
+			if c.result == nil && !c.late {
 				a.waiting[c.id] = append(a.waiting[c.id], c)
 			}
 		}
@@ -255,11 +271,15 @@ func (a *assembler) startTurn() {
 }
 
 // addAnswer adds a line to the answer it belongs to.
-func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcript.Block) {
-	ans := a.answerFor(n.id, f, len(content))
+func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcript.Block, since int) {
+	ans := a.answerFor(n, f, len(content))
+	ans.since = max(ans.since, since)
 	a.touched(ans)
 	if f.Kind == transcript.TypeAssistant && f.Of == "" {
-		ans.api, ans.model = f.API, f.Model
+		ans.api, ans.model, ans.after = f.API, f.Model, n.after
+		if n.after != noAfter {
+			ans.made = &transcript.Answer{Entry: n.id, Made: f.Made}
+		}
 		ans.plain = f.Plain()
 		if f.StopReason == transcript.StopAborted || f.StopReason == transcript.StopError {
 			ans.cut = true
@@ -279,7 +299,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 			continue
 		case transcript.ToolResultBlock:
 			a.note(MisplacedBlock, n.id, "a tool result in an assistant message")
-			a.addResult(from, b, c)
+			a.addResult(from, b, c, since)
 			continue
 		}
 		if b := a.normaliseBlock(n.id, transcript.RoleAssistant, b); b != nil {
@@ -291,25 +311,25 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 // answerFor returns the answer that a line belongs to: the one its mid names;
 // for a tool_use line without mid the answer it follows directly; else a new
 // one, with room for the parts of the line.
-func (a *assembler) answerFor(entry string, f *transcript.Fragment, parts int) *item {
+func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item {
 	first := a.last().first
-	id := entry
+	id := n.id
 	if f.Of != "" {
 		id = f.Of
 		if ans := a.now.answer(id); ans != nil {
 			return ans
 		}
 	} else if f.Kind == transcript.TypeToolUse {
-		if n := len(a.items); n > first && a.items[n-1].answer && !a.items[n-1].closed {
-			return a.items[n-1]
+		if i := len(a.items); i > first && a.items[i-1].answer && !a.items[i-1].closed {
+			return a.items[i-1]
 		}
 	}
-	ans := a.newItem(id, parts)
-	ans.answer = true
+	ans := a.newItem(n, parts)
+	ans.entry, ans.answer = id, true
 	ans.flat = f.Of == "" && f.Kind == transcript.TypeToolUse
 	if f.Of != "" {
 		ans.cut = true // its first line is missing
-		a.note(CutAnswer, entry, "its first line %s is not there", f.Of)
+		a.note(CutAnswer, n.id, "its first line %s is not there", f.Of)
 	}
 	a.now.answers = append(a.now.answers, ans)
 	a.items = append(a.items, ans)
@@ -329,7 +349,7 @@ func (a *assembler) addCall(from source, ans *item, block transcript.Block, b tr
 		return
 	}
 	c := a.callSlab.one()
-	c.id, c.block, c.item, c.result = b.ID, block, ans, a.now.takeSpare(b.ID)
+	c.id, c.ord, c.block, c.item, c.result = b.ID, from.node.ord, block, ans, a.now.takeSpare(b.ID)
 	if ans.calls == nil {
 		ans.calls = a.listSlab.take(1)[:0]
 	}
@@ -352,13 +372,16 @@ func (a *assembler) spare(r *result) {
 // addResult finds the call that a result answers: one of the running turn that
 // has none yet, in the latest answer with such a call, else a call of an
 // earlier turn. A result that came before its call gives way to one that came
-// after it.
-func (a *assembler) addResult(from source, block transcript.Block, b transcript.ToolResultBlock) {
+// after it. One that is too late for its place becomes a text.
+func (a *assembler) addResult(from source, block transcript.Block, b transcript.ToolResultBlock, since int) {
 	a.last()
 	r := a.resultSlab.one()
 	r.callID, r.block, r.from, r.after = b.CallID, a.normaliseResult(from.node.id, block, b), from, len(a.items)
+	r.since = max(since, from.node.edited)
 	same := a.now.calls[b.CallID]
 	switch found := same.find(); {
+	case found != nil && a.tooLate(found, from.node):
+		a.addLate(r, found)
 	case found != nil:
 		if found.result != nil { // an early one
 			a.note(DoubledResult, found.result.from.node.id, "call %s", b.CallID)
@@ -373,9 +396,15 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		list := a.waiting[b.CallID]
 		found = list[len(list)-1]
 		a.waiting[b.CallID] = list[:len(list)-1]
+		if a.tooLate(found, from.node) {
+			a.addLate(r, found)
+			return
+		}
 		r.moved = true
 		found.result = r
 		a.touched(found.item)
+	case a.compacted > 0 && from.node.ord > a.compacted:
+		a.addLate(r, nil)
 	default:
 		a.spare(r)
 	}

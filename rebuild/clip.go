@@ -6,28 +6,37 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// clip takes note of the replacements of a clip entry; of two for one place
-// the last one holds.
-func (a *assembler) clip(c transcript.Clip) {
+// clipping is a replacement and the ord of its entry.
+type clipping struct {
+	transcript.Clipping
+	ord int
+}
+
+// clip notes the replacements of a clip entry; of two for one place the last
+// one holds.
+func (a *assembler) clip(c transcript.Clip, ord int) {
 	for _, clip := range c.Clips {
-		a.clips[clip.Entry] = append(a.clips[clip.Entry], clip)
+		a.clips[clip.Entry] = append(a.clips[clip.Entry], clipping{clip, ord})
 	}
 }
 
-// clipped returns the content of a line with its clips applied. Only tool
-// results, images and documents can be replaced.
-func (a *assembler) clipped(entry string, f *transcript.Fragment) []transcript.Block {
-	clips := a.clips[entry]
+// clipped returns the content of a line with its clips applied, and the ord of
+// the last line that has changed it. Only tool results, images and documents can
+// be replaced.
+func (a *assembler) clipped(n *node, f *transcript.Fragment) (content []transcript.Block, since int) {
+	clips := a.clips[n.id]
 	if len(clips) == 0 {
-		return f.Content
+		return f.Content, n.ord
 	}
-	content := slices.Clone(f.Content)
+	content, since = slices.Clone(f.Content), n.ord
 	for _, c := range clips {
-		if !applyClip(f.Kind, content, c) {
-			a.note(UnresolvedClip, entry, "no tool result, image or document there")
+		if applyClip(f.Kind, content, c.Clipping) {
+			since = max(since, c.ord)
+		} else {
+			a.note(UnresolvedClip, n.id, "no tool result, image or document there")
 		}
 	}
-	return content
+	return content, since
 }
 
 func applyClip(kind string, content []transcript.Block, c transcript.Clipping) bool {

@@ -66,12 +66,15 @@ type Fold struct {
 type node struct {
 	id       string // of its entry
 	body     transcript.Body
+	ord      int // its index among all nodes
 	parent   int // the live node before it, -1 for none
 	chain    int // the first of the nodes up to it that are each the parent of the next
 	batch    int // ordinal of the batch
 	complete bool
-	dead     bool // superseded by a retry
-	covers   int  // of a compaction: the tip after coversTo, noCover if unknown
+	dead     int // the ord that the retry which superseded it began with, 0 for none
+	edited   int // the dead of the superseded node right in front of it, 0 for none
+	covers   int // of a compaction: the tip after coversTo, noCover if unknown
+	after    int // of an answer: the tip that its request was rendered from, noAfter if it does not say
 }
 
 // ended is an entry and the tip after its batch.
@@ -80,8 +83,9 @@ type ended struct {
 	tip int
 }
 
-// noCover is no index of a node and not -1, which is before all of them.
-const noCover = -2
+// noCover and noAfter are no index of a node and not -1, which is before all of
+// them.
+const noCover, noAfter = -2, -2
 
 // New returns a Fold that has seen nothing.
 func New(opts *Options) *Fold {
@@ -134,7 +138,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 // supersede drops what a cut append left in favour of its retry b.
 func (f *Fold) supersede(key string, b transcript.Batch) {
 	for _, i := range f.cut[key] {
-		f.nodes[i].dead = true
+		f.nodes[i].dead = len(f.nodes)
 		f.asm = nil
 	}
 	if len(f.cut[key]) > 0 {
@@ -155,7 +159,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		}
 		n := f.slab.one()
 		n.id, n.body, n.batch, n.complete = e.ID, b, f.batches, complete
-		n.parent, n.chain, n.covers = f.tip, len(f.nodes), noCover
+		n.ord, n.parent, n.chain, n.covers, n.after = len(f.nodes), f.tip, len(f.nodes), noCover, noAfter
 		if f.tip >= 0 && f.tip == len(f.nodes)-1 {
 			n.chain = f.nodes[f.tip].chain
 		}
@@ -165,12 +169,19 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 				n.covers = tip
 			}
 		}
+		if a, ok := b.(transcript.Fragment); ok && a.Made.After != "" {
+			n.after = f.renderedFrom(a.Made.After)
+		}
 		f.nodes = append(f.nodes, n)
 		f.tip = len(f.nodes) - 1
 		switch b.(type) {
 		case transcript.Fragment:
-			if f.asm != nil {
-				f.asm.add(f.nodes[f.tip])
+			switch {
+			case f.asm == nil:
+			case f.asm.displaces(n):
+				f.asm = nil
+			default:
+				f.asm.add(n)
 			}
 		default:
 			if !f.opts.Full {
@@ -229,15 +240,43 @@ func (f *Fold) tipAt(id string) (tip int, ok bool) {
 // message line before them.
 func (f *Fold) Live(id string) bool {
 	tip, ok := f.tipAt(id)
+	return ok && f.liveTip(tip)
+}
+
+// liveTip reports whether a node, or -1 for the beginning, is in force.
+func (f *Fold) liveTip(tip int) bool {
 	i := f.tip
 	for i > tip {
 		if f.nodes[i].chain <= tip {
-			return ok
+			return true
 		}
 		i = f.nodes[f.nodes[i].chain].parent
 	}
-	return ok && i == tip
+	return i == tip
 }
+
+// renderedFrom returns the tip that a request was rendered from: -1, in front of
+// all nodes, if the line is not there or no longer in force.
+func (f *Fold) renderedFrom(after string) int {
+	tip, ok := -1, false
+	for i := len(f.nodes) - 1; i >= max(0, len(f.nodes)-nearby) && !ok; i-- {
+		if f.nodes[i].id == after {
+			for tip, ok = i, true; tip+1 < len(f.nodes) && f.nodes[tip+1].batch == f.nodes[i].batch; {
+				tip++
+			}
+		}
+	}
+	if !ok {
+		tip, ok = f.tipAt(after)
+	}
+	if !ok || !f.liveTip(tip) {
+		return -1
+	}
+	return tip
+}
+
+// nearby is how many nodes are looked at before all entries are indexed.
+const nearby = 64
 
 // BeforeTurn returns the ID of the entry that a rewind goes to in order to take
 // back the last n turns; ok is false if the history, after its last
@@ -279,14 +318,23 @@ func (f *Fold) before(id string) (string, bool) {
 // History returns the canonical history of what was added so far. The slices
 // are the caller's: the messages, their content and their origins. What a block
 // holds is shared with the fold and must not be modified.
-func (f *Fold) History() History { return f.live().history() }
+func (f *Fold) History() History {
+	h := f.live().history()
+	if f.tip >= 0 {
+		h.After = f.nodes[f.tip].id
+	}
+	return h
+}
 
 // Preview returns the history as it would be if the compaction were added now,
 // and changes nothing. Its turns are those that the compaction keeps: together
 // with its TurnsBefore they are all there are.
 func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	c.TurnsBefore = max(c.TurnsBefore, 1) // not asked for here, and costly to find out
-	n := &node{body: c, parent: f.tip, chain: len(f.nodes), batch: f.batches + 1, complete: true, covers: noCover}
+	n := &node{
+		body: c, ord: len(f.nodes), parent: f.tip, chain: len(f.nodes), batch: f.batches + 1, complete: true,
+		covers: noCover, after: noAfter,
+	}
 	if tip, ok := f.tipAt(c.CoversTo); ok && c.CoversTo != "" {
 		n.covers = tip
 	}
@@ -331,7 +379,7 @@ func (f *Fold) assemble() *assembler {
 			case transcript.Compaction:
 				marker = i
 			case transcript.Clip:
-				a.clip(b)
+				a.clip(b, f.nodes[n].ord)
 			}
 		}
 	}
@@ -341,12 +389,18 @@ func (f *Fold) assemble() *assembler {
 		f.summarise(a, path, marker, start)
 	}
 	a.items = make([]*item, 0, len(path)-start)
-	for _, n := range path[start:] {
-		if _, ok := f.nodes[n].body.(transcript.Fragment); ok {
-			a.add(f.nodes[n])
-		}
-	}
+	f.feed(a, path[start:])
 	return a
+}
+
+// feed gives the message lines of a part of the live path to an assembler, in
+// the order in which they are shown.
+func (f *Fold) feed(a *assembler, path []int) {
+	shown, displaced := f.shownOrder(path)
+	for _, n := range shown {
+		a.add(n)
+	}
+	a.displaced = displaced
 }
 
 // path returns the indexes of the live nodes in order.
@@ -357,9 +411,12 @@ func (f *Fold) path() []int {
 	}
 	path := make([]int, n)
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {
-		if !f.nodes[i].dead {
+		if dead := f.nodes[i].dead; dead == 0 {
 			n--
 			path[n] = i
+		} else if n < len(path) {
+			next := f.nodes[path[n]]
+			next.edited = max(next.edited, dead)
 		}
 	}
 	return path[n:]
@@ -392,7 +449,7 @@ func (f *Fold) boundary(a *assembler, path []int, marker int) int {
 		}
 		for i := marker - 1; i >= 0; i-- {
 			if path[i] <= tip {
-				if path[i] == tip || f.nodes[tip].dead {
+				if path[i] == tip || f.nodes[tip].dead > 0 {
 					return i + 1
 				}
 				break
@@ -411,14 +468,10 @@ func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
 	if !ok {
 		return
 	}
-	a.turnsBefore = c.TurnsBefore
+	a.turnsBefore, a.compacted = c.TurnsBefore, e.ord
 	if c.TurnsBefore == 0 && start > 0 {
 		before := newAssembler()
-		for _, n := range path[:start] {
-			if _, ok := f.nodes[n].body.(transcript.Fragment); ok {
-				before.add(f.nodes[n])
-			}
-		}
+		f.feed(before, path[:start])
 		a.turnsBefore = before.started
 	}
 	if isBlank(c.Summary) {

@@ -8,6 +8,9 @@ import "github.com/convolog/convolog/transcript"
 type History struct {
 	System   string               `json:"system,omitempty"`
 	Messages []transcript.Message `json:"messages"`
+	// After is the entry ID of the last line that the history was made of, for
+	// [transcript.Made]; empty for a view such as that of [Fit].
+	After string `json:"-"`
 }
 
 // StartsTurn reports whether a turn starts at message i: a user message that

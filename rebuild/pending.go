@@ -39,13 +39,16 @@ func (a *assembler) pending() Pending {
 		ans := items[spoken-1]
 		p.Cut = ans.cut
 		for _, c := range ans.calls {
-			if c.result == nil && c.kept() {
+			if c.result == nil && !c.late && c.kept() {
 				p.Calls = append(p.Calls, c.recorded())
 			}
 		}
 	}
 	var after []transcript.Block // user blocks since then
 	for _, it := range items[spoken:] {
+		if it.late {
+			continue
+		}
 		for _, part := range it.parts {
 			after = append(after, part.block)
 		}

@@ -28,6 +28,8 @@ type rendering struct {
 	results bool    // the last message begins with results
 	plain   bool    // the last message is one text that was recorded as a string
 	inTurn  bool    // the turn has a message
+	judge   bool    // the first item is the history's, so answers can be judged
+	changed int     // the ord of the last line that has changed what is shown so far
 	rep     *Report // nil if nobody asks
 	front   Report  // what joins the turn to those before it
 }
@@ -45,7 +47,7 @@ func (a *assembler) render(rep *Report) []transcript.Message {
 	r := rendering{
 		msgs:   make([]transcript.Message, 0, msgs),
 		blocks: make([]transcript.Block, 0, blocks), origins: make([]transcript.Origin, 0, blocks),
-		rep: rep,
+		judge: true, changed: a.compacted, rep: rep,
 	}
 	r.prelude(a.prelude)
 	for i, t := range a.turns {
@@ -91,6 +93,7 @@ func (r *rendering) turn(t *turn, items []*item) {
 
 // item makes the messages of a text or an answer.
 func (r *rendering) item(it *item) {
+	r.follow(it)
 	at, calls, plain := len(r.blocks), it.calls, it.plain
 	for _, p := range it.parts {
 		b := p.block
@@ -106,7 +109,7 @@ func (r *rendering) item(it *item) {
 			plain = false
 		}
 		from := p.from.origin()
-		from.API, from.Model = it.api, it.model
+		from.API, from.Model, from.Answer = it.api, it.model, it.made
 		r.put(b, from)
 	}
 	if at == len(r.blocks) {
@@ -129,6 +132,25 @@ func (r *rendering) item(it *item) {
 	if at < len(r.blocks) {
 		r.message(transcript.RoleUser, at, false)
 		r.results = true
+	}
+}
+
+// follow decides whether an answer stands behind what its request held, and goes
+// on to what is behind the item.
+func (r *rendering) follow(it *item) {
+	r.changed = max(r.changed, it.before)
+	if intact := r.changed <= it.after; r.judge && it.made != nil && it.made.Intact != intact {
+		made := *it.made // the old one may be in a history that somebody holds
+		made.Intact = intact
+		it.made = &made
+	}
+	if !it.answer || it.shows() {
+		r.changed = max(r.changed, it.since)
+	}
+	for _, c := range it.calls {
+		if c.result != nil {
+			r.changed = max(r.changed, c.result.since)
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ const (
 	OrphanResult       Rule = "orphan-result"       // a result without a call was left out
 	DoubledResult      Rule = "doubled-result"      // a second result of one call was left out
 	MovedResult        Rule = "moved-result"        // a result was moved to its place after its call
+	LateAsText         Rule = "late-result"         // a result that came after a request without it was answered is shown as a text
 	DoubledCall        Rule = "doubled-call"        // a call that was recorded twice is shown once
 	UnfinishedCall     Rule = "unfinished-call"     // a call of a cut answer that never ran was left out
 	CutAnswer          Rule = "cut-answer"          // an answer was cut; what is whole of it is shown

@@ -6,6 +6,10 @@ const (
 	// Interrupted is the content of the error result made up for a call whose
 	// result was never recorded.
 	Interrupted = "interrupted"
+	// LateResult is the first line of a tool result that is shown as a text,
+	// because a request was answered that showed the call without it; the verbs
+	// stand for "result" or "error", and for the call and its tool.
+	LateResult = "[late %s of tool call %s]"
 	// Opening is the user message put in front of a history that would start
 	// with an assistant message.
 	Opening = "[conversation continues]"

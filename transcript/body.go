@@ -58,6 +58,7 @@ type Fragment struct {
 	StopReason StopReason
 	Usage      Usage
 	RequestID  string
+	Made       Made
 	// Ext belongs to the whole answer, and only to its API.
 	Ext   json.RawMessage
 	plain bool

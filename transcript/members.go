@@ -32,6 +32,9 @@ func (f *Fragment) answer(c *codec) {
 	}
 	c.optUsage("usage", &f.Usage)
 	c.optStr("request_id", &f.RequestID)
+	c.optStr("after", &f.Made.After)
+	c.optStr("thought", &f.Made.Thought)
+	c.optStr("promptHash", &f.Made.PromptHash)
 	c.optRaw("ext", &f.Ext)
 }
 

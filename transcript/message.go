@@ -40,6 +40,18 @@ type Origin struct {
 	Block int
 	API   string // of the answer it is part of, as in [Response]
 	Model string
+	// Answer is that answer, if it says what it was made from; nil otherwise.
+	Answer *Answer
+}
+
+// Answer is an answer in a history that says what it was made from.
+type Answer struct {
+	Entry string // ID of its first line
+	Made  Made
+	// Intact says that what its request showed, reasoning aside, still stands in
+	// front of it, block for block. Only then its reasoning can be given back to
+	// a provider that checks this.
+	Intact bool
 }
 
 // WholeEntry is the Block of an [Origin] whose block is all that its entry

@@ -254,7 +254,7 @@ func addUser(add func(Body) string, m Message) error {
 func addAssistant(add func(Body) string, r Response) error {
 	f := Fragment{
 		Kind: TypeAssistant, Role: RoleAssistant, plain: r.Message.plain,
-		API: r.API, Model: r.Model, StopReason: r.StopReason, Usage: r.Usage, RequestID: r.RequestID,
+		API: r.API, Model: r.Model, StopReason: r.StopReason, Usage: r.Usage, RequestID: r.RequestID, Made: r.Made,
 	}
 	mid, opened := "", false
 	flush := func() {
@@ -318,10 +318,10 @@ func (e *Entry) settled() bool {
 // belong to f alone.
 func (f *Fragment) settled(line []byte) bool {
 	if f.Ext != nil || f.Usage.Extra != nil || f.Content != nil && len(f.Content) == 0 ||
-		f.plain && !isPlain(f.Content) || !valid(f.Of, f.API, f.Model, string(f.StopReason), f.RequestID) {
+		f.plain && !isPlain(f.Content) || !valid(f.Of, f.API, f.Model, string(f.StopReason), f.RequestID, f.Made.After, f.Made.Thought, f.Made.PromptHash) {
 		return false
 	}
-	if f.Kind != TypeAssistant && (f.API != "" || f.Model != "" || f.StopReason != "" || f.RequestID != "" || !f.Usage.IsZero()) {
+	if f.Kind != TypeAssistant && (f.API != "" || f.Model != "" || f.StopReason != "" || f.RequestID != "" || f.Made != (Made{}) || !f.Usage.IsZero()) {
 		return false
 	}
 	switch f.Kind {

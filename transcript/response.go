@@ -15,6 +15,23 @@ type Response struct {
 	StopReason StopReason
 	Usage      Usage
 	RequestID  string // the provider's ID of the request
+	Made       Made   // what the request held
+}
+
+// Made says what the request held that an answer was made from. guard.Do sets
+// it. The zero value says nothing. Providers refuse reasoning behind a changed
+// prefix, and steering text and late results must not be shown in front of an
+// answer that was made without them; Made is how later requests tell.
+type Made struct {
+	// After is the entry ID of the last line that the request was rendered
+	// from, of those that a history is made of.
+	After string
+	// Thought is the entry ID of the first answer whose reasoning the request
+	// held; empty if there was none.
+	Thought string
+	// PromptHash is the hash of what stood in front of the messages: the system
+	// prompt and the tools.
+	PromptHash string
 }
 
 // StopReason says why a model stopped. Values of a provider that are not

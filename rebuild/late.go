@@ -1,0 +1,60 @@
+package rebuild
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// tooLate reports whether a result comes too late to be shown right behind its
+// call: the request of an answer that is shown between the two held the call
+// without it.
+func (a *assembler) tooLate(c *call, result *node) bool {
+	for _, it := range slices.Backward(a.items) {
+		if it == c.item {
+			return false
+		}
+		if it.answer && it.after >= c.ord && it.after < result.ord && it.shows() {
+			return true
+		}
+	}
+	return false
+}
+
+// shows reports whether anything of an answer is shown.
+func (it *item) shows() bool {
+	return len(it.parts) > len(it.calls) || slices.ContainsFunc(it.calls, (*call).kept)
+}
+
+// addLate shows a result as a text of the user where it came. Call is nil if
+// only a summary is left of the call.
+func (a *assembler) addLate(r *result, c *call) {
+	b, ok := r.block.(transcript.ToolResultBlock)
+	if !ok {
+		return
+	}
+	what, name := "result", ""
+	if b.IsError {
+		what = "error"
+	}
+	if c != nil {
+		c.late = true
+		shown, _ := normaliseCall(c.recorded(), "", nil)
+		name = " (" + shown.Name + ")"
+	}
+	text := fmt.Sprintf(LateResult, what, r.callID+name)
+	if said := b.Text(); said != "" {
+		text += "\n" + said
+	}
+	it := a.newItem(r.from.node, 1+len(b.Content))
+	it.late, it.since = true, r.since
+	it.parts = append(it.parts, part{transcript.TextBlock{Text: text}, r.from})
+	for _, inner := range b.Content {
+		if _, isText := inner.(transcript.TextBlock); !isText {
+			it.parts = append(it.parts, part{inner, r.from})
+		}
+	}
+	a.items = append(a.items, it)
+	a.note(LateAsText, r.from.node.id, "call %s", r.callID)
+}

@@ -1,0 +1,161 @@
+package rebuild
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// PromptHash is the hash of what stands in front of the messages of a request,
+// for [transcript.Made].
+func PromptHash(system string, tools []transcript.Tool) string {
+	type tool struct {
+		Name, Description string
+		Schema            json.RawMessage
+	}
+	list := make([]tool, len(tools))
+	for i, t := range tools {
+		list[i] = tool{t.Name, t.Description, compact(t.InputSchema)}
+		if !json.Valid(list[i].Schema) {
+			list[i].Schema = nil
+		}
+	}
+	text, _ := json.Marshal([]any{system, list}) // never fails
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// Reasoned returns messages of a [History] as a request with that [PromptHash]
+// can hold them, and the entry ID of the first answer whose reasoning is among
+// them, for [transcript.Made]; thought is empty if there is none.
+//
+// Providers that sign reasoning accept it only where it was made: behind the
+// same prompt and messages, and behind the same reasoning. So of the answers
+// that say what they were made from, the reasoning is left of those that end the
+// conversation, are [transcript.Answer.Intact], have that prompt hash, and were
+// each made with the reasoning of all of them that came before. It is left out of
+// the others. Reasoning that is not signed in this way, and that of answers that
+// do not say what they were made from, stays for the renderer to decide.
+//
+// What Reasoned returns stays the same when it is given to Reasoned again. The
+// messages given are not modified.
+func Reasoned(messages []transcript.Message, promptHash string) (out []transcript.Message, thought string) {
+	keep := map[*transcript.Answer]bool{}
+	answers, last := signedAnswers(messages), -1
+	place := map[string]int{}
+	for i, a := range answers {
+		place[a.Entry] = i
+	}
+	first, held := len(answers), -1 // of the run; held: no answer of it was made without those from here on
+	for i, a := range slices.Backward(answers) {
+		if !a.Intact || a.Made.PromptHash != promptHash {
+			continue
+		}
+		if last >= 0 && i < held {
+			break
+		}
+		from := i // made without any
+		if a.Made.Thought != "" {
+			from = -1 // one that is not shown any more
+			if at, known := place[a.Made.Thought]; known {
+				from = min(at, i)
+			}
+		}
+		last, first, held = max(last, i), i, max(held, from)
+		keep[a] = true
+	}
+	if last >= 0 {
+		thought = answers[first].Entry
+	}
+	return withoutReasoning(messages, func(o transcript.Origin) bool { return o.Answer != nil && signs(o.API) && !keep[o.Answer] }), thought
+}
+
+// signedAnswers returns the answers that have signed reasoning and say what they
+// were made from, in order.
+func signedAnswers(messages []transcript.Message) (answers []*transcript.Answer) {
+	for _, m := range messages {
+		for j, b := range m.Content {
+			if !isThought(b) || j >= len(m.Origins) || !signs(m.Origins[j].API) {
+				continue
+			}
+			if a := m.Origins[j].Answer; a != nil && (len(answers) == 0 || answers[len(answers)-1] != a) {
+				answers = append(answers, a)
+			}
+		}
+	}
+	return answers
+}
+
+// signs reports whether the reasoning that an API gives is bound to what it was
+// made from.
+func signs(api string) bool { return api == "anthropic" || api == "bedrock" }
+
+func isThought(b transcript.Block) bool {
+	switch b.(type) {
+	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
+		return true
+	}
+	return false
+}
+
+// WithoutReasoning returns messages without any reasoning. It is for a request
+// that a provider has refused because of it.
+func WithoutReasoning(messages []transcript.Message) []transcript.Message {
+	return withoutReasoning(messages, func(transcript.Origin) bool { return true })
+}
+
+// withoutReasoning leaves reasoning out. An answer of which nothing is left goes
+// too, and the user's messages around it are joined.
+func withoutReasoning(messages []transcript.Message, drop func(transcript.Origin) bool) []transcript.Message {
+	dropped := func(m transcript.Message, j int) bool {
+		var o transcript.Origin
+		if j < len(m.Origins) {
+			o = m.Origins[j]
+		}
+		return isThought(m.Content[j]) && drop(o)
+	}
+	out := make([]transcript.Message, 0, len(messages))
+	for _, m := range messages {
+		n := 0
+		for j := range m.Content {
+			if dropped(m, j) {
+				n++
+			}
+		}
+		if n == 0 {
+			out = appendMessage(out, m)
+			continue
+		}
+		content := make([]transcript.Block, 0, len(m.Content)-n)
+		origins := make([]transcript.Origin, 0, len(m.Content)-n)
+		for j, b := range m.Content {
+			if dropped(m, j) {
+				continue
+			}
+			content = append(content, b)
+			if j < len(m.Origins) {
+				origins = append(origins, m.Origins[j])
+			}
+		}
+		if len(content) > 0 {
+			m.Content, m.Origins = content, origins
+			out = appendMessage(out, m)
+		}
+	}
+	return out
+}
+
+// appendMessage appends a message, or joins it to the last one of the same role.
+func appendMessage(out []transcript.Message, m transcript.Message) []transcript.Message {
+	n := len(out) - 1
+	if n < 0 || out[n].Role != m.Role {
+		return append(out, m)
+	}
+	out[n] = transcript.Message{
+		Role: m.Role, Content: slices.Concat(out[n].Content, m.Content), Origins: slices.Concat(out[n].Origins, m.Origins),
+	}
+	return out
+}
