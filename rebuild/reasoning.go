@@ -118,6 +118,7 @@ func withoutReasoning(messages []transcript.Message, drop func(transcript.Origin
 		return isThought(m.Content[j]) && drop(o)
 	}
 	out := make([]transcript.Message, 0, len(messages))
+	gone := false // an answer, right before
 	for _, m := range messages {
 		n := 0
 		for j := range m.Content {
@@ -126,7 +127,12 @@ func withoutReasoning(messages []transcript.Message, drop func(transcript.Origin
 			}
 		}
 		if n == 0 {
-			out = appendMessage(out, m)
+			if gone && len(out) > 0 && out[len(out)-1].Role == m.Role {
+				out[len(out)-1] = join(out[len(out)-1], m)
+			} else {
+				out = append(out, m)
+			}
+			gone = false
 			continue
 		}
 		content := make([]transcript.Block, 0, len(m.Content)-n)
@@ -140,22 +146,17 @@ func withoutReasoning(messages []transcript.Message, drop func(transcript.Origin
 				origins = append(origins, m.Origins[j])
 			}
 		}
-		if len(content) > 0 {
+		if gone = len(content) == 0; !gone {
 			m.Content, m.Origins = content, origins
-			out = appendMessage(out, m)
+			out = append(out, m)
 		}
 	}
 	return out
 }
 
-// appendMessage appends a message, or joins it to the last one of the same role.
-func appendMessage(out []transcript.Message, m transcript.Message) []transcript.Message {
-	n := len(out) - 1
-	if n < 0 || out[n].Role != m.Role {
-		return append(out, m)
+// join returns one message of the blocks of two.
+func join(x, y transcript.Message) transcript.Message {
+	return transcript.Message{
+		Role: x.Role, Content: slices.Concat(x.Content, y.Content), Origins: slices.Concat(x.Origins, y.Origins),
 	}
-	out[n] = transcript.Message{
-		Role: m.Role, Content: slices.Concat(out[n].Content, m.Content), Origins: slices.Concat(out[n].Origins, m.Origins),
-	}
-	return out
 }

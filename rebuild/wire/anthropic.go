@@ -46,11 +46,12 @@ type Anthropic struct {
 //
 //   - IDs of calls that are not unique, not in the alphabet or too long are
 //     replaced by ones derived from them, in the call and in its result.
-//   - Reasoning is given back within the running turn, to the model that made
-//     it, whole and signed, if a call follows it, or if Thinking is on. It is
-//     left out where it would follow a call or end its message, and all of a
-//     message's is if that does not begin with it, which happens when an answer
-//     was joined to what the model said before: it must not be moved.
+//   - Reasoning of this API is given back in its place if [rebuild.Reasoned]
+//     leaves it and Thinking is not "disabled". That of answers which do not say
+//     what they were made from is given back within the running turn, to the
+//     model that made it, if a call follows it or Thinking is on, and never to a
+//     model that checks what stands in front of it. Reasoning without its
+//     signature is left out, and so is reasoning that would end its message.
 //   - If Thinking demands reasoning ("enabled") and the answer that the results
 //     belong to no longer begins with any, as after a change of model within a
 //     turn, the member "thinking" is left out of this one request.
@@ -93,6 +94,7 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	if err := checkParams(a.Params, "model", "max_tokens", "stream", "thinking", "messages"); err != nil {
 		return nil, nil, err
 	}
+	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
 	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
 	r := renderer{rendering: rendering{req: req, api: apiAnthropic}, turn: runningTurn(req.Messages), media: media}
 	asked := a.Thinking

@@ -91,6 +91,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 	if err := b.check(req); err != nil {
 		return nil, nil, err
 	}
+	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
 	r := bedrockRenderer{renderer: renderer{rendering: rendering{req: req, api: apiBedrock}, turn: runningTurn(req.Messages)}, format: b}
 	asked := b.Thinking
 	r.thinking = stringMember(asked, "type")

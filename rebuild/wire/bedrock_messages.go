@@ -107,7 +107,7 @@ func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
 	if len(content) == 0 {
 		return nil
 	}
-	content = r.orderThinking(i, content, origins) // as the Messages API has it
+	content = r.fitThinking(i, content, origins) // as the Messages API has it
 	if len(content) > 0 {
 		r.reasons = !hasCalls(content) || isThinking(content[0])
 	}

@@ -81,7 +81,7 @@ func (r *renderer) answerContent(i int, m transcript.Message) []transcript.Block
 			out, origins = append(out, b), append(origins, o)
 		}
 	}
-	return r.orderThinking(i, out, origins)
+	return r.fitThinking(i, out, origins)
 }
 
 // answerBlock returns nil for what cannot be in an answer. paired says that a

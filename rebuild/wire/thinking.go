@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -68,66 +70,78 @@ func isThinking(b transcript.Block) bool {
 	return false
 }
 
-// orderThinking leaves out the reasoning that answer i cannot have. Signed
+// fitThinking leaves out the reasoning that answer i cannot have. Signed
 // reasoning must not be changed and not be moved, so there is nothing else to
 // do about it.
-func (r *renderer) orderThinking(i int, content []transcript.Block, origins []transcript.Origin) []transcript.Block {
+func (r *renderer) fitThinking(i int, content []transcript.Block, origins []transcript.Origin) []transcript.Block {
 	if !slices.ContainsFunc(content, isThinking) {
 		return content
 	}
-	// Reasoning leads up to calls. An answer without any is the end of the
-	// request; there the API takes reasoning only if thinking is on, or if it
-	// paused the answer itself.
-	wanted := r.thinking != "" && r.thinking != "disabled" || hasCalls(content) || isServerTool(content[len(content)-1])
-	keep := make([]bool, len(content))
-	called, first, last := false, -1, -1
-	drop := func(j int, why string) {
-		keep[j] = false
-		r.note(rebuild.DroppedThinking, origins[j].Entry, why)
-	}
-	for j, b := range content {
-		_, isCall := b.(transcript.ToolCallBlock)
-		called = called || isCall
-		keep[j] = true
-		if isThinking(b) {
-			switch {
-			case i < r.turn || r.turn < 0:
-				drop(j, "of an earlier turn")
-			case !r.native(origins[j]):
-				drop(j, "of another model")
-			case !isWhole(b):
-				drop(j, "without its text or signature")
-			case !wanted:
-				drop(j, "thinking is off")
-			case called:
-				drop(j, "after a call")
-			}
-		}
-		if keep[j] {
-			if last = j; first < 0 {
-				first = j
-			}
-		}
-	}
-	if first >= 0 && !isThinking(content[first]) {
-		for j, b := range content {
-			if keep[j] && isThinking(b) {
-				drop(j, "not the start of the answer")
-			}
-		}
-	}
-	for ; last >= 0 && isThinking(content[last]); last-- {
-		if keep[last] {
-			drop(last, "the end of the answer")
-		}
-	}
 	out := make([]transcript.Block, 0, len(content))
+	entries := make([]string, 0, len(content)) // of out
 	for j, b := range content {
-		if keep[j] {
-			out = append(out, b)
+		if isThinking(b) {
+			if why := r.unfit(i, content, b, origins[j]); why != "" {
+				r.note(rebuild.DroppedThinking, origins[j].Entry, why)
+				continue
+			}
 		}
+		out, entries = append(out, b), append(entries, origins[j].Entry)
+	}
+	for n := len(out) - 1; n >= 0 && isThinking(out[n]); n-- {
+		r.note(rebuild.DroppedThinking, entries[n], "the end of the answer")
+		out = out[:n]
 	}
 	return out
+}
+
+// unfit says why a block of reasoning in answer i is left out; empty if it is
+// not. That of answers which say what they were made from has been chosen by
+// [rebuild.Reasoned], for every model: those that cannot read it ignore it. That
+// of others is given back within the running turn, to the model that made it,
+// unless that would check what stands in front of it.
+func (r *renderer) unfit(i int, content []transcript.Block, b transcript.Block, o transcript.Origin) string {
+	// An answer without calls may end the request; there the API takes reasoning
+	// only if thinking is on, or if it paused the answer itself.
+	wanted := r.thinking != "" && r.thinking != "disabled" || hasCalls(content) || isServerTool(content[len(content)-1])
+	switch {
+	case !isWhole(b):
+		return "without its text or signature"
+	case o.Answer != nil && o.API == r.api:
+		if r.thinking == "disabled" {
+			return "thinking is off"
+		}
+	case i < r.turn || r.turn < 0:
+		return "of an earlier turn"
+	case !r.native(o):
+		return "of another model"
+	case !wanted:
+		return "thinking is off"
+	case o != vouched && checksPrefix(r.req.Model):
+		return "the answer does not say what it was made from"
+	}
+	return ""
+}
+
+// checksPrefix reports whether a model refuses reasoning behind a changed prefix,
+// at least for some accounts: Claude since Fable 5.1 and Opus, Sonnet and Haiku
+// 5.5, and what is newer. Names are those of [transcript.Request]: of the Messages
+// API "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0".
+func checksPrefix(model string) bool {
+	_, name, isClaude := strings.Cut(model, "claude-")
+	parts := strings.Split(name, "-")
+	if !isClaude || len(parts) < 2 {
+		return false
+	}
+	generation, err := strconv.Atoi(parts[1])
+	if err != nil || '0' <= name[0] && name[0] <= '9' { // claude-3-7-sonnet and older
+		return false
+	}
+	minor := 0
+	if len(parts) > 2 && len(parts[2]) < 3 { // not a date
+		minor, _ = strconv.Atoi(parts[2])
+	}
+	return generation > 5 || generation == 5 && minor > 0
 }
 
 // isWhole reports whether reasoning can be given back at all: the API refuses

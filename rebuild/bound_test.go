@@ -1,0 +1,266 @@
+package rebuild
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// A signer is a provider that binds reasoning to what it was made from, as the
+// Messages API does: to the system prompt and the tools, to the messages in
+// front of it, and to the reasoning right in front of it.
+type signer struct{ made int }
+
+// sign returns reasoning for an answer to a request.
+func (s *signer) sign(req transcript.Request) transcript.ThinkingBlock {
+	s.made++
+	prefix, last := bindings(req)
+	id := fmt.Sprint("t", s.made)
+	return transcript.ThinkingBlock{Thinking: id, Signature: strings.Join([]string{id, prefix, last}, "|")}
+}
+
+// check returns what the provider says of a request.
+func (s *signer) check(req transcript.Request) error {
+	var before []string
+	last := ""
+	first := true
+	for i, m := range req.Messages {
+		for j, b := range m.Content {
+			t, ok := b.(transcript.ThinkingBlock)
+			if !ok {
+				before = append(before, shape(m.Role, b))
+				continue
+			}
+			parts := strings.Split(t.Signature, "|")
+			// The blocks of an answer in front of its reasoning are none here.
+			if want := digest(req, before); parts[1] != want {
+				return fmt.Errorf("messages.%d.content.%d (%s): bound to a different conversation", i, j, parts[0])
+			}
+			if !first && parts[2] != last {
+				return fmt.Errorf("messages.%d.content.%d (%s): made behind the reasoning %q, not %q", i, j, parts[0], parts[2], last)
+			}
+			first, last = false, parts[0]
+		}
+	}
+	return nil
+}
+
+func bindings(req transcript.Request) (prefix, last string) {
+	var before []string
+	for _, m := range req.Messages {
+		for _, b := range m.Content {
+			if t, ok := b.(transcript.ThinkingBlock); ok {
+				last, _, _ = strings.Cut(t.Signature, "|")
+				continue
+			}
+			before = append(before, shape(m.Role, b))
+		}
+	}
+	return digest(req, before), last
+}
+
+func shape(role transcript.Role, b transcript.Block) string {
+	return string(role) + string(transcript.MarshalBlock(b))
+}
+
+func digest(req transcript.Request, before []string) string {
+	text, _ := json.Marshal([]any{req.System, req.Tools, before})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+// A flight is a request whose answer has not come yet.
+type flight struct {
+	req  transcript.Request
+	made transcript.Made
+}
+
+// A talk is a random conversation.
+type talk struct {
+	t      *testing.T
+	rng    *rand.Rand
+	fold   *Fold
+	log    []transcript.Batch
+	signer signer
+	n      int
+	flying []flight
+	open   []string // calls without a result
+	done   []string // results that can be clipped, by entry
+	system string
+	trace  []string
+}
+
+func (k *talk) append(items ...transcript.Item) []string {
+	entries, err := transcript.NewBatch(time.Unix(int64(k.n), 0), func() string { k.n++; return fmt.Sprintf("e%d", k.n) }, items...)
+	require.NoError(k.t, err)
+	b := transcript.Batch{Entries: entries, Complete: true}
+	k.log = append(k.log, b)
+	require.NoError(k.t, k.fold.Add(b))
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	return ids
+}
+
+func (k *talk) tracef(format string, args ...any) {
+	k.trace = append(k.trace, fmt.Sprintf(format, args...))
+}
+
+// request renders a request as a guard does.
+func (k *talk) request() flight {
+	h := k.fold.History()
+	req := transcript.Request{System: k.system + h.System, Messages: h.Messages}
+	made := transcript.Made{After: h.After, PromptHash: PromptHash(req.System, nil)}
+	req.Messages, made.Thought = Reasoned(req.Messages, made.PromptHash)
+	again, thought := Reasoned(req.Messages, made.PromptHash)
+	require.Equal(k.t, made.Thought, thought, "%s", k.trace)
+	require.Equal(k.t, req.Messages, again)
+	if k.rng.IntN(20) == 0 { // a retry after a refusal
+		req.Messages, made.Thought = WithoutReasoning(req.Messages), ""
+	}
+	return flight{req, made}
+}
+
+func (k *talk) step() {
+	switch k.rng.IntN(16) {
+	case 0, 1:
+		k.tracef("user")
+		k.append(transcript.UserText(fmt.Sprint("u", k.n)))
+	case 2, 3, 4, 5:
+		h := k.fold.History()
+		if n := len(h.Messages); n == 0 || h.Messages[n-1].Role == transcript.RoleAssistant || len(k.flying) > 1 {
+			return
+		}
+		f := k.request()
+		if err := k.signer.check(f.req); err != nil {
+			k.t.Fatalf("%v\n%s\n%s", err, strings.Join(k.trace, "\n"), dump(f.req))
+		}
+		k.tracef("request after=%s thought=%s", f.made.After, f.made.Thought)
+		k.flying = append(k.flying, f)
+	case 6, 7, 8, 9, 10:
+		if len(k.flying) == 0 {
+			return
+		}
+		i := k.rng.IntN(len(k.flying))
+		f := k.flying[i]
+		k.flying = slices.Delete(k.flying, i, i+1)
+		if f.made.After != "" && k.fold.Has(f.made.After) && !k.fold.Live(f.made.After) {
+			return // ErrConflict
+		}
+		resp := transcript.Response{API: "anthropic", Model: "claude-opus-5-5", Made: f.made, StopReason: transcript.StopEndTurn}
+		resp.Message.Role = transcript.RoleAssistant
+		if k.rng.IntN(5) > 0 {
+			resp.Message.Content = append(resp.Message.Content, k.signer.sign(f.req))
+		}
+		if k.rng.IntN(3) > 0 {
+			resp.Message.Content = append(resp.Message.Content, transcript.TextBlock{Text: fmt.Sprint("a", k.n)})
+		}
+		for range k.rng.IntN(3) {
+			id := fmt.Sprint("c", k.n, k.rng.IntN(1000))
+			resp.Message.Content = append(resp.Message.Content, transcript.ToolCallBlock{ID: id, Name: "f", Input: json.RawMessage(`{}`)})
+			k.open = append(k.open, id)
+		}
+		if len(resp.Message.Content) < 2 {
+			resp.Message.Content = append(resp.Message.Content, transcript.TextBlock{Text: fmt.Sprint("b", k.n)})
+		}
+		if k.rng.IntN(12) == 0 {
+			resp.StopReason = transcript.StopAborted
+		}
+		ids := k.append(resp)
+		k.tracef("answer %v made=%+v %s calls=%d", ids, resp.Made, resp.StopReason, len(resp.Message.ToolCalls()))
+	case 11, 12, 13:
+		if len(k.open) == 0 {
+			return
+		}
+		i := k.rng.IntN(len(k.open))
+		id := k.open[i]
+		k.open = slices.Delete(k.open, i, i+1)
+		ids := k.append(transcript.ToolResult(id, "r"+id))
+		k.done = append(k.done, ids[0])
+		k.tracef("result %s of %s", ids, id)
+	case 14:
+		switch k.rng.IntN(5) {
+		case 0, 1:
+			if len(k.done) > 0 {
+				e := k.done[k.rng.IntN(len(k.done))]
+				ids := k.append(transcript.Clip{Clips: []transcript.Clipping{{Entry: e, Content: "short"}}})
+				k.tracef("clip %s of %s", ids, e)
+			}
+		case 2:
+			if k.rng.IntN(3) == 0 {
+				k.system = fmt.Sprint("system ", k.rng.IntN(2))
+				k.tracef("%s", k.system)
+			}
+		case 3:
+			e := k.log[k.rng.IntN(len(k.log))].Entries[0].ID
+			k.append(transcript.Rewind{To: e})
+			k.tracef("rewind to %s", e)
+		case 4:
+			if k.rng.IntN(2) == 0 {
+				return
+			}
+			h := k.fold.History()
+			var keep []string
+			for i, m := range h.Messages {
+				if i > 0 && m.Role == transcript.RoleUser && h.StartsTurn(i) && m.Origins[0].Entry != "" {
+					keep = append(keep, m.Origins[0].Entry)
+				}
+			}
+			first := ""
+			if len(keep) > 0 {
+				first = keep[k.rng.IntN(len(keep))]
+			}
+			ids := k.append(transcript.Compaction{Summary: "S", FirstKept: first, CoversTo: h.After})
+			k.tracef("compaction %s from %s", ids, first)
+		}
+	}
+}
+
+func dump(req transcript.Request) string {
+	var sb strings.Builder
+	for i, m := range req.Messages {
+		for j, b := range m.Content {
+			fmt.Fprintf(&sb, "%d.%d %s %s %+v\n", i, j, m.Role, transcript.MarshalBlock(b), m.Origins[j].Answer)
+		}
+	}
+	return sb.String()
+}
+
+// Reasoning that a provider has signed is never sent where it would be refused,
+// whatever is written while a request is on its way, and whatever is clipped,
+// compacted or taken back.
+func TestReasoningIsNeverRefused(t *testing.T) {
+	requests, sent := 0, 0
+	for seed := range uint64(3000) {
+		k := &talk{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fold: New(nil)}
+		k.append(transcript.UserText("u"))
+		for range 60 {
+			k.step()
+		}
+		f := k.request()
+		if err := k.signer.check(f.req); err != nil {
+			t.Fatalf("seed %d: %v\n%s\n%s", seed, err, strings.Join(k.trace, "\n"), dump(f.req))
+		}
+		fresh := New(nil)
+		for _, b := range k.log {
+			require.NoError(t, fresh.Add(b))
+		}
+		require.Equal(t, fresh.History(), k.fold.History(), "seed %d", seed)
+		requests += len(f.req.Messages)
+		if f.made.Thought != "" {
+			sent++
+		}
+	}
+	require.Greater(t, sent, 500, "of 3000 conversations end with reasoning to send")
+}
