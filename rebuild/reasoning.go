@@ -44,17 +44,17 @@ func PromptHash(system string, tools []transcript.Tool) string {
 // messages given are not modified.
 func Reasoned(messages []transcript.Message, promptHash string) (out []transcript.Message, thought string) {
 	keep := map[*transcript.Answer]bool{}
-	answers, last := signedAnswers(messages), -1
+	answers, reasons := signedAnswers(messages)
 	place := map[string]int{}
 	for i, a := range answers {
 		place[a.Entry] = i
 	}
-	first, held := len(answers), -1 // of the run; held: no answer of it was made without those from here on
+	held := -1 // no answer of the run was made without those from here on
 	for i, a := range slices.Backward(answers) {
 		if !a.Intact || a.Made.PromptHash != promptHash {
 			continue
 		}
-		if last >= 0 && i < held {
+		if i < held {
 			break
 		}
 		from := i // made without any
@@ -64,29 +64,34 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 				from = min(at, i)
 			}
 		}
-		last, first, held = max(last, i), i, max(held, from)
-		keep[a] = true
-	}
-	if last >= 0 {
-		thought = answers[first].Entry
+		held, keep[a] = max(held, from), true
+		if reasons[a] {
+			thought = a.Entry
+		}
 	}
 	return withoutReasoning(messages, func(o transcript.Origin) bool { return o.Answer != nil && signs(o.API) && !keep[o.Answer] }), thought
 }
 
-// signedAnswers returns the answers that have signed reasoning and say what they
-// were made from, in order.
-func signedAnswers(messages []transcript.Message) (answers []*transcript.Answer) {
+// signedAnswers returns the answers whose reasoning, if there is any, is signed,
+// and which say what they were made from, in order; reasons has those that have
+// reasoning.
+func signedAnswers(messages []transcript.Message) (answers []*transcript.Answer, reasons map[*transcript.Answer]bool) {
+	reasons = map[*transcript.Answer]bool{}
 	for _, m := range messages {
 		for j, b := range m.Content {
-			if !isThought(b) || j >= len(m.Origins) || !signs(m.Origins[j].API) {
+			if j >= len(m.Origins) || m.Origins[j].Answer == nil || !signs(m.Origins[j].API) {
 				continue
 			}
-			if a := m.Origins[j].Answer; a != nil && (len(answers) == 0 || answers[len(answers)-1] != a) {
+			a := m.Origins[j].Answer
+			if len(answers) == 0 || answers[len(answers)-1] != a {
 				answers = append(answers, a)
+			}
+			if isThought(b) {
+				reasons[a] = true
 			}
 		}
 	}
-	return answers
+	return answers, reasons
 }
 
 // signs reports whether the reasoning that an API gives is bound to what it was
