@@ -9,7 +9,7 @@ import (
 var LegalCuts = legalCuts
 
 // Ends returns the entries at the two sides of a cut.
-func Ends(h rebuild.History, at int) (firstKept, coversTo string) {
+func Ends(h rebuild.History, at int) (firstKept, coversTo string, read []string) {
 	return ends(h.Messages, at)
 }
 

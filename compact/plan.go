@@ -3,6 +3,7 @@ package compact
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/rebuild"
@@ -24,6 +25,8 @@ type Cut struct {
 	// of the last one that is summarised.
 	FirstKept string `json:"firstKept,omitempty"`
 	CoversTo  string `json:"coversTo,omitempty"`
+	// Read are the entries behind FirstKept that are summarised too.
+	Read []string `json:"read,omitempty"`
 	// Before is the size of the history in tokens; Covered and Kept are those
 	// of its two parts, and After is what the result has at most if the
 	// summarizer keeps to MaxSummary.
@@ -161,7 +164,7 @@ func (p *planner) cut(c Cut, at int) Cut {
 		c.MaxCarried = min(c.MaxCarried, p.o.Room/10)
 	}
 	c.After = c.Kept + c.MaxSummary + c.MaxCarried
-	c.FirstKept, c.CoversTo = ends(p.h.Messages, at)
+	c.FirstKept, c.CoversTo, c.Read = ends(p.h.Messages, at)
 	return c
 }
 
@@ -310,8 +313,9 @@ func (p *planner) earliest(from, share int) int {
 	return first
 }
 
-// ends returns the first entry of the kept part and the last one before it.
-func ends(msgs []transcript.Message, at int) (firstKept, coversTo string) {
+// ends returns the first entry of the kept part, the last one before it, and
+// those behind it that are shown in front of the cut.
+func ends(msgs []transcript.Message, at int) (firstKept, coversTo string, read []string) {
 	first := transcript.Origin{}
 	for _, m := range msgs[at:] {
 		for _, o := range m.Origins {
@@ -323,12 +327,21 @@ func ends(msgs []transcript.Message, at int) (firstKept, coversTo string) {
 	last := transcript.Origin{}
 	for _, m := range msgs[:at] {
 		for _, o := range m.Origins {
-			if o.Batch >= last.Batch && o.Batch > 0 && o.Batch < first.Batch {
+			switch {
+			case o.Batch == 0:
+			case o.Batch > first.Batch:
+				read = append(read, o.Entry)
+			case o.Batch >= last.Batch && o.Batch < first.Batch:
 				last = o
 			}
 		}
 	}
-	return first.Entry, last.Entry
+	return first.Entry, last.Entry, slices.Compact(read)
+}
+
+// Compaction returns the entry that the cut becomes, without its summary.
+func (c Cut) Compaction() transcript.Compaction {
+	return transcript.Compaction{FirstKept: c.FirstKept, CoversTo: c.CoversTo, Read: c.Read}
 }
 
 // previous returns the summary of the last compaction, and the messages

@@ -243,15 +243,18 @@ func checkCuts(t *testing.T, f *rebuild.Fold, strict bool) {
 	// kept part alone. The history does not always show that, which is why
 	// Options.Check exists.
 	lost := []rebuild.Rule{rebuild.DoubledResult, rebuild.OrphanResult, rebuild.DoubledCall, rebuild.UnfinishedCall, rebuild.MovedResult}
-	hidden := slices.ContainsFunc(f.Report(), func(r rebuild.Repair) bool { return !strict && slices.Contains(lost, r.Rule) })
+	hidden := slices.ContainsFunc(f.Report(), func(r rebuild.Repair) bool {
+		return !strict && slices.Contains(lost, r.Rule) || r.Rule == rebuild.DoubledResult // shown as a text when its call is gone
+	})
 	for at, legal := range compact.LegalCuts(h.Messages) {
 		if !legal {
 			continue
 		}
-		first, covers := compact.Ends(h, at)
-		for _, c := range []transcript.Compaction{{Summary: "s", FirstKept: first, CoversTo: covers}, {Summary: "s", CoversTo: covers}} {
+		first, covers, read := compact.Ends(h, at)
+		for _, c := range []transcript.Compaction{{Summary: "s", FirstKept: first, CoversTo: covers, Read: read}, {Summary: "s", CoversTo: covers, Read: read}} {
 			after, _ := f.Preview(c)
-			if got, want := blocks(after.Messages), blocks(h.Messages[at:]); got != want && !hidden {
+			got, want := blocks(after.Messages), blocks(h.Messages[at:])
+			if got != want && !hidden {
 				t.Fatalf("cut %d keeps\n%s\nwant\n%s\n%+v", at, got, want, c)
 			}
 			after.Messages = append(after.Messages, transcript.UserText("next"))
@@ -320,8 +323,8 @@ func FuzzCuts(f *testing.F) {
 				case 6:
 					h := fold.History()
 					if at := nthLegal(h, rnd.IntN(4)); at > 0 {
-						first, covers := compact.Ends(h, at)
-						items = append(items, transcript.Compaction{Summary: "sum", FirstKept: first, CoversTo: covers})
+						first, covers, read := compact.Ends(h, at)
+						items = append(items, transcript.Compaction{Summary: "sum", FirstKept: first, CoversTo: covers, Read: read})
 					}
 				}
 				// No program appends a result together with the call that comes

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestReplay(t *testing.T) {
 		text, err := json.Marshal(cut)
 		require.NoError(t, err)
 		var read compact.Cut
-		if err := json.Unmarshal(text, &read); err != nil || read != cut {
+		if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, cut) {
 			t.Fatalf("%s: %+v, %v, want %+v", text, read, err, cut)
 		}
 		if read.Detail(h, nil) != cut.Detail(h, nil) {
@@ -36,7 +37,7 @@ func TestReplay(t *testing.T) {
 		}
 		want, err1 := compact.Run(t.Context(), h, cut, opts)
 		got, err2 := compact.Run(t.Context(), h, read, opts)
-		if got != want || (err1 == nil) != (cut.Nothing == "") || (err2 == nil) != (err1 == nil) {
+		if !reflect.DeepEqual(got, want) || (err1 == nil) != (cut.Nothing == "") || (err2 == nil) != (err1 == nil) {
 			t.Errorf("%s: %+v, %v, want %+v, %v", text, got, err2, want, err1)
 		}
 	}
@@ -86,7 +87,7 @@ func TestNoRoom(t *testing.T) {
 			}
 		}
 		_, err := compact.Run(t.Context(), h, c, opts)
-		if e, ok := errors.AsType[*compact.Error](err); !ok || e.Cut != c || !strings.Contains(err.Error(), "larger window") {
+		if e, ok := errors.AsType[*compact.Error](err); !ok || !reflect.DeepEqual(e.Cut, c) || !strings.Contains(err.Error(), "larger window") {
 			t.Errorf("overhead %d: %v", overhead, err)
 		}
 	}

@@ -61,7 +61,7 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	if err := ctx.Err(); err != nil {
 		return fail(err)
 	}
-	if first, covers := ends(h.Messages, c.At); first != c.FirstKept || covers != c.CoversTo {
+	if first, covers, _ := ends(h.Messages, c.At); first != c.FirstKept || covers != c.CoversTo {
 		return fail(fmt.Errorf("the plan is of another history: its cut is between entries %q and %q, here that is between %q and %q; plan again", c.CoversTo, c.FirstKept, covers, first))
 	}
 	in, asked, list := o.divide(h, c)
@@ -89,10 +89,9 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	if err := o.smaller(h, c.At, shown); err != nil {
 		return fail(err)
 	}
-	return transcript.Compaction{
-		Summary: summary, FirstKept: c.FirstKept, CoversTo: c.CoversTo,
-		TokensBefore: c.Before, TokensAfter: countText(o.Counter, shown.Text()) + c.Kept,
-	}, nil
+	done := c.Compaction()
+	done.Summary, done.TokensBefore, done.TokensAfter = summary, c.Before, countText(o.Counter, shown.Text())+c.Kept
+	return done, nil
 }
 
 // divide returns what the summarizer is given and what is handed on by code: the

@@ -6,12 +6,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// transformations is the member of Usage.Extra in which package wire keeps what
+// the Messages API says that it has left out of a request, or would have.
+const transformations = "input_transformations"
+
 // look learns from an answer. It returns an overflow of the kind [Silent] if
 // there is nothing in it because the prompt was too long, once.
 func (r *run) look(ctx context.Context, answer any) Overflow {
 	out, ok := r.g.inspect(answer)
 	if !ok {
 		return Overflow{}
+	}
+	if dropped := out.Usage.Extra[transformations]; len(dropped) > 0 && string(dropped) != "[]" {
+		r.tell(ctx, Event{Kind: EventDropped, Before: r.size, Dropped: dropped})
 	}
 	prompt := out.Usage.Prompt()
 	switch out.StopReason {

@@ -119,7 +119,7 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 	if o := ev.refusal(); o.Rule != none {
 		return o
 	}
-	for _, rules := range [][]textRule{refusals, overflows} {
+	for _, rules := range [][]textRule{reasoning, refusals, overflows} {
 		for i := range rules {
 			switch r := &rules[i]; {
 			case !r.matches(text):

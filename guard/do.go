@@ -26,7 +26,8 @@ import (
 // the model is called again; if the prompt alone fits, the output limit is
 // lowered to what is left in the window, if that is enough for an answer. A
 // refused image, document or text ([Item]) is replaced by the stages that can
-// do that, once. Errors that are no overflow are returned as they are, and
+// do that, once. Reasoning that is refused where it stands ([Reasoning]) is left
+// out of this request and, by what its answer says of it, of all later ones. Errors that are no overflow are returned as they are, and
 // nothing has been done.
 //
 // An answer is returned at once, also one that was cut because the window is
@@ -64,6 +65,7 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 	for {
 		answer, err := call(ctx, r.next())
+		setMade(&answer, r.made)
 		var o Overflow
 		if err == nil {
 			if o = r.look(ctx, answer); o.Kind == NotOverflow {
@@ -87,6 +89,18 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 }
 
+// setMade says in an answer what it was made from.
+func setMade(answer any, made transcript.Made) {
+	switch a := answer.(type) {
+	case *transcript.Response:
+		a.Made = made
+	case **transcript.Response:
+		if *a != nil {
+			(*a).Made = made
+		}
+	}
+}
+
 // Complete is [Do] with a [Client].
 func Complete(ctx context.Context, g *Guard, h History, client Client) (*transcript.Response, error) {
 	return Do(ctx, g, h, func(ctx context.Context, c Call) (*transcript.Response, error) {
@@ -99,6 +113,7 @@ type run struct {
 	g        *Guard
 	h        History
 	request  transcript.Request // of the next call
+	made     transcript.Made    // what the request holds
 	size     int                // of its prompt, estimated
 	attempt  int
 	overflow *Overflow // why there is another attempt
@@ -112,6 +127,7 @@ type run struct {
 	failed  []error                // of stages
 	lowered bool                   // whether the output limit was lowered because of an error
 	again   bool                   // whether an empty answer was asked for again
+	bare    bool                   // whether the reasoning was refused
 }
 
 // read makes the next request of the history as it is now.
@@ -120,14 +136,14 @@ func (r *run) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.request = r.g.request(h)
+	r.request, r.made = r.g.request(h, r.bare)
 	r.size = r.g.count(r.request)
 	return nil
 }
 
 // next returns the next call, with slices of its own.
 func (r *run) next() Call {
-	c := Call{Request: r.request, Attempt: r.attempt, Overflow: r.overflow}
+	c := Call{Request: r.request, Made: r.made, Attempt: r.attempt, Overflow: r.overflow}
 	c.Tools = slices.Clone(c.Tools)
 	c.Messages = slices.Clone(c.Messages)
 	for i, m := range c.Messages {
@@ -165,6 +181,9 @@ func (r *run) expected() int {
 func (r *run) curable(o Overflow) bool {
 	if o.Rule == emptyBody && r.window > 0 && r.expected() < r.window*4/5 {
 		return false
+	}
+	if o.Kind == Reasoning {
+		return !r.bare
 	}
 	return o.Kind.IsOverflow() || o.Kind == Item && slices.ContainsFunc(r.left, func(s Stage) bool { return slices.Contains(s.Kinds, Item) })
 }
@@ -219,6 +238,15 @@ const usualOutput = 8192
 // call. An error is not about the overflow: the history cannot be read, or ctx
 // is done.
 func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
+	if o.Kind == Reasoning {
+		r.bare = true
+		if err := r.read(ctx); err != nil {
+			return false, err
+		}
+		r.limitOutput()
+		r.tell(ctx, Event{Kind: EventBare, Overflow: o, Before: r.size})
+		return true, nil
+	}
 	r.tell(ctx, Event{Kind: EventOverflow, Overflow: o, Before: r.size})
 	r.learn(ctx, o)
 	if r.lowerOutput(o) {

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -61,6 +62,10 @@ type Call struct {
 	// Request has the history and what the [Guard] says. Its slices are the
 	// call's own, the blocks in them are shared and must not be modified.
 	transcript.Request
+	// Made says what the request holds. Do puts it into an answer that is a
+	// transcript.Response or a pointer to one; of any other answer the
+	// application copies it into the response that it appends.
+	Made transcript.Made
 	// Attempt counts from 0.
 	Attempt int
 	// Overflow is why there is another attempt; nil for the first one. An
@@ -84,6 +89,8 @@ type Event struct {
 	MaxOutput     int // of the next attempt
 	// Learned is what an EventLearned has committed.
 	Learned transcript.Calibration
+	// Dropped is what the provider said of an EventDropped, as JSON.
+	Dropped json.RawMessage
 	// Err is why a stage failed or what was learned could not be committed; of
 	// EventFailed: what Do returns.
 	Err error
@@ -100,6 +107,8 @@ const (
 	EventRetry    EventKind = "retry"    // the model is called again
 	EventFailed   EventKind = "failed"   // nothing is left to be done
 	EventLearned  EventKind = "learned"  // the window or the factor of the estimate was committed
+	EventBare     EventKind = "bare"     // the reasoning was refused: the model is called again without any
+	EventDropped  EventKind = "dropped"  // the provider has answered and left out reasoning of the request
 )
 
 // stages returns the stages of a Do.
@@ -117,16 +126,20 @@ func (g *Guard) counter() tokens.Counter {
 	return g.Counter
 }
 
-// request makes the request for a history.
-func (g *Guard) request(h rebuild.History) transcript.Request {
+// request makes the request for a history, bare without any reasoning.
+func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
 	system := g.System
 	if system != "" && h.System != "" {
 		system += "\n\n"
 	}
-	return transcript.Request{
-		Model: g.Model, System: system + h.System, Messages: h.Messages,
-		Tools: g.Tools, MaxOutput: g.MaxOutput,
+	req := transcript.Request{Model: g.Model, System: system + h.System, Tools: g.Tools, MaxOutput: g.MaxOutput}
+	made := transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(req.System, req.Tools)}
+	if bare {
+		req.Messages = rebuild.WithoutReasoning(h.Messages)
+	} else {
+		req.Messages, made.Thought = rebuild.Reasoned(h.Messages, made.PromptHash)
 	}
+	return req, made
 }
 
 // count estimates the size of a prompt.

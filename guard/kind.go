@@ -29,6 +29,11 @@ const (
 	// is [NotOverflow].
 	Item Kind = "item"
 
+	// Reasoning is a request whose reasoning the provider refuses where it stands,
+	// as bound to a different conversation or as altered. Only leaving reasoning
+	// out helps. It is not an overflow.
+	Reasoning Kind = "reasoning"
+
 	// RateLimit is a single request that is larger than what the account may
 	// send in a minute. Waiting never helps and a smaller request does, though
 	// it is not an overflow of the window and says nothing about its size. A
@@ -46,10 +51,11 @@ const (
 )
 
 // IsOverflow reports whether the request as a whole was too large for the
-// model or its endpoint: any kind except [NotOverflow], [Item] and [RateLimit].
+// model or its endpoint: any kind except [NotOverflow], [Item], [Reasoning] and
+// [RateLimit].
 func (k Kind) IsOverflow() bool {
 	switch k {
-	case NotOverflow, Item, RateLimit:
+	case NotOverflow, Item, Reasoning, RateLimit:
 		return false
 	default:
 		return true

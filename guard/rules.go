@@ -46,6 +46,15 @@ const (
 		`(?:model|maximum|max|available|supported|allowed|configured|its)(?:'s)? context)`
 )
 
+// reasoning is tried before the refusals, because the words that follow in these
+// errors are about the format of a request.
+var reasoning = []textRule{{
+	name: "reasoning",
+	kind: Reasoning,
+	match: words(`\bbound to a different conversation\b|\binvalid .?signature.? in .?(?:redacted_)?thinking.? block|` +
+		`\bthinking.{0,3} or .{0,3}redacted_thinking.{0,3} blocks\b[^.\n]{0,60}\bcannot be modified\b`),
+}}
+
 // overflows are tried in this order after the refusals.
 var overflows = []textRule{
 	{

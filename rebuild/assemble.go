@@ -16,6 +16,7 @@ type assembler struct {
 	turnsBefore int                  // turns that the summary stands for
 	cutFront    bool                 // the first lines may be results of calls before the cut
 	compacted   int                  // the ord of the compaction, 0 for none
+	read        map[string]bool      // entries that a summary stands for, wherever they are
 	clips       map[string][]clipping
 	repairs     Report // of what stands before the first turn
 
@@ -54,8 +55,8 @@ type item struct {
 	entry  string // ID of its first line
 	parts  []part
 	answer bool
-	plain  bool // it is one line whose content is a string
-	late   bool // it is a result that came too late for its place
+	plain  bool    // it is one line whose content is a string
+	late   *result // what it shows, if that came too late for its place
 	// since is the ord of the last line that has changed what is shown here, and
 	// before that of the last one that has changed what was shown in front of it.
 	since, before int
@@ -120,12 +121,13 @@ type result struct {
 	moved  bool // it is not where providers want it
 	early  bool // it came before its call
 
-	carried bool // from the turn before
-	used    bool // of a spare: it has found its call
+	carried bool  // from the turn before
+	used    bool  // of a spare: it has found its call
+	text    *item // that shows it, nil if it is not shown as a text
 }
 
 func newAssembler() *assembler {
-	return &assembler{clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
+	return &assembler{read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
 }
 
 // last returns the running turn.
@@ -350,6 +352,10 @@ func (a *assembler) addCall(from source, ans *item, block transcript.Block, b tr
 	}
 	c := a.callSlab.one()
 	c.id, c.ord, c.block, c.item, c.result = b.ID, from.node.ord, block, ans, a.now.takeSpare(b.ID)
+	if r := c.result; r != nil && r.text != nil {
+		r.text.parts, r.text.since = nil, c.ord // it is not shown there any more
+		a.touched(r.text)
+	}
 	if ans.calls == nil {
 		ans.calls = a.listSlab.take(1)[:0]
 	}
@@ -403,10 +409,11 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		r.moved = true
 		found.result = r
 		a.touched(found.item)
-	case a.compacted > 0 && from.node.ord > a.compacted:
-		a.addLate(r, nil)
 	default:
 		a.spare(r)
+		if a.cutFront && !a.read[from.node.id] { // its call may be one that a summary stands for
+			a.addLate(r, nil)
+		}
 	}
 }
 

@@ -378,6 +378,9 @@ func (f *Fold) assemble() *assembler {
 			switch b := f.nodes[n].body.(type) {
 			case transcript.Compaction:
 				marker = i
+				for _, id := range b.Read {
+					a.read[id] = true
+				}
 			case transcript.Clip:
 				a.clip(b, f.nodes[n].ord)
 			}

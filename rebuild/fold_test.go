@@ -165,8 +165,8 @@ func TestFold(t *testing.T) {
 				user("4", "n"), answer("B", "", "c"), result("5", "c", "new"),
 				`{"type":"compaction","id":"6",`+ts+`,"summary":"S","firstKeptEntryId":"2"}`),
 			opts: &rebuild.Options{Summary: rebuild.SummarySystem},
-			want: "system \"[Previous conversation summary]\\nS\"\nuser [conversation continues]\nassistant b\nuser n\nassistant call(c f {})\nuser result(c new)\n", turns: 2,
-			report: "orphan-result@2 assistant-first@3",
+			want: "system \"[Previous conversation summary]\\nS\"\nuser [[late result of tool call c]|old]\nassistant b\nuser n\nassistant call(c f {})\nuser result(c new)\n", turns: 2,
+			report: "late-result@2",
 		},
 		{
 			name: "clip of a result and of an image",

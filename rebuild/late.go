@@ -28,7 +28,7 @@ func (it *item) shows() bool {
 }
 
 // addLate shows a result as a text of the user where it came. Call is nil if
-// only a summary is left of the call.
+// none was found; the text goes if one comes later.
 func (a *assembler) addLate(r *result, c *call) {
 	b, ok := r.block.(transcript.ToolResultBlock)
 	if !ok {
@@ -48,7 +48,7 @@ func (a *assembler) addLate(r *result, c *call) {
 		text += "\n" + said
 	}
 	it := a.newItem(r.from.node, 1+len(b.Content))
-	it.late, it.since = true, r.since
+	it.late, it.since, r.text = r, r.since, it
 	it.parts = append(it.parts, part{transcript.TextBlock{Text: text}, r.from})
 	for _, inner := range b.Content {
 		if _, isText := inner.(transcript.TextBlock); !isText {
@@ -56,5 +56,7 @@ func (a *assembler) addLate(r *result, c *call) {
 		}
 	}
 	a.items = append(a.items, it)
-	a.note(LateAsText, r.from.node.id, "call %s", r.callID)
+	if c != nil {
+		a.note(LateAsText, r.from.node.id, "call %s", r.callID)
+	}
 }

@@ -81,7 +81,11 @@ func (r *rendering) turn(t *turn, items []*item) {
 		r.item(it)
 	}
 	for _, s := range t.spares {
-		if !s.used {
+		switch {
+		case s.used:
+		case s.text != nil:
+			r.note(LateAsText, s.from.node.id, "call %s", s.callID)
+		default:
 			r.note(OrphanResult, s.from.node.id, "call %s", s.callID)
 		}
 	}
@@ -113,7 +117,7 @@ func (r *rendering) item(it *item) {
 		r.put(b, from)
 	}
 	if at == len(r.blocks) {
-		if !it.cut {
+		if it.answer && !it.cut {
 			r.note(EmptyMessage, it.entry, "assistant")
 		}
 		return

@@ -387,7 +387,9 @@ func (s *Session) keeps(c compact.Cut) bool {
 		if t.fold == nil {
 			return nil // forgotten meanwhile, and so is the history that was planned for
 		}
-		after, _ := t.fold.Preview(transcript.Compaction{Summary: "-", FirstKept: c.FirstKept, CoversTo: c.CoversTo})
+		compaction := c.Compaction()
+		compaction.Summary = "-"
+		after, _ := t.fold.Preview(compaction)
 		now := t.fold.History().Messages
 		ok = c.At <= len(now) && slices.Equal(places(now[c.At:]), places(after.Messages))
 		return nil

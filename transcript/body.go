@@ -82,11 +82,14 @@ func (f Fragment) Message() Message {
 
 // Compaction replaces the older part of the history by a summary.
 type Compaction struct {
-	Summary      string
-	FirstKept    string // entry ID: the history goes on here after the summary
-	CoversTo     string // entry ID of the last entry the summary read
-	TurnsBefore  int    // turns of the conversation before FirstKept
-	TokensBefore int    // estimated size of the history before and after
+	Summary   string
+	FirstKept string // entry ID: the history goes on here after the summary
+	CoversTo  string // entry ID of the last entry the summary read
+	// Read are the IDs of entries behind FirstKept that the summary has read
+	// too: results that were shown behind a call in front of it.
+	Read         []string
+	TurnsBefore  int // turns of the conversation before FirstKept
+	TokensBefore int // estimated size of the history before and after
 	TokensAfter  int
 }
 

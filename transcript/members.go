@@ -62,6 +62,7 @@ func (b *Compaction) members(c *codec) {
 	c.str("summary", &b.Summary)
 	c.optStr("firstKeptEntryId", &b.FirstKept)
 	c.optStr("coversTo", &b.CoversTo)
+	c.optStrs("read", &b.Read)
 	c.optNum("turnsBefore", &b.TurnsBefore)
 	c.optNum("tokensBefore", &b.TokensBefore)
 	c.optNum("tokensAfter", &b.TokensAfter)

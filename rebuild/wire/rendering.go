@@ -52,6 +52,15 @@ func withExt(ext []byte) transcript.Extra {
 	return transcript.Extra{"ext": ext}
 }
 
+// withMember returns extra with one more member.
+func withMember(extra transcript.Extra, name string, value json.RawMessage) transcript.Extra {
+	if extra == nil {
+		extra = transcript.Extra{}
+	}
+	extra[name] = slices.Clone(value)
+	return extra
+}
+
 // callID returns the ID for the next call of the answer.
 func (r *rendering) callID(entry, id string) string {
 	given := r.ids.call(id)

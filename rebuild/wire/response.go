@@ -10,7 +10,8 @@ import (
 )
 
 // Response reads the body of an answer that was not streamed. Blocks of types
-// it does not know are kept as they are. RequestID is the ID of the message;
+// it does not know are kept as they are. What the provider says it has left out
+// of the request is the member "input_transformations" of Usage.Extra. RequestID is the ID of the message;
 // the ID that the provider gives the request is in an HTTP header.
 //
 // An error body gives an [*APIError], without a status; [NewAPIError] takes
@@ -53,8 +54,16 @@ func newResponse(message []byte) (*transcript.Response, error) {
 		RequestID:  stringMember(message, "id"),
 	}
 	usage, _ := jsontext.Member(message, "usage")
-	return resp, readUsage(&resp.Usage, usage)
+	err := readUsage(&resp.Usage, usage)
+	if changed, ok := jsontext.Member(message, transformations); ok {
+		resp.Usage.Extra = withMember(resp.Usage.Extra, transformations, changed)
+	}
+	return resp, err
 }
+
+// transformations is the member of an answer that says which reasoning of the
+// request the provider has left out. It is kept in Usage.Extra.
+const transformations = "input_transformations"
 
 func readUsage(dst *transcript.Usage, usage json.RawMessage) error {
 	if jsontext.IsNull(usage) {

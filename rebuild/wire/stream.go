@@ -92,6 +92,7 @@ func (s *AnthropicStream) start(event []byte) error {
 	s.message = slices.Clone(message)
 	usage, _ := jsontext.Member(s.message, "usage")
 	s.mergeUsage(usage)
+	s.addTransformations(s.message)
 	s.reason = stringMember(message, "stop_reason")
 	return nil
 }
@@ -106,7 +107,16 @@ func (s *AnthropicStream) addMessageDelta(event []byte) error {
 		return errors.New("wire: stream: usage is not an object")
 	}
 	s.mergeUsage(slices.Clone(usage))
+	s.addTransformations(event)
 	return nil
+}
+
+func (s *AnthropicStream) addTransformations(obj json.RawMessage) {
+	if changed, ok := jsontext.Member(obj, transformations); ok {
+		o := jsontext.AppendObject(nil)
+		o.Value(transformations, changed)
+		s.mergeUsage(o.End())
+	}
 }
 
 // mergeUsage takes newer counts. They are cumulative.
