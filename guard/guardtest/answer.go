@@ -86,11 +86,12 @@ type message struct {
 	content []transcript.Block
 	stop    transcript.StopReason
 	usage   transcript.Usage
+	dropped []Dropped // of the request
 }
 
 // message makes a message of an answer: cut to the limits and counted.
 func (m *Model) message(req Request, a Answer) message {
-	content := a.content(req)
+	content := m.sign(req.Request, a.content(req))
 	stop := a.Stop
 	if stop == "" {
 		stop = transcript.StopEndTurn
@@ -108,7 +109,7 @@ func (m *Model) message(req Request, a Answer) message {
 	if m.outputTokens(content) > limit {
 		content, stop = m.cut(content, limit), limitStop
 	}
-	out := message{model: m.Name, content: content, stop: stop}
+	out := message{model: m.Name, content: content, stop: stop, dropped: req.Dropped}
 	if out.model == "" {
 		out.model = req.Model
 	}

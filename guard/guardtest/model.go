@@ -35,6 +35,9 @@ type Model struct {
 	// RequireTools also refuses tool calls and results in the messages of a
 	// request that defines no tools, as some deployments do.
 	RequireTools bool
+	// Bind makes the Messages API sign the reasoning of its answers, where that
+	// has no signature, and check that of requests.
+	Bind Binding
 	// Counter counts prompts and outputs. Nil: [tokens.Estimator].
 	Counter tokens.Counter
 	// Answer says what the model answers to a request that was not refused.

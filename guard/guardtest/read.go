@@ -28,6 +28,11 @@ func (x *exchange) read(counting bool) (req Request, no *refusal, err error) {
 	if req.Request, req.Stream, no = x.api.decode(m, x.r.Header, body, counting); no != nil {
 		return req, x.worded(no), nil
 	}
+	if _, ok := x.api.(anthropic); ok {
+		if req.Dropped, no = m.checkBinding(&req.Request); no != nil {
+			return req, x.worded(no), nil
+		}
+	}
 	req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
 	if !counting {
 		no = x.api.judgeSize(m, req)

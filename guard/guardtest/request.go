@@ -18,6 +18,8 @@ type Request struct {
 	// Tokens is the size of the prompt. It is 0 in the recording of a request
 	// that was refused before it was counted.
 	Tokens int
+	// Dropped is the reasoning that was left out of Messages; see [BindDrop].
+	Dropped []Dropped
 	// Body is what was sent. It is nil if that was too large.
 	Body []byte
 	// Header is what was sent with it.

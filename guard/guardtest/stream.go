@@ -30,8 +30,12 @@ func (a message) json() []byte {
 // object puts a message together. The content is not encoded again: it keeps
 // its spelling.
 func (a message) object(content, stop []byte, usage transcript.Usage) []byte {
-	return fmt.Appendf(nil, `{"model":%s,"id":"msg_%06d","type":"message","role":"assistant","content":%s,"stop_reason":%s,"stop_sequence":null,"usage":%s}`,
+	text := fmt.Appendf(nil, `{"model":%s,"id":"msg_%06d","type":"message","role":"assistant","content":%s,"stop_reason":%s,"stop_sequence":null,"usage":%s`,
 		encode(a.model), a.id, content, stop, encode(usage))
+	if len(a.dropped) > 0 {
+		text = fmt.Appendf(text, `,"input_transformations":%s`, encode(a.dropped))
+	}
+	return append(text, '}')
 }
 
 // events returns the message as a stream.

@@ -1,0 +1,146 @@
+package guardtest
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Binding says what a model does about reasoning that comes back behind
+// something else than what it was made from.
+type Binding int
+
+// What a model with a binding signs is bound to the system prompt, the tools,
+// all blocks in front of it but cache marks, and the reasoning right in front of
+// it.
+const (
+	// BindNone signs nothing and takes any signature.
+	BindNone Binding = iota
+	// BindError refuses such reasoning, and reasoning that it did not sign.
+	BindError
+	// BindDrop answers without it and all that is behind it, and says so.
+	BindDrop
+)
+
+// A binder goes through the blocks of a conversation.
+type binder struct {
+	hash []byte // of all in front of the block, but reasoning
+	last string // the signature of the reasoning in front of it
+}
+
+func newBinder(req transcript.Request) *binder {
+	b := &binder{}
+	b.add("system", req.System)
+	b.add("tools", req.Tools)
+	return b
+}
+
+func (b *binder) add(kind string, value any) {
+	text, _ := json.Marshal([]any{kind, value}) // of types that can be marshalled
+	sum := sha256.Sum256(append(b.hash, text...))
+	b.hash = sum[:]
+}
+
+func (b *binder) block(role transcript.Role, block transcript.Block) {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(transcript.MarshalBlock(block), &members) // an object
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return name == cacheControl })
+	b.add(string(role), members)
+}
+
+// signature is what reasoning in this place is signed with.
+func (b *binder) signature(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawStdEncoding.EncodeToString(slices.Concat(b.hash[:9], digest(b.last), sum[:9]))
+}
+
+func digest(s string) []byte {
+	sum := sha256.Sum256([]byte(s))
+	return sum[:9]
+}
+
+// sign signs the reasoning of an answer that has no signature.
+func (m *Model) sign(req transcript.Request, content []transcript.Block) []transcript.Block {
+	if m.Bind == BindNone {
+		return content
+	}
+	b := newBinder(req)
+	for _, msg := range req.Messages {
+		for _, block := range msg.Content {
+			b.pass(msg.Role, block)
+		}
+	}
+	content = slices.Clone(content)
+	for i, block := range content {
+		if t, ok := block.(transcript.ThinkingBlock); ok && t.Signature == "" {
+			t.Signature = b.signature(t.Thinking)
+			content[i] = t
+		}
+		b.pass(transcript.RoleAssistant, content[i])
+	}
+	return content
+}
+
+// pass goes on behind a block.
+func (b *binder) pass(role transcript.Role, block transcript.Block) {
+	if t, ok := block.(transcript.ThinkingBlock); ok {
+		b.last = t.Signature
+		return
+	}
+	b.block(role, block)
+}
+
+// Dropped is an entry of the member input_transformations of an answer.
+type Dropped struct {
+	Type   string `json:"type"`
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// checkBinding checks the reasoning of a request. With [BindDrop] it leaves out
+// what it finds, and says what.
+func (m *Model) checkBinding(req *transcript.Request) ([]Dropped, *refusal) {
+	if m.Bind == BindNone {
+		return nil, nil
+	}
+	var out []Dropped
+	b, first := newBinder(*req), true
+	for i, msg := range req.Messages {
+		var kept []transcript.Block
+		for j, block := range msg.Content {
+			t, ok := block.(transcript.ThinkingBlock)
+			if ok && (len(out) > 0 || !b.made(t, first)) {
+				if m.Bind == BindError {
+					return nil, invalid("messages.%d.content.%d: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
+						"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", i, j)
+				}
+				out = append(out, Dropped{"thinking_dropped", fmt.Sprintf("messages.%d.content.%d", i, j), "prefix_binding_mismatch"})
+				continue
+			}
+			first = first && !ok
+			b.pass(msg.Role, block)
+			kept = append(kept, block)
+		}
+		req.Messages[i].Content = kept
+	}
+	return out, nil
+}
+
+// made reports whether reasoning was made in this place. What was in front of
+// the first that is sent does not matter.
+func (b *binder) made(t transcript.ThinkingBlock, first bool) bool {
+	want, err := base64.RawStdEncoding.DecodeString(b.signature(t.Thinking))
+	got, gotErr := base64.RawStdEncoding.DecodeString(t.Signature)
+	if err != nil || gotErr != nil || len(got) != len(want) {
+		return false
+	}
+	if first {
+		copy(got[9:18], want[9:18])
+	}
+	return slices.Equal(got, want)
+}

@@ -1,0 +1,162 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A boundTurn is a long agent turn with a model that refuses reasoning behind
+// anything but what it was made from.
+type boundTurn struct {
+	t     *testing.T
+	rng   *rand.Rand
+	dir   string
+	opts  *session.Options
+	store *session.Store
+	s     *session.Session
+	model *guardtest.Model
+	g     *guard.Guard
+	late  []string // calls whose results come later
+
+	bare int // how many requests had to be sent again without reasoning
+}
+
+func newBoundTurn(t *testing.T, seed uint64, window int) *boundTurn {
+	b := &boundTurn{t: t, rng: rand.New(rand.NewPCG(seed, 2)), dir: t.TempDir()}
+	b.model = &guardtest.Model{Window: window, Bind: guardtest.BindError, Answer: b.answer}
+	b.opts = &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(says("What was done so far."))}}
+	b.g = &guard.Guard{Model: "claude-opus-5-5", System: "You are an agent.", Window: window, Observe: func(_ context.Context, e guard.Event) {
+		if e.Kind == guard.EventBare {
+			b.bare++
+		}
+	}}
+	b.store = open(t, b.dir, b.opts)
+	b.s = load(t, b.store, cli)
+	return b
+}
+
+// answer thinks and calls up to three tools.
+func (b *boundTurn) answer(guardtest.Request) guardtest.Answer {
+	content := []transcript.Block{transcript.ThinkingBlock{Thinking: strings.Repeat("Hm. ", b.rng.IntN(60))}}
+	if b.rng.IntN(2) == 0 {
+		content = append(content, transcript.TextBlock{Text: "Let me look."})
+	}
+	for i := range 1 + b.rng.IntN(3) {
+		if i > 0 && b.rng.IntN(4) == 0 {
+			content = append(content, transcript.ThinkingBlock{Thinking: "And this."})
+		}
+		content = append(content, transcript.ToolCallBlock{ID: fmt.Sprintf("toolu_%x", b.rng.Uint64()), Name: "read_file", Input: []byte(`{"path":"a.go"}`)})
+	}
+	return guardtest.Answer{Blocks: content}
+}
+
+func (b *boundTurn) add(items ...transcript.Item) {
+	_, err := b.s.Append(b.t.Context(), items...)
+	require.NoError(b.t, err)
+}
+
+// step is one call of the model, and what happens around it.
+func (b *boundTurn) step(window int) {
+	ctx := b.t.Context()
+	if b.rng.IntN(12) == 0 {
+		b.g.Model = []string{"claude-opus-5-5", "claude-sonnet-5-5"}[b.rng.IntN(2)]
+	}
+	if b.rng.IntN(15) == 0 {
+		closed(b.t, b.store)
+		b.store = open(b.t, b.dir, b.opts)
+		b.s = load(b.t, b.store, cli)
+	}
+	resp, err := guard.Do(ctx, b.g, b.s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
+		if b.rng.IntN(6) == 0 {
+			b.add(transcript.UserText("By the way, hurry."))
+		}
+		if len(b.late) > 0 && b.rng.IntN(3) == 0 {
+			b.result(b.late[0], window)
+			b.late = b.late[1:]
+		}
+		return client{b.model}.Complete(ctx, c.Request)
+	})
+	require.NoError(b.t, err)
+	b.add(resp)
+	for _, call := range resp.Message.ToolCalls() {
+		if b.rng.IntN(10) == 0 {
+			b.late = append(b.late, call.ID)
+			continue
+		}
+		b.result(call.ID, window)
+	}
+	if b.rng.IntN(20) == 0 { // another maker's answer
+		b.add(transcript.UserText("And you?"))
+		b.add(transcript.Response{Message: transcript.AssistantText("I agree."), API: "openai-chat", Model: "gpt-6"}, transcript.UserText("Go on."))
+	}
+}
+
+func (b *boundTurn) result(id string, window int) {
+	text := strings.Repeat("some text of a file, ", b.rng.IntN(window/60))
+	b.add(transcript.ToolResult(id, text))
+}
+
+// Whatever the guard does to a long turn, whatever comes while a request is on
+// its way, and after restarts, a model that binds reasoning to what it was made
+// from refuses nothing.
+func TestReasoningIsBound(t *testing.T) {
+	turns := extent(*soakLength, 4, 40, 1000)
+	for seed := range uint64(turns) {
+		window := []int{8_000, 16_000, 40_000, 200_000}[seed%4]
+		t.Run(fmt.Sprint(seed, " ", window), func(t *testing.T) {
+			t.Parallel()
+			b := newBoundTurn(t, seed, window)
+			defer func() { closed(t, b.store) }()
+			b.add(transcript.UserText("Do all of it."))
+			for range 60 {
+				b.step(window)
+			}
+			for _, r := range b.model.Invalid() {
+				t.Fatalf("request %d was refused: %s\n%.3000s", r.N, r.Refused, r.Body)
+			}
+			require.Zero(t, b.bare, "requests without reasoning")
+			h, err := b.s.History(t.Context())
+			require.NoError(t, err)
+			require.NotEmpty(t, h.After)
+		})
+	}
+}
+
+// When reasoning is refused all the same, the guard sends the request once more
+// without any, and later requests hold only what was made since.
+func TestRefusedReasoning(t *testing.T) {
+	b := newBoundTurn(t, 1, 40_000)
+	defer func() { closed(t, b.store) }()
+	b.add(transcript.UserText("Do all of it."))
+	b.step(40_000)
+	b.g.Tools = []transcript.Tool{{Name: "read_file"}} // which the hash knows
+	b.step(40_000)
+	require.Zero(t, b.bare)
+	refuse := true
+	_, err := guard.Do(t.Context(), b.g, b.s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
+		if c.Attempt == 0 {
+			require.NotEmpty(t, c.Made.Thought)
+			return nil, errors.New("messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation.")
+		}
+		require.Equal(t, guard.Reasoning, c.Overflow.Kind)
+		require.Empty(t, c.Made.Thought)
+		refuse = false
+		resp, err := client{b.model}.Complete(ctx, c.Request)
+		return resp, err
+	})
+	require.NoError(t, err)
+	require.False(t, refuse)
+	require.Equal(t, 1, b.bare)
+}
