@@ -211,6 +211,11 @@ var classifyTests = []struct {
 	{"input exceeds maximum depth", guard.NotOverflow, [3]int{}},
 	{"websocket: read limit exceeded", guard.NotOverflow, [3]int{}},
 	{"400 status code (no body)", guard.NotOverflow, [3]int{}},
+	{"messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", guard.Reasoning, [3]int{}},
+	{"messages.5.content.0: Invalid `signature` in `thinking` block", guard.Reasoning, [3]int{}},
+	{"messages.3.content.1: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.", guard.Reasoning, [3]int{}},
+	{"messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`. When `thinking` is enabled, a final `assistant` message must start with a thinking block.", guard.NotOverflow, [3]int{}},
+	{"invalid signature in the request header", guard.NotOverflow, [3]int{}},
 	{"500 Internal Server Error", guard.NotOverflow, [3]int{}},
 	{"", guard.NotOverflow, [3]int{}},
 }

@@ -146,3 +146,49 @@ func TestThinkingBudget(t *testing.T) {
 		}
 	}
 }
+
+// The reasoning of answers that say what they were made from goes back whole, in
+// its order, to every model of the API, whatever turn it is of.
+func TestBoundThinking(t *testing.T) {
+	made := &transcript.Answer{Entry: "a", Made: transcript.Made{After: "u", PromptHash: rebuild.PromptHash("", nil)}, Intact: true}
+	o := transcript.Origin{Entry: "a", Batch: 2, API: "anthropic", Model: "claude-fable-5-2", Answer: made}
+	think := `{"type":"thinking","thinking":"","signature":"s"}`
+	call := `{"type":"tool_use","id":"%s","name":"n","input":{}}`
+	content := `{"type":"text","text":"x"},` + think + `,` + fmt.Sprintf(call, "a") + `,` + think + `,` + fmt.Sprintf(call, "b")
+	messages := []transcript.Message{
+		transcript.UserText("go"),
+		message(t, `{"role":"assistant","content":[`+content+`]}`, o),
+		{Role: transcript.RoleUser, Content: append(transcript.ToolResult("a", "r").Content, transcript.ToolResult("b", "r").Content...)},
+		transcript.AssistantText("done"),
+		transcript.UserText("and?"),
+	}
+	for _, w := range []wire.Anthropic{{}, {Thinking: json.RawMessage(`{"type":"adaptive"}`)}} {
+		body, report := render(t, w, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
+		require.Contains(t, string(body), content)
+		require.Empty(t, report)
+	}
+	body, report := render(t, wire.Anthropic{Thinking: json.RawMessage(`{"type":"disabled"}`)}, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
+	require.NotContains(t, string(body), "signature")
+	require.Len(t, report, 2)
+	body, _ = render(t, wire.Anthropic{}, transcript.Request{Model: "claude-opus-5-5", System: "another prompt", Messages: messages})
+	require.NotContains(t, string(body), "signature")
+	made.Intact = false
+	body, _ = render(t, wire.Anthropic{}, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
+	require.NotContains(t, string(body), "signature")
+}
+
+// Reasoning of answers that do not say what they were made from never goes to a
+// model that would refuse it.
+func TestUnboundThinking(t *testing.T) {
+	for model, kept := range map[string]bool{
+		"claude-3-7-sonnet-20250219": true, "claude-opus-4-8": true, "claude-sonnet-5-20260401": true, "claude-fable-5": true,
+		"us.anthropic.claude-opus-5-v1:0": true, "some-imitator": true,
+		"claude-fable-5-1": false, "claude-opus-5-5": false, "claude-haiku-5-5-20260915": false, "claude-opus-6": false,
+		"us.anthropic.claude-sonnet-5-5-v1:0": false,
+	} {
+		o := native
+		o.Model = model
+		body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: turn(t, o)})
+		require.Equal(t, kept, strings.Contains(string(body), "signature"), model)
+	}
+}
