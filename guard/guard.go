@@ -16,8 +16,11 @@ import (
 // plain data; [Do] does not change it, and a changed copy serves a single call.
 // It may be used by several goroutines.
 type Guard struct {
-	// Model, System, Tools and MaxOutput go into every [Call]; what is in the
-	// history's system prefix comes after System. MaxOutput is in tokens; 0
+	// Model, System, Tools and MaxOutput go into every [Call]; the prompt that
+	// the history keeps and its system prefix come after System. A System or
+	// Tools other than before is an edit: the provider's cache and the reasoning
+	// so far are lost. A session that keeps its prompt, as entries of the type
+	// [transcript.System], only adds to what was sent. MaxOutput is in tokens; 0
 	// leaves it to the call, unless less than 8,192 are left in the window.
 	Model     string
 	System    string
@@ -128,11 +131,13 @@ func (g *Guard) counter() tokens.Counter {
 
 // request makes the request for a history, bare without any reasoning.
 func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
-	system := g.System
-	if system != "" && h.System != "" {
-		system += "\n\n"
+	var prompts []string
+	for _, s := range []string{g.System, h.Prompt, h.System} {
+		if s != "" {
+			prompts = append(prompts, s)
+		}
 	}
-	req := transcript.Request{Model: g.Model, System: system + h.System, Tools: g.Tools, MaxOutput: g.MaxOutput}
+	req := transcript.Request{Model: g.Model, System: strings.Join(prompts, "\n\n"), Tools: g.Tools, MaxOutput: g.MaxOutput}
 	made := transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(req.System, req.Tools)}
 	if bare {
 		req.Messages = rebuild.WithoutReasoning(h.Messages)

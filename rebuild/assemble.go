@@ -11,6 +11,7 @@ import (
 // line and decides nothing that a later line of another turn could change, but
 // for a late result, which finds its call in any earlier turn.
 type assembler struct {
+	prompt      string // that the session keeps
 	system      string
 	prelude     []transcript.Message // the summary
 	turnsBefore int                  // turns that the summary stands for
@@ -29,7 +30,8 @@ type assembler struct {
 	late    []int // items before the last answer that have changed, see touched
 
 	displaced bool // lines stand behind the last answer because it was made without them
-	lastUser  int  // the ord of the last line since the last answer, -1 for none
+	prompted  bool // the last item is a system prompt, which stays in front of the next answer
+	lastUser  int  // the greatest ord of the lines since the last answer, -1 for none
 
 	// Where the parts above come from.
 	turnSlab   slab[turn]
@@ -56,6 +58,7 @@ type item struct {
 	parts  []part
 	answer bool
 	plain  bool    // it is one line whose content is a string
+	prompt bool    // it is a system prompt
 	late   *result // what it shows, if that came too late for its place
 	// since is the ord of the last line that has changed what is shown here, and
 	// before that of the last one that has changed what was shown in front of it.
@@ -146,12 +149,17 @@ func (a *assembler) turnItems(i int) []*item {
 	return a.items[a.turns[i].first:]
 }
 
-// add takes the next message line.
+// add takes the next message line or system prompt.
 func (a *assembler) add(n *node) {
+	if b, ok := n.body.(transcript.System); ok {
+		a.addPrompt(n, b)
+		return
+	}
 	f, ok := n.body.(transcript.Fragment)
 	if !ok {
 		return
 	}
+	a.prompted = false
 	a.lines++
 	content, since := a.clipped(n, &f)
 	if !n.complete {
@@ -162,7 +170,7 @@ func (a *assembler) add(n *node) {
 		a.addAnswer(n, &f, content, since)
 		return
 	}
-	a.lastUser = n.ord
+	a.lastUser = max(a.lastUser, n.ord)
 	a.addUser(n, &f, content, since)
 }
 
@@ -172,6 +180,17 @@ func (n *node) source(f *transcript.Fragment, i int) source {
 		i = transcript.WholeEntry
 	}
 	return source{n, i}
+}
+
+// addPrompt shows a system prompt as a text of the user.
+func (a *assembler) addPrompt(n *node, b transcript.System) {
+	a.lines++
+	a.last()
+	it := a.newItem(n, 1)
+	it.prompt, it.since = true, n.ord
+	it.parts = append(it.parts, part{transcript.TextBlock{Text: PromptHeading + "\n" + b.Text}, source{n, 0}})
+	a.items = append(a.items, it)
+	a.prompted, a.lastUser = true, max(a.lastUser, n.ord)
 }
 
 func (a *assembler) note(rule Rule, entry, format string, args ...any) {

@@ -125,7 +125,7 @@ func (k *talk) tracef(format string, args ...any) {
 // request renders a request as a guard does.
 func (k *talk) request() flight {
 	h := k.fold.History()
-	req := transcript.Request{System: k.system + h.System, Messages: h.Messages}
+	req := transcript.Request{System: k.system + h.Prompt + h.System, Messages: h.Messages}
 	made := transcript.Made{After: h.After, PromptHash: PromptHash(req.System, nil)}
 	req.Messages, made.Thought = Reasoned(req.Messages, made.PromptHash)
 	again, thought := Reasoned(req.Messages, made.PromptHash)
@@ -237,7 +237,10 @@ func (k *talk) step() {
 				k.tracef("clip %s of %s", ids, e)
 			}
 		case 2:
-			if k.rng.IntN(3) == 0 {
+			if k.rng.IntN(2) == 0 {
+				ids := k.append(transcript.System{Text: fmt.Sprint("prompt ", k.n)})
+				k.tracef("prompt %s", ids)
+			} else if k.rng.IntN(3) == 0 {
 				k.edits++
 				k.system = fmt.Sprint("system ", k.rng.IntN(2))
 				k.tracef("%s", k.system)
@@ -263,7 +266,7 @@ func (k *talk) step() {
 			if len(keep) > 0 {
 				first = keep[k.rng.IntN(len(keep))]
 			}
-			ids := k.append(transcript.Compaction{Summary: "S", FirstKept: first, CoversTo: h.After})
+			ids := k.append(transcript.System{Text: "p"}, transcript.Compaction{Summary: "S", FirstKept: first, CoversTo: h.After})
 			k.tracef("compaction %s from %s", ids, first)
 		}
 	}

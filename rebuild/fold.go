@@ -62,7 +62,7 @@ type Fold struct {
 	asm *assembler // the live path; nil when it must be made anew
 }
 
-// node is a message line, a compaction or a clip.
+// node is a message line, a system prompt, a compaction or a clip.
 type node struct {
 	id       string // of its entry
 	body     transcript.Body
@@ -149,7 +149,7 @@ func (f *Fold) supersede(key string, b transcript.Batch) {
 
 func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	switch b := e.Body.(type) {
-	case transcript.Fragment, transcript.Compaction, transcript.Clip:
+	case transcript.Fragment, transcript.System, transcript.Compaction, transcript.Clip:
 		if c, ok := b.(transcript.Clip); ok && !f.opts.Full {
 			for _, clip := range c.Clips {
 				if !f.Has(clip.Entry) {
@@ -175,7 +175,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		f.nodes = append(f.nodes, n)
 		f.tip = len(f.nodes) - 1
 		switch b.(type) {
-		case transcript.Fragment:
+		case transcript.Fragment, transcript.System:
 			switch {
 			case f.asm == nil:
 			case f.asm.displaces(n):
@@ -345,6 +345,17 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	return a.history(), a.started
 }
 
+// Prompt returns the system prompt that is in force now, as the last live entry
+// of the type [transcript.System] says; ok is false if there is none.
+func (f *Fold) Prompt() (text string, ok bool) {
+	for i := f.tip; i >= 0; i = f.nodes[i].parent {
+		if b, is := f.nodes[i].body.(transcript.System); is && f.nodes[i].dead == 0 {
+			return b.Text, true
+		}
+	}
+	return "", false
+}
+
 // Report returns the repairs that were needed for History, in the order of
 // the history.
 func (f *Fold) Report() Report {
@@ -392,8 +403,29 @@ func (f *Fold) assemble() *assembler {
 		f.summarise(a, path, marker, start)
 	}
 	a.items = make([]*item, 0, len(path)-start)
-	f.feed(a, path[start:])
+	f.feed(a, f.takePrompt(a, path[start:], marker-start))
 	return a
+}
+
+// takePrompt takes the system prompt that the shown part begins with out of it:
+// the last one in front of its compaction, or of its first message. Marker is the
+// index of the compaction, negative if there is none.
+func (f *Fold) takePrompt(a *assembler, path []int, marker int) []int {
+	rest := make([]int, 0, len(path))
+	begun := false
+	for i, n := range path {
+		switch b := f.nodes[n].body.(type) {
+		case transcript.System:
+			if i < marker || marker < 0 && !begun {
+				a.prompt = b.Text
+				continue
+			}
+		case transcript.Fragment:
+			begun = true
+		}
+		rest = append(rest, n)
+	}
+	return rest
 }
 
 // feed gives the message lines of a part of the live path to an assembler, in

@@ -6,7 +6,10 @@ import "github.com/convolog/convolog/transcript"
 // rendered there, and messages by the rules of this package. It may be empty
 // and it may end with an assistant message. Every message carries its Origins.
 type History struct {
-	System   string               `json:"system,omitempty"`
+	System string `json:"system,omitempty"`
+	// Prompt is the system prompt that the session keeps, in front of System;
+	// later changes of it are texts in Messages.
+	Prompt   string               `json:"prompt,omitempty"`
 	Messages []transcript.Message `json:"messages"`
 	// After is the entry ID of the last line that the history was made of, for
 	// [transcript.Made]; empty for a view such as that of [Fit].

@@ -12,33 +12,60 @@ import (
 // were written while it was being made, because its request did not have them.
 // It never moves past another answer. displaced says that lines stand behind the
 // last answer for that reason.
+//
+// A system prompt stands behind the texts and results that were written after it
+// and before the next answer.
 func (f *Fold) shownOrder(path []int) (shown []*node, displaced bool) {
 	shown = make([]*node, 0, len(path))
 	end := 0 // of the last answer in shown
 	for _, i := range path {
 		n := f.nodes[i]
-		b, ok := n.body.(transcript.Fragment)
-		if !ok {
-			continue
-		}
-		if b.Role != transcript.RoleAssistant {
-			shown = append(shown, n)
-			continue
-		}
+		b, isMessage := n.body.(transcript.Fragment)
+		_, isPrompt := n.body.(transcript.System)
 		at := len(shown)
 		switch {
-		case n.after != noAfter:
-			for at > end && shown[at-1].ord > n.after {
+		case isPrompt:
+		case !isMessage:
+			continue
+		case b.Role != transcript.RoleAssistant:
+			for at > end && shown[at-1].isPrompt() {
 				at--
 			}
-		case displaced && n.continues(shown[end-1]):
-			at = end
+		default:
+			if n.after != noAfter {
+				at = end + splitAt(shown[end:], n.after)
+			} else if displaced && n.continues(shown[end-1]) {
+				at = end
+			}
+			displaced, end = at < len(shown), at+1
 		}
-		displaced = at < len(shown)
 		shown = slices.Insert(shown, at, n)
-		end = at + 1
 	}
 	return shown, displaced
+}
+
+// splitAt puts the lines up to ord in front of the others, each in their order,
+// and returns how many they are.
+func splitAt(lines []*node, ord int) int {
+	slices.SortStableFunc(lines, func(a, b *node) int {
+		switch {
+		case a.ord <= ord && b.ord > ord:
+			return -1
+		case a.ord > ord && b.ord <= ord:
+			return 1
+		}
+		return 0
+	})
+	n := 0
+	for n < len(lines) && lines[n].ord <= ord {
+		n++
+	}
+	return n
+}
+
+func (n *node) isPrompt() bool {
+	_, ok := n.body.(transcript.System)
+	return ok
 }
 
 // continues reports whether n is a later line of the answer that last is a line
@@ -52,9 +79,13 @@ func (n *node) continues(last *node) bool {
 // displaces reports whether a line is not shown behind all lines that the
 // assembler was given.
 func (a *assembler) displaces(n *node) bool {
-	b, _ := n.body.(transcript.Fragment)
-	if b.Role != transcript.RoleAssistant {
-		return false
+	switch b := n.body.(type) {
+	case transcript.System:
+		return len(a.items) == 0 // it is the first one
+	case transcript.Fragment:
+		if b.Role != transcript.RoleAssistant {
+			return a.prompted
+		}
 	}
 	return a.displaced || n.after != noAfter && a.lastUser > n.after
 }

@@ -46,7 +46,7 @@ func (a *assembler) pending() Pending {
 	}
 	var after []transcript.Block // user blocks since then
 	for _, it := range items[spoken:] {
-		if it.late != nil {
+		if it.late != nil || it.prompt {
 			continue
 		}
 		for _, part := range it.parts {

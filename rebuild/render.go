@@ -8,7 +8,7 @@ import (
 
 // history puts the messages of all turns together.
 func (a *assembler) history() History {
-	return History{System: a.system, Messages: a.render(nil)}
+	return History{System: a.system, Prompt: a.prompt, Messages: a.render(nil)}
 }
 
 func (a *assembler) allRepairs() Report {

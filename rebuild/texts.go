@@ -13,6 +13,9 @@ const (
 	// Opening is the user message put in front of a history that would start
 	// with an assistant message.
 	Opening = "[conversation continues]"
+	// PromptHeading stands on the line before a system prompt that is shown as a
+	// text of the user, because the conversation began with another one.
+	PromptHeading = "[The system prompt from here on]"
 	// SummaryHeading stands on the line before a summary.
 	SummaryHeading = "[Previous conversation summary]"
 	// SummaryReply is the assistant's part of a summary shown as a pair.

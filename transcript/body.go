@@ -15,6 +15,7 @@ const (
 	TypeCompaction  = "compaction"
 	TypeClip        = "clip"
 	TypeRewind      = "rewind"
+	TypeSystem      = "system"
 	TypeMeta        = "meta"
 	TypeCurrent     = "current"
 	TypeCalibration = "calibration"
@@ -25,7 +26,7 @@ const (
 )
 
 // Body is what an entry says. The set is closed: Header, Fragment, Compaction,
-// Clip, Rewind, Meta, Current, Calibration, ToolStatus, Used, Commit, Custom
+// Clip, Rewind, System, Meta, Current, Calibration, ToolStatus, Used, Commit, Custom
 // and Unknown. All are values.
 type Body interface {
 	// Type is the "type" member of the line.
@@ -110,6 +111,11 @@ type Clipping struct {
 // Rewind takes the history back to what it was right after the entry To.
 type Rewind struct {
 	To string
+}
+
+// System is the system prompt from here on.
+type System struct {
+	Text string
 }
 
 // Meta describes the session. A nil field says nothing; of several entries
@@ -200,6 +206,9 @@ func (Clip) Type() string { return TypeClip }
 func (Rewind) Type() string { return TypeRewind }
 
 // Type implements [Body].
+func (System) Type() string { return TypeSystem }
+
+// Type implements [Body].
 func (Meta) Type() string { return TypeMeta }
 
 // Type implements [Body].
@@ -228,6 +237,7 @@ func (Fragment) isBody()    {}
 func (Compaction) isBody()  {}
 func (Clip) isBody()        {}
 func (Rewind) isBody()      {}
+func (System) isBody()      {}
 func (Meta) isBody()        {}
 func (Current) isBody()     {}
 func (Calibration) isBody() {}

@@ -125,6 +125,10 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Rewind
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
+	case TypeSystem:
+		var b System
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
 	case TypeMeta:
 		var b Meta
 		c.line(kind, e, nil, func() { b.members(c) })

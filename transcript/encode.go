@@ -47,6 +47,8 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case Rewind:
 		b.members(c)
+	case System:
+		b.members(c)
 	case Meta:
 		b.members(c)
 	case Current:

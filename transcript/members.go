@@ -80,6 +80,8 @@ func (b *Clipping) members(c *codec) {
 
 func (b *Rewind) members(c *codec) { c.str("to", &b.To) }
 
+func (b *System) members(c *codec) { c.str("text", &b.Text) }
+
 // members carries what a header may have too.
 func (b *Meta) members(c *codec) {
 	if present(c, "title", &b.Title) {

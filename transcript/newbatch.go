@@ -13,7 +13,7 @@ import (
 
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
-// [Meta], [Calibration], [ToolStatus], [Used], [Commit] and [Custom].
+// [System], [Meta], [Calibration], [ToolStatus], [Used], [Commit] and [Custom].
 type Item interface{ isItem() }
 
 func (Message) isItem()     {}
@@ -21,6 +21,7 @@ func (Response) isItem()    {}
 func (Compaction) isItem()  {}
 func (Clip) isItem()        {}
 func (Rewind) isItem()      {}
+func (System) isItem()      {}
 func (Meta) isItem()        {}
 func (Calibration) isItem() {}
 func (ToolStatus) isItem()  {}
@@ -165,7 +166,7 @@ func addItem(add func(Body) string, item Item) error {
 		}
 		add(it)
 		return nil
-	case Compaction, Clip, Rewind, Meta, ToolStatus, Used, Commit, Custom:
+	case Compaction, Clip, Rewind, System, Meta, ToolStatus, Used, Commit, Custom:
 		add(it.(Body))
 		return nil
 	case nil:

@@ -185,9 +185,10 @@ var words = func() (words [256]string) {
 		tool_use_id name input is_error source thinking signature data media_type url cache_control citations caller
 		input_tokens output_tokens cache_read_input_tokens cache_creation_input_tokens cache_creation service_tier
 		v key gen created summary firstKeptEntryId coversTo turnsBefore tokensBefore tokensAfter
+		after thought promptHash read
 		clips entry block to title owner labels ttl pinned window factor status contexts skill
 		uri context_type abstract output crc
-		session user assistant tool_use tool_result compaction clip rewind meta current calibration tool_status used
+		session user assistant tool_use tool_result compaction clip rewind system meta current calibration tool_status used
 		commit custom image document redacted_thinking context anthropic openai
 		end_turn max_tokens stop_sequence pause_turn refusal aborted error`) {
 		i := wordHash(len(word), word[0], word[len(word)-1])
