@@ -15,16 +15,12 @@ import (
 // entries of the session say about a model, the zero value if they say nothing.
 // A compaction that is made by this package keeps it in force.
 func (s *Session) Calibration(ctx context.Context, model string) (c transcript.Calibration, err error) {
-	err = s.use(ctx, "read", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
+	err = s.read(ctx, "read", func(t *state) {
 		for _, known := range t.fold.Calibrations() {
 			if known.Model == model {
 				c = known
 			}
 		}
-		return nil
 	})
 	return c, err
 }
@@ -184,13 +180,7 @@ func (l learned) carried(w *work, after int) (items []transcript.Item) {
 // That it could not be noted is no failure of its own: the next one will.
 func (s *Session) failed(ctx context.Context, h rebuild.History) (n int) {
 	ctx = context.WithoutCancel(ctx)
-	err := s.use(ctx, "compact", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		n, _ = t.learned().failures()
-		return nil
-	})
+	err := s.read(ctx, "compact", func(t *state) { n, _ = t.learned().failures() })
 	n++
 	if err == nil {
 		size := countHistory(s.store.opts.Counter, h)
