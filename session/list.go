@@ -67,6 +67,7 @@ func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err
 			return nil, err
 		}
 	}
+	st.looks.Add(1)
 	st.putRows(ctx, opts.Agent, true)
 	agents := []string{opts.Agent}
 	if opts.Agent == "" {

@@ -182,11 +182,11 @@ func (s *Session) RewindTurns(ctx context.Context, n int) error {
 // MakeCurrent makes the session the current one of its key.
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
-		e := transcript.Entry{ID: s.store.ids.next(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
+		e := transcript.Entry{ID: s.store.newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
 		return s.store.line(e)
 	})
-	s.store.tell(ctx, s.ref)
-	return s.store.wrap("make current", s.ref, err)
+	s.store.looks.Add(1)
+	return s.store.done(ctx, "make current", s.ref, err)
 }
 
 var errEmptyMeta = errors.New("no field is set: nothing was written")
@@ -204,7 +204,5 @@ func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 
 // Flush returns when everything appended so far is on stable storage.
 func (s *Session) Flush(ctx context.Context) error {
-	err := s.store.drv.Flush(ctx, s.ref)
-	s.store.tell(ctx, s.ref)
-	return s.store.wrap("flush", s.ref, err)
+	return s.store.done(ctx, "flush", s.ref, s.store.drv.Flush(ctx, s.ref))
 }

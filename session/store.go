@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/convolog/convolog/compact"
@@ -60,22 +61,28 @@ type Options struct {
 type Store struct {
 	opts  Options
 	drv   driver.Driver
-	ids   *ids
-	newID func() string // ids.next
+	newID func() string
 	table *table
-
-	drivers *driverEvents
+	kept  kept
+	looks atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
 }
 
 // OpenDriver returns the store that keeps its sessions with drv. Close closes
 // drv.
 func OpenDriver(drv driver.Driver, opts *Options) *Store {
-	st := &Store{drv: drv, ids: newIDs(), drivers: new(driverEvents)}
+	st := newStore(opts)
+	st.drv = drv
+	return st
+}
+
+// newStore returns a store that lacks its driver.
+func newStore(opts *Options) *Store {
+	st := &Store{newID: newIDs().next}
 	if opts != nil {
 		st.opts = *opts
 	}
 	st.opts.fill()
-	st.newID = st.ids.next
+	st.looks.Add(1)
 	st.table = newTable(st)
 	return st
 }
@@ -155,6 +162,7 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 }
 
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
+	st.looks.Add(1)
 	s := &Session{store: st, ref: row.Ref()}
 	look := func() error { return s.read(ctx, op, func(*state) {}) }
 	err := look()
@@ -239,6 +247,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 	err := st.drv.Delete(ctx, refs...)
+	st.looks.Add(1)
 	for _, ref := range refs {
 		st.tell(ctx, ref)
 		st.table.forget(ref)
