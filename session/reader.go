@@ -53,7 +53,8 @@ func newReader(opts *Options) reader {
 // anew.
 var errRewound = errors.New("the history refers to older lines: read the session again")
 
-// begin reads the lines that the history needs, or all of them if whole is set.
+// begin reads the lines that the history needs, or all of them if whole is set,
+// and then what was appended meanwhile, so that the error may be errRewound.
 // known is the row in the index; its Size is 0 if it has the ID and the key
 // alone. Every line is read at most twice.
 func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
@@ -87,12 +88,15 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 		}
 	}
 	r.from = w.from
-	r.fold = rebuild.New(&rebuild.Options{Summary: r.opts.Summary, Tail: w.kept})
+	r.fold = rebuild.New(&rebuild.Options{Summary: r.opts.Summary, Tail: w.from > 0 && !w.cleared})
 	err := r.add(head)
 	for _, rec := range slices.Backward(w.records) {
 		if err == nil {
 			err = r.take(rec)
 		}
+	}
+	if err == nil {
+		err = r.readLines(scan)
 	}
 	return err
 }
@@ -257,7 +261,6 @@ type walk struct {
 	id      string              // of the session, which names the beginning
 	records []transcript.Record // the last one first
 	from    driver.Cursor       // where the history begins
-	kept    bool                // with an entry that a compaction keeps
 	cleared bool                // with a rewind to the beginning
 
 	target string // of a rewind: lines behind it are not live
@@ -317,8 +320,8 @@ func (w *walk) passes(start int) bool {
 	}
 	if w.first != "" && holds(w.first) {
 		w.lost = !isComplete(batch)
-		w.kept, w.from = !w.lost, driver.Cursor(batch[len(batch)-1].Offset)
-		return w.kept
+		w.from = driver.Cursor(batch[len(batch)-1].Offset)
+		return !w.lost
 	}
 	for _, rec := range batch { // the last one first
 		switch b := rec.Entry.Body.(type) {

@@ -18,15 +18,10 @@ import (
 // read.
 func describe(known driver.Row, scan scan, opts *Options) (driver.Row, error) {
 	r := newReader(opts)
-	if err := r.begin(scan, known, false); err != nil {
-		return known, err
-	}
-	err := r.readLines(scan)
-	if errors.Is(err, errRewound) { // a line came in meanwhile
+	err := r.begin(scan, known, false)
+	if errors.Is(err, errRewound) {
 		r = newReader(opts)
-		if err = r.begin(scan, known, true); err == nil {
-			err = r.readLines(scan)
-		}
+		err = r.begin(scan, known, true)
 	}
 	if err == nil {
 		err = r.add(r.batcher.Break())

@@ -94,11 +94,11 @@ func (s *state) readOn(ctx context.Context, whole bool) (err error) {
 		}
 	}()
 	if first {
-		if end, err = s.start(ctx, whole); err != nil {
-			return err
-		}
+		end, err = s.start(ctx, whole)
+	} else {
+		err = s.readLines(s.scan(ctx))
 	}
-	if err := s.readLines(s.scan(ctx)); err != nil {
+	if err != nil {
 		return err
 	}
 	if s.batcher.Open() && !first {
