@@ -52,9 +52,9 @@ type Cond struct {
 	Head string `json:"head,omitempty"`
 	// Idem is an idempotency key: a second call with the same key and the same
 	// items writes nothing and returns the IDs of the first one. With other
-	// items the error matches [ErrIdemMismatch]. Keys are honoured over at
-	// least the last 1,024 entries, after restarts and across processes. One
-	// that is not valid UTF-8 is refused.
+	// items the error matches [ErrIdemMismatch]. Keys are honoured over what the
+	// last compaction keeps, and at least the last 1,024 entries, after restarts
+	// and across processes. One that is not valid UTF-8 is refused.
 	Idem string `json:"idem,omitempty"`
 }
 
@@ -119,9 +119,11 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	st := s.store
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
-	if err := t.admit(ctx, entries, own); err != nil {
+	since, err := t.admit(ctx, entries, own)
+	if err != nil {
 		return driver.Result{}, st.wrap(op, s.ref, err)
 	}
+	cond.Since = since
 	lines := make([]driver.Line, len(entries))
 	for i, e := range entries {
 		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
@@ -169,12 +171,13 @@ func (st *Store) line(e transcript.Entry) driver.Line {
 }
 
 // admit reports why entries must not be appended to the session, if there is a
-// reason. What entries mean is looked at if own is set.
-func (s *state) admit(ctx context.Context, entries []transcript.Entry, own bool) error {
+// reason, and else where the history begins. What entries mean is looked at if
+// own is set.
+func (s *state) admit(ctx context.Context, entries []transcript.Entry, own bool) (from driver.Cursor, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.writable(ctx); err != nil || !own {
-		return err
+		return s.from, err
 	}
 	for _, e := range entries {
 		r, ok := e.Body.(transcript.Rewind)
@@ -182,13 +185,13 @@ func (s *state) admit(ctx context.Context, entries []transcript.Entry, own bool)
 			continue
 		}
 		if err := s.readAll(ctx); err != nil { // the entry may be old
-			return err
+			return 0, err
 		}
 		if !s.fold.Has(r.To) {
-			return fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", r.To)
+			return 0, fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", r.To)
 		}
 	}
-	return nil
+	return s.from, nil
 }
 
 // writable reports why nothing must be appended to the session, if there is a
