@@ -130,30 +130,35 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	}
 	began := time.Now()
 	res, err := st.drv.Append(ctx, s.ref, lines, cond)
-	event := Event{Kind: EventAppend, Took: time.Since(began), Err: st.wrap(op, s.ref, err)}
+	took := time.Since(began)
 	put := false
-	if err == nil && !res.Repeated {
+	switch {
+	case err != nil:
+		err = st.wrap(op, s.ref, err)
+	case !res.Repeated:
 		put = t.appended(res, now, entries, own)
-		event.Entries, event.Bytes = len(lines), size(lines)
 	}
 	if st.opts.Observe != nil {
-		t.mu.Lock()
-		events := append(t.news(), event)
-		t.mu.Unlock()
-		st.tell(ctx, s.ref, events...)
+		s.tellAppend(ctx, t, Event{Kind: EventAppend, Took: took, Err: err}, res, lines)
 	}
 	if put {
 		st.putRow(ctx, t, slices.ContainsFunc(entries, isMeta))
 	}
-	return res, event.Err
+	return res, err
 }
 
-// size is how many bytes lines need.
-func size(lines []driver.Line) (n int) {
-	for _, l := range lines {
-		n += len(l.Data) + 1
+// tellAppend tells the observer about an append and what was found meanwhile.
+func (s *Session) tellAppend(ctx context.Context, t *state, e Event, res driver.Result, lines []driver.Line) {
+	if e.Err == nil && !res.Repeated {
+		e.Entries = len(lines)
+		for _, l := range lines {
+			e.Bytes += len(l.Data) + 1
+		}
 	}
-	return n
+	t.mu.Lock()
+	events := append(t.news(), e)
+	t.mu.Unlock()
+	s.store.tell(ctx, s.ref, events...)
 }
 
 // Sealed returns an entry whose line has a checksum, unless [Options].NoChecksum

@@ -278,7 +278,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	}
 
 	began := time.Now()
-	failures, _ := l.failures()
+	failures := l.failures
 	s.store.tell(ctx, s.ref, Event{Kind: EventCompactionStart, Cut: done.Cut, Failures: failures, StandIn: w.standIn})
 	defer func() {
 		e := Event{
