@@ -141,3 +141,29 @@ func TestListForeignKey(t *testing.T) {
 		require.Len(t, infos, test.want, "%+v", test.opts)
 	}
 }
+
+// A rewind to the beginning takes back no calibration: a restart knows what was
+// learned since the last compaction, and nothing older.
+func TestCalibrationBeforeTheBeginning(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, unsynced)
+	s := load(t, st, cli)
+	add(t, s, transcript.Calibration{Model: "old", Window: 1000})
+	kept := add(t, s, transcript.UserText("kept"))
+	add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})
+	add(t, s, transcript.Calibration{Model: "new", Window: 2000})
+	talk(t, s, 0, 3)
+	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	for range 2 {
+		for model, want := range map[string]int{"old": 0, "new": 2000} {
+			c, err := s.Calibration(t.Context(), model)
+			require.NoError(t, err)
+			require.Equal(t, want, c.Window, model)
+		}
+		require.Equal(t, ``, shape(t, s))
+		closed(t, st)
+		st = open(t, dir, unsynced)
+		s = load(t, st, cli)
+	}
+	closed(t, st)
+}
