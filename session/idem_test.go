@@ -79,3 +79,24 @@ func TestKeysAfterRestart(t *testing.T) {
 		})
 	}
 }
+
+// A key belongs to what was said under it: a letter more or less, another kind of
+// entry or another tool's result is other content.
+func TestKeyOfOtherContent(t *testing.T) {
+	st := open(t, t.TempDir(), unsynced)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("question"))
+	require.NoError(t, err)
+	for _, other := range []transcript.Item{
+		transcript.UserText("questions"),
+		transcript.AssistantText("question"),
+		transcript.ToolResult("c", "question"),
+	} {
+		_, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, other)
+		require.ErrorIs(t, err, session.ErrIdemMismatch)
+	}
+	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("question"))
+	require.NoError(t, err)
+	require.Equal(t, session.Appended{IDs: first.IDs, Repeated: true}, again)
+}

@@ -53,8 +53,7 @@ func newReader(opts *Options) reader {
 // anew.
 var errRewound = errors.New("the history refers to older lines: read the session again")
 
-// begin reads the lines that the history needs, or all of them if whole is set,
-// and then what was appended meanwhile, so that the error may be errRewound.
+// begin reads the lines that the history needs, or all of them if whole is set.
 // known is the row in the index; its Size is 0 if it has the ID and the key
 // alone. Every line is read at most twice.
 func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
@@ -95,7 +94,7 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 			err = r.take(rec)
 		}
 	}
-	if err == nil {
+	if err == nil && len(w.records) == 0 {
 		err = r.readLines(scan)
 	}
 	return err

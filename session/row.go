@@ -19,10 +19,6 @@ import (
 func describe(known driver.Row, scan scan, opts *Options) (driver.Row, error) {
 	r := newReader(opts)
 	err := r.begin(scan, known, false)
-	if errors.Is(err, errRewound) {
-		r = newReader(opts)
-		err = r.begin(scan, known, true)
-	}
 	if err == nil {
 		err = r.add(r.batcher.Break())
 	}

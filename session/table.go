@@ -95,7 +95,8 @@ func (s *state) readOn(ctx context.Context, whole bool) (err error) {
 	}()
 	if first {
 		end, err = s.start(ctx, whole)
-	} else {
+	}
+	if err == nil {
 		err = s.readLines(s.scan(ctx))
 	}
 	if err != nil {
