@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -92,7 +90,7 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	now := st.opts.Now()
 	entries, err := newBatch(now, st.newID, items...)
 	if err == nil && cond.Idem != "" {
-		cond.IdemHash = hashBatch(entries)
+		cond.IdemHash = IdemHash(entries)
 		entries, err = transcript.WithIdem(entries, cond.Idem, cond.IdemHash)
 	}
 	if err != nil {
@@ -259,22 +257,6 @@ func (s *Session) live(ctx context.Context, ids []string) (live bool) {
 		return err
 	})
 	return live
-}
-
-// hashBatch is the hash of what a batch says: its lines without what differs
-// from one try to the next.
-func hashBatch(entries []transcript.Entry) string {
-	h := sha256.New()
-	for _, e := range entries {
-		if f, ok := e.Body.(transcript.Fragment); ok {
-			f.Of = ""
-			e.Body = f
-		}
-		bare := transcript.Entry{Body: e.Body}
-		h.Write(bare.Line())
-		h.Write([]byte{'\n'})
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // ids makes entry and session IDs: UUIDs of version 7, each greater than those

@@ -56,10 +56,10 @@ const breaksAt = 3
 type learned struct {
 	all       []transcript.Calibration // one a model, the last one changed at the end
 	compacted int                      // tokens after the last compaction, 0 if not known
-	// What is known of the model in use, the one that the last answer names; of
-	// requests that name no model it is what was learned of these. Where the
-	// answer names none it is the model that was learned about last. The figures
-	// of two models are never put together.
+	// The figures of the model in use, which the last answer names; requests that
+	// name no model have figures of their own. If the answer names none these are
+	// the figures that were learned last. Those of two models are never put
+	// together.
 	window int // 0 if not known
 	factor float64
 	// How many summaries have failed in a row, and the size of the history at the

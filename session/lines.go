@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"math"
@@ -102,4 +104,16 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 // IdemHash returns what the idemHash of a batch is: a hash of what its entries
 // say, without IDs, times and numbers, so that it is the same for a retry. See
 // [Cond].
-func IdemHash(entries []transcript.Entry) string { return hashBatch(entries) }
+func IdemHash(entries []transcript.Entry) string {
+	h := sha256.New()
+	for _, e := range entries {
+		if f, ok := e.Body.(transcript.Fragment); ok {
+			f.Of = ""
+			e.Body = f
+		}
+		bare := transcript.Entry{Body: e.Body}
+		h.Write(bare.Line())
+		h.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -89,8 +89,8 @@ func compacted(t *testing.T, drv driver.Driver) session.Info {
 	return s.Info()
 }
 
-// What an index has lost is counted again, once, and also after a count that
-// failed.
+// Lines that the index does not know are counted once, even if a first count
+// has failed.
 func TestLostRowIsCountedOnce(t *testing.T) {
 	mem := memdriver.New(nil)
 	want := compacted(t, mem)

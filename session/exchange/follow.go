@@ -23,7 +23,7 @@ const (
 	rewindKeys = importKeys + "rewind:"
 )
 
-// A follower is what a session has of its source. The zero value has nothing.
+// A follower is what a session has of its source.
 type follower struct {
 	batches map[string]*followed // by slot
 	cuts    map[string]int       // by idempotency key: how many batches are there in part only
@@ -55,9 +55,12 @@ func slot(key string, complete bool, cuts map[string]int) string {
 	return key + cutMark + strconv.Itoa(cuts[key])
 }
 
-// readFollower reads what a session has of its source.
+// readFollower reads what a session has of its source: nothing if s is nil.
 func readFollower(ctx context.Context, s *session.Session) (follower, error) {
 	f := follower{batches: map[string]*followed{}, cuts: map[string]int{}}
+	if s == nil {
+		return f, nil
+	}
 	records := func(yield func(transcript.Record, error) bool) {
 		for rec, err := range s.Records(ctx) {
 			f.end = max(f.end, rec.End)

@@ -238,15 +238,11 @@ func isImportID(id string) bool {
 func (im *importing) try(ctx context.Context) error {
 	s, err := im.store.Get(ctx, im.Session)
 	missing := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case missing:
-		im.there = follower{}
-	case err != nil:
+	if err != nil && !missing {
 		return err
-	default:
-		if im.there, err = readFollower(ctx, s); err != nil {
-			return err
-		}
+	}
+	if im.there, err = readFollower(ctx, s); err != nil {
+		return err
 	}
 	if err := im.compare(); err != nil {
 		return err
