@@ -174,8 +174,8 @@ func (st *Store) line(e transcript.Entry) driver.Line {
 }
 
 // admit reports why entries must not be appended to the session, if there is a
-// reason, and else where the history begins. What entries mean is looked at if
-// own is set.
+// reason, and else where the history begins. If own is set a rewind must name an
+// entry that is there.
 func (s *state) admit(ctx context.Context, entries []transcript.Entry, own bool) (from driver.Cursor, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

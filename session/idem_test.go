@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -99,4 +102,36 @@ func TestKeyOfOtherContent(t *testing.T) {
 	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("question"))
 	require.NoError(t, err)
 	require.Equal(t, session.Appended{IDs: first.IDs, Repeated: true}, again)
+}
+
+// cancelling is a driver that cancels the context of the caller when an append
+// has ended.
+type cancelling struct {
+	driver.Driver
+	cancel context.CancelFunc
+}
+
+func (d *cancelling) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	res, err := d.Driver.Append(ctx, ref, lines, cond)
+	d.cancel()
+	return res, err
+}
+
+// A caller that gives up while a repeated append is looked for is not told that
+// its entries were rewound.
+func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
+	mem := memdriver.New(nil)
+	first := session.OpenDriver(mem.Reopen(), nil)
+	defer closed(t, first)
+	done, err := load(t, first, cli).AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"))
+	require.NoError(t, err)
+	d := &cancelling{Driver: mem}
+	st := session.OpenDriver(d, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx, cancel := context.WithCancel(t.Context())
+	d.cancel = cancel
+	again, err := s.AppendIf(ctx, session.Cond{Idem: "key"}, transcript.UserText("q"))
+	require.NoError(t, err)
+	require.Equal(t, session.Appended{IDs: done.IDs, Repeated: true}, again)
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -166,4 +167,24 @@ func TestCalibrationBeforeTheBeginning(t *testing.T) {
 		s = load(t, st, cli)
 	}
 	closed(t, st)
+}
+
+// The folder of an agent with a long name does not have the name. After the loss
+// of its index the headers say it.
+func TestLongAgentWithoutIndex(t *testing.T) {
+	dir := t.TempDir()
+	key := session.Key{Agent: strings.Repeat("agent/", 40), Channel: "c", Peer: "p"}
+	st := open(t, dir, unsynced)
+	ref := load(t, st, key).Ref()
+	closed(t, st)
+	indexes, err := filepath.Glob(filepath.Join(dir, "agents/*/sessions.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, indexes, 1)
+	require.NoError(t, os.Remove(indexes[0]))
+	st = open(t, dir, unsynced)
+	defer closed(t, st)
+	infos, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+	require.Equal(t, ref, infos[0].Ref)
 }

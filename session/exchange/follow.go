@@ -254,7 +254,7 @@ func (im *importing) compare() error {
 			known++
 		}
 	}
-	// What follows in the session has left the history of the source.
+	// The other batches of the session must have left the history of the source.
 	for _, slot := range order[known:] {
 		if history, ok := source[slot]; ok && !history {
 			im.plan.rewind = im.Session.ID
