@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,6 +54,12 @@ type bareRows struct {
 	driver.Driver
 	row   func(driver.Row) driver.Row
 	fails bool
+	puts  []driver.Row
+}
+
+func (d *bareRows) Put(ctx context.Context, row driver.Row) error {
+	d.puts = append(d.puts, row)
+	return d.Driver.Put(ctx, row)
 }
 
 func (d *bareRows) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
@@ -104,6 +111,27 @@ func TestLostRowIsCountedOnce(t *testing.T) {
 	d.fails = false
 	require.Equal(t, want, s.Info())
 	require.Equal(t, want, s.Info())
+}
+
+// An append does not read what the index has lost to put a row; the end of the
+// turn does.
+func TestLostRowIsPutAfterTurn(t *testing.T) {
+	mem := memdriver.New(nil)
+	want := compacted(t, mem)
+	d := &bareRows{Driver: mem.Reopen(), row: func(r driver.Row) driver.Row { return driver.Row{ID: r.ID, Key: r.Key, Gen: r.Gen} }}
+	now := time.Now()
+	st := session.OpenDriver(d, &session.Options{Now: func() time.Time { return now }})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	for range 3 {
+		add(t, s, transcript.UserText("q"))
+		now = now.Add(time.Minute)
+	}
+	require.Empty(t, d.puts)
+	_, err := s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	require.Len(t, d.puts, 1)
+	require.Equal(t, want.Messages+3, d.puts[0].Messages)
 }
 
 // A row that says more than the transcript has is not believed.
