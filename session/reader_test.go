@@ -14,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -46,6 +47,31 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.Len(t, infos, 1)
 	require.Equal(t, tokens, infos[0].Tokens)
 	require.Equal(t, 2, infos[0].Messages)
+}
+
+// unsettled is a driver that never knows whether somebody is still writing.
+type unsettled struct{ driver.Driver }
+
+func (unsettled) Settle(context.Context, driver.Ref) (driver.Cursor, error) { return 0, nil }
+
+// An append directly behind the first lines of another one, which somebody may
+// still be writing when they are read: both are in the history in their order.
+func TestAppendBehindAnOpenBatch(t *testing.T) {
+	dir := t.TempDir()
+	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: unsynced.Sync})
+	require.NoError(t, err)
+	st := session.OpenDriver(unsettled{drv}, unsynced)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"))
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(cutBatch)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, `[u:q]`, shape(t, s))
+	add(t, s, transcript.UserText("next"))
+	require.Equal(t, `[u:q][a:half of an answer][u:next]`, shape(t, s))
 }
 
 // bareRows is a driver whose index knows of a session what row leaves of it,
