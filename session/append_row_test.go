@@ -117,6 +117,21 @@ func TestRowIsPutLater(t *testing.T) {
 	h.checkRow(t, s, 2)
 }
 
+// The row is put at the end of a turn that was cancelled.
+func TestRowOfACancelledTurn(t *testing.T) {
+	mem := memdriver.New(nil)
+	st := session.OpenDriver(mem, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"), answer("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = s.AfterTurn(ctx)
+	row, err := mem.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	require.Equal(t, 2, row.Messages)
+	closed(t, st)
+}
+
 // An append that the driver refuses says which session it was for.
 func TestAppendNamesTheSession(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
