@@ -4,12 +4,11 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,9 +50,9 @@ type Cond struct {
 	Head string `json:"head,omitempty"`
 	// Idem is an idempotency key: a second call with the same key and the same
 	// items writes nothing and returns the IDs of the first one. With other
-	// items the error matches [ErrIdemMismatch]. Keys are honoured over at
-	// least the last 1,024 entries, after restarts and across processes. One
-	// that is not valid UTF-8 is refused.
+	// items the error matches [ErrIdemMismatch]. Keys are honoured over what the
+	// last compaction keeps, and at least the last 1,024 entries, after restarts
+	// and across processes. One that is not valid UTF-8 is refused.
 	Idem string `json:"idem,omitempty"`
 }
 
@@ -84,85 +83,104 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	if len(items) == 0 {
 		return Appended{}, st.wrap(op, s.ref, errNoItems)
 	}
-	now := st.opts.Now()
 	newBatch := transcript.NewSealedBatch
 	if st.opts.NoChecksum {
 		newBatch = transcript.NewBatch
 	}
+	now := st.opts.Now()
 	entries, err := newBatch(now, st.newID, items...)
 	if err == nil && cond.Idem != "" {
-		cond.IdemHash = hashBatch(entries)
+		cond.IdemHash = IdemHash(entries)
 		entries, err = transcript.WithIdem(entries, cond.Idem, cond.IdemHash)
 	}
 	if err != nil {
 		return Appended{}, st.wrap(op, s.ref, err)
 	}
-	done := Appended{IDs: make([]string, len(entries))}
-	pooled, _ := st.lines.Get().(*[]driver.Line)
-	if pooled == nil {
-		pooled = new([]driver.Line)
-	}
-	lines := (*pooled)[:0]
-	defer func() {
-		clear(lines)
-		*pooled = lines
-		st.lines.Put(pooled)
-	}()
-	for i, e := range entries {
-		done.IDs[i], lines = e.ID, append(lines, st.line(e))
-	}
-
-	t := st.table.acquire(s.ref)
-	defer st.table.release(t)
-	if err := t.admit(ctx, entries); err != nil {
-		return Appended{}, st.wrap(op, s.ref, err)
-	}
-	var began time.Time
-	if st.opts.Observe != nil {
-		began = time.Now()
-	}
-	res, err := st.drv.Append(ctx, s.ref, lines, cond)
-	if err != nil {
-		err = st.wrap(op, s.ref, err)
-	}
-	var put bool
-	switch {
-	case err == nil && res.Repeated:
-		done.IDs, done.Repeated = res.IDs, true
-		done.Rewound = !t.live(ctx, res.IDs)
-	case err == nil:
-		put = t.appended(res, now, entries)
-	case isGone(err):
-		t.gone()
-	}
-	if st.opts.Observe != nil {
-		s.tellAppend(ctx, t, time.Since(began), res, lines, err)
-	}
-	if put {
-		st.putRow(ctx, t, hasMeta(entries))
-	}
+	res, err := s.write(ctx, op, now, cond, entries, true)
 	if err != nil {
 		return Appended{}, err
 	}
-	return done, nil
+	if res.Repeated {
+		return Appended{IDs: res.IDs, Repeated: true, Rewound: !s.live(ctx, res.IDs)}, nil
+	}
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	return Appended{IDs: ids}, nil
 }
 
-// line returns the line of an entry, with a checksum unless [Options].NoChecksum
-// is set.
-func (st *Store) line(e transcript.Entry) driver.Line {
-	if !st.opts.NoChecksum {
-		e = e.Sealed()
+// write appends the lines of entries and notes what came of it. If own is set
+// the entries are one batch that this package has made; otherwise they are not
+// retained, and the next call that reads finds them in the transcript.
+func (s *Session) write(ctx context.Context, op string, now time.Time, cond driver.Cond, entries []transcript.Entry, own bool) (driver.Result, error) {
+	st := s.store
+	t := st.table.acquire(s.ref)
+	defer st.table.release(t)
+	since, err := t.admit(ctx, entries, own)
+	if err != nil {
+		return driver.Result{}, st.wrap(op, s.ref, err)
 	}
-	return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	cond.Since = since
+	lines := make([]driver.Line, len(entries))
+	for i, e := range entries {
+		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	}
+	began := time.Now()
+	res, err := st.drv.Append(ctx, s.ref, lines, cond)
+	took := time.Since(began)
+	put := false
+	switch {
+	case err != nil:
+		err = st.wrap(op, s.ref, err)
+	case !res.Repeated:
+		put = t.appended(res, now, entries, own)
+	}
+	if st.opts.Observe != nil {
+		s.tellAppend(ctx, t, Event{Kind: EventAppend, Took: took, Err: err}, res, lines)
+	}
+	if put {
+		st.putRow(ctx, t, slices.ContainsFunc(entries, isMeta))
+	}
+	return res, err
+}
+
+// tellAppend tells the observer about an append and what was found meanwhile.
+func (s *Session) tellAppend(ctx context.Context, t *state, e Event, res driver.Result, lines []driver.Line) {
+	if e.Err == nil && !res.Repeated {
+		e.Entries = len(lines)
+		for _, l := range lines {
+			e.Bytes += len(l.Data) + 1
+		}
+	}
+	t.mu.Lock()
+	events := append(t.news(), e)
+	t.mu.Unlock()
+	s.store.tell(ctx, s.ref, events...)
+}
+
+// Sealed returns an entry whose line has a checksum, unless [Options].NoChecksum
+// is set: as the store writes the lines of [Session.Append].
+func (st *Store) Sealed(e transcript.Entry) transcript.Entry {
+	if st.opts.NoChecksum {
+		return e.WithLine(e.Line())
+	}
+	return e.Sealed()
+}
+
+// line returns the line of an entry.
+func (st *Store) line(e transcript.Entry) driver.Line {
+	return driver.Line{ID: e.ID, Type: e.Type(), Data: st.Sealed(e).Line()}
 }
 
 // admit reports why entries must not be appended to the session, if there is a
-// reason.
-func (s *state) admit(ctx context.Context, entries []transcript.Entry) error {
+// reason, and else where the history begins. If own is set a rewind must name an
+// entry that is there.
+func (s *state) admit(ctx context.Context, entries []transcript.Entry, own bool) (from driver.Cursor, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.writable(ctx); err != nil {
-		return err
+	if err := s.writable(ctx); err != nil || !own {
+		return s.from, err
 	}
 	for _, e := range entries {
 		r, ok := e.Body.(transcript.Rewind)
@@ -170,19 +188,19 @@ func (s *state) admit(ctx context.Context, entries []transcript.Entry) error {
 			continue
 		}
 		if err := s.readAll(ctx); err != nil { // the entry may be old
-			return err
+			return 0, err
 		}
 		if !s.fold.Has(r.To) {
-			return fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", r.To)
+			return 0, fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", r.To)
 		}
 	}
-	return nil
+	return s.from, nil
 }
 
 // writable reports why nothing must be appended to the session, if there is a
 // reason. The caller holds s.mu.
 func (s *state) writable(ctx context.Context) error {
-	if s.fold == nil || s.err != nil {
+	if s.fold == nil {
 		if err := s.sync(ctx); err != nil {
 			return err
 		}
@@ -197,89 +215,48 @@ func (s *state) writable(ctx context.Context) error {
 	return nil
 }
 
-// appended notes an append of this process that has ended well. Nil entries are
-// read when somebody asks. It reports whether the index should have a row now.
-func (s *state) appended(res driver.Result, now time.Time, entries []transcript.Entry) (put bool) {
+// appended notes an append of this process that has ended well. It reports
+// whether the index should have a row now.
+func (s *state) appended(res driver.Result, now time.Time, entries []transcript.Entry, own bool) (put bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if entries != nil {
+	if own {
 		if err := s.own(res, entries); err != nil {
 			s.reset() // the next read says why
 		}
 	}
-	s.wrote, s.wroteAt = max(s.wrote, res.End), now
+	s.wrote = max(s.wrote, res.End)
+	s.wroteAt = now
 	if s.rowAt.IsZero() {
 		s.rowAt = now
 	}
-	s.owe(true)
-	return hasMeta(entries) || now.Sub(s.rowAt) >= rowAge
+	s.rowDue.Store(true)
+	return now.Sub(s.rowAt) >= rowAge || slices.ContainsFunc(entries, isMeta)
 }
 
-// hasMeta reports whether entries change what describes the session.
-func hasMeta(entries []transcript.Entry) bool {
-	for i := range entries {
-		if _, ok := entries[i].Body.(transcript.Meta); ok {
-			return true
-		}
-	}
-	return false
-}
-
-// gone forgets a session that was deleted or replaced.
-func (s *state) gone() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reset()
-	s.wrote = 0
-	s.owe(false)
+// isMeta reports whether an entry changes what describes the session.
+func isMeta(e transcript.Entry) bool {
+	_, ok := e.Body.(transcript.Meta)
+	return ok
 }
 
 // live reports whether entries that were appended earlier are part of the
 // history. If that cannot be read they are not.
-func (s *state) live(ctx context.Context, ids []string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ctx = context.WithoutCancel(ctx)
+func (s *Session) live(ctx context.Context, ids []string) (live bool) {
 	if len(ids) == 0 {
 		return false
 	}
 	last := ids[len(ids)-1]
-	err := s.sync(ctx)
-	if err == nil && !s.fold.Has(last) {
-		err = s.readAll(ctx)
-	}
-	return err == nil && s.fold.Live(last)
-}
-
-// tellAppend tells the observer about an append and what was found meanwhile.
-func (s *Session) tellAppend(ctx context.Context, t *state, took time.Duration, res driver.Result, lines []driver.Line, err error) {
-	t.mu.Lock()
-	events := t.news()
-	t.mu.Unlock()
-	e := Event{Kind: EventAppend, Took: took, Err: err}
-	if err == nil && !res.Repeated {
-		e.Entries = len(lines)
-		for _, l := range lines {
-			e.Bytes += len(l.Data) + 1
+	ctx = context.WithoutCancel(ctx)
+	_ = s.use(ctx, "read", func(t *state) error {
+		err := t.sync(ctx)
+		if err == nil && !t.fold.Has(last) {
+			err = t.readAll(ctx)
 		}
-	}
-	s.store.tell(ctx, s.ref, append(events, e)...)
-}
-
-// hashBatch is the hash of what a batch says: its lines without what differs
-// from one try to the next.
-func hashBatch(entries []transcript.Entry) string {
-	h := sha256.New()
-	for _, e := range entries {
-		if f, ok := e.Body.(transcript.Fragment); ok {
-			f.Of = ""
-			e.Body = f
-		}
-		bare := transcript.Entry{Body: e.Body}
-		h.Write(bare.Line())
-		h.Write([]byte{'\n'})
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+		live = err == nil && t.fold.Live(last)
+		return err
+	})
+	return live
 }
 
 // ids makes entry and session IDs: UUIDs of version 7, each greater than those

@@ -98,6 +98,54 @@ func TestRowThatCannotBePut(t *testing.T) {
 	h.checkRow(t, s, 2)
 }
 
+// A row that could not be put at the end of a turn is put at the end of the next
+// one, even if nothing was appended in it.
+func TestRowIsPutLater(t *testing.T) {
+	h := &held{Driver: memdriver.New(nil)}
+	st := session.OpenDriver(h, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"), answer("a"))
+	h.fails = errors.New("no room")
+	_, err := s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	h.fails = nil
+	h.forget()
+	_, err = s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	require.Len(t, h.puts, 1)
+	h.checkRow(t, s, 2)
+}
+
+// The row is put at the end of a turn that was cancelled.
+func TestRowOfACancelledTurn(t *testing.T) {
+	mem := memdriver.New(nil)
+	st := session.OpenDriver(mem, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"), answer("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = s.AfterTurn(ctx)
+	row, err := mem.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	require.Equal(t, 2, row.Messages)
+	closed(t, st)
+}
+
+// An append that the driver refuses says which session it was for.
+func TestAppendNamesTheSession(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"))
+	closed(t, st)
+	_, err := s.Append(t.Context(), transcript.UserText("late"))
+	e, ok := errors.AsType[*session.Error](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, "append", e.Op)
+	require.Equal(t, s.Ref(), e.Session)
+	require.ErrorIs(t, err, session.ErrClosed)
+}
+
 // A compaction that keeps nothing, on a session that was resumed from the one
 // before it.
 func TestRowOfCompactionThatKeepsNothing(t *testing.T) {

@@ -37,10 +37,7 @@ type Compacted struct {
 // compaction at a time runs on a session in a process; others wait for it, and
 // one that a summarizer or an observer asks for is an error.
 func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted, error) {
-	o := s.compactOptions(opts)
-	return s.compact(ctx, &work{Options: o, plan: func(w *work, h rebuild.History, _ learned) compact.Cut {
-		return compact.Plan(h, &w.Options)
-	}})
+	return s.compact(ctx, &work{Options: s.compactOptions(opts)})
 }
 
 // PlanCompact says what [Session.Compact] would do.
@@ -87,7 +84,6 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 			}
 			return ""
 		},
-		plan: func(w *work, h rebuild.History, _ learned) compact.Cut { return compact.Plan(h, &w.Options) },
 	})
 }
 
@@ -138,17 +134,16 @@ func (s *Session) compactTo(ctx context.Context, n guard.Need, now, standIn bool
 	if n.Counter != nil {
 		o.Counter = n.Counter
 	}
-	done, err := s.compact(ctx, &work{Options: o, plan: func(w *work, h rebuild.History, l learned) compact.Cut {
-		cut := compact.Plan(h, &w.Options)
+	done, err := s.compact(ctx, &work{Options: o, adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
 		little := cut.Nothing == "" && cut.After > cut.Before/4*3
 		if w.Room == 0 && (little || cut.Nothing == compact.TooShort) {
 			w.Room = cut.Before / 2 // all that is known: it is too much
-			cut = compact.Plan(h, &w.Options)
+			cut = compact.Plan(w.history, &w.Options)
 		}
 		if cut.Nothing != "" {
 			return cut
 		}
-		size, least := countHistory(s.store.opts.Counter, h), l.fifth(trigger, n.Window)
+		size, least := countHistory(s.store.opts.Counter, w.history), l.fifth(trigger, n.Window)
 		if !now && l.tooSoon(size, least) && cut.Before-cut.After < least {
 			cut.Nothing = TooSoon
 			return cut
@@ -171,21 +166,9 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Keep == (compact.Keep{}) {
-		o.Keep = d.Keep
-	}
-	if o.Trigger == (compact.Trigger{}) {
-		o.Trigger = d.Trigger
-	}
-	if o.Summarizer == nil {
-		o.Summarizer = d.Summarizer
-	}
-	if o.Counter == nil {
-		o.Counter = d.Counter
-	}
-	if o.Counter == nil {
-		o.Counter = s.store.opts.Counter
-	}
+	o.Keep, o.Trigger = cmp.Or(o.Keep, d.Keep), cmp.Or(o.Trigger, d.Trigger)
+	o.Summarizer = cmp.Or(o.Summarizer, d.Summarizer)
+	o.Counter = cmp.Or(o.Counter, d.Counter, s.store.opts.Counter)
 	o.MaxSummary = cmp.Or(o.MaxSummary, d.MaxSummary)
 	o.MaxCarried = cmp.Or(o.MaxCarried, d.MaxCarried)
 	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
@@ -232,11 +215,15 @@ type work struct {
 	// size is that of the history as Options.Counter counts it, stored as the
 	// counter of the store does, as TokensAfter and FailedAt are.
 	due func(w *work, size, stored int, l learned) compact.Reason
-	// plan may change the options, and say that another summarizer stands in
-	// for the one that was asked for.
-	plan    func(w *work, h rebuild.History, l learned) compact.Cut
+	// adjust, if set, returns the plan to follow instead of cut. It may change the
+	// options, and say that another summarizer stands in for the one that was
+	// asked for.
+	adjust  func(w *work, cut compact.Cut, l learned) compact.Cut
 	standIn bool
 	unasked bool // the summarizer is left alone, and that is why
+
+	history rebuild.History // that was planned for
+	base    driver.Cursor   // up to where it was read
 }
 
 // compact plans, has the summary made, and commits it. Nothing is locked while
@@ -259,13 +246,8 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if s.store.opts.ReadOnly {
 		return done, s.store.wrap(op, s.ref, ErrReadOnly)
 	}
-	var h rebuild.History
-	var base driver.Cursor
 	var l learned
-	err = s.use(ctx, op, func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
+	err = s.read(ctx, op, func(t *state) {
 		l = t.learned()
 		if w.due != nil {
 			stored := t.stored.Count(t.fold)
@@ -276,15 +258,17 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 			done.Cut = compact.Cut{Before: size, Nothing: w.due(w, size, stored, l)}
 		}
 		if done.Cut.Nothing == "" {
-			h, base = t.fold.History(), t.next
+			w.history, w.base = t.fold.History(), t.next
 		}
-		return nil
 	})
 	if err != nil {
 		return done, err
 	}
 	if done.Cut.Nothing == "" {
-		done.Cut = w.plan(w, h, l)
+		done.Cut = compact.Plan(w.history, &w.Options)
+		if w.adjust != nil {
+			done.Cut = w.adjust(w, done.Cut, l)
+		}
 	}
 	if done.Cut.Nothing != "" {
 		if done.Cut.Nothing == TooSoon || done.Cut.Nothing == CoolingDown {
@@ -294,7 +278,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	}
 
 	began := time.Now()
-	failures, _ := l.failures()
+	failures := l.failures
 	s.store.tell(ctx, s.ref, Event{Kind: EventCompactionStart, Cut: done.Cut, Failures: failures, StandIn: w.standIn})
 	defer func() {
 		e := Event{
@@ -306,17 +290,17 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		}
 		s.store.tell(ctx, s.ref, e)
 	}()
-	c, err := compact.Run(ctx, h, done.Cut, &w.Options)
+	c, err := compact.Run(ctx, w.history, done.Cut, &w.Options)
 	if err != nil {
 		if ctx.Err() == nil && !w.standIn { // else it is not the summarizer's fault
-			failures = s.failed(ctx, h)
+			failures = s.failed(ctx, w.history)
 		}
 		return done, s.store.wrap(op, s.ref, err)
 	}
 	if !w.standIn {
 		failures = 0
 	}
-	id, err := s.commit(ctx, op, w, &c, done.Cut, h, base)
+	id, err := s.commit(ctx, op, w, &c, done.Cut)
 	if errors.Is(err, ErrConflict) {
 		err = s.store.wrap(op, s.ref, &CompactConflictError{Compaction: c, Err: ErrConflict})
 	}
@@ -338,37 +322,31 @@ var errNested = errors.New("called by a summarizer or an observer while the sess
 // summarised and the append.
 const commitTries = 100
 
-// commit appends a compaction of h, which was read up to base, if what it
-// summarises is still what it was. Calibrations that stay in force are
-// in front of it: if the append is cut, the compaction is what is missing.
-func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut, h rebuild.History, base driver.Cursor) (id string, err error) {
+// commit appends a compaction if what it summarises is still what it was.
+// Calibrations that stay in force are in front of it: if the append is cut, the
+// compaction is what is missing.
+func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (id string, err error) {
 	for range commitTries {
-		var checked driver.Cursor
+		// A result that comes in after the check may be one that the summary says
+		// is missing, and what is learned then has to be carried over: look again.
+		cond := driver.Cond{Conflicts: []string{
+			transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration,
+		}}
 		var items []transcript.Item
 		err := s.use(ctx, op, func(t *state) error {
 			if err := t.sync(ctx); err != nil {
 				return err
 			}
-			checked = t.next
-			now := t.fold.History()
-			if t.moved > base || cut.At > len(now.Messages) ||
-				!slices.Equal(places(now.Messages[:cut.At]), places(h.Messages[:cut.At])) {
+			if t.moved > w.base || !t.measure(c, cut, w.history) {
 				return ErrConflict
 			}
-			if err := t.measure(c, cut, now); err != nil {
-				return err
-			}
-			items = append(t.learned().carried(w, c.TokensAfter), *c)
+			cond.Base, items = t.next, append(t.learned().carried(w, c.TokensAfter), *c)
 			return nil
 		})
 		if err != nil {
 			return "", err
 		}
-		// A result that comes in now may be one that the summary says is
-		// missing, and what is learned now has to be carried over: look again.
-		done, err := s.append(ctx, op, driver.Cond{
-			Base: checked, Conflicts: []string{transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration},
-		}, items...)
+		done, err := s.append(ctx, op, cond, items...)
 		if err == nil {
 			return done.IDs[len(done.IDs)-1], nil
 		}
@@ -397,17 +375,20 @@ func (s *Session) keeps(c compact.Cut) bool {
 	return ok
 }
 
-// measure sets the numbers of a compaction that is to be appended now. The
-// caller holds s.mu.
-func (s *state) measure(c *transcript.Compaction, cut compact.Cut, now rebuild.History) error {
+// measure sets the numbers of a compaction that is to be appended now. It
+// reports whether the compaction replaces what it was planned to replace in the
+// history then, and keeps the rest. The caller holds s.mu.
+func (s *state) measure(c *transcript.Compaction, cut compact.Cut, then rebuild.History) bool {
+	now := s.fold.History().Messages
 	after, turns := s.fold.Preview(*c)
-	if !slices.Equal(places(now.Messages[cut.At:]), places(after.Messages)) {
-		return ErrConflict
+	if cut.At > len(now) || !slices.Equal(places(now[:cut.At]), places(then.Messages[:cut.At])) ||
+		!slices.Equal(places(now[cut.At:]), places(after.Messages)) {
+		return false
 	}
 	c.TurnsBefore = max(0, s.fold.Turns()-turns)
 	c.TokensBefore = s.stored.Count(s.fold)
 	c.TokensAfter = countHistory(s.opts.Counter, after)
-	return nil
+	return true
 }
 
 // place is where a block came from.

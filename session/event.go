@@ -78,44 +78,46 @@ const (
 	EventCompactionSkipped EventKind = "compaction-skipped" // it is due, or asked for by a guard, and is not tried: Cut says why, TooSoon or CoolingDown
 )
 
-// tell gives the observer events, after those that the driver has kept. No lock
-// is held.
+// tell gives the observer events, after those that the driver has reported. No
+// lock is held.
 func (st *Store) tell(ctx context.Context, ref Ref, events ...Event) {
 	if st.opts.Observe == nil {
 		return
 	}
-	st.drivers.tell(st.opts.Observe)
+	st.tellKept()
 	for _, e := range events {
 		e.Session = ref
 		st.opts.Observe(ctx, e)
 	}
 }
 
-// driverEvents are the events that the driver reports while locks are held. The
-// next caller without a lock gives them to the observer.
-type driverEvents struct {
-	mu   sync.Mutex // guards what follows
-	kept []driverEvent
+// done ends a call that the driver did: it tells the observer what the driver
+// has reported, and adds to an error which session it is about.
+func (st *Store) done(ctx context.Context, op string, ref Ref, err error) error {
+	st.tell(ctx, ref)
+	return st.wrap(op, ref, err)
 }
 
-// driverEvent is an event and the context of the call that caused it.
-type driverEvent struct {
-	ctx context.Context
-	e   Event
+// kept are the events that the driver reports while locks are held, each with
+// the context of the call that caused it. The next caller without a lock gives
+// them to the observer.
+type kept struct {
+	mu     sync.Mutex // guards the field below
+	events []func()
 }
 
-func (d *driverEvents) keep(ctx context.Context, e Event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.kept = append(d.kept, driverEvent{ctx, e})
+func (st *Store) keep(ctx context.Context, e Event) {
+	st.kept.mu.Lock()
+	defer st.kept.mu.Unlock()
+	st.kept.events = append(st.kept.events, func() { st.opts.Observe(ctx, e) })
 }
 
-func (d *driverEvents) tell(observe func(context.Context, Event)) {
-	d.mu.Lock()
-	kept := d.kept
-	d.kept = nil
-	d.mu.Unlock()
-	for _, k := range kept {
-		observe(k.ctx, k.e)
+func (st *Store) tellKept() {
+	st.kept.mu.Lock()
+	events := st.kept.events
+	st.kept.events = nil
+	st.kept.mu.Unlock()
+	for _, tell := range events {
+		tell()
 	}
 }

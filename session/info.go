@@ -41,14 +41,15 @@ func infoOf(row driver.Row) Info {
 	}
 }
 
-// Info describes the session as this process saw it last. Current is looked up,
-// and the tokens of new messages are counted. After an index was lost it reads
-// the whole transcript, once. If the session cannot be read, Info has only its
-// Ref: the next call that returns an error says why.
+// Info describes the session as this process saw it last: Current is as of the
+// last call on the Store that opened, listed, deleted or switched sessions. The
+// tokens of new messages are counted. After an index was lost Info reads the
+// whole transcript, once. If the session cannot be read, Info has only its Ref:
+// the next call that returns an error says why.
 func (s *Session) Info() Info {
 	ctx := context.Background()
 	info := Info{Ref: s.ref}
-	err := s.use(ctx, "read", func(t *state) error {
+	_ = s.use(ctx, "read", func(t *state) error {
 		if err := t.catchUp(ctx); err != nil {
 			return err
 		}
@@ -56,13 +57,24 @@ func (s *Session) Info() Info {
 			return err
 		}
 		info = infoOf(t.describe())
+		info.Current = t.isCurrent(ctx)
 		return nil
 	})
-	if err == nil {
-		cur, err := s.store.drv.Current(ctx, s.ref.Agent, info.Key)
-		info.Current = err == nil && cur.ID == s.ref.ID
-	}
 	return info
+}
+
+// isCurrent reports whether the session is the current one of its key. That is
+// looked up again when a call of this process may have found or made a
+// difference. The caller holds s.mu.
+func (s *state) isCurrent(ctx context.Context) bool {
+	if seen := s.store.looks.Load(); s.looks != seen {
+		cur, err := s.store.drv.Current(ctx, s.ref.Agent, s.row.Key)
+		if err != nil {
+			return false
+		}
+		s.current, s.looks = cur.ID == s.ref.ID, seen
+	}
+	return s.current
 }
 
 // Cursor returns the place of the session in a list, for [ListOptions].After: an

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 )
@@ -87,7 +88,9 @@ func ParseKey(s string) (Key, error) {
 		k = Key{Agent: p[1], Channel: p[2], Account: p[3], Kind: p[4], Peer: p[5], Thread: p[7]}
 	}
 	for _, part := range []*string{&k.Agent, &k.Channel, &k.Account, &k.Kind, &k.Peer, &k.Thread} {
-		*part = unescapePart(*part)
+		if plain, err := url.PathUnescape(*part); err == nil { // else String is not s
+			*part = plain
+		}
 	}
 	if k.Validate() != nil || k.String() != s {
 		return Key{}, fmt.Errorf("%w: %q: want agent:channel:peer or agent:<agent>:<channel>[:<account>]:<kind>:<peer>[:thread:<id>], "+
@@ -131,22 +134,6 @@ func escapePart(s string) string {
 		} else {
 			sb.WriteByte(c)
 		}
-	}
-	return sb.String()
-}
-
-func unescapePart(s string) string {
-	var sb strings.Builder
-	for i := 0; i < len(s); i++ {
-		var c byte
-		if s[i] == '%' && i+2 < len(s) {
-			if n, err := fmt.Sscanf(s[i+1:i+3], "%02x", &c); n == 1 && err == nil {
-				sb.WriteByte(c)
-				i += 2
-				continue
-			}
-		}
-		sb.WriteByte(s[i])
 	}
 	return sb.String()
 }

@@ -15,16 +15,12 @@ import (
 // entries of the session say about a model, the zero value if they say nothing.
 // A compaction that is made by this package keeps it in force.
 func (s *Session) Calibration(ctx context.Context, model string) (c transcript.Calibration, err error) {
-	err = s.use(ctx, "read", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
+	err = s.read(ctx, "read", func(t *state) {
 		for _, known := range t.fold.Calibrations() {
 			if known.Model == model {
 				c = known
 			}
 		}
-		return nil
 	})
 	return c, err
 }
@@ -60,37 +56,40 @@ const breaksAt = 3
 type learned struct {
 	all       []transcript.Calibration // one a model, the last one changed at the end
 	compacted int                      // tokens after the last compaction, 0 if not known
-	answered  string                   // the model that the last answer names
+	// The figures of the model in use, which the last answer names; requests that
+	// name no model have figures of their own. If the answer names none these are
+	// the figures that were learned last. Those of two models are never put
+	// together.
+	window int // 0 if not known
+	factor float64
+	// How many summaries have failed in a row, and the size of the history at the
+	// last of them.
+	failures, failedAt int
 }
 
 func (s *state) learned() learned {
-	return learned{s.fold.Calibrations(), s.fold.Compacted(), s.fold.Answered()}
-}
-
-// model is what is known of the model in use, the one that the last answer
-// names; of requests that name no model it is what was learned of these. Where
-// the answer names none it is the model that was learned about last. The
-// figures of two models are never put together.
-func (l learned) model() (window int, factor float64) {
-	var in transcript.Calibration
-	rank := 0
+	l := learned{all: s.fold.Calibrations(), compacted: s.fold.Compacted(), factor: 1}
+	answered, rank := s.fold.Answered(), 0
 	for _, c := range l.all {
+		if c.Failures > l.failures {
+			l.failures, l.failedAt = c.Failures, c.FailedAt
+		}
 		if c.Window <= 0 && c.Factor <= 0 {
 			continue // of the summarizer
 		}
-		if r := l.fits(c.Model); r > 0 && r >= rank {
-			in, rank = c, r
+		if r := fits(c.Model, answered); r > 0 && r >= rank {
+			l.window, l.factor, rank = max(c.Window, 0), cmp.Or(max(c.Factor, 0), 1), r
 		}
 	}
-	return max(in.Window, 0), cmp.Or(max(in.Factor, 0), 1)
+	return l
 }
 
 // fits is how well the name of a request fits that of the last answer: 0 if it
 // is another model.
-func (l learned) fits(model string) int {
-	version, ok := strings.CutPrefix(l.answered, model)
+func fits(model, answered string) int {
+	version, ok := strings.CutPrefix(answered, model)
 	switch {
-	case l.answered == "" || model == "":
+	case answered == "" || model == "":
 		return 1
 	case !ok:
 		return 0
@@ -106,39 +105,23 @@ func (l learned) fits(model string) int {
 // the number of a build.
 var dated = regexp.MustCompile(`^[-@:](\d{3,8}|\d{4}-\d\d-\d\d)$`)
 
-// failures is how many summaries have failed in a row, and the size of the
-// history at the last of them.
-func (l learned) failures() (n, at int) {
-	for _, c := range l.all {
-		if c.Failures > n {
-			n, at = c.Failures, c.FailedAt
-		}
-	}
-	return n, at
-}
-
 // trigger returns a trigger for the window and in the tokens of the estimate.
 func (l learned) trigger(t compact.Trigger) compact.Trigger {
-	window, _ := l.model()
-	if window > 0 {
-		t.Window = min(t.Window, window)
+	if l.window > 0 {
+		t.Window = min(t.Window, l.window)
 	}
 	t.Window, t.Reserve, t.Threshold = l.estimated(t.Window), l.estimated(t.Reserve), l.estimated(t.Threshold)
 	return t
 }
 
 // estimated converts tokens of the model to tokens of the estimate, roughly.
-func (l learned) estimated(n int) int {
-	_, factor := l.model()
-	return int(float64(n) / factor)
-}
+func (l learned) estimated(n int) int { return int(float64(n) / l.factor) }
 
 // fifth is a fifth of the first window that is known: that of the trigger, of the
 // model, of the caller, or else the limit of the trigger.
 func (l learned) fifth(t compact.Trigger, asked int) int {
-	window, _ := l.model()
 	t = l.trigger(t)
-	return cmp.Or(t.Window, l.estimated(window), l.estimated(asked), t.Limit()) / 5
+	return cmp.Or(t.Window, l.estimated(l.window), l.estimated(asked), t.Limit()) / 5
 }
 
 // tooSoon reports whether a history of that size has grown by less than least
@@ -149,15 +132,13 @@ func (l learned) tooSoon(size, least int) bool {
 
 // cooling reports whether the summarizer is to be left alone.
 func (l learned) cooling(size, least int) bool {
-	n, at := l.failures()
-	return n >= breaksAt && max(size-at, at-size) < max(least, 1)
+	return l.failures >= breaksAt && max(size-l.failedAt, l.failedAt-size) < max(least, 1)
 }
 
 // broken reports whether a guard is not to wait for the summarizer.
 func (l learned) broken() bool {
 	const again = 8
-	n, _ := l.failures()
-	return n >= breaksAt && n%again != 0
+	return l.failures >= breaksAt && l.failures%again != 0
 }
 
 // carried returns the entries that stay in force after a compaction, after which
@@ -184,13 +165,7 @@ func (l learned) carried(w *work, after int) (items []transcript.Item) {
 // That it could not be noted is no failure of its own: the next one will.
 func (s *Session) failed(ctx context.Context, h rebuild.History) (n int) {
 	ctx = context.WithoutCancel(ctx)
-	err := s.use(ctx, "compact", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		n, _ = t.learned().failures()
-		return nil
-	})
+	err := s.read(ctx, "compact", func(t *state) { n = t.learned().failures })
 	n++
 	if err == nil {
 		size := countHistory(s.store.opts.Counter, h)

@@ -2,10 +2,11 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"math"
-	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -21,11 +22,7 @@ import (
 func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
-			if err != nil {
-				yield(transcript.Record{}, s.store.wrap("read", s.ref, err))
-				return
-			}
-			if !yield(rec, nil) {
+			if !yield(rec, s.store.wrap("read", s.ref, err)) {
 				return
 			}
 		}
@@ -46,35 +43,17 @@ func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, erro
 // A nil error, an error and the context mean the same as for [Session.Append].
 // AppendLines does not retain entries.
 func (s *Session) AppendLines(ctx context.Context, after int64, entries ...transcript.Entry) (end int64, err error) {
-	lines := make([]driver.Line, len(entries))
-	size := 0
 	for i, e := range entries {
-		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
-		size += len(lines[i].Data) + 1
 		if err := checkReadable(e); err != nil {
 			return 0, s.store.wrap("append", s.ref, fmt.Errorf("entry %d of %d: %w: nothing was written", i+1, len(entries), err))
 		}
 	}
-	err = s.use(ctx, "append", func(t *state) error { return t.writable(ctx) })
-	if err != nil || len(entries) == 0 {
-		return after, err
+	if len(entries) == 0 {
+		return after, s.use(ctx, "append", func(t *state) error { return t.writable(ctx) })
 	}
-	began := time.Now()
-	res, err := s.store.drv.Append(ctx, s.ref, lines, driver.Cond{Base: driver.Cursor(after), Conflicts: linesConflict})
-	event := Event{Kind: EventAppend, Took: time.Since(began)}
-	if err != nil {
-		event.Err = s.store.wrap("append", s.ref, err)
-		s.store.tell(ctx, s.ref, event)
-		return 0, event.Err
-	}
-	event.Entries, event.Bytes = len(lines), size
-	s.store.tell(ctx, s.ref, event)
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	if t.appended(res, s.store.opts.Now(), nil) {
-		s.store.putRow(ctx, t, false)
-	}
-	return int64(res.End), nil
+	cond := driver.Cond{Base: driver.Cursor(after), Conflicts: linesConflict}
+	res, err := s.write(ctx, "append", s.store.opts.Now(), cond, entries, false)
+	return int64(res.End), err
 }
 
 // linesConflict are the types of all lines but the header and those that make
@@ -107,23 +86,14 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 	if !ok {
 		return nil, wrapKey("create", key, fmt.Errorf("a line of type %q is no header: nothing was written", header.Type()))
 	}
-	source, hasSource := header.Source()
-	h.Version, h.Key = transcript.Version, key.String()
-	first := func(gen int64) (driver.Row, driver.Line) {
-		h.Gen = gen
-		e := transcript.Entry{ID: header.ID, Time: header.Time, Body: h}
-		if hasSource {
-			e = e.WithSource(source)
-		}
-		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time}
-		applyMeta(&row, h.Meta)
-		return row, st.line(e)
-	}
+	h.Key = key.String()
+	header.Body = h
+	first := st.first(header)
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return nil, wrapKey("create", key, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written",
 			len(line.Data), transcript.DefaultMaxLine))
 	}
-	row, err := st.drv.Create(ctx, key.Agent, key.String(), first)
+	row, err := st.drv.Create(ctx, key.Agent, h.Key, first)
 	if err != nil {
 		return nil, wrapKey("create", key, err)
 	}
@@ -134,4 +104,16 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 // IdemHash returns what the idemHash of a batch is: a hash of what its entries
 // say, without IDs, times and numbers, so that it is the same for a retry. See
 // [Cond].
-func IdemHash(entries []transcript.Entry) string { return hashBatch(entries) }
+func IdemHash(entries []transcript.Entry) string {
+	h := sha256.New()
+	for _, e := range entries {
+		if f, ok := e.Body.(transcript.Fragment); ok {
+			f.Of = ""
+			e.Body = f
+		}
+		bare := transcript.Entry{Body: e.Body}
+		h.Write(bare.Line())
+		h.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,10 +1,10 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -67,6 +67,7 @@ func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err
 			return nil, err
 		}
 	}
+	st.looks.Add(1)
 	st.putRows(ctx, opts.Agent, true)
 	agents := []string{opts.Agent}
 	if opts.Agent == "" {
@@ -74,45 +75,44 @@ func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err
 			return nil, err
 		}
 	}
-	pages := make([]*pages, len(agents))
-	for i, agent := range agents {
-		if pages[i], err = st.pages(ctx, agent, after, opts); err != nil {
+	var fronts []*front
+	for _, agent := range agents {
+		next, stop := iter.Pull2(st.rows(ctx, agent, after, opts))
+		defer stop()
+		f := &front{next: next}
+		if err := f.advance(); err != nil {
+			return nil, err
+		}
+		fronts = append(fronts, f)
+	}
+	for {
+		fronts = slices.DeleteFunc(fronts, func(f *front) bool { return f.ended })
+		if len(fronts) == 0 {
+			return infos, nil
+		}
+		// Equal places are in the order of the agents' names.
+		newest := slices.MinFunc(fronts, func(a, b *front) int { return a.row.Place().Compare(b.row.Place()) })
+		infos = append(infos, infoOf(newest.row))
+		if len(infos) == opts.Limit {
+			return infos, nil
+		}
+		if err := newest.advance(); err != nil {
 			return nil, err
 		}
 	}
-	for opts.Limit <= 0 || len(infos) < opts.Limit {
-		next := newest(pages)
-		if next == nil {
-			break
-		}
-		infos = append(infos, infoOf(next.rows[0]))
-		if err := next.pop(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return infos, nil
 }
 
-// newest returns the agent whose next row comes first; nil if there is no more.
-// Equal places are in the order of the agents' names.
-func newest(all []*pages) (first *pages) {
-	for _, p := range all {
-		if len(p.rows) > 0 && (first == nil || p.rows[0].Place().Compare(first.rows[0].Place()) < 0) {
-			first = p
-		}
-	}
-	return first
+// front is the next row of one agent.
+type front struct {
+	row   driver.Row
+	ended bool // there is none
+	next  func() (driver.Row, error, bool)
 }
 
-// pages are the rows of one agent that fit a filter, read a page at a time.
-type pages struct {
-	store *Store
-	agent string
-	opts  *ListOptions
-	size  int          // of the next page; 0 means all
-	after driver.Place // the end of the page before
-	ended bool
-	rows  []driver.Row
+func (f *front) advance() (err error) {
+	row, err, ok := f.next()
+	f.row, f.ended = row, !ok
+	return err
 }
 
 // A page begins small, as most agents add little to a list over all of them,
@@ -122,68 +122,58 @@ const (
 	lastPage  = 1024
 )
 
-func (st *Store) pages(ctx context.Context, agent string, after cursor, opts *ListOptions) (*pages, error) {
-	p := &pages{store: st, agent: agent, opts: opts, after: after.Place}
-	if opts.Limit > 0 {
-		p.size = min(opts.Limit, firstPage)
-		if opts.Agent != "" {
-			p.size = min(opts.Limit, lastPage)
-		}
-	}
+// rows yields the rows of an agent that fit a filter, behind a cursor, the newest
+// first.
+func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *ListOptions) iter.Seq2[driver.Row, error] {
+	place := after.Place
 	if agent > after.agent && after.agent != "" {
-		p.after.ID += "\x00" // a session with the same time and ID comes behind
+		place.ID += "\x00" // a session with the same time and ID comes behind
 	}
 	// No row of a session that was updated at Until or later is behind its place.
-	if until := (driver.Place{UpdatedAt: opts.Until}); !opts.Until.IsZero() && (after.agent == "" || until.Compare(p.after) > 0) {
-		p.after = until
+	if until := (driver.Place{UpdatedAt: opts.Until}); !opts.Until.IsZero() && (after.agent == "" || until.Compare(place) > 0) {
+		place = until
 	}
-	return p, p.read(ctx)
-}
-
-// read reads pages until one has a row that fits.
-func (p *pages) read(ctx context.Context) error {
-	for len(p.rows) == 0 && !p.ended {
-		rows, err := p.store.drv.List(ctx, p.agent, p.after, p.size)
-		if err != nil {
-			return err
-		}
-		p.ended = p.size == 0 || len(rows) < p.size
-		p.size = min(2*p.size, lastPage)
-		for _, row := range rows {
-			if p.after = row.Place(); row.UpdatedAt.Before(p.opts.Since) {
-				p.ended = true
-				break
+	size := min(opts.Limit, firstPage) // 0 means all
+	if opts.Agent != "" {
+		size = min(opts.Limit, lastPage)
+	}
+	return func(yield func(driver.Row, error) bool) {
+		for {
+			rows, err := st.drv.List(ctx, agent, place, size)
+			if err != nil {
+				yield(driver.Row{}, err)
+				return
 			}
-			if p.opts.fits(row) {
-				p.rows = append(p.rows, row)
+			for _, row := range rows {
+				if row.UpdatedAt.Before(opts.Since) || opts.fits(row) && !yield(row, nil) {
+					return
+				}
+				place = row.Place()
 			}
+			if size == 0 || len(rows) < size {
+				return
+			}
+			size = min(2*size, lastPage)
 		}
 	}
-	return nil
 }
 
-// pop drops the next row.
-func (p *pages) pop(ctx context.Context) error {
-	p.rows = p.rows[1:]
-	return p.read(ctx)
-}
-
-// fits reports whether a row passes the filter.
+// fits reports whether a row has the owner, the label and the key of the filter.
 func (o *ListOptions) fits(row driver.Row) bool {
-	switch {
-	case o.Agent != "" && row.Agent != o.Agent,
-		o.Owner != "" && row.Owner != o.Owner,
-		o.Label != "" && !slices.Contains(row.Labels, o.Label),
-		!o.Since.IsZero() && row.UpdatedAt.Before(o.Since),
-		!o.Until.IsZero() && !row.UpdatedAt.Before(o.Until):
+	if o.Owner != "" && row.Owner != o.Owner || o.Label != "" && !slices.Contains(row.Labels, o.Label) {
 		return false
-	case cmp.Or(o.Channel, o.Account, o.Kind, o.Peer, o.Thread) == "":
+	}
+	want := [...]string{o.Channel, o.Account, o.Kind, o.Peer, o.Thread}
+	if strings.Join(want[:], "") == "" {
 		return true
 	}
 	k, err := ParseKey(row.Key)
-	fits := func(want, got string) bool { return want == "" || want == got }
-	return err == nil && fits(o.Channel, k.Channel) && fits(o.Account, k.Account) && fits(o.Kind, k.Kind) &&
-		fits(o.Peer, k.Peer) && fits(o.Thread, k.Thread)
+	for i, got := range [...]string{k.Channel, k.Account, k.Kind, k.Peer, k.Thread} {
+		if want[i] != "" && want[i] != got {
+			return false
+		}
+	}
+	return err == nil
 }
 
 // AmbiguousError reports that a query of [Store.Find] fits several sessions.
@@ -220,12 +210,11 @@ func (st *Store) Find(ctx context.Context, query string, opts *ListOptions) (Inf
 	if err != nil {
 		return Info{}, fmt.Errorf("session: find %q: %w", query, err)
 	}
-	for _, fits := range []func(Info) bool{
-		func(i Info) bool { return i.ID == query || i.Current && i.Key == query },
-		func(i Info) bool {
-			return strings.HasPrefix(i.ID, query) || i.Current && strings.HasPrefix(i.Key, query) || hasPrefixFold(i.Title, query)
-		},
-	} {
+	exactly := func(i Info) bool { return i.ID == query || i.Current && i.Key == query }
+	begins := func(i Info) bool {
+		return strings.HasPrefix(i.ID, query) || i.Current && strings.HasPrefix(i.Key, query) || hasPrefixFold(i.Title, query)
+	}
+	for _, fits := range []func(Info) bool{exactly, begins} {
 		var found []Info
 		for _, info := range infos {
 			if query != "" && fits(info) {

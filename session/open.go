@@ -69,47 +69,40 @@ func namesFile(err error) bool {
 // Open opens the store in a folder of files, which is made if it does not
 // exist (unless opts says ReadOnly).
 func Open(dir string, opts *Options) (*Store, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o.fill()
-	drivers := new(driverEvents)
+	st := newStore(opts)
+	o := &st.opts
 	do := &filedriver.Options{
 		Sync: o.Sync, ReadOnly: o.ReadOnly, SingleProcess: o.SingleProcess, Logger: o.Logger,
-		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) { return describe(row, scan, &o) },
-		OnTail: func(_ context.Context, ref Ref, tail Tail) {
-			o.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
-				"offset", tail.Offset, "size", tail.Size, "whole", tail.Complete)
-		},
+		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) { return describe(row, scan, o) },
+		OnTail:   st.onTail,
 	}
-	drivers.watch(do, o.Observe)
+	if o.Observe != nil {
+		do.OnWait = st.onWait
+		do.OnSync = st.onSync
+	}
 	drv, err := filedriver.Open(dir, do)
 	if err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
-	st := OpenDriver(drv, &o)
-	st.drivers = drivers
+	st.drv = drv
 	return st, nil
 }
 
-// watch makes the driver keep its events in d, for observe.
-func (d *driverEvents) watch(o *filedriver.Options, observe func(context.Context, Event)) {
-	if observe == nil {
-		return
+func (st *Store) onTail(ctx context.Context, ref Ref, t Tail) {
+	st.opts.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
+		"offset", t.Offset, "size", t.Size, "whole", t.Complete)
+	if st.opts.Observe != nil {
+		st.keep(ctx, Event{Kind: EventRepair, Session: ref, Tail: t})
 	}
-	tail := o.OnTail
-	o.OnTail = func(ctx context.Context, ref Ref, t Tail) {
-		tail(ctx, ref, t)
-		d.keep(ctx, Event{Kind: EventRepair, Session: ref, Tail: t})
-	}
-	o.OnWait = func(ctx context.Context, ref Ref, w filelog.Wait) {
-		d.keep(ctx, Event{Kind: EventWait, Session: ref, Lock: w.Lock, Took: w.Took, Err: w.Err})
-	}
-	o.OnSync = func(ctx context.Context, ref Ref, s filelog.Synced) {
-		d.keep(ctx, Event{Kind: EventSync, Session: ref, Took: s.Took, Bytes: int(s.Bytes), Err: s.Err})
-		if s.Background { // no call of the application will tell it, and no lock is held
-			d.tell(observe)
-		}
+}
+
+func (st *Store) onWait(ctx context.Context, ref Ref, w filelog.Wait) {
+	st.keep(ctx, Event{Kind: EventWait, Session: ref, Lock: w.Lock, Took: w.Took, Err: w.Err})
+}
+
+func (st *Store) onSync(ctx context.Context, ref Ref, s filelog.Synced) {
+	st.keep(ctx, Event{Kind: EventSync, Session: ref, Took: s.Took, Bytes: int(s.Bytes), Err: s.Err})
+	if s.Background { // no call of the application will tell it, and no lock is held
+		st.tellKept()
 	}
 }

@@ -16,7 +16,7 @@ type scan = func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.
 
 // reader turns the lines of one transcript into the fold of its history and the
 // row of its index. It decodes every line once and in order. begin starts it,
-// with the lines that the history needs; read and own continue it.
+// with the lines that the history needs; readLines and own continue it.
 //
 // The row is exact once every line has been counted. A reader that began behind
 // the first line takes the older lines from the row that the index has. Where
@@ -87,12 +87,15 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 		}
 	}
 	r.from = w.from
-	r.fold = rebuild.New(&rebuild.Options{Summary: r.opts.Summary, Tail: w.kept})
+	r.fold = rebuild.New(&rebuild.Options{Summary: r.opts.Summary, Tail: w.from > 0 && !w.cleared})
 	err := r.add(head)
 	for _, rec := range slices.Backward(w.records) {
 		if err == nil {
 			err = r.take(rec)
 		}
+	}
+	if err == nil && len(w.records) == 0 {
+		err = r.readLines(scan)
 	}
 	return err
 }
@@ -106,8 +109,8 @@ func firstEntry(scan scan) (transcript.Entry, error) {
 	return transcript.Entry{}, nil
 }
 
-// read reads on from where the reader is. The error may be errRewound.
-func (r *reader) read(scan scan) error {
+// readLines reads on from where the reader is. The error may be errRewound.
+func (r *reader) readLines(scan scan) error {
 	for rec, err := range scan(r.next, driver.Forward) {
 		if err == nil && r.refersBack(rec.Entry) {
 			err = errRewound
@@ -151,7 +154,7 @@ func (r *reader) own(res driver.Result, entries []transcript.Entry) error {
 		}
 	}
 	r.next = res.End
-	return r.addBatch(transcript.Batch{Entries: entries, Complete: true})
+	return r.add([]transcript.Batch{{Entries: entries, Complete: true}})
 }
 
 // take takes the next record. A record may have both an entry and damage: a line
@@ -161,13 +164,12 @@ func (r *reader) take(rec transcript.Record) error {
 	if rec.Damage != nil {
 		r.damage = append(r.damage, *rec.Damage)
 	}
-	if rec.Entry.Body == nil {
-		return r.add(r.batcher.Break())
+	if rec.HasEntry() {
+		if err := r.count(rec.Entry, driver.Cursor(rec.Offset)); err != nil {
+			return err
+		}
 	}
-	if err := r.count(rec.Entry, driver.Cursor(rec.Offset)); err != nil {
-		return err
-	}
-	return r.add(r.batcher.Add(rec.Entry))
+	return r.add(r.batcher.Take(rec))
 }
 
 // count brings the row up to date with an entry that begins at a cursor, unless
@@ -208,27 +210,24 @@ func (r *reader) fill(scan scan) error {
 	return nil
 }
 
+// add gives batches to the fold, and notes the cut ones and those that
+// supersede them.
 func (r *reader) add(batches []transcript.Batch) error {
 	for _, b := range batches {
-		if err := r.addBatch(b); err != nil {
+		if key := b.Entries[0].Idem; key != "" {
+			if n := r.cut[key]; n > 0 {
+				r.superseded = append(r.superseded, n)
+				delete(r.cut, key)
+			}
+			if !b.Complete {
+				r.cut[key] = len(b.Entries)
+			}
+		}
+		if err := r.fold.Add(b); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *reader) addBatch(b transcript.Batch) error {
-	if len(b.Entries) > 0 && b.Entries[0].Idem != "" {
-		key := b.Entries[0].Idem
-		if n := r.cut[key]; n > 0 {
-			r.superseded = append(r.superseded, n)
-			delete(r.cut, key)
-		}
-		if !b.Complete {
-			r.cut[key] = len(b.Entries)
-		}
-	}
-	return r.fold.Add(b)
 }
 
 // head is the head of the session for a condition.
@@ -261,7 +260,6 @@ type walk struct {
 	id      string              // of the session, which names the beginning
 	records []transcript.Record // the last one first
 	from    driver.Cursor       // where the history begins
-	kept    bool                // with an entry that a compaction keeps
 	cleared bool                // with a rewind to the beginning
 
 	target string // of a rewind: lines behind it are not live
@@ -321,8 +319,8 @@ func (w *walk) passes(start int) bool {
 	}
 	if w.first != "" && holds(w.first) {
 		w.lost = !isComplete(batch)
-		w.kept, w.from = !w.lost, driver.Cursor(batch[len(batch)-1].Offset)
-		return w.kept
+		w.from = driver.Cursor(batch[len(batch)-1].Offset)
+		return !w.lost
 	}
 	for _, rec := range batch { // the last one first
 		switch b := rec.Entry.Body.(type) {

@@ -29,8 +29,7 @@ func (s *Session) Recover(ctx context.Context) error {
 		return s.store.wrap(op, s.ref, errors.ErrUnsupported)
 	}
 	if err := r.Recover(ctx, s.ref); err != nil {
-		s.store.tell(ctx, s.ref)
-		return s.store.wrap(op, s.ref, err)
+		return s.store.done(ctx, op, s.ref, err)
 	}
 	return s.use(ctx, op, func(t *state) error {
 		t.reset() // also what the copy may have changed

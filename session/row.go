@@ -18,16 +18,7 @@ import (
 // read.
 func describe(known driver.Row, scan scan, opts *Options) (driver.Row, error) {
 	r := newReader(opts)
-	if err := r.begin(scan, known, false); err != nil {
-		return known, err
-	}
-	err := r.read(scan)
-	if errors.Is(err, errRewound) { // a line came in meanwhile
-		r = newReader(opts)
-		if err = r.begin(scan, known, true); err == nil {
-			err = r.read(scan)
-		}
-	}
+	err := r.begin(scan, known, false)
 	if err == nil {
 		err = r.add(r.batcher.Break())
 	}
@@ -156,9 +147,7 @@ func (st *Store) putRow(ctx context.Context, s *state, fill bool) {
 		wait, cancel := context.WithTimeout(ctx, rowWait)
 		defer cancel()
 		if err = st.drv.Put(wait, row); err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.owe(true)
+			s.rowDue.Store(true)
 		}
 	}
 	if err != nil && !errors.Is(err, ErrClosed) && !isGone(err) {
@@ -170,7 +159,7 @@ func (st *Store) putRow(ctx context.Context, s *state, fill bool) {
 // putRows is putRow for all sessions of an agent, or of all agents if agent is
 // empty.
 func (st *Store) putRows(ctx context.Context, agent string, fill bool) {
-	for _, s := range st.table.owed(agent) {
+	for _, s := range st.table.due(agent) {
 		st.putRow(ctx, s, fill)
 	}
 }
@@ -179,7 +168,7 @@ func (st *Store) putRows(ctx context.Context, agent string, fill bool) {
 func (s *state) takeRow(ctx context.Context, fill bool) (row driver.Row, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.rowDue {
+	if !s.rowDue.Load() {
 		return row, false, nil
 	}
 	if err := s.catchUp(ctx); err != nil {
@@ -191,19 +180,9 @@ func (s *state) takeRow(ctx context.Context, fill bool) (row driver.Row, ok bool
 	if err := s.fill(s.scan(ctx)); err != nil {
 		return row, false, err
 	}
-	row = s.describe()
-	s.owe(false)
+	s.rowDue.Store(false)
 	s.rowAt = s.wroteAt
-	return row, true, nil
-}
-
-// owe notes whether the index lacks an append of this process. The caller holds
-// s.mu.
-func (s *state) owe(due bool) {
-	if s.rowDue != due {
-		s.rowDue = due
-		s.store.table.owe(s, due)
-	}
+	return s.describe(), true, nil
 }
 
 // countHistory is what a [rebuild.Tally] counts for a history.

@@ -35,6 +35,17 @@ func (s *Session) use(ctx context.Context, op string, f func(*state) error) erro
 	return s.store.wrap(op, s.ref, err)
 }
 
+// read calls f with the state once it has what any process has appended.
+func (s *Session) read(ctx context.Context, op string, f func(*state)) error {
+	return s.use(ctx, op, func(t *state) error {
+		err := t.sync(ctx)
+		if err == nil {
+			f(t)
+		}
+		return err
+	})
+}
+
 func (s *state) locked(f func(*state) error) ([]Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,26 +64,14 @@ func (s *Session) ID() string { return s.ref.ID }
 // blocks are shared and must not be modified. While calls are running it has an
 // error result for each that has no result yet.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
-	err = s.use(ctx, "read", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		h = t.fold.History()
-		return nil
-	})
+	err = s.read(ctx, "read", func(t *state) { h = t.fold.History() })
 	return h, err
 }
 
 // Head returns the ID of the last message, compaction or rewind entry, for
 // [Cond]; [NoHead] if there is none.
 func (s *Session) Head(ctx context.Context) (id string, err error) {
-	err = s.use(ctx, "read", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		id = t.head()
-		return nil
-	})
+	err = s.read(ctx, "read", func(t *state) { id = t.head() })
 	return id, err
 }
 
@@ -80,11 +79,11 @@ func (s *Session) Head(ctx context.Context) (id string, err error) {
 // clipped. It reads the whole transcript.
 func (s *Session) FullHistory(ctx context.Context) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true})
-	for b, err := range transcript.Batches(s.store.drv.Scan(ctx, s.ref, 0, driver.Forward)) {
-		if err == nil {
-			err = fold.Add(b)
-		}
+	for b, err := range transcript.Batches(s.Records(ctx)) {
 		if err != nil {
+			return rebuild.History{}, err
+		}
+		if err = fold.Add(b); err != nil {
 			return rebuild.History{}, s.store.wrap("read", s.ref, err)
 		}
 	}
@@ -97,12 +96,8 @@ func (s *Session) FullHistory(ctx context.Context) (rebuild.History, error) {
 // [Session.Health].
 func (s *Session) Entries(ctx context.Context) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
-		for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {
-			if err != nil {
-				yield(transcript.Entry{}, s.store.wrap("read", s.ref, err))
-				return
-			}
-			if rec.Entry.Body != nil && !yield(rec.Entry, nil) {
+		for rec, err := range s.Records(ctx) {
+			if (err != nil || rec.HasEntry()) && !yield(rec.Entry, err) {
 				return
 			}
 		}
@@ -146,13 +141,7 @@ func (s *Session) Turns() (n int) {
 // application can resume or close it after a restart. While calls are running
 // they are pending too.
 func (s *Session) Pending(ctx context.Context) (p rebuild.Pending, err error) {
-	err = s.use(ctx, "read", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		p = t.fold.Pending()
-		return nil
-	})
+	err = s.read(ctx, "read", func(t *state) { p = t.fold.Pending() })
 	return p, err
 }
 
@@ -193,11 +182,11 @@ func (s *Session) RewindTurns(ctx context.Context, n int) error {
 // MakeCurrent makes the session the current one of its key.
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
-		e := transcript.Entry{ID: s.store.ids.next(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
+		e := transcript.Entry{ID: s.store.newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
 		return s.store.line(e)
 	})
-	s.store.tell(ctx, s.ref)
-	return s.store.wrap("make current", s.ref, err)
+	s.store.looks.Add(1)
+	return s.store.done(ctx, "make current", s.ref, err)
 }
 
 var errEmptyMeta = errors.New("no field is set: nothing was written")
@@ -215,7 +204,5 @@ func (s *Session) SetMeta(ctx context.Context, m transcript.Meta) error {
 
 // Flush returns when everything appended so far is on stable storage.
 func (s *Session) Flush(ctx context.Context) error {
-	err := s.store.drv.Flush(ctx, s.ref)
-	s.store.tell(ctx, s.ref)
-	return s.store.wrap("flush", s.ref, err)
+	return s.store.done(ctx, "flush", s.ref, s.store.drv.Flush(ctx, s.ref))
 }

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/convolog/convolog/compact"
@@ -62,23 +61,28 @@ type Options struct {
 type Store struct {
 	opts  Options
 	drv   driver.Driver
-	ids   *ids
-	newID func() string // ids.next
+	newID func() string
 	table *table
-	lines sync.Pool // of *[]driver.Line, which drivers do not retain
-
-	drivers *driverEvents
+	kept  kept
+	looks atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
 }
 
 // OpenDriver returns the store that keeps its sessions with drv. Close closes
 // drv.
 func OpenDriver(drv driver.Driver, opts *Options) *Store {
-	st := &Store{drv: drv, ids: newIDs(), drivers: new(driverEvents)}
+	st := newStore(opts)
+	st.drv = drv
+	return st
+}
+
+// newStore returns a store that lacks its driver.
+func newStore(opts *Options) *Store {
+	st := &Store{newID: newIDs().next}
 	if opts != nil {
 		st.opts = *opts
 	}
 	st.opts.fill()
-	st.newID = st.ids.next
+	st.looks.Add(1)
 	st.table = newTable(st)
 	return st
 }
@@ -119,7 +123,7 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 		return nil, wrapKey("load", key, err)
 	}
 	for n := 0; ; n++ {
-		row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.header(key, CreateOptions{}))
+		row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.first(st.header(key, CreateOptions{})))
 		if err != nil {
 			return nil, wrapKey("load", key, err)
 		}
@@ -158,8 +162,9 @@ func (st *Store) Get(ctx context.Context, ref Ref) (*Session, error) {
 }
 
 func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session, error) {
+	st.looks.Add(1)
 	s := &Session{store: st, ref: row.Ref()}
-	look := func() error { return s.use(ctx, op, func(t *state) error { return t.sync(ctx) }) }
+	look := func() error { return s.read(ctx, op, func(*state) {}) }
 	err := look()
 	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
 		err = look() // the state was that of an earlier session with the same ID
@@ -196,44 +201,42 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if o.TTL < 0 {
 		return nil, wrapKey("create", key, fmt.Errorf("TTL %v is negative", o.TTL))
 	}
-	if o.ID != "" {
-		if err := driver.CheckRef(Ref{Agent: key.Agent, ID: o.ID}); err != nil {
-			return nil, wrapKey("create", key, err)
-		}
-	}
-	header := st.header(key, o)
-	if _, line := header(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
-		return nil, wrapKey("create", key, fmt.Errorf("a title, an owner and labels that need a line of %d bytes are over the limit of %d: nothing was written",
-			len(line.Data), transcript.DefaultMaxLine))
-	}
-	row, err := st.drv.Create(ctx, key.Agent, key.String(), header)
-	if err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	st.table.forget(row.Ref())
-	return st.open(ctx, "create", row)
+	return st.CreateWith(ctx, key, st.header(key, o))
 }
 
-// header returns the function that makes the first line of a session.
-func (st *Store) header(key Key, o CreateOptions) func(gen int64) (driver.Row, driver.Line) {
+// header makes the header of a new session, without its gen.
+func (st *Store) header(key Key, o CreateOptions) transcript.Entry {
 	if o.ID == "" {
-		o.ID = st.ids.next()
+		o.ID = st.newID()
 	}
+	now := st.opts.Now().UTC().Truncate(time.Microsecond)
+	h := transcript.Header{Key: key.String(), Created: now}
+	if o.Title != "" {
+		h.Meta.Title = &o.Title
+	}
+	if o.Owner != "" {
+		h.Meta.Owner = &o.Owner
+	}
+	h.Meta.Labels = o.Labels
+	if o.TTL > 0 {
+		h.Meta.TTL = new(int64((o.TTL + time.Second - 1) / time.Second))
+	}
+	return transcript.Entry{ID: o.ID, Time: now, Body: h}
+}
+
+// first returns the function that makes the first line of a session and its
+// first row.
+func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, driver.Line) {
+	h, _ := header.Body.(transcript.Header)
+	h.Version = transcript.Version
+	source, hasSource := header.Source()
 	return func(gen int64) (driver.Row, driver.Line) {
-		now := st.opts.Now().UTC().Truncate(time.Microsecond)
-		h := transcript.Header{Version: transcript.Version, Key: key.String(), Gen: gen, Created: now}
-		if o.Title != "" {
-			h.Meta.Title = &o.Title
+		h.Gen = gen
+		e := transcript.Entry{ID: header.ID, Time: header.Time, Body: h}
+		if hasSource {
+			e = e.WithSource(source)
 		}
-		if o.Owner != "" {
-			h.Meta.Owner = &o.Owner
-		}
-		h.Meta.Labels = o.Labels
-		if o.TTL > 0 {
-			h.Meta.TTL = new(int64((o.TTL + time.Second - 1) / time.Second))
-		}
-		e := transcript.Entry{ID: o.ID, Time: now, Body: h}
-		row := driver.Row{ID: o.ID, CreatedAt: now, UpdatedAt: now}
+		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time}
 		applyMeta(&row, h.Meta)
 		return row, st.line(e)
 	}
@@ -244,17 +247,18 @@ func (st *Store) header(key Key, o CreateOptions) func(gen int64) (driver.Row, d
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 	err := st.drv.Delete(ctx, refs...)
+	st.looks.Add(1)
 	for _, ref := range refs {
 		st.tell(ctx, ref)
 		st.table.forget(ref)
 	}
-	if err != nil && len(refs) == 1 {
+	switch {
+	case err == nil:
+		return nil
+	case len(refs) == 1:
 		return st.wrap("delete", refs[0], err)
 	}
-	if err != nil {
-		return fmt.Errorf("session: delete: %w", err)
-	}
-	return nil
+	return fmt.Errorf("session: delete: %w", err)
 }
 
 // isGone reports whether an error says that a session is no longer there.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -23,13 +24,15 @@ type state struct {
 
 	compacting chan struct{} // holds a value while a compaction runs
 
+	rowDue atomic.Bool // the index lacks an append of this process
+
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	reader
-	err     error         // why the session cannot be used
+	current bool          // whether it was the current session of its key
+	looks   uint64        // Store.looks when that was looked up
 	wrote   driver.Cursor // the end of the last append of this process
 	wroteAt time.Time     // the time of its entries
 	rowAt   time.Time     // wroteAt when this process put a row last, or appended first
-	rowDue  bool          // the index lacks an append of this process
 }
 
 func newState(st *Store, ref Ref) *state {
@@ -38,7 +41,7 @@ func newState(st *Store, ref Ref) *state {
 
 // reset forgets what was read, so that the next call reads the session anew.
 // The caller holds s.mu.
-func (s *state) reset() { s.reader, s.err = newReader(&s.store.opts), nil }
+func (s *state) reset() { s.reader = newReader(&s.store.opts) }
 
 // scan returns the function that reads the transcript.
 func (s *state) scan(ctx context.Context) scan {
@@ -53,25 +56,15 @@ func (s *state) sync(ctx context.Context) error { return s.syncFrom(ctx, false) 
 
 // syncFrom is sync; if whole is set and not every line was read, it reads all of
 // them.
-func (s *state) syncFrom(ctx context.Context, whole bool) error {
-	if errors.Is(s.err, ErrNewerFormat) {
-		return s.err // the format of a file never becomes older
-	}
-	if s.err != nil || whole && s.from > 0 {
-		s.reset() // an error may have been mended by hand
-	}
-	err := s.readOn(ctx, whole)
-	if errors.Is(err, errRewound) {
+func (s *state) syncFrom(ctx context.Context, whole bool) (err error) {
+	if whole && s.from > 0 {
 		s.reset()
-		err = s.readOn(ctx, whole)
 	}
-	if errors.Is(err, errRewound) { // and once more meanwhile
+	for tries := range 3 { // another rewind may come in each time; the last try reads every line
+		if err = s.readOn(ctx, whole || tries == 2); !errors.Is(err, errRewound) {
+			break
+		}
 		s.reset()
-		err = s.readOn(ctx, true)
-	}
-	if isGone(err) {
-		s.reset()
-		s.wrote = 0
 	}
 	return err
 }
@@ -83,7 +76,7 @@ func (s *state) readAll(ctx context.Context) error { return s.syncFrom(ctx, true
 // catchUp makes sure that the appends of this process were read. The caller
 // holds s.mu.
 func (s *state) catchUp(ctx context.Context) error {
-	if s.fold == nil || s.err != nil || s.next < s.wrote {
+	if s.fold == nil || s.next < s.wrote {
 		return s.sync(ctx)
 	}
 	return nil
@@ -93,62 +86,59 @@ func (s *state) catchUp(ctx context.Context) error {
 func (s *state) readOn(ctx context.Context, whole bool) (err error) {
 	var end driver.Cursor
 	first := s.fold == nil
-	if first {
-		defer func() {
-			if err != nil && s.err == nil {
-				s.reset() // half of a beginning cannot be continued
-			}
-		}()
-		row, err := s.store.drv.Get(ctx, s.ref)
-		if err != nil {
-			return err
+	defer func() {
+		// Half of a beginning cannot be continued, and what this program does not
+		// understand must not be skipped.
+		if err != nil && (first || errors.Is(err, ErrNewerFormat)) {
+			s.reset()
 		}
-		// Settling ends an unfinished line of a dead writer. Lines that are still
-		// unfinished afterwards belong to a living one.
+	}()
+	if first {
+		end, err = s.start(ctx, whole)
+	}
+	if err == nil {
+		err = s.readLines(s.scan(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	if s.batcher.Open() && !first {
+		// Lines of an unfinished append. If nobody holds the lock, nobody will
+		// write the rest.
 		if end, err = s.settle(ctx); err != nil {
 			return err
 		}
-		if row.Size > int64(end) {
-			row = driver.Row{Key: row.Key, Gen: row.Gen}
-		}
-		row.ID, row.Agent = s.ref.ID, s.ref.Agent
-		if err := s.begin(s.scan(ctx), row, whole); err != nil {
-			return s.spoilt(err)
+		if err := s.readLines(s.scan(ctx)); err != nil {
+			return err
 		}
 	}
-	if err := s.read(s.scan(ctx)); err != nil {
-		return s.spoilt(err)
-	}
-	if s.batcher.Open() {
-		// Lines of an unfinished append. If nobody holds the lock, nobody will
-		// write the rest.
-		if !first {
-			if end, err = s.settle(ctx); err != nil {
-				return err
-			}
-			if err := s.read(s.scan(ctx)); err != nil {
-				return s.spoilt(err)
-			}
-		}
-		if s.batcher.Open() && s.next <= end {
-			if err := s.add(s.batcher.Break()); err != nil {
-				return s.spoilt(err)
-			}
+	if s.batcher.Open() && s.next <= end {
+		if err := s.add(s.batcher.Break()); err != nil {
+			return err
 		}
 	}
 	if first && s.version == 0 && s.row.LastID == "" {
-		s.err = errNoEntries
-		return s.err
+		return errNoEntries
 	}
 	return nil
 }
 
-// spoilt remembers an error that reading again would meet again.
-func (s *state) spoilt(err error) error {
-	if errors.Is(err, ErrNewerFormat) {
-		s.err = err
+// start begins reading and returns the cursor that settle gives.
+func (s *state) start(ctx context.Context, whole bool) (end driver.Cursor, err error) {
+	row, err := s.store.drv.Get(ctx, s.ref)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	// Settling ends an unfinished line of a dead writer. Lines that are still
+	// unfinished afterwards belong to a living one.
+	if end, err = s.settle(ctx); err != nil {
+		return 0, err
+	}
+	if row.Size > int64(end) {
+		row = driver.Row{Key: row.Key, Gen: row.Gen}
+	}
+	row.ID, row.Agent = s.ref.ID, s.ref.Agent
+	return end, s.begin(s.scan(ctx), row, whole)
 }
 
 var (
@@ -179,13 +169,12 @@ type table struct {
 
 	mu     sync.Mutex // guards the fields below
 	states map[Ref]*state
-	order  *list.List      // of *state: among those that nobody uses, the one released last comes first
-	unused int             // how many of them nobody uses
-	due    map[*state]bool // those with a row to put, also if they have left the table
+	order  *list.List // of *state: among those that nobody uses, the one released last comes first
+	unused int        // how many of them nobody uses
 }
 
 func newTable(st *Store) *table {
-	return &table{store: st, states: map[Ref]*state{}, order: list.New(), due: map[*state]bool{}}
+	return &table{store: st, states: map[Ref]*state{}, order: list.New()}
 }
 
 // acquire returns the state of a session for use until release.
@@ -241,24 +230,13 @@ func (t *table) remove(s *state) {
 	delete(t.states, s.ref)
 }
 
-// owe notes whether the index lacks a row of s.
-func (t *table) owe(s *state, due bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if due {
-		t.due[s] = true
-	} else {
-		delete(t.due, s)
-	}
-}
-
-// owed returns the states of an agent, or of all agents if agent is empty, with
+// due returns the states of an agent, or of all agents if agent is empty, with
 // a row to put.
-func (t *table) owed(agent string) (all []*state) {
+func (t *table) due(agent string) (all []*state) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for s := range t.due {
-		if agent == "" || s.ref.Agent == agent {
+	for _, s := range t.states {
+		if s.rowDue.Load() && (agent == "" || s.ref.Agent == agent) {
 			all = append(all, s)
 		}
 	}
@@ -271,6 +249,5 @@ func (t *table) forget(ref Ref) {
 	defer t.mu.Unlock()
 	if s := t.states[ref]; s != nil {
 		t.remove(s)
-		delete(t.due, s)
 	}
 }

@@ -21,9 +21,8 @@ func (s *Session) TryBeginTurn(ctx context.Context) (*Turn, error) { return s.be
 
 func (s *Session) beginTurn(ctx context.Context, wait bool) (*Turn, error) {
 	release, err := s.store.drv.LockTurn(ctx, s.ref, wait)
-	s.store.tell(ctx, s.ref)
-	if err != nil {
-		return nil, s.store.wrap("begin turn", s.ref, err)
+	if err = s.store.done(ctx, "begin turn", s.ref, err); err != nil {
+		return nil, err
 	}
 	return &Turn{release: release, s: s}, nil
 }

@@ -140,8 +140,10 @@ type Cond struct {
 	// Idem is an idempotency key and IdemHash a hash of the lines. If the key
 	// is found at the first line of a whole batch among at least the last
 	// 1,024 lines, nothing is written: the result is the earlier one, or
-	// [ErrIdemMismatch] if the hashes differ.
+	// [ErrIdemMismatch] if the hashes differ. If more lines than that lie
+	// behind the cursor Since, the key is looked for among all of them.
 	Idem, IdemHash string
+	Since          Cursor
 	// If Conflicts is not empty, no line of these types may lie after the
 	// cursor Base; otherwise the append fails with [ErrConflict].
 	Base      Cursor

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,14 +23,14 @@ const (
 	rewindKeys = importKeys + "rewind:"
 )
 
-// A follower is what a session has of its source. The zero value has nothing.
+// A follower is what a session has of its source.
 type follower struct {
-	batches map[string]followed // by slot
-	cuts    map[string]int      // by idempotency key: how many batches are there in part only
-	order   []string            // the slots of the live batches that make the history, in order
-	rewinds int                 // rewinds that an import has made
-	own     int                 // messages, compactions and rewinds that no import has made
-	end     int64               // the place after the last record
+	batches map[string]*followed // by slot
+	cuts    map[string]int       // by idempotency key: how many batches are there in part only
+	order   []string             // the slots of the live batches that make the history, in order
+	rewinds int                  // rewinds that an import has made
+	own     int                  // messages, compactions and rewinds that no import has made
+	end     int64                // the place after the last record
 }
 
 // A followed is an imported batch.
@@ -54,9 +55,12 @@ func slot(key string, complete bool, cuts map[string]int) string {
 	return key + cutMark + strconv.Itoa(cuts[key])
 }
 
-// readFollower reads what a session has of its source.
+// readFollower reads what a session has of its source: nothing if s is nil.
 func readFollower(ctx context.Context, s *session.Session) (follower, error) {
-	f := follower{batches: map[string]followed{}, cuts: map[string]int{}}
+	f := follower{batches: map[string]*followed{}, cuts: map[string]int{}}
+	if s == nil {
+		return f, nil
+	}
 	records := func(yield func(transcript.Record, error) bool) {
 		for rec, err := range s.Records(ctx) {
 			f.end = max(f.end, rec.End)
@@ -89,7 +93,7 @@ func (f *follower) add(b transcript.Batch) {
 			f.rewind(r.To)
 		}
 	default:
-		one := followed{hash: first.IdemHash, live: makesHistory(b)}
+		one := &followed{hash: first.IdemHash, live: makesHistory(b)}
 		for _, e := range b.Entries {
 			one.ids = append(one.ids, e.ID)
 		}
@@ -103,17 +107,17 @@ func (f *follower) add(b transcript.Batch) {
 
 // rewind ends the life of the batches behind the entry to.
 func (f *follower) rewind(to string) {
-	for len(f.order) > 0 {
-		last := f.order[len(f.order)-1]
-		b := f.batches[last]
-		if b.ids[len(b.ids)-1] == to {
+	for n := len(f.order) - 1; n >= 0; n-- {
+		b := f.batches[f.order[n]]
+		if b.last() == to {
 			return
 		}
 		b.live = false
-		f.batches[last] = b
-		f.order = f.order[:len(f.order)-1]
+		f.order = f.order[:n]
 	}
 }
+
+func (f *followed) last() string { return f.ids[len(f.ids)-1] }
 
 // makesHistory reports whether a batch has lines that a history is made of.
 func makesHistory(b transcript.Batch) bool {
@@ -130,9 +134,8 @@ func makesHistory(b transcript.Batch) bool {
 type foreignBatch struct {
 	slot    string
 	hash    string
-	entries []transcript.Entry // nil if stored
+	entries []transcript.Entry // nil if the session has them
 	history bool               // see makesHistory
-	stored  bool               // the session has it
 }
 
 // batches yields the records of the source as native batches, without the
@@ -140,7 +143,7 @@ type foreignBatch struct {
 // they have there. Note is called with what cannot be carried over.
 func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, error] {
 	return func(yield func(foreignBatch, error) bool) {
-		w := &translator{ids: map[string]string{}, note: note, time: im.Source.Created}
+		w := &translator{ids: map[string]string{}, note: note, seal: im.store.Sealed, time: im.Source.Created}
 		if w.time.IsZero() {
 			w.time = im.opts.Now()
 		}
@@ -160,18 +163,17 @@ func (im *importing) batches(note func(what string)) iter.Seq2[foreignBatch, err
 			}
 			key := batchKey(b, seen)
 			f := foreignBatch{slot: slot(key, b.Complete, cuts), history: makesHistory(b)}
-			was, stored := im.there.batches[f.slot]
-			f.stored = stored && len(was.ids) == len(b.Entries)
-			if !f.stored {
-				was.ids = nil
+			var ids []string
+			if was := im.there.batches[f.slot]; was != nil && len(was.ids) == len(b.Entries) {
+				ids = was.ids
 			}
-			made, err := w.translate(b, was.ids)
+			made, err := w.translate(b, ids)
 			if err != nil {
 				yield(foreignBatch{}, err)
 				return
 			}
 			f.hash = session.IdemHash(made)
-			if !f.stored {
+			if ids == nil {
 				f.entries = w.lines(made, key, f.hash, b)
 			}
 			if !yield(f, nil) {
@@ -206,66 +208,62 @@ type plan struct {
 	history bool   // some of them make the history
 }
 
+// isPart reports whether a batch of the session is the part of a record of the
+// source that a killed import has left.
+func isPart(slot string, source map[string]bool) bool {
+	key, _, cut := strings.Cut(slot, cutMark)
+	_, whole := source[key]
+	_, there := source[slot]
+	return cut && whole && !there
+}
+
 // compare makes the plan, or returns an error that matches [ErrDiverged]. It
 // counts what cannot be carried over.
 func (im *importing) compare() error {
 	im.plan, im.Records = plan{}, 0
 	lost := dialect.Losses{}
-	order := im.there.order
-	known := 0 // how many of order were found
-	diverged := func(why string) error {
+	diverged := func(record int, why string) error {
 		return fmt.Errorf("%s/%s has %d of its records: record %d %s: %w",
-			im.Session.Agent, im.Session.ID, len(im.there.batches), im.Records, why, ErrDiverged)
+			im.Session.Agent, im.Session.ID, len(im.there.batches), record, why, ErrDiverged)
 	}
-	// next reports whether a batch is the next one of the session. It passes
-	// parts of batches that a killed import has left before the whole ones.
-	next := func(b foreignBatch) bool {
-		for ; known < len(order) && order[known] != b.slot; known++ {
-			key, _, cut := strings.Cut(order[known], cutMark)
-			bKey, _, _ := strings.Cut(b.slot, cutMark)
-			if _, again := im.there.batches[key]; !cut || !again && key != bKey {
-				return false
-			}
-		}
-		return known < len(order)
-	}
-	branched := false     // the source has left the path that the session took
-	last := im.Session.ID // of the batch before
+	source := map[string]bool{} // by slot: whether the batch makes the history of the source
+	known := 0                  // how many batches of that history are those of the session
+	order := im.there.order
 	for b, err := range im.batches(func(what string) { lost[what]++ }) {
 		if err != nil {
 			return err
 		}
 		im.Records++
-		was := im.there.batches[b.slot]
-		switch {
-		case !b.stored:
-			if b.history {
-				next(b)
-			}
+		source[b.slot] = b.history
+		switch was := im.there.batches[b.slot]; {
+		case b.entries != nil:
 			im.plan.fresh++
 			im.plan.history = im.plan.history || b.history
-		case b.history && !was.live:
-			return diverged("was not part of the conversation when it was imported")
-		case b.history && was.hash != b.hash:
-			return diverged("means something else by now")
-		case b.history && (branched || im.plan.history || !next(b)):
-			return diverged("has others in front of it by now")
-		case b.history:
-			known++
-			last = was.ids[len(was.ids)-1]
-		case was.live:
-			if !next(b) {
-				return diverged("has others in front of it by now")
+		case !b.history:
+		case !was.live:
+			return diverged(im.Records, "was not part of the conversation when it was imported")
+		case was.hash != b.hash:
+			return diverged(im.Records, "means something else by now")
+		default:
+			for known < len(order) && order[known] != b.slot && isPart(order[known], source) {
+				order = slices.Delete(slices.Clone(order), known, known+1)
+			}
+			if im.plan.history || known == len(order) || order[known] != b.slot {
+				return diverged(im.Records, "has others in front of it by now")
 			}
 			known++
-			if !branched {
-				branched, im.plan.rewind = true, last
-			}
 		}
 	}
-	if next(foreignBatch{}); known < len(order) {
-		im.Records++
-		return diverged("and the following are not those that were imported")
+	// The other batches of the session must have left the history of the source.
+	for _, slot := range order[known:] {
+		if history, ok := source[slot]; ok && !history {
+			im.plan.rewind = im.Session.ID
+		} else if ok || !isPart(slot, source) {
+			return diverged(known+1, "and the following are not those that were imported")
+		}
+	}
+	if im.plan.rewind != "" && known > 0 {
+		im.plan.rewind = im.there.batches[order[known-1]].last()
 	}
 	if im.there.own > 0 && (im.plan.history || im.plan.rewind != "") {
 		return fmt.Errorf("%s/%s has been continued with %d lines of its own, and the source with %d records: %w",

@@ -238,15 +238,11 @@ func isImportID(id string) bool {
 func (im *importing) try(ctx context.Context) error {
 	s, err := im.store.Get(ctx, im.Session)
 	missing := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case missing:
-		im.there = follower{}
-	case err != nil:
+	if err != nil && !missing {
 		return err
-	default:
-		if im.there, err = readFollower(ctx, s); err != nil {
-			return err
-		}
+	}
+	if im.there, err = readFollower(ctx, s); err != nil {
+		return err
 	}
 	if err := im.compare(); err != nil {
 		return err
@@ -357,13 +353,13 @@ func (im *importing) write(ctx context.Context, s *session.Session) error {
 	if im.plan.rewind != "" {
 		e := transcript.Entry{ID: newID(), Time: im.opts.Now(), Body: transcript.Rewind{To: im.plan.rewind}}
 		e.Idem, e.IdemHash = rewindKeys+strconv.Itoa(im.there.rewinds), session.IdemHash([]transcript.Entry{e})
-		chunk = append(chunk, e)
+		chunk = append(chunk, im.store.Sealed(e))
 	}
 	for b, err := range im.batches(func(string) {}) {
 		if err != nil {
 			return errors.Join(err, flush())
 		}
-		if b.stored {
+		if b.entries == nil {
 			continue
 		}
 		batches++

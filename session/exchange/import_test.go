@@ -535,3 +535,25 @@ func TestImportErrors(t *testing.T) {
 	_, err = exchange.Import(t.Context(), st, sessionsIn(t, flatFolder(flatSource)), nil)
 	require.ErrorIs(t, err, full)
 }
+
+// Imported lines have checksums like all others, unless the store writes none.
+func TestImportSeals(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		st := session.OpenDriver(memdriver.New(nil), &session.Options{NoChecksum: bare})
+		report := importAll(t, st, sessionsIn(t, os.DirFS(samples+"claude-code")), nil)
+		lines := 0
+		for _, im := range report {
+			require.NoError(t, im.Err)
+			s, err := st.Get(t.Context(), im.Session)
+			require.NoError(t, err)
+			for rec, err := range s.Records(t.Context()) {
+				require.NoError(t, err)
+				require.Nil(t, rec.Damage)
+				require.Equal(t, !bare, bytes.Contains(rec.Entry.Line(), []byte(`,"crc":"`)), "%s", rec.Entry.Line())
+				lines++
+			}
+		}
+		require.NotZero(t, lines)
+		require.NoError(t, st.Close())
+	}
+}

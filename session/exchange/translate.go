@@ -14,7 +14,8 @@ import (
 type translator struct {
 	ids  map[string]string // of entries: from the source's to ours
 	note func(what string) // called with what cannot be carried over
-	time time.Time         // of the entry before
+	seal func(transcript.Entry) transcript.Entry
+	time time.Time // of the entry before
 }
 
 // translate returns the entries of a batch with native IDs: those given, or new
@@ -121,16 +122,18 @@ func (w *translator) lines(made []transcript.Entry, key, hash string, b transcri
 // together are too long, and else as a custom entry that says nothing.
 func (w *translator) line(e transcript.Entry, source []byte) transcript.Entry {
 	if source != nil {
-		if kept := e.WithSource(source); readable(kept) {
+		if kept := w.seal(e.WithSource(source)); readable(kept) {
 			return kept
 		}
 		w.note("source")
 	}
-	if !readable(e) {
+	bare := w.seal(e)
+	if !readable(bare) {
 		w.note("record")
 		e.Body = transcript.Custom{Name: e.Type()}
+		bare = w.seal(e)
 	}
-	return e.WithLine(e.Line())
+	return bare
 }
 
 func readable(e transcript.Entry) bool {

@@ -17,11 +17,11 @@ type seen struct {
 	// The head of the lines before headEnd; nothing is known if that is 0.
 	head    string
 	headEnd int64
-	// The whole batches with an idempotency key that end before keysEnd. The
-	// first append with a key reads all lines, so every key is honoured. Keys
+	// The whole batches with an idempotency key between two places. The first
+	// append with a key looks for the first place, backwards from the end. Keys
 	// are few and are forgotten when the log is closed.
-	keys    map[string]keyed
-	keysEnd int64
+	keys              map[string]keyed
+	keysFrom, keysEnd int64
 	// The last batch, if it has a key and lacks lines so far.
 	open    keyed
 	openKey string
@@ -59,13 +59,13 @@ func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) 
 		*s = seen{copies: copies} // the copy may hold lines that could not be read
 	}
 	if cond.Idem != "" {
-		if err := s.readKeys(r, end); err != nil {
+		if err := s.readKeys(r, end, int64(cond.Since)); err != nil {
 			return driver.Result{}, err
 		}
 		k, ok := s.keys[cond.Idem]
 		if ok && !k.stands(r, cond.Idem) {
 			*s = seen{copies: copies}
-			if err := s.readKeys(r, end); err != nil {
+			if err := s.readKeys(r, end, int64(cond.Since)); err != nil {
 				return driver.Result{}, err
 			}
 			k, ok = s.keys[cond.Idem]
@@ -122,10 +122,15 @@ func (s *seen) readHead(r io.ReaderAt, end int64) error {
 	return nil
 }
 
-// readKeys remembers the idempotency keys before end.
-func (s *seen) readKeys(r io.ReaderAt, end int64) error {
-	if s.keys == nil || s.keysEnd > end {
-		s.keys, s.keysEnd, s.want = map[string]keyed{}, 0, 0
+// readKeys remembers the idempotency keys before end, back to where keysBegin
+// says.
+func (s *seen) readKeys(r io.ReaderAt, end, since int64) error {
+	if s.keys == nil || s.keysEnd > end || s.keysFrom > since {
+		from, err := keysBegin(r, end, since)
+		if err != nil {
+			return err
+		}
+		s.keys, s.keysFrom, s.keysEnd, s.want = map[string]keyed{}, from, from, 0
 	}
 	for rec, err := range transcript.Scan(r, end, &transcript.ScanOptions{From: s.keysEnd, Final: true}) {
 		if err != nil {
@@ -136,6 +141,28 @@ func (s *seen) readKeys(r io.ReaderAt, end int64) error {
 	}
 	s.keysEnd = end
 	return nil
+}
+
+// fewestLines is over how many lines keys are honoured at least.
+const fewestLines = 1024
+
+// keysBegin returns the first place of a batch with at least fewestLines lines
+// and the place since behind it.
+func keysBegin(r io.ReaderAt, end, since int64) (int64, error) {
+	if since == 0 {
+		return 0, nil
+	}
+	lines, part, from := 0, 0, end
+	for rec, err := range transcript.ScanBackward(r, end, &transcript.ScanOptions{Final: true}) {
+		if err != nil {
+			return 0, err
+		}
+		if lines >= fewestLines && part <= 1 && rec.End <= min(from, since) {
+			return rec.End, nil
+		}
+		lines, part, from = lines+1, rec.Entry.Part, rec.Offset
+	}
+	return 0, nil
 }
 
 // note adds the next record.

@@ -1,0 +1,55 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// lookups counts the calls of Current.
+type lookups struct {
+	driver.Driver
+	n int
+}
+
+func (d *lookups) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+	d.n++
+	return d.Driver.Current(ctx, agent, key)
+}
+
+// Info asks the index for the current session only after a call of this process
+// that may have found or made another one current.
+func TestInfoLooksCurrentUpOnce(t *testing.T) {
+	mem := memdriver.New(nil)
+	d := &lookups{Driver: mem}
+	st := session.OpenDriver(d, nil)
+	defer closed(t, st)
+	first := load(t, st, cli)
+	for range 5 {
+		add(t, first, transcript.UserText("hi"))
+		require.True(t, first.Info().Current)
+	}
+	require.Equal(t, 1, d.n)
+	second, err := st.Create(t.Context(), cli, nil)
+	require.NoError(t, err)
+	require.False(t, first.Info().Current)
+	require.True(t, second.Info().Current)
+	require.NoError(t, first.MakeCurrent(t.Context()))
+	require.True(t, first.Info().Current)
+	require.False(t, second.Info().Current)
+	require.NoError(t, st.Delete(t.Context(), first.Ref()))
+	require.True(t, second.Info().Current)
+
+	other := session.OpenDriver(mem.Reopen(), nil)
+	defer closed(t, other)
+	third, err := other.Create(t.Context(), cli, nil)
+	require.NoError(t, err)
+	require.Equal(t, third.ID(), load(t, st, cli).ID())
+	require.False(t, second.Info().Current, "after a call has found the session of another process")
+}

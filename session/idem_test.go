@@ -1,0 +1,137 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// After a restart keys are looked for backwards over what the last compaction
+// keeps and at least 1,024 entries. A new key does not make the first append
+// read the lines before.
+func TestKeysAfterRestart(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		before, after int  // entries in front of the key and behind it
+		kept          bool // whether a compaction behind it keeps the key
+		compacted     int  // entries behind the compaction
+		honoured      bool // older keys may be honoured too
+	}{
+		{name: "kept by the compaction", before: 20_000, after: 3000, kept: true, honoured: true},
+		{name: "summarised and recent", before: 20_000, after: 1000, honoured: true},
+		{name: "summarised and old", before: 20_000, after: 3000, compacted: 2000},
+		{name: "behind the compaction", before: 100, kept: true, compacted: 3000, honoured: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			st := open(t, dir, unsynced)
+			s := load(t, st, cli)
+			notes := func(n int) (last string) {
+				items := make([]transcript.Item, n)
+				for i := range items {
+					items[i] = transcript.Custom{Name: "note", Data: []byte(fmt.Sprint(i))}
+				}
+				if n > 0 {
+					ids := add(t, s, items...)
+					last = ids[n-1]
+				}
+				return last
+			}
+			for range test.before / 1000 {
+				notes(1000)
+			}
+			keyed := []transcript.Item{transcript.UserText("q"), answer("a")}
+			first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, keyed...)
+			require.NoError(t, err)
+			for range test.after / 1000 {
+				notes(1000)
+			}
+			kept := first.IDs[0]
+			if !test.kept {
+				kept = add(t, s, transcript.UserText("kept"))[0]
+			}
+			add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept, CoversTo: kept, TurnsBefore: 1})
+			notes(test.compacted)
+			closed(t, st)
+
+			st = open(t, dir, unsynced)
+			defer closed(t, st)
+			s = load(t, st, cli)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err = s.AppendIf(t.Context(), session.Cond{Idem: "new"}, transcript.UserText("new"))
+			require.NoError(t, err)
+			runtime.ReadMemStats(&after)
+			if !brief {
+				require.Less(t, after.Mallocs-before.Mallocs, uint64(60_000), "allocations of the first append with a key")
+			}
+			again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, keyed...)
+			require.NoError(t, err)
+			if test.honoured {
+				require.True(t, again.Repeated)
+				require.Equal(t, first.IDs, again.IDs)
+			}
+		})
+	}
+}
+
+// A key belongs to what was said under it: a letter more or less, another kind of
+// entry or another tool's result is other content.
+func TestKeyOfOtherContent(t *testing.T) {
+	st := open(t, t.TempDir(), unsynced)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	first, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("question"))
+	require.NoError(t, err)
+	for _, other := range []transcript.Item{
+		transcript.UserText("questions"),
+		transcript.AssistantText("question"),
+		transcript.ToolResult("c", "question"),
+	} {
+		_, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, other)
+		require.ErrorIs(t, err, session.ErrIdemMismatch)
+	}
+	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("question"))
+	require.NoError(t, err)
+	require.Equal(t, session.Appended{IDs: first.IDs, Repeated: true}, again)
+}
+
+// cancelling is a driver that cancels the context of the caller when an append
+// has ended.
+type cancelling struct {
+	driver.Driver
+	cancel context.CancelFunc
+}
+
+func (d *cancelling) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	res, err := d.Driver.Append(ctx, ref, lines, cond)
+	d.cancel()
+	return res, err
+}
+
+// A caller that gives up while a repeated append is looked for is not told that
+// its entries were rewound.
+func TestRepeatedAppendOfACancelledCaller(t *testing.T) {
+	mem := memdriver.New(nil)
+	first := session.OpenDriver(mem.Reopen(), nil)
+	defer closed(t, first)
+	done, err := load(t, first, cli).AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"))
+	require.NoError(t, err)
+	d := &cancelling{Driver: mem}
+	st := session.OpenDriver(d, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx, cancel := context.WithCancel(t.Context())
+	d.cancel = cancel
+	again, err := s.AppendIf(ctx, session.Cond{Idem: "key"}, transcript.UserText("q"))
+	require.NoError(t, err)
+	require.Equal(t, session.Appended{IDs: done.IDs, Repeated: true}, again)
+}

@@ -1,0 +1,244 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+const cutBatch = `{"type":"assistant","id":"A","ts":"2026-11-20T08:00:00Z","batch":2,"content":[{"type":"text","text":"half of an answer"}]}` + "\n"
+
+// A cut batch that another process leaves while this one reads: the next read
+// shows what is there, as a restart does.
+func TestCutBatchOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, unsynced)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"))
+	require.Equal(t, `[u:q]`, shape(t, s))
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(cutBatch)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, `[u:q][a:half of an answer]`, shape(t, s))
+	tokens := s.Info().Tokens
+	closed(t, st)
+
+	// After the loss of the index the row has the cut batch too.
+	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
+	st = open(t, dir, unsynced)
+	defer closed(t, st)
+	infos, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+	require.Equal(t, tokens, infos[0].Tokens)
+	require.Equal(t, 2, infos[0].Messages)
+}
+
+// unsettled is a driver that never knows whether somebody is still writing.
+type unsettled struct{ driver.Driver }
+
+func (unsettled) Settle(context.Context, driver.Ref) (driver.Cursor, error) { return 0, nil }
+
+// An append directly behind the first lines of another one, which somebody may
+// still be writing when they are read: both are in the history in their order.
+func TestAppendBehindAnOpenBatch(t *testing.T) {
+	dir := t.TempDir()
+	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: unsynced.Sync})
+	require.NoError(t, err)
+	st := session.OpenDriver(unsettled{drv}, unsynced)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"))
+	f, err := os.OpenFile(filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(cutBatch)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, `[u:q]`, shape(t, s))
+	add(t, s, transcript.UserText("next"))
+	require.Equal(t, `[u:q][a:half of an answer][u:next]`, shape(t, s))
+}
+
+// bareRows is a driver whose index knows of a session what row leaves of it,
+// and whose scans from the beginning fail after some records while fails is set.
+type bareRows struct {
+	driver.Driver
+	row   func(driver.Row) driver.Row
+	fails bool
+	puts  []driver.Row
+}
+
+func (d *bareRows) Put(ctx context.Context, row driver.Row) error {
+	d.puts = append(d.puts, row)
+	return d.Driver.Put(ctx, row)
+}
+
+func (d *bareRows) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+	row, err := d.Driver.Get(ctx, ref)
+	return d.row(row), err
+}
+
+func (d *bareRows) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		n := 0
+		for rec, err := range d.Driver.Scan(ctx, ref, from, dir) {
+			if n++; d.fails && from == 0 && dir == driver.Forward && n > 3 {
+				yield(transcript.Record{}, errNoRead)
+				return
+			}
+			if !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+var errNoRead = errors.New("cannot be read")
+
+// compacted makes a session with eight messages, a compaction that keeps none of
+// them and one message behind it, and returns what Info says of it.
+func compacted(t *testing.T, drv driver.Driver) session.Info {
+	t.Helper()
+	st := session.OpenDriver(drv, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 4)
+	kept := add(t, s, transcript.UserText("kept"))
+	add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 4})
+	return s.Info()
+}
+
+// Lines that the index does not know are counted once, even if a first count
+// has failed.
+func TestLostRowIsCountedOnce(t *testing.T) {
+	mem := memdriver.New(nil)
+	want := compacted(t, mem)
+	d := &bareRows{Driver: mem.Reopen(), row: func(r driver.Row) driver.Row { return driver.Row{ID: r.ID, Key: r.Key, Gen: r.Gen} }}
+	st := session.OpenDriver(d, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	d.fails = true
+	require.Equal(t, session.Info{Ref: s.Ref()}, s.Info())
+	d.fails = false
+	require.Equal(t, want, s.Info())
+	require.Equal(t, want, s.Info())
+}
+
+// An append does not read what the index has lost to put a row; the end of the
+// turn does.
+func TestLostRowIsPutAfterTurn(t *testing.T) {
+	mem := memdriver.New(nil)
+	want := compacted(t, mem)
+	d := &bareRows{Driver: mem.Reopen(), row: func(r driver.Row) driver.Row { return driver.Row{ID: r.ID, Key: r.Key, Gen: r.Gen} }}
+	now := time.Now()
+	st := session.OpenDriver(d, &session.Options{Now: func() time.Time { return now }})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	for range 3 {
+		add(t, s, transcript.UserText("q"))
+		now = now.Add(time.Minute)
+	}
+	require.Empty(t, d.puts)
+	_, err := s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	require.Len(t, d.puts, 1)
+	require.Equal(t, want.Messages+3, d.puts[0].Messages)
+}
+
+// A row that says more than the transcript has is not believed.
+func TestRowAheadOfItsTranscript(t *testing.T) {
+	mem := memdriver.New(nil)
+	want := compacted(t, mem)
+	st := session.OpenDriver(&bareRows{Driver: mem.Reopen(), row: func(r driver.Row) driver.Row {
+		r.Size, r.Messages = r.Size+1000, 99
+		return r
+	}}, nil)
+	defer closed(t, st)
+	require.Equal(t, want, load(t, st, cli).Info())
+}
+
+// A session whose key is not one of ours is listed unless the filter asks for a
+// part of the key.
+func TestListForeignKey(t *testing.T) {
+	mem := memdriver.New(nil)
+	_, err := mem.Create(t.Context(), "main", "a key of another program", func(gen int64) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: "s", Body: transcript.Header{Version: transcript.Version, Key: "a key of another program", Gen: gen}}
+		return driver.Row{ID: "s", Owner: "o"}, driver.Line{ID: "s", Type: e.Type(), Data: e.Line()}
+	})
+	require.NoError(t, err)
+	st := session.OpenDriver(mem, nil)
+	defer closed(t, st)
+	for _, test := range []struct {
+		opts session.ListOptions
+		want int
+	}{
+		{session.ListOptions{Owner: "o"}, 1},
+		{session.ListOptions{Owner: "p"}, 0},
+		{session.ListOptions{Owner: "o", Channel: "c"}, 0},
+	} {
+		infos, err := st.List(t.Context(), &test.opts)
+		require.NoError(t, err)
+		require.Len(t, infos, test.want, "%+v", test.opts)
+	}
+}
+
+// A rewind to the beginning takes back no calibration: a restart knows what was
+// learned since the last compaction, and nothing older.
+func TestCalibrationBeforeTheBeginning(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, unsynced)
+	s := load(t, st, cli)
+	add(t, s, transcript.Calibration{Model: "old", Window: 1000})
+	kept := add(t, s, transcript.UserText("kept"))
+	add(t, s, transcript.Compaction{Summary: "s", FirstKept: kept[0], CoversTo: kept[0], TurnsBefore: 1})
+	add(t, s, transcript.Calibration{Model: "new", Window: 2000})
+	talk(t, s, 0, 3)
+	require.NoError(t, s.Rewind(t.Context(), s.ID()))
+	for range 2 {
+		for model, want := range map[string]int{"old": 0, "new": 2000} {
+			c, err := s.Calibration(t.Context(), model)
+			require.NoError(t, err)
+			require.Equal(t, want, c.Window, model)
+		}
+		require.Equal(t, ``, shape(t, s))
+		closed(t, st)
+		st = open(t, dir, unsynced)
+		s = load(t, st, cli)
+	}
+	closed(t, st)
+}
+
+// The folder of an agent with a long name does not have the name. After the loss
+// of its index the headers say it.
+func TestLongAgentWithoutIndex(t *testing.T) {
+	dir := t.TempDir()
+	key := session.Key{Agent: strings.Repeat("agent/", 40), Channel: "c", Peer: "p"}
+	st := open(t, dir, unsynced)
+	ref := load(t, st, key).Ref()
+	closed(t, st)
+	indexes, err := filepath.Glob(filepath.Join(dir, "agents/*/sessions.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, indexes, 1)
+	require.NoError(t, os.Remove(indexes[0]))
+	st = open(t, dir, unsynced)
+	defer closed(t, st)
+	infos, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+	require.Equal(t, ref, infos[0].Ref)
+}

@@ -1,0 +1,82 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// opened counts the sessions that are read anew.
+type opened struct {
+	driver.Driver
+	n int
+}
+
+func (d *opened) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+	d.n++
+	return d.Driver.Get(ctx, ref)
+}
+
+// Sessions that others have deleted take no place among those that stay in
+// memory, although they are found to be gone while they are in use.
+func TestGoneSessionsTakeNoPlace(t *testing.T) {
+	mem := memdriver.New(nil)
+	d := &opened{Driver: mem}
+	st := session.OpenDriver(d, &session.Options{CachedSessions: 3})
+	defer closed(t, st)
+	other := session.OpenDriver(mem.Reopen(), nil)
+	defer closed(t, other)
+	peer := func(name string) session.Key { return session.Key{Agent: "main", Channel: "c", Peer: name} }
+	kept := []*session.Session{load(t, st, peer("a")), load(t, st, peer("b"))}
+	for range 5 {
+		gone := load(t, st, peer("gone"))
+		require.NoError(t, other.Delete(t.Context(), gone.Ref()))
+		_, err := gone.Append(t.Context(), transcript.UserText("q"))
+		require.Error(t, err)
+	}
+	d.n = 0
+	for _, s := range kept {
+		_, err := s.Head(t.Context())
+		require.NoError(t, err)
+	}
+	require.Zero(t, d.n)
+}
+
+// The event of an append says what was written: nothing after an error or a
+// repetition.
+func TestAppendEvents(t *testing.T) {
+	var events []session.Event
+	mem := memdriver.New(nil)
+	st := session.OpenDriver(mem, &session.Options{Observe: func(_ context.Context, e session.Event) {
+		if e.Kind == session.EventAppend {
+			events = append(events, e)
+		}
+	}})
+	s := load(t, st, cli)
+	size := s.Info().Size
+	for range 2 {
+		_, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.UserText("q"), answer("a"))
+		require.NoError(t, err)
+	}
+	_, err := s.AppendIf(t.Context(), session.Cond{Head: "other"}, transcript.UserText("q"))
+	require.ErrorIs(t, err, session.ErrConflict)
+	require.Len(t, events, 3)
+	require.Equal(t, 2, events[0].Entries)
+	require.Positive(t, events[0].Bytes)
+	if grown := int(s.Info().Size - size); grown > 100 { // the cursor counts bytes
+		require.Equal(t, grown, events[0].Bytes)
+	}
+	for _, e := range events[1:] {
+		require.Zero(t, e.Entries)
+		require.Zero(t, e.Bytes)
+	}
+	require.NoError(t, events[1].Err)
+	require.ErrorIs(t, events[2].Err, session.ErrConflict)
+	closed(t, st)
+}
