@@ -29,6 +29,10 @@ import (
 // a partial batch remains that readers ignore. The lines of a batch are
 // contiguous; a crash in the middle leaves a partial batch.
 //
+// An answer that says what it was made from, [transcript.Made], is refused with
+// [ErrConflict] if a rewind has taken that back: it answers a conversation that
+// is no longer there.
+//
 // The context is honoured until the write begins. To record the end of a
 // cancelled turn use [context.WithoutCancel].
 func (s *Session) Append(ctx context.Context, items ...transcript.Item) ([]string, error) {
@@ -117,17 +121,12 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	st := s.store
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
-	since, err := t.admit(ctx, entries, own)
-	if err != nil {
-		return driver.Result{}, st.wrap(op, s.ref, err)
-	}
-	cond.Since = since
 	lines := make([]driver.Line, len(entries))
 	for i, e := range entries {
 		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 	}
 	began := time.Now()
-	res, err := st.drv.Append(ctx, s.ref, lines, cond)
+	res, err := t.commit(ctx, lines, cond, entries, own)
 	took := time.Since(began)
 	put := false
 	switch {
@@ -173,28 +172,64 @@ func (st *Store) line(e transcript.Entry) driver.Line {
 	return driver.Line{ID: e.ID, Type: e.Type(), Data: st.Sealed(e).Line()}
 }
 
+// commit appends lines under a condition and under what the entries demand. A
+// rewind that comes in between is looked at again.
+func (s *state) commit(ctx context.Context, lines []driver.Line, cond driver.Cond, entries []transcript.Entry, own bool) (res driver.Result, err error) {
+	bound := own && slices.ContainsFunc(entries, isBound)
+	for range commitTries {
+		if err := s.admit(ctx, &cond, entries, own); err != nil {
+			return driver.Result{}, err
+		}
+		res, err = s.store.drv.Append(ctx, s.ref, lines, cond)
+		if !bound || cond.Base == 0 || !errors.Is(err, driver.ErrConflict) || cond.Head != "" {
+			break
+		}
+	}
+	return res, err
+}
+
+// isBound reports whether an entry is an answer that says what it was made from.
+func isBound(e transcript.Entry) bool {
+	f, ok := e.Body.(transcript.Fragment)
+	return ok && f.Made.After != ""
+}
+
 // admit reports why entries must not be appended to the session, if there is a
-// reason, and else where the history begins. If own is set a rewind must name an
-// entry that is there.
-func (s *state) admit(ctx context.Context, entries []transcript.Entry, own bool) (from driver.Cursor, err error) {
+// reason, and else completes the condition. If own is set a rewind must name an
+// entry that is there, and what an answer was made from must be in force.
+func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcript.Entry, own bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.writable(ctx); err != nil || !own {
-		return s.from, err
+	if err := s.writable(ctx); err != nil {
+		return err
+	}
+	cond.Since = s.from
+	if !own {
+		return nil
 	}
 	for _, e := range entries {
-		r, ok := e.Body.(transcript.Rewind)
-		if !ok {
-			continue
-		}
-		if err := s.readAll(ctx); err != nil { // the entry may be old
-			return 0, err
-		}
-		if !s.fold.Has(r.To) {
-			return 0, fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", r.To)
+		switch b := e.Body.(type) {
+		case transcript.Rewind:
+			if err := s.readAll(ctx); err != nil { // the entry may be old
+				return err
+			}
+			if !s.fold.Has(b.To) {
+				return fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", b.To)
+			}
+		case transcript.Fragment:
+			if b.Made.After == "" {
+				continue
+			}
+			if err := s.sync(ctx); err != nil {
+				return err
+			}
+			cond.Base, cond.Conflicts = s.next, []string{transcript.TypeRewind}
+			if s.fold.Has(b.Made.After) && !s.fold.Live(b.Made.After) {
+				cond.Base = 0 // a rewind has taken it back; only a key can be there already
+			}
 		}
 	}
-	return s.from, nil
+	return nil
 }
 
 // writable reports why nothing must be appended to the session, if there is a

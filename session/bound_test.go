@@ -14,6 +14,8 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -159,4 +161,59 @@ func TestRefusedReasoning(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, refuse)
 	require.Equal(t, 1, b.bare)
+}
+
+// An answer to entries that a rewind has taken back is refused, whoever rewinds
+// and whenever; a retry of one that was written before is not.
+func TestAnswerToRewoundEntries(t *testing.T) {
+	dir := t.TempDir()
+	other := open(t, dir, nil)
+	defer closed(t, other)
+	hooked := &lateDriver{}
+	st := session.OpenDriver(hooked, nil)
+	files, err := filedriver.Open(dir, &filedriver.Options{})
+	must(t, err)
+	hooked.Driver = files
+	defer closed(t, st)
+	s, s2 := load(t, st, cli), load(t, other, cli)
+
+	first := add(t, s, transcript.UserText("one"))[0]
+	answerTo := func(after, text string) transcript.Response {
+		return transcript.Response{Message: transcript.AssistantText(text), Made: transcript.Made{After: after}}
+	}
+	resp := answerTo(first, "first")
+	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "a"}, resp)
+	require.NoError(t, err)
+	second := add(t, s, transcript.UserText("two"))[0]
+
+	// It comes in right before the append.
+	hooked.before = func([]driver.Line) {
+		hooked.before = nil
+		add(t, s2, transcript.Rewind{To: first})
+	}
+	_, err = s.Append(t.Context(), answerTo(second, "late"))
+	require.ErrorIs(t, err, session.ErrConflict)
+	require.NotContains(t, history(t, s), "late")
+
+	// Another rewind in between is no reason to refuse an answer.
+	hooked.before = func([]driver.Line) {
+		hooked.before = nil
+		add(t, s2, transcript.Rewind{To: second}) // it is in force again
+	}
+	add(t, s, answerTo(first, "to the first"))
+	_, err = s.Append(t.Context(), answerTo(second, "to the second"))
+	require.NoError(t, err)
+
+	add(t, s, transcript.Rewind{To: second})
+	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "a"}, resp)
+	require.NoError(t, err)
+	require.Equal(t, done.IDs, again.IDs)
+	require.True(t, again.Repeated)
+
+	head := add(t, s, transcript.UserText("three"))[0]
+	add(t, s, transcript.Rewind{To: first})
+	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "b"}, answerTo(head, "x"))
+	require.ErrorIs(t, err, session.ErrConflict)
+	_, err = s.Append(t.Context(), answerTo("nobody knows it", "to the unknown"))
+	require.NoError(t, err)
 }

@@ -15,7 +15,8 @@ var (
 	ErrClosed = driver.ErrClosed
 	// ErrBusy says that another turn is running on the session.
 	ErrBusy = driver.ErrBusy
-	// ErrConflict says that a condition of [Session.AppendIf] does not hold.
+	// ErrConflict says that a condition of [Session.AppendIf] does not hold, or
+	// that an answer was made from entries that a rewind has taken back.
 	ErrConflict = driver.ErrConflict
 	// ErrIdemMismatch says that an idempotency key was used for other content.
 	ErrIdemMismatch = driver.ErrIdemMismatch
