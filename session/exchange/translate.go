@@ -49,10 +49,13 @@ func (w *translator) translate(b transcript.Batch, ids []string) ([]transcript.E
 func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 	switch b := body.(type) {
 	case transcript.Fragment:
-		b.Of = w.id(b.Of)
+		b.Of, b.Made.After, b.Made.Thought = w.id(b.Of), w.id(b.Made.After), w.id(b.Made.Thought)
 		return b, nil
 	case transcript.Compaction:
-		b.FirstKept, b.CoversTo = w.id(b.FirstKept), w.id(b.CoversTo)
+		b.FirstKept, b.CoversTo, b.Read = w.id(b.FirstKept), w.id(b.CoversTo), slices.Clone(b.Read)
+		for i := range b.Read {
+			b.Read[i] = w.id(b.Read[i])
+		}
 		return b, nil
 	case transcript.Clip:
 		b.Clips = slices.Clone(b.Clips)
