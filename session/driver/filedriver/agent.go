@@ -23,8 +23,7 @@ type agent struct {
 	sess *os.Root // the folder of transcripts
 	idx  *index
 
-	// The two folders as files, for filelog.Options.Folder.
-	rootFile, sessFile *os.File
+	sessFile *os.File // sess as a file, for filelog.Options.Folder
 }
 
 // openAgent opens an agent's folder, or returns it if it is open. Callers that
@@ -83,9 +82,6 @@ func (d *Driver) openFolder(name, folder string) (_ *agent, err error) {
 	if a.sess, err = a.root.OpenRoot("sessions"); err != nil {
 		return nil, fail(err)
 	}
-	if a.rootFile, err = a.root.Open("."); err != nil {
-		return nil, fail(err)
-	}
 	if a.sessFile, err = a.sess.Open("."); err != nil {
 		return nil, fail(err)
 	}
@@ -101,10 +97,8 @@ func (a *agent) close() error {
 	if a.idx != nil {
 		errs = append(errs, a.idx.close())
 	}
-	for _, f := range []*os.File{a.sessFile, a.rootFile} {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
+	if a.sessFile != nil {
+		errs = append(errs, a.sessFile.Close())
 	}
 	for _, r := range []*os.Root{a.sess, a.root} {
 		if r != nil {

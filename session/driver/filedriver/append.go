@@ -62,11 +62,14 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		return driver.Result{}, err
 	}
 	var res driver.Result
-	u, err := a.idx.begin(ctx, o)
+	a.idx.suspect(o)
+	if !o.busy.begin() {
+		err = a.idx.tell(ctx, o)
+	}
 	if err == nil {
 		res, err = d.appendTo(ctx, o, lines, cond)
 	}
-	a.idx.end(ref.ID, u, errors.Is(err, filelog.ErrReplaced))
+	o.busy.end()
 	if err = a.cause(ref, d.logs.release(o, err)); err != nil {
 		return driver.Result{}, err
 	}

@@ -37,9 +37,6 @@ func (x *index) finishDeletes() error {
 	for id := range x.deletes {
 		ref := driver.Ref{Agent: x.a.name, ID: id}
 		x.a.d.logs.drop(ref)
-		x.ownMu.Lock()
-		delete(x.own, id)
-		x.ownMu.Unlock()
 		if err := x.a.remove(id); err != nil {
 			return x.a.d.wrap("delete session", x.a.d.Path(ref), err, "the session is not listed any more; delete it again, or remove the file by hand")
 		}

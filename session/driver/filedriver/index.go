@@ -78,13 +78,10 @@ type index struct {
 	// left may still be in the page cache alone.
 	sameBoot bool
 	learned
-
-	ownMu sync.Mutex // guards what follows; taken after mu
-	own   map[string]*use
 }
 
 func openIndex(a *agent) (*index, error) {
-	x := &index{a: a, own: map[string]*use{}}
+	x := &index{a: a}
 	if !a.d.opts.ReadOnly {
 		var err error
 		if x.lock, err = filelog.OpenLockFile(a.root, lockName); err != nil {

@@ -257,8 +257,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		}
 		row.Gen = highest + 1
 		// The busy line makes others look at the transcript until there is a row.
-		u, err := x.join(ref)
-		if err != nil {
+		if err := x.markBusy(o); err != nil {
 			return err
 		}
 		l := line(row.Gen)
@@ -266,7 +265,6 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 			// Others may read the rows while this waits for the append lock.
 			x.mu.Unlock()
 			defer x.mu.Lock()
-			defer x.end(ref.ID, u, false)
 			return d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{})
 		}()
 		if err != nil {

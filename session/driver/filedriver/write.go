@@ -215,13 +215,11 @@ func (x *index) rewrite(sync bool) error {
 		}
 		data = append(data[:len(data)+e.n], "}\n"...)
 	}
-	x.ownMu.Lock()
-	for id := range x.own { // of which a damaged file may not speak any more
+	for _, id := range x.a.d.logs.busy(x.a.name) { // of which a damaged file may not speak any more
 		if !slices.ContainsFunc(x.busy[id], func(m busyMark) bool { return m.by == x.by }) {
 			x.busy[id] = append(x.busy[id], busyMark{by: x.by})
 		}
 	}
-	x.ownMu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(x.busy)) {
 		for _, m := range x.busy[id] {
 			data = appendRecord(data, record{By: m.by, Busy: id, From: m.from})
