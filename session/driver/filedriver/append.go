@@ -63,13 +63,14 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 	}
 	var res driver.Result
 	a.idx.suspect(o)
-	if !o.busy.begin() {
+	o.appends.Add(1)
+	if !o.told.Load() {
 		err = a.idx.tell(ctx, o)
 	}
 	if err == nil {
 		res, err = d.appendTo(ctx, o, lines, cond)
 	}
-	o.busy.end()
+	o.appends.Add(-1)
 	if err = a.cause(ref, d.logs.release(o, err)); err != nil {
 		return driver.Result{}, err
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -16,34 +15,6 @@ import (
 // A busyMark says that a writer may have appended to a session since its last
 // row of it. The transcript up to from is on stable storage.
 type busyMark struct{ by, from int64 }
-
-// A use says what others have been told of the appends of this process to a
-// session.
-type use struct {
-	mu      sync.Mutex // guards what follows; taken after index.mu
-	appends int        // under way
-	told    bool       // a busy line stands in the index
-}
-
-// begin counts an append, and reports whether others know of it.
-func (u *use) begin() (told bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.appends++
-	return u.told
-}
-
-func (u *use) end() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.appends--
-}
-
-func (u *use) isTold() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.told
-}
 
 // busyWait is how long an append waits for the lock of the index, and how long
 // a writer waits for a transcript that a dead writer was busy with. Others hold
@@ -70,21 +41,25 @@ func (x *index) putRow(row driver.Row, size int64) error {
 }
 
 // stillBusy reports whether this process must go on saying that it is busy with
-// a session whose row it is about to write. The log may be nil.
+// a session whose row it is about to write. The log is nil if it is not open.
 func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
-	u := new(use)
+	still = slices.ContainsFunc(x.busy[row.ID], func(m busyMark) bool { return m.by == x.by })
 	if o != nil {
-		u = &o.busy
+		// An append that begins from here on sees that a busy line is missing, and
+		// waits for the lock of the index. One that has begun is counted.
+		still = o.told.Swap(false) || still
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.told && !slices.ContainsFunc(x.busy[row.ID], func(m busyMark) bool { return m.by == x.by }) {
+	if !still {
 		return 0, false
 	}
-	f, err := x.a.stat(row.ID) // under u.mu: no append begins meanwhile
+	busy := o != nil && o.appends.Load() > 0
+	f, err := x.a.stat(row.ID)
 	from = x.a.d.logs.unsynced(row.Ref(), f.size)
-	u.told = u.appends > 0 || err != nil || f.size != row.Size || from != f.size
-	return from, u.told
+	still = busy || err != nil || f.size != row.Size || from != f.size
+	if o != nil {
+		o.told.Store(still)
+	}
+	return from, still
 }
 
 // tell makes sure that others know that this process is busy with a session
@@ -107,20 +82,16 @@ func (x *index) tell(ctx context.Context, o *openLog) error {
 // markBusy writes the busy line of this process, unless there is one. The caller
 // holds the lock of the index.
 func (x *index) markBusy(o *openLog) error {
-	if o.busy.isTold() {
+	if o.told.Load() {
 		return nil
 	}
 	f, err := x.a.stat(o.ref.ID)
 	if err != nil {
 		return err
 	}
-	if err := x.write(record{By: x.by, Busy: o.ref.ID, From: x.a.d.logs.unsynced(o.ref, f.size)}); err != nil {
-		return err
-	}
-	o.busy.mu.Lock()
-	defer o.busy.mu.Unlock()
-	o.busy.told = true
-	return nil
+	err = x.write(record{By: x.by, Busy: o.ref.ID, From: x.a.d.logs.unsynced(o.ref, f.size)})
+	o.told.Store(err == nil)
+	return err
 }
 
 // alive reports whether a writer may still append. Where the system cannot

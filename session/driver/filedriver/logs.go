@@ -38,7 +38,10 @@ type openLog struct {
 	// looked is set once index.suspect has passed on which bytes dead writers may
 	// have left, checked once a call has succeeded since: the log is then sound.
 	looked, checked atomic.Bool
-	busy            use
+	// told is set while a busy line of this process stands in the index, and
+	// appends counts those under way. See index.stillBusy for their order.
+	told    atomic.Bool
+	appends atomic.Int32
 	// The lines that conditional appends have read; guarded by the append lock.
 	seen seen
 }
@@ -231,7 +234,7 @@ func (ls *logs) busy(agent string) (ids []string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for ref, o := range ls.open {
-		if ref.Agent == agent && o.busy.isTold() {
+		if ref.Agent == agent && o.told.Load() {
 			ids = append(ids, ref.ID)
 		}
 	}
