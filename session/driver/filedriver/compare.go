@@ -79,9 +79,9 @@ func (x *index) compare(ctx context.Context) error {
 		x.look(f)
 		x.news = append(x.news, f.id)
 	}
-	for e := range x.all() {
-		if !there[e.id] {
-			x.drop(e.id)
+	for id := range x.byID {
+		if !there[id] {
+			x.drop(id)
 		}
 	}
 	x.lost, x.listed = false, at

@@ -363,7 +363,7 @@ func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, bool) 
 	if err := a.idx.ready(ctx); err != nil {
 		d.log.Warn("agent folder cannot be read", "folder", folder, "err", err)
 	}
-	for e := range a.idx.all() {
+	for _, e := range a.idx.byID {
 		if row, ok := a.idx.row(e); ok && EncodeName(row.Agent) == folder {
 			return row.Agent, true
 		}

@@ -22,8 +22,8 @@ import (
 const (
 	indexName = "sessions.jsonl"
 	lockName  = "sessions.lock"
-	// rewriteAbove is how many bytes an index may grow by, beyond as many as it
-	// had when it was last rewritten, before it is rewritten again.
+	// rewriteAbove is how many bytes an index may have beyond twice those of its
+	// rows before it is rewritten.
 	rewriteAbove = 64 << 10
 )
 
@@ -68,7 +68,6 @@ type index struct {
 	file    *os.File    // nil if there is none
 	info    fs.FileInfo // of file
 	applied int64       // offset after the last line that was applied
-	compact int64       // bytes that count, when it was last read from its beginning
 	by      int64       // this writer's number; 0 before the first write
 	reaped  bool        // this writer has looked after the sessions of dead ones
 	busy    map[string][]busyMark
@@ -129,8 +128,8 @@ func (x *index) forget() error {
 	if x.file != nil {
 		err = x.file.Close()
 	}
-	x.file, x.info, x.applied, x.compact, x.sameBoot = nil, nil, 0, 0, false
-	x.rows, x.busy, x.deletes = rows{}, map[string][]busyMark{}, map[string]bool{}
+	x.file, x.info, x.applied, x.sameBoot = nil, nil, 0, false
+	x.rows, x.busy, x.deletes = newRows(0), map[string][]busyMark{}, map[string]bool{}
 	x.learned = learned{lost: true, strange: map[string]error{}}
 	return err
 }
@@ -177,11 +176,8 @@ func (x *index) refresh() error {
 	if err := x.readHead(); err != nil {
 		return err
 	}
-	err = x.read(x.info.Size())
-	for e := range x.all() {
-		x.compact += int64(len(headRow) + e.n + len("}\n"))
-	}
-	return err
+	x.rows = newRows(x.info.Size() / 400)
+	return x.read(x.info.Size())
 }
 
 // readHead reads the first line.

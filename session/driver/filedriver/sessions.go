@@ -73,7 +73,7 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 		if e == nil {
 			return driver.Row{}, false
 		}
-		if x.readGen(e); e.gone {
+		if x.readGen(e); x.find(e.id) != e {
 			continue // somebody has removed it by hand
 		}
 		if row, ok := x.row(e); ok {
@@ -421,10 +421,9 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 			}
 			changed = x.check(e.id) || changed
 		}
-		cur := x.currents(page)
 		list = make([]driver.Row, 0, len(page))
 		for _, e := range page {
-			if e.gone {
+			if x.find(e.id) != e {
 				continue
 			}
 			row, ok := x.row(e)
@@ -433,7 +432,8 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 				changed = true
 				continue
 			}
-			row.Current = cur[e.key] == e
+			cur, _ := x.current(e.key)
+			row.Current = cur == e
 			list = append(list, row)
 		}
 		if !changed {

@@ -161,7 +161,7 @@ func (x *index) write(recs ...record) error {
 		return err
 	}
 	// The mark of a deletion stays on the file until that is finished.
-	if x.applied > 2*x.compact+rewriteAbove && len(x.deletes) == 0 {
+	if x.applied > 2*x.bytes+rewriteAbove && len(x.deletes) == 0 {
 		if err := x.rewrite(false); err != nil { // it goes on growing
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
 		}
@@ -193,8 +193,8 @@ func (x *index) rewrite(sync bool) error {
 		head.Boot = "" // whoever reads it must compare it with the transcripts
 	}
 	data := appendRecord(nil, head)
-	x.sort()
-	for _, e := range x.base {
+	for _, id := range slices.Sorted(maps.Keys(x.byID)) {
+		e := x.find(id)
 		if e.key == "" {
 			continue // it has no header; a busy line speaks of it
 		}
