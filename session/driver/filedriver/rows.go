@@ -72,7 +72,7 @@ func (r *rows) set(n entry) {
 	if e != nil {
 		r.del(e)
 	}
-	e = &n
+	e = new(n)
 	e.next = r.byKey[e.key]
 	r.byID[e.id], r.byKey[e.key] = e, e
 	r.order = slices.Insert(r.order, r.place(e), e)
