@@ -100,9 +100,6 @@ func (x *index) alive(by int64) bool {
 	if by == x.by {
 		return true
 	}
-	if by == 0 {
-		return true // the mark of a transcript that cannot be understood
-	}
 	held, err := x.lock.Held(by)
 	return held || err != nil
 }
@@ -157,11 +154,9 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 		o.checked.Store(true)
 		x.check(ref.ID)
 		if e := x.find(ref.ID); e != nil {
-			row, ok := x.row(e)
-			if !ok {
-				return x.a.d.logs.release(o, errors.New("its row cannot be read"))
+			if row, ok := x.row(e); ok {
+				err = x.putRow(row, row.Size)
 			}
-			err = x.putRow(row, row.Size)
 		}
 	}
 	return x.a.d.logs.release(o, err)

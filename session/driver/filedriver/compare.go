@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,14 +20,6 @@ type learned struct {
 	news    []string         // sessions whose rows the next writer must add
 	listed  time.Time        // of the folder, when its names were last compared with the rows
 	strange map[string]error // by file name: transcripts without a header that can be read
-}
-
-// mend makes a row that the file does not hold as it should anew.
-func (x *index) mend(e *entry) {
-	id := e.id
-	x.del(e)
-	x.check(id)
-	x.news = append(x.news, id)
 }
 
 // readGen reads the lines that the row of a session does not cover for its gen,
@@ -102,25 +95,15 @@ func (x *index) compared() {
 func (x *index) check(id string) (changed bool) {
 	f, err := x.a.stat(id)
 	e := x.find(id)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if e != nil {
-			x.del(e)
-		}
-		return e != nil
-	case err != nil, e != nil && e.size == f.size, x.strange[f.file] != nil:
+	if errors.Is(err, fs.ErrNotExist) && e != nil {
+		x.del(e)
+		return true
+	}
+	if err != nil || e != nil && e.size == f.size || x.strange[f.file] != nil {
 		return false
 	}
-	var before, after entry
-	if e != nil {
-		before = *e
-	}
 	x.look(f)
-	if e = x.find(id); e != nil {
-		after = *e
-	}
-	before.row, after.row, before.at, before.n = nil, nil, after.at, after.n
-	return before != after
+	return true
 }
 
 // look makes the row of a transcript. One that cannot be understood keeps the
@@ -130,7 +113,7 @@ func (x *index) look(f found) {
 	var known driver.Row
 	e := x.find(f.id)
 	if e != nil {
-		known, _ = x.row(e)
+		known, _ = x.stored(e)
 	}
 	row, err := x.a.describe(f, known)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,13 +132,9 @@ func (x *index) look(f found) {
 		if row.ID == "" {
 			return
 		}
-	case err != nil && e != nil:
-		if row.Gen <= e.gen {
-			return
-		}
-		gen := row.Gen
+	case err != nil && known.ID != "":
+		known.Gen = max(row.Gen, e.gen)
 		row = known
-		row.Gen = gen
 		fallthrough
 	default:
 		delete(x.strange, f.file)
@@ -167,20 +146,20 @@ func (x *index) look(f found) {
 // without a session may be the key of that one.
 func (x *index) certain() error {
 	for file, err := range x.strange {
-		id, _ := DecodeName(file[:len(file)-len(extension)])
+		id, _ := DecodeName(strings.TrimSuffix(file, extension))
 		f := found{file: file, id: id}
-		if info, statErr := x.a.sess.Lstat(file); errors.Is(statErr, fs.ErrNotExist) {
+		info, statErr := x.a.sess.Lstat(file)
+		if errors.Is(statErr, fs.ErrNotExist) {
 			delete(x.strange, file)
-			continue
-		} else if statErr == nil && id != "" {
-			f.size = info.Size()
-			x.look(f) // somebody may have restored it
-		}
-		if _, still := x.strange[file]; !still {
 			continue
 		}
 		fix := "restore it from a copy or move it away"
-		if id != "" {
+		if statErr == nil && id != "" {
+			f.size = info.Size()
+			x.look(f) // somebody may have restored it
+			if x.strange[file] == nil {
+				continue
+			}
 			fix += ", or delete session " + id
 		}
 		return x.a.spoilt("create session", f, err, "it may be the session that is asked for: "+fix+"; one that is made expressly need not wait for that")

@@ -210,59 +210,46 @@ func (x *index) read(size int64) error {
 		return nil
 	}
 	r := bufio.NewReaderSize(io.NewSectionReader(x.file, x.applied, size-x.applied), int(min(1<<20, size-x.applied+1)))
-	var buf []byte
+	var line []byte
 	for {
-		line, err := r.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			var rest []byte
-			line = bytes.Clone(line)
-			rest, err = r.ReadBytes('\n')
-			line = append(line, rest...)
-		}
-		if errors.Is(err, io.EOF) {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return x.fail("read index", err, "check that this user may read it")
 		}
-		x.applyLine(line[:len(line)-1], &buf)
+		x.applyLine(line[:len(line)-1])
 		x.applied += int64(len(line))
+		line = line[:0]
 	}
 }
 
-const (
-	headRow = `{"row":`
-	headBy  = `{"by":`
-)
-
-// applyLine applies the line at x.applied. Rows as this package writes them are
-// not decoded.
-func (x *index) applyLine(line []byte, buf *[]byte) {
-	p := peeker{line, true}
-	by := int64(0)
-	if p.maybe(headBy) {
-		by = p.number()
-		p.skip(`,"row":`)
-	} else {
-		p.skip(headRow)
+// applyLine applies the line at x.applied. Rows and busy lines as this package
+// writes them are not decoded.
+func (x *index) applyLine(line []byte) {
+	if e, by, ok := peekRow(line); ok {
+		e.at += x.applied
+		x.apply(e, by, nil)
+		return
 	}
-	if p.ok && bytes.HasSuffix(p.rest, []byte("}}")) {
-		text := p.rest[:len(p.rest)-1]
-		if e, ok := peekRow(text, buf); ok {
-			e.at, e.n = x.applied+int64(len(line)-len(p.rest)), len(text)
-			x.apply(e, by, nil)
+	var rec record
+	rec, ok := peekBusy(line)
+	if !ok {
+		if err := json.Unmarshal(line, &rec); err != nil && len(line) > 0 {
+			x.lost, x.remake = true, true // it stood for a change that the transcripts know
 			return
 		}
 	}
-	var rec record
-	err := json.Unmarshal(line, &rec)
 	switch {
-	case len(line) == 0 || err == nil && rec.Version > 0:
-	case err != nil:
-		x.lost, x.remake = true, true // it stood for a change that the transcripts know
 	case rec.Row != nil && rec.Row.ID != "":
 		rec.Row.Agent = cmp.Or(rec.Row.Agent, x.a.name)
 		x.apply(entryOf(*rec.Row), rec.By, rec.Ends)
+	case rec.Busy != "" && rec.By == 0:
+		x.strange[fileName(rec.Busy)] = errNoHeader
 	case rec.Busy != "":
 		x.unmark(rec.Busy, rec.By)
 		x.busy[rec.Busy] = append(x.busy[rec.Busy], busyMark{rec.By, rec.From})
@@ -281,18 +268,16 @@ func (x *index) apply(e entry, by int64, ends []int64) {
 	if len(x.strange) > 0 {
 		delete(x.strange, fileName(e.id))
 	}
-	if len(x.busy[e.id]) > 0 {
-		x.unmark(e.id, by)
-		x.unmark(e.id, 0) // it could not be understood before
-		for _, by := range ends {
-			x.unmark(e.id, by)
-		}
-	}
+	x.unmark(e.id, append(ends, by)...)
 }
 
-// unmark ends the busy line of a writer.
-func (x *index) unmark(id string, by int64) {
-	marks := slices.DeleteFunc(x.busy[id], func(m busyMark) bool { return m.by == by })
+// unmark ends the busy lines of writers.
+func (x *index) unmark(id string, by ...int64) {
+	marks, ok := x.busy[id]
+	if !ok {
+		return
+	}
+	marks = slices.DeleteFunc(marks, func(m busyMark) bool { return slices.Contains(by, m.by) })
 	if x.busy[id] = marks; len(marks) == 0 {
 		delete(x.busy, id)
 	}
@@ -307,20 +292,30 @@ func (x *index) drop(id string) {
 	delete(x.strange, fileName(id))
 }
 
-// row returns the row of an entry. It reports false if the file does not hold
-// it as it should: then the transcript has to be looked at.
-func (x *index) row(e *entry) (driver.Row, bool) {
+// row returns the row of an entry. One that the file does not hold as it should
+// is made anew from the transcript. It reports false if there is none.
+func (x *index) row(e *entry) (row driver.Row, ok bool) {
+	if row, ok = x.stored(e); ok {
+		return row, true
+	}
+	x.del(e)
+	x.check(e.id)
+	x.news = append(x.news, e.id)
+	if e = x.find(e.id); e == nil {
+		return row, false
+	}
+	return x.stored(e)
+}
+
+// stored returns the row of an entry if the file or the entry holds it.
+func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 	if e.row != nil {
-		row := *e.row
+		row = *e.row
 		row.Labels, row.Gen = slices.Clone(row.Labels), e.gen
 		return row, true
 	}
 	text := make([]byte, e.n)
-	var row driver.Row
-	if x.file == nil {
-		return row, false
-	}
-	if n, _ := x.file.ReadAt(text, e.at); n < len(text) || json.Unmarshal(text, &row) != nil || row.ID != e.id {
+	if n, _ := x.file.ReadAt(text, e.at); n < e.n || json.Unmarshal(text, &row) != nil || row.ID != e.id {
 		return driver.Row{}, false
 	}
 	row.Agent, row.Gen = cmp.Or(row.Agent, x.a.name), e.gen

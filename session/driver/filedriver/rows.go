@@ -151,10 +151,20 @@ func newest(a, b *entry) *entry {
 	return a
 }
 
-// peekRow reads the members that lead a row as this package writes it. It
-// reports false for any other text.
-func peekRow(text []byte, buf *[]byte) (e entry, ok bool) {
-	p := peeker{text, true}
+// headRow is what a row begins with in a rewritten index.
+const headRow = `{"row":`
+
+// peekRow reads a line with a row as this package writes it, except for the end
+// of the row: its place in the line is in the entry. It reports false for any
+// other line.
+func peekRow(line []byte) (e entry, by int64, ok bool) {
+	p := peeker{line, true}
+	if !p.maybe(headRow) {
+		by = p.by()
+		p.skip(`,"row":`)
+	}
+	e.at = int64(len(line) - len(p.rest))
+	e.n = len(p.rest) - len("}")
 	p.skip(`{"id":"`)
 	id := p.until('"')
 	if p.maybe(`,"updatedAt":"`) {
@@ -169,13 +179,28 @@ func peekRow(text []byte, buf *[]byte) (e entry, ok bool) {
 	}
 	p.skip(`,"key":"`)
 	key := p.until('"')
-	if !p.ok || len(key) == 0 || bytes.IndexByte(key, '\\') >= 0 || bytes.IndexByte(id, '\\') >= 0 {
-		return entry{}, false
+	if !p.ok || len(key) == 0 || bytes.IndexByte(key, '\\') >= 0 || bytes.IndexByte(id, '\\') >= 0 || !bytes.HasSuffix(p.rest, []byte("}}")) {
+		return entry{}, 0, false
 	}
-	*buf = append(append((*buf)[:0], id...), key...)
-	both := string(*buf) // one allocation for both
+	both := string(id) + string(key) // one allocation for both
 	e.id, e.key = both[:len(id)], both[len(id):]
-	return e, true
+	return e, by, true
+}
+
+// peekBusy does the same for a busy line of a writer.
+func peekBusy(line []byte) (rec record, ok bool) {
+	p := peeker{line, true}
+	rec.By = p.by()
+	p.skip(`,"busy":"`)
+	id := p.until('"')
+	if p.maybe(`,"from":`) {
+		rec.From = p.number()
+	}
+	if !p.ok || bytes.IndexByte(id, '\\') >= 0 || string(p.rest) != "}" {
+		return record{}, false
+	}
+	rec.Busy = string(id)
+	return rec, true
 }
 
 // A peeker walks over JSON whose members have a known order.
@@ -193,6 +218,11 @@ func (p *peeker) maybe(prefix string) bool {
 }
 
 func (p *peeker) skip(prefix string) { p.ok = p.maybe(prefix) && p.ok }
+
+func (p *peeker) by() int64 {
+	p.skip(`{"by":`)
+	return p.number()
+}
 
 func (p *peeker) until(end byte) []byte {
 	i := bytes.IndexByte(p.rest, end)

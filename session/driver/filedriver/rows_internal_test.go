@@ -93,15 +93,16 @@ func FuzzPeekRow(f *testing.F) {
 		row := driver.Row{ID: id, Key: key, LastID: last, Size: size, Gen: gen, UpdatedAt: time.Unix(0, at).UTC(), Title: `"},{`}
 		text, err := json.Marshal(row)
 		require.NoError(t, err)
-		var buf []byte
-		e, ok := peekRow(text, &buf)
+		line := append(append([]byte(`{"by":7,"row":`), text...), '}')
+		e, by, ok := peekRow(line)
 		if !ok {
 			return // decoded when it is read
 		}
 		var want driver.Row
 		require.NoError(t, json.Unmarshal(text, &want))
 		decoded := entryOf(want)
-		decoded.row = nil
+		decoded.row, decoded.at, decoded.n = nil, int64(len(`{"by":7,"row":`)), len(text)
 		require.Equal(t, decoded, e)
+		require.Equal(t, int64(7), by)
 	})
 }

@@ -81,7 +81,6 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 			row.Labels = slices.Clone(row.Labels)
 			return row, true
 		}
-		x.mend(e)
 	}
 }
 
@@ -428,8 +427,6 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 			}
 			row, ok := x.row(e)
 			if !ok {
-				x.mend(e)
-				changed = true
 				continue
 			}
 			cur, _ := x.current(e.key)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -102,25 +103,22 @@ func (x *index) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var recs []record
-	for id, marks := range x.busy {
-		if x.find(id) == nil && !slices.ContainsFunc(marks, func(m busyMark) bool { return m.by == 0 }) {
-			// Sessions are made under the lock, so nobody is making this one.
-			if x.check(id); x.find(id) == nil {
-				delete(x.busy, id)
-				_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // of no use to anybody; the header has words
-			} else {
-				x.news = append(x.news, id)
-			}
+	for id := range x.busy {
+		if x.find(id) != nil {
+			continue
 		}
+		// Sessions are made under the lock, so nobody is making this one.
+		if x.check(id); x.find(id) == nil {
+			delete(x.busy, id)
+			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // of no use to anybody; the header has words
+		}
+		x.news = append(x.news, id)
 	}
+	var recs []record
 	for _, id := range x.news {
 		if e := x.find(id); e != nil && e.row != nil && e.key != "" {
 			recs = append(recs, record{By: x.by, Row: e.row})
-		}
-	}
-	for file := range x.strange {
-		if id, ok := DecodeName(file[:len(file)-len(extension)]); ok && len(x.busy[id]) == 0 {
+		} else if x.strange[fileName(id)] != nil {
 			recs = append(recs, record{Busy: id}) // every process must look at it before it makes a session
 		}
 	}
@@ -225,6 +223,11 @@ func (x *index) rewrite(sync bool) error {
 			data = appendRecord(data, record{By: m.by, Busy: id, From: m.from})
 		}
 	}
+	for _, file := range slices.Sorted(maps.Keys(x.strange)) {
+		if id, ok := DecodeName(strings.TrimSuffix(file, extension)); ok {
+			data = appendRecord(data, record{Busy: id})
+		}
+	}
 	err := filelog.RemoveTemps(x.a.root, indexName)
 	if err == nil {
 		err = filelog.WriteFileAtomic(x.a.root, indexName, data, sync)
@@ -261,7 +264,7 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 			}
 		}
 		if row.Size > 0 && row.Size < e.size && e.size <= f.size {
-			if known, ok := x.row(e); ok {
+			if known, ok := x.stored(e); ok {
 				row = known
 			}
 		}
