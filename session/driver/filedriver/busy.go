@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A busyMark says that a writer may have appended to a session since its last
@@ -145,7 +144,7 @@ func (x *index) reap(ctx context.Context) {
 func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
-	o, err := x.a.d.logs.acquire(ref, func() (*filelog.Log, error) { return x.a.openLog(ref) })
+	o, err := x.a.acquire(ref)
 	if err != nil {
 		return err
 	}

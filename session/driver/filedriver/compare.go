@@ -66,7 +66,7 @@ func (x *index) compare(ctx context.Context) error {
 		}
 		there[f.id] = true
 		e := x.find(f.id)
-		if x.deletes[f.id] || e != nil && (!x.lost || e.size == f.size) {
+		if x.deletes[f.id] || e != nil && e.key != "" && (!x.lost || e.size == f.size) {
 			continue
 		}
 		x.look(f)

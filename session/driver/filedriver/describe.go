@@ -46,7 +46,8 @@ func (a *agent) files(sizes bool) (all []found, err error) {
 		}
 		id, ok := DecodeName(enc)
 		if !ok && isHashed(enc) {
-			id = a.headerID(e.Name())
+			e, _, _ := a.header(found{file: e.Name()}) // without a header it has no ID
+			id = e.ID
 			ok = id == "" || EncodeName(id) == enc
 		}
 		if !ok || id != "" && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) != nil {
@@ -76,43 +77,35 @@ func (a *agent) stat(id string) (found, error) {
 	return f, nil
 }
 
-// headerID reads the session ID from the header of a transcript.
-func (a *agent) headerID(file string) string {
-	l, err := filelog.Open(a.sess, file, &filelog.Options{ReadOnly: true})
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = l.Close() }() // only read
-	size, err := l.Size()
-	if err != nil {
-		return ""
-	}
-	for rec, err := range transcript.Scan(l, size, nil) {
-		if err != nil {
-			return ""
-		}
-		if _, ok := rec.Entry.Body.(transcript.Header); ok {
-			return rec.Entry.ID
-		}
-	}
-	return ""
-}
-
-// header returns the header of a transcript, the first entry of its kind, and
-// how many entries are in front of it.
-func header(scan Scan) (e transcript.Entry, before int, err error) {
+// findHeader returns the header of a transcript, the first entry of its kind,
+// and how many entries are in front of it.
+func findHeader(scan Scan) (e transcript.Entry, before int, err error) {
 	for rec, err := range scan(0, driver.Forward) {
 		if err != nil {
 			return e, before, err
 		}
-		if _, ok := rec.Entry.Body.(transcript.Header); ok && rec.Damage == nil {
+		if rec.Damage != nil {
+			continue
+		}
+		if _, ok := rec.Entry.Body.(transcript.Header); ok {
 			return rec.Entry, before, nil
 		}
-		if rec.Damage == nil {
-			before++
-		}
+		before++
 	}
 	return e, before, nil
+}
+
+// header reads the header of a transcript.
+func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err error) {
+	err = a.read(f, func(_ int64, scan Scan) (err error) {
+		ok := false
+		e, _, err = findHeader(scan)
+		if h, ok = e.Body.(transcript.Header); !ok {
+			return noHeader(err)
+		}
+		return nil
+	})
+	return e, h, err
 }
 
 // read calls do with a transcript. Before that it ends a last line that a dead
@@ -147,7 +140,7 @@ func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
 func (a *agent) settle(ref driver.Ref, size int64) int64 {
 	ctx, cancel := context.WithTimeout(context.Background(), busyWait)
 	defer cancel()
-	o, err := a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+	o, err := a.acquire(ref)
 	if err != nil {
 		return size
 	}
@@ -158,24 +151,6 @@ func (a *agent) settle(ref driver.Ref, size int64) int64 {
 	return end
 }
 
-// headerRow makes a row of the first line of a transcript. Its Size is 0.
-func (a *agent) headerRow(f found) (row driver.Row, err error) {
-	err = a.read(f, func(_ int64, scan Scan) error {
-		e, _, err := header(scan)
-		h, ok := e.Body.(transcript.Header)
-		if !ok {
-			return noHeader(err)
-		}
-		if e.ID == f.id && h.Key != "" { // else opening it says what is wrong
-			row = driver.Row{ID: f.id, Agent: a.name, Key: h.Key, Gen: h.Gen, CreatedAt: h.Created, UpdatedAt: e.Time}
-			return nil
-		}
-		row = driver.Row{ID: f.id, Agent: a.name, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
-		return nil
-	})
-	return row, err
-}
-
 // describe makes the row of a session from its transcript. Known is the row it
 // had, or the zero one. If it fails, the size of the row says that it holds for
 // none of the lines; then the row only says which key the session belongs to,
@@ -183,7 +158,7 @@ func (a *agent) headerRow(f found) (row driver.Row, err error) {
 // empty if that is nothing.
 func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
 	err = a.read(f, func(size int64, scan Scan) error {
-		e, before, err := header(scan)
+		e, before, err := findHeader(scan)
 		h, ok := e.Body.(transcript.Header)
 		if !ok && (err != nil || before == 0) {
 			return noHeader(err)
