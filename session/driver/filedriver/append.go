@@ -175,9 +175,10 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		// A loop that goes on at a cursor must have seen all records of a line
 		// or none, so a closed driver ends it between two lines.
 		if line >= 0 && rec.End != line {
-			if err := d.ready(ctx); err != nil {
+			if err := d.enter(ctx); err != nil {
 				return err
 			}
+			d.ops.Done()
 		}
 		line = rec.End
 		if !yield(rec) {

@@ -1,10 +1,12 @@
 package filedriver
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -249,4 +251,58 @@ func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
 		return size
 	}
 	return min(size, o.log.Unsynced())
+}
+
+func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
+	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
+	if f := a.d.opts.OnTail; f != nil {
+		o.OnTail = func(ctx context.Context, t filelog.Tail) { f(ctx, ref, t) }
+	}
+	if f := a.d.opts.OnSync; f != nil {
+		o.OnSync = func(ctx context.Context, s filelog.Synced) { f(ctx, ref, s) }
+	}
+	if f := a.d.opts.OnWait; f != nil {
+		o.OnWait = func(ctx context.Context, w filelog.Wait) { f(ctx, ref, w) }
+	}
+	return o
+}
+
+func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
+	if err := driver.CheckRef(ref); err != nil {
+		return nil, err
+	}
+	l, err := filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
+	if err == nil && !a.d.identify(ref, l) {
+		err = errors.Join(fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, ref.ID), l.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func fileName(id string) string { return EncodeName(id) + extension }
+
+const maxIdentity = 4 << 10 // bytes of a first line that are looked at
+
+// identify reports whether a transcript is the one that had its name when this
+// driver last opened it: whether its first line, which holds the time at which
+// it was made, is the same. The new identity is remembered. An open log
+// notices by itself that its file was replaced; this is for one that was closed
+// in between.
+func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
+	head := make([]byte, maxIdentity)
+	n, _ := l.ReadAt(head, 0) // what cannot be read now fails where it is needed
+	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
+	if !whole && n < maxIdentity {
+		return true // not even the first line is finished
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(line) // never fails
+	id := h.Sum64()
+	d.idsMu.Lock()
+	defer d.idsMu.Unlock()
+	was, known := d.ids[ref]
+	d.ids[ref] = id
+	return !known || was == id
 }
