@@ -194,7 +194,7 @@ func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line))
 	l, err := filelog.Create(a.sess, fileName(ref.ID), append(slices.Clip(line.Data), '\n'), a.logOptions(ref))
 	if err != nil {
 		if !errors.Is(err, fs.ErrExist) { // it may have its name, and only opening it failed
-			err = errors.Join(err, a.remove(ref.ID))
+			err = errors.Join(err, a.remove(ref.ID, busyWait))
 		}
 		delete(x.busy, ref.ID) // others find no transcript there
 		return driver.Row{}, err
@@ -208,7 +208,7 @@ func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line))
 	if err := x.write(record{By: x.by, Row: &row}); err != nil {
 		a.d.logs.drop(ref)
 		delete(x.busy, ref.ID)
-		return driver.Row{}, errors.Join(err, a.remove(ref.ID))
+		return driver.Row{}, errors.Join(err, a.remove(ref.ID, busyWait))
 	}
 	return row, nil
 }

@@ -92,16 +92,18 @@ func lockError(err error) error {
 // finish compares the index with the folder and ends what writers left when they
 // died: an index that must be rewritten, deletions and sessions half made.
 func (x *index) finish(ctx context.Context) error {
-	err := x.compare(ctx)
-	switch {
-	case err != nil:
-	case len(x.deletes) > 0:
-		err = x.finishDeletes() // and rewrites
-	case x.remake:
-		err = x.rewrite(false)
-	}
-	if err != nil {
+	if err := x.compare(ctx); err != nil {
 		return err
+	}
+	if len(x.deletes) > 0 {
+		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), busyWait); err != nil {
+			x.a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
+		}
+	}
+	if x.remake {
+		if err := x.rewrite(false); err != nil {
+			return err
+		}
 	}
 	for id := range x.busy {
 		if x.find(id) != nil {
@@ -158,8 +160,7 @@ func (x *index) write(recs ...record) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	// The mark of a deletion stays on the file until that is finished.
-	if x.applied > 2*x.bytes+rewriteAbove && len(x.deletes) == 0 {
+	if x.applied > 2*x.bytes+rewriteAbove {
 		if err := x.rewrite(false); err != nil { // it goes on growing
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
 		}
@@ -182,9 +183,9 @@ func appendRecord(dst []byte, rec record) []byte {
 	return append(append(dst, line...), '\n')
 }
 
-// rewrite puts the rows and the busy lines that nobody has ended into a new file
-// in the place of the index, when no deletion is under way. Sync says that it
-// must be on stable storage when the error is nil.
+// rewrite puts the rows, and the busy lines and deletions that nobody has ended,
+// into a new file in the place of the index. Sync says that it must be on stable
+// storage when the error is nil.
 func (x *index) rewrite(sync bool) error {
 	head := record{Version: 1, Boot: bootID(), Agent: x.a.name}
 	if x.lost {
@@ -228,9 +229,15 @@ func (x *index) rewrite(sync bool) error {
 			data = appendRecord(data, record{Busy: id})
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(x.deletes)) {
+		data = appendRecord(data, record{Delete: id})
+	}
 	err := filelog.RemoveTemps(x.a.root, indexName)
 	if err == nil {
 		err = filelog.WriteFileAtomic(x.a.root, indexName, data, sync)
+	}
+	if err == nil && len(x.deletes) > 0 {
+		err = x.markDelete()
 	}
 	if err != nil {
 		return x.fail("rewrite index", err, "the index is as it was")
