@@ -53,7 +53,6 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 // Append implements [driver.Driver].
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
 	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
-		a.idx.suspect(o)
 		o.appends.Add(1)
 		defer o.appends.Add(-1)
 		if !o.told.Load() {

@@ -62,8 +62,9 @@ func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
 }
 
 // tell makes sure that others know that this process is busy with a session
-// before it appends to it.
+// before it appends to it. The first append to an open log comes this way.
 func (x *index) tell(ctx context.Context, o *openLog) error {
+	x.suspect(o)
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	err := x.locked(short, func() error { return x.markBusy(o) })

@@ -361,3 +361,10 @@ func (x *index) readyKey(ctx context.Context, key string) error {
 	}
 	return ctx.Err()
 }
+
+// bootID identifies the boot of the system, or is empty where nothing does.
+// Lines written under another boot may have been lost since.
+var bootID = sync.OnceValue(func() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a missing file means that nothing is known
+	return string(bytes.TrimSpace(data))
+})
