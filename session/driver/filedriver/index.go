@@ -196,7 +196,9 @@ func (x *index) readHead() error {
 	if head.Version > 1 {
 		return x.fail("read index", fmt.Errorf("index version %d, this program knows 1", head.Version), "use a newer program")
 	}
-	x.a.name = cmp.Or(x.a.name, head.Agent) // of a folder whose name is hashed
+	if x.a.name == "" { // of a folder whose name is hashed
+		x.a.name = head.Agent
+	}
 	if head.Boot != "" && head.Boot == bootID() {
 		x.lost, x.remake, x.sameBoot = false, false, true
 	}
