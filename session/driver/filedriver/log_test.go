@@ -249,6 +249,79 @@ func TestTornIndexLine(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A place where the index cannot be is named.
+func TestIndexThatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	require.NoError(t, os.Symlink("sessions.lock", path))
+	d = open(t, dir, nil)
+	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, "move it away")
+	require.NoError(t, os.Remove(path))
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, d.Close())
+}
+
+// Times that JSON has no form for are left out of a row.
+func TestTimesOutOfRange(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title, row.LastUserAt, row.CreatedAt = "put", time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	got := list(t, d)[0]
+	require.Equal(t, "put", got.Title)
+	require.True(t, got.LastUserAt.IsZero())
+	require.True(t, got.CreatedAt.IsZero())
+	require.NoError(t, d.Close())
+}
+
+// A session that another process is just making is found by its key before it
+// has a row.
+func TestSessionInTheMaking(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	a := create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	text, err := os.ReadFile(d.Path(a.Ref()))
+	require.NoError(t, err)
+	made := d.Path(driver.Ref{Agent: "main", ID: "b"})
+	require.NoError(t, os.WriteFile(made, []byte(strings.NewReplacer(`"id":"a"`, `"id":"b"`, `"gen":1`, `"gen":2`).Replace(string(text))), 0o600))
+	require.NoError(t, os.Chtimes(filepath.Dir(made), time.Time{}, time.Unix(1, 0)))
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"b"}`, deadWriter))
+	d = open(t, dir, &filedriver.Options{ReadOnly: true})
+	row, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.Equal(t, "b", row.ID)
+	require.NoError(t, d.Close())
+}
+
+// A row does not end the busy line of a writer whose bytes are not yet on stable
+// storage: others must suspect them if the writer is killed.
+func TestRowOfUnsyncedLines(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncInterval(time.Hour)})
+	row := create(t, d, "a", "k")
+	row.Size = int64(add(t, d, row.Ref(), "1").End)
+	before := indexText(t, dir)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Contains(t, indexText(t, dir)[len(before):], `"busy":"a","from":`)
+	require.NoError(t, d.Flush(t.Context(), row.Ref()))
+	before = indexText(t, dir)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NotContains(t, indexText(t, dir)[len(before):], `"busy"`)
+	add(t, d, row.Ref(), "2")
+	require.Contains(t, indexText(t, dir)[len(before):], `"busy"`)
+	require.NoError(t, d.Close())
+}
+
 // The index is rewritten when it has doubled, and keeps what counts.
 func TestIndexIsRewritten(t *testing.T) {
 	dir := t.TempDir()

@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -80,7 +81,35 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 				table.sorted = false // as after the index was read anew
 			}
 			require.Len(t, table.byID, len(model))
+			keys := map[string]bool{}
+			for _, row := range model {
+				keys[row.Key] = true
+			}
+			require.Len(t, table.byKey, len(keys))
 		}
+	}
+}
+
+// Lines as this package writes them need no decoding.
+func TestPeek(t *testing.T) {
+	row := driver.Row{ID: "a", Key: "main:cli:user", Gen: 12, Size: 345, LastID: "b", UpdatedAt: time.Unix(1700000000, 0), Title: "t"}
+	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}} {
+		line := bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n"))
+		e, by, ok := peekRow(line)
+		require.True(t, ok, "%s", line)
+		require.Equal(t, rec.By, by)
+		require.Equal(t, rec.Row.ID+rec.Row.Key, e.id+e.key)
+		require.Equal(t, rec.Row.LastID != "", e.used)
+		require.JSONEq(t, string(line), string(line[:e.at])+string(line[e.at:e.at+int64(e.n)])+"}")
+	}
+	for _, rec := range []record{{By: 7, Busy: "a"}, {By: 1 << 47, Busy: "a", From: 12}} {
+		got, ok := peekBusy(bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n")))
+		require.True(t, ok)
+		require.Equal(t, rec, got)
+	}
+	for _, line := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`} {
+		_, ok := peekBusy([]byte(line))
+		require.False(t, ok, line)
 	}
 }
 
