@@ -56,7 +56,7 @@ func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
 	from = x.a.d.logs.unsynced(row.Ref(), f.size)
 	still = busy || err != nil || f.size != row.Size || from != f.size
 	if o != nil {
-		o.told.Store(still)
+		o.told.Store(still && o.looked.Load()) // else the next append must pass tell
 	}
 	return from, still
 }

@@ -174,7 +174,7 @@ func (x *index) refresh() error {
 		return x.fail("read index", err, "check that this user may use it")
 	}
 	if err := x.readHead(); err != nil {
-		return err
+		return errors.Join(err, x.forget()) // the next call reads it again
 	}
 	x.rows = newRows(x.info.Size() / 400)
 	return x.read(x.info.Size())

@@ -230,6 +230,71 @@ func TestNewerIndex(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A newer program may put its index in place while this one has the store open.
+func TestIndexBecomesNewer(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	text := strings.Replace(indexText(t, dir), `{"index":1`, `{"index":2`, 1)
+	loseIndex(t, dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
+	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	require.ErrorContains(t, err, "use a newer program")
+	_, err = d.Current(t.Context(), "main", "k")
+	require.ErrorContains(t, err, "use a newer program")
+	_, err = d.Get(t.Context(), row.Ref())
+	require.ErrorContains(t, err, "use a newer program")
+	require.ErrorContains(t, d.Put(t.Context(), row), "use a newer program")
+	require.Equal(t, text, indexText(t, dir))
+	require.NoError(t, d.Close())
+}
+
+// A blank line of the index says nothing.
+func TestBlankIndexLine(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	appendRaw(t, d.Path(ref), note("1").Data) // of which no line of the index speaks
+	addLine(t, dir, "")
+	d = open(t, dir, nil)
+	before := indexText(t, dir)
+	row, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Equal(t, before, indexText(t, dir)[:len(before)], "it is not rewritten")
+	require.NoError(t, d.Close())
+}
+
+// Without Describe a row has the times of the header; with it those it gives.
+func TestTimesOfARow(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	_, err := d.Create(t.Context(), "main", "k", func(gen int64) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: "a", Time: made, Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen, Created: made.Add(-time.Hour)}}
+		return driver.Row{ID: "a"}, driver.Line{ID: "a", Type: e.Type(), Data: e.Line()}
+	})
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	for _, given := range []time.Time{{}, made.Add(time.Minute)} {
+		d = open(t, dir, &filedriver.Options{ReadOnly: true, Describe: func(row driver.Row, _ filedriver.Scan) (driver.Row, error) {
+			row.UpdatedAt, row.CreatedAt = given, given
+			return row, nil
+		}})
+		row := list(t, d)[0]
+		if given.IsZero() {
+			require.True(t, row.UpdatedAt.Equal(made), row.UpdatedAt)
+			require.True(t, row.CreatedAt.Equal(made.Add(-time.Hour)), row.CreatedAt)
+		} else {
+			require.True(t, row.UpdatedAt.Equal(given), row.UpdatedAt)
+			require.True(t, row.CreatedAt.Equal(given), row.CreatedAt)
+		}
+		require.NoError(t, d.Close())
+	}
+}
+
 // A line without its '\n' is what a killed writer left, and stays apart from
 // the next one.
 func TestTornIndexLine(t *testing.T) {

@@ -57,19 +57,22 @@ func (x *index) compare(ctx context.Context) error {
 	if !x.lost && (x.info != nil && at.Before(x.info.ModTime()) || at.Equal(x.listed)) {
 		return nil
 	}
-	files, err := x.a.files(x.lost)
+	files, err := fs.ReadDir(x.a.sess.FS(), ".")
 	if err != nil {
-		return err
+		return x.a.d.wrap("list sessions", x.a.dir, err, "check that this user may read it")
 	}
 	clear(x.strange)
 	there := make(map[string]bool, len(files))
-	for _, f := range files {
+	for _, file := range files {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		f, ok := x.a.found(file.Name())
+		if !ok || x.deletes[f.id] {
+			continue
+		}
 		there[f.id] = true
-		e := x.find(f.id)
-		if x.deletes[f.id] || e != nil && e.key != "" && (!x.lost || e.size == f.size) {
+		if e := x.find(f.id); e != nil && e.key != "" && (!x.lost || e.size == sizeOf(file)) {
 			continue
 		}
 		x.look(f)
@@ -82,6 +85,15 @@ func (x *index) compare(ctx context.Context) error {
 	}
 	x.lost, x.listed = false, at
 	return nil
+}
+
+// sizeOf returns the size of a file, and one that no file has if it is gone.
+func sizeOf(file fs.DirEntry) int64 {
+	info, err := file.Info()
+	if err != nil {
+		return -1
+	}
+	return info.Size()
 }
 
 // compared notes that the writer's own change of the folder needs no look at
@@ -187,38 +199,21 @@ type found struct {
 	size int64
 }
 
-// files returns the transcripts in the folder, with their sizes if sizes is
-// set; the IDs of those with hashed names are in their headers.
-func (a *agent) files(sizes bool) (all []found, err error) {
-	entries, err := fs.ReadDir(a.sess.FS(), ".")
-	if err != nil {
-		return nil, a.d.wrap("list sessions", a.dir, err, "check that this user may read it")
+// found returns the transcript that a file of the folder is. It reports false if
+// it is none. The ID of one with a hashed name is in its header.
+func (a *agent) found(file string) (f found, ok bool) {
+	enc, ok := strings.CutSuffix(file, extension)
+	if !ok {
+		return f, false
 	}
-	for _, e := range entries {
-		enc, ok := strings.CutSuffix(e.Name(), extension)
-		if !ok {
-			continue
-		}
-		id, ok := DecodeName(enc)
-		if !ok && isHashed(enc) {
-			e, _, _ := a.header(found{file: e.Name()}) // without a header it has no ID
-			id = e.ID
-			ok = id == "" || EncodeName(id) == enc
-		}
-		if !ok || id != "" && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) != nil {
-			continue
-		}
-		f := found{file: e.Name(), id: id}
-		if sizes {
-			if info, err := a.sess.Lstat(f.file); err == nil {
-				f.size = info.Size()
-			} else if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-		}
-		all = append(all, f)
+	id, ok := DecodeName(enc)
+	if !ok && isHashed(enc) {
+		e, _, _ := a.header(found{file: file}) // without a header it has no ID
+		id = e.ID
+		ok = id == "" || EncodeName(id) == enc
 	}
-	return all, nil
+	ok = ok && (id == "" || driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil)
+	return found{file: file, id: id}, ok
 }
 
 // stat finds the transcript of a session.
