@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,11 @@ func TestPutOfAnOldRow(t *testing.T) {
 	other := open(t, dir, described(&asked))
 	require.Equal(t, 3, list(t, other)[0].Messages)
 	require.Equal(t, []string{"a from 2"}, asked)
+
+	// A process that has appended nothing is not busy, whatever its row covers.
+	before := indexText(t, dir)
+	require.NoError(t, other.Put(t.Context(), old))
+	require.NotContains(t, indexText(t, dir)[len(before):], `"busy"`)
 
 	// A row of less than another process has put does not replace that.
 	fresh := list(t, other)[0]
@@ -246,6 +252,26 @@ func TestIndexBecomesNewer(t *testing.T) {
 	require.ErrorContains(t, err, "use a newer program")
 	require.ErrorContains(t, d.Put(t.Context(), row), "use a newer program")
 	require.Equal(t, text, indexText(t, dir))
+	require.NoError(t, d.Close())
+}
+
+// A line of the index may be longer than what is read of it at a time.
+func TestLongIndexLine(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title = strings.Repeat("0123456789", 250_000)
+	require.NoError(t, d.Put(t.Context(), row))
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	before := indexText(t, dir)
+	d = open(t, dir, nil)
+	rows := list(t, d)
+	require.Equal(t, []string{"a", "b"}, ids(rows))
+	require.Equal(t, row.Title, rows[slices.IndexFunc(rows, func(r driver.Row) bool { return r.ID == "a" })].Title)
+	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "b"}))
+	require.Contains(t, indexText(t, dir), row.Title)
+	require.Less(t, len(indexText(t, dir)), len(before))
 	require.NoError(t, d.Close())
 }
 
