@@ -244,6 +244,31 @@ func TestPutWithoutAHeader(t *testing.T) {
 	require.Contains(t, indexText(t, dir), `{"busy":"bad"}`)
 }
 
+// So it is if not even the ID of a transcript is known: its name is hashed.
+func TestUnreadableHeaderOfAHashedName(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	bad := driver.Ref{Agent: "main", ID: strings.Repeat("B", 100)}
+	create(t, d, "a", "k")
+	require.NoError(t, os.WriteFile(d.Path(bad), nil, 0o600))
+	for range 3 {
+		_, _, err := d.LoadOrCreate(t.Context(), "main", "new key", header("b", "new key"))
+		require.ErrorContains(t, err, d.Path(bad))
+		require.NotContains(t, err.Error(), "delete session")
+		require.Len(t, list(t, d), 1)
+		create(t, d, fmt.Sprint("s", len(indexText(t, dir))), "k") // tells the others
+		require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: ids(list(t, d))[1]}))
+		require.NoError(t, d.Close())
+		d = open(t, dir, nil)
+	}
+	require.Equal(t, 1, strings.Count(indexText(t, dir), filepath.Base(d.Path(bad))))
+	require.NoError(t, os.Remove(d.Path(bad)))
+	_, created, err := d.LoadOrCreate(t.Context(), "main", "new key", header("b", "new key"))
+	require.NoError(t, err)
+	require.True(t, created)
+	require.NoError(t, d.Close())
+}
+
 // Every process learns from the index that a transcript has no header, until it
 // is restored.
 func TestRestoredHeader(t *testing.T) {

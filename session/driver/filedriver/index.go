@@ -130,7 +130,7 @@ func (x *index) forget() error {
 	}
 	x.file, x.info, x.applied, x.sameBoot = nil, nil, 0, false
 	x.rows, x.busy, x.deletes = newRows(0), map[string][]busyMark{}, map[string]bool{}
-	x.learned = learned{lost: true, strange: map[string]error{}}
+	x.learned = learned{lost: true}
 	return err
 }
 
@@ -153,7 +153,7 @@ func (x *index) refresh() error {
 		x.info = info
 		return x.read(info.Size())
 	}
-	if x.file == nil && gone && x.strange != nil {
+	if x.file == nil && gone && x.busy != nil {
 		return nil
 	}
 	if err := x.forget(); err != nil {
@@ -251,7 +251,9 @@ func (x *index) applyLine(line []byte) {
 		rec.Row.Agent = cmp.Or(rec.Row.Agent, x.a.name)
 		x.apply(entryOf(*rec.Row), rec.By, rec.Ends)
 	case rec.Busy != "" && rec.By == 0:
-		x.strange[fileName(rec.Busy)] = errNoHeader
+		if x.find(rec.Busy) == nil {
+			x.set(entry{id: rec.Busy, size: unseen})
+		}
 	case rec.Busy != "":
 		x.unmark(rec.Busy, rec.By)
 		x.busy[rec.Busy] = append(x.busy[rec.Busy], busyMark{rec.By, rec.From})
@@ -267,9 +269,6 @@ func (x *index) apply(e entry, by int64, ends []int64) {
 		return
 	}
 	x.set(e)
-	if len(x.strange) > 0 {
-		delete(x.strange, fileName(e.id))
-	}
 	x.unmark(e.id, append(ends, by)...)
 }
 
@@ -291,7 +290,6 @@ func (x *index) drop(id string) {
 		x.del(e)
 	}
 	delete(x.busy, id)
-	delete(x.strange, fileName(id))
 }
 
 // row returns the row of an entry. One that the file does not hold as it should

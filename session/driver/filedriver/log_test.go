@@ -502,6 +502,59 @@ func TestFilesByHand(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// The next writer adds the row of a transcript that somebody put into the folder,
+// so that nobody has to read it again.
+func TestRowOfAFileByHand(t *testing.T) {
+	dir := t.TempDir()
+	var asked []string
+	d := open(t, dir, described(&asked))
+	ref := create(t, d, "a", "k").Ref()
+	data, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	put := filepath.Join(filepath.Dir(d.Path(ref)), "c.jsonl")
+	require.NoError(t, os.WriteFile(put, []byte(strings.Replace(string(data), `"id":"a"`, `"id":"c"`, 1)), 0o600))
+	ahead := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Dir(put), ahead, ahead))
+	require.Len(t, list(t, d), 2)
+	require.Equal(t, []string{"c from 0"}, asked)
+	before := indexText(t, dir)
+	create(t, d, "b", "other key")
+	require.Contains(t, indexText(t, dir)[len(before):], `"row":{"id":"c"`)
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Chtimes(filepath.Dir(put), ahead, time.Unix(1, 0)))
+	asked = nil
+	d = open(t, dir, described(&asked))
+	require.Len(t, list(t, d), 3)
+	require.Empty(t, asked)
+	require.NoError(t, d.Close())
+}
+
+// What a lookup returns belongs to the caller, and says which session is newest.
+func TestCurrentReturnsACopy(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Labels = []string{"one"}
+	require.NoError(t, d.Put(t.Context(), row))
+	for range 3 {
+		got, err := d.Current(t.Context(), "main", "k")
+		require.NoError(t, err)
+		require.Equal(t, []string{"one"}, got.Labels)
+		got.Labels[0] = "changed"
+		got, err = d.Get(t.Context(), row.Ref())
+		require.NoError(t, err)
+		require.Equal(t, []string{"one"}, got.Labels)
+		got.Labels[0] = "changed"
+	}
+	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}} // which another process is about to put in a row
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	appendRaw(t, d.Path(row.Ref()), e.Line())
+	got, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.EqualValues(t, 9, got.Gen)
+	require.NoError(t, d.Close())
+}
+
 // A folder with another program's index is refused and stays as it is.
 func TestForeignFolders(t *testing.T) {
 	for _, name := range []string{"sessions.json", "sessions/sessions.json", "agents/main/sessions.json", "agents/main/sessions/sessions.json"} {

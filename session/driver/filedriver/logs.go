@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -281,7 +282,14 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 	return l, nil
 }
 
-func fileName(id string) string { return EncodeName(id) + extension }
+// fileName returns the name of a transcript. One whose hashed name is all that is
+// known of it goes by that name, which is too long for an ID.
+func fileName(id string) string {
+	if enc, ok := strings.CutSuffix(id, extension); ok && isHashed(enc) {
+		return id
+	}
+	return EncodeName(id) + extension
+}
 
 const maxIdentity = 4 << 10 // bytes of a first line that are looked at
 

@@ -10,7 +10,8 @@ import (
 
 // An entry is what the index keeps in memory of a session: what orders lists
 // and finds the current session of a key. The rest of its row stays in the file
-// until somebody asks for it.
+// until somebody asks for it. An entry without a key is a transcript without a
+// header that can be read: it may be a session of any key.
 type entry struct {
 	id, key   string
 	updatedAt time.Time
@@ -25,6 +26,10 @@ type entry struct {
 
 	next *entry // another session of the key
 }
+
+// unseen is the size of a session that nobody has looked at yet, which differs
+// from that of every transcript.
+const unseen = -1
 
 // entryOf returns the entry of a row that the file does not have.
 func entryOf(row driver.Row) entry {

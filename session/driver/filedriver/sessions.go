@@ -92,8 +92,9 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 			continue // somebody has removed it by hand
 		}
 		if row, ok := x.row(e); ok {
-			e.row = &row // it is likely to be asked for again
-			row.Labels = slices.Clone(row.Labels)
+			kept := row // it is likely to be asked for again
+			kept.Labels = slices.Clone(row.Labels)
+			e.row = &kept
 			return row, true
 		}
 	}
@@ -382,6 +383,9 @@ func (x *index) list(ctx context.Context, after driver.Place, n int) (list []dri
 		page = x.page(after, n)
 	}
 	for _, e := range page {
+		if e.key == "" && e.row == nil {
+			continue // there is nothing to be said of it
+		}
 		row, ok := x.row(e)
 		if !ok {
 			continue

@@ -19,10 +19,9 @@ import (
 
 // learned is what a process knows from the transcripts themselves.
 type learned struct {
-	lost    bool             // all transcripts are to be compared with their rows
-	news    []string         // sessions whose rows the next writer must add
-	listed  time.Time        // of the folder, when its names were last compared with the rows
-	strange map[string]error // by file name: transcripts without a header that can be read
+	lost   bool      // all transcripts are to be compared with their rows
+	news   []string  // sessions whose rows the next writer must add
+	listed time.Time // of the folder, when its names were last compared with the rows
 }
 
 // readGen reads the lines that the row of a session does not cover for its gen,
@@ -61,7 +60,6 @@ func (x *index) compare(ctx context.Context) error {
 	if err != nil {
 		return x.a.d.wrap("list sessions", x.a.dir, err, "check that this user may read it")
 	}
-	clear(x.strange)
 	there := make(map[string]bool, len(files))
 	for _, file := range files {
 		if err := ctx.Err(); err != nil {
@@ -114,7 +112,7 @@ func (x *index) check(id string) (changed bool) {
 		x.del(e)
 		return true
 	}
-	if err != nil || e != nil && e.size == f.size || x.strange[f.file] != nil {
+	if err != nil || e != nil && (e.size == f.size || e.key == "" && e.size != unseen) {
 		return false
 	}
 	x.look(f)
@@ -123,8 +121,8 @@ func (x *index) check(id string) (changed bool) {
 
 // look makes the row of a transcript. One that cannot be understood keeps the
 // row it has, or gets one that says only which key it belongs to; opening it
-// says what is wrong. Without a header it has none, and may belong to any key.
-func (x *index) look(f found) {
+// says what is wrong. It returns why.
+func (x *index) look(f found) error {
 	var known driver.Row
 	e := x.find(f.id)
 	if e != nil {
@@ -132,49 +130,46 @@ func (x *index) look(f found) {
 	}
 	row, err := x.a.describe(f, known)
 	if errors.Is(err, fs.ErrNotExist) {
-		delete(x.strange, f.file) // just deleted
-		return
+		return err // just deleted
 	}
 	if err != nil {
 		x.a.d.log.Warn("a transcript cannot be read", "file", x.a.path(f), "err", err)
 	}
 	switch {
-	case errors.Is(err, errNoHeader):
-		if e != nil && e.key != "" {
-			return
-		}
-		x.strange[f.file] = err
-		if row.ID == "" {
-			return
-		}
-	case err != nil && known.ID != "":
+	case errors.Is(err, errNoHeader) && e != nil && e.key != "":
+		return err
+	case errors.Is(err, errNoHeader) && row.ID == "":
+		x.set(entry{id: f.id})
+		return err
+	case err != nil && known.ID != "" && known.Key != "":
 		known.Gen = max(row.Gen, e.gen)
 		row = known
-		fallthrough
-	default:
-		delete(x.strange, f.file)
 	}
 	x.set(entryOf(row))
+	return err
 }
 
 // certain returns an error while a transcript may belong to any key: then a key
 // without a session may be the key of that one.
 func (x *index) certain() error {
-	for file, err := range x.strange {
-		id, _ := DecodeName(strings.TrimSuffix(file, extension))
-		f := found{file: file, id: id}
-		info, statErr := x.a.sess.Lstat(file)
-		if errors.Is(statErr, fs.ErrNotExist) {
-			delete(x.strange, file)
+	var all []string
+	for e := x.byKey[""]; e != nil; e = e.next {
+		all = append(all, e.id)
+	}
+	for _, id := range all {
+		f, err := x.a.stat(id)
+		if err == nil {
+			err = x.look(f) // somebody may have restored it
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			x.drop(id)
+			continue
+		}
+		if e := x.find(id); err == nil || e != nil && e.key != "" {
 			continue
 		}
 		fix := "restore it from a copy or move it away"
-		if statErr == nil && id != "" {
-			f.size = info.Size()
-			x.look(f) // somebody may have restored it
-			if x.strange[file] == nil {
-				continue
-			}
+		if driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil {
 			fix += ", or delete session " + id
 		}
 		return x.a.spoilt("create session", f, err, "it may be the session that is asked for: "+fix+"; one that is made expressly need not wait for that")
@@ -195,7 +190,7 @@ func noHeader(err error) error {
 // found is a transcript in the folder.
 type found struct {
 	file string
-	id   string // empty if the name is hashed and the header cannot be read
+	id   string // the file, if its name is hashed and the header cannot be read
 	size int64
 }
 
@@ -209,10 +204,12 @@ func (a *agent) found(file string) (f found, ok bool) {
 	id, ok := DecodeName(enc)
 	if !ok && isHashed(enc) {
 		e, _, _ := a.header(found{file: file}) // without a header it has no ID
-		id = e.ID
-		ok = id == "" || EncodeName(id) == enc
+		if e.ID == "" {
+			return found{file: file, id: file}, true
+		}
+		id, ok = e.ID, EncodeName(e.ID) == enc
 	}
-	ok = ok && (id == "" || driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil)
+	ok = ok && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil
 	return found{file: file, id: id}, ok
 }
 

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -118,10 +117,12 @@ func (x *index) finish(ctx context.Context) error {
 	}
 	var recs []record
 	for _, id := range x.news {
-		if e := x.find(id); e != nil && e.row != nil && e.key != "" {
-			recs = append(recs, record{By: x.by, Row: e.row})
-		} else if x.strange[fileName(id)] != nil {
+		switch e := x.find(id); {
+		case e == nil:
+		case e.key == "":
 			recs = append(recs, record{Busy: id}) // every process must look at it before it makes a session
+		case e.row != nil:
+			recs = append(recs, record{By: x.by, Row: e.row})
 		}
 	}
 	x.news = nil
@@ -195,7 +196,8 @@ func (x *index) rewrite(sync bool) error {
 	for _, id := range slices.Sorted(maps.Keys(x.byID)) {
 		e := x.find(id)
 		if e.key == "" {
-			continue // it has no header; a busy line speaks of it
+			data = appendRecord(data, record{Busy: id})
+			continue
 		}
 		if row := e.row; row != nil {
 			data = appendRecord(data, record{Row: row})
@@ -222,11 +224,6 @@ func (x *index) rewrite(sync bool) error {
 	for _, id := range slices.Sorted(maps.Keys(x.busy)) {
 		for _, m := range x.busy[id] {
 			data = appendRecord(data, record{By: m.by, Busy: id, From: m.from})
-		}
-	}
-	for _, file := range slices.Sorted(maps.Keys(x.strange)) {
-		if id, ok := DecodeName(strings.TrimSuffix(file, extension)); ok {
-			data = appendRecord(data, record{Busy: id})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.deletes)) {
@@ -263,12 +260,12 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 		if err != nil {
 			return err
 		}
-		e := x.find(row.ID)
-		if e == nil {
+		if x.find(row.ID) == nil {
 			x.look(f)
-			if e = x.find(row.ID); e == nil {
-				return x.a.spoilt("put session "+row.ID, f, x.strange[f.file], "restore it from a copy")
-			}
+		}
+		e := x.find(row.ID)
+		if e == nil || e.key == "" && e.row == nil {
+			return x.a.spoilt("put session "+row.ID, f, errNoHeader, "restore it from a copy")
 		}
 		if row.Size > 0 && row.Size < e.size && e.size <= f.size {
 			if known, ok := x.stored(e); ok {
