@@ -277,9 +277,17 @@ func (d *Driver) hasSessions(folder string) bool {
 	}
 }
 
-// hashedAgent opens a folder whose name is hashed and returns the name of its
-// agent, as a row of the index says it. It is empty if none does.
+// hashedAgent returns the name of the agent of a folder whose name is hashed, as
+// a row of its index says it. It is empty if none does.
 func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, error) {
+	d.mu.Lock()
+	for name, a := range d.agents {
+		if filepath.Base(a.dir) == folder {
+			d.mu.Unlock()
+			return name, nil
+		}
+	}
+	d.mu.Unlock()
 	a, err := d.openFolder("", folder)
 	if err != nil {
 		return "", err
