@@ -229,6 +229,26 @@ func TestDescribeScansBothWays(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A transcript whose header is destroyed keeps its row, and so its key.
+func TestKnownRowOutlivesItsHeader(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title = "kept"
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NoError(t, os.WriteFile(d.Path(row.Ref()), []byte("garbage\n"), 0o600))
+	for range 2 {
+		rows := list(t, d)
+		require.Len(t, rows, 1)
+		require.Equal(t, "kept", rows[0].Title)
+		got, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("b", "k"))
+		require.NoError(t, err)
+		require.False(t, created)
+		require.Equal(t, "a", got.ID)
+	}
+	require.NoError(t, d.Close())
+}
+
 // A row cannot be put for a transcript of which nobody knows the key.
 func TestPutWithoutAHeader(t *testing.T) {
 	dir := t.TempDir()

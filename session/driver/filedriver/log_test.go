@@ -219,6 +219,25 @@ func TestComparedAfterABoot(t *testing.T) {
 	}
 }
 
+// An index that an append had to make says nothing of the other transcripts, and
+// is not trusted.
+func TestIndexMadeByAnAppend(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	d = open(t, dir, nil)
+	add(t, d, ref, "1")
+	require.Contains(t, indexText(t, dir), `{"index":1,"agent":"main"}`)
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+}
+
 // An index of a newer version is neither read nor replaced.
 func TestNewerIndex(t *testing.T) {
 	dir := t.TempDir()

@@ -150,6 +150,9 @@ func TestIndexRemovedUnderAnAppender(t *testing.T) {
 			require.Equal(t, 4, row.Messages)
 		}
 	}
+	loseIndex(t, dir)
+	create(t, d, "c", "other key") // the process itself still knows that it is busy
+	require.Contains(t, indexText(t, dir), `"busy":"a"`)
 	require.NoError(t, d.Close())
 	require.NoError(t, other.Close())
 }
