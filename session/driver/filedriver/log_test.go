@@ -548,7 +548,7 @@ func TestRowOfAFileByHand(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// What a lookup returns belongs to the caller, and says which session is newest.
+// The caller owns the row that a lookup by key returns. Its gen is the highest.
 func TestCurrentReturnsACopy(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)

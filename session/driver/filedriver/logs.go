@@ -26,7 +26,8 @@ type logs struct {
 
 	mu     sync.Mutex // guards what follows; never held while a log is synced
 	open   map[driver.Ref]*openLog
-	idle   *list.List // of *openLog: those that nobody uses and that may be closed, the latest first
+	order  *list.List // of *openLog: the one that was asked for last comes first
+	idle   int        // how many of them nobody uses and may be closed
 	ending bool       // nobody is to wait for a lock any more
 	closed bool
 }
@@ -35,7 +36,9 @@ type openLog struct {
 	ref   driver.Ref
 	log   *filelog.Log
 	users int
-	idle  *list.Element // nil while it is in use, or must stay open
+	uses  int           // so far
+	place *list.Element // in the order
+	idle  bool          // counted as such
 	stale bool          // its file is gone, and its last user closes it
 
 	// looked is set once index.suspect has passed on which bytes dead writers may
@@ -51,8 +54,8 @@ type openLog struct {
 
 func newLogs(d *Driver, limit int) *logs {
 	return &logs{
-		limit: limit, owes: d.opts.Sync != filelog.SyncNever, log: d.log, failed: (*filelog.Log).Failed,
-		open: map[driver.Ref]*openLog{}, idle: list.New(),
+		limit: max(limit, 0), owes: d.opts.Sync != filelog.SyncNever, log: d.log, failed: (*filelog.Log).Failed,
+		open: map[driver.Ref]*openLog{}, order: list.New(),
 	}
 }
 
@@ -73,19 +76,21 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 			l.Interrupt()
 		}
 		o = &openLog{ref: ref, log: l}
+		o.place = ls.order.PushFront(o)
 		ls.open[ref] = o
 	}
 	ls.rouse(o)
+	ls.order.MoveToFront(o.place)
 	o.users++
+	o.uses++
 	return o, nil
 }
 
-// rouse takes a log off the list of those that may be closed. It is called with
-// ls.mu held.
+// rouse makes a log one that may not be closed. It is called with ls.mu held.
 func (ls *logs) rouse(o *openLog) {
-	if o.idle != nil {
-		ls.idle.Remove(o.idle)
-		o.idle = nil
+	if o.idle {
+		o.idle = false
+		ls.idle--
 	}
 }
 
@@ -108,26 +113,37 @@ func (ls *logs) release(o *openLog, err error) error {
 	unused, stale := o.users == 0, o.stale
 	// A log whose sync failed must stay: closing it would forget that.
 	if unused && !stale && !ls.closed && ls.failed(o.log) == nil {
-		o.idle = ls.idle.PushFront(o)
+		o.idle = true
+		ls.idle++
 	}
-	var oldest *list.Element
-	if ls.idle.Len() > ls.limit {
-		oldest = ls.idle.Back()
-	}
+	oldest, uses := ls.oldest()
 	ls.mu.Unlock()
 	if unused && stale {
 		ls.shut(o)
 	}
 	if oldest != nil {
-		ls.evict(oldest)
+		ls.evict(oldest, uses)
 	}
 	return err
 }
 
+// oldest returns the log that has to go, and how often it was used; nil if there
+// is room for all. It is called with ls.mu held.
+func (ls *logs) oldest() (o *openLog, uses int) {
+	if ls.idle <= ls.limit {
+		return nil, 0
+	}
+	for e := ls.order.Back(); e != nil; e = e.Prev() {
+		if o, _ = e.Value.(*openLog); o.idle {
+			break
+		}
+	}
+	return o, o.uses
+}
+
 // evict closes a log that nobody uses, unless somebody has used it meanwhile or
 // its sync fails.
-func (ls *logs) evict(place *list.Element) {
-	o, _ := place.Value.(*openLog)
+func (ls *logs) evict(o *openLog, uses int) {
 	if ls.owes && ls.failed(o.log) == nil {
 		// So that closing has nothing left to sync: whoever opens the file
 		// while it is closed would not learn of a failure.
@@ -136,7 +152,7 @@ func (ls *logs) evict(place *list.Element) {
 		}
 	}
 	ls.mu.Lock()
-	if o.idle != place {
+	if !o.idle || o.uses != uses {
 		ls.mu.Unlock()
 		return
 	}
@@ -146,6 +162,7 @@ func (ls *logs) evict(place *list.Element) {
 		return
 	}
 	delete(ls.open, o.ref)
+	ls.order.Remove(o.place)
 	ls.mu.Unlock()
 	ls.shut(o)
 }
@@ -190,6 +207,7 @@ func (ls *logs) drop(ref driver.Ref) {
 func (ls *logs) forget(o *openLog) {
 	o.stale = true
 	ls.rouse(o)
+	ls.order.Remove(o.place)
 	if ls.open[o.ref] == o {
 		delete(ls.open, o.ref)
 	}
