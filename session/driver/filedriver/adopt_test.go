@@ -229,6 +229,23 @@ func TestDescribeScansBothWays(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// Files that no session can have are nobody's transcripts.
+func TestFilesThatAreNoTranscripts(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	folder := filepath.Dir(d.Path(create(t, d, "a", "k").Ref()))
+	require.NoError(t, d.Close())
+	for _, name := range []string{"Notes.jsonl", "%2fx.jsonl", "%2.jsonl", ".jsonl", "a.txt", strings.Repeat("x", 125) + ".jsonl"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("notes"), 0o600))
+	}
+	d = open(t, dir, nil)
+	_, created, err := d.LoadOrCreate(t.Context(), "main", "new key", header("b", "new key"))
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Equal(t, []string{"a", "b"}, ids(list(t, d)))
+	require.NoError(t, d.Close())
+}
+
 // A transcript whose header is destroyed keeps its row, and so its key.
 func TestKnownRowOutlivesItsHeader(t *testing.T) {
 	dir := t.TempDir()

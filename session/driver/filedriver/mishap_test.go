@@ -86,6 +86,11 @@ func TestDamagedRow(t *testing.T) {
 		require.Equal(t, ref.ID, row.ID)
 		require.NoError(t, d.Close())
 	}
+	d = open(t, dir, nil)
+	list(t, d)
+	create(t, d, "c", "k")
+	require.Contains(t, indexText(t, dir)[len(text):], `"row":{"id":"b"`, "the next writer puts it right")
+	require.NoError(t, d.Close())
 }
 
 // A process that was busy with a session which was deleted and made again under
