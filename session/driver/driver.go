@@ -7,7 +7,6 @@
 package driver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -201,7 +200,10 @@ func (r Row) Place() Place { return Place{r.UpdatedAt, r.ID} }
 
 // Compare returns a negative number if p comes before q in a list.
 func (p Place) Compare(q Place) int {
-	return cmp.Or(q.UpdatedAt.Compare(p.UpdatedAt), strings.Compare(q.ID, p.ID))
+	if c := q.UpdatedAt.Compare(p.UpdatedAt); c != 0 {
+		return c
+	}
+	return strings.Compare(q.ID, p.ID)
 }
 
 // Ref returns the name of the session.

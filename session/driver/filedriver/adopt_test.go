@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,7 +76,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
 			for rec, err := range scan(0, driver.Forward) {
 				if err != nil || !known {
-					return driver.Row{}, errNew
+					return driver.Row{ID: "x", Key: "x", Title: "half", Gen: 99, Size: 1}, errNew
 				}
 				if c, ok := rec.Entry.Body.(transcript.Current); ok {
 					row.Gen = c.Gen
@@ -89,7 +90,7 @@ func TestUndescribedIsNotEmpty(t *testing.T) {
 	for i := range 2 { // with the index lost, and with the one made in its place
 		d = open(t, dir, opts)
 		row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("new", "k"))
-		if err != nil || created || row.ID != "a" || row.Gen != 3 || row.Key != "k" {
+		if err != nil || created || row.ID != "a" || row.Gen != 3 || row.Key != "k" || row.Title != "" {
 			t.Errorf("LoadOrCreate = %+v, %v, %v; want session a", row, created, err)
 		}
 		create(t, d, fmt.Sprint("other", i), "other")
@@ -195,5 +196,142 @@ func TestBadIDCreatesNothing(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(dir, "agents")); err != nil || len(entries) > 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
+	require.NoError(t, d.Close())
+}
+
+// Describe can read a transcript from both ends and from any place.
+func TestDescribeScansBothWays(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	at := add(t, d, ref, "1", "2").Start
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	seen := func(scan filedriver.Scan, from driver.Cursor, dir driver.Direction) (ids []string) {
+		for rec, err := range scan(from, dir) {
+			require.NoError(t, err)
+			ids = append(ids, rec.Entry.ID)
+		}
+		return ids
+	}
+	asked := 0
+	d = open(t, dir, &filedriver.Options{ReadOnly: true, Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) {
+		asked++
+		require.Equal(t, driver.Row{ID: "a", Agent: "main"}, row)
+		require.Equal(t, []string{"a", "1", "2"}, seen(scan, 0, driver.Forward))
+		require.Equal(t, []string{"2"}, seen(scan, at, driver.Forward))
+		require.Equal(t, []string{"2", "1", "a"}, seen(scan, 0, driver.Backward))
+		require.Equal(t, []string{"2"}, seen(scan, at, driver.Backward))
+		return row, nil
+	}})
+	require.Len(t, list(t, d), 1)
+	require.Equal(t, 1, asked)
+	require.NoError(t, d.Close())
+}
+
+// Files that no session can have are nobody's transcripts.
+func TestFilesThatAreNoTranscripts(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	folder := filepath.Dir(d.Path(create(t, d, "a", "k").Ref()))
+	require.NoError(t, d.Close())
+	for _, name := range []string{"Notes.jsonl", "%2fx.jsonl", "%2.jsonl", ".jsonl", "a.txt", strings.Repeat("x", 125) + ".jsonl"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("notes"), 0o600))
+	}
+	d = open(t, dir, nil)
+	_, created, err := d.LoadOrCreate(t.Context(), "main", "new key", header("b", "new key"))
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Equal(t, []string{"a", "b"}, ids(list(t, d)))
+	require.NoError(t, d.Close())
+}
+
+// A transcript whose header is destroyed keeps its row, and so its key.
+func TestKnownRowOutlivesItsHeader(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title = "kept"
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NoError(t, os.WriteFile(d.Path(row.Ref()), []byte("garbage\n"), 0o600))
+	for range 2 {
+		rows := list(t, d)
+		require.Len(t, rows, 1)
+		require.Equal(t, "kept", rows[0].Title)
+		got, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("b", "k"))
+		require.NoError(t, err)
+		require.False(t, created)
+		require.Equal(t, "a", got.ID)
+	}
+	require.NoError(t, d.Close())
+}
+
+// A row cannot be put for a transcript of which nobody knows the key.
+func TestPutWithoutAHeader(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	bad := driver.Ref{Agent: "main", ID: "bad"}
+	require.NoError(t, os.WriteFile(d.Path(bad), nil, 0o600))
+	err := d.Put(t.Context(), driver.Row{Agent: "main", ID: "bad", Key: "k"})
+	require.ErrorContains(t, err, "restore it")
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, d.Close())
+	require.NotContains(t, indexText(t, dir), `"row":{"id":"bad"`)
+	require.Contains(t, indexText(t, dir), `{"busy":"bad"}`)
+}
+
+// So it is if not even the ID of a transcript is known: its name is hashed.
+func TestUnreadableHeaderOfAHashedName(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	bad := driver.Ref{Agent: "main", ID: strings.Repeat("B", 100)}
+	create(t, d, "a", "k")
+	require.NoError(t, os.WriteFile(d.Path(bad), nil, 0o600))
+	for range 3 {
+		_, _, err := d.LoadOrCreate(t.Context(), "main", "new key", header("b", "new key"))
+		require.ErrorContains(t, err, d.Path(bad))
+		require.NotContains(t, err.Error(), "delete session")
+		require.Len(t, list(t, d), 1)
+		create(t, d, fmt.Sprint("s", len(indexText(t, dir))), "k") // tells the others
+		require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: ids(list(t, d))[1]}))
+		require.NoError(t, d.Close())
+		d = open(t, dir, nil)
+	}
+	require.Equal(t, 1, strings.Count(indexText(t, dir), filepath.Base(d.Path(bad))))
+	require.NoError(t, os.Remove(d.Path(bad)))
+	_, created, err := d.LoadOrCreate(t.Context(), "main", "new key", header("b", "new key"))
+	require.NoError(t, err)
+	require.True(t, created)
+	require.NoError(t, d.Close())
+}
+
+// Every process learns from the index that a transcript has no header, until it
+// is restored.
+func TestRestoredHeader(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	text, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	require.NoError(t, os.WriteFile(d.Path(ref), nil, 0o600))
+	loseIndex(t, dir)
+	d = open(t, dir, nil)
+	create(t, d, "b", "other key")
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
+
+	d = open(t, dir, nil)
+	_, _, err = d.LoadOrCreate(t.Context(), "main", "k", header("c", "k"))
+	require.ErrorContains(t, err, d.Path(ref))
+	require.NoError(t, os.WriteFile(d.Path(ref), text, 0o600))
+	row, created, err := d.LoadOrCreate(t.Context(), "main", "k", header("c", "k"))
+	require.NoError(t, err)
+	require.False(t, created)
+	require.Equal(t, "a", row.ID)
+	_, created, err = d.LoadOrCreate(t.Context(), "main", "third key", header("c", "third key"))
+	require.NoError(t, err)
+	require.True(t, created)
 	require.NoError(t, d.Close())
 }

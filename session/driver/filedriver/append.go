@@ -13,26 +13,25 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// use returns the open log of a session for use until done is called, with the
-// error that the use ended with; done returns it in terms of package driver.
-func (d *Driver) use(ctx context.Context, ref driver.Ref) (o *openLog, done func(error) error, err error) {
-	a, o, err := d.acquire(ctx, ref)
-	if err != nil {
-		return nil, nil, err
+// with calls f with the open log of a session.
+func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *openLog) error) error {
+	if err := d.enter(ctx); err != nil {
+		return err
 	}
-	return o, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }, nil
-}
-
-func (d *Driver) acquire(ctx context.Context, ref driver.Ref) (*agent, *openLog, error) {
+	defer d.ops.Done()
 	a, err := d.agent(ref.Agent, false)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	o, err := d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+	o, err := a.acquire(ref)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return a, o, nil
+	return a.cause(ref, d.logs.release(o, f(a, o)))
+}
+
+func (a *agent) acquire(ref driver.Ref) (*openLog, error) {
+	return a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
 }
 
 // cause returns an error of a log in terms of package driver.
@@ -52,22 +51,19 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 }
 
 // Append implements [driver.Driver].
-func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
-	if err := d.enter(ctx); err != nil {
-		return driver.Result{}, err
-	}
-	defer d.ops.Done()
-	a, o, err := d.acquire(ctx, ref)
-	if err != nil {
-		return driver.Result{}, err
-	}
-	var res driver.Result
-	u, err := a.idx.begin(ctx, o)
-	if err == nil {
+func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
+	err = d.with(ctx, ref, func(a *agent, o *openLog) (err error) {
+		o.appends.Add(1)
+		defer o.appends.Add(-1)
+		if !o.told.Load() {
+			if err := a.idx.tell(ctx, o); err != nil {
+				return err
+			}
+		}
 		res, err = d.appendTo(ctx, o, lines, cond)
-	}
-	a.idx.end(ref.ID, u, errors.Is(err, filelog.ErrReplaced))
-	if err = a.cause(ref, d.logs.release(o, err)); err != nil {
+		return err
+	})
+	if err != nil {
 		return driver.Result{}, err
 	}
 	return res, nil
@@ -158,11 +154,11 @@ func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 }
 
 func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, yield func(transcript.Record) bool) (err error) {
-	o, size, done, err := d.beginScan(ctx, ref)
+	a, o, size, err := d.beginScan(ctx, ref)
 	if err != nil {
 		return err
 	}
-	defer func() { err = done(err) }()
+	defer func() { err = a.cause(ref, d.logs.release(o, err)) }()
 	if int64(from) > size {
 		return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, size, from)
 	}
@@ -178,9 +174,10 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		// A loop that goes on at a cursor must have seen all records of a line
 		// or none, so a closed driver ends it between two lines.
 		if line >= 0 && rec.End != line {
-			if err := d.ready(ctx); err != nil {
+			if err := d.enter(ctx); err != nil {
 				return err
 			}
+			d.ops.Done()
 		}
 		line = rec.End
 		if !yield(rec) {
@@ -190,40 +187,35 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	return nil
 }
 
-// beginScan returns the log of a session and its size. It is a call of its
-// own: Close waits for it, and not for the loop body between two records.
-func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (o *openLog, size int64, done func(error) error, err error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, 0, nil, err
-	}
-	defer d.ops.Done()
-	o, done, err = d.use(ctx, ref)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	if size, err = o.log.Size(); err != nil {
-		return nil, 0, nil, done(err)
-	}
-	return o, size, done, nil
+// beginScan returns the log of a session in use, and its size. It is a call of
+// its own: Close waits for it, and not for the loop body between two records.
+func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (a *agent, o *openLog, size int64, err error) {
+	err = d.with(ctx, ref, func(in *agent, _ *openLog) (err error) {
+		if o, err = in.acquire(ref); err != nil {
+			return err
+		}
+		a = in
+		if size, err = o.log.Size(); err != nil {
+			return d.logs.release(o, err)
+		}
+		return nil
+	})
+	return a, o, size, err
+}
+
+// Settle implements [driver.Driver].
+func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, err error) {
+	err = d.with(ctx, ref, func(_ *agent, o *openLog) error {
+		end, err := o.log.Settle(ctx)
+		at = driver.Cursor(end)
+		return err
+	})
+	return at, err
 }
 
 // Flush implements [driver.Driver].
 func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
 	return d.vouch(ctx, ref, func(l *filelog.Log) error { return l.FlushAll(ctx) })
-}
-
-// Settle implements [driver.Driver].
-func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, err error) {
-	if err := d.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer d.ops.Done()
-	o, done, err := d.use(ctx, ref)
-	if err != nil {
-		return 0, err
-	}
-	end, err := o.log.Settle(ctx)
-	return driver.Cursor(end), done(err)
 }
 
 var _ driver.Recoverer = (*Driver)(nil)
@@ -236,17 +228,12 @@ func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
 // vouch calls f with the open log of a session, to say that all that is in it is
 // on stable storage.
 func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
-	if err := d.enter(ctx); err != nil {
+	return d.with(ctx, ref, func(a *agent, o *openLog) error {
+		a.idx.suspect(o)
+		err := f(o.log)
+		if err == nil {
+			o.checked.Store(true)
+		}
 		return err
-	}
-	defer d.ops.Done()
-	a, o, err := d.acquire(ctx, ref)
-	if err != nil {
-		return err
-	}
-	a.idx.suspect(o)
-	if err = f(o.log); err == nil {
-		o.checked.Store(true)
-	}
-	return a.cause(ref, d.logs.release(o, err))
+	})
 }

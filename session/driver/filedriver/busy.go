@@ -9,15 +9,11 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A busyMark says that a writer may have appended to a session since its last
 // row of it. The transcript up to from is on stable storage.
 type busyMark struct{ by, from int64 }
-
-// A use says that this process has told others that it is busy with a session.
-type use struct{ appends int } // under way
 
 // busyWait is how long an append waits for the lock of the index, and how long
 // a writer waits for a transcript that a dead writer was busy with. Others hold
@@ -29,105 +25,73 @@ const busyWait = 500 * time.Millisecond
 // index.
 func (x *index) putRow(row driver.Row, size int64) error {
 	rec := record{By: x.by, Row: &row}
+	o := x.a.d.logs.find(row.Ref())
+	sound := o != nil && o.checked.Load()
 	for _, m := range x.busy[row.ID] {
-		if row.Size >= size && m.by != x.by && x.a.d.logs.checked(row.Ref()) && !x.alive(m.by) {
+		if row.Size >= size && m.by != x.by && sound && !x.alive(m.by) {
 			rec.Ends = append(rec.Ends, m.by)
 		}
 	}
 	recs := []record{rec}
-	if from, still := x.stillBusy(row); still {
+	if from, still := x.stillBusy(row, o); still {
 		recs = append(recs, record{By: x.by, Busy: row.ID, From: from})
 	}
 	return x.write(recs...)
 }
 
 // stillBusy reports whether this process must go on saying that it is busy with
-// a session whose row it is about to write.
-func (x *index) stillBusy(row driver.Row) (from int64, still bool) {
-	x.ownMu.Lock()
-	defer x.ownMu.Unlock()
-	u := x.own[row.ID]
-	if u == nil {
+// a session whose row it is about to write. The log is nil if it is not open.
+func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
+	still = slices.ContainsFunc(x.busy[row.ID], func(m busyMark) bool { return m.by == x.by })
+	if o != nil {
+		// An append that begins from here on sees that a busy line is missing, and
+		// waits for the lock of the index. One that has begun is counted.
+		still = o.told.Swap(false) || still
+	}
+	if !still {
 		return 0, false
 	}
-	f, err := x.a.stat(row.ID) // under ownMu: no append begins meanwhile
+	busy := o != nil && o.appends.Load() > 0
+	f, err := x.a.stat(row.ID)
 	from = x.a.d.logs.unsynced(row.Ref(), f.size)
-	if u.appends == 0 && err == nil && f.size == row.Size && from == f.size {
-		delete(x.own, row.ID)
-		return 0, false
+	still = busy || err != nil || f.size != row.Size || from != f.size
+	if o != nil {
+		o.told.Store(still && o.looked.Load()) // else the next append must pass tell
 	}
-	return from, true
+	return from, still
 }
 
-// begin is called before an append to a session: it makes sure that others know
-// that this process is busy with it. The use may be nil; end must be called with
-// it when the append has ended.
-func (x *index) begin(ctx context.Context, o *openLog) (u *use, err error) {
+// tell makes sure that others know that this process is busy with a session
+// before it appends to it. The first append to an open log comes this way.
+func (x *index) tell(ctx context.Context, o *openLog) error {
 	x.suspect(o)
-	if u = x.joined(o.ref.ID); u != nil {
-		return u, nil
-	}
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
-	err = x.locked(short, func() (err error) {
-		u, err = x.join(o.ref)
-		return err
-	})
+	err := x.locked(short, func() error { return x.markBusy(o) })
 	switch {
-	case err == nil:
-		return u, nil
 	case ctx.Err() == nil && errors.Is(err, driver.ErrBusy):
 		// Lists of other processes are behind until this one has put a row.
 		x.a.d.log.Warn("the index is locked by a process that does not go on", "folder", x.a.dir, "err", err)
-		return nil, nil
+		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil // the append says what has become of the session
+		return nil // the append says what has become of the session
 	}
-	return nil, err
+	return err
 }
 
-// join counts an append, and writes the busy line if there is none. The caller
+// markBusy writes the busy line of this process, unless there is one. The caller
 // holds the lock of the index.
-func (x *index) join(ref driver.Ref) (*use, error) {
-	if u := x.joined(ref.ID); u != nil {
-		return u, nil
+func (x *index) markBusy(o *openLog) error {
+	if o.told.Load() {
+		return nil
 	}
-	f, err := x.a.stat(ref.ID)
-	if err == nil {
-		err = x.write(record{By: x.by, Busy: ref.ID, From: x.a.d.logs.unsynced(ref, f.size)})
-	}
+	f, err := x.a.stat(o.ref.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	x.ownMu.Lock()
-	defer x.ownMu.Unlock()
-	u := &use{appends: 1}
-	x.own[ref.ID] = u
-	return u, nil
-}
-
-// joined counts an append if this process has said that it is busy.
-func (x *index) joined(id string) *use {
-	x.ownMu.Lock()
-	defer x.ownMu.Unlock()
-	u := x.own[id]
-	if u != nil {
-		u.appends++
-	}
-	return u
-}
-
-// end ends an append that begin has counted. Replaced says that the session was
-// deleted and may have been made again: then the index speaks of another one.
-func (x *index) end(id string, u *use, replaced bool) {
-	x.ownMu.Lock()
-	defer x.ownMu.Unlock()
-	if u != nil {
-		u.appends--
-	}
-	if replaced && x.own[id] == u {
-		delete(x.own, id)
-	}
+	err = x.write(record{By: x.by, Busy: o.ref.ID, From: x.a.d.logs.unsynced(o.ref, f.size)})
+	o.told.Store(err == nil)
+	return err
 }
 
 // alive reports whether a writer may still append. Where the system cannot
@@ -136,26 +100,27 @@ func (x *index) alive(by int64) bool {
 	if by == x.by {
 		return true
 	}
-	if by == 0 {
-		return true // the mark of a transcript that cannot be understood
-	}
 	held, err := x.lock.Held(by)
 	return held || err != nil
 }
 
-// suspect tells a log, before its first promise, which bytes a dead writer may
-// have left in the page cache alone: a process that is killed while a sync fails
-// takes the kernel's only report of that with it.
+// suspect tells a log, before its first promise, which bytes dead writers may
+// have left in the page cache alone, unless it was told before.
 func (x *index) suspect(o *openLog) {
 	if o.looked.Load() {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	o.looked.Store(true)
-	if x.lock == nil || x.refresh() != nil || !x.sameBoot {
-		return // after another boot the cache holds what the disk has
+	if x.lock != nil && x.refresh() == nil && x.sameBoot {
+		x.suspectDead(o) // after another boot the cache holds what the disk has
 	}
+	o.looked.Store(true)
+}
+
+// suspectDead is suspect for a caller that holds x.mu. A process that is killed while a sync fails
+// takes the kernel's only report of that with it.
+func (x *index) suspectDead(o *openLog) {
 	for _, m := range x.busy[o.ref.ID] {
 		if !x.alive(m.by) {
 			o.log.Suspect(m.from)
@@ -163,50 +128,36 @@ func (x *index) suspect(o *openLog) {
 	}
 }
 
-// reap looks after the sessions that writers were busy with when they died: it
-// makes sure that their bytes are on stable storage, and writes their rows.
+// reap looks after the sessions that writers were busy with when they died.
 func (x *index) reap(ctx context.Context) {
 	for _, id := range slices.Sorted(maps.Keys(x.busy)) {
-		var dead []int64
-		for _, m := range x.busy[id] {
-			if !x.alive(m.by) {
-				dead = append(dead, m.by)
-			}
-		}
-		if len(dead) == 0 {
+		if !slices.ContainsFunc(x.busy[id], func(m busyMark) bool { return !x.alive(m.by) }) {
 			continue
 		}
-		if err := x.bury(ctx, driver.Ref{Agent: x.a.name, ID: id}, dead); err != nil {
+		if err := x.bury(ctx, driver.Ref{Agent: x.a.name, ID: id}); err != nil {
 			x.a.d.log.Warn("a session that a killed process was busy with could not be looked after", "agent", x.a.name, "session", id, "err", err)
 		}
 	}
 }
 
-// bury ends the busy lines of dead writers.
-func (x *index) bury(ctx context.Context, ref driver.Ref, dead []int64) error {
+// bury makes sure that what dead writers left of a session is on stable storage,
+// and writes the row that ends their busy lines.
+func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
-	o, err := x.a.d.logs.acquire(ref, func() (*filelog.Log, error) { return x.a.openLog(ref) })
+	o, err := x.a.acquire(ref)
 	if err != nil {
 		return err
 	}
-	for _, m := range x.busy[ref.ID] {
-		if slices.Contains(dead, m.by) {
-			o.log.Suspect(m.from)
+	x.suspectDead(o)
+	if _, err = o.log.Settle(short); err == nil {
+		o.checked.Store(true)
+		x.check(ref.ID)
+		if e := x.find(ref.ID); e != nil {
+			if row, ok := x.row(e); ok {
+				err = x.putRow(row, row.Size)
+			}
 		}
 	}
-	_, err = o.log.Settle(short)
-	if err = x.a.d.logs.release(o, err); err != nil {
-		return err
-	}
-	x.check(ref.ID)
-	e := x.find(ref.ID)
-	if e == nil {
-		return nil
-	}
-	row, ok := x.row(e)
-	if !ok {
-		return errors.New("its row cannot be read")
-	}
-	return x.write(record{By: x.by, Ends: dead, Row: &row})
+	return x.a.d.logs.release(o, err)
 }

@@ -97,10 +97,27 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 	require.NoError(t, root.Close())
 
 	add(t, d, row.Ref(), "2")
+	require.NoError(t, d.Put(ctx, row)) // the row does not cover the transcript
+	require.NotContains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
 	f, err := os.Stat(d.Path(row.Ref()))
 	require.NoError(t, err)
 	row.Size = f.Size()
 	require.NoError(t, d.Put(ctx, row))
 	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	require.NoError(t, d.Close())
+}
+
+// A process does not suspect itself of what it wrote before it closed a
+// transcript.
+func TestNobodySuspectsHimself(t *testing.T) {
+	dir := t.TempDir()
+	syncs := 0
+	d := open(t, dir, &filedriver.Options{OpenFiles: 1, OnSync: func(context.Context, driver.Ref, filelog.Synced) { syncs++ }})
+	a, b := create(t, d, "a", "k").Ref(), create(t, d, "b", "k").Ref()
+	for i := range 3 {
+		add(t, d, a, fmt.Sprint("a", i))
+		add(t, d, b, fmt.Sprint("b", i))
+	}
+	require.Equal(t, 6, syncs)
 	require.NoError(t, d.Close())
 }

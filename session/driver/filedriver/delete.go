@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
+	"time"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -17,9 +19,7 @@ func (x *index) delete(ids []string) error {
 	for i, id := range ids {
 		recs[i] = record{Delete: id}
 	}
-	// The mark lets Open find an index with a deletion to finish without reading
-	// it. A rewritten index is a new file without the mark.
-	_ = x.a.root.Chmod(indexName, 0o600|fs.ModeSticky)
+	_ = x.markDelete()
 	if err := x.write(recs...); err != nil {
 		return err
 	}
@@ -28,44 +28,52 @@ func (x *index) delete(ids []string) error {
 			return x.fail("delete session", err, "it is not known whether the session is deleted: delete it again")
 		}
 	}
-	return x.finishDeletes()
+	return x.finishDeletes(ids, 20*busyWait)
 }
 
-// finishDeletes removes the transcripts of deleted sessions and every line that
-// speaks of them.
-func (x *index) finishDeletes() error {
-	for id := range x.deletes {
+// markDelete lets Open find an index with a deletion to finish without reading
+// it. A rewritten index is a new file without the mark.
+func (x *index) markDelete() error { return x.a.root.Chmod(indexName, 0o600|fs.ModeSticky) }
+
+// finishDeletes removes the transcripts of sessions of which the index has a
+// deletion, and every line that speaks of them. It waits for the holders of
+// their append locks.
+func (x *index) finishDeletes(ids []string, wait time.Duration) error {
+	all, left := x.deletes, maps.Clone(x.deletes)
+	var errs []error
+	for _, id := range ids {
 		ref := driver.Ref{Agent: x.a.name, ID: id}
 		x.a.d.logs.drop(ref)
-		x.ownMu.Lock()
-		delete(x.own, id)
-		x.ownMu.Unlock()
-		if err := x.a.remove(id); err != nil {
-			return x.a.d.wrap("delete session", x.a.d.Path(ref), err, "the session is not listed any more; delete it again, or remove the file by hand")
+		if err := x.a.remove(id, wait); err != nil {
+			errs = append(errs, x.a.d.wrap("delete session", x.a.d.Path(ref), err, "the session is not listed any more; delete it again, or remove the file by hand"))
+			continue
 		}
+		delete(left, id)
+	}
+	if len(left) == len(all) {
+		return errors.Join(errs...)
 	}
 	durable := x.a.d.opts.Sync != filelog.SyncNever
 	if durable {
 		if err := filelog.SyncDir(x.a.sess, "."); err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
 		}
 	}
 	x.compared()
-	deletes := x.deletes
-	x.deletes = map[string]bool{}
+	x.deletes = left
 	if err := x.rewrite(durable); err != nil {
-		x.deletes = deletes
-		return err
+		x.deletes = all
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // remove removes the transcript of a session, and what a killed process has
 // left of a copy of it. It holds the append lock meanwhile, so that nobody puts
 // a copy in its place.
-func (a *agent) remove(id string) error {
+func (a *agent) remove(id string, wait time.Duration) error {
 	name := fileName(id)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*busyWait)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	l, err := filelog.Open(a.sess, name, &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
 	switch {

@@ -99,6 +99,10 @@ func TestDeleteSeveral(t *testing.T) {
 	rows, err := d.List(t.Context(), "other", driver.Place{}, 0)
 	require.NoError(t, err)
 	require.Empty(t, rows)
+	require.NotContains(t, indexText(t, dir), "delete")
+	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))
+	require.NoError(t, err)
+	require.Zero(t, info.Mode()&fs.ModeSticky)
 	require.NoError(t, d.Close())
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -71,15 +70,13 @@ type Driver struct {
 
 	lines sync.Pool // of *[]byte: the bytes of an append, see append
 
-	mu     sync.Mutex        // guards what follows
-	agents map[string]*agent // by the names of their folders
-	named  map[string]*agent // by their own: an append need not encode the name
-	closed bool
-	ops    sync.WaitGroup // calls under way
-
-	opening singleflight.Group // of folders
-	closing context.Context    //nolint:containedctx // done when Close begins
+	mu      sync.Mutex        // guards what follows
+	agents  map[string]*agent // by their names
+	closing context.Context   //nolint:containedctx // done when Close begins
 	close   func()
+	ops     sync.WaitGroup // calls under way
+
+	opening singleflight.Group // of agents
 
 	idsMu sync.Mutex
 	ids   map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
@@ -91,8 +88,7 @@ var _ driver.Driver = (*Driver)(nil)
 // names the folder and what to do about it.
 func Open(dir string, opts *Options) (*Driver, error) {
 	d := &Driver{
-		dir: dir, agents: map[string]*agent{}, named: map[string]*agent{}, ids: map[driver.Ref]uint64{},
-		log: slog.New(slog.DiscardHandler),
+		dir: dir, agents: map[string]*agent{}, ids: map[driver.Ref]uint64{}, log: slog.New(slog.DiscardHandler),
 	}
 	d.closing, d.close = context.WithCancel(context.Background())
 	if opts != nil {
@@ -124,74 +120,8 @@ func Open(dir string, opts *Options) (*Driver, error) {
 	return d, nil
 }
 
-// ErrForeign says that a folder holds the sessions of another program. Nothing
-// in it was changed.
-var ErrForeign = errors.New("the folder holds the sessions of another program")
-
-// refuseForeign fails if the folder is another program's: if an index of
-// sessions lies where this package has none. Opening it would show its sessions
-// without names, and start new ones beside them.
-func (d *Driver) refuseForeign() error {
-	agents, err := fs.ReadDir(d.root.FS(), "agents")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return d.wrap("open store", filepath.Join(d.dir, "agents"), err, "check that it is a folder that this user may read")
-	}
-	places := []string{"sessions.json", "sessions/sessions.json"}
-	for _, a := range agents {
-		places = append(places, "agents/"+a.Name()+"/sessions.json", "agents/"+a.Name()+"/sessions/sessions.json")
-	}
-	for _, name := range places {
-		info, err := d.root.Lstat(name)
-		if err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		f, err := d.root.Open(name)
-		if err != nil {
-			continue
-		}
-		head := make([]byte, len(oldSnapshot))
-		_, _ = io.ReadFull(f, head) // a short file is no index of ours
-		_ = f.Close()               // only read
-		if string(head) != oldSnapshot {
-			return d.wrap("open store", filepath.Join(d.dir, name), ErrForeign,
-				"nothing was changed; open a folder of your own and import the sessions into it, see package session/exchange")
-		}
-	}
-	return nil
-}
-
-// finishDeletes opens the agents of which somebody was deleting a session when
-// a kill came in between: no word of it is to stay.
-func (d *Driver) finishDeletes() error {
-	if d.opts.ReadOnly {
-		return nil
-	}
-	agents, err := fs.ReadDir(d.root.FS(), "agents")
-	if err != nil {
-		return d.wrap("open store", filepath.Join(d.dir, "agents"), err, "check that it is a folder that this user may read")
-	}
-	for _, a := range agents {
-		if info, err := d.root.Lstat("agents/" + a.Name() + "/" + indexName); err != nil || info.Mode()&fs.ModeSticky == 0 {
-			continue
-		}
-		name, _ := DecodeName(a.Name()) // empty if it is hashed; the index says it
-		if name == "" {
-			found, err := d.openFolder("", a.Name())
-			if err == nil {
-				err = found.close()
-			}
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := d.openAgent(name, a.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// prepare makes what is missing of the folders that every store has, and checks
+// those that are there.
 func (d *Driver) prepare() error {
 	if d.opts.ReadOnly {
 		return nil
@@ -204,26 +134,30 @@ func (d *Driver) prepare() error {
 	if err := d.shutStore(); err != nil {
 		return err
 	}
-	return d.mkdir(d.root, "agents")
+	return d.folder("agents", true)
 }
 
-// mkdir makes a folder and puts its name on stable storage.
-func (d *Driver) mkdir(root *os.Root, name string) error {
-	err := root.Mkdir(name, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		info, err := root.Lstat(name)
-		if err == nil && !info.IsDir() {
-			err = errors.New("not a folder")
-		}
-		if err == nil {
-			return d.shut(root, name, info, others)
-		}
-		return d.wrap("open store", filepath.Join(root.Name(), name), err, "move it away")
+// finishDeletes opens the agents of which somebody was deleting a session when
+// a kill came in between: no word of it is to stay.
+func (d *Driver) finishDeletes() error {
+	agents, err := d.agentFolders()
+	if err != nil || d.opts.ReadOnly {
+		return err
 	}
-	if err == nil && d.opts.Sync != filelog.SyncNever {
-		err = filelog.SyncDir(root, ".")
+	for _, folder := range agents {
+		if info, err := d.root.Lstat("agents/" + folder.Name() + "/" + indexName); err != nil || info.Mode()&fs.ModeSticky == 0 {
+			continue
+		}
+		if name, ok := DecodeName(folder.Name()); ok {
+			_, err = d.agent(name, false)
+		} else {
+			_, err = d.hashedAgent(context.Background(), folder.Name())
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return d.wrap("open store", filepath.Join(root.Name(), name), err, "make the folder writable for this user, or open the store with ReadOnly")
+	return nil
 }
 
 func (d *Driver) wrap(op, path string, err error, fix string) error {
@@ -253,36 +187,24 @@ func (d *Driver) Path(ref driver.Ref) string {
 func (d *Driver) enter(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.usable(ctx); err != nil {
+	if d.closing.Err() != nil {
+		return driver.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	d.ops.Add(1)
 	return nil
 }
 
-// ready returns why a call cannot go on, if it cannot.
-func (d *Driver) ready(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.usable(ctx)
-}
-
-func (d *Driver) usable(ctx context.Context) error {
-	if d.closed {
-		return driver.ErrClosed
-	}
-	return ctx.Err()
-}
-
 // Close implements [driver.Driver]. It brings the indexes up to date; what
 // fails there loses nothing and is not reported.
 func (d *Driver) Close() error {
 	d.mu.Lock()
-	if d.closed {
+	if d.closing.Err() != nil {
 		d.mu.Unlock()
 		return driver.ErrClosed
 	}
-	d.closed = true
 	d.close()
 	for _, a := range d.agents {
 		a.idx.interrupt()
@@ -303,23 +225,35 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer d.ops.Done()
-	entries, err := fs.ReadDir(d.root.FS(), "agents")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, d.wrap("list agents", filepath.Join(d.dir, "agents"), err, "check that this user may read it")
+	folders, err := d.agentFolders()
+	if err != nil {
+		return nil, err
 	}
 	var names []string
-	for _, e := range entries {
-		if !e.IsDir() || !d.hasSessions(e.Name()) {
+	for _, folder := range folders {
+		if !d.hasSessions(folder.Name()) {
 			continue
 		}
-		if name, ok := DecodeName(e.Name()); ok {
-			names = append(names, name)
-		} else if name, ok := d.hashedAgent(ctx, e.Name()); ok {
+		name, ok := DecodeName(folder.Name())
+		if !ok {
+			if name, err = d.hashedAgent(ctx, folder.Name()); err != nil {
+				d.log.Warn("agent folder cannot be read", "folder", folder.Name(), "err", err)
+			}
+		}
+		if name != "" {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+func (d *Driver) agentFolders() ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(d.root.FS(), "agents")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, d.wrap("list agents", filepath.Join(d.dir, "agents"), err, "check that it is a folder that this user may read")
+	}
+	return entries, nil
 }
 
 // hasSessions reports whether there is a transcript in an agent's folder.
@@ -343,39 +277,39 @@ func (d *Driver) hasSessions(folder string) bool {
 	}
 }
 
-// hashedAgent returns the name of an agent whose folder has a hashed name, as
-// a row of its index says it.
-func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, bool) {
+// hashedAgent returns the name of the agent of a folder whose name is hashed, as
+// a row of its index says it. It is empty if none does.
+func (d *Driver) hashedAgent(ctx context.Context, folder string) (string, error) {
 	d.mu.Lock()
-	a := d.agents[folder]
-	d.mu.Unlock()
-	if a != nil {
-		return a.name, true
+	for name, a := range d.agents {
+		if filepath.Base(a.dir) == folder {
+			d.mu.Unlock()
+			return name, nil
+		}
 	}
+	d.mu.Unlock()
 	a, err := d.openFolder("", folder)
 	if err != nil {
-		d.log.Warn("agent folder cannot be read", "folder", folder, "err", err)
-		return "", false
+		return "", err
 	}
 	defer func() { _ = a.close() }() // only read
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
-	if err := a.idx.ready(ctx); err != nil {
-		d.log.Warn("agent folder cannot be read", "folder", folder, "err", err)
-	}
-	for e := range a.idx.all() {
+	err = a.idx.ready(ctx)
+	for _, e := range a.idx.byID {
 		if row, ok := a.idx.row(e); ok && EncodeName(row.Agent) == folder {
-			return row.Agent, true
+			return row.Agent, nil
 		}
 	}
-	return "", false
+	return "", err
 }
 
-// agent returns an agent's folder. It does not exist before the agent has a
-// session, unless create is set: the error then matches fs.ErrNotExist.
+// agent returns an agent's folder, which callers that ask for it at the same
+// time open once. It does not exist before the agent has a session, unless
+// create is set: the error then matches fs.ErrNotExist.
 func (d *Driver) agent(name string, create bool) (*agent, error) {
 	d.mu.Lock()
-	a := d.named[name]
+	a := d.agents[name]
 	d.mu.Unlock()
 	if a != nil {
 		return a, nil
@@ -384,24 +318,34 @@ func (d *Driver) agent(name string, create bool) (*agent, error) {
 		return nil, err
 	}
 	folder := EncodeName(name)
-	d.mu.Lock()
-	a = d.agents[folder]
-	d.mu.Unlock()
-	if a != nil {
-		return a, nil
-	}
-	if create && !d.opts.ReadOnly {
+	if create {
 		for _, dir := range []string{"agents/" + folder, "agents/" + folder + "/sessions"} {
-			root, err := d.root.OpenRoot(filepath.Dir(dir))
-			if err != nil {
-				return nil, d.wrap("open agent", filepath.Join(d.dir, dir), err, "check that this user may read it")
-			}
-			if err := cmp.Or(d.mkdir(root, filepath.Base(dir)), root.Close()); err != nil {
+			if err := d.folder(dir, true); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return d.openAgent(name, folder)
+	opened, err, _ := d.opening.Do(folder, func() (any, error) {
+		d.mu.Lock()
+		a := d.agents[name]
+		d.mu.Unlock()
+		if a != nil {
+			return a, nil
+		}
+		a, err := d.openFolder(name, folder)
+		if err != nil {
+			return nil, err
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.agents[name] = a
+		if d.closing.Err() != nil {
+			a.idx.interrupt()
+		}
+		return a, nil
+	})
+	a, _ = opened.(*agent)
+	return a, err
 }
 
 // waited tells the observer how long a call has waited for a lock of

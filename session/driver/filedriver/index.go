@@ -22,8 +22,8 @@ import (
 const (
 	indexName = "sessions.jsonl"
 	lockName  = "sessions.lock"
-	// rewriteAbove is how many bytes an index may grow by, beyond as many as it
-	// had when it was last rewritten, before it is rewritten again.
+	// rewriteAbove is how many bytes an index may have beyond twice those of its
+	// rows before it is rewritten.
 	rewriteAbove = 64 << 10
 )
 
@@ -68,7 +68,6 @@ type index struct {
 	file    *os.File    // nil if there is none
 	info    fs.FileInfo // of file
 	applied int64       // offset after the last line that was applied
-	compact int64       // bytes that count, when it was last read from its beginning
 	by      int64       // this writer's number; 0 before the first write
 	reaped  bool        // this writer has looked after the sessions of dead ones
 	busy    map[string][]busyMark
@@ -78,13 +77,10 @@ type index struct {
 	// left may still be in the page cache alone.
 	sameBoot bool
 	learned
-
-	ownMu sync.Mutex // guards what follows; taken after mu
-	own   map[string]*use
 }
 
 func openIndex(a *agent) (*index, error) {
-	x := &index{a: a, own: map[string]*use{}}
+	x := &index{a: a}
 	if !a.d.opts.ReadOnly {
 		var err error
 		if x.lock, err = filelog.OpenLockFile(a.root, lockName); err != nil {
@@ -132,9 +128,9 @@ func (x *index) forget() error {
 	if x.file != nil {
 		err = x.file.Close()
 	}
-	x.file, x.info, x.applied, x.compact, x.sameBoot = nil, nil, 0, 0, false
-	x.rows, x.busy, x.deletes = rows{}, map[string][]busyMark{}, map[string]bool{}
-	x.learned = learned{lost: true, strange: map[string]error{}}
+	x.file, x.info, x.applied, x.sameBoot = nil, nil, 0, false
+	x.rows, x.busy, x.deletes = newRows(0), map[string][]busyMark{}, map[string]bool{}
+	x.learned = learned{lost: true}
 	return err
 }
 
@@ -157,7 +153,7 @@ func (x *index) refresh() error {
 		x.info = info
 		return x.read(info.Size())
 	}
-	if x.file == nil && gone && x.strange != nil {
+	if x.file == nil && gone && x.busy != nil {
 		return nil
 	}
 	if err := x.forget(); err != nil {
@@ -178,13 +174,10 @@ func (x *index) refresh() error {
 		return x.fail("read index", err, "check that this user may use it")
 	}
 	if err := x.readHead(); err != nil {
-		return err
+		return errors.Join(err, x.forget()) // the next call reads it again
 	}
-	err = x.read(x.info.Size())
-	for e := range x.all() {
-		x.compact += int64(len(headRow) + e.n + len("}\n"))
-	}
-	return err
+	x.rows = newRows(x.info.Size() / 400)
+	return x.read(x.info.Size())
 }
 
 // readHead reads the first line.
@@ -203,7 +196,9 @@ func (x *index) readHead() error {
 	if head.Version > 1 {
 		return x.fail("read index", fmt.Errorf("index version %d, this program knows 1", head.Version), "use a newer program")
 	}
-	x.a.name = cmp.Or(x.a.name, head.Agent) // of a folder whose name is hashed
+	if x.a.name == "" { // of a folder whose name is hashed
+		x.a.name = head.Agent
+	}
 	if head.Boot != "" && head.Boot == bootID() {
 		x.lost, x.remake, x.sameBoot = false, false, true
 	}
@@ -217,59 +212,48 @@ func (x *index) read(size int64) error {
 		return nil
 	}
 	r := bufio.NewReaderSize(io.NewSectionReader(x.file, x.applied, size-x.applied), int(min(1<<20, size-x.applied+1)))
-	var buf []byte
+	var line []byte
 	for {
-		line, err := r.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			var rest []byte
-			line = bytes.Clone(line)
-			rest, err = r.ReadBytes('\n')
-			line = append(line, rest...)
-		}
-		if errors.Is(err, io.EOF) {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return x.fail("read index", err, "check that this user may read it")
 		}
-		x.applyLine(line[:len(line)-1], &buf)
+		x.applyLine(line[:len(line)-1])
 		x.applied += int64(len(line))
+		line = line[:0]
 	}
 }
 
-const (
-	headRow = `{"row":`
-	headBy  = `{"by":`
-)
-
-// applyLine applies the line at x.applied. Rows as this package writes them are
-// not decoded.
-func (x *index) applyLine(line []byte, buf *[]byte) {
-	p := peeker{line, true}
-	by := int64(0)
-	if p.maybe(headBy) {
-		by = p.number()
-		p.skip(`,"row":`)
-	} else {
-		p.skip(headRow)
+// applyLine applies the line at x.applied. Rows and busy lines as this package
+// writes them are not decoded.
+func (x *index) applyLine(line []byte) {
+	if e, by, ok := peekRow(line); ok {
+		e.at += x.applied
+		x.apply(e, by, nil)
+		return
 	}
-	if p.ok && bytes.HasSuffix(p.rest, []byte("}}")) {
-		text := p.rest[:len(p.rest)-1]
-		if e, ok := peekRow(text, buf); ok {
-			e.at, e.n = x.applied+int64(len(line)-len(p.rest)), len(text)
-			x.apply(e, by, nil)
+	var rec record
+	rec, ok := peekBusy(line)
+	if !ok {
+		if err := json.Unmarshal(line, &rec); err != nil && len(line) > 0 {
+			x.lost, x.remake = true, true // it stood for a change that the transcripts know
 			return
 		}
 	}
-	var rec record
-	err := json.Unmarshal(line, &rec)
 	switch {
-	case len(line) == 0 || err == nil && rec.Version > 0:
-	case err != nil:
-		x.lost, x.remake = true, true // it stood for a change that the transcripts know
 	case rec.Row != nil && rec.Row.ID != "":
 		rec.Row.Agent = cmp.Or(rec.Row.Agent, x.a.name)
 		x.apply(entryOf(*rec.Row), rec.By, rec.Ends)
+	case rec.Busy != "" && rec.By == 0:
+		if x.find(rec.Busy) == nil {
+			x.set(entry{id: rec.Busy, size: unseen})
+		}
 	case rec.Busy != "":
 		x.unmark(rec.Busy, rec.By)
 		x.busy[rec.Busy] = append(x.busy[rec.Busy], busyMark{rec.By, rec.From})
@@ -285,21 +269,16 @@ func (x *index) apply(e entry, by int64, ends []int64) {
 		return
 	}
 	x.set(e)
-	if len(x.strange) > 0 {
-		delete(x.strange, fileName(e.id))
-	}
-	if len(x.busy[e.id]) > 0 {
-		x.unmark(e.id, by)
-		x.unmark(e.id, 0) // it could not be understood before
-		for _, by := range ends {
-			x.unmark(e.id, by)
-		}
-	}
+	x.unmark(e.id, append(ends, by)...)
 }
 
-// unmark ends the busy line of a writer.
-func (x *index) unmark(id string, by int64) {
-	marks := slices.DeleteFunc(x.busy[id], func(m busyMark) bool { return m.by == by })
+// unmark ends the busy lines of writers.
+func (x *index) unmark(id string, by ...int64) {
+	marks, ok := x.busy[id]
+	if !ok {
+		return
+	}
+	marks = slices.DeleteFunc(marks, func(m busyMark) bool { return slices.Contains(by, m.by) })
 	if x.busy[id] = marks; len(marks) == 0 {
 		delete(x.busy, id)
 	}
@@ -311,23 +290,32 @@ func (x *index) drop(id string) {
 		x.del(e)
 	}
 	delete(x.busy, id)
-	delete(x.strange, fileName(id))
 }
 
-// row returns the row of an entry. It reports false if the file does not hold
-// it as it should: then the transcript has to be looked at.
-func (x *index) row(e *entry) (driver.Row, bool) {
+// row returns the row of an entry. One that the file does not hold as it should
+// is made anew from the transcript. It reports false if there is none.
+func (x *index) row(e *entry) (row driver.Row, ok bool) {
+	if row, ok = x.stored(e); ok {
+		return row, true
+	}
+	x.del(e)
+	x.check(e.id)
+	x.news = append(x.news, e.id)
+	if e = x.find(e.id); e == nil {
+		return row, false
+	}
+	return x.stored(e)
+}
+
+// stored returns the row of an entry if the file or the entry holds it.
+func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 	if e.row != nil {
-		row := *e.row
+		row = *e.row
 		row.Labels, row.Gen = slices.Clone(row.Labels), e.gen
 		return row, true
 	}
 	text := make([]byte, e.n)
-	var row driver.Row
-	if x.file == nil {
-		return row, false
-	}
-	if n, _ := x.file.ReadAt(text, e.at); n < len(text) || json.Unmarshal(text, &row) != nil || row.ID != e.id {
+	if n, _ := x.file.ReadAt(text, e.at); n < e.n || json.Unmarshal(text, &row) != nil || row.ID != e.id {
 		return driver.Row{}, false
 	}
 	row.Agent, row.Gen = cmp.Or(row.Agent, x.a.name), e.gen
@@ -373,3 +361,10 @@ func (x *index) readyKey(ctx context.Context, key string) error {
 	}
 	return ctx.Err()
 }
+
+// bootID identifies the boot of the system, or is empty where nothing does.
+// Lines written under another boot may have been lost since.
+var bootID = sync.OnceValue(func() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // a missing file means that nothing is known
+	return string(bytes.TrimSpace(data))
+})

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,11 @@ func TestPutOfAnOldRow(t *testing.T) {
 	require.Equal(t, 3, list(t, other)[0].Messages)
 	require.Equal(t, []string{"a from 2"}, asked)
 
+	// A process that has appended nothing is not busy, whatever its row covers.
+	before := indexText(t, dir)
+	require.NoError(t, other.Put(t.Context(), old))
+	require.NotContains(t, indexText(t, dir)[len(before):], `"busy"`)
+
 	// A row of less than another process has put does not replace that.
 	fresh := list(t, other)[0]
 	require.NoError(t, other.Put(t.Context(), fresh))
@@ -213,6 +219,25 @@ func TestComparedAfterABoot(t *testing.T) {
 	}
 }
 
+// An index that an append had to make says nothing of the other transcripts, and
+// is not trusted.
+func TestIndexMadeByAnAppend(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	d = open(t, dir, nil)
+	add(t, d, ref, "1")
+	require.Contains(t, indexText(t, dir), `{"index":1,"agent":"main"}`)
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
+	d = open(t, dir, nil)
+	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+}
+
 // An index of a newer version is neither read nor replaced.
 func TestNewerIndex(t *testing.T) {
 	dir := t.TempDir()
@@ -228,6 +253,91 @@ func TestNewerIndex(t *testing.T) {
 	require.ErrorContains(t, err, "use a newer program")
 	require.Equal(t, text, indexText(t, dir))
 	require.NoError(t, d.Close())
+}
+
+// A newer program may put its index in place while this one has the store open.
+func TestIndexBecomesNewer(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	text := strings.Replace(indexText(t, dir), `{"index":1`, `{"index":2`, 1)
+	loseIndex(t, dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
+	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	require.ErrorContains(t, err, "use a newer program")
+	_, err = d.Current(t.Context(), "main", "k")
+	require.ErrorContains(t, err, "use a newer program")
+	_, err = d.Get(t.Context(), row.Ref())
+	require.ErrorContains(t, err, "use a newer program")
+	require.ErrorContains(t, d.Put(t.Context(), row), "use a newer program")
+	require.Equal(t, text, indexText(t, dir))
+	require.NoError(t, d.Close())
+}
+
+// A line of the index may be longer than what is read of it at a time.
+func TestLongIndexLine(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title = strings.Repeat("0123456789", 250_000)
+	require.NoError(t, d.Put(t.Context(), row))
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	before := indexText(t, dir)
+	d = open(t, dir, nil)
+	rows := list(t, d)
+	require.Equal(t, []string{"a", "b"}, ids(rows))
+	require.Equal(t, row.Title, rows[slices.IndexFunc(rows, func(r driver.Row) bool { return r.ID == "a" })].Title)
+	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "b"}))
+	require.Contains(t, indexText(t, dir), row.Title)
+	require.Less(t, len(indexText(t, dir)), len(before))
+	require.NoError(t, d.Close())
+}
+
+// A blank line of the index says nothing.
+func TestBlankIndexLine(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	appendRaw(t, d.Path(ref), note("1").Data) // of which no line of the index speaks
+	addLine(t, dir, "")
+	d = open(t, dir, nil)
+	before := indexText(t, dir)
+	row, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Equal(t, before, indexText(t, dir)[:len(before)], "it is not rewritten")
+	require.NoError(t, d.Close())
+}
+
+// Without Describe a row has the times of the header; with it those it gives.
+func TestTimesOfARow(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	_, err := d.Create(t.Context(), "main", "k", func(gen int64) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: "a", Time: made, Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen, Created: made.Add(-time.Hour)}}
+		return driver.Row{ID: "a"}, driver.Line{ID: "a", Type: e.Type(), Data: e.Line()}
+	})
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	for _, given := range []time.Time{{}, made.Add(time.Minute)} {
+		d = open(t, dir, &filedriver.Options{ReadOnly: true, Describe: func(row driver.Row, _ filedriver.Scan) (driver.Row, error) {
+			row.UpdatedAt, row.CreatedAt = given, given
+			return row, nil
+		}})
+		row := list(t, d)[0]
+		if given.IsZero() {
+			require.True(t, row.UpdatedAt.Equal(made), row.UpdatedAt)
+			require.True(t, row.CreatedAt.Equal(made.Add(-time.Hour)), row.CreatedAt)
+		} else {
+			require.True(t, row.UpdatedAt.Equal(given), row.UpdatedAt)
+			require.True(t, row.CreatedAt.Equal(given), row.CreatedAt)
+		}
+		require.NoError(t, d.Close())
+	}
 }
 
 // A line without its '\n' is what a killed writer left, and stays apart from
@@ -246,6 +356,79 @@ func TestTornIndexLine(t *testing.T) {
 	require.NoError(t, d.Close())
 	d = open(t, dir, nil)
 	require.Len(t, list(t, d), 2)
+	require.NoError(t, d.Close())
+}
+
+// A place where the index cannot be is named.
+func TestIndexThatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	require.NoError(t, os.Symlink("sessions.lock", path))
+	d = open(t, dir, nil)
+	_, err := d.List(t.Context(), "main", driver.Place{}, 0)
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, "move it away")
+	require.NoError(t, os.Remove(path))
+	require.Len(t, list(t, d), 1)
+	require.NoError(t, d.Close())
+}
+
+// Times that JSON has no form for are left out of a row.
+func TestTimesOutOfRange(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title, row.LastUserAt, row.CreatedAt = "put", time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	got := list(t, d)[0]
+	require.Equal(t, "put", got.Title)
+	require.True(t, got.LastUserAt.IsZero())
+	require.True(t, got.CreatedAt.IsZero())
+	require.NoError(t, d.Close())
+}
+
+// A session that another process is just making is found by its key before it
+// has a row.
+func TestSessionInTheMaking(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	a := create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	text, err := os.ReadFile(d.Path(a.Ref()))
+	require.NoError(t, err)
+	made := d.Path(driver.Ref{Agent: "main", ID: "b"})
+	require.NoError(t, os.WriteFile(made, []byte(strings.NewReplacer(`"id":"a"`, `"id":"b"`, `"gen":1`, `"gen":2`).Replace(string(text))), 0o600))
+	require.NoError(t, os.Chtimes(filepath.Dir(made), time.Time{}, time.Unix(1, 0)))
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"b"}`, deadWriter))
+	d = open(t, dir, &filedriver.Options{ReadOnly: true})
+	row, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.Equal(t, "b", row.ID)
+	require.NoError(t, d.Close())
+}
+
+// A row does not end the busy line of a writer whose bytes are not yet on stable
+// storage: others must suspect them if the writer is killed.
+func TestRowOfUnsyncedLines(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncInterval(time.Hour)})
+	row := create(t, d, "a", "k")
+	row.Size = int64(add(t, d, row.Ref(), "1").End)
+	before := indexText(t, dir)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Contains(t, indexText(t, dir)[len(before):], `"busy":"a","from":`)
+	require.NoError(t, d.Flush(t.Context(), row.Ref()))
+	before = indexText(t, dir)
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NotContains(t, indexText(t, dir)[len(before):], `"busy"`)
+	add(t, d, row.Ref(), "2")
+	require.Contains(t, indexText(t, dir)[len(before):], `"busy"`)
 	require.NoError(t, d.Close())
 }
 
@@ -335,6 +518,59 @@ func TestFilesByHand(t *testing.T) {
 	require.Len(t, list(t, d), 2)
 	_, err = d.Get(t.Context(), ref)
 	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, d.Close())
+}
+
+// The next writer adds the row of a transcript that somebody put into the folder,
+// so that nobody has to read it again.
+func TestRowOfAFileByHand(t *testing.T) {
+	dir := t.TempDir()
+	var asked []string
+	d := open(t, dir, described(&asked))
+	ref := create(t, d, "a", "k").Ref()
+	data, err := os.ReadFile(d.Path(ref))
+	require.NoError(t, err)
+	put := filepath.Join(filepath.Dir(d.Path(ref)), "c.jsonl")
+	require.NoError(t, os.WriteFile(put, []byte(strings.Replace(string(data), `"id":"a"`, `"id":"c"`, 1)), 0o600))
+	ahead := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Dir(put), ahead, ahead))
+	require.Len(t, list(t, d), 2)
+	require.Equal(t, []string{"c from 0"}, asked)
+	before := indexText(t, dir)
+	create(t, d, "b", "other key")
+	require.Contains(t, indexText(t, dir)[len(before):], `"row":{"id":"c"`)
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Chtimes(filepath.Dir(put), ahead, time.Unix(1, 0)))
+	asked = nil
+	d = open(t, dir, described(&asked))
+	require.Len(t, list(t, d), 3)
+	require.Empty(t, asked)
+	require.NoError(t, d.Close())
+}
+
+// The caller owns the row that a lookup by key returns. Its gen is the highest.
+func TestCurrentReturnsACopy(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Labels = []string{"one"}
+	require.NoError(t, d.Put(t.Context(), row))
+	for range 3 {
+		got, err := d.Current(t.Context(), "main", "k")
+		require.NoError(t, err)
+		require.Equal(t, []string{"one"}, got.Labels)
+		got.Labels[0] = "changed"
+		got, err = d.Get(t.Context(), row.Ref())
+		require.NoError(t, err)
+		require.Equal(t, []string{"one"}, got.Labels)
+		got.Labels[0] = "changed"
+	}
+	e := transcript.Entry{ID: "c", Body: transcript.Current{Gen: 9}} // which another process is about to put in a row
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	appendRaw(t, d.Path(row.Ref()), e.Line())
+	got, err := d.Current(t.Context(), "main", "k")
+	require.NoError(t, err)
+	require.EqualValues(t, 9, got.Gen)
 	require.NoError(t, d.Close())
 }
 

@@ -1,11 +1,14 @@
 package filedriver
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,41 +18,44 @@ import (
 
 // logs keeps the logs that are in use open, and some that were in use lately.
 type logs struct {
-	idle int  // how many unused ones stay open
-	owes bool // whether closing a log may sync it
-	log  *slog.Logger
+	limit int  // how many unused ones stay open
+	owes  bool // whether closing a log may sync it
+	log   *slog.Logger
 	// failed is (*filelog.Log).Failed, but in tests.
 	failed func(*filelog.Log) *filelog.NotDurableError
 
 	mu     sync.Mutex // guards what follows; never held while a log is synced
 	open   map[driver.Ref]*openLog
-	stale  map[*openLog]bool // in use, and no longer in open
-	order  *list.List        // of *openLog: those that were released last come first, among the others those in use
-	unused int               // how many of them nobody uses and may be closed
-	ending bool              // nobody is to wait for a lock any more
+	order  *list.List // of *openLog: the one that was asked for last comes first
+	idle   int        // how many of them nobody uses and may be closed
+	ending bool       // nobody is to wait for a lock any more
 	closed bool
 }
 
 type openLog struct {
-	ref    driver.Ref
-	log    *filelog.Log
-	users  int
-	uses   int           // so far
-	place  *list.Element // in the order
-	unused bool          // counted as such
-	// A log whose file is gone is closed by its last user.
-	stale bool
+	ref   driver.Ref
+	log   *filelog.Log
+	users int
+	uses  int           // so far
+	place *list.Element // in the order
+	idle  bool          // counted as such
+	stale bool          // its file is gone, and its last user closes it
+
 	// looked is set once index.suspect has passed on which bytes dead writers may
 	// have left, checked once a call has succeeded since: the log is then sound.
 	looked, checked atomic.Bool
+	// told is set while a busy line of this process stands in the index, and
+	// appends counts those under way. See index.stillBusy for their order.
+	told    atomic.Bool
+	appends atomic.Int32
 	// The lines that conditional appends have read; guarded by the append lock.
 	seen seen
 }
 
-func newLogs(d *Driver, idle int) *logs {
+func newLogs(d *Driver, limit int) *logs {
 	return &logs{
-		idle: idle, owes: d.opts.Sync != filelog.SyncNever, log: d.log, failed: (*filelog.Log).Failed,
-		open: map[driver.Ref]*openLog{}, stale: map[*openLog]bool{}, order: list.New(),
+		limit: max(limit, 0), owes: d.opts.Sync != filelog.SyncNever, log: d.log, failed: (*filelog.Log).Failed,
+		open: map[driver.Ref]*openLog{}, order: list.New(),
 	}
 }
 
@@ -73,17 +79,19 @@ func (ls *logs) acquire(ref driver.Ref, open func() (*filelog.Log, error)) (*ope
 		o.place = ls.order.PushFront(o)
 		ls.open[ref] = o
 	}
-	ls.use(o)
+	ls.rouse(o)
+	ls.order.MoveToFront(o.place)
+	o.users++
+	o.uses++
 	return o, nil
 }
 
-func (ls *logs) use(o *openLog) {
-	if o.unused {
-		o.unused = false
-		ls.unused--
+// rouse makes a log one that may not be closed. It is called with ls.mu held.
+func (ls *logs) rouse(o *openLog) {
+	if o.idle {
+		o.idle = false
+		ls.idle--
 	}
-	o.users++
-	o.uses++
 }
 
 // release ends a use. err is how it ended; the error that is returned says why
@@ -101,52 +109,41 @@ func (ls *logs) release(o *openLog, err error) error {
 		}
 		err = fmt.Errorf("%w: %w", why, err)
 	}
-	victims := ls.unuse(o)
+	o.users--
+	unused, stale := o.users == 0, o.stale
+	// A log whose sync failed must stay: closing it would forget that.
+	if unused && !stale && !ls.closed && ls.failed(o.log) == nil {
+		o.idle = true
+		ls.idle++
+	}
+	oldest, uses := ls.oldest()
 	ls.mu.Unlock()
-	for _, v := range victims {
-		ls.evict(v)
+	if unused && stale {
+		ls.shut(o)
+	}
+	if oldest != nil {
+		ls.evict(oldest, uses)
 	}
 	return err
 }
 
-// unuse ends a use and returns the logs that have to go, each used once more
-// by the caller. It is called with ls.mu held.
-func (ls *logs) unuse(o *openLog) (victims []*openLog) {
-	if o.users--; o.users > 0 || ls.closed {
-		return nil
+// oldest returns the log that has to go, and how often it was used; nil if there
+// is room for all. It is called with ls.mu held.
+func (ls *logs) oldest() (o *openLog, uses int) {
+	if ls.idle <= ls.limit {
+		return nil, 0
 	}
-	if o.stale {
-		o.users++
-		return []*openLog{o}
-	}
-	// A log whose sync failed must stay: closing it would forget that.
-	if ls.failed(o.log) != nil {
-		return nil
-	}
-	ls.rest(o)
-	for e := ls.order.Back(); e != nil && ls.unused > ls.idle; e = e.Prev() {
-		if last, ok := e.Value.(*openLog); ok && last.unused {
-			ls.use(last)
-			victims = append(victims, last)
+	for e := ls.order.Back(); e != nil; e = e.Prev() {
+		if o, _ = e.Value.(*openLog); o.idle {
+			break
 		}
 	}
-	return victims
+	return o, o.uses
 }
 
-// rest makes o the latest of those that nobody uses. It is called with ls.mu
-// held.
-func (ls *logs) rest(o *openLog) {
-	o.unused = true
-	ls.unused++
-	ls.order.MoveToFront(o.place)
-}
-
-// evict closes a log that the caller has in use, unless somebody else uses it
-// meanwhile, or its sync fails.
-func (ls *logs) evict(o *openLog) {
-	ls.mu.Lock()
-	uses := o.uses
-	ls.mu.Unlock()
+// evict closes a log that nobody uses, unless somebody has used it meanwhile or
+// its sync fails.
+func (ls *logs) evict(o *openLog, uses int) {
 	if ls.owes && ls.failed(o.log) == nil {
 		// So that closing has nothing left to sync: whoever opens the file
 		// while it is closed would not learn of a failure.
@@ -155,22 +152,22 @@ func (ls *logs) evict(o *openLog) {
 		}
 	}
 	ls.mu.Lock()
-	o.users--
-	switch {
-	case o.users > 0 || ls.closed || !o.stale && ls.failed(o.log) != nil:
-		ls.mu.Unlock()
-		return
-	case !o.stale && o.uses != uses:
-		ls.rest(o) // it is one of the latest after all
+	if !o.idle || o.uses != uses {
 		ls.mu.Unlock()
 		return
 	}
-	delete(ls.stale, o)
+	ls.rouse(o)
+	if ls.failed(o.log) != nil {
+		ls.mu.Unlock()
+		return
+	}
+	delete(ls.open, o.ref)
 	ls.order.Remove(o.place)
-	if ls.open[o.ref] == o {
-		delete(ls.open, o.ref)
-	}
 	ls.mu.Unlock()
+	ls.shut(o)
+}
+
+func (ls *logs) shut(o *openLog) {
 	if err := o.log.Close(); err != nil {
 		ls.log.Warn("closing a transcript failed", "agent", o.ref.Agent, "session", o.ref.ID, "err", err)
 	}
@@ -197,15 +194,20 @@ func (ls *logs) drop(ref driver.Ref) {
 		ls.mu.Unlock()
 		return
 	}
-	ls.use(o)
 	ls.forget(o)
+	unused := o.users == 0
 	ls.mu.Unlock()
-	_ = ls.release(o, nil) // never an error
+	if unused {
+		ls.shut(o)
+	}
 }
 
+// forget makes the next call on the session open its file anew. It is called
+// with ls.mu held.
 func (ls *logs) forget(o *openLog) {
 	o.stale = true
-	ls.stale[o] = true
+	ls.rouse(o)
+	ls.order.Remove(o.place)
 	if ls.open[o.ref] == o {
 		delete(ls.open, o.ref)
 	}
@@ -222,15 +224,12 @@ func (ls *logs) interrupt() {
 	}
 }
 
-// close closes all logs. Only loops over a Scan may still have one in use.
+// close closes all logs, also those that a loop over a Scan still uses.
 func (ls *logs) close() error {
 	ls.mu.Lock()
 	ls.closed = true
 	var all []*openLog
 	for _, o := range ls.open {
-		all = append(all, o)
-	}
-	for o := range ls.stale {
 		all = append(all, o)
 	}
 	ls.mu.Unlock()
@@ -243,23 +242,93 @@ func (ls *logs) close() error {
 	return errors.Join(errs...)
 }
 
-// checked reports whether the log of a session is open and what dead writers may
-// have left in the page cache is known to be on the disk.
-func (ls *logs) checked(ref driver.Ref) bool {
+// find returns the log of a session if it is open, without using it.
+func (ls *logs) find(ref driver.Ref) *openLog {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	o := ls.open[ref]
-	return o != nil && o.checked.Load()
+	return ls.open[ref]
+}
+
+// busy returns the open logs of the sessions of an agent that this process has
+// told others it is busy with.
+func (ls *logs) busy(agent string) (ids []string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for ref, o := range ls.open {
+		if ref.Agent == agent && o.told.Load() {
+			ids = append(ids, ref.ID)
+		}
+	}
+	return ids
 }
 
 // unsynced returns the offset of the first byte that this process has written
 // to a session and not synced, at most size.
 func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
-	ls.mu.Lock()
-	o := ls.open[ref]
-	ls.mu.Unlock()
+	o := ls.find(ref)
 	if o == nil || !ls.owes {
 		return size
 	}
 	return min(size, o.log.Unsynced())
+}
+
+func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
+	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
+	if f := a.d.opts.OnTail; f != nil {
+		o.OnTail = func(ctx context.Context, t filelog.Tail) { f(ctx, ref, t) }
+	}
+	if f := a.d.opts.OnSync; f != nil {
+		o.OnSync = func(ctx context.Context, s filelog.Synced) { f(ctx, ref, s) }
+	}
+	if f := a.d.opts.OnWait; f != nil {
+		o.OnWait = func(ctx context.Context, w filelog.Wait) { f(ctx, ref, w) }
+	}
+	return o
+}
+
+func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
+	if err := driver.CheckRef(ref); err != nil {
+		return nil, err
+	}
+	l, err := filelog.Open(a.sess, fileName(ref.ID), a.logOptions(ref))
+	if err == nil && !a.d.identify(ref, l) {
+		err = errors.Join(fmt.Errorf("%w: session %s was deleted and made again", driver.ErrReplaced, ref.ID), l.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// fileName returns the name of a transcript. One whose hashed name is all that is
+// known of it goes by that name, which is too long for an ID.
+func fileName(id string) string {
+	if enc, ok := strings.CutSuffix(id, extension); ok && isHashed(enc) {
+		return id
+	}
+	return EncodeName(id) + extension
+}
+
+const maxIdentity = 4 << 10 // bytes of a first line that are looked at
+
+// identify reports whether a transcript is the one that had its name when this
+// driver last opened it: whether its first line, which holds the time at which
+// it was made, is the same. The new identity is remembered. An open log
+// notices by itself that its file was replaced; this is for one that was closed
+// in between.
+func (d *Driver) identify(ref driver.Ref, l *filelog.Log) bool {
+	head := make([]byte, maxIdentity)
+	n, _ := l.ReadAt(head, 0) // what cannot be read now fails where it is needed
+	line, _, whole := bytes.Cut(head[:n], []byte("\n"))
+	if !whole && n < maxIdentity {
+		return true // not even the first line is finished
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(line) // never fails
+	id := h.Sum64()
+	d.idsMu.Lock()
+	defer d.idsMu.Unlock()
+	was, known := d.ids[ref]
+	d.ids[ref] = id
+	return !known || was == id
 }

@@ -97,8 +97,8 @@ func TestDropEndsWaits(t *testing.T) {
 	if err := ls.release(o, err); !errors.Is(err, filelog.ErrReplaced) {
 		t.Errorf("a wait for the lock of a dropped log ended with %v", err)
 	}
-	if len(ls.open)+len(ls.stale) > 0 {
-		t.Errorf("still open: %v, %v", ls.open, ls.stale)
+	if len(ls.open) > 0 || !errors.Is(o.log.Flush(t.Context()), filelog.ErrClosed) {
+		t.Errorf("still open: %v, or the dropped log", ls.open)
 	}
 	release()
 	if err := errors.Join(other.Close(), ls.close()); err != nil {

@@ -19,8 +19,9 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// An index that is rewritten while a deletion is under way keeps the mark by
-// which Open finds the deletion.
+// A transcript that cannot be deleted keeps nobody from the other sessions. An
+// index that is rewritten meanwhile keeps the line and the mark by which Open
+// finds the deletion.
 func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
@@ -31,9 +32,15 @@ func TestRewriteKeepsTheMarkOfADeletion(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(d.Path(ref), "full"), 0o700))
 	require.Error(t, d.Delete(t.Context(), ref))
 	addLine(t, dir, "damage") // a reason to rewrite the index
-	_, err := d.Create(t.Context(), "main", "k", header("x", "k"))
-	require.Error(t, err)
+	create(t, d, "x", "k")
+	_, created, err := d.LoadOrCreate(t.Context(), "main", "new key", header("y", "new key"))
+	require.NoError(t, err)
+	require.True(t, created)
+	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "x"}))
+	require.NotContains(t, indexText(t, dir), "damage")
 	require.Contains(t, indexText(t, dir), `{"delete":"gone"}`)
+	_, err = d.Create(t.Context(), "main", "k", header("gone", "k"))
+	require.ErrorIs(t, err, fs.ErrExist)
 	info, err := os.Stat(filepath.Join(dir, "agents/main/sessions.jsonl"))
 	require.NoError(t, err)
 	require.NotZero(t, info.Mode()&fs.ModeSticky)
@@ -79,6 +86,11 @@ func TestDamagedRow(t *testing.T) {
 		require.Equal(t, ref.ID, row.ID)
 		require.NoError(t, d.Close())
 	}
+	d = open(t, dir, nil)
+	list(t, d)
+	create(t, d, "c", "k")
+	require.Contains(t, indexText(t, dir)[len(text):], `"row":{"id":"b"`, "the next writer puts it right")
+	require.NoError(t, d.Close())
 }
 
 // A process that was busy with a session which was deleted and made again under

@@ -2,9 +2,7 @@ package filedriver
 
 import (
 	"bytes"
-	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -12,7 +10,8 @@ import (
 
 // An entry is what the index keeps in memory of a session: what orders lists
 // and finds the current session of a key. The rest of its row stays in the file
-// until somebody asks for it.
+// until somebody asks for it. An entry without a key is a transcript without a
+// header that can be read: it may be a session of any key.
 type entry struct {
 	id, key   string
 	updatedAt time.Time
@@ -25,8 +24,12 @@ type entry struct {
 	n   int         // its length in bytes; 0 if the file does not have it
 	row *driver.Row // the row if the file does not have it
 
-	gone bool // removed from the rows; kept in rows.base, which is searched
+	next *entry // another session of the key
 }
+
+// unseen is the size of a session that nobody has looked at yet, which differs
+// from that of every transcript.
+const unseen = -1
 
 // entryOf returns the entry of a row that the file does not have.
 func entryOf(row driver.Row) entry {
@@ -46,199 +49,102 @@ func (e *entry) standing() driver.Row {
 	return row
 }
 
-// rows are the entries of an index by session ID. Those that come in the order
-// of their IDs, as a rewritten index has them, cost no map: opening a store of
-// many sessions to look at a few must be quick. The order of lists and the
-// sessions of each key are worked out when they are needed and kept from then
-// on.
+// rows are the entries of an index.
 type rows struct {
-	base []*entry // sorted by ID
-	more map[string]*entry
-	n    int // entries that are not gone
+	byID   map[string]*entry
+	byKey  map[string]*entry // the first one of a key; the others follow it
+	order  []*entry          // the newest first if sorted, else as they came
+	sorted bool
+	bytes  int64 // of the rows that the file has
+}
 
-	order []*entry            // the newest first; nil until a second page is asked for
-	asked bool                // a page was asked for
-	keys  map[string][]*entry // nil until the current session of a key is asked for
-
-	slab []entry // where entries are made, many at a time
+func newRows(n int64) rows {
+	return rows{byID: make(map[string]*entry, n), byKey: make(map[string]*entry, n), order: make([]*entry, 0, n)}
 }
 
 // find returns the entry of a session, or nil.
-func (r *rows) find(id string) *entry {
-	if e := r.lookup(id); e != nil && !e.gone {
-		return e
-	}
-	return nil
-}
-
-func (r *rows) lookup(id string) *entry {
-	if e := r.more[id]; e != nil {
-		return e
-	}
-	i, ok := slices.BinarySearchFunc(r.base, id, func(e *entry, id string) int { return strings.Compare(e.id, id) })
-	if !ok {
-		return nil
-	}
-	return r.base[i]
-}
+func (r *rows) find(id string) *entry { return r.byID[id] }
 
 // set adds an entry or replaces the one with its ID.
 func (r *rows) set(n entry) {
-	var e *entry
-	if len(r.base) > 0 && r.base[len(r.base)-1].id >= n.id || len(r.more) > 0 {
-		e = r.lookup(n.id)
-	}
-	switch {
-	case e != nil:
-		r.del(e)
-	default:
-		if len(r.slab) == 0 {
-			r.slab = make([]entry, 256)
-		}
-		e, r.slab = &r.slab[0], r.slab[1:]
-		if len(r.more) == 0 && (len(r.base) == 0 || r.base[len(r.base)-1].id < n.id) {
-			r.base = append(r.base, e)
-			break
-		}
-		if r.more == nil {
-			r.more = map[string]*entry{}
-		}
-		r.more[n.id] = e
-	}
-	*e = n
-	r.n++
-	if r.order != nil {
-		i, _ := r.searchOrder(e.place())
-		r.order = slices.Insert(r.order, i, e)
-	}
-	if r.keys != nil {
-		r.keys[e.key] = append(r.keys[e.key], e)
-	}
-}
-
-// del removes an entry, unless it is gone.
-func (r *rows) del(e *entry) {
-	if e.gone {
+	e := r.byID[n.id]
+	if e != nil && !r.sorted && e.key == n.key {
+		r.bytes += int64(n.n - e.n)
+		n.next = e.next
+		*e = n
 		return
 	}
-	r.n--
-	if i, ok := r.searchOrder(e.place()); ok {
-		r.order = slices.Delete(r.order, i, i+1)
+	if e != nil {
+		r.del(e)
 	}
-	if r.keys != nil {
-		same := slices.DeleteFunc(r.keys[e.key], func(o *entry) bool { return o == e })
-		if r.keys[e.key] = same; len(same) == 0 {
-			delete(r.keys, e.key)
-		}
-	}
-	e.gone, e.row = true, nil
+	e = new(n)
+	e.next = r.byKey[e.key]
+	r.byID[e.id], r.byKey[e.key] = e, e
+	r.order = slices.Insert(r.order, r.place(e), e)
+	r.bytes += int64(e.n)
 }
 
-func (r *rows) searchOrder(p driver.Place) (int, bool) {
+// del removes an entry.
+func (r *rows) del(e *entry) {
+	delete(r.byID, e.id)
+	r.bytes -= int64(e.n)
+	i := r.place(e)
+	if !r.sorted {
+		i = slices.Index(r.order, e)
+	}
+	r.order = slices.Delete(r.order, i, i+1)
+	if r.byKey[e.key] != e {
+		for o := r.byKey[e.key]; o != nil; o = o.next {
+			if o.next == e {
+				o.next = e.next
+			}
+		}
+	} else if r.byKey[e.key] = e.next; e.next == nil {
+		delete(r.byKey, e.key)
+	}
+}
+
+// place returns where an entry is in the order, or where it has to be put.
+func (r *rows) place(e *entry) int {
+	if !r.sorted {
+		return len(r.order)
+	}
+	i, _ := r.search(e.place())
+	return i
+}
+
+func (r *rows) search(p driver.Place) (int, bool) {
 	return slices.BinarySearchFunc(r.order, p, func(e *entry, p driver.Place) int { return e.place().Compare(p) })
 }
 
-// all yields the entries in no particular order.
-func (r *rows) all() iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		for _, e := range r.base {
-			if !e.gone && !yield(e) {
-				return
-			}
-		}
-		for _, e := range r.more {
-			if !e.gone && !yield(e) {
-				return
-			}
-		}
-	}
-}
-
-// sort puts all entries into base, so that they can be written in this order.
-func (r *rows) sort() {
-	all := slices.SortedFunc(r.all(), func(a, b *entry) int { return strings.Compare(a.id, b.id) })
-	r.base, r.more = all, nil
-}
-
 // page returns the n entries behind a place, the newest first; all of them if
-// n is 0. The first page that is asked for is picked in one pass; the second
-// one shows that it pays to sort all entries.
+// n is 0.
 func (r *rows) page(after driver.Place, n int) []*entry {
-	newer := func(a, b *entry) int { return a.place().Compare(b.place()) }
-	first := after == driver.Place{}
-	if r.order == nil && (n == 0 || r.asked) {
-		r.order = slices.SortedFunc(r.all(), newer)
+	if !r.sorted {
+		slices.SortFunc(r.order, func(a, b *entry) int { return a.place().Compare(b.place()) })
+		r.sorted = true
 	}
-	r.asked = true
-	if r.order != nil {
-		from := 0
-		if !first {
-			i, found := r.searchOrder(after)
-			from = i
-			if found {
-				from++
-			}
-		}
-		page := r.order[from:]
-		if n > 0 {
-			page = page[:min(n, len(page))]
-		}
-		return slices.Clone(page)
-	}
-	var best []*entry // holds the n newest of the entries seen so far
-	for e := range r.all() {
-		if !first && after.Compare(e.place()) >= 0 {
-			continue
-		}
-		if len(best) >= n && newer(best[n-1], e) < 0 {
-			continue
-		}
-		if best = append(best, e); len(best) >= 2*n {
-			slices.SortFunc(best, newer)
-			best = best[:n]
-		} else if len(best) == n {
-			slices.SortFunc(best, newer)
+	from := 0
+	if after != (driver.Place{}) {
+		i, found := r.search(after)
+		if from = i; found {
+			from++
 		}
 	}
-	slices.SortFunc(best, newer)
-	return best[:min(n, len(best))]
+	page := r.order[from:]
+	if n > 0 {
+		page = page[:min(n, len(page))]
+	}
+	return slices.Clone(page)
 }
 
 // current returns the current session of a key, nil if there is none, and the
 // highest gen of the key.
 func (r *rows) current(key string) (cur *entry, highest int64) {
-	if r.keys == nil {
-		r.keys = map[string][]*entry{}
-		for e := range r.all() {
-			r.keys[e.key] = append(r.keys[e.key], e)
-		}
-	}
-	for _, e := range r.keys[key] {
+	for e := r.byKey[key]; e != nil; e = e.next {
 		cur, highest = newest(cur, e), max(highest, e.gen)
 	}
 	return cur, highest
-}
-
-// currents returns the current sessions of the keys of some entries. Unless the
-// keys are known it looks at all entries once and keeps nothing.
-func (r *rows) currents(of []*entry) map[string]*entry {
-	cur := map[string]*entry{}
-	for _, e := range of {
-		if cur[e.key] != nil {
-			continue
-		}
-		if cur[e.key] = e; r.keys != nil {
-			cur[e.key], _ = r.current(e.key)
-		}
-	}
-	if r.keys == nil && len(cur) > 0 {
-		for e := range r.all() {
-			if was := cur[e.key]; was != nil {
-				cur[e.key] = newest(was, e)
-			}
-		}
-	}
-	return cur
 }
 
 // newest returns the entry that is the current one of two of a key. A may be
@@ -250,10 +156,20 @@ func newest(a, b *entry) *entry {
 	return a
 }
 
-// peekRow reads the members that lead a row as this package writes it. It
-// reports false for any other text.
-func peekRow(text []byte, buf *[]byte) (e entry, ok bool) {
-	p := peeker{text, true}
+// headRow is what a row begins with in a rewritten index.
+const headRow = `{"row":`
+
+// peekRow reads a line with a row as this package writes it, except for the end
+// of the row: its place in the line is in the entry. It reports false for any
+// other line.
+func peekRow(line []byte) (e entry, by int64, ok bool) {
+	p := peeker{line, true}
+	if !p.maybe(headRow) {
+		by = p.by()
+		p.skip(`,"row":`)
+	}
+	e.at = int64(len(line) - len(p.rest))
+	e.n = len(p.rest) - len("}")
 	p.skip(`{"id":"`)
 	id := p.until('"')
 	if p.maybe(`,"updatedAt":"`) {
@@ -268,13 +184,28 @@ func peekRow(text []byte, buf *[]byte) (e entry, ok bool) {
 	}
 	p.skip(`,"key":"`)
 	key := p.until('"')
-	if !p.ok || len(key) == 0 || bytes.IndexByte(key, '\\') >= 0 || bytes.IndexByte(id, '\\') >= 0 {
-		return entry{}, false
+	if !p.ok || len(key) == 0 || bytes.IndexByte(key, '\\') >= 0 || bytes.IndexByte(id, '\\') >= 0 || !bytes.HasSuffix(p.rest, []byte("}}")) {
+		return entry{}, 0, false
 	}
-	*buf = append(append((*buf)[:0], id...), key...)
-	both := string(*buf) // one allocation for both
+	both := string(id) + string(key) // one allocation for both
 	e.id, e.key = both[:len(id)], both[len(id):]
-	return e, true
+	return e, by, true
+}
+
+// peekBusy does the same for a busy line of a writer.
+func peekBusy(line []byte) (rec record, ok bool) {
+	p := peeker{line, true}
+	rec.By = p.by()
+	p.skip(`,"busy":"`)
+	id := p.until('"')
+	if p.maybe(`,"from":`) {
+		rec.From = p.number()
+	}
+	if !p.ok || bytes.IndexByte(id, '\\') >= 0 || string(p.rest) != "}" {
+		return record{}, false
+	}
+	rec.Busy = string(id)
+	return rec, true
 }
 
 // A peeker walks over JSON whose members have a known order.
@@ -292,6 +223,11 @@ func (p *peeker) maybe(prefix string) bool {
 }
 
 func (p *peeker) skip(prefix string) { p.ok = p.maybe(prefix) && p.ok }
+
+func (p *peeker) by() int64 {
+	p.skip(`{"by":`)
+	return p.number()
+}
 
 func (p *peeker) until(end byte) []byte {
 	i := bytes.IndexByte(p.rest, end)

@@ -1,6 +1,7 @@
 package filedriver
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -18,7 +19,7 @@ import (
 func TestRowsAgreeWithAMap(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		var table rows
+		table := newRows(0)
 		model := map[string]driver.Row{}
 		for range 150 {
 			id := fmt.Sprintf("s%02d", rnd.IntN(40))
@@ -62,16 +63,11 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 						want = row
 					}
 				}
-				page := table.page(driver.Place{}, 3)
-				for e, cur := range table.currents(page) {
-					require.NotNil(t, cur, "seed %d: current of %s", seed, e)
-				}
 				cur, gen := table.current(key)
 				require.Equal(t, highest, gen, "seed %d: highest gen of %s", seed, key)
 				require.Equal(t, want.ID == "", cur == nil, "seed %d: current of %s", seed, key)
 				if cur != nil {
 					require.Equal(t, want.ID, cur.id, "seed %d: current of %s", seed, key)
-					require.Same(t, cur, table.currents([]*entry{cur})[key])
 				}
 			default:
 				row := driver.Row{ID: id, Key: fmt.Sprint("k", rnd.IntN(4)), Gen: int64(rnd.IntN(5)), UpdatedAt: time.Unix(int64(rnd.IntN(9)), 0)}
@@ -82,10 +78,38 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 				model[id] = row
 			}
 			if rnd.IntN(40) == 0 {
-				table.sort()
+				table.sorted = false // as after the index was read anew
 			}
-			require.Equal(t, len(model), table.n)
+			require.Len(t, table.byID, len(model))
+			keys := map[string]bool{}
+			for _, row := range model {
+				keys[row.Key] = true
+			}
+			require.Len(t, table.byKey, len(keys))
 		}
+	}
+}
+
+// Lines as this package writes them need no decoding.
+func TestPeek(t *testing.T) {
+	row := driver.Row{ID: "a", Key: "main:cli:user", Gen: 12, Size: 345, LastID: "b", UpdatedAt: time.Unix(1700000000, 0), Title: "t"}
+	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}} {
+		line := bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n"))
+		e, by, ok := peekRow(line)
+		require.True(t, ok, "%s", line)
+		require.Equal(t, rec.By, by)
+		require.Equal(t, rec.Row.ID+rec.Row.Key, e.id+e.key)
+		require.Equal(t, rec.Row.LastID != "", e.used)
+		require.JSONEq(t, string(line), string(line[:e.at])+string(line[e.at:e.at+int64(e.n)])+"}")
+	}
+	for _, rec := range []record{{By: 7, Busy: "a"}, {By: 1 << 47, Busy: "a", From: 12}} {
+		got, ok := peekBusy(bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n")))
+		require.True(t, ok)
+		require.Equal(t, rec, got)
+	}
+	for _, line := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`} {
+		_, ok := peekBusy([]byte(line))
+		require.False(t, ok, line)
 	}
 }
 
@@ -98,15 +122,16 @@ func FuzzPeekRow(f *testing.F) {
 		row := driver.Row{ID: id, Key: key, LastID: last, Size: size, Gen: gen, UpdatedAt: time.Unix(0, at).UTC(), Title: `"},{`}
 		text, err := json.Marshal(row)
 		require.NoError(t, err)
-		var buf []byte
-		e, ok := peekRow(text, &buf)
+		line := append(append([]byte(`{"by":7,"row":`), text...), '}')
+		e, by, ok := peekRow(line)
 		if !ok {
 			return // decoded when it is read
 		}
 		var want driver.Row
 		require.NoError(t, json.Unmarshal(text, &want))
 		decoded := entryOf(want)
-		decoded.row = nil
+		decoded.row, decoded.at, decoded.n = nil, int64(len(`{"by":7,"row":`)), len(text)
 		require.Equal(t, decoded, e)
+		require.Equal(t, int64(7), by)
 	})
 }

@@ -20,14 +20,35 @@ func (d *Driver) notFound(ref driver.Ref) error {
 	}
 }
 
-// existing returns the folder of an agent for a call on one of its sessions.
-func (d *Driver) existing(ctx context.Context, ref driver.Ref) (*agent, error) {
+// on calls f with the folder of the agent of a session.
+func (d *Driver) on(ctx context.Context, ref driver.Ref, f func(a *agent) error) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	a, err := d.existing(ref)
+	if err != nil {
+		return err
+	}
+	return f(a)
+}
+
+func (d *Driver) existing(ref driver.Ref) (*agent, error) {
 	if err := driver.CheckRef(ref); err != nil {
 		return nil, err
 	}
 	a, err := d.agent(ref.Agent, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = d.notFound(ref)
+	}
+	return a, err
+}
+
+// listable returns the folder of an agent, nil if it has no sessions.
+func (d *Driver) listable(name string) (*agent, error) {
+	a, err := d.agent(name, false)
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
+		return nil, nil
 	}
 	return a, err
 }
@@ -45,23 +66,17 @@ func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, er
 	return row, err
 }
 
-func (d *Driver) current(ctx context.Context, agent, key string) (driver.Row, bool, error) {
-	if err := driver.CheckAgent(agent); err != nil {
-		return driver.Row{}, false, err
-	}
-	a, err := d.agent(agent, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return driver.Row{}, false, nil
-	}
-	if err != nil {
-		return driver.Row{}, false, err
+func (d *Driver) current(ctx context.Context, agent, key string) (row driver.Row, ok bool, err error) {
+	a, err := d.listable(agent)
+	if a == nil || err != nil {
+		return row, false, err
 	}
 	a.idx.mu.Lock()
 	defer a.idx.mu.Unlock()
 	if err := a.idx.readyKey(ctx, key); err != nil {
-		return driver.Row{}, false, err
+		return row, false, err
 	}
-	row, ok := a.idx.currentRow(key)
+	row, ok = a.idx.currentRow(key)
 	return row, ok, nil
 }
 
@@ -73,20 +88,31 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 		if e == nil {
 			return driver.Row{}, false
 		}
-		if x.readGen(e); e.gone {
+		if x.readGen(e); x.find(e.id) != e {
 			continue // somebody has removed it by hand
 		}
 		if row, ok := x.row(e); ok {
-			e.row = &row // it is likely to be asked for again
-			row.Labels = slices.Clone(row.Labels)
+			kept := row // it is likely to be asked for again
+			kept.Labels = slices.Clone(row.Labels)
+			e.row = &kept
 			return row, true
 		}
-		x.mend(e)
 	}
 }
 
 // LoadOrCreate implements [driver.Driver].
 func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
+	return d.create(ctx, agent, key, header, true)
+}
+
+// Create implements [driver.Driver].
+func (d *Driver) Create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line)) (driver.Row, error) {
+	row, _, err := d.create(ctx, agent, key, header, false)
+	return row, err
+}
+
+// create makes a session, unless load is set and the key has one.
+func (d *Driver) create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), load bool) (row driver.Row, created bool, err error) {
 	if err := d.enter(ctx); err != nil {
 		return row, false, err
 	}
@@ -94,78 +120,49 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 	if err := driver.CheckKey(key); err != nil {
 		return row, false, err
 	}
-	row, ok, err := d.current(ctx, agent, key)
-	if ok || err != nil {
-		return row, false, err
+	found := false
+	if load {
+		if row, found, err = d.current(ctx, agent, key); found || err != nil {
+			return row, false, err
+		}
 	}
-	a, err := d.writable(ctx, agent, header)
+	a, err := d.writable(agent, header)
 	if err != nil {
 		return row, false, err
 	}
 	x := a.idx
-	err = x.hold(ctx, func() error {
+	err = x.hold(ctx, func() (err error) {
 		if err := x.readyKey(ctx, key); err != nil {
 			return err
 		}
-		if row, ok = x.currentRow(key); ok {
-			return nil
+		if load {
+			if row, found = x.currentRow(key); !found {
+				err = x.certain()
+				row, found = x.currentRow(key) // certain may have seen that it was restored
+			}
 		}
-		if err := x.certain(); err != nil {
-			return err
+		if !found && err == nil {
+			row, err = a.create(key, header)
 		}
-		if row, ok = x.currentRow(key); ok { // it was restored
-			return nil
-		}
-		created = true
-		row, err = a.create(key, header)
 		return err
 	})
 	if err != nil {
 		return driver.Row{}, false, err
 	}
-	return row, created, nil
-}
-
-// Create implements [driver.Driver].
-func (d *Driver) Create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line)) (row driver.Row, err error) {
-	if err := d.enter(ctx); err != nil {
-		return row, err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckKey(key); err != nil {
-		return row, err
-	}
-	a, err := d.writable(ctx, agent, header)
-	if err != nil {
-		return row, err
-	}
-	err = a.idx.hold(ctx, func() error {
-		if err := a.idx.readyKey(ctx, key); err != nil {
-			return err
-		}
-		row, err = a.create(key, header)
-		return err
-	})
-	if err != nil {
-		return driver.Row{}, err
-	}
-	return row, nil
+	return row, !found, nil
 }
 
 // writable returns an agent's folder for a session to be made in. The folder is
 // not made for a session that cannot be.
-func (d *Driver) writable(ctx context.Context, name string, header func(int64) (driver.Row, driver.Line)) (*agent, error) {
-	if err := driver.CheckAgent(name); err != nil {
-		return nil, err
-	}
+func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Line)) (*agent, error) {
 	if d.opts.ReadOnly {
 		return nil, &filelog.Error{
 			Op: "create session", Path: filepath.Join(d.dir, "agents", EncodeName(name)),
 			Err: filelog.ErrReadOnly, Fix: "open the store without ReadOnly",
 		}
 	}
-	a, err := d.agent(name, false)
-	if !errors.Is(err, fs.ErrNotExist) {
+	a, err := d.listable(name)
+	if a != nil || err != nil {
 		return a, err
 	}
 	row, _ := header(1)
@@ -198,7 +195,7 @@ func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line))
 	l, err := filelog.Create(a.sess, fileName(ref.ID), append(slices.Clip(line.Data), '\n'), a.logOptions(ref))
 	if err != nil {
 		if !errors.Is(err, fs.ErrExist) { // it may have its name, and only opening it failed
-			err = errors.Join(err, a.remove(ref.ID))
+			err = errors.Join(err, a.remove(ref.ID, busyWait))
 		}
 		delete(x.busy, ref.ID) // others find no transcript there
 		return driver.Row{}, err
@@ -212,84 +209,70 @@ func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line))
 	if err := x.write(record{By: x.by, Row: &row}); err != nil {
 		a.d.logs.drop(ref)
 		delete(x.busy, ref.ID)
-		return driver.Row{}, errors.Join(err, a.remove(ref.ID))
+		return driver.Row{}, errors.Join(err, a.remove(ref.ID, busyWait))
 	}
 	return row, nil
 }
 
 // SetCurrent implements [driver.Driver].
 func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
-	if err := d.enter(ctx); err != nil {
-		return row, err
-	}
-	defer d.ops.Done()
-	a, err := d.existing(ctx, ref)
-	if err != nil {
-		return row, err
-	}
-	o, done, err := d.use(ctx, ref)
-	if err != nil {
-		return row, err
-	}
-	x := a.idx
-	x.suspect(o)
-	err = x.hold(ctx, func() error {
-		if err := x.ready(ctx); err != nil {
+	err = d.with(ctx, ref, func(a *agent, o *openLog) error {
+		a.idx.suspect(o)
+		return a.idx.hold(ctx, func() error {
+			row, err = a.idx.setCurrent(ctx, o, line)
 			return err
-		}
-		if x.find(ref.ID) == nil {
-			x.check(ref.ID)
-		}
-		e := x.find(ref.ID)
-		if e == nil {
-			return d.notFound(ref)
-		}
-		if err := x.readyKey(ctx, e.key); err != nil {
-			return err
-		}
-		cur, highest := x.current(e.key)
-		ok := false
-		if row, ok = x.row(e); !ok {
-			return x.fail("make current", errors.New("its row cannot be read"), "list the sessions and try again")
-		}
-		if cur == e {
-			return nil
-		}
-		row.Gen = highest + 1
-		// The busy line makes others look at the transcript until there is a row.
-		u, err := x.join(ref)
-		if err != nil {
-			return err
-		}
-		l := line(row.Gen)
-		res, err := func() (driver.Result, error) {
-			// Others may read the rows while this waits for the append lock.
-			x.mu.Unlock()
-			defer x.mu.Lock()
-			defer x.end(ref.ID, u, false)
-			return d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{})
-		}()
-		if err != nil {
-			return err
-		}
-		if row.Size == int64(res.Start) {
-			row.Size, row.LastID = int64(res.End), l.ID
-		} else { // others have appended in between
-			x.check(ref.ID)
-			if e = x.find(ref.ID); e == nil {
-				return d.notFound(ref) // somebody has removed it by hand
-			}
-			if known, ok := x.row(e); ok {
-				known.Gen = max(known.Gen, row.Gen)
-				row = known
-			}
-		}
-		return x.putRow(row, row.Size)
+		})
 	})
-	if err = done(err); err != nil {
+	if err != nil {
 		return driver.Row{}, err
 	}
 	return row, nil
+}
+
+func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64) driver.Line) (row driver.Row, err error) {
+	if x.find(o.ref.ID) == nil {
+		x.check(o.ref.ID)
+	}
+	e := x.find(o.ref.ID)
+	if e == nil {
+		return row, x.a.d.notFound(o.ref)
+	}
+	if err := x.readyKey(ctx, e.key); err != nil {
+		return row, err
+	}
+	cur, highest := x.current(e.key)
+	row, ok := x.row(e)
+	if !ok {
+		return row, x.a.d.notFound(o.ref)
+	}
+	if cur != nil && cur.id == row.ID {
+		return row, nil
+	}
+	// The busy line makes others look at the transcript until there is a row.
+	if err := x.markBusy(o); err != nil {
+		return row, err
+	}
+	gen := highest + 1
+	l := line(gen)
+	x.mu.Unlock() // others may read the rows while this waits for the append lock
+	res, err := x.a.d.appendTo(ctx, o, []driver.Line{l}, driver.Cond{})
+	x.mu.Lock()
+	if err != nil {
+		return row, err
+	}
+	if row.Size == int64(res.Start) {
+		row.Size, row.LastID = int64(res.End), l.ID
+	} else { // others have appended in between
+		x.check(row.ID)
+		if e = x.find(row.ID); e != nil {
+			row, ok = x.row(e)
+		}
+		if e == nil || !ok {
+			return row, x.a.d.notFound(o.ref) // somebody has removed it by hand
+		}
+	}
+	row.Gen = max(row.Gen, gen)
+	return row, x.putRow(row, row.Size)
 }
 
 // Delete implements [driver.Driver].
@@ -300,33 +283,20 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 	defer d.ops.Done()
 	var errs []error
 	of := map[*agent][]string{}
-	var agents []*agent
 	for _, ref := range refs {
-		a, err := d.existing(ctx, ref)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		a, err := d.existing(ref)
+		if err == nil {
+			_, err = a.sess.Lstat(fileName(ref.ID))
+			if err != nil {
+				err = d.notFound(ref)
+			}
 		}
-		if of[a] == nil {
-			agents = append(agents, a)
+		if errs = append(errs, err); err == nil {
+			of[a] = append(of[a], ref.ID)
 		}
-		of[a] = append(of[a], ref.ID)
 	}
-	for _, a := range agents {
-		errs = append(errs, a.idx.hold(ctx, func() error {
-			var there []string
-			for _, id := range of[a] {
-				if _, err := a.sess.Lstat(fileName(id)); err != nil {
-					errs = append(errs, d.notFound(driver.Ref{Agent: a.name, ID: id}))
-					continue
-				}
-				there = append(there, id)
-			}
-			if len(there) == 0 {
-				return nil
-			}
-			return a.idx.delete(there)
-		}))
+	for a, ids := range of {
+		errs = append(errs, a.idx.hold(ctx, func() error { return a.idx.delete(ids) }))
 	}
 	return errors.Join(errs...)
 }
@@ -334,62 +304,54 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 // Get implements [driver.Driver]. A row that the index knows is returned as it
 // is, though others may have appended since; a transcript that the index does
 // not know gives the row of its header.
-func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
-	if err := d.enter(ctx); err != nil {
-		return driver.Row{}, err
-	}
-	defer d.ops.Done()
-	a, err := d.existing(ctx, ref)
-	if err != nil {
-		return driver.Row{}, err
-	}
-	x := a.idx
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (d *Driver) Get(ctx context.Context, ref driver.Ref) (row driver.Row, err error) {
+	err = d.on(ctx, ref, func(a *agent) error {
+		a.idx.mu.Lock()
+		defer a.idx.mu.Unlock()
+		row, err = a.idx.get(ref)
+		return err
+	})
+	return row, err
+}
+
+func (x *index) get(ref driver.Ref) (driver.Row, error) {
 	if err := x.refresh(); err != nil {
 		return driver.Row{}, err
 	}
-	f, err := a.stat(ref.ID)
+	f, err := x.a.stat(ref.ID)
 	if errors.Is(err, fs.ErrNotExist) || x.deletes[ref.ID] {
-		return driver.Row{}, d.notFound(ref)
+		return driver.Row{}, x.a.d.notFound(ref)
 	}
 	if err != nil {
 		return driver.Row{}, err
 	}
 	if e := x.find(ref.ID); e != nil && e.size > 0 && e.size <= f.size {
-		if row, ok := x.row(e); ok {
+		if row, ok := x.stored(e); ok {
 			return row, nil
 		}
 	}
-	row, err := a.headerRow(f)
-	if errors.Is(err, errNoHeader) {
-		x.look(f)
-		if e := x.find(ref.ID); e != nil { // its lines can be read
-			row, _ = x.row(e)
+	e, h, err := x.a.header(f)
+	if err == nil {
+		row := driver.Row{ID: f.id, Agent: x.a.name, Key: h.Key, CreatedAt: h.Created, UpdatedAt: e.Time}
+		if e.ID == f.id { // else opening it says what is wrong
+			row.Gen = h.Gen
+		}
+		return row, nil
+	}
+	x.look(f)
+	if e := x.find(ref.ID); e != nil { // its lines can be read
+		if row, ok := x.stored(e); ok {
 			return row, nil
 		}
-		return driver.Row{}, a.spoilt("find session "+ref.ID, f, err, "restore it from a copy, move it away or delete session "+ref.ID)
 	}
-	return row, err
+	return driver.Row{}, x.a.spoilt("find session "+ref.ID, f, err, "restore it from a copy, move it away or delete session "+ref.ID)
 }
 
 // Put implements [driver.Driver].
 func (d *Driver) Put(ctx context.Context, row driver.Row) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.ops.Done()
-	a, err := d.existing(ctx, row.Ref())
-	if err != nil {
-		return err
-	}
 	row.Labels = slices.Clone(row.Labels)
-	return a.idx.put(ctx, row)
+	return d.on(ctx, row.Ref(), func(a *agent) error { return a.idx.put(ctx, row) })
 }
-
-// listTries is how often List looks again at a page of which a row had changed
-// without a busy line: somebody has changed or removed a transcript by hand.
-const listTries = 3
 
 // List implements [driver.Driver].
 func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
@@ -397,50 +359,40 @@ func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n i
 		return nil, err
 	}
 	defer d.ops.Done()
-	if err := driver.CheckAgent(agent); err != nil {
+	a, err := d.listable(agent)
+	if a == nil || err != nil {
 		return nil, err
 	}
-	a, err := d.agent(agent, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	x := a.idx
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	a.idx.mu.Lock()
+	defer a.idx.mu.Unlock()
+	return a.idx.list(ctx, after, n)
+}
+
+func (x *index) list(ctx context.Context, after driver.Place, n int) (list []driver.Row, err error) {
 	if err := x.readyRows(ctx); err != nil {
 		return nil, err
 	}
-	var list []driver.Row
-	for range listTries {
-		page := x.page(after, n)
-		changed := false
-		for _, e := range page {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			changed = x.check(e.id) || changed
+	page, changed := x.page(after, n), false
+	for _, e := range page {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		cur := x.currents(page)
-		list = make([]driver.Row, 0, len(page))
-		for _, e := range page {
-			if e.gone {
-				continue
-			}
-			row, ok := x.row(e)
-			if !ok {
-				x.mend(e)
-				changed = true
-				continue
-			}
-			row.Current = cur[e.key] == e
-			list = append(list, row)
+		changed = x.check(e.id) || changed
+	}
+	if changed { // without a busy line: somebody has changed or removed a transcript by hand
+		page = x.page(after, n)
+	}
+	for _, e := range page {
+		if e.key == "" && e.row == nil {
+			continue // there is nothing to be said of it
 		}
-		if !changed {
-			break
+		row, ok := x.row(e)
+		if !ok {
+			continue
 		}
+		cur, _ := x.current(e.key)
+		row.Current = cur != nil && cur.id == e.id
+		list = append(list, row)
 	}
 	return list, nil
 }

@@ -28,7 +28,7 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 		return nil, err
 	}
 	defer d.ops.Done()
-	a, err := d.existing(ctx, ref)
+	a, err := d.existing(ref)
 	if err != nil {
 		return nil, err
 	}

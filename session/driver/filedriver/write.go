@@ -91,37 +91,38 @@ func lockError(err error) error {
 // finish compares the index with the folder and ends what writers left when they
 // died: an index that must be rewritten, deletions and sessions half made.
 func (x *index) finish(ctx context.Context) error {
-	err := x.compare(ctx)
-	switch {
-	case err != nil:
-	case len(x.deletes) > 0:
-		err = x.finishDeletes() // and rewrites
-	case x.remake:
-		err = x.rewrite(false)
-	}
-	if err != nil {
+	if err := x.compare(ctx); err != nil {
 		return err
 	}
+	if len(x.deletes) > 0 {
+		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), busyWait); err != nil {
+			x.a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
+		}
+	}
+	if x.remake {
+		if err := x.rewrite(false); err != nil {
+			return err
+		}
+	}
+	for id := range x.busy {
+		if x.find(id) != nil {
+			continue
+		}
+		// Sessions are made under the lock, so nobody is making this one.
+		if x.check(id); x.find(id) == nil {
+			delete(x.busy, id)
+			_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // of no use to anybody; the header has words
+		}
+		x.news = append(x.news, id)
+	}
 	var recs []record
-	for id, marks := range x.busy {
-		if x.find(id) == nil && !slices.ContainsFunc(marks, func(m busyMark) bool { return m.by == 0 }) {
-			// Sessions are made under the lock, so nobody is making this one.
-			if x.check(id); x.find(id) == nil {
-				delete(x.busy, id)
-				_ = filelog.RemoveTemps(x.a.sess, fileName(id)) // of no use to anybody; the header has words
-			} else {
-				x.news = append(x.news, id)
-			}
-		}
-	}
 	for _, id := range x.news {
-		if e := x.find(id); e != nil && e.row != nil && e.key != "" {
-			recs = append(recs, record{By: x.by, Row: e.row})
-		}
-	}
-	for file := range x.strange {
-		if id, ok := DecodeName(file[:len(file)-len(extension)]); ok && len(x.busy[id]) == 0 {
+		switch e := x.find(id); {
+		case e == nil:
+		case e.key == "":
 			recs = append(recs, record{Busy: id}) // every process must look at it before it makes a session
+		case e.row != nil:
+			recs = append(recs, record{By: x.by, Row: e.row})
 		}
 	}
 	x.news = nil
@@ -160,8 +161,7 @@ func (x *index) write(recs ...record) error {
 	if err := x.refresh(); err != nil {
 		return err
 	}
-	// The mark of a deletion stays on the file until that is finished.
-	if x.applied > 2*x.compact+rewriteAbove && len(x.deletes) == 0 {
+	if x.applied > 2*x.bytes+rewriteAbove {
 		if err := x.rewrite(false); err != nil { // it goes on growing
 			x.a.d.log.Warn("the index could not be rewritten", "folder", x.a.dir, "err", err)
 		}
@@ -184,19 +184,20 @@ func appendRecord(dst []byte, rec record) []byte {
 	return append(append(dst, line...), '\n')
 }
 
-// rewrite puts the rows and the busy lines that nobody has ended into a new file
-// in the place of the index, when no deletion is under way. Sync says that it
-// must be on stable storage when the error is nil.
+// rewrite puts the rows, and the busy lines and deletions that nobody has ended,
+// into a new file in the place of the index. Sync says that it must be on stable
+// storage when the error is nil.
 func (x *index) rewrite(sync bool) error {
 	head := record{Version: 1, Boot: bootID(), Agent: x.a.name}
 	if x.lost {
 		head.Boot = "" // whoever reads it must compare it with the transcripts
 	}
 	data := appendRecord(nil, head)
-	x.sort()
-	for _, e := range x.base {
+	for _, id := range slices.Sorted(maps.Keys(x.byID)) {
+		e := x.find(id)
 		if e.key == "" {
-			continue // it has no header; a busy line speaks of it
+			data = appendRecord(data, record{Busy: id})
+			continue
 		}
 		if row := e.row; row != nil {
 			data = appendRecord(data, record{Row: row})
@@ -215,21 +216,25 @@ func (x *index) rewrite(sync bool) error {
 		}
 		data = append(data[:len(data)+e.n], "}\n"...)
 	}
-	x.ownMu.Lock()
-	for id := range x.own { // of which a damaged file may not speak any more
+	for _, id := range x.a.d.logs.busy(x.a.name) { // of which a damaged file may not speak any more
 		if !slices.ContainsFunc(x.busy[id], func(m busyMark) bool { return m.by == x.by }) {
 			x.busy[id] = append(x.busy[id], busyMark{by: x.by})
 		}
 	}
-	x.ownMu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(x.busy)) {
 		for _, m := range x.busy[id] {
 			data = appendRecord(data, record{By: m.by, Busy: id, From: m.from})
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(x.deletes)) {
+		data = appendRecord(data, record{Delete: id})
+	}
 	err := filelog.RemoveTemps(x.a.root, indexName)
 	if err == nil {
 		err = filelog.WriteFileAtomic(x.a.root, indexName, data, sync)
+	}
+	if err == nil && len(x.deletes) > 0 {
+		err = x.markDelete()
 	}
 	if err != nil {
 		return x.fail("rewrite index", err, "the index is as it was")
@@ -255,15 +260,15 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 		if err != nil {
 			return err
 		}
-		e := x.find(row.ID)
-		if e == nil {
+		if x.find(row.ID) == nil {
 			x.look(f)
-			if e = x.find(row.ID); e == nil {
-				return x.a.spoilt("put session "+row.ID, f, x.strange[f.file], "restore it from a copy")
-			}
+		}
+		e := x.find(row.ID)
+		if e == nil || e.key == "" && e.row == nil {
+			return x.a.spoilt("put session "+row.ID, f, errNoHeader, "restore it from a copy")
 		}
 		if row.Size > 0 && row.Size < e.size && e.size <= f.size {
-			if known, ok := x.row(e); ok {
+			if known, ok := x.stored(e); ok {
 				row = known
 			}
 		}

@@ -1,0 +1,373 @@
+package filedriver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// learned is what a process knows from the transcripts themselves.
+type learned struct {
+	lost   bool      // all transcripts are to be compared with their rows
+	news   []string  // sessions whose rows the next writer must add
+	listed time.Time // of the folder, when its names were last compared with the rows
+}
+
+// readGen reads the lines that the row of a session does not cover for its gen,
+// which costs less than making the row anew, unless nobody but this process may
+// have made the session current. It drops a session without a transcript.
+func (x *index) readGen(e *entry) {
+	f, err := x.a.stat(e.id)
+	if errors.Is(err, fs.ErrNotExist) {
+		x.del(e)
+	}
+	from := max(e.size, e.read)
+	others := slices.ContainsFunc(x.busy[e.id], func(m busyMark) bool { return m.by != x.by })
+	if err != nil || !others || e.size == 0 || f.size <= from {
+		return
+	}
+	row := driver.Row{Size: from}
+	if x.a.read(f, func(_ int64, scan Scan) error { return lastGen(&row, scan) }) == nil {
+		e.gen, e.read = max(e.gen, row.Gen), f.size
+	}
+}
+
+// compare looks for transcripts that the index does not know, or not as they
+// are, if there may be any. A writer adds a row after each change of the
+// folder. So a folder that is not older than the index may hold a name that
+// somebody put there or took away, or a session that is just being made.
+func (x *index) compare(ctx context.Context) error {
+	folder, err := x.a.root.Lstat("sessions")
+	if err != nil {
+		return x.a.d.wrap("list sessions", x.a.dir, err, "check that this user may read it")
+	}
+	at := folder.ModTime()
+	if !x.lost && (x.info != nil && at.Before(x.info.ModTime()) || at.Equal(x.listed)) {
+		return nil
+	}
+	files, err := fs.ReadDir(x.a.sess.FS(), ".")
+	if err != nil {
+		return x.a.d.wrap("list sessions", x.a.dir, err, "check that this user may read it")
+	}
+	there := make(map[string]bool, len(files))
+	for _, file := range files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f, ok := x.a.found(file.Name())
+		if !ok || x.deletes[f.id] {
+			continue
+		}
+		there[f.id] = true
+		if e := x.find(f.id); e != nil && e.key != "" && (!x.lost || e.size == sizeOf(file)) {
+			continue
+		}
+		x.look(f)
+		x.news = append(x.news, f.id)
+	}
+	for id := range x.byID {
+		if !there[id] {
+			x.drop(id)
+		}
+	}
+	x.lost, x.listed = false, at
+	return nil
+}
+
+// sizeOf returns the size of a file, and one that no file has if it is gone.
+func sizeOf(file fs.DirEntry) int64 {
+	info, err := file.Info()
+	if err != nil {
+		return -1
+	}
+	return info.Size()
+}
+
+// compared notes that the writer's own change of the folder needs no look at
+// its names. The caller holds the lock of the index.
+func (x *index) compared() {
+	if folder, err := x.a.root.Lstat("sessions"); err == nil {
+		x.listed = folder.ModTime()
+	}
+}
+
+// check makes the row of a session anew if it is not about all of the
+// transcript, and drops it if there is none. It reports whether the row has
+// changed.
+func (x *index) check(id string) (changed bool) {
+	f, err := x.a.stat(id)
+	e := x.find(id)
+	if errors.Is(err, fs.ErrNotExist) && e != nil {
+		x.del(e)
+		return true
+	}
+	if err != nil || e != nil && (e.size == f.size || e.key == "" && e.size != unseen) {
+		return false
+	}
+	x.look(f)
+	return true
+}
+
+// look makes the row of a transcript. One that cannot be understood keeps the
+// row it has, or gets one that says only which key it belongs to; opening it
+// says what is wrong. It returns why.
+func (x *index) look(f found) error {
+	var known driver.Row
+	e := x.find(f.id)
+	if e != nil {
+		known, _ = x.stored(e)
+	}
+	row, err := x.a.describe(f, known)
+	if errors.Is(err, fs.ErrNotExist) {
+		return err // just deleted
+	}
+	if err != nil {
+		x.a.d.log.Warn("a transcript cannot be read", "file", x.a.path(f), "err", err)
+	}
+	switch {
+	case errors.Is(err, errNoHeader) && e != nil && e.key != "":
+		return err
+	case errors.Is(err, errNoHeader) && row.ID == "":
+		x.set(entry{id: f.id})
+		return err
+	case err != nil && known.ID != "" && known.Key != "":
+		known.Gen = max(row.Gen, e.gen)
+		row = known
+	}
+	x.set(entryOf(row))
+	return err
+}
+
+// certain returns an error while a transcript may belong to any key: then a key
+// without a session may be the key of that one.
+func (x *index) certain() error {
+	var all []string
+	for e := x.byKey[""]; e != nil; e = e.next {
+		all = append(all, e.id)
+	}
+	for _, id := range all {
+		f, err := x.a.stat(id)
+		if err == nil {
+			err = x.look(f) // somebody may have restored it
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			x.drop(id)
+			continue
+		}
+		if e := x.find(id); err == nil || e != nil && e.key != "" {
+			continue
+		}
+		fix := "restore it from a copy or move it away"
+		if driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil {
+			fix += ", or delete session " + id
+		}
+		return x.a.spoilt("create session", f, err, "it may be the session that is asked for: "+fix+"; one that is made expressly need not wait for that")
+	}
+	return nil
+}
+
+// errNoHeader says that it cannot be told which key a transcript belongs to.
+var errNoHeader = errors.New("it has no header that can be read")
+
+func noHeader(err error) error {
+	if err == nil {
+		return errNoHeader
+	}
+	return fmt.Errorf("%w: %w", errNoHeader, err)
+}
+
+// found is a transcript in the folder.
+type found struct {
+	file string
+	id   string // the file, if its name is hashed and the header cannot be read
+	size int64
+}
+
+// found returns the transcript that a file of the folder is. It reports false if
+// it is none. The ID of one with a hashed name is in its header.
+func (a *agent) found(file string) (f found, ok bool) {
+	enc, ok := strings.CutSuffix(file, extension)
+	if !ok {
+		return f, false
+	}
+	id, ok := DecodeName(enc)
+	if !ok && isHashed(enc) {
+		e, _, _ := a.header(found{file: file}) // without a header it has no ID
+		if e.ID == "" {
+			return found{file: file, id: file}, true
+		}
+		id, ok = e.ID, EncodeName(e.ID) == enc
+	}
+	ok = ok && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil
+	return found{file: file, id: id}, ok
+}
+
+// stat finds the transcript of a session.
+func (a *agent) stat(id string) (found, error) {
+	f := found{file: fileName(id), id: id}
+	info, err := a.sess.Lstat(f.file)
+	if err != nil {
+		return f, a.d.wrap("find session "+id, a.path(f), err, "check that this user may read it")
+	}
+	f.size = info.Size()
+	return f, nil
+}
+
+// findHeader returns the header of a transcript, the first entry of its kind,
+// and how many entries are in front of it.
+func findHeader(scan Scan) (e transcript.Entry, before int, err error) {
+	for rec, err := range scan(0, driver.Forward) {
+		if err != nil {
+			return e, before, err
+		}
+		if rec.Damage != nil {
+			continue
+		}
+		if _, ok := rec.Entry.Body.(transcript.Header); ok {
+			return rec.Entry, before, nil
+		}
+		before++
+	}
+	return e, before, nil
+}
+
+// header reads the header of a transcript.
+func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err error) {
+	err = a.read(f, func(_ int64, scan Scan) (err error) {
+		ok := false
+		e, _, err = findHeader(scan)
+		if h, ok = e.Body.(transcript.Header); !ok {
+			return noHeader(err)
+		}
+		return nil
+	})
+	return e, h, err
+}
+
+// read calls do with a transcript. Before that it ends a last line that a dead
+// writer has left without its '\n', which may be what makes the session current.
+func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
+	l, err := filelog.Open(a.sess, f.file, &filelog.Options{ReadOnly: true})
+	if err != nil {
+		return noHeader(err)
+	}
+	defer func() { _ = l.Close() }() // only read
+	size, err := l.Size()
+	if err == nil && size > 0 && f.id != "" && !a.d.opts.ReadOnly {
+		var last [1]byte
+		if _, err = l.ReadAt(last[:], size-1); err == nil && last[0] != '\n' {
+			size = a.settle(driver.Ref{Agent: a.name, ID: f.id}, size)
+		}
+	}
+	if err != nil {
+		return noHeader(err)
+	}
+	return do(size, func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		opts := &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly}
+		if dir == driver.Backward {
+			return transcript.ScanBackward(l, size, opts)
+		}
+		return transcript.Scan(l, size, opts)
+	})
+}
+
+// settle ends the last line of a transcript, unless somebody is writing it, and
+// returns the size of the file.
+func (a *agent) settle(ref driver.Ref, size int64) int64 {
+	ctx, cancel := context.WithTimeout(context.Background(), busyWait)
+	defer cancel()
+	o, err := a.acquire(ref)
+	if err != nil {
+		return size
+	}
+	end, err := o.log.Settle(ctx)
+	if a.d.logs.release(o, err) != nil {
+		return size
+	}
+	return end
+}
+
+// describe makes the row of a session from its transcript. Known is the row it
+// had, or the zero one. If it fails, the size of the row says that it holds for
+// none of the lines; then the row only says which key the session belongs to,
+// or, if the error is [errNoHeader], what can be read without one. The ID is
+// empty if that is nothing.
+func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
+	err = a.read(f, func(size int64, scan Scan) error {
+		e, before, err := findHeader(scan)
+		h, ok := e.Body.(transcript.Header)
+		if !ok && (err != nil || before == 0) {
+			return noHeader(err)
+		}
+		row = driver.Row{ID: f.id, Agent: a.name}
+		if ok && known.Size > 0 && known.Size <= size && known.Key == h.Key && known.CreatedAt.Equal(h.Created) {
+			row = known
+		}
+		gen := row.Gen
+		if a.d.opts.Describe != nil {
+			if row, err = a.d.opts.Describe(row, scan); err != nil {
+				row = driver.Row{Agent: row.Agent}
+			}
+		}
+		if a.d.opts.Describe == nil || err != nil {
+			err = cmp.Or(err, lastGen(&row, scan))
+		}
+		row.ID, row.Agent = f.id, cmp.Or(a.name, row.Agent)
+		if !ok {
+			row.Size = 0
+			return errNoHeader
+		}
+		if gen = max(gen, row.Gen, h.Gen); e.ID != f.id {
+			err = cmp.Or(err, fmt.Errorf("its header says that it is session %q", e.ID))
+			gen = 0 // a copy never comes before the original
+		}
+		if err != nil {
+			row = driver.Row{ID: f.id, Agent: row.Agent}
+		} else {
+			row.Size = size
+		}
+		row.Key, row.Gen = h.Key, gen
+		if row.CreatedAt.IsZero() {
+			row.CreatedAt = h.Created
+		}
+		if row.UpdatedAt.IsZero() {
+			row.UpdatedAt = e.Time
+		}
+		return err
+	})
+	return row, err
+}
+
+// lastGen sets the gen of a row to the highest one of its lines.
+func lastGen(row *driver.Row, scan Scan) error {
+	for rec, err := range scan(driver.Cursor(row.Size), driver.Forward) {
+		if err != nil {
+			return err
+		}
+		if c, ok := rec.Entry.Body.(transcript.Current); ok {
+			row.Gen = max(row.Gen, c.Gen)
+		}
+	}
+	return nil
+}
+
+// path is the name that errors show.
+func (a *agent) path(f found) string { return filepath.Join(a.dir, "sessions", f.file) }
+
+func (a *agent) spoilt(op string, f found, err error, fix string) error {
+	if e, ok := errors.AsType[*filelog.Error](err); ok {
+		err = e.Err
+	}
+	return &filelog.Error{Op: op, Path: a.path(f), Err: err, Fix: "nothing was written; " + fix}
+}
