@@ -24,9 +24,14 @@ func matchesDisk(*os.Root, string, *os.File, int64, int64) (bool, error) {
 	return false, errors.ErrUnsupported
 }
 
-// A folderLookup is not made here: names are looked up through the Root.
-type folderLookup struct{}
+// lookupIn is not possible: names are looked up through the Root.
+func lookupIn(*os.File, string, fs.FileInfo) (look, error) { return look{}, errors.ErrUnsupported }
 
-func newFolderLookup(*os.File, string, fs.FileInfo) *folderLookup { return nil }
-
-func (*folderLookup) look() (look, error) { return look{}, fs.ErrInvalid }
+// lockHeld reports whether another open file has the lock on the byte at off.
+func lockHeld(f *os.File, off int64) (bool, error) {
+	ok, err := tryLock(f, off, false)
+	if ok {
+		err = unlock(f, off)
+	}
+	return !ok && err == nil, err
+}
