@@ -190,9 +190,7 @@ func TestRecoverWaits(t *testing.T) {
 		d := newCacheDisk(t)
 		l := d.create(t, SyncAlways)
 		_ = wantInDoubt(t, d, l, "a\n")
-		l.mu.Lock()
-		l.leading = true // as a sync does that began before the failed one ended
-		l.mu.Unlock()
+		l.leading <- struct{}{} // as a sync does that began before the failed one ended
 		ctx, cancel := context.WithCancel(t.Context())
 		recovered := make(chan error, 1)
 		go func() { recovered <- l.Recover(ctx) }()

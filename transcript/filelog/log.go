@@ -101,29 +101,29 @@ type Log struct {
 	path    string // for errors
 	opts    Options
 
-	// A semaphore of one place: the sender holds it. A waiter can give up, which
-	// a mutex does not allow.
+	// Semaphores of one place: the sender holds it. A waiter can give up, which a
+	// mutex does not allow.
 	appending chan struct{} // the append lock within this Log; guards appender
+	leading   chan struct{} // a call syncs, or cures: see syncTo
 
 	ended     chan struct{}  // closed when no call is to wait for a lock any longer
 	interrupt func()         // closes it
 	ops       sync.WaitGroup // calls under way and the armed timer
 	appender
 
-	mu        sync.Mutex // guards the fields below; never held across I/O
-	closed    bool
-	written   uint64           // counts the writes of this Log
-	synced    uint64           // the last write known to be on stable storage
-	leading   bool             // a call syncs, or cures: see syncTo
-	leadingTo uint64           // the last write that the running sync is for
-	round     *round           // the calls that wait for that sync; nil if there are none
-	next      *round           // the calls that wait for the one after it
-	dirty     extent           // what was written and is not covered by a sync
-	unsynced  unsynced         // its bytes
-	failed    *NotDurableError // the first failed sync
-	suspects  bool             // Suspect was called, and nothing was done about it
-	suspect   int64            // from where
-	timer     *time.Timer      // armed by SyncInterval; nil when clean
+	mu       sync.Mutex // guards the fields below; never held across I/O
+	closed   bool
+	written  uint64           // counts the writes of this Log
+	synced   uint64           // the last write known to be on stable storage
+	covers   uint64           // the last write that the running sync is for
+	round    chan struct{}    // closed when that sync ends; nil if no call waits for it
+	next     chan struct{}    // the same for the sync after it
+	dirty    extent           // what was written and is not covered by a sync
+	unsynced unsynced         // its bytes
+	failed   *NotDurableError // the first failed sync
+	suspects bool             // Suspect was called, and nothing was done about it
+	suspect  int64            // from where
+	timer    *time.Timer      // armed by SyncInterval; nil when clean
 }
 
 // An appender is what the holder of the append lock knows.
@@ -159,6 +159,7 @@ func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 		path:      fullPath(root, name),
 		opts:      *opts,
 		appending: make(chan struct{}, 1),
+		leading:   make(chan struct{}, 1),
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
 	}

@@ -111,86 +111,76 @@ func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for leads := false; ; {
-		if l.synced >= seq || l.failed != nil {
-			if leads {
-				l.follow()
-			}
-			if l.synced >= seq {
-				return nil, nil
-			}
-			return l.failed, nil
-		}
-		if leads {
-			return l.syncNow(s), nil
-		}
-		var err error
-		if leads, err = l.lead(ctx, seq); err != nil {
+	for l.synced < seq && l.failed == nil {
+		leads, err := l.lead(ctx, seq)
+		if err != nil {
 			return nil, err
 		}
+		if !leads {
+			continue
+		}
+		if l.synced < seq && l.failed == nil {
+			l.syncNow(s)
+		}
+		l.follow()
 	}
+	if l.synced < seq {
+		return l.failed, nil
+	}
+	return nil, nil
 }
 
-// A round is a sync that callers wait for.
-type round struct {
-	lead chan struct{} // holds a value for the one caller that is to lead
-	done chan struct{} // closed when it has ended
-}
-
-func newRound() *round {
-	return &round{lead: make(chan struct{}, 1), done: make(chan struct{})}
-}
-
-// lead makes the caller the leader of the next sync if none is running; the
-// caller must then end with l.follow. Otherwise lead waits, and returns false
-// when the caller has to look again: for the end of the running sync if that
-// covers the write seq, else for the one after it, which one of its waiting
-// callers leads. The caller holds l.mu, which is released meanwhile.
-func (l *Log) lead(ctx context.Context, seq uint64) (bool, error) {
+// lead makes the caller the leader, which alone may sync or cure; the caller must
+// then end with l.follow. If another call leads, lead may instead return false
+// when a sync has ended that could be for the write seq: the running one if that
+// covers it, else the one after it. The caller holds l.mu, which is released
+// meanwhile.
+func (l *Log) lead(ctx context.Context, seq uint64) (leads bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	var r *round
-	switch {
-	case l.leading && seq <= l.leadingTo:
-		if l.round == nil {
-			l.round = newRound()
-		}
-		r = l.round
-	case !l.leading && l.next == nil:
-		l.leading, l.leadingTo = true, 0
-		return true, nil
+	select {
+	case l.leading <- struct{}{}:
+		leads = true
 	default:
-		if l.next == nil {
-			l.next = newRound()
+		ended := &l.next
+		if seq <= l.covers {
+			ended = &l.round
 		}
-		r = l.next
+		if *ended == nil {
+			*ended = make(chan struct{})
+		}
+		leads, err = l.await(ctx, *ended)
 	}
+	if leads {
+		l.round, l.next = l.next, nil
+	}
+	return leads, err
+}
+
+// await waits until ended is closed or the caller leads.
+func (l *Log) await(ctx context.Context, ended <-chan struct{}) (leads bool, err error) {
 	l.mu.Unlock()
 	defer l.mu.Lock()
 	select {
-	case <-r.done:
+	case <-ended:
 		return false, nil
 	case <-ctx.Done():
 		return false, ctx.Err()
-	case <-r.lead:
+	case l.leading <- struct{}{}: // in the order of arrival
+		return true, nil
 	}
-	l.mu.Lock()
-	l.leading, l.leadingTo, l.round, l.next = true, 0, r, nil
-	l.mu.Unlock()
-	return true, nil
 }
 
-// follow ends what lead has begun. The caller holds l.mu.
+// follow ends what lead has begun. It wakes the callers that waited for it, and
+// of those that came later the one that leads next. The caller holds l.mu.
 func (l *Log) follow() {
-	l.leading = false
+	l.covers = 0
 	if l.round != nil {
-		close(l.round.done)
+		close(l.round)
 		l.round = nil
 	}
-	if l.next != nil {
-		l.next.lead <- struct{}{}
-	}
+	<-l.leading
 }
 
 // syncNow syncs what was written so far. The caller leads and holds l.mu, which
@@ -199,9 +189,9 @@ func (l *Log) follow() {
 // The sync holds the sync lock shared until its failure has been marked, so that
 // [Log.drain] waits for it. If the mark cannot be set the lock stays until the
 // cure closes the descriptor, and other Logs that have just opened the file wait.
-func (l *Log) syncNow(s *Synced) *NotDurableError {
+func (l *Log) syncNow(s *Synced) {
 	target, dirty, parts := l.written, l.dirty, len(l.unsynced.parts)
-	l.leadingTo = target
+	l.covers = target
 	l.dirty = extent{}
 	l.mu.Unlock()
 
@@ -225,23 +215,19 @@ func (l *Log) syncNow(s *Synced) *NotDurableError {
 	*s = Synced{Took: since(began), Bytes: dirty.end - dirty.start, Err: cause(err)}
 
 	l.mu.Lock()
-	defer l.follow()
 	later := l.dirty
 	l.dirty = dirty.cover(later)
 	switch {
 	case lookErr != nil && l.compare(err):
-		if l.synced < target {
-			return l.failed
+		if l.synced >= target {
+			s.Err = nil
 		}
-		s.Err = nil
 	case err != nil:
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
-		return l.failed
 	default:
 		l.synced, l.dirty = target, later
 		l.unsynced.drop(parts)
 	}
-	return nil
 }
 
 // refused returns the error of an append after a failed sync, or nil.
