@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 )
@@ -81,12 +80,10 @@ func (l *Log) Copies() uint64 { return l.copies.Load() }
 func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for leads := false; !leads; {
-		if leads, err = l.lead(ctx, math.MaxUint64); err != nil {
-			return s, l.fail(op, err, fixDoubt)
-		}
+	if err := l.lead(ctx); err != nil {
+		return s, l.fail(op, err, fixDoubt)
 	}
-	defer l.follow()
+	defer func() { <-l.leading }()
 	switch {
 	case recovering && l.failed == nil:
 		return s, nil // another call has recovered it meanwhile

@@ -115,9 +115,6 @@ type Log struct {
 	closed   bool
 	written  uint64           // counts the writes of this Log
 	synced   uint64           // the last write known to be on stable storage
-	covers   uint64           // the last write that the running sync is for
-	round    chan struct{}    // closed when that sync ends; nil if no call waits for it
-	next     chan struct{}    // the same for the sync after it
 	dirty    extent           // what was written and is not covered by a sync
 	unsynced unsynced         // its bytes
 	failed   *NotDurableError // the first failed sync

@@ -103,26 +103,22 @@ func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 // sets s if this call has led a sync.
 //
 // Callers share syncs: one of them leads, and its sync is for all writes that
-// were made before it began. A write that came later waits for the end of that
-// sync and then for the next, which its caller or another one leads. Syncs do
-// not overlap, because the kernel reports a failure once: of two at the same
-// time one could be told that all is well while the other learns that it is
-// not.
+// were made before it began. The others wait to lead, and find then that it is
+// done. Syncs do not overlap, because the kernel reports a failure once: of two at
+// the same time one could be told that all is well while the other learns that it
+// is not.
 func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.synced < seq && l.failed == nil {
-		leads, err := l.lead(ctx, seq)
-		if err != nil {
+	due := func() bool { return l.synced < seq && l.failed == nil }
+	if due() {
+		if err := l.lead(ctx); err != nil {
 			return nil, err
 		}
-		if !leads {
-			continue
-		}
-		if l.synced < seq && l.failed == nil {
+		if due() {
 			l.syncNow(s)
 		}
-		l.follow()
+		<-l.leading
 	}
 	if l.synced < seq {
 		return l.failed, nil
@@ -130,57 +126,20 @@ func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*NotDurableErr
 	return nil, nil
 }
 
-// lead makes the caller the leader, which alone may sync or cure; the caller must
-// then end with l.follow. If another call leads, lead may instead return false
-// when a sync has ended that could be for the write seq: the running one if that
-// covers it, else the one after it. The caller holds l.mu, which is released
-// meanwhile.
-func (l *Log) lead(ctx context.Context, seq uint64) (leads bool, err error) {
+// lead makes the caller the leader, which alone may sync or cure, until it takes
+// its value from l.leading. The caller holds l.mu, which is released meanwhile.
+func (l *Log) lead(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return err
 	}
-	select {
-	case l.leading <- struct{}{}:
-		leads = true
-	default:
-		ended := &l.next
-		if seq <= l.covers {
-			ended = &l.round
-		}
-		if *ended == nil {
-			*ended = make(chan struct{})
-		}
-		leads, err = l.await(ctx, *ended)
-	}
-	if leads {
-		l.round, l.next = l.next, nil
-	}
-	return leads, err
-}
-
-// await waits until ended is closed or the caller leads.
-func (l *Log) await(ctx context.Context, ended <-chan struct{}) (leads bool, err error) {
 	l.mu.Unlock()
 	defer l.mu.Lock()
 	select {
-	case <-ended:
-		return false, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
 	case l.leading <- struct{}{}: // in the order of arrival
-		return true, nil
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-}
-
-// follow ends what lead has begun. It wakes the callers that waited for it, and
-// of those that came later the one that leads next. The caller holds l.mu.
-func (l *Log) follow() {
-	l.covers = 0
-	if l.round != nil {
-		close(l.round)
-		l.round = nil
-	}
-	<-l.leading
 }
 
 // syncNow syncs what was written so far. The caller leads and holds l.mu, which
@@ -191,7 +150,6 @@ func (l *Log) follow() {
 // cure closes the descriptor, and other Logs that have just opened the file wait.
 func (l *Log) syncNow(s *Synced) {
 	target, dirty, parts := l.written, l.dirty, len(l.unsynced.parts)
-	l.covers = target
 	l.dirty = extent{}
 	l.mu.Unlock()
 
