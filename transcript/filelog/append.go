@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"runtime"
 	"time"
 )
@@ -229,7 +230,7 @@ func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 // that the file still has its name and that no sync of it has failed without a
 // cure. It returns the size of the file. The caller holds the append lock.
 func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err error) {
-	from, doubt, err := l.doubts()
+	from, err := l.doubts()
 	if err != nil {
 		return 0, err
 	}
@@ -242,12 +243,13 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 			return 0, err
 		}
 	}
-	if doubt && !now.marked {
-		if doubt, err = l.differs(ctx, from, now.size, s); err != nil {
+	broken := now.marked
+	if !broken && from < math.MaxInt64 {
+		if broken, err = l.differs(ctx, from, now.size, s); err != nil {
 			return 0, err
 		}
 	}
-	if !now.marked && !doubt {
+	if !broken {
 		return now.size, nil
 	}
 	if *s, err = l.cure(ctx, op, false); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 )
@@ -107,7 +108,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 		}
 		return s, err
 	}
-	l.failed, l.synced, l.dirty, l.suspects = nil, l.written, extent{}, false
+	l.failed, l.synced, l.dirty, l.suspect = nil, l.written, extent{}, math.MaxInt64
 	l.unsynced.drop(len(l.unsynced.parts))
 	return s, nil
 }
@@ -329,11 +330,9 @@ func (l *Log) abandon() {
 		_ = l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
 	}
 	old := l.file()
-	l.drained, l.end = false, 0
-	if l.shut = true; l.reopen("unlock") != nil {
-		l.shut = true // the next call tries again
-	}
-	_ = old.Close() // nothing else can be done about the lock
+	l.shut, l.drained, l.end = true, false, 0
+	_ = l.reopen("unlock") // the next call tries again
+	_ = old.Close()        // nothing else can be done about the lock
 }
 
 // owed returns the number of this Log's last write.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -415,7 +416,7 @@ func TestCureBites(t *testing.T) {
 		"the mark is cleared before the folder is synced":  {variant{beforeFix: unmarkEarly}, taken},
 		"a cure does not lay its own lines over":           {variant{recover: func(_ *cacheDisk, l *Log) { l.unsynced = unsynced{} }}, taken},
 		"the first acknowledgement does not wait and look": {variant{opened: func(l *Log) { l.drained = true }}, taken},
-		"a suspicion is ignored":                           {variant{suspects: func(l *Log) { l.suspects = false }}, taken},
+		"a suspicion is ignored":                           {variant{suspects: func(l *Log) { l.suspect = math.MaxInt64 }}, taken},
 		"a suspicion is checked against the cache":         {variant{mutate: func(f file) file { return believing{f} }}, taken},
 		"a copy by others is not compared":                 {variant{flush: func(l *Log) { l.unsynced = unsynced{} }}, taken},
 		"the temporary file is not locked":                 {variant{mutate: func(f file) file { return unlocked{f} }}, "no such file"},

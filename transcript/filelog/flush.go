@@ -3,6 +3,7 @@ package filelog
 import (
 	"context"
 	"errors"
+	"math"
 )
 
 // Flush puts everything this Log has acknowledged so far on stable storage,
@@ -30,7 +31,7 @@ func (l *Log) flushAs(ctx context.Context, all bool) error {
 // stand on a file of which another Log knows better.
 func (l *Log) flush(ctx context.Context, op string, all bool) error {
 	for vouch := all; ; {
-		if _, suspects, _ := l.doubts(); suspects || vouch {
+		if from, _ := l.doubts(); from < math.MaxInt64 || vouch {
 			if err := l.vouch(ctx, op, all); err != nil {
 				return err
 			}
@@ -90,9 +91,7 @@ func (l *Log) Suspect(from int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.suspects || from < l.suspect {
-		l.suspects, l.suspect = true, from
-	}
+	l.suspect = min(l.suspect, from)
 }
 
 // differs reports whether the disk has other bytes from from to end than the
@@ -110,7 +109,7 @@ func (l *Log) differs(ctx context.Context, from, end int64, s *Synced) (bool, er
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.suspects = false
+	l.suspect = math.MaxInt64
 	return false, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -118,8 +119,7 @@ type Log struct {
 	dirty    extent           // what was written and is not covered by a sync
 	unsynced unsynced         // its bytes
 	failed   *NotDurableError // the first failed sync
-	suspects bool             // Suspect was called, and nothing was done about it
-	suspect  int64            // from where
+	suspect  int64            // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
 	timer    *time.Timer      // armed by SyncInterval; nil when clean
 }
 
@@ -157,6 +157,7 @@ func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 		opts:      *opts,
 		appending: make(chan struct{}, 1),
 		leading:   make(chan struct{}, 1),
+		suspect:   math.MaxInt64,
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
 	}

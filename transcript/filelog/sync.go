@@ -190,19 +190,19 @@ func (l *Log) syncNow(s *Synced) {
 
 // refused returns the error of an append after a failed sync, or nil.
 func (l *Log) refused() error {
-	_, _, err := l.doubts()
+	_, err := l.doubts()
 	return err
 }
 
-// doubts returns the offset that [Log.Suspect] set, if no call has checked the
-// bytes behind it yet. Its error is that of refused.
-func (l *Log) doubts() (from int64, suspects bool, err error) {
+// doubts returns the offset that [Log.Suspect] set, math.MaxInt64 if no bytes are
+// to be checked. Its error is that of refused.
+func (l *Log) doubts() (from int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed != nil {
-		return 0, false, l.failed.refusal()
+		return 0, l.failed.refusal()
 	}
-	return l.suspect, l.suspects, nil
+	return l.suspect, nil
 }
 
 const (
