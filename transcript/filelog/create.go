@@ -34,17 +34,15 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if opts == nil {
 		opts = new(Options)
 	}
-	fail := func(err error, fix string) error {
-		return &Error{Op: op, Path: fullPath(root, name), Fix: fix, Err: cause(err)}
-	}
+	path := fullPath(root, name)
 	if opts.ReadOnly {
-		return nil, fail(ErrReadOnly, "nothing was written")
+		return nil, newError(op, path, ErrReadOnly)
 	}
 	if len(first) == 0 || first[len(first)-1] != '\n' {
-		return nil, fail(errNotLines, "nothing was written")
+		return nil, newError(op, path, errNotLines)
 	}
 	if _, err := root.Lstat(name); err == nil { // publish checks it again
-		return nil, fail(fs.ErrExist, fixExists)
+		return nil, newError(op, path, fs.ErrExist)
 	}
 	t, err := writeNew(op, root, name, first, opts.Sync != SyncNever, publish, opts)
 	if err != nil {
@@ -224,11 +222,7 @@ func writeNew(op string, root *os.Root, name string, data []byte, sync bool, mov
 	path := fullPath(root, name)
 	t, err := install(root, name, opts, nil, func(t *tempFile) error { return writeFull(t, data) }, sync, move)
 	if err != nil {
-		fix := fixNothingWritten
-		if errors.Is(err, fs.ErrExist) {
-			fix = fixExists
-		}
-		return nil, &Error{Op: op, Path: path, Fix: fix, Err: cause(err)}
+		return nil, newError(op, path, err)
 	}
 	if sync {
 		if err := syncFolder(root, name, opts.seam); err != nil {

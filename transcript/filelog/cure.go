@@ -16,9 +16,6 @@ import (
 const (
 	copyChunk = 1 << 20 // bytes that a copy holds in memory
 	headSize  = 4 << 10 // bytes at the beginning in which two files are compared
-
-	fixDoubt   = "the log still refuses appends, recover it again once the cause is gone"
-	fixOverlap = "inspect the file, and restore it from a copy"
 )
 
 var errOthers = errors.New("other bytes are where lines of this log were written")
@@ -54,19 +51,15 @@ func (l *Log) Recover(ctx context.Context) error {
 	}
 	defer l.ops.Done()
 	if l.opts.ReadOnly {
-		return l.fail(op, ErrReadOnly, fixWritable)
+		return l.fail(op, ErrReadOnly)
 	}
 	if l.Failed() == nil {
 		return l.flush(ctx, op, false)
 	}
-	waited, err := l.lock(ctx, op, false)
-	if err != nil {
-		return err
-	}
-	s, err := l.cure(ctx, op, true)
-	l.unlock()
-	l.tellWait(ctx, AppendLock, waited, nil)
-	l.tellSync(ctx, s)
+	_, err := l.locked(ctx, op, false, func() (written, error) {
+		s, err := l.cure(ctx, op, true)
+		return written{cured: s}, err
+	})
 	return err
 }
 
@@ -82,7 +75,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.lead(ctx); err != nil {
-		return s, l.fail(op, err, fixDoubt)
+		return s, &Error{Op: op, Path: l.path, Fix: "the log still refuses appends, recover it again once the cause is gone", Err: err}
 	}
 	defer func() { <-l.leading }()
 	switch {
@@ -90,8 +83,6 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 		return s, nil // another call has recovered it meanwhile
 	case !recovering && l.failed != nil:
 		return s, l.failed.refusal()
-	case ctx.Err() != nil:
-		return s, l.fail(op, ctx.Err(), fixDoubt)
 	}
 	lines := l.unsynced // stays as it is: nobody else appends or leads
 	l.mu.Unlock()
@@ -145,7 +136,7 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 	size = max(now.size, lines.end())
 	info, err := old.Stat()
 	if err != nil {
-		return 0, l.fail(op, err, fixNothingWritten)
+		return 0, l.fail(op, err)
 	}
 	_ = RemoveTemps(l.root, l.name) // only for the space they take
 	fill := func(t *tempFile) error {
@@ -159,12 +150,11 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 	}
 	t, err := install(l.root, l.name, &l.opts, info, fill, true, rename)
 	switch {
-	case errors.Is(err, errOthers):
-		return 0, l.fail(op, err, fixOverlap)
-	case errors.Is(err, ErrReplaced):
-		return 0, l.fail(op, err, fixReopen)
+	case errors.Is(err, errOthers), errors.Is(err, ErrReplaced):
+		return 0, l.fail(op, err)
 	case err != nil:
-		return 0, l.fail(op, err, fmt.Sprintf("nothing was written; a sync of the file has failed, and the copy that cures it needs %d bytes: try again once the cause is gone", size))
+		fix := fmt.Sprintf("nothing was written; a sync of the file has failed, and the copy that cures it needs %d bytes: try again once the cause is gone", size)
+		return 0, &Error{Op: op, Path: l.path, Fix: fix, Err: cause(err)}
 	}
 	err = syncFolder(l.root, l.name, l.opts.seam)
 	if err == nil {
@@ -231,10 +221,10 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 			if err == nil {
 				_ = next.Close() // only read
 			}
-			return nil, false, l.fail(op, ErrReplaced, fixReopen)
+			return nil, false, l.fail(op, ErrReplaced)
 		}
 		if err != nil {
-			return nil, false, l.fail(op, err, fixNothingWritten)
+			return nil, false, l.fail(op, err)
 		}
 		// Close interrupts waits, and must know what became of its lines.
 		err = poll(ctx, nil, func() (bool, error) { return next.Lock(false) })
@@ -247,7 +237,7 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 		}
 		_ = next.Close() // and its lock with it
 		if !errors.Is(err, ErrReplaced) {
-			return nil, false, l.fail(op, err, fixNothingWritten)
+			return nil, false, l.fail(op, err)
 		}
 	}
 }
@@ -331,8 +321,8 @@ func (l *Log) abandon() {
 	}
 	old := l.file()
 	l.shut, l.drained, l.end = true, false, 0
-	_ = l.reopen("unlock") // the next call tries again
-	_ = old.Close()        // nothing else can be done about the lock
+	_ = l.reopen()  // the next call tries again
+	_ = old.Close() // nothing else can be done about the lock
 }
 
 // owed returns the number of this Log's last write.
@@ -343,13 +333,13 @@ func (l *Log) owed() uint64 {
 }
 
 // reopen opens the file again after abandon.
-func (l *Log) reopen(op string) error {
+func (l *Log) reopen() error {
 	next, err := openNamed(l.root, l.name, &l.opts)
 	if err == nil && !os.SameFile(next.id, l.current.Load().id) {
 		err = cmp.Or(next.Close(), ErrReplaced)
 	}
 	if err != nil {
-		return l.fail(op, err, fixReopen)
+		return err
 	}
 	l.current.Store(next)
 	l.shut = false

@@ -43,7 +43,7 @@ func (l *Log) flush(ctx context.Context, op string, all bool) error {
 			return failed
 		}
 		if err != nil {
-			return l.fail(op, err, "what was written is still not synced, flush again")
+			return &Error{Op: op, Path: l.path, Fix: "what was written is still not synced, flush again", Err: err}
 		}
 		now, err := l.lookup(op)
 		if errors.Is(err, ErrReplaced) && !all {
@@ -59,19 +59,15 @@ func (l *Log) flush(ctx context.Context, op string, all bool) error {
 // vouch takes the append lock to make the file ready, and counts what is in it
 // as written by this Log if all is set.
 func (l *Log) vouch(ctx context.Context, op string, all bool) error {
-	waited, err := l.lock(ctx, op, false)
-	if err != nil {
-		return err
-	}
-	var s Synced
-	size, err := l.ready(ctx, op, &s)
-	if err == nil && all {
-		l.mu.Lock()
-		l.wroteUnknown(extent{0, size})
-		l.mu.Unlock()
-	}
-	l.unlock()
-	l.tell(ctx, waited, written{cured: s})
+	_, err := l.locked(ctx, op, false, func() (w written, err error) {
+		size, err := l.ready(ctx, op, &w.cured)
+		if err == nil && all {
+			l.mu.Lock()
+			l.wroteUnknown(extent{0, size})
+			l.mu.Unlock()
+		}
+		return w, err
+	})
 	if e, ok := errors.AsType[*NotDurableError](err); ok {
 		return &NotDurableError{Path: e.Path, Start: e.Start, End: e.End, Err: e.Err}
 	}
@@ -120,13 +116,13 @@ func (l *Log) differs(ctx context.Context, from, end int64, s *Synced) (bool, er
 // caller holds the append lock.
 func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 	f := l.file()
-	if err := l.poll(ctx, op, func() (bool, error) { return f.LockSync(false) }); err != nil {
-		return look{}, err
+	if err := poll(ctx, l.ended, func() (bool, error) { return f.LockSync(false) }); err != nil {
+		return look{}, l.fail(op, err)
 	}
 	now, err = l.lookup(op)
 	if unlockErr := f.UnlockSync(); unlockErr != nil {
 		l.abandon() // and the append lock is gone with it
-		return look{}, l.fail(op, unlockErr, fixNothingWritten)
+		return look{}, l.fail(op, unlockErr)
 	}
 	l.drained = err == nil
 	return now, err

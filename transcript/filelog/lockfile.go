@@ -31,8 +31,6 @@ type LockFile struct {
 	locked map[int64]bool
 }
 
-const fixNoByteLock = "this system has one lock per file, at offset 0"
-
 // OpenLockFile opens the file that name refers to within root, and creates it
 // with mode 0600 if there is none. Root must stay open as long as the LockFile
 // is used.
@@ -197,14 +195,5 @@ func (l *LockFile) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	fix := fixNothingWritten
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		fix = fixNoByteLock
-	case errors.Is(err, ErrBusy):
-		fix = fixBusy
-	case errors.Is(err, ErrClosed):
-		fix = ""
-	}
-	return &Error{Op: op, Path: l.path, Fix: fix, Err: cause(err)}
+	return newError(op, l.path, err)
 }

@@ -143,7 +143,7 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 	}
 	f, err := openNamed(root, name, opts)
 	if err != nil {
-		return nil, &Error{Op: "open", Path: fullPath(root, name), Fix: fixOpen, Err: cause(err)}
+		return nil, &Error{Op: "open", Path: fullPath(root, name), Fix: "check that the file exists and that this user may use it", Err: cause(err)}
 	}
 	return newLog(root, name, f, opts), nil
 }
@@ -214,7 +214,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		return l.fail("close", ErrClosed, "")
+		return l.fail("close", ErrClosed)
 	}
 	l.closed = true
 	l.interrupt()
@@ -232,7 +232,7 @@ func (l *Log) Close() error {
 	}
 	err := l.file().Close()
 	if err != nil && !l.shut {
-		err = l.fail("close", err, "the lines stay as their appends reported them")
+		err = &Error{Op: "close", Path: l.path, Fix: "the lines stay as their appends reported them", Err: cause(err)}
 	}
 	switch {
 	case l.failed == nil:
@@ -249,7 +249,7 @@ func (l *Log) begin(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return l.fail(op, ErrClosed, "")
+		return l.fail(op, ErrClosed)
 	}
 	l.ops.Add(1)
 	return nil
@@ -261,9 +261,9 @@ func (l *Log) lookup(op string) (look, error) {
 	now, err := l.file().Lookup()
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrReplaced):
-		return look{}, l.fail(op, ErrReplaced, fixReopen)
+		return look{}, l.fail(op, ErrReplaced)
 	case err != nil:
-		return look{}, l.fail(op, err, fixNothingWritten)
+		return look{}, l.fail(op, err)
 	}
 	return now, nil
 }

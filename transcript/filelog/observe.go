@@ -37,10 +37,10 @@ type Synced struct {
 	Background bool
 }
 
-// tellWait reports a wait. It does nothing if the wait was short.
-func (l *Log) tellWait(ctx context.Context, lock Lock, took time.Duration, err error) {
+// tellWait reports a wait for the append lock. It does nothing if the wait was short.
+func (l *Log) tellWait(ctx context.Context, took time.Duration, err error) {
 	if l.opts.OnWait != nil && took >= LongWait {
-		l.opts.OnWait(ctx, Wait{lock, took, err})
+		l.opts.OnWait(ctx, Wait{AppendLock, took, err})
 	}
 }
 
