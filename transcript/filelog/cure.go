@@ -46,15 +46,15 @@ var errOthers = errors.New("other bytes are where lines of this log were written
 // copy begins.
 func (l *Log) Recover(ctx context.Context) error {
 	const op = "recover"
+	if l.Failed() == nil && !l.opts.ReadOnly {
+		return l.flush(ctx, op, false)
+	}
 	if err := l.begin(op); err != nil {
 		return err
 	}
 	defer l.ops.Done()
 	if l.opts.ReadOnly {
 		return l.fail(op, ErrReadOnly)
-	}
-	if l.Failed() == nil {
-		return l.flush(ctx, op, false)
 	}
 	_, err := l.locked(ctx, op, false, func() (written, error) {
 		s, err := l.cure(ctx, op, true)
@@ -140,7 +140,9 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 	}
 	_ = RemoveTemps(l.root, l.name) // only for the space they take
 	fill := func(t *tempFile) error {
-		return cmp.Or(t.Mark(true), copyLines(t, old, size, lines))
+		takeOwner(l.root, t.temp, info)
+		err := l.root.Chmod(t.temp, info.Mode().Perm())
+		return cmp.Or(err, t.Mark(true), copyLines(t, old, size, lines))
 	}
 	rename := func(root *os.Root, from, to string) error {
 		if _, err := old.Lookup(); err != nil { // it was removed meanwhile
@@ -148,7 +150,7 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 		}
 		return root.Rename(from, to)
 	}
-	t, err := install(l.root, l.name, &l.opts, info, fill, true, rename)
+	t, err := install(l.root, l.name, &l.opts, fill, true, rename)
 	switch {
 	case errors.Is(err, errOthers), errors.Is(err, ErrReplaced):
 		return 0, l.fail(op, err)
@@ -160,7 +162,7 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 	if err == nil {
 		err = t.Mark(false)
 	}
-	l.swap(&t.opened)
+	l.swap(t.opened)
 	if err != nil {
 		return 0, &NotDurableError{Path: l.path, End: size, Refused: true, Err: cause(err)}
 	}
@@ -231,7 +233,7 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 		if err == nil {
 			var now look
 			if now, err = next.Lookup(); err == nil {
-				holds = !now.marked && contains(next, now.size, lines)
+				holds = !now.marked && contains(next, lines)
 				return next, holds, nil
 			}
 		}
@@ -259,19 +261,15 @@ func (l *Log) isCopy(next *opened) bool {
 	return m > 0 && bytes.Equal(b[:m], head)
 }
 
-// contains reports whether the file f of size bytes holds lines.
-func contains(f io.ReaderAt, size int64, lines unsynced) bool {
-	if lines.end() > size {
-		return false
-	}
+// contains reports whether the file f holds lines.
+func contains(f io.ReaderAt, lines unsynced) bool {
+	data := lines.data
 	for _, p := range lines.parts {
-		buf := make([]byte, p.n)
-		if readFull(f, buf, p.off) != nil {
+		got := make([]byte, p.n)
+		if readFull(f, got, p.off) != nil || !bytes.Equal(got, data[:p.n]) {
 			return false
 		}
-		if changed, err := lines.overlay(buf, p.off); changed || err != nil {
-			return false
-		}
+		data = data[p.n:]
 	}
 	return true
 }

@@ -11,25 +11,20 @@ import (
 // When it fails with a [*NotDurableError] the Log acknowledges nothing more
 // before [Log.Recover]. The context is honoured until a sync begins, and while
 // another call's sync is running.
-func (l *Log) Flush(ctx context.Context) error { return l.flushAs(ctx, false) }
+func (l *Log) Flush(ctx context.Context) error { return l.flush(ctx, "flush", false) }
 
 // FlushAll is Flush for everything that is in the file, by whomever it was
 // written. It fails with [ErrReplaced] when the name no longer refers to this
 // file.
-func (l *Log) FlushAll(ctx context.Context) error { return l.flushAs(ctx, !l.opts.ReadOnly) }
-
-func (l *Log) flushAs(ctx context.Context, all bool) error {
-	const op = "flush"
-	if err := l.begin(op); err != nil {
-		return err
-	}
-	defer l.ops.Done()
-	return l.flush(ctx, op, all)
-}
+func (l *Log) FlushAll(ctx context.Context) error { return l.flush(ctx, "flush", !l.opts.ReadOnly) }
 
 // flush syncs, and looks for the mark before and after: a nil error must not
 // stand on a file of which another Log knows better.
 func (l *Log) flush(ctx context.Context, op string, all bool) error {
+	if err := l.begin(op); err != nil {
+		return err
+	}
+	defer l.ops.Done()
 	for vouch := all; ; {
 		if from, _ := l.doubts(); from < math.MaxInt64 || vouch {
 			if err := l.vouch(ctx, op, all); err != nil {

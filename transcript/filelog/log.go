@@ -82,13 +82,6 @@ type Options struct {
 	OnSync func(context.Context, Synced)
 	OnWait func(context.Context, Wait)
 
-	// Complete says whether an unterminated tail is a whole record that lost
-	// only its '\n'. Nil means: one JSON object, by the rules of
-	// encoding/json. It is called for OnTail alone and decides nothing but
-	// [Tail.Complete]; a tail with a NUL byte is torn without asking it. It
-	// must not keep the slice.
-	Complete func(tail []byte) bool
-
 	seam *seam
 }
 

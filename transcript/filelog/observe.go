@@ -79,7 +79,7 @@ const (
 type Tail struct {
 	Offset   int64 // of its first byte
 	Size     int64 // in bytes, the '\n' not counted
-	Complete bool  // a whole record; otherwise torn
+	Complete bool  // one JSON object, which lost only its '\n'; otherwise torn
 	Err      error // why it could not be read back; Complete is false then
 }
 
@@ -120,11 +120,7 @@ func (l *Log) readTail(end int64) Tail {
 		t.Err = err
 		return t
 	}
-	if l.opts.Complete != nil {
-		t.Complete = l.opts.Complete(line)
-	} else {
-		t.Complete = isObject(line)
-	}
+	t.Complete = isObject(line)
 	return t
 }
 

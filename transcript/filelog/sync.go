@@ -72,22 +72,17 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	if seq == 0 {
 		return nil
 	}
-	var failed *NotDurableError
-	if l.opts.Sync == SyncAlways {
+	l.mu.Lock()
+	failed := l.failed // while this call was writing
+	due := l.opts.Sync == SyncAlways || len(l.unsynced.data) > maxUnsynced
+	l.mu.Unlock()
+	if due {
 		failed = l.sync(ctx, seq)
-	} else {
-		l.mu.Lock()
-		failed = l.failed // while this call was writing
-		full := len(l.unsynced.data) > maxUnsynced
-		l.mu.Unlock()
-		if full {
-			failed = l.sync(ctx, seq)
-		}
 	}
-	if failed != nil {
-		return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
+	if failed == nil {
+		return nil
 	}
-	return nil
+	return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
 }
 
 // sync is syncTo without a way to give up. The context goes to OnSync.

@@ -56,11 +56,11 @@ func CheckFS(root *os.Root) error {
 // datasync puts a file's data and size on stable storage.
 func datasync(f *os.File) error { return os.NewSyscallError("fdatasync", control(f, unix.Fdatasync)) }
 
-// takeOwner gives f the owner of like, as far as this user may: a cure by root
-// must not lock a file's owner out.
-func takeOwner(f *os.File, like fs.FileInfo) {
+// takeOwner gives a file the owner of like, as far as this user may: a cure by
+// root must not lock a file's owner out.
+func takeOwner(root *os.Root, name string, like fs.FileInfo) {
 	if st, ok := like.Sys().(*syscall.Stat_t); ok {
-		_ = f.Chown(int(st.Uid), int(st.Gid))
+		_ = root.Lchown(name, int(st.Uid), int(st.Gid))
 	}
 }
 
