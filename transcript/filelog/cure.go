@@ -247,18 +247,19 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 // isCopy reports whether another file begins with the line that this Log's
 // begins with, which was durable before anybody knew the file.
 func (l *Log) isCopy(next *opened) bool {
-	var a, b [headSize]byte
 	own := l.current.Load()
-	n, err := own.ReadAt(a[:], 0)
-	if os.SameFile(own.id, next.id) || err != nil && !errors.Is(err, io.EOF) {
-		return false
+	first := head(own)
+	return !os.SameFile(own.id, next.id) && len(first) > 0 && bytes.Equal(first, head(next))
+}
+
+// head returns the first line of a file, or the beginning of a long one.
+func head(f io.ReaderAt) []byte {
+	b := make([]byte, headSize)
+	n, _ := f.ReadAt(b, 0)
+	if i := bytes.IndexByte(b[:n], '\n'); i >= 0 {
+		n = i + 1
 	}
-	head := a[:n]
-	if i := bytes.IndexByte(head, '\n'); i >= 0 {
-		head = head[:i+1]
-	}
-	m, _ := next.ReadAt(b[:len(head)], 0)
-	return m > 0 && bytes.Equal(b[:m], head)
+	return b[:n]
 }
 
 // contains reports whether the file f holds lines.

@@ -59,13 +59,10 @@ func OpenLockFile(root *os.Root, name string) (*LockFile, error) {
 // file that was replaced is opened anew. While other bytes are locked that is
 // not possible, and the error matches [ErrReplaced].
 func (l *LockFile) Lock(ctx context.Context, off int64) error {
-	err := ctx.Err()
-	if err == nil {
-		err = poll(ctx, l.ended, func() (bool, error) { return l.try(off) })
-	} else {
-		err = busy(ctx)
+	if ctx.Err() != nil {
+		return l.fail("lock", busy(ctx))
 	}
-	return l.fail("lock", err)
+	return l.fail("lock", poll(ctx, l.ended, func() (bool, error) { return l.try(off) }))
 }
 
 // TryLock is [LockFile.Lock] without the wait: it fails with [ErrBusy] when the

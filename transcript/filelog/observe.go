@@ -95,7 +95,6 @@ func (l *Log) tellTail(ctx context.Context, end int64) {
 func (l *Log) readTail(end int64) Tail {
 	var (
 		chunk [tailChunk]byte
-		torn  bool
 		start = end
 	)
 	for start > 0 {
@@ -105,14 +104,13 @@ func (l *Log) readTail(end int64) Tail {
 			return Tail{Offset: start, Size: end - start, Err: err}
 		}
 		i := bytes.LastIndexByte(part, '\n') + 1
-		torn = torn || bytes.IndexByte(part[i:], 0) >= 0
 		start = from + int64(i)
 		if i > 0 {
 			break
 		}
 	}
 	t := Tail{Offset: start, Size: end - start}
-	if torn || t.Size > maxTail {
+	if t.Size > maxTail {
 		return t
 	}
 	line := make([]byte, t.Size)
