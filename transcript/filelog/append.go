@@ -1,10 +1,8 @@
 package filelog
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io"
 	"math"
 	"runtime"
 	"time"
@@ -176,7 +174,7 @@ func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64
 		return w, err
 	}
 	w.lines = extent{start, start + int64(len(lines))}
-	w.seq = l.wrote(start, lines)
+	w.seq = l.wrote(w.lines, lines)
 	return w, nil
 }
 
@@ -184,10 +182,7 @@ func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64
 // error says otherwise, none.
 func (l *Log) write(op string, start int64, lines []byte) error {
 	l.end = 0
-	n, err := l.file().Write(lines)
-	if err == nil && n < len(lines) {
-		err = io.ErrShortWrite
-	}
+	n, err := writeFull(l.file(), lines)
 	if err != nil {
 		return l.takeBack(op, start, n, len(lines), err)
 	}
@@ -217,13 +212,12 @@ func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 	if l.opts.ReadOnly {
 		return w, nil
 	}
-	n, err := l.file().Write(newline)
-	if n < 1 {
-		return w, l.fail(op, cmp.Or(err, io.ErrShortWrite))
+	if n, err := writeFull(l.file(), newline); n < 1 {
+		return w, l.fail(op, err)
 	}
 	w.tail = end
 	w.lines.end++
-	w.seq = l.wrote(end, newline)
+	w.seq = l.wrote(w.lines, newline)
 	return w, nil
 }
 
@@ -246,7 +240,7 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 	}
 	broken := now.marked
 	if !broken && from < math.MaxInt64 {
-		if broken, err = l.differs(ctx, from, now.size, s); err != nil {
+		if broken, err = l.differs(from, now.size, s); err != nil {
 			return 0, err
 		}
 	}
@@ -280,9 +274,7 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 		return nil
 	}
 	fence, fenceErr := l.file().Write(newline)
-	l.mu.Lock()
-	l.wroteUnknown(extent{start, info.Size() + int64(fence)})
-	l.mu.Unlock()
+	l.wrote(extent{start, info.Size() + int64(fence)}, nil)
 	if ours && n == size-1 && fenceErr == nil {
 		return nil // only the last '\n' had been missing
 	}

@@ -211,7 +211,11 @@ func install(root *os.Root, name string, opts *Options, fill func(*tempFile) err
 // its name may not survive a power cut.
 func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
 	path := fullPath(root, name)
-	t, err := install(root, name, opts, func(t *tempFile) error { return writeFull(t, data) }, sync, move)
+	fill := func(t *tempFile) error {
+		_, err := writeFull(t, data)
+		return err
+	}
+	t, err := install(root, name, opts, fill, sync, move)
 	if err != nil {
 		return nil, newError(op, path, err)
 	}
@@ -224,13 +228,13 @@ func writeNew(op string, root *os.Root, name string, data []byte, sync bool, mov
 	return t, nil
 }
 
-// writeFull writes all of p.
-func writeFull(w io.Writer, p []byte) error {
-	n, err := w.Write(p)
+// writeFull writes all of p, or says how much of it.
+func writeFull(w io.Writer, p []byte) (n int, err error) {
+	n, err = w.Write(p)
 	if err == nil && n < len(p) {
-		return io.ErrShortWrite
+		err = io.ErrShortWrite
 	}
-	return err
+	return n, err
 }
 
 // link gives a file another name, unless that name is in use.

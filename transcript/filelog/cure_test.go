@@ -538,3 +538,24 @@ func TestCureMeetsAFullDisk(t *testing.T) {
 	wantDisk(t, d, workFirst+"two\nthree\n")
 	closeAll(t, l, other)
 }
+
+// A copy whose name may not survive a power cut is not where acknowledged lines
+// are safe: the Log that has made it has failed.
+func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, SyncInterval(1e18)), d.open(t, SyncAlways)
+	mustAppend(t, l, "interval\n")
+	mustAppend(t, l, "more\n")
+	require.NoError(t, l.file().Mark(true)) // as a third process has
+	d.setOp(failOnce("sync folder"))
+	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+	require.True(t, isRefused(err), "Append = %v", err)
+	d.setOp(nil)
+	failed := l.Failed()
+	require.NotNil(t, failed)
+	require.EqualValues(t, len(workFirst), failed.Start)
+	require.EqualValues(t, len(workFirst+"interval\nmore\n"), failed.End)
+	require.NoError(t, l.Recover(t.Context()))
+	wantDisk(t, d, workFirst+"interval\nmore\n")
+	closeAll(t, l, other)
+}

@@ -57,9 +57,7 @@ func (l *Log) vouch(ctx context.Context, op string, all bool) error {
 	_, err := l.locked(ctx, op, false, func() (w written, err error) {
 		size, err := l.ready(ctx, op, &w.cured)
 		if err == nil && all {
-			l.mu.Lock()
-			l.wroteUnknown(extent{0, size})
-			l.mu.Unlock()
+			l.wrote(extent{0, size}, nil)
 		}
 		return w, err
 	})
@@ -87,14 +85,13 @@ func (l *Log) Suspect(from int64) {
 
 // differs reports whether the disk has other bytes from from to end than the
 // page cache, or cannot be asked.
-func (l *Log) differs(ctx context.Context, from, end int64, s *Synced) (bool, error) {
-	l.mu.Lock()
-	seq := l.wroteUnknown(extent{min(from, end), end})
-	l.mu.Unlock()
-	if failed, _ := l.syncTo(context.WithoutCancel(ctx), seq, s); failed != nil {
+func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
+	from = min(from, end)
+	seq := l.wrote(extent{from, end}, nil)
+	if failed, _ := l.syncTo(context.Background(), seq, s); failed != nil {
 		return true, l.refused()
 	}
-	same, err := l.file().Matches(min(from, end), end)
+	same, err := l.file().Matches(from, end)
 	if err != nil || !same {
 		return true, nil
 	}

@@ -2,6 +2,7 @@ package filelog_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -146,4 +147,14 @@ func TestLockFileReplaced(t *testing.T) {
 	require.NoError(t, a.Unlock(2))
 	require.NoError(t, b.TryLock(2))
 	require.Panics(t, func() { _ = a.Unlock(2) })
+}
+
+// A file that cannot be made, or is none, is an error.
+func TestLockFileCannotBeOpened(t *testing.T) {
+	root := lockRoot(t)
+	_, err := filelog.OpenLockFile(root, "missing/locks")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, root.Mkdir("folder", 0o700))
+	_, err = filelog.OpenLockFile(root, "folder")
+	require.ErrorContains(t, err, "not a regular file")
 }

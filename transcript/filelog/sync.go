@@ -25,21 +25,14 @@ func (l *Log) Failed() *NotDurableError {
 	return l.failed
 }
 
-// wrote records that data was written at start and returns the number of that
-// write. It keeps a copy of data until a sync has covered it. The caller holds
-// the append lock.
-func (l *Log) wrote(start int64, data []byte) uint64 {
+// wrote records a write and returns its number. It keeps a copy of data, if that
+// is known, until a sync has covered it. The caller holds the append lock.
+func (l *Log) wrote(e extent, data []byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.opts.Sync != SyncNever {
-		l.unsynced.add(start, data)
+	if l.opts.Sync != SyncNever && len(data) > 0 {
+		l.unsynced.add(e.start, data)
 	}
-	return l.wroteUnknown(extent{start, start + int64(len(data))})
-}
-
-// wroteUnknown records a write of which only the place is known. The caller
-// holds l.mu.
-func (l *Log) wroteUnknown(e extent) uint64 {
 	l.written++
 	l.dirty = l.dirty.cover(e)
 	// Once Close has begun it does the syncing, when all calls have ended.
@@ -195,7 +188,7 @@ func (l *Log) doubts() (from int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed != nil {
-		return 0, l.failed.refusal()
+		return l.suspect, l.failed.refusal()
 	}
 	return l.suspect, nil
 }
