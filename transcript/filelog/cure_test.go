@@ -559,3 +559,23 @@ func TestCureMeetsAFolderThatCannotBeSynced(t *testing.T) {
 	wantDisk(t, d, workFirst+"interval\nmore\n")
 	closeAll(t, l, other)
 }
+
+// Lines that are all in a copy by another Log are safe there, and this Log owes
+// nothing more.
+func TestLinesAreInTheCopyOfAnother(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
+	mustAppend(t, other, "interval\n")
+	mustAppend(t, other, "again\n")
+	_ = wantInDoubt(t, d, l, "two\n")
+	third := d.open(t, SyncNever)
+	mustAppend(t, third, "three\n") // makes the copy
+	require.NoError(t, l.Recover(t.Context()))
+	require.NoError(t, other.Flush(t.Context()))
+	require.Nil(t, other.Failed())
+	require.EqualValues(t, math.MaxInt64, other.Unsynced())
+	_, _, err := other.Append(t.Context(), []byte("no\n"), nil)
+	require.ErrorIs(t, err, ErrReplaced)
+	require.Equal(t, workFirst+"interval\nagain\ntwo\nthree\n", d.inCache(t))
+	closeAll(t, l, other, third)
+}

@@ -74,6 +74,9 @@ func TestLockFileContext(t *testing.T) {
 		require.ErrorIs(t, err, filelog.ErrBusy)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
+	require.NoError(t, a.Unlock(0))
+	require.ErrorIs(t, b.Lock(ctx, 0), filelog.ErrBusy, "of a free byte")
+	require.NoError(t, a.TryLock(0))
 }
 
 // Goroutines of one LockFile exclude each other as well as those of another.

@@ -344,6 +344,32 @@ func TestUnlockFails(t *testing.T) {
 	}
 }
 
+// If the name has another file when the lock cannot be given back, nothing is
+// appended to that one, until the name is back.
+func TestUnlockFailsOnAReplacedFile(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	failing := failOnce("unlock")
+	d.setOp(func(op string) error {
+		err := failing(op)
+		if err != nil {
+			require.NoError(t, d.root.Rename(workName, "moved"))
+			require.NoError(t, d.root.WriteFile(workName, []byte("other\n"), 0o600))
+		}
+		return err
+	})
+	mustAppend(t, l, "two\n")
+	for range 2 {
+		_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+		require.ErrorIs(t, err, ErrReplaced)
+	}
+	require.Equal(t, "other\n", d.inCache(t))
+	require.NoError(t, d.root.Rename("moved", workName))
+	mustAppend(t, l, "three\n")
+	require.Equal(t, workFirst+"two\nthree\n", d.inCache(t))
+	closeAll(t, l)
+}
+
 // wantFree fails unless the append lock can be taken by another Log at once.
 func wantFree(t *testing.T, other *Log) {
 	t.Helper()
