@@ -98,10 +98,11 @@ func (l *LockFile) try(off int64) (bool, error) {
 		if len(l.locked) > 0 {
 			return false, ErrReplaced
 		}
-		_ = l.f.Close() // nothing was written
+		old := l.f
 		if err := l.open(); err != nil {
 			return false, err
 		}
+		_ = old.Close() // nothing was written
 	}
 	return false, ErrClosed
 }

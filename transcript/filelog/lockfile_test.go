@@ -152,6 +152,20 @@ func TestLockFileReplaced(t *testing.T) {
 	require.Panics(t, func() { _ = a.Unlock(2) })
 }
 
+// While something else has the name there is no lock, and then there is again.
+func TestLockFileComesBack(t *testing.T) {
+	root := lockRoot(t)
+	a := openLocks(t, root)
+	require.NoError(t, root.Rename("locks", "moved"))
+	require.NoError(t, root.Mkdir("locks", 0o700))
+	for range 2 {
+		require.ErrorContains(t, a.TryLock(0), "not a regular file")
+	}
+	require.NoError(t, root.Remove("locks"))
+	require.NoError(t, a.TryLock(0))
+	require.ErrorIs(t, openLocks(t, root).TryLock(0), filelog.ErrBusy)
+}
+
 // A file that cannot be made, or is none, is an error.
 func TestLockFileCannotBeOpened(t *testing.T) {
 	root := lockRoot(t)
