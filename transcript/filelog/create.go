@@ -81,12 +81,12 @@ func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
 // their append lock.
 func RemoveTemps(root *os.Root, name string) error {
 	dir, base := filepath.Dir(name), filepath.Base(name)
+	var entries []string
 	d, err := root.Open(dir)
-	if err != nil {
-		return &Error{Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err)}
+	if err == nil {
+		entries, err = d.Readdirnames(-1)
+		err = cmp.Or(err, d.Close())
 	}
-	entries, err := d.Readdirnames(-1)
-	err = cmp.Or(err, d.Close())
 	for _, n := range entries {
 		digits, ok := strings.CutPrefix(n, base+tempMark)
 		if ok && len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {

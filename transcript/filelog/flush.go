@@ -89,7 +89,7 @@ func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
 	from = min(from, end)
 	seq := l.wrote(extent{from, end}, nil)
 	if failed, _ := l.syncTo(context.Background(), seq, s); failed != nil {
-		return true, l.refused()
+		return true, failed.refusal()
 	}
 	same, err := l.file().Matches(from, end)
 	if err != nil || !same {
@@ -128,8 +128,8 @@ func (l *Log) settleDebts(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
 		return err
 	}
-	if l.sync(ctx, l.owed()) != nil {
-		return l.refused()
+	if failed := l.sync(ctx, l.owed()); failed != nil {
+		return failed.refusal()
 	}
 	return err
 }

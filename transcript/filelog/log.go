@@ -97,13 +97,18 @@ type Log struct {
 
 	// Semaphores of one place: the sender holds it. A waiter can give up, which a
 	// mutex does not allow.
-	appending chan struct{} // the append lock within this Log; guards appender
+	appending chan struct{} // the append lock within this Log
 	leading   chan struct{} // a call syncs, or cures: see syncTo
 
 	ended     chan struct{}  // closed when no call is to wait for a lock any longer
 	interrupt func()         // closes it
 	ops       sync.WaitGroup // calls under way and the armed timer
-	appender
+
+	// The holder of the append lock within this Log guards these.
+	end     int64   // of the last write of this Log, the end of a line; 0: unknown
+	last    [1]byte // a buffer
+	drained bool    // see drain
+	shut    bool    // the descriptor was closed with its lock, see abandon
 
 	mu       sync.Mutex // guards the fields below; never held across I/O
 	closed   bool
@@ -114,14 +119,6 @@ type Log struct {
 	failed   *NotDurableError // the first failed sync
 	suspect  int64            // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
 	timer    *time.Timer      // armed by SyncInterval; nil when clean
-}
-
-// An appender is what the holder of the append lock knows.
-type appender struct {
-	end     int64   // of the last write of this Log, the end of a line; 0: unknown
-	last    [1]byte // a buffer
-	drained bool    // see drain
-	shut    bool    // the descriptor was closed with its lock, see abandon
 }
 
 // Open opens the existing regular file that name refers to within root. It

@@ -176,14 +176,8 @@ func (l *Log) syncNow(s *Synced) {
 	}
 }
 
-// refused returns the error of an append after a failed sync, or nil.
-func (l *Log) refused() error {
-	_, err := l.doubts()
-	return err
-}
-
 // doubts returns the offset that [Log.Suspect] set, math.MaxInt64 if no bytes are
-// to be checked. Its error is that of refused.
+// to be checked. Its error is that of an append after a failed sync.
 func (l *Log) doubts() (from int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
