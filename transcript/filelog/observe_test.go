@@ -138,6 +138,32 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
+// Each observer is told of times without the other one.
+func TestOneObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		other := d.create(t, SyncNever)
+		var waits []Wait
+		waiting, err := Open(d.root, workName, &Options{seam: d.seam(), OnWait: func(_ context.Context, w Wait) { waits = append(waits, w) }})
+		require.NoError(t, err)
+		release, err := other.Hold(t.Context())
+		require.NoError(t, err)
+		done := started(waiting, "one\n")
+		time.Sleep(time.Second) // in the bubble's time
+		release()
+		require.NoError(t, <-done)
+		require.Len(t, waits, 1)
+		require.GreaterOrEqual(t, waits[0].Took, time.Second)
+
+		var syncs []Synced
+		syncing, err := Open(d.root, workName, &Options{seam: d.seam(), OnSync: func(_ context.Context, s Synced) { syncs = append(syncs, s) }})
+		require.NoError(t, err)
+		mustAppend(t, syncing, "two\n")
+		require.Equal(t, []Synced{{Took: 1, Bytes: int64(len("two\n"))}}, syncs)
+		closeAll(t, waiting, syncing, other)
+	})
+}
+
 // Events are reported when the lock is free again.
 func TestHoldTellsAfterRelease(t *testing.T) {
 	d := newCacheDisk(t)
