@@ -200,7 +200,7 @@ func (l *Log) compare(err error) bool {
 	}
 	l.mu.Lock()
 	switch {
-	case nextErr != nil && errors.Is(nextErr, ErrReplaced):
+	case errors.Is(nextErr, ErrReplaced):
 		return false
 	case holds:
 		l.synced, l.dirty = seq, extent{}

@@ -579,3 +579,29 @@ func TestLinesAreInTheCopyOfAnother(t *testing.T) {
 	require.Equal(t, workFirst+"interval\nagain\ntwo\nthree\n", d.inCache(t))
 	closeAll(t, l, other, third)
 }
+
+// A lockless file cannot be locked.
+type lockless struct{ file }
+
+func (lockless) Lock(bool) (bool, error) { return false, errFault }
+
+// Lines that cannot be compared with the copy of another Log are in doubt.
+func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
+	mustAppend(t, other, "interval\n")
+	e := wantInDoubt(t, d, l, "two\n")
+	require.NoError(t, l.Recover(t.Context()))
+	d.mutate = func(f file) file { return lockless{f} }
+	failed, ok := errors.AsType[*NotDurableError](other.Flush(t.Context()))
+	require.True(t, ok)
+	require.ErrorIs(t, failed, errFault)
+	require.Equal(t, e.Start, failed.End)
+	require.ErrorIs(t, other.Recover(t.Context()), errFault)
+	d.mutate = nil
+	require.NoError(t, other.Recover(t.Context()))
+	require.NoError(t, other.Flush(t.Context()))
+	wantDisk(t, d, workFirst+"interval\ntwo\n")
+	mustAppend(t, other, "three\n")
+	closeAll(t, l, other)
+}

@@ -321,6 +321,9 @@ func TestMatchesDisk(t *testing.T) {
 		}
 		require.True(t, same, "from %d", from)
 	}
+	same, err := l.file().Matches(0, end+1)
+	require.NoError(t, err)
+	require.False(t, same, "beyond the end")
 	closeAll(t, l)
 }
 
