@@ -90,7 +90,6 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	size, err := l.place(ctx, op, lines)
 	s = Synced{Took: since(began), Bytes: size, Err: cause(err)}
 	l.mu.Lock()
-	l.end = 0
 	if err != nil {
 		// A copy whose name may not survive a power cut has the name already.
 		// Lines of this Log that it owes must not be taken for safe there.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -129,6 +131,22 @@ func TestLockFileEnds(t *testing.T) {
 	require.ErrorIs(t, b.TryLock(0), filelog.ErrClosed)
 	require.ErrorIs(t, b.Close(), filelog.ErrClosed)
 	require.NoError(t, a.Unlock(0), "Close released it")
+}
+
+// Close ends a wait at once.
+func TestLockFileCloseInterrupts(t *testing.T) {
+	root := lockRoot(t)
+	synctest.Test(t, func(t *testing.T) {
+		a, b := openLocks(t, root), openLocks(t, root)
+		require.NoError(t, a.Lock(t.Context(), 0))
+		done := make(chan error)
+		go func() { done <- b.Lock(context.Background(), 0) }()
+		synctest.Wait()
+		began := time.Now() // in the bubble's time
+		require.NoError(t, b.Close())
+		require.ErrorIs(t, <-done, filelog.ErrClosed)
+		require.Zero(t, time.Since(began))
+	})
 }
 
 // A lock taken after somebody removed the file is one that a new LockFile

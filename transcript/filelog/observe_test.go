@@ -138,7 +138,7 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
-// Each observer is told of times without the other one.
+// An observer alone learns how long things took.
 func TestOneObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
