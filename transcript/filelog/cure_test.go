@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -603,4 +604,94 @@ func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
 	wantDisk(t, d, workFirst+"interval\ntwo\n")
 	mustAppend(t, other, "three\n")
 	closeAll(t, l, other)
+}
+
+// A suspicion is checked by a sync, whose failure is one of the Log.
+func TestSuspectMeetsAFailingSync(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	next := d.open(t, SyncAlways)
+	next.Suspect(3)
+	d.setOp(failOnce("sync"))
+	_, _, err := next.Append(t.Context(), []byte("no\n"), nil)
+	require.True(t, isRefused(err), "Append = %v", err)
+	require.ErrorIs(t, err, errFault)
+	require.EqualValues(t, 3, next.Failed().Start)
+	d.setOp(nil)
+	require.NoError(t, next.Recover(t.Context()))
+	mustAppend(t, next, "two\n")
+	wantDisk(t, d, workFirst+"two\n")
+	closeAll(t, l, next)
+}
+
+// Of two calls that recover a Log one makes the copy.
+func TestRecoverTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		l := d.create(t, SyncAlways)
+		_ = wantInDoubt(t, d, l, "two\n")
+		let := slowSyncs(d)
+		done := make(chan error, 2)
+		for range 2 {
+			go func() { done <- l.Recover(context.Background()) }()
+		}
+		pending(t, "during the copy", done)
+		let <- nil
+		require.NoError(t, errors.Join(<-done, <-done))
+		require.EqualValues(t, 1, l.Copies())
+		d.setOp(nil)
+		wantDisk(t, d, workFirst+"two\n")
+		closeAll(t, l)
+	})
+}
+
+// A file that is removed while its copy is made does not come back.
+func TestRecoverMeetsARemoval(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	d.setOp(func(op string) error {
+		if op == "move" {
+			return d.root.Remove(workName)
+		}
+		return nil
+	})
+	require.Error(t, l.Recover(t.Context()))
+	d.setOp(nil)
+	require.ErrorIs(t, l.Recover(t.Context()), ErrReplaced)
+	names, err := os.ReadDir(d.root.Name())
+	require.NoError(t, err)
+	require.Empty(t, names)
+	require.Error(t, l.Close(), "after a failed sync")
+}
+
+// An obstinate file keeps the sync lock once.
+type obstinate struct {
+	file
+	done *bool
+}
+
+func (f obstinate) UnlockSync() error {
+	if !*f.done {
+		*f.done = true
+		return errFault
+	}
+	return f.file.UnlockSync()
+}
+
+// A sync lock that cannot be given back is let go with the descriptor, and
+// nothing is written.
+func TestUnlockSyncFails(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	d.mutate = func(f file) file { return obstinate{f, new(bool)} }
+	next := d.open(t, SyncAlways)
+	d.mutate = nil
+	_, _, err := next.Append(t.Context(), []byte("no\n"), nil)
+	require.ErrorIs(t, err, errFault)
+	wantFree(t, l)
+	mustAppend(t, l, "two\n")
+	mustAppend(t, next, "three\n")
+	wantDisk(t, d, workFirst+"two\nthree\n")
+	closeAll(t, l, next)
 }

@@ -1,6 +1,7 @@
 package filelog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -144,8 +145,10 @@ func TestFailedSync(t *testing.T) {
 			t.Errorf("a call after the failed sync returned %#v", e)
 		}
 	}
-	if e, ok := errors.AsType[*NotDurableError](w.log.Flush(t.Context())); !ok || e.Refused {
-		t.Errorf("Flush returned %#v", e)
+	for _, flush := range []func(context.Context) error{w.log.Flush, w.log.FlushAll} {
+		if e, ok := errors.AsType[*NotDurableError](flush(t.Context())); !ok || e.Refused {
+			t.Errorf("a flush returned %#v", e)
+		}
 	}
 	if _, ok := errors.AsType[*NotDurableError](w.log.Close()); !ok {
 		t.Error("Close was fine")

@@ -130,6 +130,8 @@ func TestLockFileEnds(t *testing.T) {
 	require.NoError(t, b.Close())
 	require.ErrorIs(t, b.TryLock(0), filelog.ErrClosed)
 	require.ErrorIs(t, b.Close(), filelog.ErrClosed)
+	_, err := b.Held(0)
+	require.ErrorIs(t, err, filelog.ErrClosed)
 	require.NoError(t, a.Unlock(0), "Close released it")
 }
 

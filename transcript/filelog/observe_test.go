@@ -219,3 +219,29 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// An unreadable file is read one byte at a time at most.
+type unreadable struct{ file }
+
+func (f unreadable) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) > 1 {
+		return 0, errFault
+	}
+	return f.file.ReadAt(p, off)
+}
+
+// A tail that cannot be read back is ended and reported all the same.
+func TestTailCannotBeRead(t *testing.T) {
+	d := newCacheDisk(t)
+	closeAll(t, d.create(t, SyncAlways))
+	require.NoError(t, d.root.WriteFile(workName, []byte(workFirst+"{}"), 0o600))
+	d.mutate = func(f file) file { return unreadable{f} }
+	o := &told{then: func() {}}
+	l, err := Open(d.root, workName, o.options(d, SyncNever))
+	require.NoError(t, err)
+	mustAppend(t, l, "next\n")
+	end := int64(len(workFirst + "{}"))
+	require.Equal(t, []Tail{{Offset: end, Err: errFault}}, o.tails)
+	require.Equal(t, workFirst+"{}\nnext\n", d.inCache(t))
+	closeAll(t, l)
+}
