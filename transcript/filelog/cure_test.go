@@ -695,3 +695,40 @@ func TestUnlockSyncFails(t *testing.T) {
 	wantDisk(t, d, workFirst+"two\nthree\n")
 	closeAll(t, l, next)
 }
+
+// An overtaken file has its failed sync cured by somebody else before its Log
+// goes on.
+type overtaken struct {
+	file
+	cure func()
+}
+
+func (f overtaken) UnlockSync() error {
+	err := f.file.UnlockSync()
+	f.cure()
+	return err
+}
+
+// Lines whose sync fails are acknowledged if a sound copy holds them.
+func TestFailedSyncIsOvertaken(t *testing.T) {
+	d := newCacheDisk(t)
+	other := d.create(t, SyncAlways)
+	d.mutate = func(f file) file {
+		return overtaken{f, func() {
+			if d.marked(t) {
+				mustAppend(t, other, "three\n")
+			}
+		}}
+	}
+	l := d.open(t, SyncAlways)
+	d.mutate = nil
+	d.setOp(failOnce("sync"))
+	mustAppend(t, l, "two\n")
+	d.setOp(nil)
+	require.Nil(t, l.Failed())
+	require.EqualValues(t, 1, other.Copies())
+	_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+	require.ErrorIs(t, err, ErrReplaced)
+	wantDisk(t, d, workFirst+"two\nthree\n")
+	closeAll(t, l, other)
+}
