@@ -732,3 +732,29 @@ func TestFailedSyncIsOvertaken(t *testing.T) {
 	wantDisk(t, d, workFirst+"two\nthree\n")
 	closeAll(t, l, other)
 }
+
+// A file that begins as the log does and lacks its lines is a bad copy.
+func TestTheCopyOfAnotherLacksLines(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncInterval(1e18))
+	mustAppend(t, l, "interval\n")
+	require.NoError(t, d.root.WriteFile("b", []byte(workFirst), 0o600))
+	require.NoError(t, d.root.Rename("b", workName))
+	failed, ok := errors.AsType[*NotDurableError](l.Flush(t.Context()))
+	require.True(t, ok)
+	require.ErrorContains(t, failed, "lacks them")
+	require.NoError(t, l.Recover(t.Context()))
+	wantDisk(t, d, workFirst+"interval\n")
+	closeAll(t, l)
+}
+
+// On a sound Log Recover is Flush.
+func TestRecoverOfASoundLog(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncInterval(1e18))
+	mustAppend(t, l, "one\n")
+	require.NoError(t, l.Recover(t.Context()))
+	require.Zero(t, l.Copies())
+	wantDisk(t, d, workFirst+"one\n")
+	closeAll(t, l)
+}

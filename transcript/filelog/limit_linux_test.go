@@ -100,7 +100,9 @@ func TestCheckFS(t *testing.T) {
 		t.Skip(err)
 	}
 	defer proc.Close()
-	wantErr(t, filelog.CheckFS(proc), filelog.ErrNetworkFS)
+	err = filelog.CheckFS(proc)
+	wantErr(t, err, filelog.ErrNetworkFS)
+	require.ErrorContains(t, err, fmt.Sprintf("%#x", unix.PROC_SUPER_MAGIC))
 }
 
 // A copy belongs to the owner of the file, if the one who makes it may say so.

@@ -82,6 +82,8 @@ func TestRecover(t *testing.T) {
 			_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
 			require.True(t, isRefused(err), "the next append returned %v", err)
 			require.ErrorContains(t, err, "Recover")
+			require.ErrorContains(t, err, "nothing was written")
+			require.NotContains(t, e.Error(), "nothing was written")
 			if evicted { // the log has its own lines in memory
 				d.evict(t)
 			}
