@@ -286,7 +286,7 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 			return err
 		}
 		clear(p[n:]) // lines beyond the end belong here
-		if _, err := lines.overlay(p, off); err != nil {
+		if err := lines.overlay(p, off); err != nil {
 			return err
 		}
 		if _, err := writeFull(to, p); err != nil {

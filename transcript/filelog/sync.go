@@ -1,7 +1,6 @@
 package filelog
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"time"
@@ -238,10 +237,10 @@ func (u *unsynced) end() int64 {
 	return last.off + int64(last.n)
 }
 
-// overlay lays the parts over p, which a file holds at off. It reports whether
-// that changed anything, and fails if p holds bytes of somebody else where a
-// part belongs: a lost write leaves NULs, never other bytes.
-func (u *unsynced) overlay(p []byte, off int64) (changed bool, err error) {
+// overlay lays the parts over p, which a file holds at off. It fails if p holds
+// bytes of somebody else where a part belongs: a lost write leaves NULs, never
+// other bytes.
+func (u *unsynced) overlay(p []byte, off int64) error {
 	data, end := u.data, off+int64(len(p))
 	for _, part := range u.parts {
 		want := data[:part.n]
@@ -251,18 +250,14 @@ func (u *unsynced) overlay(p []byte, off int64) (changed bool, err error) {
 			continue
 		}
 		got, want := p[lo-off:hi-off], want[lo-part.off:hi-part.off]
-		if bytes.Equal(got, want) {
-			continue
-		}
 		for i, b := range got {
 			if b != want[i] && b != 0 {
-				return false, errOthers
+				return errOthers
 			}
 		}
 		copy(got, want)
-		changed = true
 	}
-	return changed, nil
+	return nil
 }
 
 // Unsynced returns the offset of the first byte that this Log has written and
