@@ -1,10 +1,9 @@
 package filelog
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io"
+	"math"
 	"runtime"
 	"time"
 )
@@ -12,8 +11,8 @@ import (
 // The kernel locks are polled: waiting in the kernel would keep a thread and
 // could not be cancelled.
 const (
-	// eagerTries is how often the append lock is tried before the first sleep:
-	// others hold it for one write, which is shorter than any sleep.
+	// eagerTries is how often a lock is tried again before the first sleep: others
+	// hold the append lock for one write, which is shorter than any sleep.
 	eagerTries = 32
 	minWait    = 50 * time.Microsecond
 	maxWait    = 5 * time.Millisecond
@@ -68,17 +67,12 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 	}
 	defer l.ops.Done()
 	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
-		return 0, 0, l.fail(op, errNotLines, "nothing was written")
+		return 0, 0, l.fail(op, errNotLines)
 	}
 	if l.opts.ReadOnly {
-		return 0, 0, l.fail(op, ErrReadOnly, fixWritable)
+		return 0, 0, l.fail(op, ErrReadOnly)
 	}
-	waited, err := l.lock(ctx, op, false)
-	if err != nil {
-		return 0, 0, err
-	}
-	w, err := l.appendLocked(ctx, op, lines, check)
-	l.tell(ctx, waited, w)
+	w, err := l.locked(ctx, op, false, func() (written, error) { return l.add(ctx, op, lines, check) })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -100,12 +94,7 @@ func (l *Log) Settle(ctx context.Context) (end int64, err error) {
 		return 0, err
 	}
 	defer l.ops.Done()
-	waited, err := l.lock(ctx, op, l.opts.ReadOnly)
-	if err != nil {
-		return 0, err
-	}
-	w, err := l.settleLocked(ctx, op)
-	l.tell(ctx, waited, w)
+	w, err := l.locked(ctx, op, l.opts.ReadOnly, func() (written, error) { return l.settle(ctx, op) })
 	if err != nil {
 		return 0, err
 	}
@@ -147,16 +136,27 @@ type written struct {
 	cured Synced // the copy or the sync it had to make first
 }
 
+// locked returns what do returns, which it calls with the append lock held. Then
+// it tells the observers.
+func (l *Log) locked(ctx context.Context, op string, shared bool, do func() (written, error)) (w written, err error) {
+	waited, err := l.lock(ctx, op, shared)
+	if err != nil {
+		return w, err
+	}
+	defer func() { l.tell(ctx, waited, w) }()
+	defer l.unlock()
+	return do()
+}
+
 // tell tells the observers about a call that has given back the append lock.
 func (l *Log) tell(ctx context.Context, waited time.Duration, w written) {
-	l.tellWait(ctx, AppendLock, waited, nil)
+	l.tellWait(ctx, waited, nil)
 	l.tellSync(ctx, w.cured)
 	l.tellTail(ctx, w.tail)
 }
 
-// appendLocked writes lines and gives the append lock back.
-func (l *Log) appendLocked(ctx context.Context, op string, lines []byte, check func(int64) error) (written, error) {
-	defer l.unlock()
+// add writes lines at the end of the file. The caller holds the append lock.
+func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64) error) (written, error) {
 	w, err := l.settle(ctx, op)
 	if err != nil {
 		return w, err
@@ -168,13 +168,13 @@ func (l *Log) appendLocked(ctx context.Context, op string, lines []byte, check f
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return w, l.fail(op, err, "nothing was written")
+		return w, l.fail(op, err)
 	}
 	if err := l.write(op, start, lines); err != nil {
 		return w, err
 	}
 	w.lines = extent{start, start + int64(len(lines))}
-	w.seq = l.wrote(start, lines)
+	w.seq = l.wrote(w.lines, lines)
 	return w, nil
 }
 
@@ -182,10 +182,7 @@ func (l *Log) appendLocked(ctx context.Context, op string, lines []byte, check f
 // error says otherwise, none.
 func (l *Log) write(op string, start int64, lines []byte) error {
 	l.end = 0
-	n, err := l.file().Write(lines)
-	if err == nil && n < len(lines) {
-		err = io.ErrShortWrite
-	}
+	n, err := writeFull(l.file(), lines)
 	if err != nil {
 		return l.takeBack(op, start, n, len(lines), err)
 	}
@@ -206,7 +203,7 @@ func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 		return w, nil
 	}
 	if n, err := l.file().ReadAt(l.last[:], end-1); n < 1 {
-		return w, l.fail(op, err, fixNothingWritten)
+		return w, l.fail(op, err)
 	}
 	if l.last[0] == '\n' {
 		l.end = end
@@ -215,13 +212,12 @@ func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 	if l.opts.ReadOnly {
 		return w, nil
 	}
-	n, err := l.file().Write(newline)
-	if n < 1 {
-		return w, l.fail(op, cmp.Or(err, io.ErrShortWrite), fixNothingWritten)
+	if n, err := writeFull(l.file(), newline); n < 1 {
+		return w, l.fail(op, err)
 	}
 	w.tail = end
 	w.lines.end++
-	w.seq = l.wrote(end, newline)
+	w.seq = l.wrote(w.lines, newline)
 	return w, nil
 }
 
@@ -229,7 +225,7 @@ func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 // that the file still has its name and that no sync of it has failed without a
 // cure. It returns the size of the file. The caller holds the append lock.
 func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err error) {
-	from, doubt, err := l.doubts()
+	from, err := l.doubts()
 	if err != nil {
 		return 0, err
 	}
@@ -242,12 +238,13 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 			return 0, err
 		}
 	}
-	if doubt && !now.marked {
-		if doubt, err = l.differs(ctx, from, now.size, s); err != nil {
+	broken := now.marked
+	if !broken && from < math.MaxInt64 {
+		if broken, err = l.differs(from, now.size, s); err != nil {
 			return 0, err
 		}
 	}
-	if !now.marked && !doubt {
+	if !broken {
 		return now.size, nil
 	}
 	if *s, err = l.cure(ctx, op, false); err != nil {
@@ -255,12 +252,6 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 	}
 	now, err = l.lookup(op)
 	return now.size, err
-}
-
-// settleLocked settles the tail and gives the append lock back.
-func (l *Log) settleLocked(ctx context.Context, op string) (written, error) {
-	defer l.unlock()
-	return l.settle(ctx, op)
 }
 
 // takeBack undoes a write of size bytes at start, of which n were written
@@ -271,67 +262,66 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 	info, statErr := l.file().Stat()
 	switch {
 	case statErr != nil && n == 0, statErr == nil && info.Size() == start:
-		return l.fail(op, err, fixNothingWritten)
+		return l.fail(op, err)
 	case statErr != nil:
-		return l.fail(op, fragment(err), fixFragment) // the next append fences it
+		return l.fail(op, fragment(err)) // the next append fences it
 	}
 	ours := info.Size() == start+int64(n)
 	if ours && l.file().Truncate(start) == nil {
-		return l.fail(op, err, fixNothingWritten)
+		return l.fail(op, err)
 	}
 	if ours && n == size {
 		return nil
 	}
 	fence, fenceErr := l.file().Write(newline)
-	l.mu.Lock()
-	l.wroteUnknown(extent{start, info.Size() + int64(fence)})
-	l.mu.Unlock()
+	l.wrote(extent{start, info.Size() + int64(fence)}, nil)
 	if ours && n == size-1 && fenceErr == nil {
 		return nil // only the last '\n' had been missing
 	}
-	return l.fail(op, fragment(err), fixFragment)
+	return l.fail(op, fragment(err))
 }
 
 // lock takes the append lock, and says how long that took if there is an
 // observer.
 func (l *Log) lock(ctx context.Context, op string, shared bool) (time.Duration, error) {
 	began := l.now()
-	err := l.takeLock(ctx, op, shared)
+	err := l.takeLock(ctx, shared)
 	waited := since(began)
 	if err != nil {
-		l.tellWait(ctx, AppendLock, waited, err)
+		err = l.fail(op, err)
+		l.tellWait(ctx, waited, err)
 	}
 	return waited, err
 }
 
-// takeLock takes first the place within this Log, then the kernel's lock.
-func (l *Log) takeLock(ctx context.Context, op string, shared bool) (err error) {
-	if err := l.enter(ctx, op); err != nil {
+// takeLock takes first the place within this Log, in the order of arrival, then
+// the kernel's lock.
+func (l *Log) takeLock(ctx context.Context, shared bool) (err error) {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
+	select {
+	case l.appending <- struct{}{}:
+	default:
+		select {
+		case l.appending <- struct{}{}:
+		case <-ctx.Done():
+			return busy(ctx)
+		case <-l.ended:
+			return ErrClosed
+		}
+	}
 	if l.shut {
-		err = l.reopen(op)
+		err = l.reopen()
 	}
 	if err == nil {
-		err = l.pollLock(ctx, op, shared)
+		f := l.file()
+		err = poll(ctx, l.ended, func() (bool, error) { return f.Lock(shared) })
 	}
 	if err != nil {
 		<-l.appending
 	}
 	return err
-}
-
-// pollLock takes the kernel's lock.
-func (l *Log) pollLock(ctx context.Context, op string, shared bool) error {
-	eager := eagerTries
-	return l.poll(ctx, op, func() (bool, error) {
-		ok, err := l.file().Lock(shared)
-		for ; !ok && err == nil && eager > 0; eager-- {
-			runtime.Gosched()
-			ok, err = l.file().Lock(shared)
-		}
-		return ok, err
-	})
 }
 
 // unlock gives up the kernel's lock, then the place within this Log.
@@ -342,47 +332,17 @@ func (l *Log) unlock() {
 	<-l.appending
 }
 
-// enter takes the place of the append lock within this Log, in the order of
-// arrival.
-func (l *Log) enter(ctx context.Context, op string) error {
-	if err := ctx.Err(); err != nil {
-		return l.fail(op, err, "nothing was written")
-	}
-	select {
-	case l.appending <- struct{}{}:
-		return nil
-	default:
-	}
-	select {
-	case l.appending <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return l.fail(op, busy(ctx), fixBusy)
-	case <-l.ended:
-		return l.fail(op, ErrClosed, "")
-	}
-}
-
-// poll is [poll] for a lock of this Log.
-func (l *Log) poll(ctx context.Context, op string, try func() (bool, error)) error {
-	err := poll(ctx, l.ended, try)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ErrBusy):
-		return l.fail(op, err, fixBusy)
-	case errors.Is(err, ErrClosed):
-		return l.fail(op, ErrClosed, "")
-	}
-	return l.fail(op, err, fixNothingWritten)
-}
-
 // poll calls try until it succeeds or fails, the context is done, or ended is
 // closed.
 func poll(ctx context.Context, ended <-chan struct{}, try func() (bool, error)) error {
-	for wait := minWait; ; wait = min(wait*3/2, maxWait) {
+	wait := minWait
+	for tries := 0; ; tries++ {
 		if ok, err := try(); ok || err != nil {
 			return err
+		}
+		if tries < eagerTries {
+			runtime.Gosched()
+			continue
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -394,5 +354,6 @@ func poll(ctx context.Context, ended <-chan struct{}, try func() (bool, error)) 
 			timer.Stop()
 			return ErrClosed
 		}
+		wait = min(wait*3/2, maxWait)
 	}
 }

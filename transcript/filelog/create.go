@@ -34,28 +34,24 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if opts == nil {
 		opts = new(Options)
 	}
-	fail := func(err error, fix string) error {
-		return &Error{Op: op, Path: fullPath(root, name), Fix: fix, Err: cause(err)}
-	}
+	path := fullPath(root, name)
 	if opts.ReadOnly {
-		return nil, fail(ErrReadOnly, "nothing was written")
+		return nil, newError(op, path, ErrReadOnly)
 	}
 	if len(first) == 0 || first[len(first)-1] != '\n' {
-		return nil, fail(errNotLines, "nothing was written")
+		return nil, newError(op, path, errNotLines)
 	}
 	if _, err := root.Lstat(name); err == nil { // publish checks it again
-		return nil, fail(fs.ErrExist, fixExists)
+		return nil, newError(op, path, fs.ErrExist)
 	}
 	t, err := writeNew(op, root, name, first, opts.Sync != SyncNever, publish, opts)
 	if err != nil {
 		return nil, err
 	}
-	if t.Unlock() != nil {
-		_ = t.Close() // the lock ends with the descriptor
-		return Open(root, name, opts)
-	}
-	l := newLog(root, name, &t.opened, opts)
+	l := newLog(root, name, t.opened, opts)
 	l.drained = true // nobody has synced it before
+	l.appending <- struct{}{}
+	l.unlock()
 	return l, nil
 }
 
@@ -85,12 +81,12 @@ func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
 // their append lock.
 func RemoveTemps(root *os.Root, name string) error {
 	dir, base := filepath.Dir(name), filepath.Base(name)
+	var entries []string
 	d, err := root.Open(dir)
-	if err != nil {
-		return &Error{Op: "remove temporary files of", Path: fullPath(root, name), Err: cause(err)}
+	if err == nil {
+		entries, err = d.Readdirnames(-1)
+		err = cmp.Or(err, d.Close())
 	}
-	entries, err := d.Readdirnames(-1)
-	err = cmp.Or(err, d.Close())
 	for _, n := range entries {
 		digits, ok := strings.CutPrefix(n, base+tempMark)
 		if ok && len(digits) == 2*tempRandom && strings.Trim(digits, "0123456789abcdef") == "" {
@@ -105,23 +101,19 @@ func RemoveTemps(root *os.Root, name string) error {
 
 // removeTemp removes a temporary file whose lock is free.
 func removeTemp(root *os.Root, temp string) error {
-	f, err := openNamed(root, temp, new(Options))
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
-			return nil // its writer has ended
+	f, _, err := openRegular(root, temp, os.O_RDWR)
+	if err == nil {
+		var free bool
+		if free, err = tryLock(f, appendByte, false); free {
+			err = root.Remove(temp)
 		}
-		return err
+		_ = f.Close() // nothing was written
+		if free && err != nil {
+			err = root.Remove(temp) // Windows removes no open file
+		}
 	}
-	free, err := f.Lock(false)
-	if free {
-		err = root.Remove(temp)
-	}
-	_ = f.Close() // nothing was written
-	if free && err != nil {
-		err = root.Remove(temp) // Windows removes no open file
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrReplaced) {
+		return nil // its writer has ended
 	}
 	return err
 }
@@ -145,57 +137,56 @@ func SyncDir(root *os.Root, dir string) error {
 
 // A tempFile is a temporary file whose append lock this process holds.
 type tempFile struct {
-	opened
+	*opened
+	root *os.Root
 	temp string // its name
 }
 
-// openTemp creates a temporary file for name, empty, with the mode and the owner
-// of like unless that is nil. Until it is renamed, Lookup fails on it.
-func openTemp(root *os.Root, name string, opts *Options, like fs.FileInfo) (*tempFile, error) {
+// openTemp creates a temporary file for name, empty. Until it is renamed, Lookup
+// fails on it.
+func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
 	for {
 		var random [tempRandom]byte
 		rand.Read(random[:])
 		temp := name + tempMark + hex.EncodeToString(random[:])
 		f, err := root.OpenFile(temp, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
 		if err != nil {
 			return nil, err
 		}
-		if like != nil {
-			takeOwner(f, like)
-			err = f.Chmod(like.Mode().Perm())
+		o, err := newOpened(root, name, f, opts)
+		if err != nil {
+			_ = root.Remove(temp)
+			return nil, err
 		}
-		t := &tempFile{temp: temp}
-		var locked bool
-		if err == nil {
-			var o *opened
-			if o, err = newOpened(root, name, f, opts); err == nil {
-				t.opened = *o
-				locked, err = t.Lock(false)
-			}
-		}
-		if err == nil && locked {
+		t := &tempFile{o, root, temp}
+		locked, err := t.Lock(false)
+		if locked {
 			// RemoveTemps may have come between the creation and the lock.
-			var named fs.FileInfo
-			if named, err = root.Lstat(temp); err == nil && os.SameFile(named, t.id) {
+			named, err := root.Lstat(temp)
+			if err == nil && os.SameFile(named, t.id) {
 				return t, nil
 			}
 		}
-		_ = f.Close()
-		_ = root.Remove(temp)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.discard()
+		if err != nil {
 			return nil, err
 		}
 	}
 }
 
+// discard removes the file, whose name says that it may be ignored, and closes
+// it.
+func (t *tempFile) discard() {
+	_ = t.root.Remove(t.temp)
+	_ = t.Close()
+	_ = t.root.Remove(t.temp) // Windows removes no open file
+}
+
 // install makes a file, has fill write to it, syncs it if sync is set, and has
 // move give it its name. The file it returns is locked; its name may not survive
 // a power cut before [syncFolder]. After an error there is no file.
-func install(root *os.Root, name string, opts *Options, like fs.FileInfo, fill func(*tempFile) error, sync bool, move func(root *os.Root, from, to string) error) (*tempFile, error) {
-	t, err := openTemp(root, name, opts, like)
+func install(root *os.Root, name string, opts *Options, fill func(*tempFile) error, sync bool, move func(root *os.Root, from, to string) error) (*tempFile, error) {
+	t, err := openTemp(root, name, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -210,9 +201,7 @@ func install(root *os.Root, name string, opts *Options, like fs.FileInfo, fill f
 		err = move(root, t.temp, name)
 	}
 	if err != nil {
-		_ = root.Remove(t.temp) // its name says that it may be ignored
-		_ = t.Close()
-		_ = root.Remove(t.temp) // Windows removes no open file
+		t.discard()
 		return nil, err
 	}
 	return t, nil
@@ -222,13 +211,13 @@ func install(root *os.Root, name string, opts *Options, like fs.FileInfo, fill f
 // its name may not survive a power cut.
 func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
 	path := fullPath(root, name)
-	t, err := install(root, name, opts, nil, func(t *tempFile) error { return writeFull(t, data) }, sync, move)
+	fill := func(t *tempFile) error {
+		_, err := writeFull(t, data)
+		return err
+	}
+	t, err := install(root, name, opts, fill, sync, move)
 	if err != nil {
-		fix := fixNothingWritten
-		if errors.Is(err, fs.ErrExist) {
-			fix = fixExists
-		}
-		return nil, &Error{Op: op, Path: path, Fix: fix, Err: cause(err)}
+		return nil, newError(op, path, err)
 	}
 	if sync {
 		if err := syncFolder(root, name, opts.seam); err != nil {
@@ -239,13 +228,13 @@ func writeNew(op string, root *os.Root, name string, data []byte, sync bool, mov
 	return t, nil
 }
 
-// writeFull writes all of p.
-func writeFull(w io.Writer, p []byte) error {
-	n, err := w.Write(p)
+// writeFull writes all of p, or says how much of it.
+func writeFull(w io.Writer, p []byte) (n int, err error) {
+	n, err = w.Write(p)
 	if err == nil && n < len(p) {
-		return io.ErrShortWrite
+		err = io.ErrShortWrite
 	}
-	return err
+	return n, err
 }
 
 // link gives a file another name, unless that name is in use.

@@ -16,9 +16,6 @@ import (
 const (
 	copyChunk = 1 << 20 // bytes that a copy holds in memory
 	headSize  = 4 << 10 // bytes at the beginning in which two files are compared
-
-	fixDoubt   = "the log still refuses appends, recover it again once the cause is gone"
-	fixOverlap = "inspect the file, and restore it from a copy"
 )
 
 var errOthers = errors.New("other bytes are where lines of this log were written")
@@ -49,24 +46,20 @@ var errOthers = errors.New("other bytes are where lines of this log were written
 // copy begins.
 func (l *Log) Recover(ctx context.Context) error {
 	const op = "recover"
+	if l.Failed() == nil && !l.opts.ReadOnly {
+		return l.flush(ctx, op, false)
+	}
 	if err := l.begin(op); err != nil {
 		return err
 	}
 	defer l.ops.Done()
 	if l.opts.ReadOnly {
-		return l.fail(op, ErrReadOnly, fixWritable)
+		return l.fail(op, ErrReadOnly)
 	}
-	if l.Failed() == nil {
-		return l.flush(ctx, op, false)
-	}
-	waited, err := l.lock(ctx, op, false)
-	if err != nil {
-		return err
-	}
-	s, err := l.cure(ctx, op, true)
-	l.unlock()
-	l.tellWait(ctx, AppendLock, waited, nil)
-	l.tellSync(ctx, s)
+	_, err := l.locked(ctx, op, false, func() (written, error) {
+		s, err := l.cure(ctx, op, true)
+		return written{cured: s}, err
+	})
 	return err
 }
 
@@ -81,19 +74,15 @@ func (l *Log) Copies() uint64 { return l.copies.Load() }
 func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for leads := false; !leads; {
-		if leads, err = l.lead(ctx, math.MaxUint64); err != nil {
-			return s, l.fail(op, err, fixDoubt)
-		}
+	if err := l.lead(ctx); err != nil {
+		return s, &Error{Op: op, Path: l.path, Fix: "the log still refuses appends, recover it again once the cause is gone", Err: err}
 	}
-	defer l.follow()
+	defer func() { <-l.leading }()
 	switch {
 	case recovering && l.failed == nil:
 		return s, nil // another call has recovered it meanwhile
 	case !recovering && l.failed != nil:
 		return s, l.failed.refusal()
-	case ctx.Err() != nil:
-		return s, l.fail(op, ctx.Err(), fixDoubt)
 	}
 	lines := l.unsynced // stays as it is: nobody else appends or leads
 	l.mu.Unlock()
@@ -101,7 +90,6 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	size, err := l.place(ctx, op, lines)
 	s = Synced{Took: since(began), Bytes: size, Err: cause(err)}
 	l.mu.Lock()
-	l.end = 0
 	if err != nil {
 		// A copy whose name may not survive a power cut has the name already.
 		// Lines of this Log that it owes must not be taken for safe there.
@@ -110,7 +98,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 		}
 		return s, err
 	}
-	l.failed, l.synced, l.dirty, l.suspects = nil, l.written, extent{}, false
+	l.failed, l.synced, l.dirty, l.suspect = nil, l.written, extent{}, math.MaxInt64
 	l.unsynced.drop(len(l.unsynced.parts))
 	return s, nil
 }
@@ -147,11 +135,13 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 	size = max(now.size, lines.end())
 	info, err := old.Stat()
 	if err != nil {
-		return 0, l.fail(op, err, fixNothingWritten)
+		return 0, l.fail(op, err)
 	}
 	_ = RemoveTemps(l.root, l.name) // only for the space they take
 	fill := func(t *tempFile) error {
-		return cmp.Or(t.Mark(true), copyLines(t, old, size, lines))
+		takeOwner(l.root, t.temp, info)
+		err := l.root.Chmod(t.temp, info.Mode().Perm())
+		return cmp.Or(err, t.Mark(true), copyLines(t, old, size, lines))
 	}
 	rename := func(root *os.Root, from, to string) error {
 		if _, err := old.Lookup(); err != nil { // it was removed meanwhile
@@ -159,20 +149,19 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 		}
 		return root.Rename(from, to)
 	}
-	t, err := install(l.root, l.name, &l.opts, info, fill, true, rename)
+	t, err := install(l.root, l.name, &l.opts, fill, true, rename)
 	switch {
-	case errors.Is(err, errOthers):
-		return 0, l.fail(op, err, fixOverlap)
-	case errors.Is(err, ErrReplaced):
-		return 0, l.fail(op, err, fixReopen)
+	case errors.Is(err, errOthers), errors.Is(err, ErrReplaced):
+		return 0, l.fail(op, err)
 	case err != nil:
-		return 0, l.fail(op, err, fmt.Sprintf("nothing was written; a sync of the file has failed, and the copy that cures it needs %d bytes: try again once the cause is gone", size))
+		fix := fmt.Sprintf("nothing was written; a sync of the file has failed, and the copy that cures it needs %d bytes: try again once the cause is gone", size)
+		return 0, &Error{Op: op, Path: l.path, Fix: fix, Err: cause(err)}
 	}
 	err = syncFolder(l.root, l.name, l.opts.seam)
 	if err == nil {
 		err = t.Mark(false)
 	}
-	l.swap(&t.opened)
+	l.swap(t.opened)
 	if err != nil {
 		return 0, &NotDurableError{Path: l.path, End: size, Refused: true, Err: cause(err)}
 	}
@@ -210,7 +199,7 @@ func (l *Log) compare(err error) bool {
 	}
 	l.mu.Lock()
 	switch {
-	case nextErr != nil && errors.Is(nextErr, ErrReplaced):
+	case errors.Is(nextErr, ErrReplaced):
 		return false
 	case holds:
 		l.synced, l.dirty = seq, extent{}
@@ -233,23 +222,23 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 			if err == nil {
 				_ = next.Close() // only read
 			}
-			return nil, false, l.fail(op, ErrReplaced, fixReopen)
+			return nil, false, l.fail(op, ErrReplaced)
 		}
 		if err != nil {
-			return nil, false, l.fail(op, err, fixNothingWritten)
+			return nil, false, l.fail(op, err)
 		}
 		// Close interrupts waits, and must know what became of its lines.
 		err = poll(ctx, nil, func() (bool, error) { return next.Lock(false) })
 		if err == nil {
 			var now look
 			if now, err = next.Lookup(); err == nil {
-				holds = !now.marked && contains(next, now.size, lines)
+				holds = !now.marked && contains(next, lines)
 				return next, holds, nil
 			}
 		}
 		_ = next.Close() // and its lock with it
 		if !errors.Is(err, ErrReplaced) {
-			return nil, false, l.fail(op, err, fixNothingWritten)
+			return nil, false, l.fail(op, err)
 		}
 	}
 }
@@ -257,33 +246,30 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 // isCopy reports whether another file begins with the line that this Log's
 // begins with, which was durable before anybody knew the file.
 func (l *Log) isCopy(next *opened) bool {
-	var a, b [headSize]byte
 	own := l.current.Load()
-	n, err := own.ReadAt(a[:], 0)
-	if os.SameFile(own.id, next.id) || err != nil && !errors.Is(err, io.EOF) {
-		return false
-	}
-	head := a[:n]
-	if i := bytes.IndexByte(head, '\n'); i >= 0 {
-		head = head[:i+1]
-	}
-	m, _ := next.ReadAt(b[:len(head)], 0)
-	return m > 0 && bytes.Equal(b[:m], head)
+	first := head(own)
+	return !os.SameFile(own.id, next.id) && len(first) > 0 && bytes.Equal(first, head(next))
 }
 
-// contains reports whether the file f of size bytes holds lines.
-func contains(f io.ReaderAt, size int64, lines unsynced) bool {
-	if lines.end() > size {
-		return false
+// head returns the first line of a file, or the beginning of a long one.
+func head(f io.ReaderAt) []byte {
+	b := make([]byte, headSize)
+	n, _ := f.ReadAt(b, 0)
+	if i := bytes.IndexByte(b[:n], '\n'); i >= 0 {
+		n = i + 1
 	}
+	return b[:n]
+}
+
+// contains reports whether the file f holds lines.
+func contains(f io.ReaderAt, lines unsynced) bool {
+	data := lines.data
 	for _, p := range lines.parts {
-		buf := make([]byte, p.n)
-		if readFull(f, buf, p.off) != nil {
+		got := make([]byte, p.n)
+		if readFull(f, got, p.off) != nil || !bytes.Equal(got, data[:p.n]) {
 			return false
 		}
-		if changed, err := lines.overlay(buf, p.off); changed || err != nil {
-			return false
-		}
+		data = data[p.n:]
 	}
 	return true
 }
@@ -300,10 +286,10 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 			return err
 		}
 		clear(p[n:]) // lines beyond the end belong here
-		if _, err := lines.overlay(p, off); err != nil {
+		if err := lines.overlay(p, off); err != nil {
 			return err
 		}
-		if err := writeFull(to, p); err != nil {
+		if _, err := writeFull(to, p); err != nil {
 			return err
 		}
 		off += int64(len(p))
@@ -332,10 +318,8 @@ func (l *Log) abandon() {
 		_ = l.sync(context.Background(), l.owed()) // what fails is kept in l.failed
 	}
 	old := l.file()
-	l.drained, l.end = false, 0
-	if l.shut = true; l.reopen("unlock") != nil {
-		l.shut = true // the next call tries again
-	}
+	l.shut, l.drained, l.end = true, false, 0
+	_ = l.reopen()  // the next call tries again
 	_ = old.Close() // nothing else can be done about the lock
 }
 
@@ -347,13 +331,13 @@ func (l *Log) owed() uint64 {
 }
 
 // reopen opens the file again after abandon.
-func (l *Log) reopen(op string) error {
+func (l *Log) reopen() error {
 	next, err := openNamed(l.root, l.name, &l.opts)
 	if err == nil && !os.SameFile(next.id, l.current.Load().id) {
 		err = cmp.Or(next.Close(), ErrReplaced)
 	}
 	if err != nil {
-		return l.fail(op, err, fixReopen)
+		return err
 	}
 	l.current.Store(next)
 	l.shut = false

@@ -101,19 +101,37 @@ func (e *NotDurableError) refusal() *NotDurableError {
 	return &r
 }
 
-const (
-	fixNothingWritten = "nothing was written, try again once the cause is gone"
-	fixBusy           = "nothing was written, try again when the holder is done"
-	fixReopen         = "nothing was written, close the log and open it again"
-	fixWritable       = "nothing was written, open the log without ReadOnly"
-	fixOpen           = "check that the file exists and that this user may use it"
-	fixExists         = "nothing was written, open it or choose another name"
-	fixFragment       = "the lines were not written whole, append them again"
-)
+// newError returns an Error with the way out that goes with its cause.
+func newError(op, path string, err error) *Error {
+	return &Error{Op: op, Path: path, Fix: wayOut(err), Err: cause(err)}
+}
 
 // fail returns an Error about the log's file.
-func (l *Log) fail(op string, err error, fix string) error {
-	return &Error{Op: op, Path: l.path, Fix: fix, Err: cause(err)}
+func (l *Log) fail(op string, err error) error { return newError(op, l.path, err) }
+
+// wayOut says what was written and what to do now.
+func wayOut(err error) string {
+	switch {
+	case errors.Is(err, ErrClosed):
+		return ""
+	case errors.Is(err, ErrBusy):
+		return "nothing was written, try again when the holder is done"
+	case errors.Is(err, ErrReplaced):
+		return "nothing was written, close it and open the name again"
+	case errors.Is(err, ErrReadOnly):
+		return "nothing was written, open the log without ReadOnly"
+	case errors.Is(err, ErrFragment):
+		return "the lines were not written whole, append them again"
+	case errors.Is(err, fs.ErrExist):
+		return "nothing was written, open it or choose another name"
+	case errors.Is(err, errOthers):
+		return "inspect the file, and restore it from a copy"
+	case errors.Is(err, errors.ErrUnsupported):
+		return "nothing was written, this system has no such lock"
+	case errors.Is(err, errNotLines), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "nothing was written"
+	}
+	return "nothing was written, try again once the cause is gone"
 }
 
 // cause strips the wrappers of package os, whose operation and path an Error

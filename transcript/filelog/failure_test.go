@@ -1,6 +1,7 @@
 package filelog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -144,8 +145,10 @@ func TestFailedSync(t *testing.T) {
 			t.Errorf("a call after the failed sync returned %#v", e)
 		}
 	}
-	if e, ok := errors.AsType[*NotDurableError](w.log.Flush(t.Context())); !ok || e.Refused {
-		t.Errorf("Flush returned %#v", e)
+	for _, flush := range []func(context.Context) error{w.log.Flush, w.log.FlushAll} {
+		if e, ok := errors.AsType[*NotDurableError](flush(t.Context())); !ok || e.Refused {
+			t.Errorf("a flush returned %#v", e)
+		}
 	}
 	if _, ok := errors.AsType[*NotDurableError](w.log.Close()); !ok {
 		t.Error("Close was fine")
@@ -159,6 +162,23 @@ func TestFailedSync(t *testing.T) {
 	w.reopen(t)
 }
 
+// A Hold that cannot settle the tail holds nothing.
+func TestHoldFails(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, SyncAlways), d.open(t, SyncAlways)
+	_ = wantInDoubt(t, d, l, "two\n")
+	release, err := l.Hold(t.Context())
+	require.True(t, isRefused(err), "Hold = %v", err)
+	require.Nil(t, release)
+	wantFree(t, other)
+	require.NoError(t, l.Recover(t.Context()))
+	release, err = l.Hold(t.Context())
+	require.NoError(t, err)
+	release()
+	wantDisk(t, d, workFirst+"two\n")
+	closeAll(t, l, other)
+}
+
 func TestCloseReportsBoth(t *testing.T) {
 	d := &faultDisk{failAt: 1, only: "none"}
 	w := newWorkload(t, d)
@@ -166,7 +186,7 @@ func TestCloseReportsBoth(t *testing.T) {
 	if _, err := w.log.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.log.wrote(0, newline) // as a call does that fails between write and sync
+	w.log.wrote(extent{0, 1}, newline) // as a call does that fails between write and sync
 	d.only, d.sticky = "", true
 	err := w.log.Close()
 	if _, ok := errors.AsType[*NotDurableError](err); !ok {

@@ -2,6 +2,7 @@ package filelog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -97,16 +98,12 @@ func openNamed(root *os.Root, name string, opts *Options) (*opened, error) {
 // newOpened wraps f, which it closes if it fails. Name is what Lookup looks up.
 func newOpened(root *os.Root, name string, f *os.File, opts *Options) (*opened, error) {
 	id, err := f.Stat()
-	d := &diskFile{File: f, root: root, name: name, id: id}
-	if err == nil {
-		d.fileLock, err = newFileLock(f, appendByte)
-	}
 	if err != nil {
 		return nil, cmp.Or(err, f.Close())
 	}
-	d.syncLock, _ = newFileLock(f, syncByte) // nil where there is one lock per file
-	if opts.Folder != nil && filepath.Base(name) == name {
-		d.lookup = newFolderLookup(opts.Folder, name, id)
+	d := &diskFile{File: f, root: root, name: name, id: id}
+	if filepath.Base(name) == name {
+		d.folder = opts.Folder
 	}
 	return &opened{opts.seam.file(d), id}, nil
 }
@@ -114,20 +111,20 @@ func newOpened(root *os.Root, name string, f *os.File, opts *Options) (*opened, 
 // A diskFile is a real file.
 type diskFile struct {
 	*os.File
-	*fileLock // for appends
-	syncLock  *fileLock
-
 	root   *os.Root
 	name   string
-	id     fs.FileInfo   // of the open file
-	lookup *folderLookup // nil: look the name up through root
+	id     fs.FileInfo // of the open file
+	folder *os.File    // the folder of the name; nil if the name has to be looked up through root
 }
 
 // Lookup looks at the name alone: a file that has its name still has it, and the
 // size of the name is that of the open file.
 func (d *diskFile) Lookup() (look, error) {
-	if d.lookup != nil {
-		return d.lookup.look()
+	if d.folder != nil {
+		now, err := lookupIn(d.folder, d.name, d.id)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return now, err
+		}
 	}
 	info, err := d.root.Lstat(d.name)
 	if err == nil && !os.SameFile(d.id, info) {
@@ -199,20 +196,27 @@ func (d *diskFile) Truncate(size int64) error {
 	return cmp.Or(f.Truncate(size), f.Close())
 }
 
-// LockSync takes the lock of a sync if it is free.
+// Lock takes the append lock if it is free.
+func (d *diskFile) Lock(shared bool) (bool, error) { return tryLock(d.File, appendByte, shared) }
+
+// Unlock gives the append lock back.
+func (d *diskFile) Unlock() error { return unlock(d.File, appendByte) }
+
+// LockSync takes the lock of a sync if it is free, or if there is one lock per
+// file.
 func (d *diskFile) LockSync(shared bool) (bool, error) {
-	if d.syncLock == nil {
+	if !byteLocks {
 		return true, nil
 	}
-	return d.syncLock.Lock(shared)
+	return tryLock(d.File, syncByte, shared)
 }
 
 // UnlockSync gives the lock of a sync back.
 func (d *diskFile) UnlockSync() error {
-	if d.syncLock == nil {
+	if !byteLocks {
 		return nil
 	}
-	return d.syncLock.Unlock()
+	return unlock(d.File, syncByte)
 }
 
 // openRegular opens the regular file that name refers to, and nothing else: a

@@ -3,6 +3,7 @@ package filelog
 import (
 	"context"
 	"errors"
+	"math"
 )
 
 // Flush puts everything this Log has acknowledged so far on stable storage,
@@ -10,27 +11,22 @@ import (
 // When it fails with a [*NotDurableError] the Log acknowledges nothing more
 // before [Log.Recover]. The context is honoured until a sync begins, and while
 // another call's sync is running.
-func (l *Log) Flush(ctx context.Context) error { return l.flushAs(ctx, false) }
+func (l *Log) Flush(ctx context.Context) error { return l.flush(ctx, "flush", false) }
 
 // FlushAll is Flush for everything that is in the file, by whomever it was
 // written. It fails with [ErrReplaced] when the name no longer refers to this
 // file.
-func (l *Log) FlushAll(ctx context.Context) error { return l.flushAs(ctx, !l.opts.ReadOnly) }
-
-func (l *Log) flushAs(ctx context.Context, all bool) error {
-	const op = "flush"
-	if err := l.begin(op); err != nil {
-		return err
-	}
-	defer l.ops.Done()
-	return l.flush(ctx, op, all)
-}
+func (l *Log) FlushAll(ctx context.Context) error { return l.flush(ctx, "flush", !l.opts.ReadOnly) }
 
 // flush syncs, and looks for the mark before and after: a nil error must not
 // stand on a file of which another Log knows better.
 func (l *Log) flush(ctx context.Context, op string, all bool) error {
+	if err := l.begin(op); err != nil {
+		return err
+	}
+	defer l.ops.Done()
 	for vouch := all; ; {
-		if _, suspects, _ := l.doubts(); suspects || vouch {
+		if from, _ := l.doubts(); from < math.MaxInt64 || vouch {
 			if err := l.vouch(ctx, op, all); err != nil {
 				return err
 			}
@@ -42,7 +38,7 @@ func (l *Log) flush(ctx context.Context, op string, all bool) error {
 			return failed
 		}
 		if err != nil {
-			return l.fail(op, err, "what was written is still not synced, flush again")
+			return &Error{Op: op, Path: l.path, Fix: "what was written is still not synced, flush again", Err: err}
 		}
 		now, err := l.lookup(op)
 		if errors.Is(err, ErrReplaced) && !all {
@@ -58,19 +54,13 @@ func (l *Log) flush(ctx context.Context, op string, all bool) error {
 // vouch takes the append lock to make the file ready, and counts what is in it
 // as written by this Log if all is set.
 func (l *Log) vouch(ctx context.Context, op string, all bool) error {
-	waited, err := l.lock(ctx, op, false)
-	if err != nil {
-		return err
-	}
-	var s Synced
-	size, err := l.ready(ctx, op, &s)
-	if err == nil && all {
-		l.mu.Lock()
-		l.wroteUnknown(extent{0, size})
-		l.mu.Unlock()
-	}
-	l.unlock()
-	l.tell(ctx, waited, written{cured: s})
+	_, err := l.locked(ctx, op, false, func() (w written, err error) {
+		size, err := l.ready(ctx, op, &w.cured)
+		if err == nil && all {
+			l.wrote(extent{0, size}, nil)
+		}
+		return w, err
+	})
 	if e, ok := errors.AsType[*NotDurableError](err); ok {
 		return &NotDurableError{Path: e.Path, Start: e.Start, End: e.End, Err: e.Err}
 	}
@@ -90,27 +80,24 @@ func (l *Log) Suspect(from int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.suspects || from < l.suspect {
-		l.suspects, l.suspect = true, from
-	}
+	l.suspect = min(l.suspect, from)
 }
 
 // differs reports whether the disk has other bytes from from to end than the
 // page cache, or cannot be asked.
-func (l *Log) differs(ctx context.Context, from, end int64, s *Synced) (bool, error) {
-	l.mu.Lock()
-	seq := l.wroteUnknown(extent{min(from, end), end})
-	l.mu.Unlock()
-	if failed, _ := l.syncTo(context.WithoutCancel(ctx), seq, s); failed != nil {
-		return true, l.refused()
+func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
+	from = min(from, end)
+	seq := l.wrote(extent{from, end}, nil)
+	if failed, _ := l.syncTo(context.Background(), seq, s); failed != nil {
+		return true, failed.refusal()
 	}
-	same, err := l.file().Matches(min(from, end), end)
+	same, err := l.file().Matches(from, end)
 	if err != nil || !same {
 		return true, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.suspects = false
+	l.suspect = math.MaxInt64
 	return false, nil
 }
 
@@ -121,13 +108,13 @@ func (l *Log) differs(ctx context.Context, from, end int64, s *Synced) (bool, er
 // caller holds the append lock.
 func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
 	f := l.file()
-	if err := l.poll(ctx, op, func() (bool, error) { return f.LockSync(false) }); err != nil {
-		return look{}, err
+	if err := poll(ctx, l.ended, func() (bool, error) { return f.LockSync(false) }); err != nil {
+		return look{}, l.fail(op, err)
 	}
 	now, err = l.lookup(op)
 	if unlockErr := f.UnlockSync(); unlockErr != nil {
 		l.abandon() // and the append lock is gone with it
-		return look{}, l.fail(op, unlockErr, fixNothingWritten)
+		return look{}, l.fail(op, unlockErr)
 	}
 	l.drained = err == nil
 	return now, err
@@ -141,8 +128,8 @@ func (l *Log) settleDebts(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
 		return err
 	}
-	if l.sync(ctx, l.owed()) != nil {
-		return l.refused()
+	if failed := l.sync(ctx, l.owed()); failed != nil {
+		return failed.refusal()
 	}
 	return err
 }

@@ -190,9 +190,7 @@ func TestRecoverWaits(t *testing.T) {
 		d := newCacheDisk(t)
 		l := d.create(t, SyncAlways)
 		_ = wantInDoubt(t, d, l, "a\n")
-		l.mu.Lock()
-		l.leading = true // as a sync does that began before the failed one ended
-		l.mu.Unlock()
+		l.leading <- struct{}{} // as a sync does that began before the failed one ended
 		ctx, cancel := context.WithCancel(t.Context())
 		recovered := make(chan error, 1)
 		go func() { recovered <- l.Recover(ctx) }()
@@ -203,9 +201,7 @@ func TestRecoverWaits(t *testing.T) {
 		}
 		go func() { recovered <- l.Recover(t.Context()) }()
 		pending(t, "during the sync", recovered)
-		l.mu.Lock()
-		l.follow()
-		l.mu.Unlock()
+		<-l.leading
 		if err := <-recovered; err != nil {
 			t.Error(err)
 		}
@@ -249,8 +245,8 @@ func TestUnsyncedIsBounded(t *testing.T) {
 	}
 }
 
-// The end of a sync wakes the callers it covers. Of those that came later it
-// wakes one, to lead the next.
+// The end of a sync is that of the calls it covers, one that came to it late
+// included. Those that came later wait for the next.
 func TestSyncWakesWhomItIsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
@@ -259,25 +255,14 @@ func TestSyncWakesWhomItIsFor(t *testing.T) {
 		first := started(l, "first\n")
 		flush := make(chan error, 1)
 		go func() { flush <- l.Flush(t.Context()) }()
-		synctest.Wait()
-		running := l.round
-		if running == nil || l.next != nil {
-			t.Error("a Flush of what the running sync is for does not wait for that sync")
-		}
+		pending(t, "during the first sync", flush, first)
 		later := []chan error{started(l, "second\n"), started(l, "third\n")}
-		next := l.next
-		if l.round != running || next == nil {
-			t.Error("an append that the running sync is not for waits for it")
-		}
 		let <- nil
 		if err := errors.Join(<-first, <-flush); err != nil {
 			t.Error(err)
 		}
 		pending(t, "during the second sync", later...)
-		if l.round != next || l.next != nil {
-			t.Error("those who waited for the next sync do not all share it")
-		}
-		let <- nil
+		let <- nil // those who waited for it all share it
 		if err := errors.Join(<-later[0], <-later[1]); err != nil {
 			t.Error(err)
 		}

@@ -1,6 +1,7 @@
 package filelog
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -93,4 +94,21 @@ func TestSyncNever(t *testing.T) {
 		t.Errorf("Close = %v, %d syncs, want one", err, d.syncs.Load())
 	}
 	w.reopen(t)
+}
+
+// A Flush whose context is done syncs nothing, and fails only if there was
+// something to sync.
+func TestFlushGivesUp(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncInterval(1e18))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, l.Flush(ctx))
+	mustAppend(t, l, "one\n")
+	before := d.syncs
+	require.ErrorIs(t, l.Flush(ctx), context.Canceled)
+	require.Equal(t, before, d.syncs)
+	require.EqualValues(t, len(workFirst), l.Unsynced())
+	require.NoError(t, l.Flush(t.Context()))
+	closeAll(t, l)
 }

@@ -100,5 +100,25 @@ func TestCheckFS(t *testing.T) {
 		t.Skip(err)
 	}
 	defer proc.Close()
-	wantErr(t, filelog.CheckFS(proc), filelog.ErrNetworkFS)
+	err = filelog.CheckFS(proc)
+	wantErr(t, err, filelog.ErrNetworkFS)
+	require.ErrorContains(t, err, fmt.Sprintf("%#x", unix.PROC_SUPER_MAGIC))
+}
+
+// A copy belongs to the owner of the file, if the one who makes it may say so.
+func TestCopyKeepsTheOwner(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs a user who may give files away")
+	}
+	root, dir := folder(t)
+	l := create(t, root, "first\n", nil)
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.Chown(path, 12, 34))
+	require.NoError(t, os.Chmod(path, 0o640|os.ModeSticky))
+	require.NoError(t, l.Flush(t.Context()))
+	require.EqualValues(t, 1, l.Copies())
+	var st unix.Stat_t
+	require.NoError(t, unix.Stat(path, &st))
+	require.EqualValues(t, []uint32{12, 34, unix.S_IFREG | 0o640}, []uint32{st.Uid, st.Gid, st.Mode})
+	reopen(t, root, "first\n")
 }

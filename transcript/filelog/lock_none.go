@@ -7,18 +7,13 @@ import (
 	"os"
 )
 
+// openFlags are added to those of every open.
 const openFlags = 0
 
-// A fileLock does not exist on these systems, so no log can be opened.
-type fileLock struct{}
+// byteLocks says that there are no locks on bytes, and there are none on files
+// either: nothing can be appended.
+const byteLocks = false
 
-func newFileLock(*os.File, int64) (*fileLock, error) { return nil, errors.ErrUnsupported }
+func tryLock(*os.File, int64, bool) (bool, error) { return false, errors.ErrUnsupported }
 
-// Lock is never called.
-func (*fileLock) Lock(bool) (bool, error) { return false, errors.ErrUnsupported }
-
-// Unlock is never called.
-func (*fileLock) Unlock() error { return errors.ErrUnsupported }
-
-// Held is never called.
-func (*fileLock) Held() (bool, error) { return false, errors.ErrUnsupported }
+func unlock(*os.File, int64) error { return errors.ErrUnsupported }

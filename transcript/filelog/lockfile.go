@@ -28,10 +28,8 @@ type LockFile struct {
 	mu     sync.Mutex // guards the fields below; the kernel is only asked under it, never waited for
 	f      *os.File   // nil after Close
 	id     fs.FileInfo
-	locked map[int64]*fileLock
+	locked map[int64]bool
 }
-
-const fixNoByteLock = "this system has one lock per file, at offset 0"
 
 // OpenLockFile opens the file that name refers to within root, and creates it
 // with mode 0600 if there is none. Root must stay open as long as the LockFile
@@ -44,7 +42,7 @@ func OpenLockFile(root *os.Root, name string) (*LockFile, error) {
 		path:      fullPath(root, name),
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
-		locked:    map[int64]*fileLock{},
+		locked:    map[int64]bool{},
 	}
 	if err := l.open(); err != nil {
 		return nil, l.fail("open", err)
@@ -61,13 +59,10 @@ func OpenLockFile(root *os.Root, name string) (*LockFile, error) {
 // file that was replaced is opened anew. While other bytes are locked that is
 // not possible, and the error matches [ErrReplaced].
 func (l *LockFile) Lock(ctx context.Context, off int64) error {
-	err := ctx.Err()
-	if err == nil {
-		err = poll(ctx, l.ended, func() (bool, error) { return l.try(off) })
-	} else {
-		err = busy(ctx)
+	if ctx.Err() != nil {
+		return l.fail("lock", busy(ctx))
 	}
-	return l.fail("lock", err)
+	return l.fail("lock", poll(ctx, l.ended, func() (bool, error) { return l.try(off) }))
 }
 
 // TryLock is [LockFile.Lock] without the wait: it fails with [ErrBusy] when the
@@ -84,30 +79,30 @@ func (l *LockFile) TryLock(off int64) error {
 func (l *LockFile) try(off int64) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !byteLocks && off != 0 {
+		return false, errors.ErrUnsupported
+	}
 	for l.f != nil {
-		if l.locked[off] != nil {
+		if l.locked[off] {
 			return false, nil
 		}
-		lock, err := newFileLock(l.f, off)
-		if err != nil {
-			return false, err
-		}
-		if ok, err := lock.Lock(false); !ok || err != nil {
+		if ok, err := tryLock(l.f, off, false); !ok || err != nil {
 			return false, err
 		}
 		named, err := l.root.Lstat(l.name)
 		if err == nil && os.SameFile(named, l.id) {
-			l.locked[off] = lock
+			l.locked[off] = true
 			return true, nil
 		}
-		_ = lock.Unlock() // or the descriptor is closed with it
+		_ = unlock(l.f, off) // or the descriptor is closed with it
 		if len(l.locked) > 0 {
 			return false, ErrReplaced
 		}
-		_ = l.f.Close() // nothing was written
+		old := l.f
 		if err := l.open(); err != nil {
 			return false, err
 		}
+		_ = old.Close() // nothing was written
 	}
 	return false, ErrClosed
 }
@@ -120,12 +115,11 @@ func (l *LockFile) Unlock(off int64) error {
 	if l.f == nil {
 		return nil
 	}
-	lock := l.locked[off]
-	if lock == nil {
+	if !l.locked[off] {
 		panic(fmt.Sprintf("filelog: byte %d of %s is not locked", off, l.path))
 	}
 	delete(l.locked, off)
-	return l.fail("unlock", lock.Unlock())
+	return l.fail("unlock", unlock(l.f, off))
 }
 
 // Held reports whether another open LockFile, of this process or another, holds
@@ -137,11 +131,13 @@ func (l *LockFile) Held(off int64) (bool, error) {
 	if l.f == nil {
 		return false, l.fail(op, ErrClosed)
 	}
-	lock, err := newFileLock(l.f, off)
-	if err != nil || l.locked[off] != nil {
-		return false, l.fail(op, err)
+	if !byteLocks && off != 0 {
+		return false, l.fail(op, errors.ErrUnsupported)
 	}
-	held, err := lock.Held()
+	if l.locked[off] {
+		return false, nil
+	}
+	held, err := lockHeld(l.f, off)
 	return held, l.fail(op, err)
 }
 
@@ -161,8 +157,8 @@ func (l *LockFile) Close() error {
 	}
 	// Closing the descriptor releases the locks too, but not at once if a child
 	// process has just inherited it.
-	for _, lock := range l.locked {
-		_ = lock.Unlock()
+	for off := range l.locked {
+		_ = unlock(l.f, off)
 	}
 	err := l.f.Close()
 	l.f = nil
@@ -197,14 +193,5 @@ func (l *LockFile) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	fix := fixNothingWritten
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		fix = fixNoByteLock
-	case errors.Is(err, ErrBusy):
-		fix = fixBusy
-	case errors.Is(err, ErrClosed):
-		fix = ""
-	}
-	return &Error{Op: op, Path: l.path, Fix: fix, Err: cause(err)}
+	return newError(op, l.path, err)
 }

@@ -2,12 +2,15 @@ package filelog_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,6 +76,9 @@ func TestLockFileContext(t *testing.T) {
 		require.ErrorIs(t, err, filelog.ErrBusy)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
+	require.NoError(t, a.Unlock(0))
+	require.ErrorIs(t, b.Lock(ctx, 0), filelog.ErrBusy, "of a free byte")
+	require.NoError(t, a.TryLock(0))
 }
 
 // Goroutines of one LockFile exclude each other as well as those of another.
@@ -124,7 +130,25 @@ func TestLockFileEnds(t *testing.T) {
 	require.NoError(t, b.Close())
 	require.ErrorIs(t, b.TryLock(0), filelog.ErrClosed)
 	require.ErrorIs(t, b.Close(), filelog.ErrClosed)
+	_, err := b.Held(0)
+	require.ErrorIs(t, err, filelog.ErrClosed)
 	require.NoError(t, a.Unlock(0), "Close released it")
+}
+
+// Close ends a wait at once.
+func TestLockFileCloseInterrupts(t *testing.T) {
+	root := lockRoot(t)
+	synctest.Test(t, func(t *testing.T) {
+		a, b := openLocks(t, root), openLocks(t, root)
+		require.NoError(t, a.Lock(t.Context(), 0))
+		done := make(chan error)
+		go func() { done <- b.Lock(context.Background(), 0) }()
+		synctest.Wait()
+		began := time.Now() // in the bubble's time
+		require.NoError(t, b.Close())
+		require.ErrorIs(t, <-done, filelog.ErrClosed)
+		require.Zero(t, time.Since(began))
+	})
 }
 
 // A lock taken after somebody removed the file is one that a new LockFile
@@ -146,4 +170,28 @@ func TestLockFileReplaced(t *testing.T) {
 	require.NoError(t, a.Unlock(2))
 	require.NoError(t, b.TryLock(2))
 	require.Panics(t, func() { _ = a.Unlock(2) })
+}
+
+// While something else has the name there is no lock, and then there is again.
+func TestLockFileComesBack(t *testing.T) {
+	root := lockRoot(t)
+	a := openLocks(t, root)
+	require.NoError(t, root.Rename("locks", "moved"))
+	require.NoError(t, root.Mkdir("locks", 0o700))
+	for range 2 {
+		require.ErrorContains(t, a.TryLock(0), "not a regular file")
+	}
+	require.NoError(t, root.Remove("locks"))
+	require.NoError(t, a.TryLock(0))
+	require.ErrorIs(t, openLocks(t, root).TryLock(0), filelog.ErrBusy)
+}
+
+// A file that cannot be made, or is none, is an error.
+func TestLockFileCannotBeOpened(t *testing.T) {
+	root := lockRoot(t)
+	_, err := filelog.OpenLockFile(root, "missing/locks")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, root.Mkdir("folder", 0o700))
+	_, err = filelog.OpenLockFile(root, "folder")
+	require.ErrorContains(t, err, "not a regular file")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -81,13 +82,6 @@ type Options struct {
 	OnSync func(context.Context, Synced)
 	OnWait func(context.Context, Wait)
 
-	// Complete says whether an unterminated tail is a whole record that lost
-	// only its '\n'. Nil means: one JSON object, by the rules of
-	// encoding/json. It is called for OnTail alone and decides nothing but
-	// [Tail.Complete]; a tail with a NUL byte is torn without asking it. It
-	// must not keep the slice.
-	Complete func(tail []byte) bool
-
 	seam *seam
 }
 
@@ -101,37 +95,30 @@ type Log struct {
 	path    string // for errors
 	opts    Options
 
-	// A semaphore of one place: the sender holds it. A waiter can give up, which
-	// a mutex does not allow.
-	appending chan struct{} // the append lock within this Log; guards appender
+	// Semaphores of one place: the sender holds it. A waiter can give up, which a
+	// mutex does not allow.
+	appending chan struct{} // the append lock within this Log
+	leading   chan struct{} // a call syncs, or cures: see syncTo
 
 	ended     chan struct{}  // closed when no call is to wait for a lock any longer
 	interrupt func()         // closes it
 	ops       sync.WaitGroup // calls under way and the armed timer
-	appender
 
-	mu        sync.Mutex // guards the fields below; never held across I/O
-	closed    bool
-	written   uint64           // counts the writes of this Log
-	synced    uint64           // the last write known to be on stable storage
-	leading   bool             // a call syncs, or cures: see syncTo
-	leadingTo uint64           // the last write that the running sync is for
-	round     *round           // the calls that wait for that sync; nil if there are none
-	next      *round           // the calls that wait for the one after it
-	dirty     extent           // what was written and is not covered by a sync
-	unsynced  unsynced         // its bytes
-	failed    *NotDurableError // the first failed sync
-	suspects  bool             // Suspect was called, and nothing was done about it
-	suspect   int64            // from where
-	timer     *time.Timer      // armed by SyncInterval; nil when clean
-}
-
-// An appender is what the holder of the append lock knows.
-type appender struct {
+	// The holder of the append lock within this Log guards these.
 	end     int64   // of the last write of this Log, the end of a line; 0: unknown
 	last    [1]byte // a buffer
 	drained bool    // see drain
 	shut    bool    // the descriptor was closed with its lock, see abandon
+
+	mu       sync.Mutex // guards the fields below; never held across I/O
+	closed   bool
+	written  uint64           // counts the writes of this Log
+	synced   uint64           // the last write known to be on stable storage
+	dirty    extent           // what was written and is not covered by a sync
+	unsynced unsynced         // its bytes
+	failed   *NotDurableError // the first failed sync
+	suspect  int64            // what Suspect was called with; math.MaxInt64 if there is nothing to do about it
+	timer    *time.Timer      // armed by SyncInterval; nil when clean
 }
 
 // Open opens the existing regular file that name refers to within root. It
@@ -146,7 +133,7 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 	}
 	f, err := openNamed(root, name, opts)
 	if err != nil {
-		return nil, &Error{Op: "open", Path: fullPath(root, name), Fix: fixOpen, Err: cause(err)}
+		return nil, &Error{Op: "open", Path: fullPath(root, name), Fix: "check that the file exists and that this user may use it", Err: cause(err)}
 	}
 	return newLog(root, name, f, opts), nil
 }
@@ -159,6 +146,8 @@ func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {
 		path:      fullPath(root, name),
 		opts:      *opts,
 		appending: make(chan struct{}, 1),
+		leading:   make(chan struct{}, 1),
+		suspect:   math.MaxInt64,
 		ended:     ended,
 		interrupt: sync.OnceFunc(func() { close(ended) }),
 	}
@@ -215,7 +204,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		return l.fail("close", ErrClosed, "")
+		return l.fail("close", ErrClosed)
 	}
 	l.closed = true
 	l.interrupt()
@@ -233,7 +222,7 @@ func (l *Log) Close() error {
 	}
 	err := l.file().Close()
 	if err != nil && !l.shut {
-		err = l.fail("close", err, "the lines stay as their appends reported them")
+		err = &Error{Op: "close", Path: l.path, Fix: "the lines stay as their appends reported them", Err: cause(err)}
 	}
 	switch {
 	case l.failed == nil:
@@ -250,7 +239,7 @@ func (l *Log) begin(op string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return l.fail(op, ErrClosed, "")
+		return l.fail(op, ErrClosed)
 	}
 	l.ops.Add(1)
 	return nil
@@ -262,9 +251,9 @@ func (l *Log) lookup(op string) (look, error) {
 	now, err := l.file().Lookup()
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrReplaced):
-		return look{}, l.fail(op, ErrReplaced, fixReopen)
+		return look{}, l.fail(op, ErrReplaced)
 	case err != nil:
-		return look{}, l.fail(op, err, fixNothingWritten)
+		return look{}, l.fail(op, err)
 	}
 	return now, nil
 }

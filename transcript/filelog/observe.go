@@ -37,10 +37,10 @@ type Synced struct {
 	Background bool
 }
 
-// tellWait reports a wait. It does nothing if the wait was short.
-func (l *Log) tellWait(ctx context.Context, lock Lock, took time.Duration, err error) {
+// tellWait reports a wait for the append lock. It does nothing if the wait was short.
+func (l *Log) tellWait(ctx context.Context, took time.Duration, err error) {
 	if l.opts.OnWait != nil && took >= LongWait {
-		l.opts.OnWait(ctx, Wait{lock, took, err})
+		l.opts.OnWait(ctx, Wait{AppendLock, took, err})
 	}
 }
 
@@ -79,7 +79,7 @@ const (
 type Tail struct {
 	Offset   int64 // of its first byte
 	Size     int64 // in bytes, the '\n' not counted
-	Complete bool  // a whole record; otherwise torn
+	Complete bool  // one JSON object, which lost only its '\n'; otherwise torn
 	Err      error // why it could not be read back; Complete is false then
 }
 
@@ -95,7 +95,6 @@ func (l *Log) tellTail(ctx context.Context, end int64) {
 func (l *Log) readTail(end int64) Tail {
 	var (
 		chunk [tailChunk]byte
-		torn  bool
 		start = end
 	)
 	for start > 0 {
@@ -105,14 +104,13 @@ func (l *Log) readTail(end int64) Tail {
 			return Tail{Offset: start, Size: end - start, Err: err}
 		}
 		i := bytes.LastIndexByte(part, '\n') + 1
-		torn = torn || bytes.IndexByte(part[i:], 0) >= 0
 		start = from + int64(i)
 		if i > 0 {
 			break
 		}
 	}
 	t := Tail{Offset: start, Size: end - start}
-	if torn || t.Size > maxTail {
+	if t.Size > maxTail {
 		return t
 	}
 	line := make([]byte, t.Size)
@@ -120,11 +118,7 @@ func (l *Log) readTail(end int64) Tail {
 		t.Err = err
 		return t
 	}
-	if l.opts.Complete != nil {
-		t.Complete = l.opts.Complete(line)
-	} else {
-		t.Complete = isObject(line)
-	}
+	t.Complete = isObject(line)
 	return t
 }
 

@@ -138,6 +138,32 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
+// An observer alone learns how long things took.
+func TestOneObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newCacheDisk(t)
+		other := d.create(t, SyncNever)
+		var waits []Wait
+		waiting, err := Open(d.root, workName, &Options{seam: d.seam(), OnWait: func(_ context.Context, w Wait) { waits = append(waits, w) }})
+		require.NoError(t, err)
+		release, err := other.Hold(t.Context())
+		require.NoError(t, err)
+		done := started(waiting, "one\n")
+		time.Sleep(time.Second) // in the bubble's time
+		release()
+		require.NoError(t, <-done)
+		require.Len(t, waits, 1)
+		require.GreaterOrEqual(t, waits[0].Took, time.Second)
+
+		var syncs []Synced
+		syncing, err := Open(d.root, workName, &Options{seam: d.seam(), OnSync: func(_ context.Context, s Synced) { syncs = append(syncs, s) }})
+		require.NoError(t, err)
+		mustAppend(t, syncing, "two\n")
+		require.Equal(t, []Synced{{Took: 1, Bytes: int64(len("two\n"))}}, syncs)
+		closeAll(t, waiting, syncing, other)
+	})
+}
+
 // Events are reported when the lock is free again.
 func TestHoldTellsAfterRelease(t *testing.T) {
 	d := newCacheDisk(t)
@@ -192,4 +218,30 @@ func TestAppendAllocatesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// An unreadable file is read one byte at a time at most.
+type unreadable struct{ file }
+
+func (f unreadable) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) > 1 {
+		return 0, errFault
+	}
+	return f.file.ReadAt(p, off)
+}
+
+// A tail that cannot be read back is ended and reported all the same.
+func TestTailCannotBeRead(t *testing.T) {
+	d := newCacheDisk(t)
+	closeAll(t, d.create(t, SyncAlways))
+	require.NoError(t, d.root.WriteFile(workName, []byte(workFirst+"{}"), 0o600))
+	d.mutate = func(f file) file { return unreadable{f} }
+	o := &told{then: func() {}}
+	l, err := Open(d.root, workName, o.options(d, SyncNever))
+	require.NoError(t, err)
+	mustAppend(t, l, "next\n")
+	end := int64(len(workFirst + "{}"))
+	require.Equal(t, []Tail{{Offset: end, Err: errFault}}, o.tails)
+	require.Equal(t, workFirst+"{}\nnext\n", d.inCache(t))
+	closeAll(t, l)
 }

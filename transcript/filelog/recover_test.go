@@ -82,6 +82,8 @@ func TestRecover(t *testing.T) {
 			_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
 			require.True(t, isRefused(err), "the next append returned %v", err)
 			require.ErrorContains(t, err, "Recover")
+			require.ErrorContains(t, err, "nothing was written")
+			require.NotContains(t, e.Error(), "nothing was written")
 			if evicted { // the log has its own lines in memory
 				d.evict(t)
 			}
@@ -257,7 +259,7 @@ func TestRecoverLeavesOthersAlone(t *testing.T) {
 	require.NoError(t, errors.Join(err, f.Close()))
 	err = l.Recover(t.Context())
 	require.ErrorIs(t, err, errOthers)
-	require.ErrorContains(t, err, fixOverlap)
+	require.ErrorContains(t, err, "restore it from a copy")
 	require.Equal(t, workFirst+"XYZ\n", d.inCache(t))
 	require.Error(t, l.Close(), "after a failed sync")
 }
@@ -321,6 +323,9 @@ func TestMatchesDisk(t *testing.T) {
 		}
 		require.True(t, same, "from %d", from)
 	}
+	same, err := l.file().Matches(0, end+1)
+	require.NoError(t, err)
+	require.False(t, same, "beyond the end")
 	closeAll(t, l)
 }
 
@@ -342,6 +347,32 @@ func TestUnlockFails(t *testing.T) {
 			closeAll(t, l, other)
 		})
 	}
+}
+
+// If the name has another file when the lock cannot be given back, nothing is
+// appended to that one, until the name is back.
+func TestUnlockFailsOnAReplacedFile(t *testing.T) {
+	d := newCacheDisk(t)
+	l := d.create(t, SyncAlways)
+	failing := failOnce("unlock")
+	d.setOp(func(op string) error {
+		err := failing(op)
+		if err != nil {
+			require.NoError(t, d.root.Rename(workName, "moved"))
+			require.NoError(t, d.root.WriteFile(workName, []byte("other\n"), 0o600))
+		}
+		return err
+	})
+	mustAppend(t, l, "two\n")
+	for range 2 {
+		_, _, err := l.Append(t.Context(), []byte("no\n"), nil)
+		require.ErrorIs(t, err, ErrReplaced)
+	}
+	require.Equal(t, "other\n", d.inCache(t))
+	require.NoError(t, d.root.Rename("moved", workName))
+	mustAppend(t, l, "three\n")
+	require.Equal(t, workFirst+"two\nthree\n", d.inCache(t))
+	closeAll(t, l)
 }
 
 // wantFree fails unless the append lock can be taken by another Log at once.

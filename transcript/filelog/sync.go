@@ -1,7 +1,6 @@
 package filelog
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"time"
@@ -25,21 +24,14 @@ func (l *Log) Failed() *NotDurableError {
 	return l.failed
 }
 
-// wrote records that data was written at start and returns the number of that
-// write. It keeps a copy of data until a sync has covered it. The caller holds
-// the append lock.
-func (l *Log) wrote(start int64, data []byte) uint64 {
+// wrote records a write and returns its number. It keeps a copy of data, if that
+// is known, until a sync has covered it. The caller holds the append lock.
+func (l *Log) wrote(e extent, data []byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.opts.Sync != SyncNever {
-		l.unsynced.add(start, data)
+	if l.opts.Sync != SyncNever && len(data) > 0 {
+		l.unsynced.add(e.start, data)
 	}
-	return l.wroteUnknown(extent{start, start + int64(len(data))})
-}
-
-// wroteUnknown records a write of which only the place is known. The caller
-// holds l.mu.
-func (l *Log) wroteUnknown(e extent) uint64 {
 	l.written++
 	l.dirty = l.dirty.cover(e)
 	// Once Close has begun it does the syncing, when all calls have ended.
@@ -72,22 +64,17 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	if seq == 0 {
 		return nil
 	}
-	var failed *NotDurableError
-	if l.opts.Sync == SyncAlways {
+	l.mu.Lock()
+	failed := l.failed // while this call was writing
+	due := l.opts.Sync == SyncAlways || len(l.unsynced.data) > maxUnsynced
+	l.mu.Unlock()
+	if due {
 		failed = l.sync(ctx, seq)
-	} else {
-		l.mu.Lock()
-		failed = l.failed // while this call was writing
-		full := len(l.unsynced.data) > maxUnsynced
-		l.mu.Unlock()
-		if full {
-			failed = l.sync(ctx, seq)
-		}
 	}
-	if failed != nil {
-		return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
+	if failed == nil {
+		return nil
 	}
-	return nil
+	return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
 }
 
 // sync is syncTo without a way to give up. The context goes to OnSync.
@@ -103,93 +90,42 @@ func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 // sets s if this call has led a sync.
 //
 // Callers share syncs: one of them leads, and its sync is for all writes that
-// were made before it began. A write that came later waits for the end of that
-// sync and then for the next, which its caller or another one leads. Syncs do
-// not overlap, because the kernel reports a failure once: of two at the same
-// time one could be told that all is well while the other learns that it is
-// not.
+// were made before it began. The others wait to lead, and find then that it is
+// done. Syncs do not overlap, because the kernel reports a failure once: of two at
+// the same time one could be told that all is well while the other learns that it
+// is not.
 func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for leads := false; ; {
-		if l.synced >= seq || l.failed != nil {
-			if leads {
-				l.follow()
-			}
-			if l.synced >= seq {
-				return nil, nil
-			}
-			return l.failed, nil
-		}
-		if leads {
-			return l.syncNow(s), nil
-		}
-		var err error
-		if leads, err = l.lead(ctx, seq); err != nil {
+	due := func() bool { return l.synced < seq && l.failed == nil }
+	if due() {
+		if err := l.lead(ctx); err != nil {
 			return nil, err
 		}
+		if due() {
+			l.syncNow(s)
+		}
+		<-l.leading
 	}
+	if l.synced < seq {
+		return l.failed, nil
+	}
+	return nil, nil
 }
 
-// A round is a sync that callers wait for.
-type round struct {
-	lead chan struct{} // holds a value for the one caller that is to lead
-	done chan struct{} // closed when it has ended
-}
-
-func newRound() *round {
-	return &round{lead: make(chan struct{}, 1), done: make(chan struct{})}
-}
-
-// lead makes the caller the leader of the next sync if none is running; the
-// caller must then end with l.follow. Otherwise lead waits, and returns false
-// when the caller has to look again: for the end of the running sync if that
-// covers the write seq, else for the one after it, which one of its waiting
-// callers leads. The caller holds l.mu, which is released meanwhile.
-func (l *Log) lead(ctx context.Context, seq uint64) (bool, error) {
+// lead makes the caller the leader, which alone may sync or cure, until it takes
+// its value from l.leading. The caller holds l.mu, which is released meanwhile.
+func (l *Log) lead(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	var r *round
-	switch {
-	case l.leading && seq <= l.leadingTo:
-		if l.round == nil {
-			l.round = newRound()
-		}
-		r = l.round
-	case !l.leading && l.next == nil:
-		l.leading, l.leadingTo = true, 0
-		return true, nil
-	default:
-		if l.next == nil {
-			l.next = newRound()
-		}
-		r = l.next
+		return err
 	}
 	l.mu.Unlock()
 	defer l.mu.Lock()
 	select {
-	case <-r.done:
-		return false, nil
+	case l.leading <- struct{}{}: // in the order of arrival
+		return nil
 	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-r.lead:
-	}
-	l.mu.Lock()
-	l.leading, l.leadingTo, l.round, l.next = true, 0, r, nil
-	l.mu.Unlock()
-	return true, nil
-}
-
-// follow ends what lead has begun. The caller holds l.mu.
-func (l *Log) follow() {
-	l.leading = false
-	if l.round != nil {
-		close(l.round.done)
-		l.round = nil
-	}
-	if l.next != nil {
-		l.next.lead <- struct{}{}
+		return ctx.Err()
 	}
 }
 
@@ -199,9 +135,8 @@ func (l *Log) follow() {
 // The sync holds the sync lock shared until its failure has been marked, so that
 // [Log.drain] waits for it. If the mark cannot be set the lock stays until the
 // cure closes the descriptor, and other Logs that have just opened the file wait.
-func (l *Log) syncNow(s *Synced) *NotDurableError {
+func (l *Log) syncNow(s *Synced) {
 	target, dirty, parts := l.written, l.dirty, len(l.unsynced.parts)
-	l.leadingTo = target
 	l.dirty = extent{}
 	l.mu.Unlock()
 
@@ -225,40 +160,30 @@ func (l *Log) syncNow(s *Synced) *NotDurableError {
 	*s = Synced{Took: since(began), Bytes: dirty.end - dirty.start, Err: cause(err)}
 
 	l.mu.Lock()
-	defer l.follow()
 	later := l.dirty
 	l.dirty = dirty.cover(later)
 	switch {
 	case lookErr != nil && l.compare(err):
-		if l.synced < target {
-			return l.failed
+		if l.synced >= target {
+			s.Err = nil
 		}
-		s.Err = nil
 	case err != nil:
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
-		return l.failed
 	default:
 		l.synced, l.dirty = target, later
 		l.unsynced.drop(parts)
 	}
-	return nil
 }
 
-// refused returns the error of an append after a failed sync, or nil.
-func (l *Log) refused() error {
-	_, _, err := l.doubts()
-	return err
-}
-
-// doubts returns the offset that [Log.Suspect] set, if no call has checked the
-// bytes behind it yet. Its error is that of refused.
-func (l *Log) doubts() (from int64, suspects bool, err error) {
+// doubts returns the offset that [Log.Suspect] set, math.MaxInt64 if no bytes are
+// to be checked. Its error is that of an append after a failed sync.
+func (l *Log) doubts() (from int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed != nil {
-		return 0, false, l.failed.refusal()
+		return l.suspect, l.failed.refusal()
 	}
-	return l.suspect, l.suspects, nil
+	return l.suspect, nil
 }
 
 const (
@@ -312,10 +237,10 @@ func (u *unsynced) end() int64 {
 	return last.off + int64(last.n)
 }
 
-// overlay lays the parts over p, which a file holds at off. It reports whether
-// that changed anything, and fails if p holds bytes of somebody else where a
-// part belongs: a lost write leaves NULs, never other bytes.
-func (u *unsynced) overlay(p []byte, off int64) (changed bool, err error) {
+// overlay lays the parts over p, which a file holds at off. It fails if p holds
+// bytes of somebody else where a part belongs: a lost write leaves NULs, never
+// other bytes.
+func (u *unsynced) overlay(p []byte, off int64) error {
 	data, end := u.data, off+int64(len(p))
 	for _, part := range u.parts {
 		want := data[:part.n]
@@ -325,18 +250,14 @@ func (u *unsynced) overlay(p []byte, off int64) (changed bool, err error) {
 			continue
 		}
 		got, want := p[lo-off:hi-off], want[lo-part.off:hi-part.off]
-		if bytes.Equal(got, want) {
-			continue
-		}
 		for i, b := range got {
 			if b != want[i] && b != 0 {
-				return false, errOthers
+				return errOthers
 			}
 		}
 		copy(got, want)
-		changed = true
 	}
-	return changed, nil
+	return nil
 }
 
 // Unsynced returns the offset of the first byte that this Log has written and

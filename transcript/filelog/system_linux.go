@@ -9,15 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// openFlags keep the open of a FIFO from waiting for its other end.
-const openFlags = unix.O_NONBLOCK
 
 // localFS are the file systems, by what statfs(2) calls them, whose locks and
 // syncs do what this package needs.
@@ -60,11 +56,11 @@ func CheckFS(root *os.Root) error {
 // datasync puts a file's data and size on stable storage.
 func datasync(f *os.File) error { return os.NewSyscallError("fdatasync", control(f, unix.Fdatasync)) }
 
-// takeOwner gives f the owner of like, as far as this user may: a cure by root
-// must not lock a file's owner out.
-func takeOwner(f *os.File, like fs.FileInfo) {
+// takeOwner gives a file the owner of like, as far as this user may: a cure by
+// root must not lock a file's owner out.
+func takeOwner(root *os.Root, name string, like fs.FileInfo) {
 	if st, ok := like.Sys().(*syscall.Stat_t); ok {
-		_ = f.Chown(int(st.Uid), int(st.Gid))
+		_ = root.Lchown(name, int(st.Uid), int(st.Gid))
 	}
 }
 
@@ -140,89 +136,60 @@ func publish(root *os.Root, from, to string) error {
 	return err
 }
 
-// control calls do with the descriptor of f, again if a signal interrupts it.
-// The descriptor of a file that was closed is an invalid one. A caller must not
-// close f meanwhile.
-func control(f *os.File, do func(fd int) error) error {
-	for {
-		err := do(int(f.Fd()))
-		if !errors.Is(err, unix.EINTR) {
-			runtime.KeepAlive(f)
-			return err
-		}
-	}
-}
-
-// A folderLookup looks one name of a folder up with one system call.
-type folderLookup struct {
-	folder *os.File
-	name   string
-	id     *syscall.Stat_t // of the file that the name should refer to
-}
-
-// newFolderLookup returns nil if the file has no device and inode numbers.
-func newFolderLookup(folder *os.File, name string, id fs.FileInfo) *folderLookup {
-	st, ok := id.Sys().(*syscall.Stat_t)
+// lookupIn looks a name of a folder up with one system call, as [diskFile.Lookup]
+// says. The file that the name should refer to is id.
+func lookupIn(folder *os.File, name string, id fs.FileInfo) (look, error) {
+	own, ok := id.Sys().(*syscall.Stat_t)
 	if !ok {
-		return nil
+		return look{}, errors.ErrUnsupported
 	}
-	return &folderLookup{folder, name, st}
-}
-
-// look is [diskFile.Lookup].
-func (l *folderLookup) look() (look, error) {
 	var found unix.Stat_t
-	err := control(l.folder, func(fd int) error {
-		return unix.Fstatat(fd, l.name, &found, unix.AT_SYMLINK_NOFOLLOW)
+	err := control(folder, func(fd int) error {
+		return unix.Fstatat(fd, name, &found, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	switch {
 	case err != nil:
 		return look{}, os.NewSyscallError("fstatat", err)
-	case found.Dev != l.id.Dev || found.Ino != l.id.Ino:
+	case found.Dev != own.Dev || found.Ino != own.Ino:
 		return look{}, ErrReplaced
 	}
 	return look{found.Size, found.Mode&unix.S_ISVTX != 0}, nil
 }
 
-// A fileLock is an open-file-description lock on one byte. It belongs to the
-// open file: two opens exclude each other within one process too, and the
-// kernel drops it when the file is closed, however that happens.
-type fileLock struct {
-	f   *os.File
-	off int64
-}
+// byteLocks says whether a file has a lock for each of its bytes: here an
+// open-file-description lock. It belongs to the open file: two opens exclude each
+// other within one process too, and the kernel drops it when the file is closed,
+// however that happens.
+const byteLocks = true
 
-// newFileLock returns the lock on the byte at off. It takes nothing yet.
-func newFileLock(f *os.File, off int64) (*fileLock, error) { return &fileLock{f, off}, nil }
-
-// Lock takes the lock if it is free.
-func (l *fileLock) Lock(shared bool) (bool, error) {
+// tryLock takes the lock on the byte at off if it is free.
+func tryLock(f *os.File, off int64, shared bool) (bool, error) {
 	kind := int16(unix.F_WRLCK)
 	if shared {
 		kind = unix.F_RDLCK
 	}
-	_, err := l.fcntl(unix.F_OFD_SETLK, kind)
+	_, err := fcntl(f, unix.F_OFD_SETLK, kind, off)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return false, nil
 	}
-	return err == nil, os.NewSyscallError("fcntl", err)
+	return err == nil, err
 }
 
-// Unlock gives the lock back.
-func (l *fileLock) Unlock() error {
-	_, err := l.fcntl(unix.F_OFD_SETLK, unix.F_UNLCK)
-	return os.NewSyscallError("fcntl", err)
+// unlock gives the lock on the byte at off back.
+func unlock(f *os.File, off int64) error {
+	_, err := fcntl(f, unix.F_OFD_SETLK, unix.F_UNLCK, off)
+	return err
 }
 
-// Held reports whether another open file has the lock.
-func (l *fileLock) Held() (bool, error) {
-	kind, err := l.fcntl(unix.F_OFD_GETLK, unix.F_WRLCK)
-	return err == nil && kind != unix.F_UNLCK, os.NewSyscallError("fcntl", err)
+// lockHeld reports whether another open file has the lock on the byte at off.
+func lockHeld(f *os.File, off int64) (bool, error) {
+	kind, err := fcntl(f, unix.F_OFD_GETLK, unix.F_WRLCK, off)
+	return err == nil && kind != unix.F_UNLCK, err
 }
 
 // fcntl asks for a lock of a kind, and returns the kind in the kernel's answer.
-func (l *fileLock) fcntl(cmd int, kind int16) (int16, error) {
-	request := unix.Flock_t{Type: kind, Whence: io.SeekStart, Start: l.off, Len: 1}
-	err := control(l.f, func(fd int) error { return unix.FcntlFlock(uintptr(fd), cmd, &request) })
-	return request.Type, err
+func fcntl(f *os.File, cmd int, kind int16, off int64) (int16, error) {
+	request := unix.Flock_t{Type: kind, Whence: io.SeekStart, Start: off, Len: 1}
+	err := control(f, func(fd int) error { return unix.FcntlFlock(uintptr(fd), cmd, &request) })
+	return request.Type, os.NewSyscallError("fcntl", err)
 }

@@ -17,16 +17,21 @@ func datasync(f *os.File) error { return f.Sync() }
 func publish(root *os.Root, from, to string) error { return link(root, from, to) }
 
 // takeOwner does nothing: a copy belongs to the user who makes it.
-func takeOwner(*os.File, fs.FileInfo) {}
+func takeOwner(*os.Root, string, fs.FileInfo) {}
 
 // matchesDisk is not possible, so a suspect file is always copied.
 func matchesDisk(*os.Root, string, *os.File, int64, int64) (bool, error) {
 	return false, errors.ErrUnsupported
 }
 
-// A folderLookup is not made here: names are looked up through the Root.
-type folderLookup struct{}
+// lookupIn is not possible: names are looked up through the Root.
+func lookupIn(*os.File, string, fs.FileInfo) (look, error) { return look{}, errors.ErrUnsupported }
 
-func newFolderLookup(*os.File, string, fs.FileInfo) *folderLookup { return nil }
-
-func (*folderLookup) look() (look, error) { return look{}, fs.ErrInvalid }
+// lockHeld reports whether another open file has the lock on the byte at off.
+func lockHeld(f *os.File, off int64) (bool, error) {
+	ok, err := tryLock(f, off, false)
+	if ok {
+		err = unlock(f, off)
+	}
+	return !ok && err == nil, err
+}

@@ -106,20 +106,6 @@ func TestTailKinds(t *testing.T) {
 	}
 }
 
-func TestTailComplete(t *testing.T) {
-	root, _ := folder(t)
-	require.NoError(t, root.WriteFile(name, []byte("h\nend"), 0o600))
-	var tails []filelog.Tail
-	opts := observed(&tails)
-	opts.Complete = func(tail []byte) bool { return string(tail) == "end" }
-	l := open(t, root, opts)
-	add(t, l, "next\n")
-	if len(tails) != 1 || !tails[0].Complete {
-		t.Errorf("told of %+v", tails)
-	}
-	reopen(t, root, "h\nend\nnext\n")
-}
-
 // FuzzTail starts from a file of any bytes.
 func FuzzTail(f *testing.F) {
 	f.Add([]byte(""), []byte("{}"))

@@ -1,6 +1,7 @@
 package filelog_test
 
 import (
+	"io/fs"
 	"os"
 	"testing"
 
@@ -31,8 +32,11 @@ func TestRemoveTemps(t *testing.T) {
 	for _, name := range stays {
 		require.FileExists(t, root.Name()+"/"+name)
 	}
+	require.ErrorIs(t, filelog.RemoveTemps(root, "missing/a.jsonl"), fs.ErrNotExist)
 	release()
 	require.NoError(t, writer.Close())
+	_, err = writer.Hold(t.Context())
+	require.ErrorIs(t, err, filelog.ErrClosed)
 
 	l, err := filelog.Open(root, "a.jsonl", nil)
 	require.NoError(t, err)
