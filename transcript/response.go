@@ -19,7 +19,9 @@ type Response struct {
 }
 
 // Made says what the request held that an answer was made from. guard.Do sets
-// it. The zero value says nothing. Providers refuse reasoning behind a changed
+// it; an application that renders requests itself takes After from its
+// rebuild.History, and the others from rebuild.PromptHash and rebuild.Reasoned.
+// The zero value says nothing. Providers refuse reasoning behind a changed
 // prefix, and steering text and late results must not be shown in front of an
 // answer that was made without them; Made is how later requests tell.
 type Made struct {
