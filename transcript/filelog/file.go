@@ -220,27 +220,31 @@ func (d *diskFile) UnlockSync() error {
 }
 
 // openRegular opens the regular file that name refers to, and nothing else: a
-// Root follows symbolic links within itself, and opening a FIFO may block.
+// Root follows symbolic links within itself, and opening a FIFO may block. If the
+// name is given to another file meanwhile, openRegular looks at that one.
 func openRegular(root *os.Root, name string, flag int) (*os.File, fs.FileInfo, error) {
-	named, err := root.Lstat(name)
-	if err != nil {
-		return nil, nil, err
+	const tries = 100 // a name that changes more often is not one of a log
+	for range tries {
+		named, err := root.Lstat(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !named.Mode().IsRegular() {
+			return nil, nil, fmt.Errorf("not a regular file: %v", named.Mode())
+		}
+		f, err := root.OpenFile(name, flag|openFlags, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		opened, err := f.Stat()
+		if err == nil && os.SameFile(named, opened) {
+			return f, opened, nil
+		}
+		if err = cmp.Or(err, f.Close()); err != nil {
+			return nil, nil, err
+		}
 	}
-	if !named.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("not a regular file: %v", named.Mode())
-	}
-	f, err := root.OpenFile(name, flag|openFlags, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	opened, err := f.Stat()
-	if err == nil && !os.SameFile(named, opened) {
-		err = ErrReplaced
-	}
-	if err != nil {
-		return nil, nil, cmp.Or(err, f.Close())
-	}
-	return f, opened, nil
+	return nil, nil, ErrReplaced
 }
 
 // fullPath is the name errors show.
