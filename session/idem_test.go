@@ -37,7 +37,7 @@ func TestKeysAfterRestart(t *testing.T) {
 			notes := func(n int) (last string) {
 				items := make([]transcript.Item, n)
 				for i := range items {
-					items[i] = transcript.Custom{Name: "note", Data: []byte(fmt.Sprint(i))}
+					items[i] = transcript.Custom{Name: "note", Data: fmt.Append(nil, i)}
 				}
 				if n > 0 {
 					ids := add(t, s, items...)
