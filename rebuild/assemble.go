@@ -29,6 +29,7 @@ type assembler struct {
 	lines   int   // how many add was given
 	late    []int // items before the last answer that have changed, see touched
 
+	found     int  // results that were shown as texts and have found their calls
 	displaced bool // lines stand behind the last answer because it was made without them
 	prompted  bool // the last item is a system prompt, which stays in front of the next answer
 	lastUser  int  // the greatest ord of the lines since the last answer, -1 for none
@@ -373,7 +374,7 @@ func (a *assembler) addCall(from source, ans *item, block transcript.Block, b tr
 	c.id, c.ord, c.block, c.item, c.result = b.ID, from.node.ord, block, ans, a.now.takeSpare(b.ID)
 	if r := c.result; r != nil && r.text != nil {
 		r.text.parts, r.text.since = nil, c.ord // it is not shown there any more
-		a.touched(r.text)
+		a.found++
 	}
 	if ans.calls == nil {
 		ans.calls = a.listSlab.take(1)[:0]

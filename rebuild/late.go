@@ -51,8 +51,12 @@ func (a *assembler) addLate(r *result, c *call) {
 	it.late, it.since, r.text = r, r.since, it
 	it.parts = append(it.parts, part{transcript.TextBlock{Text: text}, r.from})
 	for _, inner := range b.Content {
-		if _, isText := inner.(transcript.TextBlock); !isText {
+		switch inner.(type) {
+		case transcript.TextBlock:
+		case transcript.ImageBlock, transcript.DocumentBlock:
 			it.parts = append(it.parts, part{inner, r.from})
+		default:
+			a.note(MisplacedBlock, r.from.node.id, "a %s block in a late tool result", inner.BlockType())
 		}
 	}
 	a.items = append(a.items, it)

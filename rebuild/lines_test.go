@@ -148,7 +148,7 @@ func refold(t testing.TB, h rebuild.History) rebuild.History {
 		require.NoError(t, f.Add(transcript.Batch{Entries: entries, Complete: true}))
 	}
 	out := f.History()
-	out.System = h.System
+	out.System, out.Prompt = h.System, h.Prompt
 	return out
 }
 

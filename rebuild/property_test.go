@@ -68,13 +68,21 @@ func script(data []byte) []transcript.Batch {
 				head += fmt.Sprintf(`,"batch":2,"idem":"k%d"`, b%2)
 			}
 		}
-		switch next() % 12 {
+		switch next() % 13 {
 		case 0, 1:
 			emit(`{"type":"user",` + head + `,"content":` + content() + `}`)
 		case 2, 3:
 			stop := []string{"end_turn", "aborted", "error", "tool_use"}[next()%4]
 			api := []string{"anthropic", "openai", ""}[next()%3]
-			emit(fmt.Sprintf(`{"type":"assistant",%s,"api":%q,"model":"m","stop_reason":%q,"content":%s}`, head, api, stop, content()))
+			made := ""
+			if b := next(); b%2 == 1 { // most of them name what is near
+				after := entryID()
+				if b%4 == 1 {
+					after = fmt.Sprint("e", max(0, n-1-int(b/4)%4))
+				}
+				made = fmt.Sprintf(`,"after":%q,"thought":%q,"promptHash":%q`, after, entryID(), []string{"", "h"}[b/4%2])
+			}
+			emit(fmt.Sprintf(`{"type":"assistant",%s,"api":%q,"model":"m","stop_reason":%q%s,"content":%s}`, head, api, stop, made, content()))
 			answer = id
 		case 4, 5:
 			mid := ""
@@ -88,9 +96,11 @@ func script(data []byte) []transcript.Batch {
 		case 8:
 			emit(fmt.Sprintf(`{"type":"rewind",%s,"to":%q}`, head, entryID()))
 		case 9:
-			emit(fmt.Sprintf(`{"type":"compaction",%s,"summary":%q,"firstKeptEntryId":%q,"coversTo":%q}`, head, []string{"S", " "}[next()%2], entryID(), entryID()))
+			emit(fmt.Sprintf(`{"type":"compaction",%s,"summary":%q,"firstKeptEntryId":%q,"coversTo":%q,"read":[%q]}`, head, []string{"S", " "}[next()%2], entryID(), entryID(), entryID()))
 		case 10:
 			emit(fmt.Sprintf(`{"type":"clip",%s,"clips":[{"entry":%q,"content":"c"},{"entry":%q,"block":%d,"content":"d"}]}`, head, entryID(), entryID(), next()%3))
+		case 12:
+			emit(fmt.Sprintf(`{"type":"system",%s,"text":"prompt of %s"}`, head, id))
 		case 11:
 			emit(fmt.Sprintf(`{"type":"custom",%s,"name":"x"}`, head))
 			if next()%2 == 0 {
@@ -132,6 +142,7 @@ func FuzzFold(f *testing.F) {
 			if got, want := mustJSON(asked.History()), mustJSON(h); got != want {
 				t.Fatalf("asked in between:\n%s\nnot:\n%s", got, want)
 			}
+			require.Equal(t, h, asked.History())
 			if got, want := fmt.Sprint(asked.Turns(), asked.Report()), fmt.Sprint(whole.Turns(), whole.Report()); got != want {
 				t.Fatalf("asked in between:\n%s\nnot:\n%s", got, want)
 			}
