@@ -164,17 +164,17 @@ func TestBoundThinking(t *testing.T) {
 	}
 	for _, w := range []wire.Anthropic{{}, {Thinking: json.RawMessage(`{"type":"adaptive"}`)}} {
 		body, report := render(t, w, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
-		require.Contains(t, string(body), content)
+		require.Contains(t, body, content)
 		require.Empty(t, report)
 	}
 	body, report := render(t, wire.Anthropic{Thinking: json.RawMessage(`{"type":"disabled"}`)}, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
-	require.NotContains(t, string(body), "signature")
+	require.NotContains(t, body, "signature")
 	require.Len(t, report, 2)
 	body, _ = render(t, wire.Anthropic{}, transcript.Request{Model: "claude-opus-5-5", System: "another prompt", Messages: messages})
-	require.NotContains(t, string(body), "signature")
+	require.NotContains(t, body, "signature")
 	made.Intact = false
 	body, _ = render(t, wire.Anthropic{}, transcript.Request{Model: "claude-opus-5-5", Messages: messages})
-	require.NotContains(t, string(body), "signature")
+	require.NotContains(t, body, "signature")
 }
 
 // Reasoning of answers that do not say what they were made from never goes to a
@@ -189,6 +189,6 @@ func TestUnboundThinking(t *testing.T) {
 		o := native
 		o.Model = model
 		body, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: turn(t, o)})
-		require.Equal(t, kept, strings.Contains(string(body), "signature"), model)
+		require.Equal(t, kept, strings.Contains(body, "signature"), model)
 	}
 }

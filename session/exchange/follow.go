@@ -107,8 +107,8 @@ func (f *follower) add(b transcript.Batch) {
 
 // rewind ends the life of the batches behind the entry to.
 func (f *follower) rewind(to string) {
-	for n := len(f.order) - 1; n >= 0; n-- {
-		b := f.batches[f.order[n]]
+	for n, name := range slices.Backward(f.order) {
+		b := f.batches[name]
 		if b.last() == to {
 			return
 		}

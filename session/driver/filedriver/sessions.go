@@ -338,7 +338,7 @@ func (x *index) get(ref driver.Ref) (driver.Row, error) {
 		}
 		return row, nil
 	}
-	x.look(f)
+	_ = x.look(f)                      // said in the log
 	if e := x.find(ref.ID); e != nil { // its lines can be read
 		if row, ok := x.stored(e); ok {
 			return row, nil

@@ -73,7 +73,7 @@ func (x *index) compare(ctx context.Context) error {
 		if e := x.find(f.id); e != nil && e.key != "" && (!x.lost || e.size == sizeOf(file)) {
 			continue
 		}
-		x.look(f)
+		_ = x.look(f) // said in the log
 		x.news = append(x.news, f.id)
 	}
 	for id := range x.byID {
@@ -115,7 +115,7 @@ func (x *index) check(id string) (changed bool) {
 	if err != nil || e != nil && (e.size == f.size || e.key == "" && e.size != unseen) {
 		return false
 	}
-	x.look(f)
+	_ = x.look(f) // said in the log
 	return true
 }
 

@@ -261,7 +261,7 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 			return err
 		}
 		if x.find(row.ID) == nil {
-			x.look(f)
+			_ = x.look(f) // said in the log
 		}
 		e := x.find(row.ID)
 		if e == nil || e.key == "" && e.row == nil {
