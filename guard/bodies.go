@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/convolog/convolog/internal/lazy"
 )
 
 const (
@@ -19,17 +17,6 @@ const (
 
 	// maxNodes bounds the values that are read of one body.
 	maxNodes = 256
-)
-
-var (
-	// A URL has words such as "rate-limits" that say nothing about the error.
-	urlPattern = lazy.New(`https?://[^\s"'<>)]+`)
-
-	// Validators quote the value they refuse.
-	quotedInput = lazy.New(`(?s)\binput_value=.*?(?:, input_type=|$)`)
-
-	// A status in a text, where the words around it leave no doubt.
-	statusPattern = lazy.New(`(?i)^\W*(?:[\w.]+: )?([45]\d\d)\b[^,.\d]|^\W*([45]\d\d)$|\b(?:status|status code|http(?:/\d(?:\.\d)?)?|error code|api error)\W{1,3}([45]\d\d)\b|\b([45]\d\d) (?:bad request|unauthorized|payment required|forbidden|request entity too large|payload too large|content too large|too many requests|unprocessable entity|internal server error|bad gateway|service unavailable)\b`)
 )
 
 // addText notes a text of an error. The JSON in it is taken out and read
@@ -44,18 +31,19 @@ func (ev *evidence) addText(s string, level int) {
 		rest = rest[:maxText] + "\n" + rest[len(rest)-maxText:]
 	}
 	rest = strings.ToValidUTF8(rest, "")
-	rest = urlPattern.Get().ReplaceAllString(rest, "")
-	rest = quotedInput.Get().ReplaceAllString(rest, "")
+	rest = find("noise").ReplaceAllString(rest, "")
 	rest = strings.Join(strings.Fields(rest), " ")
 	if strings.Trim(rest, `{}[]"':, `) == "" {
 		return
 	}
+	// A wrapper's text mostly holds what it wraps.
+	ev.texts = slices.DeleteFunc(ev.texts, func(had string) bool { return strings.Contains(rest, had) })
 	total := len(rest)
-	for _, known := range ev.texts {
-		if strings.Contains(known, rest) {
+	for _, had := range ev.texts {
+		if strings.Contains(had, rest) {
 			return
 		}
-		total += len(known)
+		total += len(had)
 	}
 	if total <= maxTexts {
 		ev.texts = append(ev.texts, rest)
@@ -154,7 +142,7 @@ func (ev *evidence) statusOfTexts() {
 		if ev.status != 0 {
 			return
 		}
-		for i, m := range statusPattern.Get().FindStringSubmatch(t) {
+		for i, m := range find("status").FindStringSubmatch(t) {
 			if n, err := strconv.Atoi(m); i > 0 && err == nil {
 				ev.addStatus(n)
 			}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"reflect"
 	"strings"
-
-	"github.com/convolog/convolog/internal/lazy"
 )
 
 // Classify says whether err is the refusal of a request that is too large,
@@ -14,7 +12,8 @@ import (
 // and a JSON body, in the methods, exported fields and texts where errors have
 // them. A nil error is [NotOverflow].
 //
-// Codes decide before words, and refusals before matches: cancellation, rate
+// An error that is wrapped is asked before what wraps it, which decides only if
+// the former says nothing. Codes decide before words, and refusals before matches: cancellation, rate
 // limits, quotas, expired tokens, output caps and limits on a single field are
 // not overflows though they speak of contexts, tokens and lengths. An error
 // that no rule knows is [NotOverflow].
@@ -27,10 +26,13 @@ import (
 // for several goroutines.
 func Classify(err error) Overflow { return (*Guard)(nil).Classify(err) }
 
-// Names of rules that the code asks for.
+// Names of rules that the code asks for, and of the sizes that take more care.
 const (
-	none      = "none"
-	rateLimit = "rate_limit"
+	none       = "none"
+	rateLimit  = "rate_limit"
+	longText   = "long_text"
+	mediaCount = "media_count"
+	tokenSizes = "tokens"
 )
 
 // maxErrors bounds the errors of a tree that are looked at, in case that one
@@ -44,41 +46,32 @@ type walk struct {
 	stopped  string // the rule of a cancellation or a timeout, or ""
 }
 
-// chain classifies err and what it wraps. One that wraps several is what its
-// branches are: an overflow if one of them is, or else the first refusal.
-func (w *walk) chain(err error) Overflow {
-	var ev evidence
-	for w.left > 0 && !isNil(reflect.ValueOf(err)) {
-		w.left--
-		w.look(err)
-		ev.addError(err)
-		switch e := err.(type) { //nolint:errorlint // this is the walk itself
-		case interface{ Unwrap() error }:
-			err = e.Unwrap()
-		case interface{ Unwrap() []error }:
-			if o := w.branches(e.Unwrap()); o.Rule != none {
-				return o
+// chain classifies err and what it wraps. The innermost error speaks first, and
+// what wraps it only if that says nothing. Of several that are wrapped together
+// an overflow decides, or else the first refusal.
+func (w *walk) chain(err error) (ev evidence, o Overflow) {
+	o.Rule = none
+	if w.left <= 0 || isNil(reflect.ValueOf(err)) {
+		return ev, o
+	}
+	w.left--
+	w.look(err)
+	switch e := err.(type) { //nolint:errorlint // this is the walk itself
+	case interface{ Unwrap() error }:
+		ev, o = w.chain(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			_, branch := w.chain(err)
+			if o.Rule == none || o.Kind == NotOverflow && branch.Kind != NotOverflow {
+				o = branch
 			}
-			return ev.decide(w.patterns)
-		default:
-			return ev.decide(w.patterns)
 		}
 	}
-	return ev.decide(w.patterns)
-}
-
-func (w *walk) branches(errs []error) Overflow {
-	res := Overflow{Rule: none}
-	for _, err := range errs {
-		if w.left <= 0 {
-			break
-		}
-		o := w.chain(err)
-		if res.Rule == none || res.Kind == NotOverflow && o.Kind != NotOverflow {
-			res = o
-		}
+	if o.Rule == none {
+		ev.addError(err)
+		o = ev.decide(w.patterns)
 	}
-	return res
+	return ev, o
 }
 
 // look notes a cancellation or a timeout, which decide wherever they are.
@@ -107,32 +100,26 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 	if o, ok := ev.applied(patterns, text); ok {
 		return o
 	}
-
 	for _, c := range ev.codes {
-		if k, ok := overflowCodes[c]; ok {
+		if k, ok := known().overflow[c]; ok {
 			return ev.found(k, "code "+c)
-		}
-		if c == minimaxTokens && tokenLimit.Get().MatchString(text) {
-			return ev.found(Tokens, "code "+c)
 		}
 	}
 	if o := ev.refusal(); o.Rule != none {
 		return o
 	}
-	for _, rules := range [][]textRule{reasoning, refusals, overflows} {
-		for i := range rules {
-			switch r := &rules[i]; {
-			case !r.matches(text):
-			case r.name == rateLimit:
-				return ev.rateLimited()
-			default:
-				return ev.found(r.kind, r.name)
-			}
+	for _, r := range known().rules {
+		switch {
+		case !r.matches(ev.codes, text):
+		case r.name == rateLimit:
+			return ev.rateLimited(text)
+		default:
+			return ev.found(r.kind, r.name)
 		}
 	}
 	for _, c := range ev.codes {
-		if bodyCodes[c] {
-			return ev.found(Bytes, "code "+c)
+		if k, ok := known().late[c]; ok {
+			return ev.found(k, "code "+c)
 		}
 	}
 	switch ev.status {
@@ -146,38 +133,40 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 
 // refusal looks for a code or a status that is never an overflow.
 func (ev *evidence) refusal() Overflow {
+	rule := none
 	for _, c := range ev.codes {
 		if _, after, ok := strings.Cut(c, "#"); ok {
 			c = after // behind a namespace of AWS
 		}
-		switch rule := refusedCodes[c]; rule {
-		case "":
-		case rateLimit:
-			return ev.rateLimited()
-		default:
-			return Overflow{Rule: rule}
+		if r, ok := known().refused[c]; ok {
+			rule = r
+			break
 		}
 	}
-	switch ev.status {
-	case 429, 529:
-		return ev.rateLimited()
-	case 402:
-		return Overflow{Rule: "quota"}
+	switch {
+	case rule != none:
+	case ev.status == 429, ev.status == 529:
+		rule = rateLimit
+	case ev.status == 402:
+		rule = "quota"
 	}
-	return Overflow{Rule: none}
+	if rule == rateLimit {
+		return ev.rateLimited(strings.Join(ev.texts, "\n"))
+	}
+	return Overflow{Rule: rule}
 }
 
 // rateLimited tells a request that no wait will let through from one that has
 // to wait.
-func (ev *evidence) rateLimited() Overflow {
-	f := ev.figures(&allowances)
+func (ev *evidence) rateLimited(text string) Overflow {
+	f := ev.figures("allowance")
 	if f.prompt > 0 && f.limit > 0 {
 		if f.prompt > f.limit {
 			return Overflow{Kind: RateLimit, Prompt: f.prompt, Limit: f.limit, Rule: "single_request"}
 		}
 		return Overflow{Rule: rateLimit}
 	}
-	if singleRequest.Get().MatchString(strings.Join(ev.texts, "\n")) {
+	if find("single_request").MatchString(text) {
 		return Overflow{Kind: RateLimit, Limit: f.limit, Rule: "single_request"}
 	}
 	return Overflow{Rule: rateLimit}
@@ -189,20 +178,20 @@ func (ev *evidence) found(k Kind, rule string) Overflow {
 	var f figures
 	switch k {
 	case Tokens, TokensPlusOutput:
-		f = ev.figures(&tokenSizes)
+		f = ev.figures(tokenSizes)
 		for _, t := range ev.texts {
 			if k == Tokens {
 				f.compare(t)
 			}
 		}
 	case Bytes, Item:
-		f = ev.figures(&byteSizes)
+		f = ev.figures("bytes")
 	default:
 		return o
 	}
 	o.Prompt, o.Limit, o.Output, o.AtLeast = f.prompt, f.limit, f.output, f.atLeast
 	if k == Item {
-		o.Path = itemPath.Get().FindString(strings.Join(ev.texts, "\n"))
+		o.Path = find("path").FindString(strings.Join(ev.texts, "\n"))
 	}
 	if k != Tokens && k != TokensPlusOutput || f.prompt == 0 || f.limit == 0 {
 		return o
@@ -216,15 +205,12 @@ func (ev *evidence) found(k Kind, rule string) Overflow {
 	return o
 }
 
-// itemPath is how errors write where in a request an item is.
-var itemPath = lazy.New(`\b(?:messages|contents|input)(?:\.\d+|\[\d+\])(?:\.(?:content|parts|output|tool_result|toolResult)(?:\.\d+|\[\d+\])?)*`)
-
 // figures reads the sizes of all texts. One text is read after the other, as
 // the same sentence may be in several.
-func (ev *evidence) figures(g *grammar) figures {
+func (ev *evidence) figures(sort string) figures {
 	f := ev.sizes
 	for _, t := range ev.texts {
-		f.merge(g.find(t))
+		f.merge(readFigures(sort, t))
 	}
 	return f
 }

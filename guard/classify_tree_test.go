@@ -70,6 +70,8 @@ type (
 	forkError struct{ text string }
 
 	timeoutError struct{ error }
+
+	wrapError struct{ err error }
 )
 
 func (e *rawError) Error() string { return e.Request.Method + ": " + e.raw }
@@ -98,6 +100,9 @@ func (e *loopError) Unwrap() error { return e }
 
 func (e *forkError) Error() string   { return e.text }
 func (e *forkError) Unwrap() []error { return []error{e, e, e} }
+
+func (e *wrapError) Error() string { return "call failed" }
+func (e *wrapError) Unwrap() error { return e.err }
 
 func (e timeoutError) Timeout() bool { return true }
 
@@ -156,6 +161,45 @@ func TestClassifyErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The innermost error speaks first: what it says is not changed by the words and
+// numbers of what wraps it, which decides only if it says nothing.
+func TestClassifyInnermostFirst(t *testing.T) {
+	inner := errors.New(tooLong)
+	tests := []struct {
+		name string
+		err  error
+		want guard.Overflow
+	}{
+		{"the words of a wrapper", fmt.Errorf("with max_tokens 8192 at most: %w", inner), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "tokens_over_maximum"}},
+		{"the numbers of a wrapper", fmt.Errorf("StatusCode: 400, (2013): %w", errors.New("context window exceeds limit")), guard.Overflow{Kind: guard.Tokens, Rule: "window_exceeded"}},
+		{"an inner refusal", fmt.Errorf(tooLong+": %w", errors.New("rate limit reached")), guard.Overflow{Rule: "rate_limit"}},
+		{"an inner error that says nothing", fmt.Errorf(tooLong+": %w", errors.New("unexpected EOF")), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "tokens_over_maximum"}},
+		{"the parts of both", &fieldError{StatusCode: 413, err: errors.New("no")}, guard.Overflow{Kind: guard.Bytes, Rule: "status 413"}},
+		{"a code around a text", &fieldError{Code: "context_length_exceeded", err: errors.New("no")}, guard.Overflow{Kind: guard.Tokens, Rule: "code context_length_exceeded"}},
+		{"branches", fmt.Errorf("max_tokens 8192 exceeds the limit: %w, %w", errors.New("closed"), inner), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "tokens_over_maximum"}},
+		{"branches without a word", fmt.Errorf(tooLong+": %w, %w", errors.New("a"), errors.New("b")), guard.Overflow{Kind: guard.Tokens, Prompt: 3000, Limit: 2000, Rule: "tokens_over_maximum"}},
+		{"the first refusal", errors.Join(errors.New("closed"), errors.New("insufficient balance of credits: quota"), errors.New("rate limit")), guard.Overflow{Rule: "quota"}},
+	}
+	for _, tt := range tests {
+		if got := guard.Classify(tt.err); got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What lies deeper in a tree than a hundred errors is not looked at.
+func TestClassifyDepth(t *testing.T) {
+	deep := func(n int) error {
+		err := errors.New("context_length_exceeded")
+		for range n {
+			err = &wrapError{err}
+		}
+		return err
+	}
+	require.Equal(t, guard.Tokens, guard.Classify(deep(50)).Kind)
+	require.Equal(t, guard.NotOverflow, guard.Classify(deep(200)).Kind)
 }
 
 // Bodies are read wherever they stand in a text, and only their messages.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 // noteRoom is about how many runes the notes of an excerpt have.
@@ -110,7 +112,7 @@ func joins(text []rune, i int) bool {
 	return before%2 == 1
 }
 
-var errorWords = words(`\b(?:errors?|panic|panicked|fatal|fail(?:ed|ure|s)?|traceback|exception|segfault|assert(?:ion)?|undefined|denied|not found)\b|\bexit(?:ed)?(?: with)?(?: code| status)? [1-9]|\w(?:Error|Exception)\b`)
+var errorWords = lazy.New(`(?i)\b(?:errors?|panic|panicked|fatal|fail(?:ed|ure|s)?|traceback|exception|segfault|assert(?:ion)?|undefined|denied|not found)\b|\bexit(?:ed)?(?: with)?(?: code| status)? [1-9]|\w(?:Error|Exception)\b`)
 
 // errorStems are in every line that errorWords matches, and quick to look for.
 var errorStems = []string{"err", "panic", "fatal", "fail", "trace", "except", "segf", "assert", "undef", "denied", "not f", "exit"}

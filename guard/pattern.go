@@ -27,14 +27,12 @@ type Pattern struct {
 func EmptyBody() Pattern {
 	return Pattern{Name: emptyBody, Match: func(status int, codes []string, text string) (Kind, bool) {
 		text = strings.TrimSpace(text)
-		bare := noBody.Get().MatchString(text) || text == "" && len(codes) == 0
+		bare := find("no_body").MatchString(text) || text == "" && len(codes) == 0
 		return Tokens, bare && (status == 400 || status == 413)
 	}}
 }
 
 const emptyBody = "empty body"
-
-var noBody = words(`^\W*(?:http )?4(?:00|13)(?: (?:bad request|status code|payload too large|request entity too large))?\W*(?:\(?no body\)?)?\W*$`)
 
 // Classify is the package's [Classify] with the patterns of g, which come
 // before every rule but those for a cancellation and a timeout; the first that
@@ -44,7 +42,7 @@ func (g *Guard) Classify(err error) Overflow {
 	if g != nil {
 		w.patterns = g.Patterns
 	}
-	o := w.chain(err)
+	_, o := w.chain(err)
 	if w.stopped != "" {
 		return Overflow{Rule: w.stopped}
 	}

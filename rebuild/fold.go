@@ -279,10 +279,15 @@ func (f *Fold) renderedFrom(after string) int {
 const nearby = 64
 
 // BeforeTurn returns the ID of the entry that a rewind goes to in order to take
-// back the last n turns; ok is false if the history, after its last
-// compaction, has fewer.
+// back the last n turns; ok is false if there are fewer. Turns that a compaction
+// stands for count as far as their lines were added: the rewind undoes the
+// compaction.
 func (f *Fold) BeforeTurn(n int) (id string, ok bool) {
 	a := f.live()
+	if n > a.started && a.turnsBefore > 0 {
+		a = newAssembler()
+		f.feed(a, f.path())
+	}
 	for _, t := range slices.Backward(a.turns) {
 		if n <= 0 {
 			break

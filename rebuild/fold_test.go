@@ -3,6 +3,7 @@ package rebuild_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -393,15 +394,112 @@ func TestPending(t *testing.T) {
 	}
 }
 
+// The newest whole turns stay, the newest one in any case.
 func TestFit(t *testing.T) {
 	h := foldLines(t, nil, lines(user("1", "a"), assistant("2", "b"), user("3", "c"), answer("A", "", "x"), result("4", "x", "X"), assistant("5", "d"), user("6", "e"))...).History()
 	size := func(transcript.Message) int { return 10 }
-	for budget, want := range map[int]int{0: 0, 9: 0, 10: 1, 49: 1, 50: 5, 69: 5, 70: 7, 1000: 7} {
-		if got := len(rebuild.Fit(h, budget, size).Messages); got != want {
+	for budget, want := range map[int]int{0: 1, 9: 1, 10: 1, 49: 1, 50: 5, 69: 5, 70: 7, 1000: 7} {
+		view, report := rebuild.Fit(h, budget, size)
+		if got := len(view.Messages); got != want {
 			t.Errorf("Fit(%d) keeps %d messages, want %d", budget, got, want)
 		}
+		if tooLong := len(report) > 0; tooLong != (budget < 10) || tooLong && (report[0].Rule != rebuild.OverBudget || report[0].Entry != "6") {
+			t.Errorf("Fit(%d) reports %v", budget, report)
+		}
+		if view.After != "" {
+			t.Errorf("an answer to a view would be recorded as one to %q", view.After)
+		}
 	}
-	if len(h.Messages) != 7 {
+	if len(h.Messages) != 7 || h.After == "" {
 		t.Error("Fit changed its argument")
+	}
+	if view, report := rebuild.Fit(rebuild.History{}, 10, size); len(view.Messages)+len(report) > 0 {
+		t.Errorf("of nothing: %v, %v", view, report)
+	}
+}
+
+// The summary of a compaction stays too, in whatever form it is shown.
+func TestFitSummary(t *testing.T) {
+	all := append(lines(user("1", "a"), assistant("2", "b"), user("3", "c"), assistant("4", "d"), user("5", "e"), assistant("6", "f"), user("7", "g")),
+		lines(`{"type":"compaction","id":"8","ts":"2026-11-20T08:00:00Z","summary":"S","firstKeptEntryId":"3","coversTo":"2","turnsBefore":1}`)...)
+	size := func(m transcript.Message) int { return 10 * len(m.Content) }
+	for _, form := range []rebuild.SummaryForm{rebuild.SummaryUser, rebuild.SummaryPair, rebuild.SummarySystem} {
+		h := foldLines(t, &rebuild.Options{Summary: form}, all...).History()
+		whole := 0
+		for _, m := range h.Messages {
+			whole += size(m)
+		}
+		for budget, turns := range map[int]int{0: 1, whole - 31: 1, whole - 20: 2, whole: 3} {
+			view, report := rebuild.Fit(h, budget, size)
+			var said []string
+			for _, m := range view.Messages {
+				for _, b := range m.Content {
+					said = append(said, b.(transcript.TextBlock).Text)
+				}
+			}
+			want := map[rebuild.SummaryForm][]string{
+				rebuild.SummaryUser: {rebuild.SummaryHeading + "\nS"},
+				rebuild.SummaryPair: {rebuild.SummaryHeading + "\nS", rebuild.SummaryReply},
+			}[form]
+			want = append(want, []string{"c", "d", "e", "f", "g"}[2*(3-turns):]...)
+			if !slices.Equal(said, want) || view.System != h.System || (len(report) > 0) != (budget == 0) {
+				t.Errorf("form %v: Fit(%d of %d) shows %q and %q, want %q; %v", form, budget, whole, view.System, said, want, report)
+			}
+			if v := rebuild.Validate(rebuild.Anthropic, transcript.Request{System: view.System, Messages: view.Messages}); len(v) > 0 {
+				t.Errorf("form %v: Fit(%d): %v", form, budget, v)
+			}
+		}
+	}
+}
+
+// What a view leaves out, the reasoning behind it was made with: it goes too.
+func TestFitReasoning(t *testing.T) {
+	thinking := func(id, prev, text string) transcript.Message {
+		o := transcript.Origin{Entry: id, Batch: 1, API: "anthropic", Answer: &transcript.Answer{Entry: id, Made: transcript.Made{After: prev}, Intact: true}}
+		return transcript.Message{
+			Role: transcript.RoleAssistant, Origins: []transcript.Origin{o, o},
+			Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "t", Signature: "s"}, transcript.TextBlock{Text: text}},
+		}
+	}
+	h := rebuild.History{Messages: []transcript.Message{
+		transcript.UserText("a"), thinking("2", "1", "b"), transcript.UserText("c"), thinking("4", "3", "d"),
+	}}
+	size := func(transcript.Message) int { return 10 }
+	count := func(h rebuild.History) (n int) {
+		for _, m := range h.Messages {
+			for _, b := range m.Content {
+				if _, ok := b.(transcript.ThinkingBlock); ok {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	whole, _ := rebuild.Fit(h, 40, size)
+	part, _ := rebuild.Fit(h, 39, size)
+	if count(whole) != 2 || count(part) != 0 || len(part.Messages) != 2 {
+		t.Errorf("%d thoughts of all, %d of %d messages", count(whole), count(part), len(part.Messages))
+	}
+}
+
+// A turn whose beginning a compaction stands for can be taken back.
+func TestBeforeTurnBehindCompaction(t *testing.T) {
+	compaction := func(id, kept, covers string) string {
+		return `{"type":"compaction","id":"` + id + `","ts":"2026-11-20T08:00:00Z","summary":"S","firstKeptEntryId":"` + kept + `","coversTo":"` + covers + `"}`
+	}
+	all := lines(user("0", "z"), assistant("0a", "y"), user("1", "a"), assistant("2", "b"), user("3", "c"), answer("A", "", "x"), result("4", "x", "X"), assistant("5", "d"),
+		compaction("6", "5", "4"), assistant("7", "e"))
+	for n, want := range map[int]string{1: "2", 2: "0a", 3: "", 4: ""} {
+		fold := foldLines(t, nil, all...)
+		got, ok := fold.BeforeTurn(n)
+		if got != want || ok != (want != "") {
+			t.Errorf("%d turns back: %q, %v, want %q", n, got, ok, want)
+		}
+	}
+	fold := foldLines(t, nil, append(all, lines(user("8", "f"), assistant("9", "g"), compaction("10", "9", "8"))...)...)
+	for n, want := range map[int]string{1: "7", 2: "2"} {
+		if got, _ := fold.BeforeTurn(n); got != want {
+			t.Errorf("behind two compactions, %d turns back: %q, want %q", n, got, want)
+		}
 	}
 }

@@ -52,6 +52,9 @@ const (
 	UnknownEntry       Rule = "unknown-entry"       // an entry of an unknown type was ignored
 )
 
+// OverBudget is what [Fit] reports if the newest turn alone is too long.
+const OverBudget Rule = "over-budget"
+
 // The repairs of a renderer: what one provider does not take.
 const (
 	DroppedThinking Rule = "dropped-thinking" // reasoning of another model or an earlier turn

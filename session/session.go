@@ -152,10 +152,11 @@ func (s *Session) Rewind(ctx context.Context, entryID string) error {
 	return err
 }
 
-var errFewTurns = errors.New("there are not that many turns since the last compaction: nothing was written")
+var errFewTurns = errors.New("there are not that many turns: nothing was written")
 
 // RewindTurns takes back the last n turns: the history ends before the n-th
-// user text from the end that started a turn.
+// user text from the end that started a turn. If a compaction stands for that
+// text, the compaction is taken back too.
 func (s *Session) RewindTurns(ctx context.Context, n int) error {
 	for { // until nobody has appended between the look and the rewind
 		var to, head string

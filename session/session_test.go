@@ -282,6 +282,33 @@ func TestRewindTurns(t *testing.T) {
 	}
 }
 
+// The beginning of the last turn is in a summary: it is taken back all the same,
+// also by a program that has read only what the history needs.
+func TestRewindTurnsBehindCompaction(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"), answer("1"))
+	one := history(t, s)
+	add(t, s, transcript.UserText("two"))
+	add(t, s, answer("", "c"))
+	covered := add(t, s, transcript.ToolResult("c", "r"))
+	kept := add(t, s, answer("", "d"))
+	add(t, s, transcript.ToolResult("d", "r"))
+	add(t, s, transcript.Compaction{Summary: "they began", FirstKept: kept[0], CoversTo: covered[0]})
+	add(t, s, answer("2"))
+	closed(t, st)
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s = load(t, st, cli)
+	if err := s.RewindTurns(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := history(t, s); got != one {
+		t.Errorf("one turn back: %s, want %s", got, one)
+	}
+}
+
 func TestAppendIf(t *testing.T) {
 	dir := t.TempDir()
 	st := open(t, dir, nil)

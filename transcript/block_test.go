@@ -233,6 +233,22 @@ func TestText(t *testing.T) {
 	if m.Text() != "ab" {
 		t.Errorf("Text = %q", m.Text())
 	}
+	m.Origins = []transcript.Origin{{Entry: "1", Batch: 1}, {}, {}, {Entry: "2", Batch: 1}, {}}
+	if m.Text() != "ab" {
+		t.Errorf("Text of two lines = %q", m.Text())
+	}
+	m.Origins[3].Batch = 2
+	if m.Text() != "a\n\nb" {
+		t.Errorf("Text of two answers = %q", m.Text())
+	}
+	m.Origins[0].Answer = &transcript.Answer{}
+	if m.Origins[3].Answer = m.Origins[0].Answer; m.Text() != "ab" {
+		t.Errorf("Text of an answer in two appends = %q", m.Text())
+	}
+	user := transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "delete a.txt"}, transcript.TextBlock{Text: "not b.txt"}}}
+	if user.Text() != "delete a.txt\n\nnot b.txt" {
+		t.Errorf("Text of two messages = %q", user.Text())
+	}
 	if calls := m.ToolCalls(); len(calls) != 2 || calls[0].ID != "1" || calls[1].ID != "2" {
 		t.Errorf("ToolCalls = %v", calls)
 	}

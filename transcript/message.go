@@ -106,8 +106,38 @@ func isPlain(content []Block) bool {
 // JSON string and not as an array of one block.
 func (m Message) Plain() bool { return m.plain && len(m.Content) == 1 }
 
-// Text returns the text blocks of the message, one after the other.
-func (m Message) Text() string { return joinText(m.Content, "") }
+// Text returns the text blocks of the message. A blank line stands between texts
+// that were said apart: those of the user, and those of two answers that became
+// one message. The texts of one answer follow each other as the model wrote them,
+// which may be in the middle of a sentence.
+func (m Message) Text() string {
+	var sb strings.Builder
+	last := -1
+	for i, b := range m.Content {
+		t, ok := b.(TextBlock)
+		if !ok || t.Text == "" {
+			continue
+		}
+		if last >= 0 && m.apart(last, i) {
+			sb.WriteString("\n\n")
+		}
+		sb.WriteString(t.Text)
+		last = i
+	}
+	return sb.String()
+}
+
+// apart reports whether the texts at i and j were said apart.
+func (m Message) apart(i, j int) bool {
+	if m.Role != RoleAssistant {
+		return true
+	}
+	if j >= len(m.Origins) {
+		return false
+	}
+	x, y := m.Origins[i], m.Origins[j]
+	return x.Batch != y.Batch && (x.Answer == nil || x.Answer != y.Answer)
+}
 
 func joinText(blocks []Block, sep string) string {
 	var sb strings.Builder

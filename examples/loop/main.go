@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -22,6 +23,9 @@ func (model) Complete(_ context.Context, req transcript.Request) (*transcript.Re
 	said := req.Messages[len(req.Messages)-1].Text()
 	return &transcript.Response{Message: transcript.AssistantText("You said: " + said)}, nil
 }
+
+// maxRounds is how often the model may speak for one line of the user.
+const maxRounds = 30
 
 func main() {
 	if err := run(context.Background(), "conversations", model{}, os.Stdin, os.Stdout); err != nil {
@@ -42,24 +46,33 @@ func run(ctx context.Context, dir string, m guard.Client, in io.Reader, out io.W
 	fmt.Fprintln(out, "Restored:", s.Turns(), "previous turns")
 	g := &guard.Guard{System: "You are a helpful assistant.", Window: 200_000}
 	for lines := bufio.NewScanner(in); lines.Scan() && lines.Text() != ""; {
-		next := []transcript.Item{transcript.UserText(lines.Text())}
-		for len(next) > 0 {
-			if _, err := s.Append(ctx, next...); err != nil { // on disk before the model is asked
-				return err
-			}
+		if _, err := s.Append(ctx, transcript.UserText(lines.Text())); err != nil { // on disk before the model is asked
+			return err
+		}
+		for range maxRounds {
 			answer, err := guard.Complete(ctx, g, s, m) // a valid request that fits, whatever happened
+			if answer != nil {                          // also the part of one that came before an error
+				if _, saveErr := s.Append(context.WithoutCancel(ctx), answer); saveErr != nil {
+					return errors.Join(err, saveErr)
+				}
+				fmt.Fprintln(out, answer.Message.Text())
+			}
 			if err != nil {
 				return err
 			}
-			if _, err := s.Append(ctx, answer); err != nil { // and before its tools run
-				return err
+			calls := answer.Message.ToolCalls()
+			if len(calls) == 0 {
+				break
 			}
-			fmt.Fprintln(out, answer.Message.Text())
-			next = nil
-			for _, call := range answer.Message.ToolCalls() { // yours, too
-				next = append(next, transcript.ToolResult(call.ID, "There is no tool "+call.Name+"."))
+			if err := s.RunTools(ctx, calls, 4, runTool); err != nil { // four at a time; each result is on disk at once
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// runTool is yours, too.
+func runTool(_ context.Context, call transcript.ToolCallBlock) transcript.Message {
+	return transcript.ToolError(call.ID, "There is no tool "+call.Name+".")
 }

@@ -115,6 +115,39 @@ func TestError(t *testing.T) {
 	}
 }
 
+// client is a model of one function.
+type client func() (*transcript.Response, error)
+
+func (c client) Complete(context.Context, transcript.Request) (*transcript.Response, error) {
+	return c()
+}
+
+// What came of an answer before it failed is kept and printed.
+func TestPartialAnswer(t *testing.T) {
+	dir := t.TempDir()
+	lost := errors.New("connection lost")
+	var out bytes.Buffer
+	err := run(t.Context(), dir, client(func() (*transcript.Response, error) {
+		return &transcript.Response{StopReason: transcript.StopAborted, Message: transcript.AssistantText("Half of")}, lost
+	}), strings.NewReader("hello"), &out)
+	require.ErrorIs(t, err, lost)
+	require.Contains(t, out.String(), "Half of\n")
+	_, sent := talk(t, dir, &guardtest.Model{}, "and now?")
+	require.Contains(t, sent, "Half of")
+}
+
+// A model that never stops calling tools is stopped.
+func TestRounds(t *testing.T) {
+	asked := 0
+	require.NoError(t, run(t.Context(), t.TempDir(), client(func() (*transcript.Response, error) {
+		asked++
+		return &transcript.Response{StopReason: transcript.StopToolUse, Message: transcript.Message{
+			Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ToolCallBlock{ID: "a", Name: "read", Input: []byte("{}")}},
+		}}, nil
+	}), strings.NewReader("hello"), io.Discard))
+	require.Equal(t, maxRounds, asked)
+}
+
 // README shows this program.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")

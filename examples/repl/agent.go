@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -17,6 +16,9 @@ const system = "You are a helpful assistant in a terminal. You may look at files
 
 // maxRounds is how often the model may ask for tools in one turn.
 const maxRounds = 30
+
+// parallel is how many tools run at the same time.
+const parallel = 8
 
 // agent is the loop around a model: ask, run the tools it calls, ask again.
 type agent struct {
@@ -49,7 +51,7 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 		if len(calls) == 0 {
 			return nil
 		}
-		if err := a.runTools(ctx, s, calls); err != nil {
+		if err := errors.Join(s.RunTools(ctx, calls, parallel, a.runTool), ctx.Err()); err != nil {
 			return err
 		}
 	}
@@ -76,23 +78,12 @@ func (a *agent) ask() func(context.Context, guard.Call) (*transcript.Response, e
 	}
 }
 
-// runTools runs the calls of one answer at the same time and saves each result
-// when it is there.
-func (a *agent) runTools(ctx context.Context, s *session.Session, calls []transcript.ToolCallBlock) error {
-	errs := make([]error, len(calls))
-	var wg sync.WaitGroup
-	for i, call := range calls {
-		wg.Go(func() {
-			a.out.note("tool", "%s(%s)", call.Name, cut(string(call.Input), 100))
-			var result transcript.Message
-			if text, err := a.tools.run(ctx, call.Name, call.Input); err != nil {
-				result = transcript.ToolError(call.ID, err.Error())
-			} else {
-				result = transcript.ToolResult(call.ID, text)
-			}
-			_, errs[i] = s.Append(context.WithoutCancel(ctx), result)
-		})
+// runTool runs one call. An error is a result too.
+func (a *agent) runTool(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
+	a.out.note("tool", "%s(%s)", call.Name, cut(string(call.Input), 100))
+	text, err := a.tools.run(ctx, call.Name, call.Input)
+	if err != nil {
+		return transcript.ToolError(call.ID, err.Error())
 	}
-	wg.Wait()
-	return errors.Join(append(errs, ctx.Err())...)
+	return transcript.ToolResult(call.ID, text)
 }
