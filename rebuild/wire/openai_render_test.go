@@ -210,8 +210,8 @@ func TestOpenAIReasoningItems(t *testing.T) {
 	}
 }
 
-// Reasoning of imitators goes back in the member that it came in, within the
-// running turn.
+// Reasoning of imitators goes back in the member that it came in, that of all
+// turns.
 func TestOpenAIChatReasoning(t *testing.T) {
 	answer := func(member, model string) transcript.Message {
 		o := chatOrigin("e", 1)
@@ -231,7 +231,7 @@ func TestOpenAIChatReasoning(t *testing.T) {
 	}{
 		{"running", true, turn(answer("reasoning", "gpt-x")), `{"role":"assistant","reasoning":"t","reasoning_details":[{"a":1}],"content":null,`, ""},
 		{"not asked for", false, turn(answer("reasoning_content", "gpt-x")), `{"role":"assistant","content":null,`, "dropped-thinking"},
-		{"over", true, turn(answer("reasoning_content", "gpt-x"), over...), `{"role":"assistant","reasoning_content":"","content":null,`, "dropped-thinking"},
+		{"over", true, turn(answer("reasoning_content", "gpt-x"), over...), `{"role":"assistant","reasoning_content":"t","reasoning_details":[{"a":1}],"content":null,`, ""},
 		{"of another model", true, turn(answer("reasoning_content", "gpt-y")), `{"role":"assistant","reasoning_content":"","content":null,`, "dropped-thinking"},
 	}
 	for _, tt := range tests {
