@@ -48,9 +48,9 @@ func (b *binder) add(kind string, value any) {
 }
 
 func (b *binder) block(role transcript.Role, block transcript.Block) {
-	var members map[string]json.RawMessage
+	var members map[string]any
 	_ = json.Unmarshal(transcript.MarshalBlock(block), &members) // an object
-	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return name == "cache_control" })
+	maps.DeleteFunc(members, func(name string, _ any) bool { return name == "cache_control" })
 	b.add(string(role), members)
 }
 
@@ -98,7 +98,15 @@ func (b *binder) pass(role transcript.Role, block transcript.Block) {
 
 // checkBinding checks the reasoning of a request. With [BindDrop] it leaves out
 // what it finds, and says what.
-func (m *Model) checkBinding(req *transcript.Request) ([]wiretest.Dropped, *wiretest.Refusal) {
+func (m *Model) checkBinding(api wiretest.API, req *transcript.Request) ([]wiretest.Dropped, *wiretest.Refusal) {
+	from := ""
+	switch api.(type) {
+	case wiretest.Anthropic:
+	case wiretest.Bedrock:
+		from = "The model returned the following errors: "
+	default:
+		return nil, nil
+	}
 	if m.Bind == BindNone {
 		return nil, nil
 	}
@@ -110,8 +118,8 @@ func (m *Model) checkBinding(req *transcript.Request) ([]wiretest.Dropped, *wire
 			t, ok := block.(transcript.ThinkingBlock)
 			if ok && (len(out) > 0 || !b.made(t, first)) {
 				if m.Bind == BindError {
-					return nil, wiretest.Invalid("messages.%d.content.%d: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
-						"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", i, j)
+					return nil, wiretest.Invalid("%smessages.%d.content.%d: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
+						"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", from, i, j)
 				}
 				out = append(out, wiretest.Dropped{Type: "thinking_dropped", Path: fmt.Sprintf("messages.%d.content.%d", i, j), Reason: "prefix_binding_mismatch"})
 				continue

@@ -37,8 +37,9 @@ type Model struct {
 	// RequireTools also refuses tool calls and results in the messages of a
 	// request that defines no tools, as some deployments do.
 	RequireTools bool
-	// Bind makes the Messages API sign the reasoning of its answers, where that
-	// has no signature, and check that of requests.
+	// Bind makes the Messages API and Converse sign the reasoning of their answers,
+	// where that has no signature, and check that of requests. Of what is left out,
+	// Converse says nothing in its answer; see Dropped of a [Request].
 	Bind Binding
 	// Counter counts prompts and outputs. Nil: [tokens.Estimator].
 	Counter tokens.Counter

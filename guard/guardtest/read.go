@@ -34,8 +34,8 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	if no == nil && m.RequireTools && !read.HasTools && usesTools(req.Messages) {
 		no = wiretest.Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
 	}
-	if no == nil && isAnthropic {
-		req.Dropped, no = m.checkBinding(&req.Request)
+	if no == nil {
+		req.Dropped, no = m.checkBinding(x.api, &req.Request)
 	}
 	if no != nil {
 		return req, x.worded(no), nil
