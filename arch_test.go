@@ -30,10 +30,11 @@ var imports = map[string][]string{
 	"transcript/filelog":        {},
 	"transcript/dialect":        {"internal/jsontext", "transcript"},
 	"rebuild":                   {"internal/jsontext", "transcript"},
-	"rebuild/wire":              {"internal/jsontext", "internal/lazy", "rebuild", "transcript"},
+	"rebuild/wire":              {"internal/jsontext", "rebuild", "transcript"},
+	"rebuild/wire/wiretest":     {"internal/lazy", "transcript"},
 	"compact":                   {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
 	"guard":                     {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
-	"guard/guardtest":           {"guard", "rebuild", "rebuild/wire", "transcript", "transcript/tokens"},
+	"guard/guardtest":           {"rebuild/wire/wiretest", "transcript", "transcript/tokens"},
 	"session/driver":            {"transcript"},
 	"session/driver/filedriver": {"session/driver", "transcript", "transcript/filelog"},
 	"session/driver/memdriver":  {"session/driver", "transcript"},
@@ -58,12 +59,17 @@ var onlyIn = map[[2]string]string{
 // package and any xxxtest package.
 var testImports = map[string][]string{
 	"compact":             {"rebuild/wire"},
+	"guard/guardtest":     {"guard", "rebuild", "rebuild/wire"},
 	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
 	"session":             {"rebuild/wire", "session/driver/memdriver"},
 	"session/exchange":    {"rebuild/wire", "session/driver/memdriver", "transcript/filelog"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
+
+// forTests are packages that no running program imports, examples included: only
+// tests and packages whose names end in test.
+var forTests = []string{"rebuild/wire/wiretest"}
 
 // The modules whose packages may be imported, and the further ones that
 // _test.go files may import. The standard library always may.
@@ -170,6 +176,10 @@ func checkImports(all []source) (findings []string) {
 			file, ok := onlyIn[[2]string{s.pkg, strings.TrimPrefix(target, module+"/")}]
 			if ok && !s.test && s.name != file {
 				findings = append(findings, s.at(spec.Pos(), "%s must import %s in %s only", s.pkg, strings.TrimPrefix(target, module+"/"), file))
+			}
+			if slices.Contains(forTests, strings.TrimPrefix(target, module+"/")) && !s.test && !strings.HasSuffix(s.pkg, "test") {
+				findings = append(findings, s.at(spec.Pos(), "%s must not import %s, which is for tests", s.pkg, strings.TrimPrefix(target, module+"/")))
+				continue
 			}
 			if allowedImport(s, node, target) {
 				continue

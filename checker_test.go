@@ -105,6 +105,11 @@ func TestCheckerFlags(t *testing.T) {
 			`import _ "golang.org/x/system"`,
 			"session/id.go:2: session must not import golang.org/x/system",
 		},
+		{
+			"the referees in a program", "examples/chat/main.go", `import _ "github.com/convolog/convolog/rebuild/wire/wiretest"`,
+			"examples/chat/main.go:2: examples/chat must not import rebuild/wire/wiretest, which is for tests",
+		},
+		{"the referees in a test", "examples/chat/main_test.go", `import _ "github.com/convolog/convolog/rebuild/wire/wiretest"`, ""},
 		{"testify in a test", "session/id_test.go", `import _ "github.com/stretchr/testify/require"`, ""},
 		{
 			"testify in a library", "session/id.go",

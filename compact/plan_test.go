@@ -14,6 +14,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -273,7 +274,7 @@ func checkValid(t testing.TB, h rebuild.History) {
 	require.NoError(t, err)
 	var req transcript.Request
 	require.NoError(t, json.Unmarshal(body, &req))
-	if v := rebuild.Validate(rebuild.Anthropic, req); len(v) > 0 {
+	if v := wiretest.Validate(req); len(v) > 0 {
 		t.Fatalf("an invalid request: %v\n%s", v, body)
 	}
 }

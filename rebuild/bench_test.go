@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -34,7 +35,7 @@ func BenchmarkFold(b *testing.B) {
 			}
 			// The last answer has no question yet: a request ends with one.
 			req := transcript.Request{Messages: h.Messages[:messages-1]}
-			if found := rebuild.Validate(rebuild.Anthropic, req); len(found) > 0 {
+			if found := wiretest.Validate(req); len(found) > 0 {
 				b.Fatal(found)
 			}
 		}, func() { decodeJSON(b, lines) })

@@ -19,6 +19,5 @@
 //     replaces its older part, a [transcript.Clip] shortens parts of it.
 //
 // Package rebuild/wire renders a history for a provider and applies what only
-// that provider demands. [Validate] checks a request against a provider's
-// rules; it shares no code with the fold, so that each tests the other.
+// that provider demands.
 package rebuild

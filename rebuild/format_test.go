@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -35,7 +36,7 @@ func TestFormatExample(t *testing.T) {
 	if len(h.Messages) != 4 || f.Turns() != 1 || len(f.Report()) > 0 {
 		t.Errorf("%d messages, %d turns, report %v", len(h.Messages), f.Turns(), f.Report())
 	}
-	if v := rebuild.Validate(rebuild.Anthropic, transcript.Request{
+	if v := wiretest.Validate(transcript.Request{
 		Model: "m", MaxOutput: 100, Messages: append(h.Messages, transcript.UserText("go on")),
 	}); len(v) > 0 {
 		t.Error(v)

@@ -106,10 +106,11 @@ func isThought(b transcript.Block) bool {
 	return false
 }
 
-// WithoutReasoning returns messages without any reasoning. It is for a request
-// that a provider has refused because of it.
+// WithoutReasoning returns messages without reasoning that is signed. It is for a
+// request that a provider has refused because of it. That of APIs which do not
+// bind it to what it was made from stays: they miss it where it was.
 func WithoutReasoning(messages []transcript.Message) []transcript.Message {
-	return withoutReasoning(messages, func(transcript.Origin) bool { return true })
+	return withoutReasoning(messages, func(o transcript.Origin) bool { return o.API == "" || signs(o.API) })
 }
 
 // withoutReasoning leaves reasoning out. An answer of which nothing is left goes

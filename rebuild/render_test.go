@@ -6,6 +6,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -24,7 +25,7 @@ func checkRendered(t testing.TB, h rebuild.History) {
 			if err := json.Unmarshal(body, &req); err != nil {
 				t.Fatalf("%v\n%s", err, body)
 			}
-			if v := rebuild.Validate(rebuild.Anthropic, req); len(v) > 0 {
+			if v := wiretest.Validate(req); len(v) > 0 {
 				t.Fatalf("not valid: %v\n%s\nof the history\n%s", v, body, mustJSON(h))
 			}
 		}

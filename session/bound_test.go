@@ -13,6 +13,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
@@ -33,15 +34,21 @@ type boundTurn struct {
 	late  []string // calls whose results come later
 
 	bare int // how many requests had to be sent again without reasoning
+
+	edited int         // how often the guard has clipped or compacted
+	edits  map[int]int // the same, when a request was answered, by its number
 }
 
 func newBoundTurn(t *testing.T, seed uint64, window int) *boundTurn {
-	b := &boundTurn{t: t, rng: rand.New(rand.NewPCG(seed, 2)), dir: t.TempDir()}
+	b := &boundTurn{t: t, rng: rand.New(rand.NewPCG(seed, 2)), dir: t.TempDir(), edits: map[int]int{}}
 	b.model = &guardtest.Model{Window: window, Bind: guardtest.BindError, Answer: b.answer}
 	b.opts = &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(says("What was done so far."))}}
 	b.g = &guard.Guard{Model: "claude-opus-5-5", System: "You are an agent.", Window: window, Observe: func(_ context.Context, e guard.Event) {
-		if e.Kind == guard.EventBare {
+		switch e.Kind {
+		case guard.EventBare:
 			b.bare++
+		case guard.EventStage:
+			b.edited++
 		}
 	}}
 	b.store = open(t, b.dir, b.opts)
@@ -50,7 +57,8 @@ func newBoundTurn(t *testing.T, seed uint64, window int) *boundTurn {
 }
 
 // answer thinks and calls up to three tools.
-func (b *boundTurn) answer(guardtest.Request) guardtest.Answer {
+func (b *boundTurn) answer(r guardtest.Request) guardtest.Answer {
+	b.edits[r.N] = b.edited
 	content := []transcript.Block{transcript.ThinkingBlock{Thinking: strings.Repeat("Hm. ", b.rng.IntN(60))}}
 	if b.rng.IntN(2) == 0 {
 		content = append(content, transcript.TextBlock{Text: "Let me look."})
@@ -110,6 +118,29 @@ func (b *boundTurn) result(id string, window int) {
 	b.add(transcript.ToolResult(id, text))
 }
 
+// continued counts the requests that hold the one that the same model has answered
+// before, block for block. The others have something in front of them that the
+// guard has clipped or compacted since.
+func (b *boundTurn) continued() {
+	prev, all, kept := map[string]guardtest.Recorded{}, 0, 0
+	for _, r := range b.model.Requests() {
+		if r.Outcome != guardtest.Answered {
+			continue
+		}
+		if before, ok := prev[r.Model]; ok {
+			all++
+			found := wiretest.ValidateNext(before.Body, r.Body)
+			if len(found) == 0 {
+				kept++
+			} else if b.edits[r.N] == b.edits[before.N] {
+				b.t.Fatalf("nothing says why request %d does not go on from %d: %v", r.N, before.N, found)
+			}
+		}
+		prev[r.Model] = r
+	}
+	b.t.Logf("%d of %d requests go on from the one before", kept, all)
+}
+
 // Whatever the guard does to a long turn, whatever comes while a request is on
 // its way, and after restarts, a model that binds reasoning to what it was made
 // from refuses nothing.
@@ -129,6 +160,7 @@ func TestReasoningIsBound(t *testing.T) {
 				t.Fatalf("request %d was refused: %s\n%.3000s", r.N, r.Refused, r.Body)
 			}
 			require.Zero(t, b.bare, "requests without reasoning")
+			b.continued()
 			h, err := b.s.History(t.Context())
 			require.NoError(t, err)
 			require.NotEmpty(t, h.After)

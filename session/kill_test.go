@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
@@ -143,7 +143,7 @@ func checkRequest(t testing.TB, s *session.Session) {
 	t.Helper()
 	var req transcript.Request
 	require.NoError(t, json.Unmarshal([]byte(request(t, s)), &req))
-	if v := rebuild.Validate(rebuild.Anthropic, req); len(v) > 0 {
+	if v := wiretest.Validate(req); len(v) > 0 {
 		t.Fatalf("the next request is not valid: %v", v)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/guard/guardtest"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -17,7 +17,7 @@ import (
 // soakModel asks a model of package guardtest. To read each request of a long
 // conversation anew takes most of the time of a soak, so one that only adds
 // messages to the request before it is judged by those: as rendered and read
-// again, with the messages before them, by [rebuild.Validate], the window and the
+// again, with the messages before them, by [wiretest.Validate], the window and the
 // output limit. Whatever is not plainly in order goes to the model, and so does
 // one request in that number.
 type soakModel struct {
@@ -60,7 +60,7 @@ func (m *soakModel) Complete(ctx context.Context, req transcript.Request) (resp 
 	req.Messages = m.read
 	m.asked++
 	if same && m.asked%m.every != 0 && prompt+sent.MaxOutput <= m.Window && sent.MaxOutput <= m.MaxOutput &&
-		len(rebuild.Validate(rebuild.Anthropic, req)) == 0 {
+		len(wiretest.Validate(req)) == 0 {
 		m.judged++
 		return m.say(m.answer(), prompt), prompt, nil
 	}

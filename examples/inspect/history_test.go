@@ -16,6 +16,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
@@ -43,7 +44,7 @@ func history(t testing.TB, records iter.Seq2[transcript.Record, error]) (*rebuil
 	require.NoError(t, err)
 	var req transcript.Request
 	require.NoError(t, json.Unmarshal(body, &req))
-	if v := rebuild.Validate(rebuild.Anthropic, req); len(v) > 0 {
+	if v := wiretest.Validate(req); len(v) > 0 {
 		t.Fatalf("not valid: %v\n%s", v, body)
 	}
 	return fold, h

@@ -19,6 +19,7 @@ import (
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -154,7 +155,7 @@ func TestRandomRequestTypes(t *testing.T) {
 			body = bytes.Replace(body, []byte(id), nil, 1)
 		}
 		sameJSON(t, body, got)
-		if len(wire.OpenAIChat{}.Validate(chat))+len(wire.OpenAIResponses{}.Validate(body)) > 0 {
+		if len(wiretest.OpenAIChat{}.Validate(chat))+len(wiretest.OpenAIResponses{}.Validate(body)) > 0 {
 			t.Errorf("not valid:\n%s\n%s", chat, body)
 		}
 	}

@@ -1,11 +1,13 @@
 package guardtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -79,18 +81,8 @@ func (a Answer) content(req Request) []transcript.Block {
 	return content
 }
 
-// A message is an answer as it goes out.
-type message struct {
-	id      int
-	model   string
-	content []transcript.Block
-	stop    transcript.StopReason
-	usage   transcript.Usage
-	dropped []Dropped // of the request
-}
-
 // message makes a message of an answer: cut to the limits and counted.
-func (m *Model) message(req Request, a Answer) message {
+func (m *Model) message(req Request, a Answer) wiretest.Message {
 	content := m.sign(req.Request, a.content(req))
 	stop := a.Stop
 	if stop == "" {
@@ -109,14 +101,11 @@ func (m *Model) message(req Request, a Answer) message {
 	if m.outputTokens(content) > limit {
 		content, stop = m.cut(content, limit), limitStop
 	}
-	out := message{model: m.Name, content: content, stop: stop, dropped: req.Dropped}
-	if out.model == "" {
-		out.model = req.Model
-	}
+	out := wiretest.Message{Model: cmp.Or(m.Name, req.Model), Content: content, Stop: stop, Dropped: req.Dropped}
 	if a.Usage != nil {
-		out.usage = *a.Usage
+		out.Usage = *a.Usage
 	} else {
-		out.usage = transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
+		out.Usage = transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -47,9 +48,9 @@ func (b *binder) add(kind string, value any) {
 }
 
 func (b *binder) block(role transcript.Role, block transcript.Block) {
-	var members map[string]json.RawMessage
+	var members map[string]any
 	_ = json.Unmarshal(transcript.MarshalBlock(block), &members) // an object
-	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return name == cacheControl })
+	maps.DeleteFunc(members, func(name string, _ any) bool { return name == "cache_control" })
 	b.add(string(role), members)
 }
 
@@ -95,20 +96,21 @@ func (b *binder) pass(role transcript.Role, block transcript.Block) {
 	b.block(role, block)
 }
 
-// Dropped is an entry of the member input_transformations of an answer.
-type Dropped struct {
-	Type   string `json:"type"`
-	Path   string `json:"path"`
-	Reason string `json:"reason"`
-}
-
 // checkBinding checks the reasoning of a request. With [BindDrop] it leaves out
 // what it finds, and says what.
-func (m *Model) checkBinding(req *transcript.Request) ([]Dropped, *refusal) {
+func (m *Model) checkBinding(api wiretest.API, req *transcript.Request) ([]wiretest.Dropped, *wiretest.Refusal) {
+	from := ""
+	switch api.(type) {
+	case wiretest.Anthropic:
+	case wiretest.Bedrock:
+		from = "The model returned the following errors: "
+	default:
+		return nil, nil
+	}
 	if m.Bind == BindNone {
 		return nil, nil
 	}
-	var out []Dropped
+	var out []wiretest.Dropped
 	b, first := newBinder(*req), true
 	for i, msg := range req.Messages {
 		var kept []transcript.Block
@@ -116,10 +118,10 @@ func (m *Model) checkBinding(req *transcript.Request) ([]Dropped, *refusal) {
 			t, ok := block.(transcript.ThinkingBlock)
 			if ok && (len(out) > 0 || !b.made(t, first)) {
 				if m.Bind == BindError {
-					return nil, invalid("messages.%d.content.%d: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
-						"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", i, j)
+					return nil, wiretest.Invalid("%smessages.%d.content.%d: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
+						"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", from, i, j)
 				}
-				out = append(out, Dropped{"thinking_dropped", fmt.Sprintf("messages.%d.content.%d", i, j), "prefix_binding_mismatch"})
+				out = append(out, wiretest.Dropped{Type: "thinking_dropped", Path: fmt.Sprintf("messages.%d.content.%d", i, j), Reason: "prefix_binding_mismatch"})
 				continue
 			}
 			first = first && !ok

@@ -33,7 +33,7 @@
 //   - 400 without the header anthropic-version
 //   - 400 for a body that is not JSON; for halves of surrogate pairs too
 //   - 400 for a member that is missing, unknown or not of its type
-//   - 400 for what [rebuild.Validate] finds; the first violation is the text
+//   - 400 for what [wiretest.Validate] finds; the first violation is the text
 //   - 400 for more than four cache marks, those on the system prompt and on
 //     tools counted, and for a request that demands reasoning ("thinking") and
 //     does not go on from some, or leaves no room for it
@@ -42,8 +42,8 @@
 //   - 400 for a prompt that is longer than the window
 //
 // Of the other APIs it refuses a body that is too large or not JSON, what
-// [wire.OpenAIChat.Validate], [wire.OpenAIResponses.Validate],
-// [wire.Gemini.Validate] and [wire.Bedrock.Validate] find, and too long prompts
+// [wiretest.OpenAIChat], [wiretest.OpenAIResponses], [wiretest.Gemini] and
+// [wiretest.Bedrock] find, and too long prompts
 // and outputs; of OpenAI's also members that are unknown or not of their types,
 // and an item of an answer that comes back without the reasoning before it.
 //

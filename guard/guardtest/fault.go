@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"time"
+
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 )
 
 // A fault is what goes wrong with an answer.
@@ -50,12 +52,14 @@ func usual(status int, errorType, message string) Answer {
 }
 
 // Overloaded fails with status 529; the other providers have 503.
-func Overloaded() Answer { return usual(statusOverloaded, kindOverloaded, "Overloaded") }
+func Overloaded() Answer {
+	return usual(wiretest.StatusOverloaded, wiretest.KindOverloaded, "Overloaded")
+}
 
 // RateLimited fails with status 429 and says in whole seconds, rounded up, when
 // to try again; 0 leaves that out.
 func RateLimited(retryAfter time.Duration) Answer {
-	a := usual(http.StatusTooManyRequests, kindRate,
+	a := usual(http.StatusTooManyRequests, wiretest.KindRate,
 		"This request would exceed your account's rate limit. Please try again later.")
 	a.fault.retryAfter = retryAfter
 	return a
@@ -63,17 +67,17 @@ func RateLimited(retryAfter time.Duration) Answer {
 
 // Broken fails with status 500.
 func Broken() Answer {
-	return usual(http.StatusInternalServerError, kindAPI, "Internal server error")
+	return usual(http.StatusInternalServerError, wiretest.KindAPI, "Internal server error")
 }
 
 // Unauthorized fails with status 401.
 func Unauthorized() Answer {
-	return usual(http.StatusUnauthorized, kindUnauthorized, "invalid x-api-key")
+	return usual(http.StatusUnauthorized, wiretest.KindUnauthorized, "invalid x-api-key")
 }
 
 // TooLarge fails with status 413, as if the body had too many bytes.
 func TooLarge() Answer {
-	return usual(http.StatusRequestEntityTooLarge, kindTooLarge, textTooLarge)
+	return usual(http.StatusRequestEntityTooLarge, wiretest.KindTooLarge, wiretest.TextTooLarge)
 }
 
 // Page answers with a status and an HTML page, as a proxy in between does that
@@ -129,19 +133,16 @@ func (a Answer) with(f fault) Answer {
 	return a
 }
 
-// statusOverloaded has no name in net/http.
-const statusOverloaded = 529
-
 // statusOf holds the status of each error type of the provider.
 var statusOf = map[string]int{
-	kindInvalid:        http.StatusBadRequest,
-	kindUnauthorized:   http.StatusUnauthorized,
-	"billing_error":    http.StatusPaymentRequired,
-	"permission_error": http.StatusForbidden,
-	"not_found_error":  http.StatusNotFound,
-	kindTooLarge:       http.StatusRequestEntityTooLarge,
-	kindRate:           http.StatusTooManyRequests,
-	kindAPI:            http.StatusInternalServerError,
-	"timeout_error":    http.StatusGatewayTimeout,
-	kindOverloaded:     statusOverloaded,
+	wiretest.KindInvalid:      http.StatusBadRequest,
+	wiretest.KindUnauthorized: http.StatusUnauthorized,
+	"billing_error":           http.StatusPaymentRequired,
+	"permission_error":        http.StatusForbidden,
+	"not_found_error":         http.StatusNotFound,
+	wiretest.KindTooLarge:     http.StatusRequestEntityTooLarge,
+	wiretest.KindRate:         http.StatusTooManyRequests,
+	wiretest.KindAPI:          http.StatusInternalServerError,
+	"timeout_error":           http.StatusGatewayTimeout,
+	wiretest.KindOverloaded:   wiretest.StatusOverloaded,
 }

@@ -3,9 +3,11 @@ package guardtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -35,8 +37,9 @@ type Model struct {
 	// RequireTools also refuses tool calls and results in the messages of a
 	// request that defines no tools, as some deployments do.
 	RequireTools bool
-	// Bind makes the Messages API sign the reasoning of its answers, where that
-	// has no signature, and check that of requests.
+	// Bind makes the Messages API and Converse sign the reasoning of their answers,
+	// where that has no signature, and check that of requests. Of what is left out,
+	// Converse says nothing in its answer; see Dropped of a [Request].
 	Bind Binding
 	// Counter counts prompts and outputs. Nil: [tokens.Estimator].
 	Counter tokens.Counter
@@ -67,19 +70,19 @@ type Model struct {
 // cuts a connection, where an answer asks for it, by panicking with
 // [net/http.ErrAbortHandler].
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{m: m, w: w, r: r, id: m.nextID(), api: apiOf(r.URL.Path)}
-	served := x.api != nil || r.URL.Path == pathCount
-	if x.api == nil {
-		x.api = anthropic{}
+	x := &exchange{m: m, w: w, r: r, id: m.nextID(), api: wiretest.At(r.URL.Path)}
+	served := x.api != nil
+	if !served {
+		x.api = wiretest.Anthropic{}
 	}
 	var err error
 	switch {
 	case !served:
-		err = x.sendError(&refusal{status: http.StatusNotFound, kind: "not_found_error", text: "Not found"})
+		err = x.sendError(&wiretest.Refusal{Status: http.StatusNotFound, Kind: "not_found_error", Text: "Not found"})
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		err = x.sendError(x.worded(&refusal{status: http.StatusMethodNotAllowed, kind: kindInvalid, text: "Method Not Allowed"}))
-	case r.URL.Path == pathCount:
+		err = x.sendError(x.worded(&wiretest.Refusal{Status: http.StatusMethodNotAllowed, Kind: wiretest.KindInvalid, Text: "Method Not Allowed"}))
+	case r.URL.Path == wiretest.PathCount:
 		err = x.count()
 	default:
 		err = x.messages()
@@ -89,39 +92,32 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-const (
-	pathMessages  = "/v1/messages"
-	pathCount     = "/v1/messages/count_tokens"
-	pathChat      = "/v1/chat/completions"
-	pathResponses = "/v1/responses"
-)
-
 // An exchange is one HTTP request and its answer.
 type exchange struct {
 	m   *Model
 	w   http.ResponseWriter
 	r   *http.Request
 	id  int
-	api api
+	api wiretest.API
 }
 
 // count answers a request to count tokens.
 func (x *exchange) count() error {
 	x.m.note(func(s *Stats) { s.Counts++ })
-	req, no, err := x.read(true)
+	req, no, err := x.read()
 	switch {
 	case err != nil:
 		return err
 	case no != nil:
 		return x.sendError(no)
 	}
-	return x.send(http.StatusOK, typeJSON, encode(map[string]int{"input_tokens": req.Tokens}))
+	return x.send(http.StatusOK, wiretest.TypeJSON, fmt.Appendf(nil, `{"input_tokens":%d}`, req.Tokens))
 }
 
 // messages answers a request for a message. An error means that the connection
 // is to be broken.
 func (x *exchange) messages() error {
-	req, no, err := x.read(false)
+	req, no, err := x.read()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 )
 
 // errClosed is why the context of a request ends when its server is closed.
@@ -23,7 +25,7 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 	if f == nil {
 		f = &fault{kind: faultNone}
 	}
-	said := x.worded(&refusal{status: f.status, kind: f.errorType, text: f.text, usual: f.usual})
+	said := x.worded(&wiretest.Refusal{Status: f.status, Kind: f.errorType, Text: f.text, Usual: f.usual})
 	streams := rec.Stream
 	outcome, status, text := Answered, http.StatusOK, ""
 	if f.kind != faultNone {
@@ -31,12 +33,12 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 	}
 	switch f.kind {
 	case faultError:
-		status, text = said.status, said.text
+		status, text = said.Status, said.Text
 	case faultBody:
 		status = f.status
 	case faultEvent:
-		if text = said.text; !streams {
-			status = said.status
+		if text = said.Text; !streams {
+			status = said.Status
 		}
 	case faultStall:
 		if !streams || f.after == 0 {
@@ -56,11 +58,11 @@ func (x *exchange) play(rec *Recorded, a Answer) error {
 		return x.sendError(said)
 	}
 	msg := x.m.message(rec.Request, a)
-	msg.id = x.id
+	msg.ID = x.id
 	if streams {
-		return x.stream(x.api.events(msg), f, x.api.fail(said, msg, x.requestID()))
+		return x.stream(x.api.Events(msg), f, x.api.Fail(said, msg, x.requestID()))
 	}
-	return x.sendFaulty(x.api.whole(msg), f)
+	return x.sendFaulty(x.api.Whole(msg), f)
 }
 
 // stall waits until the client goes away or the server is closed.
@@ -70,7 +72,7 @@ func (x *exchange) stall() error {
 }
 
 // stream sends events until a fault ends them; failed is the event of an error.
-func (x *exchange) stream(events []event, f *fault, failed event) error {
+func (x *exchange) stream(events []wiretest.Event, f *fault, failed wiretest.Event) error {
 	x.head(http.StatusOK, x.contentType(true), nil)
 	if err := http.NewResponseController(x.w).Flush(); err != nil {
 		return err
@@ -83,18 +85,18 @@ func (x *exchange) stream(events []event, f *fault, failed event) error {
 		after = len(events)
 	}
 	for _, e := range events[:after] {
-		if err := x.sendEvent(x.api.frame(e)); err != nil {
+		if err := x.sendEvent(x.api.Frame(e)); err != nil {
 			return err
 		}
 	}
 	switch f.kind {
 	case faultEvent:
-		return x.sendEvent(x.api.frame(failed))
+		return x.sendEvent(x.api.Frame(failed))
 	case faultStall:
 		return x.stall()
 	case faultCutLine:
 		if after < len(events) {
-			half := x.api.frame(events[after])
+			half := x.api.Frame(events[after])
 			if err := x.sendEvent(half[:len(half)/2]); err != nil {
 				return err
 			}
@@ -109,13 +111,13 @@ func (x *exchange) stream(events []event, f *fault, failed event) error {
 
 // midInput returns how many events there are up to the middle of the input of
 // the first call, or half of all.
-func (x *exchange) midInput(events []event) int {
-	first := slices.IndexFunc(events, x.api.isInput)
+func (x *exchange) midInput(events []wiretest.Event) int {
+	first := slices.IndexFunc(events, x.api.IsInput)
 	if first < 0 {
 		return len(events) / 2
 	}
 	n := 0
-	for first+n < len(events) && x.api.isInput(events[first+n]) {
+	for first+n < len(events) && x.api.IsInput(events[first+n]) {
 		n++
 	}
 	return first + (n+1)/2
@@ -157,9 +159,9 @@ func (x *exchange) sendFaulty(body []byte, f *fault) error {
 }
 
 // sendError sends an error that is worded.
-func (x *exchange) sendError(no *refusal) error {
-	x.head(no.status, x.contentType(false), no)
-	_, err := x.w.Write(x.api.refuse(no, x.requestID()))
+func (x *exchange) sendError(no *wiretest.Refusal) error {
+	x.head(no.Status, x.contentType(false), no)
+	_, err := x.w.Write(x.api.Refuse(no, x.requestID()))
 	return err
 }
 
@@ -169,15 +171,15 @@ func (x *exchange) send(status int, contentType string, body []byte) error {
 	return err
 }
 
-func (x *exchange) head(status int, contentType string, no *refusal) {
+func (x *exchange) head(status int, contentType string, no *wiretest.Refusal) {
 	h := x.w.Header()
 	h.Set("Content-Type", contentType)
-	x.api.head(h, no, x.requestID())
+	x.api.Head(h, no, x.requestID())
 	x.w.WriteHeader(status)
 }
 
 func (x *exchange) contentType(stream bool) string {
-	whole, streamed := x.api.types()
+	whole, streamed := x.api.Types()
 	if stream {
 		return streamed
 	}

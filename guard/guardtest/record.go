@@ -3,7 +3,7 @@ package guardtest
 import (
 	"fmt"
 
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 )
 
 // Outcome says what became of a request.
@@ -52,7 +52,7 @@ type Recorded struct {
 	Refused string
 	// Violations are the rules that the messages of an invalid request break;
 	// Refused is the text of the first.
-	Violations []rebuild.Violation
+	Violations []wiretest.Violation
 	// Done says that the answer has ended, in whatever way.
 	Done bool
 	// Gone says that the client went away before all of it was sent. What lies
@@ -119,7 +119,7 @@ func (r *ring) add(rec *Recorded, keep int) {
 }
 
 // begin records a request, and its refusal if it has one.
-func (m *Model) begin(req Request, no *refusal) *Recorded {
+func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
 	keep := m.Keep
 	if keep == 0 {
 		keep = 100
@@ -134,8 +134,9 @@ func (m *Model) begin(req Request, no *refusal) *Recorded {
 		m.stats.Answered++
 		return rec
 	}
-	rec.Outcome, rec.Status, rec.Refused, rec.Violations = no.outcome, no.status, no.text, no.violations
-	if no.outcome == Overflow {
+	rec.Outcome, rec.Status, rec.Refused, rec.Violations = Invalid, no.Status, no.Text, no.Violations
+	if no.Overflow {
+		rec.Outcome = Overflow
 		m.stats.Overflows++
 		m.overflows.add(rec, keep)
 	} else {

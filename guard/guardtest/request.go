@@ -3,6 +3,7 @@ package guardtest
 import (
 	"net/http"
 
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -19,7 +20,7 @@ type Request struct {
 	// that was refused before it was counted.
 	Tokens int
 	// Dropped is the reasoning that was left out of Messages; see [BindDrop].
-	Dropped []Dropped
+	Dropped []wiretest.Dropped
 	// Body is what was sent. It is nil if that was too large.
 	Body []byte
 	// Header is what was sent with it.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -38,7 +39,7 @@ func Always(a Answer) Rule { return func(Request) Answer { return a } }
 // fails with status 400 and a message that says so: clients do not try again
 // after that, and it does not count as invalid, see [Failed].
 func Script(answers ...Answer) Rule {
-	over := Fail(http.StatusBadRequest, kindInvalid, "guardtest: the script has no more answers")
+	over := Fail(http.StatusBadRequest, wiretest.KindInvalid, "guardtest: the script has no more answers")
 	return Start(Always(over), answers...)
 }
 

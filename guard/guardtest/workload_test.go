@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/guard/guardtest"
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -83,7 +83,7 @@ func TestWorkload(t *testing.T) {
 		}
 		count("given up", turn.Answer == "")
 		count("long", len(turn.Steps) >= 30)
-		if v := rebuild.Validate(rebuild.Anthropic, transcript.Request{Messages: messages}); len(v) > 0 {
+		if v := wiretest.Validate(transcript.Request{Messages: messages}); len(v) > 0 {
 			t.Fatalf("turn %d: %v", n, v)
 		}
 

@@ -42,7 +42,7 @@ type Anthropic struct {
 // report says what was changed; entries are those of the Origins. An error
 // means that a role, Thinking or Params cannot be written.
 //
-// Beyond what [rebuild.Validate] asks of every request, it sees to this:
+// Beyond what [rebuild.Fold] sees to, it sees to this:
 //
 //   - IDs of calls that are not unique, not in the alphabet or too long are
 //     replaced by ones derived from them, in the call and in its result.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -96,7 +97,7 @@ func TestRequestGolden(t *testing.T) {
 				sb.WriteString(r.String() + "\n")
 			}
 			sb.WriteString("-- violations --\n")
-			for _, v := range rebuild.Validate(rebuild.Anthropic, decode(t, body)) {
+			for _, v := range wiretest.Validate(decode(t, body)) {
 				sb.WriteString(v.String() + "\n")
 			}
 			if *update {
@@ -232,7 +233,7 @@ func TestRequestPaused(t *testing.T) {
 	if !strings.Contains(body, answer) || len(report) > 0 {
 		t.Errorf("body %s, report %v", body, report)
 	}
-	if found := rebuild.Validate(rebuild.Anthropic, decode(t, body)); len(found) > 0 {
+	if found := wiretest.Validate(decode(t, body)); len(found) > 0 {
 		t.Errorf("violations: %v", found)
 	}
 	req.Messages = append(req.Messages, transcript.UserText("stop that"))
@@ -310,7 +311,7 @@ func TestErrorWithImage(t *testing.T) {
 	m := message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}]}`, transcript.Origin{})
 	call := message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"n","input":{}}]}`, native)
 	req := transcript.Request{Messages: []transcript.Message{transcript.UserText("go"), call, m}}
-	if v := rebuild.Validate(rebuild.Anthropic, req); len(v) != 1 || v[0].Rule != "error-content" {
+	if v := wiretest.Validate(req); len(v) != 1 || v[0].Rule != "error-content" {
 		t.Errorf("violations %v", v)
 	}
 	body, report, err := wire.Anthropic{}.Request(req)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -85,7 +85,7 @@ func TestBedrockRoundTrip(t *testing.T) {
 		}
 		// The same model at its maker's does not get it, and neither does another.
 		claude, _ := render(t, wire.Anthropic{}, transcript.Request{Model: bedrockModel, Messages: h.Messages})
-		if found := rebuild.Validate(rebuild.Anthropic, decode(t, claude)); len(found) > 0 || strings.Contains(claude, "c2ln") {
+		if found := wiretest.Validate(decode(t, claude)); len(found) > 0 || strings.Contains(claude, "c2ln") {
 			t.Errorf("violations: %v in %s", found, claude)
 		}
 		other, _ := renderBedrock(t, wire.Bedrock{}, transcript.Request{Model: "amazon.nova", Messages: h.Messages})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -31,7 +32,7 @@ func renderBedrock(t testing.TB, b wire.Bedrock, req transcript.Request) (string
 
 func validBedrock(t testing.TB, model, body string) {
 	t.Helper()
-	if found := (wire.Bedrock{PureResults: strings.Contains(model, "llama")}).Validate([]byte(body)); len(found) > 0 {
+	if found := (wiretest.Bedrock{PureResults: strings.Contains(model, "llama")}).Validate([]byte(body)); len(found) > 0 {
 		t.Fatalf("violations: %v\nbody: %s", found, body)
 	}
 }

@@ -19,8 +19,7 @@
 // [rebuild.Report]: IDs are rewritten when the target does not take them,
 // reasoning and opaque blocks go back only to the model that made them. A
 // request whose messages are a [rebuild.History] that ends with a user message
-// is valid once rendered, see [rebuild.Validate], [OpenAIChat.Validate],
-// [OpenAIResponses.Validate], [Gemini.Validate] and [Bedrock.Validate]; so a
+// is valid once rendered: package rebuild/wire/wiretest has the rules. So a
 // conversation may change its provider at any request, in the middle of a turn
 // too. A text is never changed. The same request gives the same bytes, and
 // messages that are appended to it do not change the bytes of those before them,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -22,7 +23,7 @@ import (
 type target struct {
 	name, model string
 	request     func(transcript.Request) ([]byte, rebuild.Report, error)
-	validate    func([]byte) []rebuild.Violation
+	validate    func([]byte) []wiretest.Violation
 }
 
 var budget = json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)
@@ -31,26 +32,26 @@ var budget = json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)
 var targets = []target{
 	{"anthropic", model, wire.Anthropic{}.Request, validateAnthropic},
 	{"anthropic, thinking", model, wire.Anthropic{Thinking: budget}.Request, validateAnthropic},
-	{"chat", "gpt-x", wire.OpenAIChat{}.Request, wire.OpenAIChat{}.Validate},
-	{"chat, reasoning", "gpt-x", wire.OpenAIChat{Reasoning: true, MaxTokens: true}.Request, wire.OpenAIChat{Reasoning: true, MaxTokens: true}.Validate},
-	{"chat, short", "gpt-x", wire.OpenAIChat{ShortIDs: true, SystemRole: "developer"}.Request, wire.OpenAIChat{ShortIDs: true, SystemRole: "developer"}.Validate},
-	{"responses", "gpt-x", wire.OpenAIResponses{}.Request, wire.OpenAIResponses{}.Validate},
-	{"responses, stored", "gpt-x", stored.Request, stored.Validate},
-	{"gemini", geminiModel, wire.Gemini{}.Request, wire.Gemini{Model: geminiModel}.Validate},
-	{"gemini, old", "gemini-2.5-flash", wire.Gemini{}.Request, wire.Gemini{Model: "gemini-2.5-flash"}.Validate},
-	{"bedrock", bedrockModel, wire.Bedrock{}.Request, wire.Bedrock{}.Validate},
-	{"bedrock, thinking", bedrockModel, wire.Bedrock{Thinking: budget}.Request, wire.Bedrock{}.Validate},
-	{"bedrock, pure", "meta.llama4", wire.Bedrock{PureResults: true}.Request, wire.Bedrock{PureResults: true}.Validate},
+	{"chat", "gpt-x", wire.OpenAIChat{}.Request, wiretest.OpenAIChat{}.Validate},
+	{"chat, reasoning", "gpt-x", wire.OpenAIChat{Reasoning: true, MaxTokens: true}.Request, wiretest.OpenAIChat{Reasoning: true}.Validate},
+	{"chat, short", "gpt-x", wire.OpenAIChat{ShortIDs: true, SystemRole: "developer"}.Request, wiretest.OpenAIChat{ShortIDs: true}.Validate},
+	{"responses", "gpt-x", wire.OpenAIResponses{}.Request, wiretest.OpenAIResponses{}.Validate},
+	{"responses, stored", "gpt-x", stored.Request, wiretest.OpenAIResponses{}.Validate},
+	{"gemini", geminiModel, wire.Gemini{}.Request, wiretest.Gemini{Model: geminiModel}.Validate},
+	{"gemini, old", "gemini-2.5-flash", wire.Gemini{}.Request, wiretest.Gemini{Model: "gemini-2.5-flash"}.Validate},
+	{"bedrock", bedrockModel, wire.Bedrock{}.Request, wiretest.Bedrock{}.Validate},
+	{"bedrock, thinking", bedrockModel, wire.Bedrock{Thinking: budget}.Request, wiretest.Bedrock{}.Validate},
+	{"bedrock, pure", "meta.llama4", wire.Bedrock{PureResults: true}.Request, wiretest.Bedrock{PureResults: true}.Validate},
 }
 
 var stored = wire.OpenAIResponses{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
 
-func validateAnthropic(body []byte) []rebuild.Violation {
+func validateAnthropic(body []byte) []wiretest.Violation {
 	var req transcript.Request
 	if json.Unmarshal(body, &req) != nil {
-		return []rebuild.Violation{{Rule: "json"}}
+		return []wiretest.Violation{{Rule: "json"}}
 	}
-	return rebuild.Validate(rebuild.Anthropic, req)
+	return wiretest.Validate(req)
 }
 
 // body renders a history, which must be valid then and the same bytes again.

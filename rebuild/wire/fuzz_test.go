@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -96,7 +96,7 @@ var rendered = strings.Fields("block-type member id-unique id-pattern id-length 
 var misplaced = strings.Fields("image document thinking redacted_thinking search_result server_tool_use mcp_tool_use _tool_result")
 
 // repairable reports whether rendering makes a request with the violation valid.
-func repairable(v rebuild.Violation) bool {
+func repairable(v wiretest.Violation) bool {
 	if v.Rule == "block-role" {
 		return slices.ContainsFunc(misplaced, func(kind string) bool { return strings.Contains(v.Text, kind+"`") })
 	}

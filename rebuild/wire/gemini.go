@@ -81,8 +81,8 @@ func (Gemini) ToolName(name string) string {
 //     came with. Gemini 3 and later refuse an answer whose first call has none:
 //     there the text that Google documents for calls of other models stands in
 //     its place, unless another part of the answer is signed.
-//   - Thoughts are given back within the running turn, to the model that made
-//     them, and are left out of an answer that nothing else is left of.
+//   - Thoughts are given back to the model that made them, those of all turns, and
+//     are left out of an answer that nothing else is left of.
 //   - Parts of a kind that this package has no block for, code that the model
 //     ran for example, go back to the model that made them.
 //   - Other blocks that the API does not take become a short text in a user
@@ -100,7 +100,7 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	if err := g.check(req); err != nil {
 		return nil, nil, err
 	}
-	r := geminiRenderer{rendering: rendering{req: req, api: apiGemini}, format: g, turn: runningTurn(req.Messages)}
+	r := geminiRenderer{rendering: rendering{req: req, api: apiGemini}, format: g}
 	contents := r.contents()
 
 	o := jsontext.AppendObject(nil)

@@ -17,7 +17,6 @@ const skipSignature = "skip_thought_signature_validator"
 type geminiRenderer struct {
 	rendering
 	format Gemini
-	turn   int          // index of the message that started the running turn
 	calls  []geminiCall // of the last answer, without those that have a result
 }
 
@@ -50,13 +49,12 @@ func (r *geminiRenderer) native(o transcript.Origin) bool {
 // baseName returns the name of a model without the collection that it is in.
 func baseName(model string) string { return model[strings.LastIndexByte(model, '/')+1:] }
 
-// contents goes through the request once, in order, and looks back only; the
-// start of the running turn is the exception.
+// contents goes through the request once, in order, and looks back only.
 func (r *geminiRenderer) contents() []geminiContent {
 	out := make([]geminiContent, 0, len(r.req.Messages))
-	for i, m := range r.req.Messages {
+	for _, m := range r.req.Messages {
 		if m.Role == transcript.RoleAssistant {
-			parts := r.answer(i, m)
+			parts := r.answer(m)
 			if len(parts) > 0 {
 				out = append(out, geminiContent{role: "model", parts: parts})
 			} else if len(m.Content) > 0 {
@@ -136,14 +134,14 @@ func (r *geminiRenderer) result(entry string, b transcript.ToolResultBlock) (par
 	return geminiPart{json: append(o.End(), '}'), entry: entry}, media
 }
 
-// answer returns the parts of answer i.
-func (r *geminiRenderer) answer(i int, m transcript.Message) []geminiPart {
+// answer returns the parts of an answer.
+func (r *geminiRenderer) answer(m transcript.Message) []geminiPart {
 	r.calls = nil
 	parts := make([]geminiPart, 0, len(m.Content))
 	spoken := false // something besides thoughts
 	for j, b := range m.Content {
 		o := originOf(m, j)
-		if p, ok := r.answerPart(i, o, b); ok {
+		if p, ok := r.answerPart(o, b); ok {
 			parts, spoken = append(parts, p), spoken || !p.thought
 		}
 	}
@@ -165,7 +163,7 @@ func (r *geminiRenderer) answer(i int, m transcript.Message) []geminiPart {
 }
 
 // answerPart returns false for what cannot be in an answer.
-func (r *geminiRenderer) answerPart(i int, o transcript.Origin, b transcript.Block) (p geminiPart, ok bool) {
+func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p geminiPart, ok bool) {
 	native := r.native(o)
 	p.entry, p.native = o.Entry, native
 	obj := jsontext.AppendObject(nil)
@@ -183,7 +181,7 @@ func (r *geminiRenderer) answerPart(i int, o transcript.Origin, b transcript.Blo
 		obj.String("text", b.Text)
 		return end(b.Extra)
 	case transcript.ThinkingBlock:
-		if why := r.refused(i, native, b); why != "" {
+		if why := refusedThought(native, b); why != "" {
 			r.note(rebuild.DroppedThinking, o.Entry, why)
 			return p, false
 		}
@@ -230,11 +228,9 @@ func (r *geminiRenderer) answerPart(i int, o transcript.Origin, b transcript.Blo
 	return p, false
 }
 
-// refused says why thoughts of answer i are left out, nothing if they are not.
-func (r *geminiRenderer) refused(i int, native bool, b transcript.ThinkingBlock) string {
+// refusedThought says why thoughts are left out, nothing if they are not.
+func refusedThought(native bool, b transcript.ThinkingBlock) string {
 	switch {
-	case i < r.turn || r.turn < 0:
-		return "of an earlier turn"
 	case !native:
 		return "of another model"
 	case b.Thinking == "" && geminiSignature(b.Extra) == "":

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -140,7 +140,7 @@ func TestGeminiRoundTrip(t *testing.T) {
 				}
 			}
 			claude, _ := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: h.Messages})
-			if found := rebuild.Validate(rebuild.Anthropic, decode(t, claude)); len(found) > 0 || strings.Contains(claude, "c2ln") {
+			if found := wiretest.Validate(decode(t, claude)); len(found) > 0 || strings.Contains(claude, "c2ln") {
 				t.Errorf("violations: %v in %s", found, claude)
 			}
 		})

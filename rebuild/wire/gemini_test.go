@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -31,7 +32,7 @@ func renderGemini(t testing.TB, g wire.Gemini, req transcript.Request) (string, 
 
 func validGemini(t testing.TB, model, body string) {
 	t.Helper()
-	if found := (wire.Gemini{Model: model}).Validate([]byte(body)); len(found) > 0 {
+	if found := (wiretest.Gemini{Model: model}).Validate([]byte(body)); len(found) > 0 {
 		t.Fatalf("violations: %v\nbody: %s", found, body)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -46,7 +46,7 @@ func TestRequestIDs(t *testing.T) {
 		before = body
 	}
 	body, report := render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: messages})
-	if found := rebuild.Validate(rebuild.Anthropic, decode(t, body)); len(found) > 0 {
+	if found := wiretest.Validate(decode(t, body)); len(found) > 0 {
 		t.Errorf("violations: %v", found)
 	}
 	for _, id := range []string{"toolu_1", "call_0", "functions_read_0", "toolu_2"} {
@@ -75,7 +75,7 @@ func TestRequestIDsTaken(t *testing.T) {
 		message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"`+given+`","name":"n","input":{}}]}`, native),
 		transcript.ToolResult(given, "r"))
 	body, _ = render(t, wire.Anthropic{}, transcript.Request{Model: model, Messages: messages})
-	if found := rebuild.Validate(rebuild.Anthropic, decode(t, body)); len(found) > 0 {
+	if found := wiretest.Validate(decode(t, body)); len(found) > 0 {
 		t.Errorf("violations: %v", found)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -38,11 +39,11 @@ func everyOpenAI() []openAIFormat {
 	all := []openAIFormat{chat, responses}
 	for _, c := range []wire.OpenAIChat{{Reasoning: true, MaxTokens: true}, {ShortIDs: true, SystemRole: "developer"}} {
 		f := chat
-		f.request, f.validate = c.Request, c.Validate
+		f.request, f.validate = c.Request, strict(c).Validate
 		all = append(all, f)
 	}
 	r := responses
-	r.request, r.validate = stored.Request, stored.Validate
+	r.request, r.validate = stored.Request, wiretest.OpenAIResponses{}.Validate
 	return append(all, r)
 }
 

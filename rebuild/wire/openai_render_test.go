@@ -9,6 +9,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -32,20 +33,22 @@ func TestOpenAIEnvelope(t *testing.T) {
 		name   string
 		format interface {
 			Request(transcript.Request) ([]byte, rebuild.Report, error)
-			Validate([]byte) []rebuild.Violation
 		}
-		want string
+		referee wiretest.API
+		want    string
 	}{
-		{"chat", wire.OpenAIChat{}, `{"model":"gpt-x","max_completion_tokens":9,` + chatTools + `,"messages":[{"role":"system","content":"Be <brief>."},{"role":"user","content":"Hi"}]}`},
+		{"chat", wire.OpenAIChat{}, wiretest.OpenAIChat{}, `{"model":"gpt-x","max_completion_tokens":9,` + chatTools + `,"messages":[{"role":"system","content":"Be <brief>."},{"role":"user","content":"Hi"}]}`},
 		{
 			"an imitator",
 			wire.OpenAIChat{Stream: true, MaxTokens: true, SystemRole: "developer", Params: map[string]json.RawMessage{"tools": raw("[]"), "temperature": raw("1.0")}},
+			wiretest.OpenAIChat{},
 			`{"model":"gpt-x","max_tokens":9,"stream":true,"stream_options":{"include_usage":true},"temperature":1.0,"tools":[],"messages":[{"role":"developer","content":"Be <brief>."},{"role":"user","content":"Hi"}]}`,
 		},
-		{"responses", wire.OpenAIResponses{}, `{"model":"gpt-x","max_output_tokens":9,"store":false,"instructions":"Be <brief>.",` + responsesTools + `,"input":[{"type":"message","role":"user","content":"Hi"}]}`},
+		{"responses", wire.OpenAIResponses{}, wiretest.OpenAIResponses{}, `{"model":"gpt-x","max_output_tokens":9,"store":false,"instructions":"Be <brief>.",` + responsesTools + `,"input":[{"type":"message","role":"user","content":"Hi"}]}`},
 		{
 			"reasoning",
 			wire.OpenAIResponses{Stream: true, Reasoning: raw(`{"effort":"low"}`), Params: map[string]json.RawMessage{"instructions": raw(`"No."`), "tools": raw("[]")}},
+			wiretest.OpenAIResponses{},
 			`{"model":"gpt-x","max_output_tokens":9,"stream":true,"store":false,"reasoning":{"effort":"low"},"include":["reasoning.encrypted_content"],"instructions":"No.","tools":[],"input":[{"type":"message","role":"user","content":"Hi"}]}`,
 		},
 	}
@@ -54,7 +57,7 @@ func TestOpenAIEnvelope(t *testing.T) {
 		if err != nil || len(report) > 0 || string(body) != tt.want {
 			t.Errorf("%s: %v %v, rendered\n%s\nwant\n%s", tt.name, err, report, body, tt.want)
 		}
-		if found := tt.format.Validate(body); len(found) > 0 {
+		if _, found := tt.referee.Decode(body); len(found) > 0 {
 			t.Errorf("%s: violations: %v", tt.name, found)
 		}
 	}
@@ -202,13 +205,13 @@ func TestOpenAIReasoningItems(t *testing.T) {
 	body, report, err := stored.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
 		transcript.UserText("go"), message(t, `{"role":"assistant","content":[`+rs2+","+call+`]}`, here), transcript.ToolResult("a", "r"),
 	}})
-	if err != nil || len(report) > 0 || !strings.Contains(string(body), `"rs_2"`) || len(stored.Validate(body)) > 0 {
+	if err != nil || len(report) > 0 || !strings.Contains(string(body), `"rs_2"`) || len(wiretest.OpenAIResponses{}.Validate(body)) > 0 {
 		t.Errorf("%v %v, rendered %s", err, report, body)
 	}
 }
 
-// Reasoning of imitators goes back in the member that it came in, within the
-// running turn.
+// Reasoning of imitators goes back in the member that it came in, that of all
+// turns.
 func TestOpenAIChatReasoning(t *testing.T) {
 	answer := func(member, model string) transcript.Message {
 		o := chatOrigin("e", 1)
@@ -228,12 +231,12 @@ func TestOpenAIChatReasoning(t *testing.T) {
 	}{
 		{"running", true, turn(answer("reasoning", "gpt-x")), `{"role":"assistant","reasoning":"t","reasoning_details":[{"a":1}],"content":null,`, ""},
 		{"not asked for", false, turn(answer("reasoning_content", "gpt-x")), `{"role":"assistant","content":null,`, "dropped-thinking"},
-		{"over", true, turn(answer("reasoning_content", "gpt-x"), over...), `{"role":"assistant","reasoning_content":"","content":null,`, "dropped-thinking"},
+		{"over", true, turn(answer("reasoning_content", "gpt-x"), over...), `{"role":"assistant","reasoning_content":"t","reasoning_details":[{"a":1}],"content":null,`, ""},
 		{"of another model", true, turn(answer("reasoning_content", "gpt-y")), `{"role":"assistant","reasoning_content":"","content":null,`, "dropped-thinking"},
 	}
 	for _, tt := range tests {
 		f := chat
-		f.request, f.validate = wire.OpenAIChat{Reasoning: tt.reasoning}.Request, wire.OpenAIChat{Reasoning: tt.reasoning}.Validate
+		f.request, f.validate = wire.OpenAIChat{Reasoning: tt.reasoning}.Request, wiretest.OpenAIChat{Reasoning: tt.reasoning}.Validate
 		body, report := f.body(t, tt.req)
 		if !strings.Contains(body, tt.want) || rules(report) != tt.rules {
 			t.Errorf("%s: report %v, rendered\n%s\nwant\n%s", tt.name, report, body, tt.want)
@@ -283,7 +286,7 @@ func TestOpenAIResponsesOwnItems(t *testing.T) {
 		`{"type":"image_generation_call","result":"AAAA"}`: "missing",
 	} {
 		body := `{"model":"m","store":false,"input":[` + item + `,{"type":"message","role":"assistant","content":"x"},{"type":"message","role":"user","content":"x"}]}`
-		found := wire.OpenAIResponses{}.Validate([]byte(body))
+		found := wiretest.OpenAIResponses{}.Validate([]byte(body))
 		if got := len(found) > 0; got != (want != "") || got && found[0].Rule != want {
 			t.Errorf("%s: %v, want %q", item, found, want)
 		}
@@ -303,8 +306,8 @@ func TestOpenAIDataURL(t *testing.T) {
 		"https://x.example/a.png":       true,
 	} {
 		found := append(
-			wire.OpenAIChat{}.Validate([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+url+`"}}]}]}`)),
-			wire.OpenAIResponses{}.Validate([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"`+url+`"}]}]}`))...)
+			wiretest.OpenAIChat{}.Validate([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+url+`"}}]}]}`)),
+			wiretest.OpenAIResponses{}.Validate([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"`+url+`"}]}]}`))...)
 		if want := map[bool]int{false: 2}[ok]; len(found) != want || want > 0 && found[0].Rule != "source" {
 			t.Errorf("%s: %v", url, found)
 		}

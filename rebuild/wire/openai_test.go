@@ -13,6 +13,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -21,7 +22,7 @@ type openAIFormat struct {
 	name, api string
 	request   func(transcript.Request) ([]byte, rebuild.Report, error)
 	response  func([]byte) (*transcript.Response, error)
-	validate  func([]byte) []rebuild.Violation
+	validate  func([]byte) []wiretest.Violation
 	stream    func() openAIStream
 	list      string // the member that holds the conversation
 	answers   map[string]string
@@ -35,13 +36,13 @@ type openAIStream interface {
 
 var chat = openAIFormat{
 	name: "chat", api: "openai-chat", list: `"messages":`, answers: chatAnswers, events: chatEvents,
-	request: wire.OpenAIChat{}.Request, response: wire.OpenAIChat{}.Response, validate: wire.OpenAIChat{}.Validate,
+	request: wire.OpenAIChat{}.Request, response: wire.OpenAIChat{}.Response, validate: wiretest.OpenAIChat{}.Validate,
 	stream: func() openAIStream { return wire.OpenAIChat{}.NewStream() },
 }
 
 var responses = openAIFormat{
 	name: "responses", api: "openai-responses", list: `"input":`, answers: responsesAnswers, events: responsesEvents,
-	request: wire.OpenAIResponses{}.Request, response: wire.OpenAIResponses{}.Response, validate: wire.OpenAIResponses{}.Validate,
+	request: wire.OpenAIResponses{}.Request, response: wire.OpenAIResponses{}.Response, validate: wiretest.OpenAIResponses{}.Validate,
 	stream: func() openAIStream { return wire.OpenAIResponses{}.NewStream() },
 }
 
@@ -248,7 +249,7 @@ func TestOpenAIRoundTrip(t *testing.T) {
 			t.Run(f.name+" "+name, func(t *testing.T) {
 				f := f
 				if name == "reasoning" {
-					f.request, f.validate = wire.OpenAIChat{Reasoning: true}.Request, wire.OpenAIChat{Reasoning: true}.Validate
+					f.request, f.validate = wire.OpenAIChat{Reasoning: true}.Request, wiretest.OpenAIChat{Reasoning: true}.Validate
 				}
 				whole, err := f.response([]byte(body))
 				require.NoError(t, err)

@@ -22,9 +22,8 @@ type OpenAIChat struct {
 	// MaxTokens writes the output limit as "max_tokens", which imitators know,
 	// and not as "max_completion_tokens", which models that reason demand.
 	MaxTokens bool
-	// Reasoning gives the model its reasoning back within the running turn, as
-	// DeepSeek and others demand that reason between calls. OpenAI does not take
-	// it.
+	// Reasoning gives the model its reasoning back, that of all turns, as DeepSeek
+	// and others demand that reason between calls. OpenAI does not take it.
 	Reasoning bool
 	// ShortIDs is for Mistral: calls have IDs of nine letters and digits, and a
 	// short answer goes between results and what the user says next.
@@ -82,7 +81,7 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	}
 	r := chatRenderer{
 		openAI:    openAI{rendering{req: req, api: apiOpenAIChat, ids: idMap{form: c.ids()}}},
-		reasoning: c.Reasoning, turn: runningTurn(req.Messages),
+		reasoning: c.Reasoning,
 	}
 	if !isBlank(req.System) {
 		role := c.SystemRole

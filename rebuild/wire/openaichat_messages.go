@@ -14,15 +14,14 @@ import (
 type chatRenderer struct {
 	openAI
 	reasoning bool
-	turn      int // index of the message that started the running turn
 	out       []chatMessage
 	dropped   bool // the last answer was left out
 }
 
 func (r *chatRenderer) messages() {
-	for i, m := range r.req.Messages {
+	for _, m := range r.req.Messages {
 		if m.Role == transcript.RoleAssistant {
-			r.answer(i, m)
+			r.answer(m)
 		} else {
 			r.user(m)
 			r.dropped = false
@@ -121,7 +120,7 @@ func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved
 	return moved
 }
 
-func (r *chatRenderer) answer(i int, m transcript.Message) {
+func (r *chatRenderer) answer(m transcript.Message) {
 	r.ids.open()
 	out := chatMessage{role: "assistant"}
 	for j, b := range m.Content {
@@ -139,7 +138,7 @@ func (r *chatRenderer) answer(i int, m transcript.Message) {
 			r.dropExtra(o.Entry, "tool_use", b.Extra)
 			out.calls = append(out.calls, b)
 		case transcript.ThinkingBlock:
-			r.think(i, o, b, &out)
+			r.think(o, b, &out)
 		case transcript.ContextBlock:
 			out.parts = append(out.parts, r.parts(o.Entry, b, chatTakes)...)
 		default:
@@ -177,13 +176,11 @@ const (
 )
 
 // think gives reasoning back in the members that it came in.
-func (r *chatRenderer) think(i int, o transcript.Origin, b transcript.ThinkingBlock, out *chatMessage) {
+func (r *chatRenderer) think(o transcript.Origin, b transcript.ThinkingBlock, out *chatMessage) {
 	drop := func(why string) { r.note(rebuild.DroppedThinking, o.Entry, why) }
 	switch {
 	case !r.reasoning:
 		drop("the API does not take it")
-	case i < r.turn || r.turn < 0:
-		drop("of an earlier turn")
 	case !r.native(o):
 		drop("of another model")
 	case len(out.reasoning) > 0:

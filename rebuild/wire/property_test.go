@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -30,7 +31,7 @@ func checkRender(t *testing.T, req transcript.Request) {
 	}
 	var got transcript.Request
 	require.NoError(t, json.Unmarshal(body, &got))
-	before, after := rebuild.Validate(rebuild.Anthropic, req), rebuild.Validate(rebuild.Anthropic, got)
+	before, after := wiretest.Validate(req), wiretest.Validate(got)
 	for _, v := range before {
 		if !repairable(v) {
 			return
@@ -185,11 +186,11 @@ func TestRenderRandom(t *testing.T) {
 	for range 1_000 {
 		req := randomRequest(t, rnd)
 		checkRender(t, req)
-		found := rebuild.Validate(rebuild.Anthropic, req)
+		found := wiretest.Validate(req)
 		if len(found) == 0 {
 			valid++
 		}
-		if !slices.ContainsFunc(found, func(v rebuild.Violation) bool { return !repairable(v) }) {
+		if !slices.ContainsFunc(found, func(v wiretest.Violation) bool { return !repairable(v) }) {
 			checked++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -149,7 +150,7 @@ func TestRoundTrip(t *testing.T) {
 			if len(report) > 0 {
 				t.Errorf("report: %v", report)
 			}
-			if found := rebuild.Validate(rebuild.Anthropic, decode(t, body)); len(found) > 0 {
+			if found := wiretest.Validate(decode(t, body)); len(found) > 0 {
 				t.Errorf("violations: %v", found)
 			}
 			var sent struct{ Messages []struct{ Content any } }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -67,7 +68,7 @@ func TestRequestThinking(t *testing.T) {
 			if got := rules(report); got != tt.rules {
 				t.Errorf("report = %v, want %q", report, tt.rules)
 			}
-			if found := rebuild.Validate(rebuild.Anthropic, decode(t, body)); len(found) > 0 {
+			if found := wiretest.Validate(decode(t, body)); len(found) > 0 {
 				t.Errorf("violations: %v", found)
 			}
 		})

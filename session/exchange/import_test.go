@@ -21,6 +21,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
@@ -214,7 +215,7 @@ func checkImported(t *testing.T, st *session.Store, im exchange.Imported) {
 		var req transcript.Request
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(body, &req))
-		if wrong := rebuild.Validate(rebuild.Anthropic, req); len(wrong) > 0 {
+		if wrong := wiretest.Validate(req); len(wrong) > 0 {
 			t.Errorf("%s: after %s: %v", im.Source.Path, e.ID, wrong)
 		}
 	}

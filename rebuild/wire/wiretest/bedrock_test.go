@@ -1,11 +1,11 @@
-package wire_test
+package wiretest_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 )
 
 func TestBedrockValidate(t *testing.T) {
@@ -44,7 +44,7 @@ func TestBedrockValidate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		found := map[string]bool{}
-		for _, v := range (wire.Bedrock{}).Validate([]byte(`{"messages":[` + tt.body + `]}`)) {
+		for _, v := range (wiretest.Bedrock{}).Validate([]byte(`{"messages":[` + tt.body + `]}`)) {
 			found[v.Rule] = true
 		}
 		want := map[string]bool{}
@@ -55,7 +55,7 @@ func TestBedrockValidate(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.body, found, want)
 		}
 	}
-	if found := (wire.Bedrock{PureResults: true}).Validate([]byte(`{"messages":[` + user + "," + call + "," + strings.Replace(result, "]}}]}", `]}},{"text":"x"}]}`, 1) + tools + `]}`)); len(found) == 0 {
+	if found := (wiretest.Bedrock{PureResults: true}).Validate([]byte(`{"messages":[` + user + "," + call + "," + strings.Replace(result, "]}}]}", `]}},{"text":"x"}]}`, 1) + tools + `]}`)); len(found) == 0 {
 		t.Error("a text beside results is taken")
 	}
 }

@@ -1,4 +1,4 @@
-package rebuild
+package wiretest
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ func serverResult(kind string) bool {
 // raw checks a block that package transcript has no type for.
 func (r *referee) raw(p place, role transcript.Role, b transcript.RawBlock) {
 	kind := b.BlockType()
-	m, ok := objectMembers(b.JSON)
+	m, ok := members(b.JSON)
 	if !ok {
 		r.flagAt(p, "block-type", "", "Input should be a valid dictionary")
 		return
@@ -95,7 +95,7 @@ func isTexts(value json.RawMessage) bool {
 		return false
 	}
 	for _, e := range list {
-		if m, _ := objectMembers(e); jsonText(m["type"]) != "text" || !visible(jsonText(m["text"])) {
+		if m, _ := members(e); jsonText(m["type"]) != "text" || !visible(jsonText(m["text"])) {
 			return false
 		}
 	}
@@ -115,7 +115,7 @@ func (r *referee) serverTools(i int) {
 			continue
 		}
 		kind := raw.BlockType()
-		m, _ := objectMembers(raw.JSON)
+		m, _ := members(raw.JSON)
 		switch {
 		case serverCall(kind):
 			uses = append(uses, use{id: jsonText(m["id"]), name: jsonText(m["name"])})

@@ -1,4 +1,4 @@
-package rebuild_test
+package wiretest_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -219,7 +219,7 @@ func TestValidateRules(t *testing.T) {
 			if !strings.HasPrefix(text, `{"messages"`) {
 				text = `{"messages":[` + text + `]}`
 			}
-			found := rebuild.Validate(rebuild.Anthropic, decode(t, text))
+			found := wiretest.Validate(decode(t, text))
 			var rules []string
 			for _, v := range found {
 				rules = append(rules, v.Rule)
@@ -255,7 +255,7 @@ func TestValidateAccepts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if found := rebuild.Validate(rebuild.Anthropic, decode(t, tt.request)); len(found) > 0 {
+			if found := wiretest.Validate(decode(t, tt.request)); len(found) > 0 {
 				t.Errorf("violations: %v", found)
 			}
 		})
@@ -316,8 +316,8 @@ func TestValidateMutations(t *testing.T) {
 		if !strings.Contains(valid, tt.old) {
 			t.Fatalf("row %d: %q is not in the request", i, tt.old)
 		}
-		found := rebuild.Validate(rebuild.Anthropic, decode(t, strings.Replace(valid, tt.old, tt.new, 1)))
-		if !slices.ContainsFunc(found, func(v rebuild.Violation) bool { return v.Rule == tt.rule }) {
+		found := wiretest.Validate(decode(t, strings.Replace(valid, tt.old, tt.new, 1)))
+		if !slices.ContainsFunc(found, func(v wiretest.Violation) bool { return v.Rule == tt.rule }) {
 			t.Errorf("%q instead of %q: violations %v, want one of rule %q", tt.new, tt.old, found, tt.rule)
 		}
 	}
@@ -330,22 +330,15 @@ func TestValidateMissingMessage(t *testing.T) {
 	for i := range n {
 		req := decode(t, valid)
 		req.Messages = slices.Delete(req.Messages, i, i+1)
-		if len(rebuild.Validate(rebuild.Anthropic, req)) == 0 {
+		if len(wiretest.Validate(req)) == 0 {
 			t.Errorf("message %d missing: no violation", i)
 		}
 	}
 }
 
-func TestValidateUnknownTarget(t *testing.T) {
-	found := rebuild.Validate("nobody", decode(t, valid))
-	if len(found) != 1 || found[0].String() != `target: no rules are known for target "nobody"` {
-		t.Errorf("violations = %v", found)
-	}
-}
-
 func TestValidateNilBlock(t *testing.T) {
 	req := transcript.Request{Messages: []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{nil}}}}
-	if found := rebuild.Validate(rebuild.Anthropic, req); len(found) != 1 || found[0].Rule != "block-type" {
+	if found := wiretest.Validate(req); len(found) != 1 || found[0].Rule != "block-type" {
 		t.Errorf("violations = %v", found)
 	}
 }
@@ -366,7 +359,7 @@ func BenchmarkValidate(b *testing.B) {
 	req.Messages = append(req.Messages, transcript.UserText("Go on."))
 	b.ReportAllocs()
 	for b.Loop() {
-		if found := rebuild.Validate(rebuild.Anthropic, req); len(found) > 0 {
+		if found := wiretest.Validate(req); len(found) > 0 {
 			b.Fatal(found)
 		}
 	}

@@ -1,4 +1,4 @@
-package rebuild
+package wiretest
 
 import (
 	"fmt"
@@ -9,31 +9,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Target names a provider's rules.
-type Target string
-
-// Anthropic is the Anthropic Messages API.
-const Anthropic Target = "anthropic"
-
-// Violation is one rule that a request breaks.
-type Violation struct {
-	Rule    string // short name of the rule; the list is at [Validate]
-	Message int    // index in Request.Messages, -1 if it is about none
-	Block   int    // index in the message's content, -1 if it is about none
-	Text    string // in the provider's own words where they are known
-}
-
-// String returns the rule and the text.
-func (v Violation) String() string { return v.Rule + ": " + v.Text }
-
-// Validate checks req by the rules of a target as strictly as its provider
-// does, and returns every violation in the order of the messages; none means
-// that the provider will accept the request. It looks at the request as its
-// JSON says it, so it judges what package rebuild/wire has rendered as well:
-// decode the body into a [transcript.Request] first. Origins are ignored. A
-// target it does not know is itself a violation, of the rule "target".
+// Validate checks a request by the rules of the Messages API as strictly as
+// Anthropic does, and returns every violation in the order of the messages; none
+// means that the API will accept them. Origins are ignored. A history of
+// rebuild.Fold that ends with a user message has none.
 //
-// The rules of [Anthropic]:
+// The rules:
 //
 //	messages         there is at least one
 //	first-user       the first is a user message
@@ -67,14 +48,15 @@ func (v Violation) String() string { return v.Rule + ": " + v.Text }
 //	tools            definitions have unique names and a schema
 //	system           the system prompt is not white space
 //	max-tokens       the output limit is not negative
-func Validate(target Target, req transcript.Request) []Violation {
-	r := referee{req: req}
-	if target != Anthropic {
-		r.flag("target", -1, -1, "no rules are known for target %q", string(target))
-		return r.found
-	}
+func Validate(req transcript.Request) []Violation {
+	r := referee{judge: judge{req: Request{Request: req}}}
+	r.canonical()
+	return r.found
+}
+
+func (r *referee) canonical() {
 	r.envelope()
-	for i, m := range req.Messages {
+	for i, m := range r.req.Messages {
 		r.role(i)
 		if len(m.Content) == 0 {
 			r.flag("content", i, -1, "messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
@@ -91,7 +73,6 @@ func Validate(target Target, req transcript.Request) []Violation {
 	if r.marks > maxMarks {
 		r.flag("marks", -1, -1, "A maximum of %d blocks with cache_control may be provided. Found %d.", maxMarks, r.marks)
 	}
-	return r.found
 }
 
 const (
@@ -101,8 +82,7 @@ const (
 
 // A referee holds what is known of a request while it is read.
 type referee struct {
-	req   transcript.Request
-	found []Violation
+	judge
 	ids   map[string]struct{} // of every call so far
 	marks int
 	// Reused from message to message.
@@ -135,10 +115,6 @@ func (s *idSet) has(id string) bool {
 	}
 	_, ok := s.many[id]
 	return ok
-}
-
-func (r *referee) flag(rule string, message, block int, format string, args ...any) {
-	r.found = append(r.found, Violation{rule, message, block, fmt.Sprintf(format, args...)})
 }
 
 // flagAt flags a block, or a member of it if path is not empty.
@@ -177,7 +153,7 @@ func (r *referee) envelope() {
 			r.flag("tools", -1, -1, "tools: Tool names must be unique.")
 		}
 		names[t.Name] = true
-		if schema, ok := objectMembers(t.InputSchema); !ok {
+		if schema, ok := members(t.InputSchema); !ok {
 			r.flag("tools", -1, -1, "tools.%d.input_schema: Input should be a valid dictionary", i)
 		} else if jsonText(schema["type"]) != "object" {
 			r.flag("tools", -1, -1, "tools.%d.input_schema.type: Input should be 'object'", i)

@@ -1,7 +1,6 @@
-package guardtest
+package wiretest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,47 +8,41 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// An event is one of a stream. Some APIs give it no name.
-type event struct {
-	name string
-	data []byte
-}
-
 // json returns the message as one object.
-func (a message) json() []byte {
+func (a Message) json() []byte {
 	content := []byte("[")
-	for i, b := range a.content {
+	for i, b := range a.Content {
 		if i > 0 {
 			content = append(content, ',')
 		}
 		content = append(content, transcript.MarshalBlock(b)...)
 	}
-	return a.object(append(content, ']'), encode(a.stop), a.usage)
+	return a.object(append(content, ']'), encode(a.Stop), a.Usage)
 }
 
 // object puts a message together. The content is not encoded again: it keeps
 // its spelling.
-func (a message) object(content, stop []byte, usage transcript.Usage) []byte {
+func (a Message) object(content, stop []byte, usage transcript.Usage) []byte {
 	text := fmt.Appendf(nil, `{"model":%s,"id":"msg_%06d","type":"message","role":"assistant","content":%s,"stop_reason":%s,"stop_sequence":null,"usage":%s`,
-		encode(a.model), a.id, content, stop, encode(usage))
-	if len(a.dropped) > 0 {
-		text = fmt.Appendf(text, `,"input_transformations":%s`, encode(a.dropped))
+		encode(a.Model), a.ID, content, stop, encode(usage))
+	if len(a.Dropped) > 0 {
+		text = fmt.Appendf(text, `,"input_transformations":%s`, encode(a.Dropped))
 	}
 	return append(text, '}')
 }
 
 // events returns the message as a stream.
-func (a message) events() []event {
-	var events []event
+func (a Message) events() []Event {
+	var events []Event
 	add := func(name, format string, args ...any) {
 		data := fmt.Appendf(nil, `{"type":%q`, name)
 		data = fmt.Appendf(data, format, args...)
-		events = append(events, event{name, append(data, '}')})
+		events = append(events, Event{name, append(data, '}')})
 	}
-	begun := a.usage
+	begun := a.Usage
 	begun.Output = min(1, begun.Output)
 	add("message_start", `,"message":%s`, a.object([]byte("[]"), []byte("null"), begun))
-	for i, b := range a.content {
+	for i, b := range a.Content {
 		start, deltas := pieces(b)
 		add("content_block_start", `,"index":%d,"content_block":%s`, i, transcript.MarshalBlock(start))
 		if i == 0 {
@@ -60,7 +53,7 @@ func (a message) events() []event {
 		}
 		add("content_block_stop", `,"index":%d`, i)
 	}
-	add("message_delta", `,"delta":{"stop_reason":%s,"stop_sequence":null},"usage":%s`, encode(a.stop), encode(a.usage))
+	add("message_delta", `,"delta":{"stop_reason":%s,"stop_sequence":null},"usage":%s`, encode(a.Stop), encode(a.Usage))
 	add("message_stop", "")
 	return events
 }
@@ -115,15 +108,4 @@ func split(text string) (pieces []string) {
 		pieces = append(pieces, sb.String())
 	}
 	return pieces
-}
-
-// encode returns the JSON of a value that has one, with <, > and & as they are.
-func encode(v any) []byte {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return encode(fmt.Sprintf("guardtest: %v", err))
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }

@@ -1,10 +1,10 @@
-package wire_test
+package wiretest_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 )
 
 // The validator finds what is wrong, and names the rule.
@@ -42,7 +42,7 @@ func TestGeminiValidate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var found []string
-		for _, v := range (wire.Gemini{}).Validate([]byte(`{"contents":[` + tt.body + `]}`)) {
+		for _, v := range (wiretest.Gemini{}).Validate([]byte(`{"contents":[` + tt.body + `]}`)) {
 			found = append(found, v.Rule)
 		}
 		if got := strings.Join(found, " "); got != tt.want {

@@ -1,4 +1,4 @@
-package rebuild
+package wiretest
 
 import (
 	"bytes"
@@ -153,7 +153,7 @@ func (r *referee) member(p place, kind, name string, value json.RawMessage, allo
 	if isNull(value) {
 		return
 	}
-	object, isObject := objectMembers(value)
+	object, isObject := members(value)
 	switch name {
 	case "cache_control":
 		r.marks++
@@ -210,7 +210,7 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 		}
 		if s.Data == "" {
 			r.flagAt(p, "source", at+".data", "%s cannot be empty", kind)
-		} else if !isBase64(s.Data) {
+		} else if !isPadded(s.Data) {
 			r.flagAt(p, "source", at, "invalid base64 data")
 		}
 	case s.Type == "url":
@@ -258,7 +258,7 @@ func isContent(value json.RawMessage) bool {
 		return false
 	}
 	for _, e := range list {
-		m, _ := objectMembers(e)
+		m, _ := members(e)
 		if kind := jsonText(m["type"]); kind != "image" && (kind != "text" || !visible(jsonText(m["text"]))) {
 			return false
 		}
@@ -266,37 +266,5 @@ func isContent(value json.RawMessage) bool {
 	return true
 }
 
-func isBase64(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '+', c == '/':
-		case c == '=' && (i == len(s)-1 || i == len(s)-2 && s[len(s)-1] == '='):
-		default:
-			return false
-		}
-	}
-	return len(s)%4 == 0
-}
-
-// objectMembers returns the members of a JSON object.
-func objectMembers(value json.RawMessage) (map[string]json.RawMessage, bool) {
-	var m map[string]json.RawMessage
-	if !utf8.Valid(value) || json.Unmarshal(value, &m) != nil || m == nil {
-		return nil, false
-	}
-	return m, true
-}
-
-func isNull(value json.RawMessage) bool {
-	value = bytes.Trim(value, " \t\r\n")
-	return len(value) == 0 || string(value) == "null"
-}
-
-// jsonText returns the text of a JSON string, empty if value is none.
-func jsonText(value json.RawMessage) string {
-	var s string
-	if json.Unmarshal(value, &s) != nil {
-		return ""
-	}
-	return s
-}
+// isPadded reports whether s is padded base64.
+func isPadded(s string) bool { return len(s)%4 == 0 && isBytes(s) }

@@ -1,0 +1,153 @@
+package wiretest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// An API is the form that a provider gives to requests and answers: [Anthropic],
+// [OpenAIChat], [OpenAIResponses], [Gemini] and [Bedrock].
+type API interface {
+	// Decode reads the body of a request and judges what it says. It returns every
+	// violation, those of the messages in their order; none means that the provider
+	// will accept the body. What could be read of one that is refused is returned
+	// too.
+	Decode(body []byte) (Request, []Violation)
+	// Fit refuses a valid request that the model has no room for.
+	Fit(l Limits, req Request, tokens int) *Refusal
+	// MaxBody is the size in bytes that a body may have.
+	MaxBody() int64
+	// Whole returns an answer that is not streamed.
+	Whole(a Message) []byte
+	// Events returns an answer as a stream.
+	Events(a Message) []Event
+	// IsInput reports whether an event adds to the input of a call.
+	IsInput(e Event) bool
+	// Frame returns an event as it goes out.
+	Frame(e Event) []byte
+	// Types returns the content types of an answer that is not streamed and of
+	// one that is.
+	Types() (whole, stream string)
+	// Word says an error as the provider does: with its status and its kind, and
+	// in its words if it is a usual one. limit is the size that a body may have.
+	Word(no Refusal, limit int64) Refusal
+	// Refuse returns the body of an error.
+	Refuse(no *Refusal, requestID string) []byte
+	// Fail returns the event that ends a stream with an error.
+	Fail(no *Refusal, a Message, requestID string) Event
+	// Head sets the headers of an answer; no is nil if it is no error.
+	Head(h http.Header, no *Refusal, requestID string)
+}
+
+// PathMessages is where the Messages API takes requests, PathCount where it
+// counts them.
+const (
+	PathMessages = "/v1/messages"
+	PathCount    = "/v1/messages/count_tokens"
+)
+
+// The paths that say which model is asked: those of the Gemini API and Vertex,
+// and of Converse.
+var (
+	pathGemini  = regexp.MustCompile(`/models/([^/:]+):(generateContent|streamGenerateContent)$`)
+	pathBedrock = regexp.MustCompile(`^/model/(.+)/converse(-stream)?$`)
+)
+
+// At returns the API that takes requests at a path, nil if there is none.
+func At(path string) API {
+	switch path {
+	case PathMessages:
+		return Anthropic{}
+	case PathCount:
+		return Anthropic{Counting: true}
+	case "/v1/chat/completions":
+		return OpenAIChat{asSent: true}
+	case "/v1/responses":
+		return OpenAIResponses{}
+	}
+	if m := pathGemini.FindStringSubmatch(path); m != nil {
+		return Gemini{Model: m[1], Stream: m[2] == "streamGenerateContent"}
+	}
+	if m := pathBedrock.FindStringSubmatch(path); m != nil {
+		return Bedrock{Model: m[1], Stream: m[2] != ""}
+	}
+	return nil
+}
+
+func validate(a API, body []byte) []Violation {
+	_, found := a.Decode(body)
+	return found
+}
+
+// Limits are what a model has room for; 0 is no limit.
+type Limits struct {
+	Model             string
+	Window, MaxOutput int // tokens
+	// ReserveOutput says that prompt and output limit must fit together.
+	ReserveOutput bool
+}
+
+// reserves reports whether a request leaves no room for its output.
+func (l Limits) reserves(req Request, tokens int) bool {
+	return l.Window > 0 && l.ReserveOutput && req.MaxOutput > l.Window-tokens
+}
+
+// Message is an answer as it goes out.
+type Message struct {
+	ID      int
+	Model   string
+	Content []transcript.Block
+	Stop    transcript.StopReason
+	Usage   transcript.Usage
+	Dropped []Dropped // of the request
+}
+
+// Dropped is an entry of the member input_transformations of an answer: reasoning
+// of the request that the provider has left out.
+type Dropped struct {
+	Type   string `json:"type"`
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// Event is one of a stream. Some APIs give it no name.
+type Event struct {
+	Name string
+	Data []byte
+}
+
+// sse is what the APIs have in common that stream server-sent events.
+type sse struct{}
+
+// Frame returns an event as it goes out.
+func (sse) Frame(e Event) []byte {
+	if e.Name == "" {
+		return fmt.Appendf(nil, "data: %s\n\n", e.Data)
+	}
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", e.Name, e.Data)
+}
+
+// Types returns the content types of answers.
+func (sse) Types() (whole, stream string) { return TypeJSON, "text/event-stream; charset=utf-8" }
+
+// MaxBody is the size in bytes that a body may have.
+func (sse) MaxBody() int64 { return 32 << 20 }
+
+// TypeJSON is the content type of most answers.
+const TypeJSON = "application/json"
+
+// encode returns the JSON of a value that has one, with <, > and & as they are.
+func encode(v any) []byte {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return encode(fmt.Sprintf("wiretest: %v", err))
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}

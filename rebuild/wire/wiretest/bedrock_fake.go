@@ -1,0 +1,203 @@
+package wiretest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"net/http"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// MaxBody is the size in bytes that a body may have.
+func (Bedrock) MaxBody() int64 { return 20 << 20 }
+
+// Types returns the content types of answers.
+func (Bedrock) Types() (whole, stream string) { return TypeJSON, "application/vnd.amazon.eventstream" }
+
+const exception = "Exception" // at the end of the types of errors
+
+// Frame returns an event as it goes out. frame: the stream says the types of errors with a small first letter.
+func (Bedrock) Frame(e Event) []byte {
+	if strings.HasSuffix(e.Name, exception) {
+		return eventFrame("exception", strings.ToLower(e.Name[:1])+e.Name[1:], e.Data)
+	}
+	return eventFrame("event", e.Name, e.Data)
+}
+
+// IsInput reports whether an event adds to the input of a call.
+func (Bedrock) IsInput(e Event) bool {
+	return e.Name == "contentBlockDelta" && bytes.Contains(e.Data, []byte(`"toolUse":{"input":`))
+}
+
+// Word returns an error in the words of the provider.
+func (Bedrock) Word(no Refusal, limit int64) Refusal {
+	no = worded(no, bedrockTexts, limit)
+	no.Status, no.Kind = bedrockStatus(no.Status)
+	return no
+}
+
+// bedrockTexts are the words for usual errors, by the kind of the Messages API.
+var bedrockTexts = map[string]string{
+	KindOverloaded:   "Bedrock is unable to process your request.",
+	KindRate:         "Too many requests, please wait before trying again.",
+	KindAPI:          "The system encountered an unexpected error during processing. Try your request again.",
+	KindUnauthorized: "The security token included in the request is invalid.",
+}
+
+// Refuse returns the body of an error.
+func (Bedrock) Refuse(no *Refusal, _ string) []byte {
+	return encode(map[string]string{"message": no.Text})
+}
+
+// Fail returns the event that ends a stream with an error.
+func (b Bedrock) Fail(no *Refusal, _ Message, requestID string) Event {
+	return Event{no.Kind, b.Refuse(no, requestID)}
+}
+
+// Head sets the headers of an answer.
+func (Bedrock) Head(h http.Header, no *Refusal, requestID string) {
+	h.Set("X-Amzn-Requestid", requestID)
+	if no != nil {
+		h.Set("X-Amzn-Errortype", no.Kind)
+	}
+}
+
+// bedrockStatus returns the status of HTTP that stands for one of the Messages
+// API, and the exception.
+func bedrockStatus(status int) (int, string) {
+	switch status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusMethodNotAllowed:
+		return http.StatusBadRequest, "ValidationException"
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
+		return http.StatusForbidden, "AccessDeniedException"
+	case http.StatusNotFound:
+		return status, "ResourceNotFoundException"
+	case http.StatusTooManyRequests:
+		return status, "ThrottlingException"
+	case http.StatusServiceUnavailable, StatusOverloaded:
+		return http.StatusServiceUnavailable, "ServiceUnavailableException"
+	case http.StatusGatewayTimeout:
+		return http.StatusRequestTimeout, "ModelTimeoutException"
+	}
+	return http.StatusInternalServerError, "InternalServerException"
+}
+
+// Fit refuses a request that the model has no room for.
+func (Bedrock) Fit(l Limits, req Request, tokens int) *Refusal {
+	const from = "The model returned the following errors: "
+	switch {
+	case l.MaxOutput > 0 && req.MaxOutput > l.MaxOutput:
+		return Invalid("The maximum tokens you requested exceeds the model limit of %d. Try again with a maximum tokens value that is lower than %d.", l.MaxOutput, l.MaxOutput)
+	case l.Window > 0 && tokens > l.Window:
+		return overflow(from+"prompt is too long: %d tokens > %d maximum", tokens, l.Window)
+	case l.reserves(req, tokens):
+		return overflow(from+"input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again",
+			tokens, req.MaxOutput, l.Window)
+	}
+	return nil
+}
+
+// bedrockContent returns a block of an answer as it goes out, nil if there is
+// no such thing.
+func bedrockContent(b transcript.Block) any {
+	type object map[string]any
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return object{"text": b.Text}
+	case transcript.ThinkingBlock:
+		return object{"reasoningContent": object{"reasoningText": object{"text": b.Thinking, "signature": b.Signature}}}
+	case transcript.RedactedThinkingBlock:
+		return object{"reasoningContent": object{"redactedContent": b.Data}}
+	case transcript.ToolCallBlock:
+		return object{"toolUse": object{"toolUseId": b.ID, "name": b.Name, "input": inputOf(b)}}
+	}
+	return nil
+}
+
+// Whole returns an answer that is not streamed.
+func (Bedrock) Whole(a Message) []byte {
+	content := []any{}
+	for _, b := range a.Content {
+		if c := bedrockContent(b); c != nil {
+			content = append(content, c)
+		}
+	}
+	return encode(map[string]any{
+		"output":     map[string]any{"message": map[string]any{"role": "assistant", "content": content}},
+		"stopReason": bedrockStop(a.Stop),
+		"usage":      bedrockUsage(a.Usage),
+		"metrics":    map[string]int{"latencyMs": 1},
+	})
+}
+
+func bedrockStop(stop transcript.StopReason) string {
+	if stop == transcript.StopRefusal {
+		return "content_filtered"
+	}
+	return string(stop)
+}
+
+func bedrockUsage(u transcript.Usage) map[string]int {
+	return map[string]int{
+		"inputTokens": u.Input, "outputTokens": u.Output, "totalTokens": u.Prompt() + u.Output,
+		"cacheReadInputTokens": u.CacheRead, "cacheWriteInputTokens": u.CacheWrite,
+	}
+}
+
+// Events returns an answer as a stream. events gives a start to calls alone.
+func (Bedrock) Events(a Message) (events []Event) {
+	add := func(kind string, payload any) { events = append(events, Event{kind, encode(payload)}) }
+	type object map[string]any
+	add("messageStart", object{"role": "assistant"})
+	for i, b := range a.Content {
+		deltas := func(text string, delta func(string) object) {
+			for _, piece := range split(text) {
+				add("contentBlockDelta", object{"contentBlockIndex": i, "delta": delta(piece)})
+			}
+		}
+		switch b := b.(type) {
+		case transcript.TextBlock:
+			deltas(b.Text, func(s string) object { return object{"text": s} })
+		case transcript.ThinkingBlock:
+			deltas(b.Thinking, func(s string) object { return object{"reasoningContent": object{"text": s}} })
+			deltas(b.Signature, func(s string) object { return object{"reasoningContent": object{"signature": s}} })
+		case transcript.RedactedThinkingBlock:
+			add("contentBlockDelta", object{"contentBlockIndex": i, "delta": bedrockContent(b)})
+		case transcript.ToolCallBlock:
+			add("contentBlockStart", object{"contentBlockIndex": i, "start": object{"toolUse": object{"toolUseId": b.ID, "name": b.Name}}})
+			deltas(string(b.Input), func(s string) object { return object{"toolUse": object{"input": s}} })
+		default:
+			continue
+		}
+		add("contentBlockStop", object{"contentBlockIndex": i})
+	}
+	add("messageStop", object{"stopReason": bedrockStop(a.Stop)})
+	add("metadata", object{"usage": bedrockUsage(a.Usage), "metrics": object{"latencyMs": 1}})
+	return events
+}
+
+// eventFrame puts a payload into the binary frame of an AWS event stream: the
+// lengths of all and of the headers, their checksum, the headers, the payload,
+// and the checksum of all that.
+func eventFrame(messageType, kind string, payload []byte) []byte {
+	var headers []byte
+	header := func(name, value string) {
+		const isString = 7
+		headers = append(headers, byte(len(name)))
+		headers = append(append(headers, name...), isString)
+		headers = binary.BigEndian.AppendUint16(headers, uint16(len(value)))
+		headers = append(headers, value...)
+	}
+	header(fmt.Sprintf(":%s-type", messageType), kind)
+	header(":content-type", TypeJSON)
+	header(":message-type", messageType)
+	const around = 16 // bytes: two lengths and two checksums
+	frame := binary.BigEndian.AppendUint32(nil, uint32(around+len(headers)+len(payload)))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(len(headers)))
+	frame = binary.BigEndian.AppendUint32(frame, crc32.ChecksumIEEE(frame))
+	frame = append(append(frame, headers...), payload...)
+	return binary.BigEndian.AppendUint32(frame, crc32.ChecksumIEEE(frame))
+}

@@ -1,0 +1,207 @@
+package wiretest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// MaxBody is the size in bytes that a body may have.
+func (Gemini) MaxBody() int64 { return 20 << 20 }
+
+// Types returns the content types of answers.
+func (Gemini) Types() (whole, stream string) {
+	return "application/json; charset=UTF-8", "text/event-stream"
+}
+
+// Frame returns an event as it goes out.
+func (Gemini) Frame(e Event) []byte { return fmt.Appendf(nil, "data: %s\r\n\r\n", e.Data) }
+
+// IsInput reports whether an event adds to the input of a call. isInput: a call comes whole.
+func (Gemini) IsInput(Event) bool { return false }
+
+// Word returns an error in the words of the provider.
+func (Gemini) Word(no Refusal, limit int64) Refusal {
+	no = worded(no, geminiTexts, limit)
+	no.Status, no.Kind = geminiStatus(no.Status)
+	return no
+}
+
+// geminiTexts are the words for usual errors, by the kind of the Messages API.
+var geminiTexts = map[string]string{
+	KindOverloaded:   "The model is overloaded. Please try again later.",
+	KindRate:         "Resource has been exhausted (e.g. check quota).",
+	KindAPI:          "An internal error has occurred. Please retry.",
+	KindUnauthorized: "Request had invalid authentication credentials.",
+}
+
+// Refuse returns the body of an error.
+func (Gemini) Refuse(no *Refusal, _ string) []byte {
+	return encode(map[string]any{"error": map[string]any{"code": no.Status, "message": no.Text, "status": no.Kind}})
+}
+
+// Fail returns the event that ends a stream with an error.
+func (g Gemini) Fail(no *Refusal, _ Message, requestID string) Event {
+	return Event{"", g.Refuse(no, requestID)}
+}
+
+// Head sets the headers of an answer.
+func (Gemini) Head(http.Header, *Refusal, string) {}
+
+// geminiStatus returns the status of HTTP that stands for one of the Messages
+// API, and its name.
+func geminiStatus(status int) (int, string) {
+	switch status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusMethodNotAllowed:
+		return http.StatusBadRequest, "INVALID_ARGUMENT"
+	case http.StatusUnauthorized:
+		return status, "UNAUTHENTICATED"
+	case http.StatusPaymentRequired, http.StatusForbidden:
+		return http.StatusForbidden, "PERMISSION_DENIED"
+	case http.StatusNotFound:
+		return status, "NOT_FOUND"
+	case http.StatusTooManyRequests:
+		return status, "RESOURCE_EXHAUSTED"
+	case http.StatusServiceUnavailable, StatusOverloaded:
+		return http.StatusServiceUnavailable, "UNAVAILABLE"
+	case http.StatusGatewayTimeout:
+		return status, "DEADLINE_EXCEEDED"
+	}
+	return http.StatusInternalServerError, "INTERNAL"
+}
+
+// Fit refuses a request that the model has no room for.
+func (Gemini) Fit(l Limits, req Request, tokens int) *Refusal {
+	switch {
+	case l.MaxOutput > 0 && req.MaxOutput > l.MaxOutput:
+		return Invalid("Unable to submit request because it has a maxOutputTokens value of %d but the supported range is from 1 (inclusive) to %d (exclusive). Update the value and try again.", req.MaxOutput, l.MaxOutput+1)
+	case l.Window > 0 && tokens > l.Window:
+		return overflow("The input token count (%d) exceeds the maximum number of tokens allowed (%d).", tokens, l.Window)
+	}
+	return nil
+}
+
+// geminiParts returns the content of an answer as parts. Models that want
+// signatures sign their first call.
+func geminiParts(a Message) (parts [][]byte) {
+	called := false
+	for _, b := range a.Content {
+		part := map[string]any{}
+		switch b := b.(type) {
+		case transcript.TextBlock:
+			part["text"] = b.Text
+			sign(part, b.Extra)
+		case transcript.ThinkingBlock:
+			part["text"], part["thought"] = b.Thinking, true
+			sign(part, b.Extra)
+		case transcript.ToolCallBlock:
+			call := map[string]any{"name": b.Name, "args": inputOf(b)}
+			if b.ID != "" {
+				call["id"] = b.ID
+			}
+			part["functionCall"] = call
+			if sign(part, b.Extra); !called && part["thoughtSignature"] == nil && !strings.Contains(a.Model, "gemini-2") {
+				part["thoughtSignature"] = base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "signature %d", a.ID))
+			}
+			called = true
+		case transcript.RawBlock:
+			var raw struct{ Part json.RawMessage }
+			if json.Unmarshal(b.JSON, &raw) != nil || raw.Part == nil {
+				continue
+			}
+			parts = append(parts, raw.Part)
+			continue
+		default:
+			continue
+		}
+		parts = append(parts, encode(part))
+	}
+	return parts
+}
+
+// sign puts the signature that a block says in ext on its part.
+func sign(part map[string]any, extra transcript.Extra) {
+	var ext struct {
+		ThoughtSignature string `json:"thoughtSignature"`
+	}
+	if json.Unmarshal(extra["ext"], &ext) == nil && ext.ThoughtSignature != "" {
+		part["thoughtSignature"] = ext.ThoughtSignature
+	}
+}
+
+// inputOf returns the input of a call, which may be no JSON, as JSON.
+func inputOf(b transcript.ToolCallBlock) json.RawMessage {
+	if !json.Valid(b.Input) {
+		return encode(string(b.Input))
+	}
+	return b.Input
+}
+
+// geminiBody puts an answer, or a piece of one, together.
+func geminiBody(a Message, parts [][]byte, last bool) []byte {
+	list := []byte{'['}
+	for i, p := range parts {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, p...)
+	}
+	candidate := fmt.Appendf(nil, `{"content":{"parts":%s],"role":"model"},"index":0`, list)
+	prompt := a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheWrite
+	output := min(1, a.Usage.Output)
+	if last {
+		candidate = fmt.Appendf(candidate, `,"finishReason":%s`, encode(geminiStop(a.Stop)))
+		output = a.Usage.Output
+	}
+	usage := fmt.Sprintf(`{"promptTokenCount":%d,"candidatesTokenCount":%d,"totalTokenCount":%d,"cachedContentTokenCount":%d}`,
+		prompt, output, prompt+output, a.Usage.CacheRead)
+	return fmt.Appendf(nil, `{"candidates":[%s}],"usageMetadata":%s,"modelVersion":%s,"responseId":"resp_%06d"}`,
+		candidate, usage, encode(a.Model), a.ID)
+}
+
+func geminiStop(stop transcript.StopReason) string {
+	switch stop {
+	case transcript.StopEndTurn, transcript.StopToolUse, transcript.StopSequence:
+		return "STOP"
+	case transcript.StopMaxTokens, transcript.StopContextWindow:
+		return "MAX_TOKENS"
+	case transcript.StopRefusal:
+		return "SAFETY"
+	default:
+		return string(stop)
+	}
+}
+
+// Whole returns an answer that is not streamed.
+func (Gemini) Whole(a Message) []byte { return geminiBody(a, geminiParts(a), true) }
+
+// events has texts in pieces, and the signature of one with an empty last piece.
+func (Gemini) Events(a Message) (events []Event) {
+	add := func(part []byte) { events = append(events, Event{"", geminiBody(a, [][]byte{part}, false)}) }
+	for _, part := range geminiParts(a) {
+		var p map[string]any
+		text, ok := "", json.Unmarshal(part, &p) == nil
+		if ok {
+			text, ok = p["text"].(string)
+		}
+		if !ok {
+			add(part)
+			continue
+		}
+		signature := p["thoughtSignature"]
+		delete(p, "thoughtSignature")
+		for _, piece := range split(text) {
+			p["text"] = piece
+			add(encode(p))
+		}
+		if signature != nil {
+			p["text"], p["thoughtSignature"] = "", signature
+			add(encode(p))
+		}
+	}
+	return append(events, Event{"", geminiBody(a, [][]byte{[]byte(`{"text":""}`)}, true)})
+}

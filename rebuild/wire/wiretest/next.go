@@ -1,0 +1,139 @@
+package wiretest
+
+import (
+	"maps"
+	"slices"
+)
+
+// ValidateNext compares the body of a request that was answered with that of the
+// next one to the same model, of any of the five APIs: the second should hold the
+// first, block for block and in canonical JSON, and only add to it. Cache marks
+// do not count. Providers refuse reasoning behind a prefix that is not the one it
+// was made from, and their caches begin again there. The rules:
+//
+//	json             both bodies are objects
+//	system           the system prompts are the same
+//	tools            the tools are the same
+//	prefix           the blocks of the first are the first blocks of the second;
+//	                 Message and Block say where the second differs
+func ValidateNext(prev, next []byte) []Violation {
+	var j judge
+	before, after := tree(prev), tree(next)
+	if before == nil || after == nil {
+		j.flag("json", -1, -1, "a body is not a JSON object")
+		return j.found
+	}
+	for rule, names := range map[string][]string{"system": {"system", "instructions", "systemInstruction"}, "tools": {"tools", "toolConfig"}} {
+		for _, name := range names {
+			if canonical(before[name]) != canonical(after[name]) {
+				j.flag(rule, -1, -1, "%s is not the same", name)
+			}
+		}
+	}
+	was, is := spoken(before), spoken(after)
+	for i, s := range was {
+		if i >= len(is) {
+			j.flag("prefix", s.message, s.block, "the request before went on with %s", s.text)
+			break
+		}
+		if s.text != is[i].text {
+			j.flag("prefix", is[i].message, is[i].block, "%s\nstands where the request before had\n%s", is[i].text, s.text)
+			break
+		}
+	}
+	return j.found
+}
+
+// A unit is a part of a conversation that stays as it is: a block of a message, or
+// another member of it.
+type unit struct {
+	message, block int
+	text           string
+}
+
+// spoken returns the messages, contents or items of a request as units.
+func spoken(body map[string]any) (units []unit) {
+	for _, name := range []string{"messages", "contents", "input"} {
+		for i, m := range list(body[name]) {
+			message := object(m)
+			role, _ := message["role"].(string)
+			inside := "content"
+			if message["parts"] != nil {
+				inside = "parts"
+			}
+			for j, b := range blocks(message[inside]) {
+				if text := canonical(b); text != "" {
+					units = append(units, unit{i, j, role + " " + text})
+				}
+			}
+			for _, other := range slices.Sorted(maps.Keys(message)) {
+				if other == inside || other == "role" {
+					continue
+				}
+				for j, v := range blocks(message[other]) {
+					units = append(units, unit{i, j, role + " " + other + " " + canonical(v)})
+				}
+			}
+		}
+	}
+	return units
+}
+
+// blocks returns a list, or what is instead of one: a text is a block.
+func blocks(v any) []any {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case []any:
+		return v
+	case string:
+		return []any{map[string]any{"type": "text", "text": v}}
+	}
+	return []any{v}
+}
+
+// canonical returns a value as JSON with sorted members and without cache marks:
+// nothing for what is only one.
+func canonical(v any) string {
+	if v = unmarked(v); v == nil {
+		return ""
+	}
+	return string(encode(v))
+}
+
+// unmarked returns blocks without cache marks. It does not look into the inputs of
+// calls, which are the model's own words.
+func unmarked(v any) any {
+	switch v := v.(type) {
+	case string:
+		return blocks(v)
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, e := range v {
+			if e = unmarked1(e); e != nil {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	return unmarked1(v)
+}
+
+// unmarked1 returns one value without its cache marks, nil if it is only one.
+func unmarked1(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	if m["cachePoint"] != nil {
+		return nil
+	}
+	m = maps.Clone(m)
+	delete(m, "cache_control")
+	for _, name := range []string{"content", "tools", "toolResult"} {
+		if m[name] != nil {
+			m[name] = unmarked(m[name])
+		}
+	}
+	return m
+}
