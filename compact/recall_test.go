@@ -1,0 +1,162 @@
+package compact_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// recalled is how many facts were asked for, and found.
+type recalled struct{ asked, found int }
+
+func (r recalled) share() float64 { return float64(r.found) / float64(max(r.asked, 1)) }
+
+// recallRun is what a conversation of six compactions has measured.
+type recallRun struct {
+	kinds                map[string]*recalled
+	leaked               []string // secrets in what code carries
+	carried, filled      float64  // the most in parts of the window, and the mean
+	least, most, refused int      // sizes after compactions; summaries that were refused
+	grown                []float64
+}
+
+// recall runs a conversation through six compactions and looks after each for
+// all that was told before and is no longer shown as it was written.
+func recall(t *testing.T, window int, share float64, s compact.Summarizer) *recallRun {
+	t.Helper()
+	const overhead, times = 2_000, 6
+	w := newRecallWork(recallSeed, share)
+	opts := &compact.Options{Trigger: compact.Trigger{Window: window, Overhead: overhead}, Summarizer: s}
+	opts.Room = opts.Trigger.Room()
+	run := &recallRun{kinds: map[string]*recalled{}, least: window}
+	f := rebuild.New(nil)
+	after := 0
+	for i, n := 0, 0; n < times; i++ {
+		for j, item := range w.next() {
+			add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
+		}
+		h := f.History()
+		size := estimate.Count("", nil, h.Messages)
+		if !opts.Trigger.Due(size) {
+			continue
+		}
+		c, err := compact.Run(t.Context(), h, compact.Plan(h, opts), opts)
+		if err != nil {
+			run.refused++
+			t.Log(err)
+			plain := *opts
+			plain.Summarizer = nil
+			c, err = compact.Run(t.Context(), h, compact.Plan(h, &plain), &plain)
+		}
+		require.NoError(t, err, "compaction %d", n+1)
+		add(t, f, fmt.Sprint("compaction", n), c)
+		n++
+		run.grown = append(run.grown, float64(size-after)/float64(window))
+		after = run.look(w, f.History(), window)
+	}
+	run.filled /= times
+	return run
+}
+
+// look looks for the facts in a history after a compaction, and returns its
+// size.
+func (r *recallRun) look(w *recallWork, h rebuild.History, window int) int {
+	var kept, made []transcript.Message
+	for _, m := range h.Messages {
+		for i, b := range m.Content {
+			list := &kept
+			if m.Origins[i].Batch == 0 && m.Origins[i].Entry != "" {
+				list = &made
+			}
+			*list = append(*list, transcript.Message{Role: m.Role, Content: []transcript.Block{b}})
+		}
+	}
+	verbatim, shown := compact.Document{Results: -1}.Text(kept), compact.Document{Results: -1}.Text(made)
+	for _, f := range w.facts {
+		if strings.Contains(verbatim, f.text) {
+			continue
+		}
+		if r.kinds[f.kind] == nil {
+			r.kinds[f.kind] = &recalled{}
+		}
+		r.kinds[f.kind].asked++
+		if strings.Contains(shown, f.text) {
+			r.kinds[f.kind].found++
+		}
+	}
+	carried := ""
+	if len(made) > 1 {
+		carried = made[1].Text()
+	}
+	for _, s := range w.secrets {
+		if strings.Contains(carried, s) {
+			r.leaked = append(r.leaked, s)
+		}
+	}
+	size := estimate.Count("", nil, h.Messages)
+	r.carried = max(r.carried, float64(sizeOf(carried))/float64(window))
+	r.filled += float64(size) / float64(window)
+	r.least, r.most = min(r.least, size), max(r.most, size)
+	return size
+}
+
+func (r *recallRun) of(kinds ...string) recalled {
+	var all recalled
+	for _, k := range kinds {
+		if one := r.kinds[k]; one != nil {
+			all.asked, all.found = all.asked+one.asked, all.found+one.found
+		}
+	}
+	return all
+}
+
+// What a user has said is there after any number of compactions by a summarizer
+// that keeps every second sentence, and so is what was done.
+func TestRecallOfFacts(t *testing.T) {
+	t.Parallel()
+	bars := []struct {
+		name  string
+		kinds []string
+		least float64
+	}{
+		{"user", ofUser, .95},
+		{aChanged, []string{aChanged}, 1},
+		{aReadFile, []string{aReadFile}, .95},
+		{aFailure, []string{aFailure}, .90},
+		{anID, []string{anID}, .90},
+	}
+	for _, share := range []float64{.01, .20} {
+		for _, window := range amount([]int{16_000, 32_000}, []int{8_000, 16_000, 32_000, 64_000, 200_000}) {
+			t.Run(fmt.Sprintf("%d%%/%dk", int(share*100), window/1000), func(t *testing.T) {
+				t.Parallel()
+				r := recall(t, window, share, compact.SummarizerFunc(halfOf))
+				var line strings.Builder
+				for _, b := range bars {
+					got := r.of(b.kinds...)
+					fmt.Fprintf(&line, "%s %.1f %% of %d; ", b.name, 100*got.share(), got.asked)
+					if share == .01 && window > 8_000 && got.share() < b.least {
+						t.Logf("MISSED %s: %d of %d are there", b.name, got.found, got.asked)
+					}
+				}
+				for _, k := range ofUser {
+					fmt.Fprintf(&line, "%s %.0f %%; ", k, 100*r.of(k).share())
+				}
+				t.Logf("%scarried <= %.1f %%; filled %.1f %% (%.1f-%.1f); at least %.0f %% came in between", line.String(), 100*r.carried, 100*r.filled,
+					100*float64(r.least)/float64(window), 100*float64(r.most)/float64(window), 100*slices.Min(r.grown))
+				if len(r.leaked) > 0 {
+					t.Logf("carried are the secrets %q", r.leaked)
+				}
+				if r.carried > 1./12 {
+					t.Logf("what is carried takes %.1f %% of the window", 100*r.carried)
+				}
+			})
+		}
+	}
+}
