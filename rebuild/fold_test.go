@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -445,7 +446,7 @@ func TestFitSummary(t *testing.T) {
 			if !slices.Equal(said, want) || view.System != h.System || (len(report) > 0) != (budget == 0) {
 				t.Errorf("form %v: Fit(%d of %d) shows %q and %q, want %q; %v", form, budget, whole, view.System, said, want, report)
 			}
-			if v := rebuild.Validate(rebuild.Anthropic, transcript.Request{System: view.System, Messages: view.Messages}); len(v) > 0 {
+			if v := wiretest.Validate(transcript.Request{System: view.System, Messages: view.Messages}); len(v) > 0 {
 				t.Errorf("form %v: Fit(%d): %v", form, budget, v)
 			}
 		}
