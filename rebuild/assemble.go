@@ -61,6 +61,7 @@ type item struct {
 	plain  bool    // it is one line whose content is a string
 	prompt bool    // it is a system prompt
 	late   *result // what it shows, if that came too late for its place
+	ord    int     // of its first line
 	// since is the ord of the last line that has changed what is shown here, and
 	// before that of the last one that has changed what was shown in front of it.
 	since, before int
@@ -202,6 +203,7 @@ func (a *assembler) note(rule Rule, entry, format string, args ...any) {
 // newItem returns an item that begins with a line, with room for some parts.
 func (a *assembler) newItem(n *node, parts int) *item {
 	it := a.itemSlab.one()
+	it.ord = n.ord
 	it.entry, it.parts, it.before, it.after = n.id, a.partSlab.take(parts)[:0], n.edited, noAfter
 	return it
 }

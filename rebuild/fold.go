@@ -278,11 +278,15 @@ func (f *Fold) renderedFrom(after string) int {
 // nearby is how many nodes are looked at before all entries are indexed.
 const nearby = 64
 
+// ErrFewTurns says that a history has fewer turns than are to be taken back.
+var ErrFewTurns = errors.New("there are fewer turns")
+
 // BeforeTurn returns the ID of the entry that a rewind goes to in order to take
-// back the last n turns; ok is false if there are fewer. Turns that a compaction
-// stands for count as far as their lines were added: the rewind undoes the
-// compaction.
-func (f *Fold) BeforeTurn(n int) (id string, ok bool) {
+// back the last n turns. Turns that a compaction stands for count as far as their
+// lines were added: the rewind undoes the compaction. The error is [ErrFewTurns],
+// or names the entry that is in the way: an answer that is shown in front of the
+// turn and was written behind its beginning would be taken back too.
+func (f *Fold) BeforeTurn(n int) (id string, err error) {
 	a := f.live()
 	if n > a.started && a.turnsBefore > 0 {
 		a = newAssembler()
@@ -295,11 +299,20 @@ func (f *Fold) BeforeTurn(n int) (id string, ok bool) {
 		if !t.started {
 			continue
 		}
-		if n--; n == 0 {
-			return f.before(a.items[t.first].entry)
+		if n--; n > 0 {
+			continue
+		}
+		first := a.items[t.first]
+		for _, it := range a.items[:t.first] {
+			if it.answer && it.ord > first.ord {
+				return "", fmt.Errorf("the answer %s was written after the turn that begins with entry %s, which it is shown in front of: rewind to an entry instead", it.entry, first.entry)
+			}
+		}
+		if id, ok := f.before(first.entry); ok {
+			return id, nil
 		}
 	}
-	return "", false
+	return "", ErrFewTurns
 }
 
 // before returns the entry that ends the batch before that of a message line.

@@ -483,6 +483,18 @@ func TestFitReasoning(t *testing.T) {
 	}
 }
 
+// No rewind takes back a text that was written before an answer which is shown in
+// front of it.
+func TestBeforeTurnOfALateText(t *testing.T) {
+	made := `{"type":"assistant","id":"3","ts":"2026-11-20T08:00:00Z","after":"1","content":"b"}`
+	fold := foldLines(t, nil, lines(user("1", "a"), user("2", "c"), made)...)
+	require.Equal(t, "user a\nassistant b\nuser c\n", show(fold.History()))
+	_, err := fold.BeforeTurn(1)
+	require.ErrorContains(t, err, "the answer 3")
+	_, err = fold.BeforeTurn(2)
+	require.ErrorIs(t, err, rebuild.ErrFewTurns) // there is no header to go back to
+}
+
 // A turn whose beginning a compaction stands for can be taken back.
 func TestBeforeTurnBehindCompaction(t *testing.T) {
 	compaction := func(id, kept, covers string) string {
@@ -492,9 +504,9 @@ func TestBeforeTurnBehindCompaction(t *testing.T) {
 		compaction("6", "5", "4"), assistant("7", "e"))
 	for n, want := range map[int]string{1: "2", 2: "0a", 3: "", 4: ""} {
 		fold := foldLines(t, nil, all...)
-		got, ok := fold.BeforeTurn(n)
-		if got != want || ok != (want != "") {
-			t.Errorf("%d turns back: %q, %v, want %q", n, got, ok, want)
+		got, err := fold.BeforeTurn(n)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%d turns back: %q, %v, want %q", n, got, err, want)
 		}
 	}
 	fold := foldLines(t, nil, append(all, lines(user("8", "f"), assistant("9", "g"), compaction("10", "9", "8"))...)...)

@@ -152,11 +152,11 @@ func (s *Session) Rewind(ctx context.Context, entryID string) error {
 	return err
 }
 
-var errFewTurns = errors.New("there are not that many turns: nothing was written")
-
 // RewindTurns takes back the last n turns: the history ends before the n-th
 // user text from the end that started a turn. If a compaction stands for that
-// text, the compaction is taken back too.
+// text, the compaction is taken back too. It fails, and names the entry, if no
+// rewind gives that history: an answer that was written behind the text is shown
+// in front of it when its request did not have it.
 func (s *Session) RewindTurns(ctx context.Context, n int) error {
 	for { // until nobody has appended between the look and the rewind
 		var to, head string
@@ -164,9 +164,9 @@ func (s *Session) RewindTurns(ctx context.Context, n int) error {
 			if err := t.readAll(ctx); err != nil {
 				return err
 			}
-			var ok bool
-			if to, ok = t.fold.BeforeTurn(n); !ok {
-				return fmt.Errorf("%d turns: %w", n, errFewTurns)
+			var err error
+			if to, err = t.fold.BeforeTurn(n); err != nil {
+				return fmt.Errorf("take back %d turns: nothing was written: %w", n, err)
 			}
 			head = t.head()
 			return nil
