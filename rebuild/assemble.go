@@ -11,6 +11,7 @@ import (
 // line and decides nothing that a later line of another turn could change, but
 // for a late result, which finds its call in any earlier turn.
 type assembler struct {
+	full        bool   // compactions and clips are ignored, so no request was made of this
 	prompt      string // that the session keeps
 	system      string
 	prelude     []transcript.Message // the summary
@@ -301,7 +302,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 	a.touched(ans)
 	if f.Kind == transcript.TypeAssistant && f.Of == "" {
 		ans.api, ans.model, ans.after = f.API, f.Model, n.after
-		if n.after != noAfter {
+		if n.after != noAfter && !a.full {
 			ans.made = &transcript.Answer{Entry: n.id, Made: f.Made}
 		}
 		ans.plain = f.Plain()

@@ -303,6 +303,15 @@ func TestReasoningIsNeverRefused(t *testing.T) {
 		}
 		require.Equal(t, fresh.History(), k.fold.History(), "seed %d", seed)
 		compared, kept = compared+k.compared, kept+k.kept
+		whole := New(&Options{Full: true})
+		for _, b := range k.log {
+			require.NoError(t, whole.Add(b))
+		}
+		for _, m := range whole.History().Messages {
+			for _, o := range m.Origins {
+				require.Nil(t, o.Answer, "in a view that no request was made of")
+			}
+		}
 		if f.made.Thought != "" {
 			sent++
 		}

@@ -401,6 +401,7 @@ func (f *Fold) live() *assembler {
 func (f *Fold) assemble() *assembler {
 	path := f.path()
 	a := newAssembler()
+	a.full = f.opts.Full
 	start, marker := 0, -1
 	if !f.opts.Full {
 		for i, n := range path {
