@@ -338,7 +338,7 @@ func (f *Fold) before(id string) (string, bool) {
 // holds is shared with the fold and must not be modified.
 func (f *Fold) History() History {
 	h := f.live().history()
-	if f.tip >= 0 {
+	if f.tip >= 0 && !f.opts.Full {
 		h.After = f.nodes[f.tip].id
 	}
 	return h

@@ -12,7 +12,7 @@ type History struct {
 	Prompt   string               `json:"prompt,omitempty"`
 	Messages []transcript.Message `json:"messages"`
 	// After is the entry ID of the last line that the history was made of, for
-	// [transcript.Made]; empty for a view such as that of [Fit].
+	// [transcript.Made]; empty for a view such as that of [Fit] or [Options].Full.
 	After string `json:"-"`
 }
 
