@@ -1,381 +1,323 @@
 package compact
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/internal/secret"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// carried are the paths, URLs and identifiers that are handed on from one
-// compaction to the next by code, because a summary may lose them: for each
-// rank the newest first.
-type carried [ranks][]string
-
-// The ranks: where an identifier was seen, the best place first. It decides what
-// is left out when there is no room for all.
-const (
-	ofUser    = iota // in the user's words
-	ofErrors         // in results that are errors
-	ofSummary        // in an earlier summary, by the words of a model
-	ofChanges        // paths that calls have written to
-	ofTalk           // in the words of the assistant and in inputs of calls
-	ofResults        // in other results
-	ofLists          // in texts with many of them
-	ranks
-)
-
-// carriedHeading stands before the identifiers, on a line of its own, behind
-// the text of the summarizer. Each rank is one line below it. They are part of
-// the text that is stored.
-const carriedHeading = "[Identifiers of what was summarised, the newest first]"
-
-var rankNames = [ranks]string{"By the user:", "In errors:", "In summaries:", "Changed:", "By the assistant:", "In results:", "In lists:"}
-
-// Shares of the tokens, in hundredths: each rank has its own, and what one does
-// not need goes to the others, the best first.
-var rankShares = [ranks]int{30, 15, 20, 10, 10, 10, 5}
-
-const (
-	manyInText  = 32    // identifiers that make a text a list
-	maxOfRank   = 1_000 // that are looked at
-	oftenInText = 3     // texts that make an identifier one of the next better rank
-)
-
-// takeCarried divides a summary into what was written and the identifiers that
-// were added to it.
-func takeCarried(summary string) (string, carried) {
-	var c carried
-	mark := "\n\n" + carriedHeading + "\n"
-	at := strings.LastIndex(summary, mark)
-	if at < 0 {
-		return summary, c
-	}
-	for line := range strings.SplitSeq(summary[at+len(mark):], "\n") {
-		for rank, name := range rankNames {
-			if rest, ok := strings.CutPrefix(line, name); ok {
-				for _, m := range carriedItem.Get().FindAllStringSubmatch(rest, maxOfRank) {
-					c[rank] = append(c[rank], m[1]+m[2])
-				}
-			}
-		}
-	}
-	return summary[:at], c
+// carried is what is handed on by code, because a summary may lose it: items of
+// the last compaction and of the messages that are summarised, the oldest first.
+type carried struct {
+	said   []saying
+	files  []transcript.Carried
+	errors []transcript.Carried
+	ids    []transcript.Carried
 }
 
-// carriedItem is one of a line: in quotes if it has spaces.
-var carriedItem = lazy.New(` (?:"([^"]+)"|([^ "]+))`)
-
-// String is what is added to a summary; empty if there is nothing.
-func (c carried) String() string {
-	var sb strings.Builder
-	for rank, items := range c {
-		if len(items) == 0 {
-			continue
-		}
-		sb.WriteString("\n" + rankNames[rank])
-		for _, id := range items {
-			if strings.Contains(id, " ") {
-				id = `"` + id + `"`
-			}
-			sb.WriteString(" " + id)
-		}
-	}
-	if sb.Len() == 0 {
-		return ""
-	}
-	return "\n\n" + carriedHeading + sb.String()
+// saying is a text of the user, whole, in what a compaction carries.
+type saying struct {
+	transcript.Carried
+	whole string
 }
 
-// add returns c with what is in messages, and with what a summary says that c
-// has not: nobody knows whether the next one says it. An identifier that is
-// mentioned again is among the newest, and keeps its rank if that is better.
-func (c carried) add(summary string, msgs []transcript.Message) carried {
-	l := ledger{rank: map[string]int{}, seen: map[string]int{}, latest: map[string]int{}}
-	for rank := ranks - 1; rank >= 0; rank-- {
-		l.add(rank, slices.Backward(c[rank]))
-	}
-	for i, section := range parseExtract(summary).sections {
-		for _, item := range slices.Backward(section.items) {
-			l.text(sectionRanks[i], identifiers(item))
+// carry adds to a compaction what the cut has room for.
+func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) {
+	all := o.gather(h, c)
+	// The sizes of items add up to about that of the text they become.
+	for most := c.MaxCarried; most > 0; most = most * 9 / 10 {
+		all.fit(most, o.Counter, done)
+		if text := rebuild.CarriedText(*done); text == "" || countText(o.Counter, text) <= c.MaxCarried {
+			return
 		}
 	}
-	clear(l.seen)
-	for _, m := range msgs {
-		l.message(m)
-	}
+	done.Said, done.Files, done.Errors, done.IDs = nil, nil, nil, nil
+}
+
+// gather collects what may be carried, without what the kept part shows.
+func (o Options) gather(h rebuild.History, c Cut) carried {
 	var all carried
-	for i, m := range slices.Backward(l.mentions) {
-		rank := l.rank[m.key]
-		if l.latest[m.key] != i || len(all[rank]) == maxOfRank {
-			continue
+	if last := h.Compaction; last != nil {
+		for _, s := range last.Said {
+			all.said = append(all.said, saying{s, s.Text})
 		}
-		if rank > ofErrors {
-			m.id = m.key
+		all.files, all.errors, all.ids = slices.Clone(last.Files), slices.Clone(last.Errors), slices.Clone(last.IDs)
+	}
+	covered := rebuild.History{Messages: h.Messages[:c.At]}
+	for i, m := range covered.Messages {
+		switch m.Role {
+		case transcript.RoleUser:
+			all.hear(covered, i)
+		case transcript.RoleAssistant:
+			all.note(m, h.Messages[i+1:min(i+2, len(h.Messages))], o.Files)
 		}
-		all[rank] = append(all[rank], m.id)
+	}
+	if !c.Split && !unanswered(covered) {
+		all.close()
+	}
+	shown := map[string]bool{}
+	for _, m := range h.Messages[c.At:] {
+		for _, at := range m.Origins {
+			shown[at.Entry] = at.Entry != ""
+		}
+	}
+	all.said = newestOf(all.said, func(s saying) (entry, key string) { return s.Entry, s.whole }, shown)
+	of := func(i transcript.Carried) (entry, key string) { return i.Entry, i.Tool + "\n" + i.Text }
+	all.errors, all.ids = newestOf(all.errors, of, shown), newestOf(all.ids, of, shown)
+	modified := map[string]bool{}
+	for _, f := range all.files {
+		modified[f.Text] = modified[f.Text] || f.Modified
+	}
+	all.files = newestOf(all.files, of, shown)
+	for i, f := range all.files {
+		all.files[i].Modified = modified[f.Text]
 	}
 	return all
 }
 
-// sectionRanks are the ranks of the sections of an extract. A summary that is
-// none has only an earlier one.
-var sectionRanks = [sectionCount]int{
-	earlier: ofSummary, firstRequest: ofUser, userSaid: ofUser, mentioned: ofLists,
-	toolErrors: ofErrors, lastAnswer: ofTalk, openCalls: ofTalk,
-}
-
-// ledger collects identifiers, the oldest first. Lines of a file move, so the
-// file is one identifier whatever line of it was mentioned, but for what the
-// user wrote; only errors keep the line, the last one.
-type ledger struct {
-	mentions []mention
-	latest   map[string]int // key -> where in mentions it is last
-	rank     map[string]int // key -> the best one
-	seen     map[string]int // key -> in how many texts
-}
-
-type mention struct{ id, key string }
-
-// keyOf returns what tells an identifier from others in a place of that rank.
-func keyOf(rank int, id string) string {
-	if rank == ofUser {
-		return id
-	}
-	return withoutLine(id)
-}
-
-func (l *ledger) add(rank int, ids func(func(int, string) bool)) {
-	for _, id := range ids {
-		if strings.ContainsAny(id, "\"\n") {
-			continue
+// newestOf returns the items that are not shown, the last one of each key.
+func newestOf[T any](items []T, of func(T) (entry, key string), shown map[string]bool) (list []T) {
+	known := map[string]bool{}
+	for _, i := range slices.Backward(items) {
+		entry, key := of(i)
+		if !shown[entry] && !known[key] {
+			known[key] = true
+			list = append(list, i)
 		}
-		key := keyOf(rank, id)
-		best, known := l.rank[key]
-		if l.seen[key]++; l.seen[key] == oftenInText && rank > ofTalk && !isDotted(id) {
-			best = max(best-1, ofTalk)
-		}
-		if rank := worth(rank, id); !known || rank < best {
-			best = rank
-		}
-		l.rank[key], l.latest[key] = best, len(l.mentions)
-		l.mentions = append(l.mentions, mention{id, key})
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// close notes that the turn is over of which texts were carried.
+func (all *carried) close() {
+	for i := range all.said {
+		all.said[i].Open = false
 	}
 }
 
-// worth is the rank of an identifier that was seen in a place of that rank. A
-// program in a dotted language is full of names like self.items, which look like
-// those of files: unless the user wrote it, such a one is the first to go.
-func worth(rank int, id string) int {
-	if rank > ofUser && isDotted(id) {
-		return ofLists
+// hear takes what the user says in message i, one item a line.
+func (all *carried) hear(h rebuild.History, i int) {
+	lines := userLines(h.Messages[i])
+	if len(lines) == 0 {
+		return
 	}
-	return rank
+	if h.StartsTurn(i) && !unanswered(rebuild.History{Messages: h.Messages[:i]}) {
+		all.close()
+	}
+	for _, line := range lines {
+		text := secret.In(line.Text)
+		all.said = append(all.said, saying{transcript.Carried{Entry: line.Entry, Text: clip(text, mostSaid), Open: true}, text})
+	}
 }
 
-// text adds the identifiers of one text, those of a list with the last rank.
-func (l *ledger) text(rank int, ids []string) {
-	once := map[string]bool{}
-	ids = slices.DeleteFunc(ids, func(id string) bool {
-		key := keyOf(rank, id)
-		was := once[key]
-		once[key] = true
-		return was
-	})
-	if len(ids) > manyInText && rank != ofSummary {
-		rank = ofLists
-	}
-	l.add(rank, slices.All(ids))
-}
-
-func (l *ledger) message(m transcript.Message) {
+// userLines returns what the user wrote in a message, an item for each entry.
+func userLines(m transcript.Message) (lines []transcript.Carried) {
 	for i, b := range m.Content {
+		at := transcript.Origin{Batch: 1}
+		if i < len(m.Origins) {
+			at = m.Origins[i]
+		}
+		text := ""
 		switch b := b.(type) {
 		case transcript.TextBlock:
-			switch {
-			case isMadeUp(m, i, plain(b.Text)):
-			case m.Role == transcript.RoleUser:
-				l.text(ofUser, identifiers(b.Text))
-			default:
-				l.text(ofTalk, identifiers(b.Text))
-			}
-		case transcript.ToolCallBlock:
-			var in marks
-			in.input(b.Input)
-			l.text(ofTalk, in.said)
-			l.text(ofChanges, changedPaths(b))
-		case transcript.ToolResultBlock:
-			switch text := plain(b.Text()); {
-			case !b.IsError:
-				l.text(ofResults, identifiers(text))
-			case text != rebuild.Interrupted:
-				l.text(ofErrors, identifiers(text))
-			}
-		case transcript.DocumentBlock:
-			l.text(ofUser, identifiers(b.Title+" "+b.Source.URL))
+			text = plain(b.Text)
 		case transcript.ImageBlock:
-			l.text(ofUser, identifiers(b.Source.URL))
-		case transcript.ContextBlock:
-			l.text(ofTalk, identifiers(b.URI))
+			text = "[image: " + describeSource(b.Source) + "]"
+		case transcript.DocumentBlock:
+			text = "[document: " + oneLine(b.Title+" "+describeSource(b.Source), 200) + "]"
+		}
+		if at.Batch == 0 || at.Block == transcript.WholeEntry || isPrompt(b) || blank(text) {
+			continue // made up, the late result of a call, or a system prompt
+		}
+		if n := len(lines); n > 0 && lines[n-1].Entry == at.Entry {
+			lines[n-1].Text += "\n" + text
+		} else {
+			lines = append(lines, transcript.Carried{Entry: at.Entry, Text: text})
+		}
+	}
+	return lines
+}
+
+// isPrompt reports whether a block is a system prompt that is shown as a text.
+func isPrompt(b transcript.Block) bool {
+	t, ok := b.(transcript.TextBlock)
+	return ok && strings.HasPrefix(t.Text, rebuild.PromptHeading+"\n")
+}
+
+// unanswered reports whether a history ends with a turn in which the assistant
+// has said nothing yet, or nothing after its calls.
+func unanswered(h rebuild.History) bool {
+	if len(h.Messages) == 0 {
+		return false
+	}
+	last := h.Messages[len(h.Messages)-1]
+	return last.Role != transcript.RoleAssistant || len(last.ToolCalls()) > 0 || blank(last.Text())
+}
+
+// note takes what an answer has called and what came of it, which the next
+// message says if there is one.
+func (all *carried) note(m transcript.Message, next []transcript.Message, files func(transcript.ToolCallBlock) (read, modified []string)) {
+	results := map[string]transcript.ToolResultBlock{}
+	entries := map[string]string{}
+	for _, n := range next {
+		for i, b := range n.Content {
+			if r, ok := b.(transcript.ToolResultBlock); ok && i < len(n.Origins) && n.Origins[i].Batch > 0 {
+				results[r.CallID], entries[r.CallID] = r, n.Origins[i].Entry
+			}
+		}
+	}
+	for i, b := range m.Content {
+		call, ok := b.(transcript.ToolCallBlock)
+		if !ok || i >= len(m.Origins) {
+			continue
+		}
+		if r := results[call.ID]; r.IsError {
+			text := clip(secret.In(plain(r.Text())), defaultResults)
+			all.errors = append(all.errors, transcript.Carried{Entry: entries[call.ID], Text: text, Tool: label(call.Name)})
+			continue
+		}
+		read, modified := files(call)
+		for _, path := range read {
+			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: secret.In(path)})
+		}
+		for _, path := range modified {
+			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: secret.In(path), Modified: true})
 		}
 	}
 }
 
-// Names of tools that write, and names of arguments that only these have.
+// How many tokens an item has at most: as many as leave room for all, and the
+// fewest if there is none for all of them.
 var (
-	writes  = lazy.New(`(?i)write|edit|create|patch|replace|insert|delete|remove|move|rename|save|append|update`)
-	written = []string{"content", "contents", "file_text", "new_str", "new_string", "newText", "new_text", "old_str", "old_string", "edits", "patch", "diff"}
+	saidSizes  = []int{300, 150, 75}
+	errorSizes = []int{100, 70, 50}
 )
 
-// changedPaths returns the paths that a call writes to, as far as its name and
-// its input show that.
-func changedPaths(c transcript.ToolCallBlock) []string {
-	var args map[string]any
-	if json.Unmarshal(c.Input, &args) != nil {
-		return nil
-	}
-	if !writes.Get().MatchString(c.Name) && !slices.ContainsFunc(written, func(name string) bool { return args[name] != nil }) {
-		return nil
-	}
-	var paths []string
-	for _, name := range slices.Sorted(maps.Keys(args)) {
-		s, ok := args[name].(string)
-		if ok && !slices.Contains(written, name) && (isPathArgument(s) || isFileArgument(s)) {
-			paths = append(paths, s)
+// mostSaid is how many runes of a text of the user are looked at, but for its
+// identifiers.
+const mostSaid = 32_000
+
+// fit puts as much of it into a compaction as takes so many tokens: three
+// fifths of them for what the user said, of which the turn that goes on may have
+// half; two thirds of what is left for files, a quarter of the rest for
+// identifiers, and all that is left then for errors.
+func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
+	b := budget{counter: counter, empty: countText(counter, "-")}
+	var open, before []transcript.Carried
+	for _, s := range all.said {
+		if s.Open {
+			open = append(open, s.Carried)
+		} else {
+			before = append(before, s.Carried)
 		}
 	}
-	return paths
+	share := most * 3 / 5
+	open, used := b.newest(open, share/2, []int{share / 2})
+	before, more := b.newest(before, share-used, saidSizes)
+	done.Said = slices.Concat(before, open)
+	left := most - used - more
+
+	changed := slices.DeleteFunc(slices.Clone(all.files), func(f transcript.Carried) bool { return !f.Modified })
+	read := slices.DeleteFunc(slices.Clone(all.files), func(f transcript.Carried) bool { return f.Modified })
+	changed, used = b.newest(changed, left*2/3, nil)
+	read, more = b.newest(read, left*2/3-used, nil)
+	done.Files = slices.Concat(changed, read)
+	left -= used + more
+
+	done.IDs, used = b.newest(all.lost(done), min(left/4, most*6/25), nil)
+	done.Errors, _ = b.newest(all.errors, left-used, errorSizes)
 }
 
-// isFileArgument reports whether a whole argument is the name of a file.
-func isFileArgument(s string) bool {
-	id, ok := identifier(s)
-	return ok && id == s && isFileName(s) && !strings.ContainsFunc(s, isSpace)
+// lost returns the identifiers of what the user said that a compaction does not
+// have otherwise.
+func (all *carried) lost(done *transcript.Compaction) []transcript.Carried {
+	var kept strings.Builder
+	whole := map[string]bool{}
+	for _, s := range done.Said {
+		whole[s.Text] = true
+		kept.WriteString(s.Text + "\n")
+	}
+	for _, f := range done.Files {
+		kept.WriteString(f.Text + "\n")
+	}
+	ids := slices.Clone(all.ids)
+	for _, s := range all.said {
+		if whole[s.whole] {
+			continue
+		}
+		for _, id := range identifiers(s.whole) {
+			ids = append(ids, transcript.Carried{Entry: s.Entry, Text: id})
+		}
+	}
+	shown := kept.String()
+	ids = slices.DeleteFunc(ids, func(i transcript.Carried) bool { return strings.Contains(shown, i.Text) })
+	return newestOf(ids, func(i transcript.Carried) (entry, key string) { return i.Entry, i.Text }, nil)
 }
 
-// without returns what of c a summary does not mention, or an extract only in
-// its own list: an item dropped from that list later would have lost its rank.
-func (c carried) without(summary string) carried {
-	known := map[string]int{}
-	for i, section := range parseExtract(summary).sections {
-		for _, item := range section.items {
-			ids := identifiers(item)
-			if i == mentioned {
-				ids = []string{item}
+// budget measures items.
+type budget struct {
+	counter tokens.Counter
+	empty   int // the size of an item of nothing
+}
+
+func (b budget) size(text string) int {
+	return max(countText(b.counter, "- "+text)-b.empty, 0)
+}
+
+// shown is the size of an item as it is shown: what the user said as it is, the
+// rest as a JSON string.
+func (b budget) shown(i transcript.Carried, quoted bool) int {
+	if quoted {
+		return b.size(i.Tool + strconv.Quote(i.Text))
+	}
+	return b.size(i.Text)
+}
+
+// newest returns the newest of the items that have at most so many tokens
+// together, and how many they have. Long ones are cut in the middle: all of them
+// to the first of the sizes that leaves room for all, or else to the last one.
+// Without sizes none is cut.
+func (b budget) newest(items []transcript.Carried, most int, sizes []int) (list []transcript.Carried, used int) {
+	for at := range max(len(sizes), 1) {
+		list, used = nil, 0
+		for _, i := range slices.Backward(items) {
+			if len(sizes) > 0 {
+				i.Text = b.clip(i.Text, min(sizes[at], most-used))
 			}
-			for _, id := range ids {
-				if rank, ok := known[id]; !ok || sectionRanks[i] < rank {
-					known[id] = sectionRanks[i]
-				}
+			size := b.shown(i, sizes == nil || i.Tool != "")
+			if i.Text == "" || used+size > most {
+				break
 			}
+			used += size
+			list = append(list, i)
+		}
+		if len(list) == len(items) {
+			break
 		}
 	}
-	for rank := range c {
-		c[rank] = slices.DeleteFunc(slices.Clone(c[rank]), func(id string) bool {
-			at, ok := known[id]
-			return ok && (at < ofLists || rank == ofLists) || strings.Contains(id, " ") && strings.Contains(summary, id)
-		})
-	}
-	return c
+	slices.Reverse(list)
+	return list, used
 }
 
-// within returns the part of c that fits into most tokens: the most valuable
-// items of each rank first, then of all ranks together.
-func (c carried) within(most int, counter tokens.Counter) carried {
-	if most <= 0 {
-		return carried{}
-	}
-	type item struct{ rank, index, place int }
-	var chosen, rest []item
-	empty := countText(counter, "-")
-	for rank, ids := range c {
-		left := most * rankShares[rank] / 100
-		order, place := byWorth(ids)
-		for _, i := range order {
-			it := item{rank, i, place[i]}
-			if cost := max(countText(counter, "- "+ids[i])-empty, 0); cost <= left {
-				left -= cost
-				chosen = append(chosen, it)
-			} else {
-				left = 0
-				rest = append(rest, it)
-			}
+// clip cuts a text in its middle so that it has at most so many tokens; it is
+// empty if nothing worth it is left.
+func (b budget) clip(text string, most int) string {
+	cut, size := text, b.size(text)
+	for keep := utf8.RuneCountInString(text); size > most; size = b.size(cut) {
+		if keep = min(keep*max(most, 0)/size, keep-keep/16-1); keep < minShown {
+			return ""
 		}
+		cut = clipTo(text, keep, keep/2)
 	}
-	slices.SortStableFunc(rest, func(a, b item) int { return a.place - b.place })
-	chosen = append(chosen, rest...)
-	pick := func(n int) (p carried) {
-		for _, it := range slices.SortedFunc(slices.Values(chosen[:n]), func(a, b item) int { return a.index - b.index }) {
-			p[it.rank] = append(p[it.rank], c[it.rank][it.index])
-		}
-		return p
-	}
-	n := largest(len(chosen), func(n int) bool { return countText(counter, pick(n).String()) <= most })
-	return pick(n)
+	return cut
 }
 
-// How many identifiers of a sort are worth as much as each other: see byWorth.
-const (
-	namesTogether   = 16
-	foldersTogether = 16
-	filesTogether   = 2 // of one folder
-)
-
-// byWorth returns the indexes of identifiers, of which the newest are first, in
-// the order in which they are worth their room, and where in it each is. The
-// newest names and the newest files of the newest folders are worth the same:
-// neither a name of long ago nor the tenth file of a folder comes before them.
-func byWorth(ids []string) (order, place []int) {
-	place = make([]int, len(ids))
-	order = make([]int, len(ids))
-	names := 0
-	type files struct{ folder, n int }
-	in := map[string]files{}
-	for i, id := range ids {
-		order[i] = i
-		switch kindOf(id) {
-		case aName:
-			place[i] = names / namesTogether
-			names++
-		case aPath:
-			folder := id[:strings.LastIndexAny(id, `/\`)+1]
-			f, known := in[folder]
-			if !known {
-				f.folder = len(in)
-			}
-			place[i] = f.folder/foldersTogether + f.n/filesTogether
-			f.n++
-			in[folder] = f
-		case aDotted:
-			place[i] = maxOfRank
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return place[a] - place[b] })
-	return order, place
-}
-
-// identifierKind says what an identifier is like.
-type identifierKind int
-
-const (
-	aName   identifierKind = iota
-	aPath                  // a listing of files shows it again
-	aDotted                // the program itself does
-)
-
-func kindOf(id string) identifierKind {
-	switch {
-	case isDotted(id):
-		return aDotted
-	case strings.Contains(id, "://") || strings.ContainsAny(id, "@#"):
-		return aName
-	case strings.ContainsAny(id, `/\`) || isFileName(id):
-		return aPath
-	}
-	return aName
-}
+// minShown is the fewest runes of a text that are worth being shown.
+const minShown = 20

@@ -15,29 +15,21 @@ var leftOut = lazy.New(`\[\.\.\. ([0-9]{1,15}) runes left out \.\.\.\]`)
 // clip returns a text of more than n runes as its first and its last ones, n
 // in all, and between them a note of how many were left out. The count includes
 // the runes that an earlier note stands for if that note is left out itself.
-func clip(s string, n int) string {
+func clip(s string, n int) string { return clipTo(s, n, max(n, 0)/3) }
+
+// clipTo is clip with so many of the last runes.
+func clipTo(s string, n, tail int) string {
 	total := utf8.RuneCountInString(s)
 	if total <= n {
 		return s
 	}
 	n = max(n, 0)
-	tail := n / 3
 	from, to := runeOffset(s, n-tail), runeOffset(s, total-tail)
 	note := fmt.Sprintf("[... %d runes left out ...]", countRunes(s[from:to]))
 	if n == 0 {
 		return note
 	}
 	return s[:from] + "\n" + note + "\n" + s[to:]
-}
-
-// clipStart is clip for a text whose end counts most.
-func clipStart(s string, n int) string {
-	total := utf8.RuneCountInString(s)
-	if total <= n {
-		return s
-	}
-	from := runeOffset(s, total-max(n, 0))
-	return fmt.Sprintf("[... %d runes left out ...]\n", countRunes(s[:from])) + s[from:]
 }
 
 // countRunes counts the characters of a text, those its notes speak of among

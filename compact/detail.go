@@ -34,7 +34,7 @@ func (c Cut) Detail(h rebuild.History, counter tokens.Counter) string {
 	}
 	writeTurns(&sb, "summarise", list[:covered])
 	writeTurns(&sb, "keep", list[covered:])
-	fmt.Fprintf(&sb, "  for ~%d tokens a summary of %d at most, and %d of identifiers\n", c.Covered, c.MaxSummary, c.MaxCarried)
+	fmt.Fprintf(&sb, "  for ~%d tokens a summary of %d at most, and %d for what code carries\n", c.Covered, c.MaxSummary, c.MaxCarried)
 	return sb.String()
 }
 
@@ -94,8 +94,8 @@ func firstOf(s string, limit int) string {
 
 // beginning is a text to know a message by.
 func beginning(m transcript.Message) string {
-	if words := userWords(m); words != "" {
-		return words
+	if lines := userLines(m); m.Role == transcript.RoleUser && len(lines) > 0 {
+		return lines[0].Text
 	}
 	return strings.ReplaceAll(Document{Results: 60, Texts: 60}.Text([]transcript.Message{m}), "\n", " ")
 }

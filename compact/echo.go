@@ -1,7 +1,6 @@
 package compact
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -9,27 +8,17 @@ import (
 	"github.com/convolog/convolog/internal/lazy"
 )
 
-// echoed is the length of the runs of letters that are compared, in bytes, and
-// shortEcho what a text must have for that, in runes: a short one may well be a
-// quotation.
+// echoed is the length of the runs of letters that are looked for, in bytes.
+// Of the conversation only runs of longEcho and more count: a summary may well
+// consist of its sentences, but not of a piece of it. A text shorter than
+// shortEcho, in runes, may be a quotation.
 const (
 	echoed    = 32
+	longEcho  = 256
 	shortEcho = 400
 )
 
 var documentMark = lazy.New(`^\[(user|assistant|tool_result|left out|earlier summary)( called [^\]]*|, error|, continued)?\]: `)
-
-// refuseRepeated says why a text is no summary of what was shown: it has that in
-// it, or itself.
-func refuseRepeated(text, shown string) error {
-	switch {
-	case isEcho(text, shown):
-		return ErrEcho
-	case isLoop(text):
-		return fmt.Errorf("%w: %q", ErrLoop, oneLine(text, 80))
-	}
-	return nil
-}
 
 // isEcho reports whether a text repeats the text to be summarised. Text kept
 // from the summary so far is not an echo, so it is not compared.
@@ -43,56 +32,88 @@ func isEcho(text, shown string) bool {
 		}
 	}
 	said := letters(text)
-	if repeats(said, letters(promptTexts))*5 > len(said) {
+	if repeats(said, letters(promptTexts), 2*echoed)*5 > len(said) {
 		return true
 	}
-	return utf8.RuneCountInString(text) >= shortEcho && repeats(said, letters(shown))*4 > len(said)*3
+	return utf8.RuneCountInString(text) >= shortEcho && repeats(said, letters(shown), longEcho)*4 > len(said)*3
 }
 
-// letters is a text without anything else, in lower case: numbers, marks and line
-// breaks between them are easily put in.
+// letters is a text without anything but letters and digits, in lower case: marks
+// and line breaks between them are easily put in.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
-		if !unicode.IsLetter(r) {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 			return -1
 		}
 		return unicode.ToLower(r)
 	}, s)
 }
 
-// repeats is how many bytes of a text are found in another one. It finds every
-// run of twice as many bytes as are compared.
-func repeats(text, source string) int {
-	known := make(map[string]bool, len(source)/echoed)
+// repeats is how many bytes of a text go on as another one does somewhere, for
+// at least so many bytes.
+func repeats(text, source string, least int) int {
+	const most = 64 // places of one run that are tried
+	known := make(map[string][]int, len(source)/echoed)
 	for at := 0; at+echoed <= len(source); at += echoed {
-		known[source[at:at+echoed]] = true
-	}
-	found, end := 0, 0 // the bytes before end are counted
-	for at := 0; at+echoed <= len(text); at++ {
-		if known[text[at:at+echoed]] {
-			found += at + echoed - max(at, end)
-			end = at + echoed
+		if run := source[at : at+echoed]; len(known[run]) < most {
+			known[run] = append(known[run], at)
 		}
+	}
+	found := 0
+	for at := 0; at+echoed <= len(text); {
+		n := 0
+		for _, from := range known[text[at:at+echoed]] {
+			n = max(n, together(text[at:], source[from:]))
+		}
+		if n < least {
+			at++ // what begins here may go on longer elsewhere
+			continue
+		}
+		found += n
+		at += n
 	}
 	return found
 }
 
-// The numbers of isLoop: the length of the runs, and the runes that a text has
-// at least.
+// together is how many bytes of a text go on as a source does that begins like
+// it. The text may lack a few in between, such as the marks of a [Document]: an
+// eighth of what is there. And it may have a number more, as a list has.
+func together(text, source string) int {
+	const again, gap, number = 8, 32, 3
+	n, skipped := 0, 0
+	for at := 0; ; {
+		for n < len(text) && at < len(source) && text[n] == source[at] {
+			n, at = n+1, at+1
+		}
+		ahead := source[at:min(at+gap+again, len(source))]
+		more, skip := 0, -1
+		for ; more <= number && skip < 0 && n+more+again <= len(text); more++ {
+			skip = strings.Index(ahead, text[n+more:n+more+again])
+		}
+		if skip < 0 || skipped+skip > gap+n/8 {
+			return n
+		}
+		n, at, skipped = n+more-1, at+skip, skipped+skip
+	}
+}
+
+// The numbers of isLoop, in bytes: the length of the runs, and what a text has at
+// least.
 const (
-	looped    = 16
+	looped    = 64
 	shortLoop = 200
 )
 
 // isLoop reports whether a text goes round in circles.
 func isLoop(text string) bool {
-	said := []rune(strings.Join(strings.Fields(text), ""))
+	said := strings.Join(strings.Fields(text), "")
 	if len(said) < shortLoop {
 		return false
 	}
-	different := map[string]bool{}
-	for at := 0; at+looped <= len(said); at++ {
-		different[string(said[at:at+looped])] = true
+	runs := len(said) - looped + 1
+	different := make(map[string]bool, runs)
+	for at := range runs {
+		different[said[at:at+looped]] = true
 	}
-	return len(different)*5 < len(said)
+	return len(different)*5 < runs
 }

@@ -14,51 +14,53 @@ import (
 // refused here, and more by [Run]. Either(Model{...}, Extractive{}) has a summary
 // also when the model fails. Input.Observe is told why one was skipped.
 //
-// When ctx is done nobody else is asked. So that something is left for the
-// next one, each but the last has three quarters of the time until the
-// deadline of ctx, if there is one. If all fail the error is those of all of
-// them, joined. Either of none always fails.
-func Either(s ...Summarizer) Summarizer {
-	return SummarizerFunc(func(ctx context.Context, in Input) (string, error) {
-		if len(s) == 0 {
-			return "", errors.New("there is no summarizer")
+// When ctx is done nobody else is asked. Each has the Timeout of [Options] for
+// itself, so a stand-in is not late because of the one before it. Where ctx has a
+// deadline, each but the last has three quarters of the time until then. If all
+// fail the error is those of all of them, joined. Either of none always fails.
+func Either(s ...Summarizer) Summarizer { return either(s) }
+
+type either []Summarizer
+
+// Summarize implements [Summarizer].
+func (s either) Summarize(ctx context.Context, in Input) (string, error) {
+	if len(s) == 0 {
+		return "", errors.New("there is no summarizer")
+	}
+	var errs []error
+	for i, one := range s {
+		if err := ctx.Err(); err != nil {
+			return "", errors.Join(append(errs, err)...)
 		}
-		var errs []error
-		for i, one := range s {
-			if err := ctx.Err(); err != nil {
-				return "", errors.Join(append(errs, err)...)
-			}
-			text, err := inPart(ctx, one, in, i < len(s)-1)
-			if err == nil {
-				text = withoutReasoning(text)
-				switch {
-				case i < len(s)-1:
-					err = in.refuse(text)
-				case blank(text):
-					err = ErrEmpty
-				}
-			}
-			if err == nil {
-				return text, nil
-			}
-			err = fmt.Errorf("summarizer %d of %d: %w", i+1, len(s), err)
-			errs = append(errs, err)
-			if i < len(s)-1 && ctx.Err() == nil {
-				in.tell(Step{Skipped: err})
-			}
+		last := i == len(s)-1
+		text, err := inPart(ctx, one, in, !last)
+		switch {
+		case err != nil:
+		case !last:
+			err = in.refuse(text)
+		case blank(text):
+			err = ErrEmpty
 		}
-		return "", errors.Join(errs...)
-	})
+		if err == nil {
+			return text, nil
+		}
+		err = fmt.Errorf("summarizer %d of %d: %w", i+1, len(s), err)
+		errs = append(errs, err)
+		if !last && ctx.Err() == nil {
+			in.tell(Step{Skipped: err})
+		}
+	}
+	return "", errors.Join(errs...)
 }
 
-// inPart calls a summarizer, with a part of the time only if there is another.
+// inPart asks a summarizer, in a part of the time only if there is another.
 func inPart(ctx context.Context, s Summarizer, in Input, more bool) (string, error) {
 	if deadline, ok := ctx.Deadline(); ok && more {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
 		defer cancel()
 	}
-	return s.Summarize(ctx, in)
+	return in.ask(ctx, s)
 }
 
 // blank reports whether a text has nothing that can be seen.

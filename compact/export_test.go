@@ -2,7 +2,6 @@ package compact
 
 import (
 	"github.com/convolog/convolog/rebuild"
-	"github.com/convolog/convolog/transcript"
 )
 
 // Seams for tests.
@@ -13,12 +12,8 @@ func Ends(h rebuild.History, at int) (firstKept, coversTo string, read []string)
 	return ends(h.Messages, at)
 }
 
-// Carry reads the list that was added to a summary, adds what messages say and
-// writes it.
-func Carry(summary string, msgs []transcript.Message) (text, list string) {
-	text, c := takeCarried(summary)
-	return text, c.add("", msgs).String()
-}
+// FilesOf is the default of Options.Files.
+var FilesOf = filesOf
 
-// CarrySummary writes the list of what a summary says.
-func CarrySummary(summary string) string { return carried{}.add(summary, nil).String() }
+// Identifiers are those of a text.
+var Identifiers = identifiers

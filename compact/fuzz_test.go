@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -129,19 +130,27 @@ func FuzzModel(f *testing.F) {
 	})
 }
 
-// A list of identifiers that is read and written again is the same.
+// What is carried keeps to its limit, whatever the messages are.
 func FuzzCarried(f *testing.F) {
 	for _, s := range fuzzSeeds {
-		f.Add("They talked.\n\n"+carriedHeading+"\nBy the user: a.go \"b c.go\" \"\nIn lists: x", s)
-		f.Add(s, "uA\n\n"+carriedHeading+"\nChanged: \"/a/b c\" d/e.go")
+		f.Add(s, uint16(200))
 	}
-	f.Fuzz(func(t *testing.T, summary, data string) {
-		text, list := compact.Carry(summary, fuzzMessages(data))
-		if !strings.HasPrefix(summary, text) {
-			t.Errorf("%q is not how %q begins", text, summary)
+	f.Fuzz(func(t *testing.T, data string, most uint16) {
+		fold := rebuild.New(nil)
+		for i, m := range fuzzMessages(data) {
+			if entries, err := transcript.NewBatch(at, func() string { return fmt.Sprint("e", i) }, m); err == nil {
+				require.NoError(t, fold.Add(transcript.Batch{Entries: entries, Complete: true}))
+			}
 		}
-		if text2, again := compact.Carry("They talked."+list, nil); again != list || text2 != "They talked." {
-			t.Errorf("read and written again it is\n%q %q, was\n%q", text2, again, list)
+		add(t, fold, "long", transcript.UserText(strings.Repeat(data+" OPS-4711 ", 10)), transcript.AssistantText(facts(40)))
+		add(t, fold, "last", transcript.UserText("next"), transcript.AssistantText("yes"))
+		opts := &compact.Options{Keep: compact.Keep{Turns: 1}, MaxCarried: int(most), Summarizer: says("They talked.", nil)}
+		c, err := compact.Run(t.Context(), fold.History(), compact.Plan(fold.History(), opts), opts)
+		if err != nil {
+			return
+		}
+		if text := rebuild.CarriedText(c); sizeOf(text) > max(int(most), sizeOf("")) {
+			t.Errorf("%d tokens, %d are allowed:\n%s", sizeOf(text), most, text)
 		}
 	})
 }

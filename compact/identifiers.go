@@ -1,64 +1,16 @@
 package compact
 
 import (
-	"encoding/json"
-	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 )
-
-// marks are the paths, URLs and identifiers of messages, the oldest first.
-type marks struct {
-	said  []string // in what user and assistant say, and in inputs of calls
-	found []string // in results
-}
 
 // Limits: longer texts are scanned in part, longer words are ignored.
 const (
 	maxScanned    = 64 << 10 // bytes from either end of a text
 	maxIdentifier = 200      // bytes
 )
-
-func (m *marks) text(s string) { m.said = append(m.said, identifiers(s)...) }
-
-func (m *marks) result(s string) { m.found = append(m.found, identifiers(s)...) }
-
-// input takes what is in the strings of a call's input. One that is a path as
-// a whole may have spaces.
-func (m *marks) input(raw json.RawMessage) {
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		m.text(string(raw))
-		return
-	}
-	m.value(v)
-}
-
-func (m *marks) value(v any) {
-	switch v := v.(type) {
-	case string:
-		if isPathArgument(v) {
-			m.said = append(m.said, v)
-			return
-		}
-		m.text(v)
-	case []any:
-		for _, e := range v {
-			m.value(e)
-		}
-	case map[string]any:
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			m.value(v[name])
-		}
-	}
-}
 
 // isPathArgument reports whether a whole argument is one path.
 func isPathArgument(s string) bool {
@@ -221,33 +173,6 @@ func isFileName(s string) bool {
 	}
 	return true
 }
-
-// withoutLine returns the name of a file without the number of a line behind it.
-func withoutLine(s string) string {
-	if i := strings.IndexByte(s, ':'); i > 0 && isDigits(strings.ReplaceAll(s[i+1:], ":", "")) && isFileName(s[:i]) {
-		return s[:i]
-	}
-	return s
-}
-
-// isDotted reports whether a word may be a member of something in a program as
-// well as a file: it has no digit and no extension that is a common one.
-func isDotted(s string) bool {
-	i := strings.LastIndexByte(s, '.')
-	return i > 0 && !strings.ContainsAny(s, `/\@#:0123456789`) && !extensions()[s[i+1:]]
-}
-
-// extensions are those of common files, and the ends of common domains.
-var extensions = sync.OnceValue(func() map[string]bool {
-	all := map[string]bool{}
-	for ext := range strings.FieldsSeq("bat bin c cc cfg class com conf cpp cs css csv db dev diff dll doc docx dts env exe " +
-		"gif go gradle gz h hpp htm html ico ini io ipynb jar java jpeg jpg js json jsonl jsx kt less lock log lua m md mdx mjs " +
-		"mod net o org patch pdf php pl plist png pom proto ps py rb rs rst sass scala scss sh so sql sqlite sum svelte svg swift " +
-		"tar tex tf toml ts tsv tsx ttf txt vue wasm webp xls xlsx xml yaml yml zig zip zsh") {
-		all[ext] = true
-	}
-	return all
-})
 
 // isNumbered reports whether a word is an issue number, a hash, a UUID, a
 // version, an address or another name with numbers in it.

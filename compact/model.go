@@ -39,8 +39,9 @@ type Model struct {
 	// Window is the context window of the model in tokens. 0 means 32,768,
 	// which is little for most.
 	Window int
-	// MaxOutput is how many tokens the model may write. 0 means 2,048, or a
-	// quarter of a window under 8,192. A model that reasons needs more.
+	// MaxOutput is how many tokens the model may write. 0 means 2,048, or what
+	// the summary may have and a quarter more, but no more than a quarter of the
+	// window. A model that reasons needs more.
 	MaxOutput int
 	// MaxCalls is how often Complete is called at most for one summary, except
 	// for a last time to make it shorter. 0 means 64.
@@ -125,6 +126,7 @@ type conversation struct {
 	maxCalls int
 	calls    int
 	chunks   int    // pieces to be shown, at most
+	guidance string // for this summary
 	max      int    // tokens of the summary
 	target   int    // what the model is asked for
 	previous string // the summary to begin with
@@ -135,9 +137,9 @@ type conversation struct {
 func (m Model) conversation(in Input) (*conversation, error) {
 	m.Counter = counterOr(m.Counter)
 	m.Window = cmp.Or(max(m.Window, 0), defaultWindow)
-	m.MaxOutput = cmp.Or(max(m.MaxOutput, 0), min(defaultSummary, m.Window/4))
+	m.MaxOutput = cmp.Or(max(m.MaxOutput, 0), min(max(defaultSummary, in.MaxTokens*5/4), m.Window/4))
 	m.Safety = max(cmp.Or(m.Safety, defaultSafety), 1)
-	c := &conversation{Model: m, maxCalls: cmp.Or(max(m.MaxCalls, 0), defaultCalls)}
+	c := &conversation{Model: m, guidance: in.Guidance, maxCalls: cmp.Or(max(m.MaxCalls, 0), defaultCalls)}
 
 	// Half of what is free is for the summary so far.
 	c.target = 1_000_000 // a number of as many digits as will be there
@@ -288,11 +290,7 @@ func answerText(resp *transcript.Response, summary, piece string) (string, error
 	if blank(text) {
 		return fail(ErrEmpty, "the answer of the model has no text")
 	}
-	// One that is too long is made shorter.
-	if err := refuse(text, 0, func() int { return textSize(summary) + textSize(piece) }); err != nil {
-		return fail(err, err.Error())
-	}
-	if err := refuseRepeated(text, piece); err != nil {
+	if err := refuse(text, piece, summary, 0); err != nil { // one that is too long is made shorter
 		return fail(err, err.Error())
 	}
 	return text, nil
@@ -319,8 +317,10 @@ func (c *conversation) text(summary, piece string) string {
 		sb.WriteString(openDocument + "\n" + defuse(piece) + "\n" + closeDocument + "\n\n")
 	}
 	sb.WriteString(dataNotice + "\n\n" + task + "\n\n" + whatToKeep + "\n")
-	if extra := strings.TrimSpace(c.Instructions); extra != "" {
-		sb.WriteString(extra + "\n")
+	for _, extra := range []string{c.Instructions, c.guidance} {
+		if extra = strings.TrimSpace(extra); extra != "" {
+			sb.WriteString(extra + "\n")
+		}
 	}
 	fmt.Fprintf(&sb, lengthFormat, c.target, words(c.target))
 	return sb.String()

@@ -201,7 +201,7 @@ func TestModelLeavesOut(t *testing.T) {
 	s := &scripted{}
 	s.answer = func(_ int, text string) (*transcript.Response, error) {
 		all += between(text, "conversation") + "\n"
-		return answered("All files were fine so far."), nil
+		return answered("All files were fine so far. " + nthSummary(1)), nil
 	}
 	m := compact.Model{Complete: s.Complete, Window: 1500, MaxOutput: 200, MaxCalls: 3}
 	if _, err := m.Summarize(t.Context(), compact.Input{Messages: toolLoop(300), MaxTokens: 200}); err != nil {
@@ -311,7 +311,7 @@ func TestModelCancelled(t *testing.T) {
 		if call == 2 {
 			cancel()
 		}
-		return answered("All files were fine so far."), nil
+		return answered("All files were fine so far. " + nthSummary(1)), nil
 	}}
 	m := compact.Model{Complete: s.Complete, Window: 4096}
 	got, err := m.Summarize(ctx, compact.Input{Messages: toolLoop(100)})

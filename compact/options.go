@@ -5,40 +5,50 @@ import (
 	"context"
 	"time"
 
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Options of [Plan] and [Run]. Nil and zero fields are the defaults, and so are
 // numbers below 0.
 type Options struct {
-	// Keep is how much stays verbatim. The zero value keeps the newest
-	// messages of 20,000 tokens.
+	// Window is the context window of the model, by which the sizes below go; 0
+	// means that of Trigger, or its Threshold if that is less, or else a third
+	// more than Room, or else 64,000. By default the history fills about two fifths of it after a
+	// compaction.
+	Window int
+	// Keep is how much stays verbatim. The zero value keeps the newest messages,
+	// as many as that takes.
 	Keep Keep
 	// Trigger is when a compaction is due. Plan and Run do not ask it.
 	Trigger Trigger
-	// Room is how many tokens the history may have afterwards. Plan aims at
-	// half of it, summary and all, so that no single turn makes the next
-	// compaction due; or at three fifths and MaxCarried, if Keep says Turns or
-	// Fraction. It cuts later than Keep says if it must, inside a turn if one
-	// alone is too long. 0 is no limit, but for a session that of Trigger, if
-	// there is one.
+	// Room is how many tokens the history may have afterwards. Plan aims at three
+	// fifths of it, summary and all, so that no single turn makes the next
+	// compaction due; and MaxCarried, if Keep is set. It cuts later than Keep says if it must, inside a
+	// turn if one alone is too long. 0 is no limit, but for a session that of
+	// Trigger, if there is one.
 	Room int
 	// Summarizer writes the summary; nil means Extractive, which needs no
 	// model.
 	Summarizer Summarizer
-	// MaxSummary is how many tokens a summary should have at most; 0 means
-	// 2,048. It is never more than half of what the summary stands for, nor
-	// than a fifth of Room.
+	// Guidance is what the summary is to be like this time, in words for the
+	// summarizer: what to keep, for example. Extractive does not read it.
+	Guidance string
+	// MaxSummary is how many tokens a summary should have at most; 0 means a
+	// thirty-second of Window, from 2,048 to 8,192. It is never more than half of
+	// what the summary stands for, nor than a fifth of Room.
 	MaxSummary int
-	// MaxCarried is how many tokens the identifiers have at most that Run adds
-	// to the summary; 0 means 2,048, or a sixteenth of Room where that is
-	// more, up to 12,288; less than 0, here, none. It is never more than a tenth
-	// of Room, nor than a quarter of what the summary stands for or
-	// what was added the last time; where the summary stands for fewer than 256
-	// tokens nothing new is added.
+	// MaxCarried is how many tokens that has at most which Run carries besides
+	// the summary; 0 means a twelfth of Window, less than 0, here, nothing. It is
+	// never more than an eighth of Room, nor than half of what the summary
+	// stands for, or three times what was carried the last time.
 	MaxCarried int
-	// Timeout is how long the summarizer may take; 0 means two minutes, less
-	// than 0, here, no limit but that of the context.
+	// Files says which files a call reads and which it modifies, by their
+	// paths, for what Run carries. Nil goes by the names that tools and their
+	// arguments usually have.
+	Files func(call transcript.ToolCallBlock) (read, modified []string)
+	// Timeout is how long a summarizer may take, each one of [Either] for itself;
+	// 0 means two minutes, less than 0, here, no limit but that of the context.
 	Timeout time.Duration
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
@@ -54,11 +64,11 @@ type Options struct {
 }
 
 // Keep says how much of a history stays verbatim. One field is set; the zero
-// value is Tokens: 20,000. Cuts are always at a place where every call stays
+// value goes by the window. Cuts are always at a place where every call stays
 // with its result, the nearest one to what is asked for.
 type Keep struct {
 	// Tokens keeps the newest messages that have at most so many tokens:
-	// whole turns, unless that would keep less than half of what is allowed.
+	// whole turns, unless a cut inside one keeps more than half as much again.
 	Tokens int `json:"tokens,omitempty"`
 	// Turns keeps the newest turns. With no more than these there is nothing
 	// to do.
@@ -111,12 +121,20 @@ func (t Trigger) Room() int {
 }
 
 const (
-	defaultKeep    = 20_000
+	usualWindow    = 64_000
 	defaultSummary = 2_048
-	defaultCarried = 2_048
-	mostCarried    = 12_288
+	mostSummary    = 8_192
 	defaultTimeout = 2 * time.Minute
 )
+
+// window is the one that sizes go by.
+func (o Options) window() int {
+	w := cmp.Or(max(o.Window, 0), max(o.Trigger.Window, 0))
+	if t := o.Trigger.Threshold; t > 0 && (w == 0 || t < w) {
+		w = t
+	}
+	return cmp.Or(w, max(o.Room, 0)*4/3, usualWindow)
+}
 
 // filled returns the options with their defaults.
 func (o *Options) filled() Options {
@@ -124,8 +142,17 @@ func (o *Options) filled() Options {
 	if o != nil {
 		f = *o
 	}
+	window := f.window()
+	f.MaxSummary = cmp.Or(max(f.MaxSummary, 0), min(max(window/32, defaultSummary), mostSummary))
+	f.MaxCarried = max(cmp.Or(f.MaxCarried, window/12), 0)
+	filled := window * 42 / 100
+	if f.Room > 0 {
+		f.MaxSummary = max(1, min(f.MaxSummary, f.Room/5))
+		f.MaxCarried = min(f.MaxCarried, f.Room/8)
+		filled = min(filled, f.Room*3/5)
+	}
 	if f.Keep.Tokens <= 0 && f.Keep.Turns <= 0 && f.Keep.Fraction <= 0 {
-		f.Keep = Keep{Tokens: defaultKeep}
+		f.Keep = Keep{Tokens: max(filled-f.MaxSummary-f.MaxCarried, 1)}
 	}
 	if f.Counter == nil {
 		f.Counter = tokens.Estimator{}
@@ -133,8 +160,9 @@ func (o *Options) filled() Options {
 	if f.Summarizer == nil {
 		f.Summarizer = Extractive{Counter: f.Counter}
 	}
-	f.MaxSummary = cmp.Or(max(f.MaxSummary, 0), defaultSummary)
-	f.MaxCarried = max(cmp.Or(f.MaxCarried, max(defaultCarried, min(f.Room/16, mostCarried))), 0)
+	if f.Files == nil {
+		f.Files = filesOf
+	}
 	f.Timeout = cmp.Or(f.Timeout, defaultTimeout)
 	return f
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -35,7 +34,7 @@ type Cut struct {
 	Kept    int `json:"kept,omitempty"`
 	After   int `json:"after,omitempty"`
 	// MaxSummary is how many tokens the summary should have at most, and
-	// MaxCarried how many the identifiers have that are added to it.
+	// MaxCarried how many that has at most which code carries besides.
 	MaxSummary int `json:"maxSummary,omitempty"`
 	MaxCarried int `json:"maxCarried,omitempty"`
 	// Keep and Room are those of the options. Limit is that of their trigger,
@@ -154,23 +153,11 @@ func (p *planner) cut(c Cut, at int) Cut {
 	c.At, c.Split = at, !p.h.StartsTurn(at)
 	c.Covered, c.Kept = p.size(0, at)+p.system, p.size(at, len(p.h.Messages))
 	c.MaxSummary = max(1, min(p.o.MaxSummary, c.Covered/2))
-	c.MaxCarried = p.listed
-	if c.Covered >= minCarrying {
-		c.MaxCarried = max(c.Covered/4, p.listed)
-	}
-	c.MaxCarried = min(c.MaxCarried, p.o.MaxCarried)
-	if p.o.Room > 0 {
-		c.MaxSummary = max(1, min(c.MaxSummary, p.o.Room/5))
-		c.MaxCarried = min(c.MaxCarried, p.o.Room/10)
-	}
+	c.MaxCarried = min(max(c.Covered/2, 3*p.listed), p.o.MaxCarried)
 	c.After = c.Kept + c.MaxSummary + c.MaxCarried
 	c.FirstKept, c.CoversTo, c.Read = ends(p.h.Messages, at)
 	return c
 }
-
-// minCarrying is how many tokens are summarised at least where identifiers are
-// added: with fewer the heading would have more than these.
-const minCarrying = 256
 
 // margin is by how much a history of so many tokens is to be smaller at least:
 // by less a compaction would soon be due again.
@@ -182,7 +169,7 @@ type planner struct {
 	o      Options
 	sums   []int // sums[i] is the size of the messages before i
 	system int   // size of the system prefix: the summary of the last compaction
-	listed int   // size of the identifiers that the last compaction carried
+	listed int   // size of what the last compaction carried
 	legal  []bool
 }
 
@@ -194,10 +181,10 @@ func newPlanner(h rebuild.History, o Options) *planner {
 	if h.System != "" {
 		p.system = o.Counter.Count(h.System, nil, nil)
 	}
-	summary, _ := previous(rebuild.History{System: h.System, Messages: h.Messages[:min(len(h.Messages), 2)]})
-	summary, _ = takeRequest(summary)
-	if _, list := takeCarried(summary); list.String() != "" {
-		p.listed = countText(o.Counter, list.String())
+	if h.Compaction != nil {
+		if text := rebuild.CarriedText(*h.Compaction); text != "" {
+			p.listed = countText(o.Counter, text)
+		}
 	}
 	return p
 }
@@ -212,11 +199,7 @@ func (p *planner) choose() (at int, reason Reason) {
 	share := math.MaxInt // what the kept part may have
 	if room := p.o.Room; room > 0 {
 		// The rest is for what comes next.
-		share = room * 3 / 5
-		if p.o.Keep.Tokens > 0 {
-			share = room/2 - min(p.o.MaxCarried, room/10)
-		}
-		share = max(share-min(p.o.MaxSummary, room/5), 1)
+		share = max(room*3/5-p.o.MaxSummary, 1)
 	}
 	switch k := p.o.Keep; {
 	case k.Turns > 0:
@@ -284,7 +267,7 @@ func (p *planner) nearest(at int) int {
 
 // earliest returns the first cut from index from on that keeps no more than
 // share tokens: the start of a turn, unless a cut inside one keeps more than
-// twice as much. If none keeps so little it is the last legal one, and 0 if
+// half as much again. If none keeps so little it is the last legal one, and 0 if
 // there is none at all.
 func (p *planner) earliest(from, share int) int {
 	n := len(p.h.Messages)
@@ -301,7 +284,7 @@ func (p *planner) earliest(from, share int) int {
 			first = i
 		}
 		if p.h.StartsTurn(i) {
-			if p.size(i, n)*2 >= p.size(first, n) {
+			if p.size(i, n)*3 >= p.size(first, n)*2 {
 				return i
 			}
 			break
@@ -343,34 +326,3 @@ func ends(msgs []transcript.Message, at int) (firstKept, coversTo string, read [
 func (c Cut) Compaction() transcript.Compaction {
 	return transcript.Compaction{FirstKept: c.FirstKept, CoversTo: c.CoversTo, Read: c.Read}
 }
-
-// previous returns the summary of the last compaction, and the messages
-// without it.
-func previous(h rebuild.History) (summary string, msgs []transcript.Message) {
-	heading := rebuild.SummaryHeading + "\n"
-	if rest, ok := strings.CutPrefix(h.System, heading); ok {
-		summary = rest
-	}
-	for _, m := range h.Messages {
-		own := transcript.Message{Role: m.Role}
-		for i, b := range m.Content {
-			if i >= len(m.Origins) || !isSummary(m.Origins[i]) {
-				own.Content = append(own.Content, b)
-				continue
-			}
-			if t, ok := b.(transcript.TextBlock); ok && m.Role == transcript.RoleUser {
-				summary = strings.TrimPrefix(t.Text, heading)
-			}
-		}
-		if len(own.Content) == len(m.Content) {
-			own = m
-		}
-		if len(own.Content) > 0 {
-			msgs = append(msgs, own)
-		}
-	}
-	return summary, msgs
-}
-
-// isSummary reports whether a block is part of the summary of a compaction.
-func isSummary(o transcript.Origin) bool { return o.Entry != "" && o.Batch == 0 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 
 	"github.com/convolog/convolog/compact"
@@ -44,7 +45,6 @@ type recallWork struct {
 	files       []string
 	facts       []recallFact
 	secrets     []string
-	lastID      string
 	answerIsDue bool
 }
 
@@ -250,11 +250,14 @@ func (w *recallWork) failure() string {
 	return what + "\n" + trace.String()
 }
 
+// marks are those of a document.
+var marks = regexp.MustCompile(`(?m)^\[[^\]]*\]: `)
+
 // halfOf is a summarizer that keeps every second sentence, as often as it takes
 // to keep to its length.
 func halfOf(_ context.Context, in compact.Input) (string, error) {
 	text := in.Previous + "\n" + compact.Document{Results: 500}.Text(in.Messages)
-	text = strings.NewReplacer("[user]: ", "", "[assistant]: ", "", "[tool_result]: ", "").Replace(text)
+	text = marks.ReplaceAllString(text, "")
 	sentences := strings.FieldsFunc(text, func(r rune) bool { return r == '.' || r == '\n' })
 	for {
 		var kept []string

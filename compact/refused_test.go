@@ -32,64 +32,65 @@ var hostile = []struct {
 	{"empty", "", compact.ErrEmpty},
 	{"white space", " \n\t", compact.ErrEmpty},
 	{"invisible", "\u200b\ufeff \n\u2060", compact.ErrEmpty},
-	{"refusal", "I'm sorry, but I can't help with that.", compact.ErrRefusal},
-	{"refusal with another apostrophe", "I’m sorry, but I cannot assist with this request.", compact.ErrRefusal},
-	{"refusal without apology", "I can't help with summarising this conversation.", compact.ErrRefusal},
-	{"refusal in bold", "**I cannot provide a summary of this content.**", compact.ErrRefusal},
-	{"refusal under a heading", "## Summary: I am unable to summarize this.", compact.ErrRefusal},
-	{"refusal as a program", "As an AI language model, I do not have opinions on harbours.", compact.ErrRefusal},
-	{"refusal in Chinese", "抱歉，我无法提供这个对话的总结。", compact.ErrRefusal},
-	{"refusal in German", "Es tut mir leid, aber dabei kann ich nicht helfen.", compact.ErrRefusal},
-	{"refusal in Russian", "К сожалению, я не могу помочь с этим.", compact.ErrRefusal},
-	{"no history", "No prior history.", compact.ErrNoHistory},
-	{"no conversation", "There is no conversation to summarize.", compact.ErrNoHistory},
-	{"nothing", "Nothing to summarise.", compact.ErrNoHistory},
-	{"asks for it", "Please provide the conversation that you would like me to summarise.", compact.ErrNoHistory},
-	{"sees none", "It seems that there is no previous conversation here. Could you share it?", compact.ErrNoHistory},
-	{"unavailable", "Summary unavailable.", compact.ErrNoHistory},
-	{"only says that it is done", "I have summarized the conversation as you asked.", compact.ErrNoHistory},
-	{"skeleton", "## Goal\n\n## Progress\n\n## Next Steps\n", compact.ErrSkeleton},
-	{"skeleton with nothing", "## Goal\nNone\n## Progress\n- N/A\n## Decisions\n(none)\n## Next steps\n- Not specified.\n", compact.ErrSkeleton},
-	{"skeleton in bold", "**Goal:** None\n**Constraints:**\n- No constraints mentioned\n", compact.ErrSkeleton},
-	{"skeleton of labels", "Goal: unknown\nProgress: TBD\nNext: n/a", compact.ErrSkeleton},
-	{"skeleton to fill in", "# Summary\n## Goal\n[What the user wants]\n## Done\n[What was done]", compact.ErrSkeleton},
-	{"skeleton with boxes", "## Goal\n\n## Progress\n### Done\n- [ ]\n### In Progress\n(none)\n## Next Steps\n1. \n", compact.ErrSkeleton},
-	{"skeleton with dashes", "**Goal:** Not specified\n**Constraints:** None mentioned\n**Progress:** -\n**Next steps:** Awaiting user input\n", compact.ErrSkeleton},
-	{"skeleton in a table", "| Goal | - |\n|---|---|\n| Progress | none |\n", compact.ErrSkeleton},
-	{"skeleton in sentences", "Goal: No user goal has been stated yet.\nProgress: No work has been done.\nNext steps: Wait for the user to provide a task.", compact.ErrSkeleton},
-	{"refusal with an apology", "Apologies, but I can't do that.", compact.ErrRefusal},
-	{"refusal with regret", "I regret that I am unable to assist with this.", compact.ErrRefusal},
-	{"refusal by a policy", "This request violates our usage policy and I will not process it.", compact.ErrRefusal},
-	{"refusal behind thanks", "Thank you for sharing. However, I can't help with summarizing this content.", compact.ErrRefusal},
-	{"refusal of many words", "I'm sorry, but I can't help with that. " + strings.Repeat("There are many other things that I would gladly do for you. ", 8), compact.ErrRefusal},
-	{"refusal in French", "Je suis désolé, mais je ne peux pas résumer cela.", compact.ErrRefusal},
-	{"refusal in French, short", "Je ne peux pas vous aider avec cette demande.", compact.ErrRefusal},
-	{"refusal in Spanish", "Lo siento, pero no puedo ayudar con eso.", compact.ErrRefusal},
-	{"refusal in Portuguese", "Não posso ajudar com isso.", compact.ErrRefusal},
-	{"refusal in Italian", "Mi dispiace, ma non posso aiutarti con questa richiesta.", compact.ErrRefusal},
-	{"refusal in German, short", "Ich kann dabei nicht helfen.", compact.ErrRefusal},
-	{"refusal in Dutch", "Sorry, daar kan ik niet bij helpen.", compact.ErrRefusal},
-	{"refusal in Polish", "Przepraszam, ale nie mogę w tym pomóc.", compact.ErrRefusal},
-	{"refusal in Turkish", "Üzgünüm, bu konuda yardımcı olamam.", compact.ErrRefusal},
-	{"refusal in Russian, short", "Я не могу помочь с этим запросом.", compact.ErrRefusal},
-	{"refusal in Japanese", "申し訳ございませんが、対応できません。", compact.ErrRefusal},
-	{"refusal in Japanese, short", "お手伝いできません。", compact.ErrRefusal},
-	{"refusal in Korean", "죄송하지만 도와드릴 수 없습니다.", compact.ErrRefusal},
-	{"refusal in Chinese, short", "我不能协助完成这个请求。", compact.ErrRefusal},
+	{"refusal", "I'm sorry, but I can't help with that.", compact.ErrTooShort},
+	{"refusal with another apostrophe", "I’m sorry, but I cannot assist with this request.", compact.ErrTooShort},
+	{"refusal without apology", "I can't help with summarising this conversation.", compact.ErrTooShort},
+	{"refusal in bold", "**I cannot provide a summary of this content.**", compact.ErrTooShort},
+	{"refusal under a heading", "## Summary: I am unable to summarize this.", compact.ErrTooShort},
+	{"refusal as a program", "As an AI language model, I do not have opinions on harbours.", compact.ErrTooShort},
+	{"refusal in Chinese", "抱歉，我无法提供这个对话的总结。", compact.ErrTooShort},
+	{"refusal in German", "Es tut mir leid, aber dabei kann ich nicht helfen.", compact.ErrTooShort},
+	{"refusal in Russian", "К сожалению, я не могу помочь с этим.", compact.ErrTooShort},
+	{"no history", "No prior history.", compact.ErrTooShort},
+	{"no conversation", "There is no conversation to summarize.", compact.ErrTooShort},
+	{"nothing", "Nothing to summarise.", compact.ErrTooShort},
+	{"asks for it", "Please provide the conversation that you would like me to summarise.", compact.ErrTooShort},
+	{"sees none", "It seems that there is no previous conversation here. Could you share it?", compact.ErrTooShort},
+	{"unavailable", "Summary unavailable.", compact.ErrTooShort},
+	{"only says that it is done", "I have summarized the conversation as you asked.", compact.ErrTooShort},
+	{"skeleton", "## Goal\n\n## Progress\n\n## Next Steps\n", compact.ErrTooShort},
+	{"skeleton with nothing", "## Goal\nNone\n## Progress\n- N/A\n## Decisions\n(none)\n## Next steps\n- Not specified.\n", compact.ErrTooShort},
+	{"skeleton in bold", "**Goal:** None\n**Constraints:**\n- No constraints mentioned\n", compact.ErrTooShort},
+	{"skeleton of labels", "Goal: unknown\nProgress: TBD\nNext: n/a", compact.ErrTooShort},
+	{"skeleton to fill in", "# Summary\n## Goal\n[What the user wants]\n## Done\n[What was done]", compact.ErrTooShort},
+	{"skeleton with boxes", "## Goal\n\n## Progress\n### Done\n- [ ]\n### In Progress\n(none)\n## Next Steps\n1. \n", compact.ErrTooShort},
+	{"skeleton with dashes", "**Goal:** Not specified\n**Constraints:** None mentioned\n**Progress:** -\n**Next steps:** Awaiting user input\n", compact.ErrTooShort},
+	{"skeleton in a table", "| Goal | - |\n|---|---|\n| Progress | none |\n", compact.ErrTooShort},
+	{"skeleton in sentences", "Goal: No user goal has been stated yet.\nProgress: No work has been done.\nNext steps: Wait for the user to provide a task.", compact.ErrTooShort},
+	{"refusal with an apology", "Apologies, but I can't do that.", compact.ErrTooShort},
+	{"refusal with regret", "I regret that I am unable to assist with this.", compact.ErrTooShort},
+	{"refusal by a policy", "This request violates our usage policy and I will not process it.", compact.ErrTooShort},
+	{"refusal behind thanks", "Thank you for sharing. However, I can't help with summarizing this content.", compact.ErrTooShort},
+	{"refusal in French", "Je suis désolé, mais je ne peux pas résumer cela.", compact.ErrTooShort},
+	{"refusal in French, short", "Je ne peux pas vous aider avec cette demande.", compact.ErrTooShort},
+	{"refusal in Spanish", "Lo siento, pero no puedo ayudar con eso.", compact.ErrTooShort},
+	{"refusal in Portuguese", "Não posso ajudar com isso.", compact.ErrTooShort},
+	{"refusal in Italian", "Mi dispiace, ma non posso aiutarti con questa richiesta.", compact.ErrTooShort},
+	{"refusal in German, short", "Ich kann dabei nicht helfen.", compact.ErrTooShort},
+	{"refusal in Dutch", "Sorry, daar kan ik niet bij helpen.", compact.ErrTooShort},
+	{"refusal in Polish", "Przepraszam, ale nie mogę w tym pomóc.", compact.ErrTooShort},
+	{"refusal in Turkish", "Üzgünüm, bu konuda yardımcı olamam.", compact.ErrTooShort},
+	{"refusal in Russian, short", "Я не могу помочь с этим запросом.", compact.ErrTooShort},
+	{"refusal in Japanese", "申し訳ございませんが、対応できません。", compact.ErrTooShort},
+	{"refusal in Japanese, short", "お手伝いできません。", compact.ErrTooShort},
+	{"refusal in Korean", "죄송하지만 도와드릴 수 없습니다.", compact.ErrTooShort},
+	{"refusal in Chinese, short", "我不能协助完成这个请求。", compact.ErrTooShort},
 	{"goes on", "OK, I will continue with the task now.", compact.ErrTooShort},
 	{"has understood", "Understood. I have the full context and am ready to continue.", compact.ErrTooShort},
 	{"goes on and on", "Sure! Let me continue fixing the tests. First I'll look at file number 21.", compact.ErrTooShort},
 	{"announces it", "Here's a summary of the conversation so far:\n\n", compact.ErrTooShort},
-	{"left out", "Previous context omitted.", compact.ErrNoHistory},
-	{"a status", "Error: 500 Internal Server Error", compact.ErrFault},
-	{"a page", "<html><head><title>502 Bad Gateway</title></head></html>", compact.ErrFault},
-	{"a body", `{"error":{"message":"context_length_exceeded"}}`, compact.ErrFault},
-	{"a log line", "Error generating summary: connection reset by peer", compact.ErrFault},
+	{"left out", "Previous context omitted.", compact.ErrTooShort},
+	{"a status", "Error: 500 Internal Server Error", compact.ErrTooShort},
+	{"a page", "<html><head><title>502 Bad Gateway</title></head></html>", compact.ErrTooShort},
+	{"a body", `{"error":{"message":"context_length_exceeded"}}`, compact.ErrTooShort},
+	{"a log line", "Error generating summary: connection reset by peer", compact.ErrTooShort},
 	{"nothing but reasoning", "<thinking>\nLet me think about the summary. The user wants fixes.\n</thinking>", compact.ErrEmpty},
 	{"reasoning without an end", "<think>I need to summarise", compact.ErrEmpty},
 	{"a call in tags", `<tool_call>{"name":"read","arguments":{"path":"a"}}</tool_call>`, compact.ErrToolCall},
 	{"calls in tags", `<function_calls><invoke name="read"><parameter name="path">a</parameter></invoke></function_calls>`, compact.ErrToolCall},
-	{"a call in JSON", "```json\n" + `{"name":"read_file","arguments":{"path":"/a/b.go"}}` + "\n```", compact.ErrToolCall},
+	{"a call in JSON", "```json\n" + `{"name":"read_file","arguments":{"path":"/a/b.go"}}` + "\n```", compact.ErrTooShort},
+	{"a refusal in a language of few", "Mae'n ddrwg gen i, ond ni allaf helpu gyda hynny.", compact.ErrTooShort},
+	{"a table again and again", strings.Repeat("| a.go | fixed |\n| b.go | open |\n", 30), compact.ErrLoop},
 	{"a word again and again", strings.Repeat("I I I I I I ", 50), compact.ErrLoop},
 	{"a sentence again and again", strings.Repeat("The user wants to fix the tests. ", 20), compact.ErrLoop},
 	{"one word", "OK", compact.ErrTooShort},
@@ -136,6 +137,21 @@ var honest = []string{
 	"| file | state |\n|---|---|\n| 1 | fixed |\n| 2 | fixed |",
 	"1. fixed 18 tests\n2. parser loop bound",
 	"<think>They want it short.</think>\nThe user asked about the harbour.",
+	// Of these none is a loop, a call or the message of a failure.
+	lines(40, "- [x] package %d: run on both machines, passed\n"),
+	lines(30, "| file%d.go | made quicker | done |\n"),
+	lines(20, "%d. done\n"),
+	`{"error":"none","goal":"fix the tests of the harbour"}`,
+	`{"name":"harbour","input":{"asked":"what became of it, and who paid for the second bridge"}}`,
+}
+
+// lines is a text of lines that differ in a number.
+func lines(n int, format string) string {
+	var sb strings.Builder
+	for i := range n {
+		fmt.Fprintf(&sb, format, i+1)
+	}
+	return sb.String()
 }
 
 // What no summary is, whoever writes it, is refused with the error that says
@@ -145,7 +161,7 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, turns := range []int{100, 400} {
 		h := conversation(t, turns)
-		opts := &compact.Options{Keep: compact.Keep{Turns: 50}, MaxSummary: 300}
+		opts := &compact.Options{Keep: compact.Keep{Turns: 50}, MaxSummary: 400}
 		cut := compact.Plan(h, opts)
 		for _, tt := range hostile {
 			if turns == 100 && tt.name == "few words for much" {
@@ -182,16 +198,14 @@ func TestRefused(t *testing.T) {
 			if turns == 400 && i%amount(6, 1) != 0 {
 				continue
 			}
-			if turns == 400 {
-				text += "\n\n" + nthSummary(1)
-			}
+			text += "\n\n" + nthSummary(1)
 			_, want, cutOff := strings.Cut(text, "</think>\n")
 			if !cutOff {
 				want = text
 			}
 			opts.Summarizer = says(text, nil)
 			if c, err := compact.Run(t.Context(), h, cut, opts); err != nil || !strings.HasPrefix(c.Summary, want) {
-				t.Errorf("%q: %q, %v", text, c.Summary, err)
+				t.Errorf("%v of %q: %q", err, text, c.Summary)
 			}
 			s := &scripted{answer: func(int, string) (*transcript.Response, error) { return answered(text), nil }}
 			opts.Summarizer = compact.Model{Complete: s.Complete}
@@ -209,7 +223,7 @@ func TestTooShortForSoMuch(t *testing.T) {
 	for _, tt := range []struct {
 		input, size int
 		short       bool
-	}{{3_900, 2, false}, {4_100, 12, true}, {4_100, 24, false}, {7_500, 33, true}, {7_500, 40, false}, {60_000, 35, true}, {60_000, 42, false}} {
+	}{{90, 2, false}, {500, 5, true}, {500, 12, false}, {1_100, 12, true}, {1_100, 24, false}, {1_700, 30, true}, {1_700, 36, false}, {3_000, 35, true}, {60_000, 35, true}, {60_000, 42, false}} {
 		in := compact.Input{MaxTokens: 2_000, Messages: []transcript.Message{transcript.UserText(facts(tt.input * 100 / size(facts(100))))}}
 		text := "Tea"
 		for word := range strings.FieldsSeq(nthSummary(1)) {
@@ -289,7 +303,9 @@ func TestEcho(t *testing.T) {
 		{"a quarter of it instructions", func(p string) string {
 			return "They spoke of the harbour. " + p[strings.LastIndex(p, "Write one new summary"):][:350] + facts(20) + nthSummary(1) + nthSummary(2)
 		}, true},
-		{"a mark that is spoken of", func(string) string { return "They spoke of <conversation> tags, of the harbour and of the bridge." }, false},
+		{"a mark that is spoken of", func(string) string {
+			return "They spoke of <conversation> tags, of the harbour and of the bridge. " + nthSummary(1)
+		}, false},
 		{"a mark of the prompt", func(string) string { return "<conversation>\nThey spoke of the harbour and the bridge." }, true},
 		{"goes on with the conversation", func(string) string { return "[assistant]: Certainly, the harbour was rebuilt in the third year." }, true},
 		{"the summary so far", func(p string) string { return between(p, "summary_so_far") }, false},

@@ -30,15 +30,11 @@ func (e *Error) Unwrap() error { return e.Err }
 // transcript that h was folded from. The plan may have been stored meanwhile; it
 // is refused if h is cut elsewhere by it.
 //
-// Run adds to the summary what no summarizer is trusted with. Paths, URLs and
-// identifiers that the summary does not mention come in a list, at most
-// MaxCarried tokens of it: the newest first, of many files in one folder some,
-// those of the user and of errors before others. The next compaction takes the
-// list apart and merges it. Where
-// the cut is inside a turn, or a turn before it ended without a text of the
-// assistant, the user's words of that turn follow, unless the summary has them;
-// they take at most half of MaxSummary and are cut in the middle if they have
-// more, the last ones after the others.
+// Besides the summary the entry has what no summarizer is trusted with, at most
+// MaxCarried tokens of it: what the user said, the files that calls have read and
+// modified, the last errors of tools, and identifiers of what there was no room
+// for. What is known of the compaction before is merged with what is new, by
+// code. Passwords and keys that look like such are masked.
 //
 // An error is an [*Error] and matches what the summarizer returned, or what is
 // wrong with its summary, see [ErrEmpty] and those after it. The summarizer is
@@ -64,11 +60,8 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	if first, covers, _ := ends(h.Messages, c.At); first != c.FirstKept || covers != c.CoversTo {
 		return fail(fmt.Errorf("the plan is of another history: its cut is between entries %q and %q, here that is between %q and %q; plan again", c.CoversTo, c.FirstKept, covers, first))
 	}
-	in, asked, list := o.divide(h, c)
-	if o.Observe != nil {
-		in.Observe = func(s Step) { o.Observe(ctx, s) }
-	}
-	summary, err := summarise(ctx, o, in)
+	in := o.input(ctx, h, c)
+	summary, err := in.ask(ctx, o.Summarizer)
 	if err != nil {
 		return fail(err)
 	}
@@ -78,55 +71,62 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	if err := in.refuse(summary); err != nil {
 		return fail(err)
 	}
-	// A heading that the summarizer has copied is a text like any other.
-	for _, heading := range []string{requestHeading, carriedHeading} {
-		summary = strings.ReplaceAll(summary, heading, strings.Trim(heading, "[]"))
+	done := c.Compaction()
+	// A heading that the summarizer has made up is a text like any other.
+	done.Summary = strings.ReplaceAll(summary, rebuild.CarriedHeading, strings.Trim(rebuild.CarriedHeading, "[]"))
+	o.carry(h, c, &done)
+	shown := transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
+	if text := rebuild.CarriedText(done); text != "" {
+		shown.Content = append(shown.Content, transcript.TextBlock{Text: text})
 	}
-	list = list.without(summary).without(asked.text).within(c.MaxCarried, o.Counter)
-	summary = asked.join(summary + list.String())
-
-	shown := transcript.UserText(rebuild.SummaryHeading + "\n" + summary)
 	if err := o.smaller(h, c.At, shown); err != nil {
 		return fail(err)
 	}
-	done := c.Compaction()
-	done.Summary, done.TokensBefore, done.TokensAfter = summary, c.Before, countText(o.Counter, shown.Text())+c.Kept
+	done.TokensBefore, done.TokensAfter = c.Before, o.Counter.Count("", nil, []transcript.Message{shown})+c.Kept
 	return done, nil
 }
 
-// divide returns what the summarizer is given and what is handed on by code: the
-// user's words of a turn that is not over, and the identifiers.
-func (o Options) divide(h rebuild.History, c Cut) (in Input, asked request, list carried) {
-	old := h
-	old.Messages = h.Messages[:c.At]
-	in.MaxTokens = max(c.MaxSummary, 1)
-	in.Previous, in.Messages = previous(old)
-	text, before := takeRequest(in.Previous)
-	text, list = takeCarried(text)
-	list = list.add(text, slices.Concat([]transcript.Message{transcript.UserText(before.text)}, in.Messages))
-
-	in.Previous = text
-	all, started := before.add(old)
-	open := c.Split || unanswered(old)
-	if started || !open {
-		in.Previous = before.join(text) // words of an earlier turn, to be summarised
+// input is what the summarizer is given.
+func (o Options) input(ctx context.Context, h rebuild.History, c Cut) Input {
+	in := Input{
+		Messages: withoutMade(h.Messages[:c.At]), MaxTokens: max(c.MaxSummary, 1), Guidance: o.Guidance,
+		timeout: max(o.Timeout, 0), extract: new(string),
 	}
-	if !open {
-		return in, asked, list
+	if h.Compaction != nil {
+		in.Previous = h.Compaction.Summary
 	}
-	size := func(s string) int { return countText(o.Counter, requestHeading+"\n"+s) }
-	most := max(c.MaxSummary/2, min(256, c.Covered/3))
-	if !started && before.text != "" { // not shorter each time
-		limit := o.MaxSummary / 2
-		if c.Room > 0 {
-			limit = min(limit, c.Room/5)
-		}
-		most = max(most, min(size(before.text), limit))
+	if o.Observe != nil {
+		in.Observe = func(s Step) { o.Observe(ctx, s) }
 	}
-	asked, words := all.within(most, size)
-	in.MaxTokens = max(c.MaxSummary-words, c.MaxSummary/4, 1)
-	return in, asked, list
+	return in
 }
+
+// withoutMade returns messages without what compactions have put in, and without
+// the system prompts that are shown as texts.
+func withoutMade(msgs []transcript.Message) (list []transcript.Message) {
+	for _, m := range msgs {
+		own := transcript.Message{Role: m.Role}
+		for i, b := range m.Content {
+			if i < len(m.Origins) && isSummary(m.Origins[i]) || isPrompt(b) {
+				continue
+			}
+			own.Content = append(own.Content, b)
+			if i < len(m.Origins) {
+				own.Origins = append(own.Origins, m.Origins[i])
+			}
+		}
+		if len(own.Content) == len(m.Content) {
+			own = m
+		}
+		if len(own.Content) > 0 {
+			list = append(list, own)
+		}
+	}
+	return list
+}
+
+// isSummary reports whether a block is part of what a compaction has put in.
+func isSummary(o transcript.Origin) bool { return o.Entry != "" && o.Batch == 0 }
 
 // smaller returns an error if a history is not smaller by the margin with a
 // summary in the place of the messages before a cut. One counter counts both
@@ -140,25 +140,4 @@ func (o Options) smaller(h rebuild.History, at int, summary transcript.Message) 
 		return fmt.Errorf("%w: ~%d of ~%d tokens fewer with what is added to it, at least %d are wanted", ErrNotSmaller, saved, size, need)
 	}
 	return nil
-}
-
-// summarise calls the summarizer and returns its text without white space
-// around it.
-func summarise(ctx context.Context, o Options, in Input) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	if o.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
-		defer cancel()
-	}
-	summary, err := o.Summarizer.Summarize(ctx, in)
-	if err != nil {
-		return "", err
-	}
-	if err := ctx.Err(); err != nil {
-		return "", err // what it returned may be half of a summary
-	}
-	return strings.ToValidUTF8(withoutReasoning(summary), "\uFFFD"), nil
 }

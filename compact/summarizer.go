@@ -2,6 +2,8 @@ package compact
 
 import (
 	"context"
+	"strings"
+	"time"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -30,8 +32,30 @@ type Input struct {
 	Messages []transcript.Message
 	// MaxTokens is how long the summary should be at most.
 	MaxTokens int
+	// Guidance is what the application wants of this summary; see [Options].
+	Guidance string
 	// Observe, if it is set, is told of the steps; see [Options].
 	Observe func(Step)
+
+	timeout time.Duration // of each summarizer that is asked, 0 for none
+	extract *string       // where Extractive notes what it has written, if it is not nil
+}
+
+// ask calls a summarizer, which has the time that each one has.
+func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
+	if _, several := s.(either); !several && in.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, in.timeout)
+		defer cancel()
+	}
+	text, err := s.Summarize(ctx, in)
+	if err == nil {
+		err = ctx.Err() // what it returned may be half of a summary
+	}
+	if err != nil {
+		return "", err
+	}
+	return strings.ToValidUTF8(withoutReasoning(text), "\uFFFD"), nil
 }
 
 // Step is what a [Summarizer] tells while it works.

@@ -15,6 +15,7 @@ type assembler struct {
 	prompt      string // that the session keeps
 	system      string
 	prelude     []transcript.Message // the summary
+	summary     *transcript.Compaction
 	turnsBefore int                  // turns that the summary stands for
 	cutFront    bool                 // the first lines may be results of calls before the cut
 	compacted   int                  // the ord of the compaction, 0 for none

@@ -528,22 +528,36 @@ func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
 		f.feed(before, path[:start])
 		a.turnsBefore = before.started
 	}
-	if isBlank(c.Summary) {
-		return
+	a.summary = &c
+	user := func(texts ...string) {
+		m := transcript.UserText("")
+		m.Content = nil
+		for _, text := range texts {
+			if text != "" {
+				m.Content = append(m.Content, transcript.TextBlock{Text: text})
+				m.Origins = append(m.Origins, transcript.Origin{Entry: e.id})
+			}
+		}
+		if len(m.Content) > 0 {
+			a.prelude = append(a.prelude, m)
+		}
 	}
-	text := SummaryHeading + "\n" + c.Summary
-	origin := []transcript.Origin{{Entry: e.id}}
-	say := func(m transcript.Message) {
-		m.Origins = origin
-		a.prelude = append(a.prelude, m)
+	text, carried := "", CarriedText(c)
+	if !isBlank(c.Summary) {
+		text = SummaryHeading + "\n" + c.Summary
 	}
 	switch f.opts.Summary {
 	case SummarySystem:
 		a.system = text
+		user(carried)
 	case SummaryPair:
-		say(transcript.UserText(text))
-		say(transcript.AssistantText(SummaryReply))
+		user(text, carried)
+		if text != "" {
+			reply := transcript.AssistantText(SummaryReply)
+			reply.Origins = []transcript.Origin{{Entry: e.id}}
+			a.prelude = append(a.prelude, reply)
+		}
 	default:
-		say(transcript.UserText(text))
+		user(text, carried)
 	}
 }

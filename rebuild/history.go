@@ -11,6 +11,9 @@ type History struct {
 	// later changes of it are texts in Messages.
 	Prompt   string               `json:"prompt,omitempty"`
 	Messages []transcript.Message `json:"messages"`
+	// Compaction is the one whose summary the history begins with, nil if there
+	// is none. It must not be modified.
+	Compaction *transcript.Compaction `json:"-"`
 	// After is the entry ID of the last line that the history was made of, for
 	// [transcript.Made]; empty for a view such as that of [Fit] or [Options].Full.
 	After string `json:"-"`

@@ -8,7 +8,7 @@ import (
 
 // history puts the messages of all turns together.
 func (a *assembler) history() History {
-	return History{System: a.system, Prompt: a.prompt, Messages: a.render(nil)}
+	return History{System: a.system, Prompt: a.prompt, Messages: a.render(nil), Compaction: a.summary}
 }
 
 func (a *assembler) allRepairs() Report {
@@ -59,8 +59,11 @@ func (a *assembler) render(rep *Report) []transcript.Message {
 // prelude adds the messages of a summary.
 func (r *rendering) prelude(msgs []transcript.Message) {
 	for _, m := range msgs {
-		r.put(m.Content[0], m.Origins[0])
-		r.message(m.Role, len(r.blocks)-1, true)
+		at := len(r.blocks)
+		for i, b := range m.Content {
+			r.put(b, m.Origins[i])
+		}
+		r.message(m.Role, at, len(m.Content) == 1)
 	}
 }
 

@@ -18,8 +18,21 @@ const (
 	PromptHeading = "[The system prompt from here on]"
 	// SummaryHeading stands on the line before a summary.
 	SummaryHeading = "[Previous conversation summary]"
+	// CarriedHeading is the first line of what a compaction carries besides its
+	// summary.
+	CarriedHeading = "[Carried over from what was summarised, as it was recorded]"
 	// SummaryReply is the assistant's part of a summary shown as a pair.
 	SummaryReply = "Understood, I have the context from our previous conversation."
+)
+
+// The lines in front of what a compaction carries.
+const (
+	carriedModified = "Files modified:"
+	carriedRead     = "Files read:"
+	carriedErrors   = "Errors of tools:"
+	carriedIDs      = "Named by the user:"
+	carriedSaid     = "The user said:"
+	carriedOpen     = "The user said in the turn that goes on below:"
 )
 
 // Limits of a tool name: what every provider accepts.

@@ -92,6 +92,23 @@ type Compaction struct {
 	TurnsBefore  int // turns of the conversation before FirstKept
 	TokensBefore int // estimated size of the history before and after
 	TokensAfter  int
+
+	// The items that code carries over from the part that the summary stands
+	// for, the oldest first. They are shown behind the summary.
+	Said   []Carried // texts of the user
+	Files  []Carried // paths that calls have read or modified
+	Errors []Carried // of tools
+	IDs    []Carried // identifiers of texts of the user that Said does not have
+}
+
+// Carried is an item that a compaction carries over.
+type Carried struct {
+	Entry string // ID of the entry that it comes from
+	Text  string
+	// Open says of a text of the user that its turn goes on behind the cut.
+	Open     bool
+	Modified bool   // of a file
+	Tool     string // of an error
 }
 
 // Clip replaces parts of the history by shorter ones.

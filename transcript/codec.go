@@ -266,8 +266,8 @@ func (c *codec) needSource(name string, p *Source) {
 	}
 }
 
-// clips carries a list of clippings.
-func (c *codec) clips(name string, p *[]Clipping) {
+// list carries a list of objects.
+func list[T any](c *codec, name string, p *[]T, members func(*T, *codec)) {
 	if c.encoding {
 		c.out.Func(name, func(dst []byte) []byte {
 			dst = append(dst, '[')
@@ -276,7 +276,7 @@ func (c *codec) clips(name string, p *[]Clipping) {
 					dst = append(dst, ',')
 				}
 				in := encoder(dst)
-				(*p)[i].members(&in)
+				members(&(*p)[i], &in)
 				dst = in.out.End()
 			}
 			return append(dst, ']')
@@ -286,13 +286,19 @@ func (c *codec) clips(name string, p *[]Clipping) {
 		c.require(jsontext.IsArray(c.value))
 		for v := range jsontext.Elements(c.value) {
 			var (
-				in codec
-				b  Clipping
+				in   codec
+				item T
 			)
-			in.object(v, func() { b.members(&in) })
+			in.object(v, func() { members(&item, &in) })
 			c.require(in.bad == "" && jsontext.IsObject(v))
-			*p = append(*p, b)
+			*p = append(*p, item)
 		}
+	}
+}
+
+func optList[T any](c *codec, name string, p *[]T, members func(*T, *codec)) {
+	if !c.omits(len(*p) == 0) {
+		list(c, name, p, members)
 	}
 }
 

@@ -51,6 +51,17 @@ var lines = []struct {
 		transcript.Compaction{Summary: "S", FirstKept: "e5", CoversTo: "e9", TurnsBefore: 31, TokensBefore: 81234, TokensAfter: 9120},
 	},
 	{
+		`{"type":"compaction"` + lead + `,"summary":"S","said":[{"entry":"e1","text":"use b"},{"entry":"e2","text":"now","open":true}],` +
+			`"files":[{"entry":"e3","text":"a.go","modified":true}],"errors":[{"entry":"e4","text":"exit 1","tool":"run"}],"ids":[{"entry":"e1","text":"OPS-1"}]}`,
+		transcript.Compaction{
+			Summary: "S",
+			Said:    []transcript.Carried{{Entry: "e1", Text: "use b"}, {Entry: "e2", Text: "now", Open: true}},
+			Files:   []transcript.Carried{{Entry: "e3", Text: "a.go", Modified: true}},
+			Errors:  []transcript.Carried{{Entry: "e4", Text: "exit 1", Tool: "run"}},
+			IDs:     []transcript.Carried{{Entry: "e1", Text: "OPS-1"}},
+		},
+	},
+	{
 		`{"type":"clip"` + lead + `,"clips":[{"entry":"e2","block":0,"content":"[cut]"},{"entry":"e3","content":""}]}`,
 		transcript.Clip{Clips: []transcript.Clipping{{Entry: "e2", Block: new(int), Content: "[cut]"}, {Entry: "e3"}}},
 	},

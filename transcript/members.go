@@ -66,9 +66,21 @@ func (b *Compaction) members(c *codec) {
 	c.optNum("turnsBefore", &b.TurnsBefore)
 	c.optNum("tokensBefore", &b.TokensBefore)
 	c.optNum("tokensAfter", &b.TokensAfter)
+	optList(c, "said", &b.Said, (*Carried).members)
+	optList(c, "files", &b.Files, (*Carried).members)
+	optList(c, "errors", &b.Errors, (*Carried).members)
+	optList(c, "ids", &b.IDs, (*Carried).members)
 }
 
-func (b *Clip) members(c *codec) { c.clips("clips", &b.Clips) }
+func (i *Carried) members(c *codec) {
+	c.optStr("entry", &i.Entry)
+	c.str("text", &i.Text)
+	c.optFlag("open", &i.Open)
+	c.optFlag("modified", &i.Modified)
+	c.optStr("tool", &i.Tool)
+}
+
+func (b *Clip) members(c *codec) { list(c, "clips", &b.Clips, (*Clipping).members) }
 
 func (b *Clipping) members(c *codec) {
 	c.str("entry", &b.Entry)

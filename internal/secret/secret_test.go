@@ -1,0 +1,53 @@
+package secret_test
+
+import (
+	"testing"
+
+	"github.com/convolog/convolog/internal/secret"
+)
+
+func TestIn(t *testing.T) {
+	const key = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
+	for in, want := range map[string]string{
+		"":                     "",
+		"nothing to hide here": "nothing to hide here",
+		"postgres://app:hunter2@db/main and http://u:p@h":                             "postgres://app:[masked]@db/main and http://u:[masked]@h",
+		"http://example.com:8080/a@b":                                                 "http://example.com:8080/a@b",
+		"use sk-ant-api03-" + key + ".":                                               "use [masked].",
+		"ghp_" + key + "\ngithub_pat_" + key:                                          "[masked]\n[masked]",
+		"AKIAABCDEFGHIJKLMNOP":                                                        "[masked]",
+		"password=hunter2 now":                                                        "password=[masked] now",
+		"DB_PASSWORD: 's3cr3t word' # db":                                             "DB_PASSWORD: '[masked]' # db",
+		`{"token": "` + key + `", "n": 1}`:                                            `{"token": "[masked]", "n": 1}`,
+		"export AWS_SECRET_ACCESS_KEY=" + key:                                         "export AWS_SECRET_ACCESS_KEY=[masked]",
+		"Authorization: Bearer " + key:                                                "Authorization: Bearer [masked]",
+		"the password is hunter2":                                                     "the password is [masked]",
+		"the password is wrong":                                                       "the password is wrong",
+		"the token is missing; tokens: 300":                                           "the token is missing; tokens: 300",
+		"password: null, secret: ${SECRET}":                                           "password: null, secret: ${SECRET}",
+		"f3b1c2d4e5f60718293a4b5c6d7e8f9001122334":                                    "f3b1c2d4e5f60718293a4b5c6d7e8f9001122334",
+		"550e8400-e29b-41d4-a716-446655440000":                                        "550e8400-e29b-41d4-a716-446655440000",
+		"-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nbehind": "[masked]\nbehind",
+		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_":                                  "[masked]",
+	} {
+		got := secret.In(in)
+		if got != want {
+			t.Errorf("%q becomes %q, not %q", in, got, want)
+		}
+		if again := secret.In(got); again != got {
+			t.Errorf("%q becomes %q the second time", got, again)
+		}
+	}
+}
+
+func FuzzIn(f *testing.F) {
+	for _, s := range []string{"a://b:c@d", "password='x y' token=\"\"", "bearer abc1", "secret is '", "token=[masked]", "api_key => sk-12345678901234567890"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		once := secret.In(s)
+		if again := secret.In(once); again != once {
+			t.Errorf("%q, then %q, then %q", s, once, again)
+		}
+	})
+}
