@@ -71,7 +71,7 @@ func (s *AnthropicStream) start(event []byte) error {
 	s.message = slices.Clone(message)
 	usage, _ := jsontext.Member(s.message, "usage")
 	s.mergeUsage(usage)
-	s.addTransformations(s.message)
+	s.addBeside(s.message)
 	s.reason = stringMember(message, "stop_reason")
 	return nil
 }
@@ -86,15 +86,19 @@ func (s *AnthropicStream) addMessageDelta(event []byte) error {
 		return errors.New("wire: stream: usage is not an object")
 	}
 	s.mergeUsage(usage)
-	s.addTransformations(event)
+	s.addBeside(event)
+	s.addBeside(delta)
 	return nil
 }
 
-func (s *AnthropicStream) addTransformations(obj json.RawMessage) {
-	if changed, ok := jsontext.Member(obj, transformations); ok {
-		o := jsontext.AppendObject(nil)
-		o.Value(transformations, changed)
-		s.mergeUsage(o.End())
+// addBeside takes what is kept beside the counts of usage.
+func (s *AnthropicStream) addBeside(obj json.RawMessage) {
+	for _, name := range besideUsage {
+		if value, ok := jsontext.Member(obj, name); ok && !jsontext.IsNull(value) {
+			o := jsontext.AppendObject(nil)
+			o.Value(name, value)
+			s.mergeUsage(o.End())
+		}
 	}
 }
 
@@ -146,6 +150,7 @@ func (s *AnthropicStream) startBlock(event []byte) (Delta, error) {
 // the same names in the delta but for the input of a call.
 var anthropicDeltas = map[string][]string{
 	"text_delta": {"text"}, "thinking_delta": {"thinking"}, "signature_delta": {"signature"}, "input_json_delta": {"partial_json"},
+	"compaction_delta": {"content", "encrypted_content"},
 }
 
 func (s *AnthropicStream) addDelta(event []byte) (d Delta, err error) {
@@ -156,7 +161,11 @@ func (s *AnthropicStream) addDelta(event []byte) (d Delta, err error) {
 	delta, _ := jsontext.Member(event, "delta")
 	kind := stringMember(delta, "type")
 	for _, name := range anthropicDeltas[kind] {
-		text := stringMember(delta, name)
+		value, _ := jsontext.Member(delta, name)
+		text, ok := jsontext.String(value)
+		if !ok && kind == "compaction_delta" {
+			continue // null: nothing was summarised
+		}
 		p.grow(name, 0, text)
 		switch name {
 		case "text":
@@ -202,7 +211,7 @@ func anthropicBlock(p *piece) transcript.Block {
 
 // anthropicMembers returns the members of a block that deltas have changed.
 func anthropicMembers(p *piece) (members []member) {
-	for _, name := range []string{"text", "thinking", "signature"} {
+	for _, name := range []string{"text", "thinking", "signature", "content", "encrypted_content"} {
 		if text, ok := p.text(name); ok && (p.done || name != "signature") {
 			members = append(members, member{name, jsontext.AppendString(nil, stringMember(p.start, name)+string(text))})
 		}
