@@ -95,8 +95,9 @@ func (s *OpenAIResponsesStream) startItem(event []byte) (Delta, error) {
 	switch p := s.add(index, stringMember(raw, "type"), raw); p.kind {
 	case "function_call", customCall:
 		return Delta{ToolName: stringMember(raw, "name")}, nil
+	default:
+		return Delta{ToolName: clientCalls[p.kind]}, nil
 	}
-	return Delta{}, nil
 }
 
 func (s *OpenAIResponsesStream) endItem(event []byte) error {
