@@ -120,7 +120,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, drive(t, c), "1 previous turns", "Going on with the last turn.", "two")
-	contains(t, contents(t, m.Requests()[0]), "skip_thought_signature_validator", `"error":"interrupted"`, `"output":"two"`)
+	contains(t, contents(t, m.Requests()[0]), "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=", `"error":"interrupted"`, `"output":"two"`)
 	valid(t, m)
 }
 

@@ -93,7 +93,7 @@ func bedrockAnswerBlock(block []byte) transcript.Block {
 				}
 			}
 			citations, _ := jsontext.Member(value, "citations")
-			var list [][]byte
+			var list []json.RawMessage
 			for c := range jsontext.Elements(citations) {
 				list = append(list, c)
 			}
@@ -107,11 +107,11 @@ func bedrockAnswerBlock(block []byte) transcript.Block {
 }
 
 // citedText returns a text with the citations that it came with.
-func citedText(text string, citations [][]byte) transcript.Block {
+func citedText(text string, citations []json.RawMessage) transcript.Block {
 	if len(citations) == 0 {
 		return transcript.TextBlock{Text: text}
 	}
-	ext := append(appendList([]byte(`{"citations":`), citations, appendBytes), '}')
+	ext := append(appendList([]byte(`{"citations":`), citations, appendRaw), '}')
 	return transcript.TextBlock{Text: text, Extra: transcript.Extra{"ext": ext}}
 }
 
@@ -154,25 +154,8 @@ func bedrockStop(reason string) transcript.StopReason {
 // [Bedrock.NewStream]; the zero value does not know its model. It is for one
 // goroutine.
 type BedrockStream struct {
+	accumulator
 	format Bedrock
-	usage  json.RawMessage
-	reason string
-	blocks []*bedrockStreamBlock
-	done   bool
-	failed bool
-}
-
-// A bedrockStreamBlock is one block of an answer while it comes in.
-type bedrockStreamBlock struct {
-	index     int64
-	kind      string // text, thinking, redacted, call, opaque
-	id, name  string
-	text      []byte // of a text, of reasoning, of an input
-	signature []byte
-	data      []byte // of redacted reasoning, decoded
-	citations [][]byte
-	raw       []byte // the start of an opaque block
-	done      bool
 }
 
 // NewStream returns a stream for an answer to a request of b.
@@ -188,9 +171,9 @@ func (b Bedrock) NewStream() *BedrockStream { return &BedrockStream{format: b} }
 // means that the event is not one of a stream, or not one that can follow those
 // before it; it is left out, and what was added before stays.
 func (s *BedrockStream) Add(kind string, payload []byte) (Delta, error) {
-	payload = jsontext.Trim(payload)
-	if !jsontext.Valid(payload) || !jsontext.IsObject(payload) {
-		return Delta{}, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(payload))
+	payload, err := eventObject(payload)
+	if err != nil {
+		return Delta{}, err
 	}
 	if strings.HasSuffix(kind, "Exception") {
 		s.failed = true
@@ -207,75 +190,52 @@ func (s *BedrockStream) Add(kind string, payload []byte) (Delta, error) {
 			return Delta{}, fmt.Errorf("wire: the answer has role %q", role)
 		}
 	case "contentBlockStart":
-		return s.start(payload)
+		return s.startBlock(payload)
 	case "contentBlockDelta":
 		return s.delta(payload)
 	case "contentBlockStop":
-		b, err := s.open(payload, "")
+		p, err := s.open(payload, blockIndex)
 		if err == nil {
-			b.done = true
+			p.done = true
 		}
 		return Delta{}, err
 	case "messageStop":
-		s.reason, s.done = stringMember(payload, "stopReason"), true
-		for _, b := range s.blocks {
-			b.done = true
-		}
+		s.reason = stringMember(payload, "stopReason")
+		s.end()
 		return Delta{Done: true}, nil
 	case "metadata":
 		usage, _ := jsontext.Member(payload, "usage")
 		if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
 			return Delta{}, fmt.Errorf("wire: stream: usage is not an object: %q", excerpt(usage))
 		}
-		s.usage = slices.Clone(usage)
+		s.mergeUsage(usage)
 	}
 	return Delta{}, nil
 }
 
-func (s *BedrockStream) start(payload []byte) (Delta, error) {
-	b, err := s.open(payload, "opaque")
-	if err != nil {
-		return Delta{}, err
+// blockIndex is the member of an event that says which block it is about.
+const blockIndex = "contentBlockIndex"
+
+func (s *BedrockStream) startBlock(payload []byte) (Delta, error) {
+	p, index, ok := s.at(payload, blockIndex)
+	if !ok || p != nil {
+		return Delta{}, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(payload))
 	}
 	start, _ := jsontext.Member(payload, "start")
-	b.raw = slices.Clone(start)
 	if !jsontext.IsObject(start) {
-		b.kind, b.raw = "text", nil
+		s.add(index, "text", nil)
 		return Delta{}, nil
 	}
 	call, _ := jsontext.Member(start, "toolUse")
 	if !jsontext.IsObject(call) || stringMember(call, "type") != "" {
+		s.add(index, "opaque", start)
 		return Delta{}, nil
 	}
-	b.kind, b.id, b.name = "call", stringMember(call, "toolUseId"), stringMember(call, "name")
-	return Delta{ToolName: b.name}, nil
+	s.add(index, "call", call)
+	return Delta{ToolName: stringMember(call, "name")}, nil
 }
 
-// open returns the block that an event is about. With a kind it is a block that
-// the event may begin, as texts and reasoning have no start of their own.
-func (s *BedrockStream) open(payload []byte, kind string) (*bedrockStreamBlock, error) {
-	raw, _ := jsontext.Member(payload, "contentBlockIndex")
-	index, ok := jsontext.Int(raw)
-	if ok {
-		for _, b := range slices.Backward(s.blocks) {
-			if b.index != index {
-				continue
-			}
-			if b.done || kind == "opaque" {
-				ok = false
-				break
-			}
-			return b, nil
-		}
-	}
-	if !ok || kind == "" {
-		return nil, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(payload))
-	}
-	b := &bedrockStreamBlock{index: index, kind: kind}
-	s.blocks = append(s.blocks, b)
-	return b, nil
-}
-
+// delta adds to a block. Texts and reasoning have no start of their own.
 func (s *BedrockStream) delta(payload []byte) (Delta, error) {
 	delta, _ := jsontext.Member(payload, "delta")
 	if !jsontext.IsObject(delta) {
@@ -285,40 +245,36 @@ func (s *BedrockStream) delta(payload []byte) (Delta, error) {
 	call, _ := jsontext.Member(delta, "toolUse")
 	reasoning, _ := jsontext.Member(delta, "reasoningContent")
 	citation, _ := jsontext.Member(delta, "citation")
-	kind := "text"
-	if jsontext.IsObject(reasoning) {
-		kind = "thinking"
-	}
-	b, err := s.open(payload, kind)
-	if err != nil {
-		return Delta{}, err
+	p, index, ok := s.at(payload, blockIndex)
+	switch {
+	case !ok || p != nil && p.done:
+		return Delta{}, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(payload))
+	case p == nil && jsontext.IsObject(reasoning):
+		p = s.add(index, "thinking", nil)
+	case p == nil:
+		p = s.add(index, "text", nil)
 	}
 	switch {
-	case isText && b.kind == "text":
+	case isText && p.kind == "text":
 		piece, _ := jsontext.String(text)
-		b.text = append(b.text, piece...)
+		p.grow("text", 0, piece)
 		return Delta{Text: piece}, nil
-	case jsontext.IsObject(citation) && b.kind == "text":
-		b.citations = append(b.citations, slices.Clone(citation))
-	case jsontext.IsObject(call) && b.kind == "call":
+	case jsontext.IsObject(citation) && p.kind == "text":
+		p.list = append(p.list, slices.Clone(citation))
+	case jsontext.IsObject(call) && p.kind == "call":
 		piece := stringMember(call, "input")
-		b.text = append(b.text, piece...)
+		p.grow("input", 0, piece)
 		return Delta{Input: piece}, nil
-	case jsontext.IsObject(reasoning) && (b.kind == "thinking" || b.kind == "redacted"):
-		return b.reason(reasoning), nil
+	case jsontext.IsObject(reasoning) && p.kind == "thinking":
+		if data, err := base64.StdEncoding.DecodeString(stringMember(reasoning, "redactedContent")); err == nil && len(data) > 0 {
+			p.grow("redacted", 0, string(data))
+		}
+		p.grow("signature", 0, stringMember(reasoning, "signature"))
+		text := stringMember(reasoning, "text")
+		p.grow("text", 0, text)
+		return Delta{Thinking: text}, nil
 	}
 	return Delta{}, nil
-}
-
-// reason takes a piece of reasoning.
-func (b *bedrockStreamBlock) reason(piece []byte) Delta {
-	if data, err := base64.StdEncoding.DecodeString(stringMember(piece, "redactedContent")); err == nil && len(data) > 0 {
-		b.kind, b.data = "redacted", append(b.data, data...)
-	}
-	b.signature = append(b.signature, stringMember(piece, "signature")...)
-	text := stringMember(piece, "text")
-	b.text = append(b.text, text...)
-	return Delta{Thinking: text}
 }
 
 // Response returns the answer as far as it came. After metadata it is what
@@ -329,54 +285,38 @@ func (b *bedrockStreamBlock) reason(piece []byte) Delta {
 // response is the caller's and does not change with later events.
 func (s *BedrockStream) Response() *transcript.Response {
 	resp := s.format.newResponse()
-	resp.Usage = bedrockUsage(s.usage)
-	switch {
-	case s.failed:
-		resp.StopReason = transcript.StopError
-	case !s.done:
-		resp.StopReason = transcript.StopAborted
-	default:
-		resp.StopReason = bedrockStop(s.reason)
+	o := jsontext.AppendObject(nil)
+	for _, m := range s.usage {
+		o.Value(m.name, m.value)
 	}
-	for _, b := range s.blocks {
-		if block := b.block(); block != nil {
+	resp.Usage = bedrockUsage(o.End())
+	resp.StopReason = s.stopped(bedrockStop(s.reason))
+	for _, p := range s.pieces {
+		if block := bedrockSoFar(p); block != nil {
 			resp.Message.Content = append(resp.Message.Content, block)
 		}
 	}
 	return resp
 }
 
-// block returns the block so far, nil if there is nothing to show of it.
-func (b *bedrockStreamBlock) block() transcript.Block {
-	switch b.kind {
-	case "text":
-		if len(b.text) == 0 && !b.done {
-			return nil
-		}
-		return citedText(string(b.text), b.citations)
-	case "thinking":
-		t := transcript.ThinkingBlock{Thinking: string(b.text)}
-		if b.done { // half a signature is worse than none
-			t.Signature = string(b.signature)
-		}
-		return t
-	case "redacted":
-		if !b.done {
-			return nil
-		}
-		return transcript.RedactedThinkingBlock{Data: base64.StdEncoding.EncodeToString(b.data)}
-	case "call":
-		input := json.RawMessage(`""`) // a call without input looks the same until it ends
-		switch {
-		case len(b.text) > 0:
-			input = jsontext.AppendValue(nil, b.text)
-		case b.done:
-			input = json.RawMessage("{}")
-		}
-		return transcript.ToolCallBlock{ID: b.id, Name: b.name, Input: input}
+// bedrockSoFar returns the block so far, nil if there is nothing to show of it.
+func bedrockSoFar(p *piece) transcript.Block {
+	text, _ := p.text("text")
+	signature, _ := p.text("signature")
+	redacted, isRedacted := p.text("redacted")
+	switch {
+	case p.kind == "text" && (len(text) > 0 || p.done):
+		return citedText(string(text), p.list)
+	case p.kind == "thinking" && isRedacted && p.done:
+		return transcript.RedactedThinkingBlock{Data: base64.StdEncoding.EncodeToString(redacted)}
+	case p.kind == "thinking" && !isRedacted && p.done:
+		return transcript.ThinkingBlock{Thinking: string(text), Signature: string(signature)}
+	case p.kind == "thinking" && !isRedacted: // half a signature is worse than none
+		return transcript.ThinkingBlock{Thinking: string(text)}
+	case p.kind == "call":
+		return transcript.ToolCallBlock{ID: stringMember(p.start, "toolUseId"), Name: stringMember(p.start, "name"), Input: p.input("input")}
+	case p.kind == "opaque" && p.done:
+		return bedrockAnswerBlock(p.start)
 	}
-	if !b.done {
-		return nil
-	}
-	return bedrockAnswerBlock(b.raw)
+	return nil
 }

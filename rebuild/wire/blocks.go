@@ -10,14 +10,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-const cacheControl = "cache_control"
+const (
+	cacheControl = "cache_control"
+	// toolsetName says of which toolset of the provider a tool is, in a call; its
+	// result has to say it again.
+	toolsetName = "toolset_name"
+)
 
 // optional names the members that a block may have besides its own.
 var optional = map[string][]string{
 	"text":        {cacheControl, "citations"},
 	"image":       {cacheControl},
 	"document":    {cacheControl, "citations", "context", "title"},
-	"tool_use":    {cacheControl, "caller"},
+	"tool_use":    {cacheControl, "caller", toolsetName},
 	"tool_result": {cacheControl},
 }
 
@@ -57,7 +62,7 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		r.note(rebuild.ReplacedBlock, entry, "a context block")
 		return contextText(b)
 	case transcript.RawBlock:
-		if isSearchResult(b.JSON) {
+		if isSearchResult(b.JSON) || isUpload(b) {
 			return r.rawBlock(entry, b)
 		}
 		return r.replaced(entry, b.BlockType(), "")
@@ -85,7 +90,12 @@ func (r *renderer) result(entry string, b transcript.ToolResultBlock) transcript
 		}
 	}
 	b.Content = content // b stays a plain text if it was one
-	b.Extra = r.extra(entry, "tool_result", b.Extra, true, true)
+	given := maps.Clone(b.Extra)
+	delete(given, toolsetName)
+	b.Extra = r.extra(entry, "tool_result", given, true, true)
+	if name := r.toolsets[b.CallID]; name != nil {
+		b.Extra = withMember(b.Extra, toolsetName, name)
+	}
 	return b
 }
 
@@ -108,7 +118,7 @@ func (r *renderer) extra(entry, kind string, extra transcript.Extra, native, mar
 		case name == "ext":
 		case !slices.Contains(optional[kind], name) || !shaped(kind, name, value),
 			name == cacheControl && !markable,
-			(name == "citations" || name == "caller") && !native:
+			(name == "citations" || name == "caller" || name == toolsetName) && !native:
 			r.note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
 		default:
 			if out == nil {
@@ -139,6 +149,8 @@ func shaped(kind, name string, value json.RawMessage) bool {
 		return jsontext.IsObject(value)
 	case "caller":
 		return jsontext.IsObject(value)
+	case toolsetName:
+		return jsontext.IsString(value)
 	}
 	return false
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // skipSignature is the signature that Google documents for calls that its model
-// did not make. It goes out as it is, not in base64.
-const skipSignature = "skip_thought_signature_validator"
+// did not make, "skip_thought_signature_validator". A signature is bytes, so it
+// goes out in base64, as Google's SDKs send it: their types take no other form.
+const skipSignature = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 
 // A geminiRenderer turns the messages of one request into contents.
 type geminiRenderer struct {

@@ -3,7 +3,6 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,6 +22,9 @@ import (
 // An error body gives an [*APIError], without a status of HTTP unless the body
 // says it.
 func (g Gemini) Response(body []byte) (*transcript.Response, error) {
+	if _, err := eventObject(body); err != nil {
+		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(jsontext.Trim(body)))
+	}
 	s := g.NewStream()
 	if _, err := s.Add(body); err != nil {
 		return nil, err
@@ -40,25 +42,21 @@ func (g Gemini) Response(body []byte) (*transcript.Response, error) {
 // [Gemini.NewStream]; the zero value is ready to use too. It is for one
 // goroutine.
 type GeminiStream struct {
+	accumulator
 	model   string // instead of the version that the API gives
 	version string
 	id      string
-	usage   []member
-	reason  string
 	blocked bool
-	parts   []*geminiStreamPart
-	done    bool
-	failed  bool
 }
 
-// A geminiStreamPart is one part of an answer while it comes in.
-type geminiStreamPart struct {
-	kind      string // text, thought, call, image, opaque
-	text      []byte
-	signature string
-	call      json.RawMessage // the functionCall
-	raw       json.RawMessage // the part, of an image or an opaque part
-}
+// The kinds of pieces of an answer: text, thought, call, image, opaque. Pieces hold
+// their signature and text; start is the call, or the part of an image or an opaque
+// one.
+const (
+	geminiText    = "text"
+	geminiThought = "thought"
+	geminiSigned  = "thoughtSignature"
+)
 
 // NewStream returns a stream for an answer to a request of g.
 func (g Gemini) NewStream() *GeminiStream { return &GeminiStream{model: g.Model} }
@@ -71,9 +69,9 @@ func (g Gemini) NewStream() *GeminiStream { return &GeminiStream{model: g.Model}
 // An error event gives an [*APIError]. Any other error means that the event is
 // not one of a stream; it is left out, and what was added before stays.
 func (s *GeminiStream) Add(event []byte) (Delta, error) {
-	event = jsontext.Trim(event)
-	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
-		return Delta{}, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(event))
+	event, err := eventObject(event)
+	if err != nil {
+		return Delta{}, err
 	}
 	if _, failed := jsontext.Member(event, "error"); failed {
 		s.failed = true
@@ -99,7 +97,7 @@ func (s *GeminiStream) Add(event []byte) (Delta, error) {
 	s.mergeUsage(usage)
 	var d Delta
 	for _, part := range parts {
-		s.add(part, &d)
+		s.addPart(part, &d)
 	}
 	feedback, _ := jsontext.Member(event, "promptFeedback")
 	if jsontext.IsObject(feedback) && stringMember(feedback, "blockReason") != "" {
@@ -152,51 +150,60 @@ func candidateParts(candidate []byte) (parts [][]byte, err error) {
 	return parts, nil
 }
 
-// add takes one part.
-func (s *GeminiStream) add(part []byte, d *Delta) {
-	signature := stringMember(part, "thoughtSignature")
-	thought, _ := jsontext.Member(part, "thought")
-	isThought, _ := jsontext.Bool(thought)
+// addPart takes one part.
+func (s *GeminiStream) addPart(part []byte, d *Delta) {
+	signature := stringMember(part, geminiSigned)
+	begin := func(kind string, start []byte) *piece {
+		p := s.add(int64(len(s.pieces)), kind, start)
+		p.grow(geminiSigned, 0, signature)
+		return p
+	}
 	call, _ := jsontext.Member(part, "functionCall")
 	raw, hasText := jsontext.Member(part, "text")
-	hasText = hasText || signature != "" && !hasData(part) // an SDK leaves an empty text out
-	var last *geminiStreamPart
-	if n := len(s.parts); n > 0 {
-		last = s.parts[n-1]
-	}
 	switch {
 	case jsontext.IsObject(call):
 		if name := stringMember(call, "name"); name != "" {
-			s.parts = append(s.parts, &geminiStreamPart{kind: "call", call: slices.Clone(call), signature: signature})
+			begin("call", call)
 			args, _ := jsontext.Member(call, "args")
 			d.ToolName, d.Input = name, string(args)
 		}
-	case hasText:
+	case hasText || signature != "" && !hasData(part): // an SDK leaves an empty text out
+		thought, _ := jsontext.Member(part, geminiThought)
+		kind, shown := geminiText, &d.Text
+		if isThought, _ := jsontext.Bool(thought); isThought {
+			kind, shown = geminiThought, &d.Thinking
+		}
 		text, _ := jsontext.String(raw)
-		kind := "text"
-		if isThought {
-			kind = "thought"
-			d.Thinking += text
+		*shown += text
+		p := s.find(int64(len(s.pieces) - 1))
+		if p == nil || p.kind != kind || p.signed() != "" {
+			if text == "" && signature == "" {
+				return
+			}
+			p = begin(kind, nil)
 		} else {
-			d.Text += text
+			p.grow(geminiSigned, 0, signature)
 		}
-		switch {
-		case last != nil && last.kind == kind && last.signature == "":
-			last.text = append(last.text, text...)
-			last.signature = signature
-		case text != "" || signature != "":
-			s.parts = append(s.parts, &geminiStreamPart{kind: kind, text: []byte(text), signature: signature})
-		}
+		p.grow(geminiText, 0, text)
 	case len(part) > len("{}"):
 		kind := "opaque"
 		if blob, _ := jsontext.Member(part, "inlineData"); jsontext.IsObject(blob) {
-			source := transcript.Source{Type: "base64", MediaType: stringMember(blob, "mimeType"), Data: stringMember(blob, "data")}
-			if _, data := geminiImage(source); data != "" {
+			if _, data := geminiImage(blobSource(blob)); data != "" {
 				kind = "image"
 			}
 		}
-		s.parts = append(s.parts, &geminiStreamPart{kind: kind, raw: slices.Clone(part), signature: signature})
+		begin(kind, part)
 	}
+}
+
+// signed returns the signature of a part.
+func (p *piece) signed() string {
+	signature, _ := p.text(geminiSigned)
+	return string(signature)
+}
+
+func blobSource(blob []byte) transcript.Source {
+	return transcript.Source{Type: "base64", MediaType: stringMember(blob, "mimeType"), Data: stringMember(blob, "data")}
 }
 
 // hasData reports whether a part is more than the signature of one.
@@ -207,18 +214,6 @@ func hasData(part []byte) bool {
 		}
 	}
 	return false
-}
-
-// mergeUsage takes newer counts. They are cumulative.
-func (s *GeminiStream) mergeUsage(usage json.RawMessage) {
-	for name, value := range jsontext.Members(slices.Clone(usage)) {
-		i := slices.IndexFunc(s.usage, func(m member) bool { return m.name == name })
-		if i < 0 {
-			s.usage = append(s.usage, member{name, value})
-		} else if !jsontext.IsNull(value) {
-			s.usage[i].value = value
-		}
-	}
 }
 
 // Response returns the answer as far as it came. After the last event it is
@@ -233,37 +228,33 @@ func (s *GeminiStream) Response() *transcript.Response {
 	}
 	setString(&resp.Model, s.model)
 	ids := map[string]bool{}
-	for i, p := range s.parts {
+	for i, p := range s.pieces {
 		resp.Message.Content = append(resp.Message.Content, s.block(i, p, ids))
 	}
-	switch {
-	case s.failed:
-		resp.StopReason = transcript.StopError
-	case !s.done:
-		resp.StopReason = transcript.StopAborted
-	case s.blocked && s.reason == "":
-		resp.StopReason = transcript.StopRefusal
-	default:
-		resp.StopReason = geminiStop(s.reason, hasCalls(resp.Message.Content))
+	stop := geminiStop(s.reason, hasCalls(resp.Message.Content))
+	if s.blocked && s.reason == "" {
+		stop = transcript.StopRefusal
 	}
+	resp.StopReason = s.stopped(stop)
 	return resp
 }
 
 // block returns part i as a block.
-func (s *GeminiStream) block(i int, p *geminiStreamPart, ids map[string]bool) transcript.Block {
+func (s *GeminiStream) block(i int, p *piece, ids map[string]bool) transcript.Block {
 	ext := jsontext.AppendObject(nil)
-	ext.OptString("thoughtSignature", p.signature)
+	ext.OptString(geminiSigned, p.signed())
 	extra := func() transcript.Extra { return withExt(ext.End()) }
+	text, _ := p.text(geminiText)
 	switch p.kind {
-	case "text":
-		if len(p.text) == 0 { // a signature alone; a fold leaves out empty texts
+	case geminiText:
+		if len(text) == 0 { // a signature alone; a fold leaves out empty texts
 			return transcript.ThinkingBlock{Extra: extra()}
 		}
-		return transcript.TextBlock{Text: string(p.text), Extra: extra()}
-	case "thought":
-		return transcript.ThinkingBlock{Thinking: string(p.text), Extra: extra()}
+		return transcript.TextBlock{Text: string(text), Extra: extra()}
+	case geminiThought:
+		return transcript.ThinkingBlock{Thinking: string(text), Extra: extra()}
 	case "call":
-		id := stringMember(p.call, "id")
+		id := stringMember(p.start, "id")
 		if id != "" {
 			ext.Func("functionCall", func(dst []byte) []byte {
 				o := jsontext.AppendObject(dst)
@@ -272,24 +263,21 @@ func (s *GeminiStream) block(i int, p *geminiStreamPart, ids map[string]bool) tr
 			})
 		}
 		if id == "" || ids[id] {
-			id = s.callID(i, p.call)
+			id = s.callID(i, p.start)
 		}
 		ids[id] = true
-		args, _ := jsontext.Member(p.call, "args")
+		args, _ := jsontext.Member(p.start, "args")
 		if jsontext.IsNull(args) {
 			args = []byte("{}")
 		}
-		return transcript.ToolCallBlock{ID: id, Name: stringMember(p.call, "name"), Input: slices.Clone(args), Extra: extra()}
+		return transcript.ToolCallBlock{ID: id, Name: stringMember(p.start, "name"), Input: slices.Clone(args), Extra: extra()}
 	case "image":
-		blob, _ := jsontext.Member(p.raw, "inlineData")
-		return transcript.ImageBlock{
-			Source: transcript.Source{Type: "base64", MediaType: stringMember(blob, "mimeType"), Data: stringMember(blob, "data")},
-			Extra:  extra(),
-		}
+		blob, _ := jsontext.Member(p.start, "inlineData")
+		return transcript.ImageBlock{Source: blobSource(blob), Extra: extra()}
 	}
 	o := jsontext.AppendObject(nil)
 	o.String("type", opaqueGemini)
-	o.Value("part", p.raw)
+	o.Value("part", p.start)
 	return transcript.RawBlock{JSON: o.End()}
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,6 +16,7 @@ type renderer struct {
 	thinking string // type of the request's member "thinking"
 	turn     int    // index of the message that started the running turn
 	media    mediaBudget
+	toolsets map[string]json.RawMessage // by the ID of a call
 }
 
 // messages goes through the request once, in order, and looks back only, so
@@ -85,7 +87,8 @@ func (r *renderer) answerContent(i int, m transcript.Message) []transcript.Block
 }
 
 // answerBlock returns nil for what cannot be in an answer. paired says that a
-// block of a provider's own tool has its other half.
+// block of a provider's own tool has its other half, and that a block which stands
+// alone is whole.
 func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
 	native := r.native(o)
 	switch b := b.(type) {
@@ -95,6 +98,12 @@ func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired b
 	case transcript.ToolCallBlock:
 		b.ID = r.callID(o.Entry, b.ID)
 		b.Extra = r.extra(o.Entry, "tool_use", b.Extra, native, true)
+		if name := b.Extra[toolsetName]; name != nil {
+			if r.toolsets == nil {
+				r.toolsets = map[string]json.RawMessage{}
+			}
+			r.toolsets[b.ID] = name
+		}
 		return b
 	case transcript.ThinkingBlock:
 		b.Extra = r.extra(o.Entry, "thinking", b.Extra, native, false)

@@ -74,7 +74,7 @@ func (r *openAI) media(entry string, kind openAIPartKind, source transcript.Sour
 		p.url = "data:" + clean.MediaType + ";base64," + clean.Data
 	case clean.Type == "url":
 		p.url = clean.URL
-	case clean.Type == "file" && strings.HasPrefix(clean.FileID, "file-"):
+	case clean.Type == "file" && isOpenAIFile(clean.FileID):
 		p.fileID = clean.FileID
 	default:
 		return r.replaced(entry, name, "a file of another provider")
@@ -84,6 +84,8 @@ func (r *openAI) media(entry string, kind openAIPartKind, source transcript.Sour
 	}
 	return p
 }
+
+func isOpenAIFile(id string) bool { return strings.HasPrefix(id, "file-") }
 
 // document returns the parts of a document: what it is about, and its bytes or
 // texts.

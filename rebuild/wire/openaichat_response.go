@@ -36,35 +36,28 @@ func (c OpenAIChat) Response(body []byte) (*transcript.Response, error) {
 		if err := a.read(message); err != nil {
 			return nil, err
 		}
-		a.reason = stringMember(choice, "finish_reason")
+		a.reason, a.done = stringMember(choice, "finish_reason"), true
 		return a.response()
 	}
 	return nil, fmt.Errorf("wire: the answer has no message: %q", excerpt(body))
 }
 
-// A chatAnswer is an answer, whole or as far as it came.
+// A chatAnswer is an answer, whole or as far as it came. Its first piece has the
+// texts and the reasoning, by the members that they came in; the others are calls.
 type chatAnswer struct {
+	accumulator
 	model, id  string
-	reason     string // finish_reason
 	usage      json.RawMessage
-	text       []byte // nil: none
-	refusal    []byte
-	reasoning  []byte
-	member     string            // that reasoning came in
+	said       piece
 	details    []json.RawMessage // of reasoning
 	annotation []json.RawMessage
-	calls      []*chatCall
-	cut        bool // the answer did not end
 }
 
-type chatCall struct {
-	index int64
-	id    string
-	name  string
-	input []byte
-	// A custom tool has a text as its input.
-	custom bool
-}
+// The kinds of calls. A custom tool has a text as its input.
+const (
+	chatFunction = "function"
+	chatCustom   = "custom"
+)
 
 // read takes what a message, or a piece of one, adds to the answer.
 func (a *chatAnswer) read(message []byte) error {
@@ -75,20 +68,19 @@ func (a *chatAnswer) read(message []byte) error {
 	switch {
 	case jsontext.IsString(content):
 		s, _ := jsontext.String(content)
-		a.text = added(a.text, s)
+		a.said.grow("content", 0, s)
 	case jsontext.IsArray(content): // of some imitators
 		for e := range jsontext.Elements(content) {
-			a.text = added(a.text, stringMember(e, "text"))
+			a.said.grow("content", 0, stringMember(e, "text"))
 		}
 	case !jsontext.IsNull(content):
 		return fmt.Errorf("wire: the answer has content that is no text: %q", excerpt(content))
 	}
-	a.refusal = append(a.refusal, stringMember(message, "refusal")...)
+	a.said.grow("refusal", 0, stringMember(message, "refusal"))
 	for _, name := range []string{reasoningContent, reasoningPlain} {
 		raw, _ := jsontext.Member(message, name)
-		if s, ok := jsontext.String(raw); ok && (a.member == "" || a.member == name) {
-			a.member = name
-			a.reasoning = append(a.reasoning, s...)
+		if text, ok := jsontext.String(raw); ok && (a.member() == "" || a.member() == name) {
+			a.said.grow(name, 0, text)
 		}
 	}
 	for name, list := range map[string]*[]json.RawMessage{reasoningDetails: &a.details, "annotations": &a.annotation} {
@@ -104,47 +96,54 @@ func (a *chatAnswer) read(message []byte) error {
 	return nil
 }
 
+// member returns the member that reasoning came in.
+func (a *chatAnswer) member() string {
+	for _, name := range []string{reasoningContent, reasoningPlain} {
+		if _, ok := a.said.text(name); ok {
+			return name
+		}
+	}
+	return ""
+}
+
 // readCall adds a call or a piece of one. Some imitators have no index, or the
 // same for all calls: an ID that the call does not have begins another.
 func (a *chatAnswer) readCall(e []byte) {
-	index := int64(len(a.calls))
-	raw, _ := jsontext.Member(e, "index")
-	id := stringMember(e, "id")
-	if n, ok := jsontext.Int(raw); ok {
-		index = n
-	} else if index > 0 && (id == "" || id == a.calls[index-1].id) {
-		index = a.calls[index-1].index
-	}
-	var c *chatCall
-	for _, known := range slices.Backward(a.calls) {
-		if known.index == index {
-			c = known
-			break
-		}
-	}
-	if c == nil || id != "" && c.id != "" && c.id != id {
-		c = &chatCall{index: index}
-		a.calls = append(a.calls, c)
-	}
-	if c.id == "" {
-		c.id = id
-	}
-	f, ok := jsontext.Member(e, "function")
-	member := "arguments"
+	id, n := stringMember(e, "id"), len(a.pieces)
+	p, index, ok := a.at(e, "index")
 	if !ok {
-		if f, ok = jsontext.Member(e, "custom"); ok {
-			member, c.custom = "input", true
+		index = int64(n)
+		if n > 0 && (id == "" || id == a.pieces[n-1].from("id", 0)) {
+			p = a.pieces[n-1]
 		}
 	}
-	if c.name == "" {
-		c.name = stringMember(f, "name")
+	if known := ""; p != nil {
+		if known = p.from("id", 0); id != "" && known != "" && known != id {
+			p = nil
+		}
 	}
-	raw, _ = jsontext.Member(f, member)
+	f, isFunction := jsontext.Member(e, chatFunction)
+	member, kind := "arguments", chatFunction
+	if custom, ok := jsontext.Member(e, chatCustom); ok && !isFunction {
+		f, member, kind = custom, "input", chatCustom
+	}
+	if p == nil {
+		p = a.add(index, kind, nil)
+	}
+	if kind == chatCustom {
+		p.kind = kind
+	}
+	for name, value := range map[string]string{"id": id, "name": stringMember(f, "name")} {
+		if p.from(name, 0) == "" {
+			p.grow(name, 0, value)
+		}
+	}
+	raw, _ := jsontext.Member(f, member)
 	input, ok := jsontext.String(raw)
 	if !ok && jsontext.IsObject(raw) {
 		input = string(raw) // some imitators do not quote it
 	}
-	c.input = append(c.input, input...)
+	p.grow("input", 0, input)
 }
 
 func (a *chatAnswer) response() (*transcript.Response, error) {
@@ -158,55 +157,45 @@ func (a *chatAnswer) response() (*transcript.Response, error) {
 		return nil, err
 	}
 	add := func(b transcript.Block) { resp.Message.Content = append(resp.Message.Content, b) }
-	if len(a.reasoning) > 0 || len(a.details) > 0 {
+	text, refusal, member := a.said.from("content", 0), a.said.from("refusal", 0), a.member()
+	reasoning := a.said.from(member, 0)
+	if reasoning != "" || len(a.details) > 0 {
 		ext := jsontext.AppendObject(nil)
-		ext.OptString("member", a.member)
+		ext.OptString("member", member)
 		if len(a.details) > 0 {
 			ext.Func(reasoningDetails, func(dst []byte) []byte { return appendList(dst, a.details, appendRaw) })
 		}
-		add(transcript.ThinkingBlock{Thinking: string(a.reasoning), Extra: withExt(ext.End())})
+		add(transcript.ThinkingBlock{Thinking: reasoning, Extra: withExt(ext.End())})
 	}
-	if len(a.text) > 0 {
+	if text != "" {
 		ext := jsontext.AppendObject(nil)
 		if len(a.annotation) > 0 {
 			ext.Func("annotations", func(dst []byte) []byte { return appendList(dst, a.annotation, appendRaw) })
 		}
-		add(transcript.TextBlock{Text: string(a.text), Extra: withExt(ext.End())})
+		add(transcript.TextBlock{Text: text, Extra: withExt(ext.End())})
 	}
-	if len(a.refusal) > 0 {
-		add(transcript.TextBlock{Text: string(a.refusal), Extra: withExt([]byte(`{"refusal":true}`))})
+	if refusal != "" {
+		add(transcript.TextBlock{Text: refusal, Extra: withExt([]byte(`{"refusal":true}`))})
 	}
-	for _, c := range a.calls {
-		add(c.block(a.cut))
+	for _, p := range a.pieces {
+		b := transcript.ToolCallBlock{ID: p.from("id", 0), Name: p.from("name", 0), Input: callInput([]byte(p.from("input", 0)), a.done)}
+		if p.kind == chatCustom {
+			o := jsontext.AppendObject(nil)
+			o.String("input", p.from("input", 0))
+			b.Input = o.End()
+		}
+		add(b)
 	}
 	return resp, nil
-}
-
-// block returns the call. What is not valid JSON of its input is a string.
-func (c *chatCall) block(cut bool) transcript.ToolCallBlock {
-	b := transcript.ToolCallBlock{ID: c.id, Name: c.name, Input: slices.Clone(c.input)}
-	switch {
-	case c.custom:
-		o := jsontext.AppendObject(nil)
-		o.String("input", string(c.input))
-		b.Input = o.End()
-	case len(c.input) == 0 && cut:
-		b.Input = json.RawMessage(`""`)
-	case len(c.input) == 0:
-		b.Input = json.RawMessage("{}")
-	case !jsontext.Valid(c.input):
-		b.Input = jsontext.AppendString(nil, string(c.input))
-	}
-	return b
 }
 
 func (a *chatAnswer) stopReason() transcript.StopReason {
 	switch a.reason {
 	case "stop", "tool_calls", "function_call":
 		switch {
-		case len(a.calls) > 0:
+		case len(a.pieces) > 0:
 			return transcript.StopToolUse
-		case len(a.refusal) > 0:
+		case a.said.from("refusal", 0) != "":
 			return transcript.StopRefusal
 		}
 		return transcript.StopEndTurn

@@ -12,8 +12,7 @@ import (
 // value is ready to use; it is for one goroutine.
 type OpenAIChatStream struct {
 	answer chatAnswer
-	done   bool
-	failed bool
+	over   bool // [DONE] came
 }
 
 // NewStream returns an OpenAIChatStream.
@@ -27,17 +26,18 @@ func (c OpenAIChat) NewStream() *OpenAIChatStream { return new(OpenAIChatStream)
 // out, and what was added before stays.
 func (s *OpenAIChatStream) Add(event []byte) (Delta, error) {
 	if string(jsontext.Trim(event)) == "[DONE]" {
-		s.done = true
+		s.over = true
 		return Delta{Done: true}, nil
 	}
-	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
-		return Delta{}, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
+	event, err := eventObject(event)
+	if err != nil {
+		return Delta{}, err
 	}
 	if isOpenAIError(event) {
-		s.failed = true
+		s.answer.failed = true
 		return Delta{}, NewAPIError(0, event)
 	}
-	if s.done {
+	if s.over {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt(event))
 	}
 	usage, _ := jsontext.Member(event, "usage")
@@ -68,37 +68,45 @@ func (s *OpenAIChatStream) Add(event []byte) (Delta, error) {
 func (s *OpenAIChatStream) choices(event []byte) (d Delta, err error) {
 	choices, _ := jsontext.Member(event, "choices")
 	for choice := range jsontext.Elements(choices) {
-		if index, ok := eventIndex(choice); ok && index != 0 {
+		index, _ := jsontext.Member(choice, "index")
+		if n, ok := jsontext.Int(index); ok && n != 0 {
 			continue
 		}
 		delta, _ := jsontext.Member(choice, "delta")
 		a := &s.answer
-		text, refusal, reasoning := len(a.text), len(a.refusal), len(a.reasoning)
-		calls, inputs := len(a.calls), inputBytes(a.calls)
+		before, calls, inputs := a.sizes(), len(a.pieces), a.inputBytes()
 		if jsontext.IsObject(delta) {
 			if err := a.read(delta); err != nil {
 				return Delta{}, err
 			}
 		}
 		if reason := stringMember(choice, "finish_reason"); reason != "" {
-			a.reason = reason
+			a.reason, a.done = reason, true
 		}
-		d.Text = string(a.text[text:]) + string(a.refusal[refusal:])
-		d.Thinking = string(a.reasoning[reasoning:])
-		if len(a.calls) > calls {
-			d.ToolName = a.calls[calls].name
+		d.Text = a.said.from("content", before[0]) + a.said.from("refusal", before[1])
+		d.Thinking = a.said.from(a.member(), before[2])
+		if len(a.pieces) > calls {
+			d.ToolName = a.pieces[calls].from("name", 0)
 		}
-		if len(a.calls) > 0 {
-			last := a.calls[len(a.calls)-1].input
-			d.Input = string(last[max(0, len(last)-inputBytes(a.calls)+inputs):])
+		if n := len(a.pieces); n > 0 {
+			last := a.pieces[n-1]
+			d.Input = last.from("input", max(0, last.size("input")-a.inputBytes()+inputs))
 		}
 	}
 	return d, nil
 }
 
-func inputBytes(calls []*chatCall) (n int) {
-	for _, c := range calls {
-		n += len(c.input)
+// sizes returns how long the text, the refusal and the reasoning are.
+func (a *chatAnswer) sizes() (n [3]int) {
+	for i, name := range []string{"content", "refusal", a.member()} {
+		n[i] = a.said.size(name)
+	}
+	return n
+}
+
+func (a *chatAnswer) inputBytes() (n int) {
+	for _, p := range a.pieces {
+		n += p.size("input")
 	}
 	return n
 }
@@ -111,17 +119,11 @@ func inputBytes(calls []*chatCall) (n int) {
 // JSON string. The response is the caller's and does not change with later
 // events.
 func (s *OpenAIChatStream) Response() *transcript.Response {
-	a := s.answer
-	a.cut = a.reason == ""
+	a := &s.answer
 	resp, err := a.response()
 	if err != nil { // Add has checked it
 		resp = &transcript.Response{API: apiOpenAIChat, Message: transcript.Message{Role: transcript.RoleAssistant}}
 	}
-	switch {
-	case s.failed:
-		resp.StopReason = transcript.StopError
-	case a.cut:
-		resp.StopReason = transcript.StopAborted
-	}
+	resp.StopReason = a.stopped(resp.StopReason)
 	return resp
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -13,16 +14,16 @@ import (
 // Responses API. It goes through them once, in order, and looks back only.
 type responsesRenderer struct {
 	openAI
-	stored bool            // the provider has its own items
-	items  map[string]bool // IDs of those given back
-	custom map[string]bool // IDs of the last answer's calls of custom tools
+	stored bool              // the provider has its own items
+	items  map[string]bool   // IDs of those given back
+	kinds  map[string]string // of the last answer's calls that are no functions, by their IDs
 	out    []json.RawMessage
 }
 
 func (r *responsesRenderer) input() []json.RawMessage {
-	for _, m := range r.req.Messages {
+	for i, m := range r.req.Messages {
 		if m.Role == transcript.RoleAssistant {
-			r.answer(m)
+			r.answer(i, m)
 		} else {
 			r.user(m)
 		}
@@ -62,9 +63,11 @@ func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) {
 	for _, c := range b.Content {
 		parts = append(parts, r.parts(entry, c, responsesTakes)...)
 	}
-	id, kind := r.ids.result(b.CallID), "function_call_output"
-	if r.custom[id] {
-		kind = "custom_tool_call_output"
+	id := r.ids.result(b.CallID)
+	kind := cmp.Or(r.kinds[id], "function_call") + "_output"
+	if clientCalls[r.kinds[id]] != "" {
+		r.out = append(r.out, r.clientOutput(r.kinds[id], id, b, parts))
+		return
 	}
 	o := jsontext.AppendObject(nil)
 	o.String("type", kind)
@@ -92,12 +95,16 @@ type outputItem struct {
 
 func (it *outputItem) id() string { return stringMember(it.kept, "id") }
 
-func (r *responsesRenderer) answer(m transcript.Message) {
+func (r *responsesRenderer) answer(i int, m transcript.Message) {
 	r.ids.open()
-	r.custom = nil
+	r.kinds = map[string]string{}
+	unshown := r.unshown(i)
 	items := make([]outputItem, 0, len(m.Content))
 	for j, b := range m.Content {
 		if it, ok := r.item(originOf(m, j), b); ok {
+			if call, isCall := b.(transcript.ToolCallBlock); isCall && stringMember(it.ext, "type") == "computer_call" && unshown[call.ID] {
+				it.ext, it.kept = nil, nil // it goes as that of a function, as below
+			}
 			items = append(items, it)
 		}
 	}
@@ -133,7 +140,9 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block) (it ou
 		return it, true
 	case transcript.ToolCallBlock:
 		r.dropExtra(o.Entry, "tool_use", b.Extra)
-		keep(b.Extra)
+		if keep(b.Extra); clientCalls[stringMember(it.ext, "type")] != "" && !isAsked(b.Input) {
+			it.ext, it.kept = nil, nil
+		}
 		it.callID = r.callID(o.Entry, b.ID)
 		it.bare = it.callID != b.ID
 		return it, true
@@ -266,7 +275,7 @@ func (r *responsesRenderer) rendered(items []outputItem) json.RawMessage {
 	kept := func(kind string) {
 		o.String("type", kind)
 		for name, value := range jsontext.Members(first.kept) {
-			if whole && !slices.Contains(ownMembers, name) {
+			if (whole || name == "phase" && kind == "message") && !slices.Contains(ownMembers, name) {
 				o.Value(name, value)
 			}
 		}
@@ -274,12 +283,16 @@ func (r *responsesRenderer) rendered(items []outputItem) json.RawMessage {
 	switch b := first.block.(type) {
 	case transcript.ToolCallBlock:
 		kind, name, input := "function_call", "arguments", callArguments(b.Input)
-		if stringMember(first.ext, "type") == customCall {
-			if r.custom == nil {
-				r.custom = map[string]bool{}
-			}
-			r.custom[first.callID] = true
+		switch own := stringMember(first.ext, "type"); {
+		case own == customCall:
+			r.kinds[first.callID] = own
 			kind, name, input = customCall, "input", stringMember(b.Input, "input")
+		case clientCalls[own] != "" && whole:
+			r.kinds[first.callID] = own
+			kept(own)
+			o.String("call_id", first.callID)
+			appendAsked(&o, b.Input)
+			return o.End()
 		}
 		kept(kind)
 		o.String("call_id", first.callID)

@@ -95,6 +95,9 @@ func itemBlocks(raw []byte) ([]transcript.Block, error) {
 	if !jsontext.IsObject(raw) || kind == "" {
 		return nil, fmt.Errorf("wire: the answer has output that is no item: %q", excerpt(raw))
 	}
+	if clientCalls[kind] != "" {
+		return []transcript.Block{clientCall(raw, kind)}, nil
+	}
 	switch kind {
 	case "message":
 		return messageBlocks(raw), nil

@@ -13,26 +13,8 @@ import (
 // OpenAIResponsesStream puts the events of a streamed answer together. The zero
 // value is ready to use; it is for one goroutine.
 type OpenAIResponsesStream struct {
+	accumulator
 	response json.RawMessage // of the newest event that has one
-	items    []*streamItem
-	done     bool
-	failed   bool
-}
-
-// A streamItem is one item of an answer while it comes in.
-type streamItem struct {
-	index int64
-	start json.RawMessage // as output_item.added has it
-	whole json.RawMessage // as output_item.done has it; nil before that
-	parts []*streamPart   // what deltas added
-}
-
-// A streamPart is a text of an item: a part of a message, a piece of reasoning,
-// the input of a call.
-type streamPart struct {
-	kind  string // of the event
-	index int64
-	text  []byte
 }
 
 // NewStream returns an OpenAIResponsesStream.
@@ -49,8 +31,9 @@ func (s *OpenAIResponsesStream) Add(event []byte) (Delta, error) {
 	if string(jsontext.Trim(event)) == "[DONE]" { // of some imitators
 		return Delta{}, nil
 	}
-	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
-		return Delta{}, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
+	event, err := eventObject(event)
+	if err != nil {
+		return Delta{}, err
 	}
 	kind := stringMember(event, "type")
 	response, _ := jsontext.Member(event, "response")
@@ -98,78 +81,48 @@ func (s *OpenAIResponsesStream) update(kind string, response []byte) (Delta, err
 		s.failed = true
 		return Delta{}, NewAPIError(0, response)
 	case "response.completed", "response.incomplete":
-		s.done = true
+		s.done = true // pieces that have not ended stay so
 	}
 	return Delta{Done: s.done}, nil
 }
 
 func (s *OpenAIResponsesStream) startItem(event []byte) (Delta, error) {
 	raw, _ := jsontext.Member(event, "item")
-	index, ok := outputIndex(event)
-	if !ok || !jsontext.IsObject(raw) || stringMember(raw, "type") == "" || s.find(index) != nil {
+	known, index, ok := s.at(event, "output_index")
+	if !ok || !jsontext.IsObject(raw) || stringMember(raw, "type") == "" || known != nil {
 		return Delta{}, fmt.Errorf("wire: stream: unexpected response.output_item.added: %q", excerpt(event))
 	}
-	s.items = append(s.items, &streamItem{index: index, start: slices.Clone(raw)})
-	switch stringMember(raw, "type") {
+	switch p := s.add(index, stringMember(raw, "type"), raw); p.kind {
 	case "function_call", customCall:
 		return Delta{ToolName: stringMember(raw, "name")}, nil
+	default:
+		return Delta{ToolName: clientCalls[p.kind]}, nil
 	}
-	return Delta{}, nil
 }
 
 func (s *OpenAIResponsesStream) endItem(event []byte) error {
 	raw, _ := jsontext.Member(event, "item")
-	it, err := s.open(event)
+	p, err := s.open(event, "output_index")
 	if err != nil {
 		return err
 	}
 	if _, err := itemBlocks(raw); err != nil {
 		return err
 	}
-	it.whole = slices.Clone(raw)
+	p.whole, p.done = slices.Clone(raw), true
 	return nil
 }
 
 func (s *OpenAIResponsesStream) addText(event []byte, indexName string) (Delta, error) {
-	it, err := s.open(event)
+	p, err := s.open(event, "output_index")
 	if err != nil {
 		return Delta{}, err
 	}
 	raw, _ := jsontext.Member(event, indexName)
 	index, _ := jsontext.Int(raw)
-	text, kind := stringMember(event, "delta"), stringMember(event, "type")
-	i := slices.IndexFunc(it.parts, func(p *streamPart) bool { return p.kind == kind && p.index == index })
-	if i < 0 {
-		i = len(it.parts)
-		it.parts = append(it.parts, &streamPart{kind: kind, index: index})
-	}
-	it.parts[i].text = append(it.parts[i].text, text...)
+	text := stringMember(event, "delta")
+	p.grow(stringMember(event, "type"), index, text)
 	return Delta{Text: text}, nil
-}
-
-// open returns the item that an event is about.
-func (s *OpenAIResponsesStream) open(event []byte) (*streamItem, error) {
-	if index, ok := outputIndex(event); ok {
-		if it := s.find(index); it != nil && it.whole == nil {
-			return it, nil
-		}
-	}
-	return nil, fmt.Errorf("wire: stream: event about an item that is not open: %q", excerpt(event))
-}
-
-// find looks at the newest item first, as that is the one in work.
-func (s *OpenAIResponsesStream) find(index int64) *streamItem {
-	for _, it := range slices.Backward(s.items) {
-		if it.index == index {
-			return it
-		}
-	}
-	return nil
-}
-
-func outputIndex(event []byte) (int64, bool) {
-	raw, _ := jsontext.Member(event, "output_index")
-	return jsontext.Int(raw)
 }
 
 // Response returns the answer as far as it came. After the last event it is
@@ -188,30 +141,23 @@ func (s *OpenAIResponsesStream) Response() *transcript.Response {
 	if err != nil { // update has checked it
 		resp = &transcript.Response{API: apiOpenAIResponses, Message: transcript.Message{Role: transcript.RoleAssistant}}
 	}
-	for _, it := range s.items {
-		resp.Message.Content = append(resp.Message.Content, it.blocks()...)
+	for _, p := range s.pieces {
+		resp.Message.Content = append(resp.Message.Content, itemSoFar(p)...)
 	}
-	switch {
-	case s.failed:
-		resp.StopReason = transcript.StopError
-	case s.done:
-		resp.StopReason = responsesStop(s.response, resp.Message.Content)
-	default:
-		resp.StopReason = transcript.StopAborted
-	}
+	resp.StopReason = s.stopped(responsesStop(s.response, resp.Message.Content))
 	return resp
 }
 
-// blocks returns the blocks of the item so far.
-func (it *streamItem) blocks() (blocks []transcript.Block) {
-	if it.whole != nil {
-		blocks, _ = itemBlocks(it.whole) // endItem has checked it
+// itemSoFar returns the blocks of an item so far.
+func itemSoFar(p *piece) (blocks []transcript.Block) {
+	if p.done {
+		blocks, _ = itemBlocks(p.whole) // endItem has checked it
 		return blocks
 	}
 	var thinking []string
 	var input []byte
-	for _, p := range it.parts {
-		switch text := string(p.text); p.kind {
+	for _, t := range p.texts {
+		switch text := string(t.text); t.name {
 		case "response.output_text.delta", "response.refusal.delta":
 			if text != "" {
 				blocks = append(blocks, transcript.TextBlock{Text: text})
@@ -219,12 +165,12 @@ func (it *streamItem) blocks() (blocks []transcript.Block) {
 		case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
 			thinking = append(thinking, text)
 		default:
-			input = p.text
+			input = t.text
 		}
 	}
-	switch stringMember(it.start, "type") {
+	switch p.kind {
 	case "function_call", customCall:
-		b := callBlock(it.start)
+		b := callBlock(p.start)
 		b.Input = jsontext.AppendString(nil, string(input))
 		return []transcript.Block{b}
 	case "reasoning":

@@ -11,7 +11,8 @@ import (
 
 // Response reads the body of an answer that was not streamed. Blocks of types
 // it does not know are kept as they are. What the provider says it has left out
-// of the request is the member "input_transformations" of Usage.Extra. RequestID is the ID of the message;
+// of the request is the member "input_transformations" of Usage.Extra, the
+// container of its code execution the member "container". RequestID is the ID of the message;
 // the ID that the provider gives the request is in an HTTP header.
 //
 // An error body gives an [*APIError], without a status; [NewAPIError] takes
@@ -55,15 +56,18 @@ func newResponse(message []byte) (*transcript.Response, error) {
 	}
 	usage, _ := jsontext.Member(message, "usage")
 	err := readUsage(&resp.Usage, usage)
-	if changed, ok := jsontext.Member(message, transformations); ok {
-		resp.Usage.Extra = withMember(resp.Usage.Extra, transformations, changed)
+	for _, name := range besideUsage {
+		if value, ok := jsontext.Member(message, name); ok && !jsontext.IsNull(value) {
+			resp.Usage.Extra = withMember(resp.Usage.Extra, name, value)
+		}
 	}
 	return resp, err
 }
 
-// transformations is the member of an answer that says which reasoning of the
-// request the provider has left out. It is kept in Usage.Extra.
-const transformations = "input_transformations"
+// besideUsage are the members of an answer that are kept in Usage.Extra: which
+// reasoning of the request the provider has left out, and the container that its
+// code runs in, whose ID later requests may give in Params.
+var besideUsage = []string{"input_transformations", "container"}
 
 func readUsage(dst *transcript.Usage, usage json.RawMessage) error {
 	if jsontext.IsNull(usage) {

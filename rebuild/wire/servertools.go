@@ -16,6 +16,8 @@ var rawMembers = map[string][]string{
 	"mcp_tool_use":    {"id", "name", "server_name", "input", cacheControl, "caller"},
 	"search_result":   {"source", "title", "content", "citations", cacheControl},
 
+	"container_upload": {"file_id", cacheControl},
+
 	"web_search_tool_result":                 serverResult,
 	"web_fetch_tool_result":                  serverResult,
 	"code_execution_tool_result":             serverResult,
@@ -24,6 +26,24 @@ var rawMembers = map[string][]string{
 	"tool_search_tool_result":                serverResult,
 	"advisor_tool_result":                    serverResult,
 	"mcp_tool_result":                        append(slices.Clone(serverResult), "is_error"),
+}
+
+// standAlone are the blocks that go back to their maker as they came, byte for byte,
+// with the member that they must have: the summary of a compaction that the provider
+// made, and the place where another model has taken the answer over.
+var standAlone = map[string]string{"compaction": "content", "fallback": "to"}
+
+// isWholeAlone reports whether a block is one of those and has its member.
+func isWholeAlone(b transcript.RawBlock) bool {
+	must, ok := standAlone[b.BlockType()]
+	_, given := jsontext.Member(b.JSON, must)
+	return ok && given
+}
+
+// isUpload reports whether a block says that a file is in the container of the
+// provider's code execution. A user or an answer may have it.
+func isUpload(b transcript.RawBlock) bool {
+	return b.BlockType() == "container_upload" && jsontext.Valid(b.JSON) && stringMember(b.JSON, "file_id") != ""
 }
 
 var serverResult = []string{"tool_use_id", "content", cacheControl, "caller"}
@@ -38,11 +58,13 @@ func isServerTool(b transcript.Block) bool {
 		return false
 	}
 	kind := raw.BlockType()
-	return kind != "search_result" && rawMembers[kind] != nil
+	_, call := serverIDs[kind]
+	return call || strings.HasSuffix(kind, "_tool_result") && rawMembers[kind] != nil
 }
 
 // serverPairs returns the indexes of the blocks of answer i that belong to
-// whole pairs of a call that the provider ran and its result.
+// whole pairs of a call that the provider ran and its result, and of those that
+// stand alone.
 func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
 	var keep map[int]bool
 	open := map[string]int{} // index of the call by its ID
@@ -55,6 +77,10 @@ func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
 			keep = map[int]bool{}
 		}
 		kind := raw.BlockType()
+		if isWholeAlone(raw) || isUpload(raw) {
+			keep[j] = true
+			continue
+		}
 		if prefix, call := serverIDs[kind]; call {
 			if id := stringMember(raw.JSON, "id"); isServerCall(kind, prefix, raw.JSON) && !r.ids.used[id] {
 				if _, twice := open[id]; !twice {
@@ -110,6 +136,9 @@ func isSearchResult(obj []byte) bool {
 // rawBlock returns b without the members that the API does not know.
 func (r *renderer) rawBlock(entry string, b transcript.RawBlock) transcript.Block {
 	kind := b.BlockType()
+	if standAlone[kind] != "" {
+		return b
+	}
 	return filterMembers(b, func(name string, value []byte) bool {
 		ok := name == "type" || slices.Contains(rawMembers[kind], name)
 		switch name {

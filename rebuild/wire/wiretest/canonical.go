@@ -30,6 +30,7 @@ import (
 //	missing-result   every call has a result in the next message
 //	doubled-result   and only one
 //	error-content    a result that is an error has texts only
+//	toolset          and names the toolset of its call, if that has one
 //	result-order     results come first in it, one after the other
 //	orphan-result    a result answers a call of the previous message
 //	id-unique        IDs of calls are unique in the request
@@ -244,10 +245,14 @@ func (r *referee) results(i int) {
 	}
 	calls := &r.first
 	calls.reset()
+	toolsets := map[string]string{} // of calls that have one
 	if i > 0 && r.req.Messages[i-1].Role == transcript.RoleAssistant {
 		for _, b := range r.req.Messages[i-1].Content {
 			if call, ok := b.(transcript.ToolCallBlock); ok {
 				calls.add(call.ID)
+				if name := jsonText(call.Extra["toolset_name"]); name != "" {
+					toolsets[call.ID] = name
+				}
 			}
 		}
 	}
@@ -265,6 +270,9 @@ func (r *referee) results(i int) {
 			r.flagAt(p, "doubled-result", "", "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", res.CallID)
 		default:
 			answered.add(res.CallID)
+			if got, want := jsonText(res.Extra["toolset_name"]), toolsets[res.CallID]; got != want {
+				r.flagAt(p, "toolset", "", "`toolset_name` %q does not match that of the `tool_use` block, %q", got, want)
+			}
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 		r.unique(p, b.ID)
 		r.name(p, "tool_use.name", b.Name)
 		r.input(p, "tool_use.input", b.Input)
-		r.extra(p, "tool_use", b.Extra, "cache_control", "caller")
+		r.extra(p, "tool_use", b.Extra, "cache_control", "caller", "toolset_name")
 	case transcript.ToolResultBlock:
 		r.only(p, role, transcript.RoleUser, "tool_result")
 		r.id(p, "tool_result.tool_use_id", b.CallID)
@@ -57,7 +57,7 @@ func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
 				r.flagAt(p, "error-content", "tool_result", "all content must be type `text` if `is_error` is true")
 			}
 		}
-		r.extra(p, "tool_result", b.Extra, "cache_control")
+		r.extra(p, "tool_result", b.Extra, "cache_control", "toolset_name")
 	case transcript.ThinkingBlock:
 		r.only(p, role, transcript.RoleAssistant, "thinking")
 		// Its text may be empty: newer models hide it and sign it all the same.
@@ -174,6 +174,10 @@ func (r *referee) member(p place, kind, name string, value json.RawMessage, allo
 	case "caller":
 		if !isObject {
 			r.flagAt(p, "member", path, "Input should be a valid dictionary")
+		}
+	case "toolset_name":
+		if jsonText(value) == "" {
+			r.flagAt(p, "member", path, "Input should be a valid string")
 		}
 	case "title", "context": // a string would be in the block's own field
 		r.flagAt(p, "member", path, "Input should be a valid string")

@@ -72,6 +72,22 @@ func (r *referee) raw(p place, role transcript.Role, b transcript.RawBlock) {
 		need("title", jsonText(m["title"]) != "")
 		need("content", isTexts(m["content"]))
 		optional = []string{"cache_control", "citations"}
+	case kind == "compaction":
+		r.only(p, role, transcript.RoleAssistant, kind)
+		_, given := m["content"]
+		need("content", given)
+		optional = []string{"cache_control"}
+		for _, name := range []string{"signature", "encrypted_content", "tool_changes"} {
+			delete(m, name)
+		}
+	case kind == "fallback":
+		r.only(p, role, transcript.RoleAssistant, kind)
+		need("to", !isNull(m["to"]))
+		delete(m, "trigger")
+		delete(m, "from")
+	case kind == "container_upload":
+		need("file_id", jsonText(m["file_id"]) != "")
+		optional = []string{"cache_control"}
 	default:
 		// A type that package transcript knows is raw when it has not the
 		// members of its type.

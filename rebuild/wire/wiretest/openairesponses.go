@@ -1,6 +1,7 @@
 package wiretest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -99,6 +100,15 @@ var responsesMembers = map[string][]string{
 	"custom_tool_call":        {"id", "status", "call_id", "name", "input", "namespace"},
 	"function_call_output":    {"id", "status", "call_id", "output"},
 	"custom_tool_call_output": {"id", "status", "call_id", "output"},
+	// Run by the client as the API defines them.
+	"shell_call":              {"id", "status", "call_id", "action", "environment", "created_by"},
+	"local_shell_call":        {"id", "status", "call_id", "action"},
+	"apply_patch_call":        {"id", "status", "call_id", "operation", "created_by"},
+	"computer_call":           {"id", "status", "call_id", "action", "actions", "pending_safety_checks"},
+	"shell_call_output":       {"id", "status", "call_id", "output", "max_output_length"},
+	"local_shell_call_output": {"id", "status", "output"},
+	"apply_patch_call_output": {"id", "status", "call_id", "output"},
+	"computer_call_output":    {"id", "status", "call_id", "output", "acknowledged_safety_checks"},
 	"reasoning":               {"id", "status", "summary", "content", "encrypted_content"},
 	// Made by the provider, with whatever members.
 	"web_search_call": nil, "file_search_call": nil, "code_interpreter_call": nil, "image_generation_call": nil,
@@ -143,7 +153,7 @@ func (r *responsesReferee) item(i int, raw json.RawMessage) {
 	if known == nil && it.ID == "" && it.Encrypted == "" {
 		r.flag("missing", i, -1, "Missing required parameter: 'input[%d].id'.", i)
 	}
-	if it.ID != "" {
+	if it.ID != "" && it.Type != "local_shell_call_output" {
 		if r.items[it.ID] {
 			r.flag("id-unique", i, -1, "Duplicate item found with id %s. Remove duplicate items from your input and try again.", it.ID)
 		}
@@ -165,9 +175,12 @@ func (r *responsesReferee) item(i int, raw json.RawMessage) {
 		}
 	case "message":
 		r.message(i, it)
-	case "function_call", "custom_tool_call":
-		r.call(i, it)
-	case "function_call_output", "custom_tool_call_output":
+	case "function_call", "custom_tool_call", "shell_call", "local_shell_call", "apply_patch_call", "computer_call":
+		r.call(i, it, m)
+	case "local_shell_call_output":
+		it.CallID = it.ID
+		r.output(i, it)
+	case "function_call_output", "custom_tool_call_output", "shell_call_output", "apply_patch_call_output", "computer_call_output":
 		r.output(i, it)
 	case "reasoning":
 		r.pending, r.at = it.ID, i
@@ -206,16 +219,30 @@ func (r *responsesReferee) message(i int, it checkedItem) {
 // responsesGiven are the types of parts that are not the model's.
 var responsesGiven = []string{"input_text", "input_image", "input_file"}
 
-func (r *responsesReferee) call(i int, it checkedItem) {
+// clientCalls are the calls that the client runs as the API defines them, with the
+// members that say what is to be done.
+var clientCalls = map[string][]string{
+	"shell_call": {"action"}, "local_shell_call": {"action"}, "apply_patch_call": {"operation"}, "computer_call": {"action", "actions"},
+}
+
+func (r *responsesReferee) call(i int, it checkedItem, m map[string]json.RawMessage) {
 	param := fmt.Sprintf("input[%d]", i)
 	r.name("id", param+".call_id", it.CallID, 64, i, -1)
-	r.name("name", param+".name", it.Name, maxOpenAIName, i, -1)
-	input := json.RawMessage(jsonText(it.Arguments))
-	if it.Type == "function_call" {
+	var input json.RawMessage
+	switch asked := clientCalls[it.Type]; {
+	case asked != nil:
+		it.Name = strings.TrimSuffix(it.Type, "_call")
+		maps.DeleteFunc(m, func(name string, _ json.RawMessage) bool { return !slices.Contains(asked, name) })
+		if input = encode(m); len(m) != 1 {
+			r.flag("input", i, -1, "Missing required parameter: '%s.%s'.", param, asked[0])
+		}
+	case it.Type == "function_call":
 		r.arguments(param+".arguments", it.Arguments, i, -1)
-	} else {
+		input = json.RawMessage(jsonText(it.Arguments))
+	default:
 		input = encode(map[string]string{"input": it.Input})
 	}
+	r.name("name", param+".name", it.Name, maxOpenAIName, i, -1)
 	r.say(transcript.RoleAssistant, transcript.ToolCallBlock{ID: it.CallID, Name: it.Name, Input: input})
 	if _, twice := r.calls[it.CallID]; twice {
 		r.flag("id-unique", i, -1, "Duplicate function call with call_id %s.", it.CallID)
@@ -233,7 +260,23 @@ func (r *responsesReferee) output(i int, it checkedItem) {
 		r.flag("doubled-result", i, -1, "Duplicate function call output with call_id %s.", it.CallID)
 	}
 	r.done[it.CallID] = true
-	content := r.content(i, fmt.Sprintf("input[%d].output", i), it.Output, responsesGiven, true)
+	param := fmt.Sprintf("input[%d].output", i)
+	var content []transcript.Block
+	switch it.Type {
+	case "shell_call_output", "apply_patch_call_output":
+		if jsonType(it.Output) != map[string]string{"shell_call_output": "an array", "apply_patch_call_output": "a string"}[it.Type] && it.Output != nil {
+			r.flag("type", i, -1, "Invalid type for '%s'.", param)
+		}
+		content = []transcript.Block{transcript.TextBlock{Text: cmp.Or(jsonText(it.Output), string(it.Output))}}
+	case "computer_call_output":
+		var p openAIPart
+		if _ = json.Unmarshal(it.Output, &p); p.Type != "computer_screenshot" || p.imageURL() == "" && p.FileID == "" {
+			r.flag("source", i, -1, "Invalid '%s'. Expected a screenshot.", param)
+		}
+		content = []transcript.Block{transcript.ImageBlock{Source: openAISource(p.imageURL(), p.FileID)}}
+	default:
+		content = r.content(i, param, it.Output, responsesGiven, true)
+	}
 	r.say(transcript.RoleUser, transcript.ToolResultBlock{CallID: it.CallID}.WithContent(content...))
 }
 

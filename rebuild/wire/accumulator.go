@@ -1,0 +1,185 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Delta is what one event of a stream has to show. Most events fill one field
+// or none.
+type Delta struct {
+	Text     string // goes on the text of the answer
+	Thinking string // goes on the reasoning
+	ToolName string // a call of this tool begins
+	Input    string // goes on the input of the call, not valid JSON by itself
+	Done     bool   // the answer is complete
+}
+
+// An accumulator puts the pieces of a streamed answer together, of whatever API:
+// what an event means is the API's business.
+type accumulator struct {
+	pieces []*piece
+	usage  []member // newest values
+	reason string   // for the end, in the API's words
+	done   bool
+	failed bool
+}
+
+// A piece is one block of an answer while it comes in: a text, reasoning, a call
+// or what is opaque.
+type piece struct {
+	index int64
+	kind  string          // in the API's words
+	start json.RawMessage // as it began
+	whole json.RawMessage // as it ended, if the API says it once more
+	done  bool
+	// What was added to it: texts by the member that they go on, and the elements of
+	// a list.
+	texts []pieceText
+	list  []json.RawMessage
+}
+
+// A pieceText is a text of a piece: the n-th of that name.
+type pieceText struct {
+	name string
+	n    int64
+	text []byte
+}
+
+// A member is one of an object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// eventObject returns an event without white space around it, or an error if it is
+// no JSON object.
+func eventObject(event []byte) ([]byte, error) {
+	event = jsontext.Trim(event)
+	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
+		return nil, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
+	}
+	return event, nil
+}
+
+// add begins a piece.
+func (a *accumulator) add(index int64, kind string, start []byte) *piece {
+	p := &piece{index: index, kind: kind, start: slices.Clone(start)}
+	a.pieces = append(a.pieces, p)
+	return p
+}
+
+// find returns the newest piece with an index, nil if there is none.
+func (a *accumulator) find(index int64) *piece {
+	for _, p := range slices.Backward(a.pieces) {
+		if p.index == index {
+			return p
+		}
+	}
+	return nil
+}
+
+// at returns the piece with the index that a member of an event says; it is nil if
+// there is none. ok says that there is an index.
+func (a *accumulator) at(event []byte, name string) (p *piece, index int64, ok bool) {
+	raw, _ := jsontext.Member(event, name)
+	if index, ok = jsontext.Int(raw); ok {
+		p = a.find(index)
+	}
+	return p, index, ok
+}
+
+// open returns the piece that an event goes on.
+func (a *accumulator) open(event []byte, name string) (*piece, error) {
+	if p, _, _ := a.at(event, name); p != nil && !p.done {
+		return p, nil
+	}
+	return nil, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(event))
+}
+
+// end ends the answer.
+func (a *accumulator) end() {
+	a.done = true
+	for _, p := range a.pieces {
+		p.done = true
+	}
+}
+
+// mergeUsage takes newer counts. They are cumulative.
+func (a *accumulator) mergeUsage(usage json.RawMessage) {
+	for name, value := range jsontext.Members(slices.Clone(usage)) {
+		i := slices.IndexFunc(a.usage, func(m member) bool { return m.name == name })
+		switch {
+		case i < 0:
+			a.usage = append(a.usage, member{name, value})
+		case !jsontext.IsNull(value):
+			a.usage[i].value = value
+		}
+	}
+}
+
+// stopped returns why the answer has ended, if it has; complete is the reason that
+// the API gave.
+func (a *accumulator) stopped(complete transcript.StopReason) transcript.StopReason {
+	switch {
+	case a.failed:
+		return transcript.StopError
+	case !a.done:
+		return transcript.StopAborted
+	}
+	return complete
+}
+
+// grow adds to the n-th text of a name.
+func (p *piece) grow(name string, n int64, text string) {
+	for i := range p.texts {
+		if t := &p.texts[i]; t.name == name && t.n == n {
+			t.text = append(t.text, text...)
+			return
+		}
+	}
+	p.texts = append(p.texts, pieceText{name, n, []byte(text)})
+}
+
+// text returns the first text of a name, and whether anything was added to it.
+func (p *piece) text(name string) (text []byte, ok bool) {
+	for _, t := range p.texts {
+		if t.name == name {
+			return t.text, true
+		}
+	}
+	return nil, false
+}
+
+// size returns the length of the first text of a name.
+func (p *piece) size(name string) int {
+	text, _ := p.text(name)
+	return len(text)
+}
+
+// from returns what the first text of a name has from a place on.
+func (p *piece) from(name string, at int) string {
+	text, _ := p.text(name)
+	return string(text[at:])
+}
+
+// input returns the input of a call, which has been added to under a name. What is
+// not valid JSON is a string, an unfinished one without any text too.
+func (p *piece) input(name string) json.RawMessage {
+	text, _ := p.text(name)
+	return callInput(text, p.done)
+}
+
+func callInput(text []byte, done bool) json.RawMessage {
+	switch {
+	case len(text) > 0:
+		return jsontext.AppendValue(nil, text) // what is not valid becomes a string
+	case done:
+		return json.RawMessage("{}")
+	}
+	return json.RawMessage(`""`) // a call without input looks the same until it ends
+}

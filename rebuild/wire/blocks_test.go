@@ -1,0 +1,148 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Blocks that only the Messages API understands go back to it as they came; the
+// result of a call says its toolset again.
+func TestAnthropicOwnBlocks(t *testing.T) {
+	const compaction = `{"type":"compaction", "content":"What was done.","signature":"c2ln","new_member":[1, 2]}`
+	const fallback = `{"type":"fallback","to":"claude-sonnet-5-5","trigger":{"type":"overloaded"}}`
+	const upload = `{"type":"container_upload","file_id":"file_1"}`
+	const body = `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[` + compaction + `,` + fallback + `,` + upload +
+		`,{"type":"tool_use","id":"toolu_1","name":"click","input":{},"toolset_name":"browser"}],"stop_reason":"tool_use","container":{"id":"container_1"},"usage":{"input_tokens":1,"output_tokens":2}}`
+	resp, err := wire.Anthropic{}.Response([]byte(body))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id":"container_1"}`, string(resp.Usage.Extra["container"]))
+	req := transcript.Request{Model: "claude-x", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, transcript.ToolResult("toolu_1", "ok")}}
+	sent, report, err := wire.Anthropic{}.Request(req)
+	require.NoError(t, err)
+	require.Empty(t, report)
+	require.Contains(t, string(sent), `"content":[`+compaction+`,`+fallback+`,`+upload+`,`)
+	require.Contains(t, string(sent), `{"type":"tool_result","tool_use_id":"toolu_1","content":"ok","toolset_name":"browser"}`)
+	_, found := wiretest.Anthropic{}.Decode(sent)
+	require.Len(t, found, 1, "%v", found) // members that are new to the referee
+	_, found = wiretest.Anthropic{}.Decode([]byte(strings.Replace(strings.Replace(string(sent), `,"new_member":[1, 2]`, "", 1), `"ok","toolset_name":"browser"`, `"ok"`, 1)))
+	require.Equal(t, "toolset", found[0].Rule)
+
+	// Another model gets none of it.
+	req.Messages[1].Origins = make([]transcript.Origin, 4)
+	sent, report, err = wire.Anthropic{}.Request(req)
+	require.NoError(t, err)
+	require.Len(t, report, 4)
+	require.NotContains(t, string(sent), "compaction")
+	require.NotContains(t, string(sent), "toolset")
+}
+
+// A compaction that comes over a stream is what it would have been otherwise.
+func TestAnthropicCompactionStream(t *testing.T) {
+	for content, want := range map[string]string{`"What was done."`: `"What was done."`, "null": "null"} {
+		s := wire.Anthropic{}.NewStream()
+		for _, event := range []string{
+			`{"type":"message_start","message":{"role":"assistant","content":[],"container":{"id":"c1"}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"compaction","content":null}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"compaction_delta","content":` + content + `}}`,
+			`{"type":"content_block_stop","index":0}`,
+			`{"type":"message_delta","delta":{"stop_reason":"compaction"}}`,
+			`{"type":"message_stop"}`,
+		} {
+			_, err := s.Add([]byte(event))
+			require.NoError(t, err)
+		}
+		resp := s.Response()
+		require.Equal(t, `{"type":"compaction","content":`+want+`}`, string(transcript.MarshalBlock(resp.Message.Content[0])))
+		require.Equal(t, `{"id":"c1"}`, string(resp.Usage.Extra["container"]))
+		require.Equal(t, transcript.StopReason("compaction"), resp.StopReason)
+	}
+}
+
+// The calls of tools that the Responses API defines and the client runs are calls;
+// their results go back in the form that each wants. Another model sees functions.
+func TestOpenAIResponsesClientCalls(t *testing.T) {
+	const screen = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}`
+	tests := []struct{ item, result, want string }{
+		{
+			`{"type":"shell_call","id":"sh_1","call_id":"call_1","status":"completed","action":{"commands":["ls"],"timeout_ms":1.0}}`,
+			`"a.go"`, `{"type":"shell_call_output","call_id":"call_1","output":[{"stdout":"a.go","stderr":"","outcome":{"type":"exit","exit_code":0}}]}`,
+		},
+		{
+			`{"type":"shell_call","id":"sh_1","call_id":"call_1","status":"completed","action":{"commands":["ls"]}}`,
+			`"[{\"stdout\":\"x\",\"stderr\":\"\",\"outcome\":{\"type\":\"timeout\"}}]"`,
+			`{"type":"shell_call_output","call_id":"call_1","output":[{"stdout":"x","stderr":"","outcome":{"type":"timeout"}}]}`,
+		},
+		{`{"type":"local_shell_call","id":"ls_1","call_id":"call_1","status":"completed","action":{"type":"exec","command":["ls"]}}`, `"a.go"`, `{"type":"local_shell_call_output","id":"call_1","output":"a.go"}`},
+		{`{"type":"apply_patch_call","id":"ap_1","call_id":"call_1","status":"completed","operation":{"type":"delete_file","path":"a"}}`, `"done"`, `{"type":"apply_patch_call_output","call_id":"call_1","status":"completed","output":"done"}`},
+		{
+			`{"type":"computer_call","id":"cu_1","call_id":"call_1","status":"completed","pending_safety_checks":[],"action":{"type":"screenshot"}}`,
+			`[` + screen + `]`, `{"type":"computer_call_output","call_id":"call_1","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,AAAA"}}`,
+		},
+	}
+	for _, tt := range tests {
+		body := `{"id":"r","model":"gpt-x","status":"completed","output":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"e"},` + tt.item + `]}`
+		resp, err := wire.OpenAIResponses{}.Response([]byte(body))
+		require.NoError(t, err)
+		require.Equal(t, transcript.StopToolUse, resp.StopReason)
+		calls := resp.Message.ToolCalls()
+		require.Len(t, calls, 1)
+		require.NotEmpty(t, calls[0].Name)
+		events := wire.OpenAIResponses{}.NewStream()
+		for _, e := range []string{`{"type":"response.output_item.added","output_index":0,"item":` + tt.item + `}`, `{"type":"response.output_item.done","output_index":0,"item":` + tt.item + `}`} {
+			d, err := events.Add([]byte(e))
+			require.NoError(t, err)
+			require.Equal(t, strings.Contains(e, "added"), d.ToolName == calls[0].Name)
+		}
+		require.Equal(t, calls[0], events.Response().Message.Content[0])
+
+		result := message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":`+tt.result+`}]}`, transcript.Origin{})
+		req := transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, result}}
+		own := transcript.Origin{API: "openai-responses", Model: "gpt-x", Entry: "a", Batch: 1}
+		req.Messages[1].Origins = []transcript.Origin{own, own}
+		sent, report, err := wire.OpenAIResponses{}.Request(req)
+		require.NoError(t, err)
+		require.Empty(t, report)
+		require.Contains(t, string(sent), tt.want)
+		require.Contains(t, string(sent), `"id":"rs_1"`)
+		require.Empty(t, wiretest.OpenAIResponses{}.Validate(sent))
+		require.NotEmpty(t, wiretest.OpenAIResponses{}.Validate([]byte(strings.Replace(string(sent), "_call_output", "_call_outputs", 1))))
+
+		req.Model = "gpt-y"
+		sent, _, err = wire.OpenAIResponses{}.Request(req)
+		require.NoError(t, err)
+		require.Contains(t, string(sent), `{"type":"function_call","call_id":"call_1","name":"`+calls[0].Name+`"`)
+		require.Empty(t, wiretest.OpenAIResponses{}.Validate(sent))
+	}
+
+	// A picture that never came: the call goes as that of a function.
+	resp, err := wire.OpenAIResponses{}.Response([]byte(`{"model":"gpt-x","output":[` + tests[4].item + `]}`))
+	require.NoError(t, err)
+	resp.Message.Origins = []transcript.Origin{{API: "openai-responses", Model: "gpt-x", Entry: "a"}}
+	sent, _, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
+		transcript.UserText("go"), resp.Message, transcript.ToolResult("call_1", "interrupted"),
+	}})
+	require.NoError(t, err)
+	require.Contains(t, string(sent), `"type":"function_call"`)
+	require.Empty(t, wiretest.OpenAIResponses{}.Validate(sent))
+}
+
+// The phase of an answer is said again, with or without the rest of its item.
+func TestOpenAIResponsesPhase(t *testing.T) {
+	resp, err := wire.OpenAIResponses{}.Response([]byte(`{"model":"gpt-x","output":[{"type":"reasoning","id":"rs_1","summary":[]},` +
+		`{"type":"message","id":"msg_1","role":"assistant","status":"completed","phase":"commentary","content":[{"type":"output_text","text":"a","annotations":[]}]}]}`))
+	require.NoError(t, err)
+	own := transcript.Origin{API: "openai-responses", Model: "gpt-x", Entry: "a", Batch: 1}
+	resp.Message.Origins = []transcript.Origin{own, own}
+	sent, _, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
+		transcript.UserText("go"), resp.Message, transcript.UserText("on"),
+	}})
+	require.NoError(t, err)
+	require.Contains(t, string(sent), `{"type":"message","phase":"commentary","role":"assistant","content":"a"}`)
+	require.Empty(t, wiretest.OpenAIResponses{}.Validate(sent))
+}
