@@ -116,7 +116,7 @@ func ExampleGemini() {
 	// Output:
 	// {"contents":[
 	// {"role":"user","parts":[{"text":"read a.go"}]},
-	// {"role":"model","parts":[{"functionCall":{"name":"read","args":{"path":"a.go"}},"thoughtSignature":"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="}]},
+	// {"role":"model","parts":[{"functionCall":{"name":"read","args":{"path":"a.go"}},"thoughtSignature":"skip_thought_signature_validator"}]},
 	// {"role":"user","parts":[{"functionResponse":{"name":"read","response":{"output":"package a"}}}]}]}
 	// dropped-thinking: of another model
 	// 0 violations

@@ -10,9 +10,11 @@ import (
 )
 
 // skipSignature is the signature that Google documents for calls that its model
-// did not make, "skip_thought_signature_validator". A signature is bytes, so it
-// goes out in base64, as Google's SDKs send it: their types take no other form.
-const skipSignature = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
+// did not make. It goes out as it is: in base64, which the types of Google's SDKs
+// would make of it, the API takes it for a signature and refuses it
+// (langchain-ai/langchain-google#1570). A request that is decoded into these
+// types has to replace it first.
+const skipSignature = "skip_thought_signature_validator"
 
 // A geminiRenderer turns the messages of one request into contents.
 type geminiRenderer struct {

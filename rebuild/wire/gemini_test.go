@@ -59,7 +59,7 @@ func TestGeminiRequest(t *testing.T) {
 	body, report := renderGemini(t, g, req)
 	const want = `{"generationConfig":{"temperature":1,"maxOutputTokens":100,"thinkingConfig":{"includeThoughts":true}},"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"systemInstruction":{"parts":[{"text":"be <brief>"}]},"tools":[{"functionDeclarations":[{"name":"_9lives","description":"d","parametersJsonSchema":{"type":"object","b":1.0}},{"name":"read"}]}],"contents":[
 {"role":"user","parts":[{"text":"look"},{"text":"[memory u]\nlikes Go"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}},{"fileData":{"mimeType":"image/jpeg","fileUri":"https://x.example/a.jpg"}},{"text":"[image left out: unsupported media type]"},{"text":"[document my.report  v2.pdf]"},{"inlineData":{"mimeType":"application/pdf","data":"AAAA"}},{"inlineData":{"mimeType":"text/plain","data":"cGxhaW4="}},{"text":"[audio left out]"}]},
-{"role":"model","parts":[{"text":"Two."},{"functionCall":{"name":"_9lives","args":{"n":1.0}},"thoughtSignature":"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="},{"functionCall":{"name":"read","args":{}}}]},
+{"role":"model","parts":[{"text":"Two."},{"functionCall":{"name":"_9lives","args":{"n":1.0}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"read","args":{}}}]},
 {"role":"user","parts":[{"functionResponse":{"name":"_9lives","response":{"output":"one\ntwo"}}},{"functionResponse":{"name":"read","response":{"error":"[image: see below]"}}}]},
 {"role":"user","parts":[{"text":"[image that read returned]"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}},{"text":"hurry"}]}]}`
 	if got := strings.ReplaceAll(body, `{"role":`, "\n"+`{"role":`); got != want {
@@ -162,7 +162,7 @@ func TestGeminiForeignCall(t *testing.T) {
 			m.Origins[1] = transcript.Origin{API: "anthropic", Model: model}
 		}
 		body, _ := renderGemini(t, wire.Gemini{}, transcript.Request{Model: geminiModel, Messages: []transcript.Message{transcript.UserText("go"), m, transcript.ToolResult("a", "r")}})
-		if strings.Contains(body, "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=") != foreign {
+		if strings.Contains(body, "skip_thought_signature_validator") != foreign {
 			t.Errorf("foreign %v: %s", foreign, body)
 		}
 	}

@@ -349,7 +349,7 @@ func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 		c.flag("part", i, j, "* GenerateContentRequest.%s.data: required oneof field 'data' must have one initialized field", at)
 	}
 	signature := text(part["thoughtSignature"])
-	if part["thoughtSignature"] != nil && !isBytes(signature) {
+	if part["thoughtSignature"] != nil && !isBytes(signature) && signature != "skip_thought_signature_validator" {
 		c.flag("signature", i, j, "Invalid value at '%s.thought_signature' (TYPE_BYTES), Base64 decoding failed for %q", at, signature)
 	}
 	if said, ok := part["text"]; ok {

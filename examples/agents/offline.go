@@ -7,20 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/genai"
-
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/transcript"
 )
 
-// offline makes the SDK talk to a model in this process, without a port and
+// offline makes an SDK talk to a model in this process, without a port and
 // without a key.
-func offline(m *guardtest.Model) *genai.ClientConfig {
-	return &genai.ClientConfig{
-		Backend: genai.BackendGeminiAPI, APIKey: "offline",
-		HTTPClient:  &http.Client{Transport: m},
-		HTTPOptions: genai.HTTPOptions{BaseURL: "http://model.test"},
-	}
+func offline(m *guardtest.Model) *endpoint {
+	return &endpoint{http: &http.Client{Transport: m}, url: "http://model.test", key: "offline"}
 }
 
 // scripted is a model that calls tools, remembers, and can be interrupted.

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
-
-	"google.golang.org/genai"
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -18,13 +15,15 @@ import (
 // maxRounds is how often the model may ask for tools in one turn.
 const maxRounds = 50
 
+// parallel is how many tools run at the same time.
+const parallel = 8
+
 // agent is the loop around a model: ask, run the tools it calls, ask again.
 type agent struct {
 	config
-	sdk    *genai.Client
-	format wire.Gemini
-	guard  guard.Guard
-	out    io.Writer // of one goroutine
+	service service
+	guard   guard.Guard
+	out     io.Writer // of one goroutine
 }
 
 // turn answers a text, or if that is empty what has no answer yet. Whatever
@@ -58,7 +57,7 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 		// An answer that was cut is kept as far as it came. If nothing came it
 		// says that the turn was ended, and not killed: see run.
 		if resp == nil {
-			resp = a.format.NewStream().Response()
+			resp = &transcript.Response{StopReason: transcript.StopAborted, Message: transcript.Message{Role: transcript.RoleAssistant}}
 		}
 		if _, saveErr := s.Append(context.WithoutCancel(ctx), resp); saveErr != nil {
 			return errors.Join(saveErr, err)
@@ -75,7 +74,10 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 		if len(calls) == 0 {
 			return nil
 		}
-		if err := a.runTools(ctx, s, calls); err != nil {
+		for _, call := range calls {
+			a.say("[%s %.100s]", call.Name, call.Input)
+		}
+		if err := s.RunTools(ctx, calls, parallel, a.runTool); err != nil {
 			return err
 		}
 	}
@@ -87,26 +89,11 @@ func (a *agent) ask(ctx context.Context, call guard.Call) (*transcript.Response,
 	if call.Attempt > 0 {
 		a.say("The request did not fit (%s) and is sent again; what was shown of its answer is void.", call.Overflow.Kind)
 	}
-	resp, err := a.complete(ctx, a.format, call.Request, func(d wire.Delta) {
+	resp, err := a.service.complete(ctx, call.Request, false, func(d wire.Delta) {
 		_, _ = io.WriteString(a.out, printable(d.Text))
 	})
 	if resp != nil && resp.Message.Text() != "" {
 		_, _ = io.WriteString(a.out, "\n")
 	}
 	return resp, err
-}
-
-// runTools runs the calls of one answer at the same time and saves each result
-// when it is there.
-func (a *agent) runTools(ctx context.Context, s *session.Session, calls []transcript.ToolCallBlock) error {
-	errs := make([]error, len(calls))
-	var wg sync.WaitGroup
-	for i, call := range calls {
-		a.say("[%s %.100s]", call.Name, call.Input)
-		wg.Go(func() {
-			_, errs[i] = s.Append(context.WithoutCancel(ctx), runTool(ctx, a.tools, call))
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }

@@ -6,31 +6,49 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
-	"github.com/openai/openai-go/v3/option"
-
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
 // testConfig is the program on a store of its own, with a model and tools.
-func testConfig(t *testing.T, m *guardtest.Model, tools ...tool) config {
+func testConfig(t *testing.T, api string, m *guardtest.Model, tools ...tool) config {
 	t.Helper()
 	return config{
-		dir: t.TempDir(), key: "main:cli:user", model: "scripted", api: "responses", window: m.Window, maxOutput: 1000,
-		tools: tools, sdk: offline(m), interruptible: context.WithCancel,
+		dir: t.TempDir(), key: "main:cli:user", model: "gemini-3-pro", api: api, window: m.Window, maxOutput: 1000,
+		tools: tools, at: offline(m), interruptible: context.WithCancel,
 	}
 }
 
-// eachAPI runs a test over both APIs.
+// open returns the service of an API with a model, whose SDK does not try again.
+func open(t *testing.T, api string, m *guardtest.Model, reasoning json.RawMessage) service {
+	t.Helper()
+	at := offline(m)
+	at.once = true
+	s, err := apis[api].open(t.Context(), at, reasoning)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ask sends a request and shows nothing.
+func ask(ctx context.Context, s service, req transcript.Request) (*transcript.Response, error) {
+	return s.complete(ctx, req, false, func(wire.Delta) {})
+}
+
+// eachAPI runs a test over all APIs.
 func eachAPI(t *testing.T, f func(t *testing.T, api string)) {
-	for _, api := range []string{"chat", "responses"} {
+	for _, api := range slices.Sorted(maps.Keys(apis)) {
 		t.Run(api, func(t *testing.T) { f(t, api) })
 	}
 }
@@ -71,15 +89,15 @@ func valid(t *testing.T, m *guardtest.Model) {
 	}
 }
 
-// messages returns the messages or items of a request as they were sent.
+// messages returns the messages, items or contents of a request as they were sent.
 func messages(t *testing.T, r guardtest.Recorded) []string {
 	t.Helper()
-	var body struct{ Messages, Input []json.RawMessage }
+	var body struct{ Messages, Input, Contents []json.RawMessage }
 	if err := json.Unmarshal(r.Body, &body); err != nil {
 		t.Fatal(err)
 	}
 	var texts []string
-	for _, m := range slices.Concat(body.Messages, body.Input) {
+	for _, m := range slices.Concat(body.Messages, body.Input, body.Contents) {
 		texts = append(texts, string(m))
 	}
 	return texts
@@ -133,23 +151,44 @@ func TestRestart(t *testing.T) {
 			guardtest.Say("It is <short>."),
 		)}
 		read := newTool("read", func(context.Context, json.RawMessage) (string, error) { return "package a // <\u2028>", nil })
-		c := testConfig(t, first, read)
-		c.api = api
-		out := drive(t, c, "what is in a.go?")
-		contains(t, out, "0 previous turns", `[read {"path": "a<b>.go",  "n": 1.0}]`, "It is <short>.")
+		c := testConfig(t, api, first, read)
+		contains(t, drive(t, c, "what is in a.go?"), "0 previous turns", "[read {", "It is <short>.")
 
 		second := &guardtest.Model{}
-		c.sdk = offline(second)
+		c.at = offline(second)
 		contains(t, drive(t, c, "thanks"), "1 previous turns", "> thanks\n")
 
-		before, after := first.Requests()[1].Body, second.Requests()[0].Body
-		if !bytes.HasPrefix(after, bytes.TrimSuffix(before, []byte("]}"))) {
-			t.Errorf("the second run sends\n%s\nafter\n%s", after, before)
+		before, after := first.Requests()[1], second.Requests()[0]
+		sent, again := messages(t, before), messages(t, after)
+		if len(again) < len(sent)+2 || !slices.Equal(again[:len(sent)], sent) {
+			t.Errorf("the second run sends\n%s\nafter\n%s", after.Body, before.Body)
 		}
-		again := messages(t, second.Requests()[0])
-		contains(t, again[len(again)-2], `"role":"assistant"`, "It is <short>.")
+		contains(t, again[len(again)-2], "It is ")
 		valid(t, first)
 		valid(t, second)
+	})
+}
+
+// The name of an API that is none is an error.
+func TestUnknownAPI(t *testing.T) {
+	c := testConfig(t, "anthropic", &guardtest.Model{})
+	c.api = "nobody"
+	if err := run(t.Context(), c, strings.NewReader(""), io.Discard); err == nil || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// The conversation goes on over another API, and over the first one again.
+func TestAnotherAPI(t *testing.T) {
+	m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Call(guardtest.Tool("read", "{}")), guardtest.Say("It is alpha."))}
+	c := testConfig(t, "anthropic", m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
+	drive(t, c, "read it")
+	eachAPI(t, func(t *testing.T, api string) {
+		m := &guardtest.Model{}
+		c.api, c.at = api, offline(m)
+		drive(t, c, "over "+api)
+		contains(t, string(m.Requests()[0].Body), "read it", "alpha", "It is alpha.", "over "+api)
+		valid(t, m)
 	})
 }
 
@@ -157,8 +196,7 @@ func TestRestart(t *testing.T) {
 func TestResume(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{}
-		c := testConfig(t, m)
-		c.api = api
+		c := testConfig(t, api, m)
 		call := guardtest.Tool("read", "{}")
 		withSession(t, c, func(s *session.Session) {
 			one, two := call, call
@@ -171,7 +209,7 @@ func TestResume(t *testing.T) {
 			}
 		})
 		contains(t, drive(t, c), "1 previous turns", "Going on with the last turn.", "two")
-		contains(t, string(m.Requests()[0].Body), `call_id":"toolu_1"`, "interrupted", `call_id":"toolu_2"`, "two")
+		contains(t, string(m.Requests()[0].Body), "interrupted", `two"`)
 		if out := drive(t, c, ""); strings.Contains(out, "Going on") || m.Stats().Requests != 1 {
 			t.Errorf("it goes on again: %d requests\n%s", m.Stats().Requests, out)
 		}
@@ -198,8 +236,7 @@ func TestParallelTools(t *testing.T) {
 			return "met " + string(input), nil
 		})
 		fail := newTool("fail", func(context.Context, json.RawMessage) (string, error) { return "", errors.New("out of order") })
-		c := testConfig(t, m, meet, fail)
-		c.api = api
+		c := testConfig(t, api, m, meet, fail)
 		drive(t, c, "meet")
 		results := m.Requests()[1].Results()
 		asked := m.Requests()[1].Messages[1].ToolCalls()
@@ -258,7 +295,7 @@ func TestCancel(t *testing.T) {
 		}, "wait.", "I shall wait."},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		eachAPI(t, func(t *testing.T, api string) {
 			var cancel context.CancelFunc
 			stop := func() { cancel() }
 			m := &guardtest.Model{Answer: func(r guardtest.Request) guardtest.Answer {
@@ -267,7 +304,7 @@ func TestCancel(t *testing.T) {
 				}
 				return guardtest.Echo(r)
 			}}
-			c := testConfig(t, m, newTool("wait", func(ctx context.Context, _ json.RawMessage) (string, error) {
+			c := testConfig(t, api, m, newTool("wait", func(ctx context.Context, _ json.RawMessage) (string, error) {
 				stop()
 				<-ctx.Done()
 				return "", ctx.Err()
@@ -302,28 +339,33 @@ func TestCancel(t *testing.T) {
 
 // A turn that failed is gone on with when the user says so.
 func TestEmptyLine(t *testing.T) {
-	m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Unauthorized())}
-	c := testConfig(t, m)
-	contains(t, drive(t, c, "hello"), "> ", "Error: ", "401")
-	contains(t, drive(t, c), "The last turn has no answer.", "> \n")
-	contains(t, drive(t, c, "", ""), "The last turn has no answer.", "> ", "Going on with the last turn.", "hello\n")
-	if out := drive(t, c, "", ""); strings.Contains(out, "no answer") || m.Stats().Requests != 2 {
-		t.Errorf("%d requests; it printed\n%s", m.Stats().Requests, out)
-	}
-	valid(t, m)
+	eachAPI(t, func(t *testing.T, api string) {
+		m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Unauthorized())}
+		c := testConfig(t, api, m)
+		contains(t, drive(t, c, "hello"), "> ", "Error: ", "401")
+		contains(t, drive(t, c), "The last turn has no answer.", "> \n")
+		contains(t, drive(t, c, "", ""), "The last turn has no answer.", "> ", "Going on with the last turn.", "hello\n")
+		if out := drive(t, c, "", ""); strings.Contains(out, "no answer") || m.Stats().Requests != 2 {
+			t.Errorf("%d requests; it printed\n%s", m.Stats().Requests, out)
+		}
+		valid(t, m)
+	})
 }
 
 // An answer that its limit cuts in the middle of a call is gone on with: the
 // call fails.
 func TestCutCall(t *testing.T) {
 	eachAPI(t, func(t *testing.T, api string) {
+		if api == "gemini" {
+			t.Skip("that API gives no half of a call")
+		}
 		m := &guardtest.Model{Answer: guardtest.Start(nil,
 			guardtest.Call(guardtest.Tool("read", `{"path":"`+strings.Repeat("one two three four ", 100)+`"}`)))}
-		c := testConfig(t, m, newTool("read", func(_ context.Context, input json.RawMessage) (string, error) {
+		c := testConfig(t, api, m, newTool("read", func(_ context.Context, input json.RawMessage) (string, error) {
 			var args struct{ Path string }
 			return "alpha", json.Unmarshal(input, &args)
 		}))
-		c.api, c.maxOutput = api, 100
+		c.maxOutput = 100
 		contains(t, drive(t, c, "hello"), "The answer ended early: max_tokens.", "[read ", "cannot unmarshal")
 		if results := m.Requests()[1].Results(); len(results) != 1 {
 			t.Errorf("the second request is %s", m.Requests()[1].Body)
@@ -336,7 +378,7 @@ func TestCutCall(t *testing.T) {
 // one that looks as if it had been left.
 func TestBusy(t *testing.T) {
 	m := &guardtest.Model{}
-	c := testConfig(t, m)
+	c := testConfig(t, "anthropic", m)
 	withSession(t, c, func(s *session.Session) {
 		turn, err := s.BeginTurn(t.Context())
 		if err != nil {
@@ -383,8 +425,7 @@ func TestCutStream(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				m := &guardtest.Model{Answer: guardtest.Start(nil, tt.answer)}
-				c := testConfig(t, m)
-				c.api = api
+				c := testConfig(t, api, m)
 				contains(t, drive(t, c, "hello", "and now?"), "> one two", "\n", "Error: ", "> and now?\n")
 				contains(t, drive(t, c, "hello"), "2 previous turns", "> hello\n")
 				first := answers(t, c)[0]
@@ -400,13 +441,18 @@ func TestCutStream(t *testing.T) {
 // What fails before an answer begins is tried again by the SDK. The clock is
 // that of synctest.
 func TestRetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Overloaded(), guardtest.RateLimited(30), guardtest.Say("At last."), guardtest.Unauthorized())}
-		out := drive(t, testConfig(t, m), "hello", "again")
-		contains(t, out, "> At last.", "Error: ", "401")
-		if n := m.Stats().Requests; n != 4 {
-			t.Errorf("%d requests", n)
+	eachAPI(t, func(t *testing.T, api string) {
+		if api == "gemini" {
+			t.Skip("that SDK does not try again")
 		}
+		synctest.Test(t, func(t *testing.T) {
+			m := &guardtest.Model{Answer: guardtest.Start(nil, guardtest.Overloaded(), guardtest.RateLimited(30), guardtest.Say("At last."), guardtest.Unauthorized())}
+			out := drive(t, testConfig(t, api, m), "hello", "again")
+			contains(t, out, "> At last.", "Error: ", "401")
+			if n := m.Stats().Requests; n != 4 {
+				t.Errorf("%d requests", n)
+			}
+		})
 	})
 }
 
@@ -417,14 +463,18 @@ func TestServer(t *testing.T) {
 			guardtest.Call(guardtest.Tool("read", "{}"), guardtest.Tool("read", "{}")), guardtest.Say("Twice."))}
 		server := guardtest.NewServer(m)
 		defer server.Close()
-		c := testConfig(t, m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
-		c.api = api
-		c.sdk = []option.RequestOption{
-			option.WithAPIKey("key"), option.WithBaseURL(server.URL + "/v1"), option.WithHTTPClient(server.Client()),
-		}
+		c := testConfig(t, api, m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
+		c.at = &endpoint{http: server.Client(), url: server.URL, key: "key"}
 		contains(t, drive(t, c, "read it twice"), "Twice.")
 		contains(t, drive(t, c, "and?"), "1 previous turns", "> and?\n")
-		if r := m.Requests()[0]; r.Header.Get("Authorization") != "Bearer key" || !r.Stream {
+		header, want := "Authorization", "Bearer key"
+		switch api {
+		case "anthropic":
+			header, want = "X-Api-Key", "key"
+		case "gemini":
+			header, want = "X-Goog-Api-Key", "key"
+		}
+		if r := m.Requests()[0]; r.Header.Get(header) != want || !r.Stream {
 			t.Errorf("the request has the headers %v", r.Header)
 		}
 		if len(m.Requests()[1].Results()) != 2 {
@@ -436,10 +486,12 @@ func TestServer(t *testing.T) {
 
 // The program as it is started without flags.
 func TestOffline(t *testing.T) {
-	m := scripted(200_000)
-	m.Pace = nil
-	c := testConfig(t, m, newTool("list_files", func(context.Context, json.RawMessage) (string, error) { return "- a\n", nil }))
-	contains(t, drive(t, c, "hello", "look at the files", "count"), `You said "hello".`, "Let me look.", "[list_files", "This is what I found:", "1 2 3", "299 300")
-	contains(t, drive(t, c, "bye"), "3 previous turns", "I remember 3 earlier messages")
-	valid(t, m)
+	eachAPI(t, func(t *testing.T, api string) {
+		m := scripted(200_000)
+		m.Pace = nil
+		c := testConfig(t, api, m, newTool("list_files", func(context.Context, json.RawMessage) (string, error) { return "- a\n", nil }))
+		contains(t, drive(t, c, "hello", "look at the files", "count"), `You said "hello".`, "Let me look.", "[list_files", "This is what I found:", "1 2 3", "299 300")
+		contains(t, drive(t, c, "bye"), "3 previous turns", "I remember 3 earlier messages")
+		valid(t, m)
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -18,20 +17,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// newTestAgent is an agent whose SDK does not try again.
-func newTestAgent(t *testing.T, m *guardtest.Model) *agent {
-	c := testConfig(t, m)
-	c.sdk = append(c.sdk, option.WithMaxRetries(0))
-	return newAgent(c, io.Discard)
-}
-
-func complete(ctx context.Context, a *agent, req transcript.Request) (*transcript.Response, error) {
-	return a.complete(ctx, a.format, req, func(wire.Delta) {})
-}
-
-// everything is a request with all that the SDK's own types would change or
+// everyAnthropic is a request with all that the SDK's own types would change or
 // lose: spellings, members and blocks that they do not know.
-func everything() transcript.Request {
+func everyAnthropic() transcript.Request {
 	return transcript.Request{
 		Model: "scripted", System: "<system> & \u2028", MaxOutput: 100,
 		Tools: []transcript.Tool{{Name: "read", InputSchema: json.RawMessage(`{"type":"object","x-order":["a"],"properties":{"a":{"const":1.0}}}`)}},
@@ -57,14 +45,14 @@ func everything() transcript.Request {
 }
 
 // A request goes through the SDK byte for byte.
-func TestRequestBytes(t *testing.T) {
+func TestAnthropicRequestBytes(t *testing.T) {
 	m := &guardtest.Model{}
-	a := newTestAgent(t, m)
-	want, _, err := a.format.Request(everything())
+	a := open(t, "anthropic", m, nil).(*anthropicSDK)
+	want, _, err := a.format.Request(everyAnthropic())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := complete(t.Context(), a, everything()); err != nil {
+	if _, err := ask(t.Context(), a, everyAnthropic()); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.Requests()[0].Body; string(got) != string(want) {
@@ -74,7 +62,7 @@ func TestRequestBytes(t *testing.T) {
 }
 
 // An answer comes through the SDK as it was said, streamed or not.
-func TestAnswer(t *testing.T) {
+func TestAnthropicAnswer(t *testing.T) {
 	want := guardtest.Answer{
 		Stop: "a_new_reason",
 		Blocks: []transcript.Block{
@@ -91,8 +79,8 @@ func TestAnswer(t *testing.T) {
 		},
 	}
 	m := &guardtest.Model{Name: "scripted-20260101", Answer: guardtest.Always(want)}
-	a := newTestAgent(t, m)
-	streamed, err := complete(t.Context(), a, everything())
+	a := open(t, "anthropic", m, nil).(*anthropicSDK)
+	streamed, err := ask(t.Context(), a, everyAnthropic())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +94,7 @@ func TestAnswer(t *testing.T) {
 		t.Errorf("the answer is\n%s\nwant\n%s", got, want)
 	}
 
-	body, _, err := wire.Anthropic{}.Request(everything())
+	body, _, err := wire.Anthropic{}.Request(everyAnthropic())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +125,7 @@ func asJSON(t *testing.T, v any) string {
 }
 
 // Reasoning goes back with its signature while the tools run.
-func TestThinking(t *testing.T) {
+func TestAnthropicThinking(t *testing.T) {
 	call := guardtest.Tool("read", `{"path":"a"}`)
 	call.ID = "toolu_1"
 	think := transcript.ThinkingBlock{Thinking: "I need the file.", Signature: "c2lnbmF0dXJl"}
@@ -146,8 +134,8 @@ func TestThinking(t *testing.T) {
 		guardtest.Answer{Blocks: []transcript.Block{think, transcript.TextBlock{Text: "Alpha."}}},
 		guardtest.Say("You are welcome."),
 	)}
-	c := testConfig(t, m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
-	c.maxOutput, c.thinking = 4000, json.RawMessage(`{"type":"enabled","budget_tokens":2000}`)
+	c := testConfig(t, "anthropic", m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
+	c.maxOutput, c.reasoning = 4000, json.RawMessage(`{"type":"enabled","budget_tokens":2000}`)
 	contains(t, drive(t, c, "read a"), "Wait.\n", "Alpha.\n")
 	contains(t, drive(t, c, "thanks"), "You are welcome.")
 	contains(t, messages(t, m.Requests()[1])[1],
@@ -158,7 +146,7 @@ func TestThinking(t *testing.T) {
 }
 
 // The errors of the SDK are told apart by the guard.
-func TestErrors(t *testing.T) {
+func TestAnthropicErrors(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer guardtest.Answer
@@ -181,7 +169,7 @@ func TestErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &guardtest.Model{Answer: guardtest.Always(tt.answer)}
 			// What the user says must not decide: the error holds the request.
-			_, err := complete(t.Context(), newTestAgent(t, m), transcript.Request{
+			_, err := ask(t.Context(), open(t, "anthropic", m, nil), transcript.Request{
 				Model: "scripted", Messages: []transcript.Message{transcript.UserText("prompt is too long: 9 tokens > 1 maximum")},
 			})
 			if err == nil {
@@ -200,14 +188,14 @@ func TestErrors(t *testing.T) {
 
 // A real refusal of the service, and what the application still sees of it
 // when nothing can cure it.
-func TestOverflow(t *testing.T) {
+func TestAnthropicOverflow(t *testing.T) {
 	m := &guardtest.Model{Window: 1000}
-	c := testConfig(t, m)
+	c := testConfig(t, "anthropic", m)
 	c.window = 0
 	out := drive(t, c, strings.Repeat("lorem ipsum ", 2000), "short")
 	contains(t, out, "Error: ", "prompt is too long")
-	a := newTestAgent(t, m)
-	_, err := complete(t.Context(), a, transcript.Request{Messages: []transcript.Message{transcript.UserText(strings.Repeat("lorem ipsum ", 2000))}, Model: "m"})
+	a := open(t, "anthropic", m, nil).(*anthropicSDK)
+	_, err := ask(t.Context(), a, transcript.Request{Messages: []transcript.Message{transcript.UserText(strings.Repeat("lorem ipsum ", 2000))}, Model: "m"})
 	refusal, ok := errors.AsType[*anthropic.Error](err)
 	if !ok || refusal.StatusCode != 400 || refusal.RequestID == "" {
 		t.Fatalf("the error is %v", err)

@@ -12,15 +12,37 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// complete sends a request through the SDK and puts the answer together; show
-// is called for each piece of it. An answer that was cut is returned with the
-// error.
+// geminiSDK is the API of Gemini through google.golang.org/genai.
 //
 // The body goes out as it was rendered, since the types of the SDK take no
 // signature that is not base64. Events are read from its types, which keep all
 // but the spelling of inputs. The SDK does the rest: credentials, headers and
 // connections. Refusals are a [genai.APIError], which package guard understands.
-func (a *agent) complete(ctx context.Context, format wire.Gemini, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+type geminiSDK struct {
+	sdk    *genai.Client
+	format wire.Gemini
+}
+
+func openGemini(ctx context.Context, at *endpoint, thinking json.RawMessage) (service, error) {
+	var config *genai.ClientConfig // nil: the SDK finds key and service by itself
+	if at != nil {
+		config = &genai.ClientConfig{
+			Backend: genai.BackendGeminiAPI, APIKey: at.key, HTTPClient: at.http, HTTPOptions: genai.HTTPOptions{BaseURL: at.url},
+		}
+	}
+	sdk, err := genai.NewClient(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &geminiSDK{sdk, wire.Gemini{Stream: true, Thinking: thinking}}, nil
+}
+
+func (a *geminiSDK) complete(ctx context.Context, req transcript.Request, background bool, show func(wire.Delta)) (*transcript.Response, error) {
+	format := a.format
+	format.Model = req.Model
+	if background {
+		format = wire.Gemini{Stream: true}
+	}
 	config, err := requestConfig(format, req)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -13,16 +14,40 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// complete sends a request through the SDK and puts the answer together; show
-// is called for each piece of it. An answer that was cut is returned with the
-// error.
+// anthropicSDK is the Messages API through anthropic-sdk-go.
 //
 // The body goes out as it was rendered and the events are read as they came,
 // since the types of the SDK lose what they do not know. The SDK does the rest:
 // credentials, headers, connections, and trying again what failed before an
 // answer began. Refusals are an [anthropic.Error], which package guard
 // understands.
-func (a *agent) complete(ctx context.Context, format wire.Anthropic, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+type anthropicSDK struct {
+	sdk    anthropic.Client
+	format wire.Anthropic
+}
+
+func openAnthropic(_ context.Context, at *endpoint, thinking json.RawMessage) (service, error) {
+	var opts []option.RequestOption
+	if at != nil {
+		opts = append(opts, option.WithoutEnvironmentDefaults(), option.WithHTTPClient(at.http), option.WithBaseURL(at.url), option.WithAPIKey(at.key))
+		if at.once {
+			opts = append(opts, option.WithMaxRetries(0))
+		}
+	}
+	return &anthropicSDK{
+		sdk: anthropic.NewClient(opts...),
+		// The service finds by itself what it can take from its cache.
+		format: wire.Anthropic{Stream: true, Thinking: thinking, Params: map[string]json.RawMessage{
+			"cache_control": json.RawMessage(`{"type":"ephemeral"}`),
+		}},
+	}, nil
+}
+
+func (a *anthropicSDK) complete(ctx context.Context, req transcript.Request, background bool, show func(wire.Delta)) (*transcript.Response, error) {
+	format := a.format
+	if background {
+		format = wire.Anthropic{Stream: true}
+	}
 	body, _, err := format.Request(req)
 	if err != nil {
 		return nil, err

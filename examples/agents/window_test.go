@@ -29,7 +29,7 @@ func TestSmallWindow(t *testing.T) {
 		{"no summaries", true, guardtest.Always(guardtest.Fail(400, "invalid_request_error", "no")), false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		eachAPI(t, func(t *testing.T, api string) {
 			left := 0 // rounds in this turn
 			m := &guardtest.Model{Window: 8000, Keep: -1}
 			m.Answer = guardtest.When(guardtest.SystemHas("You summarise"), tt.summarize, func(r guardtest.Request) guardtest.Answer {
@@ -41,7 +41,7 @@ func TestSmallWindow(t *testing.T) {
 				}
 				return guardtest.Call(guardtest.Tool("read", fmt.Sprint(`{"n":`, left, `}`)))
 			})
-			c := testConfig(t, m, newTool("read", func(_ context.Context, input json.RawMessage) (string, error) {
+			c := testConfig(t, api, m, newTool("read", func(_ context.Context, input json.RawMessage) (string, error) {
 				return strings.Repeat("lorem ipsum dolor sit amet ", 200) + string(input), nil
 			}))
 			if !tt.known {
@@ -88,19 +88,21 @@ func TestSmallWindow(t *testing.T) {
 // After a turn the history is compacted before it is too long, if that is
 // due, by the model through the same client.
 func TestAfterTurn(t *testing.T) {
-	const summary = "The user sends the same filler again and again, the words lorem ipsum dolor sit amet, without asking for anything; " +
-		"each time the assistant says yes. No tool was called, no file was looked at, and nothing is open."
-	m := &guardtest.Model{Window: 8000, Answer: guardtest.When(guardtest.SystemHas("You summarise"),
-		guardtest.Always(guardtest.Say(summary)), guardtest.Always(guardtest.Say("Yes.")))}
-	c := testConfig(t, m)
-	line := strings.Repeat("lorem ipsum dolor sit amet ", 100)
-	out := drive(t, c, slices.Repeat([]string{line}, 20)...)
-	contains(t, out, "> Yes.", "The conversation was compacted")
-	if len(m.Overflows()) > 0 || strings.Contains(out, "Error:") || strings.Contains(out, "sent again") {
-		t.Errorf("%d overflows; it printed\n%s", len(m.Overflows()), out)
-	}
-	drive(t, c, "last")
-	requests := m.Requests()
-	contains(t, string(requests[len(requests)-1].Body), summary, "last")
-	valid(t, m)
+	eachAPI(t, func(t *testing.T, api string) {
+		const summary = "The user sends the same filler again and again, the words lorem ipsum dolor sit amet, without asking for anything; " +
+			"each time the assistant says yes. No tool was called, no file was looked at, and nothing is open."
+		m := &guardtest.Model{Window: 8000, Answer: guardtest.When(guardtest.SystemHas("You summarise"),
+			guardtest.Always(guardtest.Say(summary)), guardtest.Always(guardtest.Say("Yes.")))}
+		c := testConfig(t, api, m)
+		line := strings.Repeat("lorem ipsum dolor sit amet ", 100)
+		out := drive(t, c, slices.Repeat([]string{line}, 20)...)
+		contains(t, out, "> Yes.", "The conversation was compacted")
+		if len(m.Overflows()) > 0 || strings.Contains(out, "Error:") || strings.Contains(out, "sent again") {
+			t.Errorf("%d overflows; it printed\n%s", len(m.Overflows()), out)
+		}
+		drive(t, c, "last")
+		requests := m.Requests()
+		contains(t, string(requests[len(requests)-1].Body), summary, "last")
+		valid(t, m)
+	})
 }

@@ -1,34 +1,37 @@
-// Gemini is an agent on the official SDK, google.golang.org/genai, whose
-// conversation survives everything: Ctrl-C, kill -9, a full context window.
+// Agents is an agent on the official SDKs of Anthropic, OpenAI and Google, whose
+// conversation survives everything: Ctrl-C, kill -9, a full context window, and
+// another provider in the middle of it.
 //
-//	cd examples/gemini && go run .
+//	go -C examples/agents run .
 //
 // needs no network and no key: the SDK talks to a scripted model inside the
 // program, which is as strict as the real service. Ask it to look at the files,
-// or to count; interrupt it, kill it, start it again. With -real the SDK talks
-// to the service, with the key in GEMINI_API_KEY:
+// or to count; interrupt it, kill it, start it again with another -api. With -real
+// the SDK talks to the service, with the key in ANTHROPIC_API_KEY, OPENAI_API_KEY
+// or GEMINI_API_KEY:
 //
-//	go run . -real -dir ~/.convolog-agent
+//	go -C examples/agents run . -real -api gemini -dir ~/.convolog-agent
 //
-// agent.go and sdk.go are the part to copy: the loop around the model, and the
-// SDK in one function. Requests are rendered and answers are read by package
-// rebuild/wire, so nothing converts messages here.
+// agent.go and the file of your SDK are the part to copy: the loop around the
+// model, and the SDK in one function. Requests are rendered and answers are read
+// by package rebuild/wire, so nothing converts messages here.
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"unicode"
-
-	"google.golang.org/genai"
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
@@ -44,12 +47,13 @@ const system = "You are a helpful assistant in a terminal. You may look at files
 type config struct {
 	dir       string // of the store
 	key       string // of the session
+	api       string // one of apis
 	model     string
 	window    int             // tokens; 0: not known
 	maxOutput int             // tokens
-	thinking  json.RawMessage // nil leaves it to the model
+	reasoning json.RawMessage // in the words of the API; nil leaves it to the model
 	tools     []tool
-	sdk       *genai.ClientConfig // nil: the SDK finds key and service by itself
+	at        *endpoint
 	// interruptible returns the context of one turn, which Ctrl-C cancels.
 	interruptible func(context.Context) (context.Context, context.CancelFunc)
 }
@@ -60,18 +64,21 @@ func main() {
 	}}
 	flag.StringVar(&c.dir, "dir", ".convolog", "`folder` that the conversations are kept in")
 	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
-	flag.StringVar(&c.model, "model", "gemini-3-pro-preview", "`name` of the model")
-	flag.IntVar(&c.window, "window", 1_000_000, "context window of the model in `tokens`")
+	flag.StringVar(&c.api, "api", "anthropic", "`API` to use: "+strings.Join(slices.Sorted(maps.Keys(apis)), ", "))
+	flag.StringVar(&c.model, "model", "", "`name` of the model; empty for one that the API has")
+	flag.IntVar(&c.window, "window", 0, "context window of the model in `tokens`; 0 for that of the API's model")
 	flag.IntVar(&c.maxOutput, "max-output", wire.DefaultMaxOutput, "longest answer in `tokens`")
-	thinking := flag.String("thinking", "", "how the model is to reason, as `JSON`: {\"includeThoughts\":true}")
+	reasoning := flag.String("reasoning", "", "how the model is to reason, as `JSON` of the API: {\"type\":\"adaptive\"}, {\"effort\":\"medium\"}, {\"includeThoughts\":true}")
 	work := flag.String("work", ".", "`folder` that the model's tools may read")
-	real := flag.Bool("real", false, "talk to the real service; the SDK reads GEMINI_API_KEY")
+	real := flag.Bool("real", false, "talk to the real service; the SDK reads the key from its environment variable")
 	flag.Parse()
-	if *thinking != "" {
-		c.thinking = json.RawMessage(*thinking)
+	if *reasoning != "" {
+		c.reasoning = json.RawMessage(*reasoning)
 	}
+	c.model = cmp.Or(c.model, apis[c.api].model)
+	c.window = cmp.Or(c.window, apis[c.api].window)
 	if !*real {
-		c.sdk = offline(scripted(c.window))
+		c.at = offline(scripted(c.window))
 	}
 	root, err := os.OpenRoot(*work)
 	if err == nil {
@@ -79,7 +86,7 @@ func main() {
 		err = run(context.Background(), c, os.Stdin, os.Stdout)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "gemini:", err)
+		fmt.Fprintln(os.Stderr, "agents:", err)
 		os.Exit(1)
 	}
 }
@@ -149,14 +156,17 @@ func (a *agent) handle(ctx context.Context, s *session.Session, text string) {
 
 // newAgent puts together what a turn needs.
 func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
-	sdk, err := genai.NewClient(ctx, c.sdk)
+	api, ok := apis[c.api]
+	if !ok {
+		return nil, fmt.Errorf("there is no API called %q, see -h", c.api)
+	}
+	service, err := api.open(ctx, c.at, c.reasoning)
 	if err != nil {
 		return nil, err
 	}
 	a := &agent{
-		config: c, sdk: sdk, out: out,
-		format: wire.Gemini{Stream: true, Model: c.model, Thinking: c.thinking},
-		guard:  guard.Guard{Model: c.model, System: system, MaxOutput: c.maxOutput, Window: c.window},
+		config: c, service: service, out: out,
+		guard: guard.Guard{Model: c.model, System: system, MaxOutput: c.maxOutput, Window: c.window},
 	}
 	for _, t := range c.tools {
 		a.guard.Tools = append(a.guard.Tools, t.Tool)
@@ -174,10 +184,9 @@ func (a *agent) compaction() compact.Options {
 	}
 }
 
-// summarize asks the model in the background of a conversation: no tools, no
-// reasoning, and nothing is shown.
+// summarize asks the model in the background of a conversation.
 func (a *agent) summarize(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
-	return a.complete(ctx, wire.Gemini{Stream: true}, req, func(wire.Delta) {})
+	return a.service.complete(ctx, req, true, func(wire.Delta) {})
 }
 
 // observe tells what the library does to the conversation.

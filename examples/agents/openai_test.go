@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -23,26 +22,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// newTestAgent is an agent whose SDK does not try again.
-func newTestAgent(t *testing.T, m *guardtest.Model, api string) *agent {
-	t.Helper()
-	c := testConfig(t, m)
-	c.api = api
-	c.sdk = append(c.sdk, option.WithMaxRetries(0))
-	a, err := newAgent(c, io.Discard)
-	if err != nil {
-		t.Fatal(err)
+// eachOpenAI runs a test over the two APIs of OpenAI.
+func eachOpenAI(t *testing.T, f func(t *testing.T, api string)) {
+	for _, api := range []string{"chat", "responses"} {
+		t.Run(api, func(t *testing.T) { f(t, api) })
 	}
-	return a
 }
 
-func complete(ctx context.Context, a *agent, req transcript.Request) (*transcript.Response, error) {
-	return a.complete(ctx, a.format, req, func(wire.Delta) {})
-}
-
-// everything is a request with all kinds of blocks, and what OpenAI leaves with
+// everyOpenAI is a request with all kinds of blocks, and what OpenAI leaves with
 // them.
-func everything() transcript.Request {
+func everyOpenAI() transcript.Request {
 	const image = "iVBORw0KGgo="
 	ext := func(text string) transcript.Extra { return transcript.Extra{"ext": json.RawMessage(text)} }
 	return transcript.Request{
@@ -79,8 +68,8 @@ func everything() transcript.Request {
 
 // What is rendered decodes into the types of the SDK and encodes back to the
 // same.
-func TestRequestTypes(t *testing.T) {
-	chat, _, err := wire.OpenAIChat{SystemRole: "developer"}.Request(everything())
+func TestOpenAIRequestTypes(t *testing.T) {
+	chat, _, err := wire.OpenAIChat{SystemRole: "developer"}.Request(everyOpenAI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +81,7 @@ func TestRequestTypes(t *testing.T) {
 	}
 
 	format := wire.OpenAIResponses{Reasoning: json.RawMessage(`{"effort":"medium","summary":"auto"}`)}
-	body, _, err := format.Request(everything())
+	body, _, err := format.Request(everyOpenAI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,10 +113,10 @@ func TestRequestTypes(t *testing.T) {
 
 // Whatever blocks a request has of those above, it decodes into the types of the
 // SDK and encodes back to the same.
-func TestRandomRequestTypes(t *testing.T) {
+func TestOpenAIRandomRequestTypes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		req := everything()
+		req := everyOpenAI()
 		for i, m := range req.Messages {
 			req.Messages[i].Content = slices.DeleteFunc(m.Content, func(b transcript.Block) bool {
 				switch b.(type) {
@@ -192,15 +181,15 @@ func sameJSON(t *testing.T, want, got []byte) {
 }
 
 // A request goes through the SDK byte for byte.
-func TestRequestBytes(t *testing.T) {
-	eachAPI(t, func(t *testing.T, api string) {
+func TestOpenAIRequestBytes(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{}
-		a := newTestAgent(t, m, api)
-		want, _, err := a.format.request(everything())
+		a := open(t, api, m, nil).(*openaiSDK)
+		want, _, err := a.request(everyOpenAI())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := complete(t.Context(), a, everything()); err != nil {
+		if _, err := ask(t.Context(), a, everyOpenAI()); err != nil {
 			t.Fatal(err)
 		}
 		if got := m.Requests()[0].Body; string(got) != string(want) {
@@ -223,14 +212,14 @@ var talk = guardtest.Answer{
 
 // The typed methods of the SDK talk to the strict server over a port, whole and
 // streamed; what they return converts to the same answer as what we read.
-func TestTypedClient(t *testing.T) {
-	eachAPI(t, func(t *testing.T, api string) {
+func TestOpenAITypedClient(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{Name: "scripted-2026-01-01", Answer: guardtest.Always(talk)}
 		server := guardtest.NewServer(m)
 		defer server.Close()
 		sdk := openai.NewClient(option.WithAPIKey("key"), option.WithBaseURL(server.URL+"/v1"), option.WithHTTPClient(server.Client()), option.WithMaxRetries(0))
-		a := newTestAgent(t, m, api)
-		ours, err := complete(t.Context(), a, everything())
+		a := open(t, api, m, nil).(*openaiSDK)
+		ours, err := ask(t.Context(), a, everyOpenAI())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +258,7 @@ func plain(resp *transcript.Response) string {
 }
 
 func typedChat(t *testing.T, sdk openai.Client) (whole, streamed *transcript.Response) {
-	body, _, err := wire.OpenAIChat{}.Request(everything())
+	body, _, err := wire.OpenAIChat{}.Request(everyOpenAI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +291,7 @@ func typedChat(t *testing.T, sdk openai.Client) (whole, streamed *transcript.Res
 }
 
 func typedResponses(t *testing.T, sdk openai.Client) (whole, streamed *transcript.Response) {
-	body, _, err := wire.OpenAIResponses{}.Request(everything())
+	body, _, err := wire.OpenAIResponses{}.Request(everyOpenAI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +321,7 @@ func typedResponses(t *testing.T, sdk openai.Client) (whole, streamed *transcrip
 }
 
 // Reasoning goes back with the call that it led up to, in this turn and the next.
-func TestReasoning(t *testing.T) {
+func TestOpenAIReasoning(t *testing.T) {
 	call := guardtest.Tool("read", `{"path":"a"}`)
 	call.ID = "call_1"
 	think := transcript.ThinkingBlock{Thinking: "I need the file.", Signature: "c2lnbmF0dXJl"}
@@ -341,7 +330,7 @@ func TestReasoning(t *testing.T) {
 		guardtest.Answer{Blocks: []transcript.Block{think, transcript.TextBlock{Text: "Alpha."}}},
 		guardtest.Say("You are welcome."),
 	)}
-	c := testConfig(t, m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
+	c := testConfig(t, "responses", m, newTool("read", func(context.Context, json.RawMessage) (string, error) { return "alpha", nil }))
 	c.reasoning = json.RawMessage(`{"effort":"medium"}`)
 	contains(t, drive(t, c, "read a"), "Wait.\n", "Alpha.\n")
 	contains(t, drive(t, c, "thanks"), "You are welcome.")
@@ -352,7 +341,7 @@ func TestReasoning(t *testing.T) {
 	// The other API goes on with the conversation.
 	c.api = "chat"
 	m = &guardtest.Model{}
-	c.sdk = offline(m)
+	c.at = offline(m)
 	contains(t, drive(t, c, "and now?"), "2 previous turns", "> and now?\n")
 	contains(t, string(m.Requests()[0].Body), "Wait.", `"tool_calls"`, "Alpha.", "and now?")
 	if body := string(m.Requests()[0].Body); strings.Contains(body, "encrypted") {
@@ -362,7 +351,7 @@ func TestReasoning(t *testing.T) {
 }
 
 // The errors of the SDK are told apart by the guard.
-func TestErrors(t *testing.T) {
+func TestOpenAIErrors(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer guardtest.Answer
@@ -379,11 +368,11 @@ func TestErrors(t *testing.T) {
 		{"key", guardtest.Unauthorized(), guard.NotOverflow},
 		{"connection", guardtest.CutAfter(3, guardtest.Say("never")), guard.NotOverflow},
 	}
-	eachAPI(t, func(t *testing.T, api string) {
+	eachOpenAI(t, func(t *testing.T, api string) {
 		for _, tt := range tests {
 			m := &guardtest.Model{Answer: guardtest.Always(tt.answer)}
 			// What the user says must not decide: the error holds the request.
-			_, err := complete(t.Context(), newTestAgent(t, m, api), transcript.Request{
+			_, err := ask(t.Context(), open(t, api, m, nil), transcript.Request{
 				Model: "scripted", Messages: []transcript.Message{transcript.UserText("prompt is too long: 9 tokens > 1 maximum")},
 			})
 			if err == nil {
@@ -402,13 +391,13 @@ func TestErrors(t *testing.T) {
 
 // A real refusal of the service, and what the application still sees of it
 // when nothing can cure it.
-func TestOverflow(t *testing.T) {
-	eachAPI(t, func(t *testing.T, api string) {
+func TestOpenAIOverflow(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, api string) {
 		m := &guardtest.Model{Window: 1000}
-		c := testConfig(t, m)
-		c.api, c.window = api, 0
+		c := testConfig(t, api, m)
+		c.window = 0
 		contains(t, drive(t, c, strings.Repeat("lorem ipsum ", 2000), "short"), "Error: ", "context")
-		_, err := complete(t.Context(), newTestAgent(t, m, api), transcript.Request{Messages: []transcript.Message{transcript.UserText(strings.Repeat("lorem ipsum ", 2000))}, Model: "m"})
+		_, err := ask(t.Context(), open(t, api, m, nil), transcript.Request{Messages: []transcript.Message{transcript.UserText(strings.Repeat("lorem ipsum ", 2000))}, Model: "m"})
 		refusal, ok := errors.AsType[*openai.Error](err)
 		if !ok || refusal.StatusCode != 400 || refusal.Code != "context_length_exceeded" {
 			t.Fatalf("the error is %v", err)

@@ -22,21 +22,18 @@ type tool struct {
 }
 
 // runTool runs one call and returns its result; an error is a result too.
-func runTool(ctx context.Context, tools []tool, call transcript.ToolCallBlock) transcript.Message {
-	err := ctx.Err()
-	for _, t := range tools {
-		if t.Name != call.Name || err != nil {
+func (a *agent) runTool(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
+	for _, t := range a.tools {
+		if t.Name != call.Name {
 			continue
 		}
-		var text string
-		if text, err = t.run(ctx, call.Input); err == nil {
-			return transcript.ToolResult(call.ID, text)
+		text, err := t.run(ctx, call.Input)
+		if err != nil {
+			return transcript.ToolError(call.ID, err.Error())
 		}
+		return transcript.ToolResult(call.ID, text)
 	}
-	if err == nil {
-		err = fmt.Errorf("there is no tool called %q", call.Name)
-	}
-	return transcript.ToolError(call.ID, err.Error())
+	return transcript.ToolError(call.ID, fmt.Sprintf("there is no tool called %q", call.Name))
 }
 
 // fileTools are the tools of the program, confined to one folder.

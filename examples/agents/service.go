@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/openai/openai-go/v3"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A service is one API of a provider, through the provider's official SDK.
+type service interface {
+	// complete sends a request through the SDK and puts the answer together;
+	// show is called for each piece of it. An answer that was cut is returned
+	// with the error. A request in the background is none of the conversation:
+	// it asks for no reasoning, and no later one begins with it.
+	complete(ctx context.Context, req transcript.Request, background bool, show func(wire.Delta)) (*transcript.Response, error)
+}
+
+// An endpoint is where a service is reached. Nil is the real one; the SDK then
+// finds the key in its environment variable.
+type endpoint struct {
+	http *http.Client
+	url  string
+	key  string
+	once bool // the SDK does not try again
+}
+
+// An api is what the flag -api can name.
+type api struct {
+	model  string // by default
+	window int    // tokens, of that model
+	open   func(ctx context.Context, at *endpoint, reasoning json.RawMessage) (service, error)
+}
+
+var apis = map[string]api{
+	"anthropic": {anthropic.ModelClaudeSonnet5_5, 200_000, openAnthropic},
+	"responses": {openai.ChatModelGPT5_5, 400_000, openResponses},
+	"chat":      {openai.ChatModelGPT5_5, 400_000, openChat},
+	"gemini":    {"gemini-3-pro-preview", 1_000_000, openGemini},
+}
