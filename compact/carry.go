@@ -27,17 +27,21 @@ type saying struct {
 	whole string
 }
 
-// carry adds to a compaction what the cut has room for.
-func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) {
+// carry adds to a compaction what the cut has room for, and returns what is
+// shown of it.
+func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) (shown transcript.Message) {
+	shown = transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
 	all := o.gather(h, c)
 	// The sizes of items add up to about that of the text they become.
 	for most := c.MaxCarried; most > 0; most = most * 9 / 10 {
 		all.fit(most, o.Counter, done)
 		if text := rebuild.CarriedText(*done); text == "" || countText(o.Counter, text) <= c.MaxCarried {
-			return
+			shown.Content = append(shown.Content, transcript.TextBlock{Text: text})
+			return shown
 		}
 	}
 	done.Said, done.Files, done.Errors, done.IDs = nil, nil, nil, nil
+	return shown
 }
 
 // gather collects what may be carried, without what the kept part shows.
@@ -133,7 +137,7 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 		case transcript.DocumentBlock:
 			text = "[document: " + oneLine(b.Title+" "+describeSource(b.Source), 200) + "]"
 		}
-		if at.Batch == 0 || at.Block == transcript.WholeEntry || isPrompt(b) || blank(text) {
+		if at.Batch == 0 || at.Block == transcript.WholeEntry || IsPrompt(b) || blank(text) {
 			continue // made up, the late result of a call, or a system prompt
 		}
 		if n := len(lines); n > 0 && lines[n-1].Entry == at.Entry {
@@ -145,8 +149,8 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 	return lines
 }
 
-// isPrompt reports whether a block is a system prompt that is shown as a text.
-func isPrompt(b transcript.Block) bool {
+// IsPrompt reports whether a block is a system prompt that is shown as a text.
+func IsPrompt(b transcript.Block) bool {
 	t, ok := b.(transcript.TextBlock)
 	return ok && strings.HasPrefix(t.Text, rebuild.PromptHeading+"\n")
 }
@@ -205,8 +209,8 @@ var (
 const mostSaid = 32_000
 
 // fit puts as much of it into a compaction as takes so many tokens: three
-// fifths of them for what the user said, of which the turn that goes on may have
-// half; two thirds of what is left for files, a quarter of the rest for
+// fifths of them for what the user said, of which the turn that goes on comes
+// first and may have half of the tokens; two thirds of what is left for files, a quarter of the rest for
 // identifiers, and all that is left then for errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	b := budget{counter: counter, empty: countText(counter, "-")}
@@ -219,7 +223,7 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 		}
 	}
 	share := most * 3 / 5
-	open, used := b.newest(open, share/2, []int{share / 2})
+	open, used := b.newest(open, most/2, []int{most / 2})
 	before, more := b.newest(before, share-used, saidSizes)
 	done.Said = slices.Concat(before, open)
 	left := most - used - more

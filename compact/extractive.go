@@ -51,7 +51,7 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	b := budget{counter: counterOr(e.Counter)}
 	title := fmt.Sprintf("Extract of %d messages, made without a model.", len(in.Messages))
 	before := secret.In(plain(in.Previous))
-	items := extracts(in.Messages)
+	items := extracts(in.Messages, in.carried)
 	const between = 8 // tokens for what joins the parts
 	text := b.clip(before, room-between)
 	if len(in.Messages) > 0 {
@@ -69,8 +69,9 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	return text, nil
 }
 
-// extracts returns what is said in messages.
-func extracts(msgs []transcript.Message) (items []string) {
+// extracts returns what is said in messages; of what is carried besides no more
+// than how it begins.
+func extracts(msgs []transcript.Message, carried bool) (items []string) {
 	add := func(mark, text string) {
 		if text = secret.In(plain(text)); !blank(text) {
 			items = append(items, mark+": "+strings.ReplaceAll(text, "\n", "\n  "))
@@ -81,7 +82,11 @@ func extracts(msgs []transcript.Message) (items []string) {
 	for _, m := range msgs {
 		if m.Role == transcript.RoleUser {
 			for _, line := range userLines(m) {
-				if line.Text != rebuild.Opening {
+				switch {
+				case line.Text == rebuild.Opening:
+				case carried:
+					add("user", firstOf(secret.In(line.Text), 80))
+				default:
 					add("user", line.Text)
 				}
 			}

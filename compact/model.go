@@ -40,7 +40,7 @@ type Model struct {
 	// which is little for most.
 	Window int
 	// MaxOutput is how many tokens the model may write. 0 means 2,048, or what
-	// the summary may have and a quarter more, but no more than a quarter of the
+	// the summary may have if that is more, but no more than a quarter of the
 	// window. A model that reasons needs more.
 	MaxOutput int
 	// MaxCalls is how often Complete is called at most for one summary, except
@@ -137,7 +137,7 @@ type conversation struct {
 func (m Model) conversation(in Input) (*conversation, error) {
 	m.Counter = counterOr(m.Counter)
 	m.Window = cmp.Or(max(m.Window, 0), defaultWindow)
-	m.MaxOutput = cmp.Or(max(m.MaxOutput, 0), min(max(defaultSummary, in.MaxTokens*5/4), m.Window/4))
+	m.MaxOutput = cmp.Or(max(m.MaxOutput, 0), min(max(defaultSummary, in.MaxTokens), m.Window/4))
 	m.Safety = max(cmp.Or(m.Safety, defaultSafety), 1)
 	c := &conversation{Model: m, guidance: in.Guidance, maxCalls: cmp.Or(max(m.MaxCalls, 0), defaultCalls)}
 

@@ -40,15 +40,16 @@ type Options struct {
 	MaxSummary int
 	// MaxCarried is how many tokens that has at most which Run carries besides
 	// the summary; 0 means a twelfth of Window, less than 0, here, nothing. It is
-	// never more than an eighth of Room, nor than half of what the summary
-	// stands for, or three times what was carried the last time.
+	// never more than an eighth of Room, nor than a quarter of what the
+	// summary stands for, or 256, or twice what was carried the last time.
 	MaxCarried int
 	// Files says which files a call reads and which it modifies, by their
 	// paths, for what Run carries. Nil goes by the names that tools and their
 	// arguments usually have.
 	Files func(call transcript.ToolCallBlock) (read, modified []string)
-	// Timeout is how long a summarizer may take, each one of [Either] for itself;
-	// 0 means two minutes, less than 0, here, no limit but that of the context.
+	// Timeout is how long a summarizer may take, each one of [Either] for itself,
+	// and not Extractive; 0 means two minutes, less than 0, here, no limit but
+	// that of the context.
 	Timeout time.Duration
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter

@@ -153,7 +153,7 @@ func (p *planner) cut(c Cut, at int) Cut {
 	c.At, c.Split = at, !p.h.StartsTurn(at)
 	c.Covered, c.Kept = p.size(0, at)+p.system, p.size(at, len(p.h.Messages))
 	c.MaxSummary = max(1, min(p.o.MaxSummary, c.Covered/2))
-	c.MaxCarried = min(max(c.Covered/2, 3*p.listed), p.o.MaxCarried)
+	c.MaxCarried = min(max(c.Covered/4, min(c.Covered/2, 256), 2*p.listed), p.o.MaxCarried)
 	c.After = c.Kept + c.MaxSummary + c.MaxCarried
 	c.FirstKept, c.CoversTo, c.Read = ends(p.h.Messages, at)
 	return c

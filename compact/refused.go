@@ -26,7 +26,8 @@ var (
 	// asked for, and more than 256.
 	ErrTooLong = errors.New("the summary is too long")
 	// ErrTooShort says that the summary says nothing: it stands for n tokens and
-	// has fewer than n/50, of which 40 are always enough.
+	// has fewer than n/50, of which 40 are always enough. For fewer than 1,000
+	// tokens n/100 suffice.
 	ErrTooShort = errors.New("the summary is too short")
 	// ErrRefusal says that the model refused, by its stop reason. What it says
 	// then is of any language and mostly too short.
@@ -56,6 +57,8 @@ const (
 	longAnyway = 256
 	enough     = 40 // whatever the summary stands for
 	density    = 50 // tokens that one stands for
+	longInput  = 1_000
+	dense      = 100 // density of an input that is no long one
 )
 
 // refuse says why a text is no summary of what was shown and of the summary
@@ -78,7 +81,8 @@ func refuse(text, shown, before string, allowed int) error {
 	case size >= enough:
 		return nil
 	}
-	if n := textSize(before) + textSize(shown); size < n/density {
+	n := textSize(before) + textSize(shown)
+	if size < n/dense || n >= longInput && size < n/density {
 		return fmt.Errorf("%w: ~%d tokens for ~%d: %q", ErrTooShort, size, n, oneLine(text, 80))
 	}
 	return nil

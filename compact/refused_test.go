@@ -223,7 +223,7 @@ func TestTooShortForSoMuch(t *testing.T) {
 	for _, tt := range []struct {
 		input, size int
 		short       bool
-	}{{90, 2, false}, {500, 5, true}, {500, 12, false}, {1_100, 12, true}, {1_100, 24, false}, {1_700, 30, true}, {1_700, 36, false}, {3_000, 35, true}, {60_000, 35, true}, {60_000, 42, false}} {
+	}{{90, 2, false}, {700, 2, true}, {700, 8, false}, {1_100, 12, true}, {1_100, 24, false}, {1_700, 30, true}, {1_700, 36, false}, {3_000, 35, true}, {60_000, 35, true}, {60_000, 42, false}} {
 		in := compact.Input{MaxTokens: 2_000, Messages: []transcript.Message{transcript.UserText(facts(tt.input * 100 / size(facts(100))))}}
 		text := "Tea"
 		for word := range strings.FieldsSeq(nthSummary(1)) {

@@ -74,13 +74,12 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	done := c.Compaction()
 	// A heading that the summarizer has made up is a text like any other.
 	done.Summary = strings.ReplaceAll(summary, rebuild.CarriedHeading, strings.Trim(rebuild.CarriedHeading, "[]"))
-	o.carry(h, c, &done)
-	shown := transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
-	if text := rebuild.CarriedText(done); text != "" {
-		shown.Content = append(shown.Content, transcript.TextBlock{Text: text})
-	}
-	if err := o.smaller(h, c.At, shown); err != nil {
-		return fail(err)
+	shown := o.carry(h, c, &done)
+	for err = o.smaller(h, c.At, shown); err != nil; err = o.smaller(h, c.At, shown) {
+		if c.MaxCarried /= 2; c.MaxCarried == 0 {
+			return fail(err)
+		}
+		shown = o.carry(h, c, &done)
 	}
 	done.TokensBefore, done.TokensAfter = c.Before, o.Counter.Count("", nil, []transcript.Message{shown})+c.Kept
 	return done, nil
@@ -90,7 +89,7 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 func (o Options) input(ctx context.Context, h rebuild.History, c Cut) Input {
 	in := Input{
 		Messages: withoutMade(h.Messages[:c.At]), MaxTokens: max(c.MaxSummary, 1), Guidance: o.Guidance,
-		timeout: max(o.Timeout, 0), extract: new(string),
+		timeout: max(o.Timeout, 0), extract: new(string), carried: c.MaxCarried > 0,
 	}
 	if h.Compaction != nil {
 		in.Previous = h.Compaction.Summary
@@ -107,7 +106,7 @@ func withoutMade(msgs []transcript.Message) (list []transcript.Message) {
 	for _, m := range msgs {
 		own := transcript.Message{Role: m.Role}
 		for i, b := range m.Content {
-			if i < len(m.Origins) && isSummary(m.Origins[i]) || isPrompt(b) {
+			if i < len(m.Origins) && isSummary(m.Origins[i]) || IsPrompt(b) {
 				continue
 			}
 			own.Content = append(own.Content, b)

@@ -39,14 +39,20 @@ type Input struct {
 
 	timeout time.Duration // of each summarizer that is asked, 0 for none
 	extract *string       // where Extractive notes what it has written, if it is not nil
+	carried bool          // what the user says is carried besides
 }
 
-// ask calls a summarizer, which has the time that each one has.
+// ask calls a summarizer, which has the time that each one has. Those of an
+// either are asked one by one, and Extractive waits for nothing.
 func (in Input) ask(ctx context.Context, s Summarizer) (string, error) {
-	if _, several := s.(either); !several && in.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, in.timeout)
-		defer cancel()
+	switch s.(type) {
+	case either, Extractive:
+	default:
+		if in.timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, in.timeout)
+			defer cancel()
+		}
 	}
 	text, err := s.Summarize(ctx, in)
 	if err == nil {

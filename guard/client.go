@@ -5,7 +5,6 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Client is a model: what an application implements once, for its own model,
@@ -40,26 +39,10 @@ type Calibrated interface {
 // session is one; what wraps a session has to pass the method on.
 type Compactor interface {
 	History
-	// CompactTo makes the history smaller, to at most room tokens as c counts
-	// them if that is possible; room 0 says that it is not known how small it
-	// must be. It reports whether the history has changed. An error means that
-	// it has not.
-	CompactTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error)
-}
-
-// NeedCompactor is a [Compactor] that asks what the room is needed for, to tell
-// a compaction that gains little of the window from one that is due. [Compact]
-// then calls CompactFor instead of CompactTo.
-type NeedCompactor interface {
-	Compactor
-	// CompactFor is CompactTo with all that is known. n.Counter is not nil.
+	// CompactFor makes the history smaller, to at most n.Room tokens as n.Counter
+	// counts them if that is possible. It reports whether the history has changed.
+	// An error without a change means that it has not; with one it says what has
+	// failed on the way. One that gains too little of n.Window need not be made if
+	// the request is too long by estimate alone: an estimate is no proof.
 	CompactFor(ctx context.Context, n Need) (changed bool, err error)
-}
-
-// Extractor is a [Compactor] that can do without a model. A session is one.
-type Extractor interface {
-	Compactor
-	// ExtractTo is CompactTo with a summary that no model writes, for when the
-	// one who does has failed.
-	ExtractTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error)
 }

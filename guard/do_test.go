@@ -14,13 +14,13 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// conversation is a History in memory that can be compacted: CompactTo keeps the
+// conversation is a History in memory that can be compacted: CompactFor keeps the
 // last message.
 type conversation struct {
 	t      testing.TB
 	fold   *rebuild.Fold
 	n      int
-	fail   error // of Append and CompactTo
+	fail   error // of Append and CompactFor
 	relief []int // the rooms that were asked for
 }
 
@@ -49,8 +49,8 @@ func (c *conversation) Append(_ context.Context, items ...transcript.Item) ([]st
 	return nil, c.fold.Add(transcript.Batch{Entries: entries, Complete: true})
 }
 
-func (c *conversation) CompactTo(ctx context.Context, room int, _ tokens.Counter) (bool, error) {
-	c.relief = append(c.relief, room)
+func (c *conversation) CompactFor(ctx context.Context, n guard.Need) (bool, error) {
+	c.relief = append(c.relief, n.Room)
 	if c.fail != nil {
 		return false, c.fail
 	}

@@ -241,7 +241,7 @@ func TestSilent(t *testing.T) {
 			if n.Overflow.Kind != guard.Silent {
 				return false, nil
 			}
-			return c.CompactTo(ctx, n.Room, n.Counter)
+			return c.CompactFor(ctx, n)
 		}}}
 		tt.g.Observe = func(_ context.Context, e guard.Event) {
 			kinds = append(kinds, string(e.Kind)+" "+string(e.Overflow.Kind))

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/convolog/convolog/transcript/tokens"
@@ -54,31 +53,14 @@ func (n Need) counter() tokens.Counter {
 
 // Compact is the stage "compact", that has the older part of the history
 // replaced by a summary, if the history is a [Compactor]. If it is not, it does
-// nothing. If that fails and the history is an [Extractor] too, it has a summary
-// made without a model, so that the session can go on; the error is returned
-// besides.
+// nothing.
 func Compact() Stage {
 	return Stage{Name: "compact", Run: func(ctx context.Context, h History, n Need) (bool, error) {
 		c, ok := h.(Compactor)
 		if !ok {
 			return false, nil
 		}
-		changed, err := compactFor(ctx, c, n)
-		if e, ok := h.(Extractor); ok && err != nil && !changed && ctx.Err() == nil {
-			var again error
-			changed, again = e.ExtractTo(ctx, n.Room, n.counter())
-			if again != nil && again.Error() != err.Error() {
-				err = errors.Join(err, again)
-			}
-		}
-		return changed, err
-	}}
-}
-
-func compactFor(ctx context.Context, c Compactor, n Need) (changed bool, err error) {
-	if f, ok := c.(NeedCompactor); ok {
 		n.Counter = n.counter()
-		return f.CompactFor(ctx, n)
-	}
-	return c.CompactTo(ctx, n.Room, n.counter())
+		return c.CompactFor(ctx, n)
+	}}
 }

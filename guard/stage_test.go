@@ -9,36 +9,7 @@ import (
 
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/tokens"
 )
-
-// failing is a conversation that cannot be compacted.
-type failing struct {
-	*conversation
-	compact, extract error
-}
-
-func (f failing) CompactTo(context.Context, int, tokens.Counter) (bool, error) {
-	return false, f.compact
-}
-
-func (f failing) ExtractTo(context.Context, int, tokens.Counter) (bool, error) {
-	return false, f.extract
-}
-
-// Both errors are told, and one that is the same only once.
-func TestCompactFails(t *testing.T) {
-	for _, tt := range []struct{ compact, extract, want string }{
-		{"too late", "disk full", "too late\ndisk full"},
-		{"disk full", "disk full", "disk full"},
-	} {
-		f := failing{newConversation(t, transcript.UserText("hi")), errors.New(tt.compact), errors.New(tt.extract)}
-		changed, err := guard.Compact().Run(t.Context(), f, guard.Need{})
-		if changed || err == nil || err.Error() != tt.want {
-			t.Errorf("%v, %q, want %q", changed, err, tt.want)
-		}
-	}
-}
 
 // asking is a conversation that asks what the room is needed for.
 type asking struct {
@@ -48,7 +19,7 @@ type asking struct {
 
 func (a *asking) CompactFor(ctx context.Context, n guard.Need) (bool, error) {
 	a.needs = append(a.needs, n)
-	return a.CompactTo(ctx, n.Room, n.Counter)
+	return a.conversation.CompactFor(ctx, n)
 }
 
 // A compactor that asks is told the window of the guard, and what was refused.

@@ -16,10 +16,10 @@ type assembler struct {
 	system      string
 	prelude     []transcript.Message // the summary
 	summary     *transcript.Compaction
-	turnsBefore int                  // turns that the summary stands for
-	cutFront    bool                 // the first lines may be results of calls before the cut
-	compacted   int                  // the ord of the compaction, 0 for none
-	read        map[string]bool      // entries that a summary stands for, wherever they are
+	turnsBefore int             // turns that the summary stands for
+	cutFront    bool            // the first lines may be results of calls before the cut
+	compacted   int             // the ord of the compaction, 0 for none
+	read        map[string]bool // entries that a summary stands for, wherever they are
 	clips       map[string][]clipping
 	repairs     Report // of what stands before the first turn
 

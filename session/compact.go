@@ -12,7 +12,6 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
-	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Compacted is what [Session.Compact] did.
@@ -87,54 +86,56 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	})
 }
 
-// CompactTo implements the Compactor of package guard: it compacts the history
-// to at most room tokens as c counts them, if that is possible; room 0 says that
-// it is not known how small it must be. It reports whether the history has
-// changed. Nil c is the store's counter. Errors are those of Compact.
+// CompactFor implements the Compactor of package guard: it compacts the history
+// to at most n.Room tokens as n.Counter counts them, if that is possible; room 0
+// says that it is not known how small it must be. It reports whether the history
+// has changed. Nil n.Counter is the store's counter.
 //
-// After three failures of the summarizer in a row [compact.Extractive] stands in
-// for it, until AfterTurn or Compact have had a summary of it; where nobody calls
-// these it is asked again at every eighth compaction. A compaction that comes
-// too soon ([TooSoon]) and would gain less than a fifth of the window is an
-// error: CompactFor and ExtractTo are for when it is needed all the same.
-func (s *Session) CompactTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error) {
-	return s.compactTo(ctx, guard.Need{Window: room, Room: room, Counter: c}, false, false)
-}
-
-// CompactFor is CompactTo for a guard that says what the room is needed for. If
-// the provider has refused the request no compaction comes too soon. If the
-// request is too long by estimate alone one that does is not made, and that is
-// no error: an estimate is no proof, so the request can be sent. Nil n.Counter
-// is the store's counter.
+// If the summarizer fails, [compact.Extractive] writes the summary in its place,
+// with a deadline of its own; what has failed is returned besides. After three
+// failures in a row it does so at once, until AfterTurn or Compact have had a
+// summary of the summarizer; where nobody calls these it is asked again at every
+// eighth compaction.
+//
+// If the provider has refused the request no compaction comes too soon. If the
+// request is too long by estimate alone one that does, see [TooSoon], and would
+// gain less than a fifth of the window, is not made, and that is no error: an
+// estimate is no proof, so the request can be sent.
 func (s *Session) CompactFor(ctx context.Context, n guard.Need) (changed bool, err error) {
-	changed, err = s.compactTo(ctx, n, n.Refused, false)
-	if errors.Is(err, errTooSoon) {
-		err = nil
+	first, cancel := firstPart(ctx)
+	done, err := s.compactFor(first, n, false)
+	cancel()
+	if err == nil || ctx.Err() != nil {
+		return done.Entry != "", err
 	}
-	return changed, err
+	done, again := s.compactFor(ctx, n, true)
+	if again != nil && again.Error() != err.Error() {
+		err = errors.Join(err, again)
+	}
+	return done.Entry != "", err
 }
 
-// ExtractTo is CompactTo without the summarizer: [compact.Extractive] writes the
-// summary. It implements the Extractor of package guard, which asks for it when
-// CompactTo has failed. As it costs no call it never comes too soon.
-func (s *Session) ExtractTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error) {
-	return s.compactTo(ctx, guard.Need{Room: room, Counter: c}, true, true)
+// firstPart returns a context that leaves a quarter of the time for what is done
+// afterwards.
+func firstPart(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(deadline)*3/4)
+	}
+	return ctx, func() {}
 }
 
-var errTooSoon = errors.New("what came in since the last compaction is less than a fifth of the window, and another one would gain no more: take the last messages back or shorten them, or the system prompt or the tools")
-
-// compactTo makes the room that is needed, now or only if it is not too soon, by
-// the summarizer or the one that stands in for it.
-func (s *Session) compactTo(ctx context.Context, n guard.Need, now, standIn bool) (changed bool, err error) {
+// compactFor makes the room that is needed, by the summarizer or by the one that
+// stands in for it, which costs no call and never comes too soon.
+func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (Compacted, error) {
 	o := s.compactOptions(nil)
 	trigger := o.Trigger
 	trigger.Threshold = 0 // says nothing about the window
 	o.Trigger = compact.Trigger{}
-	o.Room = max(n.Room, 0)
+	o.Room, o.Window = max(n.Room, 0), cmp.Or(o.Window, smallest(n.Window, trigger.Window))
 	if n.Counter != nil {
 		o.Counter = n.Counter
 	}
-	done, err := s.compact(ctx, &work{Options: o, adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
+	return s.compact(ctx, &work{Options: o, adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
 		little := cut.Nothing == "" && cut.After > cut.Before/4*3
 		if w.Room == 0 && (little || cut.Nothing == compact.TooShort) {
 			w.Room = cut.Before / 2 // all that is known: it is too much
@@ -144,7 +145,7 @@ func (s *Session) compactTo(ctx context.Context, n guard.Need, now, standIn bool
 			return cut
 		}
 		size, least := countHistory(s.store.opts.Counter, w.history), l.fifth(trigger, n.Window)
-		if !now && l.tooSoon(size, least) && cut.Before-cut.After < least {
+		if !n.Refused && !standIn && l.tooSoon(size, least) && cut.Before-cut.After < least {
 			cut.Nothing = TooSoon
 			return cut
 		}
@@ -154,10 +155,14 @@ func (s *Session) compactTo(ctx context.Context, n guard.Need, now, standIn bool
 		}
 		return cut
 	}})
-	if err == nil && done.Cut.Nothing == TooSoon {
-		err = s.store.wrap("compact", s.ref, errTooSoon)
+}
+
+// smallest is the smaller one of two windows, of which one may not be known.
+func smallest(a, b int) int {
+	if a > 0 && b > 0 {
+		return min(a, b)
 	}
-	return done.Entry != "", err
+	return max(a, b)
 }
 
 // compactOptions returns opts with what the store says where they say nothing.
@@ -171,6 +176,14 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 	o.Counter = cmp.Or(o.Counter, d.Counter, s.store.opts.Counter)
 	o.MaxSummary = cmp.Or(o.MaxSummary, d.MaxSummary)
 	o.MaxCarried = cmp.Or(o.MaxCarried, d.MaxCarried)
+	if s.store.opts.Summary != rebuild.SummaryUser { // as the programs do that show one so
+		o.MaxSummary, o.MaxCarried = cmp.Or(o.MaxSummary, 2_048), cmp.Or(o.MaxCarried, -1)
+	}
+	o.Window = cmp.Or(o.Window, d.Window)
+	o.Guidance = cmp.Or(o.Guidance, d.Guidance)
+	if o.Files == nil {
+		o.Files = d.Files
+	}
 	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
 	o.Room = cmp.Or(o.Room, d.Room, o.Trigger.Room())
 	observe := o.Observe
@@ -323,14 +336,14 @@ var errNested = errors.New("called by a summarizer or an observer while the sess
 const commitTries = 100
 
 // commit appends a compaction if what it summarises is still what it was.
-// Calibrations that stay in force are in front of it: if the append is cut, the
-// compaction is what is missing.
+// Calibrations and the system prompt that stay in force are in front of it: if the
+// append is cut, the compaction is what is missing.
 func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (id string, err error) {
 	for range commitTries {
 		// A result that comes in after the check may be one that the summary says
 		// is missing, and what is learned then has to be carried over: look again.
 		cond := driver.Cond{Conflicts: []string{
-			transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration,
+			transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration, transcript.TypeSystem,
 		}}
 		var items []transcript.Item
 		err := s.use(ctx, op, func(t *state) error {
@@ -340,7 +353,11 @@ func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.
 			if t.moved > w.base || !t.measure(c, cut, w.history) {
 				return ErrConflict
 			}
-			cond.Base, items = t.next, append(t.learned().carried(w, c.TokensAfter), *c)
+			cond.Base, items = t.next, t.learned().carried(w, c.TokensAfter)
+			if prompt, ok := t.fold.Prompt(); ok {
+				items = append(items, transcript.System{Text: prompt})
+			}
+			items = append(items, *c)
 			return nil
 		})
 		if err != nil {
@@ -397,11 +414,12 @@ type place struct {
 	block int
 }
 
-// places lists the blocks of messages that entries hold.
+// places lists the blocks of messages that entries hold, without the system
+// prompts, of which a compaction puts the last one at the top.
 func places(msgs []transcript.Message) (all []place) {
 	for _, m := range msgs {
-		for _, o := range m.Origins {
-			if o.Batch > 0 {
+		for i, o := range m.Origins {
+			if o.Batch > 0 && !compact.IsPrompt(m.Content[i]) {
 				all = append(all, place{o.Entry, o.Block})
 			}
 		}

@@ -27,7 +27,7 @@ func TestLateResultWhileCompacting(t *testing.T) {
 		Keep: compact.Keep{Turns: 2},
 		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 			add(t, s, transcript.ToolResult("slow", "at last"))
-			return "short", nil
+			return short, nil
 		}),
 	})
 	if !errors.Is(err, session.ErrConflict) || !strings.Contains(history(t, s), "at last") {
@@ -47,7 +47,7 @@ func TestLateResultAtAnyMoment(t *testing.T) {
 		add(t, s, transcript.UserText("go"), answer("", "slow"))
 		talk(t, s, 0, 6)
 		_, err = s.Compact(t.Context(), &compact.Options{
-			Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short")),
+			Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short)),
 			Counter: calling{&counts, at, func() { add(t, s2, transcript.ToolResult("slow", "AT-LAST")) }},
 		})
 		return counts, strings.Contains(history(t, s), "AT-LAST"), err
@@ -98,8 +98,8 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 			add(t, s2, transcript.ToolResult("slow", "AT-LAST"))
 		}
 	}
-	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short"))})
-	if e, ok := errors.AsType[*session.CompactConflictError](err); !ok || e.Compaction.Summary != "short" || !strings.Contains(history(t, s), "AT-LAST") {
+	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short))})
+	if e, ok := errors.AsType[*session.CompactConflictError](err); !ok || e.Compaction.Summary != short || !strings.Contains(history(t, s), "AT-LAST") {
 		t.Errorf("%v\n%s", err, history(t, s))
 	}
 
@@ -128,7 +128,7 @@ func TestLateResultBeforeTheAppend(t *testing.T) {
 			}
 		}
 	}
-	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says("short"))})
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short))})
 	if got := history(t, s); err != nil || done.Entry == "" || !strings.Contains(got, "HERE") || !strings.Contains(got, "hurry") {
 		t.Errorf("%+v, %v\n%s", done, err, got)
 	}

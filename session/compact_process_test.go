@@ -52,7 +52,7 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 				if late = ""; head != before && err == nil {
 					late = h.Messages[len(h.Messages)-2].Text()
 				}
-				return fmt.Sprintf("%d messages", len(in.Messages)), err
+				return fmt.Sprintf("%d messages. %s", len(in.Messages), whole), err
 			}
 			runtime.Gosched()
 		}

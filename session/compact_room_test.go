@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
@@ -12,7 +13,7 @@ import (
 
 // Where a provider says that a prompt is too long and not how long it may be,
 // what is kept by default may be nearly all of it: then half of it has to go.
-func TestCompactToUnknownRoom(t *testing.T) {
+func TestCompactForUnknownRoom(t *testing.T) {
 	for _, turns := range []int{14, 22, 26, 60} {
 		st := session.OpenDriver(memdriver.New(nil), nil)
 		s := load(t, st, cli)
@@ -25,7 +26,7 @@ func TestCompactToUnknownRoom(t *testing.T) {
 			return tokens.Estimator{}.Count(h.System, nil, h.Messages)
 		}
 		before := size()
-		changed, err := s.CompactTo(t.Context(), 0, nil)
+		changed, err := s.CompactFor(t.Context(), guard.Need{})
 		must(t, err)
 		if after := size(); !changed || after > before*3/4 {
 			t.Errorf("%d turns: %d tokens became %d (changed: %v)", turns, before, after, changed)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -20,6 +21,12 @@ import (
 func says(summary string) func(context.Context, compact.Input) (string, error) {
 	return func(context.Context, compact.Input) (string, error) { return summary, nil }
 }
+
+// Summaries that are long enough for fewer than 1,000 tokens, and for more.
+const (
+	short = "They asked, and had an answer."
+	whole = short + " They went through the questions one by one, and nothing is open; the user has no further wishes. What was said in detail stands in the transcript, where it can be looked up at any time."
+)
 
 // talk appends n turns of plain text.
 func talk(t testing.TB, s *session.Session, from, n int) {
@@ -161,7 +168,6 @@ func TestSummarizerFails(t *testing.T) {
 			for name, call := range map[string]func() error{
 				"compact": func() error { return second(s.Compact(t.Context(), nil)) },
 				"after":   func() error { return second(s.AfterTurn(t.Context())) },
-				"to":      func() error { return second(s.CompactTo(t.Context(), 50, nil)) },
 			} {
 				events = nil
 				err := call()
@@ -228,14 +234,14 @@ func TestCompactWhileAppending(t *testing.T) {
 					Keep: compact.Keep{Turns: 2},
 					Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 						tt.meanwhile(t, s2)
-						return "short", nil
+						return short, nil
 					}),
 				})
 				if !tt.conflict {
 					must(t, err)
 					h, err := s2.History(t.Context())
 					must(t, err)
-					if done.Entry == "" || !strings.Contains(h.Messages[0].Text(), "short") || !strings.Contains(history(t, s2), "question 3,") {
+					if done.Entry == "" || !strings.Contains(h.Messages[0].Text(), short) || !strings.Contains(history(t, s2), "question 3,") {
 						t.Errorf("%+v\n%s", done, history(t, s2))
 					}
 					if tt.name == "an append" && !strings.Contains(history(t, s2), "question 6,") {
@@ -244,10 +250,10 @@ func TestCompactWhileAppending(t *testing.T) {
 					return
 				}
 				e, ok := errors.AsType[*session.CompactConflictError](err)
-				if !ok || !errors.Is(err, session.ErrConflict) || e.Compaction.Summary != "short" || done.Entry != "" {
+				if !ok || !errors.Is(err, session.ErrConflict) || e.Compaction.Summary != short || done.Entry != "" {
 					t.Errorf("%+v, %v", done, err)
 				}
-				if strings.Contains(history(t, s2), "short") {
+				if strings.Contains(history(t, s2), short) {
 					t.Errorf("the summary is in the history\n%s", history(t, s2))
 				}
 			})
@@ -272,7 +278,7 @@ func TestCutIsChecked(t *testing.T) {
 	add(t, s, cut)
 	talk(t, s, 0, 2)
 	before := history(t, s)
-	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(says("short"))})
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(says(short))})
 	must(t, err)
 	if got := history(t, s); done.Entry == "" || strings.Contains(got, "LATE") || strings.Contains(got, "tool_use") {
 		t.Errorf("%s\n%s\nbefore\n%s", done.Cut, got, before)
@@ -295,7 +301,7 @@ func TestCutIsCheckedAgain(t *testing.T) {
 			cut := answer("I wanted to", "x")
 			cut.StopReason = transcript.StopAborted
 			add(t, s, cut)
-			return "short", nil
+			return short, nil
 		}),
 	})
 	if got := history(t, s); err == nil && strings.Contains(got, "LATE") || err != nil && !errors.Is(err, session.ErrConflict) {
@@ -321,7 +327,7 @@ func TestCompactOneAtATime(t *testing.T) {
 				for range 100 {
 					runtime.Gosched()
 				}
-				return "short", nil
+				return short, nil
 			})})
 			if err != nil {
 				t.Error(err)
@@ -353,7 +359,7 @@ func TestCompactOptions(t *testing.T) {
 				if asked++; in.MaxTokens != 50 {
 					t.Errorf("a summary of %d tokens is asked for", in.MaxTokens)
 				}
-				return "short", nil
+				return short, nil
 			}),
 		},
 	})
@@ -376,7 +382,7 @@ func TestCompactOptions(t *testing.T) {
 	if asked != 1 || done.Cut.At != 8 {
 		t.Errorf("%d summaries, %s", asked, done.Cut)
 	}
-	changed, err := s.CompactTo(t.Context(), 0, nil)
+	changed, err := s.CompactFor(t.Context(), guard.Need{})
 	must(t, err)
 	if !changed || asked != 2 {
 		t.Errorf("changed %v after %d summaries", changed, asked)
@@ -385,10 +391,10 @@ func TestCompactOptions(t *testing.T) {
 	defer closed(t, st2)
 	plain := load(t, st2, cli) // a few tokens, and yet too much for somebody
 	talk(t, plain, 0, 30)
-	if changed, err := plain.CompactTo(t.Context(), 0, nil); !changed || err != nil {
+	if changed, err := plain.CompactFor(t.Context(), guard.Need{}); !changed || err != nil {
 		t.Errorf("with no room known: %v, %v", changed, err)
 	}
-	if changed, err = s.CompactTo(t.Context(), 1, nil); changed || err != nil {
+	if changed, err = s.CompactFor(t.Context(), guard.Need{Room: 1}); changed || err != nil {
 		t.Errorf("nothing helps, and yet: %v, %v", changed, err)
 	}
 }

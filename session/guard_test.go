@@ -115,7 +115,12 @@ func TestClaw0Sizes(t *testing.T) {
 	} {
 		st := open(t, t.TempDir(), &session.Options{
 			Summary: rebuild.SummaryPair,
-			Compact: compact.Options{Keep: compact.Keep{Fraction: .5}, Summarizer: compact.SummarizerFunc(says("short"))},
+			Compact: compact.Options{Keep: compact.Keep{Fraction: .5}, Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {
+				if len(in.Messages) < 40 {
+					return short, nil
+				}
+				return whole, nil
+			})},
 		})
 		s := load(t, st, cli)
 		for i := range size.total {
@@ -264,7 +269,7 @@ func TestLongConversation(t *testing.T) {
 	closed(t, st)
 }
 
-var _ guard.NeedCompactor = (*session.Session)(nil)
+var _ guard.Compactor = (*session.Session)(nil)
 
 // A request that the provider has refused is made smaller, however little has come in since
 // the last compaction, also when the summarizer is out of service.

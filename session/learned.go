@@ -36,11 +36,10 @@ const (
 	// else what the guard says, or the limit of the trigger.
 	//
 	// AfterTurn makes no compaction that is too soon. Others may come sooner:
-	// those of [Session.Compact]; those that [Session.CompactTo] and
-	// [Session.CompactFor] are asked for and that gain a fifth of the window;
-	// those of CompactFor after the provider has refused a request; and those of
-	// [Session.ExtractTo], which cost no call. A compaction that a rewind has
-	// taken back is not waited for, as the history is as large as before it.
+	// those of [Session.Compact]; and those of [Session.CompactFor] that gain a
+	// fifth of the window, or for which the provider has refused a request. A
+	// compaction that a rewind has taken back is not waited for, as the history
+	// is as large as before it.
 	TooSoon compact.Reason = "too soon after the last compaction: less than a fifth of the window has come in since"
 	// CoolingDown: three summaries or more have failed in a row, and less than
 	// a fifth of the window has come in since the last of them.

@@ -47,7 +47,7 @@ func TestResumeReadsTheHistoryAlone(t *testing.T) {
 	mem := memdriver.New(nil)
 	st := session.OpenDriver(mem, nil)
 	s := load(t, st, cli)
-	keep := &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says("short"))}
+	keep := &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says(whole))}
 	for i := range 20 {
 		talk(t, s, i*20, 20)
 		must(t, second(s.Compact(t.Context(), keep)))
@@ -92,7 +92,7 @@ func TestResumeAfterARewindToTheBeginning(t *testing.T) {
 	st := session.OpenDriver(mem, nil)
 	s := load(t, st, cli)
 	talk(t, s, 0, 100)
-	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says("short"))})
+	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says(whole))})
 	require.NoError(t, err)
 	talk(t, s, 100, 5)
 	learned := transcript.Calibration{Model: "m", Window: 9000}
@@ -155,6 +155,10 @@ func TestSearchIsTheWholeFold(t *testing.T) {
 func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() driver.Driver) (skipped int) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 7))
+	summary := "s"
+	if padding != "" {
+		summary = whole
+	}
 	opts := &session.Options{Summary: rebuild.SummaryForm(seed % 3)}
 	st := session.OpenDriver(reopen(), opts)
 	s := load(t, st, cli)
@@ -174,7 +178,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 			ids = append(ids, add(t, s, transcript.ToolResult(fmt.Sprint("c", max(call-rnd.IntN(2), 0)), "out"))...)
 		case 7, 8:
 			_, _ = s.Compact(t.Context(), &compact.Options{
-				Keep: compact.Keep{Turns: 1 + rnd.IntN(4)}, Summarizer: compact.SummarizerFunc(says("s")),
+				Keep: compact.Keep{Turns: 1 + rnd.IntN(4)}, Summarizer: compact.SummarizerFunc(says(summary)),
 			})
 		case 9:
 			if len(ids) > 0 && rnd.IntN(3) == 0 {
@@ -276,7 +280,7 @@ func TestResumeWithoutIndex(t *testing.T) {
 		talk(t, s, i*100, 100)
 		add(t, s, transcript.UserText("look"), answer("", fmt.Sprint("a", i), fmt.Sprint("b", i)))
 		add(t, s, transcript.ToolResult(fmt.Sprint("b", i), "B"), transcript.ToolResult(fmt.Sprint("a", i), "A"), answer("I see"))
-		must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3 + i%2}, Summarizer: compact.SummarizerFunc(says("short"))})))
+		must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3 + i%2}, Summarizer: compact.SummarizerFunc(says(whole))})))
 	}
 	talk(t, s, 800, 2)
 	want, turns, info, ref := request(t, s), s.Turns(), s.Info(), s.Ref()

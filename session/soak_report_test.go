@@ -158,36 +158,22 @@ const (
 // shown is a history taken apart.
 type shown struct{ kept, code, model string }
 
-// The headings of what code adds to a summary, and how an extract begins.
-var codeHeadings = []string{
-	"\n\n[Identifiers of what was summarised, the newest first]\n",
-	"\n\n[The user's words in the turn that goes on below]\n",
-}
-
 func takeApart(h rebuild.History) (s shown) {
-	var sb strings.Builder
-	for i, m := range h.Messages {
-		for _, b := range m.Content {
-			t, ok := b.(transcript.TextBlock)
-			if ok && i == 0 && strings.HasPrefix(t.Text, rebuild.SummaryHeading) {
-				s.model = strings.TrimPrefix(t.Text, rebuild.SummaryHeading+"\n")
-				continue
+	var kept, made strings.Builder
+	for _, m := range h.Messages {
+		for i, b := range m.Content {
+			sb := &kept
+			if o := m.Origins[i]; o.Entry != "" && o.Batch == 0 {
+				sb = &made
 			}
 			sb.WriteString(textOf(b))
 			sb.WriteByte('\n')
 		}
 	}
-	s.kept = sb.String()
-	at := len(s.model)
-	for _, heading := range codeHeadings {
-		if i := strings.Index(s.model, heading); i >= 0 {
-			at = min(at, i)
-		}
+	s.kept = kept.String()
+	if s.model = made.String(); h.Compaction != nil {
+		s.code = rebuild.CarriedText(*h.Compaction)
 	}
-	if strings.HasPrefix(s.model, "Extract of ") {
-		at = 0
-	}
-	s.model, s.code = s.model[:at], s.model[at:]
 	return s
 }
 

@@ -183,8 +183,10 @@ func (d *dice) item() transcript.Item {
 			Usage: transcript.Usage{Input: d.roll(3) - 1, Output: d.roll(2) << 60, CacheRead: d.roll(2), Extra: d.extra()},
 		}
 	case 6:
-		return transcript.Compaction{Summary: d.text(), FirstKept: d.text(), CoversTo: d.text(), TurnsBefore: d.roll(3), TokensAfter: -d.roll(3),
-			Files: []transcript.Carried{{Entry: d.text(), Text: d.text(), Open: d.roll(2) == 0, Modified: d.roll(2) == 0, Tool: d.text()}}}
+		return transcript.Compaction{
+			Summary: d.text(), FirstKept: d.text(), CoversTo: d.text(), TurnsBefore: d.roll(3), TokensAfter: -d.roll(3),
+			Files: []transcript.Carried{{Entry: d.text(), Text: d.text(), Open: d.roll(2) == 0, Modified: d.roll(2) == 0, Tool: d.text()}},
+		}
 	case 7:
 		clip := transcript.Clip{Clips: []transcript.Clipping{}}
 		for range d.roll(3) {

@@ -1,0 +1,59 @@
+package compact_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+)
+
+// What a default costs in 1,000 turns: how often the prefix that a provider has
+// cached is lost, and how many tokens a summarizer reads. What it gives is how
+// much of the window is still there afterwards.
+func TestCostOfKeep(t *testing.T) {
+	t.Parallel()
+	turns := amount(40, 1_000)
+	for _, window := range amount([]int{32_000}, []int{32_000, 200_000}) {
+		for _, tt := range []struct {
+			name string
+			opts compact.Options
+		}{
+			{"default", compact.Options{}},
+			{"20,000 tokens", compact.Options{Keep: compact.Keep{Tokens: 20_000}, MaxSummary: 2_048}},
+			{"20 turns", compact.Options{Keep: compact.Keep{Turns: 20}, MaxSummary: 2_048, MaxCarried: -1}},
+			{"half of the messages", compact.Options{Keep: compact.Keep{Fraction: .5}, MaxSummary: 2_048, MaxCarried: -1}},
+			{"nothing but the last turn", compact.Options{Keep: compact.Keep{Turns: 1}, MaxSummary: 2_048, MaxCarried: -1}},
+		} {
+			t.Run(fmt.Sprintf("%dk/%s", window/1_000, tt.name), func(t *testing.T) {
+				t.Parallel()
+				opts := tt.opts
+				opts.Trigger = compact.Trigger{Window: window, Overhead: 2_000}
+				opts.Room = opts.Trigger.Room()
+				opts.Summarizer = compact.SummarizerFunc(halfOf)
+				w, f, tally := newRecallWork(recallSeed, .05), rebuild.New(nil), &rebuild.Tally{Counter: estimate}
+				compactions, read, filled := 0, 0, 0.0
+				for i := 0; f.Turns() < turns; i++ {
+					for j, item := range w.next() {
+						add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
+					}
+					if !opts.Trigger.Due(tally.Count(f)) {
+						continue
+					}
+					h := f.History()
+					cut := compact.Plan(h, &opts)
+					c, err := compact.Run(t.Context(), h, cut, &opts)
+					require.NoError(t, err)
+					add(t, f, fmt.Sprint("compaction", i), c)
+					compactions, read = compactions+1, read+cut.Covered
+					filled += float64(tally.Count(f)) / float64(window)
+				}
+				require.Positive(t, compactions)
+				t.Logf("%s: %d turns, %d compactions, a summarizer reads %d tokens, %.0f %% of the window is filled afterwards",
+					t.Name(), turns, compactions, read, 100*filled/float64(compactions))
+			})
+		}
+	}
+}

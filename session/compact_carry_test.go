@@ -1,0 +1,119 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A compaction has the system prompt in force in front of it, in its batch: it
+// is at the top of the next request, also after a restart, and a change of it in
+// the kept part is in the way of no cut.
+func TestCompactionRepeatsThePrompt(t *testing.T) {
+	mem := memdriver.New(nil)
+	st := session.OpenDriver(mem, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.System{Text: "first"})
+	talk(t, s, 0, 6)
+	add(t, s, transcript.System{Text: "second"})
+	talk(t, s, 6, 2)
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(says(short))})
+	require.NoError(t, err)
+	require.NotEmpty(t, done.Entry, done.Cut)
+	require.True(t, strings.HasSuffix(types(t, s), "system compaction"), types(t, s))
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "second", h.Prompt)
+	for _, m := range h.Messages {
+		require.NotContains(t, m.Text(), rebuild.PromptHeading)
+	}
+	talk(t, s, 8, 4)
+	_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(short))})
+	require.NoError(t, err)
+	h, err = s.History(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "second", h.Prompt)
+	want := request(t, s)
+	closed(t, st)
+	st = session.OpenDriver(mem.Reopen(), nil)
+	defer closed(t, st)
+	require.Equal(t, want, request(t, load(t, st, cli)))
+}
+
+// What the user said is carried where the summary is a message of the user, and
+// not where a session does as another program.
+func TestCarriedByForm(t *testing.T) {
+	for form, carried := range map[rebuild.SummaryForm]bool{rebuild.SummaryUser: true, rebuild.SummaryPair: false, rebuild.SummarySystem: false} {
+		for _, asked := range []int{0, 1_000} {
+			st := session.OpenDriver(memdriver.New(nil), &session.Options{Summary: form})
+			s := load(t, st, cli)
+			talk(t, s, 0, 12)
+			done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, MaxCarried: asked, Summarizer: compact.SummarizerFunc(says(short))})
+			require.NoError(t, err)
+			h, err := s.History(t.Context())
+			require.NoError(t, err)
+			want := carried || asked > 0
+			require.Equal(t, want, len(done.Compaction.Said) > 0)
+			require.Equal(t, want, strings.Contains(history(t, s), "- question 9, "))
+			require.NotContains(t, h.System, "question 9")
+			closed(t, st)
+		}
+	}
+}
+
+// A summarizer that takes all the time there is leaves time for the one that
+// stands in for it, and so does a deadline of the caller.
+func TestStandInHasItsOwnTime(t *testing.T) {
+	slow := compact.SummarizerFunc(func(ctx context.Context, _ compact.Input) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	for name, o := range map[string]compact.Options{
+		"of CompactFor": {Summarizer: slow, Timeout: 1},
+		"of Either":     {Summarizer: compact.Either(slow, compact.Extractive{})},
+	} {
+		st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: o})
+		s := load(t, st, cli)
+		for i := range 12 {
+			add(t, s, transcript.UserText(fmt.Sprintf("question %d", i)), answer(lines(30)))
+		}
+		ctx, cancel := t.Context(), context.CancelFunc(func() {})
+		if o.Timeout == 0 {
+			ctx, cancel = context.WithTimeout(ctx, 2*time.Second)
+		}
+		changed, err := s.CompactFor(ctx, guard.Need{Refused: true})
+		cancel()
+		if !changed || (err != nil) != (o.Timeout == 1) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, %v", name, changed, err)
+		}
+		closed(t, st)
+	}
+}
+
+// Guidance reaches the summarizer, and a model is told.
+func TestGuidance(t *testing.T) {
+	var asked string
+	model := compact.Model{Complete: func(_ context.Context, req transcript.Request) (*transcript.Response, error) {
+		asked = req.Messages[0].Text()
+		return &transcript.Response{Message: transcript.AssistantText(short)}, nil
+	}}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: compact.Options{Summarizer: model}})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 12)
+	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Guidance: "Above all keep the harbour."})
+	require.NoError(t, err)
+	require.Contains(t, asked, "\nAbove all keep the harbour.\n")
+}
