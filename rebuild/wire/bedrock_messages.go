@@ -58,6 +58,15 @@ func (r *bedrockRenderer) messages() []byte {
 			out = append(out, next)
 		}
 	}
+	if r.format.Cache != "" && !r.format.PureResults {
+		roles := make([]transcript.Role, len(out))
+		for i, m := range out {
+			roles[i] = m.role
+		}
+		for _, i := range markedMessages(roles) {
+			out[i].content = append(out[i].content, r.format.Cache.cachePoint())
+		}
+	}
 	return appendList(nil, out, func(dst []byte, m bedrockMessage) []byte {
 		dst = append(dst, `{"role":"`+string(m.role)+`","content":`...)
 		return append(appendList(dst, r.together(m), appendBytes), '}')

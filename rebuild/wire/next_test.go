@@ -30,12 +30,12 @@ type speaker struct {
 }
 
 var speakers = []speaker{
-	{"anthropic", "claude-opus-5-5", wire.Anthropic{}.Request, wire.Anthropic{}.Response, wiretest.Anthropic{}},
+	{"anthropic", "claude-opus-5-5", wire.Anthropic{Cache: wire.Cache5m}.Request, wire.Anthropic{}.Response, wiretest.Anthropic{}},
 	{"openai-chat", "deepseek-v4", wire.OpenAIChat{Reasoning: true}.Request, wire.OpenAIChat{}.Response, wiretest.OpenAIChat{Reasoning: true}},
 	{"openai-responses", "gpt-6", wire.OpenAIResponses{}.Request, wire.OpenAIResponses{}.Response, wiretest.OpenAIResponses{}},
 	{"gemini", "gemini-4", wire.Gemini{}.Request, wire.Gemini{}.Response, wiretest.Gemini{Model: "gemini-4"}},
 	{
-		"bedrock", "anthropic.claude-opus-5-5-v1:0", wire.Bedrock{}.Request,
+		"bedrock", "anthropic.claude-opus-5-5-v1:0", wire.Bedrock{Cache: wire.Cache1h}.Request,
 		wire.Bedrock{Model: "anthropic.claude-opus-5-5-v1:0"}.Response,
 		wiretest.Bedrock{},
 	},

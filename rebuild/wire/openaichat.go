@@ -32,6 +32,9 @@ type OpenAIChat struct {
 	// their reasoning back in a way of their own. It sets Reasoning, MaxTokens and,
 	// for Mistral, ShortIDs.
 	Dialect Dialect
+	// CacheKey is the member prompt_cache_key, the same for requests that begin in
+	// the same way: an ID of the session for example. Empty leaves it out.
+	CacheKey string
 	// Params are further members of the request, temperature or tool_choice
 	// for example. "tools" and "stream_options" are used instead of what
 	// Request writes. The other members that it writes cannot be in it.
@@ -111,7 +114,7 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
 	}
-	if err := checkParams(c.Params, "model", limit, "stream", "messages"); err != nil {
+	if err := checkParams(c.Params, "model", limit, "stream", "messages", cacheKey(c.CacheKey)); err != nil {
 		return nil, nil, err
 	}
 	r := chatRenderer{
@@ -129,6 +132,7 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 
 	o := jsontext.AppendObject(nil)
 	o.OptString("model", req.Model)
+	o.OptString("prompt_cache_key", c.CacheKey)
 	o.OptInt(limit, int64(req.MaxOutput))
 	o.OptBool("stream", c.Stream)
 	if _, given := c.Params["stream_options"]; c.Stream && !given {

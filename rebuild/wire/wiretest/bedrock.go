@@ -55,6 +55,7 @@ type Bedrock struct {
 //	document-name    names of documents are 1 to 200 of A-Z a-z 0-9 - ( ) [ ] and
 //	                 single spaces, and unique in the request
 //	document-text    there is a text beside a document
+//	cache-points     at most four in the request
 //	media-count      at most 5 documents and 20 images
 //	system           the system prompt is not white space
 //	max-tokens       the output limit is positive, and above the thinking budget
@@ -77,6 +78,7 @@ type bedrockCheck struct {
 	documents map[string]bool
 	media     map[string]int
 	tools     bool // the messages use tools
+	points    int  // cache points so far
 }
 
 var (
@@ -103,11 +105,19 @@ func (c *bedrockCheck) body(body []byte) {
 	}
 	c.members(req, bedrockMembers, "", -1, -1)
 	for _, v := range list(req["system"]) {
+		if object(v)["cachePoint"] != nil {
+			c.points++
+		}
 		said, isText := object(v)["text"]
 		if isText && blank(said) {
 			c.flag("system", -1, -1, "The text field in the SystemContentBlock object at system.0 is blank. Add text to the text field, and try again.")
 		}
 		c.req.System += text(said)
+	}
+	for _, v := range list(object(req["toolConfig"])["tools"]) {
+		if object(v)["cachePoint"] != nil {
+			c.points++
+		}
 	}
 	messages := list(req["messages"])
 	if len(messages) == 0 {
@@ -205,7 +215,11 @@ func (c *bedrockCheck) message(i int, m map[string]any, before string) string {
 	for j, v := range content {
 		b := object(v)
 		c.block(i, j, b, role)
-		c.say(transcript.Role(role), bedrockBlock(b))
+		if b["cachePoint"] == nil {
+			c.say(transcript.Role(role), bedrockBlock(b))
+		} else if c.points++; c.points > 4 {
+			c.flag("cache-points", i, j, "The model returned the following errors: A maximum of 4 blocks with cache_control may be provided.")
+		}
 		if id, ok := object(b["toolResult"])["toolUseId"].(string); ok && role != "assistant" {
 			results = append(results, id)
 			if lastResult != j-1 {
