@@ -268,3 +268,17 @@ func TestBedrockOwnBlocks(t *testing.T) {
 	require.Contains(t, string(body), `"content":[{"text":"So."}]`)
 	require.Empty(t, wiretest.Bedrock{}.Validate(body))
 }
+
+// The user's messages around an answer that nothing is left of are one.
+func TestOpenAIResponsesJoins(t *testing.T) {
+	gone := transcript.Message{
+		Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm", Signature: "c2ln"}},
+		Origins: []transcript.Origin{{API: "anthropic", Model: "claude-x"}},
+	}
+	body, report, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
+		transcript.UserText("a"), gone, transcript.UserText("b"), gone, transcript.UserText("c"),
+	}})
+	require.NoError(t, err)
+	require.Contains(t, string(body), `"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"},{"type":"input_text","text":"c"}]}]`)
+	require.Equal(t, "dropped-thinking empty-message merged-messages dropped-thinking empty-message merged-messages", rules(report))
+}

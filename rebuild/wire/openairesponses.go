@@ -53,8 +53,12 @@ type OpenAIResponses struct {
 //   - An image or a document that the API does not take (a file of another
 //     provider, another type) becomes a short text; a text document its text; a
 //     search result its texts.
-//   - Other opaque blocks, and images and documents in an answer, are left out,
-//     and an answer that nothing is left of.
+//   - Calls of tools that the API defines and the client runs (shell, local_shell,
+//     apply_patch, computer) go back to the model that made them as they came, and
+//     their results in the form that each wants; other models see functions.
+//   - Other opaque blocks, and images and documents in an answer, are left out. An
+//     answer that nothing is left of is left out, and the user messages around it
+//     are joined.
 //   - Members of blocks that items do not have are left out. The API has no
 //     mark for results that are errors.
 func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
