@@ -183,7 +183,7 @@ func TestOpenAIInvalid(t *testing.T) {
 		{"chat", "stream options", `{"model":"m","messages":[` + hi + `],"stream_options":{}}`, "The 'stream_options' parameter is only allowed when 'stream' is enabled."},
 
 		{"responses", "no input", `{"model":"m"}`, "Missing required parameter: 'input'."},
-		{"responses", "item", items(`{"type":"tool_use"}`), "Invalid value: 'tool_use'. Supported values are: 'code_interpreter_call',"},
+		{"responses", "item", items(`{"type":"tool_use"}`), "Invalid value: 'tool_use'. Supported values are: 'apply_patch_call',"},
 		{"responses", "role", items(`{"role":"tool","content":"Hi"}`), "Invalid value: 'tool'. Supported values are: 'assistant', 'system', 'developer', and 'user'."},
 		{"responses", "member", items(`{"role":"user","content":"Hi","ext":1}`), "Unknown parameter: 'input[0].ext'."},
 		{"responses", "part", items(hi, `{"role":"assistant","content":[{"type":"input_text","text":"x"}]}`), "Invalid value: 'input_text'. Supported values are: 'output_text', 'refusal'."},

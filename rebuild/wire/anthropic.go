@@ -30,6 +30,11 @@ type Anthropic struct {
 	// {"type":"enabled","budget_tokens":4096} for example. Nil leaves it out,
 	// and so leaves it to the model.
 	Thinking json.RawMessage
+	// Cache puts cache marks on the system prompt, the last tool, the end of the
+	// messages and the end of those of the request before. Marks that blocks have
+	// themselves take what is left of the four; those in Params count too. Empty: no
+	// marks.
+	Cache CacheTTL
 	// Params are further members of the request, temperature or tool_choice
 	// for example. "system" and "tools" are used instead of what the request
 	// says, for cache marks on them and for tools that the provider runs. The
@@ -94,6 +99,9 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	if err := checkParams(a.Params, "model", "max_tokens", "stream", "thinking", "messages"); err != nil {
 		return nil, nil, err
 	}
+	if err := a.Cache.check(); err != nil {
+		return nil, nil, err
+	}
 	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
 	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
 	r := renderer{rendering: rendering{req: req, api: apiAnthropic}, turn: runningTurn(req.Messages), media: media}
@@ -103,7 +111,15 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	}
 	r.thinking = thinking
 	messages := r.messages()
-	r.limitMarks(messages, maxMarks-a.marks())
+	_, ownSystem := a.Params["system"]
+	_, ownTools := a.Params["tools"]
+	ownSystem, ownTools = ownSystem || isBlank(req.System), ownTools || len(req.Tools) == 0
+	budget := maxMarks - a.marks()
+	if a.Cache != "" {
+		budget -= count(!ownSystem) + count(!ownTools)
+		a.Cache.roll(messages)
+	}
+	r.limitMarks(messages, budget)
 	if thinking == "enabled" && !startsWithReasoning(messages) {
 		thinking = ""
 		r.note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
@@ -119,11 +135,16 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
 		o.Value(name, a.Params[name])
 	}
-	if _, given := a.Params["system"]; !given && !isBlank(req.System) {
+	switch {
+	case ownSystem:
+	case a.Cache != "":
+		system := transcript.TextBlock{Text: req.System, Extra: transcript.Extra{cacheControl: a.Cache.mark("ephemeral")}}
+		o.Value("system", append(append([]byte{'['}, transcript.MarshalBlock(system)...), ']'))
+	default:
 		o.String("system", req.System)
 	}
-	if _, given := a.Params["tools"]; !given && len(req.Tools) > 0 {
-		o.Func("tools", func(dst []byte) []byte { return appendList(dst, req.Tools, appendTool) })
+	if !ownTools {
+		o.Func("tools", func(dst []byte) []byte { return a.appendTools(dst, req.Tools) })
 	}
 	// Messages come last, so that a longer conversation only adds bytes.
 	o.Func("messages", func(dst []byte) []byte { return appendList(dst, messages, appendMessage) })
@@ -170,6 +191,17 @@ func count(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// appendTools writes the tools, the last with a mark if there are any.
+func (a Anthropic) appendTools(dst []byte, tools []transcript.Tool) []byte {
+	left := len(tools)
+	return appendList(dst, tools, func(dst []byte, t transcript.Tool) []byte {
+		if left--; left == 0 && a.Cache != "" {
+			return appendMarked(dst, appendTool(nil, t), a.Cache.mark("ephemeral"))
+		}
+		return appendTool(dst, t)
+	})
 }
 
 func appendTool(dst []byte, t transcript.Tool) []byte {

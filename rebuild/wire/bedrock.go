@@ -30,6 +30,9 @@ type Bedrock struct {
 	// {"type":"enabled","budget_tokens":4096} for Claude for example. Nil
 	// leaves it out.
 	Thinking json.RawMessage
+	// Cache puts cache points behind the system prompt, the tools, the messages and
+	// those of the request before. Empty: none. Models that have no cache refuse them.
+	Cache CacheTTL
 	// PureResults is for models that take nothing beside the results of tools
 	// in a message, Llama for example: what else there is goes into the last
 	// result.
@@ -75,8 +78,9 @@ func (Bedrock) ToolName(name string) string { return toolName(name) }
 //   - Of more than 5 documents or 20 images the last stay, the others become a
 //     short text. This changes the bytes of earlier messages.
 //   - A result that is an error has a text, and texts only.
-//   - Other blocks that the API does not take, cache marks and citations
-//     included, become a short text in a user message and are left out of an
+//   - Citations of a text, and calls of tools that the provider ran with their
+//     results, go back to the model that made them.
+//   - Other blocks that the API does not take, cache marks included, become a short text in a user message and are left out of an
 //     answer. An answer that nothing is left of is left out, and the user
 //     messages around it are joined.
 //   - Names of tools are as [Bedrock.ToolName] says.
@@ -88,7 +92,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
 	}
-	if err := b.check(req); err != nil {
+	if err := cmp.Or(b.check(req), b.Cache.check()); err != nil {
 		return nil, nil, err
 	}
 	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
@@ -118,7 +122,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 	joined(&o, inferenceConfig, b.Params, func(m *jsontext.Object) { m.OptInt("maxTokens", int64(req.MaxOutput)) })
 	if _, given := b.Params["system"]; !given && !isBlank(req.System) {
 		o.Func("system", func(dst []byte) []byte {
-			return append(jsontext.AppendString(append(dst, `[{"text":`...), req.System), "}]"...)
+			return append(b.pointed(append(jsontext.AppendString(append(dst, `[{"text":`...), req.System), '}')), ']')
 		})
 	}
 	if _, given := b.Params["toolConfig"]; !given {
@@ -188,5 +192,13 @@ func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error
 		})
 		return append(o.End(), '}')
 	})
-	return append(dst, '}'), nil
+	return append(append(r.format.pointed(dst[:len(dst)-1]), ']'), '}'), nil
+}
+
+// pointed adds a cache point to a list that is not closed yet, if there are any.
+func (b Bedrock) pointed(list []byte) []byte {
+	if b.Cache == "" {
+		return list
+	}
+	return append(append(list, ','), b.Cache.cachePoint()...)
 }

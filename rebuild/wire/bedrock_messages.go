@@ -58,6 +58,15 @@ func (r *bedrockRenderer) messages() []byte {
 			out = append(out, next)
 		}
 	}
+	if r.format.Cache != "" && !r.format.PureResults {
+		roles := make([]transcript.Role, len(out))
+		for i, m := range out {
+			roles[i] = m.role
+		}
+		for _, i := range markedMessages(roles) {
+			out[i].content = append(out[i].content, r.format.Cache.cachePoint())
+		}
+	}
 	return appendList(nil, out, func(dst []byte, m bedrockMessage) []byte {
 		dst = append(dst, `{"role":"`+string(m.role)+`","content":`...)
 		return append(appendList(dst, r.together(m), appendBytes), '}')
@@ -91,9 +100,10 @@ func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
 	r.ids.open()
 	var content []transcript.Block
 	var origins []transcript.Origin
+	paired := r.ranByProvider(m)
 	for j, b := range m.Content {
 		o := originOf(m, j)
-		b, ok := r.answerBlock(o, b)
+		b, ok := r.answerBlock(o, b, paired[j])
 		if !ok {
 			r.note(rebuild.DroppedBlock, o.Entry, blockType(b)+" in an answer")
 			continue
@@ -117,11 +127,18 @@ func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
 	return out
 }
 
-// answerBlock returns false for what cannot be in an answer.
-func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block) (transcript.Block, bool) {
+// answerBlock returns false for what cannot be in an answer. paired says that a
+// block of a tool that the provider ran has its other half.
+func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) (transcript.Block, bool) {
 	switch b := b.(type) {
+	case transcript.RawBlock:
+		return b, paired
 	case transcript.TextBlock:
 		r.dropExtra(o.Entry, "text", b.Extra)
+		citations, _ := jsontext.Member(r.ext(o, b.Extra), "citations")
+		if b.Extra = nil; jsontext.IsArray(citations) {
+			b.Extra = transcript.Extra{"citations": citations}
+		}
 		return b, true
 	case transcript.ThinkingBlock:
 		r.dropExtra(o.Entry, "thinking", b.Extra)
@@ -159,8 +176,18 @@ func answerJSON(b transcript.Block) []byte {
 		})
 	}
 	switch b := b.(type) {
+	case transcript.RawBlock:
+		block, _ := jsontext.Member(b.JSON, "block")
+		return jsontext.AppendValue(nil, block)
 	case transcript.TextBlock:
-		o.String("text", b.Text)
+		if b.Extra == nil {
+			o.String("text", b.Text)
+			break
+		}
+		object("citationsContent", func(o *jsontext.Object) {
+			o.Func("content", func(dst []byte) []byte { return appendList(dst, [][]byte{textJSON(b.Text)}, appendBytes) })
+			o.Value("citations", b.Extra["citations"])
+		})
 	case transcript.ThinkingBlock:
 		object("reasoningContent", func(o *jsontext.Object) {
 			o.Func("reasoningText", func(dst []byte) []byte {
@@ -227,4 +254,36 @@ func (r *bedrockRenderer) result(entry string, b transcript.ToolResultBlock) (ou
 		r.note(rebuild.BlankText, entry, "of an error")
 	}
 	return out
+}
+
+// ranByProvider returns the indexes of the blocks of an answer that are a call of a
+// tool which the provider ran itself, with its result behind it.
+func (r *bedrockRenderer) ranByProvider(m transcript.Message) map[int]bool {
+	var keep map[int]bool
+	open := map[string]int{} // index of the call by its ID
+	for j, b := range m.Content {
+		raw, ok := b.(transcript.RawBlock)
+		if !ok || raw.BlockType() != opaqueBedrock || !r.native(originOf(m, j)) || !jsontext.Valid(raw.JSON) {
+			continue
+		}
+		block, _ := jsontext.Member(raw.JSON, "block")
+		call, isCall := jsontext.Member(block, "toolUse")
+		result, isResult := jsontext.Member(block, "toolResult")
+		id := stringMember(call, "toolUseId")
+		switch {
+		case isCall && stringMember(call, "type") != "" && id != "" && hasOnly(block, "toolUse") && !r.ids.used[id]:
+			open[id] = j
+		case isResult && stringMember(result, "type") != "" && hasOnly(block, "toolResult"):
+			id = stringMember(result, "toolUseId")
+			if at, found := open[id]; found {
+				if keep == nil {
+					keep = map[int]bool{}
+				}
+				keep[at], keep[j] = true, true
+				r.ids.take(id)
+				delete(open, id)
+			}
+		}
+	}
+	return keep
 }

@@ -77,8 +77,8 @@ func TestBedrockRoundTrip(t *testing.T) {
 			t.Fatal("not JSON")
 		}
 		want := fmt.Sprint(came.Output.Message.Content)
-		if name == "cited" { // citations are for the user
-			want = `[map[text:It is so.]]`
+		if name == "cited" { // its texts are one now
+			want = `[map[citationsContent:map[citations:[map[title:a] map[title:b]] content:[map[text:It is so.]]]]]`
 		}
 		if got := fmt.Sprint(sent.Messages[1].Content); got != want {
 			t.Errorf("sent %s\ncame %s", got, want)

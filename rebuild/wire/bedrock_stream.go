@@ -245,6 +245,7 @@ func (s *BedrockStream) delta(payload []byte) (Delta, error) {
 	call, _ := jsontext.Member(delta, "toolUse")
 	reasoning, _ := jsontext.Member(delta, "reasoningContent")
 	citation, _ := jsontext.Member(delta, "citation")
+	result, _ := jsontext.Member(delta, "toolResult")
 	p, index, ok := s.at(payload, blockIndex)
 	switch {
 	case !ok || p != nil && p.done:
@@ -261,6 +262,12 @@ func (s *BedrockStream) delta(payload []byte) (Delta, error) {
 		return Delta{Text: piece}, nil
 	case jsontext.IsObject(citation) && p.kind == "text":
 		p.list = append(p.list, slices.Clone(citation))
+	case jsontext.IsArray(result) && p.kind == "opaque":
+		for e := range jsontext.Elements(result) {
+			p.list = append(p.list, slices.Clone(e))
+		}
+	case jsontext.IsObject(call) && p.kind == "opaque":
+		p.grow("input", 0, stringMember(call, "input"))
 	case jsontext.IsObject(call) && p.kind == "call":
 		piece := stringMember(call, "input")
 		p.grow("input", 0, piece)
@@ -316,7 +323,32 @@ func bedrockSoFar(p *piece) transcript.Block {
 	case p.kind == "call":
 		return transcript.ToolCallBlock{ID: stringMember(p.start, "toolUseId"), Name: stringMember(p.start, "name"), Input: p.input("input")}
 	case p.kind == "opaque" && p.done:
-		return bedrockAnswerBlock(p.start)
+		return bedrockAnswerBlock(p.ended())
 	}
 	return nil
+}
+
+// ended returns an opaque block with what was added to it: the input of a call, the
+// content of a result.
+func (p *piece) ended() []byte {
+	name, added := "input", p.input("input")
+	if len(p.list) > 0 {
+		name, added = "content", appendList(nil, p.list, appendRaw)
+	} else if p.size("input") == 0 {
+		return p.start
+	}
+	o := jsontext.AppendObject(nil)
+	for kind, block := range jsontext.Members(p.start) {
+		o.Func(kind, func(dst []byte) []byte {
+			inner := jsontext.AppendObject(dst)
+			for member, value := range jsontext.Members(block) {
+				if member != name {
+					inner.Value(member, value)
+				}
+			}
+			inner.Value(name, added)
+			return inner.End()
+		})
+	}
+	return o.End()
 }

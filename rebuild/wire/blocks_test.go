@@ -146,3 +146,139 @@ func TestOpenAIResponsesPhase(t *testing.T) {
 	require.Contains(t, string(sent), `{"type":"message","phase":"commentary","role":"assistant","content":"a"}`)
 	require.Empty(t, wiretest.OpenAIResponses{}.Validate(sent))
 }
+
+// Reasoning goes back in the way that each imitator wants it.
+func TestChatDialects(t *testing.T) {
+	const calls = `,"tool_calls":[{"id":"abcdefghi","type":"function","function":{"name":"f","arguments":"{}"}}]`
+	tests := []struct {
+		dialect              wire.Dialect
+		message, want, other string
+	}{
+		{wire.DeepSeek, `"content":null,"reasoning_content":"hm"`, `"reasoning_content":"hm","content":null`, `"reasoning_content":"","content":null`},
+		{wire.Kimi, `"content":null,"reasoning_content":"hm"`, `"reasoning_content":"hm","content":null`, `"reasoning_content":"","content":null`},
+		{wire.GLM, `"content":null,"reasoning_content":"hm"`, `"reasoning_content":"hm","content":null`, `"reasoning_content":"","content":null`},
+		{wire.Mistral, `"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"So."}]`, `"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"So."}]`, `"content":"So."`},
+		{wire.OpenRouter, `"content":null,"reasoning":"hm","reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]`, `"reasoning":"hm","reasoning_details":[{"type":"reasoning.encrypted","data":"x"}],"content":null`, `"content":null`},
+	}
+	for _, tt := range tests {
+		c := wire.OpenAIChat{Dialect: tt.dialect}
+		resp, err := c.Response([]byte(`{"model":"m","choices":[{"message":{"role":"assistant",` + tt.message + calls + `},"finish_reason":"tool_calls"}]}`))
+		require.NoError(t, err)
+		s := c.NewStream()
+		_, err = s.Add([]byte(`{"model":"m","choices":[{"delta":{"role":"assistant",` + tt.message + calls + `},"finish_reason":"tool_calls"}]}`))
+		require.NoError(t, err)
+		require.Equal(t, resp, s.Response())
+		require.Equal(t, "hm", resp.Message.Content[0].(transcript.ThinkingBlock).Thinking)
+		own := transcript.Origin{API: "openai-chat", Model: "m", Entry: "a"}
+		resp.Message.Origins = []transcript.Origin{own, own, own}
+		req := transcript.Request{Model: "m", Messages: []transcript.Message{
+			transcript.UserText("go"), resp.Message, transcript.ToolResult("abcdefghi", "r"), transcript.AssistantText("Done."), transcript.UserText("more"),
+		}}
+		referee := wiretest.OpenAIChat{Reasoning: true, ShortIDs: tt.dialect == wire.Mistral}
+		body, _, err := c.Request(req)
+		require.NoError(t, err)
+		require.Contains(t, string(body), `{"role":"assistant",`+tt.want+calls+`}`)
+		require.Empty(t, referee.Validate(body))
+		require.Equal(t, tt.dialect == wire.GLM, strings.Contains(string(body), `"clear_thinking":false`))
+
+		req.Model = "other"
+		body, _, err = c.Request(req)
+		require.NoError(t, err)
+		require.Contains(t, string(body), `{"role":"assistant",`+tt.other+calls+`}`)
+	}
+}
+
+// What was said aloud goes back by its ID, to others as a text; what the user says
+// goes to the API as it is.
+func TestChatAudio(t *testing.T) {
+	const want = `{"type":"text","text":"Good day.","ext":{"audio":{"id":"audio_1","expires_at":9,"data":"AAAAAAAA"}}}`
+	resp, err := wire.OpenAIChat{}.Response([]byte(`{"model":"gpt-audio","choices":[{"message":{"role":"assistant","content":null,` +
+		`"audio":{"id":"audio_1","expires_at":9,"data":"AAAAAAAA","transcript":"Good day."}},"finish_reason":"stop"}]}`))
+	require.NoError(t, err)
+	require.JSONEq(t, want, string(transcript.MarshalBlock(resp.Message.Content[0])))
+	s := wire.OpenAIChat{}.NewStream()
+	text := ""
+	for _, delta := range []string{
+		`{"role":"assistant","audio":{"id":"audio_1","transcript":"Good "}}`, `{"audio":{"data":"AAAA"}}`, `{"audio":{"transcript":"day.","data":"AAAA"}}`, `{"audio":{"expires_at":9}}`,
+	} {
+		d, err := s.Add([]byte(`{"model":"gpt-audio","choices":[{"index":0,"delta":` + delta + `}]}`))
+		require.NoError(t, err)
+		text += d.Text
+	}
+	require.Equal(t, "Good day.", text)
+	require.JSONEq(t, want, string(transcript.MarshalBlock(s.Response().Message.Content[0])))
+
+	heard := transcript.RawBlock{JSON: []byte(`{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}`)}
+	resp.Message.Origins = []transcript.Origin{{API: "openai-chat", Model: "gpt-audio"}}
+	req := transcript.Request{Model: "gpt-audio", Messages: []transcript.Message{
+		{Role: transcript.RoleUser, Content: []transcript.Block{heard}}, resp.Message, transcript.UserText("And?"),
+	}}
+	body, report, err := wire.OpenAIChat{}.Request(req)
+	require.NoError(t, err)
+	require.Empty(t, report)
+	require.Contains(t, string(body), `{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}]},{"role":"assistant","content":null,"audio":{"id":"audio_1"}}`)
+	require.Empty(t, wiretest.OpenAIChat{}.Validate(body))
+	req.Model = "gpt-x"
+	body, _, err = wire.OpenAIChat{}.Request(req)
+	require.NoError(t, err)
+	require.Contains(t, string(body), `{"role":"assistant","content":"Good day."}`)
+}
+
+// Citations and the provider's own tools go back to the model of Converse that made
+// them, whole and streamed.
+func TestBedrockOwnBlocks(t *testing.T) {
+	const call = `{"toolUse":{"toolUseId":"t1","name":"nova_grounding","type":"server_tool_use","input":{"q":"x"}}}`
+	const result = `{"toolResult":{"toolUseId":"t1","type":"nova_grounding_result","status":"success","content":[{"json":{"a":1}}]}}`
+	const cited = `{"citationsContent":{"content":[{"text":"So."}],"citations":[{"location":{"web":{"url":"https://x.example"}}}]}}`
+	b := wire.Bedrock{Model: "amazon.nova"}
+	resp, err := b.Response([]byte(`{"output":{"message":{"role":"assistant","content":[` + call + `,` + result + `,` + cited + `]}},"stopReason":"end_turn"}`))
+	require.NoError(t, err)
+	s := b.NewStream()
+	for _, e := range [][2]string{
+		{"messageStart", `{"role":"assistant"}`},
+		{"contentBlockStart", `{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"t1","name":"nova_grounding","type":"server_tool_use"}}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{\"q\":"}}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"toolUse":{"input":"\"x\"}"}}}`},
+		{"contentBlockStop", `{"contentBlockIndex":0}`},
+		{"contentBlockStart", `{"contentBlockIndex":1,"start":{"toolResult":{"toolUseId":"t1","type":"nova_grounding_result","status":"success"}}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":1,"delta":{"toolResult":[{"json":{"a":1}}]}}`},
+		{"contentBlockStop", `{"contentBlockIndex":1}`},
+		{"contentBlockDelta", `{"contentBlockIndex":2,"delta":{"text":"So."}}`},
+		{"contentBlockDelta", `{"contentBlockIndex":2,"delta":{"citation":{"location":{"web":{"url":"https://x.example"}}}}}`},
+		{"contentBlockStop", `{"contentBlockIndex":2}`},
+		{"messageStop", `{"stopReason":"end_turn"}`},
+	} {
+		_, err := s.Add(e[0], []byte(e[1]))
+		require.NoError(t, err)
+	}
+	require.Equal(t, resp.Message, s.Response().Message)
+
+	own := transcript.Origin{API: "bedrock", Model: "amazon.nova", Entry: "a"}
+	resp.Message.Origins = []transcript.Origin{own, own, own}
+	req := transcript.Request{Model: "amazon.nova", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, transcript.UserText("on")}}
+	body, report, err := b.Request(req)
+	require.NoError(t, err)
+	require.Empty(t, report)
+	require.Contains(t, string(body), `"content":[`+call+`,`+result+`,`+cited+`]`)
+	require.Empty(t, wiretest.Bedrock{}.Validate(body))
+	req.Model = "anthropic.claude"
+	body, report, err = b.Request(req)
+	require.NoError(t, err)
+	require.Len(t, report, 2)
+	require.Contains(t, string(body), `"content":[{"text":"So."}]`)
+	require.Empty(t, wiretest.Bedrock{}.Validate(body))
+}
+
+// The user's messages around an answer that nothing is left of are one.
+func TestOpenAIResponsesJoins(t *testing.T) {
+	gone := transcript.Message{
+		Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm", Signature: "c2ln"}},
+		Origins: []transcript.Origin{{API: "anthropic", Model: "claude-x"}},
+	}
+	body, report, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
+		transcript.UserText("a"), gone, transcript.UserText("b"), gone, transcript.UserText("c"),
+	}})
+	require.NoError(t, err)
+	require.Contains(t, string(body), `"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"},{"type":"input_text","text":"c"}]}]`)
+	require.Equal(t, "dropped-thinking empty-message merged-messages dropped-thinking empty-message merged-messages", rules(report))
+}

@@ -23,9 +23,38 @@
 // conversation may change its provider at any request, in the middle of a turn
 // too. A text is never changed. The same request gives the same bytes, and
 // messages that are appended to it do not change the bytes of those before them,
-// save where the end of a turn takes its reasoning out, where cache marks move on
-// and where Bedrock has too many documents: so a provider's prompt cache stays
-// warm.
+// save where the end of a turn takes out the reasoning of answers that do not say
+// what they were made from, where cache marks move on and where Bedrock has too many
+// documents: so a provider's prompt cache stays warm.
+//
+// What becomes of blocks, those of an answer being given back to the model that
+// made it:
+//
+//	                                Anthropic  Chat   Responses  Gemini  Bedrock
+//	text                            yes        yes    yes        yes     yes
+//	image                           yes        yes    yes        yes     yes
+//	document (PDF)                  yes        yes    yes        yes     yes
+//	search_result                   yes        text   text       text    text
+//	container_upload                yes        text   text       text    text
+//	input_audio                     text       yes    text       text    text
+//	image in a result               yes        moved  yes        moved   yes
+//	text of an answer               yes        yes    yes        yes     yes
+//	image of an answer              -          -      -          yes     -
+//	tool_use                        yes        yes    yes        yes     yes
+//	thinking, signed                yes        yes    -          yes     yes
+//	thinking, encrypted item        -          yes    yes        yes     -
+//	redacted_thinking               yes        -      -          -       yes
+//	server_tool_use and its result  yes        -      -          -       -
+//	compaction, with content        yes        -      -          -       -
+//	fallback                        yes        -      -          -       -
+//	compaction, encrypted           -          -      yes        -       -
+//	web_search_call and its like    -          -      yes        -       -
+//	gemini_part                     -          -      -          yes     -
+//	bedrock_block, a tool it ran    -          -      -          -       yes
+//
+// In the table "yes" is as it came, "text" a text that stands for it or holds what
+// it says, "moved" behind the results, and "-" is left out, with a word in the
+// report. Other models get the texts and the calls of an answer.
 //
 // What breaks the rules of every provider (calls without results, roles that
 // do not alternate) is not repaired here: that is the business of

@@ -30,12 +30,12 @@ type speaker struct {
 }
 
 var speakers = []speaker{
-	{"anthropic", "claude-opus-5-5", wire.Anthropic{}.Request, wire.Anthropic{}.Response, wiretest.Anthropic{}},
+	{"anthropic", "claude-opus-5-5", wire.Anthropic{Cache: wire.Cache5m}.Request, wire.Anthropic{}.Response, wiretest.Anthropic{}},
 	{"openai-chat", "deepseek-v4", wire.OpenAIChat{Reasoning: true}.Request, wire.OpenAIChat{}.Response, wiretest.OpenAIChat{Reasoning: true}},
 	{"openai-responses", "gpt-6", wire.OpenAIResponses{}.Request, wire.OpenAIResponses{}.Response, wiretest.OpenAIResponses{}},
 	{"gemini", "gemini-4", wire.Gemini{}.Request, wire.Gemini{}.Response, wiretest.Gemini{Model: "gemini-4"}},
 	{
-		"bedrock", "anthropic.claude-opus-5-5-v1:0", wire.Bedrock{}.Request,
+		"bedrock", "anthropic.claude-opus-5-5-v1:0", wire.Bedrock{Cache: wire.Cache1h}.Request,
 		wire.Bedrock{Model: "anthropic.claude-opus-5-5-v1:0"}.Response,
 		wiretest.Bedrock{},
 	},
@@ -259,26 +259,27 @@ func TestNextRequest(t *testing.T) {
 	if *soak == "long" {
 		histories = 100_000
 	}
-	counts := map[string]int{}
-	for seed := range histories {
-		for home := range speakers {
-			k := &talk{
-				t: t, rng: rand.New(rand.NewPCG(seed, uint64(home))), fold: rebuild.New(nil), home: home,
-				prev: map[int]flight{}, counts: counts,
+	for home, s := range speakers {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			counts := map[string]int{}
+			for seed := range histories {
+				k := &talk{
+					t: t, rng: rand.New(rand.NewPCG(seed, uint64(home))), fold: rebuild.New(nil), home: home,
+					prev: map[int]flight{}, counts: counts,
+				}
+				k.append(transcript.UserText("u"))
+				for range 60 {
+					k.step()
+				}
 			}
-			k.append(transcript.UserText("u"))
-			for range 60 {
-				k.step()
+			t.Logf("%d of %d requests go on from the one before", counts[s.name+" continued"], counts[s.name])
+			require.Greater(t, counts[s.name+" continued"], int(histories))
+			for _, name := range slices.Sorted(maps.Keys(counts)) {
+				if strings.HasPrefix(name, "because of ") {
+					t.Logf("%d not, %s", counts[name], name)
+				}
 			}
-		}
-	}
-	for _, s := range speakers {
-		t.Logf("%s: %d of %d requests go on from the one before", s.name, counts[s.name+" continued"], counts[s.name])
-		require.Greater(t, counts[s.name+" continued"], int(histories))
-	}
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		if strings.HasPrefix(name, "because of ") {
-			t.Logf("%d not, %s", counts[name], name)
-		}
+		})
 	}
 }

@@ -27,6 +27,7 @@ type openAIPart struct {
 	url    string // data URLs too
 	fileID string
 	name   string // of a file whose bytes are in url
+	raw    json.RawMessage
 }
 
 type openAIPartKind int
@@ -35,6 +36,8 @@ const (
 	openAIText openAIPartKind = iota
 	openAIImage
 	openAIFile
+	openAIAudio   // of Chat Completions: raw is the member input_audio
+	openAIThought // of Mistral: reasoning among the parts of an answer
 )
 
 // parts returns what a user message or a result has in the place of b. takes
@@ -51,6 +54,11 @@ func (r *openAI) parts(entry string, b transcript.Block, takes func(openAIPart) 
 	case transcript.DocumentBlock:
 		r.dropExtra(entry, "document", b.Extra)
 		return r.document(entry, b, takes)
+	}
+	if raw, ok := b.(transcript.RawBlock); ok && r.api == apiOpenAIChat && raw.BlockType() == "input_audio" && jsontext.Valid(raw.JSON) {
+		if audio, _ := jsontext.Member(raw.JSON, "input_audio"); stringMember(audio, "data") != "" && stringMember(audio, "format") != "" {
+			return []openAIPart{{kind: openAIAudio, raw: audio}}
+		}
 	}
 	return []openAIPart{{text: r.plain(entry, b)}}
 }

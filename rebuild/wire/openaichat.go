@@ -28,10 +28,45 @@ type OpenAIChat struct {
 	// ShortIDs is for Mistral: calls have IDs of nine letters and digits, and a
 	// short answer goes between results and what the user says next.
 	ShortIDs bool
+	// Dialect is the service that imitates the API, if it is one of those that want
+	// their reasoning back in a way of their own. It sets Reasoning, MaxTokens and,
+	// for Mistral, ShortIDs.
+	Dialect Dialect
+	// CacheKey is the member prompt_cache_key, the same for requests that begin in
+	// the same way: an ID of the session for example. Empty leaves it out.
+	CacheKey string
 	// Params are further members of the request, temperature or tool_choice
 	// for example. "tools" and "stream_options" are used instead of what
 	// Request writes. The other members that it writes cannot be in it.
 	Params map[string]json.RawMessage
+}
+
+// Dialect is a service that imitates Chat Completions.
+type Dialect string
+
+const (
+	// DeepSeek (V4) and Kimi (K2.6 and later) refuse an answer with calls that does
+	// not have its reasoning, in all later requests; an empty one will do for answers
+	// of others.
+	DeepSeek Dialect = "deepseek"
+	Kimi     Dialect = "kimi"
+	// GLM keeps the reasoning of all turns if the request says so, which it does:
+	// the member "thinking" has "clear_thinking":false unless Params have it.
+	GLM Dialect = "glm"
+	// Mistral has its reasoning among the parts of an answer's content.
+	Mistral Dialect = "mistral"
+	// OpenRouter wants "reasoning_details" back as they came, and misses none.
+	OpenRouter Dialect = "openrouter"
+)
+
+// inDialect returns the format with what its dialect sets.
+func (c OpenAIChat) inDialect() OpenAIChat {
+	if c.Dialect == "" {
+		return c
+	}
+	c.Reasoning, c.MaxTokens = true, true
+	c.ShortIDs = c.ShortIDs || c.Dialect == Mistral
+	return c
 }
 
 // maxChatID is the length in bytes that an ID of a call may have.
@@ -60,15 +95,18 @@ func (c OpenAIChat) ids() idForm {
 //   - An image or a document that the API does not take (a URL of a document, a
 //     file of another provider, another type) becomes a short text; a text
 //     document its text; a search result its texts.
-//   - Reasoning is left out unless [OpenAIChat.Reasoning] is set: then it goes
-//     back to the model that made it, and an answer with calls that has none has
-//     an empty one.
+//   - Reasoning is left out unless [OpenAIChat.Reasoning] or a dialect is set: then
+//     it goes back to the model that made it, and an answer with calls that has none
+//     has an empty one, save with Mistral and OpenRouter.
+//   - What an answer said aloud goes back by its ID to the model that said it, and
+//     as a text to others.
 //   - An answer with more than 128 calls becomes several, each with its results.
 //   - Opaque blocks, and images and documents in an answer, are left out. An
 //     answer that nothing is left of is left out, and the user messages around
 //     it are joined.
 //   - Members of blocks that parts of messages do not have are left out.
 func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	c = c.inDialect()
 	limit := "max_completion_tokens"
 	if c.MaxTokens {
 		limit = "max_tokens"
@@ -76,12 +114,12 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
 	}
-	if err := checkParams(c.Params, "model", limit, "stream", "messages"); err != nil {
+	if err := checkParams(c.Params, "model", limit, "stream", "messages", cacheKey(c.CacheKey)); err != nil {
 		return nil, nil, err
 	}
 	r := chatRenderer{
 		openAI:    openAI{rendering{req: req, api: apiOpenAIChat, ids: idMap{form: c.ids()}}},
-		reasoning: c.Reasoning,
+		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
 	if !isBlank(req.System) {
 		role := c.SystemRole
@@ -94,10 +132,14 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 
 	o := jsontext.AppendObject(nil)
 	o.OptString("model", req.Model)
+	o.OptString("prompt_cache_key", c.CacheKey)
 	o.OptInt(limit, int64(req.MaxOutput))
 	o.OptBool("stream", c.Stream)
 	if _, given := c.Params["stream_options"]; c.Stream && !given {
 		o.Value("stream_options", []byte(`{"include_usage":true}`))
+	}
+	if _, given := c.Params["thinking"]; c.Dialect == GLM && !given {
+		o.Value("thinking", []byte(`{"type":"enabled","clear_thinking":false}`))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
 		o.Value(name, c.Params[name])
@@ -132,6 +174,7 @@ type chatMessage struct {
 	refusal string
 	calls   []transcript.ToolCallBlock
 	callID  string // of a result
+	audio   string // ID of what the answer said aloud
 	// Reasoning, as the members that it came in.
 	reasoning []member
 }
@@ -153,6 +196,13 @@ func appendChatMessage(dst []byte, m chatMessage) []byte {
 	default:
 		o.String("content", "")
 	}
+	if m.audio != "" {
+		o.Func("audio", func(dst []byte) []byte {
+			audio := jsontext.AppendObject(dst)
+			audio.String("id", m.audio)
+			return audio.End()
+		})
+	}
 	o.OptString("refusal", m.refusal)
 	if len(m.calls) > 0 {
 		o.Func("tool_calls", func(dst []byte) []byte { return appendList(dst, m.calls, appendChatCall) })
@@ -166,6 +216,14 @@ func appendChatPart(dst []byte, p openAIPart) []byte {
 	case openAIText:
 		o.String("type", "text")
 		o.String("text", p.text)
+	case openAIThought:
+		o.String("type", "thinking")
+		o.Func("thinking", func(dst []byte) []byte {
+			return appendList(dst, []openAIPart{{text: p.text}}, appendChatPart)
+		})
+	case openAIAudio:
+		o.String("type", "input_audio")
+		o.Value("input_audio", p.raw)
 	case openAIImage:
 		o.String("type", "image_url")
 		o.Func("image_url", func(dst []byte) []byte {

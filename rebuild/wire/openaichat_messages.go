@@ -14,6 +14,7 @@ import (
 type chatRenderer struct {
 	openAI
 	reasoning bool
+	dialect   Dialect
 	out       []chatMessage
 	dropped   bool // the last answer was left out
 }
@@ -128,8 +129,13 @@ func (r *chatRenderer) answer(m transcript.Message) {
 		switch b := b.(type) {
 		case transcript.TextBlock:
 			r.dropExtra(o.Entry, "text", b.Extra)
-			if _, refusal := jsontext.Member(r.ext(o, b.Extra), "refusal"); refusal && out.refusal == "" {
+			ext := r.ext(o, b.Extra)
+			if _, refusal := jsontext.Member(ext, "refusal"); refusal && out.refusal == "" {
 				out.refusal = b.Text
+				continue
+			}
+			if audio, _ := jsontext.Member(ext, "audio"); stringMember(audio, "id") != "" && out.audio == "" {
+				out.audio = stringMember(audio, "id")
 				continue
 			}
 			out.parts = append(out.parts, openAIPart{text: b.Text})
@@ -145,7 +151,9 @@ func (r *chatRenderer) answer(m transcript.Message) {
 			r.drop(o.Entry, b)
 		}
 	}
-	r.dropped = len(out.parts) == 0 && len(out.calls) == 0 && out.refusal == ""
+	said := func(p openAIPart) bool { return p.kind != openAIThought }
+	r.dropped = !slices.ContainsFunc(out.parts, said) &&
+		len(out.calls) == 0 && out.refusal == "" && out.audio == ""
 	if r.dropped {
 		r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
 		return
@@ -153,7 +161,7 @@ func (r *chatRenderer) answer(m transcript.Message) {
 	if len(out.calls) > maxChatCalls {
 		r.note(rebuild.SplitAnswer, originOf(m, 0).Entry, strconv.Itoa(len(out.calls))+" calls")
 	}
-	if r.reasoning && len(out.calls) > 0 && len(out.reasoning) == 0 {
+	if r.reasoning && r.dialect != Mistral && r.dialect != OpenRouter && len(out.calls) > 0 && len(out.reasoning) == 0 {
 		out.reasoning = []member{{reasoningContent, []byte(`""`)}}
 	}
 	r.out = append(r.out, out)
@@ -173,6 +181,7 @@ const (
 	reasoningContent = "reasoning_content"
 	reasoningPlain   = "reasoning"
 	reasoningDetails = "reasoning_details" // with signatures
+	reasoningChunks  = "thinking"          // in a part of the content
 )
 
 // think gives reasoning back in the members that it came in.
@@ -185,6 +194,8 @@ func (r *chatRenderer) think(o transcript.Origin, b transcript.ThinkingBlock, ou
 		drop("of another model")
 	case len(out.reasoning) > 0:
 		drop("a second one in an answer")
+	case r.dialect == Mistral:
+		out.parts = append(out.parts, openAIPart{kind: openAIThought, text: b.Thinking})
 	default:
 		ext := r.ext(o, b.Extra)
 		name := reasoningContent

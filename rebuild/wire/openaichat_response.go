@@ -51,6 +51,7 @@ type chatAnswer struct {
 	said       piece
 	details    []json.RawMessage // of reasoning
 	annotation []json.RawMessage
+	audio      []member // what was said aloud, but for its transcript and its bytes
 }
 
 // The kinds of calls. A custom tool has a text as its input.
@@ -71,12 +72,29 @@ func (a *chatAnswer) read(message []byte) error {
 		a.said.grow("content", 0, s)
 	case jsontext.IsArray(content): // of some imitators
 		for e := range jsontext.Elements(content) {
+			chunks, _ := jsontext.Member(e, reasoningChunks)
+			for c := range jsontext.Elements(chunks) {
+				a.said.grow(reasoningChunks, 0, stringMember(c, "text"))
+			}
 			a.said.grow("content", 0, stringMember(e, "text"))
 		}
 	case !jsontext.IsNull(content):
 		return fmt.Errorf("wire: the answer has content that is no text: %q", excerpt(content))
 	}
 	a.said.grow("refusal", 0, stringMember(message, "refusal"))
+	audio, _ := jsontext.Member(message, "audio")
+	for name, value := range jsontext.Members(audio) {
+		switch text, ok := jsontext.String(value); {
+		case ok && (name == "transcript" || name == "data"):
+			a.said.grow(name, 0, text)
+		case !jsontext.IsNull(value) && name != "transcript" && name != "data":
+			i := slices.IndexFunc(a.audio, func(m member) bool { return m.name == name })
+			if i >= 0 {
+				a.audio = slices.Delete(a.audio, i, i+1)
+			}
+			a.audio = append(a.audio, member{name, slices.Clone(value)})
+		}
+	}
 	for _, name := range []string{reasoningContent, reasoningPlain} {
 		raw, _ := jsontext.Member(message, name)
 		if text, ok := jsontext.String(raw); ok && (a.member() == "" || a.member() == name) {
@@ -98,7 +116,7 @@ func (a *chatAnswer) read(message []byte) error {
 
 // member returns the member that reasoning came in.
 func (a *chatAnswer) member() string {
-	for _, name := range []string{reasoningContent, reasoningPlain} {
+	for _, name := range []string{reasoningContent, reasoningPlain, reasoningChunks} {
 		if _, ok := a.said.text(name); ok {
 			return name
 		}
@@ -174,6 +192,9 @@ func (a *chatAnswer) response() (*transcript.Response, error) {
 		}
 		add(transcript.TextBlock{Text: text, Extra: withExt(ext.End())})
 	}
+	if len(a.audio) > 0 {
+		add(transcript.TextBlock{Text: a.said.from("transcript", 0), Extra: transcript.Extra{"ext": a.spoken()}})
+	}
 	if refusal != "" {
 		add(transcript.TextBlock{Text: refusal, Extra: withExt([]byte(`{"refusal":true}`))})
 	}
@@ -187,6 +208,20 @@ func (a *chatAnswer) response() (*transcript.Response, error) {
 		add(b)
 	}
 	return resp, nil
+}
+
+// spoken returns what is known of an answer that was said aloud.
+func (a *chatAnswer) spoken() json.RawMessage {
+	ext := jsontext.AppendObject(nil)
+	ext.Func("audio", func(dst []byte) []byte {
+		o := jsontext.AppendObject(dst)
+		for _, m := range a.audio {
+			o.Value(m.name, m.value)
+		}
+		o.OptString("data", a.said.from("data", 0))
+		return o.End()
+	})
+	return ext.End()
 }
 
 func (a *chatAnswer) stopReason() transcript.StopReason {

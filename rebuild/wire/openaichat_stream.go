@@ -83,7 +83,7 @@ func (s *OpenAIChatStream) choices(event []byte) (d Delta, err error) {
 		if reason := stringMember(choice, "finish_reason"); reason != "" {
 			a.reason, a.done = reason, true
 		}
-		d.Text = a.said.from("content", before[0]) + a.said.from("refusal", before[1])
+		d.Text = a.said.from("content", before[0]) + a.said.from("refusal", before[1]) + a.said.from("transcript", before[3])
 		d.Thinking = a.said.from(a.member(), before[2])
 		if len(a.pieces) > calls {
 			d.ToolName = a.pieces[calls].from("name", 0)
@@ -97,8 +97,8 @@ func (s *OpenAIChatStream) choices(event []byte) (d Delta, err error) {
 }
 
 // sizes returns how long the text, the refusal and the reasoning are.
-func (a *chatAnswer) sizes() (n [3]int) {
-	for i, name := range []string{"content", "refusal", a.member()} {
+func (a *chatAnswer) sizes() (n [4]int) {
+	for i, name := range []string{"content", "refusal", a.member(), "transcript"} {
 		n[i] = a.said.size(name)
 	}
 	return n

@@ -22,6 +22,9 @@ type OpenAIResponses struct {
 	// that can be given back. Nil leaves both out: models that do not reason
 	// refuse them.
 	Reasoning json.RawMessage
+	// CacheKey is the member prompt_cache_key, the same for requests that begin in
+	// the same way: an ID of the session for example. Empty leaves it out.
+	CacheKey string
 	// Params are further members of the request, temperature or tool_choice
 	// for example. "instructions", "tools", "store" and "include" are used
 	// instead of what Request writes. The other members that it writes cannot be
@@ -50,15 +53,19 @@ type OpenAIResponses struct {
 //   - An image or a document that the API does not take (a file of another
 //     provider, another type) becomes a short text; a text document its text; a
 //     search result its texts.
-//   - Other opaque blocks, and images and documents in an answer, are left out,
-//     and an answer that nothing is left of.
+//   - Calls of tools that the API defines and the client runs (shell, local_shell,
+//     apply_patch, computer) go back to the model that made them as they came, and
+//     their results in the form that each wants; other models see functions.
+//   - Other opaque blocks, and images and documents in an answer, are left out. An
+//     answer that nothing is left of is left out, and the user messages around it
+//     are joined.
 //   - Members of blocks that items do not have are left out. The API has no
 //     mark for results that are errors.
 func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
 	}
-	if err := checkParams(s.Params, "model", "max_output_tokens", "stream", "reasoning", "input"); err != nil {
+	if err := checkParams(s.Params, "model", "max_output_tokens", "stream", "reasoning", "input", cacheKey(s.CacheKey)); err != nil {
 		return nil, nil, err
 	}
 	if err := checkObject("reasoning", s.Reasoning); err != nil {
@@ -75,6 +82,7 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 	given := func(name string) bool { _, ok := s.Params[name]; return ok }
 	o := jsontext.AppendObject(nil)
 	o.OptString("model", req.Model)
+	o.OptString("prompt_cache_key", s.CacheKey)
 	o.OptInt("max_output_tokens", int64(req.MaxOutput))
 	o.OptBool("stream", s.Stream)
 	if !given("store") {

@@ -18,6 +18,10 @@ type responsesRenderer struct {
 	items  map[string]bool   // IDs of those given back
 	kinds  map[string]string // of the last answer's calls that are no functions, by their IDs
 	out    []json.RawMessage
+
+	dropped bool         // nothing is left of the last answer
+	said    int          // items up to the last message of the user
+	rest    []openAIPart // and its parts
 }
 
 func (r *responsesRenderer) input() []json.RawMessage {
@@ -47,9 +51,16 @@ func (r *responsesRenderer) user(m transcript.Message) {
 			rest = append(rest, r.parts(entry, b, responsesTakes)...)
 		}
 	}
-	if len(rest) == 0 {
+	dropped := r.dropped
+	if r.dropped = false; len(rest) == 0 {
 		return
 	}
+	if n := len(r.out); dropped && n > 0 && n == r.said {
+		rest = append(r.rest, rest...)
+		r.out = r.out[:n-1]
+		r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
+	}
+	r.said, r.rest = len(r.out)+1, rest
 	o := jsontext.AppendObject(nil)
 	o.String("type", "message")
 	o.String("role", "user")
@@ -118,7 +129,7 @@ func (r *responsesRenderer) answer(i int, m transcript.Message) {
 		r.out = append(r.out, r.rendered(items[i:i+n]))
 		i += n
 	}
-	if before == len(r.out) && len(m.Content) > 0 {
+	if r.dropped = before == len(r.out) && len(m.Content) > 0; r.dropped {
 		r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
 	}
 }

@@ -55,6 +55,7 @@ type Bedrock struct {
 //	document-name    names of documents are 1 to 200 of A-Z a-z 0-9 - ( ) [ ] and
 //	                 single spaces, and unique in the request
 //	document-text    there is a text beside a document
+//	cache-points     at most four in the request
 //	media-count      at most 5 documents and 20 images
 //	system           the system prompt is not white space
 //	max-tokens       the output limit is positive, and above the thinking budget
@@ -77,6 +78,7 @@ type bedrockCheck struct {
 	documents map[string]bool
 	media     map[string]int
 	tools     bool // the messages use tools
+	points    int  // cache points so far
 }
 
 var (
@@ -103,11 +105,19 @@ func (c *bedrockCheck) body(body []byte) {
 	}
 	c.members(req, bedrockMembers, "", -1, -1)
 	for _, v := range list(req["system"]) {
+		if object(v)["cachePoint"] != nil {
+			c.points++
+		}
 		said, isText := object(v)["text"]
 		if isText && blank(said) {
 			c.flag("system", -1, -1, "The text field in the SystemContentBlock object at system.0 is blank. Add text to the text field, and try again.")
 		}
 		c.req.System += text(said)
+	}
+	for _, v := range list(object(req["toolConfig"])["tools"]) {
+		if object(v)["cachePoint"] != nil {
+			c.points++
+		}
 	}
 	messages := list(req["messages"])
 	if len(messages) == 0 {
@@ -205,15 +215,19 @@ func (c *bedrockCheck) message(i int, m map[string]any, before string) string {
 	for j, v := range content {
 		b := object(v)
 		c.block(i, j, b, role)
-		c.say(transcript.Role(role), bedrockBlock(b))
-		if id, ok := object(b["toolResult"])["toolUseId"].(string); ok {
+		if b["cachePoint"] == nil {
+			c.say(transcript.Role(role), bedrockBlock(b))
+		} else if c.points++; c.points > 4 {
+			c.flag("cache-points", i, j, "The model returned the following errors: A maximum of 4 blocks with cache_control may be provided.")
+		}
+		if id, ok := object(b["toolResult"])["toolUseId"].(string); ok && role != "assistant" {
 			results = append(results, id)
 			if lastResult != j-1 {
 				c.flag("result-order", i, j, "The model returned the following errors: messages.%d: `tool_result` blocks must come first in the content.", i)
 			}
 			lastResult = j
 		}
-		if id, ok := object(b["toolUse"])["toolUseId"].(string); ok {
+		if id, ok := object(b["toolUse"])["toolUseId"].(string); ok && text(object(b["toolUse"])["type"]) == "" {
 			calls, called = append(calls, id), true
 		}
 		if b["reasoningContent"] != nil && (called || j == len(content)-1) {
@@ -270,7 +284,7 @@ func (c *bedrockCheck) block(i, j int, b map[string]any, role string) {
 				c.flag("block-role", i, j, "User messages cannot contain %s. Remove it and try again.", kind)
 			}
 		case "toolResult", "image", "document":
-			if role != "user" {
+			if role != "user" && text(object(b[kind])["type"]) == "" {
 				c.flag("block-role", i, j, "Assistant messages cannot contain %s. Remove it and try again.", kind)
 			}
 		}
@@ -328,7 +342,7 @@ func (c *bedrockCheck) documentName(i, j int, v any) {
 func (c *bedrockCheck) call(i, j int, at string, call map[string]any) {
 	id := text(call["toolUseId"])
 	name := text(call["name"])
-	c.members(call, []string{"toolUseId", "name", "input"}, at+".toolUse", i, j)
+	c.members(call, []string{"toolUseId", "name", "input", "type"}, at+".toolUse", i, j)
 	c.pattern("id", i, j, id, bedrockID, at+".toolUse.toolUseId")
 	c.pattern("name", i, j, name, bedrockName, at+".toolUse.name")
 	if c.ids[id] {
@@ -342,7 +356,7 @@ func (c *bedrockCheck) call(i, j int, at string, call map[string]any) {
 
 func (c *bedrockCheck) result(i, j int, at string, result map[string]any) {
 	id := text(result["toolUseId"])
-	c.members(result, []string{"toolUseId", "content", "status"}, at+".toolResult", i, j)
+	c.members(result, []string{"toolUseId", "content", "status", "type"}, at+".toolResult", i, j)
 	c.pattern("id", i, j, id, bedrockID, at+".toolResult.toolUseId")
 	content := list(result["content"])
 	isError := result["status"] == "error"
@@ -397,13 +411,25 @@ func bedrockBlock(b map[string]any) transcript.Block {
 		switch kind {
 		case "text":
 			return transcript.TextBlock{Text: text(v)}
+		case "citationsContent":
+			said := ""
+			for _, c := range list(m["content"]) {
+				said += text(object(c)["text"])
+			}
+			return transcript.TextBlock{Text: said}
 		case "image":
 			return transcript.ImageBlock{Source: media(kind, m)}
 		case "document":
 			return transcript.DocumentBlock{Title: text(m["name"]), Source: media("application", m)}
 		case "toolUse":
+			if text(m["type"]) != "" {
+				break // of a tool that the provider ran
+			}
 			return transcript.ToolCallBlock{ID: text(m["toolUseId"]), Name: text(m["name"]), Input: encode(m["input"])}
 		case "toolResult":
+			if text(m["type"]) != "" {
+				break
+			}
 			result := transcript.ToolResultBlock{CallID: text(m["toolUseId"]), IsError: m["status"] == "error"}
 			for _, c := range list(m["content"]) {
 				result.Content = append(result.Content, bedrockBlock(object(c)))

@@ -130,6 +130,9 @@ func unmarked1(v any) any {
 	}
 	m = maps.Clone(m)
 	delete(m, "cache_control")
+	if m["type"] == "input_text" { // a message of one text has none of this type
+		m["type"] = "text"
+	}
 	for _, name := range []string{"content", "tools", "toolResult"} {
 		if m[name] != nil {
 			m[name] = unmarked(m[name])

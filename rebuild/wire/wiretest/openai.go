@@ -223,6 +223,10 @@ func (r *openAIReferee) part(i, j int, param string, raw json.RawMessage, kinds 
 		if p.FileID == "" && !isHTTPS(url) && !isDataURL(url, "image/png", "image/jpeg", "image/gif", "image/webp") {
 			r.flag("source", i, j, "Invalid '%s.%s'. Expected a valid URL, but got a value with an invalid format.", param, map[bool]string{true: "url", false: "image_url"}[p.Type == "image_url"])
 		}
+	case "input_audio":
+		if !isBytes(p.Audio.Data) || p.Audio.Format == "" {
+			r.flag("source", i, j, "Invalid '%s.input_audio'. Expected base64 data and a format.", param)
+		}
 	case "file":
 		if p.File == nil || !p.File.isFile() {
 			r.flag("source", i, j, "Invalid '%s.file'. Expected a file ID, or a filename and base64 data with a MIME type.", param)
@@ -263,11 +267,22 @@ type openAIPart struct {
 	FileURL  string          `json:"file_url"`
 	FileName string          `json:"filename"`
 	FileData string          `json:"file_data"`
+	Thinking []openAIPart    `json:"thinking"`
+	Audio    struct {
+		Data   string `json:"data"`
+		Format string `json:"format"`
+	} `json:"input_audio"`
 }
 
 // block returns a valid part as a block.
 func (p openAIPart) block() transcript.Block {
 	switch p.Type {
+	case "thinking":
+		var texts []string
+		for _, chunk := range p.Thinking {
+			texts = append(texts, chunk.Text)
+		}
+		return transcript.ThinkingBlock{Thinking: strings.Join(texts, "")}
 	case "image_url", "input_image":
 		return transcript.ImageBlock{Source: openAISource(p.imageURL(), p.FileID)}
 	case "input_file":

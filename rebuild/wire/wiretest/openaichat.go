@@ -85,7 +85,7 @@ func (c OpenAIChat) Decode(body []byte) (Request, []Violation) {
 func (c OpenAIChat) Validate(body []byte) []Violation { return validate(c, body) }
 
 const chatRequestMembers = `audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages metadata
-	modalities model n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention reasoning_effort response_format
+	modalities thinking model n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention reasoning_effort response_format
 	safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options`
 
 type chatReferee struct {
@@ -162,14 +162,18 @@ func (r *chatReferee) given(i int, param, role string, content json.RawMessage) 
 		r.flag("content", i, -1, "Invalid value for 'content': expected a string, got null.")
 		return nil
 	}
-	return r.content(i, param, content, chatParts[role], role == "tool")
+	kinds := chatParts[role]
+	if role == "assistant" && r.format.Reasoning {
+		kinds = append(slices.Clone(kinds), "thinking")
+	}
+	return r.content(i, param, content, kinds, role == "tool")
 }
 
 // answer checks an answer: its content may be missing if it calls tools or is a
 // refusal.
 func (r *chatReferee) answer(i int, param string, m map[string]json.RawMessage) {
 	calls, n := r.calls(i, m["tool_calls"])
-	if n > 0 && r.format.Reasoning && m["reasoning_content"] == nil && m["reasoning"] == nil {
+	if n > 0 && r.format.Reasoning && !r.format.ShortIDs && m["reasoning_content"] == nil && m["reasoning"] == nil {
 		r.flag("reasoning", i, -1, "Missing `reasoning_content` field in the assistant message at message index %d", i)
 	}
 	var blocks []transcript.Block
@@ -177,7 +181,7 @@ func (r *chatReferee) answer(i int, param string, m map[string]json.RawMessage) 
 		blocks = append(blocks, transcript.ThinkingBlock{Thinking: thought})
 	}
 	refusal := jsonText(m["refusal"])
-	if !isNull(m["content"]) || n == 0 && refusal == "" {
+	if !isNull(m["content"]) || n == 0 && refusal == "" && m["audio"] == nil {
 		blocks = append(blocks, r.given(i, param, "assistant", m["content"])...)
 	}
 	if refusal != "" {

@@ -1,0 +1,117 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// CacheTTL says for how long a provider is to keep what it has read of a request.
+type CacheTTL string
+
+// The times that Anthropic and Bedrock have. A mark costs a quarter more than the
+// tokens in front of it for five minutes, and twice as much for an hour; what is
+// read from the cache costs a tenth.
+const (
+	Cache5m CacheTTL = "5m"
+	Cache1h CacheTTL = "1h"
+)
+
+// check returns an error if a time is none of those.
+func (c CacheTTL) check() error {
+	if c != "" && c != Cache5m && c != Cache1h {
+		return fmt.Errorf("wire: cache %q is neither %q nor %q", string(c), Cache5m, Cache1h)
+	}
+	return nil
+}
+
+// mark returns a mark of a type. Five minutes are what the APIs take for it.
+func (c CacheTTL) mark(kind string) json.RawMessage {
+	o := jsontext.AppendObject(nil)
+	o.String("type", kind)
+	if c == Cache1h {
+		o.String("ttl", string(c))
+	}
+	return o.End()
+}
+
+// markedMessages returns the indexes of the messages that end with a mark: where
+// this request ends, and where the one before it did, the user message in front.
+func markedMessages(roles []transcript.Role) (marked []int) {
+	for i, role := range slices.Backward(roles) {
+		if role == transcript.RoleUser && len(marked) < 2 {
+			marked = append(marked, i)
+		}
+	}
+	return marked
+}
+
+// cachePoint is a block of Converse that ends what is to be kept.
+func (c CacheTTL) cachePoint() []byte {
+	o := jsontext.AppendObject(nil)
+	o.Value("cachePoint", c.mark("default"))
+	return o.End()
+}
+
+// roll puts marks on the last blocks of messages that can have one. The messages
+// are the renderer's.
+func (c CacheTTL) roll(messages []transcript.Message) {
+	roles := make([]transcript.Role, len(messages))
+	for i, m := range messages {
+		roles[i] = m.Role
+	}
+	for _, i := range markedMessages(roles) {
+		content := messages[i].Content
+		for j, b := range slices.Backward(content) {
+			if marked := withMark(b, c.mark("ephemeral")); marked != nil {
+				content[j] = marked
+				break
+			}
+		}
+	}
+}
+
+// withMark returns a block of a user with a cache mark, nil if it cannot have one.
+func withMark(b transcript.Block, mark json.RawMessage) transcript.Block {
+	extra := func(e transcript.Extra) transcript.Extra { return withMember(maps.Clone(e), cacheControl, mark) }
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		if isBlank(b.Text) {
+			return nil
+		}
+		b.Extra = extra(b.Extra)
+		return b
+	case transcript.ImageBlock:
+		b.Extra = extra(b.Extra)
+		return b
+	case transcript.DocumentBlock:
+		b.Extra = extra(b.Extra)
+		return b
+	case transcript.ToolResultBlock:
+		b.Extra = extra(b.Extra)
+		return b
+	}
+	return nil
+}
+
+// cacheKey returns the member that holds a key if there is one.
+func cacheKey(key string) string {
+	if key == "" {
+		return ""
+	}
+	return "prompt_cache_key"
+}
+
+// appendMarked writes an element of a list with a cache mark.
+func appendMarked(dst, element []byte, mark json.RawMessage) []byte {
+	o := jsontext.AppendObject(dst)
+	for name, value := range jsontext.Members(element) {
+		o.Value(name, value)
+	}
+	o.Value(cacheControl, mark)
+	return o.End()
+}
