@@ -72,7 +72,7 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 		due: func(w *work, size, stored int, l learned) (why compact.Reason) {
 			trigger, least := l.trigger(o.Trigger), l.fifth(o.Trigger, 0)
 			switch {
-			case !trigger.Due(size):
+			case !l.due(trigger, size):
 				return compact.NotDue
 			case l.tooSoon(stored, least):
 				return TooSoon
@@ -98,7 +98,7 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 // too soon ([TooSoon]) and would gain less than a fifth of the window is an
 // error: CompactFor and ExtractTo are for when it is needed all the same.
 func (s *Session) CompactTo(ctx context.Context, room int, c tokens.Counter) (changed bool, err error) {
-	return s.compactTo(ctx, guard.Need{Window: room, Room: room, Counter: c}, false, false)
+	return s.compactTo(ctx, guard.Need{Room: room, Counter: c}, false, false)
 }
 
 // CompactFor is CompactTo for a guard that says what the room is needed for. If
