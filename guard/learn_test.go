@@ -600,3 +600,69 @@ func TestServerCleared(t *testing.T) {
 		}
 	}
 }
+
+// After a refusal the figures of the provider decide, without the margin of an
+// estimate and whatever it has cleared before.
+func TestFiguresOfRefusal(t *testing.T) {
+	for _, cleared := range []int{0, 10_000} {
+		c := newConversation(t, toolTurn(long(300_000))...)
+		answer := editing(10_000, cleared)
+		if _, err := c.Append(t.Context(), answer); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Append(t.Context(), transcript.UserText("go on")); err != nil {
+			t.Fatal(err)
+		}
+		limit := guardSize(c)
+		counted := limit * 3 / 2
+		s := &script{errs: []error{fmt.Errorf("prompt is too long: %d tokens > %d maximum", counted, limit)}}
+		g := &guard.Guard{Model: "m", MaxOutput: 10 * limit, Stages: []guard.Stage{guard.Clip()}}
+		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(s.calls) != 2 {
+			t.Fatalf("%v after %d calls", err, len(s.calls))
+		}
+		want := limit - int(float64(guardSize(c))/(float64(limit)/float64(counted)))
+		if got := s.calls[1].MaxOutput; got != want {
+			t.Errorf("%d cleared: the output is %d, want %d", cleared, got, want)
+		}
+	}
+}
+
+// A count that is only a lower bound is no factor, and none at all where the
+// estimate is more.
+func TestLowerBound(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	limit := size / 2
+	rooms := map[int]float64{size * 2 / 3: 100. / 105, size * 3 / 2: 2. / 3}
+	for least, share := range rooms {
+		c := talked(t, 60_000)
+		s := &script{errs: []error{fmt.Errorf("This model's maximum context length is %d tokens. However, your messages resulted in over %d tokens.", limit, least)}}
+		factor := 0.0
+		g := &guard.Guard{Stages: []guard.Stage{guard.Compact()}, Observe: func(_ context.Context, e guard.Event) { factor = max(factor, e.Learned.Factor) }}
+		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(c.relief) != 1 {
+			t.Fatalf("%v, %d compactions", err, len(c.relief))
+		}
+		want := float64(limit-limit/8) * share
+		if got := float64(c.relief[0]); got < want*.97 || got > want*1.03 {
+			t.Errorf("at least %d of %d: the room is %.0f, want %.0f", least, size, got, want)
+		}
+		if factor != 0 {
+			t.Errorf("at least %d of %d: learned the factor %v", least, size, factor)
+		}
+	}
+}
+
+// What the provider says it has cleared is neither a smaller count of the prompt
+// nor a front that was dropped.
+func TestClearedIsCounted(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	for _, answer := range []*transcript.Response{editing(size*7/10, size*3/10), editing(size/4, size*3/4)} {
+		c := talked(t, 60_000)
+		g := &guard.Guard{Model: "m", CutsSilently: true}
+		if _, err := guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (*transcript.Response, error) { return answer, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.known("m"); got != (transcript.Calibration{}) {
+			t.Errorf("learned %+v", got)
+		}
+	}
+}
