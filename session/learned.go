@@ -115,8 +115,8 @@ func (l learned) trigger(t compact.Trigger) compact.Trigger {
 	return t
 }
 
-// due reports whether a history of that size is too long for a trigger. What the
-// provider clears by itself does not count.
+// due reports whether a history of that size, without the part that the provider
+// clears by itself, is too long for a trigger.
 func (l learned) due(t compact.Trigger, size int) bool {
 	return t.Due(max(size-l.estimated(l.cleared), 0))
 }
