@@ -25,7 +25,7 @@ func (r *run) look(ctx context.Context, answer any) Overflow {
 	case transcript.StopContextWindow:
 		o := Overflow{Kind: StopReason, Prompt: prompt, Output: out.Usage.Output, Rule: "stop reason"}
 		r.tell(ctx, Event{Kind: EventOverflow, Before: r.size, Overflow: o})
-		r.commit(ctx, r.filled(prompt, out.Usage.Output))
+		r.commit(ctx, r.filled(prompt, out.Usage.Cleared(), out.Usage.Output))
 		return Overflow{}
 	case transcript.StopAborted, transcript.StopError, transcript.StopRefusal:
 		return Overflow{}
@@ -37,7 +37,7 @@ func (r *run) look(ctx context.Context, answer any) Overflow {
 		r.again = true
 		return o
 	}
-	c := r.calibrate(prompt, o.Kind != NotOverflow)
+	c := r.calibrate(prompt+out.Usage.Cleared(), o.Kind != NotOverflow)
 	if refuted {
 		c.Window = transcript.WindowTakenBack
 	}
@@ -67,12 +67,12 @@ func (r *run) refute(prompt int) bool {
 // filled is what an answer says that the full window has cut: prompt and output
 // are the window, unless the prompt is so far below the estimate that what came
 // from a cache is not in it.
-func (r *run) filled(prompt, output int) (c transcript.Calibration) {
-	if prompt < fewTokens || prompt < r.expected()/2 || r.mirrored(prompt) {
+func (r *run) filled(prompt, cleared, output int) (c transcript.Calibration) {
+	if prompt < fewTokens || prompt+cleared < r.sent()/2 || r.mirrored(prompt) {
 		return c
 	}
 	r.refute(prompt)
-	c = r.calibrate(prompt, true)
+	c = r.calibrate(prompt+cleared, true)
 	if total := prompt + output; r.window <= 0 || total < r.window {
 		c.Window = total
 	}
@@ -97,7 +97,7 @@ func (r *run) silent(out Outcome) Overflow {
 		o.Rule = pastWindow
 	case sized && out.StopReason == transcript.StopMaxTokens && out.Usage.Output == 0 && prompt >= r.window-r.window/100:
 		o.Rule = noOutput
-	case prompt >= fewTokens && prompt < r.expected()/2 && (r.g.CutsSilently || out.Empty && r.window <= 0):
+	case prompt >= fewTokens && prompt+out.Usage.Cleared() < r.sent()/2 && (r.g.CutsSilently || out.Empty && r.window <= 0):
 		o.Rule, o.Prompt = frontDropped, 0
 		if r.g.CutsSilently {
 			o.Limit = prompt + out.Usage.Output // what it has read and written certainly fits

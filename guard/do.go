@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -20,7 +22,9 @@ import (
 // the smaller window, and by how much the estimate is off. A figure in an error
 // is kept if it is near enough to be the window, and taken back when a prompt
 // that is longer has been answered. An estimate is reckoned with five percent
-// more, unless the provider has counted the very prompt in this Do.
+// more, unless the provider has counted the very prompt in this Do. What the
+// provider of the last answer has cleared by its own context editing counts for
+// nothing until it refuses a request.
 //
 // After an overflow the stages that are left run, with what the error says, and
 // the model is called again; if the prompt alone fits, the output limit is
@@ -126,6 +130,8 @@ type run struct {
 	left    []Stage                // that have not run
 	failed  []error                // of stages
 	lowered bool                   // whether the output limit was lowered because of an error
+	cleared int                    // tokens that the provider leaves out of the prompt by itself
+	refused bool                   // whether it has refused one: what it clears is not enough
 	again   bool                   // whether an empty answer was asked for again
 	bare    bool                   // whether the reasoning was refused
 }
@@ -137,8 +143,25 @@ func (r *run) read(ctx context.Context) error {
 		return err
 	}
 	r.request, r.made = r.g.request(h, r.bare)
+	r.cleared = 0
+	if !r.refused && answeredBy(h, r.g.Model) {
+		r.cleared = h.Cleared
+	}
 	r.size = r.g.count(r.request)
 	return nil
+}
+
+// answeredBy reports whether the last answer is of that model, as far as both
+// are known. Another one clears nothing, or something else.
+func answeredBy(h rebuild.History, model string) bool {
+	for _, m := range slices.Backward(h.Messages) {
+		if m.Role != transcript.RoleAssistant || len(m.Origins) == 0 {
+			continue
+		}
+		by := m.Origins[len(m.Origins)-1].Model
+		return by == "" || strings.HasPrefix(by, model)
+	}
+	return true
 }
 
 // next returns the next call, with slices of its own.
@@ -169,8 +192,11 @@ const estimated = "estimate"
 const slack = 5
 
 // expected is the size of the prompt in the provider's tokens, as far as is
-// known.
-func (r *run) expected() int {
+// known, without what the provider clears.
+func (r *run) expected() int { return max(r.sent()-r.cleared, 0) }
+
+// sent is expected with what the provider clears.
+func (r *run) sent() int {
 	if r.ratio > 0 {
 		return int(float64(r.size) / r.ratio)
 	}
@@ -248,6 +274,9 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 		return true, nil
 	}
 	r.tell(ctx, Event{Kind: EventOverflow, Overflow: o, Before: r.size})
+	if o.Rule != estimated {
+		r.refused, r.cleared = true, 0
+	}
 	r.learn(ctx, o)
 	if r.lowerOutput(o) {
 		r.tell(ctx, Event{Kind: EventOutput, Overflow: o, Before: r.size})

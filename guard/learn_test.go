@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -441,5 +443,226 @@ func TestStream(t *testing.T) {
 	answer, err = guard.Do(t.Context(), nil, plain{c}, func(context.Context, guard.Call) (string, error) { return "I will", errTooLong })
 	if answer != "I will" || !errors.Is(err, errTooLong) {
 		t.Errorf("%q, %v", answer, err)
+	}
+}
+
+// What the provider has counted in this Do counts without the margin of an
+// estimate, for the room as for the output.
+func TestCountedPrompt(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	window := 2 * size
+	// The provider counts 1.5 tokens for one of the estimate, and nothing can be
+	// made smaller: the output alone gives way.
+	c := talked(t, 60_000)
+	counted := size * 3 / 2
+	s := &script{errs: []error{fmt.Errorf("input length and `max_tokens` exceed context limit: %d + %d > %d", counted, 20_000, window)}}
+	g := &guard.Guard{MaxOutput: 20_000, Stages: []guard.Stage{}}
+	if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(s.calls) != 2 {
+		t.Fatalf("%v after %d calls", err, len(s.calls))
+	}
+	if got, most := s.calls[1].MaxOutput, window-counted; got > most || got < most*9/10 {
+		t.Errorf("the output is %d, and %d are left", got, most)
+	}
+
+	// The room for a history that is refused is in tokens of the estimate.
+	c = talked(t, 60_000)
+	limit := size
+	s = &script{errs: []error{fmt.Errorf("prompt is too long: %d tokens > %d maximum", counted, limit)}}
+	if _, err := guard.Do(t.Context(), &guard.Guard{Stages: []guard.Stage{guard.Compact()}}, c, s.call); err != nil || len(c.relief) != 1 {
+		t.Fatalf("%v, %d compactions", err, len(c.relief))
+	}
+	want := (limit - limit/8) * 2 / 3
+	if got := c.relief[0]; got < want-want/50 || got > want+want/50 {
+		t.Errorf("the room is %d tokens of the estimate, want %d", got, want)
+	}
+}
+
+// Stages are told of the window that the error names, and every event of which
+// attempt it is and whether anything was sent.
+func TestNeedAndEvents(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	var events []string
+	var windows []int
+	stage := guard.Stage{Name: "mine", Run: func(_ context.Context, _ guard.History, n guard.Need) (bool, error) {
+		windows = append(windows, n.Window)
+		return true, nil
+	}}
+	g := &guard.Guard{Window: size / 2, Stages: []guard.Stage{stage, stage}, Observe: func(_ context.Context, e guard.Event) {
+		events = append(events, fmt.Sprint(e.Kind, " ", e.Attempt, " ", e.Unsent))
+	}}
+	s := &script{errs: []error{fmt.Errorf("prompt is too long: %d tokens > %d maximum", size, size/4), errors.New("context_length_exceeded")}}
+	if _, err := guard.Do(t.Context(), g, talked(t, 60_000), s.call); err == nil {
+		t.Error("no error")
+	}
+	want := []string{"overflow 0 true", "stage 0 true", "stage 0 true", "overflow 0 false", "learned 0 false", "failed 0 false"}
+	if !slices.Equal(events, want) || !slices.Equal(windows, []int{size / 2, size / 2}) {
+		t.Errorf("events %q, windows %v", events, windows)
+	}
+
+	// Of a window that nobody knows, that of the estimate is an upper bound.
+	events, windows = nil, nil
+	g.Window = 0
+	again := errors.New("context_length_exceeded")
+	s = &script{errs: []error{again, again, again}}
+	if _, err := guard.Do(t.Context(), g, talked(t, 60_000), s.call); err == nil {
+		t.Error("no error")
+	}
+	want = []string{"overflow 0 false", "stage 0 false", "retry 1 false", "overflow 1 false", "stage 1 false", "retry 2 false", "overflow 2 false", "failed 2 false"}
+	if !slices.Equal(events, want) || !slices.Equal(windows, []int{size, size}) {
+		t.Errorf("events %q, windows %v of %d", events, windows, size)
+	}
+}
+
+// unreadable is a History that cannot be read after a number of times.
+type unreadable struct {
+	*conversation
+	left int
+}
+
+var errUnreadable = errors.New("the disk is gone")
+
+func (u *unreadable) History(ctx context.Context) (rebuild.History, error) {
+	if u.left--; u.left < 0 {
+		return rebuild.History{}, errUnreadable
+	}
+	return u.conversation.History(ctx)
+}
+
+// A history that cannot be read is an error before anything is sent, also when a
+// stage of the preflight has changed it.
+func TestUnreadable(t *testing.T) {
+	for left := range 2 {
+		u := &unreadable{newConversation(t, toolTurn(long(300_000))...), left}
+		s := &script{}
+		_, err := guard.Do(t.Context(), &guard.Guard{Window: 10_000, Stages: []guard.Stage{{Name: "changes", Run: func(context.Context, guard.History, guard.Need) (bool, error) {
+			return true, nil
+		}}}}, u, s.call)
+		if !errors.Is(err, errUnreadable) || len(s.calls) > 0 {
+			t.Errorf("%d reads: %v after %d calls", left, err, len(s.calls))
+		}
+	}
+}
+
+// editing returns an answer whose prompt the provider has made smaller.
+func editing(prompt, cleared int) *transcript.Response {
+	return &transcript.Response{
+		API: "anthropic", Model: "m-20260101", StopReason: transcript.StopEndTurn, Message: transcript.AssistantText("ok"),
+		Usage: transcript.Usage{Input: prompt, Output: 5, Extra: transcript.Extra{
+			"context_management": fmt.Appendf(nil, `{"applied_edits":[{"type":"clear_tool_uses_20250919","cleared_input_tokens":%d}]}`, cleared),
+		}},
+	}
+}
+
+// What the provider has cleared by its own context editing does not make the
+// next prompt too long by estimate, nor does it change the factor. It does not
+// count for another model, after a refusal or after a compaction.
+func TestServerCleared(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	window := size * 3 / 4
+	tests := []struct {
+		name     string
+		model    string
+		answer   *transcript.Response
+		errs     []error
+		compacts int
+	}{
+		{"cleared", "m", editing(size/4, size*3/4), nil, 0},
+		{"not cleared", "m", editing(size, 0), nil, 1},
+		{"by another model", "n", editing(size/4, size*3/4), nil, 1},
+		{"refused all the same", "m", editing(size/4, size*3/4), []error{errors.New("context_length_exceeded")}, 1},
+	}
+	for _, tt := range tests {
+		c := talked(t, 60_000)
+		var learned []transcript.Calibration
+		g := &guard.Guard{Model: tt.model, Window: window, Stages: []guard.Stage{guard.Compact()}, Observe: func(_ context.Context, e guard.Event) {
+			if e.Kind == guard.EventLearned {
+				learned = append(learned, e.Learned)
+			}
+		}}
+		before := *g
+		before.Stages = []guard.Stage{}
+		answer, err := guard.Do(t.Context(), &before, c, func(context.Context, guard.Call) (*transcript.Response, error) { return tt.answer, nil })
+		if err != nil || len(learned) > 0 {
+			t.Errorf("%s: %v, learned %+v", tt.name, err, learned)
+		}
+		if _, err := c.Append(t.Context(), answer); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Append(t.Context(), transcript.UserText("go on")); err != nil {
+			t.Fatal(err)
+		}
+		s := &script{errs: tt.errs}
+		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(c.relief) != tt.compacts {
+			t.Errorf("%s: %v, %d compactions, want %d", tt.name, err, len(c.relief), tt.compacts)
+		}
+		if h, _ := c.History(t.Context()); tt.compacts > 0 && h.Cleared != 0 {
+			t.Errorf("%s: %d are cleared after a compaction", tt.name, h.Cleared)
+		}
+	}
+}
+
+// After a refusal the figures of the provider decide, without the margin of an
+// estimate and whatever it has cleared before.
+func TestFiguresOfRefusal(t *testing.T) {
+	for _, cleared := range []int{0, 10_000} {
+		c := newConversation(t, toolTurn(long(300_000))...)
+		answer := editing(10_000, cleared)
+		if _, err := c.Append(t.Context(), answer); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Append(t.Context(), transcript.UserText("go on")); err != nil {
+			t.Fatal(err)
+		}
+		limit := guardSize(c)
+		counted := limit * 3 / 2
+		s := &script{errs: []error{fmt.Errorf("prompt is too long: %d tokens > %d maximum", counted, limit)}}
+		g := &guard.Guard{Model: "m", MaxOutput: 10 * limit, Stages: []guard.Stage{guard.Clip()}}
+		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(s.calls) != 2 {
+			t.Fatalf("%v after %d calls", err, len(s.calls))
+		}
+		want := limit - int(float64(guardSize(c))/(float64(limit)/float64(counted)))
+		if got := s.calls[1].MaxOutput; got != want {
+			t.Errorf("%d cleared: the output is %d, want %d", cleared, got, want)
+		}
+	}
+}
+
+// A count that is only a lower bound is no factor, and none at all where the
+// estimate is more.
+func TestLowerBound(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	limit := size / 2
+	rooms := map[int]float64{size * 2 / 3: 100. / 105, size * 3 / 2: 2. / 3}
+	for least, share := range rooms {
+		c := talked(t, 60_000)
+		s := &script{errs: []error{fmt.Errorf("This model's maximum context length is %d tokens. However, your messages resulted in over %d tokens.", limit, least)}}
+		factor := 0.0
+		g := &guard.Guard{Stages: []guard.Stage{guard.Compact()}, Observe: func(_ context.Context, e guard.Event) { factor = max(factor, e.Learned.Factor) }}
+		if _, err := guard.Do(t.Context(), g, c, s.call); err != nil || len(c.relief) != 1 {
+			t.Fatalf("%v, %d compactions", err, len(c.relief))
+		}
+		want := float64(limit-limit/8) * share
+		if got := float64(c.relief[0]); got < want*.97 || got > want*1.03 {
+			t.Errorf("at least %d of %d: the room is %.0f, want %.0f", least, size, got, want)
+		}
+		if factor != 0 {
+			t.Errorf("at least %d of %d: learned the factor %v", least, size, factor)
+		}
+	}
+}
+
+// What the provider says it has cleared is neither a smaller count of the prompt
+// nor a front that was dropped.
+func TestClearedIsCounted(t *testing.T) {
+	size := guardSize(talked(t, 60_000).conversation)
+	for _, answer := range []*transcript.Response{editing(size*7/10, size*3/10), editing(size/4, size*3/4)} {
+		c := talked(t, 60_000)
+		g := &guard.Guard{Model: "m", CutsSilently: true}
+		if _, err := guard.Do(t.Context(), g, c, func(context.Context, guard.Call) (*transcript.Response, error) { return answer, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.known("m"); got != (transcript.Calibration{}) {
+			t.Errorf("learned %+v", got)
+		}
 	}
 }

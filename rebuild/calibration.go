@@ -12,6 +12,7 @@ import (
 type learned struct {
 	all       []transcript.Calibration // one a model, the last one changed at the end
 	compacted int                      // TokensAfter of the last compaction
+	cleared   int                      // by the provider, in the prompt of the last answer
 }
 
 func (l *learned) add(b transcript.Batch) {
@@ -21,8 +22,13 @@ func (l *learned) add(b transcript.Batch) {
 		}
 	}
 	for _, e := range b.Entries {
-		if c, ok := e.Body.(transcript.Calibration); ok {
-			l.merge(c)
+		switch body := e.Body.(type) {
+		case transcript.Calibration:
+			l.merge(body)
+		case transcript.Fragment:
+			if body.Role == transcript.RoleAssistant && body.Of == "" && (body.Usage.Prompt() > 0 || len(body.Usage.Extra) > 0) {
+				l.cleared = body.Usage.Cleared()
+			}
 		}
 	}
 }
@@ -51,3 +57,6 @@ func (f *Fold) Calibrations() []transcript.Calibration { return f.learned.all }
 // Compacted is what the last compaction says of the size of the history after
 // it, in tokens; 0 if there was none, or if it does not say.
 func (f *Fold) Compacted() int { return f.learned.compacted }
+
+// Cleared is what [History] has under that name.
+func (f *Fold) Cleared() int { return f.learned.cleared }

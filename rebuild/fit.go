@@ -47,7 +47,7 @@ func Fit(h History, budget int, size func(transcript.Message) int) (History, Rep
 		summary[n-1] = join(summary[n-1], rest[0])
 		rest = rest[1:]
 	}
-	h.Messages, h.After = slices.Concat(summary, rest), ""
+	h.Messages, h.After, h.Cleared = slices.Concat(summary, rest), "", 0
 	return h, report
 }
 

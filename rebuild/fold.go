@@ -338,6 +338,7 @@ func (f *Fold) before(id string) (string, bool) {
 // holds is shared with the fold and must not be modified.
 func (f *Fold) History() History {
 	h := f.live().history()
+	h.Cleared = f.learned.cleared
 	if f.tip >= 0 && !f.opts.Full {
 		h.After = f.nodes[f.tip].id
 	}

@@ -17,6 +17,10 @@ type History struct {
 	// After is the entry ID of the last line that the history was made of, for
 	// [transcript.Made]; empty for a view such as that of [Fit] or [Options].Full.
 	After string `json:"-"`
+	// Cleared is how many tokens of Messages the provider has left out of the
+	// request for the last answer, by its own context editing, and will leave out
+	// of the next one. 0 after a compaction.
+	Cleared int `json:"-"`
 }
 
 // StartsTurn reports whether a turn starts at message i: a user message that

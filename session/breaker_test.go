@@ -173,6 +173,58 @@ func TestNoCompactionTooSoon(t *testing.T) {
 	}
 }
 
+// Of the windows that are known the smallest one says what is too soon: here that
+// of the guard.
+func TestSmallestWindowCounts(t *testing.T) {
+	st := open(t, t.TempDir(), &session.Options{
+		Counter: thousands{},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 200_000}, Summarizer: compact.SummarizerFunc(says("short"))},
+	})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 15)
+	if _, err := s.Compact(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	need := guard.Need{Window: 32_000, Counter: thousands{}}
+	talk(t, s, 15, 2)
+	need.Room = s.Info().Tokens - 500
+	if changed, err := s.CompactFor(t.Context(), need); !changed || err != nil {
+		t.Errorf("it gains a fifth of 32,000: %v, %v", changed, err)
+	}
+	talk(t, s, 17, 2)
+	need.Room = s.Info().Tokens - 500
+	if changed, err := s.CompactFor(t.Context(), need); changed || err != nil {
+		t.Errorf("it gains less: %v, %v", changed, err)
+	}
+}
+
+// What the provider clears by its own context editing is not compacted again.
+func TestServerHasCleared(t *testing.T) {
+	st := open(t, t.TempDir(), &session.Options{
+		Counter: thousands{},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 5}, Trigger: compact.Trigger{Window: 30_000}, Summarizer: compact.SummarizerFunc(says("short"))},
+	})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 16)
+	a := answer("cleared")
+	a.Usage = transcript.Usage{Input: 3_000, Output: 5, Extra: transcript.Extra{
+		"context_management": []byte(`{"applied_edits":[{"type":"clear_tool_uses_20250919","cleared_tool_uses":8,"cleared_input_tokens":31000}]}`),
+	}}
+	add(t, s, transcript.UserText("and?"), a)
+	done, err := s.AfterTurn(t.Context())
+	if must(t, err); done.Entry != "" {
+		t.Errorf("34,000 tokens, 31,000 of which the provider leaves out, were compacted")
+	}
+	a = answer("not cleared")
+	a.Usage = transcript.Usage{Input: 36_000, Output: 5}
+	add(t, s, transcript.UserText("and?"), a)
+	if done, err = s.AfterTurn(t.Context()); err != nil || done.Entry == "" {
+		t.Errorf("what is not cleared any more was not compacted: %v, %v", done.Cut.Nothing, err)
+	}
+}
+
 // Everything that a guard learns is in the transcript: another process sends the same, and
 // a compaction keeps it.
 func TestWhatIsLearnedSurvives(t *testing.T) {

@@ -71,7 +71,7 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 		due: func(w *work, size, stored int, l learned) (why compact.Reason) {
 			trigger, least := l.trigger(o.Trigger), l.fifth(o.Trigger, 0)
 			switch {
-			case !trigger.Due(size):
+			case !l.due(trigger, size):
 				return compact.NotDue
 			case l.tooSoon(stored, least):
 				return TooSoon

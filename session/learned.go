@@ -31,9 +31,9 @@ const (
 	// the window, so that the next one would gain little and cost as much.
 	//
 	// It is counted with the counter of the store: the history as it is, less
-	// what it was after that compaction. The window is that of the trigger, or
-	// what the entries say of the model in use if that is less or there is none;
-	// else what the guard says, or the limit of the trigger.
+	// what it was after that compaction. The window is the smallest of that of the
+	// trigger, what the entries say of the model in use and what the guard says; if
+	// none is known it is the limit of the trigger.
 	//
 	// AfterTurn makes no compaction that is too soon. Others may come sooner:
 	// those of [Session.Compact]; and those of [Session.CompactFor] that gain a
@@ -55,6 +55,7 @@ const breaksAt = 3
 type learned struct {
 	all       []transcript.Calibration // one a model, the last one changed at the end
 	compacted int                      // tokens after the last compaction, 0 if not known
+	cleared   int                      // tokens of the history that the provider clears by itself
 	// The figures of the model in use, which the last answer names; requests that
 	// name no model have figures of their own. If the answer names none these are
 	// the figures that were learned last. Those of two models are never put
@@ -67,7 +68,7 @@ type learned struct {
 }
 
 func (s *state) learned() learned {
-	l := learned{all: s.fold.Calibrations(), compacted: s.fold.Compacted(), factor: 1}
+	l := learned{all: s.fold.Calibrations(), compacted: s.fold.Compacted(), cleared: s.fold.Cleared(), factor: 1}
 	answered, rank := s.fold.Answered(), 0
 	for _, c := range l.all {
 		if c.Failures > l.failures {
@@ -113,14 +114,26 @@ func (l learned) trigger(t compact.Trigger) compact.Trigger {
 	return t
 }
 
+// due reports whether a history of that size, without the part that the provider
+// clears by itself, is too long for a trigger.
+func (l learned) due(t compact.Trigger, size int) bool {
+	return t.Due(max(size-l.estimated(l.cleared), 0))
+}
+
 // estimated converts tokens of the model to tokens of the estimate, roughly.
 func (l learned) estimated(n int) int { return int(float64(n) / l.factor) }
 
-// fifth is a fifth of the first window that is known: that of the trigger, of the
-// model, of the caller, or else the limit of the trigger.
+// fifth is a fifth of the smallest window that is known: that of the trigger, of
+// the model, of the caller. If none is, it is a fifth of the limit of the trigger.
 func (l learned) fifth(t compact.Trigger, asked int) int {
 	t = l.trigger(t)
-	return cmp.Or(t.Window, l.estimated(l.window), l.estimated(asked), t.Limit()) / 5
+	least := 0
+	for _, w := range []int{t.Window, l.estimated(l.window), l.estimated(asked)} {
+		if w > 0 && (least == 0 || w < least) {
+			least = w
+		}
+	}
+	return cmp.Or(least, t.Limit()) / 5
 }
 
 // tooSoon reports whether a history of that size has grown by less than least

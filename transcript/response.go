@@ -1,6 +1,8 @@
 package transcript
 
 import (
+	"encoding/json"
+	"math"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -66,6 +68,28 @@ type Usage struct {
 
 // Prompt is the size of the whole prompt in tokens.
 func (u Usage) Prompt() int { return u.Input + u.CacheRead + u.CacheWrite }
+
+// Cleared is how many tokens of the prompt the provider has left out by its own
+// context editing, as the member "context_management" of Extra says. They are not
+// in Prompt.
+func (u Usage) Cleared() (n int) {
+	edits, ok := u.Extra["context_management"]
+	if !ok {
+		return 0
+	}
+	var said struct {
+		Applied []struct {
+			Tokens int `json:"cleared_input_tokens"`
+		} `json:"applied_edits"`
+	}
+	if json.Unmarshal(edits, &said) != nil {
+		return 0
+	}
+	for _, e := range said.Applied {
+		n += min(max(e.Tokens, 0), math.MaxInt32)
+	}
+	return n
+}
 
 // IsZero reports whether nothing was counted.
 func (u Usage) IsZero() bool {
