@@ -178,7 +178,7 @@ func TestNoCompactionTooSoon(t *testing.T) {
 func TestSmallestWindowCounts(t *testing.T) {
 	st := open(t, t.TempDir(), &session.Options{
 		Counter: thousands{},
-		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 200_000}, Summarizer: compact.SummarizerFunc(says("short"))},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 200_000}, Summarizer: compact.SummarizerFunc(says(short))},
 	})
 	defer closed(t, st)
 	s := load(t, st, cli)
@@ -203,7 +203,7 @@ func TestSmallestWindowCounts(t *testing.T) {
 func TestServerHasCleared(t *testing.T) {
 	st := open(t, t.TempDir(), &session.Options{
 		Counter: thousands{},
-		Compact: compact.Options{Keep: compact.Keep{Turns: 5}, Trigger: compact.Trigger{Window: 30_000}, Summarizer: compact.SummarizerFunc(says("short"))},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 5}, Trigger: compact.Trigger{Window: 30_000}, Summarizer: compact.SummarizerFunc(says(short))},
 	})
 	defer closed(t, st)
 	s := load(t, st, cli)

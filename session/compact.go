@@ -92,10 +92,10 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 // has changed. Nil n.Counter is the store's counter.
 //
 // If the summarizer fails, [compact.Extractive] writes the summary in its place,
-// with a deadline of its own; what has failed is returned besides. After three
-// failures in a row it does so at once, until AfterTurn or Compact have had a
-// summary of the summarizer; where nobody calls these it is asked again at every
-// eighth compaction.
+// with a deadline of its own; the error of the summarizer is returned only if that
+// fails too. After three failures in a row the summarizer is left out, until
+// AfterTurn or Compact have had a summary of it; where nobody calls these it is
+// asked again at every eighth compaction.
 //
 // If the provider has refused the request no compaction comes too soon. If the
 // request is too long by estimate alone one that does, see [TooSoon], and would
