@@ -92,8 +92,8 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 // has changed. Nil n.Counter is the store's counter.
 //
 // If the summarizer fails, [compact.Extractive] writes the summary in its place,
-// with a deadline of its own; the error of the summarizer is returned only if that
-// fails too. After three failures in a row the summarizer is left out, until
+// with a deadline of its own, and the error of the summarizer is returned although
+// the history has changed. After three failures in a row the summarizer is left out, until
 // AfterTurn or Compact have had a summary of it; where nobody calls these it is
 // asked again at every eighth compaction.
 //
