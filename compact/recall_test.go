@@ -25,6 +25,7 @@ type recallRun struct {
 	carried, filled float64  // the most in parts of the window, and the mean
 	least, most     int      // sizes after compactions
 	grown           []float64
+	extracts        bool // the summaries are those of code too
 }
 
 // recall runs conversations through six compactions each, several of small
@@ -32,7 +33,7 @@ type recallRun struct {
 // shown as it was written.
 func recall(t *testing.T, window int, share float64, s compact.Summarizer) *recallRun {
 	t.Helper()
-	run := &recallRun{kinds: map[string]*recalled{}, least: window}
+	run := &recallRun{kinds: map[string]*recalled{}, least: window, extracts: s == nil}
 	for seed := range max(1, uint64(64_000/window)) {
 		run.talk(t, newRecallWork(recallSeed+seed, share), window, s)
 	}
@@ -93,13 +94,16 @@ func (r *recallRun) look(w *recallWork, h rebuild.History, window int) int {
 		}
 	}
 	carried := rebuild.CarriedText(*h.Compaction)
+	if r.extracts {
+		carried += h.Compaction.Summary
+	}
 	for _, s := range w.secrets {
 		if strings.Contains(carried, s) {
 			r.leaked = append(r.leaked, s)
 		}
 	}
 	size := estimate.Count("", nil, h.Messages)
-	r.carried = max(r.carried, float64(sizeOf(carried))/float64(window))
+	r.carried = max(r.carried, float64(sizeOf(rebuild.CarriedText(*h.Compaction)))/float64(window))
 	r.filled += float64(size) / float64(window)
 	r.least, r.most = min(r.least, size), max(r.most, size)
 	return size
@@ -156,5 +160,19 @@ func TestRecallOfFacts(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Without a model no secret that the user, a tool or the assistant has told is
+// in anything that a compaction adds.
+func TestRecallOfSecrets(t *testing.T) {
+	t.Parallel()
+	for _, share := range []float64{.01, .20} {
+		r := recall(t, 16_000, share, nil)
+		if len(r.leaked) > 0 {
+			t.Errorf("%q", r.leaked)
+		}
+		user, failures := r.of(ofUser...), r.of(aFailure)
+		t.Logf("user %.0f %% of %d, tool errors %.0f %% of %d, filled %.0f %%", 100*user.share(), user.asked, 100*failures.share(), failures.asked, 100*r.filled)
 	}
 }

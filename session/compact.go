@@ -93,9 +93,9 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 //
 // If the summarizer fails, [compact.Extractive] writes the summary in its place,
 // with a deadline of its own, and the error of the summarizer is returned although
-// the history has changed. After three failures in a row the summarizer is left out, until
-// AfterTurn or Compact have had a summary of it; where nobody calls these it is
-// asked again at every eighth compaction.
+// the history has changed. After three failures in a row the summarizer is not
+// asked, until AfterTurn or Compact have had a summary of it; where nobody calls
+// these it is asked again at every eighth compaction.
 //
 // If the provider has refused the request no compaction comes too soon. If the
 // request is too long by estimate alone one that does, see [TooSoon], and would

@@ -52,8 +52,8 @@ func TestCompactionRepeatsThePrompt(t *testing.T) {
 	require.Equal(t, want, request(t, load(t, st, cli)))
 }
 
-// The user's words are carried where the summary is a message of the user, and
-// not where a session behaves as another program.
+// A compaction carries items where the summary is a message of the user, and not
+// by default in the forms of other programs.
 func TestCarriedByForm(t *testing.T) {
 	for form, carried := range map[rebuild.SummaryForm]bool{rebuild.SummaryUser: true, rebuild.SummaryPair: false, rebuild.SummarySystem: false} {
 		for _, asked := range []int{0, 1_000} {
