@@ -47,17 +47,17 @@ func (run *recallRun) talk(t *testing.T, w *recallWork, window int, s compact.Su
 	const overhead, times = 2_000, 6
 	opts := &compact.Options{Trigger: compact.Trigger{Window: window, Overhead: overhead}, Summarizer: s}
 	opts.Room = opts.Trigger.Room()
-	f := rebuild.New(nil)
+	f, tally := rebuild.New(nil), &rebuild.Tally{Counter: estimate}
 	after := 0
 	for i, n := 0, 0; n < times; i++ {
 		for j, item := range w.next() {
 			add(t, f, fmt.Sprintf("t%d.%d", i, j), item)
 		}
-		h := f.History()
-		size := estimate.Count("", nil, h.Messages)
+		size := tally.Count(f)
 		if !opts.Trigger.Due(size) {
 			continue
 		}
+		h := f.History()
 		c, err := compact.Run(t.Context(), h, compact.Plan(h, opts), opts)
 		require.NoError(t, err, "compaction %d", n+1)
 		add(t, f, fmt.Sprint("compaction", n), c)
