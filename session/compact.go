@@ -79,7 +79,7 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 				return CoolingDown
 			}
 			if ofTrigger {
-				w.Room = trigger.Room()
+				w.Room, w.Window = trigger.Room(), cmp.Or(w.Window, trigger.Window)
 			}
 			return ""
 		},
