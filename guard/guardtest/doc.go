@@ -54,7 +54,8 @@
 //
 // What is not checked: keys, names of models, the values of sampling
 // parameters, whether a tool that is called was defined, schemas of inputs,
-// pages of documents, signatures of reasoning, and rate limits.
+// pages of documents, signatures of reasoning without [Model.Bind], and rate
+// limits.
 //
 // # What an answer costs
 //

@@ -33,25 +33,17 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		b.Extra = r.extra(entry, "text", b.Extra, true, !isBlank(b.Text))
 		return b
 	case transcript.ImageBlock:
-		source, problem := r.source(entry, b.Source, "image")
-		if problem == "" {
-			problem = r.media.takeBytes(source, "image")
-		}
-		if problem != "" {
+		var problem string
+		if b.Source, problem = r.mediaSource(entry, b.Source, "image"); problem != "" {
 			return r.replaced(entry, "image", problem)
 		}
-		b.Source = source
 		b.Extra = r.extra(entry, "image", b.Extra, true, true)
 		return b
 	case transcript.DocumentBlock:
-		source, problem := r.source(entry, b.Source, "document")
-		if problem == "" {
-			problem = r.media.takeBytes(source, "document")
-		}
-		if problem != "" {
+		var problem string
+		if b.Source, problem = r.mediaSource(entry, b.Source, "document"); problem != "" {
 			return r.replaced(entry, "document", problem)
 		}
-		b.Source = source
 		b.Extra = r.extra(entry, "document", b.Extra, true, true)
 		return b
 	case transcript.ToolResultBlock:
@@ -70,6 +62,15 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		return r.replaced(entry, b.BlockType(), "")
 	}
 	return r.replaced(entry, "block", "")
+}
+
+// mediaSource returns what a source becomes, or what is wrong with it or its size.
+func (r *renderer) mediaSource(entry string, s transcript.Source, kind string) (transcript.Source, string) {
+	source, problem := r.source(entry, s, kind)
+	if problem == "" {
+		problem = r.media.takeBytes(source, kind)
+	}
+	return source, problem
 }
 
 // result renders the content of a tool result.

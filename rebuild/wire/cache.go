@@ -67,35 +67,18 @@ func (c CacheTTL) roll(messages []transcript.Message) {
 	for _, i := range markedMessages(roles) {
 		content := messages[i].Content
 		for j, b := range slices.Backward(content) {
-			if marked := withMark(b, c.mark("ephemeral")); marked != nil {
+			if t, isText := b.(transcript.TextBlock); isText && isBlank(t.Text) {
+				continue
+			}
+			marked, ok := withExtra(b, func(e transcript.Extra) transcript.Extra {
+				return withMember(maps.Clone(e), cacheControl, c.mark("ephemeral"))
+			})
+			if ok {
 				content[j] = marked
 				break
 			}
 		}
 	}
-}
-
-// withMark returns a block of a user with a cache mark, nil if it cannot have one.
-func withMark(b transcript.Block, mark json.RawMessage) transcript.Block {
-	extra := func(e transcript.Extra) transcript.Extra { return withMember(maps.Clone(e), cacheControl, mark) }
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		if isBlank(b.Text) {
-			return nil
-		}
-		b.Extra = extra(b.Extra)
-		return b
-	case transcript.ImageBlock:
-		b.Extra = extra(b.Extra)
-		return b
-	case transcript.DocumentBlock:
-		b.Extra = extra(b.Extra)
-		return b
-	case transcript.ToolResultBlock:
-		b.Extra = extra(b.Extra)
-		return b
-	}
-	return nil
 }
 
 // cacheKey returns the member that holds a key if there is one.

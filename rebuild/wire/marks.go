@@ -41,29 +41,41 @@ func eachMark(messages []transcript.Message, strip func() bool) {
 func eachMarkIn(blocks []transcript.Block, strip func() bool) {
 	for i, b := range blocks {
 		switch b := b.(type) {
-		case transcript.TextBlock:
-			b.Extra = strippedExtra(b.Extra, strip)
-			blocks[i] = b
-		case transcript.ImageBlock:
-			b.Extra = strippedExtra(b.Extra, strip)
-			blocks[i] = b
-		case transcript.DocumentBlock:
-			b.Extra = strippedExtra(b.Extra, strip)
-			blocks[i] = b
-		case transcript.ToolCallBlock:
-			b.Extra = strippedExtra(b.Extra, strip)
-			blocks[i] = b
 		case transcript.ToolResultBlock:
 			eachMarkIn(b.Content, strip)
-			b.Extra = strippedExtra(b.Extra, strip)
-			blocks[i] = b
 		case transcript.RawBlock:
 			mark, _ := jsontext.Member(b.JSON, cacheControl)
 			if !jsontext.IsNull(mark) && strip() {
 				blocks[i] = filterMembers(b, func(name string, _ []byte) bool { return name != cacheControl })
 			}
 		}
+		if marked, ok := withExtra(b, func(e transcript.Extra) transcript.Extra { return strippedExtra(e, strip) }); ok {
+			blocks[i] = marked
+		}
 	}
+}
+
+// withExtra returns a block with other members beside its own; ok is false for one
+// that has no cache mark among them.
+func withExtra(b transcript.Block, change func(transcript.Extra) transcript.Extra) (changed transcript.Block, ok bool) {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ImageBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.DocumentBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ToolCallBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ToolResultBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	}
+	return nil, false
 }
 
 func strippedExtra(extra transcript.Extra, strip func() bool) transcript.Extra {

@@ -19,7 +19,7 @@ func (Bedrock) Types() (whole, stream string) { return TypeJSON, "application/vn
 
 const exception = "Exception" // at the end of the types of errors
 
-// Frame returns an event as it goes out. frame: the stream says the types of errors with a small first letter.
+// Frame returns an event as it goes out. Types of errors have a small first letter there.
 func (Bedrock) Frame(e Event) []byte {
 	if strings.HasSuffix(e.Name, exception) {
 		return eventFrame("exception", strings.ToLower(e.Name[:1])+e.Name[1:], e.Data)
@@ -68,21 +68,18 @@ func (Bedrock) Head(h http.Header, no *Refusal, requestID string) {
 // bedrockStatus returns the status of HTTP that stands for one of the Messages
 // API, and the exception.
 func bedrockStatus(status int) (int, string) {
-	switch status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusMethodNotAllowed:
-		return http.StatusBadRequest, "ValidationException"
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
-		return http.StatusForbidden, "AccessDeniedException"
-	case http.StatusNotFound:
-		return status, "ResourceNotFoundException"
-	case http.StatusTooManyRequests:
-		return status, "ThrottlingException"
-	case http.StatusServiceUnavailable, StatusOverloaded:
-		return http.StatusServiceUnavailable, "ServiceUnavailableException"
-	case http.StatusGatewayTimeout:
-		return http.StatusRequestTimeout, "ModelTimeoutException"
+	names := map[int]string{
+		http.StatusBadRequest: "ValidationException", http.StatusForbidden: "AccessDeniedException", http.StatusNotFound: "ResourceNotFoundException",
+		http.StatusTooManyRequests: "ThrottlingException", http.StatusServiceUnavailable: "ServiceUnavailableException",
+		http.StatusRequestTimeout: "ModelTimeoutException", http.StatusInternalServerError: "InternalServerException",
 	}
-	return http.StatusInternalServerError, "InternalServerException"
+	switch status {
+	case http.StatusUnauthorized:
+		status = http.StatusForbidden
+	case http.StatusGatewayTimeout:
+		status = http.StatusRequestTimeout
+	}
+	return plainStatus(status, names)
 }
 
 // Fit refuses a request that the model has no room for.
@@ -147,7 +144,7 @@ func bedrockUsage(u transcript.Usage) map[string]int {
 	}
 }
 
-// Events returns an answer as a stream. events gives a start to calls alone.
+// Events returns an answer as a stream. Only calls have a start.
 func (Bedrock) Events(a Message) (events []Event) {
 	add := func(kind string, payload any) { events = append(events, Event{kind, encode(payload)}) }
 	type object map[string]any

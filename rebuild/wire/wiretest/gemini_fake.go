@@ -21,7 +21,7 @@ func (Gemini) Types() (whole, stream string) {
 // Frame returns an event as it goes out.
 func (Gemini) Frame(e Event) []byte { return fmt.Appendf(nil, "data: %s\r\n\r\n", e.Data) }
 
-// IsInput reports whether an event adds to the input of a call. isInput: a call comes whole.
+// IsInput reports whether an event adds to the input of a call: here calls come whole.
 func (Gemini) IsInput(Event) bool { return false }
 
 // Word returns an error in the words of the provider.
@@ -55,23 +55,12 @@ func (Gemini) Head(http.Header, *Refusal, string) {}
 // geminiStatus returns the status of HTTP that stands for one of the Messages
 // API, and its name.
 func geminiStatus(status int) (int, string) {
-	switch status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusMethodNotAllowed:
-		return http.StatusBadRequest, "INVALID_ARGUMENT"
-	case http.StatusUnauthorized:
-		return status, "UNAUTHENTICATED"
-	case http.StatusPaymentRequired, http.StatusForbidden:
-		return http.StatusForbidden, "PERMISSION_DENIED"
-	case http.StatusNotFound:
-		return status, "NOT_FOUND"
-	case http.StatusTooManyRequests:
-		return status, "RESOURCE_EXHAUSTED"
-	case http.StatusServiceUnavailable, StatusOverloaded:
-		return http.StatusServiceUnavailable, "UNAVAILABLE"
-	case http.StatusGatewayTimeout:
-		return status, "DEADLINE_EXCEEDED"
+	names := map[int]string{
+		http.StatusBadRequest: "INVALID_ARGUMENT", http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED",
+		http.StatusNotFound: "NOT_FOUND", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED", http.StatusServiceUnavailable: "UNAVAILABLE",
+		http.StatusGatewayTimeout: "DEADLINE_EXCEEDED", http.StatusInternalServerError: "INTERNAL",
 	}
-	return http.StatusInternalServerError, "INTERNAL"
+	return plainStatus(status, names)
 }
 
 // Fit refuses a request that the model has no room for.

@@ -73,3 +73,20 @@ func worded(no Refusal, texts map[string]string, limit int64) Refusal {
 	}
 	return no
 }
+
+// plainStatus returns the status that stands for one of the Messages API with a
+// provider that has those of names, and its name.
+func plainStatus(status int, names map[int]string) (int, string) {
+	switch status {
+	case http.StatusRequestEntityTooLarge, http.StatusMethodNotAllowed:
+		status = http.StatusBadRequest
+	case http.StatusPaymentRequired:
+		status = http.StatusForbidden
+	case StatusOverloaded:
+		status = http.StatusServiceUnavailable
+	}
+	if names[status] == "" {
+		status = http.StatusInternalServerError
+	}
+	return status, names[status]
+}
