@@ -240,12 +240,15 @@ func weighSigns[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 			n += w[signs]
 		case k == punct && r == last:
 			n += w[punctSame]
-		case k == punct && changes >= usualSigns:
-			n += crowded
 		case k == punct:
-			n += w[punct]
 			if r != before { // else a pattern of two, as |---|---|
 				changes++
+			}
+			before = last
+			if changes > usualSigns {
+				n += crowded
+			} else {
+				n += w[punct]
 			}
 		case k == control && r == last:
 			n += w[control] / 2
@@ -258,9 +261,7 @@ func weighSigns[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 		default:
 			n += w[k]
 		}
-		if r != last {
-			before, last = last, r
-		}
+		last = r
 		i += size
 	}
 	for i < len(s) && (s[i] == '\n' || s[i] == '\r') {
