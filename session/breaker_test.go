@@ -199,7 +199,7 @@ func TestSmallestWindowCounts(t *testing.T) {
 	}
 }
 
-// What the provider clears by its own context editing is not compacted again.
+// Tokens that the provider clears by its own context editing are not compacted again.
 func TestServerHasCleared(t *testing.T) {
 	st := open(t, t.TempDir(), &session.Options{
 		Counter: thousands{},

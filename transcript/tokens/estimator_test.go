@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -175,4 +176,23 @@ func ExampleEstimator() {
 	// Output:
 	// 5
 	// 13
+}
+
+// Signs that no text puts together weigh more than those of code: nearly a token
+// each, in every vocabulary. Tables and closing brackets do not.
+func TestNoiseOfSigns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	signs := []byte("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+	noise := make([]byte, 4000)
+	for i := range noise {
+		noise[i] = signs[rng.IntN(len(signs))]
+	}
+	if got := est.Text(string(noise)); got < 2200 || got > 4000 {
+		t.Errorf("4,000 random signs are %d tokens", got)
+	}
+	for _, text := range []string{strings.Repeat("|---", 50) + "|", strings.Repeat("});\n", 50), strings.Repeat("=-", 100)} {
+		if got := est.Text(text); got > len(text)/3 {
+			t.Errorf("%.20s... of %d bytes is %d tokens", text, len(text), got)
+		}
+	}
 }

@@ -221,10 +221,15 @@ func weighBlank[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 	return i
 }
 
+// What code and prose put together is in the vocabularies. A longer run of
+// different signs is noise: its further signs weigh about as much in each of
+// them.
+const usualSigns, crowded = 6, 68
+
 // weighSigns adds the run of punctuation and symbols at i, and the line breaks
 // right behind it, to sum and returns where it ends.
 func weighSigns[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
-	n, last := 0, rune(-1)
+	n, last, before, changes := 0, rune(-1), rune(-1), 0
 	for i < len(s) {
 		k, r, size := classAt(s, i)
 		if k <= newline {
@@ -236,7 +241,15 @@ func weighSigns[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 		case k == punct && r == last:
 			n += w[punctSame]
 		case k == punct:
-			n += w[punct]
+			if r != before { // else a pattern of two, as |---|---|
+				changes++
+			}
+			before = last
+			if changes > usualSigns {
+				n += crowded
+			} else {
+				n += w[punct]
+			}
 		case k == control && r == last:
 			n += w[control] / 2
 		case k == control:
