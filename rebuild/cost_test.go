@@ -160,7 +160,7 @@ func TestFoldGrowsWithItsInput(t *testing.T) {
 				fold.Has(fmt.Sprint("e", i))
 				fold.Live(fmt.Sprint("e", i))
 			}
-			fold.BeforeTurn(n)
+			_, _ = fold.BeforeTurn(n)
 			for range n {
 				fold.Turns()
 			}

@@ -44,7 +44,7 @@ func newBoundTurn(t *testing.T, seed uint64, window int) *boundTurn {
 	b.model = &guardtest.Model{Window: window, Bind: guardtest.BindError, Answer: b.answer}
 	b.opts = &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(says("What was done so far."))}}
 	b.g = &guard.Guard{Model: "claude-opus-5-5", System: "You are an agent.", Window: window, Observe: func(_ context.Context, e guard.Event) {
-		switch e.Kind {
+		switch e.Kind { //nolint:exhaustive // the others edit nothing
 		case guard.EventBare:
 			b.bare++
 		case guard.EventStage:

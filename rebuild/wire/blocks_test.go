@@ -197,15 +197,15 @@ func TestChatAudio(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, want, string(transcript.MarshalBlock(resp.Message.Content[0])))
 	s := wire.OpenAIChat{}.NewStream()
-	text := ""
+	var text strings.Builder
 	for _, delta := range []string{
 		`{"role":"assistant","audio":{"id":"audio_1","transcript":"Good "}}`, `{"audio":{"data":"AAAA"}}`, `{"audio":{"transcript":"day.","data":"AAAA"}}`, `{"audio":{"expires_at":9}}`,
 	} {
 		d, err := s.Add([]byte(`{"model":"gpt-audio","choices":[{"index":0,"delta":` + delta + `}]}`))
 		require.NoError(t, err)
-		text += d.Text
+		text.WriteString(d.Text)
 	}
-	require.Equal(t, "Good day.", text)
+	require.Equal(t, "Good day.", text.String())
 	require.JSONEq(t, want, string(transcript.MarshalBlock(s.Response().Message.Content[0])))
 
 	heard := transcript.RawBlock{JSON: []byte(`{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}`)}

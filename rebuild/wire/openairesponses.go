@@ -124,7 +124,7 @@ func appendResponsesTool(dst []byte, t transcript.Tool) []byte {
 
 func appendResponsesPart(dst []byte, p openAIPart) []byte {
 	o := jsontext.AppendObject(dst)
-	switch p.kind {
+	switch p.kind { //nolint:exhaustive // the others are of Chat Completions alone
 	case openAIText:
 		o.String("type", "input_text")
 		o.String("text", p.text)

@@ -65,9 +65,10 @@ func newResponse(message []byte) (*transcript.Response, error) {
 }
 
 // besideUsage are the members of an answer that are kept in Usage.Extra: which
-// reasoning of the request the provider has left out, and the container that its
-// code runs in, whose ID later requests may give in Params.
-var besideUsage = []string{"input_transformations", "container"}
+// reasoning of the request the provider has left out, the container that its code
+// runs in, whose ID later requests may give in Params, and what its own context
+// editing has cleared.
+var besideUsage = []string{"input_transformations", "container", "context_management"}
 
 func readUsage(dst *transcript.Usage, usage json.RawMessage) error {
 	if jsontext.IsNull(usage) {

@@ -412,11 +412,11 @@ func bedrockBlock(b map[string]any) transcript.Block {
 		case "text":
 			return transcript.TextBlock{Text: text(v)}
 		case "citationsContent":
-			said := ""
+			var said strings.Builder
 			for _, c := range list(m["content"]) {
-				said += text(object(c)["text"])
+				said.WriteString(text(object(c)["text"]))
 			}
-			return transcript.TextBlock{Text: said}
+			return transcript.TextBlock{Text: said.String()}
 		case "image":
 			return transcript.ImageBlock{Source: media(kind, m)}
 		case "document":

@@ -168,7 +168,7 @@ func geminiStop(stop transcript.StopReason) string {
 // Whole returns an answer that is not streamed.
 func (Gemini) Whole(a Message) []byte { return geminiBody(a, geminiParts(a), true) }
 
-// events has texts in pieces, and the signature of one with an empty last piece.
+// Events has texts in pieces, and the signature of one with an empty last piece.
 func (Gemini) Events(a Message) (events []Event) {
 	add := func(part []byte) { events = append(events, Event{"", geminiBody(a, [][]byte{part}, false)}) }
 	for _, part := range geminiParts(a) {

@@ -22,7 +22,7 @@ type Refusal struct {
 const (
 	KindInvalid  = "invalid_request_error"
 	KindTooLarge = "request_too_large"
-	// Of usual errors:
+
 	KindOverloaded   = "overloaded_error"
 	KindRate         = "rate_limit_error"
 	KindAPI          = "api_error"
