@@ -67,8 +67,8 @@ func spoken(body map[string]any) (units []unit) {
 				}
 			}
 			for _, other := range slices.Sorted(maps.Keys(message)) {
-				if other == inside || other == "role" {
-					continue
+				if other == inside || other == "role" || other == "type" && message[inside] != nil {
+					continue // of a message, which may grow
 				}
 				for j, v := range blocks(message[other]) {
 					units = append(units, unit{i, j, role + " " + other + " " + canonical(v)})
