@@ -154,13 +154,14 @@ func (k *soaked) look(ctx context.Context) {
 	}
 }
 
-// remembered is for how many compactions an identifier is to be remembered. Each
-// one of 200,000 tokens takes the place of as many turns as eight of 32,000 do.
+// remembered is for how many compactions an identifier is to be remembered. What
+// is carried has at most a twelfth of the window, and the users of a soak name
+// something new in nearly every turn: in a small window older names give way.
 func (k *soaked) remembered() int {
 	if k.window > 100_000 {
 		return 4
 	}
-	return 8
+	return 2
 }
 
 // append adds an item to the session.
