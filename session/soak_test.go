@@ -154,8 +154,8 @@ func (k *soaked) look(ctx context.Context) {
 	}
 }
 
-// remembered is for how many compactions an identifier is to be remembered. What
-// is carried has at most a twelfth of the window, and the users of a soak name
+// remembered is for how many compactions an identifier is to be remembered. The
+// carried members have at most a twelfth of the window, and users of a soak name
 // something new in nearly every turn: in a small window older names give way.
 func (k *soaked) remembered() int {
 	if k.window > 100_000 {
