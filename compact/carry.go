@@ -208,7 +208,7 @@ var (
 // identifiers.
 const mostSaid = 32_000
 
-// fit puts as much of it into a compaction as takes so many tokens: three
+// fit puts as much of it into a compaction as the tokens allow: three
 // fifths of them for what the user said, of which the turn that goes on comes
 // first and may have half of the tokens; two thirds of what is left for files, a quarter of the rest for
 // identifiers, and all that is left then for errors.
@@ -284,8 +284,8 @@ func (b budget) shown(i transcript.Carried, quoted bool) int {
 	return b.size(i.Text)
 }
 
-// newest returns the newest of the items that have at most so many tokens
-// together, and how many they have. Long ones are cut in the middle: all of them
+// newest returns the newest items that fit into most tokens together, and how
+// many tokens they have. Long ones are cut in the middle: all of them
 // to the first of the sizes that leaves room for all, or else to the last one.
 // Without sizes none is cut.
 func (b budget) newest(items []transcript.Carried, most int, sizes []int) (list []transcript.Carried, used int) {
@@ -310,8 +310,8 @@ func (b budget) newest(items []transcript.Carried, most int, sizes []int) (list 
 	return list, used
 }
 
-// clip cuts a text in its middle so that it has at most so many tokens; it is
-// empty if nothing worth it is left.
+// clip shortens a text in its middle to at most most tokens. The result is empty
+// if too little would be left to be of use.
 func (b budget) clip(text string, most int) string {
 	cut, size := text, b.size(text)
 	for keep := utf8.RuneCountInString(text); size > most; size = b.size(cut) {

@@ -37,8 +37,8 @@ func shop(t *testing.T) *rebuild.Fold {
 	return f
 }
 
-// What is carried has the entries that it comes from, is shown behind the
-// summary and merged into what the next compaction carries.
+// Carried items name the entries they come from, are shown behind the summary and
+// are merged into those of the next compaction.
 func TestCarried(t *testing.T) {
 	f := shop(t)
 	opts := &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: says("They move an order, and a test fails. "+nthSummary(1), nil)}

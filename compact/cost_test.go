@@ -10,9 +10,9 @@ import (
 	"github.com/convolog/convolog/rebuild"
 )
 
-// What a default costs in 1,000 turns: how often the prefix that a provider has
-// cached is lost, and how many tokens a summarizer reads. What it gives is how
-// much of the window is still there afterwards.
+// The cost of each default in 1,000 turns: how often the provider's cached prefix
+// is lost, and how many tokens a summarizer reads. The benefit is the share of the
+// window that is still filled after a compaction.
 func TestCostOfKeep(t *testing.T) {
 	t.Parallel()
 	turns := amount(40, 1_000)

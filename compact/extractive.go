@@ -118,8 +118,8 @@ func extracts(msgs []transcript.Message, carried bool) (items []string) {
 	return slices.DeleteFunc(items, func(s string) bool { return s == "" })
 }
 
-// fewest writes the items so that they have at most so many tokens: the first
-// one, and of the others as many of the newest as there is room for.
+// fewest writes the items within most tokens: the first one, and then as many of
+// the newest as there is room for.
 func fewest(items []string, most int, b budget) string {
 	runes := 4_000
 	write := func(n int) string {

@@ -130,7 +130,7 @@ func FuzzModel(f *testing.F) {
 	})
 }
 
-// What is carried keeps to its limit, whatever the messages are.
+// Carried members stay within their limit, whatever the messages are.
 func FuzzCarried(f *testing.F) {
 	for _, s := range fuzzSeeds {
 		f.Add(s, uint16(200))

@@ -29,8 +29,8 @@ type recallRun struct {
 }
 
 // recall runs conversations through six compactions each, several of small
-// windows, and looks after each for all that was told before and is no longer
-// shown as it was written.
+// windows. After each it looks for every fact that was stated before and is no
+// longer shown verbatim.
 func recall(t *testing.T, window int, share float64, s compact.Summarizer) *recallRun {
 	t.Helper()
 	run := &recallRun{kinds: map[string]*recalled{}, least: window, extracts: s == nil}
@@ -119,8 +119,8 @@ func (r *recallRun) of(kinds ...string) recalled {
 	return all
 }
 
-// What a user has said is there after any number of compactions by a summarizer
-// that keeps every second sentence, and so is what was done.
+// The user's statements survive any number of compactions by a summarizer that
+// keeps every second sentence, and so does the record of the work.
 func TestRecallOfFacts(t *testing.T) {
 	t.Parallel()
 	bars := []struct {

@@ -29,8 +29,8 @@ var (
 	// has fewer than n/50, of which 40 are always enough. For fewer than 1,000
 	// tokens n/100 suffice.
 	ErrTooShort = errors.New("the summary is too short")
-	// ErrRefusal says that the model refused, by its stop reason. What it says
-	// then is of any language and mostly too short.
+	// ErrRefusal says that the model refused, as its stop reason shows. The text
+	// of a refusal may be in any language and is mostly too short.
 	ErrRefusal = errors.New("the model refused to write a summary")
 	// ErrEcho says that the text repeats what was to be summarised: it begins with
 	// a mark of a [Document] or of the prompt, or has at least 400 runes, and of
