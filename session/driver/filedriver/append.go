@@ -1,12 +1,12 @@
 package filedriver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -91,7 +91,7 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 		}
 	}()
 	for _, l := range lines {
-		if slices.Contains(l.Data, '\n') || len(l.Data) == 0 {
+		if bytes.IndexByte(l.Data, '\n') >= 0 || len(l.Data) == 0 {
 			return res, fmt.Errorf("filedriver: append: line %s is empty or has a line break", l.ID)
 		}
 		buf = append(append(buf, l.Data...), '\n')
