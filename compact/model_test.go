@@ -151,7 +151,7 @@ func TestModelWindows(t *testing.T) {
 		"only long summary": {Previous: strings.Repeat("One fact. ", 4000)},
 	} {
 		worked := 0
-		for _, m := range []compact.Model{
+		for i, m := range []compact.Model{
 			{Window: 1},
 			{Window: 400},
 			{Window: 700, MaxOutput: 50},
@@ -163,6 +163,9 @@ func TestModelWindows(t *testing.T) {
 			{Window: 200_000, MaxOutput: 8000},
 			{Window: 3000, MaxOutput: 3000},
 		} {
+			if (i+len(name))%amount(2, 1) != 0 {
+				continue
+			}
 			s := &scripted{answer: func(call int, _ string) (*transcript.Response, error) {
 				return answered(fmt.Sprintf("Summary %d. ", call) + facts(400)), nil
 			}}
@@ -189,7 +192,7 @@ func TestModelWindows(t *testing.T) {
 				t.Errorf("%s, window %d: %v", name, m.Window, err)
 			}
 		}
-		if worked < 5 {
+		if worked < amount(2, 5) {
 			t.Errorf("%s: %d windows were large enough", name, worked)
 		}
 	}

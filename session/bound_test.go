@@ -145,7 +145,7 @@ func (b *boundTurn) continued() {
 // its way, and after restarts, a model that binds reasoning to what it was made
 // from refuses nothing.
 func TestReasoningIsBound(t *testing.T) {
-	turns := extent(*soakLength, 4, 40, 1000)
+	turns := extent(*soakLength, 2, 40, 1000)
 	for seed := range uint64(turns) {
 		window := []int{8_000, 16_000, 40_000, 200_000}[seed%4]
 		t.Run(fmt.Sprint(seed, " ", window), func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // the wrong session.
 func TestManySessions(t *testing.T) {
 	t.Parallel()
-	const sessions, writers, each = 200, 16, 3
+	const sessions, writers, each = 100, 16, 3
 	dir := t.TempDir()
 	st := open(t, dir, &session.Options{Sync: filelog.SyncNever, CachedSessions: 20})
 	key := func(i int) session.Key {

@@ -197,6 +197,7 @@ func (f *node) contents(stride int) [][]byte {
 }
 
 // An image is all folders and files of one state. Folders have no content.
+// Images share contents, which never change.
 type image map[string][]byte
 
 // states calls yield with the states that the disk may show after a power cut.
@@ -288,12 +289,11 @@ func (d *disk) namings(yield func(names map[string]int) bool) {
 // image makes an image. Files below a missing folder are missing too. Contents
 // are those of files that lack a part of their writes.
 func (d *disk) image(names map[string]int, contents map[int][]byte) image {
-	img := image{}
-	for _, path := range slices.Sorted(maps.Keys(names)) {
+	img := make(image, len(names))
+	for path, n := range names {
 		if dir := filepath.Dir(path); dir != "." && names[dir] != folderNode {
 			continue
 		}
-		n := names[path]
 		if n == folderNode {
 			img[path] = nil
 			continue
@@ -302,7 +302,10 @@ func (d *disk) image(names map[string]int, contents map[int][]byte) image {
 		if !ok {
 			b = d.nodes[n].after(len(d.nodes[n].todo))
 		}
-		img[path] = append(make([]byte, 0, 1), b...) // never nil
+		if b == nil {
+			b = []byte{} // nil is a folder
+		}
+		img[path] = b
 	}
 	return img
 }
@@ -312,15 +315,16 @@ var imageSeed = maphash.MakeSeed()
 // sum distinguishes images. It is not a cryptographic hash: hashing is most of
 // what a state costs that is generated and not tried.
 func (img image) sum() uint64 {
-	var h maphash.Hash
-	h.SetSeed(imageSeed)
-	for _, path := range slices.Sorted(maps.Keys(img)) {
+	var sum uint64
+	for path, b := range img {
+		var h maphash.Hash
+		h.SetSeed(imageSeed)
 		_, _ = h.WriteString(path)
-		maphash.WriteComparable(&h, len(img[path]))
-		maphash.WriteComparable(&h, img[path] == nil)
-		_, _ = h.Write(img[path])
+		maphash.WriteComparable(&h, b == nil)
+		_, _ = h.Write(b)
+		sum += h.Sum64() // in any order
 	}
-	return h.Sum64()
+	return sum
 }
 
 // rebooted returns the image as the next boot of the system finds it: the index

@@ -83,7 +83,7 @@ func openBatchless(dir string, opts *session.Options) (*session.Store, error) {
 // or it would not notice if this one were like them.
 func TestCrashHarnessBites(t *testing.T) {
 	t.Parallel()
-	stride := extent(*faults, 400, 64, 64)
+	stride := extent(*faults, 600, 64, 64)
 	for _, c := range []struct {
 		what   string
 		work   string // the workload
@@ -108,9 +108,9 @@ func TestCrashHarnessBites(t *testing.T) {
 					continue
 				}
 				// One state is enough: few are tried first, then all.
-				n, broken := endure(t, wl, filelog.SyncAlways, c.mutant, sample{stride, 32}, c.want, 1)
+				n, broken := endure(t, wl, filelog.SyncAlways, c.mutant, sample{1, stride, 32}, c.want, 1)
 				if len(broken) == 0 {
-					n, broken = endure(t, wl, filelog.SyncAlways, c.mutant, sample{stride, 1}, c.want, 1)
+					n, broken = endure(t, wl, filelog.SyncAlways, c.mutant, sample{1, stride, 1}, c.want, 1)
 				}
 				require.NotEmpty(t, broken, "in none of %d states %q", n, c.want)
 				t.Logf("after %d states: %.300s", n, broken[0])

@@ -97,8 +97,9 @@ type crash struct {
 	deep          bool   // append to it and lose the index, too
 }
 
-// crashes calls yield with every state after every moment.
-func crashes(moments []moment, kill bool, stride int, early bool, yield func(crash)) {
+// crashes calls yield with every state after the moments of a sample, whatever
+// its n.
+func crashes(moments []moment, kill bool, which sample, early bool, yield func(crash)) {
 	d := newDisk()
 	none := world{}
 	c := crash{before: none, after: none}
@@ -127,13 +128,16 @@ func crashes(moments []moment, kill bool, stride int, early bool, yield func(cra
 		default:
 			d.apply(m.call)
 		}
+		if i%which.moment != 0 {
+			continue
+		}
 		step := 0
 		for _, n := range moments[:i+1] {
 			if n.begin != "" || n.end != "" {
 				step++
 			}
 		}
-		d.states(kill, stride, func(img image) {
+		d.states(kill, which.stride, func(img image) {
 			if !kill {
 				img = img.rebooted()
 			}
@@ -246,9 +250,9 @@ func tryState(c crash, dir string, open opener) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// A sample says which states of a workload are tried: those of writes torn
-// every stride bytes, and every n-th of them.
-type sample struct{ stride, n int }
+// A sample says which states of a workload are tried. They are those after one of
+// so many moments, of writes torn every stride bytes, and of all these every n-th.
+type sample struct{ moment, stride, n int }
 
 // again is how often a state that is found to be wrong is tried again. A reader
 // does not wait for a lock for more than 100 ms: on a machine that stands still
@@ -285,7 +289,7 @@ func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, whic
 		})
 	}
 	skip := 0
-	crashes(moments, policy == filelog.SyncNever, which.stride, m.early, func(c crash) {
+	crashes(moments, policy == filelog.SyncNever, which, m.early, func(c crash) {
 		if skip++; skip%which.n != 0 {
 			return
 		}
@@ -307,7 +311,7 @@ func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, whic
 // the disk may show; under SyncNever it survives the end of the process.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	which := extent(*faults, sample{400, 48}, sample{32, 1}, sample{1, 1})
+	which := extent(*faults, sample{4, 480, 20}, sample{1, 32, 1}, sample{1, 1, 1})
 	want := extent(*faults, 700, 11_000, 100_000)
 	var total atomic.Int64
 	t.Cleanup(func() { // after the workloads

@@ -19,7 +19,20 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-var soak = flag.String("soak", "short", "how many histories TestNextRequest tries: short or long")
+// go test ./rebuild/wire samples what the tests of random histories can do.
+// -soak=gate does what .ci/run asks for; -soak=long is for a night.
+var soak = flag.String("soak", "short", "how many histories the random tests try: short, gate or long")
+
+// amount is how far a test goes.
+func amount[T any](short, gate, long T) T {
+	switch *soak {
+	case "long":
+		return long
+	case "gate":
+		return gate
+	}
+	return short
+}
 
 // A speaker is a format with a model and the service that answers it.
 type speaker struct {
@@ -255,10 +268,7 @@ func (k *talk) step() {
 // holds the one that it has answered, block for block; where it does not, an entry
 // or an event says why. Every request is one that the provider accepts.
 func TestNextRequest(t *testing.T) {
-	histories := uint64(30)
-	if *soak == "long" {
-		histories = 100_000
-	}
+	histories := uint64(amount(20, 300, 100_000))
 	for home, s := range speakers {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
