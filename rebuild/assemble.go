@@ -28,8 +28,9 @@ type assembler struct {
 	started int                // how many of them a user text has started
 	waiting map[string][]*call // calls of earlier turns without a result
 	now     running
-	lines   int   // how many add was given
-	late    []int // items before the last answer that have changed, see touched
+	lines   int     // how many add was given
+	late    []int   // items before the last answer that have changed, see touched
+	marked  []*call // of which a dispatch or a decision speaks
 
 	found     int  // results that were shown as texts and have found their calls
 	displaced bool // lines stand behind the last answer because it was made without them
@@ -111,6 +112,11 @@ type call struct {
 	result *result
 	late   bool  // its result is shown as a text
 	next   *call // in a run
+
+	entry  string // of its line
+	status status // as it is
+	told   status // as it is shown
+	since  int    // the ord of the line that says so
 }
 
 // recorded returns the block of the call.
@@ -157,6 +163,9 @@ func (a *assembler) turnItems(i int) []*item {
 func (a *assembler) add(n *node) {
 	if b, ok := n.body.(transcript.System); ok {
 		a.addPrompt(n, b)
+		return
+	}
+	if a.addStatus(n) {
 		return
 	}
 	f, ok := n.body.(transcript.Fragment)
@@ -266,11 +275,8 @@ func (a *assembler) startTurn() {
 			continue
 		}
 		lastAnswer = old.first + i + 1
-		if it.cut {
-			continue
-		}
 		for _, c := range it.calls {
-			if c.result == nil && !c.late {
+			if c.result == nil && !c.late && c.kept() {
 				a.waiting[c.id] = append(a.waiting[c.id], c)
 			}
 		}
@@ -376,6 +382,7 @@ func (a *assembler) addCall(from source, ans *item, block transcript.Block, b tr
 	}
 	c := a.callSlab.one()
 	c.id, c.ord, c.block, c.item, c.result = b.ID, from.node.ord, block, ans, a.now.takeSpare(b.ID)
+	c.entry = from.node.id
 	if r := c.result; r != nil && r.text != nil {
 		r.text.parts, r.text.since = nil, c.ord // it is not shown there any more
 		a.found++
@@ -443,7 +450,7 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 
 // kept reports whether the call is shown, given the results so far.
 func (c *call) kept() bool {
-	return !c.item.cut || c.result != nil && isObject(c.recorded().Input)
+	return !c.item.cut || (c.result != nil || c.told.state == Dispatched) && isObject(c.recorded().Input)
 }
 
 // slab hands out zeroed slices of arrays that it makes in advance, for many

@@ -46,22 +46,24 @@ type Fold struct {
 	opts Options
 	err  error
 
-	nodes   []*node        // lines that histories are made of, in file order
-	tip     int            // the last live node, -1 for none
-	tips    map[string]int // entry ID -> the tip after that entry's batch, see tipAt
-	recent  []ended        // what tips has not
-	slab    slab[node]
-	cut     map[string][]int // idempotency key -> nodes of its cut appends
-	batches int
-	head    string
-	first   string // ID of the header: rewinding there empties the history
-	ignored Report // what concerns no message: unknown types, rewinds
-	learned learned
+	nodes    []*node        // lines that histories are made of, in file order
+	tip      int            // the last live node, -1 for none
+	tips     map[string]int // entry ID -> the tip after that entry's batch, see tipAt
+	recent   []ended        // what tips has not
+	slab     slab[node]
+	cut      map[string][]int // idempotency key -> nodes of its cut appends
+	batches  int
+	head     string
+	first    string // ID of the header: rewinding there empties the history
+	ignored  Report // what concerns no message: unknown types, rewinds
+	learned  learned
+	standing Standing
 
 	asm *assembler // the live path; nil when it must be made anew
 }
 
-// node is a message line, a system prompt, a compaction or a clip.
+// node is a message line, a system prompt, a dispatch, a decision, a compaction
+// or a clip.
 type node struct {
 	id       string // of its entry
 	body     transcript.Body
@@ -107,6 +109,7 @@ func (f *Fold) Add(b transcript.Batch) error {
 	}
 	f.batches++
 	f.learned.add(b)
+	f.standing.add(b)
 	if key := b.Entries[0].Idem; key != "" {
 		f.supersede(key, b)
 	}
@@ -148,7 +151,7 @@ func (f *Fold) supersede(key string, b transcript.Batch) {
 
 func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	switch b := e.Body.(type) {
-	case transcript.Fragment, transcript.System, transcript.Compaction, transcript.Clip:
+	case transcript.Fragment, transcript.System, transcript.Dispatch, transcript.Decision, transcript.Compaction, transcript.Clip:
 		if c, ok := b.(transcript.Clip); ok && !f.opts.Full {
 			for _, clip := range c.Clips {
 				if !f.Has(clip.Entry) {
@@ -174,7 +177,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		f.nodes = append(f.nodes, n)
 		f.tip = len(f.nodes) - 1
 		switch b.(type) {
-		case transcript.Fragment, transcript.System:
+		case transcript.Fragment, transcript.System, transcript.Dispatch, transcript.Decision:
 			switch {
 			case f.asm == nil:
 			case f.asm.displaces(n):
@@ -333,7 +336,11 @@ func (f *Fold) Turns() int {
 }
 
 // Pending says what is unfinished at the end of the history.
-func (f *Fold) Pending() Pending { return f.live().pending() }
+func (f *Fold) Pending() Pending {
+	p := f.live().pending()
+	p.Queued = f.standing.Queued
+	return p
+}
 
 // live returns the assembler of the live path.
 func (f *Fold) live() *assembler {

@@ -386,7 +386,7 @@ func TestPending(t *testing.T) {
 		p := foldLines(t, nil, tt.lines...).Pending()
 		calls := []string{}
 		for _, c := range p.Calls {
-			calls = append(calls, c.ID)
+			calls = append(calls, c.Call.ID)
 		}
 		got := fmt.Sprintf("owed=%v user=%s calls=%v cut=%v", p.Owed, p.User, calls, p.Cut)
 		if got != tt.want {

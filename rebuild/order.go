@@ -24,7 +24,7 @@ func (f *Fold) shownOrder(path []int) (shown []*node, displaced bool) {
 		_, isPrompt := n.body.(transcript.System)
 		at := len(shown)
 		switch {
-		case isPrompt:
+		case isPrompt, n.isStatus():
 		case !isMessage:
 			continue
 		case b.Role != transcript.RoleAssistant:
@@ -68,6 +68,15 @@ func (n *node) isPrompt() bool {
 	return ok
 }
 
+// isStatus reports whether a node is a dispatch or a decision.
+func (n *node) isStatus() bool {
+	switch n.body.(type) {
+	case transcript.Dispatch, transcript.Decision:
+		return true
+	}
+	return false
+}
+
 // continues reports whether n is a later line of the answer that last is a line
 // of.
 func (n *node) continues(last *node) bool {
@@ -82,6 +91,8 @@ func (a *assembler) displaces(n *node) bool {
 	switch b := n.body.(type) {
 	case transcript.System:
 		return len(a.items) == 0 // it is the first one
+	case transcript.Dispatch, transcript.Decision:
+		return false
 	case transcript.Fragment:
 		if b.Role != transcript.RoleAssistant {
 			return a.prompted

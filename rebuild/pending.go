@@ -10,10 +10,12 @@ type Pending struct {
 	Owed bool `json:"owed,omitempty"`
 	// User is the text of the user that has no answer yet.
 	User string `json:"user,omitempty"`
-	// Calls are the calls of the last answer that have no result: still
-	// running, or lost with the process that ran them. The history shows an
-	// error result for each until the real one is appended.
-	Calls []transcript.ToolCallBlock `json:"-"`
+	// Calls are the calls of the last answer that have no result, behind older
+	// ones of which a dispatch or a decision speaks. The history shows an error
+	// result for each until the real one is appended.
+	Calls []PendingCall `json:"calls,omitempty"`
+	// Queued are texts of the user that wait for the end of the turn.
+	Queued []Queued `json:"queued,omitempty"`
 	// Cut says that the last answer was aborted, failed or not written whole.
 	Cut bool `json:"cut,omitempty"`
 }
@@ -35,15 +37,12 @@ func (a *assembler) pending() Pending {
 	for spoken > 0 && !items[spoken-1].answer {
 		spoken--
 	}
+	var last *item
 	if spoken > 0 {
-		ans := items[spoken-1]
-		p.Cut = ans.cut
-		for _, c := range ans.calls {
-			if c.result == nil && !c.late && c.kept() {
-				p.Calls = append(p.Calls, c.recorded())
-			}
-		}
+		last = items[spoken-1]
+		p.Cut = last.cut
 	}
+	p.Calls = a.pendingCalls(last)
 	var after []transcript.Block // user blocks since then
 	for _, it := range items[spoken:] {
 		if it.late != nil || it.prompt {

@@ -68,7 +68,7 @@ func script(data []byte) []transcript.Batch {
 				head += fmt.Sprintf(`,"batch":2,"idem":"k%d"`, b%2)
 			}
 		}
-		switch next() % 13 {
+		switch next() % 16 {
 		case 0, 1:
 			emit(`{"type":"user",` + head + `,"content":` + content() + `}`)
 		case 2, 3:
@@ -99,6 +99,11 @@ func script(data []byte) []transcript.Batch {
 			emit(fmt.Sprintf(`{"type":"compaction",%s,"summary":%q,"firstKeptEntryId":%q,"coversTo":%q,"read":[%q]}`, head, []string{"S", " "}[next()%2], entryID(), entryID(), entryID()))
 		case 10:
 			emit(fmt.Sprintf(`{"type":"clip",%s,"clips":[{"entry":%q,"content":"c"},{"entry":%q,"block":%d,"content":"d"}]}`, head, entryID(), entryID(), next()%3))
+		case 13:
+			emit(fmt.Sprintf(`{"type":"dispatch",%s,"call":%q,"tool_use_id":%q}`, head, entryID(), callID()))
+		case 14, 15:
+			emit(fmt.Sprintf(`{"type":"decision",%s,"call":%q,"tool_use_id":%q,"decision":%q,"reason":"r"}`,
+				head, fmt.Sprint("e", max(0, n-1-int(next())%4)), callID(), []string{"hold", "approve", "reject", "?"}[next()%4]))
 		case 12:
 			emit(fmt.Sprintf(`{"type":"system",%s,"text":"prompt of %s"}`, head, id))
 		case 11:

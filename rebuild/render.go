@@ -131,7 +131,7 @@ func (r *rendering) item(it *item) {
 		switch {
 		case !c.kept():
 		case c.result == nil:
-			r.put(transcript.ToolError(c.id, Interrupted).Content[0], transcript.Origin{})
+			r.put(transcript.ToolError(c.id, c.told.text()).Content[0], transcript.Origin{Entry: c.told.entry})
 		default:
 			r.put(c.result.block, c.result.from.origin())
 		}
@@ -155,6 +155,9 @@ func (r *rendering) follow(it *item) {
 		r.changed = max(r.changed, it.since)
 	}
 	for _, c := range it.calls {
+		if c.told.state != "" {
+			r.changed = max(r.changed, c.since)
+		}
 		if c.result != nil {
 			r.changed = max(r.changed, c.result.since)
 		}

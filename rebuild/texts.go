@@ -6,6 +6,11 @@ const (
 	// Interrupted is the content of the error result made up for a call whose
 	// result was never recorded.
 	Interrupted = "interrupted"
+	// MayHaveRun takes its place for a call that was dispatched, Waiting for one
+	// that is held, and Denied, followed by the reason, for one that was rejected.
+	MayHaveRun = "interrupted: the tool was started and may have run"
+	Waiting    = "not run yet: waiting for approval"
+	Denied     = "denied, not run"
 	// LateResult is the first line of a tool result that is shown as a text,
 	// because a request was answered that showed the call without it; the verbs
 	// stand for "result" or "error", and for the call and its tool.

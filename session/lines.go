@@ -62,6 +62,7 @@ var linesConflict = []string{
 	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
 	transcript.TypeCompaction, transcript.TypeClip, transcript.TypeRewind, transcript.TypeMeta, transcript.TypeCalibration,
 	transcript.TypeToolStatus, transcript.TypeUsed, transcript.TypeCommit, transcript.TypeCustom,
+	transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeQueued, transcript.TypeDraft, transcript.TypePin, transcript.TypeState,
 }
 
 func checkReadable(e transcript.Entry) error {
@@ -111,7 +112,7 @@ func IdemHash(entries []transcript.Entry) string {
 			f.Of = ""
 			e.Body = f
 		}
-		bare := transcript.Entry{Body: e.Body}
+		bare := transcript.Entry{Body: e.Body, App: e.App}
 		h.Write(bare.Line())
 		h.Write([]byte{'\n'})
 	}

@@ -22,12 +22,19 @@ const (
 	TypeToolStatus  = "tool_status"
 	TypeUsed        = "used"
 	TypeCommit      = "commit"
+	TypeDispatch    = "dispatch"
+	TypeDecision    = "decision"
+	TypeQueued      = "queued"
+	TypeDraft       = "draft"
+	TypePin         = "pin"
+	TypeState       = "state"
 	TypeCustom      = "custom"
 )
 
 // Body is what an entry says. The set is closed: Header, Fragment, Compaction,
-// Clip, Rewind, System, Meta, Current, Calibration, ToolStatus, Used, Commit, Custom
-// and Unknown. All are values.
+// Clip, Rewind, System, Meta, Current, Calibration, ToolStatus, Used, Commit,
+// Dispatch, Decision, Queued, Draft, Pin, State, Custom and Unknown. All are
+// values.
 type Body interface {
 	// Type is the "type" member of the line.
 	Type() string
@@ -53,6 +60,9 @@ type Fragment struct {
 	// part of; empty on that line itself, on user and tool_result lines, and
 	// in the records of programs that do not say.
 	Of string
+	// Queued is the entry ID of the [Queued] text that a user line takes over;
+	// empty on all others.
+	Queued string
 	// The rest is set on the first line of a model answer.
 	API        string
 	Model      string
@@ -81,6 +91,11 @@ func (f Fragment) Message() Message {
 	return Message{Role: f.Role, Content: f.Content, plain: f.plain}
 }
 
+// Message returns the queued text as a message of the user.
+func (q Queued) Message() Message {
+	return Message{Role: RoleUser, Content: q.Content, plain: q.plain}
+}
+
 // Compaction replaces the older part of the history by a summary.
 type Compaction struct {
 	Summary   string
@@ -99,6 +114,7 @@ type Compaction struct {
 	Files  []Carried // paths that calls have read or modified
 	Errors []Carried // of tools
 	IDs    []Carried // identifiers of texts of the user that Said does not have
+	Pins   []Carried // texts that were pinned, whole
 }
 
 // Carried is an item that a compaction carries over.
@@ -193,6 +209,66 @@ type Commit struct {
 	Overview   string
 }
 
+// Dispatch says that the tool of a call is about to be started. From then on
+// nobody can know whether it has run, until there is a result.
+type Dispatch struct {
+	Call   string // entry ID of the call
+	CallID string // its tool_use_id, which may occur more than once
+}
+
+// Decision says whether a call may be run. The first one that approves or
+// rejects it holds.
+type Decision struct {
+	Call, CallID string // as those of a Dispatch
+	Verdict      Verdict
+	By           string // who has decided
+	Reason       string // why; the model is told why a call was rejected
+}
+
+// Verdict is what a [Decision] says.
+type Verdict string
+
+// The verdicts.
+const (
+	Hold    Verdict = "hold" // a person is to decide
+	Approve Verdict = "approve"
+	Reject  Verdict = "reject"
+)
+
+// Queued is what a user says while a turn is running. No model sees it before a
+// user line takes it over, see [Fragment].
+type Queued struct {
+	Content []Block
+	plain   bool
+}
+
+// Draft is a part of an answer that is still being streamed: the text that has
+// come since the part before. Parts of one key follow one another, until a batch
+// with that idempotency key takes their place.
+type Draft struct {
+	Key  string
+	Text string
+
+	// Of the first part, as those of a [Fragment].
+	API   string
+	Model string
+	Made  Made
+}
+
+// Pin says that the text of an entry is to survive every compaction whole, or
+// with Off that it need not any more.
+type Pin struct {
+	Entry string
+	Text  string
+	Off   bool
+}
+
+// State sets a value of the application's own. Models never see it.
+type State struct {
+	Name  string
+	Value json.RawMessage // nil removes it
+}
+
 // Custom is an application's own entry. Models never see it.
 type Custom struct {
 	Name string
@@ -244,6 +320,24 @@ func (Used) Type() string { return TypeUsed }
 func (Commit) Type() string { return TypeCommit }
 
 // Type implements [Body].
+func (Dispatch) Type() string { return TypeDispatch }
+
+// Type implements [Body].
+func (Decision) Type() string { return TypeDecision }
+
+// Type implements [Body].
+func (Queued) Type() string { return TypeQueued }
+
+// Type implements [Body].
+func (Draft) Type() string { return TypeDraft }
+
+// Type implements [Body].
+func (Pin) Type() string { return TypePin }
+
+// Type implements [Body].
+func (State) Type() string { return TypeState }
+
+// Type implements [Body].
 func (Custom) Type() string { return TypeCustom }
 
 // Type implements [Body].
@@ -261,5 +355,11 @@ func (Calibration) isBody() {}
 func (ToolStatus) isBody()  {}
 func (Used) isBody()        {}
 func (Commit) isBody()      {}
+func (Dispatch) isBody()    {}
+func (Decision) isBody()    {}
+func (Queued) isBody()      {}
+func (Draft) isBody()       {}
+func (Pin) isBody()         {}
+func (State) isBody()       {}
 func (Custom) isBody()      {}
 func (Unknown) isBody()     {}

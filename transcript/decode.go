@@ -88,7 +88,7 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 	switch kind {
 	case TypeUser:
 		b := Fragment{Kind: kind, Role: RoleUser}
-		c.line(kind, e, &b.Of, func() { b.message(c) })
+		c.line(kind, e, &b.Of, func() { b.user(c) })
 		return b
 	case TypeAssistant:
 		b := Fragment{Kind: kind, Role: RoleAssistant}
@@ -153,6 +153,30 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Commit
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
+	case TypeDispatch:
+		var b Dispatch
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
+	case TypeDecision:
+		var b Decision
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
+	case TypeQueued:
+		var b Queued
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
+	case TypeDraft:
+		var b Draft
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
+	case TypePin:
+		var b Pin
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
+	case TypeState:
+		var b State
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
 	case TypeCustom:
 		var b Custom
 		c.line(kind, e, nil, func() { b.members(c) })
@@ -167,7 +191,7 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 // name.
 func lineMember(kind, name string) bool {
 	switch name {
-	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "crc", "mid", "extra", "tool_use_id":
+	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "crc", "of", "app", "mid", "extra", "tool_use_id":
 		return true
 	case "name", "input":
 		return kind == TypeToolUse

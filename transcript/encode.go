@@ -36,6 +36,8 @@ func encodeBody(c *codec, body Body) {
 			if result, ok := b.only().(ToolResultBlock); ok {
 				result.line(c)
 			}
+		case TypeUser:
+			b.user(c)
 		default:
 			b.message(c)
 		}
@@ -60,6 +62,18 @@ func encodeBody(c *codec, body Body) {
 	case Used:
 		b.members(c)
 	case Commit:
+		b.members(c)
+	case Dispatch:
+		b.members(c)
+	case Decision:
+		b.members(c)
+	case Queued:
+		b.members(c)
+	case Draft:
+		b.members(c)
+	case Pin:
+		b.members(c)
+	case State:
 		b.members(c)
 	case Custom:
 		b.members(c)

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -23,8 +24,14 @@ type Entry struct {
 	// Idem is the idempotency key of the batch that this line starts, IdemHash
 	// the hash of the batch. Both are empty on most lines.
 	Idem, IdemHash string
-	Body           Body
-	line           []byte
+	// Of is the ID of the entry that this line repeats, because a compaction
+	// stands between them. Whoever reads all lines skips those that have it.
+	Of string
+	// App is data of the application that belongs to the entry: any JSON. Models
+	// never see it.
+	App  json.RawMessage
+	Body Body
+	line []byte
 }
 
 // Type is the "type" member of the line.

@@ -13,6 +13,8 @@ func (e *Entry) members(c *codec, mid *string) {
 	c.optNum("part", &e.Part)
 	c.optStr("idem", &e.Idem)
 	c.optStr("idemHash", &e.IdemHash)
+	c.optStr("of", &e.Of)
+	c.optRaw("app", &e.App)
 }
 
 func (h *Header) members(c *codec) {
@@ -32,14 +34,18 @@ func (f *Fragment) answer(c *codec) {
 	}
 	c.optUsage("usage", &f.Usage)
 	c.optStr("request_id", &f.RequestID)
-	c.optStr("after", &f.Made.After)
-	c.optStr("thought", &f.Made.Thought)
-	c.optStr("promptHash", &f.Made.PromptHash)
+	f.Made.members(c)
 	c.optRaw("ext", &f.Ext)
 }
 
 // message carries the content of a user or an assistant line.
 func (f *Fragment) message(c *codec) { c.content("content", &f.Content, &f.plain, false) }
+
+// user carries the members of a user line.
+func (f *Fragment) user(c *codec) {
+	c.optStr("queued", &f.Queued)
+	f.message(c)
+}
 
 // line carries the members of a tool_use line. Members of no field belong to the
 // block; see [codec.lineExtra].
@@ -70,6 +76,7 @@ func (b *Compaction) members(c *codec) {
 	optList(c, "files", &b.Files, (*Carried).members)
 	optList(c, "errors", &b.Errors, (*Carried).members)
 	optList(c, "ids", &b.IDs, (*Carried).members)
+	optList(c, "pins", &b.Pins, (*Carried).members)
 }
 
 func (i *Carried) members(c *codec) {
@@ -138,6 +145,46 @@ func (b *Commit) members(c *codec) {
 	c.optStr("lastEntry", &b.LastEntry)
 	c.optStr("abstract", &b.Abstract)
 	c.optStr("overview", &b.Overview)
+}
+
+func (b *Dispatch) members(c *codec) {
+	c.str("call", &b.Call)
+	c.str("tool_use_id", &b.CallID)
+}
+
+func (b *Decision) members(c *codec) {
+	c.str("call", &b.Call)
+	c.str("tool_use_id", &b.CallID)
+	c.str("decision", (*string)(&b.Verdict))
+	c.optStr("by", &b.By)
+	c.optStr("reason", &b.Reason)
+}
+
+func (b *Queued) members(c *codec) { c.content("content", &b.Content, &b.plain, false) }
+
+func (b *Draft) members(c *codec) {
+	c.str("key", &b.Key)
+	c.optWord("api", &b.API)
+	c.optStr("model", &b.Model)
+	b.Made.members(c)
+	c.str("text", &b.Text)
+}
+
+func (m *Made) members(c *codec) {
+	c.optStr("after", &m.After)
+	c.optStr("thought", &m.Thought)
+	c.optStr("promptHash", &m.PromptHash)
+}
+
+func (b *Pin) members(c *codec) {
+	c.str("entry", &b.Entry)
+	c.optStr("text", &b.Text)
+	c.optFlag("off", &b.Off)
+}
+
+func (b *State) members(c *codec) {
+	c.str("name", &b.Name)
+	c.optRaw("value", &b.Value)
 }
 
 func (b *Custom) members(c *codec) {

@@ -30,7 +30,9 @@ type Message struct {
 
 // Origin is where a block of a history came from.
 type Origin struct {
-	Entry string // ID of the entry that holds it; empty for a synthetic block
+	// Entry is the ID of the entry that holds it. For a synthetic block it is that
+	// of the entry that it was made up for, empty if there is none.
+	Entry string
 	// Batch orders the appends of a transcript: of two blocks the one with the
 	// greater Batch was appended later. It is 0 for a synthetic block and for
 	// a summary.

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -13,8 +14,24 @@ import (
 
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
-// [System], [Meta], [Calibration], [ToolStatus], [Used], [Commit] and [Custom].
+// [System], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Dispatch],
+// [Decision], [Queued], [Draft], [Pin], [State] and [Custom]. [WithApp] and
+// [Repeat] put more on their lines.
 type Item interface{ isItem() }
+
+// annotated is an item and what its first line has besides.
+type annotated struct {
+	Item
+	app json.RawMessage
+	of  string
+}
+
+// WithApp returns an item whose first line holds data of the application, any
+// JSON: see [Entry]. It is part of the hash of an idempotency key.
+func WithApp(item Item, data json.RawMessage) Item { return annotated{Item: item, app: data} }
+
+// Repeat returns an item that repeats the entry with that ID.
+func Repeat(item Item, id string) Item { return annotated{Item: item, of: id} }
 
 func (Message) isItem()     {}
 func (Response) isItem()    {}
@@ -27,6 +44,12 @@ func (Calibration) isItem() {}
 func (ToolStatus) isItem()  {}
 func (Used) isItem()        {}
 func (Commit) isItem()      {}
+func (Dispatch) isItem()    {}
+func (Decision) isItem()    {}
+func (Queued) isItem()      {}
+func (Draft) isItem()       {}
+func (Pin) isItem()         {}
+func (State) isItem()       {}
 func (Custom) isItem()      {}
 
 // NewBatch encodes items as the entries of one append. now becomes the time of
@@ -60,7 +83,16 @@ func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]
 		return e.ID
 	}
 	for i, item := range items {
-		if err := addItem(add, item); err != nil {
+		first := len(entries)
+		more, ok := item.(annotated)
+		if ok {
+			item = more.Item
+		}
+		err := addItem(add, item)
+		if err == nil && ok {
+			err = more.annotate(&entries[first])
+		}
+		if err != nil {
 			return nil, fmt.Errorf("transcript: item %d of %d: %w", i+1, len(items), err)
 		}
 	}
@@ -68,6 +100,14 @@ func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]
 		return nil, err
 	}
 	return entries, nil
+}
+
+func (a annotated) annotate(e *Entry) error {
+	if len(a.app) > 0 && !jsontext.Valid(a.app) {
+		return errors.New("the data of WithApp is not valid JSON")
+	}
+	e.App, e.Of = a.app, a.of
+	return nil
 }
 
 // number numbers the entries of a batch and encodes their lines.
@@ -166,9 +206,18 @@ func addItem(add func(Body) string, item Item) error {
 		}
 		add(it)
 		return nil
-	case Compaction, Clip, Rewind, System, Meta, ToolStatus, Used, Commit, Custom:
+	case Queued:
+		if len(it.Content) == 0 {
+			return errors.New("a queued text without content")
+		}
+		content, err := checkBlocks(it.Content, false)
+		add(Queued{Content: content, plain: it.plain || isPlain(content)})
+		return err
+	case Compaction, Clip, Rewind, System, Meta, ToolStatus, Used, Commit, Dispatch, Decision, Draft, Pin, State, Custom:
 		add(it.(Body))
 		return nil
+	case annotated:
+		return errors.New("WithApp or Repeat of what is one already")
 	case nil:
 		return errors.New("nil item")
 	}
@@ -306,7 +355,7 @@ func (e *Entry) asRead() error {
 // no parsing.
 func (e *Entry) settled() bool {
 	f, ok := e.Body.(Fragment)
-	if !ok || !valid(e.ID, e.Idem, e.IdemHash) {
+	if !ok || !valid(e.ID, e.Idem, e.IdemHash, e.Of) || e.App != nil {
 		return false
 	}
 	if year := e.Time.Year(); year < 0 || year > 9999 {
@@ -319,7 +368,7 @@ func (e *Entry) settled() bool {
 // belong to f alone.
 func (f *Fragment) settled(line []byte) bool {
 	if f.Ext != nil || f.Usage.Extra != nil || f.Content != nil && len(f.Content) == 0 ||
-		f.plain && !isPlain(f.Content) || !valid(f.Of, f.API, f.Model, string(f.StopReason), f.RequestID, f.Made.After, f.Made.Thought, f.Made.PromptHash) {
+		f.plain && !isPlain(f.Content) || !valid(f.Of, f.API, f.Model, string(f.StopReason), f.RequestID, f.Made.After, f.Made.Thought, f.Made.PromptHash, f.Queued) {
 		return false
 	}
 	if f.Kind != TypeAssistant && (f.API != "" || f.Model != "" || f.StopReason != "" || f.RequestID != "" || f.Made != (Made{}) || !f.Usage.IsZero()) {

@@ -109,7 +109,7 @@ func (f *finding) read(records iter.Seq2[transcript.Record, error]) error {
 	p := fold.Pending()
 	f.Owed, f.Cut, f.User = p.Owed, p.Cut, p.User
 	for _, c := range p.Calls {
-		f.Calls = append(f.Calls, c.Name+" "+c.ID)
+		f.Calls = append(f.Calls, c.Call.Name+" "+c.Call.ID)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (r *repl) showPending(ctx context.Context) {
 		_, _ = fmt.Fprintf(r.out, "Pending: the last answer was cut off; what there is of it was kept\n")
 	}
 	for _, c := range p.Calls {
-		_, _ = fmt.Fprintf(r.out, "Pending: the tool call %s(%s) has no result\n", c.Name, cut(string(c.Input), 60))
+		_, _ = fmt.Fprintf(r.out, "Pending: the tool call %s(%s) has no result: %s\n", c.Call.Name, cut(string(c.Call.Input), 60), c.State)
 	}
 	if p.User != "" {
 		_, _ = fmt.Fprintf(r.out, "Pending: %q has no answer yet\n", cut(p.User, 60))

@@ -1,0 +1,152 @@
+package rebuild
+
+import (
+	"fmt"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// CallState says how far a call without a result has come.
+type CallState string
+
+// The states of a call.
+const (
+	NotStarted CallState = "not_started" // nobody has said anything about it
+	Held       CallState = "held"        // a person is to decide
+	Approved   CallState = "approved"    // it may be started and was not
+	Rejected   CallState = "rejected"    // it must not be started
+	Dispatched CallState = "dispatched"  // it was started: it is running, or may have run
+)
+
+// PendingCall is a call that has no result.
+type PendingCall struct {
+	Entry string                   `json:"entry"` // ID of its entry
+	Call  transcript.ToolCallBlock `json:"call"`
+	State CallState                `json:"state"`
+	// By and Reason are those of the decision on it.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// status is what dispatches and decisions say of a call.
+type status struct {
+	state      CallState // empty if nothing was said
+	by, reason string
+	entry      string // ID of the line that says so
+}
+
+// allows reports whether what is said next counts: a dispatch is the last word,
+// and so is the first approval or rejection but for a dispatch of what was
+// approved.
+func (s status) allows(next CallState) bool {
+	switch s.state {
+	case Dispatched, Rejected:
+		return false
+	case Approved:
+		return next == Dispatched
+	case Held:
+		return next == Approved || next == Rejected
+	}
+	return true
+}
+
+// addStatus takes a dispatch or a decision. It reports false for other bodies.
+func (a *assembler) addStatus(n *node) bool {
+	var entry, callID string
+	var said status
+	switch b := n.body.(type) {
+	case transcript.Dispatch:
+		entry, callID, said.state = b.Call, b.CallID, Dispatched
+	case transcript.Decision:
+		entry, callID = b.Call, b.CallID
+		said = status{map[transcript.Verdict]CallState{
+			transcript.Hold: Held, transcript.Approve: Approved, transcript.Reject: Rejected,
+		}[b.Verdict], b.By, b.Reason, ""}
+	default:
+		return false
+	}
+	said.entry = n.id
+	a.lines++
+	a.lastUser = max(a.lastUser, n.ord)
+	c := a.unanswered(callID, entry)
+	if c == nil || said.state == "" || !c.status.allows(said.state) {
+		return true
+	}
+	if c.status.state == "" {
+		a.marked = append(a.marked, c)
+	}
+	c.status = said
+	if !a.tooLate(c, n) {
+		c.told, c.since = said, n.ord
+		a.touched(c.item)
+	} else if said.state == Rejected {
+		// A request has shown it as open: the model is told as of a late result.
+		r := a.resultSlab.one()
+		r.callID, r.block, r.from, r.since = callID, transcript.ToolError(callID, said.text()).Content[0], source{n, transcript.WholeEntry}, n.ord
+		a.addLate(r, c)
+	}
+	return true
+}
+
+// unanswered returns the call of an entry if it has no result.
+func (a *assembler) unanswered(callID, entry string) *call {
+	if same := a.now.calls[callID]; same != nil {
+		for _, run := range same.open {
+			for c := run.first; c != nil; c = c.next {
+				if c.entry == entry && !c.late {
+					return c
+				}
+			}
+		}
+	}
+	for _, c := range a.waiting[callID] {
+		if c.entry == entry && !c.late {
+			return c
+		}
+	}
+	return nil
+}
+
+// text is what the result made up for a call says.
+func (s status) text() string {
+	switch s.state {
+	case Held:
+		return Waiting
+	case Dispatched:
+		return MayHaveRun
+	case Rejected:
+		if s.reason != "" {
+			return fmt.Sprintf("%s: %s", Denied, s.reason)
+		}
+		return Denied
+	}
+	return Interrupted
+}
+
+// pending returns the call as one that has no result.
+func (c *call) pending() PendingCall {
+	state := c.status.state
+	if state == "" {
+		state = NotStarted
+	}
+	return PendingCall{Entry: c.entry, Call: c.recorded(), State: state, By: c.status.by, Reason: c.status.reason}
+}
+
+// pendingCalls returns the calls of which something was said and which have no
+// result, and those of the last answer without one, in their order.
+func (a *assembler) pendingCalls(last *item) (calls []PendingCall) {
+	for _, c := range a.marked {
+		if c.result == nil && !c.late && c.item != last {
+			calls = append(calls, c.pending())
+		}
+	}
+	if last == nil {
+		return calls
+	}
+	for _, c := range last.calls {
+		if c.result == nil && !c.late && c.kept() {
+			calls = append(calls, c.pending())
+		}
+	}
+	return calls
+}

@@ -1,0 +1,115 @@
+package rebuild
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// Standing is what entries have set and nothing has unset since: a rewind takes
+// none of it back, and a compaction repeats it, so that a fold of what it keeps
+// has the same. The zero value is empty. It must not be modified.
+type Standing struct {
+	Queued []Queued
+	Drafts []Draft
+	Pins   []transcript.Carried // in the order in which they were set
+	State  []Value              // ordered by when they were set last
+}
+
+// Queued is a text of the user that no user line has taken over.
+type Queued struct {
+	Entry   string             `json:"entry"`
+	Time    time.Time          `json:"time"`
+	Message transcript.Message `json:"message"`
+}
+
+// Draft is what was written of an answer that was streamed and has not come to
+// its end.
+type Draft struct {
+	Entry string // of the first part
+	transcript.Draft
+}
+
+// Value is a value that a [transcript.State] has set.
+type Value struct {
+	Entry string          `json:"entry"` // that has set it
+	Time  time.Time       `json:"time"`
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
+}
+
+func (s *Standing) add(b transcript.Batch) {
+	for _, e := range b.Entries {
+		if _, ok := e.Body.(transcript.Compaction); ok {
+			*s = Standing{}
+		}
+	}
+	if key := b.Entries[0].Idem; key != "" && b.Complete && len(s.Drafts) > 0 {
+		s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == key })
+	}
+	for _, e := range b.Entries {
+		id := e.ID
+		if e.Of != "" {
+			id = e.Of
+		}
+		switch body := e.Body.(type) {
+		case transcript.Queued:
+			s.Queued = append(slices.Clip(s.Queued), Queued{id, e.Time, body.Message()})
+		case transcript.Fragment:
+			if body.Queued != "" {
+				s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == body.Queued })
+			}
+		case transcript.Draft:
+			s.draft(id, body)
+		case transcript.Pin:
+			s.Pins = without(s.Pins, func(p transcript.Carried) bool { return p.Entry == body.Entry })
+			if !body.Off {
+				s.Pins = append(s.Pins, transcript.Carried{Entry: body.Entry, Text: body.Text})
+			}
+		case transcript.State:
+			s.State = without(s.State, func(v Value) bool { return v.Name == body.Name })
+			if body.Value != nil {
+				s.State = append(s.State, Value{id, e.Time, body.Name, body.Value})
+			}
+		}
+	}
+}
+
+// draft adds a part of a draft.
+func (s *Standing) draft(id string, part transcript.Draft) {
+	drafts := slices.Clone(s.Drafts)
+	i := slices.IndexFunc(drafts, func(d Draft) bool { return d.Key == part.Key })
+	if i < 0 {
+		s.Drafts = append(drafts, Draft{id, part})
+		return
+	}
+	drafts[i].Text += part.Text
+	s.Drafts = drafts
+}
+
+// without returns the items of which drop is false, in an array of their own.
+func without[T any](items []T, drop func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(items), drop)
+}
+
+// Items returns the entries that set all of it again, each a repeat.
+func (s Standing) Items() (items []transcript.Item) {
+	for _, v := range s.State {
+		items = append(items, transcript.Repeat(transcript.State{Name: v.Name, Value: v.Value}, v.Entry))
+	}
+	for _, p := range s.Pins {
+		items = append(items, transcript.Repeat(transcript.Pin{Entry: p.Entry, Text: p.Text}, p.Entry))
+	}
+	for _, q := range s.Queued {
+		items = append(items, transcript.Repeat(transcript.Queued{Content: q.Message.Content}, q.Entry))
+	}
+	for _, d := range s.Drafts {
+		items = append(items, transcript.Repeat(d.Draft, d.Entry))
+	}
+	return items
+}
+
+// Standing returns what is in force besides the history.
+func (f *Fold) Standing() Standing { return f.standing }
