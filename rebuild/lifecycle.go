@@ -32,7 +32,6 @@ type PendingCall struct {
 type status struct {
 	state      CallState // empty if nothing was said
 	by, reason string
-	entry      string // ID of the line that says so
 }
 
 // allows reports whether what is said next counts: a dispatch is the last word,
@@ -61,11 +60,10 @@ func (a *assembler) addStatus(n *node) bool {
 		entry, callID = b.Call, b.CallID
 		said = status{map[transcript.Verdict]CallState{
 			transcript.Hold: Held, transcript.Approve: Approved, transcript.Reject: Rejected,
-		}[b.Verdict], b.By, b.Reason, ""}
+		}[b.Verdict], b.By, b.Reason}
 	default:
 		return false
 	}
-	said.entry = n.id
 	a.lines++
 	a.lastUser = max(a.lastUser, n.ord)
 	c := a.unanswered(callID, entry)

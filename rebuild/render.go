@@ -131,7 +131,7 @@ func (r *rendering) item(it *item) {
 		switch {
 		case !c.kept():
 		case c.result == nil:
-			r.put(transcript.ToolError(c.id, c.told.text()).Content[0], transcript.Origin{Entry: c.told.entry})
+			r.put(transcript.ToolError(c.id, c.told.text()).Content[0], transcript.Origin{Block: c.since})
 		default:
 			r.put(c.result.block, c.result.from.origin())
 		}

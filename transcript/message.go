@@ -30,15 +30,13 @@ type Message struct {
 
 // Origin is where a block of a history came from.
 type Origin struct {
-	// Entry is the ID of the entry that holds it. For a synthetic block it is that
-	// of the entry that it was made up for, empty if there is none.
-	Entry string
+	Entry string // ID of the entry that holds it; empty for a synthetic block
 	// Batch orders the appends of a transcript: of two blocks the one with the
 	// greater Batch was appended later. It is 0 for a synthetic block and for
 	// a summary.
 	Batch int
 	// Block is the index of the block in the content of its entry, or
-	// [WholeEntry].
+	// [WholeEntry]. That of a synthetic block tells what it was made up for.
 	Block int
 	API   string // of the answer it is part of, as in [Response]
 	Model string
