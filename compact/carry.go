@@ -32,16 +32,40 @@ type saying struct {
 func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) (shown transcript.Message) {
 	shown = transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
 	all := o.gather(h, c)
+	done.Pins = o.pinned(h, c)
+	pins := 0
+	if len(done.Pins) > 0 {
+		pins = countText(o.Counter, rebuild.CarriedText(transcript.Compaction{Pins: done.Pins}))
+	}
 	// The sizes of items add up to about that of the text they become.
 	for most := c.MaxCarried; most > 0; most = most * 9 / 10 {
 		all.fit(most, o.Counter, done)
-		if text := rebuild.CarriedText(*done); text == "" || countText(o.Counter, text) <= c.MaxCarried {
+		if text := rebuild.CarriedText(*done); text == "" || countText(o.Counter, text) <= c.MaxCarried+pins {
 			shown.Content = append(shown.Content, transcript.TextBlock{Text: text})
 			return shown
 		}
 	}
 	done.Said, done.Files, done.Errors, done.IDs = nil, nil, nil, nil
+	if pins > 0 {
+		shown.Content = append(shown.Content, transcript.TextBlock{Text: rebuild.CarriedText(*done)})
+	}
 	return shown
+}
+
+// pinned returns the pins that the kept part does not show.
+func (o Options) pinned(h rebuild.History, c Cut) (pins []transcript.Carried) {
+	shown := map[string]bool{}
+	for _, m := range h.Messages[c.At:] {
+		for _, at := range m.Origins {
+			shown[at.Entry] = true
+		}
+	}
+	for _, p := range o.Pins {
+		if !shown[p.Entry] {
+			pins = append(pins, p)
+		}
+	}
+	return pins
 }
 
 // gather collects what may be carried, without what the kept part shows.

@@ -43,6 +43,9 @@ type Options struct {
 	// never more than an eighth of Room, nor than a quarter of what the
 	// summary stands for, or 256, or twice what was carried the last time.
 	MaxCarried int
+	// Pins are texts that are carried whole, those of entries that are shown
+	// excepted. They come on top of MaxCarried.
+	Pins []transcript.Carried
 	// Files says which files a call reads and which it modifies, by their
 	// paths, for what Run carries. Nil goes by the names that tools and their
 	// arguments usually have.

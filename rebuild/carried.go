@@ -24,6 +24,7 @@ func CarriedText(c transcript.Compaction) string {
 	said := func(i transcript.Carried) string { return "\n- " + i.Text }
 	isRead, isModified := divide(c.Files, func(i transcript.Carried) bool { return i.Modified })
 	before, open := divide(c.Said, func(i transcript.Carried) bool { return i.Open })
+	section(carriedPins, c.Pins, said)
 	section(carriedModified, isModified, path)
 	section(carriedRead, isRead, path)
 	section(carriedErrors, c.Errors, func(i transcript.Carried) string { return "\n- " + quoted(i.Tool) + ": " + quoted(i.Text) })

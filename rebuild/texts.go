@@ -32,6 +32,7 @@ const (
 
 // The lines in front of what a compaction carries.
 const (
+	carriedPins     = "Pinned:"
 	carriedModified = "Files modified:"
 	carriedRead     = "Files read:"
 	carriedErrors   = "Errors of tools:"

@@ -272,6 +272,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		}
 		if done.Cut.Nothing == "" {
 			w.history, w.base = t.fold.History(), t.next
+			w.pin(t.fold)
 		}
 	})
 	if err != nil {
@@ -323,6 +324,20 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	return done, err
 }
 
+// pin lets the texts that are pinned be carried, but for rewound ones, and takes
+// their size off the room.
+func (w *work) pin(f *rebuild.Fold) {
+	for _, p := range f.Standing().Pins {
+		if f.Has(p.Entry) && !f.Live(p.Entry) {
+			continue
+		}
+		w.Pins = append(w.Pins, p)
+		if w.Room > 0 {
+			w.Room = max(w.Room-w.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)
+		}
+	}
+}
+
 // working is the key of a context of a running compaction.
 type working struct {
 	store *Store
@@ -336,14 +351,15 @@ var errNested = errors.New("called by a summarizer or an observer while the sess
 const commitTries = 100
 
 // commit appends a compaction if what it summarises is still what it was.
-// Calibrations and the system prompt that stay in force are in front of it: if the
-// append is cut, the compaction is what is missing.
+// Calibrations, the system prompt and what else stays in force are in front of it:
+// if the append is cut, the compaction is what is missing.
 func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (id string, err error) {
 	for range commitTries {
 		// A result that comes in after the check may be one that the summary says
 		// is missing, and what is learned then has to be carried over: look again.
 		cond := driver.Cond{Conflicts: []string{
 			transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration, transcript.TypeSystem,
+			transcript.TypePin, transcript.TypeState, transcript.TypeQueued, transcript.TypeDraft,
 		}}
 		var items []transcript.Item
 		err := s.use(ctx, op, func(t *state) error {
@@ -357,7 +373,11 @@ func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.
 			if prompt, ok := t.fold.Prompt(); ok {
 				items = append(items, transcript.System{Text: prompt})
 			}
-			items = append(items, *c)
+			kept := t.fold.Standing()
+			if len(kept.Queued)+len(kept.Drafts) > 0 { // which a message may take over
+				cond.Conflicts = append(cond.Conflicts, transcript.TypeUser, transcript.TypeAssistant)
+			}
+			items = append(append(items, kept.Items()...), *c)
 			return nil
 		})
 		if err != nil {

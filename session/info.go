@@ -30,6 +30,7 @@ type Info struct {
 	Size        int64         `json:"size"`                // of the transcript; bytes if it is a file
 	TTL         time.Duration `json:"ttl,omitempty"`       // in JSON nanoseconds
 	Pinned      bool          `json:"pinned,omitempty"`
+	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
 }
 
 func infoOf(row driver.Row) Info {
@@ -37,7 +38,7 @@ func infoOf(row driver.Row) Info {
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size,
-		TTL: time.Duration(row.TTL) * time.Second, Pinned: row.Pinned,
+		TTL: time.Duration(row.TTL) * time.Second, Pinned: row.Pinned, Usage: row.Usage,
 	}
 }
 

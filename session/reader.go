@@ -254,8 +254,8 @@ func (r *reader) news() (events []Event) {
 // are then all there are, and from is 0.
 //
 // A rewind to the beginning empties the history. In front of one the walk keeps
-// only what was learned since the last compaction, which a rewind does not take
-// back.
+// only what was learned and what stands since the last compaction, which a rewind
+// does not take back.
 type walk struct {
 	id      string              // of the session, which names the beginning
 	records []transcript.Record // the last one first
@@ -297,16 +297,19 @@ func (w *walk) passes(start int) bool {
 		return slices.ContainsFunc(batch, func(r transcript.Record) bool { return r.Entry.ID == id })
 	}
 	if w.cleared {
-		learned, compacted := false, false
+		kept, compacted := false, false
 		for _, rec := range batch {
+			if f, ok := rec.Entry.Body.(transcript.Fragment); ok && f.Queued != "" || rec.Entry.Idem != "" {
+				kept = true // it may end what was queued or a draft
+			}
 			switch rec.Entry.Body.(type) {
-			case transcript.Calibration:
-				learned = true
+			case transcript.Calibration, transcript.Pin, transcript.State, transcript.Queued, transcript.Draft:
+				kept = true
 			case transcript.Compaction:
 				compacted = true
 			}
 		}
-		if !learned && !compacted {
+		if !kept && !compacted {
 			w.records = w.records[:start]
 		}
 		return compacted

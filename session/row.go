@@ -68,6 +68,9 @@ func (r *reader) note(e transcript.Entry) error {
 		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
 			r.row.Messages++
 		}
+		if b.Kind == transcript.TypeAssistant {
+			spent(&r.row, b)
+		}
 		if b.Kind == transcript.TypeUser {
 			r.row.LastUserAt = e.Time
 			if r.row.Title == "" && !r.row.TitleByHand {

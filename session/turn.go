@@ -1,6 +1,9 @@
 package session
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Turn is a held turn lock.
 type Turn struct {
@@ -24,7 +27,11 @@ func (s *Session) beginTurn(ctx context.Context, wait bool) (*Turn, error) {
 	if err = s.store.done(ctx, "begin turn", s.ref, err); err != nil {
 		return nil, err
 	}
-	return &Turn{release: release, s: s}, nil
+	t := &Turn{release: release, s: s}
+	if err := s.closeDrafts(ctx); err != nil {
+		return nil, errors.Join(err, t.End())
+	}
+	return t, nil
 }
 
 // End releases the lock and brings the index up to date. Calling it again does

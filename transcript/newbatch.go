@@ -15,15 +15,15 @@ import (
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
 // [System], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Dispatch],
-// [Decision], [Queued], [Draft], [Pin], [State] and [Custom]. [WithApp] and
-// [Repeat] put more on their lines.
+// [Decision], [Queued], [Draft], [Pin], [State] and [Custom]. [WithApp], [Repeat]
+// and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
 
 // annotated is an item and what its first line has besides.
 type annotated struct {
 	Item
-	app json.RawMessage
-	of  string
+	app        json.RawMessage
+	of, queued string
 }
 
 // WithApp returns an item whose first line holds data of the application, any
@@ -32,6 +32,10 @@ func WithApp(item Item, data json.RawMessage) Item { return annotated{Item: item
 
 // Repeat returns an item that repeats the entry with that ID.
 func Repeat(item Item, id string) Item { return annotated{Item: item, of: id} }
+
+// Dequeued returns a message of the user that takes over the [Queued] text with
+// that entry ID.
+func Dequeued(m Message, id string) Item { return annotated{Item: m, queued: id} }
 
 func (Message) isItem()     {}
 func (Response) isItem()    {}
@@ -107,6 +111,10 @@ func (a annotated) annotate(e *Entry) error {
 		return errors.New("the data of WithApp is not valid JSON")
 	}
 	e.App, e.Of = a.app, a.of
+	if f, ok := e.Body.(Fragment); ok && f.Kind == TypeUser {
+		f.Queued = a.queued
+		e.Body = f
+	}
 	return nil
 }
 
@@ -210,6 +218,9 @@ func addItem(add func(Body) string, item Item) error {
 		if len(it.Content) == 0 {
 			return errors.New("a queued text without content")
 		}
+		if slices.ContainsFunc(it.Content, isOfTool) {
+			return errors.New("a tool call or result in a queued text")
+		}
 		content, err := checkBlocks(it.Content, false)
 		add(Queued{Content: content, plain: it.plain || isPlain(content)})
 		return err
@@ -217,11 +228,19 @@ func addItem(add func(Body) string, item Item) error {
 		add(it.(Body))
 		return nil
 	case annotated:
-		return errors.New("WithApp or Repeat of what is one already")
+		return errors.New("WithApp, Repeat or Dequeued of what is one already")
 	case nil:
 		return errors.New("nil item")
 	}
 	return fmt.Errorf("a %T cannot be appended: give the value, not a pointer to it", item)
+}
+
+func isOfTool(b Block) bool {
+	switch b.(type) {
+	case ToolCallBlock, ToolResultBlock:
+		return true
+	}
+	return false
 }
 
 func addResponse(add func(Body) string, r Response) error {

@@ -182,10 +182,28 @@ type Row struct {
 	TokenEstimate int       `json:"tokenEstimate"`
 	TTL           int64     `json:"ttl,omitempty"` // seconds
 	Pinned        bool      `json:"pinned,omitempty"`
+	// Usage is that of the answers, by model. It is never changed: whoever has
+	// more makes a new map.
+	Usage map[string]Usage `json:"usage,omitempty"`
 
 	// Current reports whether the session is the current one of its key. Only
 	// List sets it.
 	Current bool `json:"-"`
+}
+
+// Usage is what answers of one model have cost, in tokens as the provider has
+// reported them.
+type Usage struct {
+	Answers    int `json:"answers"`
+	Input      int `json:"input"` // neither read from nor written to a cache
+	Output     int `json:"output"`
+	CacheRead  int `json:"cacheRead,omitempty"`
+	CacheWrite int `json:"cacheWrite,omitempty"`
+}
+
+// Plus returns the sum of both.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{u.Answers + v.Answers, u.Input + v.Input, u.Output + v.Output, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite}
 }
 
 // Place is a place in a list of rows that is ordered by UpdatedAt, of equal

@@ -1,0 +1,93 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Draft keeps an answer while it is streamed. What was flushed survives as an
+// append does; the answer takes its place in one step. It is for one goroutine.
+//
+// If the process dies in between, the next turn on the session begins by closing
+// the draft: what was flushed becomes an answer that was aborted.
+type Draft struct {
+	turn    *Turn
+	part    transcript.Draft // what is not flushed
+	flushed time.Time
+}
+
+// A draft is flushed when so much has come, and by the first Write after so much
+// time.
+const (
+	draftBytes = 2 << 10
+	draftAge   = time.Second
+)
+
+// Draft begins to keep an answer that is being streamed. Made is that of the
+// [guard.Call] which it answers.
+func (t *Turn) Draft(api, model string, made transcript.Made) *Draft {
+	part := transcript.Draft{Key: t.s.store.newID(), API: api, Model: model, Made: made}
+	return &Draft{turn: t, part: part, flushed: time.Now()}
+}
+
+// Write takes the text that has come. It is appended with what came before it
+// once that is 2 KiB or a second old.
+func (d *Draft) Write(ctx context.Context, text string) error {
+	d.part.Text += text
+	if len(d.part.Text) < draftBytes && time.Since(d.flushed) < draftAge {
+		return nil
+	}
+	return d.Flush(ctx)
+}
+
+// Flush appends what was not appended so far. What a client is shown should be
+// flushed first, so that nobody sees an answer that the session has lost.
+func (d *Draft) Flush(ctx context.Context) error {
+	if d.part.Text == "" {
+		return nil
+	}
+	if _, err := d.turn.s.append(ctx, "draft", driver.Cond{}, d.part); err != nil {
+		return err
+	}
+	d.part = transcript.Draft{Key: d.part.Key}
+	d.flushed = time.Now()
+	return nil
+}
+
+// Commit appends the answer, which takes the place of the draft, and returns the
+// IDs of its entries. It may be called again after an error. It matches
+// [ErrConflict], and nothing was written, if a later turn has closed the draft.
+func (d *Draft) Commit(ctx context.Context, resp *transcript.Response) ([]string, error) {
+	done, err := d.turn.s.AppendIf(ctx, Cond{Idem: d.part.Key}, resp)
+	if errors.Is(err, ErrIdemMismatch) {
+		err = fmt.Errorf("%w: a later turn has closed the draft: %w", ErrConflict, err)
+	}
+	return done.IDs, err
+}
+
+// closeDrafts ends the drafts of turns that are over. The caller holds the turn
+// lock.
+func (s *Session) closeDrafts(ctx context.Context) error {
+	var open []transcript.Draft
+	err := s.read(ctx, "begin turn", func(t *state) {
+		for _, d := range t.fold.Standing().Drafts {
+			open = append(open, d.Draft)
+		}
+	})
+	for _, d := range open {
+		if err == nil {
+			_, err = s.AppendIf(ctx, Cond{Idem: d.Key}, &transcript.Response{
+				Message: transcript.AssistantText(d.Text), API: d.API, Model: d.Model, StopReason: transcript.StopAborted, Made: d.Made,
+			})
+		}
+		if errors.Is(err, ErrIdemMismatch) {
+			err = nil // its answer is there
+		}
+	}
+	return err
+}

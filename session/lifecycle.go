@@ -1,0 +1,135 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Calls go on from one state to the next by entries that name them by their own
+// entry IDs, because tool-use IDs may occur twice; [Session.Pending] says them.
+// An entry is appended if the call is still in a state that allows it: check and
+// write are one step, also against other processes.
+
+// Dispatch records that the tools of calls are about to be started. When it
+// returns nil that is on stable storage, whatever [Options].Sync says: a call
+// that was started is never taken for one that was not. After a restart it is
+// [rebuild.Dispatched] until its result is appended, and nobody can know whether
+// its tool has run; the application knows whether running it again does harm.
+//
+// The error matches [ErrConflict], and nothing was written, if a call has a
+// result, is held or rejected, or was dispatched before.
+func (t *Turn) Dispatch(ctx context.Context, calls ...string) error {
+	err := t.s.mark(ctx, "dispatch", calls, func(c rebuild.PendingCall) (transcript.Item, bool) {
+		return transcript.Dispatch{Call: c.Entry, CallID: c.Call.ID}, c.State == rebuild.NotStarted || c.State == rebuild.Approved
+	})
+	if err != nil {
+		return err
+	}
+	return t.s.Flush(ctx)
+}
+
+// Decide records whether a call may be run: Hold that a person is to decide,
+// Approve and Reject what was decided. By and reason are free texts; the model is
+// told the reason of a rejection, which stands for the result of the call.
+//
+// The first approval or rejection holds. After it, and once the call was
+// dispatched or has a result, the error matches [ErrConflict] and nothing was
+// written.
+func (s *Session) Decide(ctx context.Context, call string, verdict transcript.Verdict, by, reason string) error {
+	switch verdict {
+	case transcript.Hold, transcript.Approve, transcript.Reject:
+	default:
+		return s.store.wrap("decide", s.ref, fmt.Errorf("a decision %q: want hold, approve or reject; nothing was written", verdict))
+	}
+	return s.mark(ctx, "decide", []string{call}, func(c rebuild.PendingCall) (transcript.Item, bool) {
+		d := transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: verdict, By: by, Reason: reason}
+		return d, c.State == rebuild.NotStarted || c.State == rebuild.Held && verdict != transcript.Hold
+	})
+}
+
+// marking are the types of lines that change the state of a call.
+var marking = []string{transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeToolResult, transcript.TypeRewind, transcript.TypeCompaction}
+
+// mark appends what item returns for each of the calls, if it allows that.
+func (s *Session) mark(ctx context.Context, op string, calls []string, item func(rebuild.PendingCall) (transcript.Item, bool)) error {
+	_, err := s.appendOn(ctx, op, marking, func(t *state) (items []transcript.Item, err error) {
+		pending := t.fold.Pending().Calls
+		for _, id := range calls {
+			i := slices.IndexFunc(pending, func(c rebuild.PendingCall) bool { return c.Entry == id })
+			if i < 0 {
+				return nil, fmt.Errorf("%w: there is no call with the entry ID %q and without a result: nothing was written; use an ID that Pending gives", ErrConflict, id)
+			}
+			it, ok := item(pending[i])
+			if !ok {
+				return nil, fmt.Errorf("%w: the call %s of entry %s is %s: nothing was written", ErrConflict, pending[i].Call.Name, id, pending[i].State)
+			}
+			items = append(items, it)
+		}
+		return items, nil
+	})
+	return err
+}
+
+// appendOn appends what look returns, if no line of those types was appended
+// since it has looked; otherwise it looks again. No items are no append.
+func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, look func(*state) ([]transcript.Item, error)) (ids []string, err error) {
+	for range commitTries {
+		var items []transcript.Item
+		cond := driver.Cond{Conflicts: conflicts}
+		err := s.use(ctx, op, func(t *state) (err error) {
+			if err = t.sync(ctx); err == nil {
+				cond.Base = t.next
+				items, err = look(t)
+			}
+			return err
+		})
+		if err != nil || len(items) == 0 {
+			return nil, err
+		}
+		done, err := s.append(ctx, op, cond, items...)
+		if !errors.Is(err, ErrConflict) {
+			return done.IDs, err
+		}
+	}
+	return nil, s.store.wrap(op, s.ref, ErrConflict)
+}
+
+// RunTools runs the calls of the last answer that are not started or approved, as
+// [Session.RunTools] does, and dispatches each before it is started. Those that
+// are held, rejected or dispatched are left as they are: see [Session.Pending].
+func (t *Turn) RunTools(
+	ctx context.Context, limit int, run func(ctx context.Context, call transcript.ToolCallBlock) transcript.Message,
+) error {
+	pending, err := t.s.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	group, running := errgroup.WithContext(ctx)
+	if limit > 0 {
+		group.SetLimit(limit)
+	}
+	for _, c := range pending.Calls {
+		if c.State != rebuild.NotStarted && c.State != rebuild.Approved {
+			continue
+		}
+		group.Go(func() error {
+			if running.Err() != nil {
+				return running.Err() // it stays not started
+			}
+			if err := t.Dispatch(running, c.Entry); err != nil {
+				return err
+			}
+			_, err := t.s.Append(context.WithoutCancel(ctx), run(running, c.Call))
+			return err
+		})
+	}
+	return group.Wait()
+}

@@ -1,0 +1,99 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Pinned texts together have at most so many bytes: they are in every request
+// after a compaction, so there must not be more of them than a small window has
+// room for.
+const maxPinned = 16 << 10
+
+// Pin lets the text of an entry survive every compaction whole: it is shown behind
+// the summary that stands for it. Pinning it again does nothing. The texts of all
+// pins have at most 16 KiB. An entry that is not there or has no text is an error,
+// of which the first matches [fs.ErrNotExist], and nothing was written.
+//
+// A rewind does not unpin.
+func (s *Session) Pin(ctx context.Context, entryID string) error {
+	text, err := s.textOf(ctx, entryID)
+	if err != nil {
+		return s.store.wrap("pin", s.ref, err)
+	}
+	_, err = s.appendOn(ctx, "pin", standing, func(t *state) ([]transcript.Item, error) {
+		size := len(text)
+		for _, p := range t.fold.Standing().Pins {
+			if p.Entry == entryID {
+				return nil, nil
+			}
+			size += len(p.Text)
+		}
+		if size > maxPinned {
+			return nil, fmt.Errorf("all pinned texts would have %d bytes, the limit is %d: nothing was written; unpin others first", size, maxPinned)
+		}
+		return []transcript.Item{transcript.Pin{Entry: entryID, Text: text}}, nil
+	})
+	return err
+}
+
+// Unpin takes a pin back. What the last compaction shows of it stays until the
+// next one.
+func (s *Session) Unpin(ctx context.Context, entryID string) error {
+	_, err := s.appendOn(ctx, "unpin", standing, func(t *state) (items []transcript.Item, err error) {
+		for _, p := range t.fold.Standing().Pins {
+			if p.Entry == entryID {
+				items = append(items, transcript.Pin{Entry: entryID, Off: true})
+			}
+		}
+		return items, nil
+	})
+	return err
+}
+
+// Pins returns what is pinned, the oldest pin first.
+func (s *Session) Pins(ctx context.Context) (pins []transcript.Carried, err error) {
+	err = s.read(ctx, "read", func(t *state) { pins = append(pins, t.fold.Standing().Pins...) })
+	return pins, err
+}
+
+// standing are the types of lines that set or unset what a compaction repeats.
+var standing = []string{
+	transcript.TypePin, transcript.TypeState, transcript.TypeQueued, transcript.TypeDraft, transcript.TypeCompaction,
+}
+
+// textOf returns the text of an entry.
+func (s *Session) textOf(ctx context.Context, entryID string) (string, error) {
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Backward) {
+		if err != nil {
+			return "", err
+		}
+		if rec.Entry.ID != entryID || rec.Entry.Of != "" {
+			continue
+		}
+		f, ok := rec.Entry.Body.(transcript.Fragment)
+		if !ok {
+			return "", fmt.Errorf("entry %s is no message: nothing was written", entryID)
+		}
+		text := fragmentText(f)
+		if text == "" {
+			return "", fmt.Errorf("entry %s has no text: nothing was written", entryID)
+		}
+		return text, nil
+	}
+	return "", fmt.Errorf("there is no entry %q: %w: nothing was written", entryID, fs.ErrNotExist)
+}
+
+// fragmentText is the text of a message line, that of a tool result included.
+func fragmentText(f transcript.Fragment) string {
+	if len(f.Content) == 1 {
+		if r, ok := f.Content[0].(transcript.ToolResultBlock); ok {
+			return r.Text()
+		}
+	}
+	return f.Message().Text()
+}

@@ -1,0 +1,60 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// MaxState is the size that the values of a session may have together, names
+// included, in bytes.
+const MaxState = 64 << 10
+
+// SetState sets a value of the application's own, any JSON; nil removes it. No
+// model sees it. A rewind and a compaction leave it as it is.
+//
+// After, if it is not empty, is the entry ID that [Session.State] gives with the
+// value that must be in force, [NoHead] if there must be none; otherwise the error
+// matches [ErrConflict]. It returns the entry ID of the new value. Values that
+// would have more than [MaxState] bytes together are refused. After an error
+// nothing was written, as for [Session.Append].
+func (s *Session) SetState(ctx context.Context, name string, value json.RawMessage, after string) (id string, err error) {
+	if value != nil && !json.Valid(value) {
+		return "", s.store.wrap("set state", s.ref, errors.New("the value is not valid JSON: nothing was written"))
+	}
+	ids, err := s.appendOn(ctx, "set state", []string{transcript.TypeState, transcript.TypeCompaction}, func(t *state) ([]transcript.Item, error) {
+		all := t.fold.Standing().State
+		now, size := driver.NoHead, len(name)+len(value)
+		for _, v := range all {
+			if v.Name == name {
+				now = v.Entry
+			} else {
+				size += len(v.Name) + len(v.Value)
+			}
+		}
+		switch {
+		case after != "" && after != now:
+			return nil, fmt.Errorf("%w: the value %q was set by entry %s: nothing was written", ErrConflict, name, now)
+		case size > MaxState && value != nil:
+			return nil, fmt.Errorf("all values would have %d bytes, the limit is %d: nothing was written", size, MaxState)
+		}
+		return []transcript.Item{transcript.State{Name: name, Value: value}}, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+// State returns the values that [Session.SetState] has set, the one that was set
+// last at the end.
+func (s *Session) State(ctx context.Context) (values []rebuild.Value, err error) {
+	err = s.read(ctx, "read", func(t *state) { values = slices.Clone(t.fold.Standing().State) })
+	return values, err
+}

@@ -1,0 +1,70 @@
+package session
+
+import (
+	"context"
+	"maps"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Usage is what answers have cost, by the model that they name, in tokens as the
+// providers have reported them. Rewound answers count, and so do cut ones.
+type Usage map[string]driver.Usage
+
+// Add adds another usage.
+func (u Usage) Add(other Usage) {
+	for model, more := range other {
+		u[model] = u[model].Plus(more)
+	}
+}
+
+// Cost is the sum of what price says of each model: in any currency, since the
+// library knows no prices.
+func (u Usage) Cost(price func(model string, u driver.Usage) float64) (sum float64) {
+	for model, of := range u {
+		sum += price(model, of)
+	}
+	return sum
+}
+
+// Usage returns what the answers of the session have cost. Its cost does not
+// depend on the length of the session, but for the first time after its index was
+// lost.
+func (s *Session) Usage(ctx context.Context) (u Usage, err error) {
+	err = s.use(ctx, "read", func(t *state) error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		err := t.fill(t.scan(ctx))
+		u = maps.Clone(t.row.Usage)
+		return err
+	})
+	return u, err
+}
+
+// Usage returns what the answers of the sessions have cost that a list with these
+// options has, on all its pages.
+func (st *Store) Usage(ctx context.Context, opts *ListOptions) (Usage, error) {
+	infos, err := st.List(ctx, opts)
+	sum := Usage{}
+	for _, info := range infos {
+		sum.Add(info.Usage)
+	}
+	return sum, err
+}
+
+// spent adds an answer to the usage of a row.
+func spent(row *driver.Row, f transcript.Fragment) {
+	if f.Usage.IsZero() {
+		return
+	}
+	sum := maps.Clone(row.Usage)
+	if sum == nil {
+		sum = map[string]driver.Usage{}
+	}
+	sum[f.Model] = sum[f.Model].Plus(driver.Usage{
+		Answers: 1, Input: f.Usage.Input, Output: f.Usage.Output, CacheRead: f.Usage.CacheRead, CacheWrite: f.Usage.CacheWrite,
+	})
+	row.Usage = sum
+}
