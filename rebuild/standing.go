@@ -55,6 +55,10 @@ func (s *Standing) add(b transcript.Batch) {
 			id = e.Of
 		}
 		switch body := e.Body.(type) {
+		case transcript.Header:
+			for _, v := range body.State {
+				s.set(id, e.Time, v)
+			}
 		case transcript.Queued:
 			s.Queued = append(slices.Clip(s.Queued), Queued{id, e.Time, body.Message()})
 		case transcript.Fragment:
@@ -69,11 +73,16 @@ func (s *Standing) add(b transcript.Batch) {
 				s.Pins = append(s.Pins, transcript.Carried{Entry: body.Entry, Text: body.Text})
 			}
 		case transcript.State:
-			s.State = without(s.State, func(v Value) bool { return v.Name == body.Name })
-			if body.Value != nil {
-				s.State = append(s.State, Value{id, e.Time, body.Name, body.Value})
-			}
+			s.set(id, e.Time, body)
 		}
+	}
+}
+
+// set sets a value or removes it.
+func (s *Standing) set(id string, at time.Time, v transcript.State) {
+	s.State = without(s.State, func(old Value) bool { return old.Name == v.Name })
+	if v.Value != nil {
+		s.State = append(s.State, Value{id, at, v.Name, v.Value})
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A Draft keeps an answer while it is streamed. What was flushed survives as an
-// append does; the answer takes its place in one step. It is for one goroutine.
+// A Draft keeps an answer while it is streamed. The text that was flushed survives
+// as an append does, and the answer takes its place in one step. A Draft is for
+// one goroutine.
 //
 // If the process dies in between, the next turn on the session begins by closing
-// the draft: what was flushed becomes an answer that was aborted.
+// the draft: the text that was flushed becomes an answer that was aborted.
 type Draft struct {
 	turn    *Turn
 	part    transcript.Draft // what is not flushed
@@ -45,8 +46,8 @@ func (d *Draft) Write(ctx context.Context, text string) error {
 	return d.Flush(ctx)
 }
 
-// Flush appends what was not appended so far. What a client is shown should be
-// flushed first, so that nobody sees an answer that the session has lost.
+// Flush appends the text that was not appended so far. Flush it before a client is
+// shown it, so that nobody sees an answer that the session has lost.
 func (d *Draft) Flush(ctx context.Context) error {
 	if d.part.Text == "" {
 		return nil

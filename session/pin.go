@@ -41,8 +41,8 @@ func (s *Session) Pin(ctx context.Context, entryID string) error {
 	return err
 }
 
-// Unpin takes a pin back. What the last compaction shows of it stays until the
-// next one.
+// Unpin takes a pin back. A text that the last compaction shows stays there until
+// the next one.
 func (s *Session) Unpin(ctx context.Context, entryID string) error {
 	_, err := s.appendOn(ctx, "unpin", standing, func(t *state) (items []transcript.Item, err error) {
 		for _, p := range t.fold.Standing().Pins {

@@ -9,8 +9,8 @@ import (
 )
 
 // Queue keeps what a user says while a turn is running, and returns its entry ID.
-// No model sees it before [Turn.Drain]; until then [Session.Pending] has it. What
-// nil and other errors guarantee is that of [Session.Append].
+// No model sees it before [Turn.Drain]; until then [Session.Pending] has it. A nil
+// error and others mean what they mean for [Session.Append].
 func (s *Session) Queue(ctx context.Context, m transcript.Message) (string, error) {
 	if m.Role != transcript.RoleUser {
 		return "", s.store.wrap("queue", s.ref, errors.New("only messages of the user can be queued: nothing was written"))

@@ -166,7 +166,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 	var ids []string
 	call := 0
 	for step := range 60 {
-		switch rnd.IntN(12) {
+		switch rnd.IntN(18) {
 		case 0, 1, 2:
 			ids = append(ids, add(t, s, transcript.UserText(fmt.Sprint("question ", step, padding)))...)
 		case 3, 4:
@@ -188,6 +188,39 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 			if len(ids) > 0 {
 				add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[rnd.IntN(len(ids))], Content: "clipped"}}})
 			}
+		case 12:
+			must(t, second(s.Queue(t.Context(), transcript.UserText(fmt.Sprint("queued ", step)))))
+		case 13:
+			turn, err := s.BeginTurn(t.Context())
+			must(t, err)
+			done, err := turn.Drain(t.Context())
+			must(t, err)
+			ids = append(ids, done...)
+			if rnd.IntN(2) == 0 { // of a turn that dies
+				d := turn.Draft("anthropic", "m", transcript.Made{})
+				must(t, d.Write(t.Context(), fmt.Sprint("drafted ", step)))
+				must(t, d.Flush(t.Context()))
+			}
+			must(t, turn.End())
+		case 14, 15:
+			if p, err := s.Pending(t.Context()); err == nil && len(p.Calls) > 0 {
+				c := p.Calls[rnd.IntN(len(p.Calls))]
+				add(t, s, []transcript.Item{
+					transcript.Dispatch{Call: c.Entry, CallID: c.Call.ID},
+					transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: transcript.Hold},
+					transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: transcript.Reject, Reason: "no"},
+				}[rnd.IntN(3)])
+			}
+		case 16:
+			if len(ids) > 0 {
+				if id := ids[rnd.IntN(len(ids))]; rnd.IntN(3) == 0 {
+					must(t, s.Unpin(t.Context(), id))
+				} else {
+					_ = s.Pin(t.Context(), id) // a call has no text
+				}
+			}
+		case 17:
+			must(t, second(s.SetState(t.Context(), fmt.Sprint("v", rnd.IntN(3)), []json.RawMessage{nil, []byte(fmt.Sprint(step))}[rnd.IntN(2)], "")))
 		case 11: // an append with an idempotency key, and again
 			cond, item := session.Cond{Idem: fmt.Sprint("k", rnd.IntN(5))}, transcript.AssistantText("once")
 			done, err := s.AppendIf(t.Context(), cond, item)
@@ -233,7 +266,13 @@ func compareWithWhole(t testing.TB, where string, s *session.Session, form rebui
 	must(t, err)
 	p, err := s.Pending(t.Context())
 	must(t, err)
-	got, want := fmt.Sprint(toJSON(t, h), s.Turns(), toJSON(t, p)), fmt.Sprint(toJSON(t, whole.History()), whole.Turns(), toJSON(t, whole.Pending()))
+	pins, err := s.Pins(t.Context())
+	must(t, err)
+	values, err := s.State(t.Context())
+	must(t, err)
+	standing := whole.Standing()
+	got := fmt.Sprint(toJSON(t, h), s.Turns(), toJSON(t, p), pins, toJSON(t, values))
+	want := fmt.Sprint(toJSON(t, whole.History()), whole.Turns(), toJSON(t, whole.Pending()), standing.Pins, toJSON(t, standing.State))
 	if got != want {
 		t.Fatalf("%s: the session gives\n%s\nthe whole fold\n%s", where, got, want)
 	}

@@ -5,12 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
+
+// KeyState is how the names of values begin that belong to the key of a session: a
+// new session of the key begins with those that the current one has when it is
+// created. The others belong to their session alone.
+const KeyState = "key/"
 
 // MaxState is the size that the values of a session may have together, names
 // included, in bytes.
@@ -57,4 +64,24 @@ func (s *Session) SetState(ctx context.Context, name string, value json.RawMessa
 func (s *Session) State(ctx context.Context) (values []rebuild.Value, err error) {
 	err = s.read(ctx, "read", func(t *state) { values = slices.Clone(t.fold.Standing().State) })
 	return values, err
+}
+
+// inherit gives the header of a new session the values that belong to its key. A
+// current session that cannot be read has none: a new one may be the way out.
+func (st *Store) inherit(ctx context.Context, key Key, header *transcript.Entry) {
+	var values []rebuild.Value
+	current, err := st.Lookup(ctx, key)
+	if err == nil {
+		values, err = current.State(ctx)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		st.opts.Logger.Warn("the values of the key were not read for its new session", "key", key.String(), "err", err)
+	}
+	h, _ := header.Body.(transcript.Header)
+	for _, v := range values {
+		if strings.HasPrefix(v.Name, KeyState) {
+			h.State = append(h.State, transcript.State{Name: v.Name, Value: v.Value})
+		}
+	}
+	header.Body = h
 }

@@ -201,7 +201,9 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if o.TTL < 0 {
 		return nil, wrapKey("create", key, fmt.Errorf("TTL %v is negative", o.TTL))
 	}
-	return st.CreateWith(ctx, key, st.header(key, o))
+	header := st.header(key, o)
+	st.inherit(ctx, key, &header)
+	return st.CreateWith(ctx, key, header)
 }
 
 // header makes the header of a new session, without its gen.

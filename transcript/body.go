@@ -47,7 +47,8 @@ type Header struct {
 	Key     string // printed form of the key, see session.Key
 	Gen     int64  // the session with the highest gen is the key's current one
 	Created time.Time
-	Meta    Meta // what was known at creation; written as members of the line
+	Meta    Meta    // what was known at creation; written as members of the line
+	State   []State // values that the session begins with
 }
 
 // Fragment is what one line of type user, assistant, tool_use or tool_result

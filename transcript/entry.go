@@ -25,7 +25,7 @@ type Entry struct {
 	// the hash of the batch. Both are empty on most lines.
 	Idem, IdemHash string
 	// Of is the ID of the entry that this line repeats, because a compaction
-	// stands between them. Whoever reads all lines skips those that have it.
+	// stands between them. Programs that read all lines skip those that have it.
 	Of string
 	// App is data of the application that belongs to the entry: any JSON. Models
 	// never see it.

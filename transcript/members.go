@@ -23,6 +23,7 @@ func (h *Header) members(c *codec) {
 	c.num64("gen", &h.Gen)
 	c.optTime("created", &h.Created)
 	h.Meta.members(c)
+	optList(c, "state", &h.State, (*State).members)
 }
 
 // answer carries what the first line of an answer says about all of it.

@@ -1,0 +1,173 @@
+package session_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+func init() { children["turn"] = turnChild }
+
+// turnChild runs one turn: two parallel tools, one that a person has to approve,
+// and a text that is queued meanwhile. It announces each tool that it starts. At
+// the n-th step it announces that it is there and waits to be killed; steps are
+// the beginning and the end of each append, and the start and the end of each
+// tool.
+func turnChild(args []string, stdin io.Reader, stdout io.Writer) error {
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(stdout)
+	steps := make(chan struct{}, 1)
+	step := func() {
+		steps <- struct{}{}
+		if n--; n == 0 {
+			_ = out.Encode(event{Did: "here", Here: true}) // if it fails, nobody waits for it
+			_, _ = io.Copy(io.Discard, stdin)              // ends with the parent
+		}
+		<-steps
+	}
+	st, err := session.Open(args[0], &session.Options{
+		Now: func() time.Time { step(); return time.Now() },
+		Observe: func(_ context.Context, e session.Event) {
+			if e.Kind == session.EventAppend {
+				step()
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s, err := st.Load(bg, cli)
+	if err != nil {
+		return err
+	}
+	turn, err := s.BeginTurn(bg)
+	if err != nil {
+		return err
+	}
+	add := func(items ...transcript.Item) func() error {
+		return func() error { _, err := s.Append(bg, items...); return err }
+	}
+	run := func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
+		_ = out.Encode(event{Did: "started", Text: c.ID})
+		step()
+		return transcript.ToolResult(c.ID, "result of "+c.ID)
+	}
+	return chain(nil,
+		add(transcript.UserText("do it")),
+		add(answer("", "a", "b", "careful")),
+		func() error { return s.Decide(bg, pendingEntry(s, "careful"), transcript.Hold, "policy", "") },
+		func() error { return turn.RunTools(bg, 0, run) },
+		func() error { _, err := s.Queue(bg, transcript.UserText("and be quick")); return err },
+		func() error { return s.Decide(bg, pendingEntry(s, "careful"), transcript.Approve, "anna", "") },
+		func() error { return turn.RunTools(bg, 0, run) },
+		func() error { _, err := turn.Drain(bg); return err },
+		add(answer("done")),
+		func() error { return out.Encode(event{Did: "over"}) },
+	)
+}
+
+// pendingEntry is the entry of a pending call; empty if it is not pending.
+func pendingEntry(s *session.Session, callID string) string {
+	p, err := s.Pending(bg)
+	for _, c := range p.Calls {
+		if err == nil && c.Call.ID == callID {
+			return c.Entry
+		}
+	}
+	return ""
+}
+
+// Killed at any step of a turn, the next process finds every call in the state it
+// was in: none whose tool was started is taken for one that was not, and none that
+// a person is to decide about may be started. The queued text is there once.
+func TestKilledTurn(t *testing.T) {
+	t.Parallel()
+	states := map[rebuild.CallState]int{}
+	over := false
+	for n := 1; !over; n++ {
+		dir := t.TempDir()
+		started := map[string]bool{}
+		cmd := child(t, "turn", dir, fmt.Sprint(n))
+		_, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		pipe, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		for events := json.NewDecoder(bufio.NewReader(pipe)); ; {
+			var e event
+			require.NoError(t, events.Decode(&e), "step %d", n)
+			if e.Did == "started" {
+				started[e.Text] = true
+			}
+			if over = e.Did == "over"; e.Here || over {
+				break
+			}
+		}
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+
+		st := open(t, dir, nil)
+		s := load(t, st, cli)
+		turn, err := s.BeginTurn(t.Context())
+		require.NoError(t, err)
+		h, err := s.History(t.Context())
+		require.NoError(t, err)
+		p, err := s.Pending(t.Context())
+		require.NoError(t, err)
+		text := toJSON(t, h)
+		for _, id := range []string{"a", "b", "careful"} {
+			state, pending := rebuild.CallState("has a result"), false
+			for _, c := range p.Calls {
+				if c.Call.ID == id {
+					state, pending = c.State, true
+				}
+			}
+			states[state]++
+			if started[id] {
+				require.True(t, !pending || state == rebuild.Dispatched, "step %d: the tool of %s was started, it is %s", n, id, state)
+			}
+			if state == rebuild.Dispatched {
+				require.Contains(t, text, rebuild.MayHaveRun)
+				require.ErrorIs(t, turn.Dispatch(t.Context(), pendingEntry(s, id)), session.ErrConflict)
+			}
+			if state == rebuild.Held {
+				require.Contains(t, text, rebuild.Waiting)
+				require.ErrorIs(t, turn.Dispatch(t.Context(), pendingEntry(s, id)), session.ErrConflict)
+			}
+		}
+		ids, err := turn.Drain(t.Context())
+		require.NoError(t, err)
+		require.Len(t, ids, len(p.Queued), "step %d", n)
+		require.Empty(t, second2(turn.Drain(t.Context())))
+		said := 0
+		for e, err := range s.Entries(t.Context()) {
+			require.NoError(t, err)
+			if f, ok := e.Body.(transcript.Fragment); ok && f.Queued != "" {
+				said++
+			}
+		}
+		require.LessOrEqual(t, said, 1, "step %d", n)
+		require.True(t, !over || said == 1)
+		require.NoError(t, turn.End())
+		closed(t, st)
+	}
+	for _, state := range []rebuild.CallState{rebuild.NotStarted, rebuild.Held, rebuild.Approved, rebuild.Dispatched} {
+		require.Positive(t, states[state], "no call was %s: %v", state, states)
+	}
+}
+
+func second2[T any](v T, _ error) T { return v }

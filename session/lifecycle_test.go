@@ -1,0 +1,406 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+func begin(t *testing.T, s *session.Session) *session.Turn {
+	t.Helper()
+	turn, err := s.BeginTurn(t.Context())
+	require.NoError(t, err)
+	return turn
+}
+
+// The first approval or rejection holds, over processes, and nothing is decided
+// about what was dispatched.
+func TestFirstDecisionHolds(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir, nil), open(t, dir, nil)
+	defer closed(t, a)
+	defer closed(t, b)
+	s, other := load(t, a, cli), load(t, b, cli)
+	ctx := t.Context()
+	add(t, s, transcript.UserText("go"), answer("", "x", "y"))
+	x, y := pendingEntry(s, "x"), pendingEntry(s, "y")
+	require.NoError(t, s.Decide(ctx, x, transcript.Hold, "policy", ""))
+	require.ErrorIs(t, other.Decide(ctx, x, transcript.Hold, "policy", ""), session.ErrConflict)
+
+	var wg sync.WaitGroup
+	won := make(chan transcript.Verdict, 8)
+	for i, s := range []*session.Session{s, other, s, other, s, other, s, other} {
+		v := []transcript.Verdict{transcript.Approve, transcript.Reject}[i/2%2]
+		wg.Go(func() {
+			if err := s.Decide(ctx, x, v, fmt.Sprint("person ", i), "because"); err == nil {
+				won <- v
+			} else if !errors.Is(err, session.ErrConflict) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	close(won)
+	require.Len(t, won, 1)
+	p, err := s.Pending(ctx)
+	require.NoError(t, err)
+	want := map[transcript.Verdict]rebuild.CallState{transcript.Approve: rebuild.Approved, transcript.Reject: rebuild.Rejected}[<-won]
+	require.Equal(t, want, p.Calls[0].State)
+	require.Equal(t, "because", p.Calls[0].Reason)
+
+	turn := begin(t, s)
+	require.NoError(t, turn.Dispatch(ctx, y))
+	require.ErrorIs(t, other.Decide(ctx, y, transcript.Reject, "late", ""), session.ErrConflict)
+	require.ErrorIs(t, turn.Dispatch(ctx, y), session.ErrConflict)
+	require.ErrorIs(t, turn.Dispatch(ctx, "nobody"), session.ErrConflict)
+	require.Error(t, s.Decide(ctx, y, "maybe", "", ""))
+	add(t, other, transcript.ToolResult("y", "done"))
+	require.ErrorIs(t, turn.Dispatch(ctx, y), session.ErrConflict)
+	require.NoError(t, turn.End())
+}
+
+// The model is shown how far a call without a result has come.
+func TestShownStates(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	add(t, s, transcript.UserText("go"), answer("", "new", "held", "approved", "rejected", "dispatched"))
+	for id, verdicts := range map[string][]transcript.Verdict{"held": {transcript.Hold}, "approved": {transcript.Hold, transcript.Approve}, "rejected": {transcript.Reject}} {
+		for _, v := range verdicts {
+			require.NoError(t, s.Decide(ctx, pendingEntry(s, id), v, "anna", "too dear"))
+		}
+	}
+	turn := begin(t, s)
+	require.NoError(t, turn.Dispatch(ctx, pendingEntry(s, "dispatched")))
+	h, err := s.History(ctx)
+	require.NoError(t, err)
+	var got []string
+	for _, b := range h.Messages[len(h.Messages)-1].Content {
+		r := b.(transcript.ToolResultBlock)
+		got = append(got, r.CallID+": "+r.Text())
+	}
+	require.Equal(t, []string{
+		"new: interrupted", "held: not run yet: waiting for approval", "approved: interrupted",
+		"rejected: denied, not run: too dear", "dispatched: interrupted: the tool was started and may have run",
+	}, got)
+
+	// A decision after the model has answered edits nothing.
+	add(t, s, &transcript.Response{Message: transcript.AssistantText("I wait."), Made: transcript.Made{After: h.After}})
+	before := history(t, s)
+	require.NoError(t, s.Decide(ctx, pendingEntry(s, "held"), transcript.Reject, "anna", "no"))
+	after := history(t, s)
+	require.Equal(t, strings.TrimSuffix(before, "]}"), after[:len(before)-2])
+	require.Contains(t, after, "[late error of tool call held")
+	require.Contains(t, after, "denied, not run: no")
+	require.NoError(t, turn.End())
+}
+
+// Tools are run once each, those that nobody has to decide about.
+func TestTurnRunTools(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	add(t, s, transcript.UserText("go"), answer("", "a", "b", "c"))
+	require.NoError(t, s.Decide(ctx, pendingEntry(s, "b"), transcript.Hold, "policy", ""))
+	turn := begin(t, s)
+	ran := map[string]int{}
+	var mu sync.Mutex
+	run := func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
+		mu.Lock()
+		defer mu.Unlock()
+		ran[c.ID]++
+		return transcript.ToolResult(c.ID, "ok")
+	}
+	require.NoError(t, turn.RunTools(ctx, 1, run))
+	require.NoError(t, turn.RunTools(ctx, 0, run))
+	require.Equal(t, map[string]int{"a": 1, "c": 1}, ran)
+	require.NoError(t, s.Decide(ctx, pendingEntry(s, "b"), transcript.Approve, "anna", ""))
+	require.NoError(t, turn.RunTools(ctx, 0, run))
+	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1}, ran)
+	require.NoError(t, turn.End())
+}
+
+// A queued text is taken over once, and stays so.
+func TestQueue(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	first := add(t, s, transcript.UserText("one"), answer("1"))[1]
+	id, err := s.Queue(ctx, transcript.UserText("two"))
+	require.NoError(t, err)
+	_, err = s.Queue(ctx, transcript.UserText("three"))
+	require.NoError(t, err)
+	_, err = s.Queue(ctx, transcript.AssistantText("no"))
+	require.Error(t, err)
+	_, err = s.Queue(ctx, transcript.ToolResult("c", "no"))
+	require.Error(t, err)
+	require.NotContains(t, history(t, s), "two")
+	p, err := s.Pending(ctx)
+	require.NoError(t, err)
+	require.Len(t, p.Queued, 2)
+	require.Equal(t, id, p.Queued[0].Entry)
+
+	// A compaction repeats what is queued.
+	talk(t, s, 0, 5)
+	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	p, err = s.Pending(ctx)
+	require.NoError(t, err)
+	require.Len(t, p.Queued, 2)
+	require.Equal(t, id, p.Queued[0].Entry)
+
+	turn := begin(t, s)
+	ids, err := turn.Drain(ctx)
+	require.NoError(t, err)
+	require.Len(t, ids, 2)
+	require.Contains(t, history(t, s), "two")
+	must(t, s.Rewind(ctx, first))
+	require.NotContains(t, history(t, s), "two")
+	ids, err = turn.Drain(ctx)
+	require.NoError(t, err)
+	require.Empty(t, ids)
+	require.NoError(t, turn.End())
+}
+
+// The answer takes the place of its draft; of a turn that died the draft becomes
+// an aborted answer.
+func TestDraft(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	add(t, s, transcript.UserText("write"))
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{})
+	for range 3 {
+		must(t, d.Write(ctx, strings.Repeat("x", 3<<10)))
+	}
+	messages := s.Info().Messages
+	require.NotContains(t, history(t, s), "xxx")
+	ids, err := d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
+	require.NoError(t, err)
+	again, err := d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("whole")})
+	require.NoError(t, err)
+	require.Equal(t, ids, again)
+	require.Equal(t, messages+1, s.Info().Messages)
+
+	add(t, s, transcript.UserText("more"))
+	d = turn.Draft("anthropic", "m", transcript.Made{})
+	must(t, d.Write(ctx, "half of "))
+	must(t, d.Flush(ctx))
+	must(t, d.Write(ctx, "it"))
+	must(t, d.Flush(ctx))
+	must(t, turn.End())
+
+	turn = begin(t, s)
+	h, err := s.History(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "half of it", h.Messages[len(h.Messages)-1].Text())
+	p, err := s.Pending(ctx)
+	require.NoError(t, err)
+	require.True(t, p.Cut)
+	_, err = d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("half of it and the rest")})
+	require.ErrorIs(t, err, session.ErrConflict)
+	must(t, turn.End())
+	closed(t, st)
+
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	turn = begin(t, load(t, st, cli))
+	must(t, turn.End())
+	h, err = load(t, st, cli).History(ctx)
+	require.NoError(t, err)
+	require.Len(t, h.Messages, 4)
+}
+
+// A pinned text survives every compaction whole, once.
+func TestPins(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	rule := "Never touch the production database. " + strings.Repeat("Not even on Sundays. ", 100) + "This is the end of the rule."
+	id := add(t, s, transcript.UserText(rule), answer("Understood."))[0]
+	must(t, s.Pin(ctx, id))
+	must(t, s.Pin(ctx, id))
+	require.ErrorIs(t, s.Pin(ctx, "nobody"), fs.ErrNotExist)
+	require.Error(t, s.Pin(ctx, s.ID()))
+	for i := range 3 {
+		talk(t, s, i*20, 20)
+		must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(whole)), MaxCarried: -1})))
+		require.Equal(t, 1, strings.Count(history(t, s), "This is the end of the rule."), "compaction %d", i)
+	}
+	pins, err := s.Pins(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []transcript.Carried{{Entry: id, Text: rule}}, pins)
+	large := add(t, s, transcript.UserText(strings.Repeat("large ", 3000)))[0]
+	require.ErrorContains(t, s.Pin(ctx, large), "limit")
+	must(t, s.Unpin(ctx, id))
+	talk(t, s, 100, 20)
+	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(whole)), MaxCarried: -1})))
+	require.NotContains(t, history(t, s), "This is the end of the rule.")
+}
+
+func TestState(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	first, err := s.SetState(ctx, "step", json.RawMessage(`{"n":1}`), session.NoHead)
+	require.NoError(t, err)
+	_, err = s.SetState(ctx, "step", json.RawMessage(`2`), session.NoHead)
+	require.ErrorIs(t, err, session.ErrConflict)
+	next, err := s.SetState(ctx, "step", json.RawMessage(`2`), first)
+	require.NoError(t, err)
+	_, err = s.SetState(ctx, "step", json.RawMessage(`3`), first)
+	require.ErrorIs(t, err, session.ErrConflict)
+	_, err = s.SetState(ctx, "bad", json.RawMessage(`{`), "")
+	require.Error(t, err)
+	_, err = s.SetState(ctx, "large", json.RawMessage(`"`+strings.Repeat("x", session.MaxState)+`"`), "")
+	require.ErrorContains(t, err, "limit")
+	talk(t, s, 0, 5)
+	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	values, err := s.State(ctx)
+	require.NoError(t, err)
+	require.Len(t, values, 1)
+	require.Equal(t, []string{next, "step", "2"}, []string{values[0].Entry, values[0].Name, string(values[0].Value)})
+	_, err = s.SetState(ctx, "step", nil, next)
+	require.NoError(t, err)
+	values, err = s.State(ctx)
+	require.NoError(t, err)
+	require.Empty(t, values)
+	require.NotContains(t, history(t, s), "step")
+
+	// The values of the key go over to its next session.
+	for _, name := range []string{"key/language", "other"} {
+		require.NoError(t, second(s.SetState(ctx, name, json.RawMessage(`"de"`), "")))
+	}
+	s, err = st.Create(ctx, cli, nil)
+	require.NoError(t, err)
+	values, err = s.State(ctx)
+	require.NoError(t, err)
+	require.Len(t, values, 1)
+	require.Equal(t, "key/language", values[0].Name)
+	require.NoError(t, second(s.SetState(ctx, "key/language", json.RawMessage(`"en"`), values[0].Entry)))
+}
+
+// Usage counts every answer once, over restarts and without an index.
+func TestUsage(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	for i := range 10 {
+		resp := answer("text", fmt.Sprint("c", i))
+		resp.Model, resp.Usage = []string{"a", "b"}[i%2], transcript.Usage{Input: 10, Output: i, CacheRead: 100}
+		add(t, s, transcript.UserText("go"), resp, transcript.ToolResult(fmt.Sprint("c", i), "r"))
+	}
+	want := session.Usage{
+		"a": driver.Usage{Answers: 5, Input: 50, Output: 20, CacheRead: 500},
+		"b": driver.Usage{Answers: 5, Input: 50, Output: 25, CacheRead: 500},
+	}
+	check := func() {
+		t.Helper()
+		got, err := s.Usage(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		all, err := st.Usage(t.Context(), &session.ListOptions{Channel: cli.Channel})
+		require.NoError(t, err)
+		require.Equal(t, want, all)
+	}
+	check()
+	require.InDelta(t, 45.0, want.Cost(func(_ string, u driver.Usage) float64 { return float64(u.Output) }), 0)
+	closed(t, st)
+	st = open(t, dir, nil)
+	s = load(t, st, cli)
+	check()
+	closed(t, st)
+	loseIndex(t, dir)
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s = load(t, st, cli)
+	check()
+}
+
+// Pages in both directions are the conversation, whatever their size.
+func TestPage(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	talk(t, s, 0, 6)
+	to := add(t, s, transcript.UserText("stays"))[0]
+	gone := add(t, s, transcript.UserText("gone"), answer("gone"))[0]
+	must(t, s.Rewind(ctx, to))
+	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	talk(t, s, 10, 3)
+	all, err := s.Page(ctx, "", 1000)
+	require.NoError(t, err)
+	require.Greater(t, len(all), 15)
+	ids := func(entries []transcript.Entry) (list []string) {
+		for _, e := range entries {
+			require.False(t, e.Time.IsZero())
+			list = append(list, e.ID)
+		}
+		return list
+	}
+	require.NotContains(t, ids(all), gone)
+	for size := 1; size < 7; size++ {
+		for _, n := range []int{size, -size} {
+			var got []string
+			for at := ""; ; {
+				page, err := s.Page(ctx, at, n)
+				require.NoError(t, err)
+				if len(page) == 0 {
+					break
+				}
+				if n > 0 {
+					got, at = append(got, ids(page)...), page[len(page)-1].ID
+				} else {
+					got, at = append(ids(page), got...), page[0].ID
+				}
+			}
+			require.Equal(t, ids(all), got, "pages of %d", n)
+		}
+	}
+	_, err = s.Page(ctx, "nobody", 1)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = s.Page(ctx, gone, 1)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// Data of the application is on the line, in the hash of a key, and in no request.
+func TestApp(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	item := transcript.WithApp(transcript.UserText("hello"), json.RawMessage(`{"channel":"C1"}`))
+	done, err := s.AppendIf(ctx, session.Cond{Idem: "k"}, item)
+	require.NoError(t, err)
+	again, err := s.AppendIf(ctx, session.Cond{Idem: "k"}, item)
+	require.NoError(t, err)
+	require.Equal(t, done.IDs, again.IDs)
+	_, err = s.AppendIf(ctx, session.Cond{Idem: "k"}, transcript.UserText("hello"))
+	require.ErrorIs(t, err, session.ErrIdemMismatch)
+	_, err = s.Append(ctx, transcript.WithApp(transcript.UserText("x"), json.RawMessage(`{`)))
+	require.Error(t, err)
+	page, err := s.Page(ctx, "", -1)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"channel":"C1"}`, string(page[0].App))
+	require.NotContains(t, history(t, s), "C1")
+}
