@@ -34,19 +34,17 @@ type status struct {
 	by, reason string
 }
 
-// allows reports whether what is said next counts: a dispatch is the last word,
-// and so is the first approval or rejection but for a dispatch of what was
-// approved.
+// allows reports whether what is said next counts. A dispatch always does, since
+// the tool may have run, and is the last word; of decisions the first approval or
+// rejection counts.
 func (s status) allows(next CallState) bool {
 	switch s.state {
-	case Dispatched, Rejected:
-		return false
-	case Approved:
-		return next == Dispatched
+	case "":
+		return true
 	case Held:
-		return next == Approved || next == Rejected
+		return next != Held
 	}
-	return true
+	return next == Dispatched && s.state != Dispatched
 }
 
 // addStatus takes a dispatch or a decision. It reports false for other bodies.

@@ -23,6 +23,22 @@
 // leaves no word of a session behind. Package exchange, below this one, imports
 // sessions of other programs and writes sessions in other forms.
 //
+// # Wait for a person's approval
+//
+// [Session.Decide] holds a call, and later approves or rejects it, from any
+// process. [Turn.RunTools] runs the calls that may be run and records each before
+// it starts ([Turn.Dispatch]), so that after a crash [Session.Pending] tells a tool
+// that may have run from one that was not started. [Session.Queue] keeps what the
+// user says meanwhile, until [Turn.Drain], and [Turn.Draft] an answer that is still
+// being streamed.
+//
+// # Keep things beside the conversation
+//
+// [Session.Pin] lets a text survive every compaction, [Session.SetState] keeps
+// values that no model sees, [transcript.WithApp] puts data on a message,
+// [Session.Usage] sums up what answers have cost, and [Session.Page] turns the
+// pages of the conversation for people.
+//
 // [Store], [Session.Append] and FORMAT.md say what a nil error means, which errors
 // there are, and what survives which crash.
 package session

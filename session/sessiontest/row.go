@@ -106,6 +106,7 @@ func fullRow(row driver.Row, i int) driver.Row {
 	row.Messages, row.Turns, row.TokenEstimate = 1+i, 2+i, 1<<40+i
 	row.LastID = "0198f000-0000-7000-8000-ffffffffffff"
 	row.TTL, row.Pinned = 1<<33, true
+	row.Usage = map[string]driver.Usage{"m": {Answers: 1, Input: 2, Output: 3, CacheRead: 4, CacheWrite: 5}, "": {Output: 1}}
 	return row
 }
 

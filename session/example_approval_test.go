@@ -1,0 +1,87 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A call that a person has to approve waits over restarts, and is run once.
+func ExampleSession_Decide() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	ctx := context.Background()
+	key := session.Key{Agent: "main", Channel: "cli", Peer: "user"}
+
+	// The agent: a policy holds what is dangerous; the rest would run now.
+	agent := func() {
+		store, err := session.Open(dir, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer func() { _ = store.Close() }()
+		s, err := store.Load(ctx, key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		turn, err := s.BeginTurn(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer func() { _ = turn.End() }()
+		err = turn.RunTools(ctx, 4, func(_ context.Context, call transcript.ToolCallBlock) transcript.Message {
+			fmt.Println("running", call.Name)
+			return transcript.ToolResult(call.ID, "done")
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		pending, err := s.Pending(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, c := range pending.Calls {
+			fmt.Println(c.Call.Name, "is", c.State)
+		}
+	}
+
+	store, err := session.Open(dir, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := store.Load(ctx, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	answer := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+		transcript.ToolCallBlock{ID: "toolu_1", Name: "drop_table", Input: []byte(`{}`)},
+	}}
+	ids, err := s.Append(ctx, transcript.UserText("clean up"), &transcript.Response{Message: answer})
+	if err != nil {
+		log.Fatal(err)
+	}
+	call := ids[len(ids)-1] // the entry of the call; Pending has it, too
+	if err := s.Decide(ctx, call, transcript.Hold, "policy", ""); err != nil {
+		log.Fatal(err)
+	}
+
+	agent() // another process, or this one after a restart
+	if err := s.Decide(ctx, call, transcript.Approve, "anna", ""); err != nil {
+		log.Fatal(err)
+	}
+	agent()
+	if err := store.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	// Output:
+	// drop_table is held
+	// running drop_table
+}
