@@ -164,7 +164,7 @@ func flat(req transcript.Request) (blocks []string) {
 }
 
 func (k *talk) step() {
-	switch k.rng.IntN(16) {
+	switch k.rng.IntN(18) {
 	case 0, 1:
 		k.tracef("user")
 		k.append(transcript.UserText(fmt.Sprint("u", k.n)))
@@ -227,6 +227,19 @@ func (k *talk) step() {
 		ids := k.append(transcript.ToolResult(id, "r"+id))
 		k.done = append(k.done, ids[0])
 		k.tracef("result %s of %s", ids, id)
+	case 15, 16:
+		calls := k.fold.Pending().Calls
+		if len(calls) == 0 {
+			return
+		}
+		c := calls[k.rng.IntN(len(calls))]
+		said := []transcript.Item{
+			transcript.Dispatch{Call: c.Entry, CallID: c.Call.ID},
+			transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: transcript.Hold},
+			transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: transcript.Approve},
+			transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: transcript.Reject, Reason: "no"},
+		}[k.rng.IntN(4)]
+		k.tracef("%s %+v", k.append(said), said)
 	case 14:
 		switch k.rng.IntN(5) {
 		case 0, 1:

@@ -78,7 +78,7 @@ var texts = []string{
 	`{"a": "\u00e9\ud800",` + "\n\t" + `"a":1}`, "null", `{"type":"text","text":null}`, `{"type":"tool_use","id":"i","input":1}`, "truncated \xe2\x80",
 }
 
-const itemKinds = 15
+const itemKinds = 23
 
 // dice makes items of what a fuzzer chooses.
 type dice []byte
@@ -203,6 +203,24 @@ func (d *dice) item() transcript.Item {
 		return transcript.ToolStatus{CallID: d.text(), Status: d.text()}
 	case 12:
 		return transcript.Used{Contexts: []string{d.text(), d.text()}[:d.roll(3)], Skill: d.raw()}
+	case 14:
+		return transcript.Dispatch{Call: d.text(), CallID: d.text()}
+	case 15:
+		return transcript.Decision{Call: d.text(), CallID: d.text(), Verdict: transcript.Verdict(d.text()), By: d.text(), Reason: d.text()}
+	case 16:
+		return transcript.Queued{Content: append(d.blocks(), d.block())}
+	case 17:
+		return transcript.Draft{Key: d.text(), Text: d.text(), API: d.text(), Model: d.text(), Made: transcript.Made{After: d.text(), Thought: d.text()}}
+	case 18:
+		return transcript.Pin{Entry: d.text(), Text: d.text(), Off: d.roll(2) == 0}
+	case 19:
+		return transcript.State{Name: d.text(), Value: d.raw()}
+	case 20:
+		return transcript.WithApp(transcript.UserText(d.text()), d.raw())
+	case 21:
+		return transcript.Repeat(transcript.State{Name: d.text(), Value: d.raw()}, d.text())
+	case 22:
+		return transcript.Dequeued(transcript.UserText(d.text()), d.text())
 	case 13:
 		return transcript.Commit{Archive: d.text(), FirstEntry: d.text(), LastEntry: d.text(), Abstract: d.text(), Overview: d.text()}
 	}
