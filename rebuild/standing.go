@@ -60,12 +60,16 @@ func (s *Standing) add(b transcript.Batch) {
 				s.set(id, e.Time, v)
 			}
 		case transcript.Queued:
-			s.Queued = append(slices.Clip(s.Queued), Queued{id, e.Time, body.Message()})
+			s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == id }) // of a compaction that was cut
+			s.Queued = append(s.Queued, Queued{id, e.Time, body.Message()})
 		case transcript.Fragment:
 			if body.Queued != "" {
 				s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == body.Queued })
 			}
 		case transcript.Draft:
+			if e.Of != "" { // it has all of the text
+				s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == body.Key })
+			}
 			s.draft(id, body)
 		case transcript.Pin:
 			s.Pins = without(s.Pins, func(p transcript.Carried) bool { return p.Entry == body.Entry })

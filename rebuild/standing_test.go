@@ -1,0 +1,58 @@
+package rebuild_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A compaction that was cut has repeated what stands; nothing stands twice for
+// that, nor after the compaction that follows.
+func TestStandingAfterACutCompaction(t *testing.T) {
+	n := 0
+	f := rebuild.New(nil)
+	add := func(complete int, items ...transcript.Item) {
+		t.Helper()
+		entries, err := transcript.NewBatch(testTime, func() string { n++; return fmt.Sprint("e", n) }, items...)
+		require.NoError(t, err)
+		if complete > 0 {
+			entries = entries[:complete]
+		}
+		require.NoError(t, f.Add(transcript.Batch{Entries: entries, Complete: complete == 0}))
+	}
+	add(0, transcript.UserText("a"))
+	add(0, transcript.State{Name: "s", Value: json.RawMessage(`1`)})
+	add(0, transcript.Pin{Entry: "e1", Text: "a"})
+	add(0, transcript.Queued{Content: []transcript.Block{transcript.TextBlock{Text: "q"}}})
+	add(0, transcript.Draft{Key: "k", Text: "dra"})
+	add(0, transcript.Draft{Key: "k", Text: "ft"})
+	want := f.Standing()
+	require.Equal(t, "draft", want.Drafts[0].Text)
+	again := append(want.Items(), transcript.Compaction{Summary: "s", FirstKept: "e1"})
+	for _, complete := range []int{4, 0} {
+		add(complete, again...)
+		got := f.Standing()
+		require.Len(t, got.Queued, 1)
+		require.Equal(t, want.Queued[0].Entry, got.Queued[0].Entry)
+		require.Equal(t, want.Drafts, got.Drafts)
+		require.Equal(t, want.Pins, got.Pins)
+		require.Len(t, got.State, 1)
+		require.Equal(t, want.State[0].Entry, got.State[0].Entry)
+	}
+	add(0, transcript.Dequeued(transcript.UserText("q"), want.Queued[0].Entry), transcript.Pin{Entry: "e1", Off: true}, transcript.State{Name: "s"})
+	entries, err := transcript.NewBatch(testTime, func() string { return "answer" }, transcript.AssistantText("draft"))
+	require.NoError(t, err)
+	entries, err = transcript.WithIdem(entries, "k", "h")
+	require.NoError(t, err)
+	require.NoError(t, f.Add(transcript.Batch{Entries: entries, Complete: true}))
+	got := f.Standing()
+	require.Empty(t, got.Queued)
+	require.Empty(t, got.Drafts)
+	require.Empty(t, got.Pins)
+	require.Empty(t, got.State)
+}
