@@ -22,13 +22,16 @@ const module = "github.com/convolog/convolog"
 // that is not a key must not exist; "examples/..." stands for every package
 // below examples. A new arrow is a decision: draw it in ARCHITECTURE.md first.
 var imports = map[string][]string{
-	".":                         {},
-	"internal/jsontext":         {},
-	"internal/lazy":             {},
-	"internal/secret":           {"internal/lazy"},
-	"transcript":                {"internal/jsontext"},
-	"transcript/tokens":         {"transcript"},
-	"transcript/filelog":        {},
+	".":                  {},
+	"internal/filename":  {},
+	"internal/jsontext":  {},
+	"internal/lazy":      {},
+	"internal/secret":    {"internal/lazy"},
+	"transcript":         {"internal/jsontext"},
+	"transcript/tokens":  {"transcript"},
+	"transcript/filelog": {},
+	// Nothing may import convlog: what an agent can reach has no channel logs.
+	"transcript/convlog":        {"internal/filename", "internal/jsontext", "transcript", "transcript/filelog"},
 	"transcript/dialect":        {"internal/jsontext", "transcript"},
 	"rebuild":                   {"internal/jsontext", "transcript"},
 	"rebuild/wire":              {"internal/jsontext", "rebuild", "transcript"},
@@ -37,7 +40,7 @@ var imports = map[string][]string{
 	"guard":                     {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
 	"guard/guardtest":           {"rebuild/wire/wiretest", "transcript", "transcript/tokens"},
 	"session/driver":            {"transcript"},
-	"session/driver/filedriver": {"session/driver", "transcript", "transcript/filelog"},
+	"session/driver/filedriver": {"internal/filename", "session/driver", "transcript", "transcript/filelog"},
 	"session/driver/memdriver":  {"session/driver", "transcript"},
 	"session/sessiontest":       {"session/driver", "transcript"},
 	"session": {

@@ -1,0 +1,91 @@
+// Package filename makes names of files of what applications name things.
+package filename
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+const (
+	maxName   = 120 // bytes of an encoded name; longer ones are hashed
+	prefixLen = 60  // bytes of a hashed name before the hash
+)
+
+// Encode returns a file name without an extension: lower-case
+// letters, digits, '_' and '-' stay, every other byte becomes %xx, and so does
+// the first one of what is a device on Windows, "con" for example. Names over
+// 120 bytes become a prefix, '-' and their SHA-256, which is longer than any
+// name that is spelled out. So two names never share a file, not even on a
+// disk that does not tell upper from lower case, and no name leaves its folder.
+func Encode(name string) string {
+	device := isDevice(name)
+	if len(name) <= maxName && !device && strings.IndexFunc(name, func(r rune) bool { return !stays(r) }) < 0 {
+		return name
+	}
+	var sb strings.Builder
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; (i > 0 || !device) && stays(rune(c)) {
+			sb.WriteByte(c)
+		} else {
+			fmt.Fprintf(&sb, "%%%02x", c)
+		}
+	}
+	enc := sb.String()
+	if len(enc) <= maxName {
+		return enc
+	}
+	sum := sha256.Sum256([]byte(name))
+	return enc[:prefixLen] + "-" + hex.EncodeToString(sum[:])
+}
+
+func stays(c rune) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z'
+}
+
+// isDevice reports whether Windows takes a file of this name, whatever its
+// extension, for a device.
+func isDevice(name string) bool {
+	switch name {
+	case "con", "prn", "aux", "nul":
+		return true
+	}
+	return len(name) == 4 && (name[:3] == "com" || name[:3] == "lpt") && '0' <= name[3] && name[3] <= '9'
+}
+
+// Decode is the inverse of Encode; ok is false for a hashed name and
+// for what is no name at all.
+func Decode(enc string) (name string, ok bool) {
+	if len(enc) > maxName || enc == "" {
+		return "", false
+	}
+	var sb strings.Builder
+	for i := 0; i < len(enc); i++ {
+		if enc[i] != '%' {
+			sb.WriteByte(enc[i])
+			continue
+		}
+		if i+3 > len(enc) {
+			return "", false
+		}
+		b, err := hex.DecodeString(enc[i+1 : i+3])
+		if err != nil {
+			return "", false
+		}
+		sb.WriteByte(b[0])
+		i += 2
+	}
+	name = sb.String()
+	return name, Encode(name) == enc
+}
+
+// IsHashed reports whether enc has the form of a name that does not say what
+// it stands for.
+func IsHashed(enc string) bool {
+	if len(enc) != prefixLen+1+2*sha256.Size || enc[prefixLen] != '-' {
+		return false
+	}
+	_, err := hex.DecodeString(enc[prefixLen+1:])
+	return err == nil
+}

@@ -1,0 +1,167 @@
+// Package convlog keeps what was received and delivered on the channels of a
+// program: a log for each chat, written at the boundary, for administrators. It
+// stays when a session is compacted or deleted, and it is nothing that an agent
+// can reach: a [Writer] has no method that returns a byte of a log, and no package
+// of this module imports this one.
+//
+//	w, err := convlog.OpenWriter(dir, nil)
+//	defer w.Close()
+//	err = w.Append(ctx, convlog.Channel{Agent: "main", Type: "telegram", Chat: "42"},
+//		convlog.Entry{Role: "user", Content: "hello", Sender: "anna", MessageID: update.ID})
+//
+// A webhook that is delivered twice is written once, by its MessageID. [Open] is
+// for administrators: it lists the chats and reads them, the newest entry first.
+//
+// The file of a chat is agents/<agent>/convlogs/<type>-<chat>.jsonl below the
+// folder of the store, in the layout of ZyHive, whose own logs are read too. Media
+// belong elsewhere: a log holds texts and references.
+package convlog
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// Channel says where something was said. All fields are needed.
+type Channel struct {
+	Agent string `json:"agent"`
+	Type  string `json:"type"` // telegram, web, api and so on
+	Chat  string `json:"chat"` // as the channel names it
+}
+
+// Entry is one message as it was received or delivered.
+type Entry struct {
+	Time      time.Time        `json:"time"` // the zero value becomes that of the append
+	Role      string           `json:"role"` // "user" or "assistant"
+	Content   string           `json:"content"`
+	Sender    string           `json:"sender,omitempty"`
+	MessageID string           `json:"messageId,omitempty"` // the channel's own; empty if it has none
+	Extra     transcript.Extra `json:"extra,omitempty"`     // further members of the line
+}
+
+// Options of a [Writer] and of a [Log]. Nil and the zero value are the defaults.
+type Options struct {
+	// Sync says when entries are put on stable storage, see package filelog. The
+	// zero value puts them there before Append returns.
+	Sync filelog.SyncPolicy
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+const folderName = "convlogs"
+
+func (c Channel) check() error {
+	switch "" {
+	case c.Agent, c.Type, c.Chat:
+		return fmt.Errorf("convlog: channel %+v: agent, type and chat are needed; nothing was written", c)
+	}
+	return nil
+}
+
+// folder is that of the logs of an agent, below the folder of the store.
+func folder(agent string) string { return path.Join("agents", filename.Encode(agent), folderName) }
+
+// file is the name of the log. A "-" inside the type is spelled out, so that no
+// two channels share a file.
+func (c Channel) file() string {
+	return strings.ReplaceAll(filename.Encode(c.Type), "-", "%2d") + "-" + filename.Encode(c.Chat) + ".jsonl"
+}
+
+// zyhive is the name that ZyHive gives the log. Chats can share it.
+func (c Channel) zyhive() string {
+	return strings.NewReplacer("/", "-", `\`, "-").Replace(c.id()) + ".jsonl"
+}
+
+// id is the channelId of a line.
+func (c Channel) id() string { return c.Type + "-" + c.Chat }
+
+// A line is what is on disk.
+type line struct {
+	TS          time.Time `json:"ts"`
+	Role        string    `json:"role"`
+	Content     string    `json:"content"`
+	ChannelID   string    `json:"channelId"`
+	ChannelType string    `json:"channelType"`
+	Sender      string    `json:"sender,omitempty"`
+	ID          string    `json:"id,omitempty"`
+}
+
+// lineMembers are the names of its members.
+var lineMembers = []string{"ts", "role", "content", "channelId", "channelType", "sender", "id"}
+
+// encode returns the line of an entry, with its newline.
+func (c Channel) encode(e Entry) ([]byte, error) {
+	e.Content = strings.ToValidUTF8(e.Content, "\uFFFD")
+	data, err := json.Marshal(line{e.Time.UTC(), e.Role, e.Content, c.id(), c.Type, e.Sender, e.MessageID})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range lineMembers {
+		if _, ok := e.Extra[name]; ok {
+			return nil, fmt.Errorf("convlog: Extra has the member %q, which is that of the line: nothing was written", name)
+		}
+	}
+	if len(e.Extra) > 0 {
+		more, err := json.Marshal(e.Extra)
+		if err != nil {
+			return nil, fmt.Errorf("convlog: Extra: %w: nothing was written", err)
+		}
+		data = append(append(data[:len(data)-1], ','), more[1:]...)
+	}
+	return append(data, '\n'), nil
+}
+
+// decode is what a scan of a log reads lines with.
+func decode(data []byte, _ int64) (transcript.Entry, error) {
+	var l line
+	if err := json.Unmarshal(data, &l); err != nil || l.ChannelType == "" {
+		return transcript.Entry{}, &transcript.DamageError{Kind: transcript.DamageMalformed, Reason: "no line of a channel log"}
+	}
+	return transcript.Entry{Time: l.TS, Body: transcript.Custom{}}.WithLine(data), nil
+}
+
+// parse returns the entry and the channel of a line that decode has taken.
+func parse(data []byte) (Entry, line) {
+	var l line
+	var extra transcript.Extra
+	_ = json.Unmarshal(data, &l)     // decode has taken it
+	_ = json.Unmarshal(data, &extra) // an object
+	for _, name := range lineMembers {
+		delete(extra, name)
+	}
+	if len(extra) == 0 {
+		extra = nil
+	}
+	return Entry{l.TS, l.Role, l.Content, l.Sender, l.ID, extra}, l
+}
+
+func openRoot(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("convlog: %w", err)
+	}
+	return root, nil
+}
+
+func makeFolder(root *os.Root, name string) error {
+	if info, err := root.Stat(name); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := root.MkdirAll(name, 0o700); err != nil {
+		return err
+	}
+	for at := name; at != "."; at = path.Dir(at) {
+		if err := filelog.SyncDir(root, path.Dir(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package convlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// A Writer appends to channel logs, and does nothing else: it is what the part of
+// a program gets that talks to a channel. It is safe for several goroutines, and
+// several processes may write the same logs.
+type Writer struct {
+	root *os.Root
+	opts Options
+
+	mu     sync.Mutex // guards the fields below
+	chats  map[Channel]*chat
+	closed bool
+}
+
+// A chat is the log of one channel while it is in use.
+type chat struct {
+	users int // guarded by the Writer's mu
+
+	mu   sync.Mutex // held while the file is opened
+	log  *filelog.Log
+	seen recent // guarded by the append lock of log
+}
+
+// maxChats is how many logs stay open that nobody is just writing.
+const maxChats = 64
+
+// OpenWriter returns a writer for the logs in the folder of a store.
+func OpenWriter(dir string, opts *Options) (*Writer, error) {
+	root, err := openRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{root: root, chats: map[Channel]*chat{}}
+	if opts != nil {
+		w.opts = *opts
+	}
+	if w.opts.Now == nil {
+		w.opts.Now = time.Now
+	}
+	return w, nil
+}
+
+var errRepeated = errors.New("some of it was appended before")
+
+// Append adds entries to the log of a channel, which is made if it is not there.
+// An entry whose MessageID is among those of the last 4,096 entries is not written
+// again. A nil error says that the others are there and survive what
+// [Options].Sync says. After an error none of them is, unless it is a
+// [*filelog.NotDurableError], which says what that means; a crash can leave the
+// first ones.
+func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	t, err := w.acquire(c)
+	if err != nil {
+		return err
+	}
+	defer w.release(c, t)
+	log, err := w.open(t, c)
+	if err != nil {
+		return fmt.Errorf("convlog: %w", err)
+	}
+	return w.add(ctx, log, t, c, entries)
+}
+
+func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, entries []Entry) error {
+	known := map[string]bool{}
+	now := w.opts.Now()
+	for {
+		var lines []byte
+		fresh := map[string]bool{}
+		for _, e := range entries {
+			if e.MessageID != "" && (known[e.MessageID] || fresh[e.MessageID]) {
+				continue
+			}
+			if e.Time.IsZero() {
+				e.Time = now
+			}
+			line, err := c.encode(e)
+			if err != nil {
+				return err
+			}
+			if e.MessageID != "" {
+				fresh[e.MessageID] = true
+			}
+			lines = append(lines, line...)
+		}
+		if len(lines) == 0 {
+			return log.Flush(ctx) // what was written before may not be durable yet
+		}
+		_, _, err := log.Append(ctx, lines, func(end int64) error {
+			if err := t.seen.catchUp(log, end); err != nil {
+				return err
+			}
+			for id := range fresh {
+				if t.seen.has[id] {
+					known[id] = true
+				}
+			}
+			if len(known) > 0 && hasAny(known, fresh) {
+				return errRepeated
+			}
+			return nil
+		})
+		if !errors.Is(err, errRepeated) {
+			return err
+		}
+	}
+}
+
+func hasAny(known, fresh map[string]bool) bool {
+	for id := range fresh {
+		if known[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// Close closes all logs. Appends that are under way end first.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	var errs []error
+	for _, t := range w.chats {
+		if t.users == 0 && t.log != nil {
+			errs = append(errs, t.log.Close())
+			t.log = nil
+		}
+	}
+	return errors.Join(append(errs, w.root.Close())...)
+}
+
+func (w *Writer) acquire(c Channel) (*chat, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, fmt.Errorf("convlog: the writer is closed: nothing was written: %w", fs.ErrClosed)
+	}
+	t := w.chats[c]
+	if t == nil {
+		t = &chat{}
+		w.chats[c] = t
+	}
+	t.users++
+	return t, nil
+}
+
+// release closes logs that nobody uses if there are too many.
+func (w *Writer) release(c Channel, t *chat) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.users--; t.users > 0 {
+		return
+	}
+	if w.closed || len(w.chats) > maxChats {
+		delete(w.chats, c)
+		if t.log != nil {
+			_ = t.log.Close() // it has nothing that was not reported
+		}
+	}
+}
+
+// open opens the log of a channel, or makes it.
+func (w *Writer) open(t *chat, c Channel) (*filelog.Log, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.log != nil {
+		return t.log, nil
+	}
+	dir := folder(c.Agent)
+	if err := makeFolder(w.root, dir); err != nil {
+		return nil, err
+	}
+	opts := &filelog.Options{Sync: w.opts.Sync}
+	name := dir + "/" + c.file()
+	for {
+		log, err := filelog.Open(w.root, name, opts)
+		if errors.Is(err, fs.ErrNotExist) {
+			log, err = filelog.Create(w.root, name, []byte(firstLine), opts)
+		}
+		if errors.Is(err, fs.ErrExist) {
+			continue // another process was faster
+		}
+		if err == nil {
+			t.log, t.seen = log, recent{has: map[string]bool{}}
+		}
+		return log, err
+	}
+}
+
+// firstLine is what a new log begins with, which is no entry: a log cannot be made
+// without a line.
+const firstLine = "{}\n"
+
+// recent are the message IDs of the last entries of a log.
+type recent struct {
+	upTo int64 // what was read
+	list []string
+	has  map[string]bool
+}
+
+// So many IDs are kept, and of a log that is opened so many bytes are read for
+// them.
+const (
+	maxRecent   = 4096
+	recentBytes = 4 << 20
+)
+
+// catchUp takes in what anyone has appended up to end.
+func (r *recent) catchUp(log *filelog.Log, end int64) error {
+	from := r.upTo
+	if from < end-recentBytes {
+		from = end - recentBytes // in the middle of a line, which is then no entry
+	}
+	for rec, err := range transcript.Scan(log, end, &transcript.ScanOptions{From: from, Final: true, Decode: decode}) {
+		if err != nil {
+			return err
+		}
+		if !rec.HasEntry() {
+			continue
+		}
+		if e, _ := parse(rec.Entry.Line()); e.MessageID != "" && !r.has[e.MessageID] {
+			r.has[e.MessageID] = true
+			r.list = append(r.list, e.MessageID)
+		}
+	}
+	for len(r.list) > maxRecent {
+		delete(r.has, r.list[0])
+		r.list = r.list[1:]
+	}
+	r.upTo = end
+	return nil
+}
