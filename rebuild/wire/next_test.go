@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -67,34 +68,159 @@ type flight struct {
 
 // A talk is a random conversation with one model, and at times with others.
 type talk struct {
-	t       *testing.T
-	rng     *rand.Rand
-	fold    *rebuild.Fold
-	home    int
+	t    *testing.T
+	rng  *rand.Rand
+	fold *rebuild.Fold
+	tail bool // the fold has not seen what is before the last compaction
+	home int
+	said
+	flying []flight
+
+	early  *said          // the conversation at an earlier entry
+	counts map[string]int // requests with one before them, by speaker; and those that only add to it
+}
+
+// What was said in a conversation up to some entry. It is copied when the
+// conversation is cut there.
+type said struct {
 	n       int
-	flying  []flight
-	open    []string // calls without a result
-	results []string // entries that can be clipped
+	lines   []transcript.Batch
+	live    []int            // indexes of those in force
+	after   map[string][]int // the same, right after an entry
+	open    []string         // calls without a result
+	results []string         // entries that can be clipped
 	entries []string
 	system  string
 	prev    map[int]flight // the last request that each model has answered
+	reasons []string       // for a request that is no continuation
 	trace   []string
+}
 
-	reasons []string       // for a request that is no continuation, with what is logged about them
-	counts  map[string]int // requests with one before them, by speaker; and those that only add to it
+func newTalk(t *testing.T, home int, seed uint64, counts map[string]int) *talk {
+	k := &talk{t: t, rng: rand.New(rand.NewPCG(seed, uint64(home))), fold: rebuild.New(nil), home: home, counts: counts}
+	k.prev, k.after = map[int]flight{}, map[string][]int{}
+	k.append(transcript.UserText("u"))
+	return k
 }
 
 func (k *talk) append(items ...transcript.Item) []string {
 	entries, err := transcript.NewBatch(time.Unix(int64(k.n), 0), func() string { k.n++; return fmt.Sprintf("e%d", k.n) }, items...)
 	require.NoError(k.t, err)
-	require.NoError(k.t, k.fold.Add(transcript.Batch{Entries: entries, Complete: true}))
+	b := transcript.Batch{Entries: entries, Complete: true}
+	k.lines = append(k.lines, b)
+	if to, ok := items[0].(transcript.Rewind); ok {
+		k.live = k.after[to.To]
+	} else {
+		k.live = append(slices.Clip(k.live), len(k.lines)-1)
+	}
 	ids := make([]string, len(entries))
 	for i, e := range entries {
 		ids[i] = e.ID
+		k.after[e.ID] = k.live
 	}
 	k.entries = append(k.entries, ids...)
 	k.trace = append(k.trace, fmt.Sprintf("%v %T", ids, items[0]))
+	if _, ok := items[0].(transcript.Rewind); ok && k.tail {
+		k.reopen() // it goes to what a tail may not have
+		return ids
+	}
+	require.NoError(k.t, k.fold.Add(b))
 	return ids
+}
+
+// resume reads the conversation again as a session does: from the first line that
+// its last compaction keeps. What is shown stays as it was.
+func (k *talk) resume() {
+	before := shown(k.fold.History())
+	k.reopen()
+	require.Equal(k.t, before, shown(k.fold.History()), "%s", strings.Join(k.trace, "\n"))
+}
+
+// shown is all of a history that requests are made of.
+func shown(h rebuild.History) string {
+	text, _ := json.Marshal(h) // never fails
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "%s after %s\n", text, h.After)
+	for _, m := range h.Messages {
+		for _, o := range m.Origins {
+			fmt.Fprint(&sb, o.Entry)
+			if o.Answer != nil {
+				fmt.Fprint(&sb, " ", *o.Answer)
+			}
+			sb.WriteString("\n")
+		}
+	}
+	return sb.String()
+}
+
+func (k *talk) reopen() {
+	from := 0
+	for _, i := range k.live {
+		for _, e := range k.lines[i].Entries {
+			if c, ok := e.Body.(transcript.Compaction); ok {
+				from = k.firstKept(c)
+			}
+		}
+	}
+	if k.tail = from > 0; k.tail {
+		k.counts["tail"]++
+	}
+	k.fold = k.read(k.lines[from:], k.tail)
+	k.trace = append(k.trace, fmt.Sprintf("resumed from %d of %d lines", from, len(k.lines)))
+}
+
+// firstKept returns the index of the batch that the history begins with.
+func (k *talk) firstKept(c transcript.Compaction) int {
+	kept := cmp.Or(c.FirstKept, c.CoversTo)
+	for _, i := range k.live {
+		if slices.ContainsFunc(k.lines[i].Entries, func(e transcript.Entry) bool { return e.ID == kept }) {
+			return i
+		}
+	}
+	return 0
+}
+
+func (k *talk) read(lines []transcript.Batch, tail bool) *rebuild.Fold {
+	f := rebuild.New(&rebuild.Options{Tail: tail})
+	for _, b := range lines {
+		require.NoError(k.t, f.Add(b))
+	}
+	return f
+}
+
+// mark remembers the conversation as it is now.
+func (k *talk) mark() {
+	early := k.said
+	early.open, early.prev = slices.Clone(k.open), maps.Clone(k.prev)
+	early.results, early.entries = slices.Clip(k.results), slices.Clip(k.entries)
+	early.reasons, early.trace = slices.Clip(k.reasons), slices.Clip(k.trace)
+	k.early = &early
+}
+
+// fork lets a copy of the lines that were in force at an earlier entry go on in
+// another way. Its first requests go on from those before that entry.
+func (k *talk) fork(steps int) {
+	f := &talk{t: k.t, rng: k.rng, home: k.home, counts: k.counts, said: *k.early}
+	k.early = nil
+	k.counts["fork"]++
+	f.after, f.lines, f.live = map[string][]int{}, nil, nil
+	for _, i := range k.said.after[f.entries[len(f.entries)-1]] {
+		b := k.lines[i]
+		f.lines, f.live = append(f.lines, b), append(slices.Clip(f.live), len(f.lines))
+		for _, e := range b.Entries {
+			f.after[e.ID] = f.live
+		}
+	}
+	here := func(id string) bool { return f.after[id] != nil }
+	f.entries, f.results = filter(f.entries, here), filter(f.results, here)
+	f.fold = f.read(f.lines, false)
+	f.trace = append(f.trace, fmt.Sprint("forked at ", f.entries[len(f.entries)-1]))
+	f.run(steps)
+}
+
+// filter returns the elements of a list for which ok is true.
+func filter(list []string, ok func(string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !ok(s) })
 }
 
 // why notes an entry or an event that explains a request that is no continuation.
@@ -105,6 +231,9 @@ func (k *talk) send() {
 	h := k.fold.History()
 	if n := len(h.Messages); n == 0 || h.Messages[n-1].Role == transcript.RoleAssistant || len(k.flying) > 1 {
 		return
+	}
+	if k.rng.IntN(8) == 0 {
+		k.resume()
 	}
 	f := flight{to: k.home}
 	if k.rng.IntN(8) == 0 {
@@ -160,7 +289,7 @@ func (k *talk) answer() {
 	if len(k.flying) > 0 {
 		k.why("an answer to a request that others overtook")
 	}
-	if f.made.After != "" && k.fold.Has(f.made.After) && !k.fold.Live(f.made.After) {
+	if k.fold.Has(f.made.After) && !k.fold.Live(f.made.After) {
 		return // ErrConflict
 	}
 	s := speakers[f.to]
@@ -240,16 +369,56 @@ func (k *talk) edit() {
 func (k *talk) compact() {
 	k.why("a compaction")
 	h := k.fold.History()
-	first := ""
+	var starts []int
 	for i, m := range h.Messages {
-		if i > 0 && m.Role == transcript.RoleUser && h.StartsTurn(i) && m.Origins[0].Entry != "" && (first == "" || k.rng.IntN(2) == 0) {
-			first = m.Origins[0].Entry
+		if i > 0 && m.Origins[0].Entry != "" && h.StartsTurn(i) {
+			starts = append(starts, i)
 		}
 	}
-	k.append(transcript.System{Text: "p"}, transcript.Compaction{Summary: "S", FirstKept: first, CoversTo: h.After})
+	c := transcript.Compaction{Summary: "S", CoversTo: h.After}
+	if len(starts) > 0 {
+		at := starts[k.rng.IntN(len(starts))]
+		if c.FirstKept = h.Messages[at].Origins[0].Entry; k.rng.IntN(2) == 0 {
+			c = planned(h, at)
+		}
+	}
+	_, turns := k.fold.Preview(c)
+	c.TurnsBefore = k.fold.Turns() - turns
+	k.append(transcript.System{Text: "p"}, c)
 }
 
-func (k *talk) step() {
+// planned is a compaction where a plan would cut: Read names the entries behind
+// the first one that is kept which are shown in front of it.
+func planned(h rebuild.History, at int) transcript.Compaction {
+	var first, last transcript.Origin
+	for _, m := range h.Messages[at:] {
+		for _, o := range m.Origins {
+			if o.Batch > 0 && (first.Batch == 0 || o.Batch < first.Batch) {
+				first = o
+			}
+		}
+	}
+	c := transcript.Compaction{Summary: "S", FirstKept: first.Entry}
+	for _, m := range h.Messages[:at] {
+		for _, o := range m.Origins {
+			if o.Batch > first.Batch {
+				c.Read = append(c.Read, o.Entry)
+			} else if o.Batch >= last.Batch && o.Batch < first.Batch {
+				last = o
+			}
+		}
+	}
+	c.CoversTo = last.Entry
+	return c
+}
+
+func (k *talk) run(steps int) {
+	for i := range steps {
+		k.step(steps - i)
+	}
+}
+
+func (k *talk) step(left int) {
 	switch k.rng.IntN(16) {
 	case 0, 1:
 		k.append(transcript.UserText(fmt.Sprint("u", k.n)))
@@ -261,30 +430,40 @@ func (k *talk) step() {
 		k.result()
 	case 14:
 		k.edit()
+	case 15:
+		switch {
+		case k.rng.IntN(3) == 0:
+			k.resume()
+		case k.early == nil:
+			k.mark()
+		default:
+			k.fork(left / 2)
+		}
 	}
 }
 
 // Whatever is written while requests are on their way, the next request to a model
 // holds the one that it has answered, block for block; where it does not, an entry
-// or an event says why. Every request is one that the provider accepts.
+// or an event says why. Every request is one that the provider accepts. A
+// conversation that is read again from its last compaction on shows the same, and
+// a copy of its lines up to some entry goes on as it would have.
 func TestNextRequest(t *testing.T) {
-	histories := uint64(amount(20, 300, 100_000))
+	histories := amount(20, 300, 100_000)
+	const chunk = 2_000 // a long run says how far it has come
 	for home, s := range speakers {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			counts := map[string]int{}
 			for seed := range histories {
-				k := &talk{
-					t: t, rng: rand.New(rand.NewPCG(seed, uint64(home))), fold: rebuild.New(nil), home: home,
-					prev: map[int]flight{}, counts: counts,
-				}
-				k.append(transcript.UserText("u"))
-				for range 60 {
-					k.step()
+				newTalk(t, home, uint64(seed), counts).run(60)
+				if done := seed + 1; done%chunk == 0 || done == histories {
+					t.Logf("%d histories, %d forks, %d resumed from a compaction; %d of %d requests go on from the one before",
+						done, counts["fork"], counts["tail"], counts[s.name+" continued"], counts[s.name])
 				}
 			}
-			t.Logf("%d of %d requests go on from the one before", counts[s.name+" continued"], counts[s.name])
-			require.Greater(t, counts[s.name+" continued"], int(histories))
+			require.Greater(t, counts[s.name+" continued"], histories)
+			require.Greater(t, counts["fork"], histories/4)
+			require.Greater(t, counts["tail"], histories/10)
 			for _, name := range slices.Sorted(maps.Keys(counts)) {
 				if strings.HasPrefix(name, "because of ") {
 					t.Logf("%d not, %s", counts[name], name)
