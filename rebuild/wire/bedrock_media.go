@@ -138,10 +138,8 @@ func textJSON(text string) []byte {
 
 // withBytes ends an object with its source.
 func withBytes(o *jsontext.Object, data string) []byte {
-	o.Func("source", func(dst []byte) []byte {
-		s := jsontext.AppendObject(dst)
+	o.Object("source", func(s *jsontext.Object) {
 		s.String("bytes", data)
-		return s.End()
 	})
 	return o.End()
 }

@@ -61,11 +61,9 @@ func (r *geminiRenderer) media(entry string, s transcript.Source, kind string) [
 		return blob(mime, data)
 	case (s.Type == "url" || s.Type == "file") && isFileURI(uri):
 		o := jsontext.AppendObject(nil)
-		o.Func("fileData", func(dst []byte) []byte {
-			f := jsontext.AppendObject(dst)
+		o.Object("fileData", func(f *jsontext.Object) {
 			f.OptString("mimeType", uriType(s.MediaType, uri))
 			f.String("fileUri", uri)
-			return f.End()
 		})
 		return []geminiPart{{json: o.End(), entry: entry}}
 	case s.Type == "content" && kind == "document" && isDocumentContent(s.Extra["content"]):
