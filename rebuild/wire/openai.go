@@ -113,7 +113,10 @@ func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(o
 		return parts
 	case problem == "" && clean.Type == "content":
 		text(b.Title, b.Context)
-		return append(parts, r.contentParts(entry, clean.Extra["content"], takes)...)
+		for _, inner := range blocksOfDocument(clean.Extra["content"]) {
+			parts = append(parts, r.parts(entry, inner, takes)...)
+		}
+		return parts
 	}
 	text(b.Context)
 	p := r.media(entry, openAIFile, b.Source, takes)
@@ -129,19 +132,6 @@ func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(o
 		text(b.Title)
 	}
 	return append(parts, p)
-}
-
-// contentParts returns the parts of a document that is made of blocks.
-func (r *openAI) contentParts(entry string, content json.RawMessage, takes func(openAIPart) string) (parts []openAIPart) {
-	if s, ok := jsontext.String(jsontext.Trim(content)); ok {
-		return []openAIPart{{text: s}}
-	}
-	for e := range jsontext.Elements(content) {
-		if b, err := transcript.UnmarshalBlock(e); err == nil {
-			parts = append(parts, r.parts(entry, b, takes)...)
-		}
-	}
-	return parts
 }
 
 // callArguments returns the input of a call as these APIs write it: JSON in a
