@@ -73,7 +73,7 @@ func replace(ctx context.Context, h History, clips []transcript.Clipping) (chang
 
 // size is the number of tokens of a block.
 func (n Need) size(b transcript.Block) int {
-	return n.counter().Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{b}}})
+	return counterOr(n.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{b}}})
 }
 
 // level is the size that no result of m may exceed for all of them to have no
