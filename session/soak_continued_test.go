@@ -173,7 +173,7 @@ func (c *continuation) note(t *testing.T, prev, next []byte, edited bool) {
 func TestSoakContinued(t *testing.T) {
 	conversations, turns := extent(*soakLength, 1, 1, 20), extent(*soakLength, 8, 50, 50)
 	for _, s := range speakers {
-		for name, window := range map[string]int{"plain": 0, "guarded": extent(*soakLength, 4_000, 32_000, 32_000)} {
+		for name, window := range map[string]int{"plain": 0, "guarded": extent(*soakLength, 4_000, 16_000, 32_000)} {
 			t.Run(s.name+" "+name, func(t *testing.T) {
 				t.Parallel()
 				var c continuation
