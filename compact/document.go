@@ -35,24 +35,12 @@ type Document struct {
 	Results int
 	// Texts is the same for what user and assistant say. 0 is no limit.
 	Texts int
-	// Counter measures the pieces of Chunks; nil means [tokens.Estimator].
-	Counter tokens.Counter
 }
 
 const defaultResults = 2_000
 
 // Text returns the messages as one text; it is empty if they have no content.
 func (d Document) Text(msgs []transcript.Message) string { return joinParts(d.parts(msgs)) }
-
-// Chunks returns the text in pieces, in order, none of which has more tokens
-// as a message of its own than limit. Pieces end between two blocks; a block that
-// is too long for one piece goes on in the next ones, and its marks say so. The
-// error says that limit is too small for a piece: 100 tokens are enough for the
-// default counter.
-func (d Document) Chunks(msgs []transcript.Message, limit int) ([]string, error) {
-	counter := counterOr(d.Counter)
-	return cutPieces(d.parts(msgs), func(piece string) bool { return countText(counter, piece) <= limit })
-}
 
 // countText is the size of a message of one text.
 func countText(c tokens.Counter, text string) int {

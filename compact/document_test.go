@@ -92,11 +92,11 @@ func TestDocumentChunks(t *testing.T) {
 	}
 	checkChunks(t, "loop", toolLoop(300), 2000)
 	for _, size := range []int{-1, 0, 5, 12} {
-		if list, err := (compact.Document{}).Chunks(manyScripts(), size); err == nil {
+		if list, err := compact.Chunks(manyScripts(), size); err == nil {
 			t.Errorf("%d chunks of %d tokens", len(list), size)
 		}
 	}
-	if list, err := (compact.Document{}).Chunks(nil, 0); err != nil || len(list) != 0 {
+	if list, err := compact.Chunks(nil, 0); err != nil || len(list) != 0 {
 		t.Errorf("of nothing: %q, %v", list, err)
 	}
 }
@@ -105,8 +105,7 @@ func TestDocumentChunks(t *testing.T) {
 // the text.
 func checkChunks(t *testing.T, name string, msgs []transcript.Message, size int) {
 	t.Helper()
-	d := compact.Document{}
-	list, err := d.Chunks(msgs, size)
+	list, err := compact.Chunks(msgs, size)
 	require.NoError(t, err, "%s, chunks of %d tokens", name, size)
 	var sb strings.Builder
 	for i, piece := range list {
@@ -127,7 +126,7 @@ func checkChunks(t *testing.T, name string, msgs []transcript.Message, size int)
 		}
 		sb.WriteString(strings.TrimSuffix(piece, "\n[continues in the next part]"))
 	}
-	if sb.String() != d.Text(msgs) {
+	if sb.String() != (compact.Document{}).Text(msgs) {
 		t.Errorf("%s: %d pieces of %d tokens are not the text", name, len(list), size)
 	}
 }

@@ -2,6 +2,8 @@ package compact
 
 import (
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Seams for tests.
@@ -10,6 +12,17 @@ var LegalCuts = legalCuts
 // Ends returns the entries at the two sides of a cut.
 func Ends(h rebuild.History, at int) (firstKept, coversTo string, read []string) {
 	return ends(h.Messages, at)
+}
+
+// Chunks returns the text of messages in pieces of at most so many tokens.
+func Chunks(msgs []transcript.Message, limit int) (list []string, err error) {
+	for p := (pieces{Document{}.parts(msgs)}); !p.done() && err == nil; {
+		piece := ""
+		if piece, err = p.next(func(s string) bool { return countText(tokens.Estimator{}, s) <= limit }); err == nil {
+			list = append(list, piece)
+		}
+	}
+	return list, err
 }
 
 // FilesOf is the default of Options.Files.

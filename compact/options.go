@@ -14,19 +14,19 @@ import (
 type Options struct {
 	// Window is the context window of the model, by which the sizes below go; 0
 	// means that of Trigger, or its Threshold if that is less, or else a third
-	// more than Room, or else 64,000. By default the history fills about two fifths of it after a
-	// compaction.
+	// more than Room, or else 64,000. By default the history fills about two fifths
+	// of it after a compaction, and a third of one of 16,000.
 	Window int
 	// Keep is how much stays verbatim. The zero value keeps the newest messages,
 	// as many as that takes.
 	Keep Keep
 	// Trigger is when a compaction is due. Plan and Run do not ask it.
 	Trigger Trigger
-	// Room is how many tokens the history may have afterwards. Plan aims at three
-	// fifths of it, summary and all, so that no single turn makes the next
-	// compaction due; and MaxCarried, if Keep is set. It cuts later than Keep says if it must, inside a
-	// turn if one alone is too long. 0 is no limit, but for a session that of
-	// Trigger, if there is one.
+	// Room is how many tokens the history may have afterwards. Plan aims at two
+	// thirds of it, summary and all, so that no single turn makes the next
+	// compaction due; if Keep is set, at three fifths and MaxCarried. It cuts later
+	// than Keep says if it must, inside a turn if one alone is too long. 0 is no
+	// limit, but for a session that of Trigger, if there is one.
 	Room int
 	// Summarizer writes the summary; nil means Extractive, which needs no
 	// model.
@@ -153,7 +153,7 @@ func (o *Options) filled() Options {
 	if f.Room > 0 {
 		f.MaxSummary = max(1, min(f.MaxSummary, f.Room/5))
 		f.MaxCarried = min(f.MaxCarried, f.Room/8)
-		filled = min(filled, f.Room*3/5)
+		filled = min(filled, f.Room*2/3)
 	}
 	if f.Keep.Tokens <= 0 && f.Keep.Turns <= 0 && f.Keep.Fraction <= 0 {
 		f.Keep = Keep{Tokens: max(filled-f.MaxSummary-f.MaxCarried, 1)}

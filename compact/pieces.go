@@ -15,22 +15,12 @@ const (
 	continued = ", continued"
 )
 
-// pieces hands out a document piece by piece. Each is as long as whoever asks
-// for it says, so that a limit may depend on what became of the one before.
+// pieces hands out a document piece by piece, in order. Each is as long as whoever
+// asks for it says, so that a limit may depend on what became of the one before.
+// Pieces end between two blocks; a block that is too long for one goes on in the
+// next ones, and its marks say so.
 type pieces struct {
 	rest []part
-}
-
-func cutPieces(parts []part, fits func(string) bool) ([]string, error) {
-	p, list := pieces{parts}, []string(nil)
-	for !p.done() {
-		piece, err := p.next(fits)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, piece)
-	}
-	return list, nil
 }
 
 func (p *pieces) done() bool { return len(p.rest) == 0 }

@@ -155,6 +155,9 @@ func TestRecallOfFacts(t *testing.T) {
 				if len(r.leaked) > 0 {
 					t.Errorf("carried are the secrets %q", r.leaked)
 				}
+				if share == .01 && window > 8_000 && (r.filled < .30 || r.filled > .45) {
+					t.Errorf("%.1f %% of the window are filled", 100*r.filled)
+				}
 				if r.carried > 1./12 {
 					t.Errorf("what is carried takes %.1f %% of the window", 100*r.carried)
 				}

@@ -78,8 +78,8 @@ func TestClassifyCorpus(t *testing.T) {
 			_, hidden := byMessage[r.ID]
 			checkRow(t, r, "message", guard.Classify(errors.New(r.Message)), hidden, false)
 			_, hidden = byParts[r.ID]
-			checkRow(t, r, "parts", guard.Signals{Status: r.Status, Type: r.Type, Code: r.Code, Message: r.Message}.Classify(), hidden, false)
-			checkRow(t, r, "body", guard.Signals{Status: r.Status, Message: string(r.body())}.Classify(), hidden, true)
+			checkRow(t, r, "parts", guard.Classify(parts{r.Status, r.Type, r.Code, r.Message}), hidden, false)
+			checkRow(t, r, "body", guard.Classify(parts{Status: r.Status, Message: string(r.body())}), hidden, true)
 			text := fmt.Errorf("model call: %w", fmt.Errorf(`POST "https://api.example/v1/rate-limit/context": %s %s`, strconv.Itoa(r.Status), r.body()))
 			checkRow(t, r, "text", guard.Classify(text), hidden, true)
 		})

@@ -25,6 +25,14 @@ type row struct {
 	Path                   string
 }
 
+// parts are an error whose parts are in fields, as those of most SDKs are.
+type parts struct {
+	Status              int
+	Type, Code, Message string
+}
+
+func (p parts) Error() string { return p.Message }
+
 // The rows of testdata/refusals.jsonl, as parts of an error and as a text.
 func TestClassifyRows(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "refusals.jsonl"))
@@ -35,7 +43,7 @@ func TestClassifyRows(t *testing.T) {
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &r))
 		want := guard.Overflow{Kind: r.Kind, Prompt: r.Prompt, Limit: r.Limit, Output: r.Output, AtLeast: r.AtLeast, Path: r.Path}
 		got := map[string]guard.Overflow{
-			"parts": guard.Signals{Status: r.Status, Type: r.Type, Code: r.Code, Message: r.Text}.Classify(),
+			"parts": guard.Classify(parts{r.Status, r.Type, r.Code, r.Text}),
 		}
 		if r.Code == "" && r.Type == "" && r.Status != 413 && r.Status != 429 && r.Status != 402 {
 			got["text"] = guard.Classify(errors.New(r.Text))

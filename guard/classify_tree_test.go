@@ -230,7 +230,7 @@ func TestClassifyBodies(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := guard.Signals{Message: tt.text}.Classify()
+			got := guard.Classify(parts{Message: tt.text})
 			if got.Kind != tt.want {
 				t.Errorf("kind %q, want %q (rule %q)", got.Kind, tt.want, got.Rule)
 			}
@@ -270,6 +270,6 @@ func FuzzClassify(f *testing.F) {
 		if got.Limit > 0 && got.Limit < 256 {
 			t.Errorf("no model has such a window: %+v", got)
 		}
-		_ = guard.Signals{Status: len(text), Type: text, Code: text, Message: text}.Classify()
+		_ = guard.Classify(parts{len(text), text, text, text})
 	})
 }

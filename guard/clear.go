@@ -42,27 +42,22 @@ func clearResults(ctx context.Context, h History, n Need) (bool, error) {
 	gain, least := 0, min(worthClearing, max(window/10, 1))
 	var clips []transcript.Clipping
 	for _, m := range slices.Backward(history.Messages) {
-		for j, b := range slices.Backward(m.Content) {
-			r, ok := b.(transcript.ToolResultBlock)
-			if !ok || j >= len(m.Origins) || m.Origins[j].Entry == "" {
-				continue
-			}
+		for o, r := range results(m) {
 			size := n.size(r)
 			if kept++; kept <= keptResults || keep >= size {
 				keep -= size
 				continue
 			}
 			keep = 0 // what is older goes, whatever its size
-			note := fmt.Sprintf("[old result of %d characters left out; all of it is in entry %s]", len([]rune(r.Text())), m.Origins[j].Entry)
+			note := fmt.Sprintf("[old result of %d characters left out; all of it is in entry %s]", len([]rune(r.Text())), o.Entry)
 			if saved := size - n.size(r.WithContent(transcript.TextBlock{Text: note})); saved > size/2 {
 				gain += saved
-				clips = append(clips, clipping(m.Origins[j], note))
+				clips = append(clips, clipping(o, note))
 			}
 		}
 	}
 	if gain < least {
 		return false, nil
 	}
-	_, err = h.Append(ctx, transcript.Clip{Clips: clips})
-	return err == nil, err
+	return replace(ctx, h, clips)
 }

@@ -3,6 +3,7 @@ package guard
 import (
 	"cmp"
 	"context"
+	"iter"
 	"math"
 	"slices"
 
@@ -35,33 +36,44 @@ func clip(ctx context.Context, h History, n Need) (bool, error) {
 		if i == len(history.Messages)-1 && n.Room > 0 {
 			limit = min(limit, level(n, m, n.Room/2))
 		}
-		for j, b := range m.Content {
-			r, ok := b.(transcript.ToolResultBlock)
-			if !ok || j >= len(m.Origins) || m.Origins[j].Entry == "" {
-				continue
-			}
-			size := n.size(b)
+		for o, r := range results(m) {
+			size := n.size(r)
 			if size <= limit {
 				continue
 			}
-			c := clipping(m.Origins[j], shorten(n, r, m.Origins[j].Entry, size, limit))
+			c := clipping(o, shorten(n, r, o.Entry, size, limit))
 			if n.size(r.WithContent(transcript.TextBlock{Text: c.Content})) < size {
 				clips = append(clips, c)
 			}
 		}
 	}
+	return replace(ctx, h, clips)
+}
+
+// results yields the tool results of a message that have an entry, with their
+// origins, the last one first.
+func results(m transcript.Message) iter.Seq2[transcript.Origin, transcript.ToolResultBlock] {
+	return func(yield func(transcript.Origin, transcript.ToolResultBlock) bool) {
+		for j, o := range slices.Backward(m.Origins[:min(len(m.Origins), len(m.Content))]) {
+			if r, ok := m.Content[j].(transcript.ToolResultBlock); ok && o.Entry != "" && !yield(o, r) {
+				return
+			}
+		}
+	}
+}
+
+// replace commits clips, if there are any.
+func replace(ctx context.Context, h History, clips []transcript.Clipping) (changed bool, err error) {
 	if len(clips) == 0 {
 		return false, nil
 	}
-	if _, err := h.Append(ctx, transcript.Clip{Clips: clips}); err != nil {
-		return false, err
-	}
-	return true, nil
+	_, err = h.Append(ctx, transcript.Clip{Clips: clips})
+	return err == nil, err
 }
 
 // size is the number of tokens of a block.
 func (n Need) size(b transcript.Block) int {
-	return n.counter().Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{b}}})
+	return counterOr(n.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{b}}})
 }
 
 // level is the size that no result of m may exceed for all of them to have no

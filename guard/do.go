@@ -333,7 +333,7 @@ func (r *run) lowerOutput(o Overflow) bool {
 
 // need is what a stage has to make room for.
 func (r *run) need(o Overflow) Need {
-	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: r.g.counter()}
+	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: counterOr(r.g.Counter)}
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
 	if n.Window == 0 {
 		n.Window = r.size // it is less than that
@@ -360,7 +360,7 @@ func (r *run) largest() (entry string, size int) {
 		return "", 0
 	}
 	last := r.request.Messages[len(r.request.Messages)-1]
-	n := Need{Counter: r.g.counter()}
+	n := Need{Counter: counterOr(r.g.Counter)}
 	sizes := map[string]int{}
 	for i, b := range last.Content {
 		if i >= len(last.Origins) || last.Origins[i].Entry == "" {

@@ -122,13 +122,6 @@ func (g *Guard) stages() []Stage {
 	return slices.Clone(g.Stages)
 }
 
-func (g *Guard) counter() tokens.Counter {
-	if g.Counter == nil {
-		return tokens.Estimator{}
-	}
-	return g.Counter
-}
-
 // request makes the request for a history, bare without any reasoning.
 func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
 	var prompts []string
@@ -149,7 +142,7 @@ func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, trans
 
 // count estimates the size of a prompt.
 func (g *Guard) count(r transcript.Request) int {
-	return g.counter().Count(r.System, r.Tools, r.Messages)
+	return counterOr(g.Counter).Count(r.System, r.Tools, r.Messages)
 }
 
 // inspect returns what is known about an answer.

@@ -152,7 +152,7 @@ func (r *run) media() int {
 	if len(found) == 0 {
 		return 0
 	}
-	return r.g.counter().Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: found}})
+	return counterOr(r.g.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: found}})
 }
 
 // mediaOf returns a block, or those in a tool result, that are no text.

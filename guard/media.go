@@ -53,11 +53,7 @@ func media(ctx context.Context, h History, n Need) (bool, error) {
 	case len(all) > 0:
 		clips = []transcript.Clipping{refusedMedium(all, n.Overflow.Path).clip}
 	}
-	if len(clips) == 0 {
-		return false, nil
-	}
-	_, err = h.Append(ctx, transcript.Clip{Clips: clips})
-	return err == nil, err
+	return replace(ctx, h, clips)
 }
 
 // findMedia lists the images and documents that entries hold, oldest first.
@@ -168,14 +164,10 @@ func shortenText(h rebuild.History, o Overflow) (clips []transcript.Clipping) {
 		limit = o.Limit
 	}
 	for _, m := range h.Messages {
-		for j, b := range m.Content {
-			r, ok := b.(transcript.ToolResultBlock)
-			if !ok || j >= len(m.Origins) || m.Origins[j].Entry == "" {
-				continue
-			}
+		for o, r := range results(m) {
 			if text := r.Text(); utf8.RuneCountInString(text) > limit {
-				l := newLongResult(text, 0, m.Origins[j].Entry)
-				clips = append(clips, clipping(m.Origins[j], l.excerpt(limit-limit/8-noteRoom)))
+				l := newLongResult(text, 0, o.Entry)
+				clips = append(clips, clipping(o, l.excerpt(limit-limit/8-noteRoom)))
 			}
 		}
 	}

@@ -44,11 +44,12 @@ func (s Stage) helps(k Kind) bool {
 	return slices.Contains(s.Kinds, k)
 }
 
-func (n Need) counter() tokens.Counter {
-	if n.Counter == nil {
+// counterOr returns the counter, or the one that is used if there is none.
+func counterOr(c tokens.Counter) tokens.Counter {
+	if c == nil {
 		return tokens.Estimator{}
 	}
-	return n.Counter
+	return c
 }
 
 // Compact is the stage "compact", that has the older part of the history
@@ -60,7 +61,7 @@ func Compact() Stage {
 		if !ok {
 			return false, nil
 		}
-		n.Counter = n.counter()
+		n.Counter = counterOr(n.Counter)
 		return c.CompactFor(ctx, n)
 	}}
 }

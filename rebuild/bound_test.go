@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -91,6 +92,7 @@ type talk struct {
 	t      *testing.T
 	rng    *rand.Rand
 	fold   *Fold
+	tail   bool // the fold has only what is behind the last compaction, and what that keeps
 	log    []transcript.Batch
 	signer signer
 	n      int
@@ -110,12 +112,64 @@ func (k *talk) append(items ...transcript.Item) []string {
 	require.NoError(k.t, err)
 	b := transcript.Batch{Entries: entries, Complete: true}
 	k.log = append(k.log, b)
-	require.NoError(k.t, k.fold.Add(b))
+	if _, rewinds := items[0].(transcript.Rewind); rewinds && k.tail {
+		k.read(0)
+	} else {
+		require.NoError(k.t, k.fold.Add(b))
+	}
 	ids := make([]string, len(entries))
 	for i, e := range entries {
 		ids[i] = e.ID
 	}
 	return ids
+}
+
+// read folds the lines from a batch on.
+func (k *talk) read(from int) {
+	k.tail = from > 0
+	k.fold = New(&Options{Tail: k.tail})
+	for _, b := range k.log[from:] {
+		require.NoError(k.t, k.fold.Add(b))
+	}
+}
+
+// resume reads the conversation again, from the first line that its compaction
+// keeps. What is shown stays as it was.
+func (k *talk) resume() {
+	kept := ""
+	for _, i := range k.fold.path() {
+		if c, ok := k.fold.nodes[i].body.(transcript.Compaction); ok {
+			kept = cmp.Or(c.FirstKept, c.CoversTo)
+		}
+	}
+	from := slices.IndexFunc(k.log, func(b transcript.Batch) bool {
+		return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == kept })
+	})
+	before := k.fold.History()
+	k.read(max(from, 0))
+	after := k.fold.History()
+	require.Equal(k.t, dump(transcript.Request{Messages: before.Messages}), dump(transcript.Request{Messages: after.Messages}), "%s", k.trace)
+	require.Equal(k.t, before.Prompt+before.After, after.Prompt+after.After)
+	k.tracef("resumed from %d", from)
+}
+
+// fork goes on for a while with a copy of the lines that were in force right
+// after a batch.
+func (k *talk) fork(at int) {
+	whole := &talk{t: k.t, log: k.log[:at+1]}
+	whole.read(0)
+	f := &talk{t: k.t, rng: k.rng, signer: k.signer, n: k.n, done: slices.Clone(k.done), system: k.system, trace: slices.Clone(k.trace)}
+	last := 0
+	for _, i := range whole.fold.path() {
+		if n := whole.fold.nodes[i].batch; n != last {
+			f.log, last = append(f.log, k.log[n-1]), n
+		}
+	}
+	f.read(0)
+	f.tracef("forked behind %d", at)
+	for range 20 {
+		f.step()
+	}
 }
 
 func (k *talk) tracef(format string, args ...any) {
@@ -169,6 +223,9 @@ func (k *talk) step() {
 		k.tracef("user")
 		k.append(transcript.UserText(fmt.Sprint("u", k.n)))
 	case 2, 3, 4, 5:
+		if k.rng.IntN(8) == 0 {
+			k.resume()
+		}
 		h := k.fold.History()
 		if n := len(h.Messages); n == 0 || h.Messages[n-1].Role == transcript.RoleAssistant || len(k.flying) > 1 {
 			return
@@ -310,11 +367,15 @@ func TestReasoningIsNeverRefused(t *testing.T) {
 		if err := k.signer.check(f.req); err != nil {
 			t.Fatalf("seed %d: %v\n%s\n%s", seed, err, strings.Join(k.trace, "\n"), dump(f.req))
 		}
-		fresh := New(nil)
-		for _, b := range k.log {
-			require.NoError(t, fresh.Add(b))
+		shown := k.fold.History()
+		wasTail := k.tail
+		k.read(0)
+		if wasTail {
+			require.Equal(t, dump(transcript.Request{Messages: k.fold.History().Messages}), dump(transcript.Request{Messages: shown.Messages}), "seed %d", seed)
+		} else {
+			require.Equal(t, k.fold.History(), shown, "seed %d", seed)
 		}
-		require.Equal(t, fresh.History(), k.fold.History(), "seed %d", seed)
+		k.fork(k.rng.IntN(len(k.log)))
 		compared, kept = compared+k.compared, kept+k.kept
 		whole := New(&Options{Full: true})
 		for _, b := range k.log {

@@ -168,6 +168,34 @@ func TestReasoningIsBound(t *testing.T) {
 	}
 }
 
+// The model does enforce the rule: after the first compaction a request with all
+// the reasoning of the history is refused, and the one that a guard makes is not.
+func TestReasoningBehindCompaction(t *testing.T) {
+	const window = 40_000
+	b := newBoundTurn(t, 0, window)
+	defer func() { closed(t, b.store) }()
+	b.add(transcript.UserText("Do all of it."))
+	for b.edited == 0 {
+		b.step(window)
+	}
+	h, err := b.s.History(t.Context())
+	require.NoError(t, err)
+	for _, m := range h.Messages {
+		for j, o := range m.Origins {
+			if o.Answer != nil { // it says that it can be sent, with all there is in front of it
+				a := *o.Answer
+				a.Intact, a.Made.Thought = true, "one that is gone"
+				m.Origins[j].Answer = &a
+			}
+		}
+	}
+	all := transcript.Request{Model: b.g.Model, System: b.g.System, Messages: h.Messages}
+	_, err = client{b.model}.Complete(t.Context(), all)
+	require.ErrorContains(t, err, "different conversation")
+	b.step(window)
+	require.Zero(t, b.bare)
+}
+
 // When reasoning is refused all the same, the guard sends the request once more
 // without any, and later requests hold only what was made since.
 func TestRefusedReasoning(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -109,12 +109,6 @@ func (rule Rule) orEcho(r Request) Answer {
 
 // counter returns a function that counts its calls from 0.
 func counter() func() int {
-	var mu sync.Mutex
-	n := -1
-	return func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		n++
-		return n
-	}
+	var n atomic.Int64
+	return func() int { return int(n.Add(1)) - 1 }
 }

@@ -203,6 +203,14 @@ func (o *Object) Func(name string, f func(dst []byte) []byte) {
 	o.buf = f(o.buf)
 }
 
+// Object writes the object that write fills.
+func (o *Object) Object(name string, write func(*Object)) {
+	o.name(name)
+	inner := AppendObject(o.buf)
+	write(&inner)
+	o.buf = inner.End()
+}
+
 // End closes the object and returns the buffer.
 func (o *Object) End() []byte {
 	if !o.open {

@@ -122,6 +122,15 @@ func (a *accumulator) mergeUsage(usage json.RawMessage) {
 	}
 }
 
+// counts returns the usage so far as an object.
+func (a *accumulator) counts() json.RawMessage {
+	o := jsontext.AppendObject(nil)
+	for _, m := range a.usage {
+		o.Value(m.name, m.value)
+	}
+	return o.End()
+}
+
 // stopped returns why the answer has ended, if it has; complete is the reason that
 // the API gave.
 func (a *accumulator) stopped(complete transcript.StopReason) transcript.StopReason {

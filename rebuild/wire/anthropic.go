@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -132,9 +130,7 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	if thinking != "" {
 		o.Value("thinking", asked)
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.Params)) {
-		o.Value(name, a.Params[name])
-	}
+	appendParams(&o, a.Params)
 	switch {
 	case ownSystem:
 	case a.Cache != "":
@@ -146,13 +142,7 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	if !ownTools {
 		o.Func("tools", func(dst []byte) []byte { return a.appendTools(dst, req.Tools) })
 	}
-	// Messages come last, so that a longer conversation only adds bytes.
-	o.Func("messages", func(dst []byte) []byte { return appendList(dst, messages, appendMessage) })
-	body = o.End()
-	if jsontext.MendSurrogates(body) {
-		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in an opaque block")
-	}
-	return body, r.report, nil
+	return r.end(&o, "messages", func(dst []byte) []byte { return appendList(dst, messages, appendMessage) })
 }
 
 // thinking returns the type of a.Thinking, empty if there is none.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -81,9 +80,9 @@ func (s *AnthropicStream) addMessageDelta(event []byte) error {
 	if reason := stringMember(delta, "stop_reason"); reason != "" {
 		s.reason = reason
 	}
-	usage, _ := jsontext.Member(event, "usage")
-	if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
-		return errors.New("wire: stream: usage is not an object")
+	usage, err := usageMember(event, "usage")
+	if err != nil {
+		return err
 	}
 	s.mergeUsage(usage)
 	s.addBeside(event)
@@ -116,11 +115,7 @@ func (s *AnthropicStream) Response() *transcript.Response {
 	resp.API = apiAnthropic
 	resp.Message.Role = transcript.RoleAssistant
 	resp.StopReason = s.stopped(transcript.StopReason(s.reason))
-	o := jsontext.AppendObject(nil)
-	for _, m := range s.usage {
-		o.Value(m.name, m.value)
-	}
-	_ = resp.Usage.UnmarshalJSON(o.End()) // an object
+	_ = resp.Usage.UnmarshalJSON(s.counts()) // an object
 	for _, p := range s.pieces {
 		if block := anthropicBlock(p); block != nil {
 			resp.Message.Content = append(resp.Message.Content, block)

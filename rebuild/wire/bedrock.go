@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -109,11 +107,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 	}
 
 	o := jsontext.AppendObject(nil)
-	for _, name := range slices.Sorted(maps.Keys(b.Params)) {
-		if name != inferenceConfig && name != modelFields {
-			o.Value(name, b.Params[name])
-		}
-	}
+	appendParams(&o, b.Params, inferenceConfig, modelFields)
 	joined(&o, modelFields, b.Params, func(m *jsontext.Object) {
 		if !jsontext.IsNull(asked) {
 			m.Value("thinking", asked)
@@ -132,13 +126,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 		}
 		o.OptValue("toolConfig", tools)
 	}
-	// Messages come last, so that a longer conversation only adds bytes.
-	o.Value("messages", messages)
-	body = o.End()
-	if jsontext.MendSurrogates(body) {
-		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in an opaque block")
-	}
-	return body, r.report, nil
+	return r.end(&o, "messages", func(dst []byte) []byte { return append(dst, messages...) })
 }
 
 // check returns what cannot be written of a request besides its roles.
@@ -185,10 +173,8 @@ func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error
 		o := jsontext.AppendObject(append(dst, `{"toolSpec":`...))
 		o.String("name", t.Name)
 		o.OptString("description", t.Description)
-		o.Func("inputSchema", func(dst []byte) []byte {
-			s := jsontext.AppendObject(dst)
+		o.Object("inputSchema", func(s *jsontext.Object) {
 			s.Value("json", schema)
-			return s.End()
 		})
 		return append(o.End(), '}')
 	})

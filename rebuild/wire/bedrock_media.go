@@ -87,16 +87,11 @@ func (r *bedrockRenderer) contentBlocks(entry string, b transcript.DocumentBlock
 		out = append(out, bedrockBlock{json: textJSON(about), text: true})
 	}
 	r.note(rebuild.ReplacedBlock, entry, "a document of texts and images")
-	content := b.Source.Extra["content"]
-	if text, ok := jsontext.String(jsontext.Trim(content)); ok {
-		return append(out, bedrockBlock{json: textJSON(text), text: true})
-	}
-	for e := range jsontext.Elements(content) {
-		part, err := transcript.UnmarshalBlock(e)
-		if image, ok := part.(transcript.ImageBlock); err == nil && ok {
+	for _, part := range blocksOfDocument(b.Source.Extra["content"]) {
+		if image, ok := part.(transcript.ImageBlock); ok {
 			// It is not in the count of images, so it does not go out.
 			out = append(out, bedrockBlock{json: textJSON(r.leftOut(entry, image.BlockType(), "in a document")), text: true})
-		} else if err == nil {
+		} else {
 			out = append(out, r.userBlocks(entry, part)...)
 		}
 	}
@@ -138,10 +133,8 @@ func textJSON(text string) []byte {
 
 // withBytes ends an object with its source.
 func withBytes(o *jsontext.Object, data string) []byte {
-	o.Func("source", func(dst []byte) []byte {
-		s := jsontext.AppendObject(dst)
+	o.Object("source", func(s *jsontext.Object) {
 		s.String("bytes", data)
-		return s.End()
 	})
 	return o.End()
 }

@@ -169,10 +169,8 @@ func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, p
 func answerJSON(b transcript.Block) []byte {
 	o := jsontext.AppendObject(nil)
 	object := func(name string, write func(*jsontext.Object)) {
-		o.Func(name, func(dst []byte) []byte {
-			inner := jsontext.AppendObject(dst)
-			write(&inner)
-			return inner.End()
+		o.Object(name, func(inner *jsontext.Object) {
+			write(inner)
 		})
 	}
 	switch b := b.(type) {
@@ -190,11 +188,9 @@ func answerJSON(b transcript.Block) []byte {
 		})
 	case transcript.ThinkingBlock:
 		object("reasoningContent", func(o *jsontext.Object) {
-			o.Func("reasoningText", func(dst []byte) []byte {
-				text := jsontext.AppendObject(dst)
+			o.Object("reasoningText", func(text *jsontext.Object) {
 				text.String("text", b.Thinking)
 				text.String("signature", b.Signature)
-				return text.End()
 			})
 		})
 	case transcript.RedactedThinkingBlock:

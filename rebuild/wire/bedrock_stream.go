@@ -21,14 +21,11 @@ const opaqueBedrock = "bedrock_block"
 //
 // An error body gives an [*APIError], without a status; [NewAPIError] takes one.
 func (b Bedrock) Response(body []byte) (*transcript.Response, error) {
-	if !jsontext.Valid(body) || !jsontext.IsObject(jsontext.Trim(body)) {
-		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(body))
+	body, err := answerObject(body, isBedrockError)
+	if err != nil {
+		return nil, err
 	}
-	body = jsontext.Trim(body)
-	output, ok := jsontext.Member(body, "output")
-	if !ok && stringMember(body, "message") != "" {
-		return nil, NewAPIError(0, body)
-	}
+	output, _ := jsontext.Member(body, "output")
 	var message []byte
 	if jsontext.IsObject(output) {
 		message, _ = jsontext.Member(output, "message")
@@ -40,9 +37,9 @@ func (b Bedrock) Response(body []byte) (*transcript.Response, error) {
 		return nil, fmt.Errorf("wire: the answer has role %q", role)
 	}
 	resp := b.newResponse()
-	usage, _ := jsontext.Member(body, "usage")
-	if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
-		return nil, fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
+	usage, err := usageMember(body, "usage")
+	if err != nil {
+		return nil, err
 	}
 	resp.Usage = bedrockUsage(usage)
 	resp.StopReason = bedrockStop(stringMember(body, "stopReason"))
@@ -54,6 +51,12 @@ func (b Bedrock) Response(body []byte) (*transcript.Response, error) {
 		resp.Message.Content = append(resp.Message.Content, bedrockAnswerBlock(e))
 	}
 	return resp, nil
+}
+
+// isBedrockError reports whether obj is an error in the place of an answer.
+func isBedrockError(obj []byte) bool {
+	_, answered := jsontext.Member(obj, "output")
+	return !answered && stringMember(obj, "message") != ""
 }
 
 func (b Bedrock) newResponse() *transcript.Response {
@@ -117,28 +120,9 @@ func citedText(text string, citations []json.RawMessage) transcript.Block {
 
 // bedrockUsage returns the counts; those of a cache are not part of the input.
 func bedrockUsage(usage json.RawMessage) (u transcript.Usage) {
-	for name, value := range jsontext.Members(usage) {
-		n, ok := jsontext.Int(value)
-		var field *int
-		switch name {
-		case "inputTokens":
-			field = &u.Input
-		case "outputTokens":
-			field = &u.Output
-		case "cacheReadInputTokens":
-			field = &u.CacheRead
-		case "cacheWriteInputTokens":
-			field = &u.CacheWrite
-		}
-		if field != nil && ok {
-			*field = int(n)
-			continue
-		}
-		if u.Extra == nil {
-			u.Extra = transcript.Extra{}
-		}
-		u.Extra[name] = slices.Clone(value)
-	}
+	u.Extra = readCounts(usage, map[string]*int{
+		"inputTokens": &u.Input, "outputTokens": &u.Output, "cacheReadInputTokens": &u.CacheRead, "cacheWriteInputTokens": &u.CacheWrite,
+	})
 	return u
 }
 
@@ -204,9 +188,9 @@ func (s *BedrockStream) Add(kind string, payload []byte) (Delta, error) {
 		s.end()
 		return Delta{Done: true}, nil
 	case "metadata":
-		usage, _ := jsontext.Member(payload, "usage")
-		if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
-			return Delta{}, fmt.Errorf("wire: stream: usage is not an object: %q", excerpt(usage))
+		usage, err := usageMember(payload, "usage")
+		if err != nil {
+			return Delta{}, err
 		}
 		s.mergeUsage(usage)
 	}
@@ -292,11 +276,7 @@ func (s *BedrockStream) delta(payload []byte) (Delta, error) {
 // response is the caller's and does not change with later events.
 func (s *BedrockStream) Response() *transcript.Response {
 	resp := s.format.newResponse()
-	o := jsontext.AppendObject(nil)
-	for _, m := range s.usage {
-		o.Value(m.name, m.value)
-	}
-	resp.Usage = bedrockUsage(o.End())
+	resp.Usage = bedrockUsage(s.counts())
 	resp.StopReason = s.stopped(bedrockStop(s.reason))
 	for _, p := range s.pieces {
 		if block := bedrockSoFar(p); block != nil {
@@ -339,15 +319,13 @@ func (p *piece) ended() []byte {
 	}
 	o := jsontext.AppendObject(nil)
 	for kind, block := range jsontext.Members(p.start) {
-		o.Func(kind, func(dst []byte) []byte {
-			inner := jsontext.AppendObject(dst)
+		o.Object(kind, func(inner *jsontext.Object) {
 			for member, value := range jsontext.Members(block) {
 				if member != name {
 					inner.Value(member, value)
 				}
 			}
 			inner.Value(name, added)
-			return inner.End()
 		})
 	}
 	return o.End()

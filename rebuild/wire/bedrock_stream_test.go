@@ -134,7 +134,7 @@ func TestBedrockStreamErrors(t *testing.T) {
 		{[]bedrockEvent{stop}, `wire: stream: event about a block that is not open: `},
 		{[]bedrockEvent{text, stop, text}, `wire: stream: event about a block that is not open: `},
 		{[]bedrockEvent{{"messageStop", `{}`}, text}, `wire: stream: "contentBlockDelta" after the end of the answer`},
-		{[]bedrockEvent{{"metadata", `{"usage":7}`}}, `wire: stream: usage is not an object: "7"`},
+		{[]bedrockEvent{{"metadata", `{"usage":7}`}}, `wire: the answer's usage is not an object: "7"`},
 		{[]bedrockEvent{{"contentBlockDelta", `{"contentBlockIndex":0}`}}, `wire: stream: delta is not an object: `},
 	}
 	for _, tt := range tests {

@@ -3,8 +3,6 @@ package wire
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -110,11 +108,7 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 			m.Value("thinkingConfig", g.Thinking)
 		}
 	})
-	for _, name := range slices.Sorted(maps.Keys(g.Params)) {
-		if name != generationConfig {
-			o.Value(name, g.Params[name])
-		}
-	}
+	appendParams(&o, g.Params, generationConfig)
 	if _, given := g.Params["systemInstruction"]; !given && !isBlank(req.System) {
 		o.Func("systemInstruction", func(dst []byte) []byte {
 			dst = append(dst, `{"parts":[{"text":`...)
@@ -128,13 +122,7 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		}
 		o.Value("tools", tools)
 	}
-	// Contents come last, so that a longer conversation only adds bytes.
-	o.Func("contents", func(dst []byte) []byte { return appendList(dst, contents, appendContent) })
-	body = o.End()
-	if jsontext.MendSurrogates(body) {
-		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in an opaque block")
-	}
-	return body, r.report, nil
+	return r.end(&o, "contents", func(dst []byte) []byte { return appendList(dst, contents, appendContent) })
 }
 
 // generationConfig is the member that holds the output limit among others.

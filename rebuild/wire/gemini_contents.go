@@ -129,10 +129,8 @@ func (r *geminiRenderer) result(entry string, b transcript.ToolResultBlock) (par
 	o := jsontext.AppendObject([]byte(`{"functionResponse":`))
 	o.OptString("id", call.wireID)
 	o.String("name", call.name)
-	o.Func("response", func(dst []byte) []byte {
-		response := jsontext.AppendObject(dst)
+	o.Object("response", func(response *jsontext.Object) {
 		response.String(name, strings.Join(texts, "\n"))
-		return response.End()
 	})
 	return geminiPart{json: append(o.End(), '}'), entry: entry}, media
 }
@@ -205,12 +203,10 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		if call.name != b.Name {
 			r.note(rebuild.BadName, o.Entry, b.Name+" became "+call.name)
 		}
-		obj.Func("functionCall", func(dst []byte) []byte {
-			f := jsontext.AppendObject(dst)
+		obj.Object("functionCall", func(f *jsontext.Object) {
 			f.OptString("id", call.wireID)
 			f.String("name", call.name)
 			f.Value("args", inputObject(b))
-			return f.End()
 		})
 		return end(b.Extra)
 	case transcript.ContextBlock:

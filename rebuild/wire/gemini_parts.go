@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -61,31 +60,19 @@ func (r *geminiRenderer) media(entry string, s transcript.Source, kind string) [
 		return blob(mime, data)
 	case (s.Type == "url" || s.Type == "file") && isFileURI(uri):
 		o := jsontext.AppendObject(nil)
-		o.Func("fileData", func(dst []byte) []byte {
-			f := jsontext.AppendObject(dst)
+		o.Object("fileData", func(f *jsontext.Object) {
 			f.OptString("mimeType", uriType(s.MediaType, uri))
 			f.String("fileUri", uri)
-			return f.End()
 		})
 		return []geminiPart{{json: o.End(), entry: entry}}
 	case s.Type == "content" && kind == "document" && isDocumentContent(s.Extra["content"]):
-		return r.contentParts(entry, s.Extra["content"])
-	}
-	return []geminiPart{textPart(entry, r.leftOut(entry, kind, sourceProblem(s)))}
-}
-
-// contentParts returns the parts of a document that is a text or a list of
-// texts and images.
-func (r *geminiRenderer) contentParts(entry string, content json.RawMessage) (parts []geminiPart) {
-	if text, ok := jsontext.String(jsontext.Trim(content)); ok {
-		return []geminiPart{textPart(entry, text)}
-	}
-	for e := range jsontext.Elements(content) {
-		if b, err := transcript.UnmarshalBlock(e); err == nil {
+		var parts []geminiPart
+		for _, b := range blocksOfDocument(s.Extra["content"]) {
 			parts = append(parts, r.userParts(entry, b)...)
 		}
+		return parts
 	}
-	return parts
+	return []geminiPart{textPart(entry, r.leftOut(entry, kind, sourceProblem(s)))}
 }
 
 func textPart(entry, text string) geminiPart {

@@ -88,9 +88,9 @@ func (s *GeminiStream) Add(event []byte) (Delta, error) {
 	if s.done && len(parts) > 0 {
 		return Delta{}, fmt.Errorf("wire: stream: content after the end of the answer: %q", excerpt(event))
 	}
-	usage, _ := jsontext.Member(event, "usageMetadata")
-	if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
-		return Delta{}, fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
+	usage, err := usageMember(event, "usageMetadata")
+	if err != nil {
+		return Delta{}, err
 	}
 	setString(&s.version, stringMember(event, "modelVersion"))
 	setString(&s.id, stringMember(event, "responseId"))
@@ -256,10 +256,8 @@ func (s *GeminiStream) block(i int, p *piece, ids map[string]bool) transcript.Bl
 	case "call":
 		id := stringMember(p.start, "id")
 		if id != "" {
-			ext.Func("functionCall", func(dst []byte) []byte {
-				o := jsontext.AppendObject(dst)
+			ext.Object("functionCall", func(o *jsontext.Object) {
 				o.String("id", id)
-				return o.End()
 			})
 		}
 		if id == "" || ids[id] {
@@ -291,24 +289,12 @@ func (s *GeminiStream) callID(i int, call []byte) string {
 // readUsage returns the counts. Tokens read from a cache are part of those of
 // the prompt, and thoughts are not part of those of the answer.
 func (s *GeminiStream) readUsage() (u transcript.Usage) {
-	for _, m := range s.usage {
-		n, _ := jsontext.Int(m.value)
-		switch m.name {
-		case "promptTokenCount", "toolUsePromptTokenCount":
-			u.Input += int(n)
-		case "cachedContentTokenCount":
-			u.Input -= int(n)
-			u.CacheRead = int(n)
-		case "candidatesTokenCount", "thoughtsTokenCount":
-			u.Output += int(n)
-		default:
-			if u.Extra == nil {
-				u.Extra = transcript.Extra{}
-			}
-			u.Extra[m.name] = slices.Clone(m.value)
-		}
-	}
-	u.Input = max(u.Input, 0)
+	tools, thoughts := 0, 0
+	u.Extra = readCounts(s.counts(), map[string]*int{
+		"promptTokenCount": &u.Input, "toolUsePromptTokenCount": &tools, "cachedContentTokenCount": &u.CacheRead,
+		"candidatesTokenCount": &u.Output, "thoughtsTokenCount": &thoughts,
+	})
+	u.Input, u.Output = max(u.Input+tools-u.CacheRead, 0), u.Output+thoughts
 	return u
 }
 

@@ -2,8 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -115,7 +113,10 @@ func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(o
 		return parts
 	case problem == "" && clean.Type == "content":
 		text(b.Title, b.Context)
-		return append(parts, r.contentParts(entry, clean.Extra["content"], takes)...)
+		for _, inner := range blocksOfDocument(clean.Extra["content"]) {
+			parts = append(parts, r.parts(entry, inner, takes)...)
+		}
+		return parts
 	}
 	text(b.Context)
 	p := r.media(entry, openAIFile, b.Source, takes)
@@ -131,19 +132,6 @@ func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(o
 		text(b.Title)
 	}
 	return append(parts, p)
-}
-
-// contentParts returns the parts of a document that is made of blocks.
-func (r *openAI) contentParts(entry string, content json.RawMessage, takes func(openAIPart) string) (parts []openAIPart) {
-	if s, ok := jsontext.String(jsontext.Trim(content)); ok {
-		return []openAIPart{{text: s}}
-	}
-	for e := range jsontext.Elements(content) {
-		if b, err := transcript.UnmarshalBlock(e); err == nil {
-			parts = append(parts, r.parts(entry, b, takes)...)
-		}
-	}
-	return parts
 }
 
 // callArguments returns the input of a call as these APIs write it: JSON in a
@@ -171,35 +159,13 @@ func appendFunction(o *jsontext.Object, t transcript.Tool) {
 
 // openAIUsage reads counts whose members have these names. Cached tokens are a
 // part of the prompt; all members that are not counted here are in Extra.
-func openAIUsage(usage json.RawMessage, prompt, completion, details string) (u transcript.Usage, err error) {
-	if jsontext.IsNull(usage) {
-		return u, nil
-	}
-	if !jsontext.IsObject(usage) {
-		return u, fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
-	}
-	for name, value := range jsontext.Members(usage) {
-		switch n, ok := jsontext.Int(value); {
-		case ok && name == prompt:
-			u.Input = int(n)
-			continue
-		case ok && name == completion:
-			u.Output = int(n)
-			continue
-		case name == details:
-			cached, _ := jsontext.Member(value, "cached_tokens")
-			if n, ok := jsontext.Int(cached); ok && n > 0 {
-				u.CacheRead = int(n)
-			}
-		}
-		if u.Extra == nil {
-			u.Extra = transcript.Extra{}
-		}
-		u.Extra[name] = slices.Clone(value)
-	}
-	u.CacheRead = min(u.CacheRead, max(u.Input, 0))
+func openAIUsage(usage json.RawMessage, prompt, completion, details string) (u transcript.Usage) {
+	u.Extra = readCounts(usage, map[string]*int{prompt: &u.Input, completion: &u.Output})
+	cached, _ := jsontext.Member(u.Extra[details], "cached_tokens")
+	n, _ := jsontext.Int(cached)
+	u.CacheRead = min(max(int(n), 0), max(u.Input, 0))
 	u.Input -= u.CacheRead
-	return u, nil
+	return u
 }
 
 // isOpenAIError reports whether obj is an error in the place of an answer.

@@ -2,8 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -141,28 +139,18 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	if _, given := c.Params["thinking"]; c.Dialect == GLM && !given {
 		o.Value("thinking", []byte(`{"type":"enabled","clear_thinking":false}`))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
-		o.Value(name, c.Params[name])
-	}
+	appendParams(&o, c.Params)
 	if _, given := c.Params["tools"]; !given && len(req.Tools) > 0 {
 		o.Func("tools", func(dst []byte) []byte { return appendList(dst, req.Tools, appendChatTool) })
 	}
-	// Messages come last, so that a longer conversation only adds bytes.
-	o.Func("messages", func(dst []byte) []byte { return appendList(dst, r.out, appendChatMessage) })
-	body = o.End()
-	if jsontext.MendSurrogates(body) {
-		r.note(rebuild.HalfSurrogate, "", "in what was kept for the API")
-	}
-	return body, r.report, nil
+	return r.end(&o, "messages", func(dst []byte) []byte { return appendList(dst, r.out, appendChatMessage) })
 }
 
 func appendChatTool(dst []byte, t transcript.Tool) []byte {
 	o := jsontext.AppendObject(dst)
 	o.String("type", "function")
-	o.Func("function", func(dst []byte) []byte {
-		f := jsontext.AppendObject(dst)
-		appendFunction(&f, t)
-		return f.End()
+	o.Object("function", func(f *jsontext.Object) {
+		appendFunction(f, t)
 	})
 	return o.End()
 }
@@ -197,10 +185,8 @@ func appendChatMessage(dst []byte, m chatMessage) []byte {
 		o.String("content", "")
 	}
 	if m.audio != "" {
-		o.Func("audio", func(dst []byte) []byte {
-			audio := jsontext.AppendObject(dst)
+		o.Object("audio", func(audio *jsontext.Object) {
 			audio.String("id", m.audio)
-			return audio.End()
 		})
 	}
 	o.OptString("refusal", m.refusal)
@@ -226,19 +212,15 @@ func appendChatPart(dst []byte, p openAIPart) []byte {
 		o.Value("input_audio", p.raw)
 	case openAIImage:
 		o.String("type", "image_url")
-		o.Func("image_url", func(dst []byte) []byte {
-			image := jsontext.AppendObject(dst)
+		o.Object("image_url", func(image *jsontext.Object) {
 			image.String("url", p.url)
-			return image.End()
 		})
 	case openAIFile:
 		o.String("type", "file")
-		o.Func("file", func(dst []byte) []byte {
-			file := jsontext.AppendObject(dst)
+		o.Object("file", func(file *jsontext.Object) {
 			file.OptString("file_id", p.fileID)
 			file.OptString("filename", p.name)
 			file.OptString("file_data", p.url)
-			return file.End()
 		})
 	}
 	return o.End()
@@ -248,11 +230,9 @@ func appendChatCall(dst []byte, c transcript.ToolCallBlock) []byte {
 	o := jsontext.AppendObject(dst)
 	o.String("id", c.ID)
 	o.String("type", "function")
-	o.Func("function", func(dst []byte) []byte {
-		f := jsontext.AppendObject(dst)
+	o.Object("function", func(f *jsontext.Object) {
 		f.String("name", c.Name)
 		f.String("arguments", callArguments(c.Input))
-		return f.End()
 	})
 	return o.End()
 }

@@ -19,11 +19,9 @@ import (
 // An error body gives an [*APIError], without a status; [NewAPIError] takes
 // one.
 func (c OpenAIChat) Response(body []byte) (*transcript.Response, error) {
-	switch {
-	case !jsontext.Valid(body) || !jsontext.IsObject(body):
-		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(body))
-	case isOpenAIError(body):
-		return nil, NewAPIError(0, body)
+	body, err := answerObject(body, isOpenAIError)
+	if err != nil {
+		return nil, err
 	}
 	choices, _ := jsontext.Member(body, "choices")
 	for choice := range jsontext.Elements(choices) {
@@ -31,13 +29,16 @@ func (c OpenAIChat) Response(body []byte) (*transcript.Response, error) {
 		if !jsontext.IsObject(message) {
 			break
 		}
-		usage, _ := jsontext.Member(body, "usage")
+		usage, err := usageMember(body, "usage")
+		if err != nil {
+			return nil, err
+		}
 		a := chatAnswer{model: stringMember(body, "model"), id: stringMember(body, "id"), usage: usage}
 		if err := a.read(message); err != nil {
 			return nil, err
 		}
 		a.reason, a.done = stringMember(choice, "finish_reason"), true
-		return a.response()
+		return a.response(), nil
 	}
 	return nil, fmt.Errorf("wire: the answer has no message: %q", excerpt(body))
 }
@@ -164,15 +165,12 @@ func (a *chatAnswer) readCall(e []byte) {
 	p.grow("input", 0, input)
 }
 
-func (a *chatAnswer) response() (*transcript.Response, error) {
+func (a *chatAnswer) response() *transcript.Response {
 	resp := &transcript.Response{
 		Message: transcript.Message{Role: transcript.RoleAssistant},
 		API:     apiOpenAIChat, Model: a.model, RequestID: a.id,
 		StopReason: a.stopReason(),
-	}
-	var err error
-	if resp.Usage, err = openAIUsage(a.usage, "prompt_tokens", "completion_tokens", "prompt_tokens_details"); err != nil {
-		return nil, err
+		Usage:      openAIUsage(a.usage, "prompt_tokens", "completion_tokens", "prompt_tokens_details"),
 	}
 	add := func(b transcript.Block) { resp.Message.Content = append(resp.Message.Content, b) }
 	text, refusal, member := a.said.from("content", 0), a.said.from("refusal", 0), a.member()
@@ -207,19 +205,17 @@ func (a *chatAnswer) response() (*transcript.Response, error) {
 		}
 		add(b)
 	}
-	return resp, nil
+	return resp
 }
 
 // spoken returns what is known of an answer that was said aloud.
 func (a *chatAnswer) spoken() json.RawMessage {
 	ext := jsontext.AppendObject(nil)
-	ext.Func("audio", func(dst []byte) []byte {
-		o := jsontext.AppendObject(dst)
+	ext.Object("audio", func(o *jsontext.Object) {
 		for _, m := range a.audio {
 			o.Value(m.name, m.value)
 		}
 		o.OptString("data", a.said.from("data", 0))
-		return o.End()
 	})
 	return ext.End()
 }

@@ -40,12 +40,9 @@ func (s *OpenAIChatStream) Add(event []byte) (Delta, error) {
 	if s.over {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt(event))
 	}
-	usage, _ := jsontext.Member(event, "usage")
-	if !jsontext.IsNull(usage) {
-		if !jsontext.IsObject(usage) {
-			return Delta{}, fmt.Errorf("wire: stream: usage is not an object: %q", excerpt(usage))
-		}
-		usage = slices.Clone(usage)
+	usage, err := usageMember(event, "usage")
+	if err != nil {
+		return Delta{}, err
 	}
 	d, err := s.choices(event)
 	if err != nil {
@@ -58,8 +55,8 @@ func (s *OpenAIChatStream) Add(event []byte) (Delta, error) {
 	if model := stringMember(event, "model"); model != "" {
 		a.model = model
 	}
-	if !jsontext.IsNull(usage) {
-		a.usage = usage
+	if usage != nil {
+		a.usage = slices.Clone(usage)
 	}
 	return d, nil
 }
@@ -119,11 +116,7 @@ func (a *chatAnswer) inputBytes() (n int) {
 // JSON string. The response is the caller's and does not change with later
 // events.
 func (s *OpenAIChatStream) Response() *transcript.Response {
-	a := &s.answer
-	resp, err := a.response()
-	if err != nil { // Add has checked it
-		resp = &transcript.Response{API: apiOpenAIChat, Message: transcript.Message{Role: transcript.RoleAssistant}}
-	}
-	resp.StopReason = a.stopped(resp.StopReason)
+	resp := s.answer.response()
+	resp.StopReason = s.answer.stopped(resp.StopReason)
 	return resp
 }

@@ -2,8 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -94,22 +92,14 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 			o.Value("include", []byte(`["reasoning.encrypted_content"]`))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Params)) {
-		o.Value(name, s.Params[name])
-	}
+	appendParams(&o, s.Params)
 	if !given("instructions") && !isBlank(req.System) {
 		o.String("instructions", req.System)
 	}
 	if !given("tools") && len(req.Tools) > 0 {
 		o.Func("tools", func(dst []byte) []byte { return appendList(dst, req.Tools, appendResponsesTool) })
 	}
-	// Items come last, so that a longer conversation only adds bytes.
-	o.Func("input", func(dst []byte) []byte { return appendList(dst, input, appendRaw) })
-	body = o.End()
-	if jsontext.MendSurrogates(body) {
-		r.note(rebuild.HalfSurrogate, "", "in what was kept for the API")
-	}
-	return body, r.report, nil
+	return r.end(&o, "input", func(dst []byte) []byte { return appendList(dst, input, appendRaw) })
 }
 
 // appendResponsesTool says that the schema is not strict: the API takes one that

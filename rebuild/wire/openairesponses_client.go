@@ -78,13 +78,11 @@ func (r *responsesRenderer) clientOutput(kind, id string, b transcript.ToolResul
 		o.String("status", map[bool]string{false: "completed", true: "failed"}[b.IsError])
 		o.OptString("output", said)
 	case "computer_call":
-		o.Func("output", func(dst []byte) []byte {
-			screen := jsontext.AppendObject(dst)
+		o.Object("output", func(screen *jsontext.Object) {
 			screen.String("type", "computer_screenshot")
 			p := parts[slices.IndexFunc(parts, isImage)]
 			screen.OptString("file_id", p.fileID)
 			screen.OptString("image_url", p.url)
-			return screen.End()
 		})
 	}
 	return o.End()
@@ -100,11 +98,9 @@ func appendShellOutput(dst []byte, said string, failed bool) []byte {
 	o := jsontext.AppendObject(append(dst, '['))
 	o.String("stdout", out)
 	o.String("stderr", errors)
-	o.Func("outcome", func(dst []byte) []byte {
-		end := jsontext.AppendObject(dst)
+	o.Object("outcome", func(end *jsontext.Object) {
 		end.String("type", "exit")
 		end.Int("exit_code", int64(code))
-		return end.End()
 	})
 	return append(o.End(), ']')
 }

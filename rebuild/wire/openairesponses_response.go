@@ -20,11 +20,9 @@ import (
 // An error body and an answer that failed give an [*APIError], without a status;
 // [NewAPIError] takes one.
 func (s OpenAIResponses) Response(body []byte) (*transcript.Response, error) {
-	switch {
-	case !jsontext.Valid(body) || !jsontext.IsObject(body):
-		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(body))
-	case isOpenAIError(body):
-		return nil, NewAPIError(0, body)
+	body, err := answerObject(body, isOpenAIError)
+	if err != nil {
+		return nil, err
 	}
 	output, _ := jsontext.Member(body, "output")
 	if !jsontext.IsArray(output) {
@@ -51,9 +49,8 @@ func responsesAnswer(body []byte) (*transcript.Response, error) {
 		Message: transcript.Message{Role: transcript.RoleAssistant},
 		API:     apiOpenAIResponses, Model: stringMember(body, "model"), RequestID: stringMember(body, "id"),
 	}
-	usage, _ := jsontext.Member(body, "usage")
-	var err error
-	resp.Usage, err = openAIUsage(usage, "input_tokens", "output_tokens", "input_tokens_details")
+	usage, err := usageMember(body, "usage")
+	resp.Usage = openAIUsage(usage, "input_tokens", "output_tokens", "input_tokens_details")
 	return resp, err
 }
 

@@ -61,6 +61,17 @@ func withMember(extra transcript.Extra, name string, value json.RawMessage) tran
 	return extra
 }
 
+// end ends a request with its messages, so that a longer conversation only adds
+// bytes.
+func (r *rendering) end(o *jsontext.Object, name string, messages func(dst []byte) []byte) ([]byte, rebuild.Report, error) {
+	o.Func(name, messages)
+	body := o.End()
+	if jsontext.MendSurrogates(body) {
+		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in what was kept for the API")
+	}
+	return body, r.report, nil
+}
+
 // callID returns the ID for the next call of the answer.
 func (r *rendering) callID(entry, id string) string {
 	given := r.ids.call(id)

@@ -36,6 +36,16 @@ func checkParams(params map[string]json.RawMessage, written ...string) error {
 	return nil
 }
 
+// appendParams writes further members of a request, but for those that others are
+// added to.
+func appendParams(o *jsontext.Object, params map[string]json.RawMessage, joined ...string) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if !slices.Contains(joined, name) {
+			o.Value(name, params[name])
+		}
+	}
+}
+
 // checkJoined returns an error if a member of params that others are added to is
 // no object, or has the member added itself; added is empty if nothing is.
 func checkJoined(params map[string]json.RawMessage, name, added string) error {

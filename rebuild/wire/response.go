@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -18,11 +17,9 @@ import (
 // An error body gives an [*APIError], without a status; [NewAPIError] takes
 // one.
 func (a Anthropic) Response(body []byte) (*transcript.Response, error) {
-	switch {
-	case !jsontext.Valid(body) || !jsontext.IsObject(body):
-		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(body))
-	case isErrorBody(body):
-		return nil, NewAPIError(0, body)
+	body, err := answerObject(body, isErrorBody)
+	if err != nil {
+		return nil, err
 	}
 	content, ok := jsontext.Member(body, "content")
 	if !ok || !jsontext.IsArray(content) {
@@ -54,8 +51,10 @@ func newResponse(message []byte) (*transcript.Response, error) {
 		StopReason: transcript.StopReason(stringMember(message, "stop_reason")),
 		RequestID:  stringMember(message, "id"),
 	}
-	usage, _ := jsontext.Member(message, "usage")
-	err := readUsage(&resp.Usage, usage)
+	usage, err := usageMember(message, "usage")
+	if err == nil && usage != nil {
+		err = resp.Usage.UnmarshalJSON(usage)
+	}
 	for _, name := range besideUsage {
 		if value, ok := jsontext.Member(message, name); ok && !jsontext.IsNull(value) {
 			resp.Usage.Extra = withMember(resp.Usage.Extra, name, value)
@@ -70,12 +69,41 @@ func newResponse(message []byte) (*transcript.Response, error) {
 // editing has cleared.
 var besideUsage = []string{"input_transformations", "container", "context_management"}
 
-func readUsage(dst *transcript.Usage, usage json.RawMessage) error {
+// usageMember returns the member of an answer or of an event that has the counts,
+// nil if there is none.
+func usageMember(obj []byte, name string) (json.RawMessage, error) {
+	usage, _ := jsontext.Member(obj, name)
 	if jsontext.IsNull(usage) {
-		return nil
+		return nil, nil
 	}
-	if err := dst.UnmarshalJSON(usage); err != nil {
-		return errors.New("wire: the answer's usage is not an object")
+	if !jsontext.IsObject(usage) {
+		return nil, fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
 	}
-	return nil
+	return usage, nil
+}
+
+// readCounts sets the counts of a usage by their names, and returns its other
+// members.
+func readCounts(usage json.RawMessage, counts map[string]*int) (others transcript.Extra) {
+	for name, value := range jsontext.Members(usage) {
+		if n, ok := jsontext.Int(value); ok && counts[name] != nil {
+			*counts[name] = int(n)
+		} else {
+			others = withMember(others, name, value)
+		}
+	}
+	return others
+}
+
+// answerObject returns an answer that was not streamed without white space around
+// it, and an error if it is none.
+func answerObject(body []byte, failed func(obj []byte) bool) ([]byte, error) {
+	body = jsontext.Trim(body)
+	switch {
+	case !jsontext.Valid(body) || !jsontext.IsObject(body):
+		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(body))
+	case failed(body):
+		return nil, NewAPIError(0, body)
+	}
+	return body, nil
 }

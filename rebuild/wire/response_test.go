@@ -77,7 +77,7 @@ func TestResponseErrors(t *testing.T) {
 		{`{"content":"hi"}`, `wire: the answer has no list of content: "{\"content\":\"hi\"}"`},
 		{`{"content":[1]}`, `wire: the answer has content that is no block: "1"`},
 		{`{"content":[],"role":"user"}`, `wire: the answer has role "user"`},
-		{`{"content":[],"usage":3}`, `wire: the answer's usage is not an object`},
+		{`{"content":[],"usage":3}`, `wire: the answer's usage is not an object: "3"`},
 		{`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_1"}`, `wire: overloaded_error: Overloaded (request req_1)`},
 		{`{"error":{"message":"no credit"}}`, `wire: no credit`},
 	}

@@ -142,3 +142,16 @@ func isDocumentContent(value []byte) bool {
 	}
 	return n > 0
 }
+
+// blocksOfDocument returns the texts and images that a document is made of.
+func blocksOfDocument(content json.RawMessage) (blocks []transcript.Block) {
+	if text, ok := jsontext.String(jsontext.Trim(content)); ok {
+		return []transcript.Block{transcript.TextBlock{Text: text}}
+	}
+	for e := range jsontext.Elements(content) {
+		if b, err := transcript.UnmarshalBlock(e); err == nil {
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}

@@ -229,7 +229,7 @@ func TestStreamErrors(t *testing.T) {
 		{"no block", []string{start, stop}, `wire: stream: event about a block that is not open: `},
 		{"closed block", []string{start, text, stop, stop}, `wire: stream: event about a block that is not open: `},
 		{"after the end", []string{start, `{"type":"message_stop"}`, text}, `wire: stream: "content_block_start" after the end of the answer`},
-		{"usage", []string{start, `{"type":"message_delta","usage":7}`}, `wire: stream: usage is not an object`},
+		{"usage", []string{start, `{"type":"message_delta","usage":7}`}, `wire: the answer's usage is not an object`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,33 +7,6 @@ import (
 	"strings"
 )
 
-// Signals are the parts of a provider's error, for an application that has
-// them apart: one that reads the events of a stream itself, or the answer of a
-// server. The zero value says nothing and is [NotOverflow].
-type Signals struct {
-	// Status is the HTTP status. Zero means that it is not known.
-	Status int
-
-	// Type and Code are the names or numbers that the provider gives its
-	// error, such as "invalid_request_error" and "context_length_exceeded". A
-	// stop reason may stand in either.
-	Type, Code string
-
-	// Message is the error's text. It may hold the JSON body of the answer, or
-	// be that body. It must not hold what a user or a model wrote.
-	Message string
-}
-
-// Classify says what was too large, as [Classify] does of an error.
-func (s Signals) Classify() Overflow {
-	var ev evidence
-	ev.addStatus(s.Status)
-	ev.addCode(s.Type)
-	ev.addCode(s.Code)
-	ev.addText(s.Message, 0)
-	return ev.decide(nil)
-}
-
 // evidence is what the parts of an error say, without an order.
 type evidence struct {
 	status int

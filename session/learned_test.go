@@ -1,0 +1,235 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// Of the windows that are known the smallest one says what is too soon: here that
+// of the guard.
+func TestSmallestWindowCounts(t *testing.T) {
+	st := open(t, t.TempDir(), &session.Options{
+		Counter: thousands{},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 10}, Trigger: compact.Trigger{Window: 200_000}, Summarizer: compact.SummarizerFunc(says(short))},
+	})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 15)
+	if _, err := s.Compact(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	need := guard.Need{Window: 32_000, Counter: thousands{}}
+	talk(t, s, 15, 2)
+	need.Room = s.Info().Tokens - 500
+	if changed, err := s.CompactFor(t.Context(), need); !changed || err != nil {
+		t.Errorf("it gains a fifth of 32,000: %v, %v", changed, err)
+	}
+	talk(t, s, 17, 2)
+	need.Room = s.Info().Tokens - 500
+	if changed, err := s.CompactFor(t.Context(), need); changed || err != nil {
+		t.Errorf("it gains less: %v, %v", changed, err)
+	}
+}
+
+// Tokens that the provider clears by its own context editing are not compacted again.
+func TestServerHasCleared(t *testing.T) {
+	st := open(t, t.TempDir(), &session.Options{
+		Counter: thousands{},
+		Compact: compact.Options{Keep: compact.Keep{Turns: 5}, Trigger: compact.Trigger{Window: 30_000}, Summarizer: compact.SummarizerFunc(says(short))},
+	})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 16)
+	a := answer("cleared")
+	a.Usage = transcript.Usage{Input: 3_000, Output: 5, Extra: transcript.Extra{
+		"context_management": []byte(`{"applied_edits":[{"type":"clear_tool_uses_20250919","cleared_tool_uses":8,"cleared_input_tokens":31000}]}`),
+	}}
+	add(t, s, transcript.UserText("and?"), a)
+	done, err := s.AfterTurn(t.Context())
+	if must(t, err); done.Entry != "" {
+		t.Errorf("34,000 tokens, 31,000 of which the provider leaves out, were compacted")
+	}
+	a = answer("not cleared")
+	a.Usage = transcript.Usage{Input: 36_000, Output: 5}
+	add(t, s, transcript.UserText("and?"), a)
+	if done, err = s.AfterTurn(t.Context()); err != nil || done.Entry == "" {
+		t.Errorf("what is not cleared any more was not compacted: %v, %v", done.Cut.Nothing, err)
+	}
+}
+
+// Everything that a guard learns is in the transcript: another process sends the same, and
+// a compaction keeps it.
+func TestWhatIsLearnedSurvives(t *testing.T) {
+	const window = 20_000
+	m := &guardtest.Model{Window: window, MaxOutput: 4096, ReserveOutput: true, Counter: skewed(true), Answer: func(r guardtest.Request) guardtest.Answer {
+		return guardtest.Say("I see. " + lines(r.N%17))
+	}}
+	dir := t.TempDir()
+	opts := &session.Options{Sync: filelog.SyncNever}
+	st := open(t, dir, opts)
+	s := load(t, st, cli)
+	a := agent{g: &guard.Guard{Model: "m", System: agentSystem, Window: 200_000, MaxOutput: 4096}, c: client{m}}
+	compactions := 0
+	for i := range 60 {
+		must(t, a.turn(t.Context(), s, fmt.Sprintf("question %d: %s", i, lines(120))))
+		before, err := s.Calibration(t.Context(), "m")
+		must(t, err)
+		want := request(t, s)
+		closed(t, st)
+		st = open(t, dir, opts)
+		s = load(t, st, cli)
+		after, err := s.Calibration(t.Context(), "m")
+		if must(t, err); after != before || request(t, s) != want {
+			t.Fatalf("turn %d: %+v became %+v", i, before, after)
+		}
+	}
+	for e, err := range s.Entries(t.Context()) {
+		if must(t, err); e.Type() == transcript.TypeCompaction {
+			compactions++
+		}
+	}
+	c, err := s.Calibration(t.Context(), "m")
+	must(t, err)
+	stats := m.Stats()
+	t.Logf("%+v, %d compactions, %+v, %d calibrations", stats, compactions, c, strings.Count(types(t, s), transcript.TypeCalibration))
+	if c.Window != window || c.Factor < 1.02 || c.Factor > 1.25 || stats.Overflows != 1 || compactions < 2 {
+		t.Errorf("%+v after %d overflows and %d compactions", c, stats.Overflows, compactions)
+	}
+	closed(t, st)
+}
+
+// Calibrations of the model decide when a compaction is due.
+func TestAfterTurnKnowsTheModel(t *testing.T) {
+	for _, tt := range []struct {
+		known transcript.Calibration
+		turns int // that fit
+	}{
+		{transcript.Calibration{}, 12},
+		{transcript.Calibration{Factor: 2}, 6},
+		{transcript.Calibration{Model: "m", Window: 15_000}, 5},
+		{transcript.Calibration{Window: 60_000}, 12},
+	} {
+		st := open(t, t.TempDir(), &session.Options{
+			Counter: thousands{},
+			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(says(short))},
+		})
+		s := load(t, st, cli)
+		if tt.known != (transcript.Calibration{}) {
+			add(t, s, tt.known)
+		}
+		turns := 0
+		for ; turns < 30; turns++ {
+			talk(t, s, turns, 1)
+			done, err := s.AfterTurn(t.Context())
+			if must(t, err); done.Entry != "" {
+				break
+			}
+		}
+		if turns != tt.turns {
+			t.Errorf("%+v: compacted after %d turns, want %d", tt.known, turns, tt.turns)
+		}
+		if c, err := s.Calibration(t.Context(), tt.known.Model); err != nil || c != tt.known {
+			t.Errorf("after the compaction: %+v, %v", c, err)
+		}
+		closed(t, st)
+	}
+}
+
+// tenfold counts ten times what thousands does.
+type tenfold struct{}
+
+func (tenfold) Count(system string, tools []transcript.Tool, msgs []transcript.Message) int {
+	return 10 * thousands{}.Count(system, tools, msgs)
+}
+
+// Knowledge of one model says nothing about another: the one that the last
+// answer names is in use.
+func TestAfterTurnKnowsWhichModel(t *testing.T) {
+	small, big := transcript.Calibration{Model: "small", Window: 15_000}, transcript.Calibration{Model: "big", Factor: 2}
+	for _, tt := range []struct {
+		name    string
+		known   []transcript.Calibration
+		answers string
+		turns   int // that fit
+	}{
+		{"the other one was learned about last", []transcript.Calibration{big, small}, "big", 6},
+		{"this one was", []transcript.Calibration{small, big}, "big", 6},
+		{"the small one", []transcript.Calibration{small, big}, "small", 5},
+		{"with a date", []transcript.Calibration{small, big}, "small-2026-01-31", 5},
+		{"with a build", []transcript.Calibration{small, big}, "small-001", 5},
+		{"another of that name", []transcript.Calibration{small, big}, "small-2", 12},
+		{"a third one", []transcript.Calibration{small, big}, "third", 12},
+		{"the very name", []transcript.Calibration{{Model: "big-2026-01-31", Window: 15_000}, big}, "big-2026-01-31", 5},
+		{"requests name none", []transcript.Calibration{{Window: 15_000}}, "big", 5},
+		{"some requests name none", []transcript.Calibration{big, {Window: 15_000}}, "big", 6},
+		{"the answer names none", []transcript.Calibration{small, big}, "", 6},
+		{"nothing since but a failure", []transcript.Calibration{small, {Failures: 1, FailedAt: 1}}, "", 5},
+		{"taken back", []transcript.Calibration{{Model: "big", Window: -1}}, "big", 12},
+	} {
+		st := open(t, t.TempDir(), &session.Options{
+			Counter: thousands{},
+			Compact: compact.Options{Keep: compact.Keep{Turns: 2}, Trigger: compact.Trigger{Window: 30_000, Reserve: 5_000}, Summarizer: compact.SummarizerFunc(says(short))},
+		})
+		s := load(t, st, cli)
+		for _, c := range tt.known {
+			add(t, s, c)
+		}
+		turns := 0
+		for ; turns < 30; turns++ {
+			add(t, s, transcript.UserText(fmt.Sprintf("question %d, with some words that a summary leaves out", turns)),
+				&transcript.Response{Message: transcript.AssistantText("an answer with some words that a summary leaves out"), Model: tt.answers, StopReason: transcript.StopEndTurn})
+			done, err := s.AfterTurn(t.Context())
+			if must(t, err); done.Entry != "" {
+				break
+			}
+		}
+		if turns != tt.turns {
+			t.Errorf("%s: compacted after %d turns, want %d", tt.name, turns, tt.turns)
+		}
+		closed(t, st)
+	}
+}
+
+// A calibration that another process appends while a compaction is committed
+// stays in force.
+func TestLearnedDuringACommit(t *testing.T) {
+	run := func(at int) (total int, c transcript.Calibration) {
+		counts := 0
+		dir := t.TempDir()
+		st2 := open(t, dir, nil)
+		defer closed(t, st2)
+		var s2 *session.Session
+		learned := transcript.Calibration{Model: "m", Window: 9_000}
+		st := open(t, dir, &session.Options{Counter: calling{&counts, at, func() { add(t, s2, learned) }}})
+		defer closed(t, st)
+		s := load(t, st, cli)
+		s2 = load(t, st2, cli)
+		talk(t, s, 0, 6)
+		counts = 0
+		done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 2}, Summarizer: compact.SummarizerFunc(says(short))})
+		if must(t, err); done.Entry == "" {
+			t.Fatalf("not compacted: %s", done.Cut)
+		}
+		total = counts
+		c, err = s.Calibration(t.Context(), "m")
+		must(t, err)
+		return total, c
+	}
+	for at := 1; ; at++ {
+		total, c := run(at)
+		if at > total {
+			break // there are no more counts
+		}
+		if c.Window != 9_000 {
+			t.Errorf("what was learned during count %d of %d is lost: %+v", at, total, c)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A speaker is a format, with a model that is asked in it.
+type speaker struct {
+	name, model, path string
+	request           func(transcript.Request) ([]byte, rebuild.Report, error)
+	response          func([]byte) (*transcript.Response, error)
+}
+
+var speakers = []speaker{
+	{"anthropic", "claude-opus-5-5", "/v1/messages", wire.Anthropic{Cache: wire.Cache5m}.Request, wire.Anthropic{}.Response},
+	{"openai-chat", "deepseek-v4", "/v1/chat/completions", wire.OpenAIChat{Reasoning: true}.Request, wire.OpenAIChat{}.Response},
+	{"openai-responses", "gpt-6", "/v1/responses", wire.OpenAIResponses{}.Request, wire.OpenAIResponses{}.Response},
+	{"gemini", "gemini-4", "/v1beta/models/gemini-4:generateContent", wire.Gemini{}.Request, wire.Gemini{}.Response},
+	{
+		"bedrock", "anthropic.claude-opus-5-5-v1:0", "/model/anthropic.claude-opus-5-5-v1:0/converse",
+		wire.Bedrock{Cache: wire.Cache5m}.Request, wire.Bedrock{Model: "anthropic.claude-opus-5-5-v1:0"}.Response,
+	},
+}
+
+// complete sends a request to a model, and returns its body too.
+func (s speaker) complete(ctx context.Context, m *guardtest.Model, req transcript.Request) (body []byte, answer *transcript.Response, err error) {
+	body, _, err = s.request(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://model.invalid"+s.path, bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header.Set("anthropic-version", "2023-06-01")
+	resp, err := m.RoundTrip(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return nil, nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, nil, wire.NewAPIError(resp.StatusCode, text)
+	}
+	answer, err = s.response(text)
+	return body, answer, err
+}
+
+// editDriver counts the lines that change what is shown of the past.
+type editDriver struct {
+	driver.Driver
+	edits int
+}
+
+func (d *editDriver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	res, err := d.Driver.Append(ctx, ref, lines, cond)
+	for _, l := range lines {
+		switch l.Type {
+		case transcript.TypeClip, transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeSystem:
+			if err == nil {
+				d.edits++
+			}
+		}
+	}
+	return res, err
+}
+
+// continuation is how many requests there are with one before them to the same
+// model: those between which an entry says why they differ, and those of the
+// others that hold the one before, block for block.
+type continuation struct{ all, explained, continued int }
+
+// run makes the turns of a workload with a model that thinks in every answer, and
+// whose user has a word to add now and then. Window is 0 for no limit at all.
+func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns int) {
+	var turn guardtest.Turn
+	steps := 0
+	model := &guardtest.Model{Window: window, Bind: guardtest.BindError, Answer: func(guardtest.Request) guardtest.Answer {
+		a := turn.Reply(steps)
+		blocks := []transcript.Block{transcript.ThinkingBlock{Thinking: "Let me think about it."}}
+		if a.Text != "" {
+			blocks = append(blocks, transcript.TextBlock{Text: a.Text})
+		}
+		for _, call := range a.Calls {
+			blocks = append(blocks, call)
+		}
+		return guardtest.Answer{Blocks: blocks}
+	}}
+	work := guardtest.Workload{Seed: seed, Window: window}
+	drv := &editDriver{Driver: memdriver.New(nil)}
+	st := session.OpenDriver(drv, &session.Options{Compact: compact.Options{Trigger: compact.Trigger{Window: window}}})
+	defer func() { closed(t, st) }()
+	sess := load(t, st, cli)
+	g := &guard.Guard{Model: s.model, System: agentSystem, Tools: work.Tools(), Window: window}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var prev []byte
+	edits := 0
+	for n := range turns {
+		turn, steps = work.Turn(n), 0
+		add(t, sess, turn.User)
+		for ; steps <= len(turn.Steps); steps++ {
+			if steps == len(turn.Steps) && turn.Answer == "" {
+				break // given up
+			}
+			var body []byte
+			then := 0
+			resp, err := guard.Do(t.Context(), g, sess, func(ctx context.Context, call guard.Call) (answer *transcript.Response, err error) {
+				then = drv.edits
+				body, answer, err = s.complete(ctx, model, call.Request)
+				if rng.IntN(10) == 0 {
+					add(t, sess, transcript.UserText("By the way, hurry."))
+				}
+				return answer, err
+			})
+			require.NoError(t, err, "turn %d, step %d", n, steps)
+			if prev != nil {
+				c.note(t, prev, body, then > edits)
+			}
+			prev, edits = body, then
+			add(t, sess, resp)
+			if steps == len(turn.Steps) {
+				break
+			}
+			for _, r := range turn.Steps[steps].Results {
+				add(t, sess, r)
+			}
+		}
+		_, err := sess.AfterTurn(t.Context())
+		require.NoError(t, err)
+	}
+	require.Empty(t, model.Invalid())
+}
+
+func (c *continuation) note(t *testing.T, prev, next []byte, edited bool) {
+	c.all++
+	if edited {
+		c.explained++
+		return
+	}
+	if found := wiretest.ValidateNext(prev, next); len(found) > 0 {
+		t.Logf("request %d: %.500v", c.all, found)
+		return
+	}
+	c.continued++
+}
+
+// In ordinary conversations, with a guard that has nothing to do and with one that
+// clips and compacts, nearly every request is the one before and what is new,
+// unless an entry says why not.
+func TestSoakContinued(t *testing.T) {
+	conversations, turns := extent(*soakLength, 1, 1, 20), extent(*soakLength, 8, 50, 50)
+	for _, s := range speakers {
+		for name, window := range map[string]int{"plain": 0, "guarded": extent(*soakLength, 4_000, 16_000, 32_000)} {
+			t.Run(s.name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				var c continuation
+				for seed := range uint64(conversations) {
+					c.run(t, s, seed, window, turns)
+				}
+				rest := c.all - c.explained
+				t.Logf("%d requests with one before them, an edit in front of %d; %d of the other %d go on from it (%.1f %%)",
+					c.all, c.explained, c.continued, rest, 100*float64(c.continued)/float64(rest))
+				require.GreaterOrEqual(t, float64(c.continued), 0.99*float64(rest))
+				if window > 0 {
+					require.Positive(t, c.explained)
+				}
+			})
+		}
+	}
+}
