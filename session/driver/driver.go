@@ -128,6 +128,10 @@ type Direction int
 const (
 	Forward Direction = iota
 	Backward
+	// Live is Forward for a follower. Where Forward takes the end of a session
+	// for final because the storage is only read, Live leaves out what may
+	// still be in the writing.
+	Live
 )
 
 // Cond is what must hold for an append. The zero value always holds.

@@ -167,7 +167,7 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		scan = transcript.ScanBackward
 	}
 	line := int64(-1)
-	for rec, err := range scan(o.log, size, &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly}) {
+	for rec, err := range scan(o.log, size, &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly && dir != driver.Live}) {
 		if err != nil {
 			return err
 		}

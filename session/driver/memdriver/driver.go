@@ -64,6 +64,7 @@ func (d *Driver) Close() error {
 		return fmt.Errorf("memdriver: Close: %w", driver.ErrClosed)
 	}
 	close(d.closing)
+	d.storage.endWatches(d)
 	d.storage.mu.Unlock()
 	d.waiting.Wait()
 	return nil
@@ -134,6 +135,7 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		return driver.Result{}, fail(op, ref, err)
 	}
 	r, err := s.append(lines)
+	d.storage.tell(ref)
 	return r, fail(op, ref, err)
 }
 
@@ -221,6 +223,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return driver.Row{}, fail(op, ref, err)
 	}
 	d.storage.setGen(s, gen)
+	d.storage.tell(ref)
 	return s.copyRow(), nil
 }
 
