@@ -84,13 +84,22 @@ func (f *follower) run() error {
 
 // begin finds the place to begin at.
 func (f *follower) begin() (err error) {
-	if f.first, err = f.firstLine(); err != nil || f.after == "" {
-		return err
+	for range replacedTries {
+		if f.first, err = f.firstLine(); err == nil && f.after != "" {
+			var p located
+			p, err = locate(f.scan, f.after)
+			f.next, f.at = p.start, p.at
+		}
+		if !errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	p, err := locate(f.scan, f.after)
-	f.next, f.at = p.start, p.at
 	return err
 }
+
+// replacedTries is how often in a row a read is tried again because the
+// transcript was replaced. More often than that it has lost what was read.
+const replacedTries = 4
 
 func (f *follower) scan(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 	return f.s.store.drv.Scan(f.ctx, f.s.ref, from, dir)
@@ -105,10 +114,6 @@ func (f *follower) firstLine() (string, error) {
 	}
 	return "", nil
 }
-
-// replacedTries is how often in a row a read is tried again because the
-// transcript was replaced. More often than that it has lost what was read.
-const replacedTries = 4
 
 // readOn yields what is new.
 func (f *follower) readOn() error {
