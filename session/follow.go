@@ -30,7 +30,7 @@ var ErrNoEntry = errors.New("the session has no such entry: use an ID that Entri
 //
 // The loop waits while there is nothing new. It ends with an error: that of ctx;
 // [ErrClosed] after [Store.Close]; one that matches fs.ErrNotExist when the
-// session is deleted, even if another one has its ID by then; or that of a
+// session is deleted, even if another one has its ID now; or that of a
 // failed read, after which the loop may be started again. [ErrReplaced] reports
 // that the transcript was cut by hand. Appends are on stable
 // storage as far as [Options].Sync says so when they return, which may be after
@@ -150,9 +150,9 @@ func (f *follower) same() error {
 	return err
 }
 
-// read reads the records behind next once. What a crash or a failed write has
-// left of an append is read again each time, until something follows: it may be
-// taken back, or be in the writing.
+// read reads the records behind next once. An append whose last lines are missing
+// is read again each time until something follows: it may be in the writing, or
+// a failed write that will be taken back.
 func (f *follower) read() error {
 	var batcher transcript.Batcher
 	line, end := f.next, f.next // the line of the record

@@ -189,12 +189,12 @@ func TestFollowLeavesNothing(t *testing.T) {
 			stops = append(stops, stop)
 		}
 		if runtime.GOOS == "linux" {
-			require.Equal(t, 1, strings.Count(stacks(), "(*notes).run("))
+			require.Equal(t, 1, strings.Count(stacks(), "filedriver.openNotes in goroutine"))
 		}
 		for _, stop := range stops {
 			stop()
 		}
-		require.Zero(t, strings.Count(stacks(), "(*notes).run("))
+		require.Zero(t, strings.Count(stacks(), "filedriver.openNotes in goroutine"))
 	}
 }
 
@@ -203,8 +203,8 @@ func stacks() string {
 	return string(buf[:runtime.Stack(buf, true)])
 }
 
-// What another process does to the file of a transcript: a copy takes its place,
-// a write comes in parts, and one is taken back.
+// Another process changes the file of a transcript: a copy takes its place, a
+// write comes in parts, and one is taken back.
 func TestFollowFile(t *testing.T) {
 	t.Parallel()
 	for _, readOnly := range []bool{false, true} {

@@ -30,8 +30,8 @@ type watch struct {
 	changed      func(driver.Ref, error)
 }
 
-// watches are those of a driver. What they are told while mu is held must not
-// wait.
+// watches are those of a driver. It calls their functions with mu held, so that
+// none is called after its watch has ended.
 type watches struct {
 	d *Driver
 
