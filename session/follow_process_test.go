@@ -44,10 +44,10 @@ const endOfTalk = "end"
 
 // listen follows a session to the end of the talk and calls told, and then to the
 // end of the session. Now and then it begins anew behind the last entry.
-func listen(ctx context.Context, s *session.Session, rnd *rand.Rand, told func(heard)) error {
+func listen(ctx context.Context, s *session.Session, rnd *rand.Rand, total int, told func(heard)) error {
 	sum, n, last := sha256.New(), 0, ""
 	for {
-		left := 200 + rnd.IntN(20_000)
+		left := total/8 + rnd.IntN(total)
 		for e, err := range s.Follow(ctx, last) {
 			if err != nil {
 				return err
@@ -68,8 +68,8 @@ func hear(sum hash.Hash, e transcript.Entry) { fmt.Fprintln(sum, e.ID) }
 
 // followerChild has followers listen, half of them to a store that is only read.
 func followerChild(args []string, _ io.Reader, stdout io.Writer) error {
-	n, err := strconv.Atoi(args[1])
-	if err != nil {
+	var n, total int
+	if _, err := fmt.Sscan(args[1], &n, &total); err != nil {
 		return err
 	}
 	var mu sync.Mutex
@@ -86,7 +86,7 @@ func followerChild(args []string, _ io.Reader, stdout io.Writer) error {
 			return err
 		}
 		all.Go(func() {
-			errs[i] = listen(bg, s, rand.New(rand.NewPCG(uint64(i), 7)), func(h heard) {
+			errs[i] = listen(bg, s, rand.New(rand.NewPCG(uint64(i), 7)), total, func(h heard) {
 				mu.Lock()
 				defer mu.Unlock()
 				_ = out.Encode(h) // if it fails, the parent misses it
@@ -157,7 +157,7 @@ func TestFollowProcesses(t *testing.T) {
 	var listeners []*exec.Cmd
 	var outs []*bufio.Scanner
 	for range processes {
-		cmd := child(t, "follower", dir, strconv.Itoa(each))
+		cmd := child(t, "follower", dir, fmt.Sprint(each, " ", total))
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
 
 // Info describes a session.
@@ -30,6 +31,11 @@ type Info struct {
 	Size        int64         `json:"size"`                // of the transcript; bytes if it is a file
 	TTL         time.Duration `json:"ttl,omitempty"`       // in JSON nanoseconds
 	Pinned      bool          `json:"pinned,omitempty"`
+
+	// Base is the place that a fork was copied from, see [Session.Fork]; Parent is
+	// that of [CreateOptions].
+	Base   transcript.Link `json:"base,omitzero"`
+	Parent transcript.Link `json:"parent,omitzero"`
 }
 
 func infoOf(row driver.Row) Info {
@@ -38,6 +44,7 @@ func infoOf(row driver.Row) Info {
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size,
 		TTL: time.Duration(row.TTL) * time.Second, Pinned: row.Pinned,
+		Base: row.Base, Parent: row.Parent,
 	}
 }
 

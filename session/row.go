@@ -53,6 +53,7 @@ func (r *reader) note(e transcript.Entry) error {
 		r.version = b.Version
 		r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Key, b.Created, e.Time
 		r.row.Gen = max(r.row.Gen, b.Gen)
+		r.row.Base, r.row.Parent = b.Base, b.Parent
 		applyMeta(&r.row, b.Meta)
 		if r.row.Agent == "" {
 			if k, err := ParseKey(b.Key); err == nil {

@@ -41,6 +41,20 @@ type Header struct {
 	Gen     int64  // the session with the highest gen is the key's current one
 	Created time.Time
 	Meta    Meta // what was known at creation; written as members of the line
+	// Base is the place that a fork was copied from: the session, the entry that
+	// was asked for, and how many of the lines behind the header are copies.
+	Base Link
+	// Parent is the entry of the call that started the session of a sub-agent.
+	Parent Link
+}
+
+// Link names a place in another session. Nothing depends on what it names: the
+// session may be deleted.
+type Link struct {
+	Agent   string `json:"agent,omitempty"`
+	Session string `json:"session,omitempty"`
+	Entry   string `json:"entry,omitempty"`
+	Lines   int    `json:"lines,omitempty"` // of a Base
 }
 
 // Fragment is what one line of type user, assistant, tool_use or tool_result

@@ -21,6 +21,15 @@ func (h *Header) members(c *codec) {
 	c.num64("gen", &h.Gen)
 	c.optTime("created", &h.Created)
 	h.Meta.members(c)
+	optObject(c, "base", &h.Base, (*Link).members)
+	optObject(c, "parent", &h.Parent, (*Link).members)
+}
+
+func (l *Link) members(c *codec) {
+	c.optStr("agent", &l.Agent)
+	c.optStr("session", &l.Session)
+	c.optStr("entry", &l.Entry)
+	c.optNum("lines", &l.Lines)
 }
 
 // answer carries what the first line of an answer says about all of it.

@@ -20,7 +20,7 @@ type broken struct {
 	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
 	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
 	loadOrCreate func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error)
-	create       func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error)
+	create       func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error)
 	setCurrent   func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error)
 	delete       func(ctx context.Context, refs ...driver.Ref) error
 	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
@@ -87,8 +87,8 @@ func (b *broken) LoadOrCreate(ctx context.Context, agent, key string, header fun
 	return b.loadOrCreate(ctx, agent, key, header)
 }
 
-func (b *broken) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, error) {
-	return b.create(ctx, agent, key, header)
+func (b *broken) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+	return b.create(ctx, agent, key, header, more...)
 }
 
 func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {

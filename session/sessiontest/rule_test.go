@@ -151,9 +151,9 @@ func TestCheckReportsDeadlock(t *testing.T) {
 	err := rule.Check(t.Context(), sessiontest.Storage{
 		Open: func() (driver.Driver, error) {
 			b := newBroken(store.Reopen(), nil)
-			b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+			b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 				<-stuck
-				return b.Driver.Create(ctx, agent, key, header)
+				return b.Driver.Create(ctx, agent, key, header, more...)
 			}
 			return b, nil
 		},

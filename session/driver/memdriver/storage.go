@@ -73,7 +73,7 @@ func (st *storage) nextGen(agent, name string) int64 {
 }
 
 // prepare returns a session that is not yet stored.
-func (st *storage) prepare(row driver.Row, header driver.Line) (*session, error) {
+func (st *storage) prepare(row driver.Row, lines []driver.Line) (*session, error) {
 	if !validID(row.ID) {
 		return nil, errBadID
 	}
@@ -82,7 +82,7 @@ func (st *storage) prepare(row driver.Row, header driver.Line) (*session, error)
 	}
 	row.Labels = slices.Clone(row.Labels)
 	s := newSession(row)
-	_, err := s.append([]driver.Line{header})
+	_, err := s.append(lines)
 	return s, err
 }
 
