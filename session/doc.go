@@ -25,6 +25,13 @@
 // viewer has to remember. [Store.Follow] says which sessions have changed, for a
 // program that shows a list of them.
 //
+// # Branch from here
+//
+// [Session.Fork] makes a session that begins with the history as it was after an
+// entry, in copies of the lines that are in force there. Either session may be
+// deleted. [CreateOptions].Parent links the session of a sub-agent to the call
+// that started it; [ListOptions] lists forks and children.
+//
 // # Failures
 //
 // After a failed sync a session refuses appends with a [*NotDurableError] until

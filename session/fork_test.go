@@ -240,7 +240,7 @@ func TestForkBytes(t *testing.T) {
 	defer closed(t, st)
 	s := load(t, st, cli)
 	old := strings.Repeat("before the compaction ", 1000)
-	for range extent(*faults, 100, 1000, 50_000) {
+	for range extent(*faults, 100, 1000, 25_000) {
 		add(t, s, transcript.UserText(old), answer(old))
 	}
 	kept := add(t, s, transcript.UserText("kept"))
