@@ -45,8 +45,12 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 		case k == 13 && len(all) > 0:
 			items = append(items, transcript.Clip{Clips: []transcript.Clipping{{Entry: pick(all), Content: "clipped"}}})
 		case k == 14 && len(all) > 4:
-			i := rnd.IntN(len(all) - 1)
-			c := transcript.Compaction{Summary: fmt.Sprint("summary ", n), FirstKept: all[i+1], CoversTo: all[i], TurnsBefore: 1 + rnd.IntN(3)}
+			live := liveLines(t, s)
+			if len(live) < 2 {
+				continue
+			}
+			i := rnd.IntN(len(live) - 1)
+			c := transcript.Compaction{Summary: fmt.Sprint("summary ", n), FirstKept: live[i+1], CoversTo: live[i], TurnsBefore: 1 + rnd.IntN(3)}
 			if rnd.IntN(4) == 0 {
 				c.FirstKept = ""
 			}
@@ -64,6 +68,29 @@ func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
 		}
 		all = append(all, add(t, s, items...)...)
 	}
+}
+
+// liveLines returns the IDs of the messages that a history can be made of, of
+// their first lines.
+func liveLines(t *testing.T, s *session.Session) (ids []string) {
+	t.Helper()
+	f := rebuild.New(nil)
+	var all []string
+	for b, err := range transcript.Batches(s.Records(t.Context())) {
+		require.NoError(t, err)
+		require.NoError(t, f.Add(b))
+		for _, e := range b.Entries {
+			if _, ok := e.Body.(transcript.Fragment); ok && e.Part == 0 {
+				all = append(all, e.ID)
+			}
+		}
+	}
+	for _, id := range all {
+		if f.Live(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // wantFork is the history that a fork at an entry must have: that of the lines
