@@ -64,11 +64,24 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	h, _ := header.Body.(transcript.Header)
 	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
 	header.Body = h
+	if slices.ContainsFunc(lines, isMeta) {
+		lines = append(lines, s.store.restated(h.Meta))
+	}
 	row, err := s.store.createWith(ctx, s.ref.Agent, base.Key, header, lines)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	return s.store.open(ctx, op, row)
+}
+
+// restated returns an entry that puts the metadata of a header in the place of
+// what copied lines say, which came along with messages of the same append.
+func (st *Store) restated(m transcript.Meta) transcript.Entry {
+	m.Owner = cmp.Or(m.Owner, new(""))
+	m.TTL = cmp.Or(m.TTL, new(int64(0)))
+	m.Pinned = new(false)
+	m.Labels = append([]string{}, m.Labels...)
+	return st.Sealed(transcript.Entry{ID: st.newID(), Time: st.opts.Now(), Body: m})
 }
 
 // copyOf returns the entries that a fork of a session at an entry begins with.

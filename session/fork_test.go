@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -256,6 +257,27 @@ func TestFork(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrInvalid)
 		require.NoError(t, st.Delete(t.Context(), f.Ref()))
 		require.Equal(t, before, history(t, s))
+	})
+}
+
+// Metadata that was appended together with a message comes along, and says
+// nothing about the fork.
+func TestForkMeta(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		defer closed(t, st)
+		s := load(t, st, cli)
+		ids := add(t, s, transcript.UserText("one"), transcript.Meta{Owner: new("bob"), Labels: []string{"x"}, Pinned: new(true)})
+		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("ann")}))
+		for _, owner := range []string{"", "eve"} {
+			f, err := s.Fork(t.Context(), ids[0], &session.CreateOptions{Owner: owner})
+			require.NoError(t, err)
+			info := f.Info()
+			require.Equal(t, cmp.Or(owner, "ann"), info.Owner)
+			require.Empty(t, info.Labels)
+			require.False(t, info.Pinned)
+			require.Equal(t, 2, info.Base.Lines)
+		}
 	})
 }
 
