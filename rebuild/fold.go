@@ -55,6 +55,7 @@ type Fold struct {
 	batches  int
 	head     string
 	first    string // ID of the header: rewinding there empties the history
+	copied   bool   // the header says that the first lines were copied from another session
 	ignored  Report // what concerns no message: unknown types, rewinds
 	learned  learned
 	standing Standing
@@ -192,7 +193,7 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		}
 	case transcript.Header:
 		if f.first == "" && len(f.nodes) == 0 {
-			f.first = e.ID
+			f.first, f.copied = e.ID, b.Base.Session != ""
 		}
 	case transcript.Rewind:
 		tip, ok := f.tipAt(b.To)
@@ -370,7 +371,7 @@ func (f *Fold) assemble() *assembler {
 	}
 	if marker >= 0 {
 		start = f.boundary(a, path, marker)
-		a.cutFront = start > 0 || f.opts.Tail
+		a.cutFront = start > 0 || f.opts.Tail || f.copied
 		f.summarise(a, path, marker, start)
 	}
 	a.items = make([]*item, 0, len(path)-start)

@@ -61,16 +61,20 @@ func (s *Standing) add(b transcript.Batch) {
 			}
 		case transcript.Queued:
 			s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == id }) // of a compaction that was cut
-			s.Queued = append(s.Queued, Queued{id, e.Time, body.Message()})
+			if !body.Off {
+				s.Queued = append(s.Queued, Queued{id, e.Time, body.Message()})
+			}
 		case transcript.Fragment:
 			if body.Queued != "" {
 				s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == body.Queued })
 			}
 		case transcript.Draft:
-			if e.Of != "" { // it has all of the text
+			if e.Of != "" || body.Off { // it has all of the text
 				s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == body.Key })
 			}
-			s.draft(id, body)
+			if !body.Off {
+				s.draft(id, body)
+			}
 		case transcript.Pin:
 			s.Pins = without(s.Pins, func(p transcript.Carried) bool { return p.Entry == body.Entry })
 			if !body.Off {

@@ -214,6 +214,31 @@ var workloads = []workload{
 			func() (err error) { a, err = w.load(crashKey); return err },
 			w.stop)
 	}},
+	{"fork", func(w *worker) error {
+		s, err := w.begun()
+		var f *session.Session
+		fork := func(from **session.Session, to **session.Session) func() error {
+			return func() error {
+				id := w.ids[0]
+				return w.step("fork", func(ctx context.Context) (err error) {
+					*to, err = (*from).Fork(ctx, id, nil)
+					return err
+				})
+			}
+		}
+		return chain(err,
+			func() error { return w.add(s, text("first")) },
+			func() error { return w.add(s, answer("let me look", "c1")) },
+			func() error { return w.add(s, transcript.ToolResult("c1", "one")) },
+			fork(&s, &f),
+			func() error { return w.add(s, answer("done")) },
+			func() error { return w.add(f, answer("another way")) },
+			fork(&f, &s),
+			func() error {
+				return w.step("delete", func(ctx context.Context) error { return w.store.Delete(ctx, f.Ref()) })
+			},
+			w.stop)
+	}},
 	{"index", func(w *worker) error {
 		s, err := w.begun()
 		return chain(err,

@@ -18,6 +18,22 @@
 // [Store.List] filters by agent, parts of the key, owner, label and time, a page
 // at a time. A program with several users sets a filter in every call.
 //
+// # Show a conversation while it grows
+//
+// [Session.Follow] yields the entries behind an entry ID, and then each new one
+// as anyone appends it, in any process; the ID of the last one is all that a
+// viewer has to remember. [Store.Follow] says which sessions have changed, for a
+// program that shows a list of them.
+//
+// # Branch from here
+//
+// [Session.Fork] makes a session that begins with the history as it was after an
+// entry, in copies of the lines that are in force there. Either session may be
+// deleted. [CreateOptions].Parent links the session of a sub-agent to the call
+// that started it; [ListOptions] lists forks and children.
+//
+// # Failures
+//
 // After a failed sync a session refuses appends with a [*NotDurableError] until
 // [Session.Recover] has copied its transcript to new blocks. [Store.Delete]
 // leaves no word of a session behind. Package exchange, below this one, imports

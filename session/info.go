@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
 
 // Info describes a session.
@@ -31,6 +32,11 @@ type Info struct {
 	TTL         time.Duration `json:"ttl,omitempty"`       // in JSON nanoseconds
 	Pinned      bool          `json:"pinned,omitempty"`
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
+
+	// Base is the place that a fork was copied from, see [Session.Fork]; Parent is
+	// that of [CreateOptions].
+	Base   transcript.Link `json:"base,omitzero"`
+	Parent transcript.Link `json:"parent,omitzero"`
 }
 
 func infoOf(row driver.Row) Info {
@@ -39,6 +45,7 @@ func infoOf(row driver.Row) Info {
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size,
 		TTL: time.Duration(row.TTL) * time.Second, Pinned: row.Pinned, Usage: row.Usage,
+		Base: row.Base, Parent: row.Parent,
 	}
 }
 

@@ -404,3 +404,58 @@ func TestApp(t *testing.T) {
 	require.JSONEq(t, `{"channel":"C1"}`, string(page[0].App))
 	require.NotContains(t, history(t, s), "C1")
 }
+
+// A fork has the pins, the state and the decisions of its base, and nothing that
+// is queued or drafted there; what its copied answers have cost is the base's.
+func TestForkOfStandingThings(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	resp := answer("paid for")
+	resp.Model, resp.Usage = "m", transcript.Usage{Input: 10, Output: 1}
+	id := add(t, s, transcript.UserText("keep this"), resp)[0]
+	require.NoError(t, s.Pin(ctx, id))
+	require.NoError(t, second(s.SetState(ctx, "a", json.RawMessage(`1`), "")))
+	require.NoError(t, second(s.Queue(ctx, transcript.UserText("queued"))))
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{})
+	require.NoError(t, d.Write(ctx, "half"))
+	require.NoError(t, d.Flush(ctx))
+	check := func(at string, state string) {
+		t.Helper()
+		fork, err := s.Fork(ctx, at, nil)
+		require.NoError(t, err)
+		p, err := fork.Pending(ctx)
+		require.NoError(t, err)
+		require.Empty(t, p.Queued)
+		pins, err := fork.Pins(ctx)
+		require.NoError(t, err)
+		require.Len(t, pins, 1)
+		values, err := fork.State(ctx)
+		require.NoError(t, err)
+		require.Len(t, values, 1)
+		require.Equal(t, state, string(values[0].Value))
+		usage, err := fork.Usage(ctx)
+		require.NoError(t, err)
+		require.Empty(t, usage)
+		turn := begin(t, fork)
+		require.NoError(t, turn.End())
+		require.NotContains(t, history(t, fork), "half")
+		add(t, fork, transcript.UserText("more"), resp)
+		usage, err = fork.Usage(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, usage["m"].Answers)
+	}
+	check(add(t, s, transcript.UserText("now"))[0], "1")
+	require.NoError(t, second(s.SetState(ctx, "a", json.RawMessage(`2`), "")))
+	talk(t, s, 0, 5)
+	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	head := add(t, s, transcript.UserText("after"))[0]
+	check(head, "2")
+	p, err := s.Pending(ctx)
+	require.NoError(t, err)
+	require.Len(t, p.Queued, 1)
+	require.NoError(t, second(d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("half and half")})))
+	require.NoError(t, turn.End())
+}

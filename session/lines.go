@@ -89,17 +89,58 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 	}
 	h.Key = key.String()
 	header.Body = h
-	first := st.first(header)
-	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
-		return nil, wrapKey("create", key, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written",
-			len(line.Data), transcript.DefaultMaxLine))
-	}
-	row, err := st.drv.Create(ctx, key.Agent, h.Key, first)
+	row, err := st.createWith(ctx, key.Agent, h.Key, header, nil)
 	if err != nil {
 		return nil, wrapKey("create", key, err)
 	}
-	st.table.forget(row.Ref())
 	return st.open(ctx, "create", row)
+}
+
+// createWith makes a session of a header and of lines that follow it.
+func (st *Store) createWith(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
+	first := st.first(header)
+	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
+		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
+	}
+	more := make([]driver.Line, len(lines))
+	for i, e := range lines {
+		more[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	}
+	if len(lines) > 0 {
+		if row, err = st.rowOf(agent, key, header, lines); err != nil {
+			return row, err
+		}
+		bare, full := first, row
+		first = func(gen int64) (driver.Row, driver.Line) {
+			_, line := bare(gen)
+			return full, line
+		}
+	}
+	if row, err = st.drv.Create(ctx, agent, key, first, more...); err == nil {
+		st.table.forget(row.Ref())
+	}
+	return row, err
+}
+
+// rowOf returns the row of a session with a header and lines.
+func (st *Store) rowOf(agent, key string, header transcript.Entry, lines []transcript.Entry) (driver.Row, error) {
+	var records []transcript.Record
+	for i, e := range append([]transcript.Entry{header}, lines...) {
+		records = append(records, transcript.Record{Offset: int64(i), End: int64(i) + 1, Entry: e})
+	}
+	scan := func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		return func(yield func(transcript.Record, error) bool) {
+			for i := range records[from:] {
+				if i += int(from); dir == driver.Backward {
+					i = len(records) - 1 - (i - int(from))
+				}
+				if !yield(records[i], nil) {
+					return
+				}
+			}
+		}
+	}
+	return describe(driver.Row{ID: header.ID, Agent: agent, Key: key}, scan, &st.opts)
 }
 
 // IdemHash returns what the idemHash of a batch is: a hash of what its entries

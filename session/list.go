@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
 
 // ListOptions of [Store.List] and [Store.Find]. A session is listed if it fits
@@ -31,6 +32,11 @@ type ListOptions struct {
 
 	Owner string `json:"owner,omitempty"` // exactly
 	Label string `json:"label,omitempty"` // one of the session's labels
+
+	// Parent lists the sessions that this one has started, see [CreateOptions];
+	// Base lists its forks.
+	Parent Ref `json:"parent,omitzero"`
+	Base   Ref `json:"base,omitzero"`
 
 	// Since and Until limit UpdatedAt: at or after Since, before Until.
 	Since time.Time `json:"since,omitzero"`
@@ -163,6 +169,9 @@ func (o *ListOptions) fits(row driver.Row) bool {
 	if o.Owner != "" && row.Owner != o.Owner || o.Label != "" && !slices.Contains(row.Labels, o.Label) {
 		return false
 	}
+	if !names(row.Parent, o.Parent) || !names(row.Base, o.Base) {
+		return false
+	}
 	want := [...]string{o.Channel, o.Account, o.Kind, o.Peer, o.Thread}
 	if strings.Join(want[:], "") == "" {
 		return true
@@ -174,6 +183,11 @@ func (o *ListOptions) fits(row driver.Row) bool {
 		}
 	}
 	return err == nil
+}
+
+// names reports whether a link is to a session, or any session will do.
+func names(l transcript.Link, ref Ref) bool {
+	return ref == (Ref{}) || ref == Ref{Agent: l.Agent, ID: l.Session}
 }
 
 // AmbiguousError reports that a query of [Store.Find] fits several sessions.

@@ -22,15 +22,16 @@ type scan = func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.
 // the first line takes the older lines from the row that the index has. Where
 // that row is too old, fill reads what lies between.
 type reader struct {
-	opts    *Options
-	fold    *rebuild.Fold // nil until begin
-	batcher transcript.Batcher
-	from    driver.Cursor // where the history begins; 0 if all lines were read
-	next    driver.Cursor // after the last record that was read
-	row     driver.Row    // without Size, Turns and TokenEstimate: see describe
-	counted driver.Cursor // the index counted the lines before it
-	version int           // of the format, from the header
-	moved   driver.Cursor // just after the start of the last compaction or rewind
+	opts       *Options
+	fold       *rebuild.Fold // nil until begin
+	batcher    transcript.Batcher
+	from       driver.Cursor // where the history begins; 0 if all lines were read
+	next       driver.Cursor // after the last record that was read
+	row        driver.Row    // without Size, Turns and TokenEstimate: see describe
+	counted    driver.Cursor // the index counted the lines before it
+	version    int           // of the format, from the header
+	copiedLeft int           // of the lines to be noted so many were copied from another session
+	moved      driver.Cursor // just after the start of the last compaction or rewind
 
 	stored  rebuild.Tally // tokens of the history for the store's counter
 	trigger rebuild.Tally // and for that of Options.Compact, if it has one
@@ -193,7 +194,7 @@ func (r *reader) fill(scan scan) error {
 	if r.filled() {
 		return nil
 	}
-	row := r.row // what was noted counts once
+	row, copies := r.row, r.copiedLeft // what was noted counts once
 	for rec, err := range scan(r.counted, driver.Forward) {
 		if err == nil && driver.Cursor(rec.Offset) >= r.next {
 			break
@@ -202,7 +203,7 @@ func (r *reader) fill(scan scan) error {
 			err = r.note(rec.Entry)
 		}
 		if err != nil {
-			r.row = row
+			r.row, r.copiedLeft = row, copies
 			return err
 		}
 	}

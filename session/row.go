@@ -50,9 +50,10 @@ func (r *reader) note(e transcript.Entry) error {
 		if e.ID != r.row.ID {
 			return fmt.Errorf("its header says that it is session %q: the file was renamed or copied; give it back its name", e.ID)
 		}
-		r.version = b.Version
+		r.version, r.copiedLeft = b.Version, b.Base.Lines
 		r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Key, b.Created, e.Time
 		r.row.Gen = max(r.row.Gen, b.Gen)
+		r.row.Base, r.row.Parent = b.Base, b.Parent
 		applyMeta(&r.row, b.Meta)
 		if r.row.Agent == "" {
 			if k, err := ParseKey(b.Key); err == nil {
@@ -68,7 +69,7 @@ func (r *reader) note(e transcript.Entry) error {
 		if b.Of == "" && (b.Kind == transcript.TypeUser || b.Kind == transcript.TypeAssistant) {
 			r.row.Messages++
 		}
-		if b.Kind == transcript.TypeAssistant {
+		if r.copiedLeft == 0 { // the base has the others
 			spent(&r.row, b)
 		}
 		if b.Kind == transcript.TypeUser {
@@ -78,6 +79,7 @@ func (r *reader) note(e transcript.Entry) error {
 			}
 		}
 	}
+	r.copiedLeft = max(r.copiedLeft-1, 0)
 	if e.ID != "" {
 		r.row.LastID = e.ID
 	}

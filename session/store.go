@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
 		return nil, wrapKey("load", key, err)
 	}
 	for n := 0; ; n++ {
-		row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.first(st.header(key, CreateOptions{})))
+		row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.first(st.header(key.Agent, key.String(), CreateOptions{})))
 		if err != nil {
 			return nil, wrapKey("load", key, err)
 		}
@@ -185,6 +186,10 @@ type CreateOptions struct {
 	// whole seconds, rounded up; 0 is for ever. It is recorded; nothing removes
 	// sessions yet. In JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
+	// Parent is the entry of the call that starts a sub-agent in the session; an
+	// empty Agent is that of the session. It is recorded and not checked: see
+	// [Info] and [ListOptions].
+	Parent transcript.Link `json:"parent,omitzero"`
 }
 
 // Create makes a new session and the current one of its key. The old one
@@ -194,25 +199,35 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if err := key.Validate(); err != nil {
 		return nil, wrapKey("create", key, err)
 	}
-	var o CreateOptions
-	if opts != nil {
-		o = *opts
+	o, err := opts.checked()
+	if err != nil {
+		return nil, wrapKey("create", key, err)
 	}
-	if o.TTL < 0 {
-		return nil, wrapKey("create", key, fmt.Errorf("TTL %v is negative", o.TTL))
-	}
-	header := st.header(key, o)
+	header := st.header(key.Agent, key.String(), o)
 	st.inherit(ctx, key, &header)
 	return st.CreateWith(ctx, key, header)
 }
 
+// checked returns the options, or why they are none.
+func (o *CreateOptions) checked() (CreateOptions, error) {
+	switch {
+	case o == nil:
+		return CreateOptions{}, nil
+	case o.TTL < 0:
+		return *o, fmt.Errorf("TTL %v is negative", o.TTL)
+	case o.Parent != (transcript.Link{}):
+		return *o, driver.CheckRef(Ref{Agent: cmp.Or(o.Parent.Agent, "-"), ID: o.Parent.Session})
+	}
+	return *o, nil
+}
+
 // header makes the header of a new session, without its gen.
-func (st *Store) header(key Key, o CreateOptions) transcript.Entry {
+func (st *Store) header(agent, key string, o CreateOptions) transcript.Entry {
 	if o.ID == "" {
 		o.ID = st.newID()
 	}
 	now := st.opts.Now().UTC().Truncate(time.Microsecond)
-	h := transcript.Header{Key: key.String(), Created: now}
+	h := transcript.Header{Key: key, Created: now}
 	if o.Title != "" {
 		h.Meta.Title = &o.Title
 	}
@@ -220,6 +235,9 @@ func (st *Store) header(key Key, o CreateOptions) transcript.Entry {
 		h.Meta.Owner = &o.Owner
 	}
 	h.Meta.Labels = o.Labels
+	if h.Parent = o.Parent; h.Parent.Session != "" {
+		h.Parent.Agent, h.Parent.Lines = cmp.Or(h.Parent.Agent, agent), 0
+	}
 	if o.TTL > 0 {
 		h.Meta.TTL = new(int64((o.TTL + time.Second - 1) / time.Second))
 	}
@@ -238,7 +256,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 		if hasSource {
 			e = e.WithSource(source)
 		}
-		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time}
+		row := driver.Row{ID: e.ID, CreatedAt: h.Created, UpdatedAt: e.Time, Base: h.Base, Parent: h.Parent}
 		applyMeta(&row, h.Meta)
 		return row, st.line(e)
 	}

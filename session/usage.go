@@ -56,7 +56,7 @@ func (st *Store) Usage(ctx context.Context, opts *ListOptions) (Usage, error) {
 
 // spent adds an answer to the usage of a row.
 func spent(row *driver.Row, f transcript.Fragment) {
-	if f.Usage.IsZero() {
+	if f.Kind != transcript.TypeAssistant || f.Usage.IsZero() {
 		return
 	}
 	sum := maps.Clone(row.Usage)

@@ -208,9 +208,9 @@ func (d *dice) item() transcript.Item {
 	case 15:
 		return transcript.Decision{Call: d.text(), CallID: d.text(), Verdict: transcript.Verdict(d.text()), By: d.text(), Reason: d.text()}
 	case 16:
-		return transcript.Queued{Content: append(d.blocks(), d.block())}
+		return transcript.Queued{Content: append(d.blocks(), d.block()), Off: d.roll(2) == 0}
 	case 17:
-		return transcript.Draft{Key: d.text(), Text: d.text(), API: d.text(), Model: d.text(), Made: transcript.Made{After: d.text(), Thought: d.text()}}
+		return transcript.Draft{Key: d.text(), Text: d.text(), API: d.text(), Model: d.text(), Off: d.roll(2) == 0, Made: transcript.Made{After: d.text(), Thought: d.text()}}
 	case 18:
 		return transcript.Pin{Entry: d.text(), Text: d.text(), Off: d.roll(2) == 0}
 	case 19:

@@ -49,6 +49,20 @@ type Header struct {
 	Created time.Time
 	Meta    Meta    // what was known at creation; written as members of the line
 	State   []State // values that the session begins with
+	// Base is the place that a fork was copied from: the session, the entry that
+	// was asked for, and how many of the lines behind the header are copies.
+	Base Link
+	// Parent is the entry of the call that started the session of a sub-agent.
+	Parent Link
+}
+
+// Link names a place in another session. Nothing depends on what it names: the
+// session may be deleted.
+type Link struct {
+	Agent   string `json:"agent,omitempty"`
+	Session string `json:"session,omitempty"`
+	Entry   string `json:"entry,omitempty"`
+	Lines   int    `json:"lines,omitempty"` // of a Base
 }
 
 // Fragment is what one line of type user, assistant, tool_use or tool_result
@@ -240,6 +254,7 @@ const (
 // user line takes it over, see [Fragment].
 type Queued struct {
 	Content []Block
+	Off     bool // the text that the line repeats is not queued any more
 	plain   bool
 }
 
@@ -249,6 +264,7 @@ type Queued struct {
 type Draft struct {
 	Key  string
 	Text string
+	Off  bool // the draft is over without an answer
 
 	// Of the first part, as those of a [Fragment].
 	API   string

@@ -249,6 +249,25 @@ func (c *codec) optUsage(name string, p *Usage) {
 	}
 }
 
+// optObject leaves out the zero value.
+func optObject[T comparable](c *codec, name string, p *T, members func(*T, *codec)) {
+	var zero T
+	if c.encoding {
+		if *p != zero {
+			c.out.Func(name, func(dst []byte) []byte {
+				in := encoder(dst)
+				members(p, &in)
+				return in.out.End()
+			})
+		}
+	} else if c.takes(name) {
+		*p = zero
+		var in codec
+		in.object(c.value, func() { members(p, &in) })
+		c.require(in.bad == "" && jsontext.IsObject(c.value))
+	}
+}
+
 // needSource carries the source of a block, which it cannot lack.
 func (c *codec) needSource(name string, p *Source) {
 	if c.encoding {

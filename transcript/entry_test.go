@@ -23,6 +23,13 @@ var lines = []struct {
 	line string
 	want transcript.Body
 }{
+	{
+		`{"type":"session"` + lead + `,"v":1,"key":"main:cli:user","gen":3,"created":"2026-11-20T08:00:01.123456Z","base":{"agent":"main","session":"a","entry":"b","lines":7},"parent":{"agent":"main","session":"c","entry":"d"}}`,
+		transcript.Header{
+			Version: 1, Key: "main:cli:user", Gen: 3, Created: at,
+			Base: transcript.Link{Agent: "main", Session: "a", Entry: "b", Lines: 7}, Parent: transcript.Link{Agent: "main", Session: "c", Entry: "d"},
+		},
+	},
 	{`{"type":"session"` + lead + `,"v":1,"key":"main:cli:user","gen":3,"created":"2026-11-20T08:00:01.123456Z"}`, transcript.Header{Version: 1, Key: "main:cli:user", Gen: 3, Created: at}},
 	{`{"type":"user"` + lead + `,"content":"read a.go"}`, fragment(transcript.TypeUser, transcript.UserText("read a.go").Content...)},
 	{`{"type":"user"` + lead + `,"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, fragment(transcript.TypeUser, transcript.TextBlock{Text: "a"}, transcript.TextBlock{Text: "b"})},

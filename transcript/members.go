@@ -24,6 +24,15 @@ func (h *Header) members(c *codec) {
 	c.optTime("created", &h.Created)
 	h.Meta.members(c)
 	optList(c, "state", &h.State, (*State).members)
+	optObject(c, "base", &h.Base, (*Link).members)
+	optObject(c, "parent", &h.Parent, (*Link).members)
+}
+
+func (l *Link) members(c *codec) {
+	c.optStr("agent", &l.Agent)
+	c.optStr("session", &l.Session)
+	c.optStr("entry", &l.Entry)
+	c.optNum("lines", &l.Lines)
 }
 
 // answer carries what the first line of an answer says about all of it.
@@ -161,13 +170,17 @@ func (b *Decision) members(c *codec) {
 	c.optStr("reason", &b.Reason)
 }
 
-func (b *Queued) members(c *codec) { c.content("content", &b.Content, &b.plain, false) }
+func (b *Queued) members(c *codec) {
+	c.optFlag("off", &b.Off)
+	c.content("content", &b.Content, &b.plain, false)
+}
 
 func (b *Draft) members(c *codec) {
 	c.str("key", &b.Key)
 	c.optWord("api", &b.API)
 	c.optStr("model", &b.Model)
 	b.Made.members(c)
+	c.optFlag("off", &b.Off)
 	c.str("text", &b.Text)
 }
 

@@ -215,14 +215,14 @@ func addItem(add func(Body) string, item Item) error {
 		add(it)
 		return nil
 	case Queued:
-		if len(it.Content) == 0 {
+		if len(it.Content) == 0 && !it.Off {
 			return errors.New("a queued text without content")
 		}
 		if slices.ContainsFunc(it.Content, isOfTool) {
 			return errors.New("a tool call or result in a queued text")
 		}
 		content, err := checkBlocks(it.Content, false)
-		add(Queued{Content: content, plain: it.plain || isPlain(content)})
+		add(Queued{Content: content, Off: it.Off, plain: it.plain || isPlain(content)})
 		return err
 	case Compaction, Clip, Rewind, System, Meta, ToolStatus, Used, Commit, Dispatch, Decision, Draft, Pin, State, Custom:
 		add(it.(Body))

@@ -51,9 +51,10 @@ type Driver interface {
 	LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (Row, Line)) (row Row, created bool, err error)
 
 	// Create makes a session and the current one of its key. Header is given
-	// a gen above all of the key. An ID in use gives an error that matches
-	// [io/fs.ErrExist].
-	Create(ctx context.Context, agent, key string, header func(gen int64) (Row, Line)) (Row, error)
+	// a gen above all of the key. The lines in more follow the header: the
+	// session is there with all of them, or it is not there. An ID in use gives
+	// an error that matches [io/fs.ErrExist].
+	Create(ctx context.Context, agent, key string, header func(gen int64) (Row, Line), more ...Line) (Row, error)
 
 	// SetCurrent makes a session the current one of its key. Unless it is that
 	// already, it appends the line, which is given a gen above all of the key.
@@ -128,6 +129,10 @@ type Direction int
 const (
 	Forward Direction = iota
 	Backward
+	// Live is Forward for a follower. Where Forward takes the end of a session
+	// for final because the storage is only read, Live leaves out what may
+	// still be in the writing.
+	Live
 )
 
 // Cond is what must hold for an append. The zero value always holds.
@@ -185,6 +190,10 @@ type Row struct {
 	// Usage is that of the answers, by model. It is never changed: whoever has
 	// more makes a new map.
 	Usage map[string]Usage `json:"usage,omitempty"`
+
+	// Base and Parent are those of the header.
+	Base   transcript.Link `json:"base,omitzero"`
+	Parent transcript.Link `json:"parent,omitzero"`
 
 	// Current reports whether the session is the current one of its key. Only
 	// List sets it.

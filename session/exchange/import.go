@@ -315,7 +315,7 @@ func (im *importing) header() transcript.Entry {
 	h := transcript.Header{Created: created}
 	from, native := im.first.Body.(transcript.Header)
 	if native {
-		h.Meta = from.Meta
+		h.Meta, h.Base, h.Parent = from.Meta, from.Base, from.Parent
 	}
 	if s.Titled {
 		h.Meta.Title = &s.Title

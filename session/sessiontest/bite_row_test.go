@@ -84,8 +84,8 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"folds case of agents", "name/agent", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
-			return b.Driver.Create(ctx, strings.ToLower(agent), key, header)
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			return b.Driver.Create(ctx, strings.ToLower(agent), key, header, more...)
 		}
 	}},
 	{"cuts long keys", "name/key", func(b *broken) {
@@ -97,11 +97,11 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"has a default agent", "name/empty", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			if agent == "" {
 				agent = "main"
 			}
-			return b.Driver.Create(ctx, agent, key, header)
+			return b.Driver.Create(ctx, agent, key, header, more...)
 		}
 	}},
 	{"mixes agents up", "name/id", func(b *broken) {
@@ -110,7 +110,7 @@ var rowMistakes = []mistake{
 		}
 	}},
 	{"makes IDs fit", "name/bad-id", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			return b.Driver.Create(ctx, agent, key, func(gen int64) (driver.Row, driver.Line) {
 				row, line := header(gen)
 				row.ID = strings.ReplaceAll(row.ID, "/", "_")

@@ -27,7 +27,7 @@ type mistake struct {
 	make       func(b *broken)
 }
 
-var mistakes = slices.Concat(lineMistakes, scanMistakes, sessionMistakes, rowMistakes, lockMistakes, condMistakes)
+var mistakes = slices.Concat(lineMistakes, scanMistakes, sessionMistakes, rowMistakes, lockMistakes, condMistakes, watchMistakes)
 
 var lineMistakes = []mistake{
 	{"loses the last line", "append/contiguous", func(b *broken) {
@@ -250,6 +250,11 @@ var sessionMistakes = []mistake{
 			return row, err == nil, err
 		}
 	}},
+	{"leaves out all lines but the header", "create/more", func(b *broken) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, _ ...driver.Line) (driver.Row, error) {
+			return b.Driver.Create(ctx, agent, key, header)
+		}
+	}},
 	{"keeps the old one current", "create/current", func(b *broken) {
 		b.current = func(ctx context.Context, agent, key string) (driver.Row, error) {
 			rows, err := b.Driver.List(ctx, agent, driver.Place{}, 0)
@@ -263,9 +268,9 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"throws the old one away", "create/current", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			old, err := b.Driver.Current(ctx, agent, key)
-			row, createErr := b.Driver.Create(ctx, agent, key, header)
+			row, createErr := b.Driver.Create(ctx, agent, key, header, more...)
 			if err == nil {
 				_ = b.Driver.Delete(ctx, old.Ref())
 			}
@@ -273,20 +278,20 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"has one gen", "create/gen", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, err := b.Driver.Create(ctx, agent, key, func(int64) (driver.Row, driver.Line) { return header(1) })
 			row.Gen = 1
 			return row, err
 		}
 	}},
 	{"asks header before it has a gen", "create/gen", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			header(0)
-			return b.Driver.Create(ctx, agent, key, header)
+			return b.Driver.Create(ctx, agent, key, header, more...)
 		}
 	}},
 	{"looks for the gen first", "create/gen-race", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			last, _ := b.Driver.Current(ctx, agent, key)
 			pause()
 			row, err := b.Driver.Create(ctx, agent, key, func(int64) (driver.Row, driver.Line) { return header(last.Gen + 1) })
@@ -295,21 +300,21 @@ var sessionMistakes = []mistake{
 		}
 	}},
 	{"opens what exists", "create/exists", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, line := header(1)
 			if got, err := b.Driver.Get(ctx, driver.Ref{Agent: agent, ID: row.ID}); err == nil {
 				_, err = b.Driver.Append(ctx, got.Ref(), []driver.Line{line}, driver.Cond{})
 				return got, err
 			}
-			return b.Driver.Create(ctx, agent, key, header)
+			return b.Driver.Create(ctx, agent, key, header, more...)
 		}
 	}},
 	{"looks whether it exists first", "create/exists-race", func(b *broken) {
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
 			row, _ := header(1)
 			_, there := b.Driver.Get(ctx, driver.Ref{Agent: agent, ID: row.ID})
 			pause()
-			row, err := b.Driver.Create(ctx, agent, key, header)
+			row, err := b.Driver.Create(ctx, agent, key, header, more...)
 			if there != nil && errors.Is(err, fs.ErrExist) {
 				err = nil
 			}
@@ -385,8 +390,8 @@ var sessionMistakes = []mistake{
 			}
 			return b.Driver.Delete(ctx, ref)
 		}
-		b.create = func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error) {
-			row, err := b.Driver.Create(ctx, agent, key, header)
+		b.create = func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error) {
+			row, err := b.Driver.Create(ctx, agent, key, header, more...)
 			_, _ = b.Driver.Append(ctx, row.Ref(), b.shared.lines[row.Ref()], driver.Cond{})
 			return row, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -19,7 +20,7 @@ type broken struct {
 	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
 	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
 	loadOrCreate func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error)
-	create       func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, error)
+	create       func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error)
 	setCurrent   func(ctx context.Context, ref driver.Ref, line func(int64) driver.Line) (driver.Row, error)
 	delete       func(ctx context.Context, refs ...driver.Ref) error
 	get          func(ctx context.Context, ref driver.Ref) (driver.Row, error)
@@ -29,6 +30,7 @@ type broken struct {
 	list         func(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error)
 	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
 	flush        func(ctx context.Context, ref driver.Ref) error
+	watch        func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error)
 	close        func() error
 }
 
@@ -43,6 +45,9 @@ type shared struct {
 	keys  map[string]driver.Result
 	rows  map[driver.Ref]driver.Row
 	turn  chan struct{}
+
+	busy     atomic.Pointer[broken] // that appended last
+	deleting atomic.Bool
 }
 
 func newShared() *shared {
@@ -57,8 +62,9 @@ func newShared() *shared {
 
 // newBroken returns d with all its methods; what breaks it replaces some.
 func newBroken(d driver.Driver, s *shared) *broken {
+	watcher, _ := d.(driver.Watcher)
 	return &broken{
-		Driver: d, shared: s,
+		Driver: d, shared: s, watch: watcher.Watch,
 		append: d.Append, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
 		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
@@ -81,8 +87,8 @@ func (b *broken) LoadOrCreate(ctx context.Context, agent, key string, header fun
 	return b.loadOrCreate(ctx, agent, key, header)
 }
 
-func (b *broken) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, error) {
-	return b.create(ctx, agent, key, header)
+func (b *broken) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+	return b.create(ctx, agent, key, header, more...)
 }
 
 func (b *broken) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (driver.Row, error) {
@@ -112,6 +118,10 @@ func (b *broken) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 }
 
 func (b *broken) Flush(ctx context.Context, ref driver.Ref) error { return b.flush(ctx, ref) }
+
+func (b *broken) Watch(ref driver.Ref, changed func(driver.Ref, error)) (func(), error) {
+	return b.watch(ref, changed)
+}
 
 func (b *broken) Close() error { return b.close() }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
 
 const (
@@ -20,10 +21,37 @@ var createRules = []Rule{
 	{"load/existing", "LoadOrCreate returns the current session of a key.", loadExisting},
 	{"load/same", "Callers that ask for one key at the same time, in any process, get the same session.", loadSame},
 	{"create/current", textCreate, createCurrent},
+	{"create/more", "The lines in more follow the header: the session is there with all of them, or it is not there.", createMore},
 	{"create/gen", textGen, createGen},
 	{"create/gen-race", textGen, createGenRace},
 	{"create/exists", "An ID in use gives an error that matches [io/fs.ErrExist].", createExists},
 	{"create/exists-race", "An ID in use gives an error that matches [io/fs.ErrExist].", createExistsRace},
+}
+
+func createMore(c *check) {
+	d := c.start()
+	more := c.idemBatch("key", "hash", transcript.UserText("one"), transcript.UserText("two"))
+	id := c.id()
+	row, err := d.Create(c.ctx, "main", "k", header("main", "k", id), more...)
+	c.noErr("Create with lines", err)
+	want := []string{id, more[0].ID, more[1].ID}
+	for _, d := range []driver.Driver{d, c.second(d)} {
+		c.wantIDs("Create with lines", c.ids(d, row.Ref()), want)
+		again := c.appendIf(d, row.Ref(), driver.Cond{Idem: "key", IdemHash: "hash"}, more...)
+		if !again.Repeated || !slices.Equal(again.IDs, want[1:]) {
+			c.errorf("Append under the key of a line that the session was made with: %+v, want it repeated", again)
+		}
+		_, err := d.Create(c.ctx, "main", "k", header("main", "k", id), more...)
+		c.wantErr("Create with an ID in use", err, fs.ErrExist)
+	}
+	bad := driver.Line{ID: c.id(), Data: []byte("{\n}")}
+	ref := driver.Ref{Agent: "main", ID: c.id()}
+	if _, err := d.Create(c.ctx, "main", "k", header("main", "k", ref.ID), bad); err == nil {
+		c.errorf("Create with a line that has a line break: no error")
+	}
+	_, err = d.Get(c.ctx, ref)
+	c.wantErr("Get after a Create that failed", err, fs.ErrNotExist)
+	c.wantIDs("after a Create that failed", c.ids(c.restart(), row.Ref()), want)
 }
 
 func loadFirstLine(c *check) {

@@ -24,7 +24,8 @@
 // the longest line 1 MiB.
 //
 // A driver whose system has no turn lock returns an error that matches
-// [errors.ErrUnsupported] from LockTurn; the rules about it are then skipped.
+// [errors.ErrUnsupported] from LockTurn; the rules about it are then skipped. So
+// are those about [driver.Watcher] if the driver is none.
 //
 // # What is not checked
 //

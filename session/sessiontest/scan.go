@@ -11,12 +11,23 @@ import (
 var scanRules = []Rule{
 	{"scan/direction", "Scan yields the records of a session in the given direction.", scanDirection},
 	{"scan/cursor", "Forward it starts at the cursor from, backward it ends there; 0 is the beginning.", scanCursor},
+	{"scan/live", "Live is Forward for a follower.", scanLive},
 	{"cursor/order", "Of two cursors of one session the greater one is later", cursorOrder},
 	{"scan/stable", "a line that was yielded never changes", scanStable},
 	{"scan/prefix", "lines of an append that is not finished may be missing at the end", scanPrefix},
 	{"scan/loop", "Records are read as the loop asks for them", scanLoop},
 	{"scan/error", "The sequence ends after the first pair with an error.", scanError},
 	{"scan/context", "The context is honoured until a write begins", scanContext},
+}
+
+func scanLive(c *check) {
+	d := c.start()
+	ref := c.filled(d)
+	recs := c.scan(d, ref, 0, driver.Forward)
+	for _, rec := range recs {
+		from := driver.Cursor(rec.End)
+		c.wantIDs("Scan live", idsOf(c.scan(d, ref, from, driver.Live)), idsOf(c.scan(d, ref, from, driver.Forward)))
+	}
 }
 
 // filled returns a session of 31 lines.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -90,11 +91,8 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 			d.lines.Put(pooled)
 		}
 	}()
-	for _, l := range lines {
-		if bytes.IndexByte(l.Data, '\n') >= 0 || len(l.Data) == 0 {
-			return res, fmt.Errorf("filedriver: append: line %s is empty or has a line break", l.ID)
-		}
-		buf = append(append(buf, l.Data...), '\n')
+	if buf, err = appendLines(buf, lines); err != nil {
+		return res, err
 	}
 	var check func(end int64) error
 	if cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0 {
@@ -118,6 +116,22 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 			return res, err
 		}
 	}
+}
+
+// appendLines appends lines to dst, each with its line break.
+func appendLines(dst []byte, lines []driver.Line) ([]byte, error) {
+	size := 0
+	for _, l := range lines {
+		size += len(l.Data) + 1
+	}
+	dst = slices.Grow(dst, size)
+	for _, l := range lines {
+		if bytes.IndexByte(l.Data, '\n') >= 0 || len(l.Data) == 0 {
+			return dst, fmt.Errorf("filedriver: append: line %s is empty or has a line break", l.ID)
+		}
+		dst = append(append(dst, l.Data...), '\n')
+	}
+	return dst, nil
 }
 
 // secure makes the lines of another append durable before an idempotent hit says
@@ -167,7 +181,7 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		scan = transcript.ScanBackward
 	}
 	line := int64(-1)
-	for rec, err := range scan(o.log, size, &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly}) {
+	for rec, err := range scan(o.log, size, &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly && dir != driver.Live}) {
 		if err != nil {
 			return err
 		}

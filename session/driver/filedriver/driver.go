@@ -68,6 +68,8 @@ type Driver struct {
 	log  *slog.Logger
 	logs *logs
 
+	watches *watches
+
 	lines sync.Pool // of *[]byte: the bytes of an append, see append
 
 	mu      sync.Mutex        // guards what follows
@@ -111,6 +113,7 @@ func Open(dir string, opts *Options) (*Driver, error) {
 		return nil, &filelog.Error{Op: "open store", Path: dir, Err: pathCause(err), Fix: fix}
 	}
 	d.root = root
+	d.watches = newWatches(d)
 	d.logs = newLogs(d, cmp.Or(d.opts.OpenFiles, 128))
 	for _, step := range []func() error{d.refuseForeign, d.prepare, d.finishDeletes} {
 		if err := step(); err != nil {
@@ -210,6 +213,7 @@ func (d *Driver) Close() error {
 		a.idx.interrupt()
 	}
 	d.mu.Unlock()
+	d.watches.close()
 	d.logs.interrupt()
 	d.ops.Wait()
 	errs := []error{d.logs.close()}

@@ -102,17 +102,17 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 
 // LoadOrCreate implements [driver.Driver].
 func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
-	return d.create(ctx, agent, key, header, true)
+	return d.create(ctx, agent, key, header, nil, true)
 }
 
 // Create implements [driver.Driver].
-func (d *Driver) Create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line)) (driver.Row, error) {
-	row, _, err := d.create(ctx, agent, key, header, false)
+func (d *Driver) Create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
+	row, _, err := d.create(ctx, agent, key, header, more, false)
 	return row, err
 }
 
 // create makes a session, unless load is set and the key has one.
-func (d *Driver) create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), load bool) (row driver.Row, created bool, err error) {
+func (d *Driver) create(ctx context.Context, agent, key string, header func(int64) (driver.Row, driver.Line), more []driver.Line, load bool) (row driver.Row, created bool, err error) {
 	if err := d.enter(ctx); err != nil {
 		return row, false, err
 	}
@@ -142,7 +142,7 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(int6
 			}
 		}
 		if !found && err == nil {
-			row, err = a.create(key, header)
+			row, err = a.create(key, header, more)
 		}
 		return err
 	})
@@ -175,7 +175,7 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 // create makes a transcript. The caller holds the lock of the index, which is
 // up to date. A busy line comes first, then the file gets its name, then the
 // index its row: the next writer finishes or discards what a kill left.
-func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line)) (driver.Row, error) {
+func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
 	_, highest := x.current(key)
 	row, line := header(highest + 1)
@@ -184,15 +184,19 @@ func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line))
 	if err := driver.CheckRef(ref); err != nil {
 		return driver.Row{}, err
 	}
+	data, err := appendLines(nil, append([]driver.Line{line}, more...))
+	if err != nil {
+		return driver.Row{}, err
+	}
 	row.Labels = slices.Clone(row.Labels)
-	row.Size = int64(len(line.Data)) + 1
+	row.Size = int64(len(data))
 	if x.find(ref.ID) != nil {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
 	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
 		return driver.Row{}, err
 	}
-	l, err := filelog.Create(a.sess, fileName(ref.ID), append(slices.Clip(line.Data), '\n'), a.logOptions(ref))
+	l, err := filelog.Create(a.sess, fileName(ref.ID), data, a.logOptions(ref))
 	if err != nil {
 		if !errors.Is(err, fs.ErrExist) { // it may have its name, and only opening it failed
 			err = errors.Join(err, a.remove(ref.ID, busyWait))

@@ -64,6 +64,7 @@ func (d *Driver) Close() error {
 		return fmt.Errorf("memdriver: Close: %w", driver.ErrClosed)
 	}
 	close(d.closing)
+	d.storage.endWatches(d)
 	d.storage.mu.Unlock()
 	d.waiting.Wait()
 	return nil
@@ -134,6 +135,7 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		return driver.Result{}, fail(op, ref, err)
 	}
 	r, err := s.append(lines)
+	d.storage.tell(ref)
 	return r, fail(op, ref, err)
 }
 
@@ -173,24 +175,24 @@ func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header fun
 }
 
 // Create implements [driver.Driver].
-func (d *Driver) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, error) {
+func (d *Driver) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
 	const op = "Create"
 	if err := d.begin(ctx); err != nil {
 		return driver.Row{}, failKey(op, agent, key, err)
 	}
 	defer d.storage.mu.Unlock()
-	return d.create(op, agent, key, header)
+	return d.create(op, agent, key, header, more...)
 }
 
 // create makes a session. The storage is locked.
-func (d *Driver) create(op, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (driver.Row, error) {
+func (d *Driver) create(op, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (driver.Row, error) {
 	if agent == "" || key == "" {
 		return driver.Row{}, failKey(op, agent, key, errNoName)
 	}
 	gen := d.storage.nextGen(agent, key)
 	row, line := header(gen)
 	row.Agent, row.Key, row.Gen = agent, key, gen
-	s, err := d.storage.prepare(row, line)
+	s, err := d.storage.prepare(row, append([]driver.Line{line}, more...))
 	if err == nil {
 		err = d.writable(op, row.Ref())
 	}
@@ -221,6 +223,7 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return driver.Row{}, fail(op, ref, err)
 	}
 	d.storage.setGen(s, gen)
+	d.storage.tell(ref)
 	return s.copyRow(), nil
 }
 

@@ -30,6 +30,7 @@ type storage struct {
 	mu       sync.Mutex // guards all below, and what sessions hold
 	sessions map[driver.Ref]*session
 	keys     map[keyRef]*key
+	watches  map[*watch]bool
 }
 
 // A keyRef names a key.
@@ -42,7 +43,7 @@ type key struct {
 }
 
 func newStorage() *storage {
-	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}}
+	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}, watches: map[*watch]bool{}}
 }
 
 func (st *storage) session(ref driver.Ref) (*session, error) {
@@ -72,7 +73,7 @@ func (st *storage) nextGen(agent, name string) int64 {
 }
 
 // prepare returns a session that is not yet stored.
-func (st *storage) prepare(row driver.Row, header driver.Line) (*session, error) {
+func (st *storage) prepare(row driver.Row, lines []driver.Line) (*session, error) {
 	if !validID(row.ID) {
 		return nil, errBadID
 	}
@@ -81,12 +82,13 @@ func (st *storage) prepare(row driver.Row, header driver.Line) (*session, error)
 	}
 	row.Labels = slices.Clone(row.Labels)
 	s := newSession(row)
-	_, err := s.append([]driver.Line{header})
+	_, err := s.append(lines)
 	return s, err
 }
 
 func (st *storage) add(s *session) {
 	st.sessions[s.row.Ref()] = s
+	defer st.tell(s.row.Ref())
 	at := keyRef{s.row.Agent, s.row.Key}
 	k := st.keys[at]
 	if k == nil {
@@ -104,6 +106,7 @@ func (st *storage) setGen(s *session, gen int64) {
 
 func (st *storage) remove(s *session) {
 	delete(st.sessions, s.row.Ref())
+	defer st.tell(s.row.Ref())
 	k := st.keys[keyRef{s.row.Agent, s.row.Key}]
 	k.sessions = slices.DeleteFunc(k.sessions, func(o *session) bool { return o == s })
 	close(s.gone)

@@ -1,0 +1,49 @@
+package rebuild
+
+import (
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// InForce returns the IDs of the entries that the history is made of, in the
+// order of their lines: what the last live compaction keeps, what came after it,
+// and the compaction itself. Of a compaction that names no entry that it keeps it
+// also returns the last one that it covers. A transcript with the batches of these
+// entries and no others has the same history, if its header has a Base.
+func (f *Fold) InForce() (ids []string) {
+	path := f.path()
+	start := 0
+	for i, n := range slices.Backward(path) {
+		c, ok := f.nodes[n].body.(transcript.Compaction)
+		if !ok {
+			continue
+		}
+		start = f.boundary(newAssembler(), path, i)
+		switch {
+		case start > i: // it says nothing that can be found
+			ids = append(ids, f.nodes[n].id)
+		case !f.sameBatch(path[start:], c.FirstKept):
+			ids = append(ids, c.CoversTo)
+		}
+		break
+	}
+	for _, n := range path[start:] {
+		ids = append(ids, f.nodes[n].id)
+	}
+	return ids
+}
+
+// sameBatch reports whether an entry is of the batch that the first of some nodes
+// is of.
+func (f *Fold) sameBatch(path []int, id string) bool {
+	for _, n := range path {
+		if f.nodes[n].batch != f.nodes[path[0]].batch {
+			break
+		}
+		if f.nodes[n].id == id {
+			return true
+		}
+	}
+	return false
+}

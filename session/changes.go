@@ -1,0 +1,128 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// Follow yields the names of sessions that have changed: entries were appended,
+// or it was created, replaced or deleted, in this process or another. It is a
+// hint and not a log: one hint may stand for many changes, some are about
+// nothing, and there is no cursor.
+//
+// The zero Ref says that anything may have changed: list the sessions. It is the
+// first one of every loop, so that a program that lists at each zero Ref misses
+// nothing:
+//
+//	for ref, err := range store.Follow(ctx) {
+//		if ref == (session.Ref{}) { // list all of them
+//
+// The loop waits while nothing changes, and ends with an error, that of ctx or
+// [ErrClosed] for example. A slow loop holds up nobody: what happens meanwhile is
+// collected, each session once, and becomes a zero Ref if it is too much. Without
+// inotify the loop lists the sessions from time to time and compares.
+func (st *Store) Follow(ctx context.Context) iter.Seq2[Ref, error] {
+	return func(yield func(Ref, error) bool) {
+		c := changes{pending: map[Ref]bool{{}: true}}
+		bell := st.watch(Ref{}, c.add)
+		defer bell.stop()
+		var seen map[Ref]glance // by the last look, if the bell polls
+		for {
+			var err error
+			if bell.polls.Load() {
+				seen, err = st.compare(ctx, seen, c.add)
+			}
+			refs := c.take()
+			for _, ref := range refs {
+				if !yield(ref, nil) {
+					return
+				}
+			}
+			if err == nil {
+				err = bell.wait(ctx, len(refs) > 0)
+			}
+			if err != nil {
+				yield(Ref{}, fmt.Errorf("session: follow: %w", err))
+				return
+			}
+		}
+	}
+}
+
+// maxChanges is how many changed sessions are kept for a slow loop.
+const maxChanges = 1024
+
+// changes are the sessions that have changed since the loop was told last.
+type changes struct {
+	mu      sync.Mutex // guards the field below
+	pending map[Ref]bool
+}
+
+// add notes a change. It never waits for the loop.
+func (c *changes) add(ref Ref) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ref == (Ref{}) || len(c.pending) == maxChanges {
+		clear(c.pending) // the zero one stands for all
+		ref = Ref{}
+	}
+	if !c.pending[Ref{}] {
+		c.pending[ref] = true
+	}
+}
+
+func (c *changes) take() (refs []Ref) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ref := range c.pending {
+		refs = append(refs, ref)
+	}
+	clear(c.pending)
+	return refs
+}
+
+// A glance is what is compared of a row.
+type glance struct {
+	size, gen int64
+	lastID    string
+	created   time.Time
+}
+
+// compare lists all sessions and adds those that differ from the last look,
+// which is nil the first time.
+func (st *Store) compare(ctx context.Context, seen map[Ref]glance, add func(Ref)) (map[Ref]glance, error) {
+	st.putRows(ctx, "", true)
+	agents, err := st.drv.Agents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := make(map[Ref]glance, len(seen))
+	for _, agent := range agents {
+		rows, err := st.drv.List(ctx, agent, driver.Place{}, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			now[row.Ref()] = glance{row.Size, row.Gen, row.LastID, row.CreatedAt.UTC()}
+		}
+	}
+	if seen == nil {
+		add(Ref{})
+		return now, nil
+	}
+	for ref, row := range now {
+		if was, ok := seen[ref]; !ok || was != row {
+			add(ref)
+		}
+		delete(seen, ref)
+	}
+	for ref := range seen {
+		add(ref)
+	}
+	return now, nil
+}

@@ -1,0 +1,136 @@
+package filedriver
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+var _ driver.Watcher = (*Driver)(nil)
+
+// Watch implements [driver.Watcher] on Linux, by inotify. One descriptor and one
+// goroutine serve all watches of a driver, and end with the last one. Where the
+// system refuses them, or has none, the error says why.
+func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
+	folder := ""
+	if ref != (driver.Ref{}) {
+		if err := driver.CheckRef(ref); err != nil {
+			return nil, err
+		}
+		folder = EncodeName(ref.Agent)
+	}
+	return d.watches.add(&watch{ref: ref, folder: folder, file: fileName(ref.ID), changed: changed})
+}
+
+// A watch is one call of Watch.
+type watch struct {
+	ref          driver.Ref // zero for all sessions
+	folder, file string     // of the agent and of the transcript; folder is empty for all sessions
+	changed      func(driver.Ref, error)
+}
+
+// watches are those of a driver. It calls their functions with mu held, so that
+// none is called after its watch has ended.
+type watches struct {
+	d *Driver
+
+	mu     sync.Mutex // guards what follows
+	all    map[*watch]bool
+	notes  *notes // what the system reports; nil while nobody watches
+	closed bool
+}
+
+func newWatches(d *Driver) *watches { return &watches{d: d, all: map[*watch]bool{}} }
+
+func (ws *watches) add(w *watch) (stop func(), err error) {
+	if err := ws.begin(w); err != nil {
+		ws.remove(w)
+		return nil, err
+	}
+	return sync.OnceFunc(func() { ws.remove(w) }), nil
+}
+
+func (ws *watches) begin(w *watch) (err error) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.closed {
+		return driver.ErrClosed
+	}
+	if ws.notes == nil {
+		if ws.notes, err = openNotes(ws); err != nil {
+			return err
+		}
+	}
+	ws.all[w] = true
+	return ws.notes.cover(w)
+}
+
+func (ws *watches) remove(w *watch) {
+	ws.mu.Lock()
+	delete(ws.all, w)
+	ended := ws.end()
+	ws.mu.Unlock()
+	ended()
+}
+
+// end closes the notes if nobody watches. The function it returns waits for
+// their goroutine; call it without ws.mu.
+func (ws *watches) end() (wait func()) {
+	n := ws.notes
+	if n == nil || len(ws.all) > 0 {
+		return func() {}
+	}
+	ws.notes = nil
+	return n.close()
+}
+
+// fail ends watches of which hit reports true.
+func (ws *watches) fail(err error, hit func(*watch) bool) {
+	for w := range ws.all {
+		if hit(w) {
+			delete(ws.all, w)
+			w.changed(driver.Ref{}, err)
+		}
+	}
+}
+
+// close ends all watches.
+func (ws *watches) close() {
+	ws.mu.Lock()
+	ws.closed = true
+	ws.fail(driver.ErrClosed, func(*watch) bool { return true })
+	ended := ws.end()
+	ws.mu.Unlock()
+	ended()
+}
+
+// tell tells those that watch a file of an agent's folder. The caller holds
+// ws.mu.
+func (ws *watches) tell(folder, file string) {
+	enc, ok := strings.CutSuffix(file, extension)
+	if !ok {
+		return
+	}
+	var ref driver.Ref // what a hashed name stands for cannot be told
+	if agent, ok := DecodeName(folder); ok {
+		if id, ok := DecodeName(enc); ok {
+			ref = driver.Ref{Agent: agent, ID: id}
+		}
+	}
+	for w := range ws.all {
+		switch {
+		case w.folder == "":
+			w.changed(ref, nil)
+		case w.folder == folder && w.file == file:
+			w.changed(w.ref, nil)
+		}
+	}
+}
+
+// tellAll tells everyone that anything may have changed. The caller holds ws.mu.
+func (ws *watches) tellAll() {
+	for w := range ws.all {
+		w.changed(driver.Ref{}, nil)
+	}
+}

@@ -1,0 +1,188 @@
+package filedriver
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// Events that a follower needs to know of: a transcript grows, gets its name,
+// loses it; and a folder for others to be watched in is made.
+const (
+	inFiles   = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
+	inFolders = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
+)
+
+// notes are what the system reports about the folders of a driver, through one
+// inotify descriptor. Folders are watched and not files, so that a copy that
+// takes the name of a transcript needs no care. The lock of the watches guards
+// the fields.
+type notes struct {
+	ws    *watches
+	file  *os.File
+	fd    int               // of file
+	by    map[int32]watched // by watch descriptor
+	done  chan struct{}     // closed when the goroutine has ended
+	ended bool
+}
+
+// A watched is a folder below that of the store: "agents", one of an agent, or
+// one of transcripts.
+type watched struct {
+	name   string
+	folder string // of the agent, if it is one of transcripts
+}
+
+// openNotes starts the goroutine that reads the reports.
+func openNotes(ws *watches) (*notes, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("filedriver: watch: %w", os.NewSyscallError("inotify_init1", err))
+	}
+	n := &notes{ws: ws, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), by: map[int32]watched{}, done: make(chan struct{})}
+	go n.run()
+	return n, nil
+}
+
+// close ends the goroutine; wait returns when it has ended.
+func (n *notes) close() (wait func()) {
+	n.ended = true
+	_ = n.file.Close() // nothing was written
+	return func() { <-n.done }
+}
+
+// run tells the watches what happens until the descriptor is closed.
+func (n *notes) run() {
+	defer close(n.done)
+	buf := make([]byte, 64<<10)
+	for {
+		size, err := n.file.Read(buf)
+		n.ws.mu.Lock()
+		if n.ended {
+			n.ws.mu.Unlock()
+			return
+		}
+		if err != nil {
+			n.ws.fail(fmt.Errorf("filedriver: watch: %w", err), func(*watch) bool { return true })
+			n.ws.end()
+			n.ws.mu.Unlock()
+			return
+		}
+		n.take(buf[:size])
+		n.ws.mu.Unlock()
+	}
+}
+
+// take reads the reports in buf.
+func (n *notes) take(buf []byte) {
+	more := false
+	for len(buf) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(buf))
+		mask := binary.NativeEndian.Uint32(buf[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(buf[12:]))
+		name := string(bytes.TrimRight(buf[unix.SizeofInotifyEvent:end], "\x00"))
+		buf = buf[end:]
+		dir, known := n.by[wd]
+		switch {
+		case mask&unix.IN_Q_OVERFLOW != 0:
+			n.ws.tellAll()
+			more = true
+		case mask&unix.IN_IGNORED != 0: // the folder is gone
+			delete(n.by, wd)
+			n.ws.tellAll()
+		case known && dir.folder != "":
+			n.ws.tell(dir.folder, name)
+		case known:
+			more = true
+		}
+	}
+	if more {
+		n.coverAll()
+	}
+}
+
+// cover has the system report about the folders of a watch.
+func (n *notes) cover(w *watch) error {
+	if w.folder != "" {
+		return n.watch(watched{sessionsOf(w.folder), w.folder}, inFiles)
+	}
+	if err := n.watch(watched{name: agentsName}, inFolders); err != nil {
+		return err
+	}
+	_, err := n.watchAgents()
+	return err
+}
+
+const agentsName = "agents"
+
+func sessionsOf(folder string) string { return path.Join(agentsName, folder, "sessions") }
+
+// coverAll watches the folders that were made since, for those that watch all
+// sessions, and says that there may be something in them.
+func (n *notes) coverAll() {
+	added, err := n.watchAgents()
+	if err != nil {
+		n.ws.fail(err, func(w *watch) bool { return w.folder == "" })
+		n.ws.end()
+	}
+	if added {
+		n.ws.tellAll()
+	}
+}
+
+// watchAgents watches every agent's folder, in which that of its transcripts may
+// still be missing.
+func (n *notes) watchAgents() (added bool, err error) {
+	agents, err := n.ws.d.agentFolders()
+	if err != nil {
+		return false, err
+	}
+	had := len(n.by)
+	for _, dir := range agents {
+		folder := dir.Name()
+		for _, step := range []struct {
+			dir  watched
+			mask uint32
+		}{
+			{watched{name: path.Join(agentsName, folder)}, inFolders},
+			{watched{sessionsOf(folder), folder}, inFiles},
+		} {
+			err := n.watch(step.dir, step.mask)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+				return false, err
+			}
+		}
+	}
+	return len(n.by) > had, nil
+}
+
+// watch has the system report about one folder. It opens the folder below that
+// of the store, as everything else, and names it to the system by the open file.
+func (n *notes) watch(dir watched, mask uint32) error {
+	f, err := n.ws.d.root.OpenFile(dir.name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only looked at
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var wd int
+	if ctlErr := raw.Control(func(fd uintptr) {
+		wd, err = unix.InotifyAddWatch(n.fd, fmt.Sprintf("/proc/self/fd/%d", fd), mask)
+	}); ctlErr != nil {
+		return ctlErr
+	}
+	if err != nil {
+		return fmt.Errorf("filedriver: watch %s: %w", dir.name, os.NewSyscallError("inotify_add_watch", err))
+	}
+	n.by[int32(wd)] = dir
+	return nil
+}

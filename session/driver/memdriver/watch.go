@@ -1,0 +1,52 @@
+package memdriver
+
+import (
+	"sync"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+var _ driver.Watcher = (*Driver)(nil)
+
+// A watch is one call of Watch.
+type watch struct {
+	d       *Driver
+	ref     driver.Ref // zero for all sessions
+	changed func(driver.Ref, error)
+}
+
+// Watch implements [driver.Watcher]. It calls changed in the call that changes a
+// session.
+func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
+	d.storage.mu.Lock()
+	defer d.storage.mu.Unlock()
+	if d.closed() {
+		return nil, fail("Watch", ref, driver.ErrClosed)
+	}
+	w := &watch{d, ref, changed}
+	d.storage.watches[w] = true
+	return sync.OnceFunc(func() {
+		d.storage.mu.Lock()
+		defer d.storage.mu.Unlock()
+		delete(d.storage.watches, w)
+	}), nil
+}
+
+// tell tells the watches about a session. The storage is locked.
+func (st *storage) tell(ref driver.Ref) {
+	for w := range st.watches {
+		if w.ref == ref || w.ref == (driver.Ref{}) {
+			w.changed(ref, nil)
+		}
+	}
+}
+
+// endWatches ends those of a driver that is being closed. The storage is locked.
+func (st *storage) endWatches(d *Driver) {
+	for w := range st.watches {
+		if w.d == d {
+			delete(st.watches, w)
+			w.changed(driver.Ref{}, driver.ErrClosed)
+		}
+	}
+}

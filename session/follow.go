@@ -1,0 +1,227 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"slices"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// ErrNoEntry reports that no entry of the session has the ID. Nothing was
+// written.
+var ErrNoEntry = errors.New("the session has no such entry: use an ID that Entries, Follow or Append gives")
+
+// Follow yields the entries behind the entry with the ID after, in the order of
+// their lines, and then each new one as anyone appends it, in this process or
+// another. It yields an append when all of its entries are there; those of one
+// that a crash has cut off are left out. No entry is yielded twice and none is
+// missed, whatever becomes of the session meanwhile: compactions, rewinds and
+// [Session.Recover] add to it and take nothing away.
+//
+// An entry ID is the cursor: to go on after a restart, follow from the ID of the
+// last entry that was dealt with. An empty after begins with the header, the
+// session's own ID behind it. An ID that is not there gives an error that matches
+// [ErrNoEntry].
+//
+// The loop waits while there is nothing new. It ends with an error: that of ctx;
+// [ErrClosed] after [Store.Close]; one that matches fs.ErrNotExist when the
+// session is deleted, even if another one has its ID now; or that of a
+// failed read, after which the loop may be started again. [ErrReplaced] reports
+// that the transcript was cut by hand. Appends are on stable
+// storage as far as [Options].Sync says so when they return, which may be after
+// they are yielded.
+//
+// Entries are read from the transcript when the loop asks for them, so a slow
+// loop costs memory for one append at most, and no writer waits for it. Nothing
+// runs in the background for longer than the loop.
+func (s *Session) Follow(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
+	return func(yield func(transcript.Entry, error) bool) {
+		f := follower{s: s, ctx: ctx, yield: yield, after: after}
+		if err := f.run(); err != nil && !f.stopped {
+			yield(transcript.Entry{}, s.store.wrap("follow", s.ref, err))
+		}
+	}
+}
+
+// A follower is one loop over [Session.Follow].
+type follower struct {
+	s       *Session
+	ctx     context.Context //nolint:containedctx // that of the loop
+	yield   func(transcript.Entry, error) bool
+	stopped bool // the loop was left
+
+	first string        // what the first line says, which tells sessions with one ID apart
+	next  driver.Cursor // the line to read on at
+	seen  int64         // the offset of the first record that was not decided
+	after string        // the entry to begin behind, until it was passed
+	at    int64         // where that is
+}
+
+var errDeleted = fmt.Errorf("the session was deleted while it was followed: %w", fs.ErrNotExist)
+
+func (f *follower) run() error {
+	bell := f.s.store.watch(f.s.ref, func(driver.Ref) {})
+	defer bell.stop()
+	if err := f.begin(); err != nil {
+		return err
+	}
+	for !f.stopped {
+		before := f.next
+		if err := f.readOn(); err != nil || f.stopped {
+			return err
+		}
+		if err := bell.wait(f.ctx, f.next > before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin finds the place to begin at.
+func (f *follower) begin() (err error) {
+	for range replacedTries {
+		if f.first, err = f.firstLine(); err == nil && f.after != "" {
+			var p located
+			p, err = locate(f.scan, f.after)
+			f.next, f.at = p.start, p.at
+		}
+		if !errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
+}
+
+// replacedTries is how often in a row a read is tried again because the
+// transcript was replaced. More often than that it has lost what was read.
+const replacedTries = 4
+
+func (f *follower) scan(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return f.s.store.drv.Scan(f.ctx, f.s.ref, from, dir)
+}
+
+func (f *follower) firstLine() (string, error) {
+	for rec, err := range f.scan(0, driver.Live) {
+		if err != nil || rec.HasEntry() {
+			return string(rec.Entry.Line()), err
+		}
+		return rec.Damage.String(), nil
+	}
+	return "", nil
+}
+
+// readOn yields what is new.
+func (f *follower) readOn() error {
+	for try := 1; ; try++ {
+		before := f.next
+		err := f.read()
+		switch {
+		case errors.Is(err, driver.ErrReplaced):
+			if f.next > before {
+				try = 1
+			}
+			if same := f.same(); same != nil || try < replacedTries {
+				err = same
+			}
+			if err == nil {
+				continue
+			}
+		case errors.Is(err, fs.ErrNotExist):
+			err = errDeleted
+		}
+		return err
+	}
+}
+
+// same reports, as nil, that the session is the one that the loop began with.
+func (f *follower) same() error {
+	now, err := f.firstLine()
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && now != f.first:
+		return errDeleted
+	case errors.Is(err, driver.ErrReplaced):
+		return nil // once more
+	}
+	return err
+}
+
+// read reads the records behind next once. An append whose last lines are missing
+// is read again each time until something follows: it may be in the writing, or
+// a failed write that will be taken back.
+func (f *follower) read() error {
+	var batcher transcript.Batcher
+	line, end := f.next, f.next // the line of the record
+	known := false
+	for rec, err := range f.scan(f.next, driver.Live) {
+		if err != nil {
+			return err
+		}
+		if at := driver.Cursor(rec.Offset); at >= end {
+			line = end
+		}
+		end = driver.Cursor(rec.End)
+		if !known { // what this scan reads may be another session with the ID
+			if err := f.same(); err != nil {
+				return err
+			}
+			known = true
+		}
+		if rec.Offset < f.seen {
+			continue
+		}
+		for _, b := range batcher.Take(rec) {
+			if err := f.give(b, rec); err != nil || f.stopped {
+				return err
+			}
+		}
+		switch {
+		case !batcher.Open():
+			f.next, f.seen = line, rec.Offset+1
+		case rec.Entry.Batch > 1:
+			f.next, f.seen = line, rec.Offset
+		}
+	}
+	if !batcher.Open() {
+		f.next = end
+	}
+	if !known {
+		return f.same()
+	}
+	return nil
+}
+
+// give yields the entries of an append that has ended at a record or before it.
+func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
+	entries := b.Entries
+	if f.after != "" {
+		i := slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == f.after })
+		switch {
+		case i >= 0:
+			f.after, entries = "", entries[i+1:]
+		case rec.Offset > f.at: // it was part of a write that failed
+			return noEntry(f.after)
+		default:
+			return nil
+		}
+	}
+	if !b.Complete {
+		return nil
+	}
+	for _, e := range entries {
+		if e.Of != "" {
+			continue // a compaction only repeats it
+		}
+		if !f.yield(e, nil) {
+			f.stopped = true
+			return nil
+		}
+	}
+	return nil
+}
+
+func noEntry(id string) error { return fmt.Errorf("entry %q: %w", id, ErrNoEntry) }

@@ -1,0 +1,367 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// blind hides that a driver can watch, so that followers poll.
+type blind struct{ driver.Driver }
+
+// followed are the ways in which a store can be followed.
+var followed = map[string]func(t *testing.T) *session.Store{
+	"files": func(t *testing.T) *session.Store {
+		return open(t, t.TempDir(), &session.Options{Sync: filelog.SyncNever})
+	},
+	"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
+	"polled": func(t *testing.T) *session.Store {
+		d, err := filedriver.Open(t.TempDir(), &filedriver.Options{Sync: filelog.SyncNever})
+		require.NoError(t, err)
+		return session.OpenDriver(blind{d}, nil)
+	},
+}
+
+func eachStore(t *testing.T, f func(t *testing.T, st *session.Store)) {
+	for name, make := range followed {
+		t.Run(name, func(t *testing.T) { t.Parallel(); f(t, make(t)) })
+	}
+}
+
+// A tail is a loop over Follow that a test takes one step at a time.
+type tail struct {
+	t    *testing.T
+	next func() (transcript.Entry, error, bool)
+}
+
+func follow(t *testing.T, s *session.Session, after string) *tail {
+	t.Helper()
+	next, stop := iter.Pull2(s.Follow(t.Context(), after))
+	t.Cleanup(stop)
+	return &tail{t, next}
+}
+
+// want checks that these entries come next.
+func (f *tail) want(ids ...string) {
+	f.t.Helper()
+	for _, id := range ids {
+		e, err, _ := f.next()
+		require.NoError(f.t, err)
+		require.Equal(f.t, id, e.ID)
+	}
+}
+
+// wantEnd checks that the loop ends with an error.
+func (f *tail) wantEnd(target error) {
+	f.t.Helper()
+	e, err, ok := f.next()
+	require.ErrorIs(f.t, err, target, "after %q", e.ID)
+	require.True(f.t, ok)
+	_, _, ok = f.next()
+	require.False(f.t, ok)
+}
+
+func entryIDs(t *testing.T, s *session.Session) (ids []string) {
+	t.Helper()
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		s := load(t, st, cli)
+		f := follow(t, s, "")
+		f.want(s.ID())
+		first := add(t, s, transcript.UserText("one"))
+		f.want(first...)
+		f.want(add(t, s, answer("two", "a", "b"))...)
+		kept := add(t, s, transcript.ToolResult("b", "x"), transcript.ToolResult("a", "y"))
+		f.want(kept...)
+		f.want(add(t, s, answer("three"))...)
+		f.want(add(t, s, transcript.Compaction{Summary: "so far", FirstKept: kept[0], CoversTo: first[0], TurnsBefore: 1})...)
+		require.NoError(t, s.Rewind(t.Context(), first[0]))
+		f.want(entryIDs(t, s)[9:]...)
+
+		all := entryIDs(t, s)
+		for i, id := range all {
+			follow(t, s, id).want(all[i+1:]...)
+		}
+		follow(t, s, "nobody").wantEnd(session.ErrNoEntry)
+
+		late := follow(t, s, all[len(all)-1])
+		last := add(t, s, transcript.UserText("last"))
+		late.want(last...)
+		f.want(last...)
+		require.NoError(t, st.Delete(t.Context(), s.Ref()))
+		f.wantEnd(fs.ErrNotExist)
+		late.wantEnd(fs.ErrNotExist)
+		follow(t, s, "").wantEnd(fs.ErrNotExist)
+		closed(t, st)
+	})
+}
+
+// A session that was deleted and made again under its ID is not the one that was
+// followed, even if it is longer.
+func TestFollowMadeAgain(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		defer closed(t, st)
+		s, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "same"})
+		require.NoError(t, err)
+		f := follow(t, s, "")
+		f.want("same")
+		f.want(add(t, s, transcript.UserText("one"))...)
+		require.NoError(t, st.Delete(t.Context(), s.Ref()))
+		again, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "same"})
+		require.NoError(t, err)
+		add(t, again, transcript.UserText(strings.Repeat("another conversation ", 100)))
+		f.wantEnd(fs.ErrNotExist)
+	})
+}
+
+// A loop that waits ends with its context and with its store.
+func TestFollowEnds(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		s := load(t, st, cli)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 3)
+		wait := func(ctx context.Context) {
+			for _, err := range s.Follow(ctx, s.ID()) {
+				ended <- err
+			}
+		}
+		go wait(ctx)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+
+		go wait(t.Context())
+		go func() {
+			for ref, err := range st.Follow(t.Context()) {
+				if ref != (session.Ref{}) || err != nil {
+					ended <- err
+				}
+			}
+		}()
+		require.NoError(t, st.Close())
+		require.ErrorIs(t, <-ended, session.ErrClosed)
+		require.ErrorIs(t, <-ended, session.ErrClosed)
+	})
+}
+
+// A loop that is left waits for nothing, and leaves nothing behind.
+func TestFollowLeavesNothing(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	for range 3 {
+		stops := []func(){}
+		for range 8 {
+			next, stop := iter.Pull2(s.Follow(t.Context(), ""))
+			_, err, _ := next()
+			require.NoError(t, err)
+			stops = append(stops, stop)
+			hint, stop := iter.Pull2(st.Follow(t.Context()))
+			_, err, _ = hint()
+			require.NoError(t, err)
+			stops = append(stops, stop)
+		}
+		if runtime.GOOS == "linux" {
+			require.Equal(t, 1, strings.Count(stacks(), "filedriver.openNotes in goroutine"))
+		}
+		for _, stop := range stops {
+			stop()
+		}
+		require.Zero(t, strings.Count(stacks(), "filedriver.openNotes in goroutine"))
+	}
+}
+
+func stacks() string {
+	buf := make([]byte, 4<<20)
+	return string(buf[:runtime.Stack(buf, true)])
+}
+
+// Another process changes the file of a transcript: a copy takes its place, a
+// write comes in parts, and one is taken back.
+func TestFollowFile(t *testing.T) {
+	t.Parallel()
+	for _, readOnly := range []bool{false, true} {
+		t.Run(fmt.Sprint("readOnly=", readOnly), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			st := open(t, dir, nil)
+			defer closed(t, st)
+			s := load(t, st, cli)
+			add(t, s, transcript.UserText("one"))
+			viewer := open(t, dir, &session.Options{ReadOnly: readOnly})
+			defer closed(t, viewer)
+			f := followAside(t, load(t, viewer, cli))
+			f.want(entryIDs(t, s)...)
+
+			path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+			require.NoError(t, os.Chmod(path, 0o600|fs.ModeSticky)) // a failed sync: the next append makes a copy
+			was, err := os.Stat(path)
+			require.NoError(t, err)
+			f.want(add(t, s, transcript.UserText("two"))...)
+			now, err := os.Stat(path)
+			require.NoError(t, err)
+			if runtime.GOOS != "windows" {
+				require.False(t, os.SameFile(was, now), "the transcript was not copied")
+			}
+
+			batch := func(id, text string, n int) string {
+				var b strings.Builder
+				for i := range n {
+					place := fmt.Sprintf(`"batch":%d`, n)
+					if i > 0 {
+						place = fmt.Sprintf(`"part":%d`, i+1)
+					}
+					fmt.Fprintf(&b, `{"type":"user","id":"%s%d","ts":"2026-11-20T08:00:00Z",%s,"content":%q}`+"\n", id, i, place, text)
+				}
+				return b.String()
+			}
+			file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			require.NoError(t, err)
+			defer file.Close()
+			write := func(text string) {
+				_, err := file.WriteString(text)
+				require.NoError(t, err)
+			}
+			end := now.Size()
+			taken := batch("t", "taken back", 3)
+			write(taken[:len(taken)-20]) // two whole lines of three and a part
+			pause()
+			require.NoError(t, file.Truncate(end))
+			whole := batch("w", "whole", 4)
+			for _, part := range []string{whole[:30], whole[30 : len(whole)/2], whole[len(whole)/2 : len(whole)-1]} {
+				write(part)
+				pause()
+			}
+			write(whole[len(whole)-1:])
+			f.want("w0", "w1", "w2", "w3")
+			cut := batch("c", "cut", 3)
+			write(cut[:strings.LastIndex(cut, "{")])
+			f.want(add(t, s, transcript.UserText("behind a cut one"))...)
+		})
+	}
+}
+
+// pause gives a follower the chance to see what is there.
+func pause() {
+	for range 1000 {
+		runtime.Gosched()
+	}
+}
+
+// followAside is follow in a goroutine of its own, which reads without being
+// asked.
+func followAside(t *testing.T, s *session.Session) *tail {
+	type pair struct {
+		e   transcript.Entry
+		err error
+	}
+	pairs := make(chan pair, 1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	var loop sync.WaitGroup
+	loop.Go(func() {
+		defer close(pairs)
+		for e, err := range s.Follow(ctx, "") {
+			pairs <- pair{e, err}
+		}
+	})
+	t.Cleanup(func() { cancel(); loop.Wait() })
+	return &tail{t, func() (transcript.Entry, error, bool) { p, ok := <-pairs; return p.e, p.err, ok }}
+}
+
+func TestStoreFollow(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		defer closed(t, st)
+		hints := make(chan session.Ref)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			for ref, err := range st.Follow(ctx) {
+				if err != nil {
+					return
+				}
+				hints <- ref
+			}
+		}()
+		require.Equal(t, session.Ref{}, <-hints)
+		// told waits for a hint of a session, or for one that says that it may be
+		// any.
+		told := func(s *session.Session) {
+			for {
+				select {
+				case ref := <-hints:
+					if ref == s.Ref() || ref == (session.Ref{}) {
+						return
+					}
+				case <-time.After(30 * time.Second):
+					t.Fatalf("no hint for %v", s.Ref())
+				}
+			}
+		}
+		var all []*session.Session
+		for _, agent := range []string{"main", "main", "other", strings.Repeat("long", 40)} {
+			s, err := st.Create(t.Context(), session.Key{Agent: agent, Channel: "cli", Peer: "user"}, nil)
+			require.NoError(t, err)
+			all = append(all, s)
+			told(s)
+		}
+		for _, s := range slices.Backward(all) {
+			add(t, s, transcript.UserText("one"))
+			told(s)
+		}
+		for _, s := range all {
+			require.NoError(t, st.Delete(t.Context(), s.Ref()))
+			told(s)
+		}
+	})
+}
+
+// More changes than a slow loop can be told one by one become one hint.
+func TestStoreFollowSlow(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	next, stop := iter.Pull2(st.Follow(t.Context()))
+	defer stop()
+	_, err, _ := next()
+	require.NoError(t, err)
+	for range 3000 {
+		_, err := st.Create(t.Context(), cli, nil)
+		require.NoError(t, err)
+	}
+	ref, err, _ := next()
+	require.NoError(t, err)
+	require.Equal(t, session.Ref{}, ref)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"))
+	ref, err, _ = next()
+	require.NoError(t, err)
+	require.Equal(t, s.Ref(), ref)
+}

@@ -1,0 +1,240 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Fork makes a new session that begins with the conversation as it was right
+// after an entry, and the current one of the same key; [Session.MakeCurrent]
+// brings the old one back. The session's own ID stands for the beginning. Nil
+// options and zero fields are the defaults of [Store.Create], but an empty Owner
+// is that of this session.
+//
+// When the error is nil, the new session has the same history as this one had
+// after the entry. Its lines are copies, byte for byte, of those that are in
+// force there: what the last compaction keeps, the compaction, and what came
+// after it. Rewound lines, and those that a summary stands for, are not copied,
+// so a fork costs what its history has, and its history cannot be rewound to
+// what was not copied. Metadata is not copied either.
+//
+// A fork never begins inside an append or between calls and their results: it
+// ends in front of an answer with a call that has no result after the entry.
+//
+// [Info].Base says where the copies came from. Nothing depends on it: either
+// session may be deleted, and a fork can be forked. Copied entries keep their
+// IDs and idempotency keys, so an append that was made before the fork is found
+// as repeated in both sessions, and one that was made after it in one of them
+// alone.
+//
+// An error means that no session was made; a kill leaves the whole fork or none.
+// An ID that is not there gives an error that matches [ErrNoEntry], an ID in use
+// one that matches fs.ErrExist. The copied lines are in memory meanwhile.
+func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions) (*Session, error) {
+	const op = "fork"
+	o, err := opts.checked()
+	if err != nil {
+		return nil, s.store.wrap(op, s.ref, err)
+	}
+	var base driver.Row
+	err = s.use(ctx, op, func(t *state) error {
+		if err := cmp.Or(t.sync(ctx), t.writable(ctx), t.fill(t.scan(ctx))); err != nil {
+			return err
+		}
+		base = t.row
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	scan := func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		return s.store.drv.Scan(ctx, s.ref, from, dir)
+	}
+	lines, err := s.store.copyOf(scan, base, entryID)
+	if err != nil {
+		return nil, s.store.wrap(op, s.ref, err)
+	}
+	o.Owner = cmp.Or(o.Owner, base.Owner)
+	header := s.store.header(s.ref.Agent, base.Key, o)
+	h, _ := header.Body.(transcript.Header)
+	if first, err := firstEntry(scan); err == nil {
+		if began, ok := first.Body.(transcript.Header); ok {
+			h.State = began.State
+		}
+	}
+	h.Base = transcript.Link{Agent: s.ref.Agent, Session: s.ref.ID, Entry: entryID, Lines: len(lines)}
+	header.Body = h
+	if slices.ContainsFunc(lines, isMeta) {
+		lines = append(lines, s.store.restated(h.Meta))
+	}
+	lines = append(lines, s.store.dropped(lines)...)
+	row, err := s.store.createWith(ctx, s.ref.Agent, base.Key, header, lines)
+	if err != nil {
+		return nil, s.store.wrap(op, s.ref, err)
+	}
+	return s.store.open(ctx, op, row)
+}
+
+// restated returns an entry that puts the metadata of a header in the place of
+// what copied lines say, which came along with messages of the same append.
+func (st *Store) restated(m transcript.Meta) transcript.Entry {
+	m.Owner = cmp.Or(m.Owner, new(""))
+	m.TTL = cmp.Or(m.TTL, new(int64(0)))
+	m.Pinned = new(false)
+	m.Labels = append([]string{}, m.Labels...)
+	return st.Sealed(transcript.Entry{ID: st.newID(), Time: st.opts.Now(), Body: m})
+}
+
+// dropped returns entries that end what copied lines repeat of queued texts and
+// drafts: these are for the session that has them alone.
+func (st *Store) dropped(lines []transcript.Entry) (ends []transcript.Entry) {
+	for _, e := range lines {
+		end := transcript.Entry{Time: st.opts.Now(), Of: e.Of}
+		switch b := e.Body.(type) {
+		case transcript.Queued:
+			end.Body = transcript.Queued{Off: true}
+		case transcript.Draft:
+			end.Body = transcript.Draft{Key: b.Key, Off: true}
+		}
+		if end.Body != nil && e.Of != "" {
+			end.ID = st.newID()
+			ends = append(ends, st.Sealed(end))
+		}
+	}
+	return ends
+}
+
+// copyOf returns the entries that a fork of a session at an entry begins with.
+func (st *Store) copyOf(scan scan, base driver.Row, entryID string) ([]transcript.Entry, error) {
+	p, err := locate(scan, entryID)
+	if err != nil {
+		return nil, err
+	}
+	for cut := p.end; ; cut = p.start {
+		until := until(scan, cut)
+		r := newReader(&st.opts)
+		err := r.begin(until, driver.Row{ID: base.ID, Agent: base.Agent, Key: base.Key}, false)
+		if err == nil {
+			err = r.add(r.batcher.Break())
+		}
+		if err != nil {
+			return nil, err
+		}
+		open := r.openAnswer()
+		if open == "" {
+			return r.copies(until)
+		}
+		if p, err = locate(until, open); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// until returns a scan of the lines that end at a cursor or before it.
+func until(all scan, end driver.Cursor) scan {
+	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+		return func(yield func(transcript.Record, error) bool) {
+			for rec, err := range all(from, dir) {
+				behind := err == nil && driver.Cursor(rec.End) > end
+				if behind && dir == driver.Backward {
+					continue
+				}
+				if behind || !yield(rec, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// openAnswer returns an entry of the last answer if that has a call without a
+// result.
+func (r *reader) openAnswer() string {
+	open := r.fold.Pending().Calls
+	if len(open) == 0 {
+		return ""
+	}
+	for _, m := range slices.Backward(r.fold.History().Messages) {
+		if m.Role != transcript.RoleAssistant {
+			continue
+		}
+		for _, o := range slices.Backward(m.Origins) {
+			if slices.ContainsFunc(open, func(c rebuild.PendingCall) bool { return c.Entry == o.Entry }) {
+				return o.Entry
+			}
+		}
+		break
+	}
+	return ""
+}
+
+// A copied batch goes along for a reason.
+type copied struct {
+	entries []transcript.Entry
+	why     reason
+}
+
+type reason int
+
+const (
+	forHistory     reason = iota // the history is made of it
+	forModel                     // what a compaction starts over: calibrations, pins and state
+	forApplication               // an application's own lines, among those in force
+)
+
+// copies returns the entries of the batches that are in force.
+func (r *reader) copies(scan scan) (lines []transcript.Entry, err error) {
+	live := map[string]bool{}
+	for _, id := range r.fold.InForce() {
+		live[id] = true
+	}
+	var all []copied
+	compacted := false
+	for b, err := range transcript.Batches(scan(r.from, driver.Forward)) {
+		if err != nil {
+			return nil, err
+		}
+		why, ok := r.goesAlong(b, live)
+		if holds(b, transcript.TypeCompaction) {
+			all = slices.DeleteFunc(all, func(c copied) bool { return c.why == forModel })
+		}
+		if ok {
+			compacted = compacted || why == forHistory && holds(b, transcript.TypeCompaction)
+			all = append(all, copied{b.Entries, why})
+		}
+	}
+	first := slices.IndexFunc(all, func(c copied) bool { return c.why == forHistory })
+	for i, c := range all {
+		if c.why != forApplication || i > first || !compacted {
+			lines = append(lines, c.entries...)
+		}
+	}
+	return lines, nil
+}
+
+func holds(b transcript.Batch, kind string) bool {
+	return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.Type() == kind })
+}
+
+// goesAlong reports whether a batch is copied, and why. Every type that is not
+// named here stays behind.
+func (r *reader) goesAlong(b transcript.Batch, live map[string]bool) (why reason, ok bool) {
+	all := func(kinds ...string) bool {
+		return b.Complete && !slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return !slices.Contains(kinds, e.Type()) })
+	}
+	switch {
+	case slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return live[e.ID] }):
+		return forHistory, true
+	case all(transcript.TypeCalibration, transcript.TypePin, transcript.TypeState):
+		return forModel, true
+	case all(transcript.TypeCustom, transcript.TypeToolStatus, transcript.TypeUsed):
+		return forApplication, r.fold.Live(b.Entries[0].ID)
+	}
+	return 0, false
+}

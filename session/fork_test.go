@@ -1,0 +1,325 @@
+package session_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// ramble appends a random conversation: turns with calls whose results come late
+// or never, steering, clips, compactions, rewinds and bookkeeping.
+func ramble(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) {
+	t.Helper()
+	var open, all []string
+	call := 0
+	pick := func(list []string) string { return list[rnd.IntN(len(list))] }
+	for n := range steps {
+		var items []transcript.Item
+		switch k := rnd.IntN(20); {
+		case k < 5:
+			items = append(items, transcript.UserText(fmt.Sprint("user ", n)))
+		case k < 9:
+			var calls []string
+			for range rnd.IntN(3) {
+				call++
+				calls = append(calls, fmt.Sprint("call", call))
+			}
+			open = append(open, calls...)
+			items = append(items, answer(fmt.Sprint("answer ", n), calls...))
+		case k < 13 && len(open) > 0:
+			i := rnd.IntN(len(open))
+			items = append(items, transcript.ToolResult(open[i], fmt.Sprint("result ", n)))
+			open = slices.Delete(open, i, i+1)
+		case k == 13 && len(all) > 0:
+			items = append(items, transcript.Clip{Clips: []transcript.Clipping{{Entry: pick(all), Content: "clipped"}}})
+		case k == 14 && len(all) > 4:
+			live := liveLines(t, s)
+			if len(live) < 2 {
+				continue
+			}
+			i := rnd.IntN(len(live) - 1)
+			c := transcript.Compaction{Summary: fmt.Sprint("summary ", n), FirstKept: live[i+1], CoversTo: live[i], TurnsBefore: 1 + rnd.IntN(3)}
+			if rnd.IntN(4) == 0 {
+				c.FirstKept = ""
+			}
+			items = append(items, transcript.System{Text: "Be brief."}, c)
+		case k == 15 && len(all) > 0:
+			items = append(items, transcript.Rewind{To: pick(all)})
+		case k == 16:
+			items = append(items, transcript.Calibration{Model: "m", Window: 1000 + n})
+		case k == 17:
+			items = append(items, transcript.Custom{Name: "note", Data: json.RawMessage(`1`)})
+		case k == 18:
+			items = append(items, transcript.System{Text: fmt.Sprint("prompt ", n)})
+		default:
+			items = append(items, transcript.UserText(fmt.Sprint("two at once ", n)), answer("at once"))
+		}
+		all = append(all, add(t, s, items...)...)
+	}
+}
+
+// liveLines returns the IDs of the messages that a history can be made of, of
+// their first lines.
+func liveLines(t *testing.T, s *session.Session) (ids []string) {
+	t.Helper()
+	f := rebuild.New(nil)
+	var all []string
+	for b, err := range transcript.Batches(s.Records(t.Context())) {
+		require.NoError(t, err)
+		require.NoError(t, f.Add(b))
+		for _, e := range b.Entries {
+			if _, ok := e.Body.(transcript.Fragment); ok && e.Part == 0 {
+				all = append(all, e.ID)
+			}
+		}
+	}
+	for _, id := range all {
+		if f.Live(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// wantFork is the history that a fork at an entry must have: that of the lines
+// up to the entry's batch, less an answer with calls that have no result.
+func wantFork(t *testing.T, s *session.Session, id string) string {
+	t.Helper()
+	var prefix []transcript.Batch
+	for b, err := range transcript.Batches(s.Records(t.Context())) {
+		require.NoError(t, err)
+		prefix = append(prefix, b)
+		if slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id }) {
+			break
+		}
+	}
+	for {
+		f := rebuild.New(nil)
+		for _, b := range prefix {
+			require.NoError(t, f.Add(b))
+		}
+		open := f.Pending().Calls
+		if len(open) == 0 {
+			return encoded(t, f.History())
+		}
+		for !slices.ContainsFunc(prefix[len(prefix)-1].Entries, func(e transcript.Entry) bool {
+			c, ok := e.Body.(transcript.Fragment)
+			return ok && c.Kind == transcript.TypeToolUse && c.Content[0].(transcript.ToolCallBlock).ID == open[len(open)-1].Call.ID
+		}) {
+			prefix = prefix[:len(prefix)-1]
+		}
+		prefix = prefix[:len(prefix)-1]
+	}
+}
+
+func encoded(t *testing.T, h rebuild.History) string {
+	t.Helper()
+	h.After = "" // a line that was not copied, or nothing, if nothing was
+	data, err := json.Marshal(h)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// A fork has the history that its base had, whatever the base is and whatever
+// becomes of it; and so has a fork of a fork.
+func TestForkHistory(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		defer closed(t, st)
+		rounds := extent(*faults, 6, 60, 600)
+		for seed := range rounds {
+			rnd := rand.New(rand.NewPCG(uint64(seed), 1))
+			base, err := st.Create(t.Context(), cli, nil)
+			require.NoError(t, err)
+			ramble(t, base, rnd, 40)
+			var forks []*session.Session
+			var want []string
+			for range 6 {
+				from := base
+				if len(forks) > 0 && rnd.IntN(2) == 0 {
+					from = forks[rnd.IntN(len(forks))]
+				}
+				ids := entryIDs(t, from)
+				id := ids[rnd.IntN(len(ids))]
+				fork, err := from.Fork(t.Context(), id, nil)
+				require.NoError(t, err)
+				forks, want = append(forks, fork), append(want, wantFork(t, from, id))
+				require.Equal(t, session.Ref{Agent: "main", ID: from.ID()}, session.Ref{Agent: fork.Info().Base.Agent, ID: fork.Info().Base.Session})
+				require.Equal(t, fork.Info().Base.Lines, len(entryIDs(t, fork))-1)
+				checkCopies(t, from, fork)
+			}
+			require.NoError(t, st.Delete(t.Context(), base.Ref()))
+			for i, fork := range forks {
+				h, err := fork.History(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, want[i], encoded(t, h), "seed %d, fork %d", seed, i)
+				_, err = fork.Health(t.Context()) // reads all lines
+				require.NoError(t, err)
+				h, err = fork.History(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, want[i], encoded(t, h), "seed %d, fork %d, all lines read", seed, i)
+				add(t, fork, transcript.UserText("goes on"))
+			}
+		}
+	})
+}
+
+// checkCopies checks that a fork's lines are those of its base, in order.
+func checkCopies(t *testing.T, base, fork *session.Session) {
+	t.Helper()
+	lines := map[string][]byte{}
+	place := map[string]int{}
+	for e, err := range base.Entries(t.Context()) {
+		require.NoError(t, err)
+		lines[e.ID], place[e.ID] = e.Line(), len(lines)
+	}
+	last := 0
+	for e, err := range fork.Entries(t.Context()) {
+		require.NoError(t, err)
+		if _, ok := e.Body.(transcript.Header); ok {
+			continue
+		}
+		require.Equal(t, string(lines[e.ID]), string(e.Line()))
+		require.Greater(t, place[e.ID], last)
+		last = place[e.ID]
+	}
+}
+
+func TestFork(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		defer closed(t, st)
+		s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ann", Title: "the base", Labels: []string{"x"}})
+		require.NoError(t, err)
+		asked := add(t, s, transcript.UserText("what is in a.go?"))
+		called := add(t, s, answer("looking", "a", "b"))
+		keyed, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.ToolResult("a", "one"))
+		require.NoError(t, err)
+		add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`1`)})
+		done := add(t, s, transcript.ToolResult("b", "two"))
+		add(t, s, answer("done"))
+		later, err := s.AppendIf(t.Context(), session.Cond{Idem: "later"}, transcript.UserText("thanks"))
+		require.NoError(t, err)
+		before := history(t, s)
+
+		fork := func(from *session.Session, id string, opts *session.CreateOptions) *session.Session {
+			f, err := from.Fork(t.Context(), id, opts)
+			require.NoError(t, err)
+			return f
+		}
+		for _, id := range append(slices.Clone(called), keyed.IDs...) { // a call is open
+			require.Equal(t, asked, entryIDs(t, fork(s, id, nil))[1:])
+		}
+		f := fork(s, done[0], &session.CreateOptions{ID: "branch", Title: "a branch", Parent: transcript.Link{Session: s.ID(), Entry: called[1]}})
+		info := f.Info()
+		require.Equal(t, transcript.Link{Agent: "main", Session: s.ID(), Entry: done[0], Lines: 7}, info.Base)
+		require.Equal(t, transcript.Link{Agent: "main", Session: s.ID(), Entry: called[1]}, info.Parent)
+		require.Equal(t, "ann a branch []", fmt.Sprint(info.Owner, " ", info.Title, " ", info.Labels))
+		require.True(t, info.Current)
+		require.Equal(t, 1, info.Turns)
+		require.Equal(t, "a branch", info.Title)
+		require.Len(t, entryIDs(t, fork(s, s.ID(), nil)), 1)
+
+		again, err := f.AppendIf(t.Context(), session.Cond{Idem: "key"}, transcript.ToolResult("a", "one"))
+		require.NoError(t, err)
+		require.Equal(t, session.Appended{IDs: keyed.IDs, Repeated: true}, again)
+		other, err := f.AppendIf(t.Context(), session.Cond{Idem: "later"}, transcript.UserText("something else"))
+		require.NoError(t, err)
+		require.NotEqual(t, later.IDs, other.IDs)
+
+		require.Equal(t, before, history(t, s))
+		for filter, want := range map[string]session.ListOptions{"parent": {Parent: s.Ref()}, "base": {Base: s.Ref(), Agent: "main"}} {
+			infos, err := st.List(t.Context(), &want)
+			require.NoError(t, err)
+			require.True(t, slices.ContainsFunc(infos, func(i session.Info) bool { return i.ID == "branch" }), filter)
+			require.False(t, slices.ContainsFunc(infos, func(i session.Info) bool { return i.ID == s.ID() }), filter)
+		}
+		_, err = s.Fork(t.Context(), done[0], &session.CreateOptions{ID: "branch"})
+		require.ErrorIs(t, err, fs.ErrExist)
+		for _, id := range []string{"", "nobody"} {
+			_, err = s.Fork(t.Context(), id, nil)
+			require.ErrorIs(t, err, session.ErrNoEntry)
+		}
+		_, err = st.Create(t.Context(), cli, &session.CreateOptions{Parent: transcript.Link{Session: "../x"}})
+		require.ErrorIs(t, err, fs.ErrInvalid)
+		require.NoError(t, st.Delete(t.Context(), f.Ref()))
+		require.Equal(t, before, history(t, s))
+	})
+}
+
+// Metadata that was appended together with a message comes along, and says
+// nothing about the fork.
+func TestForkMeta(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		defer closed(t, st)
+		s := load(t, st, cli)
+		ids := add(t, s, transcript.UserText("one"), transcript.Meta{Owner: new("bob"), Labels: []string{"x"}, Pinned: new(true)})
+		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Owner: new("ann")}))
+		for _, owner := range []string{"", "eve"} {
+			f, err := s.Fork(t.Context(), ids[0], &session.CreateOptions{Owner: owner})
+			require.NoError(t, err)
+			info := f.Info()
+			require.Equal(t, cmp.Or(owner, "ann"), info.Owner)
+			require.Empty(t, info.Labels)
+			require.False(t, info.Pinned)
+			require.Equal(t, 2, info.Base.Lines)
+		}
+	})
+}
+
+// A fork costs what its history has, not what its base has.
+func TestForkBytes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := open(t, dir, &session.Options{Sync: filelog.SyncNever})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	old := strings.Repeat("before the compaction ", 1000)
+	for range extent(*faults, 100, 1000, 25_000) {
+		add(t, s, transcript.UserText(old), answer(old))
+	}
+	kept := add(t, s, transcript.UserText("kept"))
+	add(t, s, answer(strings.Repeat("kept ", 1000)))
+	add(t, s, transcript.Compaction{Summary: "so far", FirstKept: kept[0], TurnsBefore: 100})
+	last := add(t, s, transcript.UserText("after it"))
+	live := 0
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		if e.ID >= kept[0] {
+			live += len(e.Line()) + 1
+		}
+	}
+	before := written(t, dir)
+	f, err := s.Fork(t.Context(), last[0], nil)
+	require.NoError(t, err)
+	require.LessOrEqual(t, written(t, dir)-before, int64(live)+4<<10)
+	require.Equal(t, history(t, s), history(t, f))
+}
+
+// written is how many bytes are in the files of a folder.
+func written(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		n += info.Size()
+		return err
+	}))
+	return n
+}

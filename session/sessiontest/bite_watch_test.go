@@ -1,0 +1,66 @@
+package sessiontest_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+var watchMistakes = []mistake{
+	{"yields nothing to a follower", "scan/live", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			if dir == driver.Live {
+				return func(func(transcript.Record, error) bool) {}
+			}
+			return b.Driver.Scan(ctx, ref, from, dir)
+		}
+	}},
+	{"says nothing about other drivers", "watch/changed", func(b *broken) {
+		watch := b.watch
+		b.watch = func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error) {
+			return watch(ref, func(ref driver.Ref, err error) {
+				if b.shared.busy.Load() == b {
+					changed(ref, err)
+				}
+			})
+		}
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			b.shared.busy.Store(b)
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+	}},
+	{"says nothing about a deletion", "watch/changed", func(b *broken) {
+		watch := b.watch
+		b.watch = func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error) {
+			return watch(ref, func(ref driver.Ref, err error) {
+				if !b.shared.deleting.Load() {
+					changed(ref, err)
+				}
+			})
+		}
+		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+			b.shared.deleting.Store(true)
+			return b.Driver.Delete(ctx, refs...)
+		}
+	}},
+	{"goes on after stop", "watch/stop", func(b *broken) {
+		watch := b.watch
+		b.watch = func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error) {
+			_, err := watch(ref, changed)
+			return func() {}, err
+		}
+	}},
+	{"says nothing when it is closed", "watch/close", func(b *broken) {
+		watch := b.watch
+		b.watch = func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error) {
+			return watch(ref, func(ref driver.Ref, err error) {
+				if !errors.Is(err, driver.ErrClosed) {
+					changed(ref, err)
+				}
+			})
+		}
+	}},
+}
