@@ -26,6 +26,7 @@ var imports = map[string][]string{
 	"internal/jsontext":         {},
 	"internal/lazy":             {},
 	"internal/secret":           {"internal/lazy"},
+	"internal/words":            {},
 	"transcript":                {"internal/jsontext"},
 	"transcript/tokens":         {"transcript"},
 	"transcript/filelog":        {},

@@ -1,82 +1,34 @@
-// Package words takes texts apart into the terms that a search compares: words
-// of any script, identifiers whole and in parts, and pairs of characters where
-// a script puts no spaces between words.
+// Package words finds words in texts of any script: whole words, parts of
+// identifiers, phrases, and characters of scripts that put no spaces between
+// words. It compares folded texts: letters without their case, full-width and
+// half-width forms as the usual ones.
 //
-// A term is folded: letters are lower case, full-width forms are the usual ones.
-// Terms of a query and of a text are compared byte by byte.
+// A word stands between boundaries. There is one where a run of letters and
+// digits begins or ends, and inside of one where the case or digits begin a new
+// part: getUserByID has get, user, by and id, a/b/c.go has b/c.go. Between two
+// characters of a script without spaces there is always one, so that a search
+// for 据库 finds 数据库.
 package words
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// A Term is a piece of a text.
-type Term struct {
-	Text string // folded
-	// Start and End are the place in the text that it stands for, in bytes.
-	Start, End int
-	// Part says that it is a part of the term before it that is no Part: a word
-	// of an identifier, or all but the first pair of a run of characters.
-	Part bool
-}
-
-// maxTerm is how many bytes a term has at most. What is longer is base64 or the
-// like: only its parts count.
-const maxTerm = 128
-
-// All yields the terms of a text in order, until yield returns false. The text
-// of a term is valid only during the call, unless it is copied.
-//
-// "getUserByID" gives getuserbyid and its parts get, user, by and id;
-// "prod-eu-17" gives prod-eu-17, prod, eu and 17; a run of Chinese characters
-// gives each pair of neighbours, a single one itself.
-func All(text string, yield func(Term) bool) {
-	s := splitter{text: text, yield: yield}
-	for s.at < len(text) && !s.done {
-		r, size := s.rune(s.at)
-		switch class(r) {
-		case classWord:
-			s.word()
-		case classRun:
-			s.run()
-		default:
-			s.at += size
-		}
-	}
-}
-
-type splitter struct {
-	text  string
-	at    int
-	yield func(Term) bool
-	done  bool
-	buf   []byte // of the last term
-}
-
-func (s *splitter) rune(at int) (rune, int) {
-	if c := s.text[at]; c < utf8.RuneSelf {
-		return rune(c), 1
-	}
-	return utf8.DecodeRuneInString(s.text[at:])
-}
-
-// A classOf says how a character takes part in terms.
+// A classOf says how a character takes part in words.
 type classOf int
 
 const (
-	classNone   classOf = iota
-	classWord           // letters, digits and marks
-	classRun            // letters of scripts without spaces between words
-	classJoiner         // joins words to identifiers and paths
+	classNone classOf = iota
+	classWord         // letters, digits and marks
+	classRun          // letters of scripts without spaces between words
 )
 
 func class(r rune) classOf {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
 		return classWord
-	case r == '_', r == '-', r == '.', r == '/', r == ':', r == '@', r == '+', r == '#':
-		return classJoiner
 	case r < utf8.RuneSelf:
 		return classNone
 	case r == 'ー' || r == 'ｰ' || unicode.In(r, runScripts...): // these two belong to no script
@@ -92,170 +44,136 @@ var runScripts = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
 }
 
-// word yields the identifier that begins here, whole and in parts. A joiner
-// belongs to it if a word follows.
-func (s *splitter) word() {
-	start, end := s.at, s.at
-	joined := false
-	for end < len(s.text) {
-		r, size := s.rune(end)
-		switch class(r) {
-		case classWord:
-			end += size
-			continue
-		case classJoiner:
-			if next := end + size; next < len(s.text) {
-				if r, _ := s.rune(next); class(r) == classWord {
-					end, joined = next, true
-					continue
-				}
-			}
-		}
-		break
+// Boundary reports whether a word may begin or end at byte i of a text.
+func Boundary(text string, i int) bool {
+	if i <= 0 || i >= len(text) {
+		return true
 	}
-	s.at = end
-	whole := end-start <= maxTerm
-	if whole {
-		s.put(start, end, false)
+	r, size := utf8.DecodeRuneInString(text[i:])
+	prev, _ := utf8.DecodeLastRuneInString(text[:i])
+	a, b := class(prev), class(r)
+	switch {
+	case unicode.IsMark(r) && a != classNone:
+		return false
+	case a != classWord || b != classWord:
+		return true
 	}
-	first := !whole
-	s.parts(start, end, func(from, to int) {
-		if from == start && to == end {
-			return
-		}
-		if to-from <= maxTerm {
-			s.put(from, to, !first)
-			first = false
-		}
-	}, joined)
-}
-
-// parts calls part for each word between joiners and, within it, for each part
-// that a change of case or from letters to digits begins.
-func (s *splitter) parts(start, end int, part func(from, to int), joined bool) {
-	for from := start; from < end; {
-		to := from
-		for to < end {
-			r, size := s.rune(to)
-			if class(r) != classWord {
-				break
-			}
-			to += size
-		}
-		s.camel(from, to, part, joined)
-		from = to
-		for from < end {
-			r, size := s.rune(from)
-			if class(r) == classWord {
-				break
-			}
-			from += size
-		}
-	}
-}
-
-// camel calls part for a word, and for its parts if there are several.
-func (s *splitter) camel(start, end int, part func(from, to int), joined bool) {
-	if joined {
-		part(start, end)
-	}
-	from, prev := start, rune(0)
-	for at := start; at < end; {
-		r, size := s.rune(at)
-		next := rune(0)
-		if at+size < end {
-			next, _ = s.rune(at + size)
-		}
-		if at > from && begins(prev, r, next) {
-			part(from, at)
-			from = at
-		}
-		prev = r
-		at += size
-	}
-	if from > start {
-		part(from, end)
-	}
+	next, _ := utf8.DecodeRuneInString(text[i+size:])
+	return begins(prev, r, next)
 }
 
 // begins reports whether a part of a word begins at r, between prev and next.
 func begins(prev, r, next rune) bool {
 	switch {
 	case unicode.IsDigit(r) != unicode.IsDigit(prev):
-		return !unicode.IsMark(r)
-	case unicode.IsUpper(r) && unicode.IsLower(prev):
 		return true
-	case unicode.IsUpper(r) && unicode.IsUpper(prev) && unicode.IsLower(next):
-		return true
+	case unicode.IsUpper(r):
+		return unicode.IsLower(prev) || unicode.IsUpper(prev) && unicode.IsLower(next)
 	}
 	return false
 }
 
-// run yields the pairs of neighbours in a run of characters. A mark belongs to
-// the character in front of it.
-func (s *splitter) run() {
-	var starts [3]int // of the last characters, and where the next one begins
-	n := 0
-	begin := s.at
-	for s.at < len(s.text) && !s.done {
-		r, size := s.rune(s.at)
-		if c := class(r); c != classRun && !(c == classWord && unicode.IsMark(r)) {
-			break
-		}
-		if !unicode.IsMark(r) {
-			if n >= 2 {
-				s.put(starts[0], s.at, starts[0] > begin)
-				starts[0] = starts[1]
-				n--
+// split returns the pieces of a text that have no space in them, each cut where
+// words and runs of characters meet, without the signs around them.
+func split(text string) (list []string) {
+	for field := range strings.FieldsSeq(text) {
+		from, last := 0, classNone
+		for i, r := range field {
+			c := class(r)
+			if c == classNone || unicode.IsMark(r) && last != classNone {
+				continue
 			}
-			starts[n] = s.at
-			n++
+			if last != classNone && c != last {
+				list = append(list, field[from:i])
+				from = i
+			}
+			last = c
 		}
-		s.at += size
+		list = append(list, field[from:])
 	}
-	if n > 0 && !s.done {
-		s.put(starts[0], s.at, starts[0] > begin)
+	trimmed := list[:0]
+	for _, s := range list {
+		if s = strings.TrimFunc(s, func(r rune) bool { return class(r) == classNone }); s != "" {
+			trimmed = append(trimmed, s)
+		}
 	}
-	if n == 0 { // a mark alone
-		return
-	}
+	return trimmed
 }
 
-// put yields a term.
-func (s *splitter) put(start, end int, part bool) {
-	if s.done {
-		return
+// isRun reports whether a piece is of a script without spaces.
+func isRun(piece string) bool {
+	r, _ := utf8.DecodeRuneInString(piece)
+	return class(r) == classRun
+}
+
+// pairs returns the pairs of neighbours in a run of characters, or the run if
+// there is one character. A mark belongs to the character in front of it.
+func pairs(run string) (list []string) {
+	var starts []int
+	for i, r := range run {
+		if !unicode.IsMark(r) || i == 0 {
+			starts = append(starts, i)
+		}
 	}
-	s.buf = Fold(s.buf[:0], s.text[start:end])
-	if len(s.buf) > 0 && !s.yield(Term{string(s.buf), start, end, part}) {
-		s.done = true
+	if len(starts) < 3 {
+		return []string{run}
 	}
+	starts = append(starts, len(run))
+	for i := range len(starts) - 2 {
+		list = append(list, run[starts[i]:starts[i+2]])
+	}
+	return list
 }
 
 // Fold appends the folded form of a text.
 func Fold(dst []byte, text string) []byte {
 	for _, r := range text {
-		switch {
-		case 'A' <= r && r <= 'Z':
-			r += 'a' - 'A'
-		case r < utf8.RuneSelf:
-		case 0xff01 <= r && r <= 0xff5e: // full-width ASCII
-			r = unicode.ToLower(r - 0xff01 + '!')
-		case r == 0x3000:
-			r = ' '
-		default:
-			r = fold(r)
-		}
-		dst = utf8.AppendRune(dst, r)
+		dst = utf8.AppendRune(dst, fold(r))
 	}
 	return dst
 }
 
-// fold returns one character for all that differ by case alone.
+// fold returns one character for all that differ by case or width alone.
 func fold(r rune) rune {
+	switch {
+	case r < utf8.RuneSelf:
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	case 0xff01 <= r && r <= 0xff5e: // full-width ASCII
+		return fold(r - 0xff01 + '!')
+	case 0xff66 <= r && r < 0xff66+rune(len(kana)):
+		return kana[r-0xff66]
+	}
 	low := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
 		low = min(low, next)
 	}
-	return unicode.ToLower(low)
+	if low < utf8.RuneSelf {
+		return fold(low)
+	}
+	return low
+}
+
+// kana are the usual forms of the half-width ones, from U+FF66 on.
+var kana = []rune("ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン")
+
+// forms returns every character that folds to r, which is folded.
+func forms(r rune) []rune {
+	list := []rune{r}
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		list = append(list, next)
+	}
+	for _, c := range list { // the list that is ranged over stays as it was
+		if '!' <= c && c <= '~' {
+			list = append(list, c-'!'+0xff01)
+		}
+	}
+	for i, k := range kana {
+		if k == r {
+			list = append(list, 0xff66+rune(i))
+		}
+	}
+	return list
 }
