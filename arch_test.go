@@ -42,7 +42,7 @@ var imports = map[string][]string{
 	"session/driver/memdriver":  {"session/driver", "transcript"},
 	"session/sessiontest":       {"session/driver", "transcript"},
 	"session": {
-		"compact", "guard", "rebuild",
+		"compact", "guard", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "session/driver/filedriver",
 		"transcript", "transcript/filelog", "transcript/tokens",
 	},

@@ -138,16 +138,16 @@ func (q *Query) MayFit(raw []byte) bool {
 // Match is a place in one of several texts.
 type Match struct{ Text, Start, End int }
 
-// Fit looks for the query in texts that belong together, one at a time. The zero
-// value has seen none.
+// Fit is what texts have of a query.
 type Fit struct {
 	Counts []int   // of each item
-	First  []Match // of each item that has a count
+	First  []Match // of each item whose count is not 0
 }
 
-// Look returns what texts have of the query, and whether they fit it. Unless count
-// is set it stops as soon as that is certain, and counts stay at 1.
-func (q *Query) Look(texts []string, count bool) (f Fit, fits bool) {
+// Look looks for the query in texts that belong together and reports whether they
+// fit it. Each item is counted up to most; if that is 0, Look stops as soon as the
+// answer is certain.
+func (q *Query) Look(texts []string, most int) (f Fit, fits bool) {
 	if q.re != nil {
 		for i, text := range texts {
 			if at := q.re.FindStringIndex(text); at != nil {
@@ -159,11 +159,11 @@ func (q *Query) Look(texts []string, count bool) (f Fit, fits bool) {
 	f = Fit{Counts: make([]int, len(q.items)), First: make([]Match, len(q.items))}
 	found := 0
 	for i, n := range q.items {
-		f.Counts[i], f.First[i] = n.count(texts, count)
+		f.Counts[i], f.First[i] = n.count(texts, max(most, 1))
 		if f.Counts[i] > 0 {
 			found++
 		}
-		if !count && q.any == (f.Counts[i] > 0) {
+		if most == 0 && q.any == (f.Counts[i] > 0) {
 			return f, q.any
 		}
 	}
@@ -173,20 +173,17 @@ func (q *Query) Look(texts []string, count bool) (f Fit, fits bool) {
 	return f, found == len(q.items)
 }
 
-// count returns how often the needle is in texts, and where it is first. Unless
-// all is set it stops at the first one.
-func (n *needle) count(texts []string, all bool) (times int, first Match) {
+// count returns how often the needle is in texts, up to most, and where it is
+// first.
+func (n *needle) count(texts []string, most int) (times int, first Match) {
 	for i, text := range texts {
-		for at := 0; ; {
+		for at := 0; times < most; {
 			start, end := n.in(text, at)
 			if start < 0 {
 				break
 			}
 			if times++; times == 1 {
 				first = Match{i, start, end}
-				if !all {
-					return times, first
-				}
 			}
 			at = end
 		}

@@ -1,0 +1,158 @@
+package session
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// passage is a text of an entry that is searched.
+type passage struct {
+	text  string
+	role  string
+	block int
+	kind  string
+	tool  string // of a call
+	// call is, of a result, the ID of its call, and carried, of what a compaction
+	// carries, the ID of the entry that it comes from.
+	call, carried string
+}
+
+// The roles of a [Hit] that no message has.
+const (
+	roleTool   = "tool"
+	roleSystem = "system"
+)
+
+// passages returns what an entry says. This is the place that knows which lines
+// are not searched: of those that repeat others none is.
+func passages(e transcript.Entry) []passage {
+	switch b := e.Body.(type) {
+	case transcript.Fragment:
+		return contentPassages(b)
+	case transcript.System:
+		return []passage{{text: b.Text, role: roleSystem, kind: "system"}}
+	case transcript.Compaction:
+		list := []passage{{text: b.Summary, role: roleSystem, kind: "summary"}}
+		for _, items := range [][]transcript.Carried{b.Said, b.Errors, b.Files, b.IDs} {
+			for _, i := range items {
+				list = append(list, passage{text: i.Text, role: roleSystem, kind: "summary", carried: i.Entry})
+			}
+		}
+		return list
+	}
+	return nil
+}
+
+func contentPassages(f transcript.Fragment) []passage {
+	list := make([]passage, 0, len(f.Content))
+	for i, b := range f.Content {
+		p := passage{role: string(f.Role), block: i, kind: b.BlockType()}
+		switch b := b.(type) {
+		case transcript.ToolCallBlock:
+			p.tool, p.text = b.Name, scalars(b.Input)
+		case transcript.ToolResultBlock:
+			p.role, p.call = roleTool, b.CallID
+			var texts []string
+			for _, in := range b.Content {
+				texts = append(texts, textOf(in))
+			}
+			p.text = strings.Join(texts, "\n")
+		default:
+			p.text = textOf(b)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// textOf returns what a block says, empty for an image.
+func textOf(b transcript.Block) string {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return b.Text
+	case transcript.ThinkingBlock:
+		return b.Thinking
+	case transcript.ContextBlock:
+		return b.URI + "\n" + b.Abstract
+	case transcript.DocumentBlock:
+		text := b.Title + "\n" + b.Context
+		if b.Source.Type == "text" {
+			text += "\n" + b.Source.Data
+		}
+		return text
+	case transcript.RawBlock:
+		return scalars(b.JSON)
+	}
+	return ""
+}
+
+// scalars returns the strings and numbers in a JSON value, each on a line of its
+// own, without the names of members.
+func scalars(value []byte) string {
+	var sb strings.Builder
+	var walk func(v []byte, depth int)
+	walk = func(v []byte, depth int) {
+		switch {
+		case depth > maxDepth || len(v) == 0:
+		case v[0] == '{':
+			for _, member := range jsontext.Members(v) {
+				walk(member, depth+1)
+			}
+		case v[0] == '[':
+			for element := range jsontext.Elements(v) {
+				walk(element, depth+1)
+			}
+		default:
+			if sb.Len() > 0 {
+				sb.WriteByte('\n')
+			}
+			if s, ok := jsontext.String(v); ok {
+				sb.WriteString(s)
+			} else {
+				sb.Write(v)
+			}
+		}
+	}
+	walk(jsontext.Trim(value), 0)
+	return sb.String()
+}
+
+// maxDepth is how deep values are looked into.
+const maxDepth = 100
+
+func textsOf(list []passage) []string {
+	texts := make([]string, len(list))
+	for i, p := range list {
+		texts[i] = p.text
+	}
+	return texts
+}
+
+// isRecall reports whether a passage is of one of the reading tools: its call, or
+// a result that repeats what was found.
+func isRecall(p passage) bool {
+	return p.tool == transcript.RecallSearch || p.tool == transcript.RecallWindow || p.tool == transcript.RecallRead
+}
+
+// How many bytes of a text an [Hit] shows in front of a match and from its
+// beginning on.
+const (
+	excerptBefore = 120
+	excerptBehind = 280
+)
+
+// excerpt returns the part of a text around a match, and where the match is in
+// it. A match that is too long for it is cut.
+func excerpt(text string, start, end int) (part string, from, to int) {
+	a, b := max(0, start-excerptBefore), min(len(text), start+excerptBehind)
+	for a < start && !utf8.RuneStart(text[a]) {
+		a++
+	}
+	for b < len(text) && !utf8.RuneStart(text[b]) {
+		b++
+	}
+	return strings.Clone(text[a:b]), start - a, min(end, b) - a
+}
