@@ -157,6 +157,9 @@ type search struct {
 	words *words.Query
 	refs  []Ref
 	one   bool // a session that is not there is an error
+
+	shown int            // bytes of an excerpt; 0 for the usual ones
+	only  func(Hit) bool // of a ranked search, if it is set: which hits count, by where they stand
 }
 
 func (st *Store) newSearch(q Query) (*search, error) {
@@ -360,26 +363,41 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hi
 	if err != nil {
 		return hit, fit, false, err
 	}
-	first := r.firstOf(fit)
+	first := firstOf(fit)
 	p := list[first.Text]
 	hit = Hit{
 		Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
 		at: driver.Cursor(rec.Offset), size: len(e.Line()),
 	}
-	hit.Excerpt, hit.Start, hit.End = excerpt(p.text, first.Start, first.End)
+	hit.Excerpt, hit.Start, hit.End = excerpt(p.text, first.Start, first.End, cmp.Or(r.shown, excerptSize))
+	if r.only != nil {
+		if err := r.mark(ctx, &hit); err != nil || !r.only(hit) {
+			return hit, fit, false, err
+		}
+	}
 	return hit, fit, true, nil
 }
 
-// firstOf returns the first match in the first of the texts that has one.
-func (r *reading) firstOf(fit words.Fit) (first words.Match) {
-	first.Text = -1
+// firstOf returns the match to show: the one that most of the others follow
+// closely, or the first of these.
+func firstOf(fit words.Fit) (best words.Match) {
+	most := 0
 	for i, n := range fit.Counts {
-		m := fit.First[i]
-		if n > 0 && (first.Text < 0 || m.Text < first.Text || m.Text == first.Text && m.Start < first.Start) {
-			first = m
+		if n == 0 {
+			continue
+		}
+		m, near := fit.First[i], 0
+		for j, n := range fit.Counts {
+			if o := fit.First[j]; n > 0 && o.Text == m.Text && o.Start >= m.Start && o.Start < m.Start+excerptSize {
+				near++
+			}
+		}
+		first := m.Text < best.Text || m.Text == best.Text && m.Start < best.Start
+		if near > most || near == most && first {
+			best, most = m, near
 		}
 	}
-	return first
+	return best
 }
 
 // filter leaves out passages of other tools, of the reading tools, and carried

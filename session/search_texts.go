@@ -137,17 +137,15 @@ func isRecall(p passage) bool {
 	return p.tool == transcript.RecallSearch || p.tool == transcript.RecallWindow || p.tool == transcript.RecallRead
 }
 
-// How many bytes of a text an [Hit] shows in front of a match and from its
-// beginning on.
-const (
-	excerptBefore = 120
-	excerptBehind = 280
-)
+// excerptSize is how many bytes of a text a [Hit] shows, of which a quarter are in
+// front of the match.
+const excerptSize = 400
 
-// excerpt returns the part of a text around a match, and where the match is in
-// it. A match that is too long for it is cut.
-func excerpt(text string, start, end int) (part string, from, to int) {
-	a, b := max(0, start-excerptBefore), min(len(text), start+excerptBehind)
+// excerpt returns the part of a text around a match that has about size bytes, and
+// where the match is in it. A match that is too long for it is cut.
+func excerpt(text string, start, end, size int) (part string, from, to int) {
+	a := max(0, min(start-size/4, len(text)-size))
+	b := min(len(text), a+size)
 	for a < start && !utf8.RuneStart(text[a]) {
 		a++
 	}
