@@ -53,7 +53,7 @@ func clearResults(ctx context.Context, h History, n Need) (bool, error) {
 				continue
 			}
 			keep = 0 // what is older goes, whatever its size
-			note := fmt.Sprintf("[old result of %d characters left out; all of it is in entry %s]", len([]rune(r.Text())), m.Origins[j].Entry)
+			note := fmt.Sprintf("[old result of %d characters left out; %s]", len([]rune(r.Text())), n.whole(m.Origins[j].Entry))
 			if saved := size - n.size(r.WithContent(transcript.TextBlock{Text: note})); saved > size/2 {
 				gain += saved
 				clips = append(clips, clipping(m.Origins[j], note))
