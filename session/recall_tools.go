@@ -44,8 +44,8 @@ const (
 // name and no input can change.
 //
 // Of s they show what its history does not: entries that a compaction or a clip
-// has taken away. What a rewind has taken back is not there. Their own results are
-// not searched.
+// has taken away. Entries that a rewind has taken back are left out, and so are the
+// results of these tools.
 //
 // For clips and summaries to say that the tools are there, offer them in the Tools
 // of a guard.Guard, and set Recall in [Options].Compact for the compactions that

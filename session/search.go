@@ -102,8 +102,8 @@ const rankedLimit = 20
 // with the transcripts. Nothing is locked: entries that are appended during the
 // search may be found or not, and a session that is deleted meanwhile is left out.
 //
-// What one entry says is searched once: the results of [RecallTools] are left out,
-// and so is what a compaction carries over from an entry that is there.
+// Repeated text is left out: the results of [RecallTools], and the items that a
+// compaction carries over from entries that are there.
 //
 // A query that cannot be used gives an error that matches [ErrQuery]. The sequence
 // ends after the first pair with an error. It may be ranged over several times and
