@@ -15,21 +15,31 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// reached counts needed words, those that the history has, and those that it or
-// three searches have.
-type reached struct{ words, carried, found int }
+// reached counts needed words: those that the history has anywhere, those that it
+// has beside what the question is about, and both again with the results of three
+// searches.
+type reached struct{ words, anywhere, carried, foundAnywhere, found int }
 
 func (r reached) String() string {
 	share := func(n int) float64 { return 100 * float64(n) / float64(max(r.words, 1)) }
-	return fmt.Sprintf("%.1f %% carried, %.1f %% with three searches, of %d", share(r.carried), share(r.found), r.words)
+	return fmt.Sprintf("%.1f %% carried, %.1f %% with three searches; in their sentence %.1f %%, %.1f %%; of %d",
+		share(r.anywhere), share(r.foundAnywhere), share(r.carried), share(r.found), r.words)
 }
+
+func (r *reached) add(o reached) {
+	r.words, r.anywhere, r.carried = r.words+o.words, r.anywhere+o.anywhere, r.carried+o.carried
+	r.foundAnywhere, r.found = r.foundAnywhere+o.foundAnywhere, r.found+o.found
+}
+
+// mostAsked is how many questions are asked about one chat at most.
+const mostAsked = 120
 
 // A long chat goes through compactions without a model. Words that its questions
 // need are in the history, or in the results of three calls of the search tool:
 // with the question, with what it is about, and with that and words of
 // corrections.
 func TestRecallShare(t *testing.T) {
-	for _, tt := range extent(*soakLength, []struct{ window, tokens, chats int }{{8_000, 30_000, 1}},
+	for _, tt := range extent(*soakLength, []struct{ window, tokens, chats int }{{8_000, 16_000, 1}},
 		[]struct{ window, tokens, chats int }{{8_000, 60_000, 2}, {32_000, 136_000, 2}, {200_000, 527_000, 1}},
 		[]struct{ window, tokens, chats int }{{8_000, 60_000, 5}, {32_000, 136_000, 5}, {200_000, 527_000, 3}}) {
 		t.Run(fmt.Sprintf("%dk", tt.window/1000), func(t *testing.T) {
@@ -39,9 +49,8 @@ func TestRecallShare(t *testing.T) {
 					if kinds[q.kind] == nil {
 						kinds[q.kind] = &reached{}
 					}
-					for _, sum := range []*reached{&all, kinds[q.kind]} {
-						sum.words, sum.carried, sum.found = sum.words+r.words, sum.carried+r.carried, sum.found+r.found
-					}
+					all.add(r)
+					kinds[q.kind].add(r)
 				})
 			}
 			t.Logf("%dk window, %d chats of %dk tokens, %d compactions: %v", tt.window/1000, tt.chats, tt.tokens/1000, used, all)
@@ -78,7 +87,11 @@ func recallShare(t *testing.T, seed uint64, window, most int, count func(chatQue
 		shown.WriteString(m.Text() + "\n")
 	}
 	search := session.RecallTools(s)[0]
-	for _, q := range c.questions {
+	step := max(1, len(c.questions)/mostAsked)
+	for i, q := range c.questions {
+		if i%step > 0 {
+			continue
+		}
 		results := ""
 		for _, query := range []string{q.text, q.about, q.about + " wrong moved correction mistake after all"} {
 			input, err := json.Marshal(map[string]string{"query": query})
@@ -91,6 +104,12 @@ func recallShare(t *testing.T, seed uint64, window, most int, count func(chatQue
 		r := reached{}
 		for _, w := range q.words {
 			r.words++
+			if strings.Contains(shown.String(), w) {
+				r.anywhere++
+			}
+			if strings.Contains(shown.String()+results, w) {
+				r.foundAnywhere++
+			}
 			if mentions(shown.String(), q, w) {
 				r.carried++
 			}
