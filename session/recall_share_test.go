@@ -3,6 +3,8 @@ package session_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +56,7 @@ func TestRecallShare(t *testing.T) {
 				})
 			}
 			t.Logf("%dk window, %d chats of %dk tokens, %d compactions: %v", tt.window/1000, tt.chats, tt.tokens/1000, used, all)
-			for _, kind := range []string{askDate, askAmount, askName, askCorrection, askWho} {
+			for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 				t.Logf("  %s: %v", kind, *kinds[kind])
 			}
 			require.GreaterOrEqual(t, all.found*100, all.words*95)

@@ -303,8 +303,11 @@ func (s *search) hand(ctx context.Context, r *reading, out chan<- part) {
 // reading is a session that a search reads.
 type reading struct {
 	*search
-	ref   Ref
-	marks *marks // of its places, once one was asked for
+	ref Ref
+	// What is read of it when it is needed.
+	marks  *marks
+	calls  calls
+	absent map[string]bool
 }
 
 // read calls found for every entry that fits, the newest first, with each word
@@ -404,15 +407,19 @@ func firstOf(fit words.Fit) (best words.Match) {
 // items whose entry is there. It is asked about entries that have the words.
 func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) (rest []passage, err error) {
 	for _, p := range list {
-		if p.call != "" || p.carried != "" {
-			if err := r.learn(ctx); err != nil {
-				return nil, err
-			}
+		if p.call != "" && r.calls == nil {
+			r.calls, err = readCalls(ctx, r.store.drv, r.ref)
+		}
+		if p.carried != "" && r.absent == nil {
+			r.absent, err = readAbsent(ctx, r.store.drv, r.ref)
+		}
+		if err != nil {
+			return nil, err
 		}
 		if p.call != "" {
-			p.tool = r.marks.tool(p.call, at)
+			p.tool = r.calls.tool(p.call, at)
 		}
-		if p.carried != "" && !r.marks.absent[p.carried] || r.query.Tool != "" && p.tool != r.query.Tool || isRecall(p) {
+		if p.carried != "" && !r.absent[p.carried] || r.query.Tool != "" && p.tool != r.query.Tool || isRecall(p) {
 			continue
 		}
 		rest = append(rest, p)
@@ -421,20 +428,14 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 }
 
 // mark says where the entry of a hit stands.
-func (r *reading) mark(ctx context.Context, hit *Hit) error {
-	if err := r.learn(ctx); err != nil {
-		return err
+func (r *reading) mark(ctx context.Context, hit *Hit) (err error) {
+	if r.marks == nil {
+		if r.marks, err = readMarks(ctx, r.store.drv, r.ref); err != nil {
+			return err
+		}
 	}
 	hit.Rewound = r.marks.rewound(hit.at)
 	hit.Compacted = !hit.Rewound && hit.at < r.marks.kept
 	hit.Clipped = !hit.Rewound && r.marks.clipped[hit.Entry]
 	return nil
-}
-
-// learn reads the outline of the session, once.
-func (r *reading) learn(ctx context.Context) (err error) {
-	if r.marks == nil {
-		r.marks, err = readMarks(ctx, r.store.drv, r.ref)
-	}
-	return err
 }

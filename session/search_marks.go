@@ -11,25 +11,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// marks are the outline of a session: where its entries stand in the history, and
-// which tool a result is of. They are read backwards in one pass that decodes the
-// few lines that say so and only the leading members of the others.
+// marks say where the entries of a session stand in its history. They are read
+// backwards in one pass that decodes the few lines that say so.
 type marks struct {
 	dead    []deadRange     // the last one first
 	kept    driver.Cursor   // entries in front of it are compacted
 	clipped map[string]bool // IDs of entries
-	absent  map[string]bool // IDs of entries that compactions carry items of and that are not there
-	calls   map[string][]call
 }
 
 // deadRange has lines that a rewind has taken back.
 type deadRange struct{ from, to driver.Cursor }
-
-// call is a tool call at its place.
-type call struct {
-	at   driver.Cursor
-	name string
-}
 
 // rewound reports whether a line was taken back.
 func (m *marks) rewound(at driver.Cursor) bool {
@@ -45,25 +36,13 @@ func (m *marks) rewound(at driver.Cursor) bool {
 	return i < len(m.dead) && m.dead[i].from <= at && at < m.dead[i].to
 }
 
-// tool returns the tool of the last call with an ID in front of a result, or in
-// the same line.
-func (m *marks) tool(id string, at driver.Cursor) string {
-	for _, c := range m.calls[id] { // the last one first
-		if c.at <= at {
-			return c.name
-		}
-	}
-	return ""
-}
-
-// readMarks reads the outline of a session. A rewind to an entry that turns out
+// readMarks reads the marks of a session. A rewind to an entry that turns out
 // not to be there has no effect: then it begins anew.
 func readMarks(ctx context.Context, drv driver.Driver, ref Ref) (*marks, error) {
 	ignored := map[driver.Cursor]bool{}
 	for {
 		o := &outline{
-			ignored: ignored, next: math.MaxInt64,
-			marks: marks{clipped: map[string]bool{}, absent: map[string]bool{}, calls: map[string][]call{}},
+			ignored: ignored, next: math.MaxInt64, marks: marks{clipped: map[string]bool{}},
 		}
 		if err := o.read(ctx, drv, ref); err != nil {
 			return nil, err
@@ -95,28 +74,26 @@ type outline struct {
 
 // outlined is what the outline needs of a line.
 type outlined struct {
-	at         driver.Cursor
-	kind, id   string
-	part       int
-	callID     string
-	name       string
-	body       transcript.Body // of a line that was decoded
-	wholeLines bool            // the line is one object
+	at       driver.Cursor
+	kind, id string
+	part     int
+	body     transcript.Body // of a line that was decoded
 }
 
 func (o *outline) read(ctx context.Context, drv driver.Driver, ref Ref) error {
 	keep := func(at driver.Cursor, lines []byte) bool {
-		if bytes.IndexByte(lines, '\n') >= 0 {
-			return true
-		}
-		l := outlineOf(lines)
-		l.at = at
 		switch {
-		case !l.wholeLines, l.kind == transcript.TypeRewind, l.kind == transcript.TypeCompaction, l.kind == transcript.TypeClip:
-			return true // to be decoded
-		case l.kind == transcript.TypeAssistant && bytes.Contains(lines, []byte(`"tool_use"`)):
+		case !o.looks() && !mayMatter(lines):
+			o.next = at
+			return false
+		case bytes.IndexByte(lines, '\n') >= 0:
 			return true
 		}
+		l, ok := outlineOf(lines)
+		if !ok || l.kind == transcript.TypeRewind || l.kind == transcript.TypeCompaction || l.kind == transcript.TypeClip {
+			return true // to be decoded
+		}
+		l.at = at
 		o.line(l)
 		return false
 	}
@@ -124,24 +101,37 @@ func (o *outline) read(ctx context.Context, drv driver.Driver, ref Ref) error {
 		if err != nil {
 			return err
 		}
-		if rec.HasEntry() {
-			e := rec.Entry
-			l := outlined{at: driver.Cursor(rec.Offset), kind: e.Type(), id: e.ID, part: e.Part, body: e.Body}
-			o.line(l)
+		if e := rec.Entry; rec.HasEntry() {
+			o.line(outlined{at: driver.Cursor(rec.Offset), kind: e.Type(), id: e.ID, part: e.Part, body: e.Body})
 		}
 	}
 	o.flush()
 	return ctx.Err()
 }
 
-// outlineOf reads the members of a line that is one object; of any other line it
-// says that it is not.
-func outlineOf(line []byte) (l outlined) {
+// looks reports whether the outline looks for an entry, so that it needs every
+// line.
+func (o *outline) looks() bool {
+	return o.target != "" || o.compaction != nil && !o.found || len(o.batch) > 0
+}
+
+// mayMatter reports whether lines may have one that says where others stand. A
+// letter can be written as \u0072.
+func mayMatter(lines []byte) bool {
+	for _, part := range []string{`"rewind"`, `"compaction"`, `"clip"`, `\u006`, `\u007`} {
+		if bytes.Contains(lines, []byte(part)) {
+			return true
+		}
+	}
+	return false
+}
+
+// outlineOf reads the members of a line that is one object.
+func outlineOf(line []byte) (l outlined, ok bool) {
 	line = jsontext.Trim(line)
 	if len(line) == 0 || line[0] != '{' || jsontext.Skip(line, 0) != len(line) {
-		return l
+		return l, false
 	}
-	l.wholeLines = true
 	for name, value := range jsontext.Members(line) {
 		switch name {
 		case "type":
@@ -151,36 +141,12 @@ func outlineOf(line []byte) (l outlined) {
 		case "part":
 			part, _ := jsontext.Int(value)
 			l.part = int(part)
-		case "tool_use_id":
-			l.callID, _ = jsontext.String(value)
-		case "name":
-			l.name, _ = jsontext.String(value)
 		}
 	}
-	return l
+	return l, true
 }
 
 func (o *outline) line(l outlined) {
-	delete(o.absent, l.id)
-	switch b := l.body.(type) {
-	case transcript.Fragment:
-		for _, block := range b.Content {
-			if c, ok := block.(transcript.ToolCallBlock); ok {
-				o.calls[c.ID] = append(o.calls[c.ID], call{l.at, c.Name})
-			}
-		}
-	case transcript.Compaction:
-		for _, items := range [][]transcript.Carried{b.Said, b.Errors, b.Files, b.IDs} {
-			for _, i := range items {
-				o.absent[i.Entry] = true
-			}
-		}
-	default:
-		if l.kind == transcript.TypeToolUse {
-			o.calls[l.callID] = append(o.calls[l.callID], call{l.at, l.name})
-		}
-	}
-	l.callID, l.name = "", ""
 	o.batch = append(o.batch, l)
 	if l.part <= 1 {
 		o.flush()

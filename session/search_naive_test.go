@@ -140,7 +140,9 @@ func (w *searchWorld) write(t *testing.T, s *session.Session) {
 	}
 }
 
-func normal(text string) string { return strings.Join(strings.Fields(string(words.Fold(nil, text))), " ") }
+func normal(text string) string {
+	return strings.Join(strings.Fields(string(words.Fold(nil, text))), " ")
+}
 
 // standsIn reports whether a text has a piece, character by character, between
 // boundaries where they are asked for.

@@ -36,10 +36,8 @@ func passages(e transcript.Entry) []passage {
 		return []passage{{text: b.Text, role: roleSystem, kind: "system"}}
 	case transcript.Compaction:
 		list := []passage{{text: b.Summary, role: roleSystem, kind: "summary"}}
-		for _, items := range [][]transcript.Carried{b.Said, b.Errors, b.Files, b.IDs} {
-			for _, i := range items {
-				list = append(list, passage{text: i.Text, role: roleSystem, kind: "summary", carried: i.Entry})
-			}
+		for _, i := range carriedItems(b) {
+			list = append(list, passage{text: i.Text, role: roleSystem, kind: "summary", carried: i.Entry})
 		}
 		return list
 	}

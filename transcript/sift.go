@@ -5,10 +5,15 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sync"
 )
 
 // siftBlock is how many bytes are read at a time where lines are not longer.
 const siftBlock = 256 << 10
+
+// siftBuffers has the blocks that scans of many transcripts use one after the
+// other.
+var siftBuffers sync.Pool
 
 var newline = []byte("\n")
 
@@ -23,6 +28,14 @@ var newline = []byte("\n")
 func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		s := sifter{scanner: opts.resolve(), r: r, keep: keep}
+		if buf, ok := siftBuffers.Get().(*[]byte); ok {
+			s.buf = *buf
+		}
+		defer func() {
+			if len(s.buf) <= siftBlock {
+				siftBuffers.Put(&s.buf)
+			}
+		}()
 		for end := size; end > s.From; {
 			block, start, err := s.blockBefore(end)
 			if err != nil {
@@ -82,7 +95,7 @@ func (s *sifter) lineStart(end int64) (int64, error) {
 
 func (s *sifter) read(offset, n int64) ([]byte, error) {
 	if int64(len(s.buf)) < n {
-		s.buf = make([]byte, n)
+		s.buf = make([]byte, max(n, siftBlock))
 	}
 	return s.buf[:n], readFull(s.r, s.buf[:n], offset)
 }
