@@ -82,7 +82,8 @@ type Hit struct {
 	End     int    `json:"end"`
 
 	at   driver.Cursor
-	size int // of the line
+	size int    // of the line
+	call string // that it is the result of
 }
 
 // ErrQuery reports that a [Query] asks for nothing that can be looked for. The
@@ -305,9 +306,11 @@ type reading struct {
 	*search
 	ref Ref
 	// What is read of it when it is needed.
-	marks  *marks
-	calls  calls
-	absent map[string]bool
+	marks        *marks
+	calls        calls
+	absent       map[string]bool
+	recalls      bool // the reading tools may be used in it
+	recallsKnown bool
 }
 
 // read calls found for every entry that fits, the newest first, with each word
@@ -370,7 +373,7 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hi
 	p := list[first.Text]
 	hit = Hit{
 		Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
-		at: driver.Cursor(rec.Offset), size: len(e.Line()),
+		at: driver.Cursor(rec.Offset), size: len(e.Line()), call: p.call,
 	}
 	hit.Excerpt, hit.Start, hit.End = excerpt(p.text, first.Start, first.End, cmp.Or(r.shown, excerptSize))
 	if r.only != nil {
@@ -407,17 +410,14 @@ func firstOf(fit words.Fit) (best words.Match) {
 // items whose entry is there. It is asked about entries that have the words.
 func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) (rest []passage, err error) {
 	for _, p := range list {
-		if p.call != "" && r.calls == nil {
-			r.calls, err = readCalls(ctx, r.store.drv, r.ref)
+		if p.call != "" {
+			p.tool, err = r.toolOf(ctx, p.call, at)
 		}
 		if p.carried != "" && r.absent == nil {
 			r.absent, err = readAbsent(ctx, r.store.drv, r.ref)
 		}
 		if err != nil {
 			return nil, err
-		}
-		if p.call != "" {
-			p.tool = r.calls.tool(p.call, at)
 		}
 		if p.carried != "" && !r.absent[p.carried] || r.query.Tool != "" && p.tool != r.query.Tool || isRecall(p) {
 			continue
@@ -427,8 +427,33 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 	return rest, nil
 }
 
-// mark says where the entry of a hit stands.
+// toolOf returns the tool of a call that a result is of; nothing if nobody asks for
+// tools and the reading tools are not used in the session.
+func (r *reading) toolOf(ctx context.Context, id string, at driver.Cursor) (name string, err error) {
+	if r.calls == nil && r.query.Tool == "" && !r.recallsKnown {
+		if r.recalls, err = mayRecall(ctx, r.store.drv, r.ref); err != nil {
+			return "", err
+		}
+		r.recallsKnown = true
+	}
+	if r.calls == nil && (r.query.Tool != "" || r.recalls) {
+		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
+			return "", err
+		}
+	}
+	return r.calls.tool(id, at), nil
+}
+
+// mark says where the entry of a hit stands, and of which tool it is.
 func (r *reading) mark(ctx context.Context, hit *Hit) (err error) {
+	if hit.call != "" && r.calls == nil {
+		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
+			return err
+		}
+	}
+	if hit.call != "" {
+		hit.Tool = r.calls.tool(hit.call, hit.at)
+	}
 	if r.marks == nil {
 		if r.marks, err = readMarks(ctx, r.store.drv, r.ref); err != nil {
 			return err

@@ -32,8 +32,19 @@ func (c calls) tool(id string, at driver.Cursor) string {
 // readCalls reads the tool calls of a session.
 func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
 	all := calls{}
-	keep := func(_ driver.Cursor, lines []byte) bool {
-		return bytes.Contains(lines, []byte(`"tool_use"`)) || bytes.Contains(lines, []byte(`\u007`))
+	keep := func(at driver.Cursor, lines []byte) bool {
+		switch {
+		case !bytes.Contains(lines, []byte(`"tool_use"`)) && !mayHideLetters(lines):
+			return false
+		case bytes.IndexByte(lines, '\n') >= 0:
+			return true
+		}
+		l, ok := outlineOf(lines)
+		if !ok || l.kind != transcript.TypeToolUse {
+			return !ok || l.calls // to be decoded
+		}
+		all[l.callID] = append(all[l.callID], call{at, l.name})
+		return false
 	}
 	for rec, err := range driver.Sift(ctx, drv, ref, keep) {
 		if err != nil {
@@ -47,6 +58,17 @@ func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
 		}
 	}
 	return all, nil
+}
+
+// mayRecall reports whether the reading tools may be used in a session.
+func mayRecall(ctx context.Context, drv driver.Driver, ref Ref) (bool, error) {
+	keep := func(_ driver.Cursor, lines []byte) bool {
+		return bytes.Contains(lines, []byte(`"recall_`)) || mayHideLetters(lines)
+	}
+	for _, err := range driver.Sift(ctx, drv, ref, keep) {
+		return err == nil, err
+	}
+	return false, nil
 }
 
 // readAbsent returns the IDs of the entries that compactions carry items of and

@@ -77,6 +77,9 @@ type outlined struct {
 	at       driver.Cursor
 	kind, id string
 	part     int
+	callID   string          // of a call
+	name     string          // of its tool
+	calls    bool            // the content of a line of another type may have calls
 	body     transcript.Body // of a line that was decoded
 }
 
@@ -115,15 +118,17 @@ func (o *outline) looks() bool {
 	return o.target != "" || o.compaction != nil && !o.found || len(o.batch) > 0
 }
 
-// mayMatter reports whether lines may have one that says where others stand. A
-// letter can be written as \u0072.
+// mayMatter reports whether lines may have one that says where others stand.
 func mayMatter(lines []byte) bool {
-	for _, part := range []string{`"rewind"`, `"compaction"`, `"clip"`, `\u006`, `\u007`} {
-		if bytes.Contains(lines, []byte(part)) {
-			return true
-		}
-	}
-	return false
+	return bytes.Contains(lines, []byte(`"rewind"`)) || bytes.Contains(lines, []byte(`"compaction"`)) ||
+		bytes.Contains(lines, []byte(`"clip"`)) || mayHideLetters(lines)
+}
+
+// mayHideLetters reports whether lines may have a small letter or a _ written as
+// \u0072.
+func mayHideLetters(lines []byte) bool {
+	return bytes.Contains(lines, []byte(`\u00`)) &&
+		(bytes.Contains(lines, []byte(`\u006`)) || bytes.Contains(lines, []byte(`\u007`)) || bytes.Contains(lines, []byte(`\u005`)))
 }
 
 // outlineOf reads the members of a line that is one object.
@@ -141,6 +146,12 @@ func outlineOf(line []byte) (l outlined, ok bool) {
 		case "part":
 			part, _ := jsontext.Int(value)
 			l.part = int(part)
+		case "tool_use_id":
+			l.callID, _ = jsontext.String(value)
+		case "name":
+			l.name, _ = jsontext.String(value)
+		case "content":
+			l.calls = bytes.Contains(value, []byte(`"tool_use"`)) || mayHideLetters(value)
 		}
 	}
 	return l, true
