@@ -89,8 +89,8 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 }
 
 // recallNotice ends a summary where the model can read what it stands for.
-const recallNotice = "[What was said before can be searched with the tool " + transcript.RecallSearch +
-	", and read with " + transcript.RecallWindow + " and " + transcript.RecallRead + ".]"
+const recallNotice = "[The tools " + transcript.RecallSearch + ", " + transcript.RecallWindow + " and " + transcript.RecallRead +
+	" show what was said before.]"
 
 // input is what the summarizer is given.
 func (o Options) input(ctx context.Context, h rebuild.History, c Cut) Input {

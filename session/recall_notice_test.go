@@ -69,7 +69,7 @@ func TestRecallNotice(t *testing.T) {
 			if offered {
 				want = 1
 			}
-			require.Equal(t, want, strings.Count(text, "with the tool recall_search"))
+			require.Equal(t, want, strings.Count(text, "[The tools recall_search"))
 			before := request(t, s)
 			again := session.OpenDriver(drv, opts)
 			require.Equal(t, before, request(t, load(t, again, cli)))

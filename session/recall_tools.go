@@ -41,7 +41,8 @@ const (
 // what stands around an entry, and to read the part of a long result that it was
 // not shown: [transcript.RecallSearch], [transcript.RecallWindow] and
 // [transcript.RecallRead]. They read s and the others, which the schemas do not
-// name and no input can change.
+// name and no input can change. Their definitions are the same for every session,
+// nil included.
 //
 // Of s they show what its history does not: entries that a compaction or a clip
 // has taken away. Entries that a rewind has taken back are left out, and so are the
