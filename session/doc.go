@@ -18,6 +18,16 @@
 // [Store.List] filters by agent, parts of the key, owner, label and time, a page
 // at a time. A program with several users sets a filter in every call.
 //
+// # Find something that was said
+//
+// [Store.Search] and [Session.Search] read whole transcripts for words, phrases,
+// beginnings of words or a regular expression, and say of each [Hit] whether it was
+// compacted, clipped or rewound. [Session.Window] returns the messages around a hit,
+// [Session.ReadResult] a part of a long result. [RecallTools] makes all three tools
+// for a model.
+//
+// # Failures
+//
 // After a failed sync a session refuses appends with a [*NotDurableError] until
 // [Session.Recover] has copied its transcript to new blocks. [Store.Delete]
 // leaves no word of a session behind. Package exchange, below this one, imports

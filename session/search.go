@@ -305,7 +305,7 @@ func (s *search) hand(ctx context.Context, r *reading, out chan<- part) {
 type reading struct {
 	*search
 	ref Ref
-	// What is read of it when it is needed.
+	// These are read when a hit needs them.
 	marks        *marks
 	calls        calls
 	absent       map[string]bool

@@ -33,11 +33,11 @@ var searchVocabulary = [][]string{
 
 // searchDoc is an entry as a naive search sees it.
 type searchDoc struct {
-	ref         session.Ref
-	id          string
-	role, kind  string
-	tool, text  string
-	acked, gone bool
+	ref        session.Ref
+	id         string
+	role, kind string
+	tool, text string
+	acked      bool
 }
 
 // naiveQuery is a query and what it means.
