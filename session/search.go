@@ -287,7 +287,8 @@ func (s *search) hand(ctx context.Context, r *reading, out chan<- part) {
 			return ctx.Err()
 		}
 	}
-	err := r.read(ctx, 0, nil, func(hit Hit, _ words.Fit) error {
+	err := r.read(ctx, 0, func(hit Hit, _ words.Fit) error {
+		hit.quote(excerptSize)
 		if err := r.mark(ctx, &hit); err != nil {
 			return err
 		}
@@ -314,15 +315,9 @@ type reading struct {
 }
 
 // read calls found for every entry that fits, the newest first, with each word
-// counted up to most. Counted, if it is set, is given every line once, or several
-// at a time.
-func (r *reading) read(ctx context.Context, most int, counted func(at driver.Cursor, lines []byte), found func(Hit, words.Fit) error) error {
-	keep := func(at driver.Cursor, lines []byte) bool {
-		if counted != nil {
-			counted(at, lines)
-		}
-		return r.words.MayFit(lines)
-	}
+// counted up to most. The hits have no excerpts yet.
+func (r *reading) read(ctx context.Context, most int, found func(Hit, words.Fit) error) error {
+	keep := func(_ driver.Cursor, lines []byte) bool { return r.words.MayFit(lines) }
 	for rec, err := range driver.Sift(ctx, r.store.drv, r.ref, keep) {
 		if err == nil {
 			err = ctx.Err()
@@ -375,13 +370,18 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hi
 		Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
 		at: driver.Cursor(rec.Offset), size: len(e.Line()), call: p.call,
 	}
-	hit.Excerpt, hit.Start, hit.End = excerpt(p.text, first.Start, first.End, cmp.Or(r.shown, excerptSize))
+	hit.Excerpt, hit.Start, hit.End = p.text, first.Start, first.End
 	if r.only != nil {
 		if err := r.mark(ctx, &hit); err != nil || !r.only(hit) {
 			return hit, fit, false, err
 		}
 	}
 	return hit, fit, true, nil
+}
+
+// quote cuts the excerpt of a hit to about so many bytes.
+func (h *Hit) quote(size int) {
+	h.Excerpt, h.Start, h.End = excerpt(h.Excerpt, h.Start, h.End, size)
 }
 
 // firstOf returns the match to show: the one that most of the others follow

@@ -50,42 +50,49 @@ func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
 	}
 }
 
-// count adds up the lines of a session and the entries that have each word.
+// count adds up the lines of a session and those that may have each word, by their
+// bytes: nothing is decoded to know how rare a word is.
 func (all *ranking) count(ctx context.Context, r *reading) error {
 	var lines, size int64
 	with := make([]int64, len(all.with))
 	low := driver.Cursor(math.MaxInt64) // of what was counted
-	err := r.read(ctx, 1, func(at driver.Cursor, text []byte) {
+	keep := func(at driver.Cursor, text []byte) bool {
 		if at < low {
 			low = at
 			lines += int64(bytes.Count(text, []byte("\n"))) + 1
 			size += int64(len(text))
 		}
-	}, func(_ Hit, fit words.Fit) error {
-		for i, n := range fit.Counts {
-			with[i] += int64(min(n, 1))
+		if bytes.IndexByte(text, '\n') >= 0 {
+			return r.words.MayFit(text)
 		}
-		return nil
-	})
+		r.words.MayHave(text, with)
+		return false
+	}
+	for _, err := range driver.Sift(ctx, r.store.drv, r.ref, keep) {
+		if err != nil {
+			return err
+		}
+	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.lines, all.bytes = all.lines+lines, all.bytes+size
 	for i, n := range with {
 		all.with[i] += n
 	}
-	return err
+	return ctx.Err()
 }
 
 // choose keeps the best entries of a session.
 func (all *ranking) choose(ctx context.Context, r *reading) error {
 	limit := cmp.Or(r.query.Limit, rankedLimit)
-	return r.read(ctx, mostOnce, nil, func(hit Hit, fit words.Fit) error {
+	return r.read(ctx, mostOnce, func(hit Hit, fit words.Fit) error {
 		hit.Score = all.score(fit, hit.size)
 		all.mu.Lock()
 		defer all.mu.Unlock()
 		if len(all.best) == limit && compareHits(hit, all.best[0]) < 0 {
 			return nil
 		}
+		hit.quote(cmp.Or(r.shown, excerptSize))
 		at, _ := slices.BinarySearchFunc(all.best, hit, compareHits)
 		all.best = slices.Insert(all.best, at, hit)
 		if len(all.best) > limit {

@@ -56,6 +56,8 @@ type sifter struct {
 	keep func(offset int64, lines []byte) bool
 	buf  []byte
 	recs []Record // of one line
+
+	starts []int // of the lines of a block
 }
 
 // blockBefore reads whole lines that end at an offset: as many as fit into a
@@ -106,12 +108,17 @@ func (s *sifter) sift(block []byte, start int64, yield func(Record, error) bool)
 	if len(lines) == 0 || !s.keep(start, lines) {
 		return true
 	}
-	single := !bytes.Contains(lines, newline)
-	for len(block) > 0 {
-		text := bytes.TrimSuffix(block, newline)
-		at := bytes.LastIndexByte(text, '\n') + 1
-		l := line{offset: start + int64(at), end: start + int64(len(block)), terminated: len(text) < len(block)}
-		text, block = text[at:], block[:at]
+	s.starts = append(s.starts[:0], 0)
+	for at := bytes.IndexByte(lines, '\n'); at >= 0; {
+		next := s.starts[len(s.starts)-1] + at + 1
+		s.starts = append(s.starts, next)
+		at = bytes.IndexByte(lines[next:], '\n')
+	}
+	single := len(s.starts) == 1
+	for _, at := range slices.Backward(s.starts) {
+		text := bytes.TrimSuffix(block[at:], newline)
+		l := line{offset: start + int64(at), end: start + int64(len(block)), terminated: len(text) < len(block)-at}
+		block = block[:at]
 		if len(text) > s.MaxLine || !single && !s.keep(l.offset, text) {
 			continue
 		}

@@ -178,10 +178,13 @@ func hidesLetters(raw []byte) bool {
 	}
 }
 
+// isSlow reports whether every character of a text has to be looked at, because
+// the bytes do not say where the needle may be.
+func (n *needle) isSlow(text string) bool { return n.lead.size == 0 || hasOther(n, text) }
+
 // in returns the first place of the needle in a text at or behind from; start is
 // -1 if there is none.
-func (n *needle) in(text string, from int) (start, end int) {
-	slow := n.lead.size == 0 || hasOther(n, text[from:])
+func (n *needle) in(text string, from int, slow bool) (start, end int) {
 	for at := from; at <= len(text); {
 		if !slow {
 			if at = find(&n.lead, text, at); at < 0 {

@@ -135,6 +135,15 @@ func (q *Query) MayFit(raw []byte) bool {
 	return !q.any || hidesLetters(raw)
 }
 
+// MayHave adds one to the count of every item that a line of JSON may have.
+func (q *Query) MayHave(line []byte, counts []int64) {
+	for i, n := range q.items {
+		if n.mayHave(line) {
+			counts[i]++
+		}
+	}
+}
+
 // Match is a place in one of several texts.
 type Match struct{ Text, Start, End int }
 
@@ -177,8 +186,12 @@ func (q *Query) Look(texts []string, most int) (f Fit, fits bool) {
 // first.
 func (n *needle) count(texts []string, most int) (times int, first Match) {
 	for i, text := range texts {
+		if times == most {
+			break
+		}
+		slow := n.isSlow(text)
 		for at := 0; times < most; {
-			start, end := n.in(text, at)
+			start, end := n.in(text, at, slow)
 			if start < 0 {
 				break
 			}
