@@ -27,6 +27,7 @@ var imports = map[string][]string{
 	"internal/jsontext":  {},
 	"internal/lazy":      {},
 	"internal/secret":    {"internal/lazy"},
+	"internal/words":     {},
 	"transcript":         {"internal/jsontext"},
 	"transcript/tokens":  {"transcript"},
 	"transcript/filelog": {},
@@ -44,7 +45,7 @@ var imports = map[string][]string{
 	"session/driver/memdriver":  {"session/driver", "transcript"},
 	"session/sessiontest":       {"session/driver", "transcript"},
 	"session": {
-		"compact", "guard", "rebuild",
+		"compact", "guard", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "session/driver/filedriver",
 		"transcript", "transcript/filelog", "transcript/tokens",
 	},

@@ -74,6 +74,9 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	done := c.Compaction()
 	// A heading that the summarizer has made up is a text like any other.
 	done.Summary = strings.ReplaceAll(summary, rebuild.CarriedHeading, strings.Trim(rebuild.CarriedHeading, "[]"))
+	if o.Recall {
+		done.Summary = strings.TrimSpace(strings.TrimSuffix(done.Summary, recallNotice)) + "\n" + recallNotice
+	}
 	shown := o.carry(h, c, &done)
 	for err = o.smaller(h, c.At, shown); err != nil; err = o.smaller(h, c.At, shown) {
 		if c.MaxCarried /= 2; c.MaxCarried == 0 {
@@ -85,6 +88,10 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	return done, nil
 }
 
+// recallNotice ends a summary where the model can read what it stands for.
+const recallNotice = "[The tools " + transcript.RecallSearch + ", " + transcript.RecallWindow + " and " + transcript.RecallRead +
+	" show what was said before.]"
+
 // input is what the summarizer is given.
 func (o Options) input(ctx context.Context, h rebuild.History, c Cut) Input {
 	in := Input{
@@ -92,7 +99,7 @@ func (o Options) input(ctx context.Context, h rebuild.History, c Cut) Input {
 		timeout: max(o.Timeout, 0), extract: new(string), carried: c.MaxCarried > 0,
 	}
 	if h.Compaction != nil {
-		in.Previous = h.Compaction.Summary
+		in.Previous = strings.TrimSuffix(h.Compaction.Summary, "\n"+recallNotice)
 	}
 	if o.Observe != nil {
 		in.Observe = func(s Step) { o.Observe(ctx, s) }

@@ -49,7 +49,7 @@ func clearResults(ctx context.Context, h History, n Need) (bool, error) {
 				continue
 			}
 			keep = 0 // what is older goes, whatever its size
-			note := fmt.Sprintf("[old result of %d characters left out; all of it is in entry %s]", len([]rune(r.Text())), o.Entry)
+			note := fmt.Sprintf("[old result of %d characters left out; %s]", len([]rune(r.Text())), n.whole(o.Entry))
 			if saved := size - n.size(r.WithContent(transcript.TextBlock{Text: note})); saved > size/2 {
 				gain += saved
 				clips = append(clips, clipping(o, note))

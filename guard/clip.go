@@ -15,7 +15,8 @@ import (
 // which no compaction can leave out, to half of the room for all of them
 // together. What stays is the beginning and the end, at line breaks where there
 // are some near, with a note in between that says how much is left out and the
-// ID of the entry that has all of it, and that a JSON text is not one any more.
+// ID of the entry that has all of it, and the tool that reads it if the model is
+// offered one, and that a JSON text is not one any more.
 // Lines in the middle that speak of errors are quoted behind the note, as far as
 // an eighth of what stays goes. Results without an entry of their own are left
 // alone, and so is what was clipped before.
@@ -106,7 +107,7 @@ func shorten(n Need, r transcript.ToolResultBlock, entry string, size, limit int
 			media++
 		}
 	}
-	l := newLongResult(r.Text(), media, entry)
+	l := newLongResult(r.Text(), media, n.whole(entry))
 	keep := len(l.text)
 	for range 40 { // an estimate is not linear, and cuts are at line breaks: approach the limit
 		keep = min(keep*limit/max(size, 1), keep-keep/16-1)

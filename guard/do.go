@@ -333,7 +333,7 @@ func (r *run) lowerOutput(o Overflow) bool {
 
 // need is what a stage has to make room for.
 func (r *run) need(o Overflow) Need {
-	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: counterOr(r.g.Counter)}
+	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: counterOr(r.g.Counter), Recall: r.g.offers(transcript.RecallRead)}
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
 	if n.Window == 0 {
 		n.Window = r.size // it is less than that

@@ -18,7 +18,7 @@ const noteRoom = 250
 type longResult struct {
 	text   []rune
 	media  int    // images and documents beside it
-	entry  string // that has all of it
+	whole  string // where all of it is
 	json   bool
 	errors []span // lines that speak of errors
 }
@@ -26,8 +26,8 @@ type longResult struct {
 // span is a part of a text, in runes.
 type span struct{ from, to int }
 
-func newLongResult(text string, media int, entry string) *longResult {
-	l := &longResult{text: []rune(text), media: media, entry: entry}
+func newLongResult(text string, media int, whole string) *longResult {
+	l := &longResult{text: []rune(text), media: media, whole: whole}
 	start := strings.TrimLeft(text, " \t\r\n")
 	l.json = start != "" && (start[0] == '{' || start[0] == '[') && json.Valid([]byte(text))
 	at := 0
@@ -62,7 +62,7 @@ func (l *longResult) excerpt(n int) string {
 	if l.json {
 		note += ", so this is no longer valid JSON"
 	}
-	parts = append(parts, note+"; all of it is in entry "+l.entry+" ...]")
+	parts = append(parts, note+"; "+l.whole+" ...]")
 	if len(errors) > 0 {
 		parts = append(parts, "[lines that speak of errors in what is left out:]")
 		parts = append(parts, errors...)

@@ -122,6 +122,11 @@ func (g *Guard) stages() []Stage {
 	return slices.Clone(g.Stages)
 }
 
+// offers reports whether the model is offered a tool.
+func (g *Guard) offers(name string) bool {
+	return slices.ContainsFunc(g.Tools, func(t transcript.Tool) bool { return t.Name == name })
+}
+
 // request makes the request for a history, bare without any reasoning.
 func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
 	var prompts []string

@@ -2,8 +2,10 @@ package guard
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -34,6 +36,18 @@ type Need struct {
 	Refused bool
 	// Counter counts tokens; nil means tokens.Estimator.
 	Counter tokens.Counter
+	// Recall says that the model is offered [transcript.RecallRead], with which it
+	// can read what a stage takes away. Do sets it by the tools of the [Guard]. Notes
+	// of a stage should then name the tool.
+	Recall bool
+}
+
+// whole says in a note where all of a text is.
+func (n Need) whole(entry string) string {
+	if n.Recall {
+		return fmt.Sprintf("all of it is in entry %s, which the tool %s reads", entry, transcript.RecallRead)
+	}
+	return "all of it is in entry " + entry
 }
 
 // helps reports whether the stage is for overflows of that kind.

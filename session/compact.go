@@ -135,6 +135,7 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 	if n.Counter != nil {
 		o.Counter = n.Counter
 	}
+	o.Recall = o.Recall || n.Recall
 	return s.compact(ctx, &work{Options: o, adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
 		little := cut.Nothing == "" && cut.After > cut.Before/4*3
 		if w.Room == 0 && (little || cut.Nothing == compact.TooShort) {
@@ -181,6 +182,7 @@ func (s *Session) compactOptions(opts *compact.Options) compact.Options {
 	}
 	o.Window = cmp.Or(o.Window, d.Window)
 	o.Guidance = cmp.Or(o.Guidance, d.Guidance)
+	o.Recall = o.Recall || d.Recall
 	if o.Files == nil {
 		o.Files = d.Files
 	}

@@ -32,6 +32,14 @@
 // deleted. [CreateOptions].Parent links the session of a sub-agent to the call
 // that started it; [ListOptions] lists forks and children.
 //
+// # Find something that was said
+//
+// [Store.Search] and [Session.Search] read whole transcripts for words, phrases,
+// beginnings of words or a regular expression, and say of each [Hit] whether it was
+// compacted, clipped or rewound. [Session.Window] returns the messages around a hit,
+// [Session.ReadResult] a part of a long result. [RecallTools] makes all three tools
+// for a model.
+//
 // # Failures
 //
 // After a failed sync a session refuses appends with a [*NotDurableError] until

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"sync"
 	"testing"
@@ -238,7 +237,7 @@ func TestPins(t *testing.T) {
 	id := add(t, s, transcript.UserText(rule), answer("Understood."))[0]
 	must(t, s.Pin(ctx, id))
 	must(t, s.Pin(ctx, id))
-	require.ErrorIs(t, s.Pin(ctx, "nobody"), fs.ErrNotExist)
+	require.ErrorIs(t, s.Pin(ctx, "nobody"), session.ErrNoEntry)
 	require.Error(t, s.Pin(ctx, s.ID()))
 	for i := range 3 {
 		talk(t, s, i*20, 20)
@@ -378,9 +377,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	_, err = s.Page(ctx, "nobody", 1)
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = s.Page(ctx, gone, 1)
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, err, session.ErrNoEntry)
 }
 
 // Data of the application is on the line, in the hash of a key, and in no request.
@@ -403,6 +400,16 @@ func TestApp(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"channel":"C1"}`, string(page[0].App))
 	require.NotContains(t, history(t, s), "C1")
+	hits := 0
+	for hit, err := range s.Search(ctx, session.Query{Text: "C1"}) {
+		require.NoError(t, err)
+		require.Equal(t, "app", hit.Type)
+		part, err := s.ReadResult(ctx, hit.Entry, session.Slice{})
+		require.NoError(t, err)
+		require.NotContains(t, part.Text, "C1")
+		hits++
+	}
+	require.Equal(t, 1, hits)
 }
 
 // A fork has the pins, the state and the decisions of its base, and nothing that
@@ -448,6 +455,12 @@ func TestForkOfStandingThings(t *testing.T) {
 		require.Equal(t, 1, usage["m"].Answers)
 	}
 	check(add(t, s, transcript.UserText("now"))[0], "1")
+	hits := 0
+	for _, err := range st.Search(ctx, session.Query{Text: "keep this"}) {
+		require.NoError(t, err)
+		hits++
+	}
+	require.Equal(t, 1, hits, "the fork has a copy")
 	require.NoError(t, second(s.SetState(ctx, "a", json.RawMessage(`2`), "")))
 	talk(t, s, 0, 5)
 	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))

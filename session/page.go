@@ -2,8 +2,7 @@ package session
 
 import (
 	"context"
-	"fmt"
-	"io/fs"
+	"iter"
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
@@ -14,50 +13,54 @@ import (
 // order, or if n is negative up to -n that come before it. An empty entry ID stands
 // for both ends: the first ones, or the last ones. They are what people want to
 // see: messages, calls, results and compactions, with their IDs and times. Rewound
-// entries are left out; what a compaction stands for is there. The next page begins with the ID of the last entry, or of
-// the first.
+// entries are left out; what a compaction stands for is there. The next page begins
+// with the ID of the last entry, or of the first.
 //
-// Its cost is that of the entries from the page to the end of the transcript. An
-// ID that is not there, or that a rewind has taken back, gives an error that
-// matches [fs.ErrNotExist].
+// An ID that is not there gives an error that matches [ErrNoEntry].
 func (s *Session) Page(ctx context.Context, entryID string, n int) ([]transcript.Entry, error) {
 	page, err := s.page(ctx, entryID, n)
-	return page, s.store.done(ctx, "read", s.ref, err)
+	return page, s.store.wrap("read", s.ref, err)
 }
 
 func (s *Session) page(ctx context.Context, entryID string, n int) (page []transcript.Entry, err error) {
-	back := n < 0
-	taking := back && entryID == "" // entries of the page, the last one first
-	found := taking
-	for e, err := range s.backward(ctx) {
+	m, err := readMarks(ctx, s.store.drv, s.ref)
+	if err != nil {
+		return nil, err
+	}
+	var start driver.Cursor // of the entry
+	for rec, err := range s.backward(ctx, entryID) {
 		if err != nil {
 			return nil, err
 		}
-		if e.ID == entryID {
-			found = true
-			if !back {
-				break
-			}
-			taking = true
-			continue
+		start = driver.Cursor(rec.Offset)
+		break
+	}
+	if start == 0 && entryID != "" && entryID != s.ref.ID {
+		return nil, noEntry(entryID)
+	}
+	var records iter.Seq2[transcript.Record, error]
+	switch {
+	case n >= 0:
+		records = s.store.drv.Scan(ctx, s.ref, start, driver.Forward)
+	case entryID != "":
+		records = s.backward(ctx, entryID)
+	default:
+		records = s.store.drv.Scan(ctx, s.ref, 0, driver.Backward)
+	}
+	most := max(n, -n)
+	for rec, err := range records {
+		if err != nil {
+			return nil, err
 		}
-		if !isShown(e) || back && !taking {
-			continue
-		}
-		page = append(page, e)
-		if back && len(page) == -n {
+		if len(page) == most {
 			break
 		}
-		if !back && len(page) > 2*n { // the first ones are the last in it
-			page = append(page[:0], page[len(page)-n:]...)
+		if isShown(rec.Entry) && rec.Entry.ID != entryID && !m.rewound(driver.Cursor(rec.Offset)) {
+			page = append(page, rec.Entry)
 		}
 	}
-	if !found && entryID != "" {
-		return nil, fmt.Errorf("there is no entry %q in the conversation: %w", entryID, fs.ErrNotExist)
-	}
-	slices.Reverse(page)
-	if !back {
-		page = slices.Clone(page[:min(n, len(page))])
+	if n < 0 {
+		slices.Reverse(page)
 	}
 	return page, nil
 }
@@ -66,41 +69,7 @@ func (s *Session) page(ctx context.Context, entryID string, n int) (page []trans
 func isShown(e transcript.Entry) bool {
 	switch e.Body.(type) {
 	case transcript.Fragment, transcript.Compaction:
-		return e.Of == ""
+		return true
 	}
 	return false
-}
-
-// backward yields the live entries of the transcript, the last one first.
-func (s *Session) backward(ctx context.Context) func(yield func(transcript.Entry, error) bool) {
-	return func(yield func(transcript.Entry, error) bool) {
-		target, batch := "", []transcript.Entry(nil) // of a rewind; the batch at hand, the last one first
-		for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Backward) {
-			if err != nil {
-				yield(transcript.Entry{}, err)
-				return
-			}
-			if rec.Entry.Body == nil {
-				continue
-			}
-			if batch = append(batch, rec.Entry); rec.Entry.Part > 1 {
-				continue
-			}
-			if target != "" && !slices.ContainsFunc(batch, func(e transcript.Entry) bool { return e.ID == target }) {
-				batch = batch[:0]
-				continue
-			}
-			target = ""
-			for _, e := range batch {
-				if r, ok := e.Body.(transcript.Rewind); ok {
-					target = r.To
-					break
-				}
-				if !yield(e, nil) {
-					return
-				}
-			}
-			batch = batch[:0]
-		}
-	}
 }

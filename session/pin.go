@@ -3,9 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
-	"io/fs"
 
-	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -17,7 +15,7 @@ const maxPinned = 16 << 10
 // Pin lets the text of an entry survive every compaction whole: it is shown behind
 // the summary that stands for it. Pinning it again does nothing. The texts of all
 // pins have at most 16 KiB. An entry that is not there or has no text is an error,
-// of which the first matches [fs.ErrNotExist], and nothing was written.
+// of which the first matches [ErrNoEntry], and nothing was written.
 //
 // A rewind does not unpin.
 func (s *Session) Pin(ctx context.Context, entryID string) error {
@@ -68,12 +66,9 @@ var standing = []string{
 
 // textOf returns the text of an entry.
 func (s *Session) textOf(ctx context.Context, entryID string) (string, error) {
-	for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Backward) {
+	for rec, err := range s.backward(ctx, entryID) {
 		if err != nil {
 			return "", err
-		}
-		if rec.Entry.ID != entryID || rec.Entry.Of != "" {
-			continue
 		}
 		f, ok := rec.Entry.Body.(transcript.Fragment)
 		if !ok {
@@ -85,7 +80,7 @@ func (s *Session) textOf(ctx context.Context, entryID string) (string, error) {
 		}
 		return text, nil
 	}
-	return "", fmt.Errorf("there is no entry %q: %w: nothing was written", entryID, fs.ErrNotExist)
+	return "", noEntry(entryID)
 }
 
 // fragmentText is the text of a message line, that of a tool result included.

@@ -77,7 +77,10 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 		for _, call := range calls {
 			a.say("[%s %.100s]", call.Name, call.Input)
 		}
-		if err := s.RunTools(ctx, calls, parallel, a.runTool); err != nil {
+		run := func(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
+			return a.runTool(ctx, s, call)
+		}
+		if err := s.RunTools(ctx, calls, parallel, run); err != nil {
 			return err
 		}
 	}

@@ -168,7 +168,7 @@ func newAgent(ctx context.Context, c config, out io.Writer) (*agent, error) {
 		config: c, service: service, out: out,
 		guard: guard.Guard{Model: c.model, System: system, MaxOutput: c.maxOutput, Window: c.window},
 	}
-	for _, t := range c.tools {
+	for _, t := range slices.Concat(c.tools, recallTools(nil)) {
 		a.guard.Tools = append(a.guard.Tools, t.Tool)
 	}
 	return a, nil
@@ -181,6 +181,7 @@ func (a *agent) compaction() compact.Options {
 	return compact.Options{
 		Trigger:    compact.Trigger{Window: a.window, Overhead: tokens.Estimator{}.Count(system, a.guard.Tools, nil)},
 		Summarizer: compact.Either(model, compact.Extractive{}),
+		Recall:     true,
 	}
 }
 

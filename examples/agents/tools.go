@@ -7,8 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -21,9 +23,18 @@ type tool struct {
 	run func(ctx context.Context, input json.RawMessage) (string, error)
 }
 
+// recallTools are the tools with which the model reads what its history no longer
+// has. Their definitions do not depend on the session.
+func recallTools(s *session.Session) (list []tool) {
+	for _, t := range session.RecallTools(s) {
+		list = append(list, tool{t.Tool, t.Call})
+	}
+	return list
+}
+
 // runTool runs one call and returns its result; an error is a result too.
-func (a *agent) runTool(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
-	for _, t := range a.tools {
+func (a *agent) runTool(ctx context.Context, s *session.Session, call transcript.ToolCallBlock) transcript.Message {
+	for _, t := range slices.Concat(a.tools, recallTools(s)) {
 		if t.Name != call.Name {
 			continue
 		}

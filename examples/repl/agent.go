@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,10 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 		if len(calls) == 0 {
 			return nil
 		}
-		if err := errors.Join(s.RunTools(ctx, calls, parallel, a.runTool), ctx.Err()); err != nil {
+		run := func(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
+			return a.runTool(ctx, s, call)
+		}
+		if err := errors.Join(s.RunTools(ctx, calls, parallel, run), ctx.Err()); err != nil {
 			return err
 		}
 	}
@@ -78,10 +82,19 @@ func (a *agent) ask() func(context.Context, guard.Call) (*transcript.Response, e
 	}
 }
 
-// runTool runs one call. An error is a result too.
-func (a *agent) runTool(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
+// runTool runs one call: of the tools that read the conversation, or of those for
+// files. An error is a result too.
+func (a *agent) runTool(ctx context.Context, s *session.Session, call transcript.ToolCallBlock) transcript.Message {
 	a.out.note("tool", "%s(%s)", call.Name, cut(string(call.Input), 100))
-	text, err := a.tools.run(ctx, call.Name, call.Input)
+	run := func(ctx context.Context, input json.RawMessage) (string, error) {
+		return a.tools.run(ctx, call.Name, input)
+	}
+	for _, t := range session.RecallTools(s) {
+		if t.Name == call.Name {
+			run = t.Call
+		}
+	}
+	text, err := run(ctx, call.Input)
 	if err != nil {
 		return transcript.ToolError(call.ID, err.Error())
 	}

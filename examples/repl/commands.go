@@ -24,6 +24,7 @@ func commands() []command {
 		{"/sessions", "", "list the sessions, newest first", listSessions},
 		{"/list", "", "the same", listSessions},
 		{"/switch", "<ID, key or prefix>", "continue another session", switchSession},
+		{"/search", "<words>", "find what was said in all sessions, compacted or not", search},
 		{"/history", "", "show the messages of this session", showHistory},
 		{"/context", "", "show how full the context window is", showContext},
 		{"/compact", "[n]", "summarise the history, all but the last n turns", compactNow},
@@ -138,6 +139,38 @@ func deleteSession(ctx context.Context, r *repl, query string) error {
 		return err
 	}
 	r.out.say("Deleted: %s", shortID(s.ID()))
+	return nil
+}
+
+// mostHits is how many hits /search shows.
+const mostHits = 10
+
+func search(ctx context.Context, r *repl, words string) error {
+	if words == "" {
+		r.out.say("Usage: /search <words>, with \"a phrase\" or the beginning of a word*")
+		return nil
+	}
+	found := 0
+	for hit, err := range r.store.Search(ctx, session.Query{Text: words, Limit: mostHits}) {
+		if errors.Is(err, session.ErrQuery) {
+			r.out.say("%v", err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		where := ""
+		for mark, is := range map[string]bool{"rewound": hit.Rewound, "compacted": hit.Compacted, "clipped": hit.Clipped} {
+			if is {
+				where += ", " + mark
+			}
+		}
+		found++
+		r.out.say("  %s  %s  %s%s: %s", shortID(hit.Session.ID), hit.Time.Format("2006-01-02 15:04"), hit.Role, where, cut(hit.Excerpt, 160))
+	}
+	if found == 0 {
+		r.out.say("Nothing was found.")
+	}
 	return nil
 }
 

@@ -19,7 +19,7 @@ var overhead = tokens.Estimator{}.Count(system, toolDefinitions, nil)
 // compaction says when and how histories are made smaller: after a turn that
 // leaves too little of the window for another answer.
 func (c *config) compaction(model guard.Client) (compact.Options, error) {
-	o := compact.Options{Trigger: compact.Trigger{Window: c.window, Overhead: overhead}}
+	o := compact.Options{Trigger: compact.Trigger{Window: c.window, Overhead: overhead}, Recall: true}
 	how := c.summarizer
 	if how == "" && c.url != "" {
 		how = "model"

@@ -11,14 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
 // maxFile is how many bytes of a file a model is shown.
 const maxFile = 50_000
 
-// toolDefinitions is what the model is told about the tools.
-var toolDefinitions = []transcript.Tool{
+// toolDefinitions is what the model reads about the tools.
+var toolDefinitions = append(recallDefinitions(), []transcript.Tool{
 	{
 		Name: "read_file", Description: "Read a text file in the working folder.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`),
@@ -31,6 +32,15 @@ var toolDefinitions = []transcript.Tool{
 		Name: "current_time", Description: "Tell the time, in UTC.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{}}`),
 	},
+}...)
+
+// recallDefinitions are the tools with which the model reads what its history no
+// longer has. They are the same for every session.
+func recallDefinitions() (list []transcript.Tool) {
+	for _, t := range session.RecallTools(nil) {
+		list = append(list, t.Tool)
+	}
+	return list
 }
 
 // toolbox runs the tools, confined to one folder.

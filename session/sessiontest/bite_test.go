@@ -125,6 +125,22 @@ var scanMistakes = []mistake{
 			return b.Driver.Scan(ctx, ref, from, driver.Forward)
 		}
 	}},
+	{"never asks about the first line", "scan/sift", func(b *broken) {
+		b.sift = func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+			return driver.Sift(ctx, b.Driver, ref, func(at driver.Cursor, lines []byte) bool { return at > 0 && keep(at, lines) })
+		}
+	}},
+	{"sifts forward", "scan/sift", func(b *broken) {
+		b.sift = func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+			return func(yield func(transcript.Record, error) bool) {
+				for rec, err := range b.Driver.Scan(ctx, ref, 0, driver.Forward) {
+					if (err != nil || keep(driver.Cursor(rec.Offset), rec.Entry.Line())) && !yield(rec, err) {
+						return
+					}
+				}
+			}
+		}
+	}},
 	{"goes back to the beginning", "scan/cursor", func(b *broken) {
 		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 			if dir == driver.Backward {

@@ -18,6 +18,7 @@ type broken struct {
 
 	append       func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error)
 	scan         func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error]
+	sift         func(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error]
 	settle       func(ctx context.Context, ref driver.Ref) (driver.Cursor, error)
 	loadOrCreate func(ctx context.Context, agent, key string, header headerFunc) (driver.Row, bool, error)
 	create       func(ctx context.Context, agent, key string, header headerFunc, more ...driver.Line) (driver.Row, error)
@@ -156,4 +157,11 @@ func (b *broken) rewritten(f func(recs []transcript.Record) []transcript.Record)
 			}
 		}
 	}
+}
+
+func (b *broken) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
+	if b.sift != nil {
+		return b.sift(ctx, ref, keep)
+	}
+	return driver.Sift(ctx, b.Driver, ref, keep)
 }

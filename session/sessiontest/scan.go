@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -17,6 +18,7 @@ var scanRules = []Rule{
 	{"scan/prefix", "lines of an append that is not finished may be missing at the end", scanPrefix},
 	{"scan/loop", "Records are read as the loop asks for them", scanLoop},
 	{"scan/error", "The sequence ends after the first pair with an error.", scanError},
+	{"scan/sift", "Sift is a backward Scan of the records on lines that keep accepts.", scanSift},
 	{"scan/context", "The context is honoured until a write begins", scanContext},
 }
 
@@ -53,6 +55,33 @@ func scanDirection(c *check) {
 	slices.Reverse(backward)
 	if !sameRecords(forward, backward) {
 		c.errorf("forward a scan yields %s, backward the reverse of %s", brief(idsOf(forward)), brief(idsOf(backward)))
+	}
+}
+
+func scanSift(c *check) {
+	d := c.start()
+	ref := c.filled(d)
+	all := c.scan(d, ref, 0, driver.Backward)
+	for _, id := range []string{"", all[3].Entry.ID, all[20].Entry.ID, "no such line"} {
+		var want, got []transcript.Record
+		for _, rec := range all {
+			if id == "" || rec.Entry.ID == id {
+				want = append(want, rec)
+			}
+		}
+		keep := func(_ driver.Cursor, lines []byte) bool { return bytes.Contains(lines, []byte(id)) }
+		for rec, err := range driver.Sift(c.ctx, d, ref, keep) {
+			if err != nil {
+				c.errorf("a Sift of a session that is there: %v", err)
+				return
+			}
+			if id == "" || rec.Entry.ID == id { // other lines may name it
+				got = append(got, rec)
+			}
+		}
+		if !sameRecords(got, want) {
+			c.errorf("of the lines with %q a Sift yields %s, want %s", id, brief(idsOf(got)), brief(idsOf(want)))
+		}
 	}
 }
 

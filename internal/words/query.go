@@ -1,0 +1,205 @@
+package words
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode"
+)
+
+// Query is what is looked for. It does not change and may be used by several
+// goroutines.
+type Query struct {
+	items []*needle
+	re    *regexp.Regexp
+	lit   *needle // that every match of re has; nil if none is known
+	any   bool
+}
+
+// ErrEmpty says that there is nothing to look for.
+var ErrEmpty = errors.New("there is no word in it")
+
+// Parse reads the words of a query: a word, a part of an identifier, the
+// beginning of words with a * behind it, a phrase in double quotes. A text fits if
+// it has all of them. If any is set, one is enough, and characters of scripts
+// without spaces count in pairs.
+func Parse(text string, any bool) (*Query, error) {
+	q := &Query{any: any}
+	for i, part := range strings.Split(text, `"`) {
+		if i%2 == 1 {
+			q.phrase(part)
+			continue
+		}
+		q.words(part)
+	}
+	if len(q.items) == 0 {
+		return nil, ErrEmpty
+	}
+	return q, nil
+}
+
+// phrase adds a phrase, which begins and ends where words do.
+func (q *Query) phrase(text string) {
+	text = strings.TrimSpace(text)
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) }) < 0 {
+		return
+	}
+	q.add(newNeedle(text, true, true))
+}
+
+func (q *Query) words(text string) {
+	for field := range strings.FieldsSeq(text) {
+		pieces := split(field)
+		for i, piece := range pieces {
+			whole := i < len(pieces)-1 || !strings.HasSuffix(field, "*")
+			if !isRun(piece) {
+				q.add(newNeedle(piece, true, whole))
+				continue
+			}
+			list := []string{piece}
+			if q.any {
+				list = pairs(piece)
+			}
+			for _, pair := range list {
+				q.add(newNeedle(pair, false, false))
+			}
+		}
+	}
+}
+
+// add adds a needle that is not there yet.
+func (q *Query) add(n *needle) {
+	for _, i := range q.items {
+		if string(i.runes) == string(n.runes) && i.begins == n.begins && i.ends == n.ends {
+			return
+		}
+	}
+	q.items = append(q.items, n)
+}
+
+// Compile reads a regular expression of package regexp.
+func Compile(expr string) (*Query, error) {
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return nil, err
+	}
+	q := &Query{re: re}
+	if parsed, err := syntax.Parse(expr, syntax.Perl); err == nil {
+		if s := literal(parsed.Simplify()); s != "" {
+			q.lit = newNeedle(s, false, false)
+		}
+	}
+	return q, nil
+}
+
+// literal returns the longest text that every match of an expression has, of
+// those that are easily seen.
+func literal(re *syntax.Regexp) (best string) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		for s := range strings.FieldsSeq(string(re.Rune)) { // a needle takes white space for any other
+			if len(s) > len(best) {
+				best = s
+			}
+		}
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if s := literal(sub); len(s) > len(best) {
+				best = s
+			}
+		}
+	case syntax.OpCapture, syntax.OpPlus:
+		return literal(re.Sub[0])
+	default:
+	}
+	return best
+}
+
+// Items returns how many words and phrases the query has; 1 for a regular
+// expression.
+func (q *Query) Items() int { return max(len(q.items), 1) }
+
+// MayFit reports whether lines of JSON may have what fits the query in one of
+// their strings. It never says no of lines that do, nor of several lines one of
+// which does.
+func (q *Query) MayFit(raw []byte) bool {
+	if q.re != nil {
+		return q.lit == nil || q.lit.mayHave(raw) || hidesLetters(raw)
+	}
+	for _, n := range q.items {
+		if n.mayHave(raw) == q.any {
+			return q.any || hidesLetters(raw)
+		}
+	}
+	return !q.any || hidesLetters(raw)
+}
+
+// MayHave adds one to the count of every item that a line of JSON may have.
+func (q *Query) MayHave(line []byte, counts []int64) {
+	for i, n := range q.items {
+		if n.mayHave(line) {
+			counts[i]++
+		}
+	}
+}
+
+// Match is a place in one of several texts.
+type Match struct{ Text, Start, End int }
+
+// Fit is what texts have of a query.
+type Fit struct {
+	Counts []int   // of each item
+	First  []Match // of each item whose count is not 0
+}
+
+// Look looks for the query in texts that belong together and reports whether they
+// fit it. Each item is counted up to most; if that is 0, Look stops as soon as the
+// answer is certain.
+func (q *Query) Look(texts []string, most int) (f Fit, fits bool) {
+	if q.re != nil {
+		for i, text := range texts {
+			if at := q.re.FindStringIndex(text); at != nil {
+				return Fit{Counts: []int{1}, First: []Match{{i, at[0], at[1]}}}, true
+			}
+		}
+		return f, false
+	}
+	f = Fit{Counts: make([]int, len(q.items)), First: make([]Match, len(q.items))}
+	found := 0
+	for i, n := range q.items {
+		f.Counts[i], f.First[i] = n.count(texts, max(most, 1))
+		if f.Counts[i] > 0 {
+			found++
+		}
+		if most == 0 && q.any == (f.Counts[i] > 0) {
+			return f, q.any
+		}
+	}
+	if q.any {
+		return f, found > 0
+	}
+	return f, found == len(q.items)
+}
+
+// count returns how often the needle is in texts, up to most, and where it is
+// first.
+func (n *needle) count(texts []string, most int) (times int, first Match) {
+	for i, text := range texts {
+		if times == most {
+			break
+		}
+		slow := n.isSlow(text)
+		for at := 0; times < most; {
+			start, end := n.in(text, at, slow)
+			if start < 0 {
+				break
+			}
+			if times++; times == 1 {
+				first = Match{i, start, end}
+			}
+			at = end
+		}
+	}
+	return times, first
+}

@@ -1,0 +1,179 @@
+// Package words finds words in texts of any script: whole words, parts of
+// identifiers, phrases, and characters of scripts that put no spaces between
+// words. It compares folded texts: letters without their case, full-width and
+// half-width forms as the usual ones.
+//
+// A word stands between boundaries. There is one where a run of letters and
+// digits begins or ends, and inside of one where the case or digits begin a new
+// part: getUserByID has get, user, by and id, a/b/c.go has b/c.go. Between two
+// characters of a script without spaces there is always one, so that a search
+// for 据库 finds 数据库.
+package words
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A classOf says how a character takes part in words.
+type classOf int
+
+const (
+	classNone classOf = iota
+	classWord         // letters, digits and marks
+	classRun          // letters of scripts without spaces between words
+)
+
+func class(r rune) classOf {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return classWord
+	case r < utf8.RuneSelf:
+		return classNone
+	case r == 'ー' || r == 'ｰ' || unicode.In(r, runScripts...): // these two belong to no script
+		return classRun
+	case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
+		return classWord
+	}
+	return classNone
+}
+
+// runScripts put no spaces between words, or, as Korean, join particles to them.
+var runScripts = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
+}
+
+// Boundary reports whether a word may begin or end at byte i of a text.
+func Boundary(text string, i int) bool {
+	if i <= 0 || i >= len(text) {
+		return true
+	}
+	r, size := utf8.DecodeRuneInString(text[i:])
+	prev, _ := utf8.DecodeLastRuneInString(text[:i])
+	a, b := class(prev), class(r)
+	switch {
+	case unicode.IsMark(r) && a != classNone:
+		return false
+	case a != classWord || b != classWord:
+		return true
+	}
+	next, _ := utf8.DecodeRuneInString(text[i+size:])
+	return begins(prev, r, next)
+}
+
+// begins reports whether a part of a word begins at r, between prev and next.
+func begins(prev, r, next rune) bool {
+	switch {
+	case unicode.IsDigit(r) != unicode.IsDigit(prev):
+		return true
+	case unicode.IsUpper(r):
+		return unicode.IsLower(prev) || unicode.IsUpper(prev) && unicode.IsLower(next)
+	}
+	return false
+}
+
+// split returns the pieces of a text that have no space in them, each cut where
+// words and runs of characters meet, without the signs around them.
+func split(text string) (list []string) {
+	for field := range strings.FieldsSeq(text) {
+		from, last := 0, classNone
+		for i, r := range field {
+			c := class(r)
+			if c == classNone || unicode.IsMark(r) && last != classNone {
+				continue
+			}
+			if last != classNone && c != last {
+				list = append(list, field[from:i])
+				from = i
+			}
+			last = c
+		}
+		list = append(list, field[from:])
+	}
+	trimmed := list[:0]
+	for _, s := range list {
+		if s = strings.TrimFunc(s, func(r rune) bool { return class(r) == classNone }); s != "" {
+			trimmed = append(trimmed, s)
+		}
+	}
+	return trimmed
+}
+
+// isRun reports whether a piece is of a script without spaces.
+func isRun(piece string) bool {
+	r, _ := utf8.DecodeRuneInString(piece)
+	return class(r) == classRun
+}
+
+// pairs returns the pairs of neighbours in a run of characters, or the run if
+// there is one character. A mark belongs to the character in front of it.
+func pairs(run string) (list []string) {
+	var starts []int
+	for i, r := range run {
+		if !unicode.IsMark(r) || i == 0 {
+			starts = append(starts, i)
+		}
+	}
+	if len(starts) < 3 {
+		return []string{run}
+	}
+	starts = append(starts, len(run))
+	for i := range len(starts) - 2 {
+		list = append(list, run[starts[i]:starts[i+2]])
+	}
+	return list
+}
+
+// Fold appends the folded form of a text.
+func Fold(dst []byte, text string) []byte {
+	for _, r := range text {
+		dst = utf8.AppendRune(dst, fold(r))
+	}
+	return dst
+}
+
+// fold returns one character for all that differ by case or width alone.
+func fold(r rune) rune {
+	switch {
+	case r < utf8.RuneSelf:
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	case 0xff01 <= r && r <= 0xff5e: // full-width ASCII
+		return fold(r - 0xff01 + '!')
+	case 0xff66 <= r && r < 0xff66+rune(len(kana)):
+		return kana[r-0xff66]
+	}
+	low := r
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		low = min(low, next)
+	}
+	if low < utf8.RuneSelf {
+		return fold(low)
+	}
+	return low
+}
+
+// kana are the usual forms of the half-width ones, from U+FF66 on.
+var kana = []rune("ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン")
+
+// forms returns every character that folds to r, which is folded.
+func forms(r rune) []rune {
+	list := []rune{r}
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		list = append(list, next)
+	}
+	for _, c := range list { // the list that is ranged over stays as it was
+		if '!' <= c && c <= '~' {
+			list = append(list, c-'!'+0xff01)
+		}
+	}
+	for i, k := range kana {
+		if k == r {
+			list = append(list, 0xff66+rune(i))
+		}
+	}
+	return list
+}

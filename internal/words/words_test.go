@@ -1,0 +1,156 @@
+package words_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/words"
+)
+
+func TestQuery(t *testing.T) {
+	for _, tt := range []struct{ query, text, want string }{
+		{"world", "Hello, WORLD!", "WORLD"},
+		{"world", "worldly", ""},
+		{"worl*", "the Worldly ones", "Worl"},
+		{"user", "call getUserByID()", "User"},
+		{"getuserbyid", "call getUserByID()", "getUserByID"},
+		{"serb", "call getUserByID()", ""},
+		{"server", "HTTPServer2Go", "Server"},
+		{"2", "HTTPServer2Go", "2"},
+		{"b/c.go", "in a/b/c.go:12", "b/c.go"},
+		{"prod-eu-17", "see PROD-EU-17.", "PROD-EU-17"},
+		{"17", "see prod-eu-17.", "17"},
+		{"it's", "it's", "it's"},
+		{"ÜBER", "Ärger über straße", "über"},
+		{"ΣΊΣΥΦΟΣ", "ο σίσυφος", "σίσυφος"},
+		{"full", "ＦＵＬＬ　width", "ＦＵＬＬ"},
+		{"ＷＩＤＴＨ", "full width", "width"},
+		{"データ", "ﾃｰタのデータ", "データ"},
+		{"kelvin", "a \u212aelvin", "\u212aelvin"},
+		{"据库", "数据库连接", "据库"},
+		{"用go写", "用 Go 写的", "用"},
+		{"สวัสดี", "ครับสวัสดีครับ", "สวัสดี"},
+		{"데이터", "데이터베이스를", "데이터"},
+		{"a b", "b, then a", "a"},
+		{"a c", "b, then a", ""},
+		{`"then a"`, "b, THEN\n  a.", "THEN\n  a"},
+		{`"hen a"`, "b, then a", ""},
+		{`a "b c`, "a b  c", "a"},
+		{"привет", "ну, ПРИВЕТ!", "ПРИВЕТ"},
+		{"e", "e\u0301", ""},
+	} {
+		q, err := words.Parse(tt.query, false)
+		require.NoError(t, err)
+		f, ok := q.Look([]string{tt.text}, 0)
+		got := ""
+		if ok {
+			got = tt.text[f.First[0].Start:f.First[0].End]
+		}
+		require.Equal(t, tt.want, got, "%q in %q", tt.query, tt.text)
+	}
+	for _, query := range []string{"", " ", `""`, "* !", `" "`} {
+		_, err := words.Parse(query, false)
+		require.ErrorIs(t, err, words.ErrEmpty, "%q", query)
+	}
+}
+
+// A query of any words counts them, and runs of characters in pairs.
+func TestQueryAny(t *testing.T) {
+	q, err := words.Parse("the数据库 password the", true)
+	require.NoError(t, err)
+	require.Equal(t, 4, q.Items())
+	f, ok := q.Look([]string{"The 据库 of", "the other 据库, breathe"}, 9)
+	require.True(t, ok)
+	require.Equal(t, []int{2, 0, 2, 0}, f.Counts)
+	require.Equal(t, words.Match{Text: 0, Start: 4, End: 10}, f.First[2])
+}
+
+// simple finds what a query of one word finds, character by character.
+func simple(word, text string) bool {
+	folded := string(words.Fold(nil, word))
+	for at := 0; at < len(text); at++ {
+		if !utf8.RuneStart(text[at]) || !words.Boundary(text, at) {
+			continue
+		}
+		for end := at; end <= len(text); end++ {
+			if (end == len(text) || utf8.RuneStart(text[end])) && words.Boundary(text, end) && string(words.Fold(nil, text[at:end])) == folded {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// The bytes of a line never rule out what its texts have, however they are
+// written, and what is found is what is found character by character.
+func FuzzQuery(f *testing.F) {
+	f.Add("user", "getUserByID of a/b/c.go", byte(0))
+	f.Add("據庫", "據庫ＡＢ é \u212a ſ", byte(3))
+	f.Add("sk", "ſ\u212a Sk ｓＫ", byte(5))
+	f.Add("a\\b", "x \"a\\b/c\" \u2028", byte(2))
+	f.Fuzz(func(t *testing.T, query, text string, how byte) {
+		if !utf8.ValidString(text) || !utf8.ValidString(query) || len(text) > 500 {
+			t.Skip()
+		}
+		raw := written(t, text, how)
+		check := func(q *words.Query) {
+			g, fits := q.Look([]string{"", text}, 0)
+			if !fits {
+				return
+			}
+			require.True(t, q.MayFit(raw), "%q has %q", raw, query)
+			require.True(t, q.MayFit([]byte("{}\n"+string(raw)+"\n{}")))
+			_, again := q.Look([]string{text}, 9)
+			require.True(t, again)
+			for _, m := range g.First {
+				require.True(t, utf8.ValidString(text[m.Start:m.End]))
+			}
+		}
+		for _, any := range []bool{false, true} {
+			if q, err := words.Parse(query, any); err == nil {
+				check(q)
+			}
+		}
+		if q, err := words.Compile(query); err == nil {
+			check(q)
+		}
+		if q, err := words.Compile("x?" + regexp.QuoteMeta(query) + "(y|z)*"); err == nil && query != "" && strings.Contains(text, query) {
+			_, fits := q.Look([]string{text}, 0)
+			require.True(t, fits)
+			check(q)
+		}
+		if strings.Join(strings.Fields(query), " ") == query && !strings.ContainsAny(query, `"`) && query != "" {
+			q, err := words.Parse(`"`+query+`"`, false)
+			require.NoError(t, err)
+			_, fits := q.Look([]string{text}, 0)
+			if !strings.Contains(query, " ") {
+				require.Equal(t, simple(query, text), fits, "%q in %q", query, text)
+			}
+			check(q)
+		}
+	})
+}
+
+// written is a line with a text in it, in one of the ways that JSON has.
+func written(t *testing.T, text string, how byte) []byte {
+	var sb strings.Builder
+	for i, r := range text {
+		quoted, err := json.Marshal(string(r))
+		require.NoError(t, err)
+		switch {
+		case (byte(i)^how)&3 == 3 && r < 0x10000:
+			fmt.Fprintf(&sb, `\u%04X`, r)
+		case r == '/' && how&4 != 0:
+			sb.WriteString(`\/`)
+		default:
+			sb.Write(quoted[1 : len(quoted)-1])
+		}
+	}
+	return []byte(`{"content":"` + sb.String() + `"}`)
+}

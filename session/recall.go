@@ -1,0 +1,255 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Window returns an entry and the messages around it in the transcript, in order:
+// at most before of them in front of it and after behind it, each an entry of one
+// message line. Compacted entries are there, with what clips have taken away;
+// entries that a rewind has taken back are left out unless the entry itself is one.
+// An unknown ID gives an error that matches [ErrNoEntry].
+func (s *Session) Window(ctx context.Context, entryID string, before, after int) ([]transcript.Entry, error) {
+	entries, err := s.window(ctx, entryID, before, after)
+	return entries, s.store.wrap("read", s.ref, err)
+}
+
+func (s *Session) window(ctx context.Context, id string, before, after int) (list []transcript.Entry, err error) {
+	m, err := readMarks(ctx, s.store.drv, s.ref)
+	if err != nil {
+		return nil, err
+	}
+	var from driver.Cursor
+	all := false
+	shows := func(rec transcript.Record) bool {
+		f, ok := rec.Entry.Body.(transcript.Fragment)
+		return ok && len(f.Content) > 0 && (all || !m.rewound(driver.Cursor(rec.Offset)))
+	}
+	for rec, err := range s.backward(ctx, id) {
+		switch {
+		case err != nil:
+			return nil, err
+		case len(list) == 0:
+			from, all = driver.Cursor(rec.Offset), m.rewound(driver.Cursor(rec.Offset))
+			list = append(list, rec.Entry)
+		case len(list) <= before && shows(rec):
+			list = append(list, rec.Entry)
+		}
+		if len(list) > before {
+			break
+		}
+	}
+	if len(list) == 0 {
+		return nil, noEntry(id)
+	}
+	slices.Reverse(list)
+	if after <= 0 {
+		return list, nil
+	}
+	behind := false
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, from, driver.Forward) {
+		if err != nil {
+			return nil, err
+		}
+		if behind && shows(rec) {
+			list = append(list, rec.Entry)
+			after--
+		}
+		behind = behind || rec.HasEntry() && rec.Entry.ID == id
+		if after == 0 {
+			break
+		}
+	}
+	return list, nil
+}
+
+// backward yields an entry and those in front of it. Others are not decoded.
+func (s *Session) backward(ctx context.Context, id string) func(func(transcript.Record, error) bool) {
+	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
+	quoted := []byte(`"` + id + `"`)
+	found := false
+	keep := func(_ driver.Cursor, lines []byte) bool {
+		return found || !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
+	}
+	return func(yield func(transcript.Record, error) bool) {
+		for rec, err := range driver.Sift(ctx, s.store.drv, s.ref, keep) {
+			found = found || err == nil && rec.HasEntry() && rec.Entry.ID == id
+			if (err != nil || found && rec.HasEntry()) && !yield(rec, err) {
+				return
+			}
+		}
+	}
+}
+
+// Slice says which part of a text [Session.ReadResult] returns. The zero value is
+// its beginning.
+type Slice struct {
+	// From and To are lines, from 1; To 0 is the last one.
+	From int `json:"from,omitempty"`
+	To   int `json:"to,omitempty"`
+	// Offset is where to begin, in bytes, if From is not set.
+	Offset int `json:"offset,omitempty"`
+	// Match is a regular expression: only lines that it matches, and Around lines
+	// in front of and behind each.
+	Match  string `json:"match,omitempty"`
+	Around int    `json:"around,omitempty"`
+	// Max is how many bytes are returned at most; 0 means 16,384.
+	Max int `json:"max,omitempty"`
+}
+
+// Part is a part of what an entry says.
+type Part struct {
+	Entry string `json:"entry"`
+	Text  string `json:"text"`
+	// Bytes and Lines are the size of all that the entry says.
+	Bytes int `json:"bytes"`
+	Lines int `json:"lines"`
+	// Matches is how many lines a Slice.Match has matched; some may be left out.
+	Matches int `json:"matches,omitempty"`
+	// Next is the Slice.Offset to go on with, of a part that was cut at
+	// Slice.Max; 0 if it was not.
+	Next int `json:"next,omitempty"`
+}
+
+const maxPart = 16 << 10
+
+// ReadResult returns a part of the text of an entry, as it was appended: of the
+// result of a call that a clip has shortened, or of anything else that a model is
+// no longer shown. With Slice.Match each line has its number in front of it. Cuts
+// are never inside a character. An unknown ID gives an error that matches
+// [ErrNoEntry], a bad expression or slice one that matches [ErrQuery].
+func (s *Session) ReadResult(ctx context.Context, entryID string, slice Slice) (Part, error) {
+	p, err := s.readResult(ctx, entryID, slice)
+	return p, s.store.wrap("read", s.ref, err)
+}
+
+func (s *Session) readResult(ctx context.Context, id string, slice Slice) (Part, error) {
+	if min(slice.From, slice.To, slice.Offset, slice.Around, slice.Max) < 0 || slice.To > 0 && slice.To < slice.From {
+		return Part{}, fmt.Errorf("%w: there is no slice %+v", ErrQuery, slice)
+	}
+	for rec, err := range s.backward(ctx, id) {
+		if err != nil {
+			return Part{}, err
+		}
+		var texts []string
+		for _, p := range passages(rec.Entry) {
+			if p.text != "" && p.carried == "" && p.kind != kindApp {
+				texts = append(texts, p.text)
+			}
+		}
+		p, err := slice.of(strings.Join(texts, "\n"))
+		p.Entry = id
+		return p, err
+	}
+	return Part{}, noEntry(id)
+}
+
+// of returns the part of a text that the slice asks for.
+func (s Slice) of(text string) (Part, error) {
+	p := Part{Bytes: len(text), Lines: strings.Count(text, "\n") + 1}
+	most := cmp.Or(s.Max, maxPart)
+	from, to := min(s.Offset, len(text)), len(text)
+	line := 0
+	for at := range lineStarts(text) {
+		line++
+		if line == s.From {
+			from = at
+		}
+		if line == s.To+1 && s.To > 0 {
+			to = max(at-1, 0)
+		}
+	}
+	if s.From > line {
+		from = len(text)
+	}
+	for from < to && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	to = max(to, from)
+	if s.Match != "" {
+		re, err := regexp.Compile(s.Match)
+		if err != nil {
+			return Part{}, fmt.Errorf("%w: %w", ErrQuery, err)
+		}
+		p.Text, p.Matches = matching(text, from, to, re, s.Around, most)
+		return p, nil
+	}
+	if to-from > most {
+		for to = from + most; to > from && !utf8.RuneStart(text[to]); to-- {
+		}
+		if to == from { // no room for a character
+			_, size := utf8.DecodeRuneInString(text[from:])
+			to += size
+		}
+		p.Next = to
+	}
+	p.Text = text[from:to]
+	return p, nil
+}
+
+// lineStarts yields where the lines of a text begin.
+func lineStarts(text string) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for at := 0; yield(at); {
+			i := strings.IndexByte(text[at:], '\n')
+			if i < 0 {
+				return
+			}
+			at += i + 1
+		}
+	}
+}
+
+// matching returns the lines between two places of a text that an expression
+// matches, with some around them and their numbers, as far as they have room.
+func matching(text string, from, to int, re *regexp.Regexp, around, most int) (found string, matches int) {
+	all := strings.Split(text, "\n")
+	var hits []int
+	at := 0
+	for i, line := range all {
+		if at+len(line) >= from && at < max(to, 1) && re.MatchString(line) {
+			hits = append(hits, i)
+		}
+		at += len(line) + 1
+	}
+	var sb strings.Builder
+	next := 0 // the first line that is not there yet
+	for _, hit := range hits {
+		for i := max(next, hit-around); i <= min(hit+around, len(all)-1); i++ {
+			line := fmt.Sprintf("%d: %s\n", i+1, all[i])
+			if i > next && next > 0 {
+				line = "--\n" + line
+			}
+			if sb.Len()+len(line) > most {
+				if sb.Len() == 0 {
+					sb.WriteString(line[:runeEnd(line, most)])
+				}
+				return strings.TrimSuffix(sb.String(), "\n"), len(hits)
+			}
+			sb.WriteString(line)
+			next = i + 1
+		}
+	}
+	return strings.TrimSuffix(sb.String(), "\n"), len(hits)
+}
+
+// runeEnd returns the last place up to n where a character of a text ends.
+func runeEnd(text string, n int) int {
+	if n >= len(text) {
+		return len(text)
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return n
+}

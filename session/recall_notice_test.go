@@ -1,0 +1,79 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Where something was taken away a model that is offered the reading tools reads
+// that it has them, in a line that is stored: a restart shows the same, and no
+// summary has the line twice.
+func TestRecallNotice(t *testing.T) {
+	for _, offered := range []bool{false, true} {
+		t.Run(fmt.Sprint(offered), func(t *testing.T) {
+			drv := memdriver.New(nil)
+			opts := &session.Options{Compact: compact.Options{Trigger: compact.Trigger{Window: 8_000}, Recall: offered}}
+			st := session.OpenDriver(drv, opts)
+			s := load(t, st, cli)
+			g := &guard.Guard{Model: "m", Window: 8_000, Tools: (guardtest.Workload{}).Tools()}
+			if offered {
+				for _, tool := range session.RecallTools(s) {
+					g.Tools = append(g.Tools, tool.Tool)
+				}
+			}
+			var last transcript.Request
+			turn := func(text string, result string) {
+				add(t, s, transcript.UserText(text))
+				for n := range 2 {
+					resp, err := guard.Do(t.Context(), g, s, func(_ context.Context, c guard.Call) (*transcript.Response, error) {
+						require.Empty(t, wiretest.Validate(c.Request))
+						last = c.Request
+						if result != "" && n == 0 {
+							return answer("", "c1"), nil
+						}
+						return answer(strings.Repeat("It is done as it was asked for. ", 20)), nil
+					})
+					require.NoError(t, err)
+					add(t, s, resp)
+					if calls := resp.Message.ToolCalls(); len(calls) > 0 {
+						add(t, s, transcript.ToolResult("c1", result))
+						continue
+					}
+					break
+				}
+				_, err := s.AfterTurn(t.Context())
+				require.NoError(t, err)
+			}
+			turn("read it", strings.Repeat("a line of a long file\n", 3_000))
+			text := fmt.Sprint(last.Messages)
+			require.Contains(t, text, "all of it is in entry ")
+			require.Equal(t, offered, strings.Contains(text, "which the tool recall_read reads"))
+			for n := range 60 {
+				turn(fmt.Sprintf("Please do part %d of it, as %s.", n, strings.Repeat("we have said ", 30)), "")
+			}
+			text = fmt.Sprint(last.Messages)
+			require.Contains(t, text, "[Previous conversation summary]")
+			want := 0
+			if offered {
+				want = 1
+			}
+			require.Equal(t, want, strings.Count(text, "[The tools recall_search"))
+			before := request(t, s)
+			again := session.OpenDriver(drv, opts)
+			require.Equal(t, before, request(t, load(t, again, cli)))
+			closed(t, again)
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package session_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+func TestWindow(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	var ids []string
+	for n := range 6 {
+		ids = append(ids, add(t, s, transcript.UserText(fmt.Sprint("q", n)))...)
+		ids = append(ids, add(t, s, transcript.AssistantText(fmt.Sprint("a", n)))...)
+		require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: new(fmt.Sprint(n))}))
+	}
+	window := func(id string, before, after int) (got []string) {
+		entries, err := s.Window(t.Context(), id, before, after)
+		require.NoError(t, err)
+		for _, e := range entries {
+			got = append(got, e.ID)
+		}
+		return got
+	}
+	require.Equal(t, ids[3:7], window(ids[4], 1, 2))
+	require.Equal(t, ids[:1], window(ids[0], 0, 0))
+	require.Equal(t, ids, window(ids[5], 100, 100))
+	require.Equal(t, ids[:3], window(ids[2], 9, -1))
+	require.NoError(t, s.Rewind(t.Context(), ids[3]))
+	last := add(t, s, transcript.UserText("again"))
+	require.Equal(t, []string{ids[2], ids[3], last[0]}, window(last[0], 2, 2))
+	require.Equal(t, ids[6:9], window(ids[7], 1, 1), "what was taken back is there around itself")
+	_, err := s.Window(t.Context(), "x", 1, 1)
+	require.ErrorIs(t, err, session.ErrNoEntry)
+}
+
+func TestReadResult(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("go"))
+	add(t, s, answer("", "c1"))
+	text := "one\ntwo ü\nthree\nfour\nfive"
+	id := add(t, s, transcript.ToolResult("c1", text))[0]
+	add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: id, Content: "short"}}})
+	for _, tt := range []struct {
+		slice   session.Slice
+		want    string
+		next    int
+		matches int
+	}{
+		{session.Slice{}, text, 0, 0},
+		{session.Slice{From: 2, To: 3}, "two ü\nthree", 0, 0},
+		{session.Slice{From: 4}, "four\nfive", 0, 0},
+		{session.Slice{From: 9}, "", 0, 0},
+		{session.Slice{To: 1}, "one", 0, 0},
+		{session.Slice{Offset: 9, Max: 3}, "\nth", 13, 0},
+		{session.Slice{Max: 9}, "one\ntwo ", 8, 0},
+		{session.Slice{Match: "^t"}, "2: two ü\n3: three", 0, 2},
+		{session.Slice{Match: "one|five", Around: 1}, "1: one\n2: two ü\n--\n4: four\n5: five", 0, 2},
+		{session.Slice{Match: "t", From: 3, To: 4}, "3: three", 0, 1},
+		{session.Slice{Match: "e", Max: 12}, "1: one", 0, 3},
+	} {
+		p, err := s.ReadResult(t.Context(), id, tt.slice)
+		require.NoError(t, err)
+		require.Equal(t, session.Part{Entry: id, Text: tt.want, Bytes: len(text), Lines: 5, Next: tt.next, Matches: tt.matches}, p, "%+v", tt.slice)
+	}
+	for _, bad := range []session.Slice{{Match: "("}, {From: -1}, {From: 3, To: 2}} {
+		_, err := s.ReadResult(t.Context(), id, bad)
+		require.ErrorIs(t, err, session.ErrQuery)
+	}
+	_, err := s.ReadResult(t.Context(), "x", session.Slice{})
+	require.ErrorIs(t, err, session.ErrNoEntry)
+}
+
+// A text that is read on from part to part is the text.
+func FuzzReadResult(f *testing.F) {
+	f.Add("a\nüb\n\nc", 3, 1, 2, "b")
+	f.Fuzz(func(t *testing.T, text string, most, from, to int, match string) {
+		if !utf8.ValidString(text) || strings.TrimSpace(text) == "" || most < 1 {
+			t.Skip()
+		}
+		st := session.OpenDriver(memdriver.New(nil), nil)
+		defer closed(t, st)
+		s := load(t, st, cli)
+		id := add(t, s, transcript.UserText(text))[0]
+		var sb strings.Builder
+		for at := 0; ; {
+			p, err := s.ReadResult(t.Context(), id, session.Slice{Offset: at, Max: most})
+			require.NoError(t, err)
+			require.True(t, utf8.ValidString(p.Text))
+			sb.WriteString(p.Text)
+			if p.Next == 0 {
+				break
+			}
+			require.Greater(t, p.Next, at)
+			at = p.Next
+		}
+		require.Equal(t, text, sb.String())
+		lines := strings.Split(text, "\n")
+		if from >= 1 && to >= from {
+			p, err := s.ReadResult(t.Context(), id, session.Slice{From: from, To: to, Max: len(text) + 1})
+			require.NoError(t, err)
+			require.Equal(t, strings.Join(lines[min(from-1, len(lines)):min(to, len(lines))], "\n"), p.Text)
+		}
+		if re, err := regexp.Compile(match); err == nil && match != "" {
+			p, err := s.ReadResult(t.Context(), id, session.Slice{Match: match, Max: 10*len(text) + 1000})
+			require.NoError(t, err)
+			n := 0
+			for _, line := range lines {
+				if re.MatchString(line) {
+					n++
+				}
+			}
+			require.Equal(t, n, p.Matches)
+		}
+	})
+}
+
+// ask runs one of the tools.
+func ask(t *testing.T, tools []session.RecallTool, name string, input any) (string, error) {
+	t.Helper()
+	raw, err := json.Marshal(input)
+	require.NoError(t, err)
+	for _, tool := range tools {
+		if tool.Name == name {
+			return tool.Call(t.Context(), raw)
+		}
+	}
+	t.Fatalf("no tool %s", name)
+	return "", nil
+}
+
+func TestRecallTools(t *testing.T) {
+	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.tick, Compact: compact.Options{Keep: compact.Keep{Turns: 1}}})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	r := rand.New(rand.NewPCG(1, 1))
+	filler := func() string {
+		return strings.Repeat(fmt.Sprintf("Nothing of note on day %d. ", r.IntN(99)), 30)
+	}
+	fact := add(t, s, transcript.UserText("The wedding of Ana is on 14 May, at the old mill."))[0]
+	add(t, s, transcript.AssistantText("Noted."))
+	add(t, s, transcript.UserText("read"))
+	add(t, s, answer("", "c1"))
+	long := add(t, s, transcript.ToolResult("c1", strings.Repeat("a line of output\n", 2000)+"total: 7,312 EUR\n"))[0]
+	add(t, s, transcript.AssistantText(filler()))
+	add(t, s, transcript.UserText(filler()))
+	add(t, s, transcript.AssistantText(filler()))
+	add(t, s, transcript.UserText("and the wedding?"))
+	tools := session.RecallTools(s)
+	require.Len(t, tools, 3)
+	for _, tool := range tools {
+		require.True(t, json.Valid(tool.InputSchema), tool.Name)
+	}
+	got, err := ask(t, tools, transcript.RecallSearch, map[string]any{"query": "wedding"})
+	require.NoError(t, err)
+	require.Contains(t, got, "Nothing that is no longer shown")
+	done, err := s.Compact(t.Context(), nil)
+	require.NoError(t, err)
+	require.NotEmpty(t, done.Entry)
+
+	got, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "When is the wedding of Ana?", "role": "user"})
+	require.NoError(t, err)
+	require.Contains(t, got, "[entry "+fact+", 2026-11-20 08:00, user]\nThe wedding of Ana is on 14 May")
+	require.NotContains(t, got, "and the wedding?", "the history has it")
+	got, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "wedding", "since": "2026-11-21"})
+	require.NoError(t, err)
+	require.Contains(t, got, "Nothing that is no longer shown")
+
+	got, err = ask(t, tools, transcript.RecallWindow, map[string]any{"entry": fact, "after": 1})
+	require.NoError(t, err)
+	require.Contains(t, got, "14 May")
+	require.Contains(t, got, "assistant]\nNoted.")
+
+	got, err = ask(t, tools, transcript.RecallRead, map[string]any{"entry": long})
+	require.NoError(t, err)
+	require.Less(t, len(got), 8_200)
+	require.Contains(t, got, "go on with offset 8000]")
+	got, err = ask(t, tools, transcript.RecallRead, map[string]any{"entry": long, "match": "total"})
+	require.NoError(t, err)
+	require.Contains(t, got, "2001: total: 7,312 EUR\n[1 of 2002 lines match]")
+
+	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "q"}, nil)
+	require.NoError(t, err)
+	far := add(t, other, transcript.UserText("the wedding cake"))[0]
+	_, err = ask(t, tools, transcript.RecallRead, map[string]any{"entry": far})
+	require.ErrorIs(t, err, session.ErrNoEntry, "another session is out of reach")
+	wide := session.RecallTools(s, other)
+	got, err = ask(t, wide, transcript.RecallSearch, map[string]any{"query": "cake"})
+	require.NoError(t, err)
+	require.Contains(t, got, far)
+	got, err = ask(t, wide, transcript.RecallRead, map[string]any{"entry": far})
+	require.NoError(t, err)
+	require.Equal(t, "the wedding cake", got)
+
+	for name, input := range map[string]any{
+		transcript.RecallSearch: map[string]any{"query": "x", "session": "y"},
+		transcript.RecallWindow: map[string]any{"entry": 7},
+		transcript.RecallRead:   []int{1},
+	} {
+		_, err := ask(t, tools, name, input)
+		require.ErrorContains(t, err, "does not fit the schema")
+	}
+	_, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "??"})
+	require.ErrorIs(t, err, session.ErrQuery)
+	_, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "x", "since": "tomorrow"})
+	require.ErrorContains(t, err, "is no time")
+}

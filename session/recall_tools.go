@@ -1,0 +1,257 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// RecallTool is a tool with which a model reads what its history no longer has.
+type RecallTool struct {
+	transcript.Tool
+	call func(ctx context.Context, input json.RawMessage) (string, error)
+}
+
+// Call runs the tool on the input of a call and returns the result, of at most
+// about 8,000 bytes. An error says what is wrong in words for the model: give it to
+// [transcript.ToolError].
+func (t RecallTool) Call(ctx context.Context, input json.RawMessage) (string, error) {
+	text, err := t.call(ctx, input)
+	if own, ok := errors.AsType[*Error](err); ok {
+		err = own.Err // a model has no use for the name of a file
+	}
+	return text, err
+}
+
+// recallMost is how many bytes the result of a [RecallTool] has at most, but for a
+// line about the rest; recallShown is how many of one entry a search shows.
+const (
+	recallMost  = 8_000
+	recallShown = 900
+	recallHits  = 8
+)
+
+// RecallTools returns the tools for a model to search its conversation, to read
+// what stands around an entry, and to read the part of a long result that it was
+// not shown: [transcript.RecallSearch], [transcript.RecallWindow] and
+// [transcript.RecallRead]. They read s and the others, which the schemas do not
+// name and no input can change. Their definitions are the same for every session,
+// nil included.
+//
+// Of s they show what its history does not: entries that a compaction or a clip
+// has taken away. Entries that a rewind has taken back are left out, and so are the
+// results of these tools.
+//
+// For clips and summaries to say that the tools are there, offer them in the Tools
+// of a guard.Guard, and set Recall in [Options].Compact for the compactions that
+// no guard asks for.
+func RecallTools(s *Session, others ...*Session) []RecallTool {
+	r := &recall{s: s, all: append([]*Session{s}, others...)}
+	tool := func(name, about, properties, required string, call func(context.Context, json.RawMessage) (string, error)) RecallTool {
+		schema := json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":["` + required + `"],"additionalProperties":false}`)
+		return RecallTool{Tool: transcript.Tool{Name: name, Description: about, InputSchema: schema}, call: call}
+	}
+	return []RecallTool{
+		tool(transcript.RecallSearch,
+			"Searches earlier parts of this conversation that are no longer shown, and returns the best excerpts with the IDs of their entries. "+
+				"Use it before saying that something is not known: for a date, an amount, a name, a decision, who said what. "+
+				"Give words that were probably used; further searches with other words find more.",
+			`"query":{"type":"string","description":"Words. Double quotes around a phrase, * at the end of the beginning of a word."},`+
+				`"role":{"type":"string","enum":["user","assistant","tool"],"description":"Only what the user said, the assistant said, or tools returned."},`+
+				`"since":{"type":"string","description":"Only from this time on: 2026-11-20 or 2026-11-20T08:00:00Z."},`+
+				`"until":{"type":"string","description":"Only before this time."},`+
+				`"limit":{"type":"integer","description":"How many entries at most; 8 by default, 20 at most."}`,
+			"query", r.search),
+		tool(transcript.RecallWindow,
+			"Shows an entry of this conversation and the messages before and after it, oldest first.",
+			`"entry":{"type":"string","description":"ID of the entry."},`+
+				`"before":{"type":"integer","description":"How many messages before it; 3 by default."},`+
+				`"after":{"type":"integer","description":"How many messages after it; 3 by default."}`,
+			"entry", r.window),
+		tool(transcript.RecallRead,
+			"Reads a part of one entry of this conversation, a long tool result for example: from its beginning, from a line or an offset on, or the lines that match.",
+			`"entry":{"type":"string","description":"ID of the entry."},`+
+				`"from":{"type":"integer","description":"First line, from 1."},"to":{"type":"integer","description":"Last line."},`+
+				`"offset":{"type":"integer","description":"Where to go on, in bytes."},`+
+				`"match":{"type":"string","description":"Regular expression: only lines that match."},`+
+				`"around":{"type":"integer","description":"Lines to show around each that matches."}`,
+			"entry", r.read),
+	}
+}
+
+// recall is what the tools of one model read.
+type recall struct {
+	s   *Session
+	all []*Session
+}
+
+// decode reads the input of a call, strictly: a model learns from the error.
+func decode(input json.RawMessage, args any) error {
+	d := json.NewDecoder(bytes.NewReader(input))
+	d.DisallowUnknownFields()
+	if err := d.Decode(args); err != nil {
+		return fmt.Errorf("the input does not fit the schema of the tool: %w", err)
+	}
+	return nil
+}
+
+func (r *recall) search(ctx context.Context, input json.RawMessage) (string, error) {
+	var args struct {
+		Query, Role, Since, Until string
+		Limit                     int
+	}
+	if err := decode(input, &args); err != nil {
+		return "", err
+	}
+	q := Query{Text: args.Query, Role: args.Role, Ranked: true, Limit: min(max(args.Limit, 0), 20)}
+	if q.Limit == 0 {
+		q.Limit = recallHits
+	}
+	for text, at := range map[string]*time.Time{args.Since: &q.Since, args.Until: &q.Until} {
+		if err := parseTime(text, at); err != nil {
+			return "", err
+		}
+	}
+	run, err := r.s.store.newSearch(q)
+	if err != nil {
+		return "", err
+	}
+	run.shown = recallShown
+	run.only = func(h Hit) bool {
+		return !h.Rewound && h.Role != roleSystem && (h.Session != r.s.ref || h.Compacted || h.Clipped)
+	}
+	for _, s := range r.all {
+		run.refs = append(run.refs, s.ref)
+	}
+	out := &recallText{}
+	err = nil
+	run.run(ctx, func(hit Hit, e error) bool {
+		if err = e; err != nil {
+			return false
+		}
+		return out.add(header(hit.Entry, hit.Time, hit.Role, hit.Tool), hit.Excerpt)
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case out.n == 0:
+		return "Nothing that is no longer shown has any of these words. Try others.", nil
+	}
+	return out.String(), nil
+}
+
+// parseTime reads a time or a date.
+func parseTime(text string, at *time.Time) (err error) {
+	if text == "" {
+		return nil
+	}
+	if *at, err = time.Parse(time.RFC3339, text); err != nil {
+		*at, err = time.Parse(time.DateOnly, text)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is no time: write 2026-11-20 or 2026-11-20T08:00:00Z", text)
+	}
+	return nil
+}
+
+func header(entry string, at time.Time, role, tool string) string {
+	if tool != "" {
+		role += " " + tool
+	}
+	return fmt.Sprintf("[entry %s, %s, %s]", entry, at.UTC().Format("2006-01-02 15:04"), role)
+}
+
+// recallText is a result that is put together of entries.
+type recallText struct {
+	strings.Builder
+	n int
+}
+
+// add adds an entry and reports whether there may be room for another one.
+func (t *recallText) add(header, text string) bool {
+	if room := recallMost - t.Len() - len(header) - 2; len(text) > room {
+		if room < 200 {
+			return false
+		}
+		text = text[:runeEnd(text, room)]
+	}
+	if t.n++; t.n > 1 {
+		t.WriteByte('\n')
+	}
+	t.WriteString(header + "\n" + strings.TrimSpace(text) + "\n")
+	return t.Len() < recallMost-200
+}
+
+func (r *recall) window(ctx context.Context, input json.RawMessage) (string, error) {
+	args := struct {
+		Entry         string
+		Before, After int
+	}{Before: 3, After: 3}
+	if err := decode(input, &args); err != nil {
+		return "", err
+	}
+	var entries []transcript.Entry
+	err := r.find(args.Entry, func(s *Session) (err error) {
+		entries, err = s.Window(ctx, args.Entry, min(max(args.Before, 0), 20), min(max(args.After, 0), 20))
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	out := &recallText{}
+	for _, e := range entries {
+		for _, p := range passages(e) {
+			most := recallMost / len(entries)
+			text := p.text
+			if len(text) > most {
+				text = text[:runeEnd(text, most)] + fmt.Sprintf("\n[%d of %d bytes; %s has the rest]", most, len(text), transcript.RecallRead)
+			}
+			if text != "" && p.role != roleSystem {
+				out.add(header(e.ID, e.Time, p.role, p.tool), text)
+			}
+		}
+	}
+	return out.String(), nil
+}
+
+// find calls f for each session until one has the entry.
+func (r *recall) find(entry string, f func(s *Session) error) error {
+	for _, s := range r.all {
+		if err := f(s); !errors.Is(err, ErrNoEntry) {
+			return err
+		}
+	}
+	return noEntry(entry)
+}
+
+func (r *recall) read(ctx context.Context, input json.RawMessage) (string, error) {
+	var args struct {
+		Entry string
+		Slice
+	}
+	if err := decode(input, &args); err != nil {
+		return "", err
+	}
+	args.Max = recallMost
+	var p Part
+	err := r.find(args.Entry, func(s *Session) (err error) {
+		p, err = s.ReadResult(ctx, args.Entry, args.Slice)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case args.Match != "":
+		return fmt.Sprintf("%s\n[%d of %d lines match]", p.Text, p.Matches, p.Lines), nil
+	case p.Next > 0:
+		return fmt.Sprintf("%s\n[up to byte %d of %d, %d lines in all; go on with offset %d]", p.Text, p.Next, p.Bytes, p.Lines, p.Next), nil
+	}
+	return p.Text, nil
+}

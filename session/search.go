@@ -1,0 +1,498 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Query says what [Store.Search] looks for. Either Text or Regexp is set; of the
+// other fields those that are set must fit too.
+type Query struct {
+	// Text has words, in any script: whole ones, parts of identifiers (user of
+	// getUserByID, b/c.go of a/b/c.go), with a * behind them the beginnings of
+	// words, and phrases in double quotes. Case and width do not matter. In
+	// scripts that put no spaces between words, a word is found anywhere.
+	//
+	// An entry must have all of them. If Ranked is set one is enough, and
+	// neighbouring characters of scripts without spaces count in pairs.
+	Text string `json:"text,omitempty"`
+	// Regexp is a regular expression of package regexp. It sees one block of an
+	// entry at a time, with its case and width.
+	Regexp string `json:"regexp,omitempty"`
+	// Ranked asks for the best entries instead of the newest, by BM25 over the
+	// entries of the chosen sessions. It needs Text.
+	Ranked bool `json:"ranked,omitempty"`
+
+	Role  string `json:"role,omitempty"`  // user, assistant, tool or system, see [Hit]
+	Block string `json:"block,omitempty"` // type of the block, see [Hit]
+	Tool  string `json:"tool,omitempty"`  // only calls of this tool and their results
+
+	// Since and Until limit the time of the entry: at or after Since, before
+	// Until.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+
+	// Limit is how many hits there are at most; 0 is no limit, for a Ranked
+	// search 20.
+	Limit int `json:"limit,omitempty"`
+
+	// Sessions chooses the sessions, as [Store.List] does, without After and
+	// Limit. [Session.Search] ignores it.
+	Sessions ListOptions `json:"sessions,omitzero"`
+}
+
+// Hit is an entry that fits a [Query].
+type Hit struct {
+	Session Ref       `json:"session"`
+	Entry   string    `json:"entry"` // its ID
+	Time    time.Time `json:"time,omitzero"`
+	// Role is who speaks: user, assistant, tool for the results of calls, system
+	// for system prompts, the summaries of compactions and data of the application.
+	Role string `json:"role"`
+	// Block is the index, in the content of the entry, of the block with the
+	// match, and Type the type of that block: text, thinking, tool_use,
+	// tool_result, document, context or that of a block that is kept as it is.
+	// Type is system or summary for what has no blocks, and app for what the
+	// application has put on the entry.
+	Block int    `json:"block"`
+	Type  string `json:"type"`
+	Tool  string `json:"tool,omitempty"` // of a call or of a result whose call is there
+
+	// Where the entry stands: Rewound, it is in no history any more; Compacted, a
+	// summary stands for it; Clipped, the history has a shorter content.
+	Rewound   bool `json:"rewound,omitempty"`
+	Compacted bool `json:"compacted,omitempty"`
+	Clipped   bool `json:"clipped,omitempty"`
+
+	Score float64 `json:"score,omitempty"` // of a Ranked search; more is better
+	// Excerpt is a part of the text of the block as it is, Start and End the
+	// place of the first match in it, in bytes.
+	Excerpt string `json:"excerpt"`
+	Start   int    `json:"start"`
+	End     int    `json:"end"`
+
+	at   driver.Cursor
+	size int    // of the line
+	call string // that it is the result of
+}
+
+// ErrQuery reports that a [Query] asks for nothing that can be looked for. The
+// error says why.
+var ErrQuery = errors.New("the query cannot be used")
+
+// rankedLimit is the Limit of a Ranked search that has none.
+const rankedLimit = 20
+
+// Search yields the entries that fit a query, of whole transcripts: compacted,
+// clipped and rewound places are found and marked. Hits come from the session with
+// the newest message first, and in a session the newest entry first; a Ranked
+// search yields the best one first.
+//
+// No index is kept: all transcripts that q.Sessions chooses are read, on all
+// cores. Lines that cannot have the words are not decoded. Memory does not grow
+// with the transcripts. Nothing is locked: entries that are appended during the
+// search may be found or not, and a session that is deleted meanwhile is left out.
+//
+// Repeated text is left out: the results of [RecallTools], the items that a
+// compaction carries over from entries that are there, and what a fork has copied
+// from a session that is searched, too.
+//
+// A query that cannot be used gives an error that matches [ErrQuery]. The sequence
+// ends after the first pair with an error. It may be ranged over several times and
+// searches each time. When the loop ends no goroutine is left behind.
+func (st *Store) Search(ctx context.Context, q Query) iter.Seq2[Hit, error] {
+	return func(yield func(Hit, error) bool) {
+		s, err := st.newSearch(q)
+		if err == nil {
+			err = s.choose(ctx, q.Sessions)
+		}
+		if err != nil {
+			yield(Hit{}, fmt.Errorf("session: search: %w", err))
+			return
+		}
+		s.run(ctx, yield)
+	}
+}
+
+// Search is [Store.Search] of this session alone.
+func (s *Session) Search(ctx context.Context, q Query) iter.Seq2[Hit, error] {
+	return func(yield func(Hit, error) bool) {
+		run, err := s.store.newSearch(q)
+		if err != nil {
+			yield(Hit{}, s.store.wrap("search", s.ref, err))
+			return
+		}
+		run.refs, run.one = []Ref{s.ref}, true
+		run.run(ctx, yield)
+	}
+}
+
+// choose chooses the sessions, the one with the newest message first.
+func (s *search) choose(ctx context.Context, opts ListOptions) error {
+	opts.After, opts.Limit = "", 0
+	infos, err := s.store.list(ctx, &opts)
+	s.refs, s.forks = make([]Ref, len(infos)), map[Ref]int{}
+	chosen := map[Ref]bool{}
+	for i, info := range infos {
+		s.refs[i], chosen[info.Ref] = info.Ref, true
+	}
+	for _, info := range infos {
+		if chosen[Ref{Agent: info.Base.Agent, ID: info.Base.Session}] {
+			s.forks[info.Ref] = info.Base.Lines
+		}
+	}
+	return err
+}
+
+// search is one run of a query.
+type search struct {
+	store *Store
+	query Query
+	words *words.Query
+	refs  []Ref
+	forks map[Ref]int // of forks whose base is among the refs: how many lines they have copied
+	one   bool        // a session that is not there is an error
+
+	shown int            // bytes of an excerpt; 0 for the usual ones
+	only  func(Hit) bool // of a ranked search, if it is set: which hits count, by where they stand
+}
+
+func (st *Store) newSearch(q Query) (*search, error) {
+	s := &search{store: st, query: q}
+	var err error
+	switch {
+	case q.Text != "" && q.Regexp != "":
+		err = errors.New("set Text or Regexp, not both")
+	case q.Limit < 0:
+		err = fmt.Errorf("the limit is %d", q.Limit)
+	case q.Regexp != "" && q.Ranked:
+		err = errors.New("a regular expression cannot be ranked: give words, or ask for the newest")
+	case q.Regexp != "":
+		s.words, err = words.Compile(q.Regexp)
+	default:
+		s.words, err = words.Parse(q.Text, q.Ranked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrQuery, err)
+	}
+	return s, nil
+}
+
+func (s *search) run(ctx context.Context, yield func(Hit, error) bool) {
+	if s.query.Ranked {
+		s.rank(ctx, yield)
+		return
+	}
+	s.newest(ctx, yield)
+}
+
+// wrap says which session an error is about; it is nil if the session may be gone.
+func (s *search) wrap(ref Ref, err error) error {
+	if err == nil || isGone(err) && !s.one {
+		return nil
+	}
+	return s.store.wrap("search", ref, err)
+}
+
+// workers is how many sessions are read at the same time.
+func (s *search) workers() int { return max(1, min(runtime.GOMAXPROCS(0), len(s.refs))) }
+
+// each calls f for every session, some at the same time.
+func (s *search) each(ctx context.Context, f func(ctx context.Context, r *reading) error) error {
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(s.workers())
+	for _, ref := range s.refs {
+		if running.Err() != nil {
+			break
+		}
+		group.Go(func() error { return s.wrap(ref, f(running, &reading{search: s, ref: ref})) })
+	}
+	return cmp.Or(group.Wait(), ctx.Err())
+}
+
+// A part is some of the hits of one session, in order.
+type part struct {
+	hits []Hit
+	err  error
+}
+
+// partSize is how many hits a reader of a session hands over at a time.
+const partSize = 64
+
+// newest yields hits in the order of the sessions. Those that come next are read
+// meanwhile, each as far as its first hits.
+func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(s.workers() + 1)
+	defer func() {
+		cancel()
+		_ = group.Wait() // its errors were yielded, or nobody wants them
+	}()
+	queue := make(chan chan part, 2*s.workers())
+	group.Go(func() error {
+		defer close(queue)
+		for _, ref := range s.refs {
+			out := make(chan part, 1)
+			select {
+			case queue <- out:
+			case <-ctx.Done():
+				return nil
+			}
+			group.Go(func() error {
+				defer close(out)
+				s.hand(ctx, &reading{search: s, ref: ref}, out)
+				return nil
+			})
+		}
+		return nil
+	})
+	left := s.query.Limit
+	for out := range queue {
+		for p := range out {
+			for _, hit := range p.hits {
+				if !yield(hit, nil) {
+					return
+				}
+				if left--; left == 0 {
+					return
+				}
+			}
+			if p.err != nil {
+				yield(Hit{}, p.err)
+				return
+			}
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		yield(Hit{}, fmt.Errorf("session: search: %w", err))
+	}
+}
+
+// hand reads a session and hands its hits over.
+func (s *search) hand(ctx context.Context, r *reading, out chan<- part) {
+	var p part
+	send := func() error {
+		select {
+		case out <- p:
+			p.hits = nil
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	err := r.read(ctx, 0, func(hit Hit, _ words.Fit) error {
+		hit.quote(excerptSize)
+		if err := r.mark(ctx, &hit); err != nil {
+			return err
+		}
+		if p.hits = append(p.hits, hit); len(p.hits) == partSize {
+			return send()
+		}
+		return nil
+	})
+	if p.err = s.wrap(r.ref, err); p.err != nil || len(p.hits) > 0 {
+		_ = send() // the search is over
+	}
+}
+
+// reading is a session that a search reads.
+type reading struct {
+	*search
+	ref Ref
+	// These are read when a hit needs them.
+	marks        *marks
+	calls        calls
+	absent       map[string]bool
+	recalls      bool // the reading tools may be used in it
+	recallsKnown bool
+	own          driver.Cursor // the place behind copied lines, see search.forks; 0 if it is not known
+}
+
+// copied reports whether a line is a copy of one that is searched where it comes
+// from.
+func (r *reading) copied(ctx context.Context, at driver.Cursor) (bool, error) {
+	left := r.forks[r.ref]
+	if left == 0 {
+		return false, nil
+	}
+	if r.own == 0 {
+		for rec, err := range r.store.drv.Scan(ctx, r.ref, 0, driver.Forward) {
+			if err != nil {
+				return false, err
+			}
+			if left--; left < 0 { // the first one is the header
+				r.own = driver.Cursor(rec.End)
+				break
+			}
+		}
+	}
+	return at < r.own, nil
+}
+
+// read calls found for every entry that fits, the newest first, with each word
+// counted up to most. The hits have no excerpts yet.
+func (r *reading) read(ctx context.Context, most int, found func(Hit, words.Fit) error) error {
+	keep := func(_ driver.Cursor, lines []byte) bool { return r.words.MayFit(lines) }
+	for rec, err := range driver.Sift(ctx, r.store.drv, r.ref, keep) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if !rec.HasEntry() {
+			continue
+		}
+		hit, fit, ok, err := r.look(ctx, rec, most)
+		if err == nil && ok {
+			var copied bool
+			copied, err = r.copied(ctx, hit.at)
+			ok = !copied
+		}
+		if err == nil && ok {
+			err = found(hit, fit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look looks at one entry.
+func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hit Hit, fit words.Fit, ok bool, err error) {
+	q := &r.query
+	e := rec.Entry
+	if !q.Since.IsZero() && e.Time.Before(q.Since) || !q.Until.IsZero() && !e.Time.Before(q.Until) {
+		return hit, fit, false, nil
+	}
+	var list []passage
+	for _, p := range passages(e) {
+		if (q.Role == "" || q.Role == p.role) && (q.Block == "" || q.Block == p.kind) {
+			list = append(list, p)
+		}
+	}
+	for range 2 { // again without those that it turns out not to be about
+		if fit, ok = r.words.Look(textsOf(list), most); !ok {
+			return hit, fit, false, nil
+		}
+		n := len(list)
+		if list, err = r.filter(ctx, driver.Cursor(rec.Offset), list); err != nil || n == len(list) {
+			break
+		}
+	}
+	if err != nil {
+		return hit, fit, false, err
+	}
+	first := firstOf(fit)
+	p := list[first.Text]
+	hit = Hit{
+		Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
+		at: driver.Cursor(rec.Offset), size: len(e.Line()), call: p.call,
+	}
+	hit.Excerpt, hit.Start, hit.End = p.text, first.Start, first.End
+	if r.only != nil {
+		if err := r.mark(ctx, &hit); err != nil || !r.only(hit) {
+			return hit, fit, false, err
+		}
+	}
+	return hit, fit, true, nil
+}
+
+// quote cuts the excerpt of a hit to about so many bytes.
+func (h *Hit) quote(size int) {
+	h.Excerpt, h.Start, h.End = excerpt(h.Excerpt, h.Start, h.End, size)
+}
+
+// firstOf returns the match to show: the one that most of the others follow
+// closely, or the first of these.
+func firstOf(fit words.Fit) (best words.Match) {
+	most := 0
+	for i, n := range fit.Counts {
+		if n == 0 {
+			continue
+		}
+		m, near := fit.First[i], 0
+		for j, n := range fit.Counts {
+			if o := fit.First[j]; n > 0 && o.Text == m.Text && o.Start >= m.Start && o.Start < m.Start+excerptSize {
+				near++
+			}
+		}
+		first := m.Text < best.Text || m.Text == best.Text && m.Start < best.Start
+		if near > most || near == most && first {
+			best, most = m, near
+		}
+	}
+	return best
+}
+
+// filter leaves out passages of other tools, of the reading tools, and carried
+// items whose entry is there. It is asked about entries that have the words.
+func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) (rest []passage, err error) {
+	for _, p := range list {
+		if p.call != "" {
+			p.tool, err = r.toolOf(ctx, p.call, at)
+		}
+		if p.carried != "" && r.absent == nil {
+			r.absent, err = readAbsent(ctx, r.store.drv, r.ref)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if p.carried != "" && !r.absent[p.carried] || r.query.Tool != "" && p.tool != r.query.Tool || isRecall(p) {
+			continue
+		}
+		rest = append(rest, p)
+	}
+	return rest, nil
+}
+
+// toolOf returns the tool of a call that a result is of; nothing if nobody asks for
+// tools and the reading tools are not used in the session.
+func (r *reading) toolOf(ctx context.Context, id string, at driver.Cursor) (name string, err error) {
+	if r.calls == nil && r.query.Tool == "" && !r.recallsKnown {
+		if r.recalls, err = mayRecall(ctx, r.store.drv, r.ref); err != nil {
+			return "", err
+		}
+		r.recallsKnown = true
+	}
+	if r.calls == nil && (r.query.Tool != "" || r.recalls) {
+		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
+			return "", err
+		}
+	}
+	return r.calls.tool(id, at), nil
+}
+
+// mark says where the entry of a hit stands, and of which tool it is.
+func (r *reading) mark(ctx context.Context, hit *Hit) (err error) {
+	if hit.call != "" && r.calls == nil {
+		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
+			return err
+		}
+	}
+	if hit.call != "" {
+		hit.Tool = r.calls.tool(hit.call, hit.at)
+	}
+	if r.marks == nil {
+		if r.marks, err = readMarks(ctx, r.store.drv, r.ref); err != nil {
+			return err
+		}
+	}
+	hit.Rewound = r.marks.rewound(hit.at)
+	hit.Compacted = !hit.Rewound && hit.at < r.marks.kept
+	hit.Clipped = !hit.Rewound && r.marks.clipped[hit.Entry]
+	return nil
+}

@@ -1,0 +1,106 @@
+package session
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// calls are the tool calls of a session, by their IDs, which may repeat; the last
+// one first.
+type calls map[string][]call
+
+// call is a tool call at its place.
+type call struct {
+	at   driver.Cursor
+	name string
+}
+
+// tool returns the tool of the last call with an ID in front of a result, or in
+// the same line.
+func (c calls) tool(id string, at driver.Cursor) string {
+	for _, call := range c[id] {
+		if call.at <= at {
+			return call.name
+		}
+	}
+	return ""
+}
+
+// readCalls reads the tool calls of a session.
+func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
+	all := calls{}
+	keep := func(at driver.Cursor, lines []byte) bool {
+		switch {
+		case !bytes.Contains(lines, []byte(`"tool_use"`)) && !mayHideLetters(lines):
+			return false
+		case bytes.IndexByte(lines, '\n') >= 0:
+			return true
+		}
+		l, ok := outlineOf(lines)
+		if !ok || l.kind != transcript.TypeToolUse {
+			return !ok || l.calls // to be decoded
+		}
+		all[l.callID] = append(all[l.callID], call{at, l.name})
+		return false
+	}
+	for rec, err := range driver.Sift(ctx, drv, ref, keep) {
+		if err != nil {
+			return nil, err
+		}
+		f, _ := rec.Entry.Body.(transcript.Fragment)
+		for _, b := range f.Content {
+			if c, ok := b.(transcript.ToolCallBlock); ok {
+				all[c.ID] = append(all[c.ID], call{driver.Cursor(rec.Offset), c.Name})
+			}
+		}
+	}
+	return all, nil
+}
+
+// mayRecall reports whether the reading tools may be used in a session.
+func mayRecall(ctx context.Context, drv driver.Driver, ref Ref) (bool, error) {
+	keep := func(_ driver.Cursor, lines []byte) bool {
+		return bytes.Contains(lines, []byte(`"recall_`)) || mayHideLetters(lines)
+	}
+	for _, err := range driver.Sift(ctx, drv, ref, keep) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// readAbsent returns the IDs of the entries that compactions carry items of and
+// that are not in front of them.
+func readAbsent(ctx context.Context, drv driver.Driver, ref Ref) (map[string]bool, error) {
+	absent := map[string]bool{}
+	keep := func(_ driver.Cursor, lines []byte) bool {
+		if bytes.IndexByte(lines, '\n') >= 0 {
+			return true
+		}
+		l, ok := outlineOf(lines)
+		delete(absent, l.id)
+		return !ok || l.kind == transcript.TypeCompaction
+	}
+	for rec, err := range driver.Sift(ctx, drv, ref, keep) {
+		if err != nil {
+			return nil, err
+		}
+		delete(absent, rec.Entry.ID)
+		if c, ok := rec.Entry.Body.(transcript.Compaction); ok {
+			for _, i := range carriedItems(c) {
+				absent[i.Entry] = true
+			}
+		}
+	}
+	return absent, nil
+}
+
+func carriedItems(c transcript.Compaction) []transcript.Carried {
+	var all []transcript.Carried
+	for _, items := range [][]transcript.Carried{c.Said, c.Errors, c.Files, c.IDs} {
+		all = append(all, items...)
+	}
+	return all
+}

@@ -1,0 +1,227 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// marks say where the entries of a session stand in its history. They are read
+// backwards in one pass that decodes the few lines that say so.
+type marks struct {
+	dead    []deadRange     // the last one first
+	kept    driver.Cursor   // entries in front of it are compacted
+	clipped map[string]bool // IDs of entries
+}
+
+// deadRange has lines that a rewind has taken back.
+type deadRange struct{ from, to driver.Cursor }
+
+// rewound reports whether a line was taken back.
+func (m *marks) rewound(at driver.Cursor) bool {
+	i, _ := slices.BinarySearchFunc(m.dead, at, func(d deadRange, at driver.Cursor) int {
+		switch {
+		case at < d.from:
+			return -1
+		case at >= d.to:
+			return 1
+		}
+		return 0
+	})
+	return i < len(m.dead) && m.dead[i].from <= at && at < m.dead[i].to
+}
+
+// readMarks reads the marks of a session. A rewind to an entry that turns out
+// not to be there has no effect: then it begins anew.
+func readMarks(ctx context.Context, drv driver.Driver, ref Ref) (*marks, error) {
+	ignored := map[driver.Cursor]bool{}
+	for {
+		o := &outline{
+			ignored: ignored, next: math.MaxInt64, marks: marks{clipped: map[string]bool{}},
+		}
+		if err := o.read(ctx, drv, ref); err != nil {
+			return nil, err
+		}
+		if o.target == "" {
+			o.finish()
+			return &o.marks, nil
+		}
+		ignored[o.rewind] = true
+	}
+}
+
+// outline reads marks. Lines come from the last to the first, and the live ones
+// are followed as [walk] does.
+type outline struct {
+	marks
+	ignored map[driver.Cursor]bool // rewinds to entries that are not there
+	batch   []outlined             // the lines of the batch at hand, the last one first
+	next    driver.Cursor          // the place behind the batch at hand
+
+	target string        // of a rewind: lines behind its batch are not live
+	rewind driver.Cursor // the place of that rewind
+
+	compaction *transcript.Compaction // the last live one
+	at         driver.Cursor          // its place
+	found      bool                   // the first entry that it keeps
+	covered    driver.Cursor          // the place behind what it covers, 0 if that was not found
+}
+
+// outlined is what the outline needs of a line.
+type outlined struct {
+	at       driver.Cursor
+	kind, id string
+	part     int
+	callID   string          // of a call
+	name     string          // of its tool
+	calls    bool            // the content of a line of another type may have calls
+	body     transcript.Body // of a line that was decoded
+}
+
+func (o *outline) read(ctx context.Context, drv driver.Driver, ref Ref) error {
+	keep := func(at driver.Cursor, lines []byte) bool {
+		switch {
+		case !o.looks() && !mayMatter(lines):
+			o.next = at
+			return false
+		case bytes.IndexByte(lines, '\n') >= 0:
+			return true
+		}
+		l, ok := outlineOf(lines)
+		if !ok || l.kind == transcript.TypeRewind || l.kind == transcript.TypeCompaction || l.kind == transcript.TypeClip {
+			return true // to be decoded
+		}
+		l.at = at
+		o.line(l)
+		return false
+	}
+	for rec, err := range driver.Sift(ctx, drv, ref, keep) {
+		if err != nil {
+			return err
+		}
+		if e := rec.Entry; rec.HasEntry() {
+			o.line(outlined{at: driver.Cursor(rec.Offset), kind: e.Type(), id: e.ID, part: e.Part, body: e.Body})
+		}
+	}
+	o.flush()
+	return ctx.Err()
+}
+
+// looks reports whether the outline looks for an entry, so that it needs every
+// line.
+func (o *outline) looks() bool {
+	return o.target != "" || o.compaction != nil && !o.found || len(o.batch) > 0
+}
+
+// mayMatter reports whether lines may have one that says where others stand.
+func mayMatter(lines []byte) bool {
+	return bytes.Contains(lines, []byte(`"rewind"`)) || bytes.Contains(lines, []byte(`"compaction"`)) ||
+		bytes.Contains(lines, []byte(`"clip"`)) || mayHideLetters(lines)
+}
+
+// mayHideLetters reports whether lines may have a small letter or a _ written as
+// \u0072.
+func mayHideLetters(lines []byte) bool {
+	return bytes.Contains(lines, []byte(`\u00`)) &&
+		(bytes.Contains(lines, []byte(`\u006`)) || bytes.Contains(lines, []byte(`\u007`)) || bytes.Contains(lines, []byte(`\u005`)))
+}
+
+// outlineOf reads the members of a line that is one object.
+func outlineOf(line []byte) (l outlined, ok bool) {
+	line = jsontext.Trim(line)
+	if len(line) == 0 || line[0] != '{' || jsontext.Skip(line, 0) != len(line) {
+		return l, false
+	}
+	for name, value := range jsontext.Members(line) {
+		switch name {
+		case "type":
+			l.kind, _ = jsontext.Word(value)
+		case "id":
+			l.id, _ = jsontext.String(value)
+		case "part":
+			part, _ := jsontext.Int(value)
+			l.part = int(part)
+		case "tool_use_id":
+			l.callID, _ = jsontext.String(value)
+		case "name":
+			l.name, _ = jsontext.String(value)
+		case "content":
+			l.calls = bytes.Contains(value, []byte(`"tool_use"`)) || mayHideLetters(value)
+		}
+	}
+	return l, true
+}
+
+func (o *outline) line(l outlined) {
+	o.batch = append(o.batch, l)
+	if l.part <= 1 {
+		o.flush()
+	}
+}
+
+// flush takes the batch at hand.
+func (o *outline) flush() {
+	if len(o.batch) == 0 {
+		return
+	}
+	start := o.batch[len(o.batch)-1].at
+	if o.target == "" || o.holds(o.target) {
+		if o.target != "" {
+			o.dead = append(o.dead, deadRange{o.next, o.rewind})
+			o.target = ""
+		}
+		o.live(start)
+	}
+	o.next, o.batch = start, o.batch[:0]
+}
+
+func (o *outline) holds(id string) bool {
+	return id != "" && slices.ContainsFunc(o.batch, func(l outlined) bool { return l.id == id })
+}
+
+// live takes a batch that is in force up to a rewind in it.
+func (o *outline) live(start driver.Cursor) {
+	if c := o.compaction; c != nil && !o.found {
+		if o.found = o.holds(c.FirstKept); o.found {
+			o.kept = start
+		} else if o.covered == 0 && o.holds(c.CoversTo) {
+			o.covered = o.next
+		}
+	}
+	for _, l := range o.batch {
+		switch b := l.body.(type) {
+		case transcript.Rewind:
+			if !o.ignored[l.at] {
+				o.target, o.rewind = b.To, l.at
+				if b.To == "" {
+					o.target = "\x00" // no entry has that ID
+				}
+				return
+			}
+		case transcript.Compaction:
+			if o.compaction == nil {
+				o.compaction, o.at = &b, l.at
+			}
+		case transcript.Clip:
+			for _, c := range b.Clips {
+				o.clipped[c.Entry] = true
+			}
+		}
+	}
+}
+
+// finish says what the compaction keeps if its first kept entry was not found.
+func (o *outline) finish() {
+	switch {
+	case o.compaction == nil || o.found:
+	case o.covered > 0:
+		o.kept = o.covered
+	default:
+		o.kept = o.at
+	}
+}

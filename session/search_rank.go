@@ -1,0 +1,140 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// The parameters of BM25 that are usual, and how often a word counts at most.
+const (
+	rankK    = 1.2
+	rankB    = .75
+	mostOnce = 12
+)
+
+// ranking is what a ranked search knows of all chosen sessions.
+type ranking struct {
+	mu    sync.Mutex // guards the fields below
+	lines int64
+	bytes int64
+	with  []int64 // entries that have each word
+	best  []Hit   // the best ones so far, the worst of them first
+}
+
+// rank yields the best entries. One pass over the sessions counts, another one
+// keeps the best.
+func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
+	all := &ranking{with: make([]int64, s.words.Items())}
+	err := s.each(ctx, func(ctx context.Context, r *reading) error { return all.count(ctx, r) })
+	if err == nil {
+		err = s.each(ctx, func(ctx context.Context, r *reading) error { return all.choose(ctx, r) })
+	}
+	if err == nil {
+		err = s.markBest(ctx, all.best)
+	}
+	for _, hit := range slices.Backward(all.best) {
+		if err == nil && !yield(hit, nil) {
+			return
+		}
+	}
+	if err != nil {
+		yield(Hit{}, fmt.Errorf("session: search: %w", err))
+	}
+}
+
+// count adds up the lines of a session and those that may have each word, by their
+// bytes: nothing is decoded to know how rare a word is.
+func (all *ranking) count(ctx context.Context, r *reading) error {
+	var lines, size int64
+	with := make([]int64, len(all.with))
+	low := driver.Cursor(math.MaxInt64) // of what was counted
+	keep := func(at driver.Cursor, text []byte) bool {
+		if at < low {
+			low = at
+			lines += int64(bytes.Count(text, []byte("\n"))) + 1
+			size += int64(len(text))
+		}
+		if bytes.IndexByte(text, '\n') >= 0 {
+			return r.words.MayFit(text)
+		}
+		r.words.MayHave(text, with)
+		return false
+	}
+	for _, err := range driver.Sift(ctx, r.store.drv, r.ref, keep) {
+		if err != nil {
+			return err
+		}
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.lines, all.bytes = all.lines+lines, all.bytes+size
+	for i, n := range with {
+		all.with[i] += n
+	}
+	return ctx.Err()
+}
+
+// choose keeps the best entries of a session.
+func (all *ranking) choose(ctx context.Context, r *reading) error {
+	limit := cmp.Or(r.query.Limit, rankedLimit)
+	return r.read(ctx, mostOnce, func(hit Hit, fit words.Fit) error {
+		hit.Score = all.score(fit, hit.size)
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		if len(all.best) == limit && compareHits(hit, all.best[0]) < 0 {
+			return nil
+		}
+		hit.quote(cmp.Or(r.shown, excerptSize))
+		at, _ := slices.BinarySearchFunc(all.best, hit, compareHits)
+		all.best = slices.Insert(all.best, at, hit)
+		if len(all.best) > limit {
+			all.best = slices.Delete(all.best, 0, 1)
+		}
+		return nil
+	})
+}
+
+// score is BM25, with lines for documents and bytes for their length.
+func (all *ranking) score(fit words.Fit, size int) (score float64) {
+	mean := float64(all.bytes) / float64(max(all.lines, 1))
+	long := rankK * (1 - rankB + rankB*float64(size)/max(mean, 1))
+	for i, n := range fit.Counts {
+		with := float64(all.with[i])
+		rare := math.Log(1 + max(float64(all.lines)-with+.5, .5)/(with+.5))
+		score += rare * float64(n) * (rankK + 1) / (float64(n) + long)
+	}
+	return score
+}
+
+// compareHits orders hits from the worst to the best; of equal ones the newer is
+// better.
+func compareHits(a, b Hit) int {
+	return cmp.Or(
+		cmp.Compare(a.Score, b.Score), a.Time.Compare(b.Time),
+		cmp.Compare(a.Session.Agent, b.Session.Agent), cmp.Compare(a.Session.ID, b.Session.ID), cmp.Compare(a.at, b.at))
+}
+
+// markBest says of the best entries where they stand.
+func (s *search) markBest(ctx context.Context, best []Hit) error {
+	read := map[Ref]*reading{}
+	for i := range best {
+		hit := &best[i]
+		r := read[hit.Session]
+		if r == nil {
+			r = &reading{search: s, ref: hit.Session}
+			read[hit.Session] = r
+		}
+		if err := r.mark(ctx, hit); err != nil && s.wrap(r.ref, err) != nil {
+			return s.wrap(r.ref, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// hits returns what a search of a session finds.
+func hits(t *testing.T, s *session.Session, q session.Query) (list []session.Hit) {
+	t.Helper()
+	for hit, err := range s.Search(t.Context(), q) {
+		require.NoError(t, err)
+		list = append(list, hit)
+	}
+	return list
+}
+
+// found is the matches of hits, with what is said of each.
+func found(list []session.Hit) (texts []string) {
+	for _, h := range list {
+		text := h.Role + " " + h.Type + ": " + h.Excerpt[h.Start:h.End]
+		for name, is := range map[string]bool{"rewound": h.Rewound, "compacted": h.Compacted, "clipped": h.Clipped} {
+			if is {
+				text += ", " + name
+			}
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// useTool is an answer with a call.
+func useTool(id, name, input string) transcript.Response {
+	return transcript.Response{Message: transcript.Message{
+		Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ToolCallBlock{ID: id, Name: name, Input: json.RawMessage(input)}},
+	}}
+}
+
+func TestSearch(t *testing.T) {
+	c := &clock{now: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	st := session.OpenDriver(memdriver.New(nil), &session.Options{Now: c.tick})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("Please read the Budget of a/b/plan.go, 预算很重要"))
+	add(t, s, useTool("c1", "read_file", `{"path":"a/b/plan.go","n":17}`))
+	add(t, s, transcript.ToolResult("c1", "the budget is 4,200 for getUserByID"))
+	add(t, s, transcript.AssistantText("The budget\nis  4,200."))
+	add(t, s, useTool("c1", transcript.RecallSearch, `{"text":"budget"}`))
+	add(t, s, transcript.ToolResult("c1", "you said: read the budget"))
+	other, err := st.Create(t.Context(), session.Key{Agent: "main", Channel: "web", Peer: "q"}, &session.CreateOptions{Owner: "ann", Labels: []string{"x"}})
+	require.NoError(t, err)
+	add(t, other, transcript.UserText("no budget here"))
+
+	for _, tt := range []struct {
+		q    session.Query
+		want []string
+	}{
+		{session.Query{Text: "budget"}, []string{"assistant text: budget", "tool tool_result: budget", "user text: Budget"}},
+		{session.Query{Text: "budget read"}, []string{"user text: read"}},
+		{session.Query{Text: `"budget is 4,200"`}, []string{"assistant text: budget\nis  4,200", "tool tool_result: budget is 4,200"}},
+		{session.Query{Text: "user"}, []string{"tool tool_result: User"}},
+		{session.Query{Text: "预算"}, []string{"user text: 预算"}},
+		{session.Query{Text: "b/plan.go"}, []string{"assistant tool_use: b/plan.go", "user text: b/plan.go"}},
+		{session.Query{Text: "17"}, []string{"assistant tool_use: 17"}},
+		{session.Query{Text: "bud*", Role: "user"}, []string{"user text: Bud"}},
+		{session.Query{Regexp: `[0-9],\d+`}, []string{"assistant text: 4,200", "tool tool_result: 4,200"}},
+		{session.Query{Regexp: `(?i)BUDGET`, Block: "tool_result"}, []string{"tool tool_result: budget"}},
+		{session.Query{Text: "budget", Tool: "read_file"}, []string{"tool tool_result: budget"}},
+		{session.Query{Text: "plan.go", Tool: "read_file"}, []string{"assistant tool_use: plan.go"}},
+		{session.Query{Text: "budget", Limit: 1}, []string{"assistant text: budget"}},
+		{session.Query{Text: "budget", Since: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}, nil},
+		{session.Query{Text: "budget", Until: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, nil},
+		{session.Query{Text: "nothing"}, nil},
+		{session.Query{Text: "path"}, nil},
+	} {
+		require.Equal(t, tt.want, found(hits(t, s, tt.q)), "%+v", tt.q)
+	}
+
+	all := func(q session.Query) (list []session.Hit) {
+		for hit, err := range st.Search(t.Context(), q) {
+			require.NoError(t, err)
+			list = append(list, hit)
+		}
+		return list
+	}
+	require.Equal(t, []string{"user text: budget", "assistant text: budget", "tool tool_result: budget", "user text: Budget"}, found(all(session.Query{Text: "budget"})))
+	for _, in := range []session.ListOptions{{Owner: "ann"}, {Label: "x"}, {Channel: "web"}} {
+		got := all(session.Query{Text: "budget", Sessions: in})
+		require.Len(t, got, 1)
+		require.Equal(t, other.Ref(), got[0].Session)
+	}
+	best := all(session.Query{Text: "budget read zebra", Ranked: true})
+	require.Equal(t, "Please read the Budget of a/b/plan.go, 预算很重要", best[0].Excerpt)
+	require.Len(t, best, 4)
+	require.Greater(t, best[0].Score, best[1].Score)
+	require.Len(t, all(session.Query{Text: "budget", Ranked: true, Limit: 2}), 2)
+
+	for _, q := range []session.Query{{}, {Text: "a", Regexp: "a"}, {Regexp: "("}, {Text: "..."}, {Regexp: "a", Ranked: true}, {Text: "a", Limit: -1}} {
+		for hit, err := range st.Search(t.Context(), q) {
+			require.ErrorIs(t, err, session.ErrQuery)
+			require.Zero(t, hit)
+		}
+	}
+	require.NoError(t, st.Delete(t.Context(), other.Ref()))
+	for _, err := range other.Search(t.Context(), session.Query{Text: "x"}) {
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	for range st.Search(t.Context(), session.Query{Text: "budget"}) {
+		break // no goroutine is left behind
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range st.Search(ctx, session.Query{Text: "budget"}) {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}
+
+// Whatever happened to a conversation, a text is in the history iff its hit is
+// neither rewound nor compacted.
+func TestSearchMarks(t *testing.T) {
+	for seed := range uint64(extent(*soakLength, 15, 100, 1000)) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: compact.Options{Keep: compact.Keep{Turns: 2}}})
+		s := load(t, st, cli)
+		ids := []string{s.ID()}
+		texts := map[string]string{} // by entry
+		for n := range 40 {
+			switch r.IntN(9) {
+			case 0:
+				if r.IntN(4) > 0 {
+					require.NoError(t, s.Rewind(t.Context(), ids[r.IntN(len(ids))]))
+					continue
+				}
+				var end int64
+				for rec, err := range s.Records(t.Context()) {
+					require.NoError(t, err)
+					end = rec.End
+				}
+				_, err := s.AppendLines(t.Context(), end, transcript.Entry{ID: fmt.Sprint("lost", n), Body: transcript.Rewind{To: "nowhere"}})
+				require.NoError(t, err)
+			case 1:
+				_, err := s.Compact(t.Context(), nil)
+				if err != nil {
+					require.ErrorAs(t, err, new(*compact.Error))
+				}
+			case 2:
+				got, err := s.Append(t.Context(),
+					transcript.UserText(fmt.Sprintf("needle x%d", n)), transcript.AssistantText(fmt.Sprintf("needle y%d", n)))
+				require.NoError(t, err)
+				ids = append(ids, got...)
+				texts[got[0]], texts[got[1]] = fmt.Sprintf("needle x%d", n), fmt.Sprintf("needle y%d", n)
+			default:
+				text := fmt.Sprintf("needle u%d. %s", n, strings.Repeat("Some more words of the same kind. ", 20))
+				got, err := s.Append(t.Context(), transcript.UserText(text))
+				require.NoError(t, err)
+				reply, err := s.Append(t.Context(), transcript.AssistantText(fmt.Sprintf("ok %d", n)))
+				require.NoError(t, err)
+				ids = append(ids, got[0], reply[0])
+				texts[got[0]] = text
+			}
+		}
+		h, err := s.History(t.Context())
+		require.NoError(t, err)
+		shown := map[string]bool{}
+		for _, m := range h.Messages {
+			for _, o := range m.Origins {
+				if o.Batch > 0 {
+					shown[o.Entry] = true
+				}
+			}
+		}
+		got := map[string]bool{}
+		for _, hit := range hits(t, s, session.Query{Text: "needle"}) {
+			if hit.Type == "summary" {
+				continue
+			}
+			got[hit.Entry] = true
+			require.Equal(t, shown[hit.Entry], !hit.Rewound && !hit.Compacted, "seed %d: %s %+v", seed, texts[hit.Entry], hit)
+		}
+		require.Len(t, got, len(texts))
+		closed(t, st)
+	}
+}

@@ -1,0 +1,169 @@
+package session
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// passage is a text of an entry that is searched.
+type passage struct {
+	text  string
+	role  string
+	block int
+	kind  string
+	tool  string // of a call
+	// call is, of a result, the ID of its call, and carried, of what a compaction
+	// carries, the ID of the entry that it comes from.
+	call, carried string
+}
+
+// The roles of a [Hit] that no message has.
+const (
+	roleTool   = "tool"
+	roleSystem = "system"
+)
+
+// kindApp is the type of what an application has put on an entry. No model sees it.
+const kindApp = "app"
+
+// passages returns what an entry says. This is the place that knows which lines
+// are not searched: of those that repeat others none is.
+func passages(e transcript.Entry) []passage {
+	if e.Of != "" {
+		return nil
+	}
+	list := spoken(e.Body)
+	if len(e.App) > 0 {
+		list = append(list, passage{text: scalars(e.App), role: roleSystem, kind: kindApp})
+	}
+	return list
+}
+
+// spoken returns what a body says.
+func spoken(body transcript.Body) []passage {
+	switch b := body.(type) {
+	case transcript.Fragment:
+		return contentPassages(b)
+	case transcript.System:
+		return []passage{{text: b.Text, role: roleSystem, kind: "system"}}
+	case transcript.Compaction:
+		list := []passage{{text: b.Summary, role: roleSystem, kind: "summary"}}
+		for _, i := range carriedItems(b) {
+			list = append(list, passage{text: i.Text, role: roleSystem, kind: "summary", carried: i.Entry})
+		}
+		return list
+	}
+	return nil
+}
+
+func contentPassages(f transcript.Fragment) []passage {
+	list := make([]passage, 0, len(f.Content))
+	for i, b := range f.Content {
+		p := passage{role: string(f.Role), block: i, kind: b.BlockType()}
+		switch b := b.(type) {
+		case transcript.ToolCallBlock:
+			p.tool, p.text = b.Name, scalars(b.Input)
+		case transcript.ToolResultBlock:
+			p.role, p.call = roleTool, b.CallID
+			var texts []string
+			for _, in := range b.Content {
+				texts = append(texts, textOf(in))
+			}
+			p.text = strings.Join(texts, "\n")
+		default:
+			p.text = textOf(b)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// textOf returns what a block says, empty for an image.
+func textOf(b transcript.Block) string {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return b.Text
+	case transcript.ThinkingBlock:
+		return b.Thinking
+	case transcript.ContextBlock:
+		return b.URI + "\n" + b.Abstract
+	case transcript.DocumentBlock:
+		text := b.Title + "\n" + b.Context
+		if b.Source.Type == "text" {
+			text += "\n" + b.Source.Data
+		}
+		return text
+	case transcript.RawBlock:
+		return scalars(b.JSON)
+	}
+	return ""
+}
+
+// scalars returns the strings and numbers in a JSON value, each on a line of its
+// own, without the names of members.
+func scalars(value []byte) string {
+	var sb strings.Builder
+	var walk func(v []byte, depth int)
+	walk = func(v []byte, depth int) {
+		switch {
+		case depth > maxDepth || len(v) == 0:
+		case v[0] == '{':
+			for _, member := range jsontext.Members(v) {
+				walk(member, depth+1)
+			}
+		case v[0] == '[':
+			for element := range jsontext.Elements(v) {
+				walk(element, depth+1)
+			}
+		default:
+			if sb.Len() > 0 {
+				sb.WriteByte('\n')
+			}
+			if s, ok := jsontext.String(v); ok {
+				sb.WriteString(s)
+			} else {
+				sb.Write(v)
+			}
+		}
+	}
+	walk(jsontext.Trim(value), 0)
+	return sb.String()
+}
+
+// maxDepth is how deep values are looked into.
+const maxDepth = 100
+
+func textsOf(list []passage) []string {
+	texts := make([]string, len(list))
+	for i, p := range list {
+		texts[i] = p.text
+	}
+	return texts
+}
+
+// isRecall reports whether a passage is of one of the reading tools: its call, or
+// a result that repeats what was found.
+func isRecall(p passage) bool {
+	return p.tool == transcript.RecallSearch || p.tool == transcript.RecallWindow || p.tool == transcript.RecallRead
+}
+
+// excerptSize is how many bytes of a text a [Hit] shows, of which a quarter are in
+// front of the match.
+const excerptSize = 400
+
+// excerpt returns the part of a text around a match that has about size bytes, and
+// where the match is in it. A match that is too long for it is cut.
+func excerpt(text string, start, end, size int) (part string, from, to int) {
+	a := max(0, min(start-size/4, len(text)-size))
+	b := min(len(text), a+size)
+	for a < start && !utf8.RuneStart(text[a]) {
+		a++
+	}
+	for b < len(text) && !utf8.RuneStart(text[b]) {
+		b++
+	}
+	return strings.Clone(text[a:b]), start - a, min(end, b) - a
+}

@@ -1,0 +1,135 @@
+package transcript
+
+import (
+	"bytes"
+	"io"
+	"iter"
+	"slices"
+	"sync"
+)
+
+// siftBlock is how many bytes are read at a time where lines are not longer.
+const siftBlock = 256 << 10
+
+// siftBuffers has the blocks that scans of many transcripts use one after the
+// other.
+var siftBuffers sync.Pool
+
+var newline = []byte("\n")
+
+// Sift yields the records of [ScanBackward] whose lines keep accepts. Where keep
+// refuses most lines it costs little more than reading, as those are not decoded.
+//
+// Keep is given one line or several whole ones, without the newline of the last,
+// and the offset of the first. It must accept several lines if it accepts one of
+// them; each of these is then given to keep alone. Lines come from the last to the
+// first, each only when the loop has taken the records behind it. Keep must not
+// retain or modify them. Lines above ScanOptions.MaxLine are left out.
+func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		s := sifter{scanner: opts.resolve(), r: r, keep: keep}
+		if buf, ok := siftBuffers.Get().(*[]byte); ok {
+			s.buf = *buf
+		}
+		defer func() {
+			if len(s.buf) <= siftBlock {
+				siftBuffers.Put(&s.buf)
+			}
+		}()
+		for end := size; end > s.From; {
+			block, start, err := s.blockBefore(end)
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			if !s.sift(block, start, yield) {
+				return
+			}
+			end = start
+		}
+	}
+}
+
+type sifter struct {
+	scanner
+	r    io.ReaderAt
+	keep func(offset int64, lines []byte) bool
+	buf  []byte
+	recs []Record // of one line
+
+	starts []int // of the lines of a block
+}
+
+// blockBefore reads whole lines that end at an offset: as many as fit into a
+// block, or one that is longer. There is no block of a line above the limit.
+func (s *sifter) blockBefore(end int64) (block []byte, start int64, err error) {
+	for n := int64(siftBlock); ; n *= 2 {
+		n = min(n, end-s.From)
+		if n > int64(s.MaxLine)+siftBlock {
+			start, err = s.lineStart(end)
+			return nil, start, err
+		}
+		if block, err = s.read(end-n, n); err != nil {
+			return nil, 0, err
+		}
+		first := bytes.IndexByte(block[:n-1], '\n') + 1
+		if first > 0 || end-n == s.From {
+			return block[first:], end - n + int64(first), nil
+		}
+	}
+}
+
+// lineStart returns the offset of the line that ends at an offset.
+func (s *sifter) lineStart(end int64) (int64, error) {
+	for end--; end > s.From; {
+		n := min(siftBlock, end-s.From)
+		block, err := s.read(end-n, n)
+		if err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(block, '\n'); i >= 0 {
+			return end - n + int64(i) + 1, nil
+		}
+		end -= n
+	}
+	return s.From, nil
+}
+
+func (s *sifter) read(offset, n int64) ([]byte, error) {
+	if int64(len(s.buf)) < n {
+		s.buf = make([]byte, max(n, siftBlock))
+	}
+	return s.buf[:n], readFull(s.r, s.buf[:n], offset)
+}
+
+// sift yields what is kept of a block. It reports whether the loop goes on.
+func (s *sifter) sift(block []byte, start int64, yield func(Record, error) bool) bool {
+	lines := bytes.TrimSuffix(block, newline)
+	if len(lines) == 0 || !s.keep(start, lines) {
+		return true
+	}
+	s.starts = append(s.starts[:0], 0)
+	for at := bytes.IndexByte(lines, '\n'); at >= 0; {
+		next := s.starts[len(s.starts)-1] + at + 1
+		s.starts = append(s.starts, next)
+		at = bytes.IndexByte(lines[next:], '\n')
+	}
+	single := len(s.starts) == 1
+	for _, at := range slices.Backward(s.starts) {
+		text := bytes.TrimSuffix(block[at:], newline)
+		l := line{offset: start + int64(at), end: start + int64(len(block)), terminated: len(text) < len(block)-at}
+		block = block[:at]
+		if len(text) > s.MaxLine || !single && !s.keep(l.offset, text) {
+			continue
+		}
+		l.text = bytes.Clone(text)
+		s.recs = s.appendRecords(s.recs[:0], l)
+		slices.Reverse(s.recs)
+		for _, rec := range s.recs {
+			if !yield(rec, nil) {
+				return false
+			}
+		}
+	}
+	return true
+}
