@@ -23,7 +23,7 @@ func (f *Fold) InForce() (ids []string) {
 		switch {
 		case start > i: // it says nothing that can be found
 			ids = append(ids, f.nodes[n].id)
-		case !f.sameBatch(path[start:], c.FirstKept):
+		case !f.sameBatch(path[start:i], c.FirstKept):
 			ids = append(ids, c.CoversTo)
 		}
 		break

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -27,6 +28,14 @@ import (
 // blind hides that a driver can watch, so that followers poll.
 type blind struct{ driver.Driver }
 
+// dying begins to watch and cannot go on.
+type dying struct{ driver.Driver }
+
+func (dying) Watch(_ driver.Ref, changed func(driver.Ref, error)) (func(), error) {
+	changed(driver.Ref{}, errors.New("no more watches"))
+	return func() {}, nil
+}
+
 // followed are the ways in which a store can be followed.
 var followed = map[string]func(t *testing.T) *session.Store{
 	"files": func(t *testing.T) *session.Store {
@@ -38,6 +47,7 @@ var followed = map[string]func(t *testing.T) *session.Store{
 		require.NoError(t, err)
 		return session.OpenDriver(blind{d}, nil)
 	},
+	"dying": func(*testing.T) *session.Store { return session.OpenDriver(dying{memdriver.New(nil)}, nil) },
 }
 
 func eachStore(t *testing.T, f func(t *testing.T, st *session.Store)) {
