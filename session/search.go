@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -99,7 +100,7 @@ const rankedLimit = 20
 // search yields the best one first.
 //
 // No index is kept: all transcripts that q.Sessions chooses are read, on all
-// cores. Lines that cannot have the words are not decoded. Memory does not grow
+// cores, each by one. Lines that cannot have the words are not decoded. Memory does not grow
 // with the transcripts. Nothing is locked: entries that are appended during the
 // search may be found or not, and a session that is deleted meanwhile is left out.
 //
@@ -169,6 +170,8 @@ func (st *Store) newSearch(q Query) (*search, error) {
 	switch {
 	case q.Text != "" && q.Regexp != "":
 		err = errors.New("set Text or Regexp, not both")
+	case !slices.Contains([]string{"", string(transcript.RoleUser), string(transcript.RoleAssistant), roleTool, roleSystem}, q.Role):
+		err = fmt.Errorf("there is no role %q: use user, assistant, tool or system", q.Role)
 	case q.Limit < 0:
 		err = fmt.Errorf("the limit is %d", q.Limit)
 	case q.Regexp != "" && q.Ranked:
