@@ -22,8 +22,9 @@ import (
 type Query struct {
 	// Text has words, in any script: whole ones, parts of identifiers (user of
 	// getUserByID, b/c.go of a/b/c.go), with a * behind them the beginnings of
-	// words, and phrases in double quotes. Case and width do not matter. In
-	// scripts that put no spaces between words, a word is found anywhere.
+	// words, and phrases in double quotes. Case and width do not matter; composed
+	// and decomposed letters differ. In scripts that put no spaces between words, a
+	// word is found anywhere.
 	//
 	// An entry must have all of them. If Ranked is set one is enough, and
 	// neighbouring characters of scripts without spaces count in pairs.
@@ -31,8 +32,9 @@ type Query struct {
 	// Regexp is a regular expression of package regexp. It sees one block of an
 	// entry at a time, with its case and width.
 	Regexp string `json:"regexp,omitempty"`
-	// Ranked asks for the best entries instead of the newest, by BM25 over the
-	// entries of the chosen sessions. It needs Text.
+	// Ranked asks for the best entries instead of the newest, by BM25: a line is a
+	// document, and how rare a word is goes by the lines of the chosen sessions that
+	// may have it by their bytes. It needs Text.
 	Ranked bool `json:"ranked,omitempty"`
 
 	Role  string `json:"role,omitempty"`  // user, assistant, tool or system, see [Hit]

@@ -14,7 +14,7 @@ type Query struct {
 	items []*needle
 	re    *regexp.Regexp
 	lit   *needle // that every match of re has; nil if none is known
-	some  bool // one of the items is enough
+	some  bool    // one of the items is enough
 }
 
 // ErrEmpty says that there is nothing to look for.
