@@ -94,14 +94,14 @@ func recallShare(t *testing.T, seed uint64, window, most int, count func(chatQue
 		if i%step > 0 {
 			continue
 		}
-		results := ""
+		var results strings.Builder
 		for _, query := range []string{q.text, q.about, q.about + " wrong moved correction mistake after all"} {
 			input, err := json.Marshal(map[string]string{"query": query})
 			require.NoError(t, err)
 			text, err := search.Call(t.Context(), input)
 			require.NoError(t, err)
 			require.Less(t, len(text), 8_200)
-			results += text
+			results.WriteString(text)
 		}
 		r := reached{}
 		for _, w := range q.words {
@@ -109,13 +109,13 @@ func recallShare(t *testing.T, seed uint64, window, most int, count func(chatQue
 			if strings.Contains(shown.String(), w) {
 				r.anywhere++
 			}
-			if strings.Contains(shown.String()+results, w) {
+			if strings.Contains(shown.String()+results.String(), w) {
 				r.foundAnywhere++
 			}
 			if mentions(shown.String(), q, w) {
 				r.carried++
 			}
-			if mentions(shown.String()+results, q, w) {
+			if mentions(shown.String()+results.String(), q, w) {
 				r.found++
 			}
 		}

@@ -217,6 +217,8 @@ func TestRecallTools(t *testing.T) {
 		_, err := ask(t, tools, name, input)
 		require.ErrorContains(t, err, "does not fit the schema")
 	}
+	_, err = ask(t, session.RecallTools(nil), transcript.RecallSearch, map[string]any{"query": "x"})
+	require.Error(t, err)
 	_, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "??"})
 	require.ErrorIs(t, err, session.ErrQuery)
 	_, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "x", "since": "tomorrow"})

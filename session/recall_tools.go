@@ -41,8 +41,8 @@ const (
 // what stands around an entry, and to read the part of a long result that it was
 // not shown: [transcript.RecallSearch], [transcript.RecallWindow] and
 // [transcript.RecallRead]. They read s and the others, which the schemas do not
-// name and no input can change. Their definitions are the same for every session,
-// nil included.
+// name and no input can change. Their definitions are the same for every session;
+// with nil there are only these, and calls fail.
 //
 // Of s they show what its history does not: entries that a compaction or a clip
 // has taken away. Entries that a rewind has taken back are left out, and so are the
@@ -55,6 +55,9 @@ func RecallTools(s *Session, others ...*Session) []RecallTool {
 	r := &recall{s: s, all: append([]*Session{s}, others...)}
 	tool := func(name, about, properties, required string, call func(context.Context, json.RawMessage) (string, error)) RecallTool {
 		schema := json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":["` + required + `"],"additionalProperties":false}`)
+		if s == nil {
+			call = func(context.Context, json.RawMessage) (string, error) { return "", errNoSession }
+		}
 		return RecallTool{Tool: transcript.Tool{Name: name, Description: about, InputSchema: schema}, call: call}
 	}
 	return []RecallTool{
@@ -84,6 +87,8 @@ func RecallTools(s *Session, others ...*Session) []RecallTool {
 			"entry", r.read),
 	}
 }
+
+var errNoSession = errors.New("there is no conversation to read")
 
 // recall is what the tools of one model read.
 type recall struct {

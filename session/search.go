@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,8 +22,9 @@ import (
 type Query struct {
 	// Text has words, in any script: whole ones, parts of identifiers (user of
 	// getUserByID, b/c.go of a/b/c.go), with a * behind them the beginnings of
-	// words, and phrases in double quotes. Case and width do not matter. In
-	// scripts that put no spaces between words, a word is found anywhere.
+	// words, and phrases in double quotes. Case and width do not matter; composed
+	// and decomposed letters differ. In scripts that put no spaces between words, a
+	// word is found anywhere.
 	//
 	// An entry must have all of them. If Ranked is set one is enough, and
 	// neighbouring characters of scripts without spaces count in pairs.
@@ -30,8 +32,9 @@ type Query struct {
 	// Regexp is a regular expression of package regexp. It sees one block of an
 	// entry at a time, with its case and width.
 	Regexp string `json:"regexp,omitempty"`
-	// Ranked asks for the best entries instead of the newest, by BM25 over the
-	// entries of the chosen sessions. It needs Text.
+	// Ranked asks for the best entries instead of the newest, by BM25: a line is a
+	// document, and how rare a word is goes by the lines of the chosen sessions that
+	// may have it by their bytes. It needs Text.
 	Ranked bool `json:"ranked,omitempty"`
 
 	Role  string `json:"role,omitempty"`  // user, assistant, tool or system, see [Hit]
@@ -100,7 +103,7 @@ const rankedLimit = 20
 // search yields the best one first.
 //
 // No index is kept: all transcripts that q.Sessions chooses are read, on all
-// cores. Lines that cannot have the words are not decoded. Memory does not grow
+// cores, each by one. Lines that cannot have the words are not decoded. Memory does not grow
 // with the transcripts. Nothing is locked: entries that are appended during the
 // search may be found or not, and a session that is deleted meanwhile is left out.
 //
@@ -174,6 +177,8 @@ func (st *Store) newSearch(q Query) (*search, error) {
 	switch {
 	case q.Text != "" && q.Regexp != "":
 		err = errors.New("set Text or Regexp, not both")
+	case !slices.Contains([]string{"", string(transcript.RoleUser), string(transcript.RoleAssistant), roleTool, roleSystem}, q.Role):
+		err = fmt.Errorf("there is no role %q: use user, assistant, tool or system", q.Role)
 	case q.Limit < 0:
 		err = fmt.Errorf("the limit is %d", q.Limit)
 	case q.Regexp != "" && q.Ranked:

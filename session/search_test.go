@@ -31,13 +31,14 @@ func hits(t *testing.T, s *session.Session, q session.Query) (list []session.Hit
 // found is the matches of hits, with what is said of each.
 func found(list []session.Hit) (texts []string) {
 	for _, h := range list {
-		text := h.Role + " " + h.Type + ": " + h.Excerpt[h.Start:h.End]
+		var text strings.Builder
+		text.WriteString(h.Role + " " + h.Type + ": " + h.Excerpt[h.Start:h.End])
 		for name, is := range map[string]bool{"rewound": h.Rewound, "compacted": h.Compacted, "clipped": h.Clipped} {
 			if is {
-				text += ", " + name
+				text.WriteString(", " + name)
 			}
 		}
-		texts = append(texts, text)
+		texts = append(texts, text.String())
 	}
 	return texts
 }
@@ -108,7 +109,7 @@ func TestSearch(t *testing.T) {
 	require.Greater(t, best[0].Score, best[1].Score)
 	require.Len(t, all(session.Query{Text: "budget", Ranked: true, Limit: 2}), 2)
 
-	for _, q := range []session.Query{{}, {Text: "a", Regexp: "a"}, {Regexp: "("}, {Text: "..."}, {Regexp: "a", Ranked: true}, {Text: "a", Limit: -1}} {
+	for _, q := range []session.Query{{}, {Text: "a", Regexp: "a"}, {Regexp: "("}, {Text: "..."}, {Regexp: "a", Ranked: true}, {Text: "a", Limit: -1}, {Text: "a", Role: "model"}} {
 		for hit, err := range st.Search(t.Context(), q) {
 			require.ErrorIs(t, err, session.ErrQuery)
 			require.Zero(t, hit)

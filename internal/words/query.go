@@ -14,7 +14,7 @@ type Query struct {
 	items []*needle
 	re    *regexp.Regexp
 	lit   *needle // that every match of re has; nil if none is known
-	any   bool
+	some  bool    // one of the items is enough
 }
 
 // ErrEmpty says that there is nothing to look for.
@@ -22,10 +22,10 @@ var ErrEmpty = errors.New("there is no word in it")
 
 // Parse reads the words of a query: a word, a part of an identifier, the
 // beginning of words with a * behind it, a phrase in double quotes. A text fits if
-// it has all of them. If any is set, one is enough, and characters of scripts
+// it has all of them. If some is set, one is enough, and characters of scripts
 // without spaces count in pairs.
-func Parse(text string, any bool) (*Query, error) {
-	q := &Query{any: any}
+func Parse(text string, some bool) (*Query, error) {
+	q := &Query{some: some}
 	for i, part := range strings.Split(text, `"`) {
 		if i%2 == 1 {
 			q.phrase(part)
@@ -58,7 +58,7 @@ func (q *Query) words(text string) {
 				continue
 			}
 			list := []string{piece}
-			if q.any {
+			if q.some {
 				list = pairs(piece)
 			}
 			for _, pair := range list {
@@ -128,11 +128,11 @@ func (q *Query) MayFit(raw []byte) bool {
 		return q.lit == nil || q.lit.mayHave(raw) || hidesLetters(raw)
 	}
 	for _, n := range q.items {
-		if n.mayHave(raw) == q.any {
-			return q.any || hidesLetters(raw)
+		if n.mayHave(raw) == q.some {
+			return q.some || hidesLetters(raw)
 		}
 	}
-	return !q.any || hidesLetters(raw)
+	return !q.some || hidesLetters(raw)
 }
 
 // MayHave adds one to the count of every item that a line of JSON may have.
@@ -172,11 +172,11 @@ func (q *Query) Look(texts []string, most int) (f Fit, fits bool) {
 		if f.Counts[i] > 0 {
 			found++
 		}
-		if most == 0 && q.any == (f.Counts[i] > 0) {
-			return f, q.any
+		if most == 0 && q.some == (f.Counts[i] > 0) {
+			return f, q.some
 		}
 	}
-	if q.any {
+	if q.some {
 		return f, found > 0
 	}
 	return f, found == len(q.items)

@@ -112,8 +112,8 @@ func FuzzQuery(f *testing.F) {
 				require.True(t, utf8.ValidString(text[m.Start:m.End]))
 			}
 		}
-		for _, any := range []bool{false, true} {
-			if q, err := words.Parse(query, any); err == nil {
+		for _, some := range []bool{false, true} {
+			if q, err := words.Parse(query, some); err == nil {
 				check(q)
 			}
 		}
