@@ -1,10 +1,6 @@
 package rebuild
 
-import (
-	"fmt"
-
-	"github.com/convolog/convolog/transcript"
-)
+import "github.com/convolog/convolog/transcript"
 
 // CallState says how far a call without a result has come.
 type CallState string
@@ -38,11 +34,8 @@ type status struct {
 // the tool may have run, and is the last word; of decisions the first approval or
 // rejection counts.
 func (s status) allows(next CallState) bool {
-	switch s.state {
-	case "":
-		return true
-	case Held:
-		return next != Held
+	if s.state == "" || s.state == Held {
+		return next != s.state
 	}
 	return next == Dispatched && s.state != Dispatched
 }
@@ -105,15 +98,14 @@ func (a *assembler) unanswered(callID, entry string) *call {
 
 // text is what the result made up for a call says.
 func (s status) text() string {
-	switch s.state {
-	case Held:
+	switch {
+	case s.state == Held:
 		return Waiting
-	case Dispatched:
+	case s.state == Dispatched:
 		return MayHaveRun
-	case Rejected:
-		if s.reason != "" {
-			return fmt.Sprintf("%s: %s", Denied, s.reason)
-		}
+	case s.state == Rejected && s.reason != "":
+		return Denied + ": " + s.reason
+	case s.state == Rejected:
 		return Denied
 	}
 	return Interrupted

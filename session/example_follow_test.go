@@ -27,8 +27,8 @@ func ExampleSession_Follow() {
 		_, _ = s.Append(ctx, transcript.AssistantText("Milk."))
 	}()
 
-	last := s.ID() // behind the header
-	for e, err := range s.Follow(ctx, last) {
+	// From behind the header; after a restart, from the ID of the last entry shown.
+	for e, err := range s.Follow(ctx, s.ID()) {
 		if errors.Is(err, fs.ErrNotExist) {
 			fmt.Println("deleted")
 			break
@@ -36,7 +36,6 @@ func ExampleSession_Follow() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		last = e.ID // where to follow from after a restart
 		f, ok := e.Body.(transcript.Fragment)
 		if !ok {
 			continue

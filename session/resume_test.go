@@ -220,7 +220,7 @@ func resumeAtRandom(t *testing.T, seed uint64, padding string, reopen func() dri
 				}
 			}
 		case 17:
-			must(t, second(s.SetState(t.Context(), fmt.Sprint("v", rnd.IntN(3)), []json.RawMessage{nil, []byte(fmt.Sprint(step))}[rnd.IntN(2)], "")))
+			must(t, second(s.SetState(t.Context(), fmt.Sprint("v", rnd.IntN(3)), []json.RawMessage{nil, fmt.Append(nil, step)}[rnd.IntN(2)], "")))
 		case 11: // an append with an idempotency key, and again
 			cond, item := session.Cond{Idem: fmt.Sprint("k", rnd.IntN(5))}, transcript.AssistantText("once")
 			done, err := s.AppendIf(t.Context(), cond, item)

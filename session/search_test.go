@@ -119,7 +119,8 @@ func TestSearch(t *testing.T) {
 	for _, err := range other.Search(t.Context(), session.Query{Text: "x"}) {
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	}
-	for range st.Search(t.Context(), session.Query{Text: "budget"}) {
+	for _, err := range st.Search(t.Context(), session.Query{Text: "budget"}) {
+		require.NoError(t, err)
 		break // no goroutine is left behind
 	}
 	ctx, cancel := context.WithCancel(t.Context())

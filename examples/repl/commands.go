@@ -159,14 +159,18 @@ func search(ctx context.Context, r *repl, words string) error {
 		if err != nil {
 			return err
 		}
-		where := ""
-		for mark, is := range map[string]bool{"rewound": hit.Rewound, "compacted": hit.Compacted, "clipped": hit.Clipped} {
-			if is {
-				where += ", " + mark
-			}
+		marks := []string{hit.Role}
+		if hit.Rewound {
+			marks = append(marks, "rewound")
+		}
+		if hit.Compacted {
+			marks = append(marks, "compacted")
+		}
+		if hit.Clipped {
+			marks = append(marks, "clipped")
 		}
 		found++
-		r.out.say("  %s  %s  %s%s: %s", shortID(hit.Session.ID), hit.Time.Format("2006-01-02 15:04"), hit.Role, where, cut(hit.Excerpt, 160))
+		r.out.say("  %s  %s  %s: %s", shortID(hit.Session.ID), hit.Time.Format("2006-01-02 15:04"), strings.Join(marks, ", "), cut(hit.Excerpt, 160))
 	}
 	if found == 0 {
 		r.out.say("Nothing was found.")

@@ -165,7 +165,7 @@ func (k *talk) fork(steps int) {
 	k.early = nil
 	k.counts["fork"]++
 	f.after, f.lines, f.live = map[string][]int{}, nil, nil
-	for _, i := range k.said.after[f.entries[len(f.entries)-1]] {
+	for _, i := range k.after[f.entries[len(f.entries)-1]] {
 		b := k.lines[i]
 		f.lines, f.live = append(f.lines, b), append(slices.Clip(f.live), len(f.lines))
 		for _, e := range b.Entries {

@@ -171,8 +171,7 @@ func TestZyHive(t *testing.T) {
 // but an error.
 func TestWriterCannotRead(t *testing.T) {
 	w := reflect.TypeFor[*convlog.Writer]()
-	for i := range w.NumMethod() {
-		m := w.Method(i)
+	for m := range w.Methods() {
 		require.Equal(t, 1, m.Type.NumOut(), m.Name)
 		require.Equal(t, reflect.TypeFor[error](), m.Type.Out(0), m.Name)
 	}

@@ -227,10 +227,7 @@ const (
 
 // catchUp takes in what anyone has appended up to end.
 func (r *recent) catchUp(log *filelog.Log, end int64) error {
-	from := r.upTo
-	if from < end-recentBytes {
-		from = end - recentBytes // in the middle of a line, which is then no entry
-	}
+	from := max(r.upTo, end-recentBytes) // in the middle of a line, which is then no entry
 	for rec, err := range transcript.Scan(log, end, &transcript.ScanOptions{From: from, Final: true, Decode: decode}) {
 		if err != nil {
 			return err
