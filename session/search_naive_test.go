@@ -273,6 +273,10 @@ func (w *searchWorld) naive(q naiveQuery, all bool) map[string]string {
 	return found
 }
 
+// mostWritten is how often the writer beside the searches writes: a naive search
+// of all of it takes its time.
+const mostWritten = 1_500
+
 // A search finds what a naive one finds, in every script and however a line is
 // written, beside a writer; and what was torn by a kill changes nothing.
 func TestSearchNaive(t *testing.T) {
@@ -306,13 +310,12 @@ func TestSearchNaive(t *testing.T) {
 				stop, done := make(chan struct{}), make(chan struct{})
 				go func() {
 					defer close(done)
-					for {
+					for range mostWritten {
 						select {
 						case <-stop:
 							return
-						default:
+						case <-time.After(time.Millisecond):
 							w.write(t, all[w.IntN(len(all))])
-							time.Sleep(time.Millisecond)
 						}
 					}
 				}()
