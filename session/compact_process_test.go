@@ -1,9 +1,11 @@
 package session_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -13,10 +15,32 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+func init() { children["paced"] = pacedChild }
+
+// pacedChild appends a message for each line that it reads.
+func pacedChild(args []string, stdin io.Reader, _ io.Writer) error {
+	st, err := session.Open(args[0], &session.Options{Sync: session.SyncNever})
+	if err != nil {
+		return err
+	}
+	key := session.Key{Agent: "main", Channel: "test", Peer: "peer0"}
+	s, err := st.Load(bg, key)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for lines := bufio.NewScanner(stdin); lines.Scan(); n++ {
+		if _, err := s.Append(bg, transcript.UserText(fmt.Sprintf("%s writer 7 no %d", key, n)), transcript.AssistantText("ok")); err != nil {
+			return err
+		}
+	}
+	return st.Close()
+}
+
 // One process compacts while another appends: nothing of either is lost, and
 // what came while a summary was made is in the next request.
 func TestCompactWhileAnotherProcessAppends(t *testing.T) {
-	const each = 150
+	const rounds, before = 20, 6
 	dir := t.TempDir()
 	key := session.Key{Agent: "main", Channel: "test", Peer: "peer0"}
 	st := open(t, dir, nil)
@@ -24,41 +48,33 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 	s := load(t, st, key)
 	talk(t, s, 0, 10)
 
-	cmd := child(t, "writer", dir, "7", "1", fmt.Sprint(each))
+	cmd := child(t, "paced", dir)
+	pace, err := cmd.StdinPipe()
+	must(t, err)
 	must(t, cmd.Start())
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	ended := false
-	over := func() bool {
-		select {
-		case err := <-exited:
-			must(t, err)
-			ended = true
-		default:
-		}
-		return ended
+	each := 0
+	say := func(n int) {
+		each += n
+		must(t, second(io.WriteString(pace, strings.Repeat("\n", n))))
 	}
-
 	late := "" // said while the summary was made
 	summarizer := func(ctx context.Context, in compact.Input) (string, error) {
 		before, err := s.Head(ctx)
+		say(1)
+		for head := before; err == nil && head == before; runtime.Gosched() {
+			head, err = s.Head(ctx)
+		}
 		if err != nil {
 			return "", err
 		}
-		for { // until the other process has appended something
-			head, err := s.Head(ctx)
-			if err != nil || head != before || over() {
-				h, err := s.History(ctx)
-				if late = ""; head != before && err == nil {
-					late = h.Messages[len(h.Messages)-2].Text()
-				}
-				return fmt.Sprintf("%d messages. %s", len(in.Messages), whole), err
-			}
-			runtime.Gosched()
-		}
+		h, err := s.History(ctx)
+		late = h.Messages[len(h.Messages)-2].Text()
+		return fmt.Sprintf("%d messages. %s", len(in.Messages), whole), err
 	}
-	compacted, overtaken := 0, 0
-	for !over() {
+	compacted := 0
+	for range rounds {
+		say(before)
+		late = ""
 		done, err := s.Compact(t.Context(), &compact.Options{
 			Keep: compact.Keep{Turns: 3}, Summarizer: compact.SummarizerFunc(summarizer), Timeout: -1,
 		})
@@ -69,16 +85,14 @@ func TestCompactWhileAnotherProcessAppends(t *testing.T) {
 			continue
 		}
 		compacted++
-		if late != "" {
-			overtaken++
-			if got := request(t, s); !strings.Contains(got, late) {
-				t.Fatalf("%q came while the summary was made and is lost:\n%s", late, got)
-			}
+		if got := request(t, s); late == "" || !strings.Contains(got, late) {
+			t.Fatalf("%q came while the summary was made and is lost:\n%s", late, got)
 		}
 	}
-	t.Logf("%d compactions, %d of them overtaken by an append", compacted, overtaken)
-	if overtaken == 0 {
-		t.Error("no append came during a compaction: the test shows nothing")
+	must(t, pace.Close())
+	must(t, cmd.Wait())
+	if compacted == 0 {
+		t.Error("no compaction was made: the test shows nothing")
 	}
 
 	full, err := s.FullHistory(t.Context())
