@@ -375,3 +375,18 @@ func TestStoreFollowSlow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, s.Ref(), ref)
 }
+
+// A line that ends a queued text is no repeat of it.
+func TestFollowSeesWhatEnds(t *testing.T) {
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		defer closed(t, st)
+		s := load(t, st, cli)
+		id, err := s.Queue(t.Context(), transcript.UserText("later"))
+		require.NoError(t, err)
+		off := add(t, s, transcript.Repeat(transcript.Queued{Off: true}, id))
+		p, err := s.Pending(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, p.Queued)
+		follow(t, s, s.ID()).want(id, off[0])
+	})
+}

@@ -54,10 +54,14 @@ func TestRoundTrip(t *testing.T) {
 		MessageID: "m1", Extra: transcript.Extra{"media": json.RawMessage(`["photo.jpg"]`)},
 	}
 	channels := []convlog.Channel{
-		{Agent: "main", Type: "a-b", Chat: "c"}, {Agent: "main", Type: "a", Chat: "b-c"},
-		{Agent: "main", Type: "A", Chat: "b-c"}, {Agent: "Main", Type: "a", Chat: "b/c"},
-		{Agent: "main", Type: "telegram", Chat: "-100123/7"}, {Agent: "main", Type: "telegram", Chat: "-100123-7"},
-		{Agent: "main", Type: "web", Chat: strings.Repeat("long", 100)}, {Agent: "main", Type: "web", Chat: "../../x"},
+		{Agent: "main", Type: "a-b", Chat: "c"},
+		{Agent: "main", Type: "a", Chat: "b-c"},
+		{Agent: "main", Type: "A", Chat: "b-c"},
+		{Agent: "Main", Type: "a", Chat: "b/c"},
+		{Agent: "main", Type: "telegram", Chat: "-100123/7"},
+		{Agent: "main", Type: "telegram", Chat: "-100123-7"},
+		{Agent: "main", Type: "web", Chat: strings.Repeat("long", 100)},
+		{Agent: "main", Type: "web", Chat: "../../x"},
 	}
 	for i, c := range channels {
 		e := want
