@@ -296,6 +296,7 @@ func TestState(t *testing.T) {
 	require.Len(t, values, 1)
 	require.Equal(t, "key/language", values[0].Name)
 	require.NoError(t, second(s.SetState(ctx, "key/language", json.RawMessage(`"en"`), values[0].Entry)))
+	require.ErrorContains(t, second(s.SetState(ctx, "\xff", json.RawMessage(`1`), "")), "UTF-8")
 }
 
 // Usage counts every answer once, over restarts and without an index.
@@ -471,4 +472,24 @@ func TestForkOfStandingThings(t *testing.T) {
 	require.Len(t, p.Queued, 1)
 	require.NoError(t, second(d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("half and half")})))
 	require.NoError(t, turn.End())
+}
+
+// A draft that goes on after a later turn has closed it is over with the next one,
+// and one without a key is none.
+func TestLateDraft(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("hi"), transcript.Draft{Text: "no key"})
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{})
+	for _, text := range []string{"early", "late"} {
+		require.NoError(t, d.Write(t.Context(), text))
+		require.NoError(t, d.Flush(t.Context()))
+		require.NoError(t, turn.End())
+		turn = begin(t, s)
+	}
+	require.NoError(t, turn.End())
+	require.Empty(t, wholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.Equal(t, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"early"}]}`, history(t, s))
 }
