@@ -262,6 +262,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		return done, s.store.wrap(op, s.ref, ErrReadOnly)
 	}
 	var l learned
+	var unknown, rewound []string // entries that are pinned
 	err = s.read(ctx, op, func(t *state) {
 		l = t.learned()
 		if w.due != nil {
@@ -274,13 +275,26 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		}
 		if done.Cut.Nothing == "" {
 			w.history, w.base = t.fold.History(), t.next
-			w.pin(t.fold)
+			w.Pins = append(w.Pins, t.fold.Standing().Pins...)
+			for _, p := range w.Pins {
+				switch {
+				case !t.fold.Has(p.Entry):
+					unknown = append(unknown, p.Entry)
+				case !t.fold.Live(p.Entry):
+					rewound = append(rewound, p.Entry)
+				}
+			}
 		}
 	})
+	if err == nil && len(unknown) > 0 {
+		err = s.findRewound(ctx, unknown, &rewound)
+		err = s.store.wrap(op, s.ref, err)
+	}
 	if err != nil {
 		return done, err
 	}
 	if done.Cut.Nothing == "" {
+		w.pin(rewound)
 		done.Cut = compact.Plan(w.history, &w.Options)
 		if w.adjust != nil {
 			done.Cut = w.adjust(w, done.Cut, l)
@@ -326,14 +340,32 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	return done, err
 }
 
+// findRewound adds those of some entries to rewound that a rewind has taken back.
+// They are older than what is in memory.
+func (s *Session) findRewound(ctx context.Context, entries []string, rewound *[]string) error {
+	m, err := readMarks(ctx, s.store.drv, s.ref)
+	if err != nil {
+		return err
+	}
+	for _, id := range entries {
+		for rec, err := range s.backward(ctx, id) {
+			if err != nil {
+				return err
+			}
+			if m.rewound(driver.Cursor(rec.Offset)) {
+				*rewound = append(*rewound, id)
+			}
+			break
+		}
+	}
+	return nil
+}
+
 // pin lets the texts that are pinned be carried, but for rewound ones, and takes
 // their size off the room.
-func (w *work) pin(f *rebuild.Fold) {
-	for _, p := range f.Standing().Pins {
-		if f.Has(p.Entry) && !f.Live(p.Entry) {
-			continue
-		}
-		w.Pins = append(w.Pins, p)
+func (w *work) pin(rewound []string) {
+	w.Pins = slices.DeleteFunc(w.Pins, func(p transcript.Carried) bool { return slices.Contains(rewound, p.Entry) })
+	for _, p := range w.Pins {
 		if w.Room > 0 {
 			w.Room = max(w.Room-w.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -492,4 +493,32 @@ func TestLateDraft(t *testing.T) {
 	require.NoError(t, turn.End())
 	require.Empty(t, wholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
 	require.Equal(t, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"early"}]}`, history(t, s))
+}
+
+// A pinned text that was rewound is in no summary, also when a restart no longer
+// reads its line.
+func TestRewoundPinAfterRestart(t *testing.T) {
+	mem := memdriver.New(nil)
+	for i := range 3 {
+		st := session.OpenDriver(mem, nil)
+		s := load(t, st, cli)
+		if i == 0 {
+			talk(t, s, 0, 2)
+			head := entryIDs(t, s)[4]
+			for _, text := range []string{"taken back", "kept"} {
+				id := add(t, s, transcript.UserText(text), answer("ok"))[0]
+				require.NoError(t, s.Pin(t.Context(), id))
+				if text == "taken back" {
+					require.NoError(t, s.Rewind(t.Context(), head))
+				}
+			}
+		}
+		talk(t, s, 10, 5)
+		c, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})
+		require.NoError(t, err)
+		require.Len(t, c.Compaction.Pins, 1)
+		require.Equal(t, "kept", c.Compaction.Pins[0].Text)
+		closed(t, st)
+		mem = mem.Reopen()
+	}
 }
