@@ -262,39 +262,10 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		return done, s.store.wrap(op, s.ref, ErrReadOnly)
 	}
 	var l learned
-	var unknown, rewound []string // entries that are pinned
-	err = s.read(ctx, op, func(t *state) {
-		l = t.learned()
-		if w.due != nil {
-			stored := t.stored.Count(t.fold)
-			size := stored
-			if t.trigger.Counter != nil {
-				size = t.trigger.Count(t.fold)
-			}
-			done.Cut = compact.Cut{Before: size, Nothing: w.due(w, size, stored, l)}
-		}
-		if done.Cut.Nothing == "" {
-			w.history, w.base = t.fold.History(), t.next
-			w.Pins = append(w.Pins, t.fold.Standing().Pins...)
-			for _, p := range w.Pins {
-				switch {
-				case !t.fold.Has(p.Entry):
-					unknown = append(unknown, p.Entry)
-				case !t.fold.Live(p.Entry):
-					rewound = append(rewound, p.Entry)
-				}
-			}
-		}
-	})
-	if err == nil && len(unknown) > 0 {
-		err = s.findRewound(ctx, unknown, &rewound)
-		err = s.store.wrap(op, s.ref, err)
-	}
-	if err != nil {
+	if done.Cut, l, err = s.look(ctx, op, w); err != nil {
 		return done, err
 	}
 	if done.Cut.Nothing == "" {
-		w.pin(rewound)
 		done.Cut = compact.Plan(w.history, &w.Options)
 		if w.adjust != nil {
 			done.Cut = w.adjust(w, done.Cut, l)
@@ -338,6 +309,40 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		done.Entry, done.Compaction = id, c
 	}
 	return done, err
+}
+
+// look reads what a compaction is planned for, or says in the cut why there is to
+// be none.
+func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
+	var unknown, rewound []string // entries that are pinned
+	err = s.read(ctx, op, func(t *state) {
+		l = t.learned()
+		if w.due != nil {
+			stored := t.stored.Count(t.fold)
+			size := stored
+			if t.trigger.Counter != nil {
+				size = t.trigger.Count(t.fold)
+			}
+			cut = compact.Cut{Before: size, Nothing: w.due(w, size, stored, l)}
+		}
+		if cut.Nothing == "" {
+			w.history, w.base = t.fold.History(), t.next
+			w.Pins = slices.Concat(w.Pins, t.fold.Standing().Pins)
+			for _, p := range w.Pins {
+				switch {
+				case !t.fold.Has(p.Entry):
+					unknown = append(unknown, p.Entry)
+				case !t.fold.Live(p.Entry):
+					rewound = append(rewound, p.Entry)
+				}
+			}
+		}
+	})
+	if err == nil && len(unknown) > 0 {
+		err = s.store.wrap(op, s.ref, s.findRewound(ctx, unknown, &rewound))
+	}
+	w.pin(rewound)
+	return cut, l, err
 }
 
 // findRewound adds those of some entries to rewound that a rewind has taken back.
