@@ -69,6 +69,9 @@ func (s *Standing) add(b transcript.Batch) {
 				s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == body.Queued })
 			}
 		case transcript.Draft:
+			if body.Key == "" {
+				continue // no answer can end it
+			}
 			if e.Of != "" || body.Off { // it has all of the text
 				s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == body.Key })
 			}

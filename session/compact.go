@@ -262,22 +262,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 		return done, s.store.wrap(op, s.ref, ErrReadOnly)
 	}
 	var l learned
-	err = s.read(ctx, op, func(t *state) {
-		l = t.learned()
-		if w.due != nil {
-			stored := t.stored.Count(t.fold)
-			size := stored
-			if t.trigger.Counter != nil {
-				size = t.trigger.Count(t.fold)
-			}
-			done.Cut = compact.Cut{Before: size, Nothing: w.due(w, size, stored, l)}
-		}
-		if done.Cut.Nothing == "" {
-			w.history, w.base = t.fold.History(), t.next
-			w.pin(t.fold)
-		}
-	})
-	if err != nil {
+	if done.Cut, l, err = s.look(ctx, op, w); err != nil {
 		return done, err
 	}
 	if done.Cut.Nothing == "" {
@@ -326,14 +311,66 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	return done, err
 }
 
+// look reads what a compaction is planned for, or says in the cut why there is to
+// be none.
+func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
+	var unknown, rewound []string // entries that are pinned
+	err = s.read(ctx, op, func(t *state) {
+		l = t.learned()
+		if w.due != nil {
+			stored := t.stored.Count(t.fold)
+			size := stored
+			if t.trigger.Counter != nil {
+				size = t.trigger.Count(t.fold)
+			}
+			cut = compact.Cut{Before: size, Nothing: w.due(w, size, stored, l)}
+		}
+		if cut.Nothing == "" {
+			w.history, w.base = t.fold.History(), t.next
+			w.Pins = slices.Concat(w.Pins, t.fold.Standing().Pins)
+			for _, p := range w.Pins {
+				switch {
+				case !t.fold.Has(p.Entry):
+					unknown = append(unknown, p.Entry)
+				case !t.fold.Live(p.Entry):
+					rewound = append(rewound, p.Entry)
+				}
+			}
+		}
+	})
+	if err == nil && len(unknown) > 0 {
+		err = s.store.wrap(op, s.ref, s.findRewound(ctx, unknown, &rewound))
+	}
+	w.pin(rewound)
+	return cut, l, err
+}
+
+// findRewound adds those of some entries to rewound that a rewind has taken back.
+// They are older than what is in memory.
+func (s *Session) findRewound(ctx context.Context, entries []string, rewound *[]string) error {
+	m, err := readMarks(ctx, s.store.drv, s.ref)
+	if err != nil {
+		return err
+	}
+	for _, id := range entries {
+		for rec, err := range s.backward(ctx, id) {
+			if err != nil {
+				return err
+			}
+			if m.rewound(driver.Cursor(rec.Offset)) {
+				*rewound = append(*rewound, id)
+			}
+			break
+		}
+	}
+	return nil
+}
+
 // pin lets the texts that are pinned be carried, but for rewound ones, and takes
 // their size off the room.
-func (w *work) pin(f *rebuild.Fold) {
-	for _, p := range f.Standing().Pins {
-		if f.Has(p.Entry) && !f.Live(p.Entry) {
-			continue
-		}
-		w.Pins = append(w.Pins, p)
+func (w *work) pin(rewound []string) {
+	w.Pins = slices.DeleteFunc(w.Pins, func(p transcript.Carried) bool { return slices.Contains(rewound, p.Entry) })
+	for _, p := range w.Pins {
 		if w.Room > 0 {
 			w.Room = max(w.Room-w.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)
 		}

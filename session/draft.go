@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -74,20 +76,18 @@ func (d *Draft) Commit(ctx context.Context, resp *transcript.Response) ([]string
 // closeDrafts ends the drafts of turns that are over. The caller holds the turn
 // lock.
 func (s *Session) closeDrafts(ctx context.Context) error {
-	var open []transcript.Draft
-	err := s.read(ctx, "begin turn", func(t *state) {
-		for _, d := range t.fold.Standing().Drafts {
-			open = append(open, d.Draft)
-		}
-	})
+	var open []rebuild.Draft
+	err := s.read(ctx, "begin turn", func(t *state) { open = slices.Clone(t.fold.Standing().Drafts) })
 	for _, d := range open {
-		if err == nil {
-			_, err = s.AppendIf(ctx, Cond{Idem: d.Key}, &transcript.Response{
-				Message: transcript.AssistantText(d.Text), API: d.API, Model: d.Model, StopReason: transcript.StopAborted, Made: d.Made,
-			})
+		if err != nil {
+			break
 		}
-		if errors.Is(err, ErrIdemMismatch) {
-			err = nil // its answer is there
+		var done Appended
+		done, err = s.AppendIf(ctx, Cond{Idem: d.Key}, &transcript.Response{
+			Message: transcript.AssistantText(d.Text), API: d.API, Model: d.Model, StopReason: transcript.StopAborted, Made: d.Made,
+		})
+		if done.Repeated || errors.Is(err, ErrIdemMismatch) { // its answer is there, and some of it came later
+			_, err = s.Append(ctx, transcript.Repeat(transcript.Draft{Key: d.Key, Off: true}, d.Entry))
 		}
 	}
 	return err

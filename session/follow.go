@@ -213,8 +213,8 @@ func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 		return nil
 	}
 	for _, e := range entries {
-		if e.Of != "" {
-			continue // a compaction only repeats it
+		if isRepeat(e) {
+			continue
 		}
 		if !f.yield(e, nil) {
 			f.stopped = true
@@ -222,6 +222,18 @@ func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 		}
 	}
 	return nil
+}
+
+// isRepeat reports whether an entry only says again what another one has said, as
+// a compaction does with what stays in force. One that ends another is news.
+func isRepeat(e transcript.Entry) bool {
+	switch b := e.Body.(type) {
+	case transcript.Queued:
+		return e.Of != "" && !b.Off
+	case transcript.Draft:
+		return e.Of != "" && !b.Off
+	}
+	return e.Of != ""
 }
 
 func noEntry(id string) error { return fmt.Errorf("entry %q: %w", id, ErrNoEntry) }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"iter"
@@ -22,7 +23,8 @@ import (
 // force there: what the last compaction keeps, the compaction, and what came
 // after it. Rewound lines, and those that a summary stands for, are not copied,
 // so a fork costs what its history has, and its history cannot be rewound to
-// what was not copied. Metadata is not copied either.
+// what was not copied. Metadata is not copied either. It has the pins and values
+// that were in force there, and none of the queued texts and drafts.
 //
 // A fork never begins inside an append or between calls and their results: it
 // ends in front of an answer with a call that has no result after the entry.
@@ -56,7 +58,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	scan := func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 		return s.store.drv.Scan(ctx, s.ref, from, dir)
 	}
-	lines, err := s.store.copyOf(scan, base, entryID)
+	lines, standing, err := s.store.copyOf(scan, base, entryID)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
@@ -73,8 +75,11 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if slices.ContainsFunc(lines, isMeta) {
 		lines = append(lines, s.store.restated(h.Meta))
 	}
-	lines = append(lines, s.store.dropped(lines)...)
-	row, err := s.store.createWith(ctx, s.ref.Agent, base.Key, header, lines)
+	more, err := s.store.evened(header, lines, standing)
+	if err != nil {
+		return nil, s.store.wrap(op, s.ref, err)
+	}
+	row, err := s.store.createWith(ctx, s.ref.Agent, base.Key, header, append(lines, more...))
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
@@ -91,30 +96,64 @@ func (st *Store) restated(m transcript.Meta) transcript.Entry {
 	return st.Sealed(transcript.Entry{ID: st.newID(), Time: st.opts.Now(), Body: m})
 }
 
-// dropped returns entries that end what copied lines repeat of queued texts and
-// drafts: these are for the session that has them alone.
-func (st *Store) dropped(lines []transcript.Entry) (ends []transcript.Entry) {
-	for _, e := range lines {
-		end := transcript.Entry{Time: st.opts.Now(), Of: e.Of}
-		switch b := e.Body.(type) {
-		case transcript.Queued:
-			end.Body = transcript.Queued{Off: true}
-		case transcript.Draft:
-			end.Body = transcript.Draft{Key: b.Key, Off: true}
-		}
-		if end.Body != nil && e.Of != "" {
-			end.ID = st.newID()
-			ends = append(ends, st.Sealed(end))
+// evened returns entries to append to the copied lines of a fork, so that it has
+// the pins and values that its base had, and neither its queued texts nor its
+// drafts, which are for the session that has them alone. Copied lines differ from
+// that after a rewound compaction, whose repeats are not copied, and where texts
+// were queued in the same append as a message.
+func (st *Store) evened(header transcript.Entry, lines []transcript.Entry, want rebuild.Standing) (more []transcript.Entry, err error) {
+	fold := rebuild.New(nil)
+	copies := func(yield func(transcript.Record, error) bool) {
+		for _, e := range append([]transcript.Entry{header}, lines...) {
+			if !yield(transcript.Record{Entry: e}, nil) {
+				return
+			}
 		}
 	}
-	return ends
+	for b := range transcript.Batches(copies) {
+		if err := fold.Add(b); err != nil {
+			return nil, err
+		}
+	}
+	add := func(b transcript.Body, of string) {
+		more = append(more, st.Sealed(transcript.Entry{ID: st.newID(), Time: st.opts.Now(), Of: of, Body: b}))
+	}
+	has := fold.Standing()
+	for _, q := range has.Queued {
+		add(transcript.Queued{Off: true}, q.Entry)
+	}
+	for _, d := range has.Drafts {
+		add(transcript.Draft{Key: d.Key, Off: true}, d.Entry)
+	}
+	for _, p := range without(has.Pins, want.Pins, func(a, b transcript.Carried) bool { return a == b }) {
+		add(transcript.Pin{Entry: p.Entry, Off: true}, "")
+	}
+	for _, p := range without(want.Pins, has.Pins, func(a, b transcript.Carried) bool { return a == b }) {
+		add(transcript.Pin{Entry: p.Entry, Text: p.Text}, "")
+	}
+	sameName := func(a, b rebuild.Value) bool { return a.Name == b.Name }
+	for _, v := range without(has.State, want.State, sameName) {
+		add(transcript.State{Name: v.Name}, "")
+	}
+	for _, v := range without(want.State, has.State, func(a, b rebuild.Value) bool { return sameName(a, b) && bytes.Equal(a.Value, b.Value) }) {
+		add(transcript.State{Name: v.Name, Value: v.Value}, "")
+	}
+	return more, nil
 }
 
-// copyOf returns the entries that a fork of a session at an entry begins with.
-func (st *Store) copyOf(scan scan, base driver.Row, entryID string) ([]transcript.Entry, error) {
+// without returns the items that have none like them among others.
+func without[T any](items, others []T, like func(a, b T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(items), func(a T) bool {
+		return slices.ContainsFunc(others, func(b T) bool { return like(a, b) })
+	})
+}
+
+// copyOf returns the entries that a fork of a session at an entry begins with,
+// and what stands there.
+func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []transcript.Entry, standing rebuild.Standing, err error) {
 	p, err := locate(scan, entryID)
 	if err != nil {
-		return nil, err
+		return nil, standing, err
 	}
 	for cut := p.end; ; cut = p.start {
 		until := until(scan, cut)
@@ -124,14 +163,15 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) ([]transcrip
 			err = r.add(r.batcher.Break())
 		}
 		if err != nil {
-			return nil, err
+			return nil, standing, err
 		}
 		open := r.openAnswer()
 		if open == "" {
-			return r.copies(until)
+			lines, err = r.copies(until)
+			return lines, r.fold.Standing(), err
 		}
 		if p, err = locate(until, open); err != nil {
-			return nil, err
+			return nil, standing, err
 		}
 	}
 }

@@ -94,9 +94,9 @@ func liveLines(t *testing.T, s *session.Session) (ids []string) {
 	return ids
 }
 
-// wantFork is the history that a fork at an entry must have: that of the lines
-// up to the entry's batch, less an answer with calls that have no result.
-func wantFork(t *testing.T, s *session.Session, id string) string {
+// wantFork is what a fork at an entry must have: the fold of the lines up to the
+// entry's batch, less an answer with calls that have no result.
+func wantFork(t *testing.T, s *session.Session, id string) *rebuild.Fold {
 	t.Helper()
 	var prefix []transcript.Batch
 	for b, err := range transcript.Batches(s.Records(t.Context())) {
@@ -113,7 +113,7 @@ func wantFork(t *testing.T, s *session.Session, id string) string {
 		}
 		open := f.Pending().Calls
 		if len(open) == 0 {
-			return encoded(t, f.History())
+			return f
 		}
 		for !slices.ContainsFunc(prefix[len(prefix)-1].Entries, func(e transcript.Entry) bool {
 			c, ok := e.Body.(transcript.Fragment)
@@ -156,7 +156,7 @@ func TestForkHistory(t *testing.T) {
 				id := ids[rnd.IntN(len(ids))]
 				fork, err := from.Fork(t.Context(), id, nil)
 				require.NoError(t, err)
-				forks, want = append(forks, fork), append(want, wantFork(t, from, id))
+				forks, want = append(forks, fork), append(want, encoded(t, wantFork(t, from, id).History()))
 				require.Equal(t, session.Ref{Agent: "main", ID: from.ID()}, session.Ref{Agent: fork.Info().Base.Agent, ID: fork.Info().Base.Session})
 				require.Equal(t, fork.Info().Base.Lines, len(entryIDs(t, fork))-1)
 				checkCopies(t, from, fork)

@@ -15,6 +15,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -296,6 +297,7 @@ func TestState(t *testing.T) {
 	require.Len(t, values, 1)
 	require.Equal(t, "key/language", values[0].Name)
 	require.NoError(t, second(s.SetState(ctx, "key/language", json.RawMessage(`"en"`), values[0].Entry)))
+	require.ErrorContains(t, second(s.SetState(ctx, "\xff", json.RawMessage(`1`), "")), "UTF-8")
 }
 
 // Usage counts every answer once, over restarts and without an index.
@@ -471,4 +473,52 @@ func TestForkOfStandingThings(t *testing.T) {
 	require.Len(t, p.Queued, 1)
 	require.NoError(t, second(d.Commit(ctx, &transcript.Response{Message: transcript.AssistantText("half and half")})))
 	require.NoError(t, turn.End())
+}
+
+// A draft that goes on after a later turn has closed it is over with the next one,
+// and one without a key is none.
+func TestLateDraft(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("hi"), transcript.Draft{Text: "no key"})
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{})
+	for _, text := range []string{"early", "late"} {
+		require.NoError(t, d.Write(t.Context(), text))
+		require.NoError(t, d.Flush(t.Context()))
+		require.NoError(t, turn.End())
+		turn = begin(t, s)
+	}
+	require.NoError(t, turn.End())
+	require.Empty(t, wholeFold(t, s, rebuild.SummaryUser).Standing().Drafts)
+	require.Equal(t, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"early"}]}`, history(t, s))
+}
+
+// A pinned text that was rewound is in no summary, also when a restart no longer
+// reads its line.
+func TestRewoundPinAfterRestart(t *testing.T) {
+	mem := memdriver.New(nil)
+	for i := range 3 {
+		st := session.OpenDriver(mem, nil)
+		s := load(t, st, cli)
+		if i == 0 {
+			talk(t, s, 0, 2)
+			head := entryIDs(t, s)[4]
+			for _, text := range []string{"taken back", "kept"} {
+				id := add(t, s, transcript.UserText(text), answer("ok"))[0]
+				require.NoError(t, s.Pin(t.Context(), id))
+				if text == "taken back" {
+					require.NoError(t, s.Rewind(t.Context(), head))
+				}
+			}
+		}
+		talk(t, s, 10, 5)
+		c, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})
+		require.NoError(t, err)
+		require.Len(t, c.Compaction.Pins, 1)
+		require.Equal(t, "kept", c.Compaction.Pins[0].Text)
+		closed(t, st)
+		mem = mem.Reopen()
+	}
 }

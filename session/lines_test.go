@@ -67,22 +67,23 @@ func TestAppendLines(t *testing.T) {
 func TestAppendLinesRefused(t *testing.T) {
 	st := session.OpenDriver(memdriver.New(nil), nil)
 	s := load(t, st, cli)
-	at := end(t, s)
-	add(t, s, transcript.UserText("hi"))
+	for _, item := range []transcript.Item{transcript.UserText("hi"), transcript.System{Text: "Be brief."}} {
+		at := end(t, s)
+		add(t, s, item)
+		require.ErrorIs(t, second(s.AppendLines(t.Context(), at, ready(1, "late")...)), session.ErrConflict)
+	}
 	before := history(t, s)
-	_, err := s.AppendLines(t.Context(), at, ready(1, "late")...)
-	require.ErrorIs(t, err, session.ErrConflict)
 	for _, bad := range []transcript.Entry{
 		ready(2, "x")[0].WithLine(make([]byte, transcript.DefaultMaxLine+1)),
 		ready(2, "x")[0].WithLine([]byte(`{"type":`)),
 	} {
-		_, err = s.AppendLines(t.Context(), end(t, s), ready(1, "good")[0], bad)
+		_, err := s.AppendLines(t.Context(), end(t, s), ready(1, "good")[0], bad)
 		require.ErrorContains(t, err, "entry 2 of 2")
 		require.ErrorContains(t, err, "nothing was written")
 	}
 	require.Equal(t, before, history(t, s))
 	require.NoError(t, s.MakeCurrent(t.Context()))
-	_, err = s.AppendLines(t.Context(), end(t, s), ready(1, "good")...)
+	_, err := s.AppendLines(t.Context(), end(t, s), ready(1, "good")...)
 	require.NoError(t, err)
 }
 

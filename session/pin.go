@@ -17,7 +17,7 @@ const maxPinned = 16 << 10
 // pins have at most 16 KiB. An entry that is not there or has no text is an error,
 // of which the first matches [ErrNoEntry], and nothing was written.
 //
-// A rewind does not unpin.
+// A rewind does not unpin, but what it has taken back is not shown.
 func (s *Session) Pin(ctx context.Context, entryID string) error {
 	text, err := s.textOf(ctx, entryID)
 	if err != nil {

@@ -224,3 +224,21 @@ func TestRecallTools(t *testing.T) {
 	_, err = ask(t, tools, transcript.RecallSearch, map[string]any{"query": "x", "since": "tomorrow"})
 	require.ErrorContains(t, err, "is no time")
 }
+
+// Words of the application's own data neither hide an entry from a model nor rank it.
+func TestRecallIgnoresApp(t *testing.T) {
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	item := transcript.WithApp(transcript.UserText("the zebra is striped"), json.RawMessage(`{"a":"giraffe quokka"}`))
+	add(t, s, item, answer("yes"))
+	talk(t, s, 0, 5)
+	must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+	search := session.RecallTools(s)[0]
+	text, err := search.Call(t.Context(), json.RawMessage(`{"query":"giraffe quokka striped"}`))
+	require.NoError(t, err)
+	require.Contains(t, text, "the zebra is striped")
+	text, err = search.Call(t.Context(), json.RawMessage(`{"query":"giraffe quokka"}`))
+	require.NoError(t, err)
+	require.NotContains(t, text, "zebra")
+}

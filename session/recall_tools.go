@@ -127,9 +127,9 @@ func (r *recall) search(ctx context.Context, input json.RawMessage) (string, err
 	if err != nil {
 		return "", err
 	}
-	run.shown = recallShown
+	run.shown, run.said = recallShown, true
 	run.only = func(h Hit) bool {
-		return !h.Rewound && h.Role != roleSystem && (h.Session != r.s.ref || h.Compacted || h.Clipped)
+		return !h.Rewound && (h.Session != r.s.ref || h.Compacted || h.Clipped)
 	}
 	for _, s := range r.all {
 		run.refs = append(run.refs, s.ref)

@@ -168,6 +168,7 @@ type search struct {
 	one   bool        // a session that is not there is an error
 
 	shown int            // bytes of an excerpt; 0 for the usual ones
+	said  bool           // only what users, models and tools have said
 	only  func(Hit) bool // of a ranked search, if it is set: which hits count, by where they stand
 }
 
@@ -385,6 +386,9 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hi
 	}
 	var list []passage
 	for _, p := range passages(e) {
+		if r.said && p.role == roleSystem {
+			continue
+		}
 		if (q.Role == "" || q.Role == p.role) && (q.Block == "" || q.Block == p.kind) {
 			list = append(list, p)
 		}

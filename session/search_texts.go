@@ -32,7 +32,7 @@ const kindApp = "app"
 // passages returns what an entry says. This is the place that knows which lines
 // are not searched: of those that repeat others none is.
 func passages(e transcript.Entry) []passage {
-	if e.Of != "" {
+	if isRepeat(e) {
 		return nil
 	}
 	list := spoken(e.Body)

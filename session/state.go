@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
@@ -32,6 +33,9 @@ const MaxState = 64 << 10
 // would have more than [MaxState] bytes together are refused. After an error
 // nothing was written, as for [Session.Append].
 func (s *Session) SetState(ctx context.Context, name string, value json.RawMessage, after string) (id string, err error) {
+	if !utf8.ValidString(name) {
+		return "", s.store.wrap("set state", s.ref, fmt.Errorf("the name %q is not valid UTF-8: nothing was written", name))
+	}
 	if value != nil && !json.Valid(value) {
 		return "", s.store.wrap("set state", s.ref, errors.New("the value is not valid JSON: nothing was written"))
 	}

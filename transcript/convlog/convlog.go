@@ -24,6 +24,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/transcript"
@@ -62,6 +63,9 @@ func (c Channel) check() error {
 	switch "" {
 	case c.Agent, c.Type, c.Chat:
 		return fmt.Errorf("convlog: channel %+v: agent, type and chat are needed; nothing was written", c)
+	}
+	if !utf8.ValidString(c.Agent + c.Type + c.Chat) {
+		return fmt.Errorf("convlog: channel %+q: not valid UTF-8; nothing was written", c)
 	}
 	return nil
 }

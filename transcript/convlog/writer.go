@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ type Writer struct {
 	mu     sync.Mutex // guards the fields below
 	chats  map[Channel]*chat
 	closed bool
+
+	appends sync.WaitGroup // none is added when closed is set
 }
 
 // A chat is the log of one channel while it is in use.
@@ -57,10 +60,11 @@ var errRepeated = errors.New("some of it was appended before")
 
 // Append adds entries to the log of a channel, which is made if it is not there.
 // An entry whose MessageID is among those of the last 4,096 entries is not written
-// again. A nil error says that the others are there and survive what
-// [Options].Sync says. After an error none of them is, unless it is a
-// [*filelog.NotDurableError], which says what that means; a crash can leave the
-// first ones.
+// again, as far as the last 4 MiB of a log that is opened go back. A nil error says
+// that the others are there and survive what [Options].Sync says. After an error
+// none of them is, unless it is a [*filelog.NotDurableError]: then they may be
+// there, and the next append to the channel begins with [filelog.Log.Recover]. A
+// crash can leave the first ones.
 func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error {
 	if err := c.check(); err != nil {
 		return err
@@ -71,6 +75,9 @@ func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error 
 	}
 	defer w.release(c, t)
 	log, err := w.open(t, c)
+	if err == nil && log.Failed() != nil {
+		err = log.Recover(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("convlog: %w", err)
 	}
@@ -84,6 +91,7 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 		var lines []byte
 		fresh := map[string]bool{}
 		for _, e := range entries {
+			e.MessageID = strings.ToValidUTF8(e.MessageID, "\uFFFD") // as it is on the line
 			if e.MessageID != "" && (known[e.MessageID] || fresh[e.MessageID]) {
 				continue
 			}
@@ -106,15 +114,13 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 			if err := t.seen.catchUp(log, end); err != nil {
 				return err
 			}
+			var repeated error
 			for id := range fresh {
 				if t.seen.has[id] {
-					known[id] = true
+					known[id], repeated = true, errRepeated
 				}
 			}
-			if len(known) > 0 && hasAny(known, fresh) {
-				return errRepeated
-			}
-			return nil
+			return repeated
 		})
 		if !errors.Is(err, errRepeated) {
 			return err
@@ -122,28 +128,20 @@ func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, 
 	}
 }
 
-func hasAny(known, fresh map[string]bool) bool {
-	for id := range fresh {
-		if known[id] {
-			return true
-		}
-	}
-	return false
-}
-
 // Close closes all logs. Appends that are under way end first.
 func (w *Writer) Close() error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.closed {
+		w.mu.Unlock()
 		return nil
 	}
 	w.closed = true
+	w.mu.Unlock()
+	w.appends.Wait()
 	var errs []error
 	for _, t := range w.chats {
-		if t.users == 0 && t.log != nil {
+		if t.log != nil {
 			errs = append(errs, t.log.Close())
-			t.log = nil
 		}
 	}
 	return errors.Join(append(errs, w.root.Close())...)
@@ -161,6 +159,7 @@ func (w *Writer) acquire(c Channel) (*chat, error) {
 		w.chats[c] = t
 	}
 	t.users++
+	w.appends.Add(1)
 	return t, nil
 }
 
@@ -168,10 +167,11 @@ func (w *Writer) acquire(c Channel) (*chat, error) {
 func (w *Writer) release(c Channel, t *chat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer w.appends.Done()
 	if t.users--; t.users > 0 {
 		return
 	}
-	if w.closed || len(w.chats) > maxChats {
+	if len(w.chats) > maxChats {
 		delete(w.chats, c)
 		if t.log != nil {
 			_ = t.log.Close() // it has nothing that was not reported

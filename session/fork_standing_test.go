@@ -1,0 +1,104 @@
+package session_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A fork has the pins and values that its base had, whatever was compacted and
+// rewound meanwhile, and none of its queued texts and drafts; and so has a fork of
+// a fork.
+func TestForkStandingAtRandom(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	for seed := range extent(*faults, 6, 100, 1000) {
+		rnd := rand.New(rand.NewPCG(uint64(seed), 3))
+		s, err := st.Create(t.Context(), cli, nil)
+		require.NoError(t, err)
+		for n := range 3 {
+			ids := standAtRandom(t, s, rnd, 30)
+			id := ids[rnd.IntN(len(ids))]
+			want := wantFork(t, s, id)
+			fork, err := s.Fork(t.Context(), id, nil)
+			require.NoError(t, err)
+			where := fmt.Sprintf("seed %d, fork %d", seed, n)
+			whole := compareWithWhole(t, where, fork, rebuild.SummaryUser)
+			require.Equal(t, encoded(t, want.History()), encoded(t, whole.History()), where)
+			require.Equal(t, standingText(t, want.Standing()), standingText(t, whole.Standing()), where)
+			require.Empty(t, whole.Standing().Queued, where)
+			require.Empty(t, whole.Standing().Drafts, where)
+			s = fork
+		}
+	}
+}
+
+// standingText is what must be the same in a fork, in any order.
+func standingText(t *testing.T, s rebuild.Standing) string {
+	t.Helper()
+	var all []string
+	for _, p := range s.Pins {
+		all = append(all, "pin "+p.Entry+" "+p.Text)
+	}
+	for _, v := range s.State {
+		all = append(all, "value "+v.Name+" "+string(v.Value))
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("%q", all)
+}
+
+// standAtRandom sets and unsets things that stand, between turns, compactions and
+// rewinds. It returns the IDs of entries of the session.
+func standAtRandom(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) []string {
+	t.Helper()
+	ctx := t.Context()
+	pick := func() string { ids := entryIDs(t, s); return ids[rnd.IntN(len(ids))] }
+	for n := range steps {
+		switch rnd.IntN(12) {
+		case 0, 1, 2, 3:
+			talk(t, s, n, 1)
+		case 4:
+			_ = s.Pin(ctx, pick()) // many have no text
+		case 5:
+			require.NoError(t, s.Unpin(ctx, pick()))
+		case 6, 7:
+			value := []json.RawMessage{nil, []byte(fmt.Sprint(n))}[rnd.IntN(2)]
+			require.NoError(t, second(s.SetState(ctx, fmt.Sprint("v", rnd.IntN(3)), value, "")))
+		case 8:
+			require.NoError(t, second(s.Queue(ctx, transcript.UserText(fmt.Sprint("queued ", n)))))
+		case 9:
+			turn := begin(t, s)
+			if rnd.IntN(2) == 0 {
+				require.NoError(t, second(turn.Drain(ctx)))
+			}
+			d := turn.Draft("anthropic", "m", transcript.Made{})
+			require.NoError(t, d.Write(ctx, fmt.Sprint("drafted ", n)))
+			require.NoError(t, d.Flush(ctx))
+			require.NoError(t, turn.End())
+		case 10:
+			_, _ = s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1 + rnd.IntN(2)}, Summarizer: compact.SummarizerFunc(says(whole))})
+		case 11:
+			switch rnd.IntN(3) {
+			case 0:
+				require.NoError(t, s.Rewind(ctx, pick()))
+			case 1:
+				add(t, s, transcript.UserText("in one append"), transcript.Queued{Content: []transcript.Block{transcript.TextBlock{Text: "with it"}}},
+					transcript.State{Name: "v1", Value: json.RawMessage(`"mixed"`)})
+			default:
+				add(t, s, answer("", fmt.Sprint("call", n)))
+			}
+		}
+	}
+	return entryIDs(t, s)
+}
