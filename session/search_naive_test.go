@@ -103,8 +103,8 @@ func (w *searchWorld) write(t *testing.T, s *session.Session) {
 		id, tool := fmt.Sprint("c", w.calls%7), []string{"read", "bash", transcript.RecallSearch}[w.IntN(3)]
 		input, err := json.Marshal(map[string]any{"q": text, "n": w.calls})
 		require.NoError(t, err)
-		in := w.add(&searchDoc{ref: s.Ref(), text: text + "\n" + fmt.Sprint(w.calls), role: "assistant", kind: "tool_use", tool: tool})
-		in.text = fmt.Sprint(w.calls) + "\n" + text // members are in the order of their names
+		said := fmt.Sprint(w.calls) + "\n" + text // members are in the order of their names
+		in := w.add(&searchDoc{ref: s.Ref(), text: said, role: "assistant", kind: "tool_use", tool: tool})
 		ids := add(t, s, useTool(id, tool, string(input)))
 		w.ack(ids[len(ids)-1], in)
 		out := w.add(&searchDoc{ref: s.Ref(), text: w.text(), role: "tool", kind: "tool_result", tool: tool})
