@@ -110,8 +110,11 @@ func (st *Store) evened(header transcript.Entry, lines []transcript.Entry, want 
 			}
 		}
 	}
-	for b := range transcript.Batches(copies) {
-		if err := fold.Add(b); err != nil {
+	for b, err := range transcript.Batches(copies) {
+		if err == nil {
+			err = fold.Add(b)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -73,7 +73,7 @@ func standAtRandom(t *testing.T, s *session.Session, rnd *rand.Rand, steps int) 
 		case 5:
 			require.NoError(t, s.Unpin(ctx, pick()))
 		case 6, 7:
-			value := []json.RawMessage{nil, []byte(fmt.Sprint(n))}[rnd.IntN(2)]
+			value := []json.RawMessage{nil, fmt.Append(nil, n)}[rnd.IntN(2)]
 			require.NoError(t, second(s.SetState(ctx, fmt.Sprint("v", rnd.IntN(3)), value, "")))
 		case 8:
 			require.NoError(t, second(s.Queue(ctx, transcript.UserText(fmt.Sprint("queued ", n)))))
