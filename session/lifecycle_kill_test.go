@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -96,9 +97,18 @@ func pendingEntry(s *session.Session, callID string) string {
 // a person is to decide about may be started. The queued text is there once.
 func TestKilledTurn(t *testing.T) {
 	t.Parallel()
+	wanted := []rebuild.CallState{rebuild.NotStarted, rebuild.Held, rebuild.Approved, rebuild.Dispatched}
 	states := map[rebuild.CallState]int{}
+	all := func() bool {
+		return !slices.ContainsFunc(wanted, func(s rebuild.CallState) bool { return states[s] == 0 })
+	}
+	// Dispatches of parallel tools are tried again, so the n-th step is not always
+	// the same one.
 	over := false
-	for n := 1; !over; n++ {
+	for n := 1; !over || !all(); n++ {
+		if over {
+			n = 1
+		}
 		dir := t.TempDir()
 		started := map[string]bool{}
 		cmd := child(t, "turn", dir, fmt.Sprint(n))
@@ -164,9 +174,6 @@ func TestKilledTurn(t *testing.T) {
 		require.True(t, !over || said == 1)
 		require.NoError(t, turn.End())
 		closed(t, st)
-	}
-	for _, state := range []rebuild.CallState{rebuild.NotStarted, rebuild.Held, rebuild.Approved, rebuild.Dispatched} {
-		require.Positive(t, states[state], "no call was %s: %v", state, states)
 	}
 }
 
