@@ -14,7 +14,7 @@ func Ends(h rebuild.History, at int) (firstKept, coversTo string, read []string)
 	return ends(h.Messages, at)
 }
 
-// Chunks returns the text of messages in pieces of at most so many tokens.
+// Chunks divides the text of messages into pieces of at most limit tokens.
 func Chunks(msgs []transcript.Message, limit int) (list []string, err error) {
 	for p := (pieces{Document{}.parts(msgs)}); !p.done() && err == nil; {
 		piece := ""

@@ -22,9 +22,9 @@ import (
 // the smaller window, and by how much the estimate is off. A figure in an error
 // is kept if it is near enough to be the window, and taken back when a prompt
 // that is longer has been answered. An estimate is reckoned with five percent
-// more, unless the provider has counted the very prompt in this Do. What the
-// provider of the last answer has cleared by its own context editing counts for
-// nothing until it refuses a request.
+// more, unless the provider has already counted this prompt in the same Do.
+// Tokens that the provider of the last answer cleared by its own context editing
+// do not count until it refuses a request.
 //
 // After an overflow the stages that are left run, with what the error says, and
 // the model is called again; if the prompt alone fits, the output limit is

@@ -446,8 +446,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// What the provider has counted in this Do counts without the margin of an
-// estimate, for the room as for the output.
+// A prompt that the provider has counted in this Do needs no margin for the error
+// of an estimate, neither for the room nor for the output limit.
 func TestCountedPrompt(t *testing.T) {
 	size := guardSize(talked(t, 60_000).conversation)
 	window := 2 * size
@@ -477,8 +477,8 @@ func TestCountedPrompt(t *testing.T) {
 	}
 }
 
-// Stages are told of the window that the error names, and every event of which
-// attempt it is and whether anything was sent.
+// Stages get the window that the error names. Every event says which attempt it
+// belongs to and whether anything was sent.
 func TestNeedAndEvents(t *testing.T) {
 	size := guardSize(talked(t, 60_000).conversation)
 	var events []string
@@ -553,9 +553,9 @@ func editing(prompt, cleared int) *transcript.Response {
 	}
 }
 
-// What the provider has cleared by its own context editing does not make the
-// next prompt too long by estimate, nor does it change the factor. It does not
-// count for another model, after a refusal or after a compaction.
+// Tokens that the provider cleared by its own context editing neither make the
+// next prompt look too long nor change the factor. After a refusal, after a
+// compaction and for another model they are ignored.
 func TestServerCleared(t *testing.T) {
 	size := guardSize(talked(t, 60_000).conversation)
 	window := size * 3 / 4
@@ -651,8 +651,8 @@ func TestLowerBound(t *testing.T) {
 	}
 }
 
-// What the provider says it has cleared is neither a smaller count of the prompt
-// nor a front that was dropped.
+// A prompt that looks small because the provider cleared part of it is not taken
+// for a smaller count, nor for one whose beginning was dropped.
 func TestClearedIsCounted(t *testing.T) {
 	size := guardSize(talked(t, 60_000).conversation)
 	for _, answer := range []*transcript.Response{editing(size*7/10, size*3/10), editing(size/4, size*3/4)} {

@@ -134,7 +134,7 @@ func (k *talk) read(from int) {
 }
 
 // resume reads the conversation again, from the first line that its compaction
-// keeps. What is shown stays as it was.
+// keeps. The history must stay the same.
 func (k *talk) resume() {
 	kept := ""
 	for _, i := range k.fold.path() {

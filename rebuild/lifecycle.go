@@ -69,7 +69,8 @@ func (a *assembler) addStatus(n *node) bool {
 		c.told, c.since = said, n.ord
 		a.touched(c.item)
 	} else if said.state == Rejected {
-		// A request has shown it as open: the model is told as of a late result.
+		// The model has already seen the call without a result, so the rejection
+		// reaches it the way a late result would.
 		r := a.resultSlab.one()
 		r.callID, r.block, r.from, r.since = callID, transcript.ToolError(callID, said.text()).Content[0], source{n, transcript.WholeEntry}, n.ord
 		a.addLate(r, c)

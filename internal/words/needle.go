@@ -62,8 +62,8 @@ func newNeedle(text string, begins, ends bool) *needle {
 	return n
 }
 
-// segment makes a segment of characters. What a character can be written as in
-// another number of bytes goes to the others.
+// segment builds a segment from characters. Spellings of a character that take a
+// different number of bytes are kept apart, in others.
 func (n *needle) segment(runes []rune, seen map[string]bool) segment {
 	var s segment
 	for _, r := range runes {

@@ -188,8 +188,8 @@ func TestChatDialects(t *testing.T) {
 	}
 }
 
-// What was said aloud goes back by its ID, to others as a text; what the user says
-// goes to the API as it is.
+// Audio that the model spoke goes back to it by ID and to other models as text;
+// audio from the user is sent unchanged.
 func TestChatAudio(t *testing.T) {
 	const want = `{"type":"text","text":"Good day.","ext":{"audio":{"id":"audio_1","expires_at":9,"data":"AAAAAAAA"}}}`
 	resp, err := wire.OpenAIChat{}.Response([]byte(`{"model":"gpt-audio","choices":[{"message":{"role":"assistant","content":null,` +

@@ -27,8 +27,8 @@
 // what they were made from, where cache marks move on and where Bedrock has too many
 // documents: so a provider's prompt cache stays warm.
 //
-// What becomes of blocks, those of an answer being given back to the model that
-// made it:
+// The table says how each kind of block is sent. Blocks of an answer go back to the
+// model that made it:
 //
 //	                                Anthropic  Chat   Responses  Gemini  Bedrock
 //	text                            yes        yes    yes        yes     yes

@@ -90,7 +90,7 @@ func (k *talk) append(items ...transcript.Item) []string {
 }
 
 // resume reads the conversation again as a session does: from the first line that
-// its last compaction keeps. What is shown stays as it was.
+// its last compaction keeps. The history must stay the same.
 func (k *talk) resume() {
 	before := shown(k.fold.History())
 	k.reopen()
