@@ -15,12 +15,14 @@ func (e *Entry) members(c *codec, mid *string) {
 	c.optStr("idemHash", &e.IdemHash)
 	c.optStr("of", &e.Of)
 	c.optRaw("app", &e.App)
+	c.optFlag("erased", &e.Erased)
 }
 
 func (h *Header) members(c *codec) {
 	c.num("v", &h.Version)
 	c.str("key", &h.Key)
 	c.num64("gen", &h.Gen)
+	c.optNum("rev", &h.Rev)
 	c.optTime("created", &h.Created)
 	h.Meta.members(c)
 	optList(c, "state", &h.State, (*State).members)
@@ -200,6 +202,8 @@ func (b *State) members(c *codec) {
 	c.str("name", &b.Name)
 	c.optRaw("value", &b.Value)
 }
+
+func (b *Erasure) members(c *codec) { c.optStrs("entries", &b.Entries) }
 
 func (b *Custom) members(c *codec) {
 	c.str("name", &b.Name)
