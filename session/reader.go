@@ -75,7 +75,7 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 		switch {
 		case !ok || header.ID != known.ID || h.Version > transcript.Version:
 			w = walk{} // something is odd: read every line
-		case known.Size > 0:
+		case known.Size > 0 && known.Rev == h.Rev:
 			r.version, r.row, r.counted = h.Version, known, driver.Cursor(known.Size)
 			r.row.Labels = slices.Clone(known.Labels)
 		default:

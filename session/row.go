@@ -52,7 +52,7 @@ func (r *reader) note(e transcript.Entry) error {
 		}
 		r.version, r.copiedLeft = b.Version, b.Base.Lines
 		r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Key, b.Created, e.Time
-		r.row.Gen = max(r.row.Gen, b.Gen)
+		r.row.Gen, r.row.Rev = max(r.row.Gen, b.Gen), b.Rev
 		r.row.Base, r.row.Parent = b.Base, b.Parent
 		applyMeta(&r.row, b.Meta)
 		if r.row.Agent == "" {

@@ -5,9 +5,10 @@ import "encoding/json"
 // ErasedText stands where a text was erased.
 const ErasedText = "[erased]"
 
-// erasedHash is the IdemHash of a batch with an erased entry. The hash of a short
-// text can be guessed.
-const erasedHash = "erased"
+// ErasedHash is the IdemHash of a batch whose first entry was erased: the hash of
+// a short text can be guessed. A retry under the key of the batch is found as
+// repeated whatever its own hash is.
+const ErasedHash = "erased"
 
 // Erase returns the entry without what people, models and tools have said in it,
 // and with a line of its own that lacks everything else. What remains is what the
@@ -22,7 +23,7 @@ const erasedHash = "erased"
 func (e Entry) Erase() Entry {
 	out := Entry{ID: e.ID, Time: e.Time, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Of: e.Of, Erased: true}
 	if e.Idem != "" {
-		out.IdemHash = erasedHash
+		out.IdemHash = ErasedHash
 	}
 	out.Body = erasedBody(e.Body)
 	return out

@@ -173,6 +173,7 @@ type Row struct {
 	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
 	Size          int64     `json:"size"` // the cursor up to which the row holds; a driver may bring an older one up to date
 	Gen           int64     `json:"gen"`
+	Rev           int       `json:"rev,omitempty"` // as in the header; of two rows the one with the higher Rev counts
 	LastID        string    `json:"lastId,omitempty"`
 	Key           string    `json:"key"`
 	Agent         string    `json:"agentId,omitempty"`

@@ -16,6 +16,7 @@ type entry struct {
 	id, key   string
 	updatedAt time.Time
 	size, gen int64
+	rev       int
 	used      bool // the session has lines besides its header
 
 	read int64 // up to where the transcript was read for its gen, if that is behind size
@@ -34,7 +35,7 @@ const unseen = -1
 // entryOf returns the entry of a row that the file does not have.
 func entryOf(row driver.Row) entry {
 	return entry{
-		id: row.ID, key: row.Key, updatedAt: row.UpdatedAt, size: row.Size, gen: row.Gen, used: row.LastID != "", row: &row,
+		id: row.ID, key: row.Key, updatedAt: row.UpdatedAt, size: row.Size, gen: row.Gen, rev: row.Rev, used: row.LastID != "", row: &row,
 	}
 }
 
@@ -179,6 +180,9 @@ func peekRow(line []byte) (e entry, by int64, ok bool) {
 	e.size = p.number()
 	p.skip(`,"gen":`)
 	e.gen = p.number()
+	if p.maybe(`,"rev":`) {
+		e.rev = int(p.number())
+	}
 	if e.used = p.maybe(`,"lastId":"`); e.used {
 		p.until('"')
 	}

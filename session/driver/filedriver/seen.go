@@ -71,7 +71,7 @@ func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) 
 			k, ok = s.keys[cond.Idem]
 		}
 		if ok {
-			if k.hash != cond.IdemHash {
+			if k.hash != cond.IdemHash && k.hash != transcript.ErasedHash {
 				return driver.Result{}, driver.ErrIdemMismatch
 			}
 			return driver.Result{

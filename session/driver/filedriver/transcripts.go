@@ -311,7 +311,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 			return noHeader(err)
 		}
 		row = driver.Row{ID: f.id, Agent: a.name}
-		if ok && known.Size > 0 && known.Size <= size && known.Key == h.Key && known.CreatedAt.Equal(h.Created) {
+		if ok && known.Size > 0 && known.Size <= size && known.Key == h.Key && known.Rev == h.Rev && known.CreatedAt.Equal(h.Created) {
 			row = known
 		}
 		gen := row.Gen

@@ -94,6 +94,11 @@ func (x *index) finish(ctx context.Context) error {
 	if err := x.compare(ctx); err != nil {
 		return err
 	}
+	if len(x.erases) > 0 {
+		if err := x.finishErases(); err != nil {
+			return err
+		}
+	}
 	if len(x.deletes) > 0 {
 		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), busyWait); err != nil {
 			x.a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
@@ -267,9 +272,12 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 		if e == nil || e.key == "" && e.row == nil {
 			return x.a.spoilt("put session "+row.ID, f, errNoHeader, "restore it from a copy")
 		}
-		if row.Size > 0 && row.Size < e.size && e.size <= f.size {
-			if known, ok := x.stored(e); ok {
+		if row.Rev < e.rev || row.Size > 0 && row.Size < e.size && e.size <= f.size {
+			if known, ok := x.row(e); ok {
 				row = known
+			}
+			if e = x.find(row.ID); e == nil || row.Rev < e.rev {
+				return x.a.d.notFound(ref)
 			}
 		}
 		row.Gen, row.Key = e.gen, e.key

@@ -31,6 +31,7 @@ type storage struct {
 	sessions map[driver.Ref]*session
 	keys     map[keyRef]*key
 	watches  map[*watch]bool
+	notes    map[string][]byte
 }
 
 // A keyRef names a key.
@@ -43,7 +44,7 @@ type key struct {
 }
 
 func newStorage() *storage {
-	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}, watches: map[*watch]bool{}}
+	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}, watches: map[*watch]bool{}, notes: map[string][]byte{}}
 }
 
 func (st *storage) session(ref driver.Ref) (*session, error) {
