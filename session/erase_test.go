@@ -1,0 +1,199 @@
+package session_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// word is what a person has said, and what nobody is to find.
+const word = "Quetzalcoatlus"
+
+// has reports whether an entry says the word.
+func has(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(word)) }
+
+// plant makes a session with the word in every kind of line that can say it, and
+// returns it.
+func plant(t *testing.T, st *session.Store, k session.Key) *session.Session {
+	t.Helper()
+	ctx := t.Context()
+	s, err := st.Create(ctx, k, &session.CreateOptions{Owner: "ada"})
+	require.NoError(t, err)
+	add(t, s, transcript.UserText("Good morning."), transcript.AssistantText("Good morning."))
+	first := add(t, s, transcript.UserText("My pet is a "+word+"."))[0]
+	thinking := transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+		transcript.ThinkingBlock{Thinking: "They have a " + word + ".", Signature: "sig"},
+		transcript.TextBlock{Text: "A " + word + " is large."},
+		transcript.ToolCallBlock{ID: "call", Name: "look_up", Input: json.RawMessage(`{"name":"` + word + `"}`)},
+	}}
+	_, err = s.AppendIf(ctx, session.Cond{Idem: "answer"}, &transcript.Response{Message: thinking, API: "anthropic", Model: "m", StopReason: transcript.StopToolUse})
+	require.NoError(t, err)
+	result := add(t, s, transcript.ToolResult("call", "The "+word+" had wings of ten metres. "+strings.Repeat("Long. ", 50)))[0]
+	add(t, s, transcript.Clip{Clips: []transcript.Clipping{{Entry: result, Content: "The " + word + " had wings [clipped]"}}})
+	add(t, s, transcript.AssistantText("It could fly."))
+	require.NoError(t, s.Pin(ctx, first))
+	_, err = s.SetState(ctx, "pet", json.RawMessage(`"`+word+`"`), "")
+	require.NoError(t, err)
+	_, err = s.Queue(ctx, transcript.UserText("And my "+word+" is hungry."))
+	require.NoError(t, err)
+	add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"about":"` + word + `"}`)})
+	add(t, s, transcript.WithApp(transcript.UserText("What does it eat?"), json.RawMessage(`{"pet":"`+word+`"}`)))
+	turn, err := s.BeginTurn(ctx)
+	require.NoError(t, err)
+	d := turn.Draft("anthropic", "m", transcript.Made{})
+	for _, part := range []string{"A ", word[:5], word[5:], " eats fish."} { // no line has all of it
+		require.NoError(t, d.Write(ctx, part))
+		require.NoError(t, d.Flush(ctx))
+	}
+	require.NoError(t, turn.End())
+	_, err = s.Compact(ctx, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("My " + word), Labels: []string{word}}))
+	add(t, s, transcript.UserText("Thank you."), transcript.AssistantText("You are welcome."))
+	return s
+}
+
+// filesWith returns the files below a folder that hold the word, wherever they are.
+func filesWith(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err == nil && bytes.Contains(data, []byte(word)) || strings.Contains(path, word) {
+			files = append(files, path)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	return files
+}
+
+// sound checks that a session loads, that its history is one that the fold does
+// not change, and that it goes on.
+func sound(t *testing.T, st *session.Store, ref session.Ref) {
+	t.Helper()
+	s, err := st.Get(t.Context(), ref)
+	require.NoError(t, err)
+	add(t, s, transcript.AssistantText("Yes."), transcript.UserText("Go on."))
+	h, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, wiretest.Validate(transcript.Request{Messages: h.Messages}))
+	full, err := s.FullHistory(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, wiretest.Validate(transcript.Request{Messages: full.Messages}))
+	health, err := s.Health(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, health.Damage)
+}
+
+func TestEraseWord(t *testing.T) {
+	t.Parallel()
+	for _, target := range []string{"match", "entries", "session", "owner"} {
+		t.Run(target, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			st := open(t, dir, nil)
+			s := plant(t, st, cli)
+			end, err := s.Head(t.Context())
+			require.NoError(t, err)
+			fork, err := s.Fork(t.Context(), end, nil)
+			require.NoError(t, err)
+			other := load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "other"})
+			add(t, other, transcript.UserText("Nothing about pets."), transcript.AssistantText("Fine."))
+			before := records(t, other)
+			require.NotEmpty(t, filesWith(t, dir))
+
+			what := session.Erasure{Match: has}
+			switch target {
+			case "session":
+				what = session.Erasure{Sessions: []session.Ref{s.Ref()}}
+			case "owner":
+				what = session.Erasure{Owner: "ada"}
+			case "entries":
+				what = session.Erasure{}
+				for _, s := range []*session.Session{s, fork} {
+					var ids []string
+					for e, err := range s.Entries(t.Context()) {
+						require.NoError(t, err)
+						if _, draft := e.Body.(transcript.Draft); draft || has(e) {
+							ids = append(ids, e.ID)
+						}
+					}
+					what.Entries = append(what.Entries, session.Selection{Session: s.Ref(), Entries: ids})
+				}
+			}
+			plan, err := st.PlanErase(t.Context(), what)
+			require.NoError(t, err)
+			require.NotEmpty(t, plan.Places)
+			text, err := json.Marshal(plan)
+			require.NoError(t, err)
+			require.NotContains(t, string(text), word)
+			require.NotEmpty(t, filesWith(t, dir), "a plan changes nothing")
+			report, err := st.Erase(t.Context(), plan)
+			require.NoError(t, err)
+			require.NotEmpty(t, report.Beyond)
+			require.Empty(t, report.Kept)
+			require.Empty(t, filesWith(t, dir))
+			require.Equal(t, before, records(t, other))
+
+			again, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+			require.NoError(t, err)
+			require.Empty(t, again.Places)
+			infos, err := st.List(t.Context(), nil)
+			require.NoError(t, err)
+			require.Len(t, infos, map[string]int{"match": 3, "entries": 3, "session": 2, "owner": 1}[target])
+			for _, info := range infos {
+				sound(t, st, info.Ref)
+			}
+			closed(t, st)
+			require.Empty(t, filesWith(t, dir), "a row that was put at Close")
+			st = open(t, dir, nil)
+			defer closed(t, st)
+			for _, info := range infos {
+				sound(t, st, info.Ref)
+			}
+			require.Empty(t, filesWith(t, dir))
+		})
+	}
+}
+
+func records(t *testing.T, s *session.Session) (lines []string) {
+	t.Helper()
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		lines = append(lines, string(e.Line()))
+	}
+	return lines
+}
+
+func TestEraseMemory(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := plant(t, st, cli)
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+	require.NoError(t, err)
+	_, err = st.Erase(t.Context(), plan)
+	require.NoError(t, err)
+	for _, line := range records(t, s) {
+		require.NotContains(t, line, word)
+	}
+	infos, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.NotContains(t, fmt.Sprint(infos), word)
+	sound(t, st, s.Ref())
+}
