@@ -2,16 +2,20 @@ package session_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -58,8 +62,10 @@ func plant(t *testing.T, st *session.Store, k session.Key) *session.Session {
 		require.NoError(t, d.Flush(ctx))
 	}
 	require.NoError(t, turn.End())
-	_, err = s.Compact(ctx, nil)
+	done, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}})
 	require.NoError(t, err)
+	require.NotEmpty(t, done.Entry)
+	require.Contains(t, toJSON(t, done.Compaction), word)
 	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("My " + word), Labels: []string{word}}))
 	add(t, s, transcript.UserText("Thank you."), transcript.AssistantText("You are welcome."))
 	return s
@@ -196,4 +202,122 @@ func TestEraseMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, fmt.Sprint(infos), word)
 	sound(t, st, s.Ref())
+}
+
+// Another process that uses the session keeps nothing of what it knew, loses
+// nothing that it appends meanwhile, and puts no old row at its end.
+func TestEraseBesideAnother(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dir := scratch(t)
+	st, other := open(t, dir, nil), open(t, dir, nil)
+	defer closed(t, st)
+	s := plant(t, st, cli)
+	there, err := other.Get(ctx, s.Ref())
+	require.NoError(t, err)
+	add(t, there, transcript.UserText("From here. "+word))
+	plan, err := st.PlanErase(ctx, session.Erasure{Match: has})
+	require.NoError(t, err)
+	late := add(t, there, transcript.UserText("After the plan: "+word))[0]
+
+	var wg sync.WaitGroup
+	var said []string
+	wg.Go(func() {
+		for n := range 40 {
+			text := fmt.Sprint("meanwhile ", n)
+			_, err := there.Append(ctx, transcript.UserText(text))
+			if errors.Is(err, session.ErrReplaced) {
+				_, err = there.Append(ctx, transcript.UserText(text))
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			said = append(said, text)
+		}
+	})
+	report, err := st.Erase(ctx, plan)
+	require.NoError(t, err)
+	wg.Wait()
+	require.Empty(t, filesWith(t, dir))
+	require.Contains(t, fmt.Sprint(report.Places), late)
+	all := strings.Join(records(t, s), "\n")
+	for _, text := range said {
+		require.Equal(t, 1, strings.Count(all, `"`+text+`"`), text)
+	}
+	closed(t, other)
+	require.Empty(t, filesWith(t, dir), "the other process put an old row")
+	sound(t, st, s.Ref())
+}
+
+// What a provider has signed behind an erased entry would be refused there, and
+// may say again what was erased. What it has signed before that stays.
+func TestEraseReasoning(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	thought := func(text string) *transcript.Response {
+		return &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
+			transcript.ThinkingBlock{Thinking: text, Signature: text}, transcript.TextBlock{Text: "Yes."},
+		}}}
+	}
+	add(t, s, transcript.UserText("one"), thought("first"))
+	id := add(t, s, transcript.UserText("two"))[0]
+	add(t, s, thought("second"), transcript.UserText("three"), thought("third"))
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}})
+	require.NoError(t, err)
+	_, err = st.Erase(t.Context(), plan)
+	require.NoError(t, err)
+	text := strings.Join(records(t, s), "\n")
+	require.Contains(t, text, `"first"`)
+	require.NotContains(t, text, `"second"`)
+	require.NotContains(t, text, `"third"`)
+	require.Contains(t, text, transcript.ErasedText)
+	require.Contains(t, text, "three")
+}
+
+// A summary that has read what is erased is made again, of what is left.
+func TestEraseSummary(t *testing.T) {
+	t.Parallel()
+	opts := &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+		text := "They said that the pet is a " + word + " and that the house is blue."
+		for n := range 30 {
+			text += fmt.Sprintf(" Message %d was about %x.", n, n*n*7919)
+		}
+		return text, nil
+	})}}
+	st := session.OpenDriver(memdriver.New(nil), opts)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("The house is blue."), transcript.AssistantText("Noted."))
+	add(t, s, transcript.UserText("My pet is a "+word+"."), transcript.AssistantText("Noted, too."))
+	for range 30 {
+		add(t, s, transcript.UserText("More. "+strings.Repeat("and more ", 200)), transcript.AssistantText("Go on."))
+	}
+	done, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Tokens: 2000}, Summarizer: opts.Compact.Summarizer})
+	require.NoError(t, err)
+	require.NotEmpty(t, done.Entry)
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+	require.NoError(t, err)
+	_, err = st.Erase(t.Context(), plan)
+	require.NoError(t, err)
+	h, err := s.History(t.Context())
+	if errors.Is(err, session.ErrReplaced) {
+		h, err = s.History(t.Context())
+	}
+	require.NoError(t, err)
+	text := toJSON(t, h)
+	require.NotContains(t, text, word)
+	require.Contains(t, text, "The house is blue.")
+}
+
+func TestEraseRefuses(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	_, err := st.PlanErase(t.Context(), session.Erasure{})
+	require.ErrorContains(t, err, "nothing was erased")
+	_, err = st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{{Agent: "main", ID: "nobody"}}})
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }

@@ -114,9 +114,6 @@ func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
 		return nil
 	}
 	if err == nil {
-		err = filelog.RemoveTemps(d.root, file)
-	}
-	if err == nil {
 		err = filelog.SyncDir(d.root, ".")
 	}
 	return d.wrap("remove", filepath.Join(d.dir, file), err, "remove it by hand")
@@ -131,6 +128,9 @@ func (d *Driver) Notes(ctx context.Context) (map[string][]byte, error) {
 	files, err := fs.ReadDir(d.root.FS(), ".")
 	notes := map[string][]byte{}
 	for _, f := range files {
+		if name, _, temp := strings.Cut(f.Name(), extension+".tmp-"); temp && !d.opts.ReadOnly {
+			_ = filelog.RemoveTemps(d.root, name+extension) // of a killed process
+		}
 		enc, ok := strings.CutSuffix(f.Name(), extension)
 		name, whole := DecodeName(enc)
 		if !ok || !whole || !f.Type().IsRegular() {
