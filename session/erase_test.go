@@ -250,8 +250,8 @@ func TestEraseBesideAnother(t *testing.T) {
 	sound(t, st, s.Ref())
 }
 
-// What a provider has signed behind an erased entry would be refused there, and
-// may say again what was erased. What it has signed before that stays.
+// Reasoning that was signed behind an erased entry would be refused there, and
+// may say again what was erased. That from before it stays.
 func TestEraseReasoning(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)

@@ -11,9 +11,9 @@ const ErasedText = "[erased]"
 const ErasedHash = "erased"
 
 // Erase returns the entry without what people, models and tools have said in it,
-// and with a line of its own that lacks everything else. What remains is what the
-// rest of the transcript relies on: IDs, times, types, the place in the batch,
-// names of tools, models and values, numbers, and references to other entries.
+// and with a line of its own that lacks everything else. The rest of the transcript
+// relies on what remains: IDs, times, types, the place in the batch, names of tools,
+// models and values, numbers, and references to other entries.
 // Texts become [ErasedText], inputs an empty object, and reasoning, media, blocks
 // of types that this package does not know, sources and application data go. So
 // a history with the entry is as valid as it was.
