@@ -41,6 +41,7 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, filelog.ErrReplaced):
+		a.d.forgetIdentity(ref) // the caller knows
 		if _, statErr := a.sess.Lstat(fileName(ref.ID)); errors.Is(statErr, fs.ErrNotExist) {
 			return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
 		}

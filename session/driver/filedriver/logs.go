@@ -309,6 +309,13 @@ func fileName(id string) string {
 	return EncodeName(id) + extension
 }
 
+// forgetIdentity makes the next open of a transcript take it as it is.
+func (d *Driver) forgetIdentity(ref driver.Ref) {
+	d.idsMu.Lock()
+	defer d.idsMu.Unlock()
+	delete(d.ids, ref)
+}
+
 const maxIdentity = 4 << 10 // bytes of a first line that are looked at
 
 // identify reports whether a transcript is the one that had its name when this

@@ -337,7 +337,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 		} else {
 			row.Size = size
 		}
-		row.Key, row.Gen = h.Key, gen
+		row.Key, row.Gen, row.Rev = h.Key, gen, h.Rev
 		if row.CreatedAt.IsZero() {
 			row.CreatedAt = h.Created
 		}
