@@ -40,6 +40,15 @@
 // [Session.ReadResult] a part of a long result. [RecallTools] makes all three tools
 // for a model.
 //
+// # Forget a person
+//
+// [Store.PlanErase] lists every place that something of an owner, of sessions, of
+// entries or of what matches is in: transcripts, rows, summaries that have read
+// it, copies in forks, drafts, values. [Store.Erase] does what the plan says,
+// finishes after a kill, and returns a receipt, which also names what it cannot
+// reach. Histories stay valid. Other stores of the application's take part as
+// [transcript.Eraser]; package transcript/convlog has one.
+//
 // # Failures
 //
 // After a failed sync a session refuses appends with a [*NotDurableError] until
