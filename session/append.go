@@ -119,6 +119,9 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 // retained, and the next call that reads finds them in the transcript.
 func (s *Session) write(ctx context.Context, op string, now time.Time, cond driver.Cond, entries []transcript.Entry, own bool) (driver.Result, error) {
 	st := s.store
+	if err := st.permits(entries); err != nil {
+		return driver.Result{}, st.wrap(op, s.ref, err)
+	}
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
 	lines := make([]driver.Line, len(entries))

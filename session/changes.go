@@ -39,7 +39,7 @@ func (st *Store) Follow(ctx context.Context) iter.Seq2[Ref, error] {
 			}
 			refs := c.take()
 			for _, ref := range refs {
-				if !yield(ref, nil) {
+				if ref, mine := st.told(ctx, ref); mine && !yield(ref, nil) {
 					return
 				}
 			}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,10 +93,16 @@ func (st *Store) PlanErase(ctx context.Context, what Erasure, also ...transcript
 }
 
 func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.Eraser) (p ErasePlan, err error) {
+	if what.Owner != "" && st.owner != "" && what.Owner != st.owner {
+		return p, errNotHere
+	}
 	if what.Owner == "" && len(what.Sessions) == 0 && len(what.Entries) == 0 && what.Match == nil {
 		return p, errNoSubject
 	}
 	p = ErasePlan{ID: st.newID(), At: st.opts.Now().UTC(), subject: transcript.Subject{Owner: what.Owner, Match: what.Match}}
+	if what.Match != nil {
+		p.subject.Owner = cmp.Or(what.Owner, st.owner)
+	}
 	rows, err := st.allRows(ctx)
 	if err != nil {
 		return p, err

@@ -98,6 +98,11 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 
 // createWith makes a session of a header and of lines that follow it.
 func (st *Store) createWith(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
+	h, _ := header.Body.(transcript.Header)
+	if err = st.claim(&h); err != nil {
+		return row, err
+	}
+	header.Body = h
 	first := st.first(header)
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)

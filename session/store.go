@@ -60,8 +60,14 @@ type Options struct {
 // goroutines that the Store starts, those that sync under [SyncInterval] for
 // example.
 type Store struct {
+	*shared
+	drv   driver.Driver // shows the sessions of the owner alone
+	owner string        // see Scope; empty is everybody
+}
+
+// shared is what a Store and its scopes have in common.
+type shared struct {
 	opts  Options
-	drv   driver.Driver
 	newID func() string
 	table *table
 	kept  kept
@@ -78,7 +84,7 @@ func OpenDriver(drv driver.Driver, opts *Options) *Store {
 
 // newStore returns a store that lacks its driver.
 func newStore(opts *Options) *Store {
-	st := &Store{newID: newIDs().next}
+	st := &Store{shared: &shared{newID: newIDs().next}}
 	if opts != nil {
 		st.opts = *opts
 	}
@@ -180,7 +186,7 @@ func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session,
 type CreateOptions struct {
 	ID     string   `json:"id,omitempty"`    // of the session; empty makes a UUIDv7
 	Title  string   `json:"title,omitempty"` // set by hand; empty is made from the first user message
-	Owner  string   `json:"owner,omitempty"`
+	Owner  string   `json:"owner,omitempty"` // empty is that of the parent
 	Labels []string `json:"labels,omitempty"`
 	// TTL is how long after its last message the session may be removed, in
 	// whole seconds, rounded up; 0 is for ever. It is recorded; nothing removes
@@ -203,9 +209,25 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if err != nil {
 		return nil, wrapKey("create", key, err)
 	}
+	if o.Owner, err = st.ownerBy(ctx, key.Agent, o); err != nil {
+		return nil, wrapKey("create", key, err)
+	}
 	header := st.header(key.Agent, key.String(), o)
 	st.inherit(ctx, key, &header)
 	return st.CreateWith(ctx, key, header)
+}
+
+// ownerBy returns the owner of a new session: that of its parent, if none is
+// given.
+func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (string, error) {
+	if o.Parent.Session == "" {
+		return o.Owner, nil
+	}
+	row, err := st.drv.Get(ctx, Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session})
+	if err != nil && st.owner == "" {
+		err = nil // it may be in another store
+	}
+	return cmp.Or(o.Owner, row.Owner), err
 }
 
 // checked returns the options, or why they are none.
@@ -231,8 +253,8 @@ func (st *Store) header(agent, key string, o CreateOptions) transcript.Entry {
 	if o.Title != "" {
 		h.Meta.Title = &o.Title
 	}
-	if o.Owner != "" {
-		h.Meta.Owner = &o.Owner
+	if owner := cmp.Or(o.Owner, st.owner); owner != "" {
+		h.Meta.Owner = &owner
 	}
 	h.Meta.Labels = o.Labels
 	if h.Parent = o.Parent; h.Parent.Session != "" {
