@@ -270,7 +270,7 @@ func (d *scoped) Flush(ctx context.Context, ref Ref) error {
 
 func (d *scoped) Close() error { return nil }
 
-// Watch tells of all sessions if ref is zero; the loop over them sorts them out.
+// Watch is about all sessions if ref is zero: the loop over them sorts them out.
 func (d *scoped) Watch(ref Ref, changed func(Ref, error)) (stop func(), err error) {
 	w, ok := d.Driver.(driver.Watcher)
 	if !ok {
