@@ -174,6 +174,7 @@ type Row struct {
 	Size          int64     `json:"size"` // the cursor up to which the row holds; a driver may bring an older one up to date
 	Gen           int64     `json:"gen"`
 	LastID        string    `json:"lastId,omitempty"`
+	Archived      bool      `json:"archived,omitempty"` // see [Archiver]
 	Key           string    `json:"key"`
 	Agent         string    `json:"agentId,omitempty"`
 	Owner         string    `json:"owner,omitempty"`

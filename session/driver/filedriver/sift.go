@@ -2,6 +2,8 @@ package filedriver
 
 import (
 	"context"
+	"errors"
+	"io"
 	"iter"
 
 	"github.com/convolog/convolog/session/driver"
@@ -27,11 +29,11 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 }
 
 func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yield func(transcript.Record) bool) error {
-	l, size, err := d.openToRead(ctx, ref)
+	l, size, closed, err := d.openToRead(ctx, ref)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = l.Close() }() // only read
+	defer closed()
 	in := readerAt(func(p []byte, offset int64) (int, error) {
 		if err := d.enter(ctx); err != nil {
 			return 0, err
@@ -56,25 +58,35 @@ type readerAt func(p []byte, offset int64) (int, error)
 
 func (f readerAt) ReadAt(p []byte, offset int64) (int, error) { return f(p, offset) }
 
-// openToRead opens a transcript to read as many bytes as it has now.
-func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (l *filelog.Log, size int64, err error) {
+// openToRead opens a transcript, or the archive of one, to read as many bytes as
+// it has now.
+func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (r io.ReaderAt, size int64, closed func(), err error) {
 	if err := d.enter(ctx); err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	defer d.ops.Done()
 	if err := driver.CheckRef(ref); err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	a, err := d.agent(ref.Agent, false)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
-	if l, err = filelog.Open(a.sess, fileName(ref.ID), &filelog.Options{ReadOnly: true}); err != nil {
-		return nil, 0, a.cause(ref, err)
+	l, err := filelog.Open(a.sess, fileName(ref.ID), &filelog.Options{ReadOnly: true})
+	if err == nil {
+		if size, err = l.Size(); err != nil {
+			_ = l.Close() // only read
+		}
 	}
-	if size, err = l.Size(); err != nil {
-		_ = l.Close() // only read
-		return nil, 0, a.cause(ref, err)
+	if err = a.missing(ref, a.cause(ref, err)); errors.Is(err, driver.ErrArchived) {
+		z, err := a.openArchive(archiveName(ref.ID))
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		return z, z.Size(), z.close, nil
 	}
-	return l, size, nil
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	return l, size, func() { _ = l.Close() }, nil
 }
