@@ -26,7 +26,8 @@ type Archiver interface {
 	Archive(ctx context.Context, ref Ref, check func(Row) error) error
 
 	// Restore is the reverse of Archive: every byte of every line is as it was. A
-	// session that is not archived stays as it is.
+	// session that is not archived stays as it is. The next call of a driver that
+	// has not seen the session archived may fail with [ErrReplaced], once.
 	Restore(ctx context.Context, ref Ref) error
 
 	// DeleteIf is Delete of those sessions that check allows. It returns an error

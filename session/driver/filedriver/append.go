@@ -27,13 +27,30 @@ func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *o
 	}
 	o, err := a.acquire(ref)
 	if err != nil {
-		return a.missing(ref, err)
+		return err
 	}
 	return a.cause(ref, d.logs.release(o, f(a, o)))
 }
 
-func (a *agent) acquire(ref driver.Ref) (*openLog, error) {
-	return a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+// tries is how often a session is looked for again because it was archived and
+// restored in between.
+const tries = 100
+
+func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
+	for range tries {
+		o, err = a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+		if !errors.Is(err, fs.ErrNotExist) {
+			return o, err
+		}
+		f, statErr := a.stat(ref.ID)
+		switch {
+		case statErr != nil:
+			return nil, err
+		case f.archived:
+			return nil, a.archivedError(ref)
+		}
+	}
+	return nil, err
 }
 
 // cause returns an error of a log in terms of package driver.
@@ -210,7 +227,7 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 // is called with the error of the scan, and its size. It is a call of its own: Close
 // waits for it, and not for the loop body between two records.
 func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (r io.ReaderAt, size int64, end func(error) error, err error) {
-	for range 3 { // a session that was archived may be restored in between
+	for range tries {
 		err = d.with(ctx, ref, func(a *agent, _ *openLog) error {
 			o, err := a.acquire(ref)
 			if err != nil {

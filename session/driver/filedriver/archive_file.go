@@ -42,14 +42,6 @@ func (a *agent) archivedError(ref driver.Ref) error {
 	}
 }
 
-// missing returns the error of a call that did not find a transcript.
-func (a *agent) missing(ref driver.Ref, err error) error {
-	if errors.Is(err, fs.ErrNotExist) && a.hasArchive(ref.ID) {
-		return a.archivedError(ref)
-	}
-	return err
-}
-
 // An archive is the content of an open archive.
 type archive struct {
 	*blockgzip.Reader

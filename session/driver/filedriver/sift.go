@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
 
 	"github.com/convolog/convolog/session/driver"
@@ -72,21 +73,29 @@ func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (r io.ReaderAt,
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	l, err := filelog.Open(a.sess, fileName(ref.ID), &filelog.Options{ReadOnly: true})
-	if err == nil {
-		if size, err = l.Size(); err != nil {
+	for range tries {
+		l, err := filelog.Open(a.sess, fileName(ref.ID), &filelog.Options{ReadOnly: true})
+		if err == nil {
+			size, err := l.Size()
+			if err == nil {
+				return l, size, func() { _ = l.Close() }, nil
+			}
 			_ = l.Close() // only read
+			return nil, 0, nil, a.cause(ref, err)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, 0, nil, a.cause(ref, err)
+		}
+		z, zErr := a.openArchive(archiveName(ref.ID))
+		if zErr == nil {
+			return z, z.Size(), z.close, nil
+		}
+		if !errors.Is(zErr, fs.ErrNotExist) {
+			return nil, 0, nil, zErr
+		}
+		if _, statErr := a.stat(ref.ID); statErr != nil {
+			return nil, 0, nil, a.cause(ref, err)
 		}
 	}
-	if err = a.missing(ref, a.cause(ref, err)); errors.Is(err, driver.ErrArchived) {
-		z, err := a.openArchive(archiveName(ref.ID))
-		if err != nil {
-			return nil, 0, nil, err
-		}
-		return z, z.Size(), z.close, nil
-	}
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	return l, size, func() { _ = l.Close() }, nil
+	return nil, 0, nil, a.d.notFound(ref)
 }
