@@ -89,7 +89,7 @@ func expires(row driver.Row, ttl time.Duration) time.Time {
 	switch {
 	case ttl <= 0:
 		return time.Time{}
-	case row.LastUserAt.IsZero():
+	case row.LastUserAt.Before(row.CreatedAt): // zero, or a clock was corrected
 		return row.CreatedAt.Add(ttl)
 	}
 	return row.LastUserAt.Add(ttl)

@@ -61,8 +61,8 @@ type Planned struct {
 	//   - current: it is the current one of its key, and its time is not over;
 	//   - recent: its last message is not an hour old;
 	//   - kept: Retention.Keep says so;
-	//   - clock: its time is over by the clock, but not at the time of the newest
-	//     message of the store. Somebody has to write first, or Force is needed.
+	//   - clock: its time is over by the clock, but too few sessions were written to
+	//     since to believe that, see [Store.PlanRetention].
 	Protected string `json:"protected,omitempty"`
 }
 
@@ -86,12 +86,12 @@ const recentAge = time.Hour
 // PlanRetention returns which sessions r is about. It reads rows of the index
 // alone, with what [Store.List] says of those in use, and writes nothing.
 //
-// A wrong clock must not cost anybody a session. So a time is over when it is over
-// by the clock and at the time of the newest message of the store, which a clock that
-// jumps does not change; in a store that nobody writes to, nothing is over. And a
-// plan for over a quarter of the sessions is not applied. Force switches both off.
-// What remains: where a clock was wrong and people have written meanwhile, the
-// sessions of others look too old by as much as it was wrong.
+// A wrong clock must not cost anybody a session. So a time is over when the clock says
+// so and one in twenty sessions, at least one, were written to since; in a store that
+// nobody uses nothing is over. And a plan for over a quarter of the sessions is not
+// applied. Force switches both off. Two cases remain: sessions that were written to
+// while the clock was slow look too old later, and where it was fast while one in
+// twenty were written to, the others do.
 //
 // A negative limit gives an error that matches [fs.ErrInvalid].
 func (st *Store) PlanRetention(ctx context.Context, r Retention) (RetentionPlan, error) {
@@ -103,13 +103,12 @@ func (st *Store) PlanRetention(ctx context.Context, r Retention) (RetentionPlan,
 		return RetentionPlan{}, fmt.Errorf("session: plan retention: %w", err)
 	}
 	p := planning{Retention: r, now: st.opts.Now()}
-	p.vouched = vouched(infos, p.now)
-	if !r.Delete {
-		infos = slices.DeleteFunc(infos, func(i Info) bool { return i.State == Archived })
-	}
 	for _, info := range slices.Backward(infos) {
-		p.all = append(p.all, Planned{Info: info})
+		if r.Delete || info.State != Archived {
+			p.all = append(p.all, Planned{Info: info})
+		}
 	}
+	p.vouched = vouched(infos, len(p.all), p.now)
 	p.times()
 	p.quotas()
 	plan := RetentionPlan{At: p.now.UTC(), Delete: r.Delete, Force: r.Force, Of: len(p.all), Items: []Planned{}}
@@ -124,11 +123,15 @@ func (st *Store) PlanRetention(ctx context.Context, r Retention) (RetentionPlan,
 	return plan, nil
 }
 
-// vouched returns the time of the newest message, at most now. Infos begin with the
-// newest.
-func vouched(infos []Info, now time.Time) time.Time {
-	if len(infos) > 0 && infos[0].UpdatedAt.Before(now) {
-		return infos[0].UpdatedAt
+// vouchers is the number of sessions of which one has to be written to so that the
+// time of that is believed.
+const vouchers = 20
+
+// vouched returns the time since which enough of n sessions were written to, at most
+// now. Infos begin with the newest.
+func vouched(infos []Info, n int, now time.Time) time.Time {
+	if i := n / vouchers; i < len(infos) && infos[i].UpdatedAt.Before(now) {
+		return infos[i].UpdatedAt
 	}
 	return now
 }

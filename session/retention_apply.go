@@ -46,9 +46,8 @@ const deletedAtOnce = 128
 
 // Apply does what a plan says. Each session is looked at again when nobody can
 // write to it: it stays if anything was appended since the plan was made, if it is
-// protected now, if a turn is running, or if its time is not over by the clock and
-// the newest message of the store. So nothing that was acknowledged after the plan
-// is lost.
+// protected now, if a turn is running, or if its time is not over any more, a clock
+// having been corrected. So nothing that was acknowledged after the plan is lost.
 //
 // A plan for over a quarter of the sessions is refused with [ErrForce] unless its
 // Force is set. A session that fails keeps no other from being dealt with; the error
@@ -70,7 +69,7 @@ func (st *Store) apply(ctx context.Context, plan RetentionPlan, report *Retentio
 	a := applying{store: st, plan: plan, report: report}
 	var err error
 	if a.drv, err = st.archiver(); err == nil {
-		a.vouched, err = st.newest(ctx)
+		a.vouched, err = st.vouched(ctx, plan.Of)
 	}
 	if err != nil {
 		return err
@@ -88,10 +87,10 @@ func (st *Store) apply(ctx context.Context, plan RetentionPlan, report *Retentio
 	return errors.Join(a.errs...)
 }
 
-// newest returns the time of the newest message of the store, at most now.
-func (st *Store) newest(ctx context.Context) (time.Time, error) {
-	infos, err := st.list(ctx, &ListOptions{State: AnyState, Limit: 1})
-	return vouched(infos, st.opts.Now()), err
+// vouched is [vouched] of the sessions as they are now.
+func (st *Store) vouched(ctx context.Context, n int) (time.Time, error) {
+	infos, err := st.list(ctx, &ListOptions{State: AnyState, Limit: 1 + n/vouchers})
+	return vouched(infos, n, st.opts.Now()), err
 }
 
 // applying is one call of Apply.

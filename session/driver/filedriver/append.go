@@ -244,7 +244,13 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (r io.ReaderAt, 
 		}
 		var closed func()
 		if r, size, closed, err = d.openToRead(ctx, ref); err == nil {
-			return r, size, func(err error) error { closed(); return err }, nil
+			return r, size, func(err error) error {
+				closed()
+				if errors.Is(err, filelog.ErrReplaced) {
+					err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
+				}
+				return err
+			}, nil
 		}
 	}
 	return r, size, end, err

@@ -163,7 +163,6 @@ func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, places []int, c
 	if len(ids) == 0 {
 		return
 	}
-	x.a.d.at("prune: delete")
 	err := x.delete(ids, x.a.unlink)
 	for _, i := range deleted {
 		errs[i] = err

@@ -21,6 +21,7 @@ func (x *index) delete(ids []string, remove func(id string) error) error {
 		recs[i] = record{Delete: id}
 	}
 	_ = x.markDelete()
+	x.a.d.at("delete: line")
 	if err := x.write(recs...); err != nil {
 		return err
 	}
@@ -44,6 +45,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	for _, id := range ids {
 		ref := driver.Ref{Agent: x.a.name, ID: id}
 		x.a.d.logs.drop(ref)
+		x.a.d.at("delete: remove")
 		if err := remove(id); err != nil {
 			errs = append(errs, x.a.d.wrap("delete session", x.a.d.Path(ref), err, "the session is not listed any more; delete it again, or remove the file by hand"))
 			continue
@@ -61,6 +63,7 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	}
 	x.compared()
 	x.deletes = left
+	x.a.d.at("delete: rewrite")
 	if err := x.rewrite(durable); err != nil {
 		x.deletes = all
 		errs = append(errs, err)

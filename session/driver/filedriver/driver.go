@@ -80,7 +80,7 @@ type Driver struct {
 
 	opening singleflight.Group // of agents
 
-	step func(name string) // before each step of an archive, but in tests nil
+	step func(name string) // called before each step of an archive or a delete; nil but in tests
 
 	idsMu sync.Mutex
 	ids   map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
