@@ -22,9 +22,9 @@ type Retention struct {
 	// last user message, or from the creation of the session.
 	Default time.Duration `json:"default,omitempty"`
 
-	// How many sessions stay, and how many bytes their transcripts have together; 0
-	// is no limit. With PerOwner both are for the sessions of one owner each. PerKey
-	// is how many sessions of one key stay.
+	// How many of the newest sessions stay, and how many bytes their transcripts have
+	// together; 0 is no limit. Protected ones stay besides. With PerOwner both are for
+	// the sessions of one owner each. PerKey is how many sessions of one key stay.
 	MaxSessions int   `json:"maxSessions,omitempty"`
 	MaxBytes    int64 `json:"maxBytes,omitempty"`
 	PerOwner    bool  `json:"perOwner,omitempty"`
@@ -176,30 +176,26 @@ func (p *planning) quotas() {
 	p.quota(p.MaxBytes, whyBytes, func(item *Planned) int64 { return item.Size }, owner)
 }
 
-// quota chooses sessions of each group until the others have at most limit
-// together. Protected ones count, and stay.
+// quota chooses the sessions of each group behind the newest ones that have at most
+// limit together.
 func (p *planning) quota(limit int64, why string, cost func(*Planned) int64, group func(*Planned) string) {
 	if limit == 0 {
 		return
 	}
 	sums := map[string]int64{}
-	for i := range p.all {
-		if item := &p.all[i]; !item.goes() {
-			sums[group(item)] += cost(item)
-		}
-	}
-	for i := range p.all {
+	for i := range slices.Backward(p.all) {
 		item := &p.all[i]
-		if g := group(item); !item.goes() && sums[g] > limit {
-			if p.choose(item, why); item.goes() {
-				sums[g] -= cost(item)
-			}
+		if item.Why != "" && item.Protected == "" {
+			continue // it goes already
+		}
+		if g := group(item); sums[g]+cost(item) > limit {
+			sums[g] = limit // none that is older has room
+			p.choose(item, why)
+		} else {
+			sums[g] += cost(item)
 		}
 	}
 }
-
-// goes reports whether the item is chosen and not protected.
-func (item *Planned) goes() bool { return item.Why != "" && item.Protected == "" }
 
 // choose makes an item one of the plan, and says what protects it.
 func (p *planning) choose(item *Planned, why string) {
