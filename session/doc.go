@@ -40,6 +40,17 @@
 // [Session.ReadResult] a part of a long result. [RecallTools] makes all three tools
 // for a model.
 //
+// # Keep it for 30 days
+//
+// Nothing is removed by itself. [Store.PlanRetention] says which sessions are too
+// old or too many, by their own TTL or one for all, by count, bytes, key and owner,
+// and what protects a session: a pin, being current, a message within the hour, a
+// clock that cannot be believed. [Store.Apply] looks at each one again and archives
+// or deletes it; [Store.RunRetention] does both from time to time, in a goroutine of
+// yours. [Store.Archive] puts a session away compressed: it is listed with
+// [ListOptions].State, read and searched as before, and written to again after
+// [Store.Restore].
+//
 // # Forget a person
 //
 // [Store.PlanErase] lists every place that something of an owner, of sessions, of

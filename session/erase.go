@@ -47,6 +47,7 @@ type ErasePlan struct {
 	At       time.Time   `json:"at"`
 	Sessions []Ref       `json:"sessions,omitempty"` // they go as a whole
 	Entries  []Selection `json:"entries,omitempty"`
+	Archived []Ref       `json:"archived,omitempty"` // sessions of Entries that are archived, and will be again
 	// Places are all places that something goes from, those of the Erasers
 	// included.
 	Places []transcript.Place `json:"places"`
@@ -147,6 +148,10 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 		if len(places) > 0 {
 			p.Entries = append(p.Entries, Selection{Session: ref, Entries: slices.Sorted(maps.Keys(x.gone))})
 			p.Places, p.Kept = append(p.Places, places...), append(p.Kept, x.kept...)
+			if row.Archived {
+				p.Archived = append(p.Archived, ref)
+				p.Places = append(p.Places, x.place("archive", ""))
+			}
 		}
 	}
 	for _, other := range also {
@@ -321,7 +326,11 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 		if slices.Contains(p.Sessions, ref) {
 			continue
 		}
-		if err := st.eraseEntries(ctx, st.eraser(ref, asked, p), report); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := st.eraseEntries(ctx, st.eraser(ref, asked, p), report)
+		if err == nil && slices.Contains(p.Archived, ref) {
+			err = st.Archive(ctx, ref)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, st.wrap("erase", ref, err))
 		}
 	}
@@ -354,6 +363,13 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 	if !ok {
 		return errors.ErrUnsupported
 	}
+	row, err := st.drv.Get(ctx, x.ref)
+	if err == nil && row.Archived {
+		err = st.Restore(ctx, x.ref)
+	}
+	if err != nil {
+		return err
+	}
 	err = rewriter.Rewrite(ctx, x.ref, func(recs records, write func([]byte) error) (err error) {
 		if places, err = x.find(recs); err != nil { // more may have come since
 			return err
@@ -366,7 +382,11 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 		return err
 	}
 	report.Places, report.Kept = append(report.Places, places...), append(report.Kept, x.kept...)
-	return st.describeAnew(ctx, x.ref)
+	if err := st.describeAnew(ctx, x.ref); err != nil || !row.Archived {
+		return err
+	}
+	report.Places = append(report.Places, x.place("archive", ""))
+	return st.Archive(ctx, x.ref)
 }
 
 // describeAnew puts the row of a session whose lines were replaced.

@@ -2,10 +2,12 @@ package session_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -79,6 +81,15 @@ func filesWith(t *testing.T, dir string) (files []string) {
 			return err
 		}
 		data, err := os.ReadFile(path)
+		if err == nil && strings.HasSuffix(path, ".gz") {
+			if bytes.Contains(data, []byte(word)) { // the row is in front
+				files = append(files, path)
+			}
+			z, err := gzip.NewReader(bytes.NewReader(data))
+			require.NoError(t, err)
+			data, err = io.ReadAll(z)
+			require.NoError(t, err)
+		}
 		if err == nil && bytes.Contains(data, []byte(word)) || strings.Contains(path, word) {
 			files = append(files, path)
 		}
@@ -121,6 +132,9 @@ func TestEraseWord(t *testing.T) {
 			other := load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "other"})
 			add(t, other, transcript.UserText("Nothing about pets."), transcript.AssistantText("Fine."))
 			before := records(t, other)
+			old, err := s.Fork(t.Context(), end, &session.CreateOptions{ID: "old"})
+			require.NoError(t, err)
+			require.NoError(t, st.Archive(t.Context(), old.Ref()))
 			require.NotEmpty(t, filesWith(t, dir))
 
 			what := session.Erasure{Match: has}
@@ -131,7 +145,7 @@ func TestEraseWord(t *testing.T) {
 				what = session.Erasure{Owner: "ada"}
 			case "entries":
 				what = session.Erasure{}
-				for _, s := range []*session.Session{s, fork} {
+				for _, s := range []*session.Session{s, fork, old} {
 					var ids []string
 					for e, err := range s.Entries(t.Context()) {
 						require.NoError(t, err)
@@ -159,9 +173,15 @@ func TestEraseWord(t *testing.T) {
 			again, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
 			require.NoError(t, err)
 			require.Empty(t, again.Places)
-			infos, err := st.List(t.Context(), nil)
+			infos, err := st.List(t.Context(), &session.ListOptions{State: session.AnyState})
 			require.NoError(t, err)
-			require.Len(t, infos, map[string]int{"match": 3, "entries": 3, "session": 2, "owner": 1}[target])
+			require.Len(t, infos, map[string]int{"match": 4, "entries": 4, "session": 3, "owner": 1}[target])
+			for _, info := range infos {
+				if info.State == session.Archived {
+					require.NoError(t, st.Restore(t.Context(), info.Ref))
+				}
+				require.Equal(t, info.ID == "old", info.State == session.Archived)
+			}
 			for _, info := range infos {
 				sound(t, st, info.Ref)
 			}

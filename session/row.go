@@ -151,7 +151,10 @@ func (st *Store) putRow(ctx context.Context, s *state, fill bool) {
 	if ok {
 		wait, cancel := context.WithTimeout(ctx, rowWait)
 		defer cancel()
-		if err = st.drv.Put(wait, row); err != nil {
+		switch err = st.drv.Put(wait, row); {
+		case errors.Is(err, ErrArchived):
+			err = nil // with a row of its own
+		case err != nil:
 			s.rowDue.Store(true)
 		}
 	}

@@ -95,6 +95,7 @@ var (
 	_ driver.Sifter    = (*scoped)(nil)
 	_ driver.Recoverer = (*scoped)(nil)
 	_ driver.Rewriter  = (*scoped)(nil)
+	_ driver.Archiver  = (*scoped)(nil)
 )
 
 // told returns what a scope says of a session that may have changed, and false if
@@ -316,3 +317,48 @@ func (d *scoped) Note(ctx context.Context, name string, data []byte) error {
 
 // Notes has none: they are about sessions of everybody.
 func (d *scoped) Notes(context.Context) (map[string][]byte, error) { return nil, nil }
+
+// archiver returns the driver as what can archive a session.
+func (d *scoped) archiver(ctx context.Context, ref Ref) (driver.Archiver, error) {
+	a, ok := d.Driver.(driver.Archiver)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return a, d.check(ctx, ref)
+}
+
+func (d *scoped) Archive(ctx context.Context, ref Ref, check func(driver.Row) error) error {
+	a, err := d.archiver(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return a.Archive(ctx, ref, check)
+}
+
+func (d *scoped) Restore(ctx context.Context, ref Ref) error {
+	a, err := d.archiver(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return a.Restore(ctx, ref)
+}
+
+func (d *scoped) DeleteIf(ctx context.Context, refs []Ref, check func(driver.Row) error) []error {
+	errs := make([]error, len(refs))
+	var mine []Ref
+	var places []int
+	var a driver.Archiver
+	for i, ref := range refs {
+		if found, err := d.archiver(ctx, ref); err != nil {
+			errs[i] = err
+		} else {
+			a, mine, places = found, append(mine, ref), append(places, i)
+		}
+	}
+	if a != nil {
+		for k, err := range a.DeleteIf(ctx, mine, check) {
+			errs[places[k]] = err
+		}
+	}
+	return errs
+}

@@ -188,9 +188,9 @@ type CreateOptions struct {
 	Title  string   `json:"title,omitempty"` // set by hand; empty is made from the first user message
 	Owner  string   `json:"owner,omitempty"` // empty is that of the parent
 	Labels []string `json:"labels,omitempty"`
-	// TTL is how long after its last message the session may be removed, in
-	// whole seconds, rounded up; 0 is for ever. It is recorded; nothing removes
-	// sessions yet. In JSON it is a number of nanoseconds.
+	// TTL is how long after its last user message the session is [Expired], in whole
+	// seconds, rounded up; 0 is for ever. Nothing is removed but by [Store.Apply]. In
+	// JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an
 	// empty Agent is that of the session. It is recorded and not checked: see

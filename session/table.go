@@ -28,11 +28,12 @@ type state struct {
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	reader
-	current bool          // whether it was the current session of its key
-	looks   uint64        // Store.looks when that was looked up
-	wrote   driver.Cursor // the end of the last append of this process
-	wroteAt time.Time     // the time of its entries
-	rowAt   time.Time     // wroteAt when this process put a row last, or appended first
+	current  bool          // whether it was the current session of its key
+	archived bool          // whether it was archived
+	looks    uint64        // Store.looks when both were looked up
+	wrote    driver.Cursor // the end of the last append of this process
+	wroteAt  time.Time     // the time of its entries
+	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
 }
 
 func newState(st *Store, ref Ref) *state {

@@ -97,6 +97,17 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// Sessions are put away and brought back, and what nobody uses is found by its age.
+func TestArchive(t *testing.T) {
+	out := drive(t, t.TempDir(),
+		"one about walruses", "/archive main:", "/new second", "/archive one", "/list", "/search walruses", "/switch one",
+		"/restore one", "/archive", "/expire", "/expire x", "/expire 30 now", "/expire 30", "/expire 30 apply", "/delete one", "/list")
+	contains(t, out,
+		"Cannot archive the current session. Switch first.", "New session: ", "Archived: ", "2 session(s):", "(archived)", "walruses",
+		"Error: ", "restore", "Restored: ", "Usage: /archive", "Usage: /expire", "Usage: /expire", "Usage: /expire",
+		"archive 0 of 2 sessions, 0 bytes", "Archived: 0 session(s)", "Deleted: ", "1 session(s):")
+}
+
 // The next start names the unfinished work of a killed program and can continue
 // it.
 func TestPending(t *testing.T) {

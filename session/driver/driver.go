@@ -175,6 +175,7 @@ type Row struct {
 	Gen           int64     `json:"gen"`
 	Rev           int       `json:"rev,omitempty"` // as in the header; of two rows the one with the higher Rev counts
 	LastID        string    `json:"lastId,omitempty"`
+	Archived      bool      `json:"archived,omitempty"` // see [Archiver]
 	Key           string    `json:"key"`
 	Agent         string    `json:"agentId,omitempty"`
 	Owner         string    `json:"owner,omitempty"`

@@ -20,7 +20,8 @@ type Rewriter interface {
 	// kill leaves the old lines or the new ones; words of the old row may then
 	// remain until the next writer comes. A row with a lower Rev that is put later
 	// does not count. Cursors of the old lines say nothing about the new ones: other
-	// users of the session get [ErrReplaced] once, and so does the caller.
+	// users of the session get [ErrReplaced] once, and so does the caller. An archived
+	// session gives [ErrArchived].
 	Rewrite(ctx context.Context, ref Ref, change func(records iter.Seq2[transcript.Record, error], write func(line []byte) error) error) error
 
 	// Note keeps data under a name, beside all sessions, and returns when it is on

@@ -99,7 +99,7 @@ func (ls *logs) rouse(o *openLog) {
 // concern the caller and goes to the logger.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
-	if errors.Is(err, filelog.ErrReplaced) {
+	if errors.Is(err, filelog.ErrReplaced) || errors.Is(err, driver.ErrArchived) {
 		ls.forget(o)
 	}
 	if errors.Is(err, filelog.ErrClosed) {

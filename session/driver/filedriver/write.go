@@ -100,7 +100,8 @@ func (x *index) finish(ctx context.Context) error {
 		}
 	}
 	if len(x.deletes) > 0 {
-		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), busyWait); err != nil {
+		remove := func(id string) error { return x.a.remove(id, busyWait) }
+		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), remove); err != nil {
 			x.a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
 		}
 	}
@@ -176,17 +177,22 @@ func (x *index) write(recs ...record) error {
 
 func appendRecord(dst []byte, rec record) []byte {
 	if rec.Row != nil {
-		row := *rec.Row
+		row := storable(*rec.Row)
 		row.Agent = "" // the first line has it
-		for _, t := range []*time.Time{&row.UpdatedAt, &row.CreatedAt, &row.LastUserAt} {
-			if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
-				*t = time.Time{} // JSON has no form for it
-			}
-		}
 		rec.Row = &row
 	}
 	line, _ := json.Marshal(rec) // never fails
 	return append(append(dst, line...), '\n')
+}
+
+// storable returns a row that has a form in JSON.
+func storable(row driver.Row) driver.Row {
+	for _, t := range []*time.Time{&row.UpdatedAt, &row.CreatedAt, &row.LastUserAt} {
+		if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
+			*t = time.Time{}
+		}
+	}
+	return row
 }
 
 // rewrite puts the rows, and the busy lines and deletions that nobody has ended,
@@ -262,6 +268,9 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return x.a.d.notFound(ref)
 		}
+		if err == nil && f.archived {
+			err = x.a.archivedError(ref)
+		}
 		if err != nil {
 			return err
 		}
@@ -280,7 +289,7 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 				return x.a.d.notFound(ref)
 			}
 		}
-		row.Gen, row.Key = e.gen, e.key
+		row.Gen, row.Key, row.Archived = e.gen, e.key, false
 		return x.putRow(row, f.size)
 	})
 }

@@ -145,6 +145,9 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		return driver.Result{}, err
 	}
 	defer d.storage.mu.Unlock()
+	if err := s.live(); err != nil {
+		return driver.Result{}, fail(op, ref, err)
+	}
 	if repeated, err := s.check(cond); err != nil || repeated.Repeated {
 		return repeated, fail(op, ref, err)
 	}
@@ -228,6 +231,9 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return driver.Row{}, err
 	}
 	defer d.storage.mu.Unlock()
+	if err := s.live(); err != nil {
+		return driver.Row{}, fail(op, ref, err)
+	}
 	if d.storage.current(ref.Agent, s.row.Key) == s {
 		return s.copyRow(), nil
 	}
@@ -300,13 +306,17 @@ func (d *Driver) Put(ctx context.Context, row driver.Row) error {
 		return err
 	}
 	defer d.storage.mu.Unlock()
-	if err := d.writable(op, row.Ref()); err != nil {
+	err = s.live()
+	if err == nil {
+		err = d.writable(op, row.Ref())
+	}
+	if err != nil {
 		return fail(op, row.Ref(), err)
 	}
 	if row.Rev < s.row.Rev {
 		return nil // it was made of lines that were replaced
 	}
-	row.Key, row.Gen = s.row.Key, s.row.Gen
+	row.Key, row.Gen, row.Archived = s.row.Key, s.row.Gen, false
 	row.Labels = slices.Clone(row.Labels)
 	s.row = row
 	return nil

@@ -25,6 +25,9 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 		return err
 	}
 	defer d.storage.mu.Unlock()
+	if err := s.live(); err != nil {
+		return fail(op, ref, err)
+	}
 	records := func(yield func(transcript.Record, error) bool) {
 		for _, rec := range s.records {
 			if !yield(rec, nil) {
