@@ -26,6 +26,7 @@ type repl struct {
 	compact compact.Options
 	agent   *agent
 	out     *terminal
+	erasure *session.ErasePlan // what /erase has shown
 
 	mu     sync.Mutex         // guards cancel
 	cancel context.CancelFunc // of what is running; nil at the prompt
