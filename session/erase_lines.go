@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"math"
@@ -25,6 +26,7 @@ type eraser struct {
 	match func(transcript.Entry) bool // nil matches nothing
 
 	gone   map[string]bool // what was asked for, what matches, and what says the same
+	hashed map[string]bool // IDs of entries whose IdemHash is made of something that goes
 	at     map[string]int  // entry ID -> its place among the records
 	first  int             // the place of the first line that goes and that a model may have seen
 	absent bool            // entries were asked for that are not here
@@ -47,14 +49,25 @@ func (x *eraser) find(recs records) ([]transcript.Place, error) {
 		x.gone = map[string]bool{}
 	}
 	same, seen, n := newKin(), map[string]bool{}, 0
+	first, firsts := "", map[string]string{} // the first entry of the batch, if it has a key
 	for rec, err := range recs {
 		if err != nil {
 			return nil, err
 		}
 		if e := rec.Entry; rec.HasEntry() {
+			if err := understood(e); err != nil {
+				return nil, err
+			}
 			if _, again := x.at[e.ID]; !again {
 				x.at[e.ID] = n
 			}
+			if e.Part <= 1 {
+				first = ""
+			}
+			if e.Idem != "" {
+				first = e.ID
+			}
+			firsts[e.ID] = first
 			seen[e.ID] = !e.Erased && slices.Contains(seenByModels, e.Type())
 			if x.match != nil && !e.Erased && x.match(e) {
 				x.gone[e.ID] = true
@@ -64,7 +77,9 @@ func (x *eraser) find(recs records) ([]transcript.Place, error) {
 		n++
 	}
 	same.spread(x.gone, x.match)
+	x.hashed = map[string]bool{}
 	for id := range x.gone {
+		x.hashed[firsts[id]] = true
 		at, here := x.at[id]
 		if x.absent = x.absent || !here; seen[id] {
 			x.first = min(x.first, at)
@@ -116,6 +131,22 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 	return nil
 }
 
+// understood reports that a newer program has written an entry, whose words this
+// one might miss.
+func understood(e transcript.Entry) error {
+	switch b := e.Body.(type) {
+	case transcript.Header:
+		if b.Version > transcript.Version {
+			return fmt.Errorf("format version %d: nothing was erased; use a newer program: %w", b.Version, ErrNewerFormat)
+		}
+	case transcript.Unknown:
+		if b.Critical {
+			return fmt.Errorf("an entry of the type %q: nothing was erased; use a newer program: %w", b.Kind, ErrNewerFormat)
+		}
+	}
+	return nil
+}
+
 func (x *eraser) place(kind, entry string) transcript.Place {
 	return transcript.Place{Kind: kind, Agent: x.ref.Agent, Session: x.ref.ID, Entry: entry}
 }
@@ -137,6 +168,10 @@ func (x *eraser) changed(e transcript.Entry, n int, history *fullHistory) transc
 		e = e.Erase()
 	case n > x.first:
 		e = x.behind(e)
+	}
+	if e.Idem != "" && x.hashed[e.ID] && e.IdemHash != transcript.ErasedHash {
+		e.IdemHash = transcript.ErasedHash
+		e = e.WithLine(nil)
 	}
 	if x.match != nil && e.Erased && x.match(e) {
 		x.kept = append(x.kept, x.place(e.Type(), e.ID))

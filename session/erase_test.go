@@ -341,3 +341,53 @@ func TestEraseRefuses(t *testing.T) {
 	_, err = st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{{Agent: "main", ID: "nobody"}}})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
+
+// The hash of a batch is made of what all its lines say, so it goes with any of
+// them; a retry is found as repeated all the same.
+func TestEraseHash(t *testing.T) {
+	t.Parallel()
+	st := open(t, scratch(t), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	items := []transcript.Item{transcript.UserText("one"), transcript.UserText(word)}
+	done, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
+	require.NoError(t, err)
+	hash := session.IdemHash(entries(t, s)[1:])
+	require.Contains(t, strings.Join(records(t, s), ""), hash)
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+	require.NoError(t, err)
+	_, err = st.Erase(t.Context(), plan)
+	require.NoError(t, err)
+	require.NotContains(t, strings.Join(records(t, s), ""), hash)
+	again, err := s.AppendIf(t.Context(), session.Cond{Idem: "key"}, items...)
+	require.NoError(t, err)
+	require.Equal(t, session.Appended{IDs: done.IDs, Repeated: true}, again)
+}
+
+// What a newer program has written is not touched.
+func TestEraseNewerFormat(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	end := int64(0)
+	for rec, err := range s.Records(t.Context()) {
+		require.NoError(t, err)
+		end = rec.End
+	}
+	e, err := transcript.ParseEntry([]byte(`{"type":"hologram","id":"x","critical":true,"text":"` + word + `"}`))
+	require.NoError(t, err)
+	_, err = s.AppendLines(t.Context(), end, e)
+	require.NoError(t, err)
+	_, err = st.PlanErase(t.Context(), session.Erasure{Match: has})
+	require.ErrorIs(t, err, session.ErrNewerFormat)
+}
+
+func entries(t *testing.T, s *session.Session) (all []transcript.Entry) {
+	t.Helper()
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		all = append(all, e)
+	}
+	return all
+}
