@@ -88,7 +88,7 @@ func (b *boundTurn) step(window int) {
 		b.store = open(b.t, b.dir, b.opts)
 		b.s = load(b.t, b.store, cli)
 	}
-	if b.rng.IntN(25) == 0 {
+	if b.rng.IntN(60) == 0 {
 		b.erase()
 	}
 	resp, err := guard.Do(ctx, b.g, b.s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
