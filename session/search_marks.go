@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -86,7 +87,7 @@ type outlined struct {
 func (o *outline) read(ctx context.Context, drv driver.Driver, ref Ref) error {
 	keep := func(at driver.Cursor, lines []byte) bool {
 		switch {
-		case !o.looks() && !mayMatter(lines):
+		case !o.looks() && !placing.In(lines):
 			o.next = at
 			return false
 		case bytes.IndexByte(lines, '\n') >= 0:
@@ -118,18 +119,8 @@ func (o *outline) looks() bool {
 	return o.target != "" || o.compaction != nil && !o.found || len(o.batch) > 0
 }
 
-// mayMatter reports whether lines may have one that says where others stand.
-func mayMatter(lines []byte) bool {
-	return bytes.Contains(lines, []byte(`"rewind"`)) || bytes.Contains(lines, []byte(`"compaction"`)) ||
-		bytes.Contains(lines, []byte(`"clip"`)) || mayHideLetters(lines)
-}
-
-// mayHideLetters reports whether lines may have a small letter or a _ written as
-// \u0072.
-func mayHideLetters(lines []byte) bool {
-	return bytes.Contains(lines, []byte(`\u00`)) &&
-		(bytes.Contains(lines, []byte(`\u006`)) || bytes.Contains(lines, []byte(`\u007`)) || bytes.Contains(lines, []byte(`\u005`)))
-}
+// placing are the types of lines that say where others stand.
+var placing = words.NewLiterals(`"rewind"`, `"compaction"`, `"clip"`)
 
 // outlineOf reads the members of a line that is one object.
 func outlineOf(line []byte) (l outlined, ok bool) {
@@ -151,7 +142,7 @@ func outlineOf(line []byte) (l outlined, ok bool) {
 		case "name":
 			l.name, _ = jsontext.String(value)
 		case "content":
-			l.calls = bytes.Contains(value, []byte(`"tool_use"`)) || mayHideLetters(value)
+			l.calls = calling.In(value)
 		}
 	}
 	return l, true

@@ -3,6 +3,7 @@ package filedriver
 import (
 	"context"
 	"iter"
+	"os"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -27,17 +28,17 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 }
 
 func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yield func(transcript.Record) bool) error {
-	l, size, err := d.openToRead(ctx, ref)
+	f, size, err := d.openToRead(ctx, ref)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = l.Close() }() // only read
+	defer func() { _ = f.Close() }() // only read
 	in := readerAt(func(p []byte, offset int64) (int, error) {
 		if err := d.enter(ctx); err != nil {
 			return 0, err
 		}
 		defer d.ops.Done()
-		return l.ReadAt(p, offset)
+		return f.ReadAt(p, offset)
 	})
 	wanted := func(offset int64, lines []byte) bool { return keep(driver.Cursor(offset), lines) }
 	for rec, err := range transcript.Sift(in, size, wanted, &transcript.ScanOptions{Final: d.opts.ReadOnly}) {
@@ -57,7 +58,7 @@ type readerAt func(p []byte, offset int64) (int, error)
 func (f readerAt) ReadAt(p []byte, offset int64) (int, error) { return f(p, offset) }
 
 // openToRead opens a transcript to read as many bytes as it has now.
-func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (l *filelog.Log, size int64, err error) {
+func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (f *os.File, size int64, err error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -69,12 +70,9 @@ func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (l *filelog.Log
 	if err != nil {
 		return nil, 0, err
 	}
-	if l, err = filelog.Open(a.sess, fileName(ref.ID), &filelog.Options{ReadOnly: true}); err != nil {
-		return nil, 0, a.cause(ref, err)
+	f, info, err := filelog.OpenFile(a.sess, fileName(ref.ID))
+	if err != nil {
+		return nil, 0, err
 	}
-	if size, err = l.Size(); err != nil {
-		_ = l.Close() // only read
-		return nil, 0, a.cause(ref, err)
-	}
-	return l, size, nil
+	return f, info.Size(), nil
 }
