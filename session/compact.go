@@ -338,32 +338,13 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 			}
 		}
 	})
-	if err == nil && len(unknown) > 0 {
-		err = s.store.wrap(op, s.ref, s.findRewound(ctx, unknown, &rewound))
+	if err == nil && len(unknown) > 0 { // they are older than what is in memory
+		var more []string
+		more, err = rewoundOf(siftOf(ctx, s.store.drv, s.ref), s.store.scan(ctx, s.ref), unknown)
+		rewound, err = append(rewound, more...), s.store.wrap(op, s.ref, err)
 	}
 	w.pin(rewound)
 	return cut, l, err
-}
-
-// findRewound adds those of some entries to rewound that a rewind has taken back.
-// They are older than what is in memory.
-func (s *Session) findRewound(ctx context.Context, entries []string, rewound *[]string) error {
-	m, err := readMarks(ctx, s.store.drv, s.ref)
-	if err != nil {
-		return err
-	}
-	for _, id := range entries {
-		for rec, err := range s.backward(ctx, id) {
-			if err != nil {
-				return err
-			}
-			if m.rewound(driver.Cursor(rec.Offset)) {
-				*rewound = append(*rewound, id)
-			}
-			break
-		}
-	}
-	return nil
 }
 
 // pin lets the texts that are pinned be carried, but for rewound ones, and takes

@@ -23,7 +23,7 @@ func (s *Session) Page(ctx context.Context, entryID string, n int) ([]transcript
 }
 
 func (s *Session) page(ctx context.Context, entryID string, n int) (page []transcript.Entry, err error) {
-	m, err := readMarks(ctx, s.store.drv, s.ref)
+	m, err := readMarks(siftOf(ctx, s.store.drv, s.ref))
 	if err != nil {
 		return nil, err
 	}

@@ -515,7 +515,7 @@ func (r *reading) mark(ctx context.Context, hit *Hit) (err error) {
 		hit.Tool = r.calls.tool(hit.call, hit.at)
 	}
 	if r.marks == nil {
-		if r.marks, err = readMarks(ctx, r.store.drv, r.ref); err != nil {
+		if r.marks, err = readMarks(siftOf(ctx, r.store.drv, r.ref)); err != nil {
 			return err
 		}
 	}

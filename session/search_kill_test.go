@@ -94,7 +94,7 @@ func TestSearchNaiveKilled(t *testing.T) {
 	defer closed(t, st)
 	all := searchSessions(t, st)
 	r := rand.New(rand.NewPCG(3, 3))
-	const each = 12 // queries after a kill
+	each := extent(*soakLength, 12, 25, 25) // queries after a kill
 	acked := map[string]bool{}
 	for round := range searchQueries() / each {
 		cmd := child(t, "searched", dir, strconv.Itoa(round))

@@ -346,7 +346,7 @@ func TestSearchNaiveMemory(t *testing.T) {
 
 // mostWritten is about how often the writer beside the searches writes: a naive
 // search of all of it takes its time.
-const mostWritten = 1_200
+const mostWritten = 500
 
 // Beside a writer a search finds all that was there when it began, and nothing
 // that never came.
