@@ -42,7 +42,7 @@ var imports = map[string][]string{
 	"guard":                     {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
 	"guard/guardtest":           {"rebuild/wire/wiretest", "transcript", "transcript/tokens"},
 	"session/driver":            {"transcript"},
-	"session/driver/filedriver": {"internal/blockgzip", "internal/filename", "session/driver", "transcript", "transcript/filelog"},
+	"session/driver/filedriver": {"internal/blockgzip", "internal/filename", "internal/jsontext", "session/driver", "transcript", "transcript/filelog"},
 	"session/driver/memdriver":  {"session/driver", "transcript"},
 	"session/sessiontest":       {"session/driver", "transcript"},
 	"session": {

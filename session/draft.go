@@ -21,6 +21,8 @@ import (
 type Draft struct {
 	turn    *Turn
 	part    transcript.Draft // what is not flushed
+	size    int              // of the text that is
+	doubt   bool             // the last append may have been written
 	flushed time.Time
 }
 
@@ -49,17 +51,54 @@ func (d *Draft) Write(ctx context.Context, text string) error {
 }
 
 // Flush appends the text that was not appended so far. Flush it before a client is
-// shown it, so that nobody sees an answer that the session has lost.
+// shown it, so that nobody sees an answer that the session has lost. It may be
+// called again after an error, after a [*NotDurableError] once [Session.Recover]
+// has succeeded: no text is appended twice.
 func (d *Draft) Flush(ctx context.Context) error {
+	if d.doubt {
+		if err := d.settle(ctx); err != nil {
+			return err
+		}
+	}
 	if d.part.Text == "" {
 		return nil
 	}
 	if _, err := d.turn.s.append(ctx, "draft", driver.Cond{}, d.part); err != nil {
+		d.doubt = true
 		return err
 	}
-	d.part = transcript.Draft{Key: d.part.Key}
-	d.flushed = time.Now()
+	d.took(len(d.part.Text))
 	return nil
+}
+
+// settle finds out how much of the text an append has written that failed.
+func (d *Draft) settle(ctx context.Context) error {
+	if err := d.turn.s.Flush(ctx); err != nil {
+		return err
+	}
+	there := 0
+	err := d.turn.s.read(ctx, "draft", func(t *state) {
+		for _, other := range t.fold.Standing().Drafts {
+			if other.Key == d.part.Key {
+				there = len(other.Text)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	d.doubt = false
+	if there > d.size {
+		d.took(min(there-d.size, len(d.part.Text)))
+	}
+	return nil
+}
+
+// took notes that so many bytes of the text are in the session.
+func (d *Draft) took(n int) {
+	d.size += n
+	d.part = transcript.Draft{Key: d.part.Key, Text: d.part.Text[n:]}
+	d.flushed = time.Now()
 }
 
 // Commit appends the answer, which takes the place of the draft, and returns the

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -217,12 +219,16 @@ func (s *search) workers() int { return max(1, min(runtime.GOMAXPROCS(0), len(s.
 // each calls f for every session, some at the same time.
 func (s *search) each(ctx context.Context, f func(ctx context.Context, r *reading) error) error {
 	group, running := errgroup.WithContext(ctx)
-	group.SetLimit(s.workers())
-	for _, ref := range s.refs {
-		if running.Err() != nil {
-			break
-		}
-		group.Go(func() error { return s.wrap(ref, f(running, &reading{search: s, ref: ref})) })
+	var next atomic.Int64
+	for range s.workers() {
+		group.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(len(s.refs)) && running.Err() == nil; i = next.Add(1) - 1 {
+				if err := s.wrap(s.refs[i], f(running, &reading{search: s, ref: s.refs[i]})); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	return cmp.Or(group.Wait(), ctx.Err())
 }
@@ -240,30 +246,43 @@ const partSize = 64
 // meanwhile, each as far as its first hits.
 func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(s.workers() + 1)
+	var group sync.WaitGroup
 	defer func() {
 		cancel()
-		_ = group.Wait() // its errors were yielded, or nobody wants them
+		group.Wait()
 	}()
-	queue := make(chan chan part, 2*s.workers())
-	group.Go(func() error {
+	// The hits of each session come through a channel of its own.
+	type task struct {
+		ref Ref
+		out chan part
+	}
+	tasks, queue := make(chan task), make(chan chan part, 2*s.workers())
+	group.Go(func() {
 		defer close(queue)
+		defer close(tasks)
 		for _, ref := range s.refs {
-			out := make(chan part, 1)
+			t := task{ref, make(chan part, 1)}
 			select {
-			case queue <- out:
+			case queue <- t.out:
 			case <-ctx.Done():
-				return nil
+				return
 			}
-			group.Go(func() error {
-				defer close(out)
-				s.hand(ctx, &reading{search: s, ref: ref}, out)
-				return nil
-			})
+			select {
+			case tasks <- t:
+			case <-ctx.Done():
+				close(t.out)
+				return
+			}
 		}
-		return nil
 	})
+	for range s.workers() {
+		group.Go(func() {
+			for t := range tasks {
+				s.hand(ctx, &reading{search: s, ref: t.ref}, t.out)
+				close(t.out)
+			}
+		})
+	}
 	left := s.query.Limit
 	for out := range queue {
 		for p := range out {
@@ -496,7 +515,7 @@ func (r *reading) mark(ctx context.Context, hit *Hit) (err error) {
 		hit.Tool = r.calls.tool(hit.call, hit.at)
 	}
 	if r.marks == nil {
-		if r.marks, err = readMarks(ctx, r.store.drv, r.ref); err != nil {
+		if r.marks, err = readMarks(siftOf(ctx, r.store.drv, r.ref)); err != nil {
 			return err
 		}
 	}

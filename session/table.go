@@ -45,9 +45,11 @@ func newState(st *Store, ref Ref) *state {
 func (s *state) reset() { s.reader = newReader(&s.store.opts) }
 
 // scan returns the function that reads the transcript.
-func (s *state) scan(ctx context.Context) scan {
+func (s *state) scan(ctx context.Context) scan { return s.store.scan(ctx, s.ref) }
+
+func (st *Store) scan(ctx context.Context, ref Ref) scan {
 	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-		return s.store.drv.Scan(ctx, s.ref, from, dir)
+		return st.drv.Scan(ctx, ref, from, dir)
 	}
 }
 

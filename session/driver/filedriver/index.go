@@ -320,7 +320,7 @@ func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 		return row, true
 	}
 	text := make([]byte, e.n)
-	if n, _ := x.file.ReadAt(text, e.at); n < e.n || json.Unmarshal(text, &row) != nil || row.ID != e.id {
+	if n, _ := x.file.ReadAt(text, e.at); n < e.n || decodeRow(text, &row) != nil || row.ID != e.id {
 		return driver.Row{}, false
 	}
 	row.Agent, row.Gen = cmp.Or(row.Agent, x.a.name), e.gen

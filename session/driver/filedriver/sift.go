@@ -30,7 +30,7 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 }
 
 func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yield func(transcript.Record) bool) error {
-	l, size, closed, err := d.openToRead(ctx, ref)
+	f, size, closed, err := d.openToRead(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yie
 			return 0, err
 		}
 		defer d.ops.Done()
-		return l.ReadAt(p, offset)
+		return f.ReadAt(p, offset)
 	})
 	wanted := func(offset int64, lines []byte) bool { return keep(driver.Cursor(offset), lines) }
 	for rec, err := range transcript.Sift(in, size, wanted, &transcript.ScanOptions{Final: d.opts.ReadOnly}) {
@@ -74,14 +74,9 @@ func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (r io.ReaderAt,
 		return nil, 0, nil, err
 	}
 	for range tries {
-		l, err := filelog.Open(a.sess, fileName(ref.ID), &filelog.Options{ReadOnly: true})
+		f, info, err := filelog.OpenFile(a.sess, fileName(ref.ID))
 		if err == nil {
-			size, err := l.Size()
-			if err == nil {
-				return l, size, func() { _ = l.Close() }, nil
-			}
-			_ = l.Close() // only read
-			return nil, 0, nil, a.cause(ref, err)
+			return f, info.Size(), func() { _ = f.Close() }, nil // only read
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, 0, nil, a.cause(ref, err)
