@@ -69,12 +69,8 @@ func (a *agent) openArchive(name string) (_ *archive, err error) {
 	if z.Reader, err = blockgzip.Open(l, size); err != nil {
 		return nil, err
 	}
-	note, err := blockgzip.ReadNote(l)
-	if err != nil || len(note) == 0 {
+	if z.row, err = archivedRow(l); err != nil || z.row.ID == "" {
 		return z, err
-	}
-	if err := json.Unmarshal(note, &z.row); err != nil {
-		return nil, err
 	}
 	if z.row.Size != z.Size() {
 		return nil, fmt.Errorf("it has %d bytes of a transcript that had %d", z.Size(), z.row.Size)
@@ -85,6 +81,28 @@ func (a *agent) openArchive(name string) (_ *archive, err error) {
 }
 
 func (z *archive) close() { _ = z.log.Close() } // only read
+
+// archivedRow returns the row in the header of an archive; its ID is empty if there
+// is none.
+func archivedRow(r io.ReaderAt) (row driver.Row, err error) {
+	note, err := blockgzip.ReadNote(r)
+	if err == nil && len(note) > 0 {
+		err = json.Unmarshal(note, &row)
+	}
+	return row, err
+}
+
+// archivedSize returns the size of a transcript as the header of its archive says
+// it, 0 if that is not known.
+func (a *agent) archivedSize(f found) int64 {
+	l, err := filelog.Open(a.root, f.file, &filelog.Options{ReadOnly: true})
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = l.Close() }() // only read
+	row, _ := archivedRow(l)         // whoever reads it learns what is wrong
+	return row.Size
+}
 
 // pack writes the archive of a transcript as large as its row says. When the error
 // is nil the archive is on stable storage and has the same bytes.

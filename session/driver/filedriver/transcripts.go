@@ -92,10 +92,15 @@ func (x *index) compare(ctx context.Context) error {
 			continue
 		}
 		there[f.id] = true
-		if e := x.find(f.id); e == nil || !e.archived {
+		switch e := x.find(f.id); {
+		case e == nil || !e.archived:
 			x.check(f.id) // which finds a transcript that was restored meanwhile
-			x.news = append(x.news, f.id)
+		case x.lost && e.size != x.a.archivedSize(f):
+			_ = x.look(f) // said in the log
+		default:
+			continue
 		}
+		x.news = append(x.news, f.id)
 	}
 	for id := range x.byID {
 		if !there[id] {
