@@ -55,9 +55,9 @@ func (st *Store) archive(ctx context.Context, ref Ref, check func(driver.Row) er
 
 // Restore makes an archived session what it was before [Store.Archive], byte for
 // byte. It is the current session of its key again unless a newer one was made. A
-// session that is not archived stays as it is. What is said of errors and crashes
-// there is so here. Another process that has the session open may get [ErrReplaced]
-// once.
+// session that is not archived stays as it is. After an error, or a crash, the
+// session is archived as before or restored. Another process that has the session
+// open may get [ErrReplaced] once.
 func (st *Store) Restore(ctx context.Context, ref Ref) error {
 	a, err := st.archiver()
 	if err == nil {

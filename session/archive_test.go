@@ -269,8 +269,7 @@ func TestFollowArchived(t *testing.T) {
 	require.Len(t, said, 3)
 }
 
-// What a process has appended and not synced is in the archive that another one
-// makes.
+// An archive has entries that another process has appended and not synced.
 func TestArchiveUnsynced(t *testing.T) {
 	dir := t.TempDir()
 	st, other := open(t, dir, &session.Options{Sync: session.SyncInterval(time.Hour)}), open(t, dir, nil)

@@ -70,7 +70,7 @@ func look(ctx context.Context, st *session.Store, listed bool) (world, error) {
 		}
 	}
 	for _, info := range infos {
-		if w.current[info.Key] == "" {
+		if w.current[info.Key] == "" && info.State != session.Archived {
 			return w, fmt.Errorf("key %s has sessions, and none is current", info.Key)
 		}
 	}
@@ -117,6 +117,9 @@ func lookAt(ctx context.Context, s *session.Session) (seen, error) {
 	one.size = info.Size
 	// An estimate also depends on when the history was last counted as a whole.
 	info.Size, info.Tokens = 0, 0
+	if info.State == session.Expired {
+		info.State = session.Live // the clock of a restart is another one
+	}
 	one.info = encode(info)
 	return one, nil
 }

@@ -74,7 +74,7 @@ func all(t *testing.T, st *session.Store) []string {
 	return listed(t, st, &session.ListOptions{State: session.AnyState})
 }
 
-// What a plan chooses, and what protects a session.
+// A plan chooses what is too old or too much, and says what protects it.
 func TestPlanRetention(t *testing.T) {
 	month := session.CreateOptions{TTL: 30 * day}
 	for name, tt := range map[string]struct {

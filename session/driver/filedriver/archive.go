@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
@@ -14,12 +15,40 @@ var _ driver.Archiver = (*Driver)(nil)
 
 // Archive implements [driver.Archiver]. The archive is on stable storage, was read
 // back and compared before the transcript is removed, whatever Options.Sync says.
-// It needs as much room as it takes.
+// It needs as much room as it takes. A large transcript is compressed before the
+// index is locked, so that nobody waits for that.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
 	return d.on(ctx, ref, func(a *agent) error {
-		return a.idx.hold(ctx, func() error { return a.idx.archive(ctx, ref, check) })
+		release, alone, err := a.idx.takeTurn(ref.ID)
+		if err != nil {
+			return err
+		}
+		defer release()
+		ahead := int64(math.MaxInt64) // transcripts that are larger are packed first
+		if alone {
+			ahead = packedInside
+		}
+		var p packed
+		for {
+			var later *driver.Row
+			err := a.idx.hold(ctx, func() (err error) {
+				later, err = a.idx.archive(ctx, ref, check, p, ahead)
+				return err
+			})
+			if err != nil || later == nil {
+				return err
+			}
+			if p, err = a.packAhead(*later); err != nil {
+				return err
+			}
+			ahead = math.MaxInt64
+		}
 	})
 }
+
+// packedInside is the size up to which a transcript is compressed under the lock of
+// the index.
+const packedInside = 1 << 20
 
 // Restore implements [driver.Archiver]. The transcript is on stable storage, was
 // read back and compared before the archive is removed.
@@ -68,27 +97,38 @@ func (d *Driver) at(step string) {
 // archive is [Driver.Archive]. A busy line makes every reader look at the files of
 // the session until its row is there; while there is a transcript, the archive does
 // not count. So a kill between two steps leaves the session as it was, or archived.
-func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
+// If the transcript is larger than ahead, archive does nothing and returns the row to
+// pack it by; p is what has come of that.
+func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p packed, ahead int64) (later *driver.Row, err error) {
 	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
-		return nil
+		return nil, nil
 	}
 	s, err := x.still(ctx, ref, check)
 	if err != nil {
-		return err
+		if p.size > 0 {
+			_ = x.a.removeArchive(ref.ID) // it does not count
+		}
+		return nil, err
 	}
 	defer s.release()
+	if s.row.Size > ahead {
+		return &s.row, nil
+	}
 	x.a.d.at("archive: busy line")
 	if err := x.markBusy(s.log); err != nil {
-		return err
+		return nil, err
 	}
-	if err = x.a.pack(s.log.log, s.row); err == nil {
+	if !x.a.isPacked(p, s.log.log, s.row) {
+		_, err = x.a.pack(s.log.log, s.row)
+	}
+	if err == nil {
 		x.a.d.at("archive: remove transcript")
 		err = x.a.sess.Remove(fileName(ref.ID))
 	}
 	if err != nil {
 		_ = x.a.removeArchive(ref.ID) // it does not count
 		_ = x.putRow(s.row, s.row.Size)
-		return x.a.d.wrap("archive session", x.a.d.Path(ref), err, "the session is as it was; try again when the cause is gone")
+		return nil, x.a.d.wrap("archive session", x.a.d.Path(ref), err, "the session is as it was; try again when the cause is gone")
 	}
 	x.a.d.at("archive: sync folder")
 	x.a.d.logs.drop(ref)
@@ -99,7 +139,22 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 	if rowErr := x.putArchived(s.row); rowErr != nil {
 		x.a.d.log.Warn("the row of an archived session was not written; readers look at its files", "folder", x.a.dir, "session", ref.ID, "err", rowErr)
 	}
-	return err
+	return nil, err
+}
+
+// removeStale removes archives that do not count: a kill came before they did, or
+// when they no longer did. A process that is about to use one makes it again.
+func (x *index) removeStale() error {
+	if err := filelog.SyncDir(x.a.sess, "."); err != nil { // before what may be all there is on the disk goes
+		return err
+	}
+	var errs []error
+	for _, id := range x.stale {
+		if f, err := x.a.stat(id); err == nil && !f.archived {
+			errs = append(errs, x.a.removeArchive(id))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // putArchived writes the row of an archived session. It ends the busy lines of all
@@ -153,6 +208,11 @@ func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, places []int, c
 	var ids []string
 	var deleted []int
 	for _, i := range places {
+		release, _, err := x.takeTurn(refs[i].ID)
+		if errs[i] = err; err != nil {
+			continue
+		}
+		defer release()
 		s, err := x.still(ctx, refs[i], check)
 		if errs[i] = err; err != nil {
 			continue
@@ -169,8 +229,24 @@ func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, places []int, c
 	}
 }
 
-// A still is a session in which nothing can change: its turn lock and its append
-// lock are held.
+// takeTurn takes the turn lock of a session if it is free. Where there is none it
+// reports that the caller may not be alone.
+func (x *index) takeTurn(id string) (release func(), alone bool, err error) {
+	if x.lock == nil {
+		return nil, false, x.fail("write index", filelog.ErrReadOnly, "open the store without ReadOnly")
+	}
+	off := turnByte(id)
+	switch err := x.lock.TryLock(off); {
+	case err == nil:
+		return func() { _ = x.lock.Unlock(off) }, true, nil // a lock that stays ends with the process
+	case errors.Is(err, errors.ErrUnsupported):
+		return func() {}, false, nil
+	default:
+		return nil, false, lockError(err)
+	}
+}
+
+// A still is a session in which nothing can change: its append lock is held.
 type still struct {
 	log     *openLog // nil if it is archived
 	row     driver.Row
@@ -178,7 +254,7 @@ type still struct {
 }
 
 // still keeps a session as it is until release is called, and asks check about it.
-// The caller holds the lock of the index.
+// The caller holds the turn lock and the lock of the index.
 func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (_ *still, err error) {
 	var undo []func()
 	s := &still{release: func() {
@@ -191,13 +267,6 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 			s.release()
 		}
 	}()
-	turn := turnByte(ref.ID)
-	switch err := x.lock.TryLock(turn); {
-	case err == nil:
-		undo = append(undo, func() { _ = x.lock.Unlock(turn) }) // a lock that stays ends with the process
-	case !errors.Is(err, errors.ErrUnsupported):
-		return nil, lockError(err)
-	}
 	f, err := x.a.stat(ref.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = x.a.d.notFound(ref)

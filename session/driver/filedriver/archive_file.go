@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -69,12 +68,8 @@ func (a *agent) openArchive(name string) (_ *archive, err error) {
 	if z.Reader, err = blockgzip.Open(l, size); err != nil {
 		return nil, err
 	}
-	note, err := blockgzip.ReadNote(l)
-	if err != nil || len(note) == 0 {
+	if z.row, err = archivedRow(l); err != nil || z.row.ID == "" {
 		return z, err
-	}
-	if err := json.Unmarshal(note, &z.row); err != nil {
-		return nil, err
 	}
 	if z.row.Size != z.Size() {
 		return nil, fmt.Errorf("it has %d bytes of a transcript that had %d", z.Size(), z.row.Size)
@@ -86,11 +81,57 @@ func (a *agent) openArchive(name string) (_ *archive, err error) {
 
 func (z *archive) close() { _ = z.log.Close() } // only read
 
+// archivedRow returns the row in the header of an archive; its ID is empty if there
+// is none.
+func archivedRow(r io.ReaderAt) (row driver.Row, err error) {
+	note, err := blockgzip.ReadNote(r)
+	if err == nil && len(note) > 0 {
+		err = json.Unmarshal(note, &row)
+	}
+	return row, err
+}
+
+// archivedSize returns the size of a transcript as the header of its archive says
+// it, 0 if that is not known.
+func (a *agent) archivedSize(f found) int64 {
+	l, err := filelog.Open(a.root, f.file, &filelog.Options{ReadOnly: true})
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = l.Close() }() // only read
+	row, _ := archivedRow(l)         // whoever reads it learns what is wrong
+	return row.Size
+}
+
+// packed is a transcript as it was when it was packed.
+type packed struct {
+	size int64
+	sum  []byte
+}
+
+// packAhead packs a transcript that may be changed meanwhile. The caller holds the
+// turn lock, so that nobody else writes the archive.
+func (a *agent) packAhead(row driver.Row) (packed, error) {
+	o, err := a.acquire(row.Ref())
+	if err != nil {
+		return packed{}, err
+	}
+	p, err := a.pack(o.log, row)
+	a.d.at("archive: packed ahead")
+	return p, a.cause(row.Ref(), a.d.logs.release(o, err))
+}
+
+// isPacked reports whether the archive holds a transcript as it is. The caller holds
+// the append lock.
+func (a *agent) isPacked(p packed, r io.ReaderAt, row driver.Row) bool {
+	return p.size == row.Size && p.size > 0 && a.hasArchive(row.ID) && same(r, row.Size, p.size, p.sum) == nil
+}
+
 // pack writes the archive of a transcript as large as its row says. When the error
 // is nil the archive is on stable storage and has the same bytes.
-func (a *agent) pack(r io.ReaderAt, row driver.Row) error {
+func (a *agent) pack(r io.ReaderAt, row driver.Row) (packed, error) {
 	if err := a.d.folder("agents/"+filepath.Base(a.dir)+"/"+archiveFolder, true); err != nil {
-		return err
+		return packed{}, err
 	}
 	row.Archived = true
 	note, _ := json.Marshal(storable(row)) // never fails
@@ -99,7 +140,7 @@ func (a *agent) pack(r io.ReaderAt, row driver.Row) error {
 	}
 	name := archiveName(row.ID)
 	if err := filelog.RemoveTemps(a.root, name); err != nil {
-		return err
+		return packed{}, err
 	}
 	sum := sha256.New()
 	write := func(w io.Writer) error {
@@ -114,12 +155,13 @@ func (a *agent) pack(r io.ReaderAt, row driver.Row) error {
 		a.d.at("archive: verify")
 		z, err := blockgzip.Open(r, size)
 		if err == nil {
-			err = same(z, z.Size(), row.Size, sum)
+			err = same(z, z.Size(), row.Size, sum.Sum(nil))
 		}
 		a.d.at("archive: rename")
 		return err
 	}
-	return filelog.WriteAtomic(a.root, name, write, verify)
+	err := filelog.WriteAtomic(a.root, name, write, verify)
+	return packed{row.Size, sum.Sum(nil)}, err
 }
 
 // unpack writes the transcript of an archive. When the error is nil the transcript
@@ -139,7 +181,7 @@ func (a *agent) unpack(f found) error {
 	}
 	verify := func(r io.ReaderAt, size int64) error {
 		a.d.at("restore: verify")
-		err := same(r, size, z.Size(), sum)
+		err := same(r, size, z.Size(), sum.Sum(nil))
 		a.d.at("restore: rename")
 		return err
 	}
@@ -147,7 +189,7 @@ func (a *agent) unpack(f found) error {
 }
 
 // same returns an error unless what r has is as long and has the same hash.
-func same(r io.ReaderAt, size, want int64, sum hash.Hash) error {
+func same(r io.ReaderAt, size, want int64, sum []byte) error {
 	if size != want {
 		return fmt.Errorf("%d bytes were written and %d are there", want, size)
 	}
@@ -155,23 +197,30 @@ func same(r io.ReaderAt, size, want int64, sum hash.Hash) error {
 	if _, err := io.Copy(again, io.NewSectionReader(r, 0, size)); err != nil {
 		return err
 	}
-	if !bytes.Equal(again.Sum(nil), sum.Sum(nil)) {
+	if !bytes.Equal(again.Sum(nil), sum) {
 		return errors.New("other bytes were written than are there")
 	}
 	return nil
 }
 
 // removeArchive removes the archive of a session, if there is one, and what a
-// killed process has left of another one.
+// killed process has left of another one. It syncs nothing: beside a transcript an
+// archive that is there again after a power cut does not count.
 func (a *agent) removeArchive(id string) error {
-	if _, err := a.root.Lstat(archiveFolder); errors.Is(err, fs.ErrNotExist) {
+	if !a.hasArchives() {
 		return nil
 	}
 	err := a.root.Remove(archiveName(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return cmp.Or(err, filelog.RemoveTemps(a.root, archiveName(id)), filelog.SyncDir(a.root, archiveFolder))
+	return cmp.Or(err, filelog.RemoveTemps(a.root, archiveName(id)))
+}
+
+// hasArchives reports whether there is a folder of archives.
+func (a *agent) hasArchives() bool {
+	_, err := a.root.Lstat(archiveFolder)
+	return err == nil
 }
 
 // archives returns the archives in the folder.

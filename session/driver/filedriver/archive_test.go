@@ -255,6 +255,9 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 		cur, err := d.Current(t.Context(), "main", "k")
 		require.NoError(t, err)
 		require.Equal(t, "a", cur.ID)
+		create(t, d, fmt.Sprint("other", lost), "other")
+		require.False(t, exists(archivePath(dir, "a")), "a writer removes it")
+		require.NoError(t, os.WriteFile(archivePath(dir, "a"), old, 0o600))
 		require.NoError(t, d.Close())
 	}
 	d = open(t, dir, nil)
@@ -264,6 +267,66 @@ func TestTranscriptBeatsArchive(t *testing.T) {
 	require.NoError(t, d.Restore(t.Context(), ref))
 	require.False(t, exists(archivePath(dir, "a")+".tmp-0123456789abcdef"))
 	require.NoError(t, d.Close())
+}
+
+// A large transcript is packed before anything is locked but the turn. Entries that
+// are appended meanwhile are in the archive, and whatever else happens leaves one
+// session.
+func TestArchiveLarge(t *testing.T) {
+	for name, meanwhile := range map[string]func(t *testing.T, other *filedriver.Driver, ref driver.Ref){
+		"nothing": func(*testing.T, *filedriver.Driver, driver.Ref) {},
+		"append":  func(t *testing.T, other *filedriver.Driver, ref driver.Ref) { add(t, other, ref, "late") },
+		"turn": func(t *testing.T, other *filedriver.Driver, ref driver.Ref) {
+			_, err := other.LockTurn(t.Context(), ref, false)
+			require.ErrorIs(t, err, driver.ErrBusy)
+			require.ErrorIs(t, other.Archive(t.Context(), ref, nil), driver.ErrBusy)
+		},
+		"a writer that cleans up": func(t *testing.T, other *filedriver.Driver, _ driver.Ref) { create(t, other, "other", "k") },
+		"restore": func(t *testing.T, other *filedriver.Driver, ref driver.Ref) {
+			require.NoError(t, other.Restore(t.Context(), ref))
+		},
+		"refused": func(*testing.T, *filedriver.Driver, driver.Ref) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			d, other := open(t, dir, nil), open(t, dir, nil)
+			ref := create(t, d, "a", "k").Ref()
+			text := fmt.Appendf(nil, "%q", strings.Repeat("word ", 300<<10))
+			e := transcript.Entry{ID: "long", Body: transcript.Custom{Name: "note", Data: text}}
+			_, err := d.Append(t.Context(), ref, []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+			require.NoError(t, err)
+			steps := 0
+			d.SetStep(func(step string) {
+				if step == "archive: packed ahead" {
+					steps++
+					meanwhile(t, other, ref)
+				}
+			})
+			errNo, asked := errors.New("no"), 0
+			err = d.Archive(t.Context(), ref, func(driver.Row) error {
+				if asked++; name == "refused" && asked == 2 {
+					return errNo
+				}
+				return nil
+			})
+			require.Equal(t, []int{1, 2}, []int{steps, asked})
+			want := []string{"a", "long"}
+			if name == "append" {
+				want = append(want, "late")
+			}
+			require.Equal(t, want, scanned(t, d, ref))
+			require.Equal(t, want, scanned(t, other, ref))
+			if name == "refused" {
+				require.ErrorIs(t, err, errNo)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, name == "refused", exists(d.Path(ref)))
+			require.Equal(t, name != "refused", exists(archivePath(dir, "a")))
+			require.NoError(t, d.Close())
+			require.NoError(t, other.Close())
+		})
+	}
 }
 
 // Whatever is appended is read from the archive at the same cursors, forwards and

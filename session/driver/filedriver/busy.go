@@ -1,7 +1,6 @@
 package filedriver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript/filelog"
 )
 
 // A busyMark says that a writer may have appended to a session since its last
@@ -166,9 +164,6 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 				err = x.putRow(row, row.Size)
 			}
 		}
-	}
-	if err == nil && x.a.hasArchive(ref.ID) { // killed before it counted, or when it no longer did
-		err = cmp.Or(filelog.SyncDir(x.a.sess, "."), x.a.removeArchive(ref.ID))
 	}
 	return x.a.d.logs.release(o, err)
 }

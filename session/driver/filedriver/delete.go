@@ -57,7 +57,11 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	}
 	durable := x.a.d.opts.Sync != filelog.SyncNever
 	if durable {
-		if err := filelog.SyncDir(x.a.sess, "."); err != nil {
+		err := filelog.SyncDir(x.a.sess, ".")
+		if err == nil && x.a.hasArchives() {
+			err = filelog.SyncDir(x.a.root, archiveFolder)
+		}
+		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 	}
@@ -74,23 +78,20 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 // remove removes the files of a session. It waits for the append lock and holds it
 // meanwhile, so that nobody puts a copy in the place of the transcript.
 func (a *agent) remove(id string, wait time.Duration) error {
-	name := fileName(id)
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	l, err := filelog.Open(a.sess, name, &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
-	switch {
-	case err == nil:
-		var release func()
-		if release, err = l.Hold(ctx); err == nil {
-			err = a.unlink(id)
-			release()
-		} else if _, failed := errors.AsType[*filelog.NotDurableError](err); failed || errors.Is(err, filelog.ErrReplaced) {
-			err = a.unlink(id)
-		}
-		return cmp.Or(err, l.Close())
-	default: // there is none, or it is no log: nobody can hold its lock
+	l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
+	if err != nil { // there is none, or it is no log: nobody can hold its lock
 		return a.unlink(id)
 	}
+	release, err := l.Hold(ctx)
+	if err == nil {
+		err = a.unlink(id)
+		release()
+	} else if _, failed := errors.AsType[*filelog.NotDurableError](err); failed || errors.Is(err, filelog.ErrReplaced) {
+		err = a.unlink(id)
+	}
+	return cmp.Or(err, l.Close())
 }
 
 // unlink removes the transcript and the archive of a session, as far as they are

@@ -391,6 +391,7 @@ func (x *index) list(ctx context.Context, after driver.Place, n int) (list []dri
 	if changed { // without a busy line: somebody has changed or removed a transcript by hand
 		page = x.page(after, n)
 	}
+	current := map[string]*entry{} // by key
 	for _, e := range page {
 		if e.key == "" && e.row == nil {
 			continue // there is nothing to be said of it
@@ -399,7 +400,11 @@ func (x *index) list(ctx context.Context, after driver.Place, n int) (list []dri
 		if !ok {
 			continue
 		}
-		cur, _ := x.current(e.key)
+		cur, known := current[e.key]
+		if !known {
+			cur, _ = x.current(e.key)
+			current[e.key] = cur
+		}
 		row.Current = cur != nil && cur.id == e.id
 		list = append(list, row)
 	}

@@ -20,8 +20,9 @@ import (
 
 // learned is what a process knows from the transcripts themselves.
 type learned struct {
-	lost bool     // all transcripts are to be compared with their rows
-	news []string // sessions whose rows the next writer must add
+	lost  bool     // all transcripts are to be compared with their rows
+	news  []string // sessions whose rows the next writer must add
+	stale []string // sessions that have an archive beside their transcript, for the next writer to remove
 	// When the folders of transcripts and archives were changed last before their
 	// names were compared with the rows.
 	listed [2]time.Time
@@ -87,15 +88,25 @@ func (x *index) compare(ctx context.Context) error {
 		_ = x.look(f) // said in the log
 		x.news = append(x.news, f.id)
 	}
+	x.stale = nil
 	for _, f := range archives {
-		if there[f.id] || x.deletes[f.id] {
+		if there[f.id] {
+			x.stale = append(x.stale, f.id)
+			continue
+		}
+		if x.deletes[f.id] {
 			continue
 		}
 		there[f.id] = true
-		if e := x.find(f.id); e == nil || !e.archived {
+		switch e := x.find(f.id); {
+		case e == nil || !e.archived:
 			x.check(f.id) // which finds a transcript that was restored meanwhile
-			x.news = append(x.news, f.id)
+		case x.lost && e.size != x.a.archivedSize(f):
+			_ = x.look(f) // said in the log
+		default:
+			continue
 		}
+		x.news = append(x.news, f.id)
 	}
 	for id := range x.byID {
 		if !there[id] {

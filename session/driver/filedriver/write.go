@@ -110,6 +110,12 @@ func (x *index) finish(ctx context.Context) error {
 			return err
 		}
 	}
+	if len(x.stale) > 0 {
+		if err := x.removeStale(); err != nil {
+			x.a.d.log.Warn("archives beside their transcripts could not be removed; they do not count", "folder", x.a.dir, "err", err)
+		}
+		x.stale = nil
+	}
 	for id := range x.busy {
 		if x.find(id) != nil {
 			continue
