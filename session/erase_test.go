@@ -364,7 +364,7 @@ func TestEraseHash(t *testing.T) {
 	require.Equal(t, session.Appended{IDs: done.IDs, Repeated: true}, again)
 }
 
-// What a newer program has written is not touched.
+// Sessions of a newer program are not touched.
 func TestEraseNewerFormat(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
