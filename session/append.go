@@ -93,6 +93,9 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	}
 	now := st.opts.Now()
 	entries, err := newBatch(now, st.newID, items...)
+	if err == nil {
+		entries, err = st.redacted(ctx, entries)
+	}
 	if err == nil && cond.Idem != "" {
 		cond.IdemHash = IdemHash(entries)
 		entries, err = transcript.WithIdem(entries, cond.Idem, cond.IdemHash)

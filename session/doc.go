@@ -40,6 +40,12 @@
 // [Session.ReadResult] a part of a long result. [RecallTools] makes all three tools
 // for a model.
 //
+// # Keep secrets out
+//
+// [Options].Redact is called with every text before it is written, imports included,
+// and package transcript/redact has a hook that knows the common secrets. The model
+// is shown what was written, so it does not see the secret either.
+//
 // # Failures
 //
 // After a failed sync a session refuses appends with a [*NotDurableError] until

@@ -22,6 +22,7 @@ type Draft struct {
 	turn    *Turn
 	part    transcript.Draft // what is not flushed
 	flushed time.Time
+	tried   int // how much of the text may be a part of a secret, as far as is known
 }
 
 // A draft is flushed when so much has come, and by the first Write after so much
@@ -49,15 +50,20 @@ func (d *Draft) Write(ctx context.Context, text string) error {
 }
 
 // Flush appends the text that was not appended so far. Flush it before a client is
-// shown it, so that nobody sees an answer that the session has lost.
+// shown it, so that nobody sees an answer that the session has lost. With
+// [Options].Redact, text that could be the beginning of what is redacted stays
+// back until more has come.
 func (d *Draft) Flush(ctx context.Context) error {
-	if d.part.Text == "" {
+	part, rest := d.part, ""
+	part.Text, rest = d.settled(ctx)
+	if part.Text == "" {
 		return nil
 	}
-	if _, err := d.turn.s.append(ctx, "draft", driver.Cond{}, d.part); err != nil {
+	if _, err := d.turn.s.append(ctx, "draft", driver.Cond{}, part); err != nil {
 		return err
 	}
-	d.part = transcript.Draft{Key: d.part.Key}
+	d.part = transcript.Draft{Key: d.part.Key, Text: rest}
+	d.tried = 0
 	d.flushed = time.Now()
 	return nil
 }

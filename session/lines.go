@@ -38,7 +38,8 @@ func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, erro
 // anyone has appended since, other than to make the session current, the error
 // matches [ErrConflict] and nothing was written. The meaning of the entries is
 // not checked: IDs must be new, and a cut batch stays cut. An entry that no
-// reader would take from its line is refused.
+// reader would take from its line is refused. [Options].Redact is called for them,
+// the lines of other programs in them included, and only changes texts.
 //
 // A nil error, an error and the context mean the same as for [Session.Append].
 // AppendLines does not retain entries.
@@ -47,6 +48,10 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 		if err := checkReadable(e); err != nil {
 			return 0, s.store.wrap("append", s.ref, fmt.Errorf("entry %d of %d: %w: nothing was written", i+1, len(entries), err))
 		}
+	}
+	entries, err = s.store.redacted(ctx, entries)
+	if err != nil {
+		return 0, s.store.wrap("append", s.ref, err)
 	}
 	if len(entries) == 0 {
 		return after, s.use(ctx, "append", func(t *state) error { return t.writable(ctx) })
@@ -98,6 +103,9 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 
 // createWith makes a session of a header and of lines that follow it.
 func (st *Store) createWith(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
+	if header, err = st.redactHeader(ctx, header); err != nil {
+		return row, err
+	}
 	first := st.first(header)
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)

@@ -41,6 +41,25 @@ type Options struct {
 	// does it. The zero value keeps the newest 20,000 tokens and needs no model
 	// for the summary.
 	Compact compact.Options
+	// Redact is called with each text before it is written, and returns the text to
+	// write instead; nil keeps texts as they are. Texts are those of messages,
+	// reasoning, results, summaries, titles, drafts and whatever else a line says,
+	// also when it is imported or exported: see package exchange. In the input of a
+	// call, in data of the application, and in the lines of other programs that an
+	// import keeps, each string is one, and Redact is called a second time with
+	// the name of the member in front of it, as in password="x". IDs, names, types,
+	// signatures, numbers and the bytes of media are none.
+	//
+	// An answer of which something is changed is stored without its reasoning. Lines
+	// that are there already, and their copies in a fork, stay as they are.
+	//
+	// Redact must be a function of the text alone, so that an append that is tried
+	// again under its idempotency key is the same, and must leave alone what it has
+	// returned. It is called from several goroutines, and no lock is held. A draft
+	// keeps back its last line until that is complete, and text after whose end Redact
+	// would mask more. So Redact masks what begins a secret of several lines up to the
+	// end of a text. redact.Secrets in package transcript/redact is a ready one.
+	Redact func(ctx context.Context, text string) string
 	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int
 	// Now is the clock; nil means time.Now.

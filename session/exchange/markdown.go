@@ -31,7 +31,10 @@ func Markdown(ctx context.Context, s *session.Session, w io.Writer) error {
 		return err
 	}
 	m := markdown{bufio.NewWriter(w)}
-	info := s.Info()
+	info, err := redactedInfo(ctx, s)
+	if err != nil {
+		return err
+	}
 	m.line("# " + inline(cmp.Or(info.Title, "Session "+info.ID)))
 	m.line("")
 	m.line("- Session: " + inline(info.ID))
