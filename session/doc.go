@@ -66,6 +66,7 @@
 //
 // [Session.Pin] lets a text survive every compaction, [Session.SetState] keeps
 // values that no model sees, [transcript.WithApp] puts data on a message,
+// [Session.Retitle] has a model write the title,
 // [Session.Usage] sums up what answers have cost, and [Session.Page] turns the
 // pages of the conversation for people.
 //

@@ -48,7 +48,9 @@ func TestRedactEverywhere(t *testing.T) {
 	document := transcript.DocumentBlock{Source: transcript.Source{Type: "text", MediaType: "text/plain", Data: planted}, Title: planted, Context: planted}
 	ext := transcript.Extra{"ext": json.RawMessage(`{"item":{"id":"i","text":"` + planted + `"}}`), "cited_text": json.RawMessage(`"` + planted + `"`)}
 	add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
-		transcript.TextBlock{Text: "Use " + planted, Extra: ext}, image, document, transcript.ContextBlock{URI: "x://a", Abstract: planted},
+		transcript.TextBlock{Text: "Use " + planted, Extra: ext},
+		image, document,
+		transcript.ContextBlock{URI: "x://a", Abstract: planted},
 		transcript.RawBlock{JSON: json.RawMessage(`{"type":"web_result","id":"r","deep":[{"text":"` + planted + `"}]}`)},
 	}})
 	call := transcript.ToolCallBlock{ID: "c1", Name: "run", Input: json.RawMessage(`{"key": ["` + planted + `", 1.50], "password":"swordfish", "n":12e3}`), Extra: ext}
@@ -112,7 +114,8 @@ func TestRedactLeavesAnswers(t *testing.T) {
 	plain := session.OpenDriver(memdriver.New(nil), nil)
 	defer closed(t, plain)
 	resp := &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
-		transcript.ThinkingBlock{Thinking: "hm", Signature: "sig-" + planted}, transcript.TextBlock{Text: "fine"},
+		transcript.ThinkingBlock{Thinking: "hm", Signature: "sig-" + planted},
+		transcript.TextBlock{Text: "fine"},
 		transcript.ToolCallBlock{ID: "sk-ant-api03-aB3dE5gH7jK9mN1pQ3sT5vW7y", Name: "ghp_tool", Input: json.RawMessage(`{ "a" : "\u0041" }`)},
 	}}, API: "anthropic", Model: "m", RequestID: planted}
 	var histories []string

@@ -60,6 +60,9 @@ type Options struct {
 	// would mask more. So Redact masks what begins a secret of several lines up to the
 	// end of a text. redact.Secrets in package transcript/redact is a ready one.
 	Redact func(ctx context.Context, text string) string
+	// Titler makes titles, which [Session.AfterTurn] asks it for; nil keeps the
+	// beginning of the first user message. See [Session.Retitle].
+	Titler Titler
 	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int
 	// Now is the clock; nil means time.Now.

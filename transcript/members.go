@@ -116,6 +116,7 @@ func (b *Meta) members(c *codec) {
 	if present(c, "title", &b.Title) {
 		c.str("title", b.Title)
 	}
+	c.optStr("titleBy", &b.TitleBy)
 	if present(c, "owner", &b.Owner) {
 		c.str("owner", b.Owner)
 	}

@@ -179,6 +179,7 @@ type Row struct {
 	Owner         string    `json:"owner,omitempty"`
 	Title         string    `json:"title,omitempty"`
 	TitleByHand   bool      `json:"titleByHand,omitempty"`
+	TitledAt      int       `json:"titledAt,omitempty"` // Messages when the title was set
 	Labels        []string  `json:"labels,omitempty"`
 	CreatedAt     time.Time `json:"createdAt,omitzero"`
 	LastUserAt    time.Time `json:"lastUserAt,omitzero"`
