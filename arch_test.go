@@ -44,6 +44,7 @@ var imports = map[string][]string{
 	"session/driver/filedriver": {"internal/filename", "session/driver", "transcript", "transcript/filelog"},
 	"session/driver/memdriver":  {"session/driver", "transcript"},
 	"session/sessiontest":       {"session/driver", "transcript"},
+	"session/blobs":             {"internal/filename", "session/driver", "transcript/filelog"},
 	"session": {
 		"compact", "guard", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "session/driver/filedriver",
@@ -67,8 +68,8 @@ var testImports = map[string][]string{
 	"guard/guardtest":     {"guard", "rebuild", "rebuild/wire"},
 	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
-	"session":             {"rebuild/wire", "session/driver/memdriver", "transcript/redact"},
-	"session/exchange":    {"rebuild/wire", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
+	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/redact"},
+	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
 

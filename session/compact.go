@@ -41,7 +41,7 @@ func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted
 
 // PlanCompact says what [Session.Compact] would do.
 func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compact.Cut, error) {
-	h, err := s.History(ctx)
+	h, err := s.history(ctx)
 	if err != nil {
 		return compact.Cut{}, err
 	}

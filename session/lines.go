@@ -56,7 +56,11 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 	if len(entries) == 0 {
 		return after, s.use(ctx, "append", func(t *state) error { return t.writable(ctx) })
 	}
-	cond := driver.Cond{Base: driver.Cursor(after), Conflicts: linesConflict}
+	entries, check, err := s.keep(ctx, entries)
+	if err != nil {
+		return 0, s.store.wrap("append", s.ref, err)
+	}
+	cond := driver.Cond{Check: check, Base: driver.Cursor(after), Conflicts: linesConflict}
 	res, err := s.write(ctx, "append", s.store.opts.Now(), cond, entries, false)
 	return int64(res.End), err
 }

@@ -60,6 +60,21 @@ type Options struct {
 	// would mask more. So Redact masks what begins a secret of several lines up to the
 	// end of a text. redact.Secrets in package transcript/redact is a ready one.
 	Redact func(ctx context.Context, text string) string
+	// Blobs keeps the bytes of images, documents and audio beside the transcripts, if
+	// their base64 has at least 16 KiB; nil keeps them in the lines. A line names
+	// its blobs by their hashes. A blob is on stable storage before the line that
+	// names it, and is deleted with its session; what a kill leaves without a line
+	// is removed by the next append of media. A fork has copies.
+	//
+	// [Session.History] and the exports read blobs; loading, searching, compacting
+	// and counting tokens do not. One that is missing becomes a short text.
+	// blobs.New in package session/blobs keeps them in the folder of the store. Lines
+	// that name blobs need the same Blobs in every process that reads them.
+	Blobs Blobs
+	// BlobURL returns the URL under which a model is shown a blob of an entry; an
+	// empty one, and nil, put the bytes into the request. The URL of one blob must
+	// not change, or no provider finds the request in its cache.
+	BlobURL func(ctx context.Context, ref Ref, entryID string, blob transcript.Blob) string
 	// Titler makes titles, which [Session.AfterTurn] asks it for; nil keeps the
 	// beginning of the first user message. See [Session.Retitle].
 	Titler Titler
@@ -289,6 +304,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 	err := st.drv.Delete(ctx, refs...)
+	err = errors.Join(err, st.removeBlobs(ctx, refs...))
 	st.looks.Add(1)
 	for _, ref := range refs {
 		st.tell(ctx, ref)

@@ -24,6 +24,7 @@ type state struct {
 
 	compacting chan struct{} // holds a value while a compaction runs
 
+	swept  atomic.Bool // the blobs were put in order, see keep
 	rowDue atomic.Bool // the index lacks an append of this process
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends

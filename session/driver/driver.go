@@ -152,6 +152,12 @@ type Cond struct {
 	// cursor Base; otherwise the append fails with [ErrConflict].
 	Base      Cursor
 	Conflicts []string
+	// Check, if it is not nil, is called when all of the above holds and the lines
+	// are going to be written, with the cursor at which they will start. Nobody else
+	// appends to the session meanwhile, and it is not deleted. An error of it fails
+	// the append. It must not use the driver. It may be called again if the append
+	// is repeated by the driver.
+	Check func(start Cursor) error
 }
 
 // NoHead is the Head of a session that has none.

@@ -25,7 +25,7 @@ func Lines(ctx context.Context, s *session.Session, w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for b, err := range transcript.Batches(s.Records(ctx)) {
 		if err == nil {
-			b.Entries, err = s.Redacted(ctx, b.Entries)
+			b.Entries, err = handedOn(ctx, s, b.Entries)
 		}
 		if err != nil {
 			return err
@@ -91,8 +91,13 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 		as.Updated = info.UpdatedAt
 	}
 	losses, err := w.Write(as, func(yield func(transcript.Entry, error) bool) {
-		for _, e := range entries {
-			if !yield(e, nil) {
+		for i := range entries {
+			one, err := s.Inline(ctx, entries[i:i+1])
+			if err != nil {
+				yield(transcript.Entry{}, err)
+				return
+			}
+			if !yield(one[0], nil) {
 				return
 			}
 		}

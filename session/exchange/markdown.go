@@ -146,6 +146,8 @@ func source(kind string, s transcript.Source) string {
 		text += ", " + s.MediaType
 	}
 	switch {
+	case s.Type == "blob":
+		text += fmt.Sprintf(", %d bytes", s.Blob.Bytes)
 	case s.Data != "" && s.Type == "base64":
 		text += fmt.Sprintf(", %d bytes", len(strings.TrimRight(s.Data, "="))*3/4)
 	case s.Data != "":

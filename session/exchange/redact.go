@@ -9,6 +9,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// handedOn returns the entries of an append as an export has them: with what the hook
+// of the store leaves, and with the bytes of blobs.
+func handedOn(ctx context.Context, s *session.Session, entries []transcript.Entry) ([]transcript.Entry, error) {
+	entries, err := s.Redacted(ctx, entries)
+	if err != nil {
+		return nil, err
+	}
+	return s.Inline(ctx, entries)
+}
+
 // redactHistory passes a history to the hook of the store. A message that is changed
 // loses its origins, and with them what only the model that made it takes back.
 func redactHistory(ctx context.Context, s *session.Session, h *rebuild.History) error {

@@ -12,6 +12,10 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
+// blobFolder is where package blobs keeps media, in the folder of an agent: a folder
+// for each session, by the same name as its transcript.
+const blobFolder = "blobs"
+
 // delete removes sessions for good: their lines in the index come first, so
 // that whoever finds one of these finishes what a kill has left.
 func (x *index) delete(ids []string) error {
@@ -58,6 +62,9 @@ func (x *index) finishDeletes(ids []string, wait time.Duration) error {
 		if err := filelog.SyncDir(x.a.sess, "."); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
+		if err := filelog.SyncDir(x.a.root, blobFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(append(errs, err)...)
+		}
 	}
 	x.compared()
 	x.deletes = left
@@ -91,6 +98,9 @@ func (a *agent) remove(id string, wait time.Duration) error {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
+	}
+	if err == nil { // what is kept beside the transcript, see package blobs
+		err = a.root.RemoveAll(blobFolder + "/" + EncodeName(id))
 	}
 	return cmp.Or(err, filelog.RemoveTemps(a.sess, name))
 }
