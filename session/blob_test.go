@@ -221,7 +221,7 @@ func TestBlobsDeleteAndFork(t *testing.T) {
 	require.Empty(t, names)
 }
 
-// What a kill leaves is put in order by the next append of media: blobs without a
+// The next append of media puts in order what a kill has left: blobs without a
 // line go, and a fork gets those that it lacks.
 func TestBlobsLeftovers(t *testing.T) {
 	drv := memdriver.New(nil)

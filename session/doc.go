@@ -46,6 +46,13 @@
 // and package transcript/redact has a hook that knows the common secrets. The model
 // is shown what was written, so it does not see the secret either.
 //
+// # Keep media beside the conversation
+//
+// With [Options].Blobs the bytes of images, documents and audio are files beside the
+// transcript, and its lines have their hashes. Requests and exports have the bytes
+// as before; all else reads only the lines. Entries that a program reads itself have
+// the hashes: [Session.Inline] puts the bytes into them.
+//
 // # Failures
 //
 // After a failed sync a session refuses appends with a [*NotDurableError] until

@@ -37,13 +37,13 @@ func (f *Folder) Put(ctx context.Context, ref driver.Ref, hash string, data []by
 		if err := makeFolders(root, folder); err != nil {
 			return err
 		}
+		if err := removeTemps(root, folder); err != nil {
+			return err
+		}
 		name := path.Join(folder, hash)
 		info, err := root.Lstat(name)
 		if err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
 			return filelog.SyncDir(root, folder) // a kill may have come before that
-		}
-		if err := removeTemps(root, folder); err != nil {
-			return err
 		}
 		return filelog.WriteFileAtomic(root, name, data, true)
 	})
