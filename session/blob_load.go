@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -54,6 +56,9 @@ func (s *Session) inlineHistory(ctx context.Context, h *rebuild.History) error {
 		m := &h.Messages[i]
 		var content []transcript.Block
 		for j, b := range m.Content {
+			if !namesBlob(b) {
+				continue
+			}
 			l.entry = ""
 			if j < len(m.Origins) {
 				l.entry = m.Origins[j].Entry
@@ -74,6 +79,21 @@ func (s *Session) inlineHistory(ctx context.Context, h *rebuild.History) error {
 		}
 	}
 	return nil
+}
+
+// namesBlob reports whether a block may name a blob. It costs nothing for most.
+func namesBlob(b transcript.Block) bool {
+	switch b := b.(type) {
+	case transcript.ImageBlock:
+		return b.Source.Type == blobType
+	case transcript.DocumentBlock:
+		return b.Source.Type == blobType
+	case transcript.RawBlock:
+		return bytes.Contains(b.JSON, []byte(`"sha256"`))
+	case transcript.ToolResultBlock:
+		return slices.ContainsFunc(b.Content, namesBlob)
+	}
+	return false
 }
 
 // A loader puts the bytes of blobs into blocks.

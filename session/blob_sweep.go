@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -14,6 +15,7 @@ import (
 // A sweep is what kills have left of the blobs of a session.
 type sweep struct {
 	found   bool
+	done    *atomic.Bool      // set when it was cleared
 	end     driver.Cursor     // up to which the session was read
 	orphans []string          // that no line names
 	missing map[string][]byte // that a fork has not copied yet, from its base
@@ -37,7 +39,7 @@ func (s *Session) leftovers(ctx context.Context) (left sweep) {
 		s.store.opts.Logger.Warn("blobs that nobody needs were not looked for", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 		return sweep{}
 	}
-	left.found, left.missing = true, map[string][]byte{}
+	left.found, left.done, left.missing = true, &t.swept, map[string][]byte{}
 	for _, hash := range there {
 		if !named[hash] {
 			left.orphans = append(left.orphans, hash)
@@ -82,9 +84,7 @@ func (left sweep) clear(ctx context.Context, s *Session, needed map[string][]byt
 	if err != nil {
 		s.store.opts.Logger.Warn("blobs were not put in order; the next process will do it", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}
-	t := s.store.table.acquire(s.ref)
-	t.swept.Store(true)
-	s.store.table.release(t)
+	left.done.Store(true)
 }
 
 // removeBlobs removes the blobs of sessions that are not there any more.
