@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"iter"
@@ -218,9 +219,13 @@ func (k *keeper) source(v []byte) []byte {
 }
 
 // mapData returns an object with what change makes of the members that are called
-// data, at any depth.
+// data, in objects down to the fourth inside of one another.
 func mapData(v []byte, change func([]byte) []byte) (out []byte, changed bool) {
-	if !jsontext.IsObject(v) {
+	return mapDataTo(4, v, change)
+}
+
+func mapDataTo(depth int, v []byte, change func([]byte) []byte) (out []byte, changed bool) {
+	if depth == 0 || !jsontext.IsObject(v) {
 		return v, false
 	}
 	for name, value := range jsontext.Members(v) {
@@ -229,7 +234,7 @@ func mapData(v []byte, change func([]byte) []byte) (out []byte, changed bool) {
 			got = change(value)
 		}
 		if bytes.Equal(got, value) {
-			got, _ = mapData(value, change)
+			got, _ = mapDataTo(depth-1, value, change)
 		}
 		changed = changed || !bytes.Equal(got, value)
 		out = appendMember(out, name, got)
@@ -275,7 +280,7 @@ func blobsOf(e transcript.Entry) iter.Seq[string] {
 
 // blobIn returns the blob that the member of an opaque block names.
 func blobIn(v []byte) (blob transcript.Blob) {
-	if jsontext.IsObject(v) && json.Unmarshal(v, &blob) != nil {
+	if !jsontext.IsObject(v) || json.Unmarshal(v, &blob) != nil || len(blob.SHA256) != 2*sha256.Size || blob.Bytes <= 0 {
 		return transcript.Blob{}
 	}
 	return blob

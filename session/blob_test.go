@@ -345,3 +345,40 @@ func TestBlobFolderNames(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, names, 1)
 }
+
+// Whatever is appended, a model is shown the same with blobs and without, also if it
+// looks like a blob or like base64.
+func FuzzBlobs(f *testing.F) {
+	long := base64.StdEncoding.EncodeToString(noise(13_000, 8))
+	for _, data := range []string{"", long, long[:len(long)-4] + "=\n==", long[1:], strings.Repeat("-_", 9000), "x"} {
+		f.Add(data, `{"type":"input_audio","input_audio":{"data":"DATA","n":[1,{"data":"DATA"}]}}`)
+		f.Add(data, `{"type":"x","data":{"sha256":"DATA","bytes":1},"data":"DATA"}`)
+	}
+	f.Fuzz(func(t *testing.T, data, raw string) {
+		raw = strings.ReplaceAll(raw, "DATA", data)
+		content := []transcript.Block{
+			transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: data}},
+			transcript.DocumentBlock{Source: transcript.Source{Type: "base64", Data: data}, Title: "t"},
+			transcript.RawBlock{JSON: json.RawMessage(raw)},
+		}
+		var want string
+		for i, kept := range []session.Blobs{nil, blobs.NewMemory()} {
+			st := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: kept, NoChecksum: true})
+			s := load(t, st, cli)
+			_, err := s.Append(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: content})
+			if err != nil {
+				closed(t, st)
+				return // no block, with blobs or without
+			}
+			var got bytes.Buffer
+			must(t, json.Compact(&got, []byte(history(t, s))))
+			if i == 0 {
+				want = got.String()
+			}
+			if want != got.String() {
+				t.Errorf("with blobs %.300q, without %.300q", got.String(), want)
+			}
+			closed(t, st)
+		}
+	})
+}
