@@ -315,6 +315,9 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if !w.standIn {
 		failures = 0
 	}
+	if c, err = s.store.redactCompaction(ctx, c); err != nil {
+		return done, s.store.wrap(op, s.ref, err)
+	}
 	id, err := s.commit(ctx, op, w, &c, done.Cut)
 	if errors.Is(err, ErrConflict) {
 		err = s.store.wrap(op, s.ref, &CompactConflictError{Compaction: c, Err: ErrConflict})

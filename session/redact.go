@@ -112,6 +112,19 @@ func (st *Store) redactHeader(ctx context.Context, header transcript.Entry) (tra
 	return got[0], nil
 }
 
+// redactCompaction passes a compaction to the hook before it is measured and handed to
+// the caller and to observers, and not only when it is written.
+func (st *Store) redactCompaction(ctx context.Context, c transcript.Compaction) (transcript.Compaction, error) {
+	got, err := st.redacted(ctx, []transcript.Entry{{Body: c}})
+	if err != nil {
+		return c, err
+	}
+	if body, ok := got[0].Body.(transcript.Compaction); ok {
+		c = body
+	}
+	return c, nil
+}
+
 // unreasoned returns a line of an answer without reasoning.
 func (st *Store) unreasoned(e transcript.Entry) (transcript.Entry, error) {
 	content, _ := jsontext.Member(e.Line(), "content")

@@ -70,7 +70,10 @@ func TestRedactEverywhere(t *testing.T) {
 	must(t, s.Pin(ctx, ids[0]))
 	talk(t, s, 0, 4)
 	summary := whole + " " + planted
-	must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(summary))})))
+	done, err := s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(summary))})
+	require.NoError(t, err)
+	require.Contains(t, done.Compaction.Summary, "[masked]")
+	require.NotContains(t, mustJSON(t, done.Compaction), planted)
 	must(t, second(s.Fork(ctx, ids[0], &session.CreateOptions{Title: title})))
 	must(t, second(st.Create(ctx, cli, nil))) // begins with the values of its key
 	turn := begin(t, s)
