@@ -44,7 +44,7 @@ func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted
 
 // PlanCompact says what [Session.Compact] would do.
 func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compact.Cut, error) {
-	h, err := s.History(ctx)
+	h, err := s.history(ctx)
 	if err != nil {
 		return compact.Cut{}, err
 	}
@@ -62,8 +62,22 @@ func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compa
 // that is smaller than that of the trigger, and how its count differs from the
 // estimate. It does nothing right after a compaction, see [TooSoon], and after
 // three failures of the summarizer, see [CoolingDown].
+//
+// Then it asks [Options].Titler for a title, see [Session.Retitle], and logs an
+// error of it.
 func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	defer s.turnEnded(ctx)
+	done, err := s.compactIfDue(ctx)
+	if titler := s.store.opts.Titler; titler != nil {
+		if _, err := s.Retitle(ctx, titler); err != nil {
+			s.store.opts.Logger.Warn("the title was not made again", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
+		}
+	}
+	return done, err
+}
+
+// compactIfDue compacts the history if the trigger says so.
+func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
 	o := s.sparing(s.compactOptions(nil))
 	if o.Trigger.Limit() == 0 {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
@@ -310,6 +324,9 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	}
 	if !w.standIn {
 		failures = 0
+	}
+	if c, err = s.store.redactCompaction(ctx, c); err != nil {
+		return done, s.store.wrap(op, s.ref, err)
 	}
 	id, err := s.commit(ctx, op, w, &c, done.Cut)
 	if errors.Is(err, ErrConflict) {

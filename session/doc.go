@@ -60,6 +60,19 @@
 // reach. Histories stay valid. Other stores of the application's take part as
 // [transcript.Eraser]; package transcript/convlog has one.
 //
+// # Keep secrets out
+//
+// [Options].Redact is called with every text before it is written, imports included,
+// and package transcript/redact has a hook that knows the common secrets. The model
+// is shown what was written, so it does not see the secret either.
+//
+// # Keep media beside the conversation
+//
+// With [Options].Blobs the bytes of images, documents and audio are files beside the
+// transcript, and its lines have their hashes. Requests and exports have the bytes
+// as before; all else reads only the lines. Entries that a program reads itself have
+// the hashes: [Session.Inline] puts the bytes into them.
+//
 // # Failures
 //
 // After a failed sync a session refuses appends with a [*NotDurableError] until
@@ -80,6 +93,7 @@
 //
 // [Session.Pin] lets a text survive every compaction, [Session.SetState] keeps
 // values that no model sees, [transcript.WithApp] puts data on a message,
+// [Session.Retitle] has a model write the title,
 // [Session.Usage] sums up what answers have cost, and [Session.Page] turns the
 // pages of the conversation for people.
 //

@@ -133,7 +133,7 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 		return p, err
 	}
 	for _, ref := range p.Sessions {
-		p.Places = append(p.Places, transcript.Place{Kind: "transcript", Agent: ref.Agent, Session: ref.ID})
+		p.Places = append(p.Places, st.wholeOf(ctx, ref)...)
 	}
 	for _, row := range rows {
 		ref := row.Ref()
@@ -162,6 +162,22 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 		p.Places = append(p.Places, places...)
 	}
 	return p, nil
+}
+
+// wholeOf returns the places that a whole session is in.
+func (st *Store) wholeOf(ctx context.Context, ref Ref) (places []transcript.Place) {
+	row, _ := st.drv.Get(ctx, ref) // one that cannot be read goes all the same
+	kind := "transcript"
+	if row.Archived {
+		kind = "archive"
+	}
+	places = append(places, transcript.Place{Kind: kind, Agent: ref.Agent, Session: ref.ID})
+	if st.opts.Blobs != nil {
+		if hashes, err := st.opts.Blobs.List(ctx, ref); err == nil && len(hashes) > 0 {
+			places = append(places, transcript.Place{Kind: "blob", Agent: ref.Agent, Session: ref.ID, Count: len(hashes)})
+		}
+	}
+	return places
 }
 
 // allRows returns the rows of every session.
@@ -335,9 +351,10 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 		}
 	}
 	for _, ref := range p.Sessions {
+		places := st.wholeOf(ctx, ref)
 		err := st.Delete(ctx, ref)
 		if err == nil {
-			report.Places = append(report.Places, transcript.Place{Kind: "transcript", Agent: ref.Agent, Session: ref.ID})
+			report.Places = append(report.Places, places...)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
@@ -389,7 +406,8 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 	return st.Archive(ctx, x.ref)
 }
 
-// describeAnew puts the row of a session whose lines were replaced.
+// describeAnew puts the row of a session whose lines were replaced, and removes
+// what they do not name any more.
 func (st *Store) describeAnew(ctx context.Context, ref Ref) error {
 	s, err := st.open(ctx, "erase", driver.Row{Agent: ref.Agent, ID: ref.ID})
 	if err != nil {
@@ -399,7 +417,7 @@ func (st *Store) describeAnew(ctx context.Context, ref Ref) error {
 	defer st.table.release(t)
 	t.rowDue.Store(true)
 	st.putRow(ctx, t, true)
-	return nil
+	return s.dropBlobs(ctx)
 }
 
 // finishErases finishes what killed processes were erasing.

@@ -105,7 +105,7 @@ func (x *eraser) lines(ctx context.Context, recs records, write func(line []byte
 // the lines without it.
 func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) error) error {
 	x.places, x.beside, x.kept = nil, nil, nil
-	n := -1
+	n, named := -1, map[string]bool{} // whether a line that stays names a blob
 	for rec, err := range recs {
 		if err != nil {
 			return err
@@ -115,6 +115,12 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 			continue
 		}
 		e := x.changed(rec.Entry, n, history)
+		for hash := range blobsOf(rec.Entry) {
+			named[hash] = named[hash]
+		}
+		for hash := range blobsOf(e) {
+			named[hash] = true
+		}
 		if write == nil {
 			continue
 		}
@@ -126,6 +132,13 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 		}
 		if err := history.add(e); err != nil {
 			return err
+		}
+	}
+	for _, hash := range slices.Sorted(maps.Keys(named)) {
+		if !named[hash] {
+			blob := x.place("blob", "")
+			blob.Name = hash
+			x.places = append(x.places, blob)
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -390,4 +391,43 @@ func entries(t *testing.T, s *session.Session) (all []transcript.Entry) {
 		all = append(all, e)
 	}
 	return all
+}
+
+// A blob goes with the last line that names it.
+func TestEraseBlob(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	st := open(t, dir, &session.Options{Blobs: blobs.New(dir)})
+	defer closed(t, st)
+	s := load(t, st, cli)
+	picture := func(seed uint64) transcript.Message {
+		return transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{screenshot(15_000, seed)}}
+	}
+	one := add(t, s, picture(1))[0]
+	add(t, s, picture(2), transcript.AssistantText("Nice."))
+	again := add(t, s, picture(1))[0]
+	files := func() int {
+		all, err := blobs.New(dir).List(t.Context(), s.Ref())
+		require.NoError(t, err)
+		return len(all)
+	}
+	erase := func(id string) string {
+		plan, err := st.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}})
+		require.NoError(t, err)
+		_, err = st.Erase(t.Context(), plan)
+		require.NoError(t, err)
+		return toJSON(t, plan.Places)
+	}
+	require.Equal(t, 2, files())
+	require.NotContains(t, erase(one), `"blob"`)
+	require.Equal(t, 2, files())
+	require.Contains(t, erase(again), `"blob"`)
+	require.Equal(t, 1, files())
+	require.Contains(t, history(t, s), screenshot(15_000, 2).Source.Data)
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}})
+	require.NoError(t, err)
+	require.Contains(t, toJSON(t, plan.Places), `"blob"`)
+	_, err = st.Erase(t.Context(), plan)
+	require.NoError(t, err)
+	require.Zero(t, files())
 }

@@ -81,6 +81,9 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
+	if err := s.store.copyBlobs(ctx, s.ref, row.Ref(), lines); err != nil { // those of the base are read meanwhile
+		s.store.opts.Logger.Warn("the blobs of a fork were not all copied", "agent", row.Agent, "session", row.ID, "err", err)
+	}
 	return s.store.open(ctx, op, row)
 }
 

@@ -91,7 +91,7 @@ func (r *reader) note(e transcript.Entry) error {
 
 func applyMeta(row *driver.Row, m transcript.Meta) {
 	if m.Title != nil {
-		row.Title, row.TitleByHand = *m.Title, true
+		row.Title, row.TitleByHand, row.TitledAt = *m.Title, m.TitleBy != transcript.ByModel, row.Messages
 	}
 	if m.Owner != nil {
 		row.Owner = *m.Owner

@@ -41,6 +41,43 @@ type Options struct {
 	// does it. The zero value keeps the newest 20,000 tokens and needs no model
 	// for the summary.
 	Compact compact.Options
+	// Redact is called with each text before it is written, and returns the text to
+	// write instead; nil keeps texts as they are. Texts are those of messages,
+	// reasoning, results, summaries, titles, drafts and whatever else a line says,
+	// also when it is imported or exported: see package exchange. In the input of a
+	// call, in data of the application, and in the lines of other programs that an
+	// import keeps, each string is one, and Redact is called a second time with
+	// the name of the member in front of it, as in password="x". IDs, names, types,
+	// signatures, numbers and the bytes of media are none.
+	//
+	// An answer of which something is changed is stored without its reasoning. Lines
+	// that are there already, and their copies in a fork, stay as they are.
+	//
+	// Redact must be a function of the text alone, so that an append that is tried
+	// again under its idempotency key is the same, and must leave alone what it has
+	// returned. It is called from several goroutines, and no lock is held. A draft
+	// keeps back its last line until that is complete, and text after whose end Redact
+	// would mask more. So Redact masks what begins a secret of several lines up to the
+	// end of a text. redact.Secrets in package transcript/redact is a ready one.
+	Redact func(ctx context.Context, text string) string
+	// Blobs keeps the bytes of images, documents and audio beside the transcripts, if
+	// their base64 has at least 16 KiB; nil keeps them in the lines. A line names
+	// its blobs by their hashes. A blob is on stable storage before the line that
+	// names it, and is deleted with its session; what a kill leaves without a line
+	// is removed by the next append of media. A fork has copies.
+	//
+	// [Session.History] and the exports read blobs; loading, searching, compacting
+	// and counting tokens do not. One that is missing becomes a short text.
+	// blobs.New in package session/blobs keeps them in the folder of the store. Lines
+	// that name blobs need the same Blobs in every process that reads them.
+	Blobs Blobs
+	// BlobURL returns the URL under which a model is shown a blob of an entry; an
+	// empty one, and nil, put the bytes into the request. The URL of one blob must
+	// not change, or no provider finds the request in its cache.
+	BlobURL func(ctx context.Context, ref Ref, entryID string, blob transcript.Blob) string
+	// Titler makes titles, which [Session.AfterTurn] asks it for; nil keeps the
+	// beginning of the first user message. See [Session.Retitle].
+	Titler Titler
 	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int
 	// Now is the clock; nil means time.Now.
@@ -289,6 +326,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 	err := st.drv.Delete(ctx, refs...)
+	err = errors.Join(err, st.removeBlobs(ctx, refs...))
 	st.looks.Add(1)
 	for _, ref := range refs {
 		st.tell(ctx, ref)

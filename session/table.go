@@ -24,6 +24,7 @@ type state struct {
 
 	compacting chan struct{} // holds a value while a compaction runs
 
+	swept  atomic.Bool // the blobs were put in order, see keep
 	rowDue atomic.Bool // the index lacks an append of this process
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
@@ -34,6 +35,7 @@ type state struct {
 	wrote    driver.Cursor // the end of the last append of this process
 	wroteAt  time.Time     // the time of its entries
 	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
+	titled   int           // the milestone of the last try to make a title
 }
 
 func newState(st *Store, ref Ref) *state {

@@ -174,12 +174,18 @@ type System struct {
 // Meta describes the session. A nil field says nothing; of several entries
 // the last value of a field wins.
 type Meta struct {
-	Title  *string // set by hand: an automatic title never replaces it
-	Owner  *string
-	Labels []string // nil says nothing, empty removes all
-	TTL    *int64   // seconds after the last message; 0 is for ever
-	Pinned *bool
+	Title *string
+	// TitleBy is [ByModel] if a model has made the Title. It is empty for one that
+	// was set by hand, which nothing else replaces.
+	TitleBy string
+	Owner   *string
+	Labels  []string // nil says nothing, empty removes all
+	TTL     *int64   // seconds after the last message; 0 is for ever
+	Pinned  *bool
 }
+
+// ByModel is the TitleBy of a [Meta] whose title a model has made.
+const ByModel = "model"
 
 // Current makes the session the current one of its key.
 type Current struct {

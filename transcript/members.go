@@ -118,6 +118,7 @@ func (b *Meta) members(c *codec) {
 	if present(c, "title", &b.Title) {
 		c.str("title", b.Title)
 	}
+	c.optStr("titleBy", &b.TitleBy)
 	if present(c, "owner", &b.Owner) {
 		c.str("owner", b.Owner)
 	}
@@ -237,7 +238,15 @@ func (b *Source) members(c *codec) {
 	c.optStr("data", &b.Data)
 	c.optStr("url", &b.URL)
 	c.optStr("file_id", &b.FileID)
+	optObject(c, "blob", &b.Blob, (*Blob).members)
 	c.extra(&b.Extra)
+}
+
+func (b *Blob) members(c *codec) {
+	c.str("sha256", &b.SHA256)
+	c.num("bytes", &b.Bytes)
+	c.optNum("width", &b.Width)
+	c.optNum("height", &b.Height)
 }
 
 func (b *ToolCallBlock) members(c *codec) {

@@ -152,6 +152,12 @@ type Cond struct {
 	// cursor Base; otherwise the append fails with [ErrConflict].
 	Base      Cursor
 	Conflicts []string
+	// Check, if it is not nil, is called when all of the above holds and the lines
+	// are going to be written, with the cursor at which they will start. Nobody else
+	// appends to the session meanwhile, and it is not deleted. An error of it fails
+	// the append. It must not use the driver. It may be called again if the append
+	// is repeated by the driver.
+	Check func(start Cursor) error
 }
 
 // NoHead is the Head of a session that has none.
@@ -181,6 +187,7 @@ type Row struct {
 	Owner         string    `json:"owner,omitempty"`
 	Title         string    `json:"title,omitempty"`
 	TitleByHand   bool      `json:"titleByHand,omitempty"`
+	TitledAt      int       `json:"titledAt,omitempty"` // Messages when the title was set
 	Labels        []string  `json:"labels,omitempty"`
 	CreatedAt     time.Time `json:"createdAt,omitzero"`
 	LastUserAt    time.Time `json:"lastUserAt,omitzero"`

@@ -266,7 +266,7 @@ func TestImportGrown(t *testing.T) {
 			}
 		}
 	}
-	for _, d := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHiveLog, dialect.OpenViking, dialect.Native} {
+	for _, d := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.OpenViking, dialect.Native} {
 		if diverged[d] > 0 {
 			t.Errorf("%s: %d beginnings cannot be continued", d, diverged[d])
 		}

@@ -126,6 +126,16 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 			return err
 		}
 	}
+	if holds := check; cond.Check != nil {
+		check = func(end int64) error {
+			if holds != nil {
+				if err := holds(end); err != nil {
+					return err
+				}
+			}
+			return cond.Check(driver.Cursor(end))
+		}
+	}
 	for {
 		start, end, err := o.log.Append(ctx, buf, check)
 		if err == nil {

@@ -12,6 +12,10 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
+// blobFolder is where package blobs keeps media, in the folder of an agent: a folder
+// for each session, by the same name as its transcript.
+const blobFolder = "blobs"
+
 // delete removes sessions for good: their lines in the index come first, so
 // that whoever finds one of these finishes what a kill has left. Remove removes the
 // files of one.
@@ -64,6 +68,9 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
+		if err := filelog.SyncDir(x.a.root, blobFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(append(errs, err)...)
+		}
 	}
 	x.compared()
 	x.deletes = left
@@ -101,6 +108,9 @@ func (a *agent) unlink(id string) error {
 	err := a.sess.Remove(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
+	}
+	if err == nil { // what is kept beside the transcript, see package blobs
+		err = a.root.RemoveAll(blobFolder + "/" + EncodeName(id))
 	}
 	return cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
 }

@@ -154,6 +154,11 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 	if err := d.writable(op, ref); err != nil {
 		return driver.Result{}, fail(op, ref, err)
 	}
+	if cond.Check != nil {
+		if err := cond.Check(s.end()); err != nil {
+			return driver.Result{}, fail(op, ref, err)
+		}
+	}
 	r, err := s.append(lines)
 	d.storage.tell(ref)
 	return r, fail(op, ref, err)
