@@ -330,7 +330,8 @@ func archiveConcurrent(c *check) {
 	d := c.start()
 	other := c.second(d)
 	ref := c.create(d, "main", "k").Ref()
-	c.archiver(d)
+	c.archive(d, ref)
+	c.restore(d, ref, d, other)
 	const writers, each = 3, 10
 	var left, done atomic.Int32
 	left.Store(writers)
