@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/convolog/convolog/session/driver"
 )
@@ -329,9 +330,10 @@ func archiveConcurrent(c *check) {
 	d := c.start()
 	other := c.second(d)
 	ref := c.create(d, "main", "k").Ref()
-	c.archiver(d)
+	c.archive(d, ref)
+	c.restore(d, ref, d, other)
 	const writers, each = 3, 10
-	var left atomic.Int32
+	var left, done atomic.Int32
 	left.Store(writers)
 	acked := make([][]string, writers)
 	c.together(writers+2, []driver.Driver{d, other}, func(i int, d driver.Driver) {
@@ -341,6 +343,9 @@ func archiveConcurrent(c *check) {
 				c.errorf("Archive: unexpected error %v", err)
 			}
 			c.noErr("Restore", a.Restore(c.ctx, ref))
+			for before := done.Load(); done.Load() == before && left.Load() > 0 && c.ctx.Err() == nil; {
+				time.Sleep(50 * time.Microsecond) // until somebody has appended again
+			}
 		}
 		for i == writers+1 && left.Load() > 0 {
 			for _, err := range d.Scan(c.ctx, ref, 0, driver.Forward) {
@@ -359,6 +364,7 @@ func archiveConcurrent(c *check) {
 			switch {
 			case err == nil:
 				acked[i] = append(acked[i], line.ID)
+				done.Add(1)
 				n++
 			case errors.Is(err, fs.ErrNotExist), !errors.Is(err, driver.ErrArchived) && !errors.Is(err, driver.ErrReplaced):
 				c.fatalf("Append: unexpected error %v", err)
@@ -369,6 +375,7 @@ func archiveConcurrent(c *check) {
 	for _, ids := range acked {
 		all = append(all, ids...)
 	}
+	c.restore(d, ref, d)
 	got := c.ids(d, ref)[1:]
 	slices.Sort(all)
 	slices.Sort(got)

@@ -32,6 +32,9 @@ type broken struct {
 	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
 	flush        func(ctx context.Context, ref driver.Ref) error
 	watch        func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error)
+	archive      func(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error
+	restore      func(ctx context.Context, ref driver.Ref) error
+	deleteIf     func(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error
 	rewrite      func(ctx context.Context, ref driver.Ref, change changeFunc) error
 	note         func(ctx context.Context, name string, data []byte) error
 	notes        func(ctx context.Context) (map[string][]byte, error)
@@ -69,6 +72,7 @@ func newShared() *shared {
 // newBroken returns d with all its methods; what breaks it replaces some.
 func newBroken(d driver.Driver, s *shared) *broken {
 	watcher, _ := d.(driver.Watcher)
+	archiver, _ := d.(driver.Archiver)
 	rewriter, _ := d.(driver.Rewriter)
 	return &broken{
 		Driver: d, shared: s, watch: watcher.Watch,
@@ -76,6 +80,7 @@ func newBroken(d driver.Driver, s *shared) *broken {
 		append: d.Append, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
 		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
+		archive: archiver.Archive, restore: archiver.Restore, deleteIf: archiver.DeleteIf,
 	}
 }
 

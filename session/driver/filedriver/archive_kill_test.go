@@ -170,6 +170,9 @@ func TestArchiveKill(t *testing.T) {
 		if round%20 == 19 {
 			require.NoError(t, os.RemoveAll(dir))
 		}
+		if round%500 == 499 {
+			t.Logf("%d kills: %v", round+1, where)
+		}
 	}
 	t.Logf("%d kills: %v", kills, where)
 }
