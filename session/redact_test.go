@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/redact"
@@ -218,4 +220,47 @@ func FuzzRedacted(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, string(got[0].Line()), string(twice[0].Line()))
 	})
+}
+
+// A model that binds reasoning to what it was made from refuses nothing, whichever
+// answers, texts and results are redacted, and with pictures in blobs.
+func TestRedactBoundReasoning(t *testing.T) {
+	for seed := range uint64(extent(*soakLength, 1, 20, 200)) {
+		b := newBoundTurn(t, seed, 40_000)
+		closed(t, b.store)
+		b.opts.Redact, b.opts.Blobs = redact.Secrets, blobs.New(b.dir)
+		b.store = open(t, b.dir, b.opts)
+		b.s = load(t, b.store, cli)
+		answer := b.model.Answer
+		secret := func() string { return []string{"", " password=Hunter27", " " + planted}[b.rng.IntN(3)] }
+		b.model.Answer = func(r guardtest.Request) guardtest.Answer {
+			a := answer(r)
+			for i, block := range a.Blocks {
+				switch block := block.(type) {
+				case transcript.ThinkingBlock:
+					block.Thinking += secret()
+					a.Blocks[i] = block
+				case transcript.TextBlock:
+					block.Text += secret()
+					a.Blocks[i] = block
+				}
+			}
+			return a
+		}
+		b.add(transcript.UserText("Do all of it." + secret()))
+		for range 30 {
+			if b.rng.IntN(4) == 0 {
+				b.add(transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "See." + secret()}, screenshot(20_000, seed)}})
+			}
+			b.step(40_000)
+		}
+		for _, r := range b.model.Invalid() {
+			t.Fatalf("request %d was refused: %s\n%.3000s", r.N, r.Refused, r.Body)
+		}
+		require.Zero(t, b.bare, "requests without reasoning")
+		b.continued()
+		closed(t, b.store)
+		require.Empty(t, grep(t, b.dir, planted))
+		require.Empty(t, grep(t, b.dir, "Hunter27"))
+	}
 }
