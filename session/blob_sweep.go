@@ -129,7 +129,7 @@ func (st *Store) removeBlobs(ctx context.Context, refs ...Ref) (err error) {
 		return nil
 	}
 	for _, ref := range refs {
-		// A scope is told of the sessions of others that they are not there.
+		// A scope must not take the sessions of others for deleted ones.
 		if _, getErr := st.table.store.drv.Get(ctx, ref); !errors.Is(getErr, fs.ErrNotExist) {
 			continue
 		}
