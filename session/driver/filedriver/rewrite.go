@@ -40,7 +40,10 @@ func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2
 		return x.a.cause(ref, err)
 	}
 	x.suspectDead(o)
-	err = x.announce(ref.ID)
+	err = x.a.removeArchive(ref.ID) // what a killed process has left
+	if err == nil {
+		err = x.announce(ref.ID)
+	}
 	if err == nil {
 		err = o.log.Replace(ctx, func(to io.Writer, size int64) error {
 			records := transcript.Scan(o.log, size, &transcript.ScanOptions{Final: true})
