@@ -23,27 +23,29 @@ const module = "github.com/convolog/convolog"
 // below examples. A new arrow is a decision: draw it in ARCHITECTURE.md first.
 var imports = map[string][]string{
 	".":                  {},
+	"internal/blockgzip": {},
 	"internal/filename":  {},
 	"internal/jsontext":  {},
 	"internal/lazy":      {},
-	"internal/secret":    {"internal/lazy"},
 	"internal/words":     {},
 	"transcript":         {"internal/jsontext"},
 	"transcript/tokens":  {"transcript"},
 	"transcript/filelog": {},
+	"transcript/redact":  {"internal/lazy"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"transcript/convlog":        {"internal/filename", "internal/jsontext", "transcript", "transcript/filelog"},
 	"transcript/dialect":        {"internal/jsontext", "transcript"},
 	"rebuild":                   {"internal/jsontext", "transcript"},
 	"rebuild/wire":              {"internal/jsontext", "rebuild", "transcript"},
 	"rebuild/wire/wiretest":     {"internal/lazy", "transcript"},
-	"compact":                   {"internal/lazy", "internal/secret", "rebuild", "transcript", "transcript/tokens"},
+	"compact":                   {"internal/lazy", "rebuild", "transcript", "transcript/redact", "transcript/tokens"},
 	"guard":                     {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
 	"guard/guardtest":           {"rebuild/wire/wiretest", "transcript", "transcript/tokens"},
 	"session/driver":            {"transcript"},
-	"session/driver/filedriver": {"internal/filename", "session/driver", "transcript", "transcript/filelog"},
+	"session/driver/filedriver": {"internal/blockgzip", "internal/filename", "internal/jsontext", "session/driver", "transcript", "transcript/filelog"},
 	"session/driver/memdriver":  {"session/driver", "transcript"},
 	"session/sessiontest":       {"session/driver", "transcript"},
+	"session/blobs":             {"internal/filename", "session/driver", "transcript/filelog"},
 	"session": {
 		"compact", "guard", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "session/driver/filedriver",
@@ -67,8 +69,8 @@ var testImports = map[string][]string{
 	"guard/guardtest":     {"guard", "rebuild", "rebuild/wire"},
 	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
-	"session":             {"rebuild/wire", "session/driver/memdriver"},
-	"session/exchange":    {"rebuild/wire", "session/driver/memdriver", "transcript/filelog"},
+	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/redact"},
+	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
 

@@ -1,14 +1,15 @@
 package compact
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/convolog/convolog/internal/secret"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/redact"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
@@ -130,6 +131,9 @@ func (all *carried) close() {
 	}
 }
 
+// masked returns a text without the secrets that everybody knows.
+func masked(text string) string { return redact.Secrets(context.Background(), text) }
+
 // hear takes what the user says in message i, one item a line.
 func (all *carried) hear(h rebuild.History, i int) {
 	lines := userLines(h.Messages[i])
@@ -140,7 +144,7 @@ func (all *carried) hear(h rebuild.History, i int) {
 		all.close()
 	}
 	for _, line := range lines {
-		text := secret.In(line.Text)
+		text := masked(line.Text)
 		all.said = append(all.said, saying{transcript.Carried{Entry: line.Entry, Text: clip(text, mostSaid), Open: true}, text})
 	}
 }
@@ -207,16 +211,16 @@ func (all *carried) note(m transcript.Message, next []transcript.Message, files 
 			continue
 		}
 		if r := results[call.ID]; r.IsError {
-			text := clip(secret.In(plain(r.Text())), defaultResults)
+			text := clip(masked(plain(r.Text())), defaultResults)
 			all.errors = append(all.errors, transcript.Carried{Entry: entries[call.ID], Text: text, Tool: label(call.Name)})
 			continue
 		}
 		read, modified := files(call)
 		for _, path := range read {
-			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: secret.In(path)})
+			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: masked(path)})
 		}
 		for _, path := range modified {
-			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: secret.In(path), Modified: true})
+			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: masked(path), Modified: true})
 		}
 	}
 }

@@ -175,6 +175,8 @@ func callInput(c transcript.ToolCallBlock) string {
 func describeSource(s transcript.Source) string {
 	kind := label(cmp.Or(s.MediaType, s.Type, "unknown"))
 	switch {
+	case s.Type == "blob":
+		return fmt.Sprintf("%s, %d bytes, left out", kind, s.Blob.Bytes)
 	case s.Type == "base64":
 		return fmt.Sprintf("%s, %d bytes, left out", kind, len(s.Data)*3/4)
 	case s.Data != "":

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/internal/secret"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -50,7 +49,7 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	room := max(cmp.Or(in.MaxTokens, defaultSummary), minExtract)
 	b := budget{counter: counterOr(e.Counter)}
 	title := fmt.Sprintf("Extract of %d messages, made without a model.", len(in.Messages))
-	before := secret.In(plain(in.Previous))
+	before := masked(plain(in.Previous))
 	items := extracts(in.Messages, in.carried)
 	const between = 8 // tokens for what joins the parts
 	text := b.clip(before, room-between)
@@ -73,7 +72,7 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 // than how it begins.
 func extracts(msgs []transcript.Message, carried bool) (items []string) {
 	add := func(mark, text string) {
-		if text = secret.In(plain(text)); !blank(text) {
+		if text = masked(plain(text)); !blank(text) {
 			items = append(items, mark+": "+strings.ReplaceAll(text, "\n", "\n  "))
 		}
 	}
@@ -85,7 +84,7 @@ func extracts(msgs []transcript.Message, carried bool) (items []string) {
 				switch {
 				case line.Text == rebuild.Opening:
 				case carried:
-					add("user", firstOf(secret.In(line.Text), 80))
+					add("user", firstOf(masked(line.Text), 80))
 				default:
 					add("user", line.Text)
 				}
@@ -99,7 +98,7 @@ func extracts(msgs []transcript.Message, carried bool) (items []string) {
 				}
 			case transcript.ToolCallBlock:
 				names[b.ID], open[b.ID] = label(b.Name), len(items)
-				items = append(items, "no result: "+label(b.Name)+" "+secret.In(clip(plain(callInput(b)), maxQuotedInput)))
+				items = append(items, "no result: "+label(b.Name)+" "+masked(clip(plain(callInput(b)), maxQuotedInput)))
 			case transcript.ToolResultBlock:
 				text := b.Text()
 				if b.IsError && text == rebuild.Interrupted {

@@ -93,6 +93,12 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	}
 	now := st.opts.Now()
 	entries, err := newBatch(now, st.newID, items...)
+	if err == nil {
+		entries, err = st.redacted(ctx, entries)
+	}
+	if err == nil {
+		entries, cond.Check, err = s.keep(ctx, entries)
+	}
 	if err == nil && cond.Idem != "" {
 		cond.IdemHash = IdemHash(entries)
 		entries, err = transcript.WithIdem(entries, cond.Idem, cond.IdemHash)
@@ -119,6 +125,9 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 // retained, and the next call that reads finds them in the transcript.
 func (s *Session) write(ctx context.Context, op string, now time.Time, cond driver.Cond, entries []transcript.Entry, own bool) (driver.Result, error) {
 	st := s.store
+	if err := st.permits(entries); err != nil {
+		return driver.Result{}, st.wrap(op, s.ref, err)
+	}
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
 	lines := make([]driver.Line, len(entries))
@@ -131,6 +140,9 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	put := false
 	switch {
 	case err != nil:
+		if cond.Check != nil {
+			t.swept.Store(false) // it may have left blobs
+		}
 		err = st.wrap(op, s.ref, err)
 	case !res.Repeated:
 		put = t.appended(res, now, entries, own)

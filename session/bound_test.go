@@ -88,6 +88,9 @@ func (b *boundTurn) step(window int) {
 		b.store = open(b.t, b.dir, b.opts)
 		b.s = load(b.t, b.store, cli)
 	}
+	if b.rng.IntN(60) == 0 {
+		b.erase()
+	}
 	resp, err := guard.Do(ctx, b.g, b.s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
 		if b.rng.IntN(6) == 0 {
 			b.add(transcript.UserText("By the way, hurry."))
@@ -111,6 +114,17 @@ func (b *boundTurn) step(window int) {
 		b.add(transcript.UserText("And you?"))
 		b.add(transcript.Response{Message: transcript.AssistantText("I agree."), API: "openai-chat", Model: "gpt-6"}, transcript.UserText("Go on."))
 	}
+}
+
+// erase erases some entry that is there.
+func (b *boundTurn) erase() {
+	all := entries(b.t, b.s)
+	id := all[1+b.rng.IntN(len(all)-1)].ID
+	plan, err := b.store.PlanErase(b.t.Context(), session.Erasure{Entries: []session.Selection{{Session: b.s.Ref(), Entries: []string{id}}}})
+	require.NoError(b.t, err)
+	_, err = b.store.Erase(b.t.Context(), plan)
+	require.NoError(b.t, err)
+	b.edited++
 }
 
 func (b *boundTurn) result(id string, window int) {

@@ -39,7 +39,7 @@ func (st *Store) Follow(ctx context.Context) iter.Seq2[Ref, error] {
 			}
 			refs := c.take()
 			for _, ref := range refs {
-				if !yield(ref, nil) {
+				if ref, mine := st.told(ctx, ref); mine && !yield(ref, nil) {
 					return
 				}
 			}
@@ -91,6 +91,7 @@ type glance struct {
 	size, gen int64
 	lastID    string
 	created   time.Time
+	archived  bool
 }
 
 // compare lists all sessions and adds those that differ from the last look,
@@ -108,7 +109,7 @@ func (st *Store) compare(ctx context.Context, seen map[Ref]glance, add func(Ref)
 			return nil, err
 		}
 		for _, row := range rows {
-			now[row.Ref()] = glance{row.Size, row.Gen, row.LastID, row.CreatedAt.UTC()}
+			now[row.Ref()] = glance{row.Size, row.Gen, row.LastID, row.CreatedAt.UTC(), row.Archived}
 		}
 	}
 	if seen == nil {

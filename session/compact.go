@@ -35,17 +35,20 @@ type Compacted struct {
 // [*CompactConflictError] if what was summarised has changed meanwhile. One
 // compaction at a time runs on a session in a process; others wait for it, and
 // one that a summarizer or an observer asks for is an error.
+//
+// A call that waits for a person, or was approved and not started, is not
+// summarised: the cut is in front of it.
 func (s *Session) Compact(ctx context.Context, opts *compact.Options) (Compacted, error) {
-	return s.compact(ctx, &work{Options: s.compactOptions(opts)})
+	return s.compact(ctx, &work{Options: s.sparing(s.compactOptions(opts))})
 }
 
 // PlanCompact says what [Session.Compact] would do.
 func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compact.Cut, error) {
-	h, err := s.History(ctx)
+	h, err := s.history(ctx)
 	if err != nil {
 		return compact.Cut{}, err
 	}
-	o := s.compactOptions(opts)
+	o := s.sparing(s.compactOptions(opts))
 	return compact.Plan(h, &o), nil
 }
 
@@ -59,9 +62,23 @@ func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compa
 // that is smaller than that of the trigger, and how its count differs from the
 // estimate. It does nothing right after a compaction, see [TooSoon], and after
 // three failures of the summarizer, see [CoolingDown].
+//
+// Then it asks [Options].Titler for a title, see [Session.Retitle], and logs an
+// error of it.
 func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	defer s.turnEnded(ctx)
-	o := s.compactOptions(nil)
+	done, err := s.compactIfDue(ctx)
+	if titler := s.store.opts.Titler; titler != nil {
+		if _, err := s.Retitle(ctx, titler); err != nil {
+			s.store.opts.Logger.Warn("the title was not made again", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
+		}
+	}
+	return done, err
+}
+
+// compactIfDue compacts the history if the trigger says so.
+func (s *Session) compactIfDue(ctx context.Context) (Compacted, error) {
+	o := s.sparing(s.compactOptions(nil))
 	if o.Trigger.Limit() == 0 {
 		return Compacted{Cut: compact.Cut{Nothing: compact.NotDue}}, nil
 	}
@@ -96,6 +113,9 @@ func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 // the history has changed. After three failures in a row the summarizer is not
 // asked, until AfterTurn or Compact have had a summary of it; where nobody calls
 // these it is asked again at every eighth compaction.
+//
+// A call that waits for a person is summarised only if that is the only way to
+// make the room; then it is no longer pending.
 //
 // If the provider has refused the request no compaction comes too soon. If the
 // request is too long by estimate alone one that does, see [TooSoon], and would
@@ -136,10 +156,14 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 		o.Counter = n.Counter
 	}
 	o.Recall = o.Recall || n.Recall
-	return s.compact(ctx, &work{Options: o, adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
+	return s.compact(ctx, &work{Options: s.sparing(o), adjust: func(w *work, cut compact.Cut, l learned) compact.Cut {
 		little := cut.Nothing == "" && cut.After > cut.Before/4*3
 		if w.Room == 0 && (little || cut.Nothing == compact.TooShort) {
 			w.Room = cut.Before / 2 // all that is known: it is too much
+			cut = compact.Plan(w.history, &w.Options)
+		}
+		if cut.Nothing != "" || w.Room > 0 && cut.After > w.Room {
+			w.Check = o.Check
 			cut = compact.Plan(w.history, &w.Options)
 		}
 		if cut.Nothing != "" {
@@ -301,6 +325,9 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if !w.standIn {
 		failures = 0
 	}
+	if c, err = s.store.redactCompaction(ctx, c); err != nil {
+		return done, s.store.wrap(op, s.ref, err)
+	}
 	id, err := s.commit(ctx, op, w, &c, done.Cut)
 	if errors.Is(err, ErrConflict) {
 		err = s.store.wrap(op, s.ref, &CompactConflictError{Compaction: c, Err: ErrConflict})
@@ -338,32 +365,13 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 			}
 		}
 	})
-	if err == nil && len(unknown) > 0 {
-		err = s.store.wrap(op, s.ref, s.findRewound(ctx, unknown, &rewound))
+	if err == nil && len(unknown) > 0 { // they are older than what is in memory
+		var more []string
+		more, err = rewoundOf(siftOf(ctx, s.store.drv, s.ref), s.store.scan(ctx, s.ref), unknown)
+		rewound, err = append(rewound, more...), s.store.wrap(op, s.ref, err)
 	}
 	w.pin(rewound)
 	return cut, l, err
-}
-
-// findRewound adds those of some entries to rewound that a rewind has taken back.
-// They are older than what is in memory.
-func (s *Session) findRewound(ctx context.Context, entries []string, rewound *[]string) error {
-	m, err := readMarks(ctx, s.store.drv, s.ref)
-	if err != nil {
-		return err
-	}
-	for _, id := range entries {
-		for rec, err := range s.backward(ctx, id) {
-			if err != nil {
-				return err
-			}
-			if m.rewound(driver.Cursor(rec.Offset)) {
-				*rewound = append(*rewound, id)
-			}
-			break
-		}
-	}
-	return nil
 }
 
 // pin lets the texts that are pinned be carried, but for rewound ones, and takes
@@ -431,24 +439,6 @@ func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.
 		}
 	}
 	return "", s.store.wrap(op, s.ref, ErrConflict)
-}
-
-// keeps reports whether the fold would keep exactly what a cut of the present
-// history is to keep.
-func (s *Session) keeps(c compact.Cut) bool {
-	ok := false
-	_ = s.use(context.Background(), "plan", func(t *state) error { // reads nothing, so it cannot fail
-		if t.fold == nil {
-			return nil // forgotten meanwhile, and so is the history that was planned for
-		}
-		compaction := c.Compaction()
-		compaction.Summary = "-"
-		after, _ := t.fold.Preview(compaction)
-		now := t.fold.History().Messages
-		ok = c.At <= len(now) && slices.Equal(places(now[c.At:]), places(after.Messages))
-		return nil
-	})
-	return ok
 }
 
 // measure sets the numbers of a compaction that is to be appended now. It

@@ -176,6 +176,9 @@ func (r *faultRun) check(dir string, known world, unknown, deleting, fragment bo
 				}
 			}
 			if err == nil && round == 1 {
+				err = st.Restore(bg, s.Ref()) // if it is archived
+			}
+			if err == nil && round == 1 {
 				_, err = s.Append(bg, text("after the fault"))
 			}
 		}

@@ -214,6 +214,28 @@ var workloads = []workload{
 			func() (err error) { a, err = w.load(crashKey); return err },
 			w.stop)
 	}},
+	{"archive", func(w *worker) error {
+		a, err := w.begun()
+		var b *session.Session
+		archive := func() error {
+			return w.step("archive", func(ctx context.Context) error { return w.store.Archive(ctx, a.Ref()) })
+		}
+		restore := func() error {
+			return w.step("restore", func(ctx context.Context) error { return w.store.Restore(ctx, a.Ref()) })
+		}
+		return chain(err,
+			func() error { return w.add(a, text("first")) },
+			func() error { return w.add(a, answer(strings.Repeat("second ", 100))) },
+			archive, restore,
+			func() error { return w.add(a, text("third")) },
+			archive,
+			func() (err error) { b, err = w.load(crashKey); return err },
+			func() error { return w.add(b, text("another")) },
+			func() error {
+				return w.step("delete", func(ctx context.Context) error { return w.store.Delete(ctx, a.Ref()) })
+			},
+			w.stop)
+	}},
 	{"fork", func(w *worker) error {
 		s, err := w.begun()
 		var f *session.Session

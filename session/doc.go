@@ -40,6 +40,39 @@
 // [Session.ReadResult] a part of a long result. [RecallTools] makes all three tools
 // for a model.
 //
+// # Keep it for 30 days
+//
+// Nothing is removed by itself. [Store.PlanRetention] says which sessions are too
+// old or too many, by their own TTL or one for all, by count, bytes, key and owner,
+// and what protects a session: a pin, being current, a message within the hour, a
+// clock that cannot be believed. [Store.Apply] looks at each one again and archives
+// or deletes it; [Store.RunRetention] does both from time to time, in a goroutine of
+// yours. [Store.Archive] puts a session away compressed: it is listed with
+// [ListOptions].State, read and searched as before, and written to again after
+// [Store.Restore].
+//
+// # Forget a person
+//
+// [Store.PlanErase] lists every place that something of an owner, of sessions, of
+// entries or of what matches is in: transcripts, rows, summaries that have read
+// it, copies in forks, drafts, values. [Store.Erase] does what the plan says,
+// finishes after a kill, and returns a receipt, which also names what it cannot
+// reach. Histories stay valid. Other stores of the application's take part as
+// [transcript.Eraser]; package transcript/convlog has one.
+//
+// # Keep secrets out
+//
+// [Options].Redact is called with every text before it is written, imports included,
+// and package transcript/redact has a hook that knows the common secrets. The model
+// is shown what was written, so it does not see the secret either.
+//
+// # Keep media beside the conversation
+//
+// With [Options].Blobs the bytes of images, documents and audio are files beside the
+// transcript, and its lines have their hashes. Requests and exports have the bytes
+// as before; all else reads only the lines. Entries that a program reads itself have
+// the hashes: [Session.Inline] puts the bytes into them.
+//
 // # Failures
 //
 // After a failed sync a session refuses appends with a [*NotDurableError] until
@@ -60,6 +93,7 @@
 //
 // [Session.Pin] lets a text survive every compaction, [Session.SetState] keeps
 // values that no model sees, [transcript.WithApp] puts data on a message,
+// [Session.Retitle] has a model write the title,
 // [Session.Usage] sums up what answers have cost, and [Session.Page] turns the
 // pages of the conversation for people.
 //

@@ -21,7 +21,10 @@ import (
 type Draft struct {
 	turn    *Turn
 	part    transcript.Draft // what is not flushed
+	size    int              // of the text that is, as it was written
+	doubt   int              // how much of part the last append may have written
 	flushed time.Time
+	tried   int // how much of the text may be a part of a secret, as far as is known
 }
 
 // A draft is flushed when so much has come, and by the first Write after so much
@@ -49,17 +52,64 @@ func (d *Draft) Write(ctx context.Context, text string) error {
 }
 
 // Flush appends the text that was not appended so far. Flush it before a client is
-// shown it, so that nobody sees an answer that the session has lost.
+// shown it, so that nobody sees an answer that the session has lost. With
+// [Options].Redact, text that could be the beginning of what is redacted stays
+// back until more has come. Flush may be called again after an error, after a
+// [*NotDurableError] once [Session.Recover] has succeeded: no text is appended
+// twice.
 func (d *Draft) Flush(ctx context.Context) error {
-	if d.part.Text == "" {
+	if d.doubt > 0 {
+		if err := d.settle(ctx); err != nil {
+			return err
+		}
+	}
+	text, _ := d.settled(ctx)
+	if text == "" {
 		return nil
 	}
-	if _, err := d.turn.s.append(ctx, "draft", driver.Cond{}, d.part); err != nil {
+	part := d.part
+	part.Text = text
+	if redact := d.turn.s.store.opts.Redact; redact != nil {
+		part.Text = redact(ctx, text)
+	}
+	if _, err := d.turn.s.append(ctx, "draft", driver.Cond{}, part); err != nil {
+		d.doubt = len(text)
 		return err
 	}
-	d.part = transcript.Draft{Key: d.part.Key}
-	d.flushed = time.Now()
+	d.size += len(part.Text)
+	d.took(len(text))
 	return nil
+}
+
+// settle finds out whether an append that failed has written its text.
+func (d *Draft) settle(ctx context.Context) error {
+	if err := d.turn.s.Flush(ctx); err != nil {
+		return err
+	}
+	there := 0
+	err := d.turn.s.read(ctx, "draft", func(t *state) {
+		for _, other := range t.fold.Standing().Drafts {
+			if other.Key == d.part.Key {
+				there = len(other.Text)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if there > d.size {
+		d.size = there
+		d.took(d.doubt)
+	}
+	d.doubt = 0
+	return nil
+}
+
+// took notes that so many bytes of the text are in the session.
+func (d *Draft) took(n int) {
+	d.tried = 0
+	d.part = transcript.Draft{Key: d.part.Key, Text: d.part.Text[n:]}
+	d.flushed = time.Now()
 }
 
 // Commit appends the answer, which takes the place of the draft, and returns the

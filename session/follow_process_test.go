@@ -141,6 +141,25 @@ func chatterChild(args []string, stdin io.Reader, _ io.Writer) error {
 	return err
 }
 
+// talkOf reads what a follower should be given, and how many batches were cut.
+func talkOf(t *testing.T, s *session.Session) (want heard, cut int) {
+	t.Helper()
+	sum := sha256.New()
+	for b, err := range transcript.Batches(s.Records(t.Context())) {
+		require.NoError(t, err)
+		if !b.Complete {
+			cut++
+			continue
+		}
+		for _, e := range b.Entries {
+			want.N++
+			hear(sum, e)
+		}
+	}
+	want.Sum = fmt.Sprintf("%x", sum.Sum(nil))
+	return want, cut
+}
+
 // Followers in several processes are given every entry once and in order,
 // whatever happens to writers, followers and the file.
 func TestFollowProcesses(t *testing.T) {
@@ -220,20 +239,7 @@ func TestFollowProcesses(t *testing.T) {
 		return err
 	})
 
-	want, cut := heard{}, 0
-	sum := sha256.New()
-	for b, err := range transcript.Batches(s.Records(t.Context())) {
-		require.NoError(t, err)
-		if !b.Complete {
-			cut++
-			continue
-		}
-		for _, e := range b.Entries {
-			want.N++
-			hear(sum, e)
-		}
-	}
-	want.Sum = fmt.Sprintf("%x", sum.Sum(nil))
+	want, cut := talkOf(t, s)
 	for _, out := range outs {
 		for range each {
 			var got heard

@@ -55,9 +55,7 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if err != nil {
 		return nil, err
 	}
-	scan := func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-		return s.store.drv.Scan(ctx, s.ref, from, dir)
-	}
+	scan := s.store.scan(ctx, s.ref)
 	lines, standing, err := s.store.copyOf(scan, base, entryID)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
@@ -82,6 +80,9 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	row, err := s.store.createWith(ctx, s.ref.Agent, base.Key, header, append(lines, more...))
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
+	}
+	if err := s.store.copyBlobs(ctx, s.ref, row.Ref(), lines); err != nil { // those of the base are read meanwhile
+		s.store.opts.Logger.Warn("the blobs of a fork were not all copied", "agent", row.Agent, "session", row.ID, "err", err)
 	}
 	return s.store.open(ctx, op, row)
 }
@@ -170,13 +171,44 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 		}
 		open := r.openAnswer()
 		if open == "" {
-			lines, err = r.copies(until)
-			return lines, r.fold.Standing(), err
+			if lines, err = r.copies(until); err == nil {
+				standing, err = r.standing(until)
+			}
+			return lines, standing, err
 		}
 		if p, err = locate(until, open); err != nil {
 			return nil, standing, err
 		}
 	}
+}
+
+// standing is what stands at the end of a scan, without the pins of entries that a
+// rewind has taken back: the fork does not have that rewind.
+
+func (r *reader) standing(scan scan) (rebuild.Standing, error) {
+	all := r.fold.Standing()
+	var old []string
+	live := all.Pins[:0:0]
+	for _, p := range all.Pins {
+		switch known := r.fold.Has(p.Entry); {
+		case !known:
+			old = append(old, p.Entry)
+			fallthrough
+		case r.fold.Live(p.Entry):
+			live = append(live, p)
+		}
+	}
+
+	if len(old) > 0 {
+		sift := func(driver.Keep) iter.Seq2[transcript.Record, error] { return scan(0, driver.Backward) }
+		rewound, err := rewoundOf(sift, scan, old)
+		if err != nil {
+			return all, err
+		}
+		live = slices.DeleteFunc(live, func(p transcript.Carried) bool { return slices.Contains(rewound, p.Entry) })
+	}
+	all.Pins = live
+	return all, nil
 }
 
 // until returns a scan of the lines that end at a cursor or before it.

@@ -30,6 +30,8 @@ type Info struct {
 	Tokens      int           `json:"tokens"`              // estimate of the history
 	Size        int64         `json:"size"`                // of the transcript; bytes if it is a file
 	TTL         time.Duration `json:"ttl,omitempty"`       // in JSON nanoseconds
+	Expires     time.Time     `json:"expires,omitzero"`    // when the TTL is over: that long after LastUserAt, or after CreatedAt; zero is never
+	State       State         `json:"state,omitempty"`
 	Pinned      bool          `json:"pinned,omitempty"`
 	Usage       Usage         `json:"usage,omitempty"` // of the answers; must not be modified
 
@@ -39,18 +41,19 @@ type Info struct {
 	Parent transcript.Link `json:"parent,omitzero"`
 }
 
-func infoOf(row driver.Row) Info {
+func infoOf(row driver.Row, now func() time.Time) Info {
 	return Info{
 		Ref: row.Ref(), Key: row.Key, Current: row.Current, Title: row.Title, TitleByHand: row.TitleByHand, Owner: row.Owner,
 		Labels: slices.Clone(row.Labels), CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, LastUserAt: row.LastUserAt,
 		Messages: row.Messages, Turns: row.Turns, Tokens: row.TokenEstimate, Size: row.Size,
-		TTL: time.Duration(row.TTL) * time.Second, Pinned: row.Pinned, Usage: row.Usage,
+		TTL: ttlOf(row), Expires: expires(row, ttlOf(row)), State: stateOf(row, now), Pinned: row.Pinned, Usage: row.Usage,
 		Base: row.Base, Parent: row.Parent,
 	}
 }
 
-// Info describes the session as this process saw it last: Current is as of the
-// last call on the Store that opened, listed, deleted or switched sessions. The
+// Info describes the session as this process saw it last: Current and whether it is
+// [Archived] are as of the last call on the Store that opened, listed, deleted,
+// archived or switched sessions. The
 // tokens of new messages are counted. After an index was lost Info reads the
 // whole transcript, once. If the session cannot be read, Info has only its Ref:
 // the next call that returns an error says why.
@@ -64,25 +67,30 @@ func (s *Session) Info() Info {
 		if err := t.fill(t.scan(ctx)); err != nil {
 			return err
 		}
-		info = infoOf(t.describe())
-		info.Current = t.isCurrent(ctx)
+		row := t.describe()
+		t.look(ctx)
+		row.Current, row.Archived = t.current, t.archived
+		info = infoOf(row, s.store.opts.Now)
 		return nil
 	})
 	return info
 }
 
-// isCurrent reports whether the session is the current one of its key. That is
-// looked up again when a call of this process may have found or made a
-// difference. The caller holds s.mu.
-func (s *state) isCurrent(ctx context.Context) bool {
-	if seen := s.store.looks.Load(); s.looks != seen {
-		cur, err := s.store.drv.Current(ctx, s.ref.Agent, s.row.Key)
-		if err != nil {
-			return false
-		}
-		s.current, s.looks = cur.ID == s.ref.ID, seen
+// look finds out whether the session is the current one of its key, and whether it
+// is archived. That is looked up again when a call of this process may have found
+// or made a difference. The caller holds s.mu.
+func (s *state) look(ctx context.Context) {
+	seen := s.store.looks.Load()
+	if s.looks == seen {
+		return
 	}
-	return s.current
+	cur, err := s.store.drv.Current(ctx, s.ref.Agent, s.row.Key)
+	s.current, s.archived = err == nil && cur.ID == s.ref.ID, false
+	if !s.current {
+		row, err := s.store.drv.Get(ctx, s.ref)
+		s.archived = err == nil && row.Archived
+	}
+	s.looks = seen
 }
 
 // Cursor returns the place of the session in a list, for [ListOptions].After: an

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,7 +14,8 @@ import (
 
 // Calls go on from one state to the next by entries that name them by their own
 // entry IDs, because tool-use IDs may occur twice; [Session.Pending] says them.
-// An entry is appended if the call is still in a state that allows it: check and
+// Where another program has written several calls in one line, its ID stands for
+// all of them that have no result. An entry is appended if the call is still in a state that allows it: check and
 // write are one step, also against other processes.
 
 // Dispatch records that the tools of calls are about to be started. When it
@@ -27,6 +27,10 @@ import (
 // The error matches [ErrConflict], and nothing was written, if a call has a
 // result, is held or rejected, or was dispatched before.
 func (t *Turn) Dispatch(ctx context.Context, calls ...string) error {
+	return t.dispatch(ctx, entriesOf(calls...)...)
+}
+
+func (t *Turn) dispatch(ctx context.Context, calls ...callName) error {
 	err := t.s.mark(ctx, "dispatch", calls, func(c rebuild.PendingCall) (transcript.Item, bool) {
 		return transcript.Dispatch{Call: c.Entry, CallID: c.Call.ID}, c.State == rebuild.NotStarted || c.State == rebuild.Approved
 	})
@@ -49,7 +53,7 @@ func (s *Session) Decide(ctx context.Context, call string, verdict transcript.Ve
 	default:
 		return s.store.wrap("decide", s.ref, fmt.Errorf("a decision %q: want hold, approve or reject; nothing was written", verdict))
 	}
-	return s.mark(ctx, "decide", []string{call}, func(c rebuild.PendingCall) (transcript.Item, bool) {
+	return s.mark(ctx, "decide", entriesOf(call), func(c rebuild.PendingCall) (transcript.Item, bool) {
 		d := transcript.Decision{Call: c.Entry, CallID: c.Call.ID, Verdict: verdict, By: by, Reason: reason}
 		return d, c.State == rebuild.NotStarted || c.State == rebuild.Held && verdict != transcript.Hold
 	})
@@ -58,20 +62,37 @@ func (s *Session) Decide(ctx context.Context, call string, verdict transcript.Ve
 // marking are the types of lines that change the state of a call.
 var marking = []string{transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeToolResult, transcript.TypeRewind, transcript.TypeCompaction}
 
+// A callName names a call by its entry and its tool-use ID, or if that is empty
+// all calls of the entry.
+type callName struct{ entry, id string }
+
+func entriesOf(ids ...string) []callName {
+	names := make([]callName, len(ids))
+	for i, id := range ids {
+		names[i].entry = id
+	}
+	return names
+}
+
 // mark appends what item returns for each of the calls, if it allows that.
-func (s *Session) mark(ctx context.Context, op string, calls []string, item func(rebuild.PendingCall) (transcript.Item, bool)) error {
+func (s *Session) mark(ctx context.Context, op string, calls []callName, item func(rebuild.PendingCall) (transcript.Item, bool)) error {
 	_, err := s.appendOn(ctx, op, marking, func(t *state) (items []transcript.Item, err error) {
 		pending := t.fold.Pending().Calls
-		for _, id := range calls {
-			i := slices.IndexFunc(pending, func(c rebuild.PendingCall) bool { return c.Entry == id })
-			if i < 0 {
-				return nil, fmt.Errorf("%w: there is no call with the entry ID %q and without a result: nothing was written; use an ID that Pending gives", ErrConflict, id)
+		for _, name := range calls {
+			n := len(items)
+			for _, c := range pending {
+				if c.Entry != name.entry || name.id != "" && c.Call.ID != name.id {
+					continue
+				}
+				it, ok := item(c)
+				if !ok {
+					return nil, fmt.Errorf("%w: the call %s of entry %s is %s: nothing was written", ErrConflict, c.Call.Name, c.Entry, c.State)
+				}
+				items = append(items, it)
 			}
-			it, ok := item(pending[i])
-			if !ok {
-				return nil, fmt.Errorf("%w: the call %s of entry %s is %s: nothing was written", ErrConflict, pending[i].Call.Name, id, pending[i].State)
+			if len(items) == n {
+				return nil, fmt.Errorf("%w: there is no call with the entry ID %q and without a result: nothing was written; use an ID that Pending gives", ErrConflict, name.entry)
 			}
-			items = append(items, it)
 		}
 		return items, nil
 	})
@@ -124,7 +145,7 @@ func (t *Turn) RunTools(
 			if running.Err() != nil {
 				return running.Err() // it stays not started
 			}
-			if err := t.Dispatch(running, c.Entry); err != nil {
+			if err := t.dispatch(running, callName{c.Entry, c.Call.ID}); err != nil {
 				return err
 			}
 			_, err := t.s.Append(context.WithoutCancel(ctx), run(running, c.Call))

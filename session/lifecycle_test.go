@@ -130,3 +130,54 @@ func TestTurnRunTools(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1}, ran)
 	require.NoError(t, turn.End())
 }
+
+// Several calls in one line, as other programs write them, share an entry ID and
+// are told apart all the same.
+func TestCallsInOneLine(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st *session.Store) {
+		defer closed(t, st)
+		s := load(t, st, cli)
+		ctx := t.Context()
+		ask := func(id string) {
+			add(t, s, transcript.UserText("go"))
+			e, err := transcript.ParseEntry([]byte(`{"type":"assistant","id":"` + id + `","ts":"2026-01-01T00:00:00Z","content":[` +
+				`{"type":"tool_use","id":"a","name":"x","input":{}},{"type":"tool_use","id":"b","name":"y","input":{}}]}`))
+			require.NoError(t, err)
+			_, err = s.AppendLines(ctx, end(t, s), e)
+			require.NoError(t, err)
+		}
+		states := func() (list []rebuild.CallState) {
+			p, err := s.Pending(ctx)
+			require.NoError(t, err)
+			for _, c := range p.Calls {
+				list = append(list, c.State)
+			}
+			return list
+		}
+		turn := begin(t, s)
+		var ran sync.Map
+		run := func(_ context.Context, c transcript.ToolCallBlock) transcript.Message {
+			_, again := ran.LoadOrStore(c.ID+c.Name, true)
+			require.False(t, again)
+			return transcript.ToolResult(c.ID, "ok")
+		}
+		ask("one")
+		require.NoError(t, turn.RunTools(ctx, 0, run))
+		require.Empty(t, states())
+		for _, want := range []string{"ax", "by"} {
+			_, ok := ran.Load(want)
+			require.True(t, ok)
+		}
+
+		ask("two")
+		require.NoError(t, s.Decide(ctx, "two", transcript.Hold, "policy", ""))
+		require.Equal(t, []rebuild.CallState{rebuild.Held, rebuild.Held}, states())
+		require.ErrorIs(t, turn.Dispatch(ctx, "two"), session.ErrConflict)
+		require.NoError(t, s.Decide(ctx, "two", transcript.Approve, "anna", ""))
+		require.NoError(t, turn.Dispatch(ctx, "two"))
+		require.Equal(t, []rebuild.CallState{rebuild.Dispatched, rebuild.Dispatched}, states())
+		require.ErrorIs(t, turn.Dispatch(ctx, "two"), session.ErrConflict)
+		require.NoError(t, turn.End())
+	})
+}

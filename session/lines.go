@@ -38,7 +38,8 @@ func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, erro
 // anyone has appended since, other than to make the session current, the error
 // matches [ErrConflict] and nothing was written. The meaning of the entries is
 // not checked: IDs must be new, and a cut batch stays cut. An entry that no
-// reader would take from its line is refused.
+// reader would take from its line is refused. [Options].Redact is called for them,
+// the lines of other programs in them included, and only changes texts.
 //
 // A nil error, an error and the context mean the same as for [Session.Append].
 // AppendLines does not retain entries.
@@ -48,10 +49,18 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 			return 0, s.store.wrap("append", s.ref, fmt.Errorf("entry %d of %d: %w: nothing was written", i+1, len(entries), err))
 		}
 	}
+	entries, err = s.store.redacted(ctx, entries)
+	if err != nil {
+		return 0, s.store.wrap("append", s.ref, err)
+	}
 	if len(entries) == 0 {
 		return after, s.use(ctx, "append", func(t *state) error { return t.writable(ctx) })
 	}
-	cond := driver.Cond{Base: driver.Cursor(after), Conflicts: linesConflict}
+	entries, check, err := s.keep(ctx, entries)
+	if err != nil {
+		return 0, s.store.wrap("append", s.ref, err)
+	}
+	cond := driver.Cond{Check: check, Base: driver.Cursor(after), Conflicts: linesConflict}
 	res, err := s.write(ctx, "append", s.store.opts.Now(), cond, entries, false)
 	return int64(res.End), err
 }
@@ -98,6 +107,14 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 
 // createWith makes a session of a header and of lines that follow it.
 func (st *Store) createWith(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
+	h, _ := header.Body.(transcript.Header)
+	if err = st.claim(&h); err != nil {
+		return row, err
+	}
+	header.Body = h
+	if header, err = st.redactHeader(ctx, header); err != nil {
+		return row, err
+	}
 	first := st.first(header)
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -16,7 +17,7 @@ import (
 // ListOptions of [Store.List] and [Store.Find]. A session is listed if it fits
 // every field that is set.
 //
-// Nil options and empty fields do not filter: an empty Owner lists the sessions
+// Nil options and empty fields, but for State, do not filter: an empty Owner lists the sessions
 // of every owner, those without one included. A program with several users must
 // set a filter in every call and refuse a user without a name.
 type ListOptions struct {
@@ -29,6 +30,10 @@ type ListOptions struct {
 	Kind    string `json:"kind,omitempty"`
 	Peer    string `json:"peer,omitempty"`
 	Thread  string `json:"thread,omitempty"`
+
+	// State is that of the sessions. The zero value lists those that are [Live],
+	// [AnyState] all of them.
+	State State `json:"state,omitempty"`
 
 	Owner string `json:"owner,omitempty"` // exactly
 	Label string `json:"label,omitempty"` // one of the session's labels
@@ -54,7 +59,8 @@ type ListOptions struct {
 // index, and only those transcripts that the index does not know as they are:
 // those in use by other processes, and those of killed ones. Its cost is that of
 // the page and of the rows that the filter skips. A malformed cursor gives an
-// error that matches [ErrCursor].
+// error that matches [ErrCursor], an unknown state one that matches
+// [fs.ErrInvalid].
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	infos, err := st.list(ctx, opts)
 	if err != nil {
@@ -66,6 +72,9 @@ func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err error) {
 	if opts == nil {
 		opts = new(ListOptions)
+	}
+	if !slices.Contains([]State{Live, Archived, Expired, AnyState}, opts.State) {
+		return nil, fmt.Errorf("there is no state %q: %w", opts.State, fs.ErrInvalid)
 	}
 	var after cursor
 	if opts.After != "" {
@@ -81,9 +90,10 @@ func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err
 			return nil, err
 		}
 	}
+	now := sync.OnceValue(st.opts.Now)
 	var fronts []*front
 	for _, agent := range agents {
-		next, stop := iter.Pull2(st.rows(ctx, agent, after, opts))
+		next, stop := iter.Pull2(st.rows(ctx, agent, after, opts, now))
 		defer stop()
 		f := &front{next: next}
 		if err := f.advance(); err != nil {
@@ -98,7 +108,7 @@ func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err
 		}
 		// Equal places are in the order of the agents' names.
 		newest := slices.MinFunc(fronts, func(a, b *front) int { return a.row.Place().Compare(b.row.Place()) })
-		infos = append(infos, infoOf(newest.row))
+		infos = append(infos, infoOf(newest.row, now))
 		if len(infos) == opts.Limit {
 			return infos, nil
 		}
@@ -128,9 +138,9 @@ const (
 	lastPage  = 1024
 )
 
-// rows yields the rows of an agent that fit a filter, behind a cursor, the newest
-// first.
-func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *ListOptions) iter.Seq2[driver.Row, error] {
+// rows yields the rows of an agent that fit a filter at a time, behind a cursor, the
+// newest first.
+func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *ListOptions, now func() time.Time) iter.Seq2[driver.Row, error] {
 	place := after.Place
 	if agent > after.agent && after.agent != "" {
 		place.ID += "\x00" // a session with the same time and ID comes behind
@@ -151,7 +161,7 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 				return
 			}
 			for _, row := range rows {
-				if row.UpdatedAt.Before(opts.Since) || opts.fits(row) && !yield(row, nil) {
+				if row.UpdatedAt.Before(opts.Since) || opts.fits(row, now) && !yield(row, nil) {
 					return
 				}
 				place = row.Place()
@@ -164,8 +174,12 @@ func (st *Store) rows(ctx context.Context, agent string, after cursor, opts *Lis
 	}
 }
 
-// fits reports whether a row has the owner, the label and the key of the filter.
-func (o *ListOptions) fits(row driver.Row) bool {
+// fits reports whether a row has the state at a time, the owner, the label and the
+// key of the filter.
+func (o *ListOptions) fits(row driver.Row, now func() time.Time) bool {
+	if o.State != AnyState && o.State != stateOf(row, now) {
+		return false
+	}
 	if o.Owner != "" && row.Owner != o.Owner || o.Label != "" && !slices.Contains(row.Labels, o.Label) {
 		return false
 	}

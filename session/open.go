@@ -67,7 +67,8 @@ func namesFile(err error) bool {
 }
 
 // Open opens the store in a folder of files, which is made if it does not
-// exist (unless opts says ReadOnly).
+// exist (unless opts says ReadOnly). It finishes an erase that a kill has cut
+// short, see [Store.Erase].
 func Open(dir string, opts *Options) (*Store, error) {
 	st := newStore(opts)
 	o := &st.opts
@@ -85,6 +86,9 @@ func Open(dir string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("session: %w", err)
 	}
 	st.drv = drv
+	if err := st.finishErases(context.Background()); err != nil {
+		o.Logger.Warn("an erase that was not finished could not be finished; the next Open tries again", "folder", dir, "err", err)
+	}
 	return st, nil
 }
 

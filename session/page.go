@@ -23,7 +23,7 @@ func (s *Session) Page(ctx context.Context, entryID string, n int) ([]transcript
 }
 
 func (s *Session) page(ctx context.Context, entryID string, n int) (page []transcript.Entry, err error) {
-	m, err := readMarks(ctx, s.store.drv, s.ref)
+	m, err := readMarks(siftOf(ctx, s.store.drv, s.ref))
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Session) page(ctx context.Context, entryID string, n int) (page []trans
 	if start == 0 && entryID != "" && entryID != s.ref.ID {
 		return nil, noEntry(entryID)
 	}
-	var records iter.Seq2[transcript.Record, error]
+	var records func(func(transcript.Record, error) bool)
 	switch {
 	case n >= 0:
 		records = s.store.drv.Scan(ctx, s.ref, start, driver.Forward)
@@ -48,15 +48,24 @@ func (s *Session) page(ctx context.Context, entryID string, n int) (page []trans
 		records = s.store.drv.Scan(ctx, s.ref, 0, driver.Backward)
 	}
 	most := max(n, -n)
-	for rec, err := range records {
+	for batch, err := range inBatches(records) {
+		var repeated bool
+		if err == nil {
+			repeated, err = s.superseded(ctx, batch)
+		}
 		if err != nil {
 			return nil, err
 		}
+		for _, rec := range batch {
+			if len(page) == most {
+				break
+			}
+			if !repeated && isShown(rec.Entry) && rec.Entry.ID != entryID && !m.rewound(driver.Cursor(rec.Offset)) {
+				page = append(page, rec.Entry)
+			}
+		}
 		if len(page) == most {
 			break
-		}
-		if isShown(rec.Entry) && rec.Entry.ID != entryID && !m.rewound(driver.Cursor(rec.Offset)) {
-			page = append(page, rec.Entry)
 		}
 	}
 	if n < 0 {
@@ -72,4 +81,56 @@ func isShown(e transcript.Entry) bool {
 		return true
 	}
 	return false
+}
+
+// inBatches groups the records of a scan in either direction by batches. The first
+// and the last group may lack lines of theirs.
+func inBatches(records iter.Seq2[transcript.Record, error]) iter.Seq2[[]transcript.Record, error] {
+	return func(yield func([]transcript.Record, error) bool) {
+		var batch []transcript.Record
+		for rec, err := range records {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if n := len(batch); n > 0 && !joined(inOrder(batch[n-1], rec)) {
+				if !yield(batch, nil) {
+					return
+				}
+				batch = nil
+			}
+			batch = append(batch, rec)
+		}
+		if len(batch) > 0 {
+			yield(batch, nil)
+		}
+	}
+}
+
+// joined reports whether a record is of the batch of the one in front of it.
+func joined(rec, next transcript.Record) bool {
+	return rec.HasEntry() && next.HasEntry() && next.Entry.Part > 1 && next.Entry.Part == max(rec.Entry.Part, 1)+1
+}
+
+func inOrder(a, b transcript.Record) (first, last transcript.Record) {
+	if a.Offset > b.Offset {
+		return b, a
+	}
+	return a, b
+}
+
+// superseded reports whether a batch was cut by a crash and appended again, under
+// its idempotency key.
+func (s *Session) superseded(ctx context.Context, batch []transcript.Record) (bool, error) {
+	first, last := inOrder(batch[0], batch[len(batch)-1])
+	key := first.Entry.Idem
+	if key == "" || len(batch) == first.Entry.Batch || first.Entry.Batch < 2 {
+		return false, nil
+	}
+	for rec, err := range s.store.drv.Scan(ctx, s.ref, driver.Cursor(last.End), driver.Forward) {
+		if err != nil || rec.HasEntry() && rec.Entry.Idem == key {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }

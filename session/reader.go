@@ -75,7 +75,7 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 		switch {
 		case !ok || header.ID != known.ID || h.Version > transcript.Version:
 			w = walk{} // something is odd: read every line
-		case known.Size > 0:
+		case known.Size > 0 && known.Rev == h.Rev:
 			r.version, r.row, r.counted = h.Version, known, driver.Cursor(known.Size)
 			r.row.Labels = slices.Clone(known.Labels)
 		default:
@@ -263,9 +263,9 @@ type walk struct {
 	from    driver.Cursor       // where the history begins
 	cleared bool                // with a rewind to the beginning
 
-	target string // of a rewind: lines behind it are not live
-	first  string // kept by the last live compaction
-	lost   bool   // all lines are needed
+	liveLines
+	first string // kept by the last live compaction
+	lost  bool   // all lines are needed
 }
 
 func (w *walk) run(scan scan) error {
@@ -295,7 +295,7 @@ func (w *walk) run(scan scan) error {
 func (w *walk) passes(start int) bool {
 	batch := w.records[start:]
 	holds := func(id string) bool {
-		return slices.ContainsFunc(batch, func(r transcript.Record) bool { return r.Entry.ID == id })
+		return slices.ContainsFunc(batch, func(r transcript.Record) bool { return r.HasEntry() && r.Entry.ID == id })
 	}
 	if w.cleared {
 		kept, compacted := false, false
@@ -315,11 +315,8 @@ func (w *walk) passes(start int) bool {
 		}
 		return compacted
 	}
-	if w.target != "" {
-		if !holds(w.target) {
-			return false
-		}
-		w.target = ""
+	if !w.isLive(holds) {
+		return false
 	}
 	if w.first != "" && holds(w.first) {
 		w.lost = !isComplete(batch)
@@ -329,7 +326,7 @@ func (w *walk) passes(start int) bool {
 	for _, rec := range batch { // the last one first
 		switch b := rec.Entry.Body.(type) {
 		case transcript.Rewind:
-			if w.target = b.To; b.To == w.id {
+			if w.follow(b); b.To == w.id {
 				w.lost = w.first != ""
 				w.cleared, w.from = !w.lost, driver.Cursor(batch[len(batch)-1].Offset)
 			}
@@ -343,6 +340,26 @@ func (w *walk) passes(start int) bool {
 	}
 	return false
 }
+
+// liveLines follows rewinds through a transcript, from the last batch to the first.
+// The zero value begins behind the last one.
+type liveLines struct {
+	seeking bool   // the batches that come are not live
+	target  string // up to the one that holds this entry
+}
+
+// isLive reports whether the next batch is in force, as far as a rewind in it. It
+// is asked about every batch.
+func (l *liveLines) isLive(holds func(id string) bool) bool {
+	if l.seeking && l.target != "" && holds(l.target) {
+		l.seeking = false
+	}
+	return !l.seeking
+}
+
+// follow goes on from a live rewind: the lines in front of it, those of its own
+// batch included, are not live up to the batch of its target.
+func (l *liveLines) follow(r transcript.Rewind) { l.seeking, l.target = true, r.To }
 
 // isComplete reports whether records, the last one first, are one whole batch
 // and nothing else.

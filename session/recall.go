@@ -25,7 +25,7 @@ func (s *Session) Window(ctx context.Context, entryID string, before, after int)
 }
 
 func (s *Session) window(ctx context.Context, id string, before, after int) (list []transcript.Entry, err error) {
-	m, err := readMarks(ctx, s.store.drv, s.ref)
+	m, err := readMarks(siftOf(ctx, s.store.drv, s.ref))
 	if err != nil {
 		return nil, err
 	}

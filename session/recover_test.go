@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -29,6 +30,13 @@ func (f *flaky) Append(ctx context.Context, ref driver.Ref, lines []driver.Line,
 		return driver.Result{}, &session.NotDurableError{Err: errors.New("no")}
 	}
 	return res, err
+}
+
+func (f *flaky) Flush(ctx context.Context, ref driver.Ref) error {
+	if f.failed {
+		return &session.NotDurableError{Refused: true, Err: errors.New("no")}
+	}
+	return f.Driver.Flush(ctx, ref)
 }
 
 func (f *flaky) Recover(context.Context, driver.Ref) error {
@@ -99,5 +107,51 @@ func TestRecoverOtherDrivers(t *testing.T) {
 	}
 	if err := s.Recover(t.Context()); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("after Close Recover = %v", err)
+	}
+}
+
+// A draft whose flush failed has its text once, whether or not that was written.
+func TestDraftAfterRecover(t *testing.T) {
+	drv := &flaky{Driver: memdriver.New(nil)}
+	st := session.OpenDriver(drv, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("go"))
+	turn := begin(t, s)
+	d := turn.Draft("anthropic", "m", transcript.Made{})
+	flush := func(ctx context.Context, text string, fails bool) {
+		t.Helper()
+		if err := cmp.Or(d.Write(ctx, text), d.Flush(ctx)); fails == (err == nil) {
+			t.Fatalf("Flush = %v", err)
+		}
+	}
+	flush(t.Context(), "zero ", false)
+	drv.fail = true
+	flush(t.Context(), "one ", true)
+	drv.fail = false
+	flush(t.Context(), "two ", true) // refused
+	if err := s.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	flush(t.Context(), "", false)
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	flush(done, "three ", true) // not written
+	flush(t.Context(), "four", false)
+	for range 2 { // the second one closes the draft
+		if err := turn.End(); err != nil {
+			t.Fatal(err)
+		}
+		turn = begin(t, s)
+	}
+	if err := turn.End(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := h.Messages[len(h.Messages)-1].Text(); text != "zero one two three four" {
+		t.Errorf("the draft is %q", text)
 	}
 }

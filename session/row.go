@@ -52,7 +52,7 @@ func (r *reader) note(e transcript.Entry) error {
 		}
 		r.version, r.copiedLeft = b.Version, b.Base.Lines
 		r.row.Key, r.row.CreatedAt, r.row.UpdatedAt = b.Key, b.Created, e.Time
-		r.row.Gen = max(r.row.Gen, b.Gen)
+		r.row.Gen, r.row.Rev = max(r.row.Gen, b.Gen), b.Rev
 		r.row.Base, r.row.Parent = b.Base, b.Parent
 		applyMeta(&r.row, b.Meta)
 		if r.row.Agent == "" {
@@ -91,7 +91,7 @@ func (r *reader) note(e transcript.Entry) error {
 
 func applyMeta(row *driver.Row, m transcript.Meta) {
 	if m.Title != nil {
-		row.Title, row.TitleByHand = *m.Title, true
+		row.Title, row.TitleByHand, row.TitledAt = *m.Title, m.TitleBy != transcript.ByModel, row.Messages
 	}
 	if m.Owner != nil {
 		row.Owner = *m.Owner
@@ -151,7 +151,10 @@ func (st *Store) putRow(ctx context.Context, s *state, fill bool) {
 	if ok {
 		wait, cancel := context.WithTimeout(ctx, rowWait)
 		defer cancel()
-		if err = st.drv.Put(wait, row); err != nil {
+		switch err = st.drv.Put(wait, row); {
+		case errors.Is(err, ErrArchived):
+			err = nil // with a row of its own
+		case err != nil:
 			s.rowDue.Store(true)
 		}
 	}

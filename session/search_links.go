@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -29,12 +30,18 @@ func (c calls) tool(id string, at driver.Cursor) string {
 	return ""
 }
 
+// Lines with a call have the first of these, lines of the reading tools both.
+var (
+	calling   = words.NewLiterals(`"tool_use"`)
+	recalling = words.NewLiterals(`"recall_`)
+)
+
 // readCalls reads the tool calls of a session.
 func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
 	all := calls{}
 	keep := func(at driver.Cursor, lines []byte) bool {
 		switch {
-		case !bytes.Contains(lines, []byte(`"tool_use"`)) && !mayHideLetters(lines):
+		case !calling.In(lines):
 			return false
 		case bytes.IndexByte(lines, '\n') >= 0:
 			return true
@@ -62,9 +69,7 @@ func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
 
 // mayRecall reports whether the reading tools may be used in a session.
 func mayRecall(ctx context.Context, drv driver.Driver, ref Ref) (bool, error) {
-	keep := func(_ driver.Cursor, lines []byte) bool {
-		return bytes.Contains(lines, []byte(`"recall_`)) || mayHideLetters(lines)
-	}
+	keep := func(_ driver.Cursor, lines []byte) bool { return recalling.In(lines) }
 	for _, err := range driver.Sift(ctx, drv, ref, keep) {
 		return err == nil, err
 	}

@@ -3,10 +3,13 @@ package session
 import (
 	"bytes"
 	"context"
+	"errors"
+	"iter"
 	"math"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -36,18 +39,26 @@ func (m *marks) rewound(at driver.Cursor) bool {
 	return i < len(m.dead) && m.dead[i].from <= at && at < m.dead[i].to
 }
 
+// A sifting yields the records of a transcript as [driver.Sift] does, or all of
+// them, from the last to the first.
+type sifting = func(keep driver.Keep) iter.Seq2[transcript.Record, error]
+
+func siftOf(ctx context.Context, drv driver.Driver, ref Ref) sifting {
+	return func(keep driver.Keep) iter.Seq2[transcript.Record, error] { return driver.Sift(ctx, drv, ref, keep) }
+}
+
 // readMarks reads the marks of a session. A rewind to an entry that turns out
 // not to be there has no effect: then it begins anew.
-func readMarks(ctx context.Context, drv driver.Driver, ref Ref) (*marks, error) {
+func readMarks(sift sifting) (*marks, error) {
 	ignored := map[driver.Cursor]bool{}
 	for {
 		o := &outline{
 			ignored: ignored, next: math.MaxInt64, marks: marks{clipped: map[string]bool{}},
 		}
-		if err := o.read(ctx, drv, ref); err != nil {
+		if err := o.read(sift); err != nil {
 			return nil, err
 		}
-		if o.target == "" {
+		if !o.seeking {
 			o.finish()
 			return &o.marks, nil
 		}
@@ -55,16 +66,34 @@ func readMarks(ctx context.Context, drv driver.Driver, ref Ref) (*marks, error) 
 	}
 }
 
-// outline reads marks. Lines come from the last to the first, and the live ones
-// are followed as [walk] does.
+// rewoundOf returns those of some entries that a rewind has taken back.
+func rewoundOf(sift sifting, scan scan, entries []string) (rewound []string, err error) {
+	m, err := readMarks(sift)
+	for _, id := range entries {
+		if err != nil {
+			return nil, err
+		}
+		var p located
+		p, err = locate(scan, id)
+		switch {
+		case errors.Is(err, ErrNoEntry):
+			err = nil
+		case err == nil && m.rewound(driver.Cursor(p.at)):
+			rewound = append(rewound, id)
+		}
+	}
+	return rewound, err
+}
+
+// outline reads marks. Lines come from the last to the first.
 type outline struct {
 	marks
+	liveLines
 	ignored map[driver.Cursor]bool // rewinds to entries that are not there
 	batch   []outlined             // the lines of the batch at hand, the last one first
 	next    driver.Cursor          // the place behind the batch at hand
 
-	target string        // of a rewind: lines behind its batch are not live
-	rewind driver.Cursor // the place of that rewind
+	rewind driver.Cursor // the place of the rewind that is followed
 
 	compaction *transcript.Compaction // the last live one
 	at         driver.Cursor          // its place
@@ -83,10 +112,10 @@ type outlined struct {
 	body     transcript.Body // of a line that was decoded
 }
 
-func (o *outline) read(ctx context.Context, drv driver.Driver, ref Ref) error {
+func (o *outline) read(sift sifting) error {
 	keep := func(at driver.Cursor, lines []byte) bool {
 		switch {
-		case !o.looks() && !mayMatter(lines):
+		case !o.looks() && !placing.In(lines):
 			o.next = at
 			return false
 		case bytes.IndexByte(lines, '\n') >= 0:
@@ -100,7 +129,7 @@ func (o *outline) read(ctx context.Context, drv driver.Driver, ref Ref) error {
 		o.line(l)
 		return false
 	}
-	for rec, err := range driver.Sift(ctx, drv, ref, keep) {
+	for rec, err := range sift(keep) {
 		if err != nil {
 			return err
 		}
@@ -109,27 +138,17 @@ func (o *outline) read(ctx context.Context, drv driver.Driver, ref Ref) error {
 		}
 	}
 	o.flush()
-	return ctx.Err()
+	return nil
 }
 
 // looks reports whether the outline looks for an entry, so that it needs every
 // line.
 func (o *outline) looks() bool {
-	return o.target != "" || o.compaction != nil && !o.found || len(o.batch) > 0
+	return o.seeking || o.compaction != nil && !o.found || len(o.batch) > 0
 }
 
-// mayMatter reports whether lines may have one that says where others stand.
-func mayMatter(lines []byte) bool {
-	return bytes.Contains(lines, []byte(`"rewind"`)) || bytes.Contains(lines, []byte(`"compaction"`)) ||
-		bytes.Contains(lines, []byte(`"clip"`)) || mayHideLetters(lines)
-}
-
-// mayHideLetters reports whether lines may have a small letter or a _ written as
-// \u0072.
-func mayHideLetters(lines []byte) bool {
-	return bytes.Contains(lines, []byte(`\u00`)) &&
-		(bytes.Contains(lines, []byte(`\u006`)) || bytes.Contains(lines, []byte(`\u007`)) || bytes.Contains(lines, []byte(`\u005`)))
-}
+// placing are the types of lines that say where others stand.
+var placing = words.NewLiterals(`"rewind"`, `"compaction"`, `"clip"`)
 
 // outlineOf reads the members of a line that is one object.
 func outlineOf(line []byte) (l outlined, ok bool) {
@@ -151,7 +170,7 @@ func outlineOf(line []byte) (l outlined, ok bool) {
 		case "name":
 			l.name, _ = jsontext.String(value)
 		case "content":
-			l.calls = bytes.Contains(value, []byte(`"tool_use"`)) || mayHideLetters(value)
+			l.calls = calling.In(value)
 		}
 	}
 	return l, true
@@ -170,10 +189,10 @@ func (o *outline) flush() {
 		return
 	}
 	start := o.batch[len(o.batch)-1].at
-	if o.target == "" || o.holds(o.target) {
-		if o.target != "" {
+	seeking := o.seeking
+	if o.isLive(o.holds) {
+		if seeking {
 			o.dead = append(o.dead, deadRange{o.next, o.rewind})
-			o.target = ""
 		}
 		o.live(start)
 	}
@@ -197,10 +216,8 @@ func (o *outline) live(start driver.Cursor) {
 		switch b := l.body.(type) {
 		case transcript.Rewind:
 			if !o.ignored[l.at] {
-				o.target, o.rewind = b.To, l.at
-				if b.To == "" {
-					o.target = "\x00" // no entry has that ID
-				}
+				o.follow(b)
+				o.rewind = l.at
 				return
 			}
 		case transcript.Compaction:

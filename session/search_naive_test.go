@@ -90,7 +90,7 @@ func (w *searchWorld) ack(id string, docs ...*searchDoc) {
 }
 
 // write appends something to a session.
-func (w *searchWorld) write(t *testing.T, s *session.Session) {
+func (w *searchWorld) write(t testing.TB, s *session.Session) {
 	text := w.text()
 	doc := &searchDoc{ref: s.Ref(), text: text, role: "user", kind: "text"}
 	switch w.IntN(6) {
@@ -144,11 +144,23 @@ func normal(text string) string {
 	return strings.Join(strings.Fields(string(words.Fold(nil, text))), " ")
 }
 
+// normalized has what normal returns for the texts of documents.
+var normalized sync.Map
+
+func normalOnce(text string) string {
+	if n, ok := normalized.Load(text); ok {
+		return n.(string)
+	}
+	n := normal(text)
+	normalized.Store(text, n)
+	return n
+}
+
 // standsIn reports whether a text has a piece, character by character, between
 // boundaries where they are asked for.
 func standsIn(text, piece string, begins, ends bool) bool {
 	want := normal(piece)
-	if !strings.Contains(normal(text), want) {
+	if !strings.Contains(normalOnce(text), want) {
 		return false
 	}
 	for at := range text {
@@ -273,72 +285,92 @@ func (w *searchWorld) naive(q naiveQuery, all bool) map[string]string {
 	return found
 }
 
-// mostWritten is how often the writer beside the searches writes: a naive search
-// of all of it takes its time.
-const mostWritten = 1_500
+// searchSessions are those that the tests below write to, of two agents.
+func searchSessions(t testing.TB, st *session.Store) (all []*session.Session) {
+	for n := range 6 {
+		all = append(all, load(t, st, session.Key{Agent: []string{"a", "b"}[n%2], Channel: "c", Peer: fmt.Sprint(n)}))
+	}
+	return all
+}
+
+// newSearchWorld fills the sessions of a store.
+func newSearchWorld(t *testing.T, st *session.Store, seed uint64) (w *searchWorld, all []*session.Session) {
+	w = &searchWorld{Rand: rand.New(rand.NewPCG(7, seed))}
+	all = searchSessions(t, st)
+	for range 300 {
+		w.write(t, all[w.IntN(len(all))])
+	}
+	return w, all
+}
+
+// query compares what the n-th query finds with what it should find.
+func (w *searchWorld) compare(t *testing.T, st *session.Store, n int) {
+	t.Helper()
+	other := &searchWorld{Rand: rand.New(rand.NewPCG(uint64(n), 5)), docs: w.docs}
+	compareSearch(t, st, other, other.query())
+}
+
+// searchQueries is how many queries each of four tests makes: 10,000 in all at the
+// gate.
+func searchQueries() int { return extent(*soakLength, 24, 2_500, 5_000) }
 
 // A search finds what a naive one finds, in every script and however a line is
-// written, beside a writer; and what was torn by a kill changes nothing.
+// written; a torn last line changes nothing.
 func TestSearchNaive(t *testing.T) {
-	for _, in := range []string{"files", "memory"} {
-		t.Run(in, func(t *testing.T) {
-			dir := t.TempDir()
-			opts := &session.Options{Sync: session.SyncNever}
-			st := session.OpenDriver(memdriver.New(nil), opts)
-			if in == "files" {
-				st = open(t, dir, opts)
-			}
-			defer closed(t, st)
-			w := &searchWorld{Rand: rand.New(rand.NewPCG(7, uint64(len(in))))}
-			var all []*session.Session
-			for n := range 6 {
-				all = append(all, load(t, st, session.Key{Agent: []string{"a", "b"}[n%2], Channel: "c", Peer: fmt.Sprint(n)}))
-			}
-			for range 300 {
-				w.write(t, all[w.IntN(len(all))])
-			}
-			queries := extent(*soakLength, 40, 5_000, 20_000)
-			check := func(t *testing.T, n int) {
-				w := &searchWorld{Rand: rand.New(rand.NewPCG(uint64(n), 5)), docs: w.docs}
-				q := w.query()
-				compareSearch(t, st, w, q)
-			}
-			for n := range queries {
-				check(t, n)
-			}
-			t.Run("writer", func(t *testing.T) {
-				stop, done := make(chan struct{}), make(chan struct{})
-				go func() {
-					defer close(done)
-					for range mostWritten {
-						select {
-						case <-stop:
-							return
-						case <-time.After(time.Millisecond):
-							w.write(t, all[w.IntN(len(all))])
-						}
-					}
-				}()
-				other := &searchWorld{Rand: rand.New(rand.NewPCG(1, 9))}
-				for range queries / 3 {
-					compareBeside(t, st, w, other.query())
-				}
-				close(stop)
-				<-done
-			})
-			if in == "files" {
-				name := filepath.Join(dir, "agents", "a", "sessions", all[0].ID()+".jsonl")
-				f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
-				require.NoError(t, err)
-				_, err = f.WriteString(`{"type":"user","id":"torn","ts":"2026-01-01T00:00:00Z","content":"the user`)
-				require.NoError(t, err)
-				require.NoError(t, f.Close())
-				for n := range 20 {
-					check(t, queries+n)
-				}
-			}
-		})
+	dir := t.TempDir()
+	st := open(t, dir, &session.Options{Sync: session.SyncNever})
+	defer closed(t, st)
+	w, all := newSearchWorld(t, st, 5)
+	for n := range searchQueries() {
+		w.compare(t, st, n)
 	}
+	f, err := os.OpenFile(filepath.Join(dir, "agents", "a", "sessions", all[0].ID()+".jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"type":"user","id":"torn","ts":"2026-01-01T00:00:00Z","content":"the user`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	for n := range 20 {
+		w.compare(t, st, 100_000+n)
+	}
+}
+
+// The same in memory.
+func TestSearchNaiveMemory(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	w, _ := newSearchWorld(t, st, 6)
+	for n := range searchQueries() {
+		w.compare(t, st, 200_000+n)
+	}
+}
+
+// mostWritten is about how often the writer beside the searches writes: a naive
+// search of all of it takes its time.
+const mostWritten = 500
+
+// Beside a writer a search finds all that was there when it began, and nothing
+// that never came.
+func TestSearchNaiveBeside(t *testing.T) {
+	st := open(t, t.TempDir(), &session.Options{Sync: session.SyncNever})
+	defer closed(t, st)
+	w, all := newSearchWorld(t, st, 7)
+	queries := searchQueries()
+	turn, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for range turn {
+			w.write(t, all[w.IntN(len(all))])
+		}
+	}()
+	other := &searchWorld{Rand: rand.New(rand.NewPCG(1, 9))}
+	for n := range queries {
+		if n%max(queries/mostWritten, 1) == 0 {
+			turn <- struct{}{} // it writes during the search
+		}
+		compareBeside(t, st, w, other.query())
+	}
+	close(turn)
+	<-done
 }
 
 // searchAll returns the hits of a search of the store.

@@ -62,8 +62,17 @@ func (s *Session) ID() string { return s.ref.ID }
 // History returns the messages of the next model request: the canonical history
 // of the session, by the rules of package rebuild. The slices are the caller's; the
 // blocks are shared and must not be modified. While calls are running it has an
-// error result for each that has no result yet.
+// error result for each that has no result yet. Media that are kept as blobs are
+// read, see [Options].Blobs.
 func (s *Session) History(ctx context.Context) (h rebuild.History, err error) {
+	if h, err = s.history(ctx); err == nil {
+		err = s.inlineHistory(ctx, &h)
+	}
+	return h, err
+}
+
+// history is History without the bytes of blobs.
+func (s *Session) history(ctx context.Context) (h rebuild.History, err error) {
 	err = s.read(ctx, "read", func(t *state) { h = t.fold.History() })
 	return h, err
 }
@@ -87,7 +96,8 @@ func (s *Session) FullHistory(ctx context.Context) (rebuild.History, error) {
 			return rebuild.History{}, s.store.wrap("read", s.ref, err)
 		}
 	}
-	return fold.History(), nil
+	h := fold.History()
+	return h, s.inlineHistory(ctx, &h)
 }
 
 // Entries yields the entries of the transcript in order, the rewound and the

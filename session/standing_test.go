@@ -1,11 +1,16 @@
 package session_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/compact"
@@ -220,11 +225,15 @@ func TestUsage(t *testing.T) {
 
 // Pages in both directions are the conversation, whatever their size.
 func TestPage(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
+	dir := t.TempDir()
+	st := open(t, dir, nil)
 	defer closed(t, st)
 	s := load(t, st, cli)
 	ctx := t.Context()
 	talk(t, s, 0, 6)
+	twice := []transcript.Item{transcript.UserText("twice?"), answer("once"), transcript.UserText("good")}
+	cutAppend(t, filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl"), "k", 2, twice...)
+	must(t, second(s.AppendIf(ctx, session.Cond{Idem: "k"}, twice...)))
 	to := add(t, s, transcript.UserText("stays"))[0]
 	gone := add(t, s, transcript.UserText("gone"), answer("gone"))[0]
 	must(t, s.Rewind(ctx, to))
@@ -241,6 +250,13 @@ func TestPage(t *testing.T) {
 		return list
 	}
 	require.NotContains(t, ids(all), gone)
+	var texts []string
+	for _, e := range all {
+		if f, ok := e.Body.(transcript.Fragment); ok && (f.Message().Text() == "twice?" || f.Message().Text() == "once") {
+			texts = append(texts, f.Message().Text())
+		}
+	}
+	require.Equal(t, []string{"twice?", "once"}, texts, "what was cut and appended again is shown once")
 	for size := 1; size < 7; size++ {
 		for _, n := range []int{size, -size} {
 			var got []string
@@ -261,6 +277,22 @@ func TestPage(t *testing.T) {
 	}
 	_, err = s.Page(ctx, "nobody", 1)
 	require.ErrorIs(t, err, session.ErrNoEntry)
+}
+
+// cutAppend writes the first lines of an append, as a crash may leave them.
+func cutAppend(t *testing.T, path, key string, n int, items ...transcript.Item) {
+	t.Helper()
+	entries, err := transcript.NewBatch(time.Now(), uuid.NewString, items...)
+	require.NoError(t, err)
+	entries, err = transcript.WithIdem(entries, key, session.IdemHash(entries))
+	require.NoError(t, err)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	for _, e := range entries[:n] {
+		_, err = f.Write(append(bytes.Clone(e.Line()), '\n'))
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Close())
 }
 
 // Data of the application is on the line, in the hash of a key, and in no request.

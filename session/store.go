@@ -41,6 +41,43 @@ type Options struct {
 	// does it. The zero value keeps the newest 20,000 tokens and needs no model
 	// for the summary.
 	Compact compact.Options
+	// Redact is called with each text before it is written, and returns the text to
+	// write instead; nil keeps texts as they are. Texts are those of messages,
+	// reasoning, results, summaries, titles, drafts and whatever else a line says,
+	// also when it is imported or exported: see package exchange. In the input of a
+	// call, in data of the application, and in the lines of other programs that an
+	// import keeps, each string is one, and Redact is called a second time with
+	// the name of the member in front of it, as in password="x". IDs, names, types,
+	// signatures, numbers and the bytes of media are none.
+	//
+	// An answer of which something is changed is stored without its reasoning. Lines
+	// that are there already, and their copies in a fork, stay as they are.
+	//
+	// Redact must be a function of the text alone, so that an append that is tried
+	// again under its idempotency key is the same, and must leave alone what it has
+	// returned. It is called from several goroutines, and no lock is held. A draft
+	// keeps back its last line until that is complete, and text after whose end Redact
+	// would mask more. So Redact masks what begins a secret of several lines up to the
+	// end of a text. redact.Secrets in package transcript/redact is a ready one.
+	Redact func(ctx context.Context, text string) string
+	// Blobs keeps the bytes of images, documents and audio beside the transcripts, if
+	// their base64 has at least 16 KiB; nil keeps them in the lines. A line names
+	// its blobs by their hashes. A blob is on stable storage before the line that
+	// names it, and is deleted with its session; what a kill leaves without a line
+	// is removed by the next append of media. A fork has copies.
+	//
+	// [Session.History] and the exports read blobs; loading, searching, compacting
+	// and counting tokens do not. One that is missing becomes a short text.
+	// blobs.New in package session/blobs keeps them in the folder of the store. Lines
+	// that name blobs need the same Blobs in every process that reads them.
+	Blobs Blobs
+	// BlobURL returns the URL under which a model is shown a blob of an entry; an
+	// empty one, and nil, put the bytes into the request. The URL of one blob must
+	// not change, or no provider finds the request in its cache.
+	BlobURL func(ctx context.Context, ref Ref, entryID string, blob transcript.Blob) string
+	// Titler makes titles, which [Session.AfterTurn] asks it for; nil keeps the
+	// beginning of the first user message. See [Session.Retitle].
+	Titler Titler
 	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int
 	// Now is the clock; nil means time.Now.
@@ -60,8 +97,14 @@ type Options struct {
 // goroutines that the Store starts, those that sync under [SyncInterval] for
 // example.
 type Store struct {
+	*shared
+	drv   driver.Driver // shows the sessions of the owner alone
+	owner string        // see Scope; empty is everybody
+}
+
+// shared is what a Store and its scopes have in common.
+type shared struct {
 	opts  Options
-	drv   driver.Driver
 	newID func() string
 	table *table
 	kept  kept
@@ -78,7 +121,7 @@ func OpenDriver(drv driver.Driver, opts *Options) *Store {
 
 // newStore returns a store that lacks its driver.
 func newStore(opts *Options) *Store {
-	st := &Store{newID: newIDs().next}
+	st := &Store{shared: &shared{newID: newIDs().next}}
 	if opts != nil {
 		st.opts = *opts
 	}
@@ -180,11 +223,11 @@ func (st *Store) open(ctx context.Context, op string, row driver.Row) (*Session,
 type CreateOptions struct {
 	ID     string   `json:"id,omitempty"`    // of the session; empty makes a UUIDv7
 	Title  string   `json:"title,omitempty"` // set by hand; empty is made from the first user message
-	Owner  string   `json:"owner,omitempty"`
+	Owner  string   `json:"owner,omitempty"` // empty is that of the parent
 	Labels []string `json:"labels,omitempty"`
-	// TTL is how long after its last message the session may be removed, in
-	// whole seconds, rounded up; 0 is for ever. It is recorded; nothing removes
-	// sessions yet. In JSON it is a number of nanoseconds.
+	// TTL is how long after its last user message the session is [Expired], in whole
+	// seconds, rounded up; 0 is for ever. Nothing is removed but by [Store.Apply]. In
+	// JSON it is a number of nanoseconds.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Parent is the entry of the call that starts a sub-agent in the session; an
 	// empty Agent is that of the session. It is recorded and not checked: see
@@ -203,9 +246,25 @@ func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Ses
 	if err != nil {
 		return nil, wrapKey("create", key, err)
 	}
+	if o.Owner, err = st.ownerBy(ctx, key.Agent, o); err != nil {
+		return nil, wrapKey("create", key, err)
+	}
 	header := st.header(key.Agent, key.String(), o)
 	st.inherit(ctx, key, &header)
 	return st.CreateWith(ctx, key, header)
+}
+
+// ownerBy returns the owner of a new session: that of its parent, if none is
+// given.
+func (st *Store) ownerBy(ctx context.Context, agent string, o CreateOptions) (string, error) {
+	if o.Parent.Session == "" {
+		return o.Owner, nil
+	}
+	row, err := st.drv.Get(ctx, Ref{Agent: cmp.Or(o.Parent.Agent, agent), ID: o.Parent.Session})
+	if err != nil && st.owner == "" {
+		err = nil // it may be in another store
+	}
+	return cmp.Or(o.Owner, row.Owner), err
 }
 
 // checked returns the options, or why they are none.
@@ -231,8 +290,8 @@ func (st *Store) header(agent, key string, o CreateOptions) transcript.Entry {
 	if o.Title != "" {
 		h.Meta.Title = &o.Title
 	}
-	if o.Owner != "" {
-		h.Meta.Owner = &o.Owner
+	if owner := cmp.Or(o.Owner, st.owner); owner != "" {
+		h.Meta.Owner = &owner
 	}
 	h.Meta.Labels = o.Labels
 	if h.Parent = o.Parent; h.Parent.Session != "" {
@@ -267,6 +326,7 @@ func (st *Store) first(header transcript.Entry) func(gen int64) (driver.Row, dri
 // error is nil, no stored word of the sessions remains.
 func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 	err := st.drv.Delete(ctx, refs...)
+	err = errors.Join(err, st.removeBlobs(ctx, refs...))
 	st.looks.Add(1)
 	for _, ref := range refs {
 		st.tell(ctx, ref)

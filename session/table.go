@@ -24,15 +24,18 @@ type state struct {
 
 	compacting chan struct{} // holds a value while a compaction runs
 
+	swept  atomic.Bool // the blobs were put in order, see keep
 	rowDue atomic.Bool // the index lacks an append of this process
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	reader
-	current bool          // whether it was the current session of its key
-	looks   uint64        // Store.looks when that was looked up
-	wrote   driver.Cursor // the end of the last append of this process
-	wroteAt time.Time     // the time of its entries
-	rowAt   time.Time     // wroteAt when this process put a row last, or appended first
+	current  bool          // whether it was the current session of its key
+	archived bool          // whether it was archived
+	looks    uint64        // Store.looks when both were looked up
+	wrote    driver.Cursor // the end of the last append of this process
+	wroteAt  time.Time     // the time of its entries
+	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
+	titled   int           // the milestone of the last try to make a title
 }
 
 func newState(st *Store, ref Ref) *state {
@@ -44,9 +47,11 @@ func newState(st *Store, ref Ref) *state {
 func (s *state) reset() { s.reader = newReader(&s.store.opts) }
 
 // scan returns the function that reads the transcript.
-func (s *state) scan(ctx context.Context) scan {
+func (s *state) scan(ctx context.Context) scan { return s.store.scan(ctx, s.ref) }
+
+func (st *Store) scan(ctx context.Context, ref Ref) scan {
 	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-		return s.store.drv.Scan(ctx, s.ref, from, dir)
+		return st.drv.Scan(ctx, ref, from, dir)
 	}
 }
 

@@ -41,14 +41,25 @@ type DocumentBlock struct {
 
 // Source is where the bytes of an image or a document are: in the block
 // (Type "base64", Data in base64; Type "text", Data as plain text), at a URL
-// (Type "url") or at the provider (Type "file").
+// (Type "url"), at the provider (Type "file") or beside the transcript (Type
+// "blob").
 type Source struct {
 	Type      string
 	MediaType string
 	Data      string
 	URL       string
 	FileID    string
+	Blob      Blob
 	Extra     Extra
+}
+
+// Blob names bytes that are kept beside a transcript.
+type Blob struct {
+	SHA256 string `json:"sha256"` // of the bytes, in lower-case hexadecimal digits
+	Bytes  int    `json:"bytes"`
+	// Width and Height are those of an image, in pixels; 0 if they are not known.
+	Width  int `json:"width,omitempty"`
+	Height int `json:"height,omitempty"`
 }
 
 // ToolCallBlock is a model's request to run a tool.

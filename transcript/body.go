@@ -28,12 +28,13 @@ const (
 	TypeDraft       = "draft"
 	TypePin         = "pin"
 	TypeState       = "state"
+	TypeErasure     = "erased"
 	TypeCustom      = "custom"
 )
 
 // Body is what an entry says. The set is closed: Header, Fragment, Compaction,
 // Clip, Rewind, System, Meta, Current, Calibration, ToolStatus, Used, Commit,
-// Dispatch, Decision, Queued, Draft, Pin, State, Custom and Unknown. All are
+// Dispatch, Decision, Queued, Draft, Pin, State, Erasure, Custom and Unknown. All are
 // values.
 type Body interface {
 	// Type is the "type" member of the line.
@@ -46,6 +47,10 @@ type Header struct {
 	Version int
 	Key     string // printed form of the key, see session.Key
 	Gen     int64  // the session with the highest gen is the key's current one
+	// Rev is how often the lines of the session were replaced by others, which
+	// only an erase does: of two rows of a session the one with the higher Rev
+	// counts.
+	Rev     int
 	Created time.Time
 	Meta    Meta    // what was known at creation; written as members of the line
 	State   []State // values that the session begins with
@@ -169,12 +174,18 @@ type System struct {
 // Meta describes the session. A nil field says nothing; of several entries
 // the last value of a field wins.
 type Meta struct {
-	Title  *string // set by hand: an automatic title never replaces it
-	Owner  *string
-	Labels []string // nil says nothing, empty removes all
-	TTL    *int64   // seconds after the last message; 0 is for ever
-	Pinned *bool
+	Title *string
+	// TitleBy is [ByModel] if a model has made the Title. It is empty for one that
+	// was set by hand, which nothing else replaces.
+	TitleBy string
+	Owner   *string
+	Labels  []string // nil says nothing, empty removes all
+	TTL     *int64   // seconds after the last message; 0 is for ever
+	Pinned  *bool
 }
+
+// ByModel is the TitleBy of a [Meta] whose title a model has made.
+const ByModel = "model"
 
 // Current makes the session the current one of its key.
 type Current struct {
@@ -286,6 +297,11 @@ type State struct {
 	Value json.RawMessage // nil removes it
 }
 
+// Erasure records that what these entries said was erased, see [Entry.Erase].
+type Erasure struct {
+	Entries []string
+}
+
 // Custom is an application's own entry. Models never see it.
 type Custom struct {
 	Name string
@@ -355,6 +371,9 @@ func (Pin) Type() string { return TypePin }
 func (State) Type() string { return TypeState }
 
 // Type implements [Body].
+func (Erasure) Type() string { return TypeErasure }
+
+// Type implements [Body].
 func (Custom) Type() string { return TypeCustom }
 
 // Type implements [Body].
@@ -378,5 +397,6 @@ func (Queued) isBody()      {}
 func (Draft) isBody()       {}
 func (Pin) isBody()         {}
 func (State) isBody()       {}
+func (Erasure) isBody()     {}
 func (Custom) isBody()      {}
 func (Unknown) isBody()     {}

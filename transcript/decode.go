@@ -177,6 +177,10 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b State
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
+	case TypeErasure:
+		var b Erasure
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
 	case TypeCustom:
 		var b Custom
 		c.line(kind, e, nil, func() { b.members(c) })
@@ -191,7 +195,7 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 // name.
 func lineMember(kind, name string) bool {
 	switch name {
-	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "crc", "of", "app", "mid", "extra", "tool_use_id":
+	case "type", "id", "ts", "batch", "part", "idem", "idemHash", "src", "crc", "of", "app", "erased", "mid", "extra", "tool_use_id":
 		return true
 	case "name", "input":
 		return kind == TypeToolUse

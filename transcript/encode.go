@@ -75,6 +75,8 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case State:
 		b.members(c)
+	case Erasure:
+		b.members(c)
 	case Custom:
 		b.members(c)
 	case Unknown:

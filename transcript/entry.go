@@ -29,9 +29,11 @@ type Entry struct {
 	Of string
 	// App is data of the application that belongs to the entry: any JSON. Models
 	// never see it.
-	App  json.RawMessage
-	Body Body
-	line []byte
+	App json.RawMessage
+	// Erased says that what the entry said was erased, see [Entry.Erase].
+	Erased bool
+	Body   Body
+	line   []byte
 }
 
 // Type is the "type" member of the line.

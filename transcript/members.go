@@ -15,12 +15,14 @@ func (e *Entry) members(c *codec, mid *string) {
 	c.optStr("idemHash", &e.IdemHash)
 	c.optStr("of", &e.Of)
 	c.optRaw("app", &e.App)
+	c.optFlag("erased", &e.Erased)
 }
 
 func (h *Header) members(c *codec) {
 	c.num("v", &h.Version)
 	c.str("key", &h.Key)
 	c.num64("gen", &h.Gen)
+	c.optNum("rev", &h.Rev)
 	c.optTime("created", &h.Created)
 	h.Meta.members(c)
 	optList(c, "state", &h.State, (*State).members)
@@ -116,6 +118,7 @@ func (b *Meta) members(c *codec) {
 	if present(c, "title", &b.Title) {
 		c.str("title", b.Title)
 	}
+	c.optStr("titleBy", &b.TitleBy)
 	if present(c, "owner", &b.Owner) {
 		c.str("owner", b.Owner)
 	}
@@ -201,6 +204,8 @@ func (b *State) members(c *codec) {
 	c.optRaw("value", &b.Value)
 }
 
+func (b *Erasure) members(c *codec) { c.optStrs("entries", &b.Entries) }
+
 func (b *Custom) members(c *codec) {
 	c.str("name", &b.Name)
 	c.optRaw("data", &b.Data)
@@ -233,7 +238,15 @@ func (b *Source) members(c *codec) {
 	c.optStr("data", &b.Data)
 	c.optStr("url", &b.URL)
 	c.optStr("file_id", &b.FileID)
+	optObject(c, "blob", &b.Blob, (*Blob).members)
 	c.extra(&b.Extra)
+}
+
+func (b *Blob) members(c *codec) {
+	c.str("sha256", &b.SHA256)
+	c.num("bytes", &b.Bytes)
+	c.optNum("width", &b.Width)
+	c.optNum("height", &b.Height)
 }
 
 func (b *ToolCallBlock) members(c *codec) {

@@ -224,7 +224,13 @@ func addItem(add func(Body) string, item Item) error {
 		content, err := checkBlocks(it.Content, false)
 		add(Queued{Content: content, Off: it.Off, plain: it.plain || isPlain(content)})
 		return err
-	case Compaction, Clip, Rewind, System, Meta, ToolStatus, Used, Commit, Dispatch, Decision, Draft, Pin, State, Custom:
+	case Meta:
+		if it.TitleBy != "" && (it.TitleBy != ByModel || it.Title == nil) {
+			return fmt.Errorf("a title by %q: want none, or %q and a title", it.TitleBy, ByModel)
+		}
+		add(it)
+		return nil
+	case Compaction, Clip, Rewind, System, ToolStatus, Used, Commit, Dispatch, Decision, Draft, Pin, State, Custom:
 		add(it.(Body))
 		return nil
 	case annotated:

@@ -8,8 +8,12 @@ import (
 	"sync"
 )
 
-// siftBlock is how many bytes are read at a time where lines are not longer.
-const siftBlock = 256 << 10
+// siftBlock is how many bytes are read at a time where lines are not longer. Of a
+// block that keep accepts it is given parts of about siftPart before single lines.
+const (
+	siftBlock = 256 << 10
+	siftPart  = 8 << 10
+)
 
 // siftBuffers has the blocks that scans of many transcripts use one after the
 // other.
@@ -56,8 +60,6 @@ type sifter struct {
 	keep func(offset int64, lines []byte) bool
 	buf  []byte
 	recs []Record // of one line
-
-	starts []int // of the lines of a block
 }
 
 // blockBefore reads whole lines that end at an offset: as many as fit into a
@@ -104,18 +106,44 @@ func (s *sifter) read(offset, n int64) ([]byte, error) {
 
 // sift yields what is kept of a block. It reports whether the loop goes on.
 func (s *sifter) sift(block []byte, start int64, yield func(Record, error) bool) bool {
-	lines := bytes.TrimSuffix(block, newline)
-	if len(lines) == 0 || !s.keep(start, lines) {
+	if !s.wants(block, start) {
 		return true
 	}
-	s.starts = append(s.starts[:0], 0)
-	for at := bytes.IndexByte(lines, '\n'); at >= 0; {
-		next := s.starts[len(s.starts)-1] + at + 1
-		s.starts = append(s.starts, next)
-		at = bytes.IndexByte(lines[next:], '\n')
+	for whole := len(block); len(block) > 0; {
+		at := partOf(block)
+		part, from := block[at:], start+int64(at)
+		if (len(part) == whole || s.wants(part, from)) && !s.lines(part, from, yield) {
+			return false
+		}
+		block = block[:at]
 	}
-	single := len(s.starts) == 1
-	for _, at := range slices.Backward(s.starts) {
+	return true
+}
+
+func (s *sifter) wants(block []byte, start int64) bool {
+	lines := bytes.TrimSuffix(block, newline)
+	return len(lines) > 0 && s.keep(start, lines)
+}
+
+// partOf returns where the last lines of a block begin, as many as fit into a
+// part, or one that is longer.
+func partOf(block []byte) int {
+	i := len(block) - siftPart
+	if i <= 0 {
+		return 0
+	}
+	if next := bytes.IndexByte(block[i-1:len(block)-1], '\n'); next >= 0 {
+		return i + next
+	}
+	return bytes.LastIndexByte(block[:i-1], '\n') + 1
+}
+
+// lines yields what is kept of lines that keep has accepted together. It reports
+// whether the loop goes on.
+func (s *sifter) lines(block []byte, start int64, yield func(Record, error) bool) bool {
+	single := bytes.IndexByte(block[:len(block)-1], '\n') < 0
+	for len(block) > 0 {
+		at := bytes.LastIndexByte(block[:len(block)-1], '\n') + 1
 		text := bytes.TrimSuffix(block[at:], newline)
 		l := line{offset: start + int64(at), end: start + int64(len(block)), terminated: len(text) < len(block)-at}
 		block = block[:at]

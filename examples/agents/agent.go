@@ -43,7 +43,7 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 	} else if _, err := s.Append(ctx, transcript.UserText(text)); err != nil {
 		return err
 	}
-	if err := a.answer(ctx, s); err != nil {
+	if err := a.answer(ctx, turn, s); err != nil {
 		return err
 	}
 	_, err = s.AfterTurn(ctx) // compacts the history if it is time
@@ -51,7 +51,7 @@ func (a *agent) turn(ctx context.Context, s *session.Session, text string) error
 }
 
 // answer lets the model speak until it calls no more tools.
-func (a *agent) answer(ctx context.Context, s *session.Session) error {
+func (a *agent) answer(ctx context.Context, turn *session.Turn, s *session.Session) error {
 	for range maxRounds {
 		resp, err := guard.Do(ctx, &a.guard, s, a.ask)
 		// An answer that was cut is kept as far as it came. If nothing came it
@@ -80,7 +80,7 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 		run := func(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
 			return a.runTool(ctx, s, call)
 		}
-		if err := s.RunTools(ctx, calls, parallel, run); err != nil {
+		if err := turn.RunTools(ctx, parallel, run); err != nil {
 			return err
 		}
 	}

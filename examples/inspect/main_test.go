@@ -109,7 +109,7 @@ func TestInspectFolder(t *testing.T) {
 	for _, want := range []string{
 		"index     agents/main/sessions/sessions.json: pi, 2 sessions\n", "0190-tree.jsonl.bak-12-34", "session   0190-tree  key agent:main:telegram:direct:7\n",
 		"  title     Named\n  labels    good\n", "2  of these custom: branch\n", "error     dialect: agents/main/sessions/sessions.json lists it", "1 other files, 1 memories",
-		"dialect   openviking\n  session   s1", "archive   session/s1/history/archive_001\n", "dialect   zyhive-log\n", "8  of these custom: repeat\n", "torn: ",
+		"dialect   openviking\n  session   s1", "archive   session/s1/history/archive_001\n", "8  of these custom: repeat\n", "torn: ",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)

@@ -32,7 +32,7 @@ type agent struct {
 // answer runs one turn on a session whose history ends with what is to be
 // answered, and prints it as it comes. Whatever happens is on disk before the
 // next step begins, so it can be killed at any point.
-func (a *agent) answer(ctx context.Context, s *session.Session) error {
+func (a *agent) answer(ctx context.Context, turn *session.Turn, s *session.Session) error {
 	for range maxRounds {
 		resp, err := guard.Do(ctx, a.guard, s, a.ask())
 		a.out.end()
@@ -48,14 +48,13 @@ func (a *agent) answer(ctx context.Context, s *session.Session) error {
 		if resp.StopReason == transcript.StopMaxTokens {
 			a.out.note("model", "the answer was cut at its limit of %s tokens", thousands(resp.Usage.Output))
 		}
-		calls := resp.Message.ToolCalls()
-		if len(calls) == 0 {
+		if len(resp.Message.ToolCalls()) == 0 {
 			return nil
 		}
 		run := func(ctx context.Context, call transcript.ToolCallBlock) transcript.Message {
 			return a.runTool(ctx, s, call)
 		}
-		if err := errors.Join(s.RunTools(ctx, calls, parallel, run), ctx.Err()); err != nil {
+		if err := errors.Join(turn.RunTools(ctx, parallel, run), ctx.Err()); err != nil {
 			return err
 		}
 	}

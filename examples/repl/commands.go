@@ -32,6 +32,10 @@ func commands() []command {
 		{"/continue", "", "let the model go on with what is pending", resume},
 		{"/title", "<text>", "give this session a title", setTitle},
 		{"/delete", "<prefix>", "delete another session", deleteSession},
+		{"/archive", "<prefix>", "put another session away; it is still found", archive},
+		{"/restore", "<prefix>", "bring an archived session back", restore},
+		{"/expire", "<days> [apply]", "archive what nobody has used for so long", expire},
+		{"/erase", "[words]", "show what has the words; then, without words, erase it", erase},
 		{"/help", "", "show this list", help},
 		{"/quit", "", "end the program (or Ctrl-D)", nil},
 	}
@@ -59,7 +63,7 @@ func newSession(ctx context.Context, r *repl, label string) error {
 }
 
 func listSessions(ctx context.Context, r *repl, _ string) error {
-	infos, err := r.store.List(ctx, nil)
+	infos, err := r.store.List(ctx, &session.ListOptions{State: session.AnyState})
 	if err != nil {
 		return err
 	}
@@ -77,8 +81,11 @@ func (r *repl) row(i session.Info) string {
 		title = "(no title)"
 	}
 	mark := ""
-	if i.Ref == r.session.Ref() {
+	switch {
+	case i.Ref == r.session.Ref():
 		mark = " *"
+	case i.State != session.Live:
+		mark = " (" + string(i.State) + ")"
 	}
 	return fmt.Sprintf("  %s  %s  %-24s %d turns, %d msgs, last: %s%s",
 		shortID(i.ID), i.Key, cut(title, 40), i.Turns, i.Messages, i.UpdatedAt.Format("2006-01-02T15:04:05"), mark)
@@ -91,7 +98,7 @@ func (r *repl) find(ctx context.Context, query, usage string) (*session.Session,
 		r.out.say("Usage: %s", usage)
 		return nil, nil
 	}
-	info, err := r.store.Find(ctx, query, nil)
+	info, err := r.store.Find(ctx, query, &session.ListOptions{State: session.AnyState})
 	if amb, ok := errors.AsType[*session.AmbiguousError](err); ok {
 		r.out.say("Ambiguous: %q fits", query)
 		for _, i := range amb.Matches {
@@ -151,7 +158,7 @@ func search(ctx context.Context, r *repl, words string) error {
 		return nil
 	}
 	found := 0
-	for hit, err := range r.store.Search(ctx, session.Query{Text: words, Limit: mostHits}) {
+	for hit, err := range r.store.Search(ctx, session.Query{Text: words, Limit: mostHits, Sessions: session.ListOptions{State: session.AnyState}}) {
 		if errors.Is(err, session.ErrQuery) {
 			r.out.say("%v", err)
 			return nil

@@ -26,6 +26,7 @@ type repl struct {
 	compact compact.Options
 	agent   *agent
 	out     *terminal
+	erasure *session.ErasePlan // what /erase has shown
 
 	mu     sync.Mutex         // guards cancel
 	cancel context.CancelFunc // of what is running; nil at the prompt
@@ -165,21 +166,20 @@ func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 	case errors.Is(err, session.ErrBusy):
 		r.out.say("Another program is in the middle of a turn on this session. Nothing was sent; try again later.")
 		return
-	case err != nil && !errors.Is(err, errors.ErrUnsupported):
+	case err != nil:
 		r.fail(err)
 		return
-	case err == nil:
-		defer func() {
-			if err := turn.End(); err != nil {
-				r.fail(err)
-			}
-		}()
 	}
+	defer func() {
+		if err := turn.End(); err != nil {
+			r.fail(err)
+		}
+	}()
 	err = r.cancellable(ctx, func(ctx context.Context) error {
 		if err := begin(ctx); err != nil {
 			return err
 		}
-		if err := r.agent.answer(ctx, r.session); err != nil {
+		if err := r.agent.answer(ctx, turn, r.session); err != nil {
 			return err
 		}
 		if _, err := r.session.AfterTurn(ctx); err != nil {

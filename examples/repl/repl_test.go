@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +95,36 @@ func TestCommands(t *testing.T) {
 		"Deleted: ", "1 session(s):", "/new [label]", "Bye.")
 	if strings.Contains(out, "never read") {
 		t.Error("it went on after /quit")
+	}
+}
+
+// Sessions are put away and brought back, and what nobody uses is found by its age.
+func TestArchive(t *testing.T) {
+	out := drive(t, t.TempDir(),
+		"one about walruses", "/archive main:", "/new second", "/archive one", "/list", "/search walruses", "/switch one",
+		"/restore one", "/archive", "/expire", "/expire x", "/expire 30 now", "/expire 30", "/expire 30 apply", "/delete one", "/list")
+	contains(t, out,
+		"Cannot archive the current session. Switch first.", "New session: ", "Archived: ", "2 session(s):", "(archived)", "walruses",
+		"Error: ", "restore", "Restored: ", "Usage: /archive", "Usage: /expire", "Usage: /expire", "Usage: /expire",
+		"archive 0 of 2 sessions, 0 bytes", "Archived: 0 session(s)", "Deleted: ", "1 session(s):")
+}
+
+// A word that was said is erased wherever it is, and the conversation goes on.
+func TestErase(t *testing.T) {
+	dir := t.TempDir()
+	out := drive(t, dir, "my secret is xyzzy", "/erase", "/erase walrus", "/erase xyzzy", "/erase", "/search xyzzy", "and now?")
+	contains(t, out, "Usage: /erase", "Nothing has these words.", "In 1 session(s): 1 assistant, 1 user", "Erased: 1 assistant, 1 user", "Out of reach: ", `You said "and now?"`)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			data, readErr := os.ReadFile(path)
+			if err = readErr; strings.Contains(string(data), "xyzzy") {
+				t.Errorf("%s has the word", path)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -22,7 +22,7 @@ type needle struct {
 
 // A segment is looked for as bytes: masks has a bit for each of its places at
 // which a byte may stand, shift is how far to go on if that byte is under the
-// last place.
+// last place, 0 if it may stand there.
 type segment struct {
 	size  int
 	masks [256]uint64
@@ -99,7 +99,7 @@ func (n *needle) segment(runes []rune, seen map[string]bool) segment {
 func (s *segment) prepare() {
 	for b := range s.shift {
 		s.shift[b] = uint8(s.size)
-		for at := range max(s.size-1, 0) {
+		for at := range s.size {
 			if s.masks[b]&(1<<at) != 0 {
 				s.shift[b] = uint8(s.size - 1 - at)
 			}
@@ -114,23 +114,53 @@ func find[T string | []byte](s *segment, text T, from int) int {
 	if last < 0 {
 		return -1
 	}
-	top := uint64(1) << last
 	for at := from + last; at < len(text); {
-		b := text[at]
-		if s.masks[b]&top == 0 {
-			at += int(s.shift[b])
-			continue
+		step := int(s.shift[text[at]])
+		if step == 0 {
+			if endsAt(s, text, at) {
+				return at - last
+			}
+			step = 1
 		}
-		i := last - 1
-		for i >= 0 && s.masks[text[at-last+i]]&(1<<i) != 0 {
-			i--
-		}
-		if i < 0 {
-			return at - last
-		}
-		at++
+		at += step
 	}
 	return -1
+}
+
+// endsAt reports whether the segment may end at a place of a text, whose byte fits.
+func endsAt[T string | []byte](s *segment, text T, at int) bool {
+	i := s.size - 2
+	for at--; i >= 0 && s.masks[text[at]]&(1<<i) != 0; at-- {
+		i--
+	}
+	return i < 0
+}
+
+// in reports whether find finds the segment in bytes. It goes through both halves
+// in turn, because each step has to wait for the one before it.
+func (s *segment) in(raw []byte) bool {
+	a, half := s.size-1, len(raw)/2
+	if half < s.size {
+		return find(s, raw, 0) >= 0
+	}
+	b := half
+	for a < half && b < len(raw) {
+		i, j := int(s.shift[raw[a]]), int(s.shift[raw[b]])
+		if i == 0 {
+			if endsAt(s, raw, a) {
+				return true
+			}
+			i = 1
+		}
+		if j == 0 {
+			if endsAt(s, raw, b) {
+				return true
+			}
+			j = 1
+		}
+		a, b = a+i, b+j
+	}
+	return find(s, raw[:half], a-s.size+1) >= 0 || find(s, raw, b-s.size+1) >= 0
 }
 
 // hasOther reports whether a text may have a form of one of the needle's
@@ -157,25 +187,7 @@ func contains[T string | []byte](text T, part string) bool {
 // mayHave reports whether lines of JSON may have the text in one of their
 // strings. It never says no of lines that do.
 func (n *needle) mayHave(raw []byte) bool {
-	return n.seg.size == 0 || find(&n.seg, raw, 0) >= 0 || hasOther(n, raw)
-}
-
-// hidesLetters reports whether lines of JSON have a character in the form
-// \uXXXX that could be part of a word: none that is a control character or a
-// line separator.
-func hidesLetters(raw []byte) bool {
-	for {
-		i := bytes.Index(raw, []byte(`\u`))
-		if i < 0 {
-			return false
-		}
-		raw = raw[i+2:]
-		control := bytes.HasPrefix(raw, []byte("000")) || bytes.HasPrefix(raw, []byte("001"))
-		separator := bytes.HasPrefix(raw, []byte("2028")) || bytes.HasPrefix(raw, []byte("2029"))
-		if !control && !separator {
-			return true
-		}
-	}
+	return n.seg.size == 0 || n.seg.in(raw) || hasOther(n, raw)
 }
 
 // isSlow reports whether every character of a text has to be looked at, because

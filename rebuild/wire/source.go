@@ -120,6 +120,8 @@ func sourceProblem(s transcript.Source) string {
 		return "not an https URL"
 	case "file":
 		return "a file of another provider"
+	case "blob":
+		return "its bytes were not loaded"
 	}
 	return "unsupported source"
 }

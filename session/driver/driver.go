@@ -152,6 +152,12 @@ type Cond struct {
 	// cursor Base; otherwise the append fails with [ErrConflict].
 	Base      Cursor
 	Conflicts []string
+	// Check, if it is not nil, is called when all of the above holds and the lines
+	// are going to be written, with the cursor at which they will start. Nobody else
+	// appends to the session meanwhile, and it is not deleted. An error of it fails
+	// the append. It must not use the driver. It may be called again if the append
+	// is repeated by the driver.
+	Check func(start Cursor) error
 }
 
 // NoHead is the Head of a session that has none.
@@ -173,12 +179,15 @@ type Row struct {
 	UpdatedAt     time.Time `json:"updatedAt,omitzero"`
 	Size          int64     `json:"size"` // the cursor up to which the row holds; a driver may bring an older one up to date
 	Gen           int64     `json:"gen"`
+	Rev           int       `json:"rev,omitempty"` // as in the header; of two rows the one with the higher Rev counts
 	LastID        string    `json:"lastId,omitempty"`
+	Archived      bool      `json:"archived,omitempty"` // see [Archiver]
 	Key           string    `json:"key"`
 	Agent         string    `json:"agentId,omitempty"`
 	Owner         string    `json:"owner,omitempty"`
 	Title         string    `json:"title,omitempty"`
 	TitleByHand   bool      `json:"titleByHand,omitempty"`
+	TitledAt      int       `json:"titledAt,omitempty"` // Messages when the title was set
 	Labels        []string  `json:"labels,omitempty"`
 	CreatedAt     time.Time `json:"createdAt,omitzero"`
 	LastUserAt    time.Time `json:"lastUserAt,omitzero"`

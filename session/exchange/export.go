@@ -17,16 +17,24 @@ import (
 
 // Lines writes the lines of the transcript as they are, rewound and compacted
 // ones included: a file in the format of FORMAT.md. Damage is left out, see
-// [session.Session.Health]. Lines keeps one line in memory.
+// [session.Session.Health]. Lines keeps the lines of one append in memory.
+//
+// All exports of this package pass texts to the Redact hook of the store's options,
+// if it has one, also those that are older than the hook.
 func Lines(ctx context.Context, s *session.Session, w io.Writer) error {
 	out := bufio.NewWriter(w)
-	for e, err := range s.Entries(ctx) {
+	for b, err := range transcript.Batches(s.Records(ctx)) {
+		if err == nil {
+			b.Entries, err = handedOn(ctx, s, b.Entries)
+		}
 		if err != nil {
 			return err
 		}
-		_, _ = out.Write(e.Line())
-		if err := out.WriteByte('\n'); err != nil { // that of Write, if it failed
-			return failed(s, err)
+		for _, e := range b.Entries {
+			_, _ = out.Write(e.Line())
+			if err := out.WriteByte('\n'); err != nil { // that of Write, if it failed
+				return failed(s, err)
+			}
 		}
 	}
 	return failed(s, out.Flush())
@@ -46,6 +54,9 @@ type Renderer interface {
 // what the provider has no place for.
 func Request(ctx context.Context, s *session.Session, w io.Writer, r Renderer, base transcript.Request) (rebuild.Report, error) {
 	h, err := s.History(ctx)
+	if err == nil {
+		err = redactHistory(ctx, s, &h)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +78,10 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 	if err != nil {
 		return nil, err
 	}
-	info := s.Info()
+	info, err := redactedInfo(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	as.ID, as.Key, as.Agent = cmp.Or(as.ID, info.ID), cmp.Or(as.Key, info.Key), cmp.Or(as.Agent, info.Agent)
 	as.Title = cmp.Or(as.Title, info.Title)
 	if as.Created.IsZero() {
@@ -77,8 +91,13 @@ func Export(ctx context.Context, s *session.Session, w *dialect.Writer, as diale
 		as.Updated = info.UpdatedAt
 	}
 	losses, err := w.Write(as, func(yield func(transcript.Entry, error) bool) {
-		for _, e := range entries {
-			if !yield(e, nil) {
+		for i := range entries {
+			one, err := s.Inline(ctx, entries[i:i+1])
+			if err != nil {
+				yield(transcript.Entry{}, err)
+				return
+			}
+			if !yield(one[0], nil) {
 				return
 			}
 		}
@@ -132,7 +151,8 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 			c.lines[e.ID] = place{len(c.lines) + 1, e.Time}
 		}
 	}
-	return c.entries(), lost, nil
+	entries, err := s.Redacted(ctx, c.entries())
+	return entries, lost, err
 }
 
 // A conversed is what is known of a session that is exported.

@@ -103,7 +103,9 @@ func ImportKey(s dialect.Session) (session.Key, error) {
 //
 // Several processes may import one source at a time. The current session of a
 // key stays current, unless it was imported too and its last message is older.
-// A native session that is in the store already is left alone.
+// A native session that is in the store already is left alone. If the session is
+// archived and the source has more, the error matches [fs.ErrExist] and
+// [session.ErrArchived].
 //
 // A session that fails does not keep others from being imported; the returned
 // error joins all errors, each naming its source. Import stops when ctx is done
@@ -264,7 +266,10 @@ func (im *importing) try(ctx context.Context) error {
 	if im.plan.rewind == "" && im.plan.fresh == 0 {
 		return nil
 	}
-	return im.write(ctx, s)
+	if err = im.write(ctx, s); errors.Is(err, session.ErrArchived) {
+		err = fmt.Errorf("%w: %w", fs.ErrExist, err)
+	}
+	return err
 }
 
 // create makes the session unless it is there. The session that was current

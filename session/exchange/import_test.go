@@ -266,12 +266,37 @@ func TestImportGrown(t *testing.T) {
 			}
 		}
 	}
-	for _, d := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.ZyHiveLog, dialect.OpenViking, dialect.Native} {
+	for _, d := range []dialect.Dialect{dialect.MiniClaw, dialect.Claw0, dialect.OpenViking, dialect.Native} {
 		if diverged[d] > 0 {
 			t.Errorf("%s: %d beginnings cannot be continued", d, diverged[d])
 		}
 	}
 	t.Logf("beginnings that cannot be continued: %v", diverged)
+}
+
+// An archived session is imported again as long as its source has nothing new.
+func TestImportArchived(t *testing.T) {
+	one := `{"type":"session","id":"00aa11bb22dd","key":"main:cli:bo","created":"2026-03-01T09:00:00.000000+00:00"}` + "\n" +
+		`{"type":"user","content":"one","ts":"2026-03-01T09:00:02.000000+00:00"}` + "\n"
+	two := `{"type":"user","content":"two","ts":"2026-03-01T09:00:03.000000+00:00"}` + "\n"
+	files := fstest.MapFS{"transcripts/main_cli_bo_00aa11bb22dd.jsonl": {Data: []byte(one)}}
+	st := inMemory()
+	report, err := exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
+	require.NoError(t, err)
+	require.Len(t, report, 1)
+	ref := report[0].Session
+	require.NoError(t, st.Archive(t.Context(), ref))
+	report, err = exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
+	require.NoError(t, err)
+	require.Zero(t, report[0].Appended)
+	files["transcripts/main_cli_bo_00aa11bb22dd.jsonl"].Data = []byte(one + two)
+	_, err = exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.ErrorIs(t, err, session.ErrArchived)
+	require.NoError(t, st.Restore(t.Context(), ref))
+	report, err = exchange.Import(t.Context(), st, sessionsIn(t, files), nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, report[0].Appended)
 }
 
 // A commit of OpenViking moves messages into an archive and puts a summary in

@@ -31,7 +31,10 @@ func Markdown(ctx context.Context, s *session.Session, w io.Writer) error {
 		return err
 	}
 	m := markdown{bufio.NewWriter(w)}
-	info := s.Info()
+	info, err := redactedInfo(ctx, s)
+	if err != nil {
+		return err
+	}
 	m.line("# " + inline(cmp.Or(info.Title, "Session "+info.ID)))
 	m.line("")
 	m.line("- Session: " + inline(info.ID))
@@ -143,6 +146,8 @@ func source(kind string, s transcript.Source) string {
 		text += ", " + s.MediaType
 	}
 	switch {
+	case s.Type == "blob":
+		text += fmt.Sprintf(", %d bytes", s.Blob.Bytes)
 	case s.Data != "" && s.Type == "base64":
 		text += fmt.Sprintf(", %d bytes", len(strings.TrimRight(s.Data, "="))*3/4)
 	case s.Data != "":

@@ -196,4 +196,39 @@ var condMistakes = []mistake{
 			return r, err
 		})
 	}},
+	{"ignores Check", "check/called", func(b *broken) {
+		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
+			cond.Check = nil
+			return r, err
+		})
+	}},
+	{"calls Check first", "check/called", func(b *broken) {
+		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
+			if cond.Check != nil {
+				err = cond.Check(0)
+			}
+			cond.Check = nil
+			return r, err
+		})
+	}},
+	{"does what Check forbids", "check/fails", func(b *broken) {
+		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
+			if check := cond.Check; check != nil {
+				cond.Check = func(at driver.Cursor) error {
+					_ = check(at)
+					return nil
+				}
+			}
+			return r, err
+		})
+	}},
+	{"calls Check beside other appends", "check/alone", func(b *broken) {
+		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
+			if cond.Check != nil {
+				err = cond.Check(0)
+			}
+			cond.Check = nil
+			return r, err
+		})
+	}},
 }

@@ -32,6 +32,12 @@ type broken struct {
 	lockTurn     func(ctx context.Context, ref driver.Ref, wait bool) (func() error, error)
 	flush        func(ctx context.Context, ref driver.Ref) error
 	watch        func(ref driver.Ref, changed func(driver.Ref, error)) (func(), error)
+	archive      func(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error
+	restore      func(ctx context.Context, ref driver.Ref) error
+	deleteIf     func(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error
+	rewrite      func(ctx context.Context, ref driver.Ref, change changeFunc) error
+	note         func(ctx context.Context, name string, data []byte) error
+	notes        func(ctx context.Context) (map[string][]byte, error)
 	close        func() error
 }
 
@@ -49,6 +55,8 @@ type shared struct {
 
 	busy     atomic.Pointer[broken] // that appended last
 	deleting atomic.Bool
+
+	rewritten atomic.Bool
 }
 
 func newShared() *shared {
@@ -64,11 +72,15 @@ func newShared() *shared {
 // newBroken returns d with all its methods; what breaks it replaces some.
 func newBroken(d driver.Driver, s *shared) *broken {
 	watcher, _ := d.(driver.Watcher)
+	archiver, _ := d.(driver.Archiver)
+	rewriter, _ := d.(driver.Rewriter)
 	return &broken{
 		Driver: d, shared: s, watch: watcher.Watch,
+		rewrite: rewriter.Rewrite, note: rewriter.Note, notes: rewriter.Notes,
 		append: d.Append, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
 		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
+		archive: archiver.Archive, restore: archiver.Restore, deleteIf: archiver.DeleteIf,
 	}
 }
 
@@ -123,6 +135,16 @@ func (b *broken) Flush(ctx context.Context, ref driver.Ref) error { return b.flu
 func (b *broken) Watch(ref driver.Ref, changed func(driver.Ref, error)) (func(), error) {
 	return b.watch(ref, changed)
 }
+
+func (b *broken) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
+	return b.rewrite(ctx, ref, change)
+}
+
+func (b *broken) Note(ctx context.Context, name string, data []byte) error {
+	return b.note(ctx, name, data)
+}
+
+func (b *broken) Notes(ctx context.Context) (map[string][]byte, error) { return b.notes(ctx) }
 
 func (b *broken) Close() error { return b.close() }
 

@@ -101,6 +101,7 @@ func rowGet(c *check) {
 func fullRow(row driver.Row, i int) driver.Row {
 	at := clock.Add(time.Duration(i) * time.Microsecond)
 	row.Owner, row.Title, row.TitleByHand = "owner/汉", "a \"title\"\n\\ \u2028 <b> 😀", true
+	row.TitledAt = 4
 	row.Labels = []string{"b", "a", "", "汉字"}
 	row.CreatedAt, row.UpdatedAt, row.LastUserAt = at, at.Add(time.Hour), at.Add(time.Minute)
 	row.Messages, row.Turns, row.TokenEstimate = 1+i, 2+i, 1<<40+i

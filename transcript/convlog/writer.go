@@ -74,14 +74,30 @@ func (w *Writer) Append(ctx context.Context, c Channel, entries ...Entry) error 
 		return err
 	}
 	defer w.release(c, t)
-	log, err := w.open(t, c)
-	if err == nil && log.Failed() != nil {
-		err = log.Recover(ctx)
+	for {
+		log, err := w.open(t, c)
+		if err == nil && log.Failed() != nil {
+			err = log.Recover(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("convlog: %w", err)
+		}
+		err = w.add(ctx, log, t, c, entries)
+		if !errors.Is(err, filelog.ErrReplaced) && !errors.Is(err, filelog.ErrClosed) {
+			return err
+		}
+		t.forget(log) // something was erased from it, and nothing was written
 	}
-	if err != nil {
-		return fmt.Errorf("convlog: %w", err)
+}
+
+// forget closes a log whose file was replaced.
+func (t *chat) forget(log *filelog.Log) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.log == log {
+		t.log = nil
+		_ = log.Close() // what it owed is in the new file
 	}
-	return w.add(ctx, log, t, c, entries)
 }
 
 func (w *Writer) add(ctx context.Context, log *filelog.Log, t *chat, c Channel, entries []Entry) error {

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/convolog/convolog/transcript"
@@ -9,13 +10,17 @@ import (
 // Dialect names a format of transcripts. The empty string is none.
 type Dialect string
 
-// The dialects that can be read.
+// ErrChannelLog says that a file is the log of a channel and not a session. Such
+// a log is for administrators, and no agent may be given what it holds.
+var ErrChannelLog = errors.New("the log of a channel is not a session: read it with package transcript/convlog")
+
+// The dialects that can be told apart. All but ZyHiveLog can be read.
 const (
 	Native     Dialect = "native"      // what package transcript writes
 	MiniClaw   Dialect = "mini-claw"   // flat records with ISO times, results under "output"
 	Claw0      Dialect = "claw0"       // flat records with Unix times, results under "content"
 	ZyHive     Dialect = "zyhive"      // messages in an envelope, times in milliseconds
-	ZyHiveLog  Dialect = "zyhive-log"  // ZyHive's log of a channel: texts alone
+	ZyHiveLog  Dialect = "zyhive-log"  // ZyHive's log of a channel, which is no session: see ErrChannelLog
 	OpenViking Dialect = "openviking"  // messages made of parts, in a folder with archives
 	Pi         Dialect = "pi"          // trees of entries, version 1 to 3, of pi and OpenClaw
 	ClaudeCode Dialect = "claude-code" // trees of rows with a uuid, as in its projects folder

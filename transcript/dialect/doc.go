@@ -6,7 +6,8 @@
 // entries that a fold takes, with all that transcript.Scan does about torn
 // lines and other damage. [ReadFolder] finds the sessions in a folder of such
 // a program, whatever its index says of them. A [Writer] makes such a folder.
-// Reading changes nothing.
+// Reading changes nothing. The log that ZyHive keeps of a channel is recognised
+// only to be refused, see [ErrChannelLog].
 //
 // What a reader makes of records:
 //

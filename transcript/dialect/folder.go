@@ -16,8 +16,8 @@ import (
 type Folder struct {
 	Indexes  []Index
 	Memories []Memory // of OpenViking
-	// Others are the files that belong to no session: logs, locks, copies of
-	// damaged files and whatever else is there.
+	// Others are the files that belong to no session: logs, those of channels
+	// among them, locks, copies of damaged files and whatever else is there.
 	Others []string
 
 	fsys     fs.FS
@@ -28,7 +28,7 @@ type Folder struct {
 type Index struct {
 	Path     string
 	Dialect  Dialect // empty if Err says that it cannot be read
-	Sessions int     // how many it lists
+	Sessions int     // how many it lists; of ZyHiveLog these are logs of channels
 	Err      error
 }
 
@@ -148,7 +148,7 @@ func (g *gathering) file(name string) error {
 	if d == "" && listed {
 		d = l.Dialect
 	}
-	if d == "" || d == OpenViking && base == "messages.jsonl" && dir != "." && path.Base(path.Dir(dir)) == "history" {
+	if d == "" || d == ZyHiveLog || d == OpenViking && base == "messages.jsonl" && dir != "." && path.Base(path.Dir(dir)) == "history" {
 		g.Others = append(g.Others, name)
 		return nil
 	}

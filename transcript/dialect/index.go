@@ -54,10 +54,9 @@ func (g *gathering) index(name string) {
 			return
 		}
 		for e := range jsontext.Elements(entries) {
-			if r := object(e); r["channelId"] != nil {
-				l := listing{Session: Session{ID: r.str("sessionId"), Title: r.str("title"), Created: parseTime(r["createdAt"]), Updated: parseTime(r["lastAt"])}}
-				l.Path, l.Err = inside(dir, baseOf(r.str("filePath")))
-				add(ZyHiveLog, l)
+			if object(e)["channelId"] != nil { // a log, which is no session
+				index.Dialect = ZyHiveLog
+				index.Sessions++
 			}
 		}
 	case members["sessions"] != nil && members["version"] == nil:

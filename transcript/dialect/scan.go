@@ -28,7 +28,8 @@ import (
 // by the longest line and, for those, by an index of some 100 bytes a line.
 //
 // The sequence may be ranged over several times. It ends after the first pair
-// with an error: an error of r, or that d is none of the dialects.
+// with an error: an error of r, or that d is none of the dialects, or for
+// ZyHiveLog one that matches [ErrChannelLog].
 func (d Dialect) Scan(r io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
 	var o transcript.ScanOptions
 	if opts != nil {
@@ -39,6 +40,10 @@ func (d Dialect) Scan(r io.ReaderAt, size int64, opts *transcript.ScanOptions) i
 		return transcript.Scan(r, size, own)
 	}
 	return func(yield func(transcript.Record, error) bool) {
+		if d == ZyHiveLog {
+			yield(transcript.Record{}, fmt.Errorf("dialect: %w", ErrChannelLog))
+			return
+		}
 		f := d.form() // a new one for each loop, since it learns
 		if f == nil {
 			yield(transcript.Record{}, fmt.Errorf("dialect: cannot read %q", string(d)))
@@ -135,8 +140,6 @@ func (d Dialect) form() form {
 	switch d {
 	case ZyHive:
 		return &zyHive{}
-	case ZyHiveLog:
-		return channelLog{}
 	case OpenViking:
 		return openViking{}
 	case Pi:

@@ -109,7 +109,7 @@ func TestScanGlued(t *testing.T) {
 	for name, data := range fixtures(t) {
 		d, _, err := dialect.Detect(bytes.NewReader(data), int64(len(data)))
 		require.NoError(t, err)
-		if !slices.Contains([]dialect.Dialect{dialect.ZyHive, dialect.Pi, dialect.ClaudeCode, dialect.OpenViking, dialect.ZyHiveLog}, d) {
+		if !slices.Contains([]dialect.Dialect{dialect.ZyHive, dialect.Pi, dialect.ClaudeCode, dialect.OpenViking}, d) {
 			continue
 		}
 		lines := bytes.SplitAfter(bytes.TrimSpace(data), []byte("\n"))

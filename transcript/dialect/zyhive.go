@@ -279,21 +279,3 @@ func (z *zyHive) place(offset int64, made []transcript.Entry) []transcript.Entry
 	}
 	return made
 }
-
-// channelLog reads the logs that ZyHive keeps of a channel: one text a line,
-// with the channel and the sender.
-type channelLog struct{}
-
-func (channelLog) genuine(r record) bool { return r["channelId"] != nil && r["ts"] != nil }
-
-func (channelLog) decode(r record, offset int64) ([]transcript.Entry, error) {
-	id, role := atOffset(offset), r.str("role")
-	switch {
-	case r["role"] == nil || r["content"] == nil:
-		return nil, malformed("no role, or no content")
-	case role != string(transcript.RoleUser) && role != string(transcript.RoleAssistant):
-		return one(id, r, "ts", transcript.Unknown{Kind: "message"}), nil
-	}
-	text := transcript.TextBlock{Text: r.text("content")}
-	return one(id, r, "ts", transcript.Fragment{Kind: role, Role: transcript.Role(role)}.WithContent(text)), nil
-}

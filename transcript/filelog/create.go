@@ -75,6 +75,32 @@ func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
 	return nil
 }
 
+// WriteAtomic is [WriteFileAtomic] with sync set for content that need not fit
+// into memory: write writes it. When it is on stable storage, and before it gets
+// its name, verify reads it and may refuse it. Errors of both are returned, with
+// the name, and the old content is untouched then.
+func WriteAtomic(root *os.Root, name string, write func(io.Writer) error, verify func(r io.ReaderAt, size int64) error) error {
+	verified := func(root *os.Root, from, to string) error {
+		f, info, err := openRegular(root, from, os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		if err = cmp.Or(verify(f, info.Size()), f.Close()); err != nil {
+			return err
+		}
+		return root.Rename(from, to)
+	}
+	t, err := install(root, name, new(Options), func(t *tempFile) error { return write(t) }, true, verified)
+	if err != nil {
+		return newError("write", fullPath(root, name), err)
+	}
+	defer func() { _ = t.Close() }() // what was to be safe was synced
+	if err := syncFolder(root, name, nil); err != nil {
+		return &NotDurableError{Path: fullPath(root, name), Err: cause(err)}
+	}
+	return nil
+}
+
 // RemoveTemps removes the temporary files that dead writers have left for the
 // file that name refers to within root: those with its name, ".tmp-" and 16
 // hexadecimal digits. It leaves those alone whose writer is at work, and holds

@@ -123,25 +123,46 @@ func (l *Log) place(ctx context.Context, op string, lines unsynced) (size int64,
 }
 
 // copyOver gives the file's name to a copy that is on stable storage, and goes
-// on in it. It holds the append locks of both. The copy bears the mark from
-// before it has the name until the folder is synced, so a kill in between leaves
-// a file that the next Log cures again.
+// on in it. It holds the append locks of both.
 func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
-	old := l.current.Load()
 	now, err := l.lookup(op)
 	if err != nil {
 		return 0, err
 	}
+	old := l.current.Load()
 	size = max(now.size, lines.end())
-	info, err := old.Stat()
-	if err != nil {
+	t, err := l.succeed(func(t *tempFile) error { return copyLines(t, old, size, lines) })
+	if t != nil {
+		l.swap(t.opened)
+	}
+	switch {
+	case err == nil:
+		return size, nil
+	case t != nil:
+		return 0, &NotDurableError{Path: l.path, End: size, Refused: true, Err: cause(err)}
+	case errors.Is(err, errOthers), errors.Is(err, ErrReplaced):
 		return 0, l.fail(op, err)
 	}
+	fix := fmt.Sprintf("nothing was written; a sync of the file has failed, and the copy that cures it needs %d bytes: try again once the cause is gone", size)
+	return 0, &Error{Op: op, Path: l.path, Fix: fix, Err: cause(err)}
+}
+
+// succeed gives the file's name to a new file that fill has written to, and
+// returns that file, locked; nil if the name is still that of the old one. The
+// new file is on stable storage before it has the name, and bears the mark until
+// the folder is synced, so a kill in between leaves a file that the next Log
+// cures again.
+func (l *Log) succeed(fill func(*tempFile) error) (*tempFile, error) {
+	old := l.current.Load()
+	info, err := old.Stat()
+	if err != nil {
+		return nil, err
+	}
 	_ = RemoveTemps(l.root, l.name) // only for the space they take
-	fill := func(t *tempFile) error {
+	prepare := func(t *tempFile) error {
 		takeOwner(l.root, t.temp, info)
 		err := l.root.Chmod(t.temp, info.Mode().Perm())
-		return cmp.Or(err, t.Mark(true), copyLines(t, old, size, lines))
+		return cmp.Or(err, t.Mark(true), fill(t))
 	}
 	rename := func(root *os.Root, from, to string) error {
 		if _, err := old.Lookup(); err != nil { // it was removed meanwhile
@@ -149,23 +170,15 @@ func (l *Log) copyOver(op string, lines unsynced) (size int64, err error) {
 		}
 		return root.Rename(from, to)
 	}
-	t, err := install(l.root, l.name, &l.opts, fill, true, rename)
-	switch {
-	case errors.Is(err, errOthers), errors.Is(err, ErrReplaced):
-		return 0, l.fail(op, err)
-	case err != nil:
-		fix := fmt.Sprintf("nothing was written; a sync of the file has failed, and the copy that cures it needs %d bytes: try again once the cause is gone", size)
-		return 0, &Error{Op: op, Path: l.path, Fix: fix, Err: cause(err)}
+	t, err := install(l.root, l.name, &l.opts, prepare, true, rename)
+	if err != nil {
+		return nil, err
 	}
 	err = syncFolder(l.root, l.name, l.opts.seam)
 	if err == nil {
 		err = t.Mark(false)
 	}
-	l.swap(t.opened)
-	if err != nil {
-		return 0, &NotDurableError{Path: l.path, End: size, Refused: true, Err: cause(err)}
-	}
-	return size, nil
+	return t, err
 }
 
 // swap goes on in another file, whose append lock the caller holds too, and

@@ -219,6 +219,17 @@ func (d *diskFile) UnlockSync() error {
 	return unlock(d.File, syncByte)
 }
 
+// OpenFile opens the regular file that name refers to within root to be read, and
+// describes it. It refuses what [Open] refuses. It is for reading a file once: the
+// file stays as it was opened when the name is given to a copy.
+func OpenFile(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	f, info, err := openRegular(root, name, os.O_RDONLY)
+	if err != nil {
+		return nil, nil, openError(root, name, err)
+	}
+	return f, info, nil
+}
+
 // openRegular opens the regular file that name refers to, and nothing else: a
 // Root follows symbolic links within itself, and opening a FIFO may block. If the
 // name is given to another file meanwhile, openRegular looks at that one.

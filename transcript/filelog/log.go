@@ -133,9 +133,13 @@ func Open(root *os.Root, name string, opts *Options) (*Log, error) {
 	}
 	f, err := openNamed(root, name, opts)
 	if err != nil {
-		return nil, &Error{Op: "open", Path: fullPath(root, name), Fix: "check that the file exists and that this user may use it", Err: cause(err)}
+		return nil, openError(root, name, err)
 	}
 	return newLog(root, name, f, opts), nil
+}
+
+func openError(root *os.Root, name string, err error) error {
+	return &Error{Op: "open", Path: fullPath(root, name), Fix: "check that the file exists and that this user may use it", Err: cause(err)}
 }
 
 func newLog(root *os.Root, name string, f *opened, opts *Options) *Log {

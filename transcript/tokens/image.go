@@ -46,11 +46,15 @@ func shrink(w, h, by float64) (float64, float64) {
 	return w * by, h * by
 }
 
-// imageSize reads width and height in pixels from the head of a PNG, GIF, WebP
-// or JPEG in base64. It decodes only the bytes it looks at, and is 0, 0 for
-// what it cannot read.
-func imageSize(s *transcript.Source) (w, h int) {
-	if s.Type != "base64" {
+// ImageSize returns the width and the height of an image in pixels: those that a
+// blob has recorded, or those in the head of a PNG, GIF, WebP or JPEG in base64, of
+// which it decodes only the bytes it looks at. It is 0, 0 for what it cannot read.
+func ImageSize(s *transcript.Source) (w, h int) {
+	switch s.Type {
+	case "blob":
+		return s.Blob.Width, s.Blob.Height
+	case "base64":
+	default:
 		return 0, 0
 	}
 	b := base64Text(s.Data)

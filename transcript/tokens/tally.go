@@ -69,7 +69,7 @@ func (t *tally) blocks(blocks []transcript.Block) {
 }
 
 func (t *tally) image(s *transcript.Source) {
-	if w, h := imageSize(s); w > 0 {
+	if w, h := ImageSize(s); w > 0 {
 		t.fixed += t.rule.imageOf(w, h)
 	} else {
 		t.fixed += perImage
@@ -78,10 +78,13 @@ func (t *tally) image(s *transcript.Source) {
 
 func (t *tally) document(s *transcript.Source) {
 	size := len(s.Data) / 4 * 3 // bytes that the base64 stands for
+	if s.Type == "blob" {
+		size = (s.Blob.Bytes + 2) / 3 * 3
+	}
 	switch {
 	case s.Type == "text":
 		t.text(s.Data)
-	case s.Type == "base64" && strings.HasPrefix(s.MediaType, "text/"):
+	case (s.Type == "base64" || s.Type == "blob") && strings.HasPrefix(s.MediaType, "text/"):
 		t.fixed += size / 3
 	default:
 		t.fixed += max(minDocument, size/32)

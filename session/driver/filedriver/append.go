@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"slices"
@@ -31,8 +32,25 @@ func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *o
 	return a.cause(ref, d.logs.release(o, f(a, o)))
 }
 
-func (a *agent) acquire(ref driver.Ref) (*openLog, error) {
-	return a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+// tries is how often a session is looked for again because it was archived and
+// restored in between.
+const tries = 100
+
+func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
+	for range tries {
+		o, err = a.d.logs.acquire(ref, func() (*filelog.Log, error) { return a.openLog(ref) })
+		if !errors.Is(err, fs.ErrNotExist) {
+			return o, err
+		}
+		f, statErr := a.stat(ref.ID)
+		switch {
+		case statErr != nil:
+			return nil, err
+		case f.archived:
+			return nil, a.archivedError(ref)
+		}
+	}
+	return nil, err
 }
 
 // cause returns an error of a log in terms of package driver.
@@ -41,7 +59,12 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, filelog.ErrReplaced):
-		if _, statErr := a.sess.Lstat(fileName(ref.ID)); errors.Is(statErr, fs.ErrNotExist) {
+		a.d.forgetIdentity(ref) // the caller knows
+		f, statErr := a.stat(ref.ID)
+		switch {
+		case f.archived:
+			return a.archivedError(ref)
+		case errors.Is(statErr, fs.ErrNotExist):
 			return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
 		}
 		return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
@@ -101,6 +124,16 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 				return errRepeated
 			}
 			return err
+		}
+	}
+	if holds := check; cond.Check != nil {
+		check = func(end int64) error {
+			if holds != nil {
+				if err := holds(end); err != nil {
+					return err
+				}
+			}
+			return cond.Check(driver.Cursor(end))
 		}
 	}
 	for {
@@ -168,11 +201,11 @@ func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 }
 
 func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, yield func(transcript.Record) bool) (err error) {
-	a, o, size, err := d.beginScan(ctx, ref)
+	r, size, end, err := d.beginScan(ctx, ref)
 	if err != nil {
 		return err
 	}
-	defer func() { err = a.cause(ref, d.logs.release(o, err)) }()
+	defer func() { err = end(err) }()
 	if int64(from) > size {
 		return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, size, from)
 	}
@@ -181,7 +214,7 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		scan = transcript.ScanBackward
 	}
 	line := int64(-1)
-	for rec, err := range scan(o.log, size, &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly && dir != driver.Live}) {
+	for rec, err := range scan(r, size, &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly && dir != driver.Live}) {
 		if err != nil {
 			return err
 		}
@@ -201,20 +234,37 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	return nil
 }
 
-// beginScan returns the log of a session in use, and its size. It is a call of
-// its own: Close waits for it, and not for the loop body between two records.
-func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (a *agent, o *openLog, size int64, err error) {
-	err = d.with(ctx, ref, func(in *agent, _ *openLog) (err error) {
-		if o, err = in.acquire(ref); err != nil {
-			return err
+// beginScan returns what the lines of a session are read from, in use until end
+// is called with the error of the scan, and its size. It is a call of its own: Close
+// waits for it, and not for the loop body between two records.
+func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (r io.ReaderAt, size int64, end func(error) error, err error) {
+	for range tries {
+		err = d.with(ctx, ref, func(a *agent, _ *openLog) error {
+			o, err := a.acquire(ref)
+			if err != nil {
+				return err
+			}
+			if size, err = o.log.Size(); err != nil {
+				return d.logs.release(o, err)
+			}
+			r, end = o.log, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }
+			return nil
+		})
+		if !errors.Is(err, driver.ErrArchived) {
+			break
 		}
-		a = in
-		if size, err = o.log.Size(); err != nil {
-			return d.logs.release(o, err)
+		var closed func()
+		if r, size, closed, err = d.openToRead(ctx, ref); err == nil {
+			return r, size, func(err error) error {
+				closed()
+				if errors.Is(err, filelog.ErrReplaced) {
+					err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
+				}
+				return err
+			}, nil
 		}
-		return nil
-	})
-	return a, o, size, err
+	}
+	return r, size, end, err
 }
 
 // Settle implements [driver.Driver].
@@ -224,6 +274,13 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, 
 		at = driver.Cursor(end)
 		return err
 	})
+	if errors.Is(err, driver.ErrArchived) {
+		_, size, closed, err := d.openToRead(ctx, ref)
+		if err == nil {
+			closed()
+		}
+		return driver.Cursor(size), err
+	}
 	return at, err
 }
 
@@ -242,7 +299,7 @@ func (d *Driver) Recover(ctx context.Context, ref driver.Ref) error {
 // vouch calls f with the open log of a session, to say that all that is in it is
 // on stable storage.
 func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log) error) error {
-	return d.with(ctx, ref, func(a *agent, o *openLog) error {
+	err := d.with(ctx, ref, func(a *agent, o *openLog) error {
 		a.idx.suspect(o)
 		err := f(o.log)
 		if err == nil {
@@ -250,4 +307,8 @@ func (d *Driver) vouch(ctx context.Context, ref driver.Ref, f func(*filelog.Log)
 		}
 		return err
 	})
+	if errors.Is(err, driver.ErrArchived) {
+		return nil // an archive is on stable storage
+	}
+	return err
 }

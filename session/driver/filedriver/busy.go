@@ -86,6 +86,9 @@ func (x *index) markBusy(o *openLog) error {
 		return nil
 	}
 	f, err := x.a.stat(o.ref.ID)
+	if err == nil && f.archived {
+		err = x.a.archivedError(o.ref)
+	}
 	if err != nil {
 		return err
 	}
@@ -145,6 +148,9 @@ func (x *index) reap(ctx context.Context) {
 func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
+	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
+		return x.buryArchived(ref)
+	}
 	o, err := x.a.acquire(ref)
 	if err != nil {
 		return err
@@ -160,4 +166,18 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 		}
 	}
 	return x.a.d.logs.release(o, err)
+}
+
+// buryArchived is bury of a session that a dead writer has archived.
+func (x *index) buryArchived(ref driver.Ref) error {
+	x.check(ref.ID)
+	e := x.find(ref.ID)
+	if e == nil {
+		return x.a.d.notFound(ref)
+	}
+	row, ok := x.row(e)
+	if !ok {
+		return x.a.d.notFound(ref)
+	}
+	return x.putArchived(row)
 }

@@ -12,14 +12,20 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
+// blobFolder is where package blobs keeps media, in the folder of an agent: a folder
+// for each session, by the same name as its transcript.
+const blobFolder = "blobs"
+
 // delete removes sessions for good: their lines in the index come first, so
-// that whoever finds one of these finishes what a kill has left.
-func (x *index) delete(ids []string) error {
+// that whoever finds one of these finishes what a kill has left. Remove removes the
+// files of one.
+func (x *index) delete(ids []string, remove func(id string) error) error {
 	recs := make([]record, len(ids))
 	for i, id := range ids {
 		recs[i] = record{Delete: id}
 	}
 	_ = x.markDelete()
+	x.a.d.at("delete: line")
 	if err := x.write(recs...); err != nil {
 		return err
 	}
@@ -28,23 +34,23 @@ func (x *index) delete(ids []string) error {
 			return x.fail("delete session", err, "it is not known whether the session is deleted: delete it again")
 		}
 	}
-	return x.finishDeletes(ids, 20*busyWait)
+	return x.finishDeletes(ids, remove)
 }
 
 // markDelete lets Open find an index with a deletion to finish without reading
 // it. A rewritten index is a new file without the mark.
 func (x *index) markDelete() error { return x.a.root.Chmod(indexName, 0o600|fs.ModeSticky) }
 
-// finishDeletes removes the transcripts of sessions of which the index has a
-// deletion, and every line that speaks of them. It waits for the holders of
-// their append locks.
-func (x *index) finishDeletes(ids []string, wait time.Duration) error {
+// finishDeletes removes the files of sessions of which the index has a deletion,
+// and every line that speaks of them.
+func (x *index) finishDeletes(ids []string, remove func(id string) error) error {
 	all, left := x.deletes, maps.Clone(x.deletes)
 	var errs []error
 	for _, id := range ids {
 		ref := driver.Ref{Agent: x.a.name, ID: id}
 		x.a.d.logs.drop(ref)
-		if err := x.a.remove(id, wait); err != nil {
+		x.a.d.at("delete: remove")
+		if err := remove(id); err != nil {
 			errs = append(errs, x.a.d.wrap("delete session", x.a.d.Path(ref), err, "the session is not listed any more; delete it again, or remove the file by hand"))
 			continue
 		}
@@ -55,12 +61,20 @@ func (x *index) finishDeletes(ids []string, wait time.Duration) error {
 	}
 	durable := x.a.d.opts.Sync != filelog.SyncNever
 	if durable {
-		if err := filelog.SyncDir(x.a.sess, "."); err != nil {
+		err := filelog.SyncDir(x.a.sess, ".")
+		if err == nil && x.a.hasArchives() {
+			err = filelog.SyncDir(x.a.root, archiveFolder)
+		}
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if err := filelog.SyncDir(x.a.root, blobFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(append(errs, err)...)
 		}
 	}
 	x.compared()
 	x.deletes = left
+	x.a.d.at("delete: rewrite")
 	if err := x.rewrite(durable); err != nil {
 		x.deletes = all
 		errs = append(errs, err)
@@ -68,29 +82,35 @@ func (x *index) finishDeletes(ids []string, wait time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// remove removes the transcript of a session, and what a killed process has
-// left of a copy of it. It holds the append lock meanwhile, so that nobody puts
-// a copy in its place.
+// remove removes the files of a session. It waits for the append lock and holds it
+// meanwhile, so that nobody puts a copy in the place of the transcript.
 func (a *agent) remove(id string, wait time.Duration) error {
-	name := fileName(id)
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	l, err := filelog.Open(a.sess, name, &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
-	switch {
-	case err == nil:
-		var release func()
-		if release, err = l.Hold(ctx); err == nil {
-			err = a.sess.Remove(name)
-			release()
-		} else if _, failed := errors.AsType[*filelog.NotDurableError](err); failed || errors.Is(err, filelog.ErrReplaced) {
-			err = a.sess.Remove(name)
-		}
-		err = cmp.Or(err, l.Close())
-	case !errors.Is(err, fs.ErrNotExist):
-		err = a.sess.Remove(name) // it is no log; nobody can hold its lock
+	l, err := filelog.Open(a.sess, fileName(id), &filelog.Options{Sync: filelog.SyncNever, Folder: a.sessFile})
+	if err != nil { // there is none, or it is no log: nobody can hold its lock
+		return a.unlink(id)
 	}
+	release, err := l.Hold(ctx)
+	if err == nil {
+		err = a.unlink(id)
+		release()
+	} else if _, failed := errors.AsType[*filelog.NotDurableError](err); failed || errors.Is(err, filelog.ErrReplaced) {
+		err = a.unlink(id)
+	}
+	return cmp.Or(err, l.Close())
+}
+
+// unlink removes the transcript and the archive of a session, as far as they are
+// there, and what a killed process has left of copies of them.
+func (a *agent) unlink(id string) error {
+	name := fileName(id)
+	err := a.sess.Remove(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return cmp.Or(err, filelog.RemoveTemps(a.sess, name))
+	if err == nil { // what is kept beside the transcript, see package blobs
+		err = a.root.RemoveAll(blobFolder + "/" + EncodeName(id))
+	}
+	return cmp.Or(err, filelog.RemoveTemps(a.sess, name), a.removeArchive(id))
 }

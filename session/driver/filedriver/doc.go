@@ -1,11 +1,13 @@
 // Package filedriver keeps sessions in a folder of files that people can read
 // with cat, tail and jq:
 //
-//	<dir>/agents/<agent>/sessions/<id>.jsonl   the transcript of a session
-//	<dir>/agents/<agent>/sessions.jsonl        the index of an agent
-//	<dir>/agents/<agent>/sessions.lock         empty; its bytes are locks
+//	<dir>/agents/<agent>/sessions/<id>.jsonl     the transcript of a session
+//	<dir>/agents/<agent>/archive/<id>.jsonl.gz   the transcript of an archived session
+//	<dir>/agents/<agent>/sessions.jsonl          the index of an agent
+//	<dir>/agents/<agent>/sessions.lock           empty; its bytes are locks
 //
-// The transcripts are the only source of truth. The index is a log of rows, of
+// The transcripts are the only source of truth, and archives where there is no
+// transcript. The index is a log of rows, of
 // which the last one of a session counts. It is a cache: lost, corrupt or stale,
 // it is made again from the transcripts. The names of folders and files are
 // injective encodings of agents and IDs, see [EncodeName].

@@ -80,6 +80,8 @@ type Driver struct {
 
 	opening singleflight.Group // of agents
 
+	step func(name string) // called before each step of an archive or a delete; nil but in tests
+
 	idsMu sync.Mutex
 	ids   map[driver.Ref]uint64 // what the first lines of transcripts were, see identify
 }
@@ -260,12 +262,18 @@ func (d *Driver) agentFolders() ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// hasSessions reports whether there is a transcript in an agent's folder.
+// hasSessions reports whether there is a transcript or an archive in an agent's
+// folder.
 func (d *Driver) hasSessions(folder string) bool {
-	if info, err := d.root.Lstat("agents/" + folder + "/sessions"); err != nil || !info.IsDir() {
+	folder = "agents/" + folder + "/"
+	return d.hasFiles(folder+"sessions", extension) || d.hasFiles(folder+archiveFolder, extension+gzipExtension)
+}
+
+func (d *Driver) hasFiles(folder, extension string) bool {
+	if info, err := d.root.Lstat(folder); err != nil || !info.IsDir() {
 		return false
 	}
-	f, err := d.root.Open("agents/" + folder + "/sessions")
+	f, err := d.root.Open(folder)
 	if err != nil {
 		return false
 	}

@@ -28,7 +28,7 @@ const (
 )
 
 // A record is one line of the index. The first line has Version; every other
-// one has Row, Busy or Delete.
+// one has Row, Busy, Delete or Erase.
 type record struct {
 	Version int    `json:"index,omitempty"`
 	Boot    string `json:"boot,omitempty"` // of the system, see bootID
@@ -42,6 +42,7 @@ type record struct {
 	From int64  `json:"from,omitempty"` // the size of its transcript that a sync has covered
 
 	Delete string `json:"delete,omitempty"`
+	Erase  string `json:"erase,omitempty"` // a session whose lines are replaced
 }
 
 // An index is the list of an agent's sessions: a log of rows, of which the last
@@ -72,6 +73,7 @@ type index struct {
 	reaped  bool        // this writer has looked after the sessions of dead ones
 	busy    map[string][]busyMark
 	deletes map[string]bool // begun and perhaps not finished
+	erases  map[string]bool // the same
 	remake  bool            // the next writer must rewrite the file
 	// The file was written under this boot of the system: what its dead writers
 	// left may still be in the page cache alone.
@@ -89,7 +91,7 @@ func openIndex(a *agent) (*index, error) {
 	}
 	x.mu.Lock()
 	err := x.refresh()
-	pending := len(x.deletes) > 0
+	pending := len(x.deletes)+len(x.erases) > 0
 	x.mu.Unlock()
 	if err != nil {
 		return nil, errors.Join(err, x.close())
@@ -100,7 +102,7 @@ func openIndex(a *agent) (*index, error) {
 		short, cancel := context.WithTimeout(context.Background(), busyWait)
 		defer cancel()
 		if err := x.locked(short, func() error { return x.finish(context.Background()) }); err != nil {
-			a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", a.dir, "err", err)
+			a.d.log.Warn("what somebody was deleting or erasing could not be finished; the next writer tries again", "folder", a.dir, "err", err)
 		}
 	}
 	return x, nil
@@ -129,7 +131,7 @@ func (x *index) forget() error {
 		err = x.file.Close()
 	}
 	x.file, x.info, x.applied, x.sameBoot = nil, nil, 0, false
-	x.rows, x.busy, x.deletes = newRows(0), map[string][]busyMark{}, map[string]bool{}
+	x.rows, x.busy, x.deletes, x.erases = newRows(0), map[string][]busyMark{}, map[string]bool{}, map[string]bool{}
 	x.learned = learned{lost: true}
 	return err
 }
@@ -260,6 +262,9 @@ func (x *index) applyLine(line []byte) {
 	case rec.Delete != "":
 		x.drop(rec.Delete)
 		x.deletes[rec.Delete] = true
+	case rec.Erase != "":
+		x.doubt(rec.Erase)
+		x.erases[rec.Erase] = true
 	}
 }
 
@@ -315,7 +320,7 @@ func (x *index) stored(e *entry) (row driver.Row, ok bool) {
 		return row, true
 	}
 	text := make([]byte, e.n)
-	if n, _ := x.file.ReadAt(text, e.at); n < e.n || json.Unmarshal(text, &row) != nil || row.ID != e.id {
+	if n, _ := x.file.ReadAt(text, e.at); n < e.n || decodeRow(text, &row) != nil || row.ID != e.id {
 		return driver.Row{}, false
 	}
 	row.Agent, row.Gen = cmp.Or(row.Agent, x.a.name), e.gen

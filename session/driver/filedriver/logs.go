@@ -99,7 +99,7 @@ func (ls *logs) rouse(o *openLog) {
 // concern the caller and goes to the logger.
 func (ls *logs) release(o *openLog, err error) error {
 	ls.mu.Lock()
-	if errors.Is(err, filelog.ErrReplaced) {
+	if errors.Is(err, filelog.ErrReplaced) || errors.Is(err, driver.ErrArchived) {
 		ls.forget(o)
 	}
 	if errors.Is(err, filelog.ErrClosed) {
@@ -307,6 +307,13 @@ func fileName(id string) string {
 		return id
 	}
 	return EncodeName(id) + extension
+}
+
+// forgetIdentity makes the next open of a transcript take it as it is.
+func (d *Driver) forgetIdentity(ref driver.Ref) {
+	d.idsMu.Lock()
+	defer d.idsMu.Unlock()
+	delete(d.ids, ref)
 }
 
 const maxIdentity = 4 << 10 // bytes of a first line that are looked at

@@ -16,7 +16,9 @@ type entry struct {
 	id, key   string
 	updatedAt time.Time
 	size, gen int64
+	rev       int
 	used      bool // the session has lines besides its header
+	archived  bool
 
 	read int64 // up to where the transcript was read for its gen, if that is behind size
 
@@ -34,7 +36,8 @@ const unseen = -1
 // entryOf returns the entry of a row that the file does not have.
 func entryOf(row driver.Row) entry {
 	return entry{
-		id: row.ID, key: row.Key, updatedAt: row.UpdatedAt, size: row.Size, gen: row.Gen, used: row.LastID != "", row: &row,
+		id: row.ID, key: row.Key, updatedAt: row.UpdatedAt, size: row.Size, gen: row.Gen, rev: row.Rev,
+		used: row.LastID != "", archived: row.Archived, row: &row,
 	}
 }
 
@@ -139,10 +142,12 @@ func (r *rows) page(after driver.Place, n int) []*entry {
 }
 
 // current returns the current session of a key, nil if there is none, and the
-// highest gen of the key.
+// highest gen of the key, that of archived sessions included.
 func (r *rows) current(key string) (cur *entry, highest int64) {
 	for e := r.byKey[key]; e != nil; e = e.next {
-		cur, highest = newest(cur, e), max(highest, e.gen)
+		if highest = max(highest, e.gen); !e.archived {
+			cur = newest(cur, e)
+		}
 	}
 	return cur, highest
 }
@@ -179,9 +184,13 @@ func peekRow(line []byte) (e entry, by int64, ok bool) {
 	e.size = p.number()
 	p.skip(`,"gen":`)
 	e.gen = p.number()
+	if p.maybe(`,"rev":`) {
+		e.rev = int(p.number())
+	}
 	if e.used = p.maybe(`,"lastId":"`); e.used {
 		p.until('"')
 	}
+	e.archived = p.maybe(`,"archived":true`)
 	p.skip(`,"key":"`)
 	key := p.until('"')
 	if !p.ok || len(key) == 0 || bytes.IndexByte(key, '\\') >= 0 || bytes.IndexByte(id, '\\') >= 0 || !bytes.HasSuffix(p.rest, []byte("}}")) {

@@ -44,7 +44,7 @@ func (k keyed) stands(r io.ReaderAt, key string) bool {
 		switch e := rec.Entry; {
 		case err != nil || rec.Damage != nil || n == len(k.ids) || e.ID != k.ids[n]:
 			return false
-		case n == 0 && (e.Idem != key || e.IdemHash != k.hash || rec.Offset != k.start):
+		case n == 0 && (e.Idem != key || !fits(e.IdemHash, k.hash) || rec.Offset != k.start):
 			return false
 		}
 		n, at = n+1, rec.End
@@ -71,7 +71,7 @@ func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) 
 			k, ok = s.keys[cond.Idem]
 		}
 		if ok {
-			if k.hash != cond.IdemHash {
+			if !fits(k.hash, cond.IdemHash) {
 				return driver.Result{}, driver.ErrIdemMismatch
 			}
 			return driver.Result{
@@ -183,3 +183,7 @@ func (s *seen) note(rec transcript.Record) {
 		s.keys[s.openKey], s.want = s.open, 0
 	}
 }
+
+// fits reports whether the hash of a batch in the transcript is that of another
+// one, as far as an erase has left it.
+func fits(stored, hash string) bool { return stored == hash || stored == transcript.ErasedHash }

@@ -88,8 +88,8 @@ func (x *index) currentRow(key string) (driver.Row, bool) {
 		if e == nil {
 			return driver.Row{}, false
 		}
-		if x.readGen(e); x.find(e.id) != e {
-			continue // somebody has removed it by hand
+		if x.readGen(e); x.find(e.id) != e || e.archived {
+			continue // somebody has archived it, or removed it by hand
 		}
 		if row, ok := x.row(e); ok {
 			kept := row // it is likely to be asked for again
@@ -190,7 +190,7 @@ func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line),
 	}
 	row.Labels = slices.Clone(row.Labels)
 	row.Size = int64(len(data))
-	if x.find(ref.ID) != nil {
+	if x.find(ref.ID) != nil || a.hasArchive(ref.ID) {
 		return driver.Row{}, fmt.Errorf("session %s of agent %q: %w: choose another ID or none", ref.ID, ref.Agent, fs.ErrExist)
 	}
 	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
@@ -234,10 +234,11 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 }
 
 func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64) driver.Line) (row driver.Row, err error) {
-	if x.find(o.ref.ID) == nil {
-		x.check(o.ref.ID)
-	}
 	e := x.find(o.ref.ID)
+	if e == nil || e.archived {
+		x.check(o.ref.ID)
+		e = x.find(o.ref.ID)
+	}
 	if e == nil {
 		return row, x.a.d.notFound(o.ref)
 	}
@@ -290,8 +291,7 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 	for _, ref := range refs {
 		a, err := d.existing(ref)
 		if err == nil {
-			_, err = a.sess.Lstat(fileName(ref.ID))
-			if err != nil {
+			if _, err = a.stat(ref.ID); err != nil {
 				err = d.notFound(ref)
 			}
 		}
@@ -300,7 +300,9 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 		}
 	}
 	for a, ids := range of {
-		errs = append(errs, a.idx.hold(ctx, func() error { return a.idx.delete(ids) }))
+		errs = append(errs, a.idx.hold(ctx, func() error {
+			return a.idx.delete(ids, func(id string) error { return a.remove(id, 20*busyWait) })
+		}))
 	}
 	return errors.Join(errs...)
 }
@@ -329,10 +331,13 @@ func (x *index) get(ref driver.Ref) (driver.Row, error) {
 	if err != nil {
 		return driver.Row{}, err
 	}
-	if e := x.find(ref.ID); e != nil && e.size > 0 && e.size <= f.size {
+	if e := x.find(ref.ID); e != nil && e.archived == f.archived && (f.archived || e.size > 0 && e.size <= f.size) {
 		if row, ok := x.stored(e); ok {
 			return row, nil
 		}
+	}
+	if f.archived {
+		return x.a.describe(f, driver.Row{})
 	}
 	e, h, err := x.a.header(f)
 	if err == nil {
@@ -386,6 +391,7 @@ func (x *index) list(ctx context.Context, after driver.Place, n int) (list []dri
 	if changed { // without a busy line: somebody has changed or removed a transcript by hand
 		page = x.page(after, n)
 	}
+	current := map[string]*entry{} // by key
 	for _, e := range page {
 		if e.key == "" && e.row == nil {
 			continue // there is nothing to be said of it
@@ -394,7 +400,11 @@ func (x *index) list(ctx context.Context, after driver.Place, n int) (list []dri
 		if !ok {
 			continue
 		}
-		cur, _ := x.current(e.key)
+		cur, known := current[e.key]
+		if !known {
+			cur, _ = x.current(e.key)
+			current[e.key] = cur
+		}
 		row.Current = cur != nil && cur.id == e.id
 		list = append(list, row)
 	}

@@ -2,6 +2,9 @@ package filedriver
 
 import (
 	"context"
+	"errors"
+	"io"
+	"io/fs"
 	"iter"
 
 	"github.com/convolog/convolog/session/driver"
@@ -27,17 +30,17 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 }
 
 func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yield func(transcript.Record) bool) error {
-	l, size, err := d.openToRead(ctx, ref)
+	f, size, closed, err := d.openToRead(ctx, ref)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = l.Close() }() // only read
+	defer closed()
 	in := readerAt(func(p []byte, offset int64) (int, error) {
 		if err := d.enter(ctx); err != nil {
 			return 0, err
 		}
 		defer d.ops.Done()
-		return l.ReadAt(p, offset)
+		return f.ReadAt(p, offset)
 	})
 	wanted := func(offset int64, lines []byte) bool { return keep(driver.Cursor(offset), lines) }
 	for rec, err := range transcript.Sift(in, size, wanted, &transcript.ScanOptions{Final: d.opts.ReadOnly}) {
@@ -56,25 +59,38 @@ type readerAt func(p []byte, offset int64) (int, error)
 
 func (f readerAt) ReadAt(p []byte, offset int64) (int, error) { return f(p, offset) }
 
-// openToRead opens a transcript to read as many bytes as it has now.
-func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (l *filelog.Log, size int64, err error) {
+// openToRead opens a transcript, or the archive of one, to read as many bytes as
+// it has now.
+func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (r io.ReaderAt, size int64, closed func(), err error) {
 	if err := d.enter(ctx); err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	defer d.ops.Done()
 	if err := driver.CheckRef(ref); err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	a, err := d.agent(ref.Agent, false)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
-	if l, err = filelog.Open(a.sess, fileName(ref.ID), &filelog.Options{ReadOnly: true}); err != nil {
-		return nil, 0, a.cause(ref, err)
+	for range tries {
+		f, info, err := filelog.OpenFile(a.sess, fileName(ref.ID))
+		if err == nil {
+			return f, info.Size(), func() { _ = f.Close() }, nil // only read
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, 0, nil, a.cause(ref, err)
+		}
+		z, zErr := a.openArchive(archiveName(ref.ID))
+		if zErr == nil {
+			return z, z.Size(), z.close, nil
+		}
+		if !errors.Is(zErr, fs.ErrNotExist) {
+			return nil, 0, nil, zErr
+		}
+		if _, statErr := a.stat(ref.ID); statErr != nil {
+			return nil, 0, nil, a.cause(ref, err)
+		}
 	}
-	if size, err = l.Size(); err != nil {
-		_ = l.Close() // only read
-		return nil, 0, a.cause(ref, err)
-	}
-	return l, size, nil
+	return nil, 0, nil, a.d.notFound(ref)
 }

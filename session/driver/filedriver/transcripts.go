@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"path/filepath"
@@ -19,9 +20,12 @@ import (
 
 // learned is what a process knows from the transcripts themselves.
 type learned struct {
-	lost   bool      // all transcripts are to be compared with their rows
-	news   []string  // sessions whose rows the next writer must add
-	listed time.Time // of the folder, when its names were last compared with the rows
+	lost  bool     // all transcripts are to be compared with their rows
+	news  []string // sessions whose rows the next writer must add
+	stale []string // sessions that have an archive beside their transcript, for the next writer to remove
+	// When the folders of transcripts and archives were changed last before their
+	// names were compared with the rows.
+	listed [2]time.Time
 }
 
 // readGen reads the lines that the row of a session does not cover for its gen,
@@ -29,8 +33,12 @@ type learned struct {
 // have made the session current. It drops a session without a transcript.
 func (x *index) readGen(e *entry) {
 	f, err := x.a.stat(e.id)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		x.del(e)
+	case f.archived:
+		x.check(e.id)
+		return
 	}
 	from := max(e.size, e.read)
 	others := slices.ContainsFunc(x.busy[e.id], func(m busyMark) bool { return m.by != x.by })
@@ -48,13 +56,17 @@ func (x *index) readGen(e *entry) {
 // folder. So a folder that is not older than the index may hold a name that
 // somebody put there or took away, or a session that is just being made.
 func (x *index) compare(ctx context.Context) error {
-	folder, err := x.a.root.Lstat("sessions")
+	at, err := x.a.changed()
 	if err != nil {
-		return x.a.d.wrap("list sessions", x.a.dir, err, "check that this user may read it")
+		return err
 	}
-	at := folder.ModTime()
-	if !x.lost && (x.info != nil && at.Before(x.info.ModTime()) || at.Equal(x.listed)) {
+	older := x.info != nil && at[0].Before(x.info.ModTime()) && at[1].Before(x.info.ModTime())
+	if !x.lost && (older || at[0].Equal(x.listed[0]) && at[1].Equal(x.listed[1])) {
 		return nil
+	}
+	archives, err := x.a.archives()
+	if err != nil {
+		return err
 	}
 	files, err := fs.ReadDir(x.a.sess.FS(), ".")
 	if err != nil {
@@ -70,10 +82,30 @@ func (x *index) compare(ctx context.Context) error {
 			continue
 		}
 		there[f.id] = true
-		if e := x.find(f.id); e != nil && e.key != "" && (!x.lost || e.size == sizeOf(file)) {
+		if e := x.find(f.id); e != nil && e.key != "" && !e.archived && (!x.lost || e.size == sizeOf(file)) {
 			continue
 		}
 		_ = x.look(f) // said in the log
+		x.news = append(x.news, f.id)
+	}
+	x.stale = nil
+	for _, f := range archives {
+		if there[f.id] {
+			x.stale = append(x.stale, f.id)
+			continue
+		}
+		if x.deletes[f.id] {
+			continue
+		}
+		there[f.id] = true
+		switch e := x.find(f.id); {
+		case e == nil || !e.archived:
+			x.check(f.id) // which finds a transcript that was restored meanwhile
+		case x.lost && e.size != x.a.archivedSize(f):
+			_ = x.look(f) // said in the log
+		default:
+			continue
+		}
 		x.news = append(x.news, f.id)
 	}
 	for id := range x.byID {
@@ -97,9 +129,24 @@ func sizeOf(file fs.DirEntry) int64 {
 // compared notes that the writer's own change of the folder needs no look at
 // its names. The caller holds the lock of the index.
 func (x *index) compared() {
-	if folder, err := x.a.root.Lstat("sessions"); err == nil {
-		x.listed = folder.ModTime()
+	if at, err := x.a.changed(); err == nil {
+		x.listed = at
 	}
+}
+
+// changed returns when the folders of transcripts and archives were changed last.
+func (a *agent) changed() (at [2]time.Time, err error) {
+	for i, name := range []string{"sessions", archiveFolder} {
+		info, err := a.root.Lstat(name)
+		if i == 1 && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return at, a.d.wrap("list sessions", a.dir, err, "check that this user may read it")
+		}
+		at[i] = info.ModTime()
+	}
+	return at, nil
 }
 
 // check makes the row of a session anew if it is not about all of the
@@ -112,7 +159,7 @@ func (x *index) check(id string) (changed bool) {
 		x.del(e)
 		return true
 	}
-	if err != nil || e != nil && (e.size == f.size || e.key == "" && e.size != unseen) {
+	if err != nil || e != nil && e.archived == f.archived && (f.archived || e.size == f.size || e.key == "" && e.size != unseen) {
 		return false
 	}
 	_ = x.look(f) // said in the log
@@ -136,13 +183,13 @@ func (x *index) look(f found) error {
 		x.a.d.log.Warn("a transcript cannot be read", "file", x.a.path(f), "err", err)
 	}
 	switch {
-	case errors.Is(err, errNoHeader) && e != nil && e.key != "":
+	case errors.Is(err, errNoHeader) && (f.archived || e != nil && e.key != ""):
 		return err
 	case errors.Is(err, errNoHeader) && row.ID == "":
 		x.set(entry{id: f.id})
 		return err
 	case err != nil && known.ID != "" && known.Key != "":
-		known.Gen = max(row.Gen, e.gen)
+		known.Gen, known.Archived = max(row.Gen, e.gen), f.archived
 		row = known
 	}
 	x.set(entryOf(row))
@@ -192,6 +239,9 @@ type found struct {
 	file string
 	id   string // the file, if its name is hashed and the header cannot be read
 	size int64
+	// It is an archive: file is its name in the folder of the agent, size is not
+	// known.
+	archived bool
 }
 
 // found returns the transcript that a file of the folder is. It reports false if
@@ -213,15 +263,23 @@ func (a *agent) found(file string) (f found, ok bool) {
 	return found{file: file, id: id}, ok
 }
 
-// stat finds the transcript of a session.
-func (a *agent) stat(id string) (found, error) {
-	f := found{file: fileName(id), id: id}
-	info, err := a.sess.Lstat(f.file)
-	if err != nil {
-		return f, a.d.wrap("find session "+id, a.path(f), err, "check that this user may read it")
+// stat finds the transcript of a session, or its archive if there is none.
+func (a *agent) stat(id string) (f found, err error) {
+	f = found{file: fileName(id), id: id}
+	for range 2 { // the archive may be restored in between
+		info, err := a.sess.Lstat(f.file)
+		if err == nil {
+			f.size = info.Size()
+			return f, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, a.d.wrap("find session "+id, a.path(f), err, "check that this user may read it")
+		}
+		if a.hasArchive(id) {
+			return found{file: archiveName(id), id: id, archived: true}, nil
+		}
 	}
-	f.size = info.Size()
-	return f, nil
+	return f, a.d.wrap("find session "+id, a.path(f), fs.ErrNotExist, "check that this user may read it")
 }
 
 // findHeader returns the header of a transcript, the first entry of its kind,
@@ -258,6 +316,14 @@ func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err er
 // read calls do with a transcript. Before that it ends a last line that a dead
 // writer has left without its '\n', which may be what makes the session current.
 func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
+	if f.archived {
+		z, err := a.openArchive(f.file)
+		if err != nil {
+			return noHeader(err)
+		}
+		defer z.close()
+		return do(z.Size(), a.scanner(z, z.Size()))
+	}
 	l, err := filelog.Open(a.sess, f.file, &filelog.Options{ReadOnly: true})
 	if err != nil {
 		return noHeader(err)
@@ -273,13 +339,18 @@ func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
 	if err != nil {
 		return noHeader(err)
 	}
-	return do(size, func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return do(size, a.scanner(l, size))
+}
+
+// scanner returns the function that scans a transcript.
+func (a *agent) scanner(r io.ReaderAt, size int64) Scan {
+	return func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
 		opts := &transcript.ScanOptions{From: int64(from), Final: a.d.opts.ReadOnly}
 		if dir == driver.Backward {
-			return transcript.ScanBackward(l, size, opts)
+			return transcript.ScanBackward(r, size, opts)
 		}
-		return transcript.Scan(l, size, opts)
-	})
+		return transcript.Scan(r, size, opts)
+	}
 }
 
 // settle ends the last line of a transcript, unless somebody is writing it, and
@@ -304,6 +375,16 @@ func (a *agent) settle(ref driver.Ref, size int64) int64 {
 // or, if the error is [errNoHeader], what can be read without one. The ID is
 // empty if that is nothing.
 func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
+	if f.archived {
+		z, err := a.openArchive(f.file)
+		if err != nil {
+			return row, noHeader(err)
+		}
+		if z.close(); z.row.ID == f.id {
+			return z.row, nil
+		}
+	}
+	defer func() { row.Archived = f.archived }()
 	err = a.read(f, func(size int64, scan Scan) error {
 		e, before, err := findHeader(scan)
 		h, ok := e.Body.(transcript.Header)
@@ -311,7 +392,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 			return noHeader(err)
 		}
 		row = driver.Row{ID: f.id, Agent: a.name}
-		if ok && known.Size > 0 && known.Size <= size && known.Key == h.Key && known.CreatedAt.Equal(h.Created) {
+		if ok && known.Size > 0 && known.Size <= size && known.Key == h.Key && known.Rev == h.Rev && known.CreatedAt.Equal(h.Created) {
 			row = known
 		}
 		gen := row.Gen
@@ -337,7 +418,7 @@ func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) 
 		} else {
 			row.Size = size
 		}
-		row.Key, row.Gen = h.Key, gen
+		row.Key, row.Gen, row.Rev = h.Key, gen, h.Rev
 		if row.CreatedAt.IsZero() {
 			row.CreatedAt = h.Created
 		}
@@ -363,7 +444,12 @@ func lastGen(row *driver.Row, scan Scan) error {
 }
 
 // path is the name that errors show.
-func (a *agent) path(f found) string { return filepath.Join(a.dir, "sessions", f.file) }
+func (a *agent) path(f found) string {
+	if f.archived {
+		return filepath.Join(a.dir, f.file)
+	}
+	return filepath.Join(a.dir, "sessions", f.file)
+}
 
 func (a *agent) spoilt(op string, f found, err error, fix string) error {
 	if e, ok := errors.AsType[*filelog.Error](err); ok {

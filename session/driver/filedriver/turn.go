@@ -51,8 +51,12 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 	}
 	d.waited(ctx, ref, filelog.TurnLock, began, err)
 	if err = lockError(err); err == nil {
-		if _, err = a.stat(ref.ID); err != nil { // deleted while this call waited
+		f, statErr := a.stat(ref.ID)
+		switch { // deleted or archived while this call waited
+		case statErr != nil:
 			err = fmt.Errorf("%w: %w: session %s", driver.ErrReplaced, fs.ErrNotExist, ref.ID)
+		case f.archived:
+			err = a.archivedError(ref)
 		}
 	}
 	if err != nil {

@@ -94,8 +94,14 @@ func (x *index) finish(ctx context.Context) error {
 	if err := x.compare(ctx); err != nil {
 		return err
 	}
+	if len(x.erases) > 0 {
+		if err := x.finishErases(); err != nil {
+			return err
+		}
+	}
 	if len(x.deletes) > 0 {
-		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), busyWait); err != nil {
+		remove := func(id string) error { return x.a.remove(id, busyWait) }
+		if err := x.finishDeletes(slices.Collect(maps.Keys(x.deletes)), remove); err != nil {
 			x.a.d.log.Warn("a deletion could not be finished; the next writer tries again", "folder", x.a.dir, "err", err)
 		}
 	}
@@ -103,6 +109,12 @@ func (x *index) finish(ctx context.Context) error {
 		if err := x.rewrite(false); err != nil {
 			return err
 		}
+	}
+	if len(x.stale) > 0 {
+		if err := x.removeStale(); err != nil {
+			x.a.d.log.Warn("archives beside their transcripts could not be removed; they do not count", "folder", x.a.dir, "err", err)
+		}
+		x.stale = nil
 	}
 	for id := range x.busy {
 		if x.find(id) != nil {
@@ -171,17 +183,22 @@ func (x *index) write(recs ...record) error {
 
 func appendRecord(dst []byte, rec record) []byte {
 	if rec.Row != nil {
-		row := *rec.Row
+		row := storable(*rec.Row)
 		row.Agent = "" // the first line has it
-		for _, t := range []*time.Time{&row.UpdatedAt, &row.CreatedAt, &row.LastUserAt} {
-			if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
-				*t = time.Time{} // JSON has no form for it
-			}
-		}
 		rec.Row = &row
 	}
 	line, _ := json.Marshal(rec) // never fails
 	return append(append(dst, line...), '\n')
+}
+
+// storable returns a row that has a form in JSON.
+func storable(row driver.Row) driver.Row {
+	for _, t := range []*time.Time{&row.UpdatedAt, &row.CreatedAt, &row.LastUserAt} {
+		if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
+			*t = time.Time{}
+		}
+	}
+	return row
 }
 
 // rewrite puts the rows, and the busy lines and deletions that nobody has ended,
@@ -257,6 +274,9 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return x.a.d.notFound(ref)
 		}
+		if err == nil && f.archived {
+			err = x.a.archivedError(ref)
+		}
 		if err != nil {
 			return err
 		}
@@ -267,12 +287,15 @@ func (x *index) put(ctx context.Context, row driver.Row) error {
 		if e == nil || e.key == "" && e.row == nil {
 			return x.a.spoilt("put session "+row.ID, f, errNoHeader, "restore it from a copy")
 		}
-		if row.Size > 0 && row.Size < e.size && e.size <= f.size {
-			if known, ok := x.stored(e); ok {
+		if row.Rev < e.rev || row.Size > 0 && row.Size < e.size && e.size <= f.size {
+			if known, ok := x.row(e); ok {
 				row = known
 			}
+			if e = x.find(row.ID); e == nil || row.Rev < e.rev {
+				return x.a.d.notFound(ref)
+			}
 		}
-		row.Gen, row.Key = e.gen, e.key
+		row.Gen, row.Key, row.Archived = e.gen, e.key, false
 		return x.putRow(row, f.size)
 	})
 }

@@ -29,7 +29,8 @@ type Options struct {
 type Driver struct {
 	opts    Options
 	storage *storage
-	closing chan struct{} // closed by Close
+	closing chan struct{}      // closed by Close
+	revs    map[driver.Ref]int // those of the sessions whose lines were used; storage.mu guards it
 	// waiting counts the calls that wait for a turn lock. Add is called with
 	// storage.mu held and the Driver open.
 	waiting sync.WaitGroup
@@ -39,7 +40,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a Driver on a new, empty storage. Nil options mean the defaults.
 func New(opts *Options) *Driver {
-	d := &Driver{storage: newStorage(), closing: make(chan struct{})}
+	d := &Driver{storage: newStorage(), closing: make(chan struct{}), revs: map[driver.Ref]int{}}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -50,7 +51,7 @@ func New(opts *Options) *Driver {
 // does not matter whether d is closed: both may be used at a time, as two
 // processes use one store.
 func (d *Driver) Reopen() *Driver {
-	return &Driver{opts: d.opts, storage: d.storage, closing: make(chan struct{})}
+	return &Driver{opts: d.opts, storage: d.storage, closing: make(chan struct{}), revs: map[driver.Ref]int{}}
 }
 
 // Close implements [driver.Driver]. Calls that wait for a turn lock give up
@@ -111,6 +112,22 @@ func (d *Driver) find(ctx context.Context, op string, ref driver.Ref) (*session,
 	return s, nil
 }
 
+// findLines is find for a call that uses the lines of a session. After a Rewrite
+// it fails once, because the cursors that the caller has are old.
+func (d *Driver) findLines(ctx context.Context, op string, ref driver.Ref) (*session, error) {
+	s, err := d.find(ctx, op, ref)
+	if err != nil {
+		return nil, err
+	}
+	was, known := d.revs[ref]
+	d.revs[ref] = s.row.Rev
+	if known && was != s.row.Rev {
+		d.storage.mu.Unlock()
+		return nil, fail(op, ref, driver.ErrReplaced)
+	}
+	return s, nil
+}
+
 // writable asks Options.Fail whether a write may go on.
 func (d *Driver) writable(op string, ref driver.Ref) error {
 	if d.opts.Fail == nil {
@@ -123,16 +140,24 @@ func (d *Driver) writable(op string, ref driver.Ref) error {
 // an idempotency key, and before the other conditions are looked at.
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
 	const op = "Append"
-	s, err := d.find(ctx, op, ref)
+	s, err := d.findLines(ctx, op, ref)
 	if err != nil {
 		return driver.Result{}, err
 	}
 	defer d.storage.mu.Unlock()
+	if err := s.live(); err != nil {
+		return driver.Result{}, fail(op, ref, err)
+	}
 	if repeated, err := s.check(cond); err != nil || repeated.Repeated {
 		return repeated, fail(op, ref, err)
 	}
 	if err := d.writable(op, ref); err != nil {
 		return driver.Result{}, fail(op, ref, err)
+	}
+	if cond.Check != nil {
+		if err := cond.Check(s.end()); err != nil {
+			return driver.Result{}, fail(op, ref, err)
+		}
 	}
 	r, err := s.append(lines)
 	d.storage.tell(ref)
@@ -141,7 +166,7 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 
 // Settle implements [driver.Driver]. There is never anything to wait for.
 func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
-	s, err := d.find(ctx, "Settle", ref)
+	s, err := d.findLines(ctx, "Settle", ref)
 	if err != nil {
 		return 0, err
 	}
@@ -211,6 +236,9 @@ func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return driver.Row{}, err
 	}
 	defer d.storage.mu.Unlock()
+	if err := s.live(); err != nil {
+		return driver.Row{}, fail(op, ref, err)
+	}
 	if d.storage.current(ref.Agent, s.row.Key) == s {
 		return s.copyRow(), nil
 	}
@@ -283,10 +311,17 @@ func (d *Driver) Put(ctx context.Context, row driver.Row) error {
 		return err
 	}
 	defer d.storage.mu.Unlock()
-	if err := d.writable(op, row.Ref()); err != nil {
+	err = s.live()
+	if err == nil {
+		err = d.writable(op, row.Ref())
+	}
+	if err != nil {
 		return fail(op, row.Ref(), err)
 	}
-	row.Key, row.Gen = s.row.Key, s.row.Gen
+	if row.Rev < s.row.Rev {
+		return nil // it was made of lines that were replaced
+	}
+	row.Key, row.Gen, row.Archived = s.row.Key, s.row.Gen, false
 	row.Labels = slices.Clone(row.Labels)
 	s.row = row
 	return nil

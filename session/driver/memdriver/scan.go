@@ -37,7 +37,7 @@ func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 // records returns what lies after a cursor. It needs no lock: elements are
 // never changed, and what is added later is behind its end.
 func (d *Driver) records(ctx context.Context, op string, ref driver.Ref, from driver.Cursor) ([]transcript.Record, error) {
-	s, err := d.find(ctx, op, ref)
+	s, err := d.findLines(ctx, op, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (s *session) copyRow() driver.Row {
 // with the head its first attempt has replaced.
 func (s *session) check(cond driver.Cond) (driver.Result, error) {
 	if earlier, ok := s.idem[cond.Idem]; ok && cond.Idem != "" {
-		if s.hashes[cond.Idem] != cond.IdemHash {
+		if h := s.hashes[cond.Idem]; h != cond.IdemHash && h != transcript.ErasedHash {
 			return driver.Result{}, driver.ErrIdemMismatch
 		}
 		earlier.IDs = slices.Clone(earlier.IDs)

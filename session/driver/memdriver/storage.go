@@ -1,7 +1,6 @@
 package memdriver
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,6 +30,7 @@ type storage struct {
 	sessions map[driver.Ref]*session
 	keys     map[keyRef]*key
 	watches  map[*watch]bool
+	notes    map[string][]byte
 }
 
 // A keyRef names a key.
@@ -43,7 +43,7 @@ type key struct {
 }
 
 func newStorage() *storage {
-	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}, watches: map[*watch]bool{}}
+	return &storage{sessions: map[driver.Ref]*session{}, keys: map[keyRef]*key{}, watches: map[*watch]bool{}, notes: map[string][]byte{}}
 }
 
 func (st *storage) session(ref driver.Ref) (*session, error) {
@@ -54,15 +54,18 @@ func (st *storage) session(ref driver.Ref) (*session, error) {
 	return s, nil
 }
 
-// current returns nil if the key has no session.
-func (st *storage) current(agent, name string) *session {
+// current returns nil if the key has no session that is not archived.
+func (st *storage) current(agent, name string) (cur *session) {
 	k := st.keys[keyRef{agent, name}]
-	if k == nil || len(k.sessions) == 0 {
+	if k == nil {
 		return nil
 	}
-	return slices.MaxFunc(k.sessions, func(a, b *session) int {
-		return cmp.Compare(a.row.Gen, b.row.Gen)
-	})
+	for _, s := range k.sessions {
+		if !s.row.Archived && (cur == nil || s.row.Gen > cur.row.Gen) {
+			cur = s
+		}
+	}
+	return cur
 }
 
 func (st *storage) nextGen(agent, name string) int64 {

@@ -38,8 +38,14 @@ func (d *Driver) lockTurn(ctx context.Context, s *session, wait bool) error {
 		<-s.turn
 		return errNoSession
 	default:
-		return nil
 	}
+	d.storage.mu.Lock()
+	defer d.storage.mu.Unlock()
+	err := s.live()
+	if err != nil {
+		<-s.turn
+	}
+	return err
 }
 
 func (d *Driver) waitTurn(ctx context.Context, s *session, wait bool) error {

@@ -1,12 +1,12 @@
-package secret_test
+package redact_test
 
 import (
 	"testing"
 
-	"github.com/convolog/convolog/internal/secret"
+	"github.com/convolog/convolog/transcript/redact"
 )
 
-func TestIn(t *testing.T) {
+func TestSecrets(t *testing.T) {
 	const key = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 	for in, want := range map[string]string{
 		"":                     "",
@@ -30,23 +30,23 @@ func TestIn(t *testing.T) {
 		"-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nbehind": "[masked]\nbehind",
 		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_":                                  "[masked]",
 	} {
-		got := secret.In(in)
+		got := redact.Secrets(t.Context(), in)
 		if got != want {
 			t.Errorf("%q becomes %q, not %q", in, got, want)
 		}
-		if again := secret.In(got); again != got {
+		if again := redact.Secrets(t.Context(), got); again != got {
 			t.Errorf("%q becomes %q the second time", got, again)
 		}
 	}
 }
 
-func FuzzIn(f *testing.F) {
+func FuzzSecrets(f *testing.F) {
 	for _, s := range []string{"a://b:c@d", "password='x y' token=\"\"", "bearer abc1", "secret is '", "token=[masked]", "api_key => sk-12345678901234567890"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		once := secret.In(s)
-		if again := secret.In(once); again != once {
+		once := redact.Secrets(t.Context(), s)
+		if again := redact.Secrets(t.Context(), once); again != once {
 			t.Errorf("%q, then %q, then %q", s, once, again)
 		}
 	})

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// erase shows what has the words, in all sessions, and where; without words it
+// erases what was shown last.
+func erase(ctx context.Context, r *repl, words string) error {
+	switch {
+	case words != "":
+		return r.planErase(ctx, words)
+	case r.erasure == nil:
+		r.out.say("Usage: /erase <words>: show what has them, in all sessions; then /erase erases it")
+		return nil
+	}
+	report, err := r.store.Erase(ctx, *r.erasure)
+	if err != nil {
+		return err
+	}
+	r.erasure = nil
+	r.out.say("Erased: %s.", counted(report.Places))
+	for _, beyond := range report.Beyond {
+		r.out.say("Out of reach: %s", beyond)
+	}
+	r.session, err = r.store.Get(ctx, r.session.Ref())
+	return err
+}
+
+func (r *repl) planErase(ctx context.Context, words string) error {
+	lower := strings.ToLower(words)
+	plan, err := r.store.PlanErase(ctx, session.Erasure{Match: func(e transcript.Entry) bool {
+		return strings.Contains(strings.ToLower(string(e.Line())), lower)
+	}})
+	if err != nil {
+		return err
+	}
+	if len(plan.Places) == 0 {
+		r.out.say("Nothing has these words.")
+		return nil
+	}
+	r.erasure = &plan
+	r.out.say("In %d session(s): %s. /erase erases it, for good.", len(plan.Entries), counted(plan.Places))
+	return nil
+}
+
+// counted says how many places there are of each kind.
+func counted(places []transcript.Place) string {
+	n := map[string]int{}
+	for _, p := range places {
+		n[p.Kind]++
+	}
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(n)) {
+		list = append(list, fmt.Sprintf("%d %s", n[kind], strings.ReplaceAll(kind, "_", " ")))
+	}
+	return strings.Join(list, ", ")
+}

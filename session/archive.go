@@ -1,0 +1,117 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// ErrArchived says that a session is archived: it can be read, and appended to
+// after [Store.Restore].
+var ErrArchived = driver.ErrArchived
+
+// State is what has become of a session that nobody needs for now.
+type State string
+
+// The states.
+const (
+	Live     State = ""         // none of the others
+	Archived State = "archived" // by [Store.Archive]
+	Expired  State = "expired"  // its TTL is over, and it is not archived
+	AnyState State = "any"      // of [ListOptions] alone
+)
+
+// Archive puts a session away in a compressed form, which takes a fraction of the
+// room. It is still there: [Store.List] has it if it is asked for, and it is read
+// and searched as before, but for the cost of unpacking; its ID stays in use.
+// Appends, turns and [Session.MakeCurrent] fail with [ErrArchived] until
+// [Store.Restore]. It is not the current session of its key any more: that is the
+// newest of the others, or the next [Store.Load] makes one. A session that is
+// archived already stays as it is.
+//
+// When the error is nil the archive is on stable storage and was read back, and
+// nothing that was appended is missing in it. If a turn is running the error
+// matches [ErrBusy]. After an error, or a crash, the session is as it was or
+// archived. A driver that is no [driver.Archiver] gives an error that matches
+// [errors.ErrUnsupported].
+func (st *Store) Archive(ctx context.Context, ref Ref) error { return st.archive(ctx, ref, nil) }
+
+func (st *Store) archive(ctx context.Context, ref Ref, check func(driver.Row) error) error {
+	for _, s := range st.table.due(ref.Agent) {
+		if s.ref == ref {
+			st.putRow(ctx, s, true) // a driver may keep the row as it is
+		}
+	}
+	a, err := st.archiver()
+	if err == nil {
+		err = a.Archive(ctx, ref, check)
+	}
+	return st.moved(ctx, "archive", ref, err)
+}
+
+// Restore makes an archived session what it was before [Store.Archive], byte for
+// byte. It is the current session of its key again unless a newer one was made. A
+// session that is not archived stays as it is. After an error, or a crash, the
+// session is archived as before or restored. Another process that has the session
+// open may get [ErrReplaced] once.
+func (st *Store) Restore(ctx context.Context, ref Ref) error {
+	a, err := st.archiver()
+	if err == nil {
+		err = a.Restore(ctx, ref)
+	}
+	return st.moved(ctx, "restore", ref, err)
+}
+
+// moved ends a call that may have archived, restored or deleted a session.
+func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error {
+	st.looks.Add(1)
+	if err == nil {
+		st.table.forget(ref)
+		err = st.removeBlobs(ctx, ref) // of one that was deleted
+	}
+	return st.done(ctx, op, ref, err)
+}
+
+func (st *Store) archiver() (driver.Archiver, error) {
+	a, ok := st.drv.(driver.Archiver)
+	if !ok {
+		return nil, fmt.Errorf("the driver cannot archive: %w", errors.ErrUnsupported)
+	}
+	return a, nil
+}
+
+// expires returns when a TTL is over that counts from the last user message, or
+// from the creation if there is none. The zero time is never.
+func expires(row driver.Row, ttl time.Duration) time.Time {
+	switch {
+	case ttl <= 0:
+		return time.Time{}
+	case row.LastUserAt.Before(row.CreatedAt): // zero, or a clock was corrected
+		return row.CreatedAt.Add(ttl)
+	}
+	return row.LastUserAt.Add(ttl)
+}
+
+// ttlOf returns the TTL of a row. One that is too long for a Duration, centuries,
+// is none.
+func ttlOf(row driver.Row) time.Duration {
+	if row.TTL > int64(math.MaxInt64/time.Second) {
+		return 0
+	}
+	return time.Duration(row.TTL) * time.Second
+}
+
+// stateOf returns the state of a session. The clock is asked if it matters.
+func stateOf(row driver.Row, now func() time.Time) State {
+	if row.Archived {
+		return Archived
+	}
+	if over := expires(row, ttlOf(row)); !over.IsZero() && !now().Before(over) {
+		return Expired
+	}
+	return Live
+}

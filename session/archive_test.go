@@ -1,0 +1,309 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// stores calls f with a store in memory and one in files.
+func stores(t *testing.T, f func(t *testing.T, st *session.Store)) {
+	t.Helper()
+	opts := &session.Options{Sync: session.SyncNever}
+	for name, st := range map[string]*session.Store{
+		"memory": session.OpenDriver(memdriver.New(nil), opts), "files": open(t, t.TempDir(), opts),
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer closed(t, st)
+			f(t, st)
+		})
+	}
+}
+
+// readable is all that can be read of a session.
+func readable(t *testing.T, s *session.Session, id string) string {
+	t.Helper()
+	ctx := t.Context()
+	var lines []string
+	for e, err := range s.Entries(ctx) {
+		require.NoError(t, err)
+		lines = append(lines, string(e.Line()))
+	}
+	texts := func(all []transcript.Entry, err error) (lines []string) {
+		require.NoError(t, err)
+		for _, e := range all {
+			lines = append(lines, string(e.Line()))
+		}
+		return lines
+	}
+	full, err := s.FullHistory(ctx)
+	require.NoError(t, err)
+	part, err := s.ReadResult(ctx, id, session.Slice{Max: 100})
+	require.NoError(t, err)
+	pending, err := s.Pending(ctx)
+	require.NoError(t, err)
+	usage, err := s.Usage(ctx)
+	require.NoError(t, err)
+	health, err := s.Health(ctx)
+	require.NoError(t, err)
+	return toJSON(t, []any{
+		lines, history(t, s), full, part, pending, usage, health,
+		texts(s.Page(ctx, "", 5)), texts(s.Page(ctx, "", -5)), texts(s.Page(ctx, id, -3)), texts(s.Window(ctx, id, 2, 2)),
+	})
+}
+
+// An archived session is read as before, in this process and after a restart, and
+// cannot be written to.
+func TestArchive(t *testing.T) {
+	stores(t, func(t *testing.T, st *session.Store) {
+		ctx := t.Context()
+		s := load(t, st, cli)
+		var id string
+		for n := range 30 {
+			id = add(t, s, transcript.UserText(fmt.Sprint("question ", n)))[0]
+			add(t, s, answer("", fmt.Sprint("call", n)), transcript.ToolResult(fmt.Sprint("call", n), "result"))
+			if n == 20 {
+				_, err := s.Compact(ctx, nil)
+				require.NoError(t, err)
+			}
+		}
+		require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: new("a title"), Owner: new("o")}))
+		before, info := readable(t, s, id), s.Info()
+		require.NoError(t, st.Archive(ctx, s.Ref()))
+		require.NoError(t, st.Archive(ctx, s.Ref()), "again does nothing")
+
+		check := func(s *session.Session) {
+			require.Equal(t, before, readable(t, s, id))
+			now := s.Info()
+			require.Equal(t, session.Archived, now.State)
+			require.False(t, now.Current)
+			now.State, now.Current = info.State, info.Current
+			require.Equal(t, info, now)
+			for name, err := range map[string]error{
+				"append":       second(s.Append(ctx, transcript.UserText("no"))),
+				"turn":         second(s.BeginTurn(ctx)),
+				"try":          second(s.TryBeginTurn(ctx)),
+				"make current": s.MakeCurrent(ctx),
+				"meta":         s.SetMeta(ctx, transcript.Meta{Pinned: new(true)}),
+				"rewind":       s.Rewind(ctx, id),
+			} {
+				require.ErrorIs(t, err, session.ErrArchived, name)
+				require.NotErrorIs(t, err, fs.ErrNotExist, name)
+				require.ErrorContains(t, err, "restore", name)
+			}
+			require.NoError(t, s.Flush(ctx))
+			require.Equal(t, before, readable(t, s, id))
+		}
+		check(s)
+		again, err := st.Get(ctx, s.Ref())
+		require.NoError(t, err)
+		check(again)
+
+		_, err = st.Lookup(ctx, cli)
+		require.ErrorIs(t, err, fs.ErrNotExist, "the key has no session")
+		_, err = st.Create(ctx, cli, &session.CreateOptions{ID: s.ID()})
+		require.ErrorIs(t, err, fs.ErrExist)
+		require.Empty(t, listed(t, st, nil))
+		require.Equal(t, []string{s.ID()}, listed(t, st, &session.ListOptions{State: session.Archived, Owner: "o"}))
+		found, err := st.Find(ctx, "a ti", &session.ListOptions{State: session.AnyState})
+		require.NoError(t, err)
+		require.Equal(t, s.Ref(), found.Ref)
+		fork, err := s.Fork(ctx, id, nil)
+		require.NoError(t, err)
+		require.Contains(t, history(t, fork), "question 29")
+		require.NoError(t, st.Delete(ctx, fork.Ref()))
+
+		require.NoError(t, st.Restore(ctx, s.Ref()))
+		require.NoError(t, st.Restore(ctx, s.Ref()), "again does nothing")
+		require.Equal(t, before, readable(t, s, id))
+		require.Equal(t, info, s.Info())
+		require.Equal(t, s.ID(), load(t, st, cli).ID())
+		add(t, s, transcript.UserText("and on"))
+
+		missing := session.Ref{Agent: "main", ID: "missing"}
+		require.ErrorIs(t, st.Archive(ctx, missing), fs.ErrNotExist)
+		require.ErrorIs(t, st.Restore(ctx, missing), fs.ErrNotExist)
+	})
+}
+
+// The key of an archived session falls back as after a delete; its gen counts.
+func TestArchivedIsNotCurrent(t *testing.T) {
+	stores(t, func(t *testing.T, st *session.Store) {
+		ctx := t.Context()
+		var all []*session.Session
+		for range 3 {
+			s, err := st.Create(ctx, cli, nil)
+			require.NoError(t, err)
+			add(t, s, transcript.UserText("hello"))
+			all = append(all, s)
+		}
+		require.NoError(t, st.Archive(ctx, all[2].Ref()))
+		require.Equal(t, all[1].ID(), load(t, st, cli).ID())
+		require.True(t, all[1].Info().Current)
+		require.NoError(t, st.Restore(ctx, all[2].Ref()))
+		require.Equal(t, all[2].ID(), load(t, st, cli).ID())
+		require.False(t, all[1].Info().Current)
+		for _, s := range all {
+			require.NoError(t, st.Archive(ctx, s.Ref()))
+		}
+		next := load(t, st, cli)
+		for _, s := range all {
+			require.NotEqual(t, s.ID(), next.ID())
+			require.NoError(t, st.Restore(ctx, s.Ref()))
+		}
+		require.Equal(t, next.ID(), load(t, st, cli).ID(), "the newest")
+	})
+}
+
+// A session is not archived while a turn runs on it.
+func TestArchiveDuringTurn(t *testing.T) {
+	stores(t, func(t *testing.T, st *session.Store) {
+		s := load(t, st, cli)
+		turn, err := s.BeginTurn(t.Context())
+		require.NoError(t, err)
+		require.ErrorIs(t, st.Archive(t.Context(), s.Ref()), session.ErrBusy)
+		add(t, s, transcript.UserText("hello"))
+		require.NoError(t, turn.End())
+		require.NoError(t, st.Archive(t.Context(), s.Ref()))
+	})
+}
+
+// A driver that cannot archive says so.
+func TestNoArchiver(t *testing.T) {
+	st := session.OpenDriver(struct{ driver.Driver }{memdriver.New(nil)}, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	require.ErrorIs(t, st.Archive(t.Context(), s.Ref()), errors.ErrUnsupported)
+	require.ErrorIs(t, st.Restore(t.Context(), s.Ref()), errors.ErrUnsupported)
+	require.ErrorIs(t, st.RunRetention(t.Context(), session.Retention{}, time.Hour), errors.ErrUnsupported)
+}
+
+// A search of archived sessions finds what one of live ones does.
+func TestSearchArchived(t *testing.T) {
+	stores(t, func(t *testing.T, st *session.Store) {
+		w := &searchWorld{Rand: rand.New(rand.NewPCG(7, 8))}
+		var all []*session.Session
+		for n := range 4 {
+			all = append(all, load(t, st, session.Key{Agent: "a", Channel: "c", Peer: fmt.Sprint(n)}))
+		}
+		for range 200 {
+			w.write(t, all[w.IntN(len(all))])
+		}
+		search := func(q session.Query, state session.State) (hits []string) {
+			q.Sessions.State = state
+			for hit, err := range st.Search(t.Context(), q) {
+				require.NoError(t, err)
+				hits = append(hits, toJSON(t, hit))
+			}
+			return hits
+		}
+		var queries []session.Query
+		var before [][]string
+		found := 0
+		for range extent(*soakLength, 20, 1000, 5000) {
+			q := w.query().Query
+			hits := search(q, session.Live)
+			queries, before, found = append(queries, q), append(before, hits), found+len(hits)
+		}
+		require.Positive(t, found)
+		for i, s := range all {
+			require.NoError(t, st.Archive(t.Context(), s.Ref()))
+			state := session.AnyState
+			if i == len(all)-1 {
+				state = session.Archived
+			}
+			for n, q := range queries {
+				require.Equal(t, before[n], search(q, state), "%+v", q)
+			}
+		}
+		require.Empty(t, search(session.Query{Text: "the"}, session.Live))
+	})
+}
+
+// A follower goes on across an archive and a restore, in another store too.
+func TestFollowArchived(t *testing.T) {
+	dir := t.TempDir()
+	st, other := open(t, dir, nil), open(t, dir, nil)
+	defer closed(t, st)
+	defer closed(t, other)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	theirs, err := other.Get(ctx, s.Ref())
+	require.NoError(t, err)
+	var said []string
+	for e, err := range theirs.Follow(ctx, s.ID()) {
+		require.NoError(t, err)
+		f, ok := e.Body.(transcript.Fragment)
+		if !ok {
+			continue
+		}
+		said = append(said, f.Message().Text())
+		switch len(said) {
+		case 1, 2:
+			require.NoError(t, st.Archive(ctx, s.Ref()))
+			require.NoError(t, st.Restore(ctx, s.Ref()))
+			add(t, s, transcript.UserText(fmt.Sprint("after restore ", len(said))))
+		case 3:
+			require.Equal(t, []string{"one", "after restore 1", "after restore 2"}, said)
+			cancel()
+		}
+		if len(said) == 3 {
+			break
+		}
+	}
+	require.Len(t, said, 3)
+}
+
+// An archive has entries that another process has appended and not synced.
+func TestArchiveUnsynced(t *testing.T) {
+	dir := t.TempDir()
+	st, other := open(t, dir, &session.Options{Sync: session.SyncInterval(time.Hour)}), open(t, dir, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("not synced yet"))
+	require.NoError(t, other.Archive(t.Context(), s.Ref()))
+	require.NoError(t, s.Flush(t.Context()))
+	require.ErrorIs(t, second(s.Append(t.Context(), transcript.UserText("no"))), session.ErrArchived)
+	require.Contains(t, history(t, s), "not synced yet")
+	closed(t, st)
+	theirs, err := other.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	require.Contains(t, history(t, theirs), "not synced yet")
+	closed(t, other)
+}
+
+// The index is made again from archives alone, with all that it had said.
+func TestArchiveIndexLost(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	for i := range 5 {
+		s, err := st.Create(t.Context(), cli, &session.CreateOptions{Title: fmt.Sprint("title ", i), TTL: 400 * day, Labels: []string{"l"}})
+		require.NoError(t, err)
+		add(t, s, transcript.UserText("hello"), answer("yes"))
+		require.NoError(t, st.Archive(t.Context(), s.Ref()))
+	}
+	any := &session.ListOptions{State: session.AnyState}
+	before, err := st.List(t.Context(), any)
+	require.NoError(t, err)
+	closed(t, st)
+	require.NoError(t, os.Remove(filepath.Join(dir, "agents/main/sessions.jsonl")))
+	st = open(t, dir, nil)
+	after, err := st.List(t.Context(), any)
+	require.NoError(t, err)
+	require.Equal(t, toJSON(t, before), toJSON(t, after))
+	closed(t, st)
+}

@@ -1,0 +1,287 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// Blobs keeps the bytes of media beside the transcripts: see [Options].Blobs. Each
+// session has its own, so that none can tell what another one has. A hash is a
+// SHA-256 in lower-case hexadecimal digits. It must be safe for several goroutines.
+// Package blobs, below this one, has two.
+type Blobs interface {
+	// Put keeps data under its hash. A nil error means that it survives a power
+	// cut. It may be there already. Appends to the session wait for it.
+	Put(ctx context.Context, ref Ref, hash string, data []byte) error
+	// Get returns data. If it is not there the error matches fs.ErrNotExist.
+	Get(ctx context.Context, ref Ref, hash string) ([]byte, error)
+	// List returns the hashes that a session has, in any order.
+	List(ctx context.Context, ref Ref) ([]string, error)
+	// Delete removes what is there of some hashes; of none it removes nothing.
+	Delete(ctx context.Context, ref Ref, hashes ...string) error
+}
+
+// minBlob is how long the base64 of media is that becomes a blob, in bytes.
+const minBlob = 16 << 10
+
+// blobType is the type of a source whose bytes are a blob.
+const blobType = "blob"
+
+// A keeper moves media out of the entries of one append.
+type keeper struct {
+	puts    map[string][]byte // by hash
+	sources map[string]string // what takes the place of base64 in the lines of other programs
+}
+
+// keep returns entries whose media are blobs, and the check under which they must
+// be appended, which keeps these; nil if there are none.
+func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, func(driver.Cursor) error, error) {
+	blobs := s.store.opts.Blobs
+	if blobs == nil {
+		return entries, nil, nil
+	}
+	k := keeper{puts: map[string][]byte{}, sources: map[string]string{}}
+	out := entries
+	for i, e := range entries {
+		if len(e.Line()) < minBlob {
+			continue
+		}
+		got, changed, err := k.entry(s.store, e)
+		if err != nil {
+			return nil, nil, err
+		}
+		if changed {
+			if &out[0] == &entries[0] {
+				out = slices.Clone(entries)
+			}
+			out[i] = got
+		}
+	}
+	if len(k.puts) == 0 {
+		return entries, nil, nil
+	}
+	left := s.leftovers(ctx)
+	return out, func(start driver.Cursor) error {
+		for hash, data := range k.puts {
+			if err := blobs.Put(ctx, s.ref, hash, data); err != nil {
+				return err
+			}
+		}
+		left.clear(ctx, s, k.puts, start)
+		return nil
+	}, nil
+}
+
+// entry moves the media of an entry out of it.
+func (k *keeper) entry(st *Store, e transcript.Entry) (_ transcript.Entry, changed bool, err error) {
+	body := e.Body
+	switch b := body.(type) {
+	case transcript.Fragment:
+		b.Content, changed = mapBlocks(b.Content, k.block)
+		body = b
+	case transcript.Queued:
+		b.Content, changed = mapBlocks(b.Content, k.block)
+		body = b
+	default:
+		return e, false, nil
+	}
+	if !changed {
+		return e, false, nil
+	}
+	got, err := st.withContent(e, body, k.source)
+	return got, true, err
+}
+
+// withContent returns an entry with the content of another body, and with the line
+// of another program in it changed by source.
+func (st *Store) withContent(e transcript.Entry, body transcript.Body, source func([]byte) []byte) (transcript.Entry, error) {
+	content, _ := jsontext.Member(transcript.Entry{Body: body}.Line(), "content")
+	var line []byte
+	for name, v := range jsontext.Members(e.Line()) {
+		switch {
+		case name == "content":
+			v = content
+		case name == "src" && source != nil:
+			v = source(v)
+		}
+		line = appendMember(line, name, v)
+	}
+	return st.reparsed(line)
+}
+
+// mapBlocks returns blocks with what change makes of images, documents and opaque
+// blocks, those in results included.
+func mapBlocks(blocks []transcript.Block, change func(transcript.Block) (transcript.Block, bool)) (out []transcript.Block, changed bool) {
+	out = blocks
+	for i, b := range blocks {
+		got, is := b, false
+		switch b := b.(type) {
+		case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
+			got, is = change(b)
+		case transcript.ToolResultBlock:
+			var content []transcript.Block
+			if content, is = mapBlocks(b.Content, change); is {
+				b.Content = content
+				got = b
+			}
+		}
+		if is {
+			if !changed {
+				out = slices.Clone(blocks)
+			}
+			out[i], changed = got, true
+		}
+	}
+	return out, changed
+}
+
+// block moves the bytes of a block out of it.
+func (k *keeper) block(b transcript.Block) (transcript.Block, bool) {
+	switch b := b.(type) {
+	case transcript.ImageBlock:
+		width, height := tokens.ImageSize(&b.Source)
+		ok := k.take(&b.Source)
+		if ok {
+			b.Source.Blob.Width, b.Source.Blob.Height = width, height
+		}
+		return b, ok
+	case transcript.DocumentBlock:
+		ok := k.take(&b.Source)
+		return b, ok
+	case transcript.RawBlock:
+		line, changed := mapData(b.JSON, func(v []byte) []byte {
+			text, _ := jsontext.String(v)
+			blob, ok := k.bytes(text)
+			if !ok {
+				return v
+			}
+			ref, _ := json.Marshal(blob) // never fails
+			return ref
+		})
+		if changed {
+			b.JSON = line
+		}
+		return b, changed
+	}
+	return b, false
+}
+
+// take moves the bytes of a source out of it.
+func (k *keeper) take(s *transcript.Source) bool {
+	if s.Type != "base64" {
+		return false
+	}
+	blob, ok := k.bytes(s.Data)
+	if ok {
+		s.Type, s.Data, s.Blob = blobType, "", blob
+	}
+	return ok
+}
+
+// bytes returns the blob that a text in base64 becomes, if it is long enough and
+// the text can be made of the bytes again.
+func (k *keeper) bytes(text string) (blob transcript.Blob, ok bool) {
+	if len(text) < minBlob || len(text)%4 != 0 {
+		return blob, false
+	}
+	data, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || base64.StdEncoding.EncodedLen(len(data)) != len(text) {
+		return blob, false
+	}
+	blob = transcript.Blob{SHA256: hashOf(data), Bytes: len(data)}
+	k.puts[blob.SHA256], k.sources[text] = data, blob.SHA256
+	return blob, true
+}
+
+// source puts the hash in the place of media that were moved out of the entry, in
+// the line of another program that it was made of.
+func (k *keeper) source(v []byte) []byte {
+	text, ok := jsontext.String(v)
+	if !ok {
+		return v
+	}
+	for data, hash := range k.sources {
+		text = strings.ReplaceAll(text, data, "sha256:"+hash)
+		text = strings.ReplaceAll(text, strings.ReplaceAll(data, "/", `\/`), "sha256:"+hash)
+	}
+	return jsontext.AppendString(nil, text)
+}
+
+// mapData returns an object with what change makes of the members that are called
+// data, in objects down to the fourth inside of one another.
+func mapData(v []byte, change func([]byte) []byte) (out []byte, changed bool) {
+	return mapDataTo(4, v, change)
+}
+
+func mapDataTo(depth int, v []byte, change func([]byte) []byte) (out []byte, changed bool) {
+	if depth == 0 || !jsontext.IsObject(v) {
+		return v, false
+	}
+	for name, value := range jsontext.Members(v) {
+		got := value
+		if name == "data" {
+			got = change(value)
+		}
+		if bytes.Equal(got, value) {
+			got, _ = mapDataTo(depth-1, value, change)
+		}
+		changed = changed || !bytes.Equal(got, value)
+		out = appendMember(out, name, got)
+	}
+	if !changed {
+		return v, false
+	}
+	return append(out, '}'), true
+}
+
+// blobsOf yields the hashes of the blobs that an entry names.
+func blobsOf(e transcript.Entry) iter.Seq[string] {
+	var content []transcript.Block
+	switch b := e.Body.(type) {
+	case transcript.Fragment:
+		content = b.Content
+	case transcript.Queued:
+		content = b.Content
+	}
+	return func(yield func(string) bool) {
+		more := true
+		give := func(hash string) {
+			if more && hash != "" {
+				more = yield(hash)
+			}
+		}
+		mapBlocks(content, func(b transcript.Block) (transcript.Block, bool) {
+			switch b := b.(type) {
+			case transcript.ImageBlock:
+				give(b.Source.Blob.SHA256)
+			case transcript.DocumentBlock:
+				give(b.Source.Blob.SHA256)
+			case transcript.RawBlock:
+				mapData(b.JSON, func(v []byte) []byte {
+					give(blobIn(v).SHA256)
+					return v
+				})
+			}
+			return b, false
+		})
+	}
+}
+
+// blobIn returns the blob that the member of an opaque block names.
+func blobIn(v []byte) (blob transcript.Blob) {
+	if !jsontext.IsObject(v) || json.Unmarshal(v, &blob) != nil || len(blob.SHA256) != 2*sha256.Size || blob.Bytes <= 0 {
+		return transcript.Blob{}
+	}
+	return blob
+}

@@ -1,0 +1,222 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Inline returns entries with the bytes of blobs in their lines, as they would be
+// without [Options].Blobs. It is for programs that hand entries on, such as the
+// exports of package exchange. A blob that is missing becomes a text that says so.
+// The error is that of ctx, or says that no line can be made of an entry. Inline
+// does not modify entries.
+func (s *Session) Inline(ctx context.Context, entries []transcript.Entry) (out []transcript.Entry, err error) {
+	l := loader{ctx: ctx, s: s}
+	out = entries
+	for i, e := range entries {
+		changed := false
+		body := e.Body
+		switch b := body.(type) {
+		case transcript.Fragment:
+			b.Content, changed = mapBlocks(b.Content, l.block)
+			body = b
+		case transcript.Queued:
+			b.Content, changed = mapBlocks(b.Content, l.block)
+			body = b
+		}
+		if l.err == nil && changed {
+			if &out[0] == &entries[0] {
+				out = append([]transcript.Entry(nil), entries...)
+			}
+			out[i], l.err = s.store.withContent(e, body, nil)
+		}
+		if l.err != nil {
+			return nil, s.store.wrap("read blobs", s.ref, l.err)
+		}
+	}
+	return out, nil
+}
+
+// inlineHistory puts the bytes of blobs, or URLs of them, into a history.
+func (s *Session) inlineHistory(ctx context.Context, h *rebuild.History) error {
+	l := loader{ctx: ctx, s: s, url: s.store.opts.BlobURL}
+	for i := range h.Messages {
+		m := &h.Messages[i]
+		var content []transcript.Block
+		for j, b := range m.Content {
+			if !namesBlob(b) {
+				continue
+			}
+			l.entry = ""
+			if j < len(m.Origins) {
+				l.entry = m.Origins[j].Entry
+			}
+			got, changed := mapBlocks([]transcript.Block{b}, l.block)
+			if l.err != nil {
+				return s.store.wrap("read blobs", s.ref, l.err)
+			}
+			if changed && content == nil {
+				content = append(content, m.Content...) // that of the fold stays
+			}
+			if changed {
+				content[j] = got[0]
+			}
+		}
+		if content != nil {
+			m.Content = content
+		}
+	}
+	return nil
+}
+
+// namesBlob reports whether a block may name a blob. It costs nothing for most.
+func namesBlob(b transcript.Block) bool {
+	switch b := b.(type) {
+	case transcript.ImageBlock:
+		return b.Source.Type == blobType
+	case transcript.DocumentBlock:
+		return b.Source.Type == blobType
+	case transcript.RawBlock:
+		return bytes.Contains(b.JSON, []byte(`"sha256"`))
+	case transcript.ToolResultBlock:
+		return slices.ContainsFunc(b.Content, namesBlob)
+	}
+	return false
+}
+
+// A loader puts the bytes of blobs into blocks.
+type loader struct {
+	ctx   context.Context
+	s     *Session
+	url   func(ctx context.Context, ref Ref, entryID string, blob transcript.Blob) string
+	entry string // that the block is of
+	err   error  // of ctx
+}
+
+// block returns a block with its bytes.
+func (l *loader) block(b transcript.Block) (transcript.Block, bool) {
+	switch b := b.(type) {
+	case transcript.ImageBlock:
+		if b.Source.Type != blobType {
+			return b, false
+		}
+		missing := l.source("image", &b.Source)
+		if missing != "" {
+			return transcript.TextBlock{Text: missing}, true
+		}
+		return b, true
+	case transcript.DocumentBlock:
+		if b.Source.Type != blobType {
+			return b, false
+		}
+		missing := l.source("document", &b.Source)
+		if missing != "" {
+			return transcript.TextBlock{Text: missing}, true
+		}
+		return b, true
+	case transcript.RawBlock:
+		return l.opaque(b)
+	}
+	return b, false
+}
+
+// source puts bytes, or a URL, into a source, or says what stands for it.
+func (l *loader) source(kind string, s *transcript.Source) (missing string) {
+	blob := s.Blob
+	if l.url != nil {
+		if url := l.url(l.ctx, l.s.ref, l.entry, blob); url != "" {
+			s.Type, s.URL, s.MediaType, s.Blob = "url", url, "", transcript.Blob{}
+			return ""
+		}
+	}
+	data, ok := l.load(blob)
+	if !ok {
+		if s.MediaType != "" {
+			kind += " (" + s.MediaType + ")"
+		}
+		return missingBlob(kind, blob)
+	}
+	s.Type, s.Data, s.Blob = "base64", base64.StdEncoding.EncodeToString(data), transcript.Blob{}
+	return ""
+}
+
+// missingBlob stands for media whose bytes are not there. FORMAT.md fixes it.
+func missingBlob(kind string, blob transcript.Blob) string {
+	return fmt.Sprintf("[%s of %d bytes: it is not there any more]", kind, blob.Bytes)
+}
+
+// opaque puts bytes into an opaque block.
+func (l *loader) opaque(b transcript.RawBlock) (transcript.Block, bool) {
+	missing := ""
+	line, changed := mapData(b.JSON, func(v []byte) []byte {
+		blob := blobIn(v)
+		if blob.SHA256 == "" {
+			return v
+		}
+		data, ok := l.load(blob)
+		if !ok {
+			missing = missingBlob(b.BlockType(), blob)
+			return v
+		}
+		return jsontext.AppendString(nil, base64.StdEncoding.EncodeToString(data))
+	})
+	switch {
+	case missing != "":
+		return transcript.TextBlock{Text: missing}, true
+	case changed:
+		b.JSON = json.RawMessage(line)
+	}
+	return b, changed
+}
+
+// load returns the bytes of a blob. A fork that a kill has left without its copies
+// reads those of its base.
+func (l *loader) load(blob transcript.Blob) (data []byte, ok bool) {
+	st := l.s.store
+	if l.err != nil || st.opts.Blobs == nil {
+		return nil, false
+	}
+	data, err := st.opts.Blobs.Get(l.ctx, l.s.ref, blob.SHA256)
+	if errors.Is(err, fs.ErrNotExist) {
+		if base := l.s.base(l.ctx); base.ID != "" {
+			data, err = st.opts.Blobs.Get(l.ctx, base, blob.SHA256)
+		}
+	}
+	if l.err = l.ctx.Err(); l.err != nil {
+		return nil, false
+	}
+	if err == nil && hashOf(data) != blob.SHA256 {
+		err = errors.New("its bytes have changed")
+	}
+	if err != nil {
+		st.opts.Logger.Warn("a blob is not shown", "agent", l.s.ref.Agent, "session", l.s.ref.ID, "sha256", blob.SHA256, "err", err)
+	}
+	return data, err == nil
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// base returns the session that this one is a fork of; the zero value if it is none.
+func (s *Session) base(ctx context.Context) (base Ref) {
+	_ = s.use(ctx, "read", func(t *state) error {
+		err := t.catchUp(ctx)
+		base = Ref{Agent: t.row.Base.Agent, ID: t.row.Base.Session}
+		return err
+	})
+	return base
+}

@@ -1,0 +1,62 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// keeps reports whether the fold would keep exactly what a cut of the present
+// history is to keep.
+func (s *Session) keeps(c compact.Cut) bool {
+	ok := false
+	_ = s.use(context.Background(), "plan", func(t *state) error { // reads nothing, so it cannot fail
+		if t.fold == nil {
+			return nil // forgotten meanwhile, and so is the history that was planned for
+		}
+		compaction := c.Compaction()
+		compaction.Summary = "-"
+		after, _ := t.fold.Preview(compaction)
+		now := t.fold.History().Messages
+		ok = c.At <= len(now) && slices.Equal(places(now[c.At:]), places(after.Messages))
+		return nil
+	})
+	return ok
+}
+
+// sparing returns the options with a Check that also refuses a cut behind a call
+// that waits for a person or was approved: it would no longer be pending.
+func (s *Session) sparing(o compact.Options) compact.Options {
+	check := o.Check
+	first := sync.OnceValue(func() (at int) {
+		_ = s.use(context.Background(), "plan", func(t *state) error { // as in keeps
+			if t.fold != nil {
+				at = firstWaiting(t.fold)
+			}
+			return nil
+		})
+		return at
+	})
+	o.Check = func(c compact.Cut) bool { return c.At <= first() && check(c) }
+	return o
+}
+
+// firstWaiting returns the index of the first message with a call that waits for a
+// person or was approved, and the number of messages if there is none.
+func firstWaiting(fold *rebuild.Fold) int {
+	waiting := map[string]bool{}
+	for _, c := range fold.Pending().Calls {
+		waiting[c.Entry] = waiting[c.Entry] || c.State == rebuild.Held || c.State == rebuild.Approved
+	}
+	messages := fold.History().Messages
+	for i, m := range messages {
+		if slices.ContainsFunc(m.Origins, func(o transcript.Origin) bool { return waiting[o.Entry] }) {
+			return i
+		}
+	}
+	return len(messages)
+}

@@ -1,0 +1,39 @@
+package driver
+
+import (
+	"context"
+	"errors"
+)
+
+// Archiver is a [Driver] that can put sessions away in a form that takes less
+// room, and remove sessions under a condition.
+//
+// An archived session is there: Get, List, Scan and Settle answer as before, with
+// the same cursors, its row has Archived set, its ID is in use, and its gen counts
+// for the next one of its key. It is never the current session of its key: that is
+// then the one with the highest gen of those that are not archived. Append,
+// SetCurrent, Put and LockTurn fail with [ErrArchived]. Delete removes it.
+//
+// Check, if not nil, is asked about a session while its turn lock is held, nobody
+// can append to it, and the current session of its key cannot change. Its row has
+// Current set, and a Size that is the cursor after the last line. An error that it
+// returns is returned, and the session is as it was. It must not call the driver.
+// Nothing waits for a turn: if one is running, the error matches [ErrBusy].
+type Archiver interface {
+	// Archive archives a session; one that is archived already stays as it is, and
+	// check is not called. At every moment, and after a crash, the session is there
+	// once, archived or not.
+	Archive(ctx context.Context, ref Ref, check func(Row) error) error
+
+	// Restore is the reverse of Archive: every byte of every line is as it was. A
+	// session that is not archived stays as it is. The next call of a driver that
+	// has not seen the session archived may fail with [ErrReplaced], once.
+	Restore(ctx context.Context, ref Ref) error
+
+	// DeleteIf is Delete of those sessions that check allows. It returns an error
+	// for each of refs, nil for those that it has deleted.
+	DeleteIf(ctx context.Context, refs []Ref, check func(Row) error) []error
+}
+
+// ErrArchived says that a session is archived. Nothing was written.
+var ErrArchived = errors.New("the session is archived: it can be read, and appended to when it is restored")

@@ -1,0 +1,323 @@
+package filedriver
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"slices"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+var _ driver.Archiver = (*Driver)(nil)
+
+// Archive implements [driver.Archiver]. The archive is on stable storage, was read
+// back and compared before the transcript is removed, whatever Options.Sync says.
+// It needs as much room as it takes. A large transcript is compressed before the
+// index is locked, so that nobody waits for that.
+func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
+	return d.on(ctx, ref, func(a *agent) error {
+		release, alone, err := a.idx.takeTurn(ref.ID)
+		if err != nil {
+			return err
+		}
+		defer release()
+		ahead := int64(math.MaxInt64) // transcripts that are larger are packed first
+		if alone {
+			ahead = packedInside
+		}
+		var p packed
+		for {
+			var later *driver.Row
+			err := a.idx.hold(ctx, func() (err error) {
+				later, err = a.idx.archive(ctx, ref, check, p, ahead)
+				return err
+			})
+			if err != nil || later == nil {
+				return err
+			}
+			if p, err = a.packAhead(*later); err != nil {
+				return err
+			}
+			ahead = math.MaxInt64
+		}
+	})
+}
+
+// packedInside is the size up to which a transcript is compressed under the lock of
+// the index.
+const packedInside = 1 << 20
+
+// Restore implements [driver.Archiver]. The transcript is on stable storage, was
+// read back and compared before the archive is removed.
+func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
+	return d.on(ctx, ref, func(a *agent) error {
+		return a.idx.hold(ctx, func() error { return a.idx.restore(ref) })
+	})
+}
+
+// DeleteIf implements [driver.Archiver]. It holds the turn lock and the append lock
+// of every session that check allows until all of them are deleted.
+func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
+	errs := make([]error, len(refs))
+	of := map[*agent][]int{}
+	if err := d.enter(ctx); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	defer d.ops.Done()
+	for i, ref := range refs {
+		var a *agent
+		if a, errs[i] = d.existing(ref); a != nil && errs[i] == nil {
+			of[a] = append(of[a], i)
+		}
+	}
+	for a, places := range of {
+		err := a.idx.hold(ctx, func() error { a.idx.deleteIf(ctx, refs, places, check, errs); return nil })
+		for _, i := range places {
+			if err != nil {
+				errs[i] = err
+			}
+		}
+	}
+	return errs
+}
+
+// at announces a step, so that a test can come between.
+func (d *Driver) at(step string) {
+	if d.step != nil {
+		d.step(step)
+	}
+}
+
+// archive is [Driver.Archive]. A busy line makes every reader look at the files of
+// the session until its row is there; while there is a transcript, the archive does
+// not count. So a kill between two steps leaves the session as it was, or archived.
+// If the transcript is larger than ahead, archive does nothing and returns the row to
+// pack it by; p is what has come of that.
+func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p packed, ahead int64) (later *driver.Row, err error) {
+	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
+		return nil, nil
+	}
+	s, err := x.still(ctx, ref, check)
+	if err != nil {
+		if p.size > 0 {
+			_ = x.a.removeArchive(ref.ID) // it does not count
+		}
+		return nil, err
+	}
+	defer s.release()
+	if s.row.Size > ahead {
+		return &s.row, nil
+	}
+	x.a.d.at("archive: busy line")
+	if err := x.markBusy(s.log); err != nil {
+		return nil, err
+	}
+	if !x.a.isPacked(p, s.log.log, s.row) {
+		_, err = x.a.pack(s.log.log, s.row)
+	}
+	if err == nil {
+		x.a.d.at("archive: remove transcript")
+		err = x.a.sess.Remove(fileName(ref.ID))
+	}
+	if err != nil {
+		_ = x.a.removeArchive(ref.ID) // it does not count
+		_ = x.putRow(s.row, s.row.Size)
+		return nil, x.a.d.wrap("archive session", x.a.d.Path(ref), err, "the session is as it was; try again when the cause is gone")
+	}
+	x.a.d.at("archive: sync folder")
+	x.a.d.logs.drop(ref)
+	err = errors.Join(filelog.RemoveTemps(x.a.sess, fileName(ref.ID)), filelog.SyncDir(x.a.sess, "."))
+	x.compared()
+	x.a.d.at("archive: row")
+	s.row.Archived = true
+	if rowErr := x.putArchived(s.row); rowErr != nil {
+		x.a.d.log.Warn("the row of an archived session was not written; readers look at its files", "folder", x.a.dir, "session", ref.ID, "err", rowErr)
+	}
+	return nil, err
+}
+
+// removeStale removes archives that do not count: a kill came before they did, or
+// when they no longer did. A process that is about to use one makes it again.
+func (x *index) removeStale() error {
+	if err := filelog.SyncDir(x.a.sess, "."); err != nil { // before what may be all there is on the disk goes
+		return err
+	}
+	var errs []error
+	for _, id := range x.stale {
+		if f, err := x.a.stat(id); err == nil && !f.archived {
+			errs = append(errs, x.a.removeArchive(id))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// putArchived writes the row of an archived session. It ends the busy lines of all
+// writers, because none of them can append.
+func (x *index) putArchived(row driver.Row) error {
+	rec := record{By: x.by, Row: &row}
+	for _, m := range x.busy[row.ID] {
+		rec.Ends = append(rec.Ends, m.by)
+	}
+	return x.write(rec)
+}
+
+// restore is [Driver.Restore].
+func (x *index) restore(ref driver.Ref) error {
+	f, err := x.a.stat(ref.ID)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return x.a.d.notFound(ref)
+	case err != nil:
+		return err
+	case !f.archived:
+		return x.a.removeArchive(ref.ID) // what a killed process has left
+	}
+	x.a.d.at("restore: busy line")
+	if err := x.write(record{By: x.by, Busy: ref.ID}); err != nil {
+		return err
+	}
+	if err := x.a.unpack(f); err != nil {
+		return x.a.d.wrap("restore session", x.a.path(f), err, "the session is archived as before; try again when the cause is gone")
+	}
+	x.a.d.at("restore: remove archive")
+	if err := x.a.removeArchive(ref.ID); err != nil {
+		x.a.d.log.Warn("an archive that is of no use any more could not be removed", "folder", x.a.dir, "session", ref.ID, "err", err)
+	}
+	x.compared()
+	x.a.d.at("restore: row")
+	x.check(ref.ID)
+	if e := x.find(ref.ID); e != nil {
+		if row, ok := x.row(e); ok {
+			err = x.putRow(row, row.Size)
+		}
+	}
+	if err != nil {
+		x.a.d.log.Warn("the row of a restored session was not written; readers look at its transcript", "folder", x.a.dir, "session", ref.ID, "err", err)
+	}
+	return nil
+}
+
+// deleteIf is [Driver.DeleteIf] of the refs at some places, all of one agent.
+func (x *index) deleteIf(ctx context.Context, refs []driver.Ref, places []int, check func(driver.Row) error, errs []error) {
+	var ids []string
+	var deleted []int
+	for _, i := range places {
+		release, _, err := x.takeTurn(refs[i].ID)
+		if errs[i] = err; err != nil {
+			continue
+		}
+		defer release()
+		s, err := x.still(ctx, refs[i], check)
+		if errs[i] = err; err != nil {
+			continue
+		}
+		defer s.release()
+		ids, deleted = append(ids, refs[i].ID), append(deleted, i)
+	}
+	if len(ids) == 0 {
+		return
+	}
+	err := x.delete(ids, x.a.unlink)
+	for _, i := range deleted {
+		errs[i] = err
+	}
+}
+
+// takeTurn takes the turn lock of a session if it is free. Where there is none it
+// reports that the caller may not be alone.
+func (x *index) takeTurn(id string) (release func(), alone bool, err error) {
+	if x.lock == nil {
+		return nil, false, x.fail("write index", filelog.ErrReadOnly, "open the store without ReadOnly")
+	}
+	off := turnByte(id)
+	switch err := x.lock.TryLock(off); {
+	case err == nil:
+		return func() { _ = x.lock.Unlock(off) }, true, nil // a lock that stays ends with the process
+	case errors.Is(err, errors.ErrUnsupported):
+		return func() {}, false, nil
+	default:
+		return nil, false, lockError(err)
+	}
+}
+
+// A still is a session in which nothing can change: its append lock is held.
+type still struct {
+	log     *openLog // nil if it is archived
+	row     driver.Row
+	release func()
+}
+
+// still keeps a session as it is until release is called, and asks check about it.
+// The caller holds the turn lock and the lock of the index.
+func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (_ *still, err error) {
+	var undo []func()
+	s := &still{release: func() {
+		for _, f := range slices.Backward(undo) {
+			f()
+		}
+	}}
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	f, err := x.a.stat(ref.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = x.a.d.notFound(ref)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !f.archived {
+		if s.log, err = x.a.acquire(ref); err != nil {
+			return nil, err
+		}
+		undo = append(undo, func() { _ = x.a.d.logs.release(s.log, nil) }) // nil stays nil
+		if x.sameBoot {
+			x.suspectDead(s.log)
+		}
+		short, cancel := context.WithTimeout(ctx, 20*busyWait)
+		held, err := s.log.log.Hold(short)
+		cancel()
+		if err != nil {
+			return nil, x.a.cause(ref, err)
+		}
+		undo = append(undo, held)
+		if f.size, err = s.log.log.Size(); err != nil {
+			return nil, err
+		}
+	}
+	if s.row, err = x.stillRow(ctx, f); err == nil && check != nil {
+		err = check(s.row)
+	}
+	return s, err
+}
+
+// stillRow returns the row of a session that is kept still, which must be about all
+// of it.
+func (x *index) stillRow(ctx context.Context, f found) (row driver.Row, err error) {
+	x.check(f.id)
+	e := x.find(f.id)
+	if e == nil || e.key == "" || e.archived != f.archived || !f.archived && e.size != f.size {
+		return row, x.a.spoilt("look at session "+f.id, f, errors.New("it cannot be understood"), "inspect it, and restore it from a copy or delete session "+f.id)
+	}
+	if err := x.readyKey(ctx, e.key); err != nil {
+		return row, err
+	}
+	if e = x.find(f.id); e == nil {
+		return row, x.a.d.notFound(driver.Ref{Agent: x.a.name, ID: f.id})
+	}
+	row, ok := x.row(e)
+	if !ok {
+		return row, x.a.d.notFound(driver.Ref{Agent: x.a.name, ID: f.id})
+	}
+	cur, _ := x.current(row.Key)
+	row.Current = cur != nil && cur.id == f.id
+	return row, nil
+}

@@ -1,0 +1,250 @@
+package filedriver
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/convolog/convolog/internal/blockgzip"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+const (
+	archiveFolder = "archive"
+	gzipExtension = ".gz"
+)
+
+// archiveName returns the name of a session's archive in the folder of its agent.
+func archiveName(id string) string { return archiveFolder + "/" + fileName(id) + gzipExtension }
+
+// hasArchive reports whether there is an archive of a session. While there is a
+// transcript too, it does not count.
+func (a *agent) hasArchive(id string) bool {
+	info, err := a.root.Lstat(archiveName(id))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// archivedError says that a session is archived.
+func (a *agent) archivedError(ref driver.Ref) error {
+	return &filelog.Error{
+		Op: "write session " + ref.ID, Path: filepath.Join(a.dir, archiveName(ref.ID)),
+		Err: driver.ErrArchived, Fix: "nothing was written; restore it first",
+	}
+}
+
+// An archive is the content of an open archive.
+type archive struct {
+	*blockgzip.Reader
+	row driver.Row // in its header; the ID is empty if that had no room for it
+	log *filelog.Log
+}
+
+// openArchive opens an archive by its name.
+func (a *agent) openArchive(name string) (_ *archive, err error) {
+	l, err := filelog.Open(a.root, name, &filelog.Options{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	z := &archive{log: l}
+	defer func() {
+		if err != nil {
+			z.close()
+			err = a.d.wrap("read archive", filepath.Join(a.dir, name), err, "restore the file from a copy")
+		}
+	}()
+	size, err := l.Size()
+	if err != nil {
+		return nil, err
+	}
+	if z.Reader, err = blockgzip.Open(l, size); err != nil {
+		return nil, err
+	}
+	if z.row, err = archivedRow(l); err != nil || z.row.ID == "" {
+		return z, err
+	}
+	if z.row.Size != z.Size() {
+		return nil, fmt.Errorf("it has %d bytes of a transcript that had %d", z.Size(), z.row.Size)
+	}
+	z.row.Agent = cmp.Or(a.name, z.row.Agent)
+	z.row.Archived = true
+	return z, nil
+}
+
+func (z *archive) close() { _ = z.log.Close() } // only read
+
+// archivedRow returns the row in the header of an archive; its ID is empty if there
+// is none.
+func archivedRow(r io.ReaderAt) (row driver.Row, err error) {
+	note, err := blockgzip.ReadNote(r)
+	if err == nil && len(note) > 0 {
+		err = json.Unmarshal(note, &row)
+	}
+	return row, err
+}
+
+// archivedSize returns the size of a transcript as the header of its archive says
+// it, 0 if that is not known.
+func (a *agent) archivedSize(f found) int64 {
+	l, err := filelog.Open(a.root, f.file, &filelog.Options{ReadOnly: true})
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = l.Close() }() // only read
+	row, _ := archivedRow(l)         // whoever reads it learns what is wrong
+	return row.Size
+}
+
+// packed is a transcript as it was when it was packed.
+type packed struct {
+	size int64
+	sum  []byte
+}
+
+// packAhead packs a transcript that may be changed meanwhile. The caller holds the
+// turn lock, so that nobody else writes the archive.
+func (a *agent) packAhead(row driver.Row) (packed, error) {
+	o, err := a.acquire(row.Ref())
+	if err != nil {
+		return packed{}, err
+	}
+	p, err := a.pack(o.log, row)
+	a.d.at("archive: packed ahead")
+	return p, a.cause(row.Ref(), a.d.logs.release(o, err))
+}
+
+// isPacked reports whether the archive holds a transcript as it is. The caller holds
+// the append lock.
+func (a *agent) isPacked(p packed, r io.ReaderAt, row driver.Row) bool {
+	return p.size == row.Size && p.size > 0 && a.hasArchive(row.ID) && same(r, row.Size, p.size, p.sum) == nil
+}
+
+// pack writes the archive of a transcript as large as its row says. When the error
+// is nil the archive is on stable storage and has the same bytes.
+func (a *agent) pack(r io.ReaderAt, row driver.Row) (packed, error) {
+	if err := a.d.folder("agents/"+filepath.Base(a.dir)+"/"+archiveFolder, true); err != nil {
+		return packed{}, err
+	}
+	row.Archived = true
+	note, _ := json.Marshal(storable(row)) // never fails
+	if len(note) > blockgzip.MaxNote {
+		note = nil // the index is then made again from the content
+	}
+	name := archiveName(row.ID)
+	if err := filelog.RemoveTemps(a.root, name); err != nil {
+		return packed{}, err
+	}
+	sum := sha256.New()
+	write := func(w io.Writer) error {
+		a.d.at("archive: write")
+		out := bufio.NewWriterSize(w, 256<<10)
+		in := io.TeeReader(io.NewSectionReader(r, 0, row.Size), sum)
+		err := blockgzip.Write(out, in, note)
+		a.d.at("archive: written")
+		return cmp.Or(err, out.Flush())
+	}
+	verify := func(r io.ReaderAt, size int64) error {
+		a.d.at("archive: verify")
+		z, err := blockgzip.Open(r, size)
+		if err == nil {
+			err = same(z, z.Size(), row.Size, sum.Sum(nil))
+		}
+		a.d.at("archive: rename")
+		return err
+	}
+	err := filelog.WriteAtomic(a.root, name, write, verify)
+	return packed{row.Size, sum.Sum(nil)}, err
+}
+
+// unpack writes the transcript of an archive. When the error is nil the transcript
+// is on stable storage and has the same bytes.
+func (a *agent) unpack(f found) error {
+	z, err := a.openArchive(f.file)
+	if err != nil {
+		return err
+	}
+	defer z.close()
+	sum := sha256.New()
+	write := func(w io.Writer) error {
+		a.d.at("restore: write")
+		_, err := io.CopyBuffer(io.MultiWriter(w, sum), io.NewSectionReader(z, 0, z.Size()), make([]byte, blockgzip.BlockSize))
+		a.d.at("restore: written")
+		return err
+	}
+	verify := func(r io.ReaderAt, size int64) error {
+		a.d.at("restore: verify")
+		err := same(r, size, z.Size(), sum.Sum(nil))
+		a.d.at("restore: rename")
+		return err
+	}
+	return filelog.WriteAtomic(a.sess, fileName(f.id), write, verify)
+}
+
+// same returns an error unless what r has is as long and has the same hash.
+func same(r io.ReaderAt, size, want int64, sum []byte) error {
+	if size != want {
+		return fmt.Errorf("%d bytes were written and %d are there", want, size)
+	}
+	again := sha256.New()
+	if _, err := io.Copy(again, io.NewSectionReader(r, 0, size)); err != nil {
+		return err
+	}
+	if !bytes.Equal(again.Sum(nil), sum) {
+		return errors.New("other bytes were written than are there")
+	}
+	return nil
+}
+
+// removeArchive removes the archive of a session, if there is one, and what a
+// killed process has left of another one. It syncs nothing: beside a transcript an
+// archive that is there again after a power cut does not count.
+func (a *agent) removeArchive(id string) error {
+	if !a.hasArchives() {
+		return nil
+	}
+	err := a.root.Remove(archiveName(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return cmp.Or(err, filelog.RemoveTemps(a.root, archiveName(id)))
+}
+
+// hasArchives reports whether there is a folder of archives.
+func (a *agent) hasArchives() bool {
+	_, err := a.root.Lstat(archiveFolder)
+	return err == nil
+}
+
+// archives returns the archives in the folder.
+func (a *agent) archives() (all []found, err error) {
+	files, err := fs.ReadDir(a.root.FS(), archiveFolder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, a.d.wrap("list archives", filepath.Join(a.dir, archiveFolder), err, "check that this user may read it")
+	}
+	for _, file := range files {
+		enc, ok := strings.CutSuffix(file.Name(), extension+gzipExtension)
+		if !ok {
+			continue
+		}
+		f := found{file: archiveFolder + "/" + file.Name(), archived: true}
+		if f.id, ok = DecodeName(enc); !ok && isHashed(enc) {
+			e, _, _ := a.header(f) // without a header it has no ID
+			f.id, ok = e.ID, EncodeName(e.ID) == enc
+		}
+		if ok && driver.CheckRef(driver.Ref{Agent: "-", ID: f.id}) == nil {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,91 @@
+package memdriver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+var _ driver.Rewriter = (*Driver)(nil)
+
+var errNoHeader = errors.New("the first of the new lines is no header with a higher rev, nothing was changed")
+
+// Rewrite implements [driver.Rewriter]. The row knows no more than the header
+// until somebody puts another one.
+func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
+	const op = "Rewrite"
+	s, err := d.find(ctx, op, ref)
+	if err != nil {
+		return err
+	}
+	defer d.storage.mu.Unlock()
+	if err := s.live(); err != nil {
+		return fail(op, ref, err)
+	}
+	records := func(yield func(transcript.Record, error) bool) {
+		for _, rec := range s.records {
+			if !yield(rec, nil) {
+				return
+			}
+		}
+	}
+	var lines []driver.Line
+	err = change(records, func(line []byte) error {
+		e, err := transcript.ParseEntry(bytes.Clone(line))
+		lines = append(lines, driver.Line{ID: e.ID, Type: e.Type(), Data: bytes.Clone(line)})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var header transcript.Entry
+	if len(lines) > 0 {
+		header, err = transcript.ParseEntry(lines[0].Data)
+	}
+	h, ok := header.Body.(transcript.Header)
+	if !ok || h.Rev <= s.row.Rev {
+		return fail(op, ref, errNoHeader)
+	}
+	next := newSession(driver.Row{
+		ID: ref.ID, Agent: ref.Agent, Key: s.row.Key, Gen: s.row.Gen, Rev: h.Rev, UpdatedAt: s.row.UpdatedAt, CreatedAt: h.Created,
+	})
+	if _, err = next.append(lines); err == nil {
+		err = d.writable(op, ref)
+	}
+	if err != nil {
+		return fail(op, ref, err)
+	}
+	next.turn, next.gone = s.turn, s.gone
+	*s = *next
+	d.storage.tell(ref)
+	return nil
+}
+
+// Note implements [driver.Rewriter].
+func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
+	if err := d.begin(ctx); err != nil {
+		return fmt.Errorf("memdriver: Note: %w", err)
+	}
+	defer d.storage.mu.Unlock()
+	if data == nil {
+		delete(d.storage.notes, name)
+	} else {
+		d.storage.notes[name] = bytes.Clone(data)
+	}
+	return nil
+}
+
+// Notes implements [driver.Rewriter].
+func (d *Driver) Notes(ctx context.Context) (map[string][]byte, error) {
+	if err := d.begin(ctx); err != nil {
+		return nil, fmt.Errorf("memdriver: Notes: %w", err)
+	}
+	defer d.storage.mu.Unlock()
+	return maps.Clone(d.storage.notes), nil
+}

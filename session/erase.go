@@ -1,0 +1,443 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Erasure says what is to be erased. Fields that are set add up, but Match, with
+// an Owner or Sessions, takes its entries from these sessions alone.
+type Erasure struct {
+	// Owner is a person: all of their sessions go, with transcripts, rows,
+	// archives and blobs, and the entries that other sessions have copied from
+	// them.
+	Owner string
+	// Sessions go in the same way.
+	Sessions []Ref
+	// Entries go, and the sessions stay. So do copies of them in forks.
+	Entries []Selection
+	// Match reports whether an entry goes. Every entry of the sessions is given to
+	// it, the header included, and drafts as a whole. It must be a pure function:
+	// Erase asks again, about what was appended since the plan.
+	Match func(transcript.Entry) bool
+}
+
+// Selection is entries of a session.
+type Selection struct {
+	Session Ref      `json:"session"`
+	Entries []string `json:"entries"`
+}
+
+// ErasePlan is what [Store.Erase] is to do. It holds IDs and no text, so it may be
+// shown to a person, stored and used later; a plan that was read back from JSON
+// erases what it lists, and not what matches since.
+type ErasePlan struct {
+	ID       string      `json:"id"`
+	At       time.Time   `json:"at"`
+	Sessions []Ref       `json:"sessions,omitempty"` // they go as a whole
+	Entries  []Selection `json:"entries,omitempty"`
+	Archived []Ref       `json:"archived,omitempty"` // sessions of Entries that are archived, and will be again
+	// Places are all places that something goes from, those of the Erasers
+	// included.
+	Places []transcript.Place `json:"places"`
+	// Kept are entries that Match still matches when they are erased: in names of
+	// tools and values, keys or IDs. Erase the session if these must go.
+	Kept []transcript.Place `json:"kept,omitempty"`
+
+	subject transcript.Subject
+	among   map[Ref]bool // what Match is for; nil is every session
+}
+
+// EraseReport is the receipt of [Store.Erase].
+type EraseReport struct {
+	ID   string    `json:"id"` // of the plan
+	Done time.Time `json:"done"`
+	// Places are those that something was erased from.
+	Places []transcript.Place `json:"places"`
+	Kept   []transcript.Place `json:"kept,omitempty"` // as those of the plan
+	// Beyond says what no program can reach from here.
+	Beyond []string `json:"beyond"`
+}
+
+// beyondReach is the Beyond of every report.
+var beyondReach = []string{
+	"exports, and copies of the folder that were made outside of the store: backups, snapshots of the file system",
+	"blocks of the disk that are free now, until they are used again",
+	"what model providers and tools were sent",
+	"logs that the application writes",
+	"what programs that have read the sessions keep in memory",
+}
+
+var errNoSubject = errors.New("the erasure names nothing: nothing was erased; set one of its fields")
+
+// PlanErase looks for every place that something of an [Erasure] is in, and
+// changes nothing. It reads the transcripts of the sessions, and of those that
+// share entries with them through forks; with Match alone it reads all of the
+// store. The Erasers are asked too.
+func (st *Store) PlanErase(ctx context.Context, what Erasure, also ...transcript.Eraser) (ErasePlan, error) {
+	p, err := st.planErase(ctx, what, also)
+	if err != nil {
+		return ErasePlan{}, fmt.Errorf("session: plan an erase: %w", err)
+	}
+	return p, nil
+}
+
+func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.Eraser) (p ErasePlan, err error) {
+	if what.Owner != "" && st.owner != "" && what.Owner != st.owner {
+		return p, errNotHere
+	}
+	if what.Owner == "" && len(what.Sessions) == 0 && len(what.Entries) == 0 && what.Match == nil {
+		return p, errNoSubject
+	}
+	p = ErasePlan{ID: st.newID(), At: st.opts.Now().UTC(), subject: transcript.Subject{Owner: what.Owner, Match: what.Match}}
+	if what.Match != nil {
+		p.subject.Owner = cmp.Or(what.Owner, st.owner)
+	}
+	rows, err := st.allRows(ctx)
+	if err != nil {
+		return p, err
+	}
+	named := slices.Clone(what.Sessions)
+	for _, ref := range named {
+		if !slices.ContainsFunc(rows, func(r driver.Row) bool { return r.Ref() == ref }) {
+			return p, fmt.Errorf("session %s/%s: %w", ref.Agent, ref.ID, fs.ErrNotExist)
+		}
+	}
+	for _, row := range rows {
+		if what.Owner != "" && row.Owner == what.Owner && !slices.Contains(named, row.Ref()) {
+			named = append(named, row.Ref())
+		}
+	}
+	switch {
+	case what.Match == nil:
+		p.Sessions = named
+	case what.Owner != "" || len(what.Sessions) > 0:
+		p.among = map[Ref]bool{}
+		for _, ref := range named {
+			p.among[ref] = true
+		}
+	}
+	ids, err := st.spreadOver(ctx, rows, p.Sessions, what.Entries)
+	if err != nil {
+		return p, err
+	}
+	for _, ref := range p.Sessions {
+		p.Places = append(p.Places, st.wholeOf(ctx, ref)...)
+	}
+	for _, row := range rows {
+		ref := row.Ref()
+		x := st.eraser(ref, ids[ref], &p)
+		if slices.Contains(p.Sessions, ref) || x.match == nil && len(x.asked) == 0 {
+			continue
+		}
+		places, err := x.find(st.recordsOf(ctx, ref))
+		if err != nil {
+			return p, st.wrap("erase", ref, err)
+		}
+		if len(places) > 0 {
+			p.Entries = append(p.Entries, Selection{Session: ref, Entries: slices.Sorted(maps.Keys(x.gone))})
+			p.Places, p.Kept = append(p.Places, places...), append(p.Kept, x.kept...)
+			if row.Archived {
+				p.Archived = append(p.Archived, ref)
+				p.Places = append(p.Places, x.place("archive", ""))
+			}
+		}
+	}
+	for _, other := range also {
+		places, err := other.PlanErase(ctx, p.subject)
+		if err != nil {
+			return p, err
+		}
+		p.Places = append(p.Places, places...)
+	}
+	return p, nil
+}
+
+// wholeOf returns the places that a whole session is in.
+func (st *Store) wholeOf(ctx context.Context, ref Ref) (places []transcript.Place) {
+	row, _ := st.drv.Get(ctx, ref) // one that cannot be read goes all the same
+	kind := "transcript"
+	if row.Archived {
+		kind = "archive"
+	}
+	places = append(places, transcript.Place{Kind: kind, Agent: ref.Agent, Session: ref.ID})
+	if st.opts.Blobs != nil {
+		if hashes, err := st.opts.Blobs.List(ctx, ref); err == nil && len(hashes) > 0 {
+			places = append(places, transcript.Place{Kind: "blob", Agent: ref.Agent, Session: ref.ID, Count: len(hashes)})
+		}
+	}
+	return places
+}
+
+// allRows returns the rows of every session.
+func (st *Store) allRows(ctx context.Context) (all []driver.Row, err error) {
+	st.putRows(ctx, "", true)
+	agents, err := st.drv.Agents(ctx)
+	for _, agent := range agents {
+		if err != nil {
+			break
+		}
+		var rows []driver.Row
+		rows, err = st.drv.List(ctx, agent, driver.Place{}, 0)
+		all = append(all, rows...)
+	}
+	return all, err
+}
+
+func (st *Store) recordsOf(ctx context.Context, ref Ref) records {
+	return st.drv.Scan(ctx, ref, 0, driver.Forward)
+}
+
+// eraser returns what erases entries of a session.
+func (st *Store) eraser(ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
+	x := &eraser{st: st, ref: ref, asked: ids}
+	if p.among == nil || p.among[ref] {
+		x.match = p.subject.Match
+	}
+	return x
+}
+
+// spreadOver returns the IDs that are to be erased of each session: those that
+// were asked for, in every session that may have copies of them, because it is a
+// fork of the same one, or a fork of a fork.
+func (st *Store) spreadOver(ctx context.Context, rows []driver.Row, whole []Ref, chosen []Selection) (map[Ref]map[string]bool, error) {
+	families := map[Ref]Ref{} // session -> one that stands for all that it is related to
+	var root func(Ref) Ref
+	root = func(r Ref) Ref {
+		if up, ok := families[r]; ok && up != r {
+			return root(up)
+		}
+		return r
+	}
+	for _, row := range rows {
+		if row.Base.Session != "" {
+			families[root(row.Ref())] = root(Ref{Agent: row.Base.Agent, ID: row.Base.Session})
+		}
+	}
+	asked := map[Ref]map[string]bool{} // by family
+	add := func(ref Ref, id string) {
+		if asked[root(ref)] == nil {
+			asked[root(ref)] = map[string]bool{}
+		}
+		asked[root(ref)][id] = true
+	}
+	related := map[Ref]int{}
+	for _, row := range rows {
+		related[root(row.Ref())]++
+	}
+	for _, ref := range whole {
+		if related[root(ref)] < 2 {
+			continue // nobody has copies
+		}
+		for rec, err := range st.recordsOf(ctx, ref) {
+			if err != nil {
+				return nil, st.wrap("erase", ref, err)
+			}
+			if rec.HasEntry() && rec.Entry.ID != ref.ID {
+				add(ref, rec.Entry.ID)
+			}
+		}
+	}
+	for _, s := range chosen {
+		for _, id := range s.Entries {
+			add(s.Session, id)
+		}
+	}
+	ids := map[Ref]map[string]bool{}
+	for _, row := range rows {
+		ids[row.Ref()] = asked[root(row.Ref())]
+	}
+	return ids, nil
+}
+
+// eraseNote is what the name of a note about an erase begins with.
+const eraseNote = "erase-"
+
+// Erase does what a plan says. When the error is nil, nothing of it is left in the
+// store and with the Erasers: not in transcripts, rows, archives, summaries and
+// carried members, clips, sources of imports, drafts, state or blobs. Sessions of
+// which only entries were erased still load, and their histories are as valid as
+// they were; what a model had thought behind an erased entry is gone too, because
+// a provider would refuse it there. Retries under old idempotency keys are found
+// as repeated.
+//
+// Erase first writes down what it is about to do, without any text. After an
+// error it may be called again with the same plan. After a kill, [Open] finishes
+// what it has begun in the store; plan again for the Erasers. Others that use an
+// erased session get [ErrReplaced] once, a turn that is running included, and
+// loops that follow it end as if it had been deleted.
+//
+// A driver that is no [driver.Rewriter] can erase sessions alone; the error of
+// anything else matches [errors.ErrUnsupported].
+func (st *Store) Erase(ctx context.Context, p ErasePlan, also ...transcript.Eraser) (EraseReport, error) {
+	report := EraseReport{ID: p.ID, Beyond: slices.Clone(beyondReach)}
+	err := st.erase(ctx, &p, also, &report)
+	report.Done = st.opts.Now().UTC()
+	if err != nil {
+		return report, fmt.Errorf("session: erase: %w", err)
+	}
+	return report, nil
+}
+
+func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eraser, report *EraseReport) error {
+	rewriter, ok := st.drv.(driver.Rewriter)
+	if !ok && (len(p.Entries) > 0 || p.subject.Match != nil) {
+		return fmt.Errorf("the driver of the store erases whole sessions alone: %w", errors.ErrUnsupported)
+	}
+	if ok {
+		note, err := json.Marshal(p)
+		if err == nil {
+			err = rewriter.Note(ctx, eraseNote+p.ID, note)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, other := range also {
+		places, err := other.Erase(ctx, p.subject)
+		report.Places = append(report.Places, places...)
+		if err != nil {
+			return err
+		}
+	}
+	if err := st.eraseOwn(ctx, p, report); err != nil || !ok {
+		return err
+	}
+	return rewriter.Note(ctx, eraseNote+p.ID, nil)
+}
+
+// eraseOwn erases what the store itself has.
+func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport) error {
+	ids := map[Ref]map[string]bool{}
+	for _, s := range p.Entries {
+		ids[s.Session] = map[string]bool{}
+		for _, id := range s.Entries {
+			ids[s.Session][id] = true
+		}
+	}
+	if p.subject.Match != nil { // something may have come since
+		rows, err := st.allRows(ctx)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if ids[row.Ref()] == nil {
+				ids[row.Ref()] = map[string]bool{}
+			}
+		}
+	}
+	var errs []error
+	for ref, asked := range ids {
+		if slices.Contains(p.Sessions, ref) {
+			continue
+		}
+		err := st.eraseEntries(ctx, st.eraser(ref, asked, p), report)
+		if err == nil && slices.Contains(p.Archived, ref) {
+			err = st.Archive(ctx, ref)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, st.wrap("erase", ref, err))
+		}
+	}
+	for _, ref := range p.Sessions {
+		places := st.wholeOf(ctx, ref)
+		err := st.Delete(ctx, ref)
+		if err == nil {
+			report.Places = append(report.Places, places...)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// eraseEntries erases entries of one session, unless all of them are erased.
+func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseReport) error {
+	if x.match == nil && len(x.asked) == 0 {
+		return nil
+	}
+	recs := st.recordsOf(ctx, x.ref)
+	places, err := x.find(recs)
+	if errors.Is(err, ErrReplaced) && !errors.Is(err, fs.ErrNotExist) {
+		places, err = x.find(recs)
+	}
+	if err != nil || len(places) == 0 {
+		return err
+	}
+	rewriter, ok := st.drv.(driver.Rewriter)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	row, err := st.drv.Get(ctx, x.ref)
+	if err == nil && row.Archived {
+		err = st.Restore(ctx, x.ref)
+	}
+	if err != nil {
+		return err
+	}
+	err = rewriter.Rewrite(ctx, x.ref, func(recs records, write func([]byte) error) (err error) {
+		if places, err = x.find(recs); err != nil { // more may have come since
+			return err
+		}
+		return x.lines(ctx, recs, write)
+	})
+	st.table.forget(x.ref)
+	st.looks.Add(1)
+	if err != nil {
+		return err
+	}
+	report.Places, report.Kept = append(report.Places, places...), append(report.Kept, x.kept...)
+	if err := st.describeAnew(ctx, x.ref); err != nil || !row.Archived {
+		return err
+	}
+	report.Places = append(report.Places, x.place("archive", ""))
+	return st.Archive(ctx, x.ref)
+}
+
+// describeAnew puts the row of a session whose lines were replaced, and removes
+// what they do not name any more.
+func (st *Store) describeAnew(ctx context.Context, ref Ref) error {
+	s, err := st.open(ctx, "erase", driver.Row{Agent: ref.Agent, ID: ref.ID})
+	if err != nil {
+		return err
+	}
+	t := st.table.acquire(s.ref)
+	defer st.table.release(t)
+	t.rowDue.Store(true)
+	st.putRow(ctx, t, true)
+	return s.dropBlobs(ctx)
+}
+
+// finishErases finishes what killed processes were erasing.
+func (st *Store) finishErases(ctx context.Context) error {
+	rewriter, ok := st.drv.(driver.Rewriter)
+	if !ok || st.opts.ReadOnly {
+		return nil
+	}
+	notes, err := rewriter.Notes(ctx)
+	for name, note := range notes {
+		var p ErasePlan
+		if !strings.HasPrefix(name, eraseNote) {
+			continue
+		}
+		if bad := json.Unmarshal(note, &p); bad != nil || name != eraseNote+p.ID {
+			err = errors.Join(err, fmt.Errorf("the note %s about an erase that was not finished cannot be read: plan it again, then remove the file", name))
+			continue
+		}
+		_, failed := st.Erase(ctx, p)
+		err = errors.Join(err, failed)
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package session
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// kin knows which entries of a transcript say the same: erasing one of them
+// erases the others.
+type kin struct {
+	links  map[string][]string // entry ID -> entries that go with it
+	keys   map[string]string   // entry ID -> the idempotency key of its batch, or that of the draft it is part of
+	drafts map[string]*draftLines
+	key    string // of the batch at hand
+}
+
+type draftLines struct {
+	ids  []string
+	text strings.Builder
+}
+
+func newKin() *kin {
+	return &kin{links: map[string][]string{}, keys: map[string]string{}, drafts: map[string]*draftLines{}}
+}
+
+func (k *kin) link(a, b string) {
+	if a != "" && b != "" {
+		k.links[a] = append(k.links[a], b)
+	}
+}
+
+// add takes the next entry.
+func (k *kin) add(e transcript.Entry) {
+	if e.Part <= 1 {
+		k.key = e.Idem
+	}
+	k.link(e.ID, e.Of)
+	k.link(e.Of, e.ID)
+	switch b := e.Body.(type) {
+	case transcript.Fragment:
+		k.link(e.ID, b.Queued)
+		k.link(b.Queued, e.ID)
+		if k.key != "" {
+			k.keys[e.ID] = k.key
+		}
+	case transcript.Draft:
+		d := k.drafts[b.Key]
+		if d == nil {
+			d = new(draftLines)
+			k.drafts[b.Key] = d
+		}
+		d.ids = append(d.ids, e.ID)
+		k.keys[e.ID] = b.Key
+		if e.Of == "" { // a repeat has all of it again
+			d.text.WriteString(b.Text)
+		}
+	case transcript.Pin:
+		k.link(e.ID, b.Entry)
+		k.link(b.Entry, e.ID)
+	case transcript.Decision:
+		k.link(b.Call, e.ID)
+	}
+}
+
+// spread adds to gone what goes with what is in it, and the drafts that match as
+// a whole: a word may lie across two of their lines.
+func (k *kin) spread(gone map[string]bool, match func(transcript.Entry) bool) {
+	due := slices.Collect(maps.Keys(gone))
+	for _, d := range k.drafts {
+		if match != nil && match(draftEntry(d.text.String())) {
+			due = append(due, d.ids...)
+		}
+	}
+	for len(due) > 0 {
+		id := due[len(due)-1]
+		due = due[:len(due)-1]
+		gone[id] = true
+		with := k.links[id]
+		if d := k.drafts[k.keys[id]]; d != nil {
+			with = slices.Concat(with, d.ids)
+		}
+		for _, id := range with {
+			if !gone[id] {
+				due = append(due, id)
+			}
+		}
+	}
+}
+
+// draftEntry returns the answer that a draft is the beginning of.
+func draftEntry(text string) transcript.Entry {
+	f := transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant}
+	return transcript.Entry{Body: f.WithContent(transcript.TextBlock{Text: text})}
+}

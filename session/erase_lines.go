@@ -1,0 +1,308 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// records yields the records of a transcript; it may be ranged over several
+// times.
+type records = iter.Seq2[transcript.Record, error]
+
+// An eraser takes words out of the lines of one transcript.
+type eraser struct {
+	st    *Store
+	ref   Ref
+	asked map[string]bool             // IDs of entries, of this session or of one that it has lines of
+	match func(transcript.Entry) bool // nil matches nothing
+
+	gone   map[string]bool // what was asked for, what matches, and what says the same
+	hashed map[string]bool // IDs of entries whose IdemHash is made of something that goes
+	at     map[string]int  // entry ID -> its place among the records
+	first  int             // the place of the first line that goes and that a model may have seen
+	absent bool            // entries were asked for that are not here
+	places []transcript.Place
+	beside []transcript.Place // what goes only because something else does
+	kept   []transcript.Place
+}
+
+// seenByModels are the types of lines whose words requests may have held.
+var seenByModels = []string{
+	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
+	transcript.TypeSystem, transcript.TypeCompaction, transcript.TypeClip, transcript.TypePin,
+}
+
+// find looks for what has to go, and returns the places. There are none if it is
+// gone already.
+func (x *eraser) find(recs records) ([]transcript.Place, error) {
+	x.gone, x.at, x.first, x.absent = maps.Clone(x.asked), map[string]int{}, math.MaxInt, false
+	if x.gone == nil {
+		x.gone = map[string]bool{}
+	}
+	same, seen, n := newKin(), map[string]bool{}, 0
+	first, firsts := "", map[string]string{} // the first entry of the batch, if it has a key
+	for rec, err := range recs {
+		if err != nil {
+			return nil, err
+		}
+		if e := rec.Entry; rec.HasEntry() {
+			if err := understood(e); err != nil {
+				return nil, err
+			}
+			if _, again := x.at[e.ID]; !again {
+				x.at[e.ID] = n
+			}
+			if e.Part <= 1 {
+				first = ""
+			}
+			if e.Idem != "" {
+				first = e.ID
+			}
+			firsts[e.ID] = first
+			seen[e.ID] = !e.Erased && slices.Contains(seenByModels, e.Type())
+			if x.match != nil && !e.Erased && x.match(e) {
+				x.gone[e.ID] = true
+			}
+			same.add(e)
+		}
+		n++
+	}
+	same.spread(x.gone, x.match)
+	x.hashed = map[string]bool{}
+	for id := range x.gone {
+		x.hashed[firsts[id]] = true
+		at, here := x.at[id]
+		if x.absent = x.absent || !here; seen[id] {
+			x.first = min(x.first, at)
+		}
+	}
+	if err := x.rewrite(recs, nil, nil); err != nil || len(x.places) == 0 {
+		return nil, err
+	}
+	return append(x.places, x.beside...), nil
+}
+
+// lines writes the lines that the transcript is to have, after find.
+func (x *eraser) lines(ctx context.Context, recs records, write func(line []byte) error) error {
+	history := fullHistory{ctx: ctx, at: x.at, fold: rebuild.New(&rebuild.Options{Full: true})}
+	if err := x.rewrite(recs, &history, write); err != nil {
+		return err
+	}
+	record := transcript.Erasure{Entries: slices.Sorted(maps.Keys(x.gone))}
+	return write(x.st.Sealed(transcript.Entry{ID: x.st.newID(), Time: x.st.opts.Now(), Body: record}).Line())
+}
+
+// rewrite notes the places at which something goes. Unless write is nil, it writes
+// the lines without it.
+func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) error) error {
+	x.places, x.beside, x.kept = nil, nil, nil
+	n, named := -1, map[string]bool{} // whether a line that stays names a blob
+	for rec, err := range recs {
+		if err != nil {
+			return err
+		}
+		if n++; !rec.HasEntry() {
+			x.beside = append(x.beside, x.place("damage", "")) // nobody can tell what it says
+			continue
+		}
+		e := x.changed(rec.Entry, n, history)
+		for hash := range blobsOf(rec.Entry) {
+			named[hash] = named[hash]
+		}
+		for hash := range blobsOf(e) {
+			named[hash] = true
+		}
+		if write == nil {
+			continue
+		}
+		if !bytes.Equal(e.Line(), rec.Entry.Line()) {
+			e = x.st.Sealed(e)
+		}
+		if err := write(e.Line()); err != nil {
+			return err
+		}
+		if err := history.add(e); err != nil {
+			return err
+		}
+	}
+	for _, hash := range slices.Sorted(maps.Keys(named)) {
+		if !named[hash] {
+			blob := x.place("blob", "")
+			blob.Name = hash
+			x.places = append(x.places, blob)
+		}
+	}
+	return nil
+}
+
+// understood reports that a newer program has written an entry, whose words this
+// one might miss.
+func understood(e transcript.Entry) error {
+	switch b := e.Body.(type) {
+	case transcript.Header:
+		if b.Version > transcript.Version {
+			return fmt.Errorf("format version %d: nothing was erased; use a newer program: %w", b.Version, ErrNewerFormat)
+		}
+	case transcript.Unknown:
+		if b.Critical {
+			return fmt.Errorf("an entry of the type %q: nothing was erased; use a newer program: %w", b.Kind, ErrNewerFormat)
+		}
+	}
+	return nil
+}
+
+func (x *eraser) place(kind, entry string) transcript.Place {
+	return transcript.Place{Kind: kind, Agent: x.ref.Agent, Session: x.ref.ID, Entry: entry}
+}
+
+func (x *eraser) note(kind, entry string) { x.places = append(x.places, x.place(kind, entry)) }
+
+// changed returns the n-th entry as it is to be.
+func (x *eraser) changed(e transcript.Entry, n int, history *fullHistory) transcript.Entry {
+	if _, imported := e.Source(); imported { // it may be that of an entry that goes, too
+		x.beside = append(x.beside, x.place("source", e.ID))
+		e = e.WithLine(nil)
+	}
+	c, isCompaction := e.Body.(transcript.Compaction)
+	switch {
+	case isCompaction:
+		e = x.recompacted(e, c, n, history)
+	case x.gone[e.ID] && !e.Erased:
+		x.note(e.Type(), e.ID)
+		e = e.Erase()
+	case n > x.first:
+		e = x.behind(e)
+	}
+	if e.Idem != "" && x.hashed[e.ID] && e.IdemHash != transcript.ErasedHash {
+		e.IdemHash = transcript.ErasedHash
+		e = e.WithLine(nil)
+	}
+	if x.match != nil && e.Erased && x.match(e) {
+		x.kept = append(x.kept, x.place(e.Type(), e.ID))
+	}
+	if h, ok := e.Body.(transcript.Header); ok && n == 0 {
+		h.Rev++
+		e.Body = h
+		e = e.WithLine(nil)
+	}
+	return e
+}
+
+// behind returns an entry as it is to be that comes after the first one that
+// goes: without what may say it again.
+func (x *eraser) behind(e transcript.Entry) transcript.Entry {
+	switch b := e.Body.(type) {
+	case transcript.Commit:
+		if at, here := x.at[b.LastEntry]; !here || at >= x.first {
+			x.note("abstract", e.ID)
+			return e.Erase()
+		}
+	case transcript.Clip:
+		clips := slices.Clone(b.Clips)
+		for i, c := range clips {
+			if x.gone[c.Entry] && c.Content != transcript.ErasedText {
+				x.note("clip", e.ID)
+				clips[i].Content = transcript.ErasedText
+				e.Body = transcript.Clip{Clips: clips}
+				e = e.WithLine(nil)
+			}
+		}
+	default:
+		bare := e.Unsigned()
+		if !bytes.Equal(bare.Line(), e.Line()) {
+			x.note("reasoning", e.ID)
+		}
+		return bare
+	}
+	return e
+}
+
+// recompacted returns a compaction without the carried items that go. If its
+// summary has read something that goes, it gets another one, made of what is left.
+func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int, history *fullHistory) transcript.Entry {
+	dropped := false
+	for _, list := range []*[]transcript.Carried{&c.Said, &c.Files, &c.Errors, &c.IDs, &c.Pins} {
+		was := len(*list)
+		*list = slices.DeleteFunc(slices.Clone(*list), func(i transcript.Carried) bool { return x.gone[i.Entry] || i.Entry == "" && n > x.first })
+		dropped = dropped || len(*list) < was
+	}
+	summed := c.Summary != transcript.ErasedText && (x.gone[e.ID] && !e.Erased || x.read(c, n))
+	if !dropped && !summed {
+		return e
+	}
+	if dropped {
+		x.note("carried", e.ID)
+	}
+	if summed {
+		x.note("summary", e.ID)
+		x.first = min(x.first, n)
+		c.Summary = history.summary(c.CoversTo)
+	}
+	e.Body = c
+	e = e.WithLine(nil)
+	if x.match != nil && x.match(e) {
+		return e.Erase()
+	}
+	return e
+}
+
+// read reports whether the summary of the n-th line may have read something that
+// goes.
+func (x *eraser) read(c transcript.Compaction, n int) bool {
+	to, here := x.at[c.CoversTo]
+	switch {
+	case !here:
+		return x.absent || n > x.first // a fork has no copies of what its first summary stands for
+	case n < x.first:
+		return false
+	}
+	return to >= x.first || slices.ContainsFunc(c.Read, func(id string) bool { return x.gone[id] })
+}
+
+// A fullHistory is the history of the new lines as if nothing had been compacted.
+type fullHistory struct {
+	ctx     context.Context //nolint:containedctx // that of the erase
+	at      map[string]int
+	fold    *rebuild.Fold
+	batcher transcript.Batcher
+}
+
+func (h *fullHistory) add(e transcript.Entry) error {
+	for _, b := range h.batcher.Add(e) {
+		if err := h.fold.Add(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summary returns a summary of the history up to an entry. A nil history is one
+// that is only looked at.
+func (h *fullHistory) summary(to string) string {
+	end, here := -1, false
+	if h != nil {
+		end, here = h.at[to]
+	}
+	if !here {
+		return transcript.ErasedText
+	}
+	msgs := h.fold.History().Messages
+	behind := func(o transcript.Origin) bool { return h.at[o.Entry] > end }
+	if i := slices.IndexFunc(msgs, func(m transcript.Message) bool { return slices.ContainsFunc(m.Origins, behind) }); i >= 0 {
+		msgs = msgs[:i]
+	}
+	text, err := compact.Extractive{}.Summarize(h.ctx, compact.Input{Messages: msgs})
+	if err != nil { // nothing is left
+		return transcript.ErasedText
+	}
+	return text
+}

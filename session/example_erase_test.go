@@ -1,0 +1,50 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Forget a person: the plan lists the places, the report is the receipt.
+func ExampleStore_Erase() {
+	ctx := context.Background()
+	store := session.OpenDriver(memdriver.New(nil), nil)
+	defer store.Close()
+	for _, owner := range []string{"ada", "bert"} {
+		s, err := store.Create(ctx, session.Key{Agent: "main", Channel: "cli", Peer: owner}, &session.CreateOptions{Owner: owner})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if _, err := s.SaveTurn(ctx, transcript.UserText("I am "+owner+"."), transcript.AssistantText("Hello!")); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	plan, err := store.PlanErase(ctx, session.Erasure{Owner: "ada"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("to erase:", len(plan.Places), plan.Places[0].Kind)
+	report, err := store.Erase(ctx, plan)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("erased:", len(report.Places), "out of reach:", strings.SplitN(report.Beyond[0], ",", 2)[0])
+	left, err := store.List(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, info := range left {
+		fmt.Println("left:", info.Owner)
+	}
+	// Output:
+	// to erase: 1 transcript
+	// erased: 1 out of reach: exports
+	// left: bert
+}

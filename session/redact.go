@@ -1,0 +1,335 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Redacted returns entries of one append as [Options].Redact would let them be
+// written now, and without a hook as they are. It is for programs that hand entries
+// on, such as the exports of package exchange: a session can have lines that are
+// older than the hook. The error says that no line can be made of an entry. Redacted
+// does not modify entries.
+func (s *Session) Redacted(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
+	got, err := s.store.redacted(ctx, entries)
+	return got, s.store.wrap("redact", s.ref, err)
+}
+
+// redacted returns entries as the hook of the options lets them be written. They
+// are whole batches. An answer that is changed loses its reasoning, which was
+// signed for what it said.
+func (st *Store) redacted(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
+	if st.opts.Redact == nil {
+		return entries, nil
+	}
+	out := make([]transcript.Entry, len(entries))
+	answers := map[string]bool{} // by the ID of their first line: that they were changed
+	for i, e := range entries {
+		got, changed, err := st.redactEntry(ctx, e)
+		if err != nil {
+			return nil, fmt.Errorf("entry %d of %d: %w", i+1, len(entries), err)
+		}
+		out[i] = got
+		if changed && isAnswer(e) {
+			answers[answerOf(e)] = true
+		}
+	}
+	for i, e := range out {
+		if !isAnswer(e) || !answers[answerOf(e)] {
+			continue
+		}
+		bare, err := st.unreasoned(e)
+		if err != nil {
+			return nil, fmt.Errorf("entry %d of %d: %w", i+1, len(entries), err)
+		}
+		out[i] = bare
+	}
+	return out, nil
+}
+
+func isAnswer(e transcript.Entry) bool {
+	f, ok := e.Body.(transcript.Fragment)
+	return ok && f.Role == transcript.RoleAssistant
+}
+
+// answerOf is the ID of the first line of the answer that an entry is part of.
+func answerOf(e transcript.Entry) string {
+	if f, ok := e.Body.(transcript.Fragment); ok && f.Of != "" {
+		return f.Of
+	}
+	return e.ID
+}
+
+// redactEntry passes the texts of a line to the hook.
+func (st *Store) redactEntry(ctx context.Context, e transcript.Entry) (_ transcript.Entry, changed bool, err error) {
+	hook := func(text string) string { return strings.ToValidUTF8(st.opts.Redact(ctx, text), "\uFFFD") }
+	r := redaction{hook: hook}
+	line := r.object(nil, e.Line(), ofLine)
+	if !r.changed {
+		return e, false, nil
+	}
+	e, err = st.reparsed(line)
+	return e, true, err
+}
+
+// probe is a line that goes on with a secret, if one has begun before it.
+const probe = "q7Zr2Xk9Tb4Wm1\n"
+
+// settled cuts the text of a draft where no secret can span the cut: at the end of
+// a line, behind which a further line is redacted as it would be alone.
+func (d *Draft) settled(ctx context.Context) (text, rest string) {
+	redact := d.turn.s.store.opts.Redact
+	if redact == nil {
+		return d.part.Text, ""
+	}
+	end := strings.LastIndexByte(d.part.Text, '\n') + 1
+	if end == d.tried {
+		return "", d.part.Text
+	}
+	text = d.part.Text[:end]
+	if redact(ctx, text+probe) != redact(ctx, text)+redact(ctx, probe) {
+		d.tried = end
+		return "", d.part.Text
+	}
+	return text, d.part.Text[end:]
+}
+
+// redactHeader passes the texts of a header to the hook.
+func (st *Store) redactHeader(ctx context.Context, header transcript.Entry) (transcript.Entry, error) {
+	bare := transcript.Entry{ID: header.ID, Time: header.Time, Body: header.Body}
+	if source, ok := header.Source(); ok {
+		bare = bare.WithSource(source)
+	}
+	got, err := st.redacted(ctx, []transcript.Entry{bare})
+	if err != nil {
+		return header, err
+	}
+	return got[0], nil
+}
+
+// redactCompaction passes a compaction to the hook before it is measured and handed to
+// the caller and to observers, and not only when it is written.
+func (st *Store) redactCompaction(ctx context.Context, c transcript.Compaction) (transcript.Compaction, error) {
+	got, err := st.redacted(ctx, []transcript.Entry{{Body: c}})
+	if err != nil {
+		return c, err
+	}
+	if body, ok := got[0].Body.(transcript.Compaction); ok {
+		c = body
+	}
+	return c, nil
+}
+
+// unreasoned returns a line of an answer without reasoning.
+func (st *Store) unreasoned(e transcript.Entry) (transcript.Entry, error) {
+	content, _ := jsontext.Member(e.Line(), "content")
+	var kept []byte
+	gone := false
+	for b := range jsontext.Elements(content) {
+		kind, _ := jsontext.Member(b, "type")
+		switch name, _ := jsontext.String(kind); name {
+		case "thinking", "redacted_thinking":
+			gone = true
+		default:
+			kept = append(append(kept, ','), b...)
+		}
+	}
+	if !gone {
+		return e, nil
+	}
+	if len(kept) > 0 {
+		kept = kept[1:]
+	}
+	kept = append(append([]byte{'['}, kept...), ']')
+	var line []byte
+	for name, v := range jsontext.Members(e.Line()) {
+		if name == "content" {
+			v = kept
+		}
+		line = appendMember(line, name, v)
+	}
+	return st.reparsed(line)
+}
+
+// reparsed returns the entry of members that were written again; a checksum among
+// them is made anew.
+func (st *Store) reparsed(members []byte) (transcript.Entry, error) {
+	var line []byte
+	for name, v := range jsontext.Members(append(members, '}')) {
+		if name != "crc" {
+			line = appendMember(line, name, v)
+		}
+	}
+	e, err := transcript.ParseEntry(append(line, '}'))
+	if err != nil {
+		return e, err
+	}
+	e = st.Sealed(e)
+	return e, checkReadable(e)
+}
+
+// appendMember appends a member to an object that is not closed, and opens it.
+func appendMember(dst []byte, name string, value []byte) []byte {
+	if len(dst) == 0 {
+		dst = append(dst, '{')
+	} else {
+		dst = append(dst, ',')
+	}
+	dst = append(jsontext.AppendString(dst, name), ':')
+	return append(dst, value...)
+}
+
+// redaction passes the strings of a line to a hook.
+type redaction struct {
+	hook    func(string) string
+	changed bool
+}
+
+// Where a value is says which strings are texts.
+type where int
+
+const (
+	ofLine   where = iota // members of a line, a block or an opaque item: those with an opaque name are no texts
+	ofSource              // in the line of another program: all but signatures are texts
+	ofInput               // in the input of a call, or data of an application: all are texts
+)
+
+// opaqueNames are members whose strings name something or are for machines.
+var opaqueNames = wordSet(`type id ts mid of idem idemHash crc entry to key call by api model stop_reason stop_sequence request_id after thought promptHash
+	role name tool status decision created firstKeptEntryId coversTo read archive firstEntry lastEntry agent session owner labels queued
+	media_type sha256 context_type tool_use_id call_id item_id file_id container_id server_name toolset_name tool_name`)
+
+// signatureNames are members that only their maker can read.
+var signatureNames = wordSet("signature thoughtSignature thought_signature thinkingSignature textSignature encrypted_content encrypted_index encrypted_stdout redactedContent")
+
+// freeNames are members whose value is the input of a call, or an application's.
+var freeNames = wordSet("input arguments args app value skill")
+
+func wordSet(words string) func(string) bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		set[w] = true
+	}
+	return func(name string) bool { return set[name] }
+}
+
+// object appends the members of an object, which is not closed.
+func (r *redaction) object(dst, obj []byte, in where) []byte {
+	dst = append(dst, '{')
+	first := true
+	for name, v := range jsontext.Members(obj) {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(jsontext.AppendString(dst, name), ':')
+		dst = r.member(dst, name, v, in)
+	}
+	return dst
+}
+
+// member appends the value of a member.
+func (r *redaction) member(dst []byte, name string, v []byte, in where) []byte {
+	switch {
+	case in != ofInput && signatureNames(name), in == ofLine && opaqueNames(name):
+		return append(dst, v...)
+	case name == "src" && in == ofLine && jsontext.IsString(v):
+		return r.source(dst, v)
+	case freeNames(name), name == "data" && !jsontext.IsString(v):
+		in = ofInput
+	}
+	return r.value(dst, name, v, in)
+}
+
+// value appends a value. Name is that of the member that it belongs to.
+func (r *redaction) value(dst []byte, name string, v []byte, in where) []byte {
+	switch {
+	case jsontext.IsObject(v):
+		return append(r.object(dst, v, in), '}')
+	case jsontext.IsArray(v):
+		dst = append(dst, '[')
+		first := true
+		for e := range jsontext.Elements(v) {
+			if !first {
+				dst = append(dst, ',')
+			}
+			first = false
+			dst = r.value(dst, name, e, in)
+		}
+		return append(dst, ']')
+	case !jsontext.IsString(v):
+		return append(dst, v...)
+	}
+	text, _ := jsontext.String(v)
+	if isMedia(text) {
+		return append(dst, v...)
+	}
+	got := r.hook(text)
+	if in != ofLine {
+		got = r.assigned(name, got)
+	}
+	if got == text {
+		return append(dst, v...) // as it was spelled
+	}
+	r.changed = true
+	return jsontext.AppendString(dst, got)
+}
+
+// assigned passes a text to the hook together with the name of its member, as
+// an assignment: a password may look like any other word.
+func (r *redaction) assigned(name, text string) string {
+	before, after := name+`="`, `"`
+	if strings.ContainsAny(text, "\"\n") {
+		before, after = name+"=", ""
+	}
+	got, ok := strings.CutPrefix(r.hook(before+text+after), before)
+	if !ok {
+		return text
+	}
+	if got, ok = strings.CutSuffix(got, after); !ok {
+		return text
+	}
+	return got
+}
+
+// source appends the line of another program, which is a string here.
+func (r *redaction) source(dst, v []byte) []byte {
+	text, _ := jsontext.String(v)
+	if !json.Valid([]byte(text)) || !jsontext.IsObject([]byte(text)) {
+		return r.value(dst, "src", v, ofLine)
+	}
+	in := redaction{hook: r.hook}
+	out := append(in.object(nil, []byte(text), ofSource), '}')
+	if !in.changed {
+		return append(dst, v...)
+	}
+	r.changed = true
+	return jsontext.AppendString(dst, string(out))
+}
+
+// minMedia is how long a text is that is taken for media if it could be base64.
+const minMedia = 512
+
+// isMedia reports whether a text is the base64 of an image or the like, with or
+// without the beginning of a URL.
+func isMedia(text string) bool {
+	if len(text) < minMedia {
+		return false
+	}
+	if at := strings.Index(text[:minMedia/4], ";base64,"); at > 0 && strings.HasPrefix(text, "data:") {
+		text = text[at+len(";base64,"):]
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '+', c == '/', c == '=', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return true
+}

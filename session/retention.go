@@ -1,0 +1,269 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// Retention says which sessions are to be archived or deleted: those whose time is
+// over, and the oldest of those that are too many. The zero value says none.
+type Retention struct {
+	// TTL: those that are [Expired] by their own TTL, see [CreateOptions].
+	TTL bool `json:"ttl,omitempty"`
+	// Default is the TTL of those that have none, 0 is for ever. It counts from the
+	// last user message, or from the creation of the session.
+	Default time.Duration `json:"default,omitempty"`
+
+	// How many of the newest sessions stay, and how many bytes their transcripts have
+	// together; 0 is no limit. Protected ones stay besides. With PerOwner both are for
+	// the sessions of one owner each. PerKey is how many sessions of one key stay.
+	MaxSessions int   `json:"maxSessions,omitempty"`
+	MaxBytes    int64 `json:"maxBytes,omitempty"`
+	PerOwner    bool  `json:"perOwner,omitempty"`
+	PerKey      int   `json:"perKey,omitempty"`
+
+	// Delete deletes them, archived ones too. Otherwise they are archived, and those
+	// that are archived already do not count.
+	Delete bool `json:"delete,omitempty"`
+	// Keep, if not nil, names sessions to keep besides those that are protected.
+	Keep func(Info) bool `json:"-"`
+	// Force allows a plan for over a quarter of the sessions, and trusts the clock.
+	Force bool `json:"force,omitempty"`
+}
+
+// RetentionPlan is what [Store.Apply] would do. It is plain data, which may be shown
+// to a person, stored, and applied later.
+type RetentionPlan struct {
+	At     time.Time `json:"at"`
+	Delete bool      `json:"delete,omitempty"` // else archive
+	Force  bool      `json:"force,omitempty"`  // see [Retention]
+	Of     int       `json:"of"`               // how many sessions there are that the plan may be for
+	Items  []Planned `json:"items"`            // the one with the oldest message first
+	Freed  int64     `json:"freed"`            // bytes of the transcripts of those that are not protected
+}
+
+// Planned is a session of a [RetentionPlan]. The Size of its Info is what Apply
+// compares, and its Expires may be that of [Retention].Default.
+type Planned struct {
+	Info
+	// Why is ttl, count or bytes.
+	Why string `json:"why"`
+	// Protected says why Apply will leave the session alone:
+	//   - pinned: see [transcript.Meta];
+	//   - current: it is the current one of its key, and its time is not over;
+	//   - recent: its last message is not an hour old;
+	//   - kept: Retention.Keep says so;
+	//   - clock: its time is over by the clock, but too few sessions were written to
+	//     since to believe that, see [Store.PlanRetention].
+	Protected string `json:"protected,omitempty"`
+}
+
+// Why a session is planned for, and why it is protected.
+const (
+	whyTTL   = "ttl"
+	whyCount = "count"
+	whyBytes = "bytes"
+
+	isPinned    = "pinned"
+	isCurrent   = "current"
+	isRecent    = "recent"
+	isKept      = "kept"
+	clockAlone  = "clock"
+	turnRunning = "turn"
+)
+
+// recentAge is how old the last message of a session must be.
+const recentAge = time.Hour
+
+// PlanRetention returns which sessions r is about. It reads rows of the index
+// alone, with what [Store.List] says of those in use, and writes nothing.
+//
+// A wrong clock must not cost anybody a session. So a time is over when the clock says
+// so and one in twenty sessions, at least one, were written to since; in a store that
+// nobody uses nothing is over. And a plan for over a quarter of the sessions is not
+// applied. Force switches both off. Two cases remain: sessions that were written to
+// while the clock was slow look too old later, and where it was fast while one in
+// twenty were written to, the others do.
+//
+// A negative limit gives an error that matches [fs.ErrInvalid].
+func (st *Store) PlanRetention(ctx context.Context, r Retention) (RetentionPlan, error) {
+	if min(int64(r.Default), int64(r.MaxSessions), r.MaxBytes, int64(r.PerKey)) < 0 {
+		return RetentionPlan{}, fmt.Errorf("session: plan retention: a limit of %+v is negative: %w", r, fs.ErrInvalid)
+	}
+	infos, err := st.list(ctx, &ListOptions{State: AnyState})
+	if err != nil {
+		return RetentionPlan{}, fmt.Errorf("session: plan retention: %w", err)
+	}
+	p := planning{Retention: r, now: st.opts.Now()}
+	for _, info := range slices.Backward(infos) {
+		if r.Delete || info.State != Archived {
+			p.all = append(p.all, Planned{Info: info})
+		}
+	}
+	p.vouched = vouched(infos, len(p.all), p.now)
+	p.times()
+	p.quotas()
+	plan := RetentionPlan{At: p.now.UTC(), Delete: r.Delete, Force: r.Force, Of: len(p.all), Items: []Planned{}}
+	for _, item := range p.all {
+		if item.Why == "" {
+			continue
+		}
+		if plan.Items = append(plan.Items, item); item.Protected == "" {
+			plan.Freed += item.Size
+		}
+	}
+	return plan, nil
+}
+
+// vouchers is the number of sessions of which one has to be written to so that the
+// time of that is believed.
+const vouchers = 20
+
+// vouched returns the time since which enough of n sessions were written to, at most
+// now. Infos begin with the newest.
+func vouched(infos []Info, n int, now time.Time) time.Time {
+	if i := n / vouchers; i < len(infos) && infos[i].UpdatedAt.Before(now) {
+		return infos[i].UpdatedAt
+	}
+	return now
+}
+
+// planning is one call of PlanRetention.
+type planning struct {
+	Retention
+	now, vouched time.Time
+	all          []Planned // the one with the oldest message first
+}
+
+// times chooses the sessions whose time is over.
+func (p *planning) times() {
+	for i := range p.all {
+		item := &p.all[i]
+		ttl := p.Default
+		if p.TTL && item.TTL > 0 {
+			ttl = item.TTL
+		} else if item.TTL > 0 {
+			continue // it has one, which does not count
+		}
+		over := expires(driver.Row{CreatedAt: item.CreatedAt, LastUserAt: item.LastUserAt}, ttl)
+		if over.IsZero() || p.now.Before(over) {
+			continue
+		}
+		item.Expires = over
+		p.choose(item, whyTTL)
+	}
+}
+
+// quotas chooses the oldest of those that are too many.
+func (p *planning) quotas() {
+	one := func(*Planned) int64 { return 1 }
+	owner := func(item *Planned) string {
+		if p.PerOwner {
+			return item.Owner
+		}
+		return ""
+	}
+	p.quota(int64(p.PerKey), whyCount, one, func(item *Planned) string { return item.Agent + "\x00" + item.Key })
+	p.quota(int64(p.MaxSessions), whyCount, one, owner)
+	p.quota(p.MaxBytes, whyBytes, func(item *Planned) int64 { return item.Size }, owner)
+}
+
+// quota chooses the sessions of each group behind the newest ones that have at most
+// limit together.
+func (p *planning) quota(limit int64, why string, cost func(*Planned) int64, group func(*Planned) string) {
+	if limit == 0 {
+		return
+	}
+	sums := map[string]int64{}
+	for i := range slices.Backward(p.all) {
+		item := &p.all[i]
+		if item.Why != "" && item.Protected == "" {
+			continue // it goes already
+		}
+		if g := group(item); sums[g]+cost(item) > limit {
+			sums[g] = limit // none that is older has room
+			p.choose(item, why)
+		} else {
+			sums[g] += cost(item)
+		}
+	}
+}
+
+// choose makes an item one of the plan, and says what protects it.
+func (p *planning) choose(item *Planned, why string) {
+	item.Why, item.Protected = why, protection(item.Info, item.Expires, why, p.now, p.vouched, p.Force)
+	if item.Protected == "" && p.Keep != nil && p.Keep(item.Info) {
+		item.Protected = isKept
+	}
+}
+
+// protection returns what protects a session, as far as its row says so.
+func protection(info Info, over time.Time, why string, now, vouched time.Time, force bool) string {
+	switch {
+	case info.Pinned:
+		return isPinned
+	case info.Current && why != whyTTL:
+		return isCurrent
+	case now.Sub(info.UpdatedAt) < recentAge:
+		return isRecent
+	case why == whyTTL && !force && vouched.Before(over):
+		return clockAlone
+	}
+	return ""
+}
+
+// ErrForce reports that a plan is for over a quarter of the sessions. Nothing was
+// done.
+var ErrForce = errors.New("the plan is for over a quarter of the sessions: look at it, and set its Force if it is right")
+
+// check returns why a plan must not be applied, if there is a reason.
+func (p RetentionPlan) check() error {
+	n := 0
+	for _, item := range p.Items {
+		if item.Protected == "" {
+			n++
+		}
+	}
+	if !p.Force && 4*n > p.Of {
+		return fmt.Errorf("%w (%d of %d)", ErrForce, n, p.Of)
+	}
+	return nil
+}
+
+// String returns the plan as lines for a person. Titles and keys are quoted.
+func (p RetentionPlan) String() string {
+	var sb strings.Builder
+	n := 0
+	for _, item := range p.Items {
+		if item.Protected == "" {
+			n++
+		}
+	}
+	verb := "archive"
+	if p.Delete {
+		verb = "delete"
+	}
+	fmt.Fprintf(&sb, "%s %d of %d sessions, %d bytes\n", verb, n, p.Of, p.Freed)
+	for _, item := range p.Items {
+		why := item.Why
+		if why == whyTTL {
+			why += " over " + item.Expires.UTC().Format(time.RFC3339)
+		}
+		if item.Protected != "" {
+			why += ", stays: " + item.Protected
+		}
+		fmt.Fprintf(&sb, "  %q %s %q %q %d bytes: %s\n", item.Agent, item.ID, item.Key, cmp.Or(item.Title, "(no title)"), item.Size, why)
+	}
+	if err := p.check(); err != nil {
+		fmt.Fprintf(&sb, "not applied: %v\n", err)
+	}
+	return sb.String()
+}

@@ -1,0 +1,207 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// RetentionReport is what [Store.Apply] did.
+type RetentionReport struct {
+	Items []Applied `json:"items"` // as far as Apply came
+	Freed int64     `json:"freed"` // bytes of the transcripts of those that are done
+}
+
+// Applied is what became of one session of a plan.
+type Applied struct {
+	Ref
+	// Outcome is done, changed (somebody has written to it since it was planned for,
+	// or deleted it), protected or failed.
+	Outcome string `json:"outcome"`
+	// Reason is that of [Planned].Protected, turn if a turn is running, or an error.
+	Reason string `json:"reason,omitempty"`
+}
+
+// The outcomes.
+const (
+	applied       = "done"
+	changed       = "changed"
+	leftProtected = "protected"
+	failed        = "failed"
+)
+
+var errChanged = errors.New("the session was written to since it was planned for")
+
+// A protectedError says what protects a session.
+type protectedError string
+
+func (e protectedError) Error() string { return "protected: " + string(e) }
+
+// deletedAtOnce is how many sessions are locked and deleted together.
+const deletedAtOnce = 128
+
+// Apply does what a plan says. Each session is looked at again when nobody can
+// write to it: it stays if anything was appended since the plan was made, if it is
+// protected now, if a turn is running, or if its time is not over any more, a clock
+// having been corrected. So nothing that was acknowledged after the plan is lost.
+//
+// A plan for over a quarter of the sessions is refused with [ErrForce] unless its
+// Force is set. A session that fails keeps no other from being dealt with; the error
+// joins theirs. The same plan may be applied again, after a crash for example: what
+// was done stays done.
+func (st *Store) Apply(ctx context.Context, plan RetentionPlan) (RetentionReport, error) {
+	report := RetentionReport{Items: []Applied{}}
+	err := plan.check()
+	if err == nil {
+		err = st.apply(ctx, plan, &report)
+	}
+	if err != nil {
+		err = fmt.Errorf("session: apply: %w", err)
+	}
+	return report, err
+}
+
+func (st *Store) apply(ctx context.Context, plan RetentionPlan, report *RetentionReport) error {
+	a := applying{store: st, plan: plan, report: report}
+	var err error
+	if a.drv, err = st.archiver(); err == nil {
+		a.vouched, err = st.vouched(ctx, plan.Of)
+	}
+	if err != nil {
+		return err
+	}
+	step := 1
+	if plan.Delete {
+		step = deletedAtOnce
+	}
+	for from := 0; from < len(plan.Items) && !a.over; from += step {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(a.errs, err)...)
+		}
+		a.apply(ctx, plan.Items[from:min(from+step, len(plan.Items))])
+	}
+	return errors.Join(a.errs...)
+}
+
+// vouched is [vouched] of the sessions as they are now.
+func (st *Store) vouched(ctx context.Context, n int) (time.Time, error) {
+	infos, err := st.list(ctx, &ListOptions{State: AnyState, Limit: 1 + n/vouchers})
+	return vouched(infos, n, st.opts.Now()), err
+}
+
+// applying is one call of Apply.
+type applying struct {
+	store   *Store
+	drv     driver.Archiver
+	plan    RetentionPlan
+	vouched time.Time
+	report  *RetentionReport
+	errs    []error
+	over    bool // the store was closed
+}
+
+// apply deals with some items.
+func (a *applying) apply(ctx context.Context, items []Planned) {
+	var due []Planned
+	for _, item := range items {
+		if item.Protected != "" {
+			a.note(item, protectedError(item.Protected))
+			continue
+		}
+		due = append(due, item)
+	}
+	if !a.plan.Delete {
+		for _, item := range due {
+			a.note(item, a.store.archive(ctx, item.Ref, a.check(due)))
+		}
+		return
+	}
+	refs := make([]Ref, len(due))
+	for i, item := range due {
+		refs[i] = item.Ref
+	}
+	for i, err := range a.drv.DeleteIf(ctx, refs, a.check(due)) {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil // by an earlier call, or somebody else
+		}
+		a.note(due[i], a.store.moved(ctx, "delete", refs[i], err))
+	}
+}
+
+// check returns the function that looks at one of the items again.
+func (a *applying) check(items []Planned) func(driver.Row) error {
+	of := make(map[Ref]Planned, len(items))
+	for _, item := range items {
+		of[item.Ref] = item
+	}
+	return func(row driver.Row) error {
+		item := of[row.Ref()]
+		if row.Size != item.Size {
+			return errChanged
+		}
+		now := a.store.opts.Now()
+		if item.Why == whyTTL && now.Before(item.Expires) {
+			return protectedError(clockAlone)
+		}
+		if p := protection(infoOf(row, a.store.opts.Now), item.Expires, item.Why, now, a.vouched, a.plan.Force); p != "" {
+			return protectedError(p)
+		}
+		return nil
+	}
+}
+
+// note notes what became of an item.
+func (a *applying) note(item Planned, err error) {
+	done := Applied{Ref: item.Ref, Outcome: applied}
+	protected, isProtected := errors.AsType[protectedError](err)
+	switch {
+	case err == nil:
+		a.report.Freed += item.Size
+	case isProtected:
+		done.Outcome, done.Reason = leftProtected, string(protected)
+	case errors.Is(err, ErrBusy):
+		done.Outcome, done.Reason = leftProtected, turnRunning
+	case errors.Is(err, errChanged), errors.Is(err, fs.ErrNotExist):
+		done.Outcome = changed
+	default:
+		done.Outcome, done.Reason = failed, err.Error()
+		a.errs = append(a.errs, err)
+		a.over = errors.Is(err, ErrClosed)
+	}
+	a.report.Items = append(a.report.Items, done)
+}
+
+// RunRetention plans and applies r now and then each time that every has passed, in
+// the goroutine of the caller, until ctx is done or the store is closed. It returns
+// why it ended. Any other failure, a plan for over a quarter of the sessions too,
+// goes to [Options].Logger, and the next round tries again.
+func (st *Store) RunRetention(ctx context.Context, r Retention, every time.Duration) error {
+	if every <= 0 {
+		return fmt.Errorf("session: run retention: every %v: %w", every, fs.ErrInvalid)
+	}
+	timer := time.NewTicker(every)
+	defer timer.Stop()
+	for {
+		plan, err := st.PlanRetention(ctx, r)
+		if err == nil {
+			_, err = st.Apply(ctx, plan)
+		}
+		for _, end := range []error{ErrClosed, fs.ErrInvalid, errors.ErrUnsupported} {
+			if errors.Is(err, end) && ctx.Err() == nil {
+				return err
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			st.opts.Logger.Warn("retention was not applied to all sessions; the next round tries again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("session: run retention: %w", ctx.Err())
+		case <-timer.C:
+		}
+	}
+}

@@ -1,0 +1,403 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+const day = 24 * time.Hour
+
+// aging is a store whose sessions have ages.
+type aging struct {
+	*session.Store
+	now time.Time
+}
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func newAging(t *testing.T, drv driver.Driver) *aging {
+	t.Helper()
+	a := &aging{now: noon}
+	a.Store = session.OpenDriver(drv, &session.Options{Now: func() time.Time { return a.now }})
+	return a
+}
+
+// add makes a session whose last message is so old.
+func (a *aging) add(t *testing.T, id string, age time.Duration, o session.CreateOptions, peer ...string) *session.Session {
+	t.Helper()
+	was := a.now
+	defer func() { a.now = was }()
+	a.now = was.Add(-age)
+	o.ID = id
+	key := session.Key{Agent: "main", Channel: "c", Peer: id}
+	for _, p := range peer {
+		key.Peer = p
+	}
+	s, err := a.Create(t.Context(), key, &o)
+	require.NoError(t, err)
+	add(t, s, transcript.UserText("question of "+id), answer("answer"))
+	return s
+}
+
+// planSays returns a plan in short.
+func planSays(p session.RetentionPlan) (all []string) {
+	for _, i := range p.Items {
+		all = append(all, strings.TrimRight(fmt.Sprint(i.ID, " ", i.Why, " ", i.Protected), " "))
+	}
+	return all
+}
+
+func outcomes(r session.RetentionReport) (all []string) {
+	for _, i := range r.Items {
+		all = append(all, strings.TrimRight(fmt.Sprint(i.ID, " ", i.Outcome, " ", i.Reason), " "))
+	}
+	return all
+}
+
+func all(t *testing.T, st *session.Store) []string {
+	t.Helper()
+	return listed(t, st, &session.ListOptions{State: session.AnyState})
+}
+
+// A plan chooses what is too old or too much, and says what protects it.
+func TestPlanRetention(t *testing.T) {
+	month := session.CreateOptions{TTL: 30 * day}
+	for name, tt := range map[string]struct {
+		r    session.Retention
+		want []string
+	}{
+		"nothing":          {session.Retention{}, nil},
+		"own TTL":          {session.Retention{TTL: true}, []string{"over ttl"}},
+		"TTL of others":    {session.Retention{Default: 45 * day}, []string{"old ttl", "pinned ttl pinned"}},
+		"both":             {session.Retention{TTL: true, Default: 45 * day}, []string{"old ttl", "pinned ttl pinned", "over ttl"}},
+		"count":            {session.Retention{MaxSessions: 4}, []string{"old count current", "pinned count pinned", "over count current", "k1 count"}},
+		"count, nothing":   {session.Retention{MaxSessions: 8}, nil},
+		"per key":          {session.Retention{PerKey: 1}, []string{"k1 count"}},
+		"per owner":        {session.Retention{MaxSessions: 1, PerOwner: true}, []string{"old count current", "pinned count pinned", "over count current", "day count current", "new count current"}},
+		"bytes":            {session.Retention{MaxBytes: 1}, []string{"old bytes current", "pinned bytes pinned", "over bytes current", "k1 bytes", "k2 bytes current", "day bytes current", "new bytes current", "newest bytes current"}},
+		"TTL before count": {session.Retention{TTL: true, MaxSessions: 5}, []string{"old count current", "pinned count pinned", "over ttl"}},
+		"kept":             {session.Retention{PerKey: 1, Keep: func(i session.Info) bool { return i.ID == "k1" }}, []string{"k1 count kept"}},
+		"recent":           {session.Retention{Default: time.Minute}, []string{"old ttl", "pinned ttl pinned", "k1 ttl", "k2 ttl", "day ttl", "new ttl recent"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAging(t, memdriver.New(nil))
+			defer closed(t, a.Store)
+			a.add(t, "old", 60*day, session.CreateOptions{})
+			require.NoError(t, a.add(t, "pinned", 50*day, session.CreateOptions{}).SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
+			a.add(t, "over", 31*day, month)
+			a.add(t, "k1", 20*day, session.CreateOptions{Owner: "o"}, "k")
+			a.add(t, "k2", 19*day, session.CreateOptions{Owner: "p"}, "k")
+			a.add(t, "day", day, session.CreateOptions{})
+			a.add(t, "new", 30*time.Minute, session.CreateOptions{})
+			a.add(t, "newest", 0, month)
+			before := toJSON(t, all(t, a.Store))
+			plan, err := a.PlanRetention(t.Context(), tt.r)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, planSays(plan))
+			require.Equal(t, 8, plan.Of)
+			require.Equal(t, before, toJSON(t, all(t, a.Store)), "a plan changes nothing")
+
+			var again session.RetentionPlan
+			require.NoError(t, json.Unmarshal([]byte(toJSON(t, plan)), &again))
+			require.Equal(t, toJSON(t, plan), toJSON(t, again))
+			require.Contains(t, plan.String(), "archive ")
+			for _, i := range plan.Items {
+				require.Contains(t, plan.String(), i.ID)
+			}
+		})
+	}
+}
+
+func TestBadRetention(t *testing.T) {
+	a := newAging(t, memdriver.New(nil))
+	for _, r := range []session.Retention{{Default: -1}, {MaxSessions: -1}, {MaxBytes: -1}, {PerKey: -1}} {
+		_, err := a.PlanRetention(t.Context(), r)
+		require.ErrorIs(t, err, fs.ErrInvalid)
+		require.ErrorIs(t, a.RunRetention(t.Context(), r, time.Hour), fs.ErrInvalid)
+	}
+	require.ErrorIs(t, a.RunRetention(t.Context(), session.Retention{}, 0), fs.ErrInvalid)
+	_, err := a.List(t.Context(), &session.ListOptions{State: "odd"})
+	require.ErrorIs(t, err, fs.ErrInvalid)
+	closed(t, a.Store)
+	require.ErrorIs(t, a.RunRetention(t.Context(), session.Retention{}, time.Hour), session.ErrClosed)
+}
+
+// Apply looks at each session again: what has changed since the plan stays.
+func TestApply(t *testing.T) {
+	for _, remove := range []bool{false, true} {
+		t.Run(fmt.Sprint("delete ", remove), func(t *testing.T) {
+			a := newAging(t, memdriver.New(nil))
+			defer closed(t, a.Store)
+			for i := range 40 {
+				a.add(t, fmt.Sprint("live", i), time.Duration(i)*time.Hour, session.CreateOptions{})
+			}
+			made := map[string]*session.Session{}
+			for i, id := range []string{"gone", "said", "pinned", "turn", "mine", "over1", "over2"} {
+				made[id] = a.add(t, id, 60*day-time.Duration(i)*time.Hour, session.CreateOptions{})
+			}
+			plan, err := a.PlanRetention(t.Context(), session.Retention{Default: 30 * day, Delete: remove})
+			require.NoError(t, err)
+			require.Equal(t, []string{"gone ttl", "said ttl", "pinned ttl", "turn ttl", "mine ttl", "over1 ttl", "over2 ttl"}, planSays(plan))
+
+			require.NoError(t, a.Delete(t.Context(), made["gone"].Ref()))
+			add(t, made["said"], transcript.UserText("I am back"))
+			require.NoError(t, made["pinned"].SetMeta(t.Context(), transcript.Meta{Pinned: new(true)}))
+			turn, err := made["turn"].BeginTurn(t.Context())
+			require.NoError(t, err)
+			plan.Items[4].Protected = "kept"
+
+			report, err := a.Apply(t.Context(), plan)
+			require.NoError(t, err)
+			gone := "gone done"
+			if !remove {
+				gone = "gone changed"
+			}
+			want := []string{gone, "said changed", "pinned changed", "turn protected turn", "mine protected kept", "over1 done", "over2 done"}
+			if remove { // protected ones of a chunk are noted first
+				want = []string{"mine protected kept", gone, "said changed", "pinned changed", "turn protected turn", "over1 done", "over2 done"}
+			}
+			require.Equal(t, want, outcomes(report))
+			require.NoError(t, turn.End())
+			again, err := a.Apply(t.Context(), plan)
+			require.NoError(t, err)
+			require.Contains(t, outcomes(again), "turn done")
+			require.Contains(t, outcomes(again), "over1 done", "what is done stays done")
+			for _, id := range []string{"turn", "over1", "over2"} {
+				s, err := a.Get(t.Context(), made[id].Ref())
+				if remove {
+					require.ErrorIs(t, err, fs.ErrNotExist)
+				} else {
+					require.NoError(t, err)
+					require.Equal(t, session.Archived, s.Info().State)
+				}
+			}
+			require.Contains(t, history(t, made["said"]), "I am back")
+		})
+	}
+}
+
+// A clock that jumps costs nobody a session: an hour to ten years in either
+// direction, noticed or not, with a message written meanwhile or not.
+func TestRetentionClock(t *testing.T) {
+	jumps := []time.Duration{time.Hour, 5 * time.Hour, day, 3 * day, 10 * day, 29 * day, 30 * day, 31 * day, 365 * day, 10 * 365 * day}
+	for _, d := range jumps {
+		for _, sign := range []time.Duration{1, -1} {
+			for _, written := range []bool{false, true} {
+				for _, r := range []session.Retention{{Default: 30 * day, Delete: true}, {TTL: true, Delete: true}} {
+					a := newAging(t, memdriver.New(nil))
+					var o session.CreateOptions
+					if r.TTL {
+						o.TTL = 30 * day
+					}
+					for i := range 60 {
+						a.add(t, fmt.Sprint("s", i), time.Duration(i)*day/2, o)
+					}
+					before := all(t, a.Store)
+					a.now = noon.Add(sign * d)
+					if written {
+						s, err := a.Get(t.Context(), session.Ref{Agent: "main", ID: "s0"})
+						require.NoError(t, err)
+						add(t, s, transcript.UserText("hello"))
+					}
+					apply := func() {
+						plan, err := a.PlanRetention(t.Context(), r)
+						require.NoError(t, err)
+						if _, err = a.Apply(t.Context(), plan); err != nil {
+							require.ErrorIs(t, err, session.ErrForce)
+						}
+					}
+					apply()
+					a.now = noon // and is corrected
+					apply()
+					require.ElementsMatch(t, before, all(t, a.Store), "%v, written %v", sign*d, written)
+					closed(t, a.Store)
+				}
+			}
+		}
+	}
+}
+
+// A plan that was made with a wrong clock does nothing with the right one.
+func TestApplyRightClock(t *testing.T) {
+	a := newAging(t, memdriver.New(nil))
+	defer closed(t, a.Store)
+	for i := range 20 {
+		a.add(t, fmt.Sprint("s", i), time.Duration(i)*day, session.CreateOptions{})
+	}
+	a.now = noon.Add(20 * day)
+	plan, err := a.PlanRetention(t.Context(), session.Retention{Default: 30 * day, Delete: true, Force: true})
+	require.NoError(t, err)
+	require.Len(t, plan.Items, 10)
+	a.now = noon
+	report, err := a.Apply(t.Context(), plan)
+	require.NoError(t, err)
+	for _, one := range report.Items {
+		require.Equal(t, "protected", one.Outcome)
+	}
+	require.Len(t, all(t, a.Store), 20)
+}
+
+// A plan for over a quarter of the sessions needs Force.
+func TestApplyQuarter(t *testing.T) {
+	a := newAging(t, memdriver.New(nil))
+	defer closed(t, a.Store)
+	for i := range 8 {
+		a.add(t, fmt.Sprint("s", i), time.Duration(i)*20*day, session.CreateOptions{})
+	}
+	plan, err := a.PlanRetention(t.Context(), session.Retention{Default: 90 * day})
+	require.NoError(t, err)
+	require.Len(t, plan.Items, 3)
+	report, err := a.Apply(t.Context(), plan)
+	require.ErrorIs(t, err, session.ErrForce)
+	require.Empty(t, report.Items)
+	require.Contains(t, plan.String(), "not applied")
+	require.Len(t, listed(t, a.Store, nil), 8)
+	plan.Force = true
+	report, err = a.Apply(t.Context(), plan)
+	require.NoError(t, err)
+	require.Len(t, report.Items, 3)
+	require.Positive(t, report.Freed)
+	require.Equal(t, plan.Freed, report.Freed)
+	require.Len(t, listed(t, a.Store, &session.ListOptions{State: session.Archived}), 3)
+}
+
+// Archived sessions are deleted by a plan that deletes.
+func TestDeleteArchivedByPlan(t *testing.T) {
+	a := newAging(t, memdriver.New(nil))
+	defer closed(t, a.Store)
+	for i := range 10 {
+		a.add(t, fmt.Sprint("s", i), time.Duration(i)*20*day, session.CreateOptions{})
+	}
+	for _, r := range []session.Retention{{Default: 150 * day}, {Default: 170 * day, Delete: true}} {
+		plan, err := a.PlanRetention(t.Context(), r)
+		require.NoError(t, err)
+		_, err = a.Apply(t.Context(), plan)
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"s8"}, listed(t, a.Store, &session.ListOptions{State: session.Archived}))
+	require.Len(t, all(t, a.Store), 9)
+}
+
+// A session is expired by the time of its last user message. It is not listed then,
+// but it is found, loaded and continued, and is live again.
+func TestExpired(t *testing.T) {
+	a := newAging(t, memdriver.New(nil))
+	defer closed(t, a.Store)
+	s := a.add(t, "s", 10*day, session.CreateOptions{TTL: 20 * day})
+	empty, err := a.Create(t.Context(), session.Key{Agent: "main", Channel: "c", Peer: "empty"}, &session.CreateOptions{ID: "empty", TTL: 20 * day})
+	require.NoError(t, err)
+	require.Equal(t, noon.Add(20*day), empty.Info().Expires)
+	require.Equal(t, noon.Add(10*day), s.Info().Expires)
+	require.Equal(t, session.Live, s.Info().State)
+	a.now = noon.Add(10 * day)
+	require.Equal(t, session.Expired, s.Info().State)
+	require.Equal(t, []string{"empty"}, listed(t, a.Store, nil))
+	require.Equal(t, []string{"s"}, listed(t, a.Store, &session.ListOptions{State: session.Expired}))
+	_, err = a.Find(t.Context(), "s", nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	info, err := a.Find(t.Context(), "s", &session.ListOptions{State: session.AnyState})
+	require.NoError(t, err)
+	require.Equal(t, session.Expired, info.State)
+	add(t, load(t, a.Store, session.Key{Agent: "main", Channel: "c", Peer: "s"}), answer("only an answer"))
+	require.Equal(t, session.Expired, s.Info().State)
+	add(t, s, transcript.UserText("hello"))
+	require.Len(t, listed(t, a.Store, nil), 2)
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{TTL: new(int64(1 << 60))}))
+	require.True(t, s.Info().Expires.IsZero(), "no clock goes so far")
+}
+
+// RunRetention works until it is told to end, whatever fails.
+func TestRunRetention(t *testing.T) {
+	full, fails := true, 0
+	drv := memdriver.New(&memdriver.Options{Fail: func(op string, _ driver.Ref) error {
+		if op != "Archive" || !full {
+			return nil
+		}
+		fails++
+		full = fails < 3
+		return errors.New("no space left on device")
+	}})
+	a := newAging(t, drv)
+	defer closed(t, a.Store)
+	for i := range 10 {
+		a.add(t, fmt.Sprint("s", i), time.Duration(i)*10*day, session.CreateOptions{})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.RunRetention(ctx, session.Retention{Default: 85 * day}, time.Millisecond) }()
+	require.Eventually(t, func() bool {
+		infos, err := a.List(t.Context(), &session.ListOptions{State: session.Archived})
+		return err == nil && len(infos) == 1
+	}, time.Minute, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+}
+
+// A plan of a store whose transcripts nobody may read.
+func TestPlanOpensNoTranscript(t *testing.T) {
+	n := extent(*faults, 300, 10_000, 100_000)
+	dir := t.TempDir()
+	manySessions(t, dir, n)
+	hidden := filepath.Join(dir, "agents/main/sessions")
+	files, err := os.ReadDir(hidden)
+	require.NoError(t, err)
+	require.Len(t, files, n)
+	st := open(t, dir, &session.Options{Now: func() time.Time { return noon.Add(100 * day) }})
+	defer closed(t, st)
+	for _, file := range files { // a read of any of them would find garbage
+		path := filepath.Join(hidden, file.Name())
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, make([]byte, info.Size()), 0o600))
+	}
+	plan, err := st.PlanRetention(t.Context(), session.Retention{Default: 30 * day, Force: true, MaxSessions: n / 2})
+	require.NoError(t, err)
+	require.Equal(t, n, plan.Of)
+	require.Len(t, plan.Items, n)
+	require.Empty(t, plan.Items[0].Protected)
+}
+
+// manySessions makes a store with n sessions by writing its files: an index, and
+// transcripts of a header and a message.
+func manySessions(t *testing.T, dir string, n int) {
+	t.Helper()
+	st := open(t, dir, &session.Options{Sync: session.SyncNever, Now: func() time.Time { return noon }})
+	s, err := st.Create(t.Context(), cli, &session.CreateOptions{ID: "s"})
+	require.NoError(t, err)
+	add(t, s, transcript.UserText("hello"))
+	closed(t, st)
+	path := filepath.Join(dir, "agents/main/sessions/s.jsonl")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	index := filepath.Join(dir, "agents/main/sessions.jsonl")
+	rows, err := os.ReadFile(index)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(rows)), "\n")
+	var sb strings.Builder
+	sb.WriteString(lines[0] + "\n")
+	for i := range n {
+		id := fmt.Sprintf("s%d", i)
+		mine := strings.Replace(string(text), `"id":"s"`, `"id":"`+id+`"`, 1)
+		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), id+".jsonl"), []byte(mine), 0o600))
+		row := strings.Replace(lines[len(lines)-1], `"id":"s"`, `"id":"`+id+`"`, 1)
+		row = strings.Replace(row, fmt.Sprintf(`"size":%d`, len(text)), fmt.Sprintf(`"size":%d`, len(mine)), 1)
+		sb.WriteString(row + "\n")
+	}
+	require.NoError(t, os.WriteFile(index, []byte(sb.String()), 0o600))
+}

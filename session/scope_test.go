@@ -1,0 +1,251 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// No method of a scope shows or changes a session of somebody else. A method
+// that is not in the table fails the test.
+func TestScope(t *testing.T) {
+	t.Parallel()
+	for name, opened := range map[string]func(t *testing.T) *session.Store{
+		"files":  func(t *testing.T) *session.Store { t.Helper(); return open(t, scratch(t), nil) },
+		"memory": func(*testing.T) *session.Store { return session.OpenDriver(memdriver.New(nil), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := opened(t)
+			defer closed(t, st)
+			ada, err := st.Scope("ada")
+			require.NoError(t, err)
+			bert, err := st.Scope("bert")
+			require.NoError(t, err)
+			theirs := load(t, bert, cli)
+			add(t, theirs, transcript.UserText("bert says "+word), transcript.AssistantText("Yes."))
+			require.NoError(t, theirs.SetMeta(t.Context(), transcript.Meta{Title: new("bert's title")}))
+			require.Equal(t, "bert", theirs.Info().Owner)
+			nobodys := load(t, st, session.Key{Agent: "main", Channel: "cli", Peer: "nobody"})
+			add(t, nobodys, transcript.UserText("nobody says "+word))
+			mine := load(t, ada, session.Key{Agent: "main", Channel: "cli", Peer: "ada"})
+			add(t, mine, transcript.UserText("ada says hello"), transcript.AssistantText("Hello."))
+			before := append(records(t, theirs), records(t, nobodys)...)
+
+			methods := scopeMethods()
+			for m := range reflect.TypeFor[*session.Store]().Methods() {
+				require.Contains(t, methods, m.Name, "what does a scope make of this method?")
+			}
+			for name, call := range methods {
+				for _, s := range []*session.Session{theirs, nobodys} {
+					if call != nil {
+						call(t, ada, s)
+					}
+				}
+				require.Equal(t, before, append(records(t, theirs), records(t, nobodys)...), name)
+			}
+			infos, err := st.List(t.Context(), nil)
+			require.NoError(t, err)
+			require.Len(t, infos, 3, "one was made or deleted")
+		})
+	}
+}
+
+// scopeMethods try each method of a scope on a session of somebody else.
+func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *session.Session) {
+	absent := func(t *testing.T, err error) {
+		t.Helper()
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.NotContains(t, err.Error(), "bert")
+	}
+	key := func(t *testing.T, s *session.Session) session.Key {
+		t.Helper()
+		k, err := session.ParseKey(s.Info().Key)
+		require.NoError(t, err)
+		return k
+	}
+	parent := func(s *session.Session) transcript.Link {
+		return transcript.Link{Agent: s.Ref().Agent, Session: s.ID(), Entry: "x"}
+	}
+	return map[string]func(t *testing.T, scope *session.Store, s *session.Session){
+		"Load": func(t *testing.T, scope *session.Store, s *session.Session) {
+			_, err := scope.Load(t.Context(), key(t, s))
+			absent(t, err)
+		},
+		"Lookup": func(t *testing.T, scope *session.Store, s *session.Session) {
+			_, err := scope.Lookup(t.Context(), key(t, s))
+			absent(t, err)
+		},
+		"Get": func(t *testing.T, scope *session.Store, s *session.Session) {
+			_, err := scope.Get(t.Context(), s.Ref())
+			absent(t, err)
+			_, none := scope.Get(t.Context(), session.Ref{Agent: "main", ID: strings.Repeat("0", len(s.ID()))})
+			require.Equal(t, strings.ReplaceAll(none.Error(), strings.Repeat("0", len(s.ID())), s.ID()), err.Error(), "one tells that the session is there")
+		},
+		"Create": func(t *testing.T, scope *session.Store, s *session.Session) {
+			_, err := scope.Create(t.Context(), key(t, s), nil)
+			absent(t, err)
+			free := session.Key{Agent: "main", Channel: "cli", Peer: "free"}
+			_, err = scope.Create(t.Context(), free, &session.CreateOptions{Owner: "bert"})
+			require.Error(t, err)
+			_, err = scope.Create(t.Context(), free, &session.CreateOptions{Parent: parent(s)})
+			absent(t, err)
+		},
+		"CreateWith": func(t *testing.T, scope *session.Store, s *session.Session) {
+			header := transcript.Entry{ID: "taken", Time: time.Now(), Body: transcript.Header{}}
+			_, err := scope.CreateWith(t.Context(), key(t, s), header)
+			absent(t, err)
+			header.Body = transcript.Header{Meta: transcript.Meta{Owner: new("bert")}}
+			_, err = scope.CreateWith(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "free"}, header)
+			require.Error(t, err)
+		},
+		"Delete": func(t *testing.T, scope *session.Store, s *session.Session) {
+			absent(t, scope.Delete(t.Context(), s.Ref()))
+		},
+		"List": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			for _, opts := range []*session.ListOptions{nil, {Agent: "main", Limit: 1}, {Owner: "bert"}} {
+				infos, err := scope.List(t.Context(), opts)
+				require.NoError(t, err)
+				for _, info := range infos {
+					require.Equal(t, "ada", info.Owner)
+				}
+			}
+		},
+		"Find": func(t *testing.T, scope *session.Store, s *session.Session) {
+			for _, query := range []string{s.ID(), s.Info().Key, s.Info().Title} {
+				_, err := scope.Find(t.Context(), query, nil)
+				require.ErrorIs(t, err, fs.ErrNotExist)
+			}
+		},
+		"Search": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			for hit, err := range scope.Search(t.Context(), session.Query{Text: word}) {
+				t.Errorf("a hit: %v, %v", hit, err)
+			}
+		},
+		"Usage": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			usage, err := scope.Usage(t.Context(), nil)
+			require.NoError(t, err)
+			require.Empty(t, usage)
+		},
+		"Follow": func(t *testing.T, scope *session.Store, s *session.Session) {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			for ref, err := range scope.Follow(ctx) {
+				require.NotEqual(t, s.Ref(), ref)
+				if err != nil {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+			}
+		},
+		"Scope": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			_, err := scope.Scope("bert")
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			again, err := scope.Scope("ada")
+			require.NoError(t, err)
+			infos, err := again.List(t.Context(), nil)
+			require.NoError(t, err)
+			require.Len(t, infos, 1)
+			for _, owner := range []string{"", "\xff", strings.Repeat("x", 513)} {
+				_, err := scope.Scope(owner)
+				require.ErrorIs(t, err, fs.ErrInvalid)
+			}
+		},
+		"PlanErase": func(t *testing.T, scope *session.Store, s *session.Session) {
+			_, err := scope.PlanErase(t.Context(), session.Erasure{Owner: "bert"})
+			absent(t, err)
+			_, err = scope.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}})
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			plan, err := scope.PlanErase(t.Context(), session.Erasure{Match: has})
+			require.NoError(t, err)
+			require.Empty(t, plan.Places)
+		},
+		"Erase": func(t *testing.T, scope *session.Store, s *session.Session) {
+			var plan session.ErasePlan
+			require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"id":"forged","sessions":[{"agent":"main","id":%q}],"entries":[{"session":{"agent":"main","id":%[1]q},"entries":["x"]}]}`, s.ID()), &plan))
+			report, err := scope.Erase(t.Context(), plan)
+			require.NoError(t, err)
+			require.Empty(t, report.Places)
+		},
+		"Archive": func(t *testing.T, scope *session.Store, s *session.Session) {
+			absent(t, scope.Archive(t.Context(), s.Ref()))
+		},
+		"Restore": func(t *testing.T, scope *session.Store, s *session.Session) {
+			absent(t, scope.Restore(t.Context(), s.Ref()))
+		},
+		"PlanRetention": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			plan, err := scope.PlanRetention(t.Context(), session.Retention{Default: 1, Force: true})
+			require.NoError(t, err)
+			require.LessOrEqual(t, plan.Of, 1)
+		},
+		"Apply": func(t *testing.T, scope *session.Store, s *session.Session) {
+			for _, remove := range []bool{false, true} {
+				info := s.Info()
+				info.UpdatedAt = time.Time{}
+				plan := session.RetentionPlan{Delete: remove, Force: true, Of: 1, Items: []session.Planned{{Info: info, Why: "count"}}}
+				_, err := scope.Apply(t.Context(), plan)
+				require.NoError(t, err, "a session that is gone is done with")
+			}
+		},
+		"RunRetention": func(t *testing.T, scope *session.Store, _ *session.Session) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, scope.RunRetention(ctx, session.Retention{Default: 1, Force: true, Delete: true}, time.Hour), context.Canceled)
+		},
+		"Sealed": nil, // changes an entry that it is given
+		"Close": func(t *testing.T, scope *session.Store, s *session.Session) {
+			require.NoError(t, scope.Close())
+			_, err := s.History(t.Context())
+			require.NoError(t, err)
+		},
+	}
+}
+
+// A session of a scope stays its owner's.
+func TestScopedSession(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	st := open(t, scratch(t), nil)
+	defer closed(t, st)
+	ada, err := st.Scope("ada")
+	require.NoError(t, err)
+	s := load(t, ada, cli)
+	add(t, s, transcript.UserText("hello"), transcript.AssistantText("Hello."))
+	lines := records(t, s)
+	require.Error(t, s.SetMeta(ctx, transcript.Meta{Owner: new("bert")}))
+	for _, item := range []transcript.Item{transcript.Meta{Owner: new("")}} {
+		_, err := s.Append(ctx, item)
+		require.Error(t, err)
+		require.False(t, errors.Is(err, session.ErrConflict))
+	}
+	end := int64(0)
+	for rec, err := range s.Records(ctx) {
+		require.NoError(t, err)
+		end = rec.End
+	}
+	_, err = s.AppendLines(ctx, end, transcript.Entry{ID: "x", Body: transcript.Current{Gen: 9}})
+	require.Error(t, err)
+	require.Equal(t, lines, records(t, s))
+	head, err := s.Head(ctx)
+	require.NoError(t, err)
+	_, err = s.Fork(ctx, head, &session.CreateOptions{Owner: "bert"})
+	require.Error(t, err)
+	fork, err := s.Fork(ctx, head, nil)
+	require.NoError(t, err)
+	require.Equal(t, "ada", fork.Info().Owner)
+	child, err := st.Create(ctx, session.Key{Agent: "main", Channel: "sub", Peer: "1"}, &session.CreateOptions{Parent: transcript.Link{Session: s.ID(), Entry: head}})
+	require.NoError(t, err)
+	require.Equal(t, "ada", child.Info().Owner, "children inherit the owner")
+	require.NoError(t, s.MakeCurrent(ctx))
+}

@@ -1,0 +1,202 @@
+package session
+
+import (
+	"context"
+
+	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// reading is a session that a search reads.
+type reading struct {
+	*search
+	ref Ref
+	// These are read when a hit needs them.
+	marks        *marks
+	calls        calls
+	absent       map[string]bool
+	recalls      bool // the reading tools may be used in it
+	recallsKnown bool
+	own          driver.Cursor // the place behind copied lines, see search.forks; 0 if it is not known
+}
+
+// copied reports whether a line is a copy of one that is searched where it comes
+// from.
+func (r *reading) copied(ctx context.Context, at driver.Cursor) (bool, error) {
+	left := r.forks[r.ref]
+	if left == 0 {
+		return false, nil
+	}
+	if r.own == 0 {
+		for rec, err := range r.store.drv.Scan(ctx, r.ref, 0, driver.Forward) {
+			if err != nil {
+				return false, err
+			}
+			if left--; left < 0 { // the first one is the header
+				r.own = driver.Cursor(rec.End)
+				break
+			}
+		}
+	}
+	return at < r.own, nil
+}
+
+// read calls found for every entry that fits, the newest first, with each word
+// counted up to most. The hits have no excerpts yet.
+func (r *reading) read(ctx context.Context, most int, found func(Hit, words.Fit) error) error {
+	keep := func(_ driver.Cursor, lines []byte) bool { return r.words.MayFit(lines) }
+	for rec, err := range driver.Sift(ctx, r.store.drv, r.ref, keep) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if !rec.HasEntry() {
+			continue
+		}
+		hit, fit, ok, err := r.look(ctx, rec, most)
+		if err == nil && ok {
+			var copied bool
+			copied, err = r.copied(ctx, hit.at)
+			ok = !copied
+		}
+		if err == nil && ok {
+			err = found(hit, fit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look looks at one entry.
+func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hit Hit, fit words.Fit, ok bool, err error) {
+	q := &r.query
+	e := rec.Entry
+	if !q.Since.IsZero() && e.Time.Before(q.Since) || !q.Until.IsZero() && !e.Time.Before(q.Until) {
+		return hit, fit, false, nil
+	}
+	var list []passage
+	for _, p := range passages(e) {
+		if r.said && p.role == roleSystem {
+			continue
+		}
+		if (q.Role == "" || q.Role == p.role) && (q.Block == "" || q.Block == p.kind) {
+			list = append(list, p)
+		}
+	}
+	for range 2 { // again without those that it turns out not to be about
+		if fit, ok = r.words.Look(textsOf(list), most); !ok {
+			return hit, fit, false, nil
+		}
+		n := len(list)
+		if list, err = r.filter(ctx, driver.Cursor(rec.Offset), list); err != nil || n == len(list) {
+			break
+		}
+	}
+	if err != nil {
+		return hit, fit, false, err
+	}
+	first := firstOf(fit)
+	p := list[first.Text]
+	hit = Hit{
+		Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
+		at: driver.Cursor(rec.Offset), size: len(e.Line()), call: p.call,
+	}
+	hit.Excerpt, hit.Start, hit.End = p.text, first.Start, first.End
+	if r.only != nil {
+		if err := r.mark(ctx, &hit); err != nil || !r.only(hit) {
+			return hit, fit, false, err
+		}
+	}
+	return hit, fit, true, nil
+}
+
+// quote cuts the excerpt of a hit to about so many bytes.
+func (h *Hit) quote(size int) {
+	h.Excerpt, h.Start, h.End = excerpt(h.Excerpt, h.Start, h.End, size)
+}
+
+// firstOf returns the match to show: the one that most of the others follow
+// closely, or the first of these.
+func firstOf(fit words.Fit) (best words.Match) {
+	most := 0
+	for i, n := range fit.Counts {
+		if n == 0 {
+			continue
+		}
+		m, near := fit.First[i], 0
+		for j, n := range fit.Counts {
+			if o := fit.First[j]; n > 0 && o.Text == m.Text && o.Start >= m.Start && o.Start < m.Start+excerptSize {
+				near++
+			}
+		}
+		first := m.Text < best.Text || m.Text == best.Text && m.Start < best.Start
+		if near > most || near == most && first {
+			best, most = m, near
+		}
+	}
+	return best
+}
+
+// filter leaves out passages of other tools, of the reading tools, and carried
+// items whose entry is there. It is asked about entries that have the words.
+func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) (rest []passage, err error) {
+	for _, p := range list {
+		if p.call != "" {
+			p.tool, err = r.toolOf(ctx, p.call, at)
+		}
+		if p.carried != "" && r.absent == nil {
+			r.absent, err = readAbsent(ctx, r.store.drv, r.ref)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if p.carried != "" && !r.absent[p.carried] || r.query.Tool != "" && p.tool != r.query.Tool || isRecall(p) {
+			continue
+		}
+		rest = append(rest, p)
+	}
+	return rest, nil
+}
+
+// toolOf returns the tool of a call that a result is of; nothing if nobody asks for
+// tools and the reading tools are not used in the session.
+func (r *reading) toolOf(ctx context.Context, id string, at driver.Cursor) (name string, err error) {
+	if r.calls == nil && r.query.Tool == "" && !r.recallsKnown {
+		if r.recalls, err = mayRecall(ctx, r.store.drv, r.ref); err != nil {
+			return "", err
+		}
+		r.recallsKnown = true
+	}
+	if r.calls == nil && (r.query.Tool != "" || r.recalls) {
+		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
+			return "", err
+		}
+	}
+	return r.calls.tool(id, at), nil
+}
+
+// mark says where the entry of a hit stands, and of which tool it is.
+func (r *reading) mark(ctx context.Context, hit *Hit) (err error) {
+	if hit.call != "" && r.calls == nil {
+		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
+			return err
+		}
+	}
+	if hit.call != "" {
+		hit.Tool = r.calls.tool(hit.call, hit.at)
+	}
+	if r.marks == nil {
+		if r.marks, err = readMarks(siftOf(ctx, r.store.drv, r.ref)); err != nil {
+			return err
+		}
+	}
+	hit.Rewound = r.marks.rewound(hit.at)
+	hit.Compacted = !hit.Rewound && hit.at < r.marks.kept
+	hit.Clipped = !hit.Rewound && r.marks.clipped[hit.Entry]
+	return nil
+}

@@ -1,0 +1,383 @@
+package sessiontest
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+var archiveRules = []Rule{
+	{"archive/read", "An archived session is there: Get, List, Scan and Settle answer as before, with the same cursors", archiveRead},
+	{"archive/write", "Append, SetCurrent, Put and LockTurn fail with [ErrArchived].", archiveWrite},
+	{"archive/current", "It is never the current session of its key", archiveCurrent},
+	{"archive/restore", "Restore is the reverse of Archive: every byte of every line is as it was.", archiveRestore},
+	{"archive/delete", "Delete removes it.", archiveDelete},
+	{"archive/check", "Check, if not nil, is asked about a session while its turn lock is held", archiveCheck},
+	{"archive/turn", "Nothing waits for a turn: if one is running, the error matches [ErrBusy].", archiveTurn},
+	{"archive/delete if", "DeleteIf is Delete of those sessions that check allows.", archiveDeleteIf},
+	{"archive/concurrent", "At every moment, and after a crash, the session is there once, archived or not.", archiveConcurrent},
+}
+
+// archiver returns a driver's ability to archive, or skips the rule.
+func (c *check) archiver(d driver.Driver) driver.Archiver {
+	a, ok := d.(driver.Archiver)
+	if !ok {
+		c.skip(errors.ErrUnsupported)
+	}
+	return a
+}
+
+func (c *check) archive(d driver.Driver, ref driver.Ref) {
+	a := c.archiver(d)
+	c.calling("Archive")
+	c.noErr("Archive", a.Archive(c.ctx, ref, nil))
+}
+
+// restore restores a session, and lets drivers notice that.
+func (c *check) restore(d driver.Driver, ref driver.Ref, others ...driver.Driver) {
+	a := c.archiver(d)
+	c.calling("Restore")
+	c.noErr("Restore", a.Restore(c.ctx, ref))
+	for _, d := range others {
+		_, err := d.Settle(c.ctx, ref)
+		if err != nil && (!errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist)) {
+			c.errorf("Settle after Restore: unexpected error %v", err)
+		}
+	}
+}
+
+// lines are what a session has, as it was written, with the places.
+type lines struct {
+	at   []int64
+	text []string
+}
+
+func (c *check) lines(d driver.Driver, ref driver.Ref, from driver.Cursor, dir driver.Direction) (l lines) {
+	for _, rec := range c.scan(d, ref, from, dir) {
+		l.at, l.text = append(l.at, rec.Offset, rec.End), append(l.text, string(rec.Entry.Line()))
+	}
+	return l
+}
+
+func (c *check) wantLines(what string, got, want lines) {
+	if !slices.Equal(got.at, want.at) || !slices.Equal(got.text, want.text) {
+		c.errorf("%s: %d lines that are not the %d that were appended, or at other places", what, len(got.text), len(want.text))
+	}
+}
+
+func archiveRead(c *check) {
+	d := c.start()
+	other := c.second(d)
+	row := c.create(d, "main", "k")
+	ref := row.Ref()
+	for range 300 {
+		c.append(d, ref, c.triple(c.id())...)
+	}
+	half := c.scan(d, ref, 0, driver.Forward)[450].Offset
+	end := c.settle(d, ref)
+	row.Size, row.Title = int64(end), "a title"
+	c.noErr("Put", d.Put(c.ctx, row))
+	type reading struct {
+		from driver.Cursor
+		dir  driver.Direction
+	}
+	readings := []reading{{0, driver.Forward}, {0, driver.Backward}, {driver.Cursor(half), driver.Forward}, {driver.Cursor(half), driver.Backward}, {end, driver.Forward}, {0, driver.Live}}
+	var before []lines
+	for _, r := range readings {
+		before = append(before, c.lines(d, ref, r.from, r.dir))
+	}
+	c.archive(d, ref)
+	c.archive(other, ref) // again does nothing
+	row.Archived = true
+	look := func(when string, d driver.Driver) {
+		for i, r := range readings {
+			c.wantLines("Scan of an archived session, "+when, c.lines(d, ref, r.from, r.dir), before[i])
+		}
+		if got := c.settle(d, ref); got != end {
+			c.errorf("Settle of an archived session, %s: %d, want %d", when, got, end)
+		}
+		got, err := d.Get(c.ctx, ref)
+		c.noErr("Get of an archived session", err)
+		c.wantRow("Get of an archived session, "+when, got, row)
+		c.wantRows("List with an archived session, "+when, c.list(d, "main"), []driver.Row{row})
+		c.noErr("Flush of an archived session", d.Flush(c.ctx, ref))
+		c.wantAgents("with an archived session alone, "+when, d, []string{"main"})
+	}
+	look("same driver", d)
+	look("other driver", other)
+	look("opened again", c.restart())
+}
+
+func archiveWrite(c *check) {
+	d := c.start()
+	other := c.second(d)
+	row := c.create(d, "main", "k")
+	ref := row.Ref()
+	c.append(other, ref, c.triple("a")...)
+	before := c.lines(d, ref, 0, driver.Forward)
+	c.archive(d, ref)
+	fails := []string{"Append", "Append with a condition", "SetCurrent", "Put", "LockTurn without waiting", "LockTurn"}
+	look := func(when string, d driver.Driver) {
+		for _, m := range sessionMethods {
+			if !slices.Contains(fails, m.name) {
+				continue
+			}
+			c.calling(m.name)
+			err := m.call(c, c.ctx, d, ref)
+			if errors.Is(err, errors.ErrUnsupported) {
+				continue
+			}
+			c.wantErr(m.name+" of an archived session, "+when, err, driver.ErrArchived)
+			if errors.Is(err, fs.ErrNotExist) {
+				c.errorf("%s of an archived session, %s: the error %v says that it is not there", m.name, when, err)
+			}
+		}
+		_, err := d.Create(c.ctx, "main", "k", header("main", "k", ref.ID))
+		c.wantErr("Create with the ID of an archived session, "+when, err, fs.ErrExist)
+		c.wantLines("an archived session, "+when, c.lines(d, ref, 0, driver.Forward), before)
+	}
+	look("same driver", d)
+	look("other driver", other)
+	look("opened again", c.restart())
+}
+
+func archiveCurrent(c *check) {
+	d := c.start()
+	other := c.second(d)
+	a, b := c.create(d, "main", "k"), c.create(d, "main", "k")
+	c.archive(d, b.Ref())
+	look := func(when string, d driver.Driver, id string) {
+		c.wantCurrent(when, d, "main", "k", id)
+		for _, row := range c.list(d, "main") {
+			if row.Current != (row.ID == id) {
+				c.errorf("List %s: session %s has Current %v", when, row.ID, row.Current)
+			}
+		}
+	}
+	look("while the newest is archived", d, a.ID)
+	look("while the newest is archived, other driver", other, a.ID)
+	c.archive(other, a.Ref())
+	for _, d := range []driver.Driver{d, other} {
+		_, err := d.Current(c.ctx, "main", "k")
+		c.wantErr("Current of a key whose sessions are archived", err, fs.ErrNotExist)
+	}
+	n, created, err := d.LoadOrCreate(c.ctx, "main", "k", header("main", "k", c.id()))
+	c.noErr("LoadOrCreate", err)
+	if !created || n.Gen <= b.Gen {
+		c.errorf("LoadOrCreate of a key whose sessions are archived: session %s, gen %d, want a new one above %d", n.ID, n.Gen, b.Gen)
+	}
+	c.restore(other, b.Ref())
+	look("after an older one was restored", d, n.ID)
+	look("after an older one was restored, other driver", other, n.ID)
+	d = c.restart()
+	look("opened again", d, n.ID)
+	c.noErr("Delete", d.Delete(c.ctx, n.Ref()))
+	look("after Delete of the newest", d, b.ID)
+}
+
+func archiveRestore(c *check) {
+	d := c.start()
+	other := c.second(d)
+	row := c.create(d, "main", "k")
+	ref := row.Ref()
+	idem := driver.Cond{Idem: "key", IdemHash: "h"}
+	first := c.idemBatch("key", "h", someText)
+	c.appendIf(d, ref, idem, first...)
+	for range 5 {
+		before := c.lines(d, ref, 0, driver.Forward)
+		c.archive(d, ref)
+		c.restore(other, ref, d)
+		c.restore(d, ref, other) // again does nothing
+		c.wantLines("a session that was restored", c.lines(d, ref, 0, driver.Forward), before)
+		c.wantLines("a session that was restored, other driver", c.lines(other, ref, 0, driver.Forward), before)
+		c.wantCurrent("after Restore", other, "main", "k", ref.ID)
+		got, err := other.Get(c.ctx, ref)
+		c.noErr("Get", err)
+		if got.Archived {
+			c.errorf("Get after Restore: the row says that the session is archived")
+		}
+		c.append(d, ref, c.triple(c.id())...)
+	}
+	if r := c.appendIf(d, ref, idem, first...); !r.Repeated {
+		c.errorf("Append does not find an idempotency key after Restore")
+	}
+	err := c.archiver(d).Restore(c.ctx, driver.Ref{Agent: "main", ID: "missing"})
+	c.wantErr("Restore of a session that is not there", err, fs.ErrNotExist)
+	err = c.archiver(d).Archive(c.ctx, driver.Ref{Agent: "main", ID: "missing"}, nil)
+	c.wantErr("Archive of a session that is not there", err, fs.ErrNotExist)
+}
+
+func archiveDelete(c *check) {
+	d := c.start()
+	other := c.second(d)
+	ref, stays := c.create(d, "main", "k").Ref(), c.create(d, "main", "k")
+	c.archive(d, ref)
+	c.noErr("Delete", other.Delete(c.ctx, ref))
+	look := func(when string, d driver.Driver) {
+		for _, m := range sessionMethods {
+			c.calling(m.name)
+			c.wantErr(m.name+" of a deleted session that was archived, "+when, m.call(c, c.ctx, d, ref), fs.ErrNotExist)
+		}
+		if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, []string{stays.ID}) {
+			c.errorf("List after an archived session was deleted, %s: %v", when, ids)
+		}
+	}
+	look("same driver", d)
+	look("other driver", other)
+	look("opened again", c.restart())
+}
+
+var errNo = errors.New("no")
+
+func archiveCheck(c *check) {
+	d := c.start()
+	other := c.second(d)
+	old, row := c.create(d, "main", "k"), c.create(d, "main", "k")
+	end := c.append(other, row.Ref(), c.triple("a")...).End
+	a := c.archiver(d)
+	asked := 0
+	no := func(want driver.Row, end driver.Cursor) func(driver.Row) error {
+		return func(got driver.Row) error {
+			asked++
+			if got.ID != want.ID || got.Key != want.Key || got.Current != (want.ID == row.ID) || got.Size != int64(end) {
+				c.errorf("check was given the row %s, current %v; want session %s with size %d", rowText(got), got.Current, want.ID, end)
+			}
+			return errNo
+		}
+	}
+	c.calling("Archive")
+	c.wantErr("Archive that check refuses", a.Archive(c.ctx, row.Ref(), no(row, end)), errNo)
+	c.calling("DeleteIf")
+	for _, err := range a.DeleteIf(c.ctx, []driver.Ref{old.Ref()}, no(old, c.settle(d, old.Ref()))) {
+		c.wantErr("DeleteIf that check refuses", err, errNo)
+	}
+	if asked != 2 {
+		c.errorf("check was called %d times, want 2", asked)
+	}
+	c.append(d, row.Ref(), c.triple("b")...)
+	c.append(other, old.Ref(), c.triple("c")...)
+	c.wantCurrent("after checks that refuse", d, "main", "k", row.ID)
+}
+
+func archiveTurn(c *check) {
+	d := c.start()
+	other := c.second(d)
+	ref := c.create(d, "main", "k").Ref()
+	release, err := other.LockTurn(c.ctx, ref, false)
+	if errors.Is(err, errors.ErrUnsupported) {
+		c.skip(err)
+	}
+	c.noErr("LockTurn", err)
+	a := c.archiver(d)
+	c.calling("Archive")
+	c.wantErr("Archive during a turn", a.Archive(c.ctx, ref, nil), driver.ErrBusy)
+	c.calling("DeleteIf")
+	c.wantErr("DeleteIf during a turn", a.DeleteIf(c.ctx, []driver.Ref{ref}, nil)[0], driver.ErrBusy)
+	c.noErr("release", release())
+	c.archive(d, ref)
+	c.restore(d, ref)
+	release, err = d.LockTurn(c.ctx, ref, false)
+	c.noErr("LockTurn after Restore", err)
+	c.noErr("release", release())
+}
+
+func archiveDeleteIf(c *check) {
+	d := c.start()
+	other := c.second(d)
+	var rows []driver.Row
+	for range 4 {
+		rows = append(rows, c.create(d, "main", "k"))
+	}
+	missing, elsewhere := driver.Ref{Agent: "main", ID: "missing"}, c.create(d, "other", "k")
+	c.archive(d, rows[1].Ref())
+	odd := func(row driver.Row) error {
+		if row.ID == rows[0].ID {
+			return errNo
+		}
+		return nil
+	}
+	c.calling("DeleteIf")
+	errs := c.archiver(d).DeleteIf(c.ctx, []driver.Ref{rows[0].Ref(), rows[1].Ref(), missing, rows[3].Ref(), elsewhere.Ref()}, odd)
+	if len(errs) != 5 {
+		c.fatalf("DeleteIf of 5 sessions returns %d errors", len(errs))
+	}
+	c.wantErr("DeleteIf that check refuses", errs[0], errNo)
+	c.wantErr("DeleteIf of a session that is not there", errs[2], fs.ErrNotExist)
+	for _, i := range []int{1, 3, 4} {
+		c.noErr("DeleteIf", errs[i])
+	}
+	want := []string{rows[0].ID, rows[2].ID}
+	slices.Sort(want)
+	look := func(when string, d driver.Driver) {
+		if ids := rowIDs(c.list(d, "main")); !slices.Equal(ids, want) {
+			c.errorf("List after DeleteIf, %s: %v, want %v", when, ids, want)
+		}
+		c.wantCurrent("after DeleteIf, "+when, d, "main", "k", rows[2].ID)
+		if rows := c.list(d, "other"); len(rows) > 0 {
+			c.errorf("List of another agent after DeleteIf, %s, has %d rows", when, len(rows))
+		}
+	}
+	look("same driver", d)
+	look("other driver", other)
+	look("opened again", c.restart())
+}
+
+func archiveConcurrent(c *check) {
+	d := c.start()
+	other := c.second(d)
+	ref := c.create(d, "main", "k").Ref()
+	c.archive(d, ref)
+	c.restore(d, ref, d, other)
+	const writers, each = 3, 10
+	var left, done atomic.Int32
+	left.Store(writers)
+	acked := make([][]string, writers)
+	c.together(writers+2, []driver.Driver{d, other}, func(i int, d driver.Driver) {
+		for i == writers && left.Load() > 0 { // archives and restores until all is written
+			a := c.archiver(d)
+			if err := a.Archive(c.ctx, ref, nil); err != nil && !errors.Is(err, driver.ErrBusy) {
+				c.errorf("Archive: unexpected error %v", err)
+			}
+			c.noErr("Restore", a.Restore(c.ctx, ref))
+			for before := done.Load(); done.Load() == before && left.Load() > 0 && c.ctx.Err() == nil; {
+				time.Sleep(50 * time.Microsecond) // until somebody has appended again
+			}
+		}
+		for i == writers+1 && left.Load() > 0 {
+			for _, err := range d.Scan(c.ctx, ref, 0, driver.Forward) {
+				if err != nil && !errors.Is(err, driver.ErrReplaced) || errors.Is(err, fs.ErrNotExist) {
+					c.errorf("Scan: unexpected error %v", err)
+				}
+			}
+		}
+		if i >= writers {
+			return
+		}
+		defer left.Add(-1)
+		for n := 0; n < each && c.ctx.Err() == nil; {
+			line := c.note("x")
+			_, err := d.Append(c.ctx, ref, []driver.Line{line}, driver.Cond{})
+			switch {
+			case err == nil:
+				acked[i] = append(acked[i], line.ID)
+				done.Add(1)
+				n++
+			case errors.Is(err, fs.ErrNotExist), !errors.Is(err, driver.ErrArchived) && !errors.Is(err, driver.ErrReplaced):
+				c.fatalf("Append: unexpected error %v", err)
+			}
+		}
+	})
+	var all []string
+	for _, ids := range acked {
+		all = append(all, ids...)
+	}
+	c.restore(d, ref, d)
+	got := c.ids(d, ref)[1:]
+	slices.Sort(all)
+	slices.Sort(got)
+	c.wantIDs("a session that was archived and restored under appends", got, all)
+}

@@ -1,0 +1,95 @@
+package sessiontest_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+var archiveMistakes = []mistake{
+	{"reads nothing of an archive", "archive/read", func(b *broken) {
+		b.scan = func(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+			if b.isArchived(ctx, ref) {
+				return func(func(transcript.Record, error) bool) {}
+			}
+			return b.Driver.Scan(ctx, ref, from, dir)
+		}
+	}},
+	{"restores when something is appended", "archive/write", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			if b.isArchived(ctx, ref) {
+				return driver.Result{}, b.Driver.(driver.Archiver).Restore(ctx, ref)
+			}
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+	}},
+	{"has archived sessions as current ones", "archive/current", func(b *broken) {
+		b.current = func(ctx context.Context, agent, _ string) (driver.Row, error) {
+			rows, err := b.Driver.List(ctx, agent, driver.Place{}, 0)
+			return slices.MaxFunc(rows, func(r, s driver.Row) int { return cmp.Compare(r.Gen, s.Gen) }), err
+		}
+	}},
+	{"restores nothing", "archive/restore", func(b *broken) {
+		b.restore = func(context.Context, driver.Ref) error { return nil }
+	}},
+	{"keeps archives", "archive/delete", func(b *broken) {
+		b.delete = func(ctx context.Context, refs ...driver.Ref) error {
+			refs = slices.DeleteFunc(refs, func(ref driver.Ref) bool { return b.isArchived(ctx, ref) })
+			return b.Driver.Delete(ctx, refs...)
+		}
+	}},
+	{"does not ask", "archive/check", func(b *broken) {
+		archive := b.archive
+		b.archive = func(ctx context.Context, ref driver.Ref, _ func(driver.Row) error) error {
+			return archive(ctx, ref, nil)
+		}
+	}},
+	{"ignores turns", "archive/turn", func(b *broken) {
+		archive := b.archive
+		b.archive = func(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
+			if err := archive(ctx, ref, check); !errors.Is(err, driver.ErrBusy) {
+				return err
+			}
+			return nil
+		}
+	}},
+	{"deletes all", "archive/delete if", func(b *broken) {
+		deleteIf := b.deleteIf
+		b.deleteIf = func(ctx context.Context, refs []driver.Ref, _ func(driver.Row) error) []error {
+			return deleteIf(ctx, refs, nil)
+		}
+	}},
+	{"loses what is appended after Restore", "archive/concurrent", func(b *broken) {
+		restore := b.restore
+		b.restore = func(ctx context.Context, ref driver.Ref) error {
+			b.shared.deleting.Store(true)
+			return restore(ctx, ref)
+		}
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			if b.shared.deleting.Load() {
+				return driver.Result{}, nil
+			}
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+	}},
+}
+
+func (b *broken) isArchived(ctx context.Context, ref driver.Ref) bool {
+	row, err := b.Driver.Get(ctx, ref)
+	return err == nil && row.Archived
+}
+
+func (b *broken) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
+	return b.archive(ctx, ref, check)
+}
+
+func (b *broken) Restore(ctx context.Context, ref driver.Ref) error { return b.restore(ctx, ref) }
+
+func (b *broken) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
+	return b.deleteIf(ctx, refs, check)
+}

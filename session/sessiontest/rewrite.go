@@ -1,0 +1,160 @@
+package sessiontest
+
+import (
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+var rewriteRules = []Rule{
+	{"rewrite/lines", "Rewrite puts other lines in the place of all lines of a session: those that change makes of the records, in order.", rewriteLines},
+	{"rewrite/fails", "If it fails, its error is returned and nothing has changed.", rewriteFails},
+	{"rewrite/replaced", "other users of the session get [ErrReplaced] once", rewriteReplaced},
+	{"rewrite/row", "A row with a lower Rev that is put later does not count.", rewriteRow},
+	{"rewrite/notes", "Note keeps data under a name, beside all sessions, and returns when it is on stable storage.", rewriteNotes},
+}
+
+// rewriter returns the driver as what can rewrite, or skips the rule.
+func (c *check) rewriter(d driver.Driver) driver.Rewriter {
+	r, ok := d.(driver.Rewriter)
+	if !ok {
+		c.skip(errors.ErrUnsupported)
+	}
+	return r
+}
+
+// without returns a change that leaves out the entries with these IDs.
+func without(ids ...string) func(iter.Seq2[transcript.Record, error], func([]byte) error) error {
+	return func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		for rec, err := range records {
+			if err != nil {
+				return err
+			}
+			e := rec.Entry
+			if h, ok := e.Body.(transcript.Header); ok {
+				h.Rev++
+				e = transcript.Entry{ID: e.ID, Time: e.Time, Body: h}
+			}
+			if slices.Contains(ids, e.ID) {
+				continue
+			}
+			if err := write(e.Line()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func rewriteLines(c *check) {
+	d := c.start()
+	r := c.rewriter(d)
+	row := c.create(d, "main", "k")
+	other := c.create(d, "main", "other")
+	lines := c.notes(5)
+	c.append(d, row.Ref(), lines...)
+	c.append(d, other.Ref(), c.notes(1)...)
+	before := c.ids(d, other.Ref())
+	c.calling("Rewrite")
+	c.noErr("Rewrite", r.Rewrite(c.ctx, row.Ref(), without(lines[1].ID, lines[4].ID)))
+	d = c.restart()
+	c.wantIDs("a session after Rewrite", c.ids(d, row.Ref()), []string{row.ID, lines[0].ID, lines[2].ID, lines[3].ID})
+	c.wantIDs("another session", c.ids(d, other.Ref()), before)
+	got, err := d.Get(c.ctx, row.Ref())
+	c.noErr("Get", err)
+	if got.Rev != 1 || got.Key != "k" || got.Gen != row.Gen {
+		c.errorf("the row after Rewrite is %+v, want rev 1, key %q and gen %d", got, "k", row.Gen)
+	}
+	c.wantCurrent("after Rewrite", d, "main", "k", row.ID)
+	more := c.note("more")
+	c.append(d, row.Ref(), more)
+	c.wantIDs("a session after Rewrite and an append", c.ids(d, row.Ref()), []string{row.ID, lines[0].ID, lines[2].ID, lines[3].ID, more.ID})
+}
+
+func rewriteFails(c *check) {
+	d := c.start()
+	r := c.rewriter(d)
+	ref := c.create(d, "main", "k").Ref()
+	c.append(d, ref, c.notes(3)...)
+	before, rows := c.ids(d, ref), c.list(d, "main")
+	refused := errors.New("refused by the caller")
+	c.calling("Rewrite")
+	err := r.Rewrite(c.ctx, ref, func(_ iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		if err := write([]byte(`{"type":"custom","id":"x"}`)); err != nil {
+			return err
+		}
+		return refused
+	})
+	c.wantErr("Rewrite whose change fails", err, refused)
+	c.wantIDs("a session after a Rewrite that failed", c.ids(d, ref), before)
+	c.wantRows("after a Rewrite that failed", c.list(d, "main"), rows)
+	c.append(d, ref, c.note("goes on"))
+}
+
+func rewriteReplaced(c *check) {
+	d := c.start()
+	r := c.rewriter(d)
+	other := c.second(d)
+	ref := c.create(d, "main", "k").Ref()
+	lines := c.notes(3)
+	c.append(other, ref, lines...)
+	c.calling("Rewrite")
+	c.noErr("Rewrite", r.Rewrite(c.ctx, ref, without(lines[0].ID)))
+	late := c.note("late")
+	_, err := other.Append(c.ctx, ref, []driver.Line{late}, driver.Cond{})
+	c.wantErr("the first Append of another user after Rewrite", err, driver.ErrReplaced)
+	_, err = other.Append(c.ctx, ref, []driver.Line{late}, driver.Cond{})
+	c.noErr("the second Append of another user after Rewrite", err)
+	c.wantIDs("a session after both", c.ids(other, ref), []string{ref.ID, lines[1].ID, lines[2].ID, late.ID})
+}
+
+func rewriteRow(c *check) {
+	d := c.start()
+	r := c.rewriter(d)
+	row := c.create(d, "main", "k")
+	lines := c.notes(2)
+	end := c.append(d, row.Ref(), lines...).End
+	old := row
+	old.Title, old.Size = "an old title", int64(end)
+	c.noErr("Put", d.Put(c.ctx, old))
+	c.calling("Rewrite")
+	c.noErr("Rewrite", r.Rewrite(c.ctx, row.Ref(), without(lines[1].ID)))
+	look := func(when string) {
+		for _, got := range c.list(d, "main") {
+			if got.Title != "" {
+				c.errorf("the title of the row is %q, %s", got.Title, when)
+			}
+		}
+	}
+	look("after Rewrite")
+	_ = d.Put(c.ctx, old) // whether it says so is the driver's affair
+	look("after an old row was put")
+	d = c.restart()
+	look("opened again")
+}
+
+func rewriteNotes(c *check) {
+	d := c.start()
+	r := c.rewriter(d)
+	c.create(d, "main", "k")
+	want := func(when string, r driver.Rewriter, name, text string) {
+		c.calling("Notes")
+		notes, err := r.Notes(c.ctx)
+		c.noErr("Notes", err)
+		if string(notes[name]) != text {
+			c.errorf("the note is %q, %s, want %q", notes[name], when, text)
+		}
+	}
+	c.noErr("Note", r.Note(c.ctx, "erase-A b/ü", []byte("one")))
+	c.noErr("Note", r.Note(c.ctx, "erase-A b/ü", []byte("two")))
+	want("after two calls", r, "erase-A b/ü", "two")
+	r = c.rewriter(c.restart())
+	want("opened again", r, "erase-A b/ü", "two")
+	for range 2 {
+		c.noErr("Note", r.Note(c.ctx, "erase-A b/ü", nil))
+		want("when it was removed", r, "erase-A b/ü", "")
+	}
+}

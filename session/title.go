@@ -1,0 +1,157 @@
+package session
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Titler makes the title of a conversation, with a model for example.
+type Titler interface {
+	// Title returns a title for a conversation of which it is given texts, in
+	// order: the first and the newest messages, each cut to 1,000 runes. Current
+	// is the title that it has, which may be empty. It must return when ctx is
+	// done, and must not modify messages.
+	Title(ctx context.Context, messages []transcript.Message, current string) (string, error)
+}
+
+// milestones are the numbers of messages at which a title is made.
+var milestones = []int{4, 12, 30, 80}
+
+// titleTime is how long a Titler may take.
+const titleTime = 30 * time.Second
+
+// Retitle has a title made, if the session has reached 4, 12, 30 or 80 messages
+// since its title was set, and reports whether it has changed. A title that was set by
+// hand is never replaced, also if that is done meanwhile; one that a model has made
+// has TitleBy in its [transcript.Meta].
+//
+// Of the answer the first line with words is taken, without control characters and
+// the quotes around it, and 60 runes of it. An answer without words changes nothing.
+// The Titler has at most 30 seconds. The error is its own, or that of an append;
+// nothing was written. A process that has got no title asks again at the next of these
+// numbers of messages.
+func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err error) {
+	const op = "retitle"
+	if s.store.opts.ReadOnly {
+		return false, s.store.wrap(op, s.ref, ErrReadOnly)
+	}
+	var in []transcript.Message
+	due, current := false, ""
+	err = s.use(ctx, op, func(t *state) error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		if err := t.fill(t.scan(ctx)); err != nil {
+			return err
+		}
+		at := t.milestone()
+		if due, current = at > t.titled, t.row.Title; due {
+			t.titled = at
+			in = titled(t.fold.History().Messages)
+		}
+		return nil
+	})
+	if err != nil || !due {
+		return false, err
+	}
+	title, err := ask(ctx, titler, in, current)
+	if err != nil {
+		return false, s.store.wrap(op, s.ref, err)
+	}
+	if title == "" {
+		return false, nil
+	}
+	ids, err := s.appendOn(ctx, op, []string{transcript.TypeMeta}, func(t *state) ([]transcript.Item, error) {
+		if err := t.fill(t.scan(ctx)); err != nil {
+			return nil, err
+		}
+		if t.row.TitleByHand {
+			return nil, nil
+		}
+		changed = title != t.row.Title
+		return []transcript.Item{transcript.Meta{Title: &title, TitleBy: transcript.ByModel}}, nil
+	})
+	return changed && len(ids) > 0, err
+}
+
+// milestone is the last one that was reached since the title was set; 0 if there
+// is none, or the title was set by hand. The row is filled.
+func (r *reader) milestone() (at int) {
+	if r.row.TitleByHand {
+		return 0
+	}
+	for _, m := range milestones {
+		if r.row.Messages >= m && r.row.TitledAt < m {
+			at = m
+		}
+	}
+	return at
+}
+
+// ask returns the title that a Titler makes, cleaned.
+func ask(ctx context.Context, titler Titler, in []transcript.Message, current string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, titleTime)
+	defer cancel()
+	text, err := titler.Title(ctx, in, current)
+	if err != nil {
+		return "", err
+	}
+	return cleanTitle(text), nil
+}
+
+// cleanTitle returns the title in the answer of a model.
+func cleanTitle(text string) string {
+	const longest = 4 << 10 // bytes that are looked at
+	text = strings.ToValidUTF8(text[:min(len(text), longest)], "")
+	text = strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return -1
+		}
+		return r
+	}, text)
+	for line := range strings.Lines(text) {
+		line = strings.TrimLeft(line, "#*-> \t")
+		if name, rest, ok := strings.Cut(line, ":"); ok && strings.EqualFold(strings.TrimSpace(name), "title") {
+			line = rest
+		}
+		line = strings.Trim(line, "\"'`*_“”„«» \t\n")
+		if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+			return titleOf(line)
+		}
+	}
+	return ""
+}
+
+// How much of a conversation a Titler is given.
+const (
+	firstTitled = 4
+	lastTitled  = 8
+	runesTitled = 1_000
+)
+
+// titled returns the texts of the first and the last messages.
+func titled(messages []transcript.Message) (texts []transcript.Message) {
+	for _, m := range messages {
+		text := strings.TrimSpace(m.Text())
+		if text == "" {
+			continue
+		}
+		n := 0
+		for i := range text {
+			if n++; n > runesTitled {
+				text = text[:i] + "…"
+				break
+			}
+		}
+		one := transcript.UserText(text)
+		if one.Role = m.Role; len(texts) == firstTitled+lastTitled {
+			texts = append(texts[:firstTitled], texts[firstTitled+1:]...)
+		}
+		texts = append(texts, one)
+	}
+	return texts
+}

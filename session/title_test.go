@@ -1,0 +1,150 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// titler is a Titler that counts how often it is asked.
+type titler struct {
+	asked int
+	title func(in []transcript.Message, current string) (string, error)
+}
+
+func (t *titler) Title(_ context.Context, in []transcript.Message, current string) (string, error) {
+	t.asked++
+	return t.title(in, current)
+}
+
+// A title is made at the milestones, and not in between.
+func TestRetitleMilestones(t *testing.T) {
+	model := &titler{}
+	model.title = func([]transcript.Message, string) (string, error) { return fmt.Sprint("Title ", model.asked), nil }
+	dir := t.TempDir()
+	opts := &session.Options{Titler: model}
+	st := open(t, dir, opts)
+	s := load(t, st, cli)
+	var asked []int
+	for i := range 100 {
+		was := model.asked
+		add(t, s, []transcript.Item{transcript.UserText(fmt.Sprint("text ", i)), answer("yes")}[i%2])
+		must(t, second(s.AfterTurn(t.Context())))
+		if model.asked > was {
+			asked = append(asked, i+1)
+			require.Equal(t, fmt.Sprint("Title ", model.asked), s.Info().Title)
+			require.False(t, s.Info().TitleByHand)
+		}
+		if i == 50 { // a restart asks for nothing again
+			closed(t, st)
+			st = open(t, dir, opts)
+			s = load(t, st, cli)
+		}
+	}
+	require.Equal(t, []int{4, 12, 30, 80}, asked)
+	closed(t, st)
+}
+
+// A title that was set by hand stays, whenever that was done.
+func TestRetitleByHand(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 3)
+	set := func(title string) { must(t, s.SetMeta(t.Context(), transcript.Meta{Title: &title})) }
+	meanwhile := &titler{title: func([]transcript.Message, string) (string, error) {
+		set("mine")
+		return "The model's", nil
+	}}
+	changed, err := s.Retitle(t.Context(), meanwhile)
+	require.NoError(t, err)
+	require.False(t, changed)
+	require.Equal(t, "mine", s.Info().Title)
+	talk(t, s, 3, 20)
+	changed, err = s.Retitle(t.Context(), meanwhile)
+	require.NoError(t, err)
+	require.False(t, changed)
+	require.Equal(t, 1, meanwhile.asked)
+
+	// By hand over that of a model.
+	s, err = st.Create(t.Context(), cli, nil)
+	require.NoError(t, err)
+	talk(t, s, 0, 3)
+	changed, err = s.Retitle(t.Context(), &titler{title: func([]transcript.Message, string) (string, error) { return "The model's", nil }})
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, "The model's", s.Info().Title)
+	set("mine")
+	require.True(t, s.Info().TitleByHand)
+	_, err = s.Append(t.Context(), transcript.Meta{Title: new("x"), TitleBy: "somebody"})
+	require.Error(t, err)
+	require.Equal(t, "mine", s.Info().Title)
+}
+
+// Whatever a model answers, the title is a short line or what it was.
+func TestRetitleAnswers(t *testing.T) {
+	long := strings.Repeat("词", 60) + "…"
+	for answer, want := range map[string]string{
+		"Fix the build":                    "Fix the build",
+		"":                                 "",
+		" \n\t ":                           "",
+		"\"Fix the build\"\n":              "Fix the build",
+		"# Title: **Fix the build**\nmore": "Fix the build",
+		"\n\n- Fix\t the\x1b[2J build":     "Fix the[2J build",
+		"Fix\u202e the build":              "Fix the build",
+		"<thinking>":                       "",
+		"\"...\"":                          "",
+		"\xff\xfe":                         "",
+		strings.Repeat("词", 1<<20):         long,
+		strings.Repeat("\n", 1<<20) + "a":  "",
+	} {
+		st := session.OpenDriver(memdriver.New(nil), nil)
+		s := load(t, st, cli)
+		talk(t, s, 0, 3)
+		was := s.Info().Title
+		changed, err := s.Retitle(t.Context(), &titler{title: func(in []transcript.Message, current string) (string, error) {
+			require.Equal(t, was, current)
+			require.NotEmpty(t, in)
+			return answer, nil
+		}})
+		require.NoError(t, err)
+		require.Equal(t, want != "", changed, "%.40q", answer)
+		if want == "" {
+			want = was
+		}
+		require.Equal(t, want, s.Info().Title, "%.40q", answer)
+		closed(t, st)
+	}
+}
+
+// A titler that fails takes nothing from a turn, and is not asked again at once. It
+// is given a bounded part of the conversation.
+func TestRetitleFails(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	failing := &titler{title: func(in []transcript.Message, _ string) (string, error) {
+		require.LessOrEqual(t, len(in), 12)
+		for _, m := range in {
+			require.LessOrEqual(t, len(m.Text()), 4_100)
+		}
+		return "half", errors.New("no connection")
+	}}
+	add(t, s, transcript.UserText(strings.Repeat("long ", 10_000)))
+	talk(t, s, 0, 20)
+	_, err := s.Retitle(t.Context(), failing)
+	require.ErrorContains(t, err, "no connection")
+	changed, err := s.Retitle(t.Context(), failing)
+	require.NoError(t, err)
+	require.False(t, changed)
+	require.Equal(t, 1, failing.asked)
+	require.NotContains(t, s.Info().Title, "half")
+}

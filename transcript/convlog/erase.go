@@ -1,0 +1,204 @@
+package convlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+var _ transcript.Eraser = (*Log)(nil)
+
+// PlanErase implements [transcript.Eraser]. The owner of a subject is a sender.
+// Of a chat in which nobody else has sent anything, all goes, the replies
+// included; of others what that person has sent. Match is given each message as an
+// entry of the user or the assistant, with its sender as application data.
+func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
+	return l.eachFile(ctx, func(f logFile) (int, error) {
+		gone, _, err := f.choose(ctx, s)
+		return len(gone), err
+	})
+}
+
+// Erase implements [transcript.Eraser]. A chat of which nothing is left has no
+// file any more. Of a message that goes out of a log that stays, its time, its role
+// and its ID remain, so that it is not written again when it is delivered again.
+// Erasing needs the right to write to the folder; writers go on.
+func (l *Log) Erase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
+	return l.eachFile(ctx, func(f logFile) (int, error) { return f.erase(ctx, s) })
+}
+
+// eachFile calls do for every log, and returns the places in which it has found
+// something.
+func (l *Log) eachFile(ctx context.Context, do func(logFile) (int, error)) (places []transcript.Place, err error) {
+	agents, err := l.names("agents")
+	if err != nil {
+		return nil, err
+	}
+	for _, enc := range agents {
+		dir := path.Join("agents", enc, folderName)
+		files, err := l.names(dir)
+		if err != nil {
+			return places, err
+		}
+		agent, ok := filename.Decode(enc)
+		if !ok {
+			agent = enc
+		}
+		for _, file := range files {
+			if !strings.HasSuffix(file, ".jsonl") {
+				continue
+			}
+			n, err := do(logFile{l, path.Join(dir, file)})
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return places, fmt.Errorf("convlog: erase: %w", err)
+			}
+			if n > 0 {
+				places = append(places, transcript.Place{Kind: "channel", Agent: agent, Name: strings.TrimSuffix(file, ".jsonl"), Count: n})
+			}
+		}
+	}
+	return places, nil
+}
+
+// A logFile is a log that something is erased from.
+type logFile struct {
+	l    *Log
+	name string
+}
+
+// choose returns the offsets of the entries that go, and whether any others stay.
+func (f logFile) choose(ctx context.Context, s transcript.Subject) (gone map[int64]bool, others bool, err error) {
+	alone, theirs := true, false
+	for rec, err := range f.l.scan(f.name, transcript.Scan) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if rec.HasEntry() {
+			e, _ := parse(rec.Entry.Line())
+			alone = alone && (e.Sender == "" || e.Sender == s.Owner)
+			theirs = theirs || e.Sender == s.Owner
+		}
+	}
+	gone = map[int64]bool{}
+	for rec, err := range f.l.scan(f.name, transcript.Scan) {
+		if err != nil {
+			return nil, false, err
+		}
+		if !rec.HasEntry() {
+			continue
+		}
+		e, _ := parse(rec.Entry.Line())
+		hit := s.Owner == "" || e.Sender == s.Owner || alone && theirs
+		if hit && s.Match != nil {
+			hit = s.Match(e.spoken())
+		}
+		if hit = hit && (s.Owner != "" || s.Match != nil); hit && e.Content != transcript.ErasedText {
+			gone[rec.Offset] = true
+		} else if e.Content != transcript.ErasedText {
+			others = true
+		}
+	}
+	return gone, others, nil
+}
+
+// spoken returns an entry that says the same.
+func (e Entry) spoken() transcript.Entry {
+	f := transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}
+	if e.Role == "assistant" {
+		f.Kind, f.Role = transcript.TypeAssistant, transcript.RoleAssistant
+	}
+	about, _ := json.Marshal(map[string]any{"sender": e.Sender, "extra": e.Extra}) // of strings and valid JSON
+	return transcript.Entry{ID: e.MessageID, Time: e.Time, App: about, Body: f.WithContent(transcript.TextBlock{Text: e.Content})}
+}
+
+func (f logFile) erase(ctx context.Context, s transcript.Subject) (n int, err error) {
+	if gone, _, err := f.choose(ctx, s); err != nil || len(gone) == 0 {
+		return 0, err
+	}
+	log, err := filelog.Open(f.l.root, f.name, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = log.Close() }() // it owes nothing
+	empty := false
+	err = log.Replace(ctx, func(to io.Writer, _ int64) error {
+		gone, others, err := f.choose(ctx, s) // nobody appends now
+		if err != nil {
+			return err
+		}
+		n, empty = len(gone), !others
+		return f.without(gone, to)
+	})
+	if err == nil && empty {
+		err = f.remove(ctx)
+	}
+	return n, err
+}
+
+// without writes the log without what goes. The line in front tells writers that
+// it is another log.
+func (f logFile) without(gone map[int64]bool, to io.Writer) error {
+	if _, err := fmt.Fprintf(to, "{\"erased\":%q}\n", time.Now().UTC().Format(time.RFC3339Nano)); err != nil {
+		return err
+	}
+	for rec, err := range f.l.scan(f.name, transcript.Scan) {
+		if err != nil {
+			return err
+		}
+		if !rec.HasEntry() {
+			continue // nobody can tell what it says
+		}
+		data := rec.Entry.Line()
+		if gone[rec.Offset] {
+			_, l := parse(data)
+			l.Content, l.Sender = transcript.ErasedText, ""
+			if data, err = json.Marshal(l); err != nil {
+				return err
+			}
+		}
+		if _, err := to.Write(append(data[:len(data):len(data)], '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes a log of which nothing is left: its name says whose it was.
+func (f logFile) remove(ctx context.Context) error {
+	log, err := filelog.Open(f.l.root, f.name, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // it owes nothing
+	release, err := log.Hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for rec, err := range f.l.scan(f.name, transcript.Scan) {
+		if err != nil {
+			return err
+		}
+		if e, _ := parse(rec.Entry.Line()); rec.HasEntry() && e.Content != transcript.ErasedText {
+			return nil // somebody has written meanwhile
+		}
+	}
+	if err := f.l.root.Remove(f.name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return filelog.SyncDir(f.l.root, path.Dir(f.name))
+}

@@ -1,0 +1,173 @@
+package transcript
+
+import "encoding/json"
+
+// ErasedText stands where a text was erased.
+const ErasedText = "[erased]"
+
+// ErasedHash is the IdemHash of a batch whose first entry was erased: the hash of
+// a short text can be guessed. A retry under the key of the batch is found as
+// repeated whatever its own hash is.
+const ErasedHash = "erased"
+
+// Erase returns the entry without what people, models and tools have said in it,
+// and with a line of its own that lacks everything else. The rest of the transcript
+// relies on what remains: IDs, times, types, the place in the batch, names of tools,
+// models and values, numbers, and references to other entries.
+// Texts become [ErasedText], inputs an empty object, and reasoning, media, blocks
+// of types that this package does not know, sources and application data go. So
+// a history with the entry is as valid as it was.
+//
+// Names that an application gives stay: those of tools, values and custom
+// entries, keys, owners and idempotency keys. Seal the entry afterwards.
+func (e Entry) Erase() Entry {
+	out := Entry{ID: e.ID, Time: e.Time, Batch: e.Batch, Part: e.Part, Idem: e.Idem, Of: e.Of, Erased: true}
+	if e.Idem != "" {
+		out.IdemHash = ErasedHash
+	}
+	out.Body = erasedBody(e.Body)
+	return out
+}
+
+// erasedBody returns what Erase leaves of a body. Of the types that are
+// not here all members are references and numbers.
+func erasedBody(body Body) Body {
+	switch b := body.(type) {
+	case Header:
+		b.Meta, b.State = Meta{Owner: b.Meta.Owner, TTL: b.Meta.TTL, Pinned: b.Meta.Pinned}, nil
+		return b
+	case Fragment:
+		b.Ext = nil
+		return b.WithContent(erasedBlocks(b.Content)...)
+	case Compaction:
+		b.Summary = ErasedText
+		b.Said, b.Files, b.Errors, b.IDs, b.Pins = nil, nil, nil, nil, nil
+		return b
+	case Clip:
+		clips := make([]Clipping, len(b.Clips))
+		for i, c := range b.Clips {
+			c.Content = ErasedText
+			clips[i] = c
+		}
+		b.Clips = clips
+		return b
+	case System:
+		return System{Text: ErasedText}
+	case Meta:
+		return erasedMeta(b)
+	case Used:
+		return Used{}
+	case Commit:
+		b.Abstract, b.Overview = "", ""
+		return b
+	case Decision:
+		b.By, b.Reason = "", ""
+		return b
+	case Queued:
+		b.Content, b.plain = erasedBlocks(b.Content), false
+		return b
+	case Draft:
+		b.Text = ""
+		return b
+	case Pin:
+		b.Text = ""
+		return b
+	case State:
+		return State{Name: b.Name}
+	case Custom:
+		return Custom{Name: b.Name}
+	}
+	return body
+}
+
+// erasedMeta keeps a title by hand empty, so that no automatic one takes its
+// place.
+func erasedMeta(m Meta) Meta {
+	if m.Title != nil {
+		m.Title = new("")
+	}
+	if m.Labels != nil {
+		m.Labels = []string{}
+	}
+	return m
+}
+
+// erasedBlocks keeps calls and results in their places, and one text for each
+// run of anything else.
+func erasedBlocks(blocks []Block) (kept []Block) {
+	for _, b := range blocks {
+		switch b := b.(type) {
+		case ToolCallBlock:
+			kept = append(kept, ToolCallBlock{ID: b.ID, Name: b.Name, Input: json.RawMessage("{}")})
+		case ToolResultBlock:
+			r := ToolResultBlock{CallID: b.CallID, IsError: b.IsError}
+			r.Content, r.plain = []Block{TextBlock{Text: ErasedText}}, true
+			kept = append(kept, r)
+		case ThinkingBlock, RedactedThinkingBlock:
+		default:
+			if _, again := last(kept).(TextBlock); !again {
+				kept = append(kept, TextBlock{Text: ErasedText})
+			}
+		}
+	}
+	return kept
+}
+
+func last(blocks []Block) Block {
+	if len(blocks) == 0 {
+		return nil
+	}
+	return blocks[len(blocks)-1]
+}
+
+// Unsigned returns the entry without what a provider has made from the requests
+// before it, may refuse behind others, and may say again what was erased there:
+// reasoning, blocks that this package does not know, such as those of tools that
+// the provider runs, and what is given back to the provider alone. An entry that
+// has none of it is returned as it is; any other has a new line. Seal the entry
+// afterwards.
+func (e Entry) Unsigned() Entry {
+	f, ok := e.Body.(Fragment)
+	if !ok {
+		return e
+	}
+	changed := len(f.Ext) > 0
+	var kept []Block
+	for _, b := range f.Content {
+		own, stays := unsigned(b, f.Role)
+		changed = changed || own
+		if stays != nil {
+			kept = append(kept, stays)
+		}
+	}
+	if !changed {
+		return e
+	}
+	f.Ext = nil
+	out := e
+	out.Body, out.line = f.WithContent(kept...), nil
+	return out
+}
+
+// unsigned returns what stays of a block, nil if nothing does, and whether that
+// is less than all of it.
+func unsigned(b Block, role Role) (changed bool, stays Block) {
+	switch b := b.(type) {
+	case ThinkingBlock, RedactedThinkingBlock:
+		return true, nil
+	case RawBlock:
+		if role == RoleAssistant {
+			return true, nil
+		}
+	case TextBlock:
+		if role == RoleAssistant {
+			return len(b.Extra) > 0, TextBlock{Text: b.Text}
+		}
+	case ToolCallBlock:
+		return len(b.Extra) > 0, ToolCallBlock{ID: b.ID, Name: b.Name, Input: b.Input}
+	case ToolResultBlock: // names the tool set of its call
+		changed, b.Extra = len(b.Extra) > 0, nil
+		return changed, b
+	}
+	return false, b
+}
