@@ -69,7 +69,7 @@ var testImports = map[string][]string{
 	"guard/guardtest":     {"guard", "rebuild", "rebuild/wire"},
 	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
-	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/redact"},
+	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
 	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }

@@ -105,7 +105,7 @@ func (x *eraser) lines(ctx context.Context, recs records, write func(line []byte
 // the lines without it.
 func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) error) error {
 	x.places, x.beside, x.kept = nil, nil, nil
-	n, named := -1, map[string]bool{} // whether a line that stays names a blob
+	n, there, named := -1, map[string]bool{}, map[string]bool{} // blobs, before and after
 	for rec, err := range recs {
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 		}
 		e := x.changed(rec.Entry, n, history)
 		for hash := range blobsOf(rec.Entry) {
-			named[hash] = named[hash]
+			there[hash] = true
 		}
 		for hash := range blobsOf(e) {
 			named[hash] = true
@@ -134,7 +134,7 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 			return err
 		}
 	}
-	for _, hash := range slices.Sorted(maps.Keys(named)) {
+	for _, hash := range slices.Sorted(maps.Keys(there)) {
 		if !named[hash] {
 			blob := x.place("blob", "")
 			blob.Name = hash

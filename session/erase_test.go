@@ -302,11 +302,12 @@ func TestEraseReasoning(t *testing.T) {
 func TestEraseSummary(t *testing.T) {
 	t.Parallel()
 	opts := &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
-		text := "They said that the pet is a " + word + " and that the house is blue."
+		var text strings.Builder
+		text.WriteString("They said that the pet is a " + word + " and that the house is blue.")
 		for n := range 30 {
-			text += fmt.Sprintf(" Message %d was about %x.", n, n*n*7919)
+			fmt.Fprintf(&text, " Message %d was about %x.", n, n*n*7919)
 		}
-		return text, nil
+		return text.String(), nil
 	})}}
 	st := session.OpenDriver(memdriver.New(nil), opts)
 	defer closed(t, st)

@@ -61,11 +61,11 @@ func TestBlobsImportAndExport(t *testing.T) {
 	require.Contains(t, request.String(), data)
 	require.NoError(t, exchange.Markdown(t.Context(), s, &document))
 	require.Contains(t, document.String(), "image, image/png, 35000 bytes")
-	out := ""
+	var out strings.Builder
 	for _, file := range exportTo(t, st, ref, dialect.ZyHive) {
-		out += string(file.Data)
+		out.WriteString(string(file.Data))
 	}
-	require.Contains(t, strings.ReplaceAll(out, `\/`, "/"), data)
+	require.Contains(t, strings.ReplaceAll(out.String(), `\/`, "/"), data)
 
 	// The exported lines are a session of their own anywhere.
 	other := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: blobs.NewMemory()})

@@ -35,7 +35,10 @@ var rewriteMistakes = []mistake{
 					return change(recs, write)
 				}
 				n := 0
-				for rec := range recs {
+				for rec, err := range recs {
+					if err != nil {
+						return err
+					}
 					e := rec.Entry
 					if h, ok := e.Body.(transcript.Header); ok {
 						h.Rev++

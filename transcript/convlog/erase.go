@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -170,7 +171,7 @@ func (f logFile) without(gone map[int64]bool, to io.Writer) error {
 				return err
 			}
 		}
-		if _, err := to.Write(append(data[:len(data):len(data)], '\n')); err != nil {
+		if _, err := to.Write(append(slices.Clip(data), '\n')); err != nil {
 			return err
 		}
 	}

@@ -44,11 +44,12 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 	if err != nil {
 		return err
 	}
-	var header transcript.Entry
+	var first transcript.Body
 	if len(lines) > 0 {
-		header, err = transcript.ParseEntry(lines[0].Data)
+		e, _ := transcript.ParseEntry(lines[0].Data) // it was parsed before
+		first = e.Body
 	}
-	h, ok := header.Body.(transcript.Header)
+	h, ok := first.(transcript.Header)
 	if !ok || h.Rev <= s.row.Rev {
 		return fail(op, ref, errNoHeader)
 	}

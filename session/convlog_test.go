@@ -1,0 +1,165 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/convlog"
+)
+
+// No method of a store or of a session, whatever it is given, returns a byte of a
+// channel log or changes one.
+func TestChannelLogsStayApart(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []reflect.Type{reflect.TypeFor[*session.Store](), reflect.TypeFor[*session.Session](), reflect.TypeFor[*session.Turn]()} {
+		for m := range typ.Methods() {
+			w := newWalk(t)
+			for variant := range 6 {
+				w.call(m, typ, variant)
+			}
+			require.NotContains(t, w.said.String(), told, "%v.%s", typ, m.Name)
+			data, err := os.ReadFile(w.log)
+			require.NoError(t, err, "%v.%s", typ, m.Name)
+			require.Equal(t, w.before, string(data), "%v.%s", typ, m.Name)
+		}
+	}
+}
+
+// told is what a channel log says of the word, and what only the log knows.
+const told = "marker-7f3a9c"
+
+// A walk calls methods on a store with a channel log, and collects what they say.
+type walk struct {
+	t           *testing.T
+	st          *session.Store
+	s           *session.Session
+	log, before string
+	said        strings.Builder
+}
+
+func newWalk(t *testing.T) *walk {
+	t.Helper()
+	dir := scratch(t)
+	w := &walk{t: t, st: open(t, dir, &session.Options{Sync: session.SyncNever})}
+	t.Cleanup(func() { _ = w.st.Close() }) // a walk may have closed it
+	w.s = load(t, w.st, cli)
+	add(t, w.s, transcript.UserText("What did they say on telegram?"), transcript.AssistantText("I cannot know."))
+	writer, err := convlog.OpenWriter(dir, &convlog.Options{Sync: session.SyncNever})
+	require.NoError(t, err)
+	require.NoError(t, writer.Append(t.Context(), convlog.Channel{Agent: "main", Type: "telegram", Chat: "42"}, convlog.Entry{Role: "user", Content: word + " " + told}))
+	require.NoError(t, writer.Close())
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if strings.Contains(path, "telegram") {
+			w.log = path
+		}
+		return err
+	}))
+	data, err := os.ReadFile(w.log)
+	require.NoError(t, err)
+	w.before = string(data)
+	return w
+}
+
+// strangers are names that could lead to the log.
+var strangers = []string{"", "telegram-42", "../convlogs/telegram-42", "convlogs", "agent:main:telegram:direct:42", word}
+
+// call calls a method with arguments of its types, which depend on the variant.
+func (w *walk) call(m reflect.Method, typ reflect.Type, variant int) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Millisecond)
+	defer cancel()
+	receiver := map[string]any{"*session.Store": w.st, "*session.Session": w.s}[typ.String()]
+	if receiver == nil {
+		turn, err := w.s.BeginTurn(ctx)
+		if err != nil {
+			return
+		}
+		defer func() { _ = turn.End() }() // it may be over
+		receiver = turn
+	}
+	args := []reflect.Value{reflect.ValueOf(receiver)}
+	for i := 1; i < m.Type.NumIn(); i++ {
+		if m.Type.IsVariadic() && i == m.Type.NumIn()-1 {
+			break
+		}
+		args = append(args, w.arg(ctx, m.Type.In(i), variant))
+	}
+	defer func() { _ = recover() }() // a nil function that it was given
+	for _, out := range m.Func.Call(args) {
+		w.hear(out)
+	}
+}
+
+// arg makes an argument.
+func (w *walk) arg(ctx context.Context, typ reflect.Type, variant int) reflect.Value {
+	name := strangers[variant%len(strangers)]
+	var v any
+	switch reflect.New(typ).Elem().Interface().(type) {
+	case session.Ref:
+		v = session.Ref{Agent: "main", ID: name}
+	case session.Key:
+		v = session.Key{Agent: "main", Channel: "telegram", Peer: "42"}
+	case session.Query:
+		v = session.Query{Text: word}
+	case session.Erasure:
+		v = session.Erasure{Match: func(transcript.Entry) bool { return true }}
+	case time.Duration:
+		v = time.Millisecond
+	case string:
+		v = name
+	default:
+		if typ == reflect.TypeFor[context.Context]() {
+			return reflect.ValueOf(ctx)
+		}
+		return reflect.Zero(typ)
+	}
+	return reflect.ValueOf(v)
+}
+
+// hear collects what a method returns, and the first of what a sequence yields.
+func (w *walk) hear(v reflect.Value) {
+	if v.Kind() == reflect.Func && !v.IsNil() && v.Type().CanSeq2() {
+		n := 0
+		for a, b := range v.Seq2() {
+			w.hear(a)
+			w.hear(b)
+			if n++; n > 100 {
+				break
+			}
+		}
+		return
+	}
+	if v.CanInterface() {
+		fmt.Fprintf(&w.said, "%+v\n", v.Interface())
+		if e, ok := reflect.TypeAssert[transcript.Entry](v); ok {
+			w.said.Write(e.Line())
+		}
+	}
+}
+
+// A guard sends nothing of a channel log either.
+func TestGuardSendsNoChannelLog(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t)
+	_, err := w.s.Compact(t.Context(), nil)
+	require.NoError(t, err)
+	var sent string
+	_, err = guard.Do(t.Context(), &guard.Guard{Window: 100_000}, w.s, func(_ context.Context, c guard.Call) (*transcript.Response, error) {
+		sent = toJSON(t, c.Request)
+		return &transcript.Response{Message: transcript.AssistantText("ok")}, nil
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, sent)
+	require.NotContains(t, sent, told)
+}
