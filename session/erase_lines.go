@@ -39,6 +39,7 @@ type eraser struct {
 var seenByModels = []string{
 	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
 	transcript.TypeSystem, transcript.TypeCompaction, transcript.TypeClip, transcript.TypePin,
+	transcript.TypeDecision, // the reason of a rejection
 }
 
 // find looks for what has to go, and returns the places. There are none if it is
