@@ -234,6 +234,7 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int,
 		x.note("summary", e.ID)
 		x.first = min(x.first, n)
 		c.Summary = history.summary(c.CoversTo)
+		e.Erased = e.Erased || x.asked[e.ID] // the next erase finds that it is done
 	}
 	e.Body = c
 	e = e.WithLine(nil)

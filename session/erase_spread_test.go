@@ -129,6 +129,26 @@ func TestEraseMatchInBase(t *testing.T) {
 	require.NotContains(t, strings.Join(records(t, fork), ""), hint)
 }
 
+// A compaction that is chosen itself is erased once.
+func TestEraseCompactionOnce(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	summed(t, s)
+	for _, e := range entries(t, s) {
+		if e.Type() != transcript.TypeCompaction {
+			continue
+		}
+		erased(t, st, chosen(s, e.ID))
+		require.NotContains(t, strings.Join(records(t, s), ""), hint)
+		again, err := st.PlanErase(t.Context(), chosen(s, e.ID))
+		require.NoError(t, err)
+		require.Empty(t, again.Places)
+	}
+	sound(t, st, s.Ref())
+}
+
 // Models read the reason of a rejection.
 func TestEraseReason(t *testing.T) {
 	t.Parallel()
