@@ -74,21 +74,6 @@ func observe(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant) []m
 	return all
 }
 
-// scratch returns an empty folder, in memory where that is possible.
-func scratch(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "convolog") //nolint:usetesting // t.TempDir is on a disk
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // A crash is a state of the disk and the worlds that may be found in it.
 type crash struct {
 	img           image

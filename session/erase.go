@@ -28,7 +28,8 @@ type Erasure struct {
 	// Entries go, and the sessions stay. So do copies of them in forks.
 	Entries []Selection
 	// Match reports whether an entry goes. Every entry of the sessions is given to
-	// it, the header included, and drafts as a whole. It must be a pure function:
+	// it, the header included, and drafts as a whole. With Sessions and no Owner the
+	// Erasers are asked for nothing. It must be a pure function:
 	// Erase asks again, about what was appended since the plan.
 	Match func(transcript.Entry) bool
 }
@@ -83,7 +84,7 @@ var errNoSubject = errors.New("the erasure names nothing: nothing was erased; se
 
 // PlanErase looks for every place that something of an [Erasure] is in, and
 // changes nothing. It reads the transcripts of the sessions, and of those that
-// share entries with them through forks; with Match alone it reads all of the
+// share entries with them through forks or began with their values; with Match alone it reads all of the
 // store. The Erasers are asked too.
 func (st *Store) PlanErase(ctx context.Context, what Erasure, also ...transcript.Eraser) (ErasePlan, error) {
 	p, err := st.planErase(ctx, what, also)
@@ -128,8 +129,8 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 			p.among[ref] = true
 		}
 	}
-	ids, err := st.spreadOver(ctx, rows, p.Sessions, what.Entries)
-	if err != nil {
+	sp := spreading{st: st, rows: rows, ids: map[Ref]map[string]bool{}}
+	if err := sp.all(ctx, p, what.Entries); err != nil {
 		return p, err
 	}
 	for _, ref := range p.Sessions {
@@ -137,7 +138,7 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 	}
 	for _, row := range rows {
 		ref := row.Ref()
-		x := st.eraser(ref, ids[ref], &p)
+		x := st.eraser(ref, sp.ids[ref], &p)
 		if slices.Contains(p.Sessions, ref) || x.match == nil && len(x.asked) == 0 {
 			continue
 		}
@@ -155,7 +156,7 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 		}
 	}
 	for _, other := range also {
-		places, err := other.PlanErase(ctx, p.subject)
+		places, err := other.PlanErase(ctx, p.beside())
 		if err != nil {
 			return p, err
 		}
@@ -178,6 +179,43 @@ func (st *Store) wholeOf(ctx context.Context, ref Ref) (places []transcript.Plac
 		}
 	}
 	return places
+}
+
+// beside returns what the Erasers are to erase: nothing if it is entries of some
+// sessions that match.
+func (p *ErasePlan) beside() transcript.Subject {
+	if p.among != nil && p.subject.Owner == "" {
+		return transcript.Subject{}
+	}
+	return p.subject
+}
+
+// within takes out of a plan what the scope has not: somebody else may have made
+// the plan or changed it. Nothing of that may get into the note, which the next
+// Open acts on without a scope.
+func (st *Store) within(ctx context.Context, p *ErasePlan) error {
+	if st.owner == "" {
+		return nil
+	}
+	if p.subject.Owner != "" && p.subject.Owner != st.owner {
+		return errNotHere
+	}
+	if p.subject.Match != nil {
+		p.subject.Owner = st.owner
+	}
+	var failed error
+	foreign := func(ref Ref) bool {
+		_, err := st.drv.Get(ctx, ref)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = err
+		}
+		return err != nil
+	}
+	p.Sessions = slices.DeleteFunc(slices.Clone(p.Sessions), foreign)
+	p.Archived = slices.DeleteFunc(slices.Clone(p.Archived), foreign)
+	p.Entries = slices.DeleteFunc(slices.Clone(p.Entries), func(s Selection) bool { return foreign(s.Session) })
+	p.Places, p.Kept = nil, nil // nobody reads them in a note
+	return failed
 }
 
 // allRows returns the rows of every session.
@@ -206,59 +244,6 @@ func (st *Store) eraser(ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
 		x.match = p.subject.Match
 	}
 	return x
-}
-
-// spreadOver returns the IDs that are to be erased of each session: those that
-// were asked for, in every session that may have copies of them, because it is a
-// fork of the same one, or a fork of a fork.
-func (st *Store) spreadOver(ctx context.Context, rows []driver.Row, whole []Ref, chosen []Selection) (map[Ref]map[string]bool, error) {
-	families := map[Ref]Ref{} // session -> one that stands for all that it is related to
-	var root func(Ref) Ref
-	root = func(r Ref) Ref {
-		if up, ok := families[r]; ok && up != r {
-			return root(up)
-		}
-		return r
-	}
-	for _, row := range rows {
-		if row.Base.Session != "" {
-			families[root(row.Ref())] = root(Ref{Agent: row.Base.Agent, ID: row.Base.Session})
-		}
-	}
-	asked := map[Ref]map[string]bool{} // by family
-	add := func(ref Ref, id string) {
-		if asked[root(ref)] == nil {
-			asked[root(ref)] = map[string]bool{}
-		}
-		asked[root(ref)][id] = true
-	}
-	related := map[Ref]int{}
-	for _, row := range rows {
-		related[root(row.Ref())]++
-	}
-	for _, ref := range whole {
-		if related[root(ref)] < 2 {
-			continue // nobody has copies
-		}
-		for rec, err := range st.recordsOf(ctx, ref) {
-			if err != nil {
-				return nil, st.wrap("erase", ref, err)
-			}
-			if rec.HasEntry() && rec.Entry.ID != ref.ID {
-				add(ref, rec.Entry.ID)
-			}
-		}
-	}
-	for _, s := range chosen {
-		for _, id := range s.Entries {
-			add(s.Session, id)
-		}
-	}
-	ids := map[Ref]map[string]bool{}
-	for _, row := range rows {
-		ids[row.Ref()] = asked[root(row.Ref())]
-	}
-	return ids, nil
 }
 
 // eraseNote is what the name of a note about an erase begins with.
@@ -291,6 +276,9 @@ func (st *Store) Erase(ctx context.Context, p ErasePlan, also ...transcript.Eras
 }
 
 func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eraser, report *EraseReport) error {
+	if err := st.within(ctx, p); err != nil {
+		return err
+	}
 	rewriter, ok := st.drv.(driver.Rewriter)
 	if !ok && (len(p.Entries) > 0 || p.subject.Match != nil) {
 		return fmt.Errorf("the driver of the store erases whole sessions alone: %w", errors.ErrUnsupported)
@@ -305,7 +293,7 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 		}
 	}
 	for _, other := range also {
-		places, err := other.Erase(ctx, p.subject)
+		places, err := other.Erase(ctx, p.beside())
 		report.Places = append(report.Places, places...)
 		if err != nil {
 			return err

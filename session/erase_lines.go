@@ -39,6 +39,7 @@ type eraser struct {
 var seenByModels = []string{
 	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
 	transcript.TypeSystem, transcript.TypeCompaction, transcript.TypeClip, transcript.TypePin,
+	transcript.TypeDecision, // the reason of a rejection
 }
 
 // find looks for what has to go, and returns the places. There are none if it is
@@ -246,6 +247,7 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int,
 		x.note("summary", e.ID)
 		x.first = min(x.first, n)
 		c.Summary = history.summary(c.CoversTo)
+		e.Erased = e.Erased || x.asked[e.ID] // the next erase finds that it is done
 	}
 	e.Body = c
 	e = e.WithLine(nil)

@@ -89,6 +89,7 @@ func (st *Store) apply(ctx context.Context, plan RetentionPlan, report *Retentio
 
 // vouched is [vouched] of the sessions as they are now.
 func (st *Store) vouched(ctx context.Context, n int) (time.Time, error) {
+	n = max(n, 0) // a plan may come from anywhere
 	infos, err := st.list(ctx, &ListOptions{State: AnyState, Limit: 1 + n/vouchers})
 	return vouched(infos, n, st.opts.Now()), err
 }

@@ -344,3 +344,18 @@ func TestAppendIf(t *testing.T) {
 		t.Errorf("the same key for other content: %v, want ErrIdemMismatch", err)
 	}
 }
+
+// scratch returns an empty folder, in memory where that is possible.
+func scratch(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "convolog") //nolint:usetesting // t.TempDir is on a disk
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}

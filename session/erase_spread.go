@@ -1,0 +1,296 @@
+package session
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A spreading finds out which entries are to be erased of each session: those
+// that were asked for, and copies of them in other sessions.
+type spreading struct {
+	st     *Store
+	rows   []driver.Row
+	whole  map[Ref]bool // sessions that go as a whole
+	ids    map[Ref]map[string]bool
+	row    map[Ref]driver.Row
+	bases  map[Ref]transcript.Link
+	joined map[Ref]Ref // session -> one that stands for all that may have lines of the same one
+}
+
+// all fills ids.
+func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) error {
+	sp.relate(p.Sessions)
+	if p.subject.Match != nil && len(sp.bases) > 0 { // summaries of forks may stand for what matches
+		related := map[Ref]int{}
+		for _, row := range sp.rows {
+			related[sp.root(row.Ref())]++
+		}
+		for _, row := range sp.rows {
+			x := sp.st.eraser(row.Ref(), nil, &p)
+			if _, fork := sp.bases[x.ref]; x.match == nil || !fork && related[sp.root(x.ref)] < 2 {
+				continue
+			}
+			if _, err := x.find(sp.st.recordsOf(ctx, x.ref)); err != nil {
+				return sp.st.wrap("erase", x.ref, err)
+			}
+			if len(x.gone) > 0 {
+				chosen = append(slices.Clip(chosen), Selection{x.ref, slices.Collect(maps.Keys(x.gone))})
+			}
+		}
+	}
+	if err := sp.adopt(ctx, p.Sessions, chosen); err != nil {
+		return err
+	}
+	for _, ref := range p.Sessions {
+		if err := sp.from(ctx, ref, nil); err != nil {
+			return err
+		}
+	}
+	for _, s := range chosen {
+		if err := sp.from(ctx, s.Session, s.Entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (sp *spreading) ask(ref Ref, id string) {
+	if sp.ids[ref] == nil {
+		sp.ids[ref] = map[string]bool{}
+	}
+	sp.ids[ref][id] = true
+}
+
+// relate joins forks and their bases, and forks of the same base.
+func (sp *spreading) relate(whole []Ref) {
+	sp.whole, sp.row, sp.bases, sp.joined = map[Ref]bool{}, map[Ref]driver.Row{}, map[Ref]transcript.Link{}, map[Ref]Ref{}
+	for _, ref := range whole {
+		sp.whole[ref] = true
+	}
+	for _, row := range sp.rows {
+		sp.row[row.Ref()] = row
+		if base := row.Base; base.Session != "" {
+			sp.bases[row.Ref()] = base
+			sp.joined[sp.root(row.Ref())] = sp.root(linked(base))
+		}
+	}
+}
+
+func linked(l transcript.Link) Ref { return Ref{Agent: l.Agent, ID: l.Session} }
+
+func (sp *spreading) root(ref Ref) Ref {
+	for up, ok := sp.joined[ref]; ok && up != ref; up, ok = sp.joined[ref] {
+		ref = up
+	}
+	return ref
+}
+
+// line returns the bases of a session, the nearest first, and whether the last one
+// is gone, so that nobody knows what that was a fork of.
+func (sp *spreading) line(ref Ref) (bases []Ref, broken bool) {
+	for base, ok := sp.bases[ref]; ok; base, ok = sp.bases[ref] {
+		if ref = linked(base); slices.Contains(bases, ref) {
+			return bases, false // no fork has made that
+		}
+		bases = append(bases, ref)
+	}
+	_, here := sp.row[ref]
+	return bases, !here && len(bases) > 0
+}
+
+// adopt joins forks whose base is gone with the sessions whose entries they name.
+func (sp *spreading) adopt(ctx context.Context, whole []Ref, chosen []Selection) error {
+	var orphans []Ref
+	for ref, base := range sp.bases {
+		if _, here := sp.row[linked(base)]; !here {
+			orphans = append(orphans, ref)
+		}
+	}
+	from := map[Ref]bool{}
+	for _, ref := range whole {
+		from[sp.root(ref)] = true
+	}
+	for _, s := range chosen {
+		from[sp.root(s.Session)] = true
+	}
+	if len(orphans) == 0 || len(from) == 0 {
+		return nil
+	}
+	has := map[string]Ref{}
+	for _, row := range sp.rows {
+		if !from[sp.root(row.Ref())] {
+			continue
+		}
+		for rec, err := range sp.st.recordsOf(ctx, row.Ref()) {
+			if err != nil {
+				return sp.st.wrap("erase", row.Ref(), err)
+			}
+			if rec.HasEntry() {
+				has[rec.Entry.ID] = row.Ref()
+			}
+		}
+	}
+	for _, ref := range orphans {
+		for rec, err := range sp.st.recordsOf(ctx, ref) {
+			if err != nil {
+				return sp.st.wrap("erase", ref, err)
+			}
+			for _, id := range named(rec) {
+				if kin, ok := has[id]; ok {
+					sp.joined[sp.root(ref)] = sp.root(kin)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// named returns the IDs of the entry of a record, and of those that it stands for.
+func named(rec transcript.Record) []string {
+	ids := []string{rec.Entry.ID}
+	switch b := rec.Entry.Body.(type) {
+	case transcript.Header:
+		ids = append(ids, b.Base.Entry)
+	case transcript.Compaction:
+		ids = append(ids, b.CoversTo)
+		for _, list := range [][]transcript.Carried{b.Said, b.Files, b.Errors, b.IDs, b.Pins} {
+			for _, item := range list {
+				ids = append(ids, item.Entry)
+			}
+		}
+	}
+	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+}
+
+// from asks for entries of a session, in all sessions that may have copies of
+// them. Nil is all of its entries: those go where they were copied from it, and
+// not where it has copied them from.
+func (sp *spreading) from(ctx context.Context, ref Ref, entries []string) error {
+	for _, id := range entries {
+		sp.ask(ref, id)
+	}
+	own, here := sp.row[ref]
+	var others, heirs []Ref // those that may have lines of it, and other sessions of its key
+	for _, row := range sp.rows {
+		switch other := row.Ref(); {
+		case other == ref || sp.whole[other]:
+		case sp.root(other) == sp.root(ref):
+			others = append(others, other)
+		case other.Agent == ref.Agent && row.Key == own.Key:
+			heirs = append(heirs, other)
+		}
+	}
+	if !here || len(others)+len(heirs) == 0 {
+		return nil
+	}
+	at, n, lines := map[string]int{}, 0, 0 // batches
+	copied, same := map[string]bool{}, newKin()
+	var said []transcript.Entry
+	for rec, err := range sp.st.recordsOf(ctx, ref) {
+		if err != nil {
+			return sp.st.wrap("erase", ref, err)
+		}
+		if !rec.HasEntry() {
+			continue
+		}
+		e := rec.Entry
+		if e.Part <= 1 {
+			n++
+		}
+		at[e.ID] = n
+		copied[e.ID] = lines > 0 && lines <= own.Base.Lines
+		lines++
+		same.add(e)
+		switch e.Body.(type) {
+		case transcript.State, transcript.Header:
+			said = append(said, e)
+		}
+	}
+	gone := map[string]bool{}
+	for _, id := range entries {
+		gone[id] = true
+	}
+	if same.spread(gone, nil); entries == nil {
+		gone = maps.Collect(func(yield func(string, bool) bool) {
+			for id := range at {
+				if id != ref.ID && !yield(id, true) {
+					return
+				}
+			}
+		})
+	}
+	for _, other := range others {
+		end, descends := sp.taken(other, ref, at)
+		for id := range gone {
+			if descends && at[id] <= end || entries != nil && copied[id] {
+				sp.ask(other, id)
+			}
+		}
+	}
+	said = slices.DeleteFunc(said, func(e transcript.Entry) bool { return !gone[e.ID] && entries != nil })
+	return sp.inherited(ctx, said, heirs, others)
+}
+
+// taken reports whether a session has copies of lines of another one, and up to
+// which batch.
+func (sp *spreading) taken(ref, base Ref, at map[string]int) (end int, descends bool) {
+	bases, broken := sp.line(ref)
+	for i, up := range bases {
+		if up != base {
+			continue
+		}
+		if i > 0 {
+			ref = bases[i-1]
+		}
+		if end, ok := at[sp.bases[ref].Entry]; ok {
+			return end, true
+		}
+		return math.MaxInt, true
+	}
+	theirs, _ := sp.line(base)
+	return math.MaxInt, broken && !slices.Contains(theirs, bases[len(bases)-1])
+}
+
+// inherited asks for what says the same as some entries: headers of sessions that
+// begin with values of their key, and those of forks and their values.
+func (sp *spreading) inherited(ctx context.Context, said []transcript.Entry, heirs, forks []Ref) error {
+	values := map[string]bool{}
+	name := func(v transcript.State) string { return v.Name + "\x00" + string(v.Value) }
+	for _, e := range said {
+		for _, v := range valuesOf(e) {
+			values[name(v)] = v.Value != nil || values[name(v)]
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	for i, ref := range slices.Concat(heirs, forks) {
+		for rec, err := range sp.st.recordsOf(ctx, ref) {
+			if err != nil {
+				return sp.st.wrap("erase", ref, err)
+			}
+			if rec.HasEntry() && slices.ContainsFunc(valuesOf(rec.Entry), func(v transcript.State) bool { return values[name(v)] }) {
+				sp.ask(ref, rec.Entry.ID)
+			}
+			if i < len(heirs) {
+				break // the rest was said there
+			}
+		}
+	}
+	return nil
+}
+
+func valuesOf(e transcript.Entry) []transcript.State {
+	switch b := e.Body.(type) {
+	case transcript.State:
+		return []transcript.State{b}
+	case transcript.Header:
+		return b.State
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+func erased(t *testing.T, st *session.Store, what session.Erasure) {
+	t.Helper()
+	plan, err := st.PlanErase(t.Context(), what)
+	require.NoError(t, err)
+	_, err = st.Erase(t.Context(), plan)
+	require.NoError(t, err)
+}
+
+func chosen(s *session.Session, ids ...string) session.Erasure {
+	return session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids}}}
+}
+
+// hint is in summaries that tell what they have read in other words.
+const hint = "a large animal that flew"
+
+// summed makes a compaction with a summary that says the hint.
+func summed(t *testing.T, s *session.Session) {
+	t.Helper()
+	for range 5 {
+		add(t, s, transcript.UserText("More. "+strings.Repeat("and more ", 200)), transcript.AssistantText("Go on."))
+	}
+	text := "They spoke of " + hint + "."
+	for n := range 60 {
+		text += fmt.Sprintf(" Message %d was about %x.", n, n*n*7919)
+	}
+	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+		return text, nil
+	})})
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(records(t, s), ""), hint)
+}
+
+// A fork of a fork has copies although the one between them is gone.
+func TestEraseMiddleDeleted(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	st := open(t, dir, nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ids := add(t, s, transcript.UserText("A "+word+"."), transcript.AssistantText("Yes."))
+	middle, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	_, err = middle.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Delete(t.Context(), middle.Ref()))
+	erased(t, st, chosen(s, ids[0]))
+	require.Empty(t, filesWith(t, dir))
+}
+
+// The next session of a key begins with its values.
+func TestEraseInheritedValue(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"entry", "session"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			dir := scratch(t)
+			st := open(t, dir, nil)
+			defer closed(t, st)
+			s := load(t, st, cli)
+			id, err := s.SetState(t.Context(), session.KeyState+"pet", json.RawMessage(`"`+word+`"`), "")
+			require.NoError(t, err)
+			for range 2 {
+				_, err = st.Create(t.Context(), cli, nil)
+				require.NoError(t, err)
+			}
+			what := chosen(s, id)
+			if how == "session" {
+				what = session.Erasure{Sessions: []session.Ref{s.Ref()}}
+			}
+			erased(t, st, what)
+			require.Empty(t, filesWith(t, dir))
+		})
+	}
+}
+
+// A fork that goes takes nothing from the session that it was made of, and what
+// one says later costs the other nothing.
+func TestEraseLeavesBase(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "bert"})
+	require.NoError(t, err)
+	summed(t, s)
+	ids := add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	fork, err := s.Fork(t.Context(), ids[1], &session.CreateOptions{Owner: "ada"})
+	require.NoError(t, err)
+	later := add(t, s, transcript.UserText("Later."), transcript.AssistantText("Yes."))
+	add(t, fork, transcript.UserText("Elsewhere."), transcript.AssistantText("Yes."))
+	before := records(t, fork)
+	erased(t, st, chosen(s, later[0]))
+	require.Equal(t, before, records(t, fork))
+	before = records(t, s)
+	erased(t, st, session.Erasure{Owner: "ada"})
+	require.Equal(t, before, records(t, s))
+}
+
+// The summary that a fork begins with has read what matches in its base.
+func TestEraseMatchInBase(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("Go on."), transcript.AssistantText("A "+word+" is large."))
+	summed(t, s)
+	ids := add(t, s, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	fork, err := s.Fork(t.Context(), ids[1], nil)
+	require.NoError(t, err)
+	erased(t, st, session.Erasure{Match: has})
+	require.NotContains(t, strings.Join(records(t, s), ""), hint)
+	require.NotContains(t, strings.Join(records(t, fork), ""), hint)
+}
+
+// A compaction that is chosen itself is erased once.
+func TestEraseCompactionOnce(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	summed(t, s)
+	for _, e := range entries(t, s) {
+		if e.Type() != transcript.TypeCompaction {
+			continue
+		}
+		erased(t, st, chosen(s, e.ID))
+		require.NotContains(t, strings.Join(records(t, s), ""), hint)
+		again, err := st.PlanErase(t.Context(), chosen(s, e.ID))
+		require.NoError(t, err)
+		require.Empty(t, again.Places)
+	}
+	sound(t, st, s.Ref())
+}
+
+// Models read the reason of a rejection.
+func TestEraseReason(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	call := transcript.ToolCallBlock{ID: "call", Name: "look_up", Input: json.RawMessage(`{}`)}
+	ids := add(t, s, transcript.UserText("Look."), transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
+	require.NoError(t, s.Decide(t.Context(), ids[len(ids)-1], transcript.Reject, "eve", "It is a "+word+"."))
+	add(t, s, transcript.AssistantText("I see."))
+	summed(t, s)
+	for _, e := range entries(t, s) {
+		if e.Type() == transcript.TypeDecision {
+			erased(t, st, chosen(s, e.ID))
+		}
+	}
+	text := strings.Join(records(t, s), "")
+	require.NotContains(t, text, word)
+	require.NotContains(t, text, hint)
+}
+
+// An erasing notes what it is asked to erase, and fails.
+type erasing struct{ of *[]transcript.Subject }
+
+func (e erasing) PlanErase(_ context.Context, s transcript.Subject) ([]transcript.Place, error) {
+	*e.of = append(*e.of, s)
+	return nil, nil
+}
+
+func (e erasing) Erase(_ context.Context, s transcript.Subject) ([]transcript.Place, error) {
+	*e.of = append(*e.of, s)
+	return nil, errors.New("the disk is full")
+}
+
+// A match that is for some sessions is for no other stores.
+func TestEraseBesideSessions(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	other := erasing{new([]transcript.Subject)}
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{s.Ref()}, Match: has}, other)
+	require.NoError(t, err)
+	_, err = st.Erase(t.Context(), plan, other)
+	require.Error(t, err)
+	require.Equal(t, make([]transcript.Subject, 2), *other.of)
+}
+
+// A plan that somebody has made up is not finished by the next Open either, which
+// has no scope.
+func TestEraseForgedThenOpened(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	st := open(t, dir, nil)
+	ada, err := st.Scope("ada")
+	require.NoError(t, err)
+	theirs, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "bert"})
+	require.NoError(t, err)
+	ids := add(t, theirs, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
+	before := records(t, theirs)
+	for id, plan := range map[string]session.ErasePlan{
+		"whole": {Sessions: []session.Ref{theirs.Ref()}, Archived: []session.Ref{theirs.Ref()}},
+		"entry": {Entries: []session.Selection{{Session: theirs.Ref(), Entries: ids}}},
+	} {
+		plan.ID = id
+		_, err = ada.Erase(t.Context(), plan, erasing{new([]transcript.Subject)})
+		require.ErrorContains(t, err, "full")
+	}
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Owner: "bert"})
+	require.NoError(t, err)
+	_, err = ada.Erase(t.Context(), plan)
+	require.Error(t, err, "a plan of another owner")
+	closed(t, st)
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	theirs, err = st.Get(t.Context(), theirs.Ref())
+	require.NoError(t, err)
+	require.Equal(t, before, records(t, theirs))
+}
+
+func TestApplyOddPlan(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	load(t, st, cli)
+	_, err := st.Apply(t.Context(), session.RetentionPlan{Force: true, Of: -100})
+	require.NoError(t, err)
+}
