@@ -14,30 +14,28 @@ import (
 // after [Store.Restore].
 var ErrArchived = driver.ErrArchived
 
-// State is what has become of a session that nobody needs for now.
+// State says whether a session is in use, expired or archived.
 type State string
 
 // The states.
 const (
-	Live     State = ""         // none of the others
+	Live     State = ""         // neither archived nor expired
 	Archived State = "archived" // by [Store.Archive]
 	Expired  State = "expired"  // its TTL is over, and it is not archived
-	AnyState State = "any"      // of [ListOptions] alone
+	AnyState State = "any"      // only in [ListOptions]: all of them
 )
 
-// Archive puts a session away in a compressed form, which takes a fraction of the
-// room. It is still there: [Store.List] has it if it is asked for, and it is read
-// and searched as before, but for the cost of unpacking; its ID stays in use.
-// Appends, turns and [Session.MakeCurrent] fail with [ErrArchived] until
-// [Store.Restore]. It is not the current session of its key any more: that is the
-// newest of the others, or the next [Store.Load] makes one. A session that is
-// archived already stays as it is.
+// Archive compresses a session to a fraction of its size. An archived session keeps
+// its ID, [Store.List] lists it by its [State], and it can be read and searched as
+// before, at the cost of unpacking it. Appends, turns and [Session.MakeCurrent] fail
+// with [ErrArchived] until [Store.Restore]. It is no longer the current session of
+// its key: the newest of the others is, or the next [Store.Load] makes one. A
+// session that is already archived stays as it is.
 //
-// When the error is nil the archive is on stable storage and was read back, and
-// nothing that was appended is missing in it. If a turn is running the error
-// matches [ErrBusy]. After an error, or a crash, the session is as it was or
-// archived. A driver that is no [driver.Archiver] gives an error that matches
-// [errors.ErrUnsupported].
+// When the error is nil, the archive has everything that was appended, is on stable
+// storage and was read back. If a turn is running, the error matches [ErrBusy].
+// After an error or a crash the session is either unchanged or archived. A driver
+// that is no [driver.Archiver] gives an error that matches [errors.ErrUnsupported].
 func (st *Store) Archive(ctx context.Context, ref Ref) error { return st.archive(ctx, ref, nil) }
 
 func (st *Store) archive(ctx context.Context, ref Ref, check func(driver.Row) error) error {
@@ -53,11 +51,11 @@ func (st *Store) archive(ctx context.Context, ref Ref, check func(driver.Row) er
 	return st.moved(ctx, "archive", ref, err)
 }
 
-// Restore makes an archived session what it was before [Store.Archive], byte for
-// byte. It is the current session of its key again unless a newer one was made. A
-// session that is not archived stays as it is. After an error, or a crash, the
-// session is archived as before or restored. Another process that has the session
-// open may get [ErrReplaced] once.
+// Restore brings back an archived session, byte for byte as it was before
+// [Store.Archive]. It is the current session of its key again unless a newer one was
+// made. A session that is not archived stays as it is. When the error is nil, the
+// session is on stable storage; after an error or a crash it is either still archived
+// or restored. Another process that has the session open may get [ErrReplaced] once.
 func (st *Store) Restore(ctx context.Context, ref Ref) error {
 	a, err := st.archiver()
 	if err == nil {

@@ -17,18 +17,21 @@ import (
 )
 
 // Blobs keeps the bytes of media beside the transcripts: see [Options].Blobs. Each
-// session has its own, so that none can tell what another one has. A hash is a
-// SHA-256 in lower-case hexadecimal digits. It must be safe for several goroutines.
-// Package blobs, below this one, has two.
+// session has blobs of its own, so that nobody learns from one session what another
+// one has. A hash is the SHA-256 of the data in lower-case hexadecimal digits. Blobs
+// must be safe for several goroutines. Package session/blobs has two implementations.
 type Blobs interface {
-	// Put keeps data under its hash. A nil error means that it survives a power
-	// cut. It may be there already. Appends to the session wait for it.
+	// Put stores data under its hash, where the same data may already be. A nil
+	// error means that it survives a power cut. Appends to the session wait for Put.
+	// It must not retain or modify data.
 	Put(ctx context.Context, ref Ref, hash string, data []byte) error
-	// Get returns data. If it is not there the error matches fs.ErrNotExist.
+	// Get returns the data with that hash, which the caller must not modify. If
+	// there is none, the error matches [fs.ErrNotExist].
 	Get(ctx context.Context, ref Ref, hash string) ([]byte, error)
 	// List returns the hashes that a session has, in any order.
 	List(ctx context.Context, ref Ref) ([]string, error)
-	// Delete removes what is there of some hashes; of none it removes nothing.
+	// Delete removes data. A hash without data is no error, and without hashes
+	// nothing is removed.
 	Delete(ctx context.Context, ref Ref, hashes ...string) error
 }
 

@@ -18,10 +18,10 @@ import (
 )
 
 // Inline returns entries with the bytes of blobs in their lines, as they would be
-// without [Options].Blobs. It is for programs that hand entries on, such as the
-// exports of package exchange. A blob that is missing becomes a text that says so.
-// The error is that of ctx, or says that no line can be made of an entry. Inline
-// does not modify entries.
+// without [Options].Blobs. It is for programs that pass entries on, such as the
+// exports of package exchange. A text that says so stands for a blob that is missing.
+// The error is that of ctx, or says that an entry cannot be written as a line. Inline
+// does not modify entries, and returns them if none names a blob.
 func (s *Session) Inline(ctx context.Context, entries []transcript.Entry) (out []transcript.Entry, err error) {
 	l := loader{ctx: ctx, s: s}
 	out = entries

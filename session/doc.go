@@ -42,36 +42,41 @@
 //
 // # Keep it for 30 days
 //
-// Nothing is removed by itself. [Store.PlanRetention] says which sessions are too
-// old or too many, by their own TTL or one for all, by count, bytes, key and owner,
-// and what protects a session: a pin, being current, a message within the hour, a
-// clock that cannot be believed. [Store.Apply] looks at each one again and archives
-// or deletes it; [Store.RunRetention] does both from time to time, in a goroutine of
-// yours. [Store.Archive] puts a session away compressed: it is listed with
-// [ListOptions].State, read and searched as before, and written to again after
+// Nothing is removed by itself. [Store.PlanRetention] lists the sessions that are too
+// old or too many, by their own TTL or a common one, by count, bytes, key and owner,
+// and says what protects a session: a pin, being current, a message within the last
+// hour, a clock that cannot be trusted. [Store.Apply] checks each session again and
+// archives or deletes it; [Store.RunRetention] does both at intervals, in a goroutine
+// of yours. [Store.Archive] compresses a session: it is listed by
+// [ListOptions].State, read and searched as before, and can be appended to after
 // [Store.Restore].
 //
 // # Forget a person
 //
-// [Store.PlanErase] lists every place that something of an owner, of sessions, of
-// entries or of what matches is in: transcripts, rows, summaries that have read
-// it, copies in forks, drafts, values. [Store.Erase] does what the plan says,
-// finishes after a kill, and returns a receipt, which also names what it cannot
-// reach. Histories stay valid. Other stores of the application's take part as
-// [transcript.Eraser]; package transcript/convlog has one.
+// [Store.PlanErase] lists every place that holds data of an owner, of sessions, of
+// entries, or entries that a function selects: transcripts, rows, summaries that have
+// read them, copies in forks, drafts, values. [Store.Erase] carries out the plan and
+// returns a receipt, which also names what it cannot reach; an erase that a kill
+// interrupts is finished by the next [Open]. Histories stay valid. Other stores of the
+// application take part as a [transcript.Eraser]; package transcript/convlog has one.
+//
+// # Serve several users
+//
+// [Store.Scope] returns a store with the sessions of one owner and no others. Make
+// one for each request, and no call can leave the owner.
 //
 // # Keep secrets out
 //
 // [Options].Redact is called with every text before it is written, imports included,
-// and package transcript/redact has a hook that knows the common secrets. The model
-// is shown what was written, so it does not see the secret either.
+// and package transcript/redact has a hook that knows the common secrets. Requests are
+// made of what was written, so models do not see the secrets either.
 //
 // # Keep media beside the conversation
 //
 // With [Options].Blobs the bytes of images, documents and audio are files beside the
-// transcript, and its lines have their hashes. Requests and exports have the bytes
-// as before; all else reads only the lines. Entries that a program reads itself have
-// the hashes: [Session.Inline] puts the bytes into them.
+// transcript, and its lines have only their hashes. Requests and exports have the
+// bytes as before; loading and searching do not read them. [Session.Inline] puts the bytes into
+// entries that a program has read itself.
 //
 // # Failures
 //

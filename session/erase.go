@@ -16,21 +16,23 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Erasure says what is to be erased. Fields that are set add up, but Match, with
-// an Owner or Sessions, takes its entries from these sessions alone.
+// Erasure selects what to erase. The fields add up, with one exception: beside a
+// Match, Owner and Sessions only say in which sessions it selects entries, and the
+// sessions stay.
 type Erasure struct {
 	// Owner is a person: all of their sessions go, with transcripts, rows,
 	// archives and blobs, and the entries that other sessions have copied from
-	// them.
+	// them. Empty is nobody.
 	Owner string
 	// Sessions go in the same way.
 	Sessions []Ref
 	// Entries go, and the sessions stay. So do copies of them in forks.
 	Entries []Selection
-	// Match reports whether an entry goes. Every entry of the sessions is given to
-	// it, the header included, and drafts as a whole. With Sessions and no Owner the
-	// Erasers are asked for nothing. It must be a pure function:
-	// Erase asks again, about what was appended since the plan.
+	// Match reports whether an entry goes. It is called with every entry, the
+	// header included, and with the text of each draft as a whole. It must be a
+	// pure function: Erase calls it again, also for what was appended since the
+	// plan. Nil matches nothing. With Sessions and no Owner the Erasers are asked
+	// for nothing.
 	Match func(transcript.Entry) bool
 }
 
@@ -40,24 +42,33 @@ type Selection struct {
 	Entries []string `json:"entries"`
 }
 
-// ErasePlan is what [Store.Erase] is to do. It holds IDs and no text, so it may be
-// shown to a person, stored and used later; a plan that was read back from JSON
-// erases what it lists, and not what matches since.
+// ErasePlan says what [Store.Erase] will erase. It holds IDs and no text, so it may
+// be shown to a person, stored and used later. A plan that was read back from JSON
+// has no Match any more: it erases what it lists in the store, not what was appended
+// since, and cannot be used with Erasers.
 type ErasePlan struct {
 	ID       string      `json:"id"`
 	At       time.Time   `json:"at"`
-	Sessions []Ref       `json:"sessions,omitempty"` // they go as a whole
+	Sessions []Ref       `json:"sessions,omitempty"` // those that go as a whole
 	Entries  []Selection `json:"entries,omitempty"`
 	Archived []Ref       `json:"archived,omitempty"` // sessions of Entries that are archived, and will be again
 	// Places are all places that something goes from, those of the Erasers
 	// included.
 	Places []transcript.Place `json:"places"`
-	// Kept are entries that Match still matches when they are erased: in names of
-	// tools and values, keys or IDs. Erase the session if these must go.
+	// Kept are entries that Match matches even when they are erased, because names
+	// of tools and values, keys and IDs stay. Erase the session if these must go.
 	Kept []transcript.Place `json:"kept,omitempty"`
 
-	subject transcript.Subject
-	among   map[Ref]bool // what Match is for; nil is every session
+	subject *transcript.Subject // nil if the plan was read back from JSON
+	among   map[Ref]bool        // what Match is for; nil is every session
+}
+
+// match is that of the Erasure, nil if there is none.
+func (p *ErasePlan) match() func(transcript.Entry) bool {
+	if p.subject == nil {
+		return nil
+	}
+	return p.subject.Match
 }
 
 // EraseReport is the receipt of [Store.Erase].
@@ -80,12 +91,16 @@ var beyondReach = []string{
 	"what programs that have read the sessions keep in memory",
 }
 
-var errNoSubject = errors.New("the erasure names nothing: nothing was erased; set one of its fields")
+var (
+	errNoSubject  = errors.New("the erasure names nothing: nothing was erased; set one of its fields")
+	errStoredPlan = errors.New("the plan was read back from JSON and does not say what the Erasers are to erase: nothing was erased; plan again")
+)
 
-// PlanErase looks for every place that something of an [Erasure] is in, and
-// changes nothing. It reads the transcripts of the sessions, and of those that
-// share entries with them through forks or began with their values; with Match alone it reads all of the
-// store. The Erasers are asked too.
+// PlanErase finds every place that holds something of an [Erasure], in the store and
+// with the Erasers, and changes nothing. It reads the transcripts of the sessions, of
+// those related to them by forks, and of those that began with their values; with
+// Match alone it reads the whole store. A session that does not exist gives an error
+// that matches [fs.ErrNotExist].
 func (st *Store) PlanErase(ctx context.Context, what Erasure, also ...transcript.Eraser) (ErasePlan, error) {
 	p, err := st.planErase(ctx, what, also)
 	if err != nil {
@@ -101,7 +116,7 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 	if what.Owner == "" && len(what.Sessions) == 0 && len(what.Entries) == 0 && what.Match == nil {
 		return p, errNoSubject
 	}
-	p = ErasePlan{ID: st.newID(), At: st.opts.Now().UTC(), subject: transcript.Subject{Owner: what.Owner, Match: what.Match}}
+	p = ErasePlan{ID: st.newID(), At: st.opts.Now().UTC(), subject: &transcript.Subject{Owner: what.Owner, Match: what.Match}}
 	if what.Match != nil {
 		p.subject.Owner = cmp.Or(what.Owner, st.owner)
 	}
@@ -109,16 +124,9 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 	if err != nil {
 		return p, err
 	}
-	named := slices.Clone(what.Sessions)
-	for _, ref := range named {
-		if !slices.ContainsFunc(rows, func(r driver.Row) bool { return r.Ref() == ref }) {
-			return p, fmt.Errorf("session %s/%s: %w", ref.Agent, ref.ID, fs.ErrNotExist)
-		}
-	}
-	for _, row := range rows {
-		if what.Owner != "" && row.Owner == what.Owner && !slices.Contains(named, row.Ref()) {
-			named = append(named, row.Ref())
-		}
+	named, err := what.sessions(rows)
+	if err != nil {
+		return p, err
 	}
 	switch {
 	case what.Match == nil:
@@ -137,22 +145,11 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 		p.Places = append(p.Places, st.wholeOf(ctx, ref)...)
 	}
 	for _, row := range rows {
-		ref := row.Ref()
-		x := st.eraser(ref, sp.ids[ref], &p)
-		if slices.Contains(p.Sessions, ref) || x.match == nil && len(x.asked) == 0 {
+		if slices.Contains(p.Sessions, row.Ref()) {
 			continue
 		}
-		places, err := x.find(st.recordsOf(ctx, ref))
-		if err != nil {
-			return p, st.wrap("erase", ref, err)
-		}
-		if len(places) > 0 {
-			p.Entries = append(p.Entries, Selection{Session: ref, Entries: slices.Sorted(maps.Keys(x.gone))})
-			p.Places, p.Kept = append(p.Places, places...), append(p.Kept, x.kept...)
-			if row.Archived {
-				p.Archived = append(p.Archived, ref)
-				p.Places = append(p.Places, x.place("archive", ""))
-			}
+		if err := st.planEntries(ctx, &p, row, sp.ids[row.Ref()]); err != nil {
+			return p, st.wrap("erase", row.Ref(), err)
 		}
 	}
 	for _, other := range also {
@@ -163,6 +160,41 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 		p.Places = append(p.Places, places...)
 	}
 	return p, nil
+}
+
+// sessions returns the sessions that an erasure names, and those of its owner.
+func (what *Erasure) sessions(rows []driver.Row) ([]Ref, error) {
+	named := slices.Clone(what.Sessions)
+	for _, ref := range named {
+		if !slices.ContainsFunc(rows, func(r driver.Row) bool { return r.Ref() == ref }) {
+			return nil, fmt.Errorf("session %s/%s: %w", ref.Agent, ref.ID, fs.ErrNotExist)
+		}
+	}
+	for _, row := range rows {
+		if what.Owner != "" && row.Owner == what.Owner && !slices.Contains(named, row.Ref()) {
+			named = append(named, row.Ref())
+		}
+	}
+	return named, nil
+}
+
+// planEntries adds what goes from one session to a plan.
+func (st *Store) planEntries(ctx context.Context, p *ErasePlan, row driver.Row, ids map[string]bool) error {
+	x := st.eraser(row.Ref(), ids, p)
+	if x.match == nil && len(x.asked) == 0 {
+		return nil
+	}
+	places, err := x.find(st.recordsOf(ctx, x.ref))
+	if err != nil || len(places) == 0 {
+		return err
+	}
+	p.Entries = append(p.Entries, Selection{Session: x.ref, Entries: slices.Sorted(maps.Keys(x.gone))})
+	p.Places, p.Kept = append(p.Places, places...), append(p.Kept, x.kept...)
+	if row.Archived {
+		p.Archived = append(p.Archived, x.ref)
+		p.Places = append(p.Places, x.place("archive", ""))
+	}
+	return nil
 }
 
 // wholeOf returns the places that a whole session is in.
@@ -187,7 +219,7 @@ func (p *ErasePlan) beside() transcript.Subject {
 	if p.among != nil && p.subject.Owner == "" {
 		return transcript.Subject{}
 	}
-	return p.subject
+	return *p.subject
 }
 
 // within takes out of a plan what the scope has not: somebody else may have made
@@ -197,11 +229,15 @@ func (st *Store) within(ctx context.Context, p *ErasePlan) error {
 	if st.owner == "" {
 		return nil
 	}
-	if p.subject.Owner != "" && p.subject.Owner != st.owner {
-		return errNotHere
-	}
-	if p.subject.Match != nil {
-		p.subject.Owner = st.owner
+	if p.subject != nil {
+		own := *p.subject
+		if own.Owner != "" && own.Owner != st.owner {
+			return errNotHere
+		}
+		if own.Match != nil {
+			own.Owner = st.owner
+		}
+		p.subject = &own
 	}
 	var failed error
 	foreign := func(ref Ref) bool {
@@ -241,7 +277,7 @@ func (st *Store) recordsOf(ctx context.Context, ref Ref) records {
 func (st *Store) eraser(ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
 	x := &eraser{st: st, ref: ref, asked: ids}
 	if p.among == nil || p.among[ref] {
-		x.match = p.subject.Match
+		x.match = p.match()
 	}
 	return x
 }
@@ -249,22 +285,22 @@ func (st *Store) eraser(ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
 // eraseNote is what the name of a note about an erase begins with.
 const eraseNote = "erase-"
 
-// Erase does what a plan says. When the error is nil, nothing of it is left in the
-// store and with the Erasers: not in transcripts, rows, archives, summaries and
-// carried members, clips, sources of imports, drafts, state or blobs. Sessions of
-// which only entries were erased still load, and their histories are as valid as
-// they were; what a model had thought behind an erased entry is gone too, because
-// a provider would refuse it there. Retries under old idempotency keys are found
-// as repeated.
+// Erase carries out a plan. When the error is nil, nothing that the plan selects is
+// left in the store or with the Erasers: not in transcripts, rows, archives,
+// summaries and carried members, clips, sources of imports, drafts, state or blobs.
+// Sessions that lost only entries still load, and their histories are as valid as
+// before. They also lose the reasoning behind an erased entry, because a provider
+// would refuse it there. A retry under the idempotency key of an erased append is
+// still found as repeated.
 //
-// Erase first writes down what it is about to do, without any text. After an
-// error it may be called again with the same plan. After a kill, [Open] finishes
-// what it has begun in the store; plan again for the Erasers. Others that use an
-// erased session get [ErrReplaced] once, a turn that is running included, and
-// loops that follow it end as if it had been deleted.
+// Erase first records the plan in the store. After an error it may be called again
+// with the same plan, and the report is about that call alone. After a kill, [Open]
+// finishes the erase in the store; for the Erasers, plan again. Other users of an
+// erased session get [ErrReplaced] once, in a running turn too, and loops that
+// follow it end as if it had been deleted.
 //
-// A driver that is no [driver.Rewriter] can erase sessions alone; the error of
-// anything else matches [errors.ErrUnsupported].
+// With a driver that is no [driver.Rewriter] only whole sessions can be erased; any
+// other plan gives an error that matches [errors.ErrUnsupported].
 func (st *Store) Erase(ctx context.Context, p ErasePlan, also ...transcript.Eraser) (EraseReport, error) {
 	report := EraseReport{ID: p.ID, Beyond: slices.Clone(beyondReach)}
 	err := st.erase(ctx, &p, also, &report)
@@ -276,12 +312,15 @@ func (st *Store) Erase(ctx context.Context, p ErasePlan, also ...transcript.Eras
 }
 
 func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eraser, report *EraseReport) error {
+	if len(also) > 0 && p.subject == nil {
+		return errStoredPlan
+	}
 	if err := st.within(ctx, p); err != nil {
 		return err
 	}
 	rewriter, ok := st.drv.(driver.Rewriter)
-	if !ok && (len(p.Entries) > 0 || p.subject.Match != nil) {
-		return fmt.Errorf("the driver of the store erases whole sessions alone: %w", errors.ErrUnsupported)
+	if !ok && (len(p.Entries) > 0 || p.match() != nil) {
+		return fmt.Errorf("the driver of the store erases only whole sessions: %w", errors.ErrUnsupported)
 	}
 	if ok {
 		note, err := json.Marshal(p)
@@ -314,7 +353,7 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 			ids[s.Session][id] = true
 		}
 	}
-	if p.subject.Match != nil { // something may have come since
+	if p.match() != nil { // something may have been appended since
 		rows, err := st.allRows(ctx)
 		if err != nil {
 			return err

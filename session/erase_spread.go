@@ -25,7 +25,7 @@ type spreading struct {
 // all fills ids.
 func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) error {
 	sp.relate(p.Sessions)
-	if p.subject.Match != nil && len(sp.bases) > 0 { // summaries of forks may stand for what matches
+	if p.match() != nil && len(sp.bases) > 0 { // summaries of forks may stand for what matches
 		related := map[Ref]int{}
 		for _, row := range sp.rows {
 			related[sp.root(row.Ref())]++

@@ -209,11 +209,14 @@ func TestEraseForgedThenOpened(t *testing.T) {
 	require.NoError(t, err)
 	ids := add(t, theirs, transcript.UserText("Hello."), transcript.AssistantText("Hello."))
 	before := records(t, theirs)
-	for id, plan := range map[string]session.ErasePlan{
+	none := func(transcript.Entry) bool { return false }
+	for id, forged := range map[string]session.ErasePlan{
 		"whole": {Sessions: []session.Ref{theirs.Ref()}, Archived: []session.Ref{theirs.Ref()}},
 		"entry": {Entries: []session.Selection{{Session: theirs.Ref(), Entries: ids}}},
 	} {
-		plan.ID = id
+		plan, err := ada.PlanErase(t.Context(), session.Erasure{Match: none})
+		require.NoError(t, err)
+		plan.ID, plan.Sessions, plan.Archived, plan.Entries = id, forged.Sessions, forged.Archived, forged.Entries
 		_, err = ada.Erase(t.Context(), plan, erasing{new([]transcript.Subject)})
 		require.ErrorContains(t, err, "full")
 	}

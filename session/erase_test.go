@@ -344,6 +344,39 @@ func TestEraseRefuses(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
+// A stored plan does not know its Erasure, so it must not pass for done with the
+// Erasers.
+func TestEraseStoredPlan(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s, err := st.Create(t.Context(), cli, &session.CreateOptions{Owner: "ada"})
+	require.NoError(t, err)
+	planned, err := st.PlanErase(t.Context(), session.Erasure{Owner: "ada"})
+	require.NoError(t, err)
+	var plan session.ErasePlan
+	require.NoError(t, json.Unmarshal([]byte(toJSON(t, planned)), &plan))
+	_, err = st.Erase(t.Context(), plan, noEraser{})
+	require.ErrorContains(t, err, "plan again")
+	_, err = st.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	_, err = st.Erase(t.Context(), plan)
+	require.NoError(t, err)
+	_, err = st.Get(t.Context(), s.Ref())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// noEraser has no data.
+type noEraser struct{}
+
+func (noEraser) PlanErase(context.Context, transcript.Subject) ([]transcript.Place, error) {
+	return nil, nil
+}
+
+func (noEraser) Erase(context.Context, transcript.Subject) ([]transcript.Place, error) {
+	return nil, nil
+}
+
 // The hash of a batch is made of what all its lines say, so it goes with any of
 // them; a retry is found as repeated all the same.
 func TestEraseHash(t *testing.T) {

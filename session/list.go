@@ -17,9 +17,9 @@ import (
 // ListOptions of [Store.List] and [Store.Find]. A session is listed if it fits
 // every field that is set.
 //
-// Nil options and empty fields, but for State, do not filter: an empty Owner lists the sessions
-// of every owner, those without one included. A program with several users must
-// set a filter in every call and refuse a user without a name.
+// Nil options and empty fields do not filter, State excepted: an empty Owner lists
+// the sessions of every owner, those without one included. A program with several
+// users uses a [Store.Scope] for each of them.
 type ListOptions struct {
 	Agent string `json:"agent,omitempty"` // of the session
 
@@ -31,8 +31,8 @@ type ListOptions struct {
 	Peer    string `json:"peer,omitempty"`
 	Thread  string `json:"thread,omitempty"`
 
-	// State is that of the sessions. The zero value lists those that are [Live],
-	// [AnyState] all of them.
+	// State is that of the sessions to list. The zero value is [Live]; [AnyState]
+	// lists all of them.
 	State State `json:"state,omitempty"`
 
 	Owner string `json:"owner,omitempty"` // exactly

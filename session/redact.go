@@ -10,11 +10,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Redacted returns entries of one append as [Options].Redact would let them be
-// written now, and without a hook as they are. It is for programs that hand entries
-// on, such as the exports of package exchange: a session can have lines that are
-// older than the hook. The error says that no line can be made of an entry. Redacted
-// does not modify entries.
+// Redacted returns the entries of one append as they would be written now: changed by
+// [Options].Redact, or as they are if that is nil. It is for programs that pass
+// entries on, such as the exports of package exchange, because a session can have
+// lines that are older than the hook. The error says that an entry cannot be written
+// as a line. Redacted does not modify entries.
 func (s *Session) Redacted(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, error) {
 	got, err := s.store.redacted(ctx, entries)
 	return got, s.store.wrap("redact", s.ref, err)
@@ -77,7 +77,7 @@ func (st *Store) redactEntry(ctx context.Context, e transcript.Entry) (_ transcr
 	return e, true, err
 }
 
-// probe is a line that goes on with a secret, if one has begun before it.
+// probe is a line that belongs to a secret if one has begun before it.
 const probe = "q7Zr2Xk9Tb4Wm1\n"
 
 // settled cuts the text of a draft where no secret can span the cut: at the end of

@@ -13,39 +13,42 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// Retention says which sessions are to be archived or deleted: those whose time is
-// over, and the oldest of those that are too many. The zero value says none.
+// Retention says which sessions to archive or delete: those that are too old, and
+// the oldest ones beyond a limit. The zero value selects none.
 type Retention struct {
-	// TTL: those that are [Expired] by their own TTL, see [CreateOptions].
+	// TTL selects sessions that have a TTL of their own, see [CreateOptions], when
+	// they are [Expired]. Without it they never count as too old.
 	TTL bool `json:"ttl,omitempty"`
-	// Default is the TTL of those that have none, 0 is for ever. It counts from the
-	// last user message, or from the creation of the session.
+	// Default is the TTL of sessions that have none; 0 is for ever. It counts from
+	// the last user message, or from the creation of the session if there is none.
 	Default time.Duration `json:"default,omitempty"`
 
-	// How many of the newest sessions stay, and how many bytes their transcripts have
-	// together; 0 is no limit. Protected ones stay besides. With PerOwner both are for
-	// the sessions of one owner each. PerKey is how many sessions of one key stay.
+	// MaxSessions is how many sessions stay, the newest, and MaxBytes how many bytes
+	// their transcripts may have together; with PerOwner both apply to each owner
+	// alone. PerKey is how many sessions of each key stay. 0 is no limit. Protected
+	// sessions stay even beyond a limit.
 	MaxSessions int   `json:"maxSessions,omitempty"`
 	MaxBytes    int64 `json:"maxBytes,omitempty"`
 	PerOwner    bool  `json:"perOwner,omitempty"`
 	PerKey      int   `json:"perKey,omitempty"`
 
-	// Delete deletes them, archived ones too. Otherwise they are archived, and those
-	// that are archived already do not count.
+	// Delete deletes the selected sessions, archived ones too. Otherwise they are
+	// archived, and sessions that are already archived do not count.
 	Delete bool `json:"delete,omitempty"`
-	// Keep, if not nil, names sessions to keep besides those that are protected.
+	// Keep, if not nil, reports whether to protect a session that was selected.
 	Keep func(Info) bool `json:"-"`
-	// Force allows a plan for over a quarter of the sessions, and trusts the clock.
+	// Force allows a plan for more than a quarter of the sessions, and trusts the
+	// clock.
 	Force bool `json:"force,omitempty"`
 }
 
-// RetentionPlan is what [Store.Apply] would do. It is plain data, which may be shown
+// RetentionPlan says what [Store.Apply] will do. It is plain data, which may be shown
 // to a person, stored, and applied later.
 type RetentionPlan struct {
 	At     time.Time `json:"at"`
 	Delete bool      `json:"delete,omitempty"` // else archive
 	Force  bool      `json:"force,omitempty"`  // see [Retention]
-	Of     int       `json:"of"`               // how many sessions there are that the plan may be for
+	Of     int       `json:"of"`               // the number of sessions that could have been selected
 	Items  []Planned `json:"items"`            // the one with the oldest message first
 	Freed  int64     `json:"freed"`            // bytes of the transcripts of those that are not protected
 }
@@ -54,15 +57,15 @@ type RetentionPlan struct {
 // compares, and its Expires may be that of [Retention].Default.
 type Planned struct {
 	Info
-	// Why is ttl, count or bytes.
+	// Why the session was selected: ttl, count or bytes.
 	Why string `json:"why"`
 	// Protected says why Apply will leave the session alone:
 	//   - pinned: see [transcript.Meta];
-	//   - current: it is the current one of its key, and its time is not over;
-	//   - recent: its last message is not an hour old;
+	//   - current: it is the current one of its key, and was not selected by ttl;
+	//   - recent: its last message is less than an hour old;
 	//   - kept: Retention.Keep says so;
-	//   - clock: its time is over by the clock, but too few sessions were written to
-	//     since to believe that, see [Store.PlanRetention].
+	//   - clock: it is too old by the clock, but too few sessions were written to
+	//     since then to trust the clock, see [Store.PlanRetention].
 	Protected string `json:"protected,omitempty"`
 }
 
@@ -83,15 +86,17 @@ const (
 // recentAge is how old the last message of a session must be.
 const recentAge = time.Hour
 
-// PlanRetention returns which sessions r is about. It reads rows of the index
-// alone, with what [Store.List] says of those in use, and writes nothing.
+// PlanRetention returns the sessions that r selects. Like [Store.List] it reads the
+// index and no transcript but those that the index does not know as they are. It
+// changes nothing.
 //
-// A wrong clock must not cost anybody a session. So a time is over when the clock says
-// so and one in twenty sessions, at least one, were written to since; in a store that
-// nobody uses nothing is over. And a plan for over a quarter of the sessions is not
-// applied. Force switches both off. Two cases remain: sessions that were written to
-// while the clock was slow look too old later, and where it was fast while one in
-// twenty were written to, the others do.
+// A wrong clock must not cost anybody a session. Therefore a session counts as too
+// old only if, after its time was over, one in twenty sessions and at least one were
+// written to; in a store that nobody uses, no session becomes too old. And a plan for
+// more than a quarter of the sessions is not applied. Force switches off both.
+// The rule fails in two cases: sessions that were written to while the clock was slow
+// look too old once it is right, and all others do if one in twenty were written to
+// while it was fast.
 //
 // A negative limit gives an error that matches [fs.ErrInvalid].
 func (st *Store) PlanRetention(ctx context.Context, r Retention) (RetentionPlan, error) {
@@ -220,9 +225,9 @@ func protection(info Info, over time.Time, why string, now, vouched time.Time, f
 	return ""
 }
 
-// ErrForce reports that a plan is for over a quarter of the sessions. Nothing was
-// done.
-var ErrForce = errors.New("the plan is for over a quarter of the sessions: look at it, and set its Force if it is right")
+// ErrForce reports that a plan is for more than a quarter of the sessions. Nothing
+// was done.
+var ErrForce = errors.New("the plan is for more than a quarter of the sessions: look at it, and set its Force if it is right")
 
 // check returns why a plan must not be applied, if there is a reason.
 func (p RetentionPlan) check() error {

@@ -12,17 +12,18 @@ import (
 
 // RetentionReport is what [Store.Apply] did.
 type RetentionReport struct {
-	Items []Applied `json:"items"` // as far as Apply came
-	Freed int64     `json:"freed"` // bytes of the transcripts of those that are done
+	Items []Applied `json:"items"` // in the order of the plan, as far as Apply got
+	Freed int64     `json:"freed"` // bytes of the transcripts that were archived or deleted
 }
 
 // Applied is what became of one session of a plan.
 type Applied struct {
 	Ref
-	// Outcome is done, changed (somebody has written to it since it was planned for,
-	// or deleted it), protected or failed.
+	// Outcome is done, changed (the session was written to or deleted since the plan
+	// was made), protected or failed.
 	Outcome string `json:"outcome"`
-	// Reason is that of [Planned].Protected, turn if a turn is running, or an error.
+	// Reason is why a session is protected, as in [Planned], or turn if a turn is
+	// running; of a failure it is the text of the error.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -44,15 +45,17 @@ func (e protectedError) Error() string { return "protected: " + string(e) }
 // deletedAtOnce is how many sessions are locked and deleted together.
 const deletedAtOnce = 128
 
-// Apply does what a plan says. Each session is looked at again when nobody can
-// write to it: it stays if anything was appended since the plan was made, if it is
-// protected now, if a turn is running, or if its time is not over any more, a clock
-// having been corrected. So nothing that was acknowledged after the plan is lost.
+// Apply carries out a plan. It checks each session again under locks that keep
+// everybody from writing to it. The session stays if anything was appended since the
+// plan was made, if it is protected now, if a turn is running, or if it is no longer
+// too old because a clock was corrected. So nothing that was acknowledged after the
+// plan was made is lost.
 //
-// A plan for over a quarter of the sessions is refused with [ErrForce] unless its
-// Force is set. A session that fails keeps no other from being dealt with; the error
-// joins theirs. The same plan may be applied again, after a crash for example: what
-// was done stays done.
+// A plan for more than a quarter of the sessions is refused with [ErrForce] unless
+// its Force is set. If a session fails, Apply goes on with the others, and the error
+// joins all failures. The same plan may be applied again, for example after a crash.
+// A driver that is no [driver.Archiver] gives an error that matches
+// [errors.ErrUnsupported].
 func (st *Store) Apply(ctx context.Context, plan RetentionPlan) (RetentionReport, error) {
 	report := RetentionReport{Items: []Applied{}}
 	err := plan.check()
@@ -176,10 +179,11 @@ func (a *applying) note(item Planned, err error) {
 	a.report.Items = append(a.report.Items, done)
 }
 
-// RunRetention plans and applies r now and then each time that every has passed, in
-// the goroutine of the caller, until ctx is done or the store is closed. It returns
-// why it ended. Any other failure, a plan for over a quarter of the sessions too,
-// goes to [Options].Logger, and the next round tries again.
+// RunRetention plans and applies r at once and then at every interval, in the
+// goroutine of the caller. It returns only when ctx is done, the store is closed, r
+// or every is invalid, or the driver cannot archive, and the error is never nil. Any
+// other failure, a refused plan included, goes to [Options].Logger, and the next
+// round tries again.
 func (st *Store) RunRetention(ctx context.Context, r Retention, every time.Duration) error {
 	if every <= 0 {
 		return fmt.Errorf("session: run retention: every %v: %w", every, fs.ErrInvalid)

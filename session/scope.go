@@ -15,22 +15,23 @@ import (
 // maxOwner is the length of the longest owner of a scope, in bytes.
 const maxOwner = 512
 
-// Scope returns a store that has the sessions of one owner and no others. All of
-// its methods, and those of its sessions, work as if nobody else had any: a
-// session or a key of somebody else gives an error that matches fs.ErrNotExist,
-// and what it lists, finds, searches, counts or erases are sessions of the owner.
-// New sessions are the owner's. It is for a program with several users, which
-// makes a scope for each request and never passes on the Store itself.
+// Scope returns a store with the sessions of one owner and no others. All of its
+// methods, and those of its sessions, work as if there were no others: a session or
+// a key of somebody else gives an error that matches [fs.ErrNotExist], and the scope
+// lists, finds, searches, counts and erases only sessions of the owner. New sessions
+// belong to the owner. It is for programs with several users: make a scope for each
+// request, and do not hand out the Store itself.
 //
-// Nothing done in a scope changes whose a session is: another owner, in options,
-// metadata or imported headers, is an error, and so are entries that a program has
-// no business with, such as those that make a session current. A key belongs to
-// the owner of its current session.
+// No call on a scope changes the owner of a session. Another owner in options,
+// metadata or an imported header is an error, and so are entries that only the store
+// writes, such as those that make a session current. A key belongs to the owner of
+// its current session.
 //
-// Sessions without an owner are nobody's. The owner is 1 to 512 bytes of UTF-8;
-// any other is an error that matches fs.ErrInvalid. A scope costs nothing and
-// need not be closed; closing it does nothing. A session that is given to another
-// owner from outside stays open to handles that a scope has given out before.
+// Sessions without an owner are in no scope. The owner is 1 to 512 bytes of UTF-8;
+// any other gives an error that matches [fs.ErrInvalid]. A scope costs nothing, is
+// safe for several goroutines like its Store, and need not be closed; closing it does
+// nothing. A session that is given to another owner from outside the scope stays
+// usable through the handles that the scope has already returned.
 func (st *Store) Scope(owner string) (*Store, error) {
 	switch {
 	case owner == "" || len(owner) > maxOwner || !utf8.ValidString(owner):

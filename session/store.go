@@ -41,42 +41,43 @@ type Options struct {
 	// does it. The zero value keeps the newest 20,000 tokens and needs no model
 	// for the summary.
 	Compact compact.Options
-	// Redact is called with each text before it is written, and returns the text to
-	// write instead; nil keeps texts as they are. Texts are those of messages,
-	// reasoning, results, summaries, titles, drafts and whatever else a line says,
-	// also when it is imported or exported: see package exchange. In the input of a
-	// call, in data of the application, and in the lines of other programs that an
-	// import keeps, each string is one, and Redact is called a second time with
-	// the name of the member in front of it, as in password="x". IDs, names, types,
-	// signatures, numbers and the bytes of media are none.
+	// Redact returns the text to write in place of a text; nil writes texts as they
+	// are. It is called with every text before it is written, imported or exported
+	// (see package exchange): messages, reasoning, results, summaries, titles, drafts
+	// and whatever else a line says. In the input of a call, in data of the
+	// application, and in the lines of other programs that an import keeps, every
+	// string is a text; Redact is called with each of them a second time behind the
+	// name of its member, as in password="x". It is not called with IDs, names, types,
+	// signatures, numbers and the bytes of media.
 	//
-	// An answer of which something is changed is stored without its reasoning. Lines
-	// that are there already, and their copies in a fork, stay as they are.
+	// An answer that Redact changes is stored without its reasoning. Lines that were
+	// written before, and their copies in a fork, stay as they are.
 	//
-	// Redact must be a function of the text alone, so that an append that is tried
-	// again under its idempotency key is the same, and must leave alone what it has
-	// returned. It is called from several goroutines, and no lock is held. A draft
-	// keeps back its last line until that is complete, and text after whose end Redact
-	// would mask more. So Redact masks what begins a secret of several lines up to the
-	// end of a text. redact.Secrets in package transcript/redact is a ready one.
+	// Redact must depend on nothing but the text, so that an append that is repeated
+	// under its idempotency key is the same, and must not change text that it has
+	// returned. It is called from several goroutines, without a lock. A draft holds
+	// back its last line until that is complete, and text that Redact would mask
+	// together with text after it: where a secret of several lines has no end, Redact
+	// must mask it up to the end of the text. Package transcript/redact has a ready
+	// hook, redact.Secrets.
 	Redact func(ctx context.Context, text string) string
-	// Blobs keeps the bytes of images, documents and audio beside the transcripts, if
-	// their base64 has at least 16 KiB; nil keeps them in the lines. A line names
+	// Blobs keeps the bytes of images, documents and audio beside the transcripts if
+	// their base64 is at least 16 KiB long; nil keeps them in the lines. A line names
 	// its blobs by their hashes. A blob is on stable storage before the line that
-	// names it, and is deleted with its session; what a kill leaves without a line
-	// is removed by the next append of media. A fork has copies.
+	// names it, and is deleted with its session. A blob that a kill leaves without a
+	// line is removed by the next append of media. A fork has copies.
 	//
 	// [Session.History] and the exports read blobs; loading, searching, compacting
-	// and counting tokens do not. One that is missing becomes a short text.
-	// blobs.New in package session/blobs keeps them in the folder of the store. Lines
-	// that name blobs need the same Blobs in every process that reads them.
+	// and counting tokens do not. A short text stands for a blob that is missing.
+	// blobs.New in package session/blobs keeps blobs in the folder of the store. Every
+	// process that uses the store needs the same Blobs.
 	Blobs Blobs
-	// BlobURL returns the URL under which a model is shown a blob of an entry; an
-	// empty one, and nil, put the bytes into the request. The URL of one blob must
-	// not change, or no provider finds the request in its cache.
+	// BlobURL returns the URL that requests have for a blob of an entry. If it is nil
+	// or returns "", requests have the bytes. The URL of a blob must not change, or
+	// providers no longer find the request in their caches.
 	BlobURL func(ctx context.Context, ref Ref, entryID string, blob transcript.Blob) string
-	// Titler makes titles, which [Session.AfterTurn] asks it for; nil keeps the
-	// beginning of the first user message. See [Session.Retitle].
+	// Titler makes titles when [Session.AfterTurn] asks it to, see [Session.Retitle].
+	// If it is nil, the title is the beginning of the first user message.
 	Titler Titler
 	// CachedSessions is how many unused sessions are kept in memory; 0 means 256.
 	CachedSessions int

@@ -11,10 +11,10 @@ import (
 
 // A Titler makes the title of a conversation, with a model for example.
 type Titler interface {
-	// Title returns a title for a conversation of which it is given texts, in
-	// order: the first and the newest messages, each cut to 1,000 runes. Current
-	// is the title that it has, which may be empty. It must return when ctx is
-	// done, and must not modify messages.
+	// Title returns a title for a conversation. Messages are its first four and its
+	// last eight messages with a text, in order, each cut to 1,000 runes. Current is
+	// the present title, which may be empty. Title must return when ctx is done, and
+	// must not modify messages.
 	Title(ctx context.Context, messages []transcript.Message, current string) (string, error)
 }
 
@@ -24,16 +24,16 @@ var milestones = []int{4, 12, 30, 80}
 // titleTime is how long a Titler may take.
 const titleTime = 30 * time.Second
 
-// Retitle has a title made, if the session has reached 4, 12, 30 or 80 messages
-// since its title was set, and reports whether it has changed. A title that was set by
-// hand is never replaced, also if that is done meanwhile; one that a model has made
-// has TitleBy in its [transcript.Meta].
+// Retitle asks titler, which must not be nil, for a title if the session has reached
+// 4, 12, 30 or 80 messages since its title was set, and reports whether the title
+// changed. A title that was set by hand is never replaced, not even one that is set
+// while the Titler works. A title by a Titler has TitleBy in its [transcript.Meta].
 //
-// Of the answer the first line with words is taken, without control characters and
-// the quotes around it, and 60 runes of it. An answer without words changes nothing.
-// The Titler has at most 30 seconds. The error is its own, or that of an append;
-// nothing was written. A process that has got no title asks again at the next of these
-// numbers of messages.
+// The title is the first line of the answer that has a letter or a digit, without
+// control characters and surrounding quotes, cut to 60 runes. If there is no such line,
+// nothing changes. The Titler gets at most 30 seconds. An error is that of the Titler
+// or of the append; nothing was written then, and this process asks again at the next
+// of these numbers.
 func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err error) {
 	const op = "retitle"
 	if s.store.opts.ReadOnly {

@@ -180,7 +180,7 @@ type Meta struct {
 	TitleBy string
 	Owner   *string
 	Labels  []string // nil says nothing, empty removes all
-	TTL     *int64   // seconds after the last message; 0 is for ever
+	TTL     *int64   // seconds after the last user message; 0 is for ever
 	Pinned  *bool
 }
 

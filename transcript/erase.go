@@ -5,18 +5,17 @@ import "encoding/json"
 // ErasedText stands where a text was erased.
 const ErasedText = "[erased]"
 
-// ErasedHash is the IdemHash of a batch whose first entry was erased: the hash of
-// a short text can be guessed. A retry under the key of the batch is found as
-// repeated whatever its own hash is.
+// ErasedHash is the IdemHash of a batch from which something was erased, because a
+// short text can be guessed from its hash. A retry under the key of the batch is found
+// as repeated, whatever its own hash is.
 const ErasedHash = "erased"
 
-// Erase returns the entry without what people, models and tools have said in it,
-// and with a line of its own that lacks everything else. The rest of the transcript
-// relies on what remains: IDs, times, types, the place in the batch, names of tools,
-// models and values, numbers, and references to other entries.
-// Texts become [ErasedText], inputs an empty object, and reasoning, media, blocks
-// of types that this package does not know, sources and application data go. So
-// a history with the entry is as valid as it was.
+// Erase returns the entry without the words of people, models and tools, and with a
+// new line. It keeps what the rest of the transcript relies on: IDs, times, types, the
+// place in the batch, names of tools, models and values, numbers, and references to
+// other entries. Texts become [ErasedText], and inputs an empty object. Reasoning,
+// media, blocks of types that this package does not know, sources and application
+// data are dropped. A history with the entry is as valid as before.
 //
 // Names that an application gives stay: those of tools, values and custom
 // entries, keys, owners and idempotency keys. Seal the entry afterwards.
@@ -120,12 +119,11 @@ func last(blocks []Block) Block {
 	return blocks[len(blocks)-1]
 }
 
-// Unsigned returns the entry without what a provider has made from the requests
-// before it, may refuse behind others, and may say again what was erased there:
-// reasoning, blocks that this package does not know, such as those of tools that
-// the provider runs, and what is given back to the provider alone. An entry that
-// has none of it is returned as it is; any other has a new line. Seal the entry
-// afterwards.
+// Unsigned returns the entry without reasoning, without blocks that this package does
+// not know, such as those of tools that the provider runs, and without data that only
+// the provider reads. A provider may refuse these behind a changed request, and they
+// may repeat what was erased there. An entry that has none of them is returned as it
+// is; any other has a new line. Seal the entry afterwards.
 func (e Entry) Unsigned() Entry {
 	f, ok := e.Body.(Fragment)
 	if !ok {

@@ -2,16 +2,16 @@ package transcript
 
 import "context"
 
-// Subject says what is to be erased outside of transcripts.
+// Subject says what an [Eraser] is to erase. The zero value selects nothing.
 type Subject struct {
 	// Owner is the person whose data it is; empty is nobody.
 	Owner string
-	// Match reports what else goes, or with an Owner which of the data of that
-	// person. It is given each text as an entry. Nil with an Owner is all of it.
+	// Match reports whether a text goes, which it is given as an entry. With an
+	// Owner it selects from the data of that person, and nil selects all of it.
 	Match func(Entry) bool
 }
 
-// Place is one place that data is in, without the data.
+// Place names a place that holds data, without the data.
 type Place struct {
 	// Kind is the type of an entry, or one of: transcript, all of a session, its
 	// row included; archive and blob, files of a session; summary, carried, clip,
@@ -25,14 +25,14 @@ type Place struct {
 	Count   int    `json:"count,omitempty"`
 }
 
-// Eraser is a store of data besides sessions from which people are erased with
-// them: see session.Store.PlanErase.
+// Eraser is a store of other data than sessions, which takes part when a person is
+// erased: see session.Store.PlanErase.
 type Eraser interface {
-	// PlanErase returns the places that data of the subject is in, and changes
+	// PlanErase returns the places that hold data of the subject, and changes
 	// nothing.
 	PlanErase(ctx context.Context, s Subject) ([]Place, error)
-	// Erase removes the data of the subject, and returns the places that it was
-	// in. When the error is nil, none of it is left. It may be called again after
-	// an error or a kill.
+	// Erase removes the data of the subject, and returns the places that held it,
+	// after an error those that were erased. When the error is nil, none of the data
+	// is left. It may be called again after an error or a kill.
 	Erase(ctx context.Context, s Subject) ([]Place, error)
 }

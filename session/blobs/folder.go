@@ -22,13 +22,13 @@ import (
 )
 
 // A Folder keeps blobs in files: agents/<agent>/blobs/<session>/<hash> below a
-// folder, each with the mode 0600. It is safe for several goroutines and processes,
-// holds nothing open, and need not be closed.
+// folder, each with the mode 0600. It is safe for several goroutines and processes.
+// It keeps no file open and need not be closed.
 type Folder struct{ dir string }
 
-// New returns the Folder below dir, which is that of the store: then deleting a
-// session deletes its blobs too, also if a kill comes in between. New does not touch
-// the disk.
+// New returns the Folder below dir, which must be the folder of the store, so that a
+// deletion that a kill interrupts is finished for the blobs of the session too. New
+// does not touch the disk.
 func New(dir string) *Folder { return &Folder{dir} }
 
 // Put keeps data under its hash. A nil error means that it is on stable storage.

@@ -8,17 +8,17 @@ import (
 // Archiver is a [Driver] that can put sessions away in a form that takes less
 // room, and remove sessions under a condition.
 //
-// An archived session is there: Get, List, Scan and Settle answer as before, with
-// the same cursors, its row has Archived set, its ID is in use, and its gen counts
-// for the next one of its key. It is never the current session of its key: that is
-// then the one with the highest gen of those that are not archived. Append,
-// SetCurrent, Put and LockTurn fail with [ErrArchived]. Delete removes it.
+// For an archived session Get, List, Scan and Settle answer as before, with the same
+// cursors. Its row has Archived set, its ID stays in use, and its gen counts for the
+// next session of its key. It is never the current session of its key: that is the
+// one with the highest gen among those that are not archived. Append, SetCurrent, Put
+// and LockTurn fail with [ErrArchived]. Delete removes it.
 //
-// Check, if not nil, is asked about a session while its turn lock is held, nobody
-// can append to it, and the current session of its key cannot change. Its row has
-// Current set, and a Size that is the cursor after the last line. An error that it
-// returns is returned, and the session is as it was. It must not call the driver.
-// Nothing waits for a turn: if one is running, the error matches [ErrBusy].
+// Check, if not nil, is called while the turn lock of the session is held, nobody can
+// append to it, and the current session of its key cannot change. The Current of the
+// row is valid then, and its Size is the cursor after the last line. If check returns
+// an error, so does the call, and the session is unchanged. Check must not call the
+// driver. No method waits for a turn: if one is running, the error matches [ErrBusy].
 type Archiver interface {
 	// Archive archives a session; one that is archived already stays as it is, and
 	// check is not called. At every moment, and after a crash, the session is there

@@ -152,11 +152,10 @@ type Cond struct {
 	// cursor Base; otherwise the append fails with [ErrConflict].
 	Base      Cursor
 	Conflicts []string
-	// Check, if it is not nil, is called when all of the above holds and the lines
-	// are going to be written, with the cursor at which they will start. Nobody else
-	// appends to the session meanwhile, and it is not deleted. An error of it fails
-	// the append. It must not use the driver. It may be called again if the append
-	// is repeated by the driver.
+	// Check, if not nil, is called once all of the above holds, with the cursor at
+	// which the lines will start. Until the append is over nobody else can append to
+	// the session or delete it. An error of Check fails the append. Check must not use
+	// the driver, and may be called again if the driver repeats the append.
 	Check func(start Cursor) error
 }
 
