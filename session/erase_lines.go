@@ -116,7 +116,9 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 		}
 		e := x.changed(rec.Entry, n, history)
 		for hash := range blobsOf(rec.Entry) {
-			named[hash] = named[hash]
+			if !named[hash] {
+				named[hash] = false
+			}
 		}
 		for hash := range blobsOf(e) {
 			named[hash] = true
