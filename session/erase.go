@@ -365,11 +365,11 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 		}
 	}
 	var errs []error
-	for ref, asked := range ids {
+	for _, ref := range slices.SortedFunc(maps.Keys(ids), byName) {
 		if slices.Contains(p.Sessions, ref) {
 			continue
 		}
-		err := st.eraseEntries(ctx, st.eraser(ref, asked, p), report)
+		err := st.eraseEntries(ctx, st.eraser(ref, ids[ref], p), report)
 		if err == nil && slices.Contains(p.Archived, ref) {
 			err = st.Archive(ctx, ref)
 		}
@@ -389,6 +389,8 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 	}
 	return errors.Join(errs...)
 }
+
+func byName(a, b Ref) int { return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.ID, b.ID)) }
 
 // eraseEntries erases entries of one session, unless all of them are erased.
 func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseReport) error {

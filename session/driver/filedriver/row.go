@@ -36,6 +36,10 @@ func memberOf(row *driver.Row, name string) any {
 		return &row.Size
 	case "gen":
 		return &row.Gen
+	case "rev":
+		return &row.Rev
+	case "archived":
+		return &row.Archived
 	case "lastId":
 		return &row.LastID
 	case "key":
@@ -60,6 +64,14 @@ func memberOf(row *driver.Row, name string) any {
 		return &row.Usage
 	case "labels":
 		return &row.Labels
+	case "ttl":
+		return &row.TTL
+	case "pinned":
+		return &row.Pinned
+	case "titleByHand":
+		return &row.TitleByHand
+	case "titledAt":
+		return &row.TitledAt
 	}
 	return nil
 }
