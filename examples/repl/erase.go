@@ -11,14 +11,14 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// erase shows what has the words, in all sessions, and where; without words it
-// erases what was shown last.
+// erase shows which places in all sessions contain the words; without words it erases
+// what was shown last.
 func erase(ctx context.Context, r *repl, words string) error {
 	switch {
 	case words != "":
 		return r.planErase(ctx, words)
 	case r.erasure == nil:
-		r.out.say("Usage: /erase <words>: show what has them, in all sessions; then /erase erases it")
+		r.out.say("Usage: /erase <words>: show what contains them, in all sessions; then /erase erases it")
 		return nil
 	}
 	report, err := r.store.Erase(ctx, *r.erasure)
@@ -43,7 +43,7 @@ func (r *repl) planErase(ctx context.Context, words string) error {
 		return err
 	}
 	if len(plan.Places) == 0 {
-		r.out.say("Nothing has these words.")
+		r.out.say("Nothing contains these words.")
 		return nil
 	}
 	r.erasure = &plan
