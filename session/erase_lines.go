@@ -116,9 +116,7 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 		}
 		e := x.changed(rec.Entry, n, history)
 		for hash := range blobsOf(rec.Entry) {
-			if !named[hash] {
-				named[hash] = false
-			}
+			named[hash] = named[hash]
 		}
 		for hash := range blobsOf(e) {
 			named[hash] = true

@@ -46,7 +46,7 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 	}
 	var header transcript.Entry
 	if len(lines) > 0 {
-		header, _ = transcript.ParseEntry(lines[0].Data) // it was parsed above
+		header, err = transcript.ParseEntry(lines[0].Data)
 	}
 	h, ok := header.Body.(transcript.Header)
 	if !ok || h.Rev <= s.row.Rev {
