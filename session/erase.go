@@ -3,6 +3,8 @@ package session
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,6 +95,7 @@ var beyondReach = []string{
 
 var (
 	errNoSubject  = errors.New("the erasure names nothing: nothing was erased; set one of its fields")
+	errNoPlan     = errors.New("the plan is none that PlanErase has made: nothing was erased")
 	errStoredPlan = errors.New("the plan was read back from JSON and does not say what the Erasers are to erase: nothing was erased; plan again")
 )
 
@@ -285,6 +288,16 @@ func (st *Store) eraser(ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
 // eraseNote is what the name of a note about an erase begins with.
 const eraseNote = "erase-"
 
+// noteOf returns the name of the note about an erase. That of a scope is not that
+// of anybody else, whatever the ID of the plan is.
+func (st *Store) noteOf(p *ErasePlan) string {
+	if st.owner == "" {
+		return eraseNote + p.ID
+	}
+	sum := sha256.Sum256([]byte(st.owner))
+	return eraseNote + p.ID + "-" + hex.EncodeToString(sum[:8])
+}
+
 // Erase carries out a plan. When the error is nil, nothing that the plan selects is
 // left in the store or with the Erasers: not in transcripts, rows, archives,
 // summaries and carried members, clips, sources of imports, drafts, state or blobs.
@@ -312,7 +325,10 @@ func (st *Store) Erase(ctx context.Context, p ErasePlan, also ...transcript.Eras
 }
 
 func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eraser, report *EraseReport) error {
-	if len(also) > 0 && p.subject == nil {
+	switch {
+	case p.ID == "":
+		return errNoPlan
+	case len(also) > 0 && p.subject == nil:
 		return errStoredPlan
 	}
 	if err := st.within(ctx, p); err != nil {
@@ -325,7 +341,7 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 	if ok {
 		note, err := json.Marshal(p)
 		if err == nil {
-			err = rewriter.Note(ctx, eraseNote+p.ID, note)
+			err = rewriter.Note(ctx, st.noteOf(p), note)
 		}
 		if err != nil {
 			return err
@@ -341,7 +357,7 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 	if err := st.eraseOwn(ctx, p, report); err != nil || !ok {
 		return err
 	}
-	return rewriter.Note(ctx, eraseNote+p.ID, nil)
+	return rewriter.Note(ctx, st.noteOf(p), nil)
 }
 
 // eraseOwn erases what the store itself has.
@@ -461,11 +477,14 @@ func (st *Store) finishErases(ctx context.Context) error {
 		if !strings.HasPrefix(name, eraseNote) {
 			continue
 		}
-		if bad := json.Unmarshal(note, &p); bad != nil || name != eraseNote+p.ID {
+		if bad := json.Unmarshal(note, &p); bad != nil || p.ID == "" || !strings.HasPrefix(name, eraseNote+p.ID) {
 			err = errors.Join(err, fmt.Errorf("the note %s about an erase that was not finished cannot be read: plan it again, then remove the file", name))
 			continue
 		}
-		_, failed := st.Erase(ctx, p)
+		failed := st.eraseOwn(ctx, &p, new(EraseReport))
+		if failed == nil {
+			failed = rewriter.Note(ctx, name, nil)
+		}
 		err = errors.Join(err, failed)
 	}
 	return err

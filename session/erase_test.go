@@ -342,6 +342,8 @@ func TestEraseRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "nothing was erased")
 	_, err = st.PlanErase(t.Context(), session.Erasure{Sessions: []session.Ref{{Agent: "main", ID: "nobody"}}})
 	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = st.Erase(t.Context(), session.ErasePlan{})
+	require.ErrorContains(t, err, "nothing was erased")
 }
 
 // A stored plan does not know its Erasure, so it must not pass for done with the

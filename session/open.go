@@ -86,9 +86,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("session: %w", err)
 	}
 	st.drv = drv
-	if err := st.finishErases(context.Background()); err != nil {
-		o.Logger.Warn("an erase that was not finished could not be finished; the next Open tries again", "folder", dir, "err", err)
-	}
+	st.resume()
 	return st, nil
 }
 

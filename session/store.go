@@ -112,12 +112,20 @@ type shared struct {
 	looks atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
 }
 
-// OpenDriver returns the store that keeps its sessions with drv. Close closes
-// drv.
+// OpenDriver returns the store that keeps its sessions with drv. It finishes an
+// erase that a kill has cut short, see [Store.Erase]. Close closes drv.
 func OpenDriver(drv driver.Driver, opts *Options) *Store {
 	st := newStore(opts)
 	st.drv = drv
+	st.resume()
 	return st
+}
+
+// resume finishes what killed processes were erasing.
+func (st *Store) resume() {
+	if err := st.finishErases(context.Background()); err != nil {
+		st.opts.Logger.Warn("an erase that was not finished could not be finished; the next open tries again", "err", err)
+	}
 }
 
 // newStore returns a store that lacks its driver.

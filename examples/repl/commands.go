@@ -34,8 +34,8 @@ func commands() []command {
 		{"/delete", "<prefix>", "delete another session", deleteSession},
 		{"/archive", "<prefix>", "put another session away; it is still found", archive},
 		{"/restore", "<prefix>", "bring an archived session back", restore},
-		{"/expire", "<days> [apply]", "archive what nobody has used for so long", expire},
-		{"/erase", "[words]", "show what has the words; then, without words, erase it", erase},
+		{"/expire", "<days> [apply]", "archive sessions unused for that many days", expire},
+		{"/erase", "[words]", "show what contains the words; then, without words, erase it", erase},
 		{"/help", "", "show this list", help},
 		{"/quit", "", "end the program (or Ctrl-D)", nil},
 	}

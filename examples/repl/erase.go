@@ -11,14 +11,14 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// erase shows what has the words, in all sessions, and where; without words it
-// erases what was shown last.
+// erase shows which places in all sessions contain the words; without words it erases
+// what was shown last.
 func erase(ctx context.Context, r *repl, words string) error {
 	switch {
 	case words != "":
 		return r.planErase(ctx, words)
 	case r.erasure == nil:
-		r.out.say("Usage: /erase <words>: show what has them, in all sessions; then /erase erases it")
+		r.out.say("Usage: /erase <words>: show what contains them, in all sessions; then /erase erases it")
 		return nil
 	}
 	report, err := r.store.Erase(ctx, *r.erasure)
@@ -37,13 +37,13 @@ func erase(ctx context.Context, r *repl, words string) error {
 func (r *repl) planErase(ctx context.Context, words string) error {
 	lower := strings.ToLower(words)
 	plan, err := r.store.PlanErase(ctx, session.Erasure{Match: func(e transcript.Entry) bool {
-		return strings.Contains(strings.ToLower(string(e.Line())), lower)
+		return strings.Contains(strings.ToLower(said(e)), lower)
 	}})
 	if err != nil {
 		return err
 	}
 	if len(plan.Places) == 0 {
-		r.out.say("Nothing has these words.")
+		r.out.say("Nothing contains these words.")
 		return nil
 	}
 	r.erasure = &plan
@@ -62,4 +62,24 @@ func counted(places []transcript.Place) string {
 		list = append(list, fmt.Sprintf("%d %s", n[kind], strings.ReplaceAll(kind, "_", " ")))
 	}
 	return strings.Join(list, ", ")
+}
+
+// said returns what an entry says, without the names of its members.
+func said(e transcript.Entry) string {
+	f, ok := e.Body.(transcript.Fragment)
+	if !ok {
+		return string(e.Line())
+	}
+	texts := []string{f.Message().Text()}
+	for _, b := range f.Content {
+		switch b := b.(type) {
+		case transcript.ToolCallBlock:
+			texts = append(texts, string(b.Input))
+		case transcript.ToolResultBlock:
+			texts = append(texts, b.Text())
+		case transcript.ThinkingBlock:
+			texts = append(texts, b.Thinking)
+		}
+	}
+	return strings.Join(texts, "\n")
 }

@@ -113,7 +113,7 @@ func TestArchive(t *testing.T) {
 func TestErase(t *testing.T) {
 	dir := t.TempDir()
 	out := drive(t, dir, "my secret is xyzzy", "/erase", "/erase walrus", "/erase xyzzy", "/erase", "/search xyzzy", "and now?")
-	contains(t, out, "Usage: /erase", "Nothing has these words.", "In 1 session(s): 1 assistant, 1 user", "Erased: 1 assistant, 1 user", "Out of reach: ", `You said "and now?"`)
+	contains(t, out, "Usage: /erase", "Nothing contains these words.", "In 1 session(s): 1 assistant, 1 user", "Erased: 1 assistant, 1 user", "Out of reach: ", `You said "and now?"`)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			data, readErr := os.ReadFile(path)

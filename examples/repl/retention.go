@@ -9,7 +9,7 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-const expireUsage = "Usage: /expire <days> [apply]: show which sessions nobody has used for so long, or archive them"
+const expireUsage = "Usage: /expire <days> [apply]: show the sessions that nobody has used for that many days, or archive them"
 
 // expire shows or applies a plan. The sessions of this program are few, so the plan
 // may be for more than a quarter of them.

@@ -20,9 +20,9 @@ import (
 
 var _ transcript.Eraser = (*Log)(nil)
 
-// PlanErase implements [transcript.Eraser]. The owner of a subject is a sender.
-// Of a chat in which nobody else has sent anything, all goes, the replies
-// included; of others what that person has sent. Match is given each message as an
+// PlanErase implements [transcript.Eraser]. The owner of a subject is a sender. A
+// chat in which nobody else has sent anything goes as a whole, replies included; from
+// other chats only the messages of that sender go. Match is given each message as an
 // entry of the user or the assistant, with its sender as application data.
 func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return l.eachFile(ctx, func(f logFile) (int, error) {
@@ -31,10 +31,10 @@ func (l *Log) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript
 	})
 }
 
-// Erase implements [transcript.Eraser]. A chat of which nothing is left has no
-// file any more. Of a message that goes out of a log that stays, its time, its role
-// and its ID remain, so that it is not written again when it is delivered again.
-// Erasing needs the right to write to the folder; writers go on.
+// Erase implements [transcript.Eraser]. If nothing is left of a chat, its file is
+// removed. In any other log the time, role, channel and ID of an erased message stay,
+// so that the message is not written again when it is delivered again. Erase needs
+// permission to write to the folder; writers may be at work meanwhile.
 func (l *Log) Erase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return l.eachFile(ctx, func(f logFile) (int, error) { return f.erase(ctx, s) })
 }
