@@ -37,12 +37,13 @@ func summed(t *testing.T, s *session.Session) {
 	for range 5 {
 		add(t, s, transcript.UserText("More. "+strings.Repeat("and more ", 200)), transcript.AssistantText("Go on."))
 	}
-	text := "They spoke of " + hint + "."
+	var text strings.Builder
+	text.WriteString("They spoke of " + hint + ".")
 	for n := range 60 {
-		text += fmt.Sprintf(" Message %d was about %x.", n, n*n*7919)
+		fmt.Fprintf(&text, " Message %d was about %x.", n, n*n*7919)
 	}
 	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
-		return text, nil
+		return text.String(), nil
 	})})
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(records(t, s), ""), hint)
