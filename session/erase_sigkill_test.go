@@ -1,0 +1,96 @@
+//go:build unix
+
+package session_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+)
+
+func init() { children["eraser"] = eraserChild }
+
+// eraserChild erases the word, and says when it begins and when it is done.
+func eraserChild(args []string, _ io.Reader, stdout io.Writer) error {
+	st, err := session.Open(args[0], nil)
+	if err != nil {
+		return err
+	}
+	plan, err := st.PlanErase(bg, session.Erasure{Match: has})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, "begin")
+	if _, err = st.Erase(bg, plan); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, "done")
+	select {}
+}
+
+// An erase that is killed at some moment is finished by the next Open once it has
+// begun, and every session loads. How long the kill waits decides which moment it
+// is, and nothing else.
+func TestEraseSIGKILL(t *testing.T) {
+	t.Parallel()
+	kills := extent(*faults, 6, 60, 1000)
+	base := scratch(t)
+	from := filepath.Join(base, "planted")
+	st := open(t, from, nil)
+	s := plant(t, st, cli)
+	end, err := s.Head(t.Context())
+	require.NoError(t, err)
+	old, err := s.Fork(t.Context(), end, nil)
+	require.NoError(t, err)
+	require.NoError(t, st.Archive(t.Context(), old.Ref()))
+	closed(t, st)
+	longest, begun, whole := 200*time.Millisecond, 0, 0
+	for range kills {
+		dir := filepath.Join(base, "store")
+		require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
+		cmd := child(t, "eraser", dir)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		said := bufio.NewScanner(out)
+		require.True(t, said.Scan())
+		began := time.Now()
+		done := make(chan bool, 1)
+		go func() { done <- said.Scan() }()
+		select {
+		case <-done:
+			longest = time.Since(began) * 5 / 4
+			whole++
+		case <-time.After(rand.N(longest)):
+		}
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait())
+
+		notes, err := filepath.Glob(filepath.Join(dir, "erase-*.jsonl"))
+		require.NoError(t, err)
+		st := open(t, dir, nil)
+		infos, err := st.List(t.Context(), &session.ListOptions{State: session.AnyState})
+		require.NoError(t, err)
+		require.Len(t, infos, 2)
+		if left := filesWith(t, dir); len(notes) > 0 {
+			begun++
+			require.Empty(t, left)
+		}
+		for _, info := range infos {
+			require.NoError(t, st.Restore(t.Context(), info.Ref))
+			sound(t, st, info.Ref)
+		}
+		closed(t, st)
+		require.NoError(t, os.RemoveAll(dir))
+	}
+	t.Logf("%d kills: %d in the middle, %d behind the end", kills, begun, whole)
+}
