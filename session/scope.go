@@ -25,7 +25,9 @@ const maxOwner = 512
 // No call on a scope changes the owner of a session. Another owner in options,
 // metadata or an imported header is an error, and so are entries that only the store
 // writes, such as those that make a session current. A key belongs to the owner of
-// its current session.
+// its current session. IDs are unique within an agent: one that another owner uses
+// is in use, and gives an error that matches [fs.ErrExist]. A program that lets its
+// users choose IDs tells them that much; IDs that the store makes are never in use.
 //
 // Sessions without an owner are in no scope. The owner is 1 to 512 bytes of UTF-8;
 // any other gives an error that matches [fs.ErrInvalid]. A scope costs nothing, is
