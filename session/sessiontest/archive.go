@@ -11,13 +11,13 @@ import (
 )
 
 var archiveRules = []Rule{
-	{"archive/read", "An archived session is there: Get, List, Scan and Settle answer as before, with the same cursors", archiveRead},
+	{"archive/read", "For an archived session Get, List, Scan and Settle answer as before, with the same cursors.", archiveRead},
 	{"archive/write", "Append, SetCurrent, Put and LockTurn fail with [ErrArchived].", archiveWrite},
 	{"archive/current", "It is never the current session of its key", archiveCurrent},
 	{"archive/restore", "Restore is the reverse of Archive: every byte of every line is as it was.", archiveRestore},
 	{"archive/delete", "Delete removes it.", archiveDelete},
-	{"archive/check", "Check, if not nil, is asked about a session while its turn lock is held", archiveCheck},
-	{"archive/turn", "Nothing waits for a turn: if one is running, the error matches [ErrBusy].", archiveTurn},
+	{"archive/check", "Check, if not nil, is called while the turn lock of the session is held", archiveCheck},
+	{"archive/turn", "No method waits for a turn: if one is running, the error matches [ErrBusy].", archiveTurn},
 	{"archive/delete if", "DeleteIf is Delete of those sessions that check allows.", archiveDeleteIf},
 	{"archive/concurrent", "At every moment, and after a crash, the session is there once, archived or not.", archiveConcurrent},
 }

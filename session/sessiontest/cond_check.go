@@ -11,11 +11,11 @@ import (
 var checkRules = []Rule{
 	{
 		"check/called",
-		"Check, if it is not nil, is called when all of the above holds and the lines are going to be written, with the cursor at which they will start.",
+		"Check, if not nil, is called once all of the above holds, with the cursor at which the lines will start.",
 		checkCalled,
 	},
-	{"check/fails", "An error of it fails the append.", checkFails},
-	{"check/alone", "Nobody else appends to the session meanwhile, and it is not deleted.", checkAlone},
+	{"check/fails", "An error of Check fails the append.", checkFails},
+	{"check/alone", "Until the append is over nobody else can append to the session or delete it.", checkAlone},
 }
 
 func checkCalled(c *check) {

@@ -10,9 +10,9 @@ import (
 )
 
 var rewriteRules = []Rule{
-	{"rewrite/lines", "Rewrite puts other lines in the place of all lines of a session: those that change makes of the records, in order.", rewriteLines},
+	{"rewrite/lines", "Rewrite replaces all lines of a session by those that change writes", rewriteLines},
 	{"rewrite/fails", "If it fails, its error is returned and nothing has changed.", rewriteFails},
-	{"rewrite/replaced", "other users of the session get [ErrReplaced] once", rewriteReplaced},
+	{"rewrite/replaced", "all users of the session, the caller included, get [ErrReplaced] once.", rewriteReplaced},
 	{"rewrite/row", "A row with a lower Rev that is put later does not count.", rewriteRow},
 	{"rewrite/notes", "Note keeps data under a name, beside all sessions, and returns when it is on stable storage.", rewriteNotes},
 }
