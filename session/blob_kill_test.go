@@ -98,7 +98,7 @@ func (a *announced) Delete(ctx context.Context, ref session.Ref, hashes ...strin
 // acknowledged is there, whole, and nothing else is once media was appended again.
 func TestBlobsKill(t *testing.T) {
 	t.Parallel()
-	kills := extent(*faults, 8, 100, 2000)
+	kills := extent(*faults, 8, 40, 2000)
 	rnd := rand.New(rand.NewPCG(7, 7))
 	var dir string
 	acked, gone := map[string][]uint64{}, map[string]bool{}

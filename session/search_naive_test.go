@@ -310,9 +310,9 @@ func (w *searchWorld) compare(t *testing.T, st *session.Store, n int) {
 	compareSearch(t, st, other, other.query())
 }
 
-// searchQueries is how many queries each of four tests makes: 10,000 in all at the
-// gate.
-func searchQueries() int { return extent(*soakLength, 24, 2_500, 5_000) }
+// searchQueries is how many queries each of four tests makes: 10,000 in all with
+// -soak=long.
+func searchQueries() int { return extent(*soakLength, 24, 250, 2_500) }
 
 // A search finds what a naive one finds, in every script and however a line is
 // written; a torn last line changes nothing.
