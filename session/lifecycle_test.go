@@ -132,7 +132,7 @@ func TestTurnRunTools(t *testing.T) {
 }
 
 // Several calls in one line, as other programs write them, share an entry ID and
-// are told apart all the same.
+// are still distinct.
 func TestCallsInOneLine(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st *session.Store) {

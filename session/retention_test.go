@@ -321,7 +321,7 @@ func TestExpired(t *testing.T) {
 	require.True(t, s.Info().Expires.IsZero(), "no clock goes so far")
 }
 
-// RunRetention works until it is told to end, whatever fails.
+// RunRetention keeps going after failures and stops when its context ends.
 func TestRunRetention(t *testing.T) {
 	full, fails := true, 0
 	drv := memdriver.New(&memdriver.Options{Fail: func(op string, _ driver.Ref) error {

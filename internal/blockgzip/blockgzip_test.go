@@ -113,7 +113,7 @@ func TestFailingSource(t *testing.T) {
 	require.ErrorIs(t, blockgzip.Write(io.Discard, iotest.ErrReader(io.ErrClosedPipe), nil), io.ErrClosedPipe)
 }
 
-// No file makes the reader fail otherwise than with an error, or yield more than
+// Whatever a file holds, the reader never panics, and it never yields more than
 // it has said.
 func FuzzOpen(f *testing.F) {
 	f.Add(write(f, []byte("content"), []byte("note")))
