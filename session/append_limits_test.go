@@ -11,6 +11,7 @@ import (
 // Everything acknowledged can be read after a restart: a line that an
 // idempotency key makes too long for a reader is refused.
 func TestKeyOnALongLine(t *testing.T) {
+	longLines(t)
 	t.Parallel()
 	dir := t.TempDir()
 	st := open(t, dir, unsynced)
@@ -52,6 +53,7 @@ func TestKeyIsText(t *testing.T) {
 
 // A header that no reader takes is not written.
 func TestLongHeader(t *testing.T) {
+	longLines(t)
 	st := open(t, t.TempDir(), unsynced)
 	defer closed(t, st)
 	title := strings.Repeat("t", transcript.DefaultMaxLine)
@@ -60,5 +62,13 @@ func TestLongHeader(t *testing.T) {
 	}
 	if infos, err := st.List(t.Context(), nil); err != nil || len(infos) > 0 {
 		t.Errorf("%d sessions, %v", len(infos), err)
+	}
+}
+
+// longLines leaves a test with lines as long as they may be to the long suite.
+func longLines(t *testing.T) {
+	t.Helper()
+	if *soakLength == "short" {
+		t.Skip("it hashes and copies 64 MiB several times: -soak=gate")
 	}
 }

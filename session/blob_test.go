@@ -126,7 +126,8 @@ func TestBlobsAreInvisible(t *testing.T) {
 
 // Five hundred screenshots: the transcript is small, and only a request reads them.
 func TestBlobsManyScreenshots(t *testing.T) {
-	const shots, size = 500, 60_000
+	const size = 60_000
+	shots := extent(*soakLength, 60, 500, 500)
 	dir := t.TempDir()
 	kept := &watched{Blobs: blobs.NewMemory()}
 	opts := &session.Options{Blobs: kept, Sync: session.SyncNever}
@@ -159,7 +160,7 @@ func TestBlobsManyScreenshots(t *testing.T) {
 	must(t, second(s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}, Summarizer: compact.SummarizerFunc(says(whole))})))
 	must(t, second(s.Health(t.Context())))
 	require.Zero(t, kept.gets.Load(), "a blob was read for what needs none")
-	require.Contains(t, history(t, s), screenshot(size, shots-1).Source.Data)
+	require.Contains(t, history(t, s), screenshot(size, uint64(shots-1)).Source.Data)
 	require.EqualValues(t, 5, kept.gets.Load())
 }
 

@@ -233,7 +233,7 @@ func everyFault(t testing.TB, open opener, i int, sticky bool, step, limit int) 
 // the second, until a run does not get that far; once, and for good.
 func TestEveryCallFails(t *testing.T) {
 	t.Parallel()
-	step := extent(*faults, 19, 1, 1)
+	step := extent(*faults, 41, 1, 1)
 	for i, wl := range workloads {
 		if wl.name == "large" {
 			continue

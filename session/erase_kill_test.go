@@ -20,7 +20,7 @@ import (
 // finished by the next Open, if it had begun; if not, nothing has changed.
 func TestEraseKilled(t *testing.T) {
 	t.Parallel()
-	which := extent(*faults, sample{5, 1 << 20, 29}, sample{4, 1 << 20, 4}, sample{1, 256, 1})
+	which := extent(*faults, sample{6, 1 << 20, 41}, sample{4, 1 << 20, 4}, sample{1, 256, 1})
 	erase := workload{"erase", func(w *worker) error {
 		if err := w.start(); err != nil {
 			return err

@@ -34,7 +34,7 @@ func (b byBytes) Count(system string, tools []transcript.Tool, msgs []transcript
 // and how often the summarizer has failed, is in the transcript.
 func TestSoakRestarts(t *testing.T) {
 	t.Parallel()
-	turns := extent(*soakLength, 20, 90, 90)
+	turns := extent(*soakLength, 16, 90, 90)
 	for _, name := range []string{"lossy", "adversarial"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

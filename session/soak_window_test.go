@@ -43,7 +43,7 @@ var vocabularies = []tokens.Family{tokens.Default, tokens.Gemini, tokens.DeepSee
 // changes.
 func TestSoakVocabularies(t *testing.T) {
 	t.Parallel()
-	turns := extent(*soakLength, 30, 120, 1_500)
+	turns := extent(*soakLength, 12, 120, 1_500)
 	for _, family := range vocabularies[1:] {
 		k := newSoak(t, 32_000)
 		k.model.Counter = tokens.Estimator{Family: family}
@@ -65,7 +65,7 @@ func TestSoakVocabularies(t *testing.T) {
 func TestSoakHiddenWindow(t *testing.T) {
 	t.Parallel()
 	sessions, least := extent(*soakLength, 36, 30, 72), extent(*soakLength, 5, 100, 200)
-	step := extent(*soakLength, 7, 1, 1) // 7: each refusal and each vocabulary once
+	step := extent(*soakLength, 13, 1, 1) // 13: few vocabularies, each kind of refusal
 	all := &soakReport{Name: t.Name(), Closest: 1, Recall: map[string]*carriers{}}
 	for i := 0; i < sessions; i += step {
 		family := vocabularies[i/len(refusals)%len(vocabularies)]
