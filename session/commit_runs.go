@@ -189,7 +189,11 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.Hi
 		has := func(id string) bool {
 			return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id })
 		}
-		if inside = inside || has(runs[0].First); !inside {
+		// Where the end of a run is damaged, it ends where the next one begins.
+		if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return has(r.First) }); i >= 0 {
+			runs, inside = runs[i:], true
+		}
+		if !inside {
 			continue
 		}
 		ends := has(runs[0].Last)

@@ -310,8 +310,8 @@ func TestCommitFork(t *testing.T) {
 		require.Empty(t, live(t, f))
 		require.Zero(t, f.Stats().Contexts)
 		require.Zero(t, f.Stats().Commits)
-		for r := range f.UsageRecords(ctx) {
-			require.Fail(t, r.URI)
+		for r, err := range f.UsageRecords(ctx) {
+			require.Fail(t, r.URI, err)
 		}
 		require.Equal(t, session.NothingNew, commit(t, f, nil).Reason)
 		add(t, f, transcript.UserText("own"), answer("own"))
