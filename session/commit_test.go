@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"testing"
 	"time"
@@ -72,6 +73,18 @@ func commit(t testing.TB, s *session.Session, opts *session.CommitOptions) sessi
 	done, err := s.Commit(context.Background(), opts)
 	must(t, err)
 	return done
+}
+
+// filed are the words of the archives of a session.
+func filed(t testing.TB, s *session.Session) (all [][]string) {
+	t.Helper()
+	for i, a := range archivesOf(t, s) {
+		require.Equal(t, fmt.Sprintf("archive_%03d", i+1), a.Name)
+		h, err := s.Archived(bg, a.Name)
+		require.NoError(t, err)
+		all = append(all, wordsOf(h))
+	}
+	return all
 }
 
 // A commit archives what was said, the history goes on with the overview, and a
