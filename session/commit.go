@@ -69,9 +69,11 @@ const (
 // for it, which is no error.
 //
 // The overview is made while nothing is locked. If another commit, a compaction or
-// a rewind comes in between, Commit begins again; after some tries the error matches
-// [ErrConflict]. After an error nothing was archived. One commit or compaction at a
-// time runs on a session in a process; others wait for it.
+// a rewind comes in between, Commit begins again, and asks the summarizer again if
+// there is still something to archive; after five tries the error matches
+// [ErrConflict]. After an error nothing was archived, except that a
+// [*NotDurableError] leaves it open. One commit or compaction at a time runs on a
+// session in a process; others wait for it.
 func (s *Session) Commit(ctx context.Context, opts *CommitOptions) (done Committed, err error) {
 	const op = "commit"
 	ctx, free, err := s.alone(ctx, op)
@@ -256,6 +258,10 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 
 // describe returns the commit but for what is known only when it is appended.
 func (s *Session) describe(ctx context.Context, a *archiving, overview string) (transcript.Commit, error) {
+	// What a summary says about tools is for the model.
+	if i := strings.LastIndex(overview, "\n[The tools "+transcript.RecallSearch); i >= 0 {
+		overview = overview[:i]
+	}
 	runs, abstract := a.new.runs, abstractOf(overview)
 	if abstract == "" {
 		var err error

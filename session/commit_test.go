@@ -255,13 +255,17 @@ func TestCommitStandIn(t *testing.T) {
 // Keep says how much of an archive the history goes on to show.
 func TestCommitKeep(t *testing.T) {
 	t.Parallel()
-	st := open(t, t.TempDir(), vikingly())
+	opts := vikingly()
+	opts.Compact.Recall = true
+	st := open(t, t.TempDir(), opts)
 	defer closed(t, st)
 	s := load(t, st, cli)
 	talk(t, s, 0, 6)
 	done := commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 2}})
 	require.Equal(t, 12, done.Messages)
+	require.Equal(t, viking, done.Overview)
 	h := history(t, s)
+	require.Contains(t, h, transcript.RecallSearch)
 	require.Contains(t, h, "They talked about tea")
 	require.NotContains(t, h, "answer 3")
 	require.Contains(t, h, "question 4")
