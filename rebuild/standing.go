@@ -16,6 +16,10 @@ type Standing struct {
 	Drafts []Draft
 	Pins   []transcript.Carried // in the order in which they were set
 	State  []Value              // ordered by when they were set last
+
+	Commit Commit // the last one
+	Used   []Used // since then
+	used   map[string]bool
 }
 
 // Queued is a text of the user that no user line has taken over.
@@ -42,7 +46,8 @@ type Value struct {
 
 func (s *Standing) add(b transcript.Batch) {
 	for _, e := range b.Entries {
-		if _, ok := e.Body.(transcript.Compaction); ok {
+		// What a batch that was cut should have repeated may be missing.
+		if _, ok := e.Body.(transcript.Compaction); ok && b.Complete {
 			*s = Standing{}
 		}
 	}
@@ -85,6 +90,10 @@ func (s *Standing) add(b transcript.Batch) {
 			}
 		case transcript.State:
 			s.set(id, e.Time, body)
+		default:
+			if b.Complete { // nobody has ever known of a commit that was cut
+				s.account(id, e)
+			}
 		}
 	}
 }
@@ -128,7 +137,7 @@ func (s Standing) Items() (items []transcript.Item) {
 	for _, d := range s.Drafts {
 		items = append(items, transcript.Repeat(d.Draft, d.Entry))
 	}
-	return items
+	return append(items, s.accounts()...)
 }
 
 // Standing returns what is in force besides the history.
