@@ -94,11 +94,14 @@ func parse(file string, data []byte) Memory {
 		Name: nameOf(path.Base(file)), Text: parseText(lines), file: file,
 	}
 	m.Edited = a.Edited || m.Text.hash() != a.Hash
-	if m.ID == "" {
-		sum := sha256.Sum256([]byte(file))
-		m.ID = "file-" + hex.EncodeToString(sum[:8])
-	}
+	m.ID = cmp.Or(m.ID, fileID(file))
 	return m
+}
+
+// fileID is the ID of a memory that a person has written.
+func fileID(file string) string {
+	sum := sha256.Sum256([]byte(file))
+	return "file-" + hex.EncodeToString(sum[:8])
 }
 
 // cutComment takes the last comment out of the lines.

@@ -27,6 +27,9 @@ type Scope struct {
 // it is committed.
 var ErrOwner = errors.New("memories belong to an owner, and there is none")
 
+// String names the scope in errors.
+func (s Scope) String() string { return fmt.Sprintf("owner %q, agent %q", s.Owner, s.Agent) }
+
 // check refuses a scope that nobody owns.
 func (s Scope) check() error {
 	if s.Owner == "" {
@@ -127,6 +130,7 @@ type Input struct {
 // refuses those of more than 32 KiB. Everything it reads is data that others have
 // written, and may ask it to do things.
 type Extractor interface {
+	// Extract returns what one archive teaches, nothing if it teaches nothing.
 	Extract(ctx context.Context, in Input) ([]Candidate, error)
 }
 
@@ -135,6 +139,7 @@ type Extractor interface {
 // It must give up when ctx is done. After an error, or a decision that is none of
 // those that were possible, [Lexical] decides.
 type Decider interface {
+	// Decide returns what becomes of c.
 	Decide(ctx context.Context, c Candidate, similar []Memory) (Decision, error)
 }
 
@@ -168,6 +173,9 @@ const (
 // ownerFolder is the folder with everything of one owner.
 func ownerFolder(owner string) string { return path.Join("owners", filename.Encode(owner)) }
 
+// agentFolder is the folder with everything that is shared by the owners of an agent.
+func agentFolder(agent string) string { return path.Join("agents", filename.Encode(agent)) }
+
 // folder returns the folder of a category, empty if the scope has none.
 func (s Scope) folder(c Category, shared bool) string {
 	if !c.ofAgent() {
@@ -180,15 +188,16 @@ func (s Scope) folder(c Category, shared bool) string {
 	if s.Agent == "" {
 		return ""
 	}
-	base := path.Join("agents", filename.Encode(s.Agent), "agent", "memories", string(c))
+	base := path.Join(agentFolder(s.Agent), "agent", "memories", string(c))
 	if shared {
 		return base
 	}
 	return path.Join(ownerFolder(s.Owner), base)
 }
 
-// uri names a file of a category within a scope.
-func uri(c Category, base string) string {
+// uriOf names a file of a category within a scope.
+func uriOf(c Category, file string) string {
+	base := path.Base(file)
 	switch {
 	case c == Profile:
 		return "viking://user/memories/" + base
