@@ -70,7 +70,7 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 var linesConflict = []string{
 	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
 	transcript.TypeCompaction, transcript.TypeClip, transcript.TypeRewind, transcript.TypeSystem, transcript.TypeMeta, transcript.TypeCalibration,
-	transcript.TypeToolStatus, transcript.TypeUsed, transcript.TypeCommit, transcript.TypeCustom,
+	transcript.TypeToolStatus, transcript.TypeUsed, transcript.TypeCommit, transcript.TypeExtracted, transcript.TypeCustom,
 	transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeQueued, transcript.TypeDraft, transcript.TypePin, transcript.TypeState,
 }
 

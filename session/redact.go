@@ -69,6 +69,10 @@ func answerOf(e transcript.Entry) string {
 func (st *Store) redactEntry(ctx context.Context, e transcript.Entry) (_ transcript.Entry, changed bool, err error) {
 	hook := func(text string) string { return strings.ToValidUTF8(st.opts.Redact(ctx, text), "\uFFFD") }
 	r := redaction{hook: hook}
+	switch e.Body.(type) {
+	case transcript.Commit, transcript.Extracted:
+		r.refers = true
+	}
 	line := r.object(nil, e.Line(), ofLine)
 	if !r.changed {
 		return e, false, nil
@@ -187,6 +191,7 @@ func appendMember(dst []byte, name string, value []byte) []byte {
 // redaction passes the strings of a line to a hook.
 type redaction struct {
 	hook    func(string) string
+	refers  bool // the line is about others: see referring
 	changed bool
 }
 
@@ -203,6 +208,9 @@ const (
 var opaqueNames = wordSet(`type id ts mid of idem idemHash crc entry to key call by api model stop_reason stop_sequence request_id after thought promptHash
 	role name tool status decision created firstKeptEntryId coversTo read archive firstEntry lastEntry agent session owner labels queued
 	media_type sha256 context_type tool_use_id call_id item_id file_id container_id server_name toolset_name tool_name`)
+
+// referring are members of commits and extractions that name entries and records.
+var referring = wordSet("commit first last open diff")
 
 // signatureNames are members that only their maker can read.
 var signatureNames = wordSet("signature thoughtSignature thought_signature thinkingSignature textSignature encrypted_content encrypted_index encrypted_stdout redactedContent")
@@ -236,7 +244,7 @@ func (r *redaction) object(dst, obj []byte, in where) []byte {
 // member appends the value of a member.
 func (r *redaction) member(dst []byte, name string, v []byte, in where) []byte {
 	switch {
-	case in != ofInput && signatureNames(name), in == ofLine && opaqueNames(name):
+	case in != ofInput && signatureNames(name), in == ofLine && (opaqueNames(name) || r.refers && referring(name)):
 		return append(dst, v...)
 	case name == "src" && in == ofLine && jsontext.IsString(v):
 		return r.source(dst, v)

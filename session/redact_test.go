@@ -52,7 +52,7 @@ func TestRedactEverywhere(t *testing.T) {
 	add(t, s, transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
 		transcript.TextBlock{Text: "Use " + planted, Extra: ext},
 		image, document,
-		transcript.ContextBlock{URI: "x://a", Abstract: planted},
+		transcript.ContextBlock{URI: "x://a", Kind: "resource", Abstract: planted},
 		transcript.RawBlock{JSON: json.RawMessage(`{"type":"web_result","id":"r","deep":[{"text":"` + planted + `"}]}`)},
 	}})
 	call := transcript.ToolCallBlock{ID: "c1", Name: "run", Input: json.RawMessage(`{"key": ["` + planted + `", 1.50], "password":"swordfish", "n":12e3}`), Extra: ext}
@@ -67,7 +67,7 @@ func TestRedactEverywhere(t *testing.T) {
 	must(t, second(s.SetState(ctx, session.KeyState+"a", json.RawMessage(`{"token":"`+planted+`"}`), "")))
 	must(t, second(s.Queue(ctx, transcript.UserText("later "+planted))))
 	add(t, s, transcript.Custom{Name: "note", Data: json.RawMessage(`{"deep":{"er":"` + planted + `"}}`)}, transcript.System{Text: "You know " + planted},
-		transcript.Used{Contexts: []string{"x://" + planted}, Skill: json.RawMessage(`{"s":"` + planted + `"}`)}, transcript.Commit{Archive: "a", Abstract: planted, Overview: planted},
+		transcript.Used{Contexts: []string{"x://" + planted}, Skill: &transcript.SkillUse{URI: "s", Input: planted, Output: planted}}, transcript.Commit{Archive: "a", Abstract: planted, Overview: planted},
 		transcript.Clip{Clips: []transcript.Clipping{{Entry: ids[len(ids)-1], Content: "cut: " + planted}}})
 	must(t, s.Pin(ctx, ids[0]))
 	talk(t, s, 0, 4)

@@ -78,7 +78,7 @@ var texts = []string{
 	`{"a": "\u00e9\ud800",` + "\n\t" + `"a":1}`, "null", `{"type":"text","text":null}`, `{"type":"tool_use","id":"i","input":1}`, "truncated \xe2\x80",
 }
 
-const itemKinds = 23
+const itemKinds = 24
 
 // dice makes items of what a fuzzer chooses.
 type dice []byte
@@ -153,7 +153,7 @@ func (d *dice) block() transcript.Block {
 	case 6:
 		return transcript.RedactedThinkingBlock{Data: d.text(), Extra: d.extra()}
 	case 7:
-		return transcript.ContextBlock{URI: d.text(), Kind: d.text(), Abstract: d.text(), Extra: d.extra()}
+		return transcript.ContextBlock{URI: d.text(), Kind: []string{"resource", "memory", "skill"}[d.roll(3)], Abstract: d.text(), Extra: d.extra()}
 	case 8:
 		return transcript.RawBlock{JSON: d.raw()}
 	}
@@ -200,9 +200,11 @@ func (d *dice) item() transcript.Item {
 	case 10:
 		return transcript.Calibration{Model: d.text(), Window: d.roll(4), Factor: float64(d.roll(7)-3) / 3}
 	case 11:
-		return transcript.ToolStatus{CallID: d.text(), Status: d.text()}
+		return transcript.ToolStatus{CallID: d.text(), Status: []string{"pending", "running", "completed", "error"}[d.roll(4)]}
 	case 12:
-		return transcript.Used{Contexts: []string{d.text(), d.text()}[:d.roll(3)], Skill: d.raw()}
+		return transcript.Used{Contexts: []string{"a" + d.text(), "b" + d.text()}[:d.roll(3)], Skill: &transcript.SkillUse{
+			URI: "s" + d.text(), Input: d.text(), Output: d.text(), Success: d.roll(2) == 0, Extra: d.extra(),
+		}}
 	case 14:
 		return transcript.Dispatch{Call: d.text(), CallID: d.text()}
 	case 15:
@@ -222,7 +224,13 @@ func (d *dice) item() transcript.Item {
 	case 22:
 		return transcript.Dequeued(transcript.UserText(d.text()), d.text())
 	case 13:
-		return transcript.Commit{Archive: d.text(), FirstEntry: d.text(), LastEntry: d.text(), Abstract: d.text(), Overview: d.text()}
+		return transcript.Commit{
+			Archive: d.text(), N: d.roll(3), Messages: d.roll(2), FirstEntry: d.text(), LastEntry: d.text(), Abstract: d.text(), Overview: d.text(),
+			Runs: []transcript.Run{{First: d.text(), Last: d.text()}, {}}[:d.roll(3)], Stats: transcript.CommitStats{Commits: d.roll(2), Skills: d.roll(2)},
+			Open: []string{d.text()}[:d.roll(2)], Owner: d.text(),
+		}
+	case 23:
+		return transcript.Extracted{Commit: d.text(), Diff: d.text(), Err: d.text(), Counts: map[string]transcript.ExtractedCount{d.text(): {Added: d.roll(3), Failed: d.roll(2)}}}
 	}
 	return transcript.Custom{Name: d.text(), Data: d.raw()}
 }

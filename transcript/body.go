@@ -22,6 +22,7 @@ const (
 	TypeToolStatus  = "tool_status"
 	TypeUsed        = "used"
 	TypeCommit      = "commit"
+	TypeExtracted   = "extracted"
 	TypeDispatch    = "dispatch"
 	TypeDecision    = "decision"
 	TypeQueued      = "queued"
@@ -34,8 +35,8 @@ const (
 
 // Body is what an entry says. The set is closed: Header, Fragment, Compaction,
 // Clip, Rewind, System, Meta, Current, Calibration, ToolStatus, Used, Commit,
-// Dispatch, Decision, Queued, Draft, Pin, State, Erasure, Custom and Unknown. All are
-// values.
+// Extracted, Dispatch, Decision, Queued, Draft, Pin, State, Erasure, Custom and
+// Unknown. All are values.
 type Body interface {
 	// Type is the "type" member of the line.
 	Type() string
@@ -214,25 +215,11 @@ type Calibration struct {
 // force is wrong and that the window is not known. Any Window below 0 means it.
 const WindowTakenBack = -1
 
-// ToolStatus reports on a call that is still running.
+// ToolStatus reports on a call that is still running. The status of a call goes
+// from pending over running to completed or error, and may skip the first two.
 type ToolStatus struct {
 	CallID string
 	Status string // pending, running, completed or error
-}
-
-// Used records what really helped to answer.
-type Used struct {
-	Contexts []string // URIs
-	Skill    json.RawMessage
-}
-
-// Commit records that the entries from FirstEntry to LastEntry were archived.
-type Commit struct {
-	Archive    string
-	FirstEntry string
-	LastEntry  string
-	Abstract   string
-	Overview   string
 }
 
 // Dispatch says that the tool of a call is about to be started. From then on
@@ -353,6 +340,9 @@ func (Used) Type() string { return TypeUsed }
 func (Commit) Type() string { return TypeCommit }
 
 // Type implements [Body].
+func (Extracted) Type() string { return TypeExtracted }
+
+// Type implements [Body].
 func (Dispatch) Type() string { return TypeDispatch }
 
 // Type implements [Body].
@@ -391,6 +381,7 @@ func (Calibration) isBody() {}
 func (ToolStatus) isBody()  {}
 func (Used) isBody()        {}
 func (Commit) isBody()      {}
+func (Extracted) isBody()   {}
 func (Dispatch) isBody()    {}
 func (Decision) isBody()    {}
 func (Queued) isBody()      {}

@@ -153,6 +153,10 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Commit
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
+	case TypeExtracted:
+		var b Extracted
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
 	case TypeDispatch:
 		var b Dispatch
 		c.line(kind, e, nil, func() { b.members(c) })

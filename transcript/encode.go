@@ -63,6 +63,8 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case Commit:
 		b.members(c)
+	case Extracted:
+		b.members(c)
 	case Dispatch:
 		b.members(c)
 	case Decision:

@@ -83,10 +83,26 @@ var lines = []struct {
 	{`{"type":"calibration"` + lead + `,"model":"m","window":-1}`, transcript.Calibration{Model: "m", Window: transcript.WindowTakenBack}},
 	{`{"type":"calibration"` + lead + `,"model":"","factor":0.9,"prompt":1800,"failures":3,"failedAt":150000}`, transcript.Calibration{Factor: .9, Prompt: 1800, Failures: 3, FailedAt: 150000}},
 	{`{"type":"tool_status"` + lead + `,"tool_use_id":"t1","status":"running"}`, transcript.ToolStatus{CallID: "t1", Status: "running"}},
-	{`{"type":"used"` + lead + `,"contexts":["a","b"],"skill":{"n":"x"}}`, transcript.Used{Contexts: []string{"a", "b"}, Skill: raw(`{"n":"x"}`)}},
+	{`{"type":"used"` + lead + `,"contexts":["a","b"],"skill":{"uri":"s","input":"i","output":"o","success":true,"n":"x"}}`, transcript.Used{
+		Contexts: []string{"a", "b"}, Skill: &transcript.SkillUse{URI: "s", Input: "i", Output: "o", Success: true, Extra: extra{"n": raw(`"x"`)}},
+	}},
 	{
 		`{"type":"commit"` + lead + `,"archive":"a1","firstEntry":"e1","lastEntry":"e9","abstract":"A","overview":"O"}`,
 		transcript.Commit{Archive: "a1", FirstEntry: "e1", LastEntry: "e9", Abstract: "A", Overview: "O"},
+	},
+	{
+		`{"type":"commit"` + lead + `,"archive":"archive_002","n":2,"firstEntry":"e1","lastEntry":"e9","runs":[{"first":"e1","last":"e3"},{"first":"e7","last":"e9"}],"messages":5,` +
+			`"abstract":"A","overview":"O","stats":{"commits":2,"contexts":4,"memories":1},"open":["c1"],"owner":"ada"}`,
+		transcript.Commit{
+			Archive: "archive_002", N: 2, FirstEntry: "e1", LastEntry: "e9", Runs: []transcript.Run{{First: "e1", Last: "e3"}, {First: "e7", Last: "e9"}}, Messages: 5,
+			Abstract: "A", Overview: "O", Stats: transcript.CommitStats{Commits: 2, Contexts: 4, Memories: 1}, Open: []string{"c1"}, Owner: "ada",
+		},
+	},
+	{
+		`{"type":"extracted"` + lead + `,"commit":"c1","counts":{"events":{"added":1,"failed":2},"profile":{"merged":1,"skipped":3}},"diff":"c1.json","err":"x"}`,
+		transcript.Extracted{Commit: "c1", Diff: "c1.json", Err: "x", Counts: map[string]transcript.ExtractedCount{
+			"events": {Added: 1, Failed: 2}, "profile": {Merged: 1, Skipped: 3},
+		}},
 	},
 	{`{"type":"custom"` + lead + `,"name":"n","data":[1,{"type":"user"}]}`, transcript.Custom{Name: "n", Data: raw(`[1,{"type":"user"}]`)}},
 	{`{"type":"from_the_future"` + lead + `,"critical":true}`, transcript.Unknown{Kind: "from_the_future", Critical: true}},

@@ -59,6 +59,11 @@ func erasedBody(body Body) Body {
 	case Commit:
 		b.Abstract, b.Overview = "", ""
 		return b
+	case Extracted:
+		if b.Err != "" { // without one the commit would not be open
+			b.Err = ErasedText
+		}
+		return b
 	case Decision:
 		b.By, b.Reason = "", ""
 		return b

@@ -306,7 +306,14 @@ func plainValues(t *testing.T, b transcript.Body) transcript.Body {
 		}
 		return b
 	case transcript.Used:
-		b.Skill = same(b.Skill)
+		if b.Skill == nil {
+			return b
+		}
+		skill := *b.Skill
+		if len(skill.Extra) == 0 {
+			skill.Extra = nil
+		}
+		b.Skill = &skill
 		return b
 	case transcript.Custom:
 		b.Data = same(b.Data)

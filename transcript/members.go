@@ -1,5 +1,12 @@
 package transcript
 
+import (
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/internal/jsontext"
+)
+
 // members carries what any line may have but its type, which comes first, and
 // its checksum, which comes last. Mid is the Of of a fragment, nil for other
 // bodies.
@@ -149,15 +156,110 @@ func (b *ToolStatus) members(c *codec) {
 
 func (b *Used) members(c *codec) {
 	c.optStrs("contexts", &b.Contexts)
-	c.optRaw("skill", &b.Skill)
+	b.skill(c)
+}
+
+// skill ignores what is no object: earlier programs were free to write anything.
+func (b *Used) skill(c *codec) {
+	switch {
+	case c.encoding && b.Skill != nil:
+		c.out.Func("skill", func(dst []byte) []byte {
+			in := encoder(dst)
+			b.Skill.members(&in)
+			return in.out.End()
+		})
+	case !c.encoding && c.takes("skill") && jsontext.IsObject(c.value):
+		b.Skill = &SkillUse{}
+		var in codec
+		in.object(c.value, func() { b.Skill.members(&in) })
+	}
+}
+
+// members carries a member whose value has another type as one without a field.
+func (b *SkillUse) members(c *codec) {
+	if c.encoding || jsontext.IsString(c.value) {
+		c.optStr("uri", &b.URI)
+		c.optStr("input", &b.Input)
+		c.optStr("output", &b.Output)
+	}
+	if _, ok := jsontext.Bool(c.value); c.encoding || ok {
+		c.flag("success", &b.Success)
+	}
+	c.extra(&b.Extra)
 }
 
 func (b *Commit) members(c *codec) {
 	c.str("archive", &b.Archive)
+	c.optNum("n", &b.N)
 	c.optStr("firstEntry", &b.FirstEntry)
 	c.optStr("lastEntry", &b.LastEntry)
+	optList(c, "runs", &b.Runs, (*Run).members)
+	c.optNum("messages", &b.Messages)
 	c.optStr("abstract", &b.Abstract)
 	c.optStr("overview", &b.Overview)
+	optObject(c, "stats", &b.Stats, (*CommitStats).members)
+	c.optStrs("open", &b.Open)
+	c.optStr("owner", &b.Owner)
+}
+
+func (r *Run) members(c *codec) {
+	c.str("first", &r.First)
+	c.str("last", &r.Last)
+}
+
+func (s *CommitStats) members(c *codec) {
+	c.num("commits", &s.Commits)
+	c.optNum("contexts", &s.Contexts)
+	c.optNum("skills", &s.Skills)
+	c.optNum("memories", &s.Memories)
+}
+
+func (b *Extracted) members(c *codec) {
+	c.str("commit", &b.Commit)
+	b.counts(c)
+	c.optStr("diff", &b.Diff)
+	c.optStr("err", &b.Err)
+}
+
+// counts carries an object with a member for each category, in the order of
+// their names.
+func (b *Extracted) counts(c *codec) {
+	switch {
+	case c.encoding && len(b.Counts) > 0:
+		c.out.Func("counts", func(dst []byte) []byte {
+			o := jsontext.AppendObject(dst)
+			for _, name := range slices.Sorted(maps.Keys(b.Counts)) {
+				o.Func(name, func(dst []byte) []byte {
+					in, count := encoder(dst), b.Counts[name]
+					count.members(&in)
+					return in.out.End()
+				})
+			}
+			return o.End()
+		})
+	case !c.encoding && c.takes("counts"):
+		c.require(jsontext.IsObject(c.value))
+		b.Counts = nil
+		for name, v := range jsontext.Members(c.value) {
+			var (
+				in    codec
+				count ExtractedCount
+			)
+			in.object(v, func() { count.members(&in) })
+			c.require(in.bad == "" && jsontext.IsObject(v))
+			if b.Counts == nil {
+				b.Counts = map[string]ExtractedCount{}
+			}
+			b.Counts[name] = count
+		}
+	}
+}
+
+func (n *ExtractedCount) members(c *codec) {
+	c.optNum("added", &n.Added)
+	c.optNum("merged", &n.Merged)
+	c.optNum("skipped", &n.Skipped)
+	c.optNum("failed", &n.Failed)
 }
 
 func (b *Dispatch) members(c *codec) {

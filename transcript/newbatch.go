@@ -14,9 +14,9 @@ import (
 
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
-// [System], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Dispatch],
-// [Decision], [Queued], [Draft], [Pin], [State] and [Custom]. [WithApp], [Repeat]
-// and [Dequeued] put more on their lines.
+// [System], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
+// [Dispatch], [Decision], [Queued], [Draft], [Pin], [State] and [Custom]. [WithApp],
+// [Repeat] and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
 
 // annotated is an item and what its first line has besides.
@@ -48,6 +48,7 @@ func (Calibration) isItem() {}
 func (ToolStatus) isItem()  {}
 func (Used) isItem()        {}
 func (Commit) isItem()      {}
+func (Extracted) isItem()   {}
 func (Dispatch) isItem()    {}
 func (Decision) isItem()    {}
 func (Queued) isItem()      {}
@@ -230,7 +231,16 @@ func addItem(add func(Body) string, item Item) error {
 		}
 		add(it)
 		return nil
-	case Compaction, Clip, Rewind, System, ToolStatus, Used, Commit, Dispatch, Decision, Draft, Pin, State, Custom:
+	case ToolStatus:
+		if !slices.Contains(toolStatuses, it.Status) {
+			return fmt.Errorf("the tool status %q: want one of %q", it.Status, toolStatuses)
+		}
+		add(it)
+		return nil
+	case Used:
+		add(it)
+		return it.check()
+	case Compaction, Clip, Rewind, System, Commit, Extracted, Dispatch, Decision, Draft, Pin, State, Custom:
 		add(it.(Body))
 		return nil
 	case annotated:
@@ -239,6 +249,23 @@ func addItem(add func(Body) string, item Item) error {
 		return errors.New("nil item")
 	}
 	return fmt.Errorf("a %T cannot be appended: give the value, not a pointer to it", item)
+}
+
+// The closed sets of what is written. A reader tolerates other values.
+var (
+	toolStatuses = []string{"pending", "running", "completed", "error"}
+	contextKinds = []string{"resource", "memory", "skill"}
+)
+
+// check refuses usage that names nothing.
+func (u Used) check() error {
+	switch {
+	case len(u.Contexts) == 0 && u.Skill == nil:
+		return errors.New("a use of nothing: want URIs of contexts or a skill")
+	case slices.Contains(u.Contexts, ""), u.Skill != nil && u.Skill.URI == "":
+		return errors.New("a use without a URI")
+	}
+	return nil
 }
 
 func isOfTool(b Block) bool {
@@ -281,7 +308,11 @@ func checkBlocks(blocks []Block, inResult bool) ([]Block, error) {
 		switch b := b.(type) {
 		case nil:
 			return nil, fmt.Errorf("block %d is nil", i)
-		case TextBlock, ImageBlock, DocumentBlock, ToolCallBlock, ThinkingBlock, RedactedThinkingBlock, ContextBlock:
+		case TextBlock, ImageBlock, DocumentBlock, ToolCallBlock, ThinkingBlock, RedactedThinkingBlock:
+		case ContextBlock:
+			if !slices.Contains(contextKinds, b.Kind) {
+				return nil, fmt.Errorf("block %d: a context of the type %q: want one of %q", i, b.Kind, contextKinds)
+			}
 		case ToolResultBlock:
 			if _, err := checkBlocks(b.Content, true); err != nil {
 				return nil, fmt.Errorf("block %d: %w", i, err)

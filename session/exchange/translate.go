@@ -68,6 +68,16 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 		return b, nil
 	case transcript.Commit:
 		b.FirstEntry, b.LastEntry = w.id(b.FirstEntry), w.id(b.LastEntry)
+		b.Runs, b.Open = slices.Clone(b.Runs), slices.Clone(b.Open)
+		for i, r := range b.Runs {
+			b.Runs[i] = transcript.Run{First: w.id(r.First), Last: w.id(r.Last)}
+		}
+		for i := range b.Open {
+			b.Open[i] = w.id(b.Open[i])
+		}
+		return b, nil
+	case transcript.Extracted:
+		b.Commit = w.id(b.Commit)
 		return b, nil
 	case transcript.Unknown:
 		if b.Critical {

@@ -1,0 +1,80 @@
+package transcript
+
+// Used records what really helped to answer.
+type Used struct {
+	Contexts []string // URIs
+	Skill    *SkillUse
+}
+
+// SkillUse is one use of a skill.
+type SkillUse struct {
+	URI     string `json:"uri"`
+	Input   string `json:"input,omitempty"`
+	Output  string `json:"output,omitempty"`
+	Success bool   `json:"success"`
+	Extra   Extra  `json:"-"` // members that have no field
+}
+
+// Commit records that entries were archived. The archive is the entries
+// themselves: nothing is copied or moved.
+//
+// A Commit without an Archive archives nothing. It says that the commits and
+// the usage in front of it are those of another session, of which this one is a
+// fork.
+type Commit struct {
+	Archive    string // its name, such as "archive_001"
+	N          int    // the ordinal of the commit in its session, from 1; 0 if a program does not say
+	FirstEntry string // the first entry of Runs, and the last one
+	LastEntry  string
+	Runs       []Run  // what was archived, in the order of the lines
+	Messages   int    // how many messages these are: texts of the user and answers
+	Abstract   string // one line about it
+	Overview   string
+	Stats      CommitStats // of the session up to this commit, which is counted
+	// Open are the entry IDs of earlier commits from which no memories have been
+	// extracted. That of the commit itself is never among them.
+	Open  []string
+	Owner string // of the session at that time
+}
+
+// Run is a range of lines: from the batch of one entry up to that of another,
+// both included.
+type Run struct {
+	First string `json:"first"`
+	Last  string `json:"last"`
+}
+
+// CommitStats are sums over all commits of a session up to one.
+type CommitStats struct {
+	Commits  int `json:"commits"`
+	Contexts int `json:"contexts,omitempty"` // URIs of contexts that were used; one counts once for each commit
+	Skills   int `json:"skills,omitempty"`   // URIs of skills, counted in the same way
+	Memories int `json:"memories,omitempty"` // added or merged, see Extracted
+}
+
+// Extracted records what has come of the memories in the archive of a commit.
+// Of several for one commit the last one counts.
+type Extracted struct {
+	Commit string                    // entry ID of the commit
+	Counts map[string]ExtractedCount // by category
+	Diff   string                    // names the record of the changes
+	// Err says why the extraction has failed, or is to be made again: with an Err
+	// the commit is still open.
+	Err string
+}
+
+// ExtractedCount says what has become of the candidates of one category.
+type ExtractedCount struct {
+	Added   int `json:"added,omitempty"`
+	Merged  int `json:"merged,omitempty"`
+	Skipped int `json:"skipped,omitempty"`
+	Failed  int `json:"failed,omitempty"`
+}
+
+// Memories is how many memories were added or merged.
+func (x Extracted) Memories() (n int) {
+	for _, c := range x.Counts {
+		n += c.Added + c.Merged
+	}
+	return n
+}
