@@ -88,7 +88,11 @@ type progress struct {
 	Instead []step `json:"instead,omitempty"`
 }
 
-const diffsFolder = "diffs"
+const (
+	diffsFolder = "diffs"
+	diffExt     = ".json"
+	progressExt = ".log"
+)
 
 // diffName is the name of the diff of a commit, without an extension.
 func diffName(owner, commit string) string {

@@ -6,39 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"path"
 	"slices"
 
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
-
-// An archive is one commit of a session.
-type archive struct {
-	Name, Entry        string
-	Owner              string
-	Abstract, Overview string
-	Extracted          bool
-}
-
-// A conversation is a session, for what is learned from it.
-type conversation interface {
-	name() (agent, id string)
-	archives(ctx context.Context) iter.Seq2[archive, error] // the oldest first
-	messages(ctx context.Context, a archive) ([]transcript.Message, error)
-	extracted(ctx context.Context, e Extracted) error // appends
-}
-
-// Extracted stands in for the entry of a transcript.
-type Extracted struct {
-	Commit string
-	Counts map[string]Count
-	Diff   string
-	Err    string
-}
-
-// Count counts candidates.
-type Count struct{ Added, Merged, Skipped, Failed int }
 
 // A Result says what one commit has taught.
 type Result struct {
@@ -47,8 +20,8 @@ type Result struct {
 	Diff    string `json:"diff"` // its name in the storage
 	// Counts are by category; "unknown" counts candidates of categories that are
 	// none.
-	Counts   map[string]Count `json:"counts"`
-	Outcomes []Outcome        `json:"outcomes"`
+	Counts   map[string]transcript.ExtractedCount `json:"counts"`
+	Outcomes []Outcome                            `json:"outcomes"`
 	// Reason says why there are no candidates.
 	Reason string `json:"reason,omitempty"`
 	// Repeated says that all was done already, and nothing was written.
@@ -69,16 +42,16 @@ type Outcome struct {
 type extraction struct {
 	planner
 	c       conversation
-	archive archive
+	archive session.ArchiveInfo
 	name    string // of the diff, without an extension
 }
 
 var errNoExtractor = errors.New("there is no extractor: set Options.Extractor")
 
 func (m *Store) extract(ctx context.Context, c conversation, name string) (Result, error) {
-	agent, id := c.name()
+	ref := c.Ref()
 	fail := func(r Result, err error) (Result, error) {
-		return r, fmt.Errorf("memory: %s of session %s/%s was not learned, it stays archived; extract it again: %w", name, agent, id, err)
+		return r, fmt.Errorf("memory: %s of session %s/%s was not learned, it stays archived; extract it again: %w", name, ref.Agent, ref.ID, err)
 	}
 	a, err := findArchive(ctx, c, name)
 	if err != nil {
@@ -86,8 +59,8 @@ func (m *Store) extract(ctx context.Context, c conversation, name string) (Resul
 	}
 	x := &extraction{c: c, archive: a, name: diffName(a.Owner, a.Entry)}
 	x.planner = planner{
-		Store: m, scope: Scope{agent, a.Owner}, asked: map[int]answer{}, ids: map[int]string{},
-		source: Source{Owner: a.Owner, Agent: agent, Session: id, Archive: a.Name, Commit: a.Entry},
+		Store: m, scope: Scope{ref.Agent, a.Owner}, asked: map[int]answer{}, ids: map[int]string{},
+		source: Source{Owner: a.Owner, Agent: ref.Agent, Session: ref.ID, Archive: a.Name, Commit: a.Entry},
 	}
 	if err := x.scope.check(); err != nil {
 		return fail(x.result(&diff{}), err)
@@ -104,41 +77,42 @@ func (m *Store) extract(ctx context.Context, c conversation, name string) (Resul
 	return r, nil
 }
 
-func findArchive(ctx context.Context, c conversation, name string) (archive, error) {
-	for a, err := range c.archives(ctx) {
+func findArchive(ctx context.Context, c conversation, name string) (session.ArchiveInfo, error) {
+	for a, err := range c.Archives(ctx) {
 		if err != nil {
-			return archive{}, err
+			return session.ArchiveInfo{}, err
 		}
 		if a.Name == name || a.Entry == name {
 			return a, nil
 		}
 	}
-	return archive{}, fmt.Errorf("there is no such archive: %w", fs.ErrNotExist)
+	return session.ArchiveInfo{}, fmt.Errorf("there is no such archive: %w", fs.ErrNotExist)
 }
 
 // run learns what is left to learn. The lock of the commit is held.
 func (x *extraction) run(ctx context.Context) (Result, error) {
 	var d diff
-	begun, err := x.readJSON(ctx, x.name+".json", &d)
-	if err == nil && !begun {
+	begun, err := x.readJSON(ctx, x.name+diffExt, &d)
+	done := d.Done
+	switch {
+	case err == nil && !begun:
 		err = x.begin(ctx, &d)
-	} else if err == nil && !d.Done {
+	case err == nil && !done:
 		err = x.underLock(ctx, func() error { return x.finish(ctx, &d, true) })
 	}
 	r := x.result(&d)
 	if err != nil {
 		if ctx.Err() == nil {
-			err = errors.Join(err, x.c.extracted(ctx, Extracted{Commit: x.archive.Entry, Err: clip(oneLine(err.Error()), maxAbstract)}))
+			err = errors.Join(err, x.append(ctx, transcript.Extracted{Commit: x.archive.Entry, Err: clip(oneLine(err.Error()), maxAbstract)}))
 		}
 		return r, err
 	}
 	// Another process may have appended it while this one waited for the lock.
-	if x.archive, err = findArchive(ctx, x.c, x.archive.Entry); err == nil && !x.archive.Extracted {
+	if x.archive, err = findArchive(ctx, x.c, x.archive.Entry); err == nil && (!done || !x.archive.Extracted) {
 		x.announce("append")
-		err = x.c.extracted(ctx, Extracted{Commit: x.archive.Entry, Counts: r.Counts, Diff: r.Diff})
-		begun = false
+		return r, x.append(ctx, transcript.Extracted{Commit: x.archive.Entry, Counts: r.Counts, Diff: r.Diff})
 	}
-	r.Repeated = begun
+	r.Repeated = true
 	return r, err
 }
 
@@ -171,14 +145,13 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 		if err != nil {
 			return err
 		}
-		_, id := x.c.name()
 		*d = diff{
-			ArchiveURI:  fmt.Sprintf("viking://session/%s/history/%s", id, x.archive.Name),
+			ArchiveURI:  fmt.Sprintf("viking://session/%s/history/%s", x.source.Session, x.archive.Name),
 			ExtractedAt: x.opts.Now().UTC(), Source: x.source, Reason: reason,
 		}
 		d.setSteps(steps)
 		x.announce("diff")
-		if err := x.files.Create(ctx, x.name+".json", encode(d)); err != nil {
+		if err := x.files.Create(ctx, x.name+diffExt, encode(d)); err != nil {
 			return err
 		}
 		return x.finish(ctx, d, false)
@@ -206,14 +179,14 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 	if x.opts.Extractor == nil {
 		return nil, "", errNoExtractor
 	}
-	msgs, err := x.c.messages(ctx, x.archive)
+	h, err := x.c.Archived(ctx, x.archive.Name)
 	if err != nil {
 		return nil, "", err
 	}
-	if len(msgs) == 0 {
+	if len(h.Messages) == 0 {
 		return nil, "the archive has no messages", nil
 	}
-	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.archive.Abstract, x.archive.Overview, msgs})
+	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.archive.Abstract, x.archive.Overview, h.Messages})
 	if err == nil {
 		err = context.Cause(ctx)
 	}
@@ -230,7 +203,7 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
 	var p progress
 	if again {
-		if _, err := x.readJSON(ctx, x.name+".log", &p); err != nil {
+		if _, err := x.readJSON(ctx, x.name+progressExt, &p); err != nil {
 			return err
 		}
 	}
@@ -250,18 +223,18 @@ func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
 		again = false
 		p.Done = i + 1
 		x.announce("log")
-		if err := x.files.Write(ctx, x.name+".log", encode(p)); err != nil {
+		if err := x.files.Write(ctx, x.name+progressExt, encode(p)); err != nil {
 			return err
 		}
 	}
 	d.setSteps(steps)
 	d.Done = true
 	x.announce("done")
-	if err := x.files.Write(ctx, x.name+".json", encode(d)); err != nil {
+	if err := x.files.Write(ctx, x.name+diffExt, encode(d)); err != nil {
 		return err
 	}
 	x.announce("clean")
-	return x.files.Remove(ctx, x.name+".log")
+	return x.files.Remove(ctx, x.name+progressExt)
 }
 
 // do does one step. If the memory is neither as it was nor as it becomes, somebody
@@ -289,7 +262,7 @@ func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, a
 		steps[i] = anew
 		p.Instead = append(p.Instead, anew)
 		x.announce("instead")
-		if err := x.files.Write(ctx, x.name+".log", encode(p)); err != nil {
+		if err := x.files.Write(ctx, x.name+progressExt, encode(p)); err != nil {
 			return err
 		}
 		if anew.After == "" {
@@ -357,8 +330,8 @@ func (x *extraction) locate(ctx context.Context, s step, search bool) (*Memory, 
 // result reports a diff.
 func (x *extraction) result(d *diff) Result {
 	r := Result{
-		Archive: x.archive.Name, Commit: x.archive.Entry, Diff: x.name + ".json", Reason: d.Reason,
-		Counts: map[string]Count{}, Outcomes: []Outcome{},
+		Archive: x.archive.Name, Commit: x.archive.Entry, Diff: x.name + diffExt, Reason: d.Reason,
+		Counts: map[string]transcript.ExtractedCount{}, Outcomes: []Outcome{},
 	}
 	for _, s := range d.steps() {
 		o := Outcome{Category: s.Category, ID: cmp.Or(s.ID, s.PageID), URI: s.URI, Reason: s.Reason, Count: s.Count}
@@ -380,26 +353,4 @@ func (x *extraction) result(d *diff) Result {
 		r.Outcomes = append(r.Outcomes, o)
 	}
 	return r
-}
-
-// pending returns the names of the archives that are not learned.
-func (m *Store) pending(ctx context.Context, c conversation) (names []string, err error) {
-	for a, err := range c.archives(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		done := a.Extracted
-		if done {
-			// An erase removes the diffs of what has to be learned again.
-			var d diff
-			if done, err = m.readJSON(ctx, diffName(a.Owner, a.Entry)+".json", &d); err != nil {
-				return nil, err
-			}
-			done = done && d.Done
-		}
-		if !done {
-			names = append(names, a.Name)
-		}
-	}
-	return names, nil
 }

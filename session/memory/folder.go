@@ -107,7 +107,7 @@ func (f folder) put(ctx context.Context, op, name string, do func(root *os.Root)
 
 func (f folder) Remove(ctx context.Context, name string) error {
 	err := f.with(ctx, "remove", name, false, func(root *os.Root) error {
-		err := ignore(root.Remove(name), fs.ErrNotExist)
+		err := root.RemoveAll(name)
 		if err == nil {
 			err = ignore(filelog.RemoveTemps(root, name), fs.ErrNotExist)
 		}

@@ -19,9 +19,10 @@ type Storage interface {
 	Create(ctx context.Context, name string, data []byte) error
 	// Write is Create for a name that may be in use. Its content is replaced at once.
 	Write(ctx context.Context, name string, data []byte) error
-	// Remove removes a file, and folders that become empty. A name that is not
-	// there is no error. When the error is nil, no copy of the content is left in the
-	// storage, and the file does not come back after a power cut.
+	// Remove removes a file, or a folder and all that is in it, and the folders above
+	// that become empty. A name that is not there is no error. When the error is nil,
+	// no copy of the content is left in the storage, and the name does not come back
+	// after a power cut.
 	Remove(ctx context.Context, name string) error
 	// Lock waits for the lock of a folder that need not exist, and takes it. The
 	// lock is exclusive between all goroutines and processes. It ends with unlock or

@@ -163,14 +163,14 @@ func (m *Store) Delete(ctx context.Context, scope Scope, id string) error {
 // lock takes the locks of a scope: of the owner, then of the agent if its memories
 // are shared.
 func (m *Store) lock(ctx context.Context, scope Scope) (unlock func(), err error) {
-	unlock, err = m.files.Lock(ctx, ownerFolder(scope.Owner))
+	owner, err := m.files.Lock(ctx, ownerFolder(scope.Owner))
 	if err != nil || !m.opts.Shared || scope.Agent == "" {
-		return unlock, err
+		return owner, err
 	}
-	inner, err := m.files.Lock(ctx, agentFolder(scope.Agent))
+	agent, err := m.files.Lock(ctx, agentFolder(scope.Agent))
 	if err != nil {
-		unlock()
+		owner()
 		return nil, err
 	}
-	return func() { inner(); unlock() }, nil
+	return func() { agent(); owner() }, nil
 }
