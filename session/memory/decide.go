@@ -117,7 +117,7 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 	}
 	var about strings.Builder
 	for _, m := range similar {
-		about.WriteString(m.ID + " " + m.Text.hash() + "\n")
+		about.WriteString(m.ID + " " + m.hash() + "\n")
 	}
 	a, ok := p.asked[n]
 	if !ok || a.about != about.String() {
@@ -183,11 +183,11 @@ func (p *planner) merge(v *view, c Candidate, n int, d Decision) step {
 	old := *v.find(d.Into)
 	m := old
 	m.Text = d.Text
-	if m.Text.size() > maxText && !m.Edited {
-		m.Text = m.Text.shorten(maxText)
+	if m.size() > maxText && !m.Edited {
+		m.Text = m.shorten(maxText)
 	}
 	s := step{N: n, Category: c.Category, Reason: d.Reason, Candidate: &c}
-	if size := m.Text.size(); size > maxText {
+	if size := m.size(); size > maxText {
 		s.Candidate, s.Code, s.PageID, s.Failed = nil, "too_large", old.ID, true
 		s.Reason = fmt.Sprintf("with it the memory had %d bytes, of %d at most, and a person has edited it: shorten the file", size, maxText)
 		return s

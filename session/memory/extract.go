@@ -99,6 +99,8 @@ func (x *extraction) run(ctx context.Context) (Result, error) {
 		err = x.begin(ctx, &d)
 	case err == nil && !done:
 		err = x.underLock(ctx, func() error { return x.finish(ctx, &d, true) })
+	case err == nil && !x.archive.Extracted: // a kill may have come before that
+		err = x.files.Remove(ctx, x.name+progressExt)
 	}
 	r := x.result(&d)
 	if err != nil {
@@ -254,7 +256,7 @@ func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, a
 		}
 		n := steps[i].N
 		delete(x.ids, n)
-		anew, err := x.planner.step(bounded, v, *cmp.Or(steps[i].Candidate, &Candidate{}), n)
+		anew, err := x.step(bounded, v, *cmp.Or(steps[i].Candidate, &Candidate{}), n)
 		if err != nil {
 			return err
 		}
@@ -282,7 +284,7 @@ func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (
 	if err != nil {
 		return false, err
 	}
-	after := parse(s.File, []byte(s.After)).Text.hash()
+	after := parse(s.File, []byte(s.After)).hash()
 	switch {
 	case s.Before == "" && found == nil:
 		x.announce("create")
@@ -293,9 +295,9 @@ func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (
 		return err == nil, err
 	case found == nil: // deleted
 		return false, nil
-	case s.Before == "", found.Text.hash() == after, again && x.applied(found, steps[:i]):
+	case s.Before == "", found.hash() == after, again && x.applied(found, steps[:i]):
 		return true, nil
-	case found.Text.hash() == parse(s.File, []byte(s.Before)).Text.hash():
+	case found.hash() == parse(s.File, []byte(s.Before)).hash():
 		x.announce("update")
 		err := x.files.Write(ctx, found.file, []byte(s.After))
 		steps[i].File, steps[i].URI = found.file, uriOf(s.Category, found.file)

@@ -172,6 +172,8 @@ func (m Model) ask(ctx context.Context, text string) (modelAnswer, error) {
 		return modelAnswer{}, fmt.Errorf("%w: it stopped for %q", ErrAnswer, resp.StopReason)
 	case transcript.StopMaxTokens, transcript.StopContextWindow:
 		return modelAnswer{resp.Message.Text(), true}, nil
+	case transcript.StopEndTurn, transcript.StopSequence:
+	default: // a reason of a provider that is not known here
 	}
 	return modelAnswer{resp.Message.Text(), false}, nil
 }

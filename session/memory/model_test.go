@@ -179,8 +179,8 @@ func FuzzAnswer(f *testing.F) {
 				continue
 			}
 			require.True(t, ok.Category.valid())
-			require.Equal(t, ok.Text, ok.Text.normal())
-			v := &view{files: map[string]bool{}}
+			require.Equal(t, ok.Text, ok.normal())
+			v := newView()
 			name := v.fileName("dir", ok, "0198c0de", 1)
 			require.Regexp(t, `^dir/[a-z0-9_%.-]+\.md$`, name)
 			require.Less(t, len(name), 140)
