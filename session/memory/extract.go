@@ -128,14 +128,12 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	}
 	x.announce("asked")
 	v, err := x.load(ctx, x.scope)
-	if err == nil {
-		// Models take their time, so they are asked without the lock of the scope.
-		// With it, only what has changed meanwhile is decided anew.
-		_, err = x.plan(bounded, v, found)
-	}
 	if err != nil {
 		return err
 	}
+	// Models take their time, so they are asked without the lock of the scope. With it,
+	// only what has changed meanwhile is decided anew.
+	x.plan(bounded, v, found)
 	return x.underLock(ctx, func() error {
 		bounded, cancel := x.bounded(ctx)
 		defer cancel()
@@ -143,10 +141,7 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 		if err != nil {
 			return err
 		}
-		steps, err := x.plan(bounded, v, found)
-		if err != nil {
-			return err
-		}
+		steps := x.plan(bounded, v, found)
 		*d = diff{
 			ArchiveURI:  fmt.Sprintf("viking://session/%s/history/%s", x.source.Session, x.archive.Name),
 			ExtractedAt: x.opts.Now().UTC(), Source: x.source, Reason: reason,
@@ -189,9 +184,6 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 		return nil, "the archive has no messages", nil
 	}
 	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.archive.Abstract, x.archive.Overview, h.Messages})
-	if err == nil {
-		err = context.Cause(ctx)
-	}
 	if err != nil {
 		return nil, "", fmt.Errorf("the extractor: %w", err)
 	}
@@ -203,10 +195,14 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 
 // finish does the steps of a diff that are not done. The lock of the scope is held.
 func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
-	var p progress
+	p := progress{Of: d.ExtractedAt}
 	if again {
-		if _, err := x.readJSON(ctx, x.name+progressExt, &p); err != nil {
+		var found progress
+		if _, err := x.readJSON(ctx, x.name+progressExt, &found); err != nil {
 			return err
+		}
+		if found.Of.Equal(p.Of) { // and not of a diff that was removed
+			p = found
 		}
 	}
 	steps := d.steps()
@@ -256,10 +252,7 @@ func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, a
 		}
 		n := steps[i].N
 		delete(x.ids, n)
-		anew, err := x.step(bounded, v, *cmp.Or(steps[i].Candidate, &Candidate{}), n)
-		if err != nil {
-			return err
-		}
+		anew := x.step(bounded, v, *cmp.Or(steps[i].Candidate, &Candidate{}), n)
 		anew.Reason = cmp.Or(anew.Reason, "decided anew: the memory was changed meanwhile")
 		steps[i] = anew
 		p.Instead = append(p.Instead, anew)

@@ -188,7 +188,7 @@ func learned(t *testing.T, dir string) map[string]string {
 // A learner that is killed at any step, again and again, learns in the end what one
 // learns that is not.
 func TestExtractSIGKILL(t *testing.T) {
-	kills := map[string]int{"short": 6, "gate": 200, "long": 2_000}[*faults]
+	kills := map[string]int{"short": 4, "gate": 200, "long": 2_000}[*faults]
 	from := planted(t)
 	whole := start(t, copied(t, from))
 	fmt.Fprintln(whole.in)
@@ -255,7 +255,7 @@ func copied(t *testing.T, from string) string {
 
 // Two processes that learn the same at once pay once.
 func TestTwoProcesses(t *testing.T) {
-	rounds := map[string]int{"short": 2, "gate": 20, "long": 100}[*faults]
+	rounds := map[string]int{"short": 1, "gate": 20, "long": 100}[*faults]
 	from := planted(t)
 	for range rounds {
 		dir := copied(t, from)
@@ -301,8 +301,9 @@ func extractUntil(t *testing.T, m *Store, c *talk, name string, at int) (ended b
 // A person edits, renames or deletes every memory after a kill at each step, and no
 // edit is lost.
 func TestPersonAfterKill(t *testing.T) {
-	for _, change := range []string{"edit", "rename", "delete"} {
-		for at := 1; ; at++ {
+	stride := map[string]int{"short": 5, "gate": 1, "long": 1}[*faults]
+	for i, change := range []string{"edit", "rename", "delete"} {
+		for at := 1 + i; ; at += stride {
 			dir, c := t.TempDir(), newTalk("anna")
 			ex := &script{found: lessons}
 			m := openStore(t, dir, &Options{Extractor: ex})

@@ -112,7 +112,7 @@ func (m Model) parts(msgs []transcript.Message) ([]string, error) {
 // part returns as much of the beginning of a text as fits into a request, to the end
 // of a line if there is one near.
 func (m Model) part(text string) string {
-	size := min(len(text), 8*cmp.Or(m.Window, defaultWindow))
+	size := min(len(text), 4*cmp.Or(m.Window, defaultWindow))
 	for size > 0 {
 		part := strings.ToValidUTF8(text[:size], "")
 		if size < len(text) {

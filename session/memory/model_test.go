@@ -87,7 +87,7 @@ func TestModelInjection(t *testing.T) {
 // A long archive is shown in parts, each of which fits, and no more than allowed.
 func TestModelParts(t *testing.T) {
 	var msgs []transcript.Message
-	for range 200 {
+	for range 50 {
 		msgs = append(msgs, transcript.UserText(strings.Repeat("数据库 and words ", 100)))
 	}
 	for _, most := range []int{1, 3, 100} {
