@@ -86,8 +86,8 @@ func (p *planner) choices(v *view, c Candidate) []Memory {
 	if c.Category.merges() {
 		return similar
 	}
-	// An event that happens twice is two events, but the same commit, learned again,
-	// tells of the same one.
+	// An event that happens twice is two events, but a commit that is learned again has
+	// the same ones.
 	return slices.DeleteFunc(similar, func(m Memory) bool {
 		return !slices.ContainsFunc(m.Sources, func(s Source) bool { return s.Commit == p.source.Commit })
 	})

@@ -423,7 +423,7 @@ func TestDeciders(t *testing.T) {
 	}
 }
 
-// What was paid for counts, also if it comes late; then words decide.
+// Candidates that were paid for count, also if they come late; then words decide.
 func TestLate(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)
@@ -470,7 +470,7 @@ func TestAtOnce(t *testing.T) {
 	require.Len(t, list[0].Sources, 2)
 }
 
-// What a person changes after the decision is decided anew.
+// A decision about a memory that a person changes after it is made anew.
 func TestPersonMeanwhile(t *testing.T) {
 	dir, c := t.TempDir(), newTalk("anna")
 	m := openStore(t, dir, nil)

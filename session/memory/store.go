@@ -19,8 +19,8 @@ type Options struct {
 	Extractor Extractor
 	// Decider says what becomes of candidates; nil is [Lexical].
 	Decider Decider
-	// Shared gives the cases and patterns of an agent to all of its owners. What one
-	// of them has said can get into the conversations of the others.
+	// Shared gives the cases and patterns of an agent to all of its owners. The words of
+	// one of them can get into the conversations of the others.
 	Shared bool
 	// Timeout is how long Extractor and Decider may take for one commit. 0 means
 	// five minutes, less than 0 no limit.
