@@ -204,6 +204,10 @@ func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
 		if found.Of.Equal(p.Of) { // and not of a diff that was removed
 			p = found
 		}
+		// A kill may have come before the name of the diff was on stable storage.
+		if err := x.files.Write(ctx, x.name+diffExt, encode(d)); err != nil {
+			return err
+		}
 	}
 	steps := d.steps()
 	for _, s := range p.Instead {
@@ -279,6 +283,11 @@ func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (
 	}
 	after := parse(s.File, []byte(s.After)).hash()
 	switch {
+	case found != nil && found.hash() == after:
+		if again { // a kill may have come before its name was on stable storage
+			err = x.files.Write(ctx, found.file, []byte(s.After))
+		}
+		return err == nil, err
 	case s.Before == "" && found == nil:
 		x.announce("create")
 		err := x.files.Create(ctx, s.File, []byte(s.After))
@@ -288,8 +297,8 @@ func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (
 		return err == nil, err
 	case found == nil: // deleted
 		return false, nil
-	case s.Before == "", found.hash() == after, again && x.applied(found, steps[:i]):
-		return true, nil
+	case s.Before == "", again && x.applied(found, steps[:i]):
+		return true, nil // and changed since
 	case found.hash() == parse(s.File, []byte(s.Before)).hash():
 		x.announce("update")
 		err := x.files.Write(ctx, found.file, []byte(s.After))
