@@ -134,6 +134,7 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	// Models take their time, so they are asked without the lock of the scope. With it,
 	// only what has changed meanwhile is decided anew.
 	x.plan(bounded, v, found)
+	x.announce("planned")
 	return x.underLock(ctx, func() error {
 		bounded, cancel := x.bounded(ctx)
 		defer cancel()

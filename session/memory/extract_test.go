@@ -445,29 +445,46 @@ func TestLate(t *testing.T) {
 	require.Contains(t, r.Outcomes[0].Reason, "decided by words")
 }
 
-// Two commits that learn of the same at once are merged.
+// Two commits that learn of the same at once are merged, whether the memory is there
+// already or not.
 func TestAtOnce(t *testing.T) {
-	dir, c := t.TempDir(), newTalk("anna")
-	names := []string{c.commit("one"), c.commit("two")}
-	var both sync.WaitGroup
-	both.Add(2)
-	m := openStore(t, dir, &Options{Extractor: extractorFunc(func(_ context.Context, in Input) ([]Candidate, error) {
-		both.Done()
-		both.Wait()
-		return []Candidate{candidate(Preferences, "drinks", "Likes "+in.Messages[0].Text(), "")}, nil
-	})})
-	var wg sync.WaitGroup
-	for _, name := range names {
-		wg.Go(func() {
-			if _, err := m.extract(context.Background(), c, name); err != nil {
-				t.Error(err)
+	join := deciderFunc(func(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
+		return Decision{Action: Merge, Text: Text{Abstract: similar[0].Abstract + ", " + c.Abstract}}, nil
+	})
+	for _, there := range []bool{false, true} {
+		dir, c := t.TempDir(), newTalk("anna")
+		m := openStore(t, dir, &Options{Decider: join})
+		if there {
+			learn(t, m, c, candidate(Preferences, "drinks", "Likes water", ""))
+		}
+		names := []string{c.commit("tea"), c.commit("milk")}
+		var both sync.WaitGroup
+		both.Add(2)
+		m.announce = func(step string) {
+			if step == "planned" {
+				both.Done()
+				both.Wait()
 			}
+		}
+		m.opts.Extractor = extractorFunc(func(_ context.Context, in Input) ([]Candidate, error) {
+			return []Candidate{candidate(Preferences, "drinks", in.Messages[0].Text(), "")}, nil
 		})
+		var wg sync.WaitGroup
+		for _, name := range names {
+			wg.Go(func() {
+				if _, err := m.extract(context.Background(), c, name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		list := memories(t, m, anna)
+		require.Len(t, list, 1)
+		require.Contains(t, list[0].Abstract, "tea")
+		require.Contains(t, list[0].Abstract, "milk")
+		require.Equal(t, there, strings.HasPrefix(list[0].Abstract, "Likes water, "))
+		require.Len(t, list[0].Sources, len(c.list))
 	}
-	wg.Wait()
-	list := memories(t, m, anna)
-	require.Len(t, list, 1)
-	require.Len(t, list[0].Sources, 2)
 }
 
 // A decision about a memory that a person changes after it is made anew.
@@ -498,4 +515,12 @@ func TestPersonMeanwhile(t *testing.T) {
 		require.True(t, d.Done)
 		require.Equal(t, string(data), d.steps()[0].After)
 	}
+	m.announce = func(step string) {
+		if step == "diff" { // a file of the name that the diff has for a new one
+			require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(name), "cats.md"), []byte("Has two cats\n"), 0o600))
+		}
+	}
+	r := learn(t, m, c, candidate(Preferences, "cats", "The cats are Mia and Leo", ""))
+	require.Equal(t, transcript.ExtractedCount{Merged: 1}, r.Counts["preferences"])
+	require.Equal(t, "Has two cats\n\n## Content\n\nLater:\n\nThe cats are Mia and Leo\n", files(t, dir)["owners/anna/user/memories/preferences/cats.md"])
 }

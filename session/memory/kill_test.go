@@ -221,7 +221,7 @@ func TestExtractSIGKILL(t *testing.T) {
 				if name, ok := strings.CutPrefix(line, "paid "); ok {
 					paid[name]++
 					open = name
-				} else if line != "step asked" && line != "step diff" {
+				} else if line != "step asked" && line != "step planned" && line != "step diff" {
 					open = ""
 				}
 			}
@@ -298,22 +298,59 @@ func extractUntil(t *testing.T, m *Store, c *talk, name string, at int) (ended b
 	return true
 }
 
-// A person edits, renames or deletes every memory after a kill at each step, and no
-// edit is lost.
+// An extraction that stops in front of any step is finished by the next.
+func TestStopped(t *testing.T) {
+	var want map[string]string
+	for at := 0; ; at++ {
+		dir, c := t.TempDir(), newTalk("anna")
+		ex := &script{found: lessons}
+		m := openStore(t, dir, &Options{Extractor: ex})
+		require.True(t, extractUntil(t, m, c, c.commit("one"), 0))
+		name := c.commit("two")
+		ended := extractUntil(t, m, c, name, at)
+		if !ended {
+			require.True(t, extractUntil(t, m, c, name, 0))
+		}
+		if at == 0 {
+			want = files(t, dir)
+		}
+		require.Equal(t, want, files(t, dir))
+		require.Len(t, c.extracted(), 2)
+		left, err := filepath.Glob(filepath.Join(dir, "owners/anna/diffs/*"))
+		require.NoError(t, err)
+		require.Len(t, left, 2)
+		require.LessOrEqual(t, ex.calls, 3)
+		r, err := m.extract(t.Context(), c, name)
+		require.NoError(t, err)
+		require.True(t, r.Repeated)
+		if ended && at > 0 {
+			break
+		}
+	}
+}
+
+// A person rewrites, edits, renames or deletes every memory after a kill at each step,
+// and no edit is lost.
 func TestPersonAfterKill(t *testing.T) {
-	stride := map[string]int{"short": 5, "gate": 1, "long": 1}[*faults]
-	for i, change := range []string{"edit", "rename", "delete"} {
-		for at := 1 + i; ; at += stride {
+	stride := map[string]int{"short": 8, "gate": 1, "long": 1}[*faults]
+	for i, change := range []string{"edit", "rename", "delete", "rewrite"} {
+		for at := 1 + i*2; ; at += stride {
 			dir, c := t.TempDir(), newTalk("anna")
 			ex := &script{found: lessons}
 			m := openStore(t, dir, &Options{Extractor: ex})
 			require.True(t, extractUntil(t, m, c, c.commit("one"), 0))
 			name := c.commit("two")
 			ended := extractUntil(t, m, c, name, at)
-			before := files(t, dir)
-			for file := range before {
-				file = filepath.Join(dir, file)
+			before, applied := files(t, dir), map[string]bool{}
+			for name := range before {
+				file := filepath.Join(dir, name)
 				switch change {
+				case "rewrite":
+					data, err := os.ReadFile(file)
+					require.NoError(t, err)
+					_, comment, _ := strings.Cut(string(data), "\n"+commentOpen)
+					applied[name] = strings.Contains(comment, c.list[1].Entry) && !strings.Contains(name, "editor") // it has two steps
+					require.NoError(t, os.WriteFile(file, []byte("Mine\n"+commentOpen+comment), 0o600))
 				case "edit":
 					data, err := os.ReadFile(file)
 					require.NoError(t, err)
@@ -345,6 +382,13 @@ func TestPersonAfterKill(t *testing.T) {
 					require.Contains(t, string(data), "by a person", "step %d: %s", at, file)
 				}
 				require.Len(t, after, 5)
+			case "rewrite":
+				for file := range before {
+					require.True(t, strings.HasPrefix(after[file], "Mine"), "step %d: %s", at, file)
+					if applied[file] {
+						require.Equal(t, "Mine", strings.TrimSpace(after[file]), "step %d: %s", at, file)
+					}
+				}
 			case "rename":
 				require.Len(t, after, 5, "step %d", at)
 			case "delete":
