@@ -189,19 +189,20 @@ func TestPerson(t *testing.T) {
 
 // An erase that is stopped in front of any removal is finished by the next.
 func TestEraseStopped(t *testing.T) {
+	from, c, other := t.TempDir(), newTalk("anna"), newTalk("bert")
+	m := openStore(t, from, &Options{Shared: true})
+	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""), candidate(Cases, "x", "A SECRET case", ""))
+	learn(t, m, c, candidate(Preferences, "drinks", "Likes SECRET", ""), candidate(Patterns, "y", "A SECRET pattern", ""))
+	learn(t, m, c, candidate(Preferences, "drinks", "Likes coffee", ""))
+	learn(t, m, other, candidate(Patterns, "y", "A pattern", ""))
 	for name, subject := range map[string]transcript.Subject{
 		"owner": {Owner: "anna"},
 		"word":  {Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte("SECRET")) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at := 1; ; at++ {
-				dir, c, other := t.TempDir(), newTalk("anna"), newTalk("bert")
+				dir, n := copied(t, from), 0
 				m := openStore(t, dir, &Options{Shared: true})
-				learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""), candidate(Cases, "x", "A SECRET case", ""))
-				learn(t, m, c, candidate(Preferences, "drinks", "Likes SECRET", ""), candidate(Patterns, "y", "A SECRET pattern", ""))
-				learn(t, m, c, candidate(Preferences, "drinks", "Likes coffee", ""))
-				learn(t, m, other, candidate(Patterns, "y", "A pattern", ""))
-				n := 0
 				m.announce = func(string) {
 					if n++; n == at {
 						panic(stopped{})

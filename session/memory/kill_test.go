@@ -301,12 +301,14 @@ func extractUntil(t *testing.T, m *Store, c *talk, name string, at int) (ended b
 // An extraction that stops in front of any step is finished by the next.
 func TestStopped(t *testing.T) {
 	var want map[string]string
+	from, first := t.TempDir(), newTalk("anna")
+	first.commit("one")
+	require.True(t, extractUntil(t, openStore(t, from, &Options{Extractor: &script{found: lessons}}), first, "archive_001", 0))
+	name := first.commit("two")
 	for at := 0; ; at++ {
-		dir, c := t.TempDir(), newTalk("anna")
+		dir, c := copied(t, from), &talk{owner: first.owner, list: first.list, said: first.said, lines: first.extracted()}
 		ex := &script{found: lessons}
 		m := openStore(t, dir, &Options{Extractor: ex})
-		require.True(t, extractUntil(t, m, c, c.commit("one"), 0))
-		name := c.commit("two")
 		ended := extractUntil(t, m, c, name, at)
 		if !ended {
 			require.True(t, extractUntil(t, m, c, name, 0))
@@ -319,7 +321,7 @@ func TestStopped(t *testing.T) {
 		left, err := filepath.Glob(filepath.Join(dir, "owners/anna/diffs/*"))
 		require.NoError(t, err)
 		require.Len(t, left, 2)
-		require.LessOrEqual(t, ex.calls, 3)
+		require.LessOrEqual(t, ex.calls, 2)
 		r, err := m.extract(t.Context(), c, name)
 		require.NoError(t, err)
 		require.True(t, r.Repeated)
@@ -334,7 +336,7 @@ func TestStopped(t *testing.T) {
 func TestPersonAfterKill(t *testing.T) {
 	stride := map[string]int{"short": 8, "gate": 1, "long": 1}[*faults]
 	for i, change := range []string{"edit", "rename", "delete", "rewrite"} {
-		for at := 1 + i*2; ; at += stride {
+		for at := 1 + i*2%stride; ; at += stride {
 			dir, c := t.TempDir(), newTalk("anna")
 			ex := &script{found: lessons}
 			m := openStore(t, dir, &Options{Extractor: ex})
