@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -126,7 +125,7 @@ type archiving struct {
 // commitOnce archives what is there now. The error matches ErrConflict if that
 // has changed meanwhile.
 func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions) (Committed, error) {
-	a := archiving{opts: opts}
+	a, began := archiving{opts: opts}, time.Now()
 	a.Options = s.compactOptions(&compact.Options{Summarizer: opts.Summarizer, Timeout: opts.Timeout})
 	l, err := s.survey(ctx, op, &a)
 	if err != nil {
@@ -148,7 +147,9 @@ func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions)
 	var ids []string
 	if a.cut.At > 0 {
 		a.also = a.item
-		ids, err = s.commit(ctx, op, &a.work, &c, a.cut)
+		if ids, err = s.commit(ctx, op, &a.work, &c, a.cut); err == nil {
+			s.store.tell(ctx, s.ref, Event{Kind: EventCompactionDone, Took: time.Since(began), Cut: a.cut, Compaction: c, StandIn: a.standIn})
+		}
 	} else {
 		ids, err = s.appendOn(ctx, op, []string{transcript.TypeRewind, transcript.TypeCompaction, transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted},
 			func(t *state) ([]transcript.Item, error) {
@@ -234,14 +235,17 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 		}
 		return c, err
 	}
-	if a.standIn = l.broken(); !a.standIn {
+	// Without a compaction nothing would tell that the summarizer works again.
+	if a.standIn = a.cut.At > 0 && l.broken(); !a.standIn {
 		first, cancel := firstPart(ctx)
 		c, err = try(first)
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return c, s.store.wrap(op, s.ref, err)
 		}
-		s.failed(ctx, a.history)
+		if a.cut.At > 0 {
+			s.failed(ctx, a.history)
+		}
 		a.Observe(ctx, compact.Step{Skipped: err})
 		s.store.opts.Logger.Warn("the summarizer failed: an extract is the overview of the archive", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}
@@ -282,15 +286,25 @@ func (a *archiving) item(t *state) (transcript.Item, error) {
 	return c, nil
 }
 
-// labelled is a line with a label, as OpenViking has them in overviews.
-var labelled = lazy.New(`(?m)^\*\*[^*\n]+\*\*:[ \t]*(\S.*)$`)
+// labelled returns the text of a line of the form "**Label**: text", empty if it has
+// another one.
+func labelled(line string) string {
+	line, ok := strings.CutPrefix(line, "**")
+	label, text, found := strings.Cut(line, "**:")
+	if !ok || !found || label == "" || strings.Contains(label, "*") {
+		return ""
+	}
+	return oneLine(text)
+}
 
 // abstractOf returns one line about an archive: what its overview says, or the
 // first text of the user if no model has written that.
 func abstractOf(overview string, h rebuild.History) string {
 	if !(compact.Extractive{}).MadeBy(overview) {
-		if found := labelled.Get().FindStringSubmatch(overview); found != nil {
-			return oneLine(found[1])
+		for line := range strings.Lines(overview) {
+			if text := labelled(line); text != "" {
+				return text
+			}
 		}
 		for line := range strings.Lines(overview) {
 			if line = oneLine(line); line != "" && line[0] != '#' {

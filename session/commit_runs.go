@@ -177,7 +177,7 @@ func extended(runs []transcript.Run, b filedBatch, joined bool) []transcript.Run
 // historyOf returns the history of runs, the lines of which are read from a place
 // in front of them, as if nothing had been compacted or clipped.
 func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.History, error) {
-	fold := rebuild.New(&rebuild.Options{Full: true, Tail: from > 0})
+	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
 	inside := false
 	for b, err := range transcript.Batches(scan(from, driver.Forward)) {
 		if err != nil {
@@ -189,11 +189,15 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.Hi
 		has := func(id string) bool {
 			return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id })
 		}
-		if inside = inside || has(runs[0].First); !inside {
+		// Where the end of a run is damaged, it ends where the next one begins.
+		if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return has(r.First) }); i >= 0 {
+			runs, inside = runs[i:], true
+		}
+		if !inside {
 			continue
 		}
 		ends := has(runs[0].Last)
-		// What is in a run is live, so a rewind there has changed nothing.
+		// All lines of a run are live, so a rewind there has changed nothing.
 		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
 		if err := fold.Add(b); err != nil {
 			return rebuild.History{}, err
@@ -206,8 +210,8 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.Hi
 }
 
 // closed returns the index of the first message of the turn that is not over, the
-// number of messages if all turns are, and the first entry of that turn. What is in
-// front of the index was appended before what is behind it.
+// number of messages if all turns are, and the first entry of that turn. All that
+// is in front of the index was appended before anything behind it.
 func closed(fold *rebuild.Fold) (at int, open string) {
 	h, p := fold.History(), fold.Pending()
 	at = len(h.Messages)
