@@ -16,6 +16,7 @@ import (
 const (
 	maxCandidates = 200
 	maxText       = 32 << 10 // bytes of a memory
+	maxMemory     = 1 << 20  // bytes of a file that a person may make of it
 	maxAbstract   = 400      // bytes
 	maxTopic      = 200      // bytes
 	maxName       = 90       // bytes of the encoded topic in the name of a file

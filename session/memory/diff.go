@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -116,6 +117,10 @@ func (m *Store) readJSON(ctx context.Context, name string, v any) (bool, error) 
 }
 
 func encode(v any) []byte {
-	data, _ := json.MarshalIndent(v, "", " ") // of strings, numbers and times
-	return append(data, '\n')
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	_ = e.Encode(v) // of strings, numbers and times, to memory
+	return b.Bytes()
 }

@@ -159,7 +159,7 @@ func TestCategories(t *testing.T) {
 			Profile,
 			candidate(Profile, "name", "Is called Anna", "Works on compilers."),
 			candidate(Profile, "city", "Lives in Porto", "Moved there in May."),
-			map[string]string{user + ".overview.md": "Is called Anna; Lives in Porto\n\n## Content\n\nWorks on compilers.\n\nLater:\n\nMoved there in May.\n"},
+			map[string]string{user + ".overview.md": "Is called Anna; Lives in Porto\n\n## Content\n\nMoved there in May.\n\nEarlier:\n\nWorks on compilers.\n"},
 			transcript.ExtractedCount{Merged: 1},
 		},
 		{
@@ -523,4 +523,27 @@ func TestPersonMeanwhile(t *testing.T) {
 	r := learn(t, m, c, candidate(Preferences, "cats", "The cats are Mia and Leo", ""))
 	require.Equal(t, transcript.ExtractedCount{Merged: 1}, r.Counts["preferences"])
 	require.Equal(t, "Has two cats\n\n## Content\n\nLater:\n\nThe cats are Mia and Leo\n", files(t, dir)["owners/anna/user/memories/preferences/cats.md"])
+}
+
+// A profile goes on learning when it is full: its oldest lines go. A memory that a
+// person has edited is never shortened.
+func TestFull(t *testing.T) {
+	dir, c := t.TempDir(), newTalk("anna")
+	m := openStore(t, dir, nil)
+	for i := range 5 {
+		r := learn(t, m, c, candidate(Profile, "", fmt.Sprint("Fact ", i), fmt.Sprint("It is ", i, strings.Repeat(fmt.Sprintf("\nword%d", i), 1000))))
+		require.Equal(t, 1, r.Counts["profile"].Added+r.Counts["profile"].Merged)
+	}
+	mem := memories(t, m, anna)[0]
+	require.LessOrEqual(t, mem.size(), maxText)
+	require.Contains(t, mem.Content, "It is 4")
+	require.Equal(t, 1, strings.Count(mem.Content, earlierLine))
+	require.Equal(t, "Fact 0; Fact 1; Fact 2; Fact 3; Fact 4", mem.Abstract)
+
+	file := filepath.Join(dir, mem.file)
+	require.NoError(t, os.WriteFile(file, []byte("Mine\n\n"+strings.Repeat("mine ", maxText/5-2)), 0o600))
+	r := learn(t, m, c, candidate(Profile, "", "Fact 5", "It is five"))
+	require.Equal(t, transcript.ExtractedCount{Failed: 1}, r.Counts["profile"])
+	require.Contains(t, r.Outcomes[0].Reason, "shorten the file")
+	require.True(t, strings.HasPrefix(files(t, dir)[mem.file], "Mine\n"))
 }

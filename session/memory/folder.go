@@ -20,15 +20,14 @@ import (
 // Folder returns a [Storage] of files below dir, which is created when it is first
 // written to. Files have the mode 0600, folders 0700. It keeps nothing open and need
 // not be closed. It does not follow symbolic links that lead out of dir. Files of
-// more than 4 MiB are refused. The folder must be on a local disk: locks of network
+// more than 256 MiB are refused. The folder must be on a local disk: locks of network
 // file systems are not reliable.
 func Folder(dir string) Storage { return folder(dir) }
 
 type folder string
 
-// maxFile is how many bytes of a file are read: more than a store ever writes, and
-// than a person should.
-const maxFile = 4 << 20
+// maxFile is how many bytes of a file are read: more than a store ever writes.
+const maxFile = 256 << 20
 
 const tempMark = ".tmp-"
 
@@ -60,7 +59,7 @@ func (f folder) Read(ctx context.Context, name string) (data []byte, err error) 
 		}
 		defer func() { _ = file.Close() }() // it was only read
 		if info.Size() > maxFile {
-			return fmt.Errorf("%d bytes are more than the %d of a memory; shorten the file or move it away", info.Size(), maxFile)
+			return fmt.Errorf("%d bytes are more than %d; move the file away", info.Size(), maxFile)
 		}
 		data, err = io.ReadAll(io.LimitReader(file, maxFile))
 		return err

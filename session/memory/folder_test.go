@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,9 +73,28 @@ func TestFolderStaysInside(t *testing.T) {
 
 func TestFolderLimit(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.md"), []byte(strings.Repeat("x", maxFile+1)), 0o600))
-	_, err := Folder(dir).Read(ctx, "x.md")
+	f, err := os.Create(filepath.Join(dir, "x.md"))
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(maxFile+1)) // without blocks
+	require.NoError(t, f.Close())
+	_, err = Folder(dir).Read(ctx, "x.md")
 	require.ErrorContains(t, err, "x.md")
+
+	// A memory that is too large is named, and the others are there.
+	m, c := openStore(t, dir, nil), newTalk("anna")
+	learn(t, m, c, candidate(Preferences, "a", "Likes a", ""))
+	large := filepath.Join(dir, "owners/anna/user/memories/preferences/b.md")
+	require.NoError(t, os.WriteFile(large, make([]byte, maxMemory+1), 0o600))
+	found := 0
+	for mem, err := range m.List(ctx, anna) {
+		if err != nil {
+			require.ErrorContains(t, err, "b.md")
+			continue
+		}
+		require.Equal(t, "Likes a", mem.Abstract)
+		found++
+	}
+	require.Equal(t, 1, found)
 }
 
 // Locks exclude, those of other folders do not, and waiting ends with the context.

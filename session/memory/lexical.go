@@ -76,34 +76,34 @@ func mergeLines(m Memory, c Candidate) Text {
 	if m.Edited {
 		return behind(older, laterLine, newer)
 	}
-	merged := behind(newer, earlierLine, older)
-	if joined := older.Abstract + "; " + newer.Abstract; c.Category == Profile {
-		merged = behind(older, laterLine, newer)
-		if older.Abstract != newer.Abstract && len(joined) <= joinedMost {
-			merged = Text{joined, older.Overview, older.Content}
-			merged = behind(merged, laterLine, Text{Overview: newer.Overview, Content: newer.Content})
+	if c.Category == Profile && older.Abstract != newer.Abstract { // its first line is of all that is known
+		joined := older.Abstract + "; " + newer.Abstract
+		if len(joined) > joinedMost {
+			joined, newer.Content = older.Abstract, newer.Abstract+"\n\n"+newer.Content
 		}
+		newer.Abstract = joined
 	}
-	return merged
+	return behind(newer.normal(), earlierLine, older)
 }
 
 // behind adds to the content of a text the paragraphs of another that say more.
 func behind(t Text, heading string, rest Text) Text {
 	have := t.lineKeys()
+	headed := have[lineKey(heading)]
 	have[lineKey(earlierLine)], have[lineKey(laterLine)] = true, true
-	parts := []string{heading}
+	var parts []string
 	for part := range strings.SplitSeq(rest.Abstract+"\n\n"+rest.Overview+"\n\n"+rest.Content, "\n\n") {
 		if !allIn(part, have) {
 			parts = append(parts, part)
 		}
 	}
-	if len(parts) == 1 {
+	if len(parts) == 0 {
 		return t
 	}
-	if t.Content != "" {
-		parts = append([]string{t.Content}, parts...)
+	if !headed {
+		parts = append([]string{heading}, parts...)
 	}
-	t.Content = strings.Join(parts, "\n\n")
+	t.Content += "\n\n" + strings.Join(parts, "\n\n")
 	return t.normal()
 }
 

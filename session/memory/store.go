@@ -137,6 +137,9 @@ func (m *Store) read(ctx context.Context, scope Scope, c Category, name string) 
 	if err != nil {
 		return Memory{}, err
 	}
+	if len(data) > maxMemory {
+		return Memory{}, fmt.Errorf("memory: %s has %d bytes, more than %d; shorten the file or move it away", name, len(data), maxMemory)
+	}
 	mem := parse(name, data)
 	mem.Scope, mem.Category, mem.URI = scope, c, uriOf(c, name)
 	return mem, nil
