@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,14 +23,48 @@ const (
 	maxName       = 90       // bytes of the encoded topic in the name of a file
 )
 
-// accept returns a candidate as it may be stored, or a code and a reason why it may
-// not be.
-func accept(c Candidate) (_ Candidate, code, reason string) {
-	if !c.Category.valid() {
-		return c, "unknown_category", fmt.Sprintf("%q is no category", clip(string(c.Category), 60))
+// unknown stands for all categories that are none.
+const unknown Category = "unknown"
+
+// An offer is a candidate as it may be stored, or why it may not be.
+type offer struct {
+	Candidate
+	code, reason string
+	count        int // candidates that it stands for, if more than one
+}
+
+// accept returns the candidates as offers. Of those behind the bound there is one
+// offer for each category.
+func accept(found []Candidate) (offers []offer) {
+	for _, c := range found[:min(len(found), maxCandidates)] {
+		offers = append(offers, acceptOne(c))
+	}
+	surplus := map[Category]int{}
+	for _, c := range found[len(offers):] {
+		if !c.Category.valid() {
+			c.Category = unknown
+		}
+		surplus[c.Category]++
+	}
+	for _, c := range append(slices.Clone(categories), unknown) {
+		if n := surplus[c]; n > 0 {
+			reason := fmt.Sprintf("one commit teaches %d things at most", maxCandidates)
+			offers = append(offers, offer{Candidate{Category: c}, "too_many", reason, n})
+		}
+	}
+	return offers
+}
+
+func acceptOne(c Candidate) offer {
+	refuse := func(code, format string, args ...any) offer {
+		return offer{Candidate{Category: c.Category}, code, fmt.Sprintf(format, args...), 0}
+	}
+	if name := c.Category; !name.valid() {
+		c.Category = unknown
+		return refuse("unknown_category", "%q is no category", clip(string(name), 60))
 	}
 	if n := c.size() + len(c.Topic); n > maxText {
-		return c, "too_large", fmt.Sprintf("%d bytes are more than %d", n, maxText)
+		return refuse("too_large", "%d bytes are more than %d", n, maxText)
 	}
 	c.Text, c.Topic = c.normal(), clip(oneLine(c.Topic), maxTopic)
 	if c.Abstract == "" {
@@ -37,7 +72,7 @@ func accept(c Candidate) (_ Candidate, code, reason string) {
 		c.Abstract = oneLine(first)
 	}
 	if c.Abstract == "" {
-		return c, "empty", "it says nothing"
+		return refuse("empty", "it says nothing")
 	}
 	if len(c.Abstract) > maxAbstract {
 		c.Content = normalLines(c.Abstract + "\n\n" + c.Content)
@@ -45,7 +80,7 @@ func accept(c Candidate) (_ Candidate, code, reason string) {
 	}
 	c.Topic = cmp.Or(c.Topic, clip(c.Abstract, maxTopic))
 	c.Instruction = c.Instruction || instructs(c.Text)
-	return c, "", ""
+	return offer{Candidate: c}
 }
 
 // clip cuts a text between two characters, and says that it did.

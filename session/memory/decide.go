@@ -25,49 +25,22 @@ type answer struct {
 	err      error
 }
 
-// plan makes the steps of candidates, given a view that it changes. Decisions about
-// the same memories as in an earlier plan are not made again.
-func (p *planner) plan(ctx context.Context, v *view, found []Candidate) (steps []step) {
-	refused := map[Category]*step{}
-	for i, c := range found {
-		if i < maxCandidates {
-			steps = append(steps, p.step(ctx, v, c, len(steps)+1))
-			continue
-		}
-		if !c.Category.valid() {
-			c.Category = unknown
-		}
-		if refused[c.Category] == nil {
-			refused[c.Category] = &step{
-				Category: c.Category, Code: "too_many", Failed: true,
-				Reason: fmt.Sprintf("one commit teaches %d things at most", maxCandidates),
-			}
-		}
-		refused[c.Category].Count++
-	}
-	for _, c := range append(slices.Clone(categories), unknown) {
-		if s := refused[c]; s != nil {
-			s.N = len(steps) + 1
-			steps = append(steps, *s)
-		}
+// plan makes the steps of offers, given a view that it changes. Decisions about the
+// same memories as in an earlier plan are not made again.
+func (p *planner) plan(ctx context.Context, v *view, offers []offer) (steps []step) {
+	for i, o := range offers {
+		steps = append(steps, p.step(ctx, v, o, i+1))
 	}
 	return steps
 }
 
-// unknown stands for all categories that are none.
-const unknown Category = "unknown"
-
-// step decides about one candidate, and changes the view.
-func (p *planner) step(ctx context.Context, v *view, c Candidate, n int) step {
-	c, code, reason := accept(c)
-	if code != "" {
-		if !c.Category.valid() {
-			c.Category = unknown
-		}
-		return step{N: n, Category: c.Category, Code: code, Reason: reason, Failed: true}
+// step decides about one offer, and changes the view.
+func (p *planner) step(ctx context.Context, v *view, o offer, n int) step {
+	c := o.Candidate
+	if o.code != "" {
+		return step{N: n, Category: c.Category, Code: o.code, Reason: o.reason, Count: o.count, Failed: true}
 	}
-	similar := p.choices(v, c)
-	switch d := p.decide(ctx, n, c, similar); d.Action {
+	switch d := p.decide(ctx, n, c, p.choices(v, c)); d.Action {
 	case Skip:
 		return step{N: n, Category: c.Category, PageID: d.Into, Code: "duplicate", Reason: d.Reason}
 	case Merge:

@@ -126,6 +126,7 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	if err != nil {
 		return err
 	}
+	offers := accept(found)
 	x.announce("asked")
 	v, err := x.load(ctx, x.scope)
 	if err != nil {
@@ -133,7 +134,7 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	}
 	// Models take their time, so they are asked without the lock of the scope. With it,
 	// only what has changed meanwhile is decided anew.
-	x.plan(bounded, v, found)
+	x.plan(bounded, v, offers)
 	x.announce("planned")
 	return x.underLock(ctx, func() error {
 		bounded, cancel := x.bounded(ctx)
@@ -142,7 +143,7 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 		if err != nil {
 			return err
 		}
-		steps := x.plan(bounded, v, found)
+		steps := x.plan(bounded, v, offers)
 		*d = diff{
 			ArchiveURI:  fmt.Sprintf("viking://session/%s/history/%s", x.source.Session, x.archive.Name),
 			ExtractedAt: x.opts.Now().UTC(), Source: x.source, Reason: reason,
@@ -257,7 +258,7 @@ func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, a
 		}
 		n := steps[i].N
 		delete(x.ids, n)
-		anew := x.step(bounded, v, *cmp.Or(steps[i].Candidate, &Candidate{}), n)
+		anew := x.step(bounded, v, acceptOne(*cmp.Or(steps[i].Candidate, &Candidate{})), n)
 		anew.Reason = cmp.Or(anew.Reason, "decided anew: the memory was changed meanwhile")
 		steps[i] = anew
 		p.Instead = append(p.Instead, anew)

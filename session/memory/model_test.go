@@ -173,15 +173,15 @@ func FuzzAnswer(f *testing.F) {
 		found, err := parseCandidates(text, false)
 		require.True(t, err == nil || errors.Is(err, ErrAnswer))
 		for _, c := range found {
-			ok, code, reason := accept(c)
-			if code != "" {
-				require.NotEmpty(t, reason)
+			ok := acceptOne(c)
+			if ok.code != "" {
+				require.NotEmpty(t, ok.reason)
 				continue
 			}
 			require.True(t, ok.Category.valid())
 			require.Equal(t, ok.Text, ok.normal())
 			v := newView()
-			name := v.fileName("dir", ok, "0198c0de", 1)
+			name := v.fileName("dir", ok.Candidate, "0198c0de", 1)
 			require.Regexp(t, `^dir/[a-z0-9_%.-]+\.md$`, name)
 			require.Less(t, len(name), 140)
 		}
