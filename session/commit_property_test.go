@@ -220,9 +220,14 @@ func TestCommitProperty(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 15))
 		drv := memdriver.New(nil)
 		opts := vikingly()
-		st := session.OpenDriver(drv, opts)
+		st, other := session.OpenDriver(drv, opts), session.OpenDriver(drv, opts)
 		k := &talker{t: t, r: r, s: load(t, st, cli)}
 		for i := range 30 {
+			if r.IntN(6) == 0 { // another process goes on
+				s, err := other.Get(bg, k.s.Ref())
+				require.NoError(t, err)
+				k.s, st, other = s, other, st
+			}
 			k.step()
 			if i%5 == 4 {
 				k.check()
