@@ -27,9 +27,6 @@ type Scope struct {
 // it is committed.
 var ErrOwner = errors.New("memories belong to an owner, and there is none")
 
-// String names the scope in errors.
-func (s Scope) String() string { return fmt.Sprintf("owner %q, agent %q", s.Owner, s.Agent) }
-
 // check refuses a scope that nobody owns.
 func (s Scope) check() error {
 	if s.Owner == "" {

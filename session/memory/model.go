@@ -39,8 +39,7 @@ type Model struct {
 	Counter tokens.Counter
 }
 
-// ErrAnswer says that a [Model] has not answered what it was asked for.
-var ErrAnswer = errors.New("the model has not answered with the JSON that was asked for")
+var errAnswer = errors.New("the model has not answered with the JSON that was asked for")
 
 const (
 	defaultWindow    = 32_768
@@ -50,7 +49,7 @@ const (
 )
 
 // Extract implements [Extractor]. Its error is that of ctx or the Client, which it
-// wraps, or matches [ErrAnswer].
+// wraps, or quotes an answer that has no candidates in it.
 func (m Model) Extract(ctx context.Context, in Input) (found []Candidate, err error) {
 	parts, err := m.parts(in.Messages)
 	if err != nil {
@@ -165,11 +164,11 @@ func (m Model) ask(ctx context.Context, text string) (modelAnswer, error) {
 		return modelAnswer{}, err
 	}
 	if resp == nil {
-		return modelAnswer{}, fmt.Errorf("%w: there is no answer", ErrAnswer)
+		return modelAnswer{}, fmt.Errorf("%w: there is no answer", errAnswer)
 	}
 	switch resp.StopReason {
 	case transcript.StopRefusal, transcript.StopToolUse, transcript.StopAborted, transcript.StopError, transcript.StopPauseTurn:
-		return modelAnswer{}, fmt.Errorf("%w: it stopped for %q", ErrAnswer, resp.StopReason)
+		return modelAnswer{}, fmt.Errorf("%w: it stopped for %q", errAnswer, resp.StopReason)
 	case transcript.StopMaxTokens, transcript.StopContextWindow:
 		return modelAnswer{resp.Message.Text(), true}, nil
 	case transcript.StopEndTurn, transcript.StopSequence:
@@ -185,7 +184,7 @@ func (m Model) ask(ctx context.Context, text string) (modelAnswer, error) {
 func parseCandidates(text string, cut bool) ([]Candidate, error) {
 	list, ok := findList(text)
 	if !ok || cut && len(list) == 0 {
-		return nil, fmt.Errorf("%w: %q", ErrAnswer, clip(oneLine(text), 200))
+		return nil, fmt.Errorf("%w: %q", errAnswer, clip(oneLine(text), 200))
 	}
 	found := make([]Candidate, 0, min(len(list), maxCandidates+1))
 	for _, item := range list {
@@ -294,7 +293,7 @@ func listAt(text string) ([]json.RawMessage, bool) {
 // parseDecision reads the decision out of the answer of a model.
 func parseDecision(text string, similar []Memory) (Decision, error) {
 	fail := func() (Decision, error) {
-		return Decision{}, fmt.Errorf("%w: %q", ErrAnswer, clip(oneLine(text), 200))
+		return Decision{}, fmt.Errorf("%w: %q", errAnswer, clip(oneLine(text), 200))
 	}
 	at := strings.IndexByte(text, '{')
 	if at < 0 {

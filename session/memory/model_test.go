@@ -130,7 +130,7 @@ func TestParseCandidates(t *testing.T) {
 	} {
 		found, err := parseCandidates(text, false)
 		if want < 0 {
-			require.ErrorIs(t, err, ErrAnswer, text)
+			require.ErrorIs(t, err, errAnswer, text)
 			continue
 		}
 		require.NoError(t, err, text)
@@ -140,7 +140,7 @@ func TestParseCandidates(t *testing.T) {
 		}
 	}
 	_, err := parseCandidates("[", true)
-	require.ErrorIs(t, err, ErrAnswer)
+	require.ErrorIs(t, err, errAnswer)
 }
 
 func TestModelAnswers(t *testing.T) {
@@ -149,15 +149,15 @@ func TestModelAnswers(t *testing.T) {
 			return &transcript.Response{Message: transcript.AssistantText("[]"), StopReason: stop}, nil
 		})}
 		_, err := m.Extract(t.Context(), Input{Messages: []transcript.Message{transcript.UserText("hi")}})
-		require.ErrorIs(t, err, ErrAnswer)
+		require.ErrorIs(t, err, errAnswer)
 	}
 	m := Model{Client: clientFunc(func(context.Context, transcript.Request) (*transcript.Response, error) { return nil, nil })}
 	_, err := m.Extract(t.Context(), Input{Messages: []transcript.Message{transcript.UserText("hi")}})
-	require.ErrorIs(t, err, ErrAnswer)
+	require.ErrorIs(t, err, errAnswer)
 	var sent []transcript.Request
 	for _, text := range []string{"", "{", `{"action":"delete"}`, `{"action":"merge","into":7}`, `{"action":"skip","into":"no"}`} {
 		_, err := Model{Client: says(&sent, text)}.Decide(t.Context(), candidate(Profile, "", "x", ""), []Memory{{ID: "a"}})
-		require.ErrorIs(t, err, ErrAnswer, text)
+		require.ErrorIs(t, err, errAnswer, text)
 	}
 	huge := Memory{ID: "a", Text: Text{Abstract: "x", Content: strings.Repeat("word ", 10_000)}}
 	d, err := Model{Window: 4_000}.Decide(t.Context(), candidate(Entities, "", "y", ""), []Memory{huge})
@@ -171,7 +171,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add("[{\"category\":\"../x\",\"topic\":\"\\ud800\",\"instruction\":\"yes\"},")
 	f.Fuzz(func(t *testing.T, text string) {
 		found, err := parseCandidates(text, false)
-		require.True(t, err == nil || errors.Is(err, ErrAnswer))
+		require.True(t, err == nil || errors.Is(err, errAnswer))
 		for _, c := range found {
 			ok := acceptOne(c)
 			if ok.code != "" {

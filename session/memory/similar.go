@@ -30,7 +30,7 @@ func (m *Store) load(ctx context.Context, scope Scope) (*view, error) {
 	v := newView()
 	for mem, err := range m.List(ctx, scope) {
 		if err != nil {
-			return nil, fmt.Errorf("a memory of %s cannot be read: %w", scope, err)
+			return nil, fmt.Errorf("a memory of owner %q cannot be read: %w", scope.Owner, err)
 		}
 		v.put(mem)
 	}

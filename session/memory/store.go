@@ -157,7 +157,7 @@ func (m *Store) Get(ctx context.Context, scope Scope, id string) (Memory, error)
 		}
 	}
 	if failed == nil {
-		failed = fmt.Errorf("memory: no memory %q of %s: %w", id, scope, fs.ErrNotExist)
+		failed = fmt.Errorf("memory: no memory %q of owner %q and agent %q: %w", id, scope.Owner, scope.Agent, fs.ErrNotExist)
 	}
 	return Memory{}, failed
 }
