@@ -1,0 +1,144 @@
+package memory
+
+import (
+	"context"
+	"strings"
+
+	"github.com/convolog/convolog/internal/words"
+)
+
+// Lexical is a [Decider] that compares words, of any script, and needs no service.
+// A candidate is known already if each of its lines is; it is merged with a memory of
+// the same topic, or with one whose first line has mostly the same words. The
+// newer text stands in front of the older one. In a memory that a person has edited it
+// stands behind, and the first line stays.
+type Lexical struct{}
+
+// alike is the share of common words from which two first lines say the same.
+const alike = 0.6
+
+// Decide implements [Decider]. It gives no error.
+func (Lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
+	for _, m := range similar {
+		if lexicallyIn(c.Text, m.Text) {
+			return Decision{Action: Skip, Into: m.ID, Reason: "every line of it is known"}, nil
+		}
+	}
+	for _, m := range similar {
+		if c.Category == Profile || m.topics()[lineKey(c.Topic)] || alikeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
+			return Decision{Action: Merge, Into: m.ID, Text: mergeLines(m, c), Reason: "it is about the same"}, nil
+		}
+	}
+	return Decision{Action: Create, Reason: "no memory is like it"}, nil
+}
+
+// topics returns the keys of what a memory is about.
+func (m Memory) topics() map[string]bool {
+	set := map[string]bool{lineKey(m.Topic): true, lineKey(m.Name): true}
+	delete(set, "")
+	return set
+}
+
+// termSet returns the different words of a text.
+func termSet(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, term := range words.Terms(text) {
+		set[term] = true
+	}
+	return set
+}
+
+// alikeness is the share of words that two texts have in common.
+func alikeness(a, b map[string]bool) float64 {
+	common := 0
+	for term := range a {
+		if b[term] {
+			common++
+		}
+	}
+	return likeness(common, len(a), len(b))
+}
+
+// likeness is the share of common words, from 0 to 1, of two texts with a and b words.
+func likeness(common, a, b int) float64 { return 2 * float64(common) / float64(max(a+b, 1)) }
+
+// The lines between what was merged.
+const (
+	earlierLine = "Earlier:"
+	laterLine   = "Later:"
+	joinedMost  = 200 // bytes of the first line of a profile
+)
+
+// mergeLines puts a memory and a candidate together, so that each line of both is
+// there.
+func mergeLines(m Memory, c Candidate) Text {
+	older, newer := m.normal(), c.normal()
+	if m.Edited {
+		return behind(older, laterLine, newer)
+	}
+	if c.Category == Profile && older.Abstract != newer.Abstract { // its first line is of all that is known
+		joined := older.Abstract + "; " + newer.Abstract
+		if len(joined) > joinedMost {
+			joined, newer.Content = older.Abstract, newer.Abstract+"\n\n"+newer.Content
+		}
+		newer.Abstract = joined
+	}
+	return behind(newer.normal(), earlierLine, older)
+}
+
+// behind adds to the content of a text the paragraphs of another that say more.
+func behind(t Text, heading string, rest Text) Text {
+	have := t.lineKeys()
+	headed := have[lineKey(heading)]
+	have[lineKey(earlierLine)], have[lineKey(laterLine)] = true, true
+	var parts []string
+	for part := range strings.SplitSeq(rest.Abstract+"\n\n"+rest.Overview+"\n\n"+rest.Content, "\n\n") {
+		if !allIn(part, have) {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return t
+	}
+	if !headed {
+		parts = append([]string{heading}, parts...)
+	}
+	t.Content += "\n\n" + strings.Join(parts, "\n\n")
+	return t.normal()
+}
+
+// shorten leaves out the last lines of the content, which are the oldest, until the
+// text has at most limit bytes.
+func (t Text) shorten(limit int) Text {
+	if room := limit - (t.size() - len(t.Content)); t.size() > limit {
+		t.Content = t.Content[:max(room, 0)]
+		t.Content = t.Content[:max(strings.LastIndexByte(t.Content, '\n'), 0)]
+	}
+	return t.normal()
+}
+
+// lexicallyIn reports whether one text has every line of another.
+func lexicallyIn(part, whole Text) bool {
+	return allIn(part.Abstract+"\n"+part.Overview+"\n"+part.Content, whole.lineKeys())
+}
+
+// lineKeys returns the keys of all lines, and those of the parts of a first line.
+func (t Text) lineKeys() map[string]bool {
+	have := map[string]bool{"": true}
+	for line := range strings.SplitSeq(strings.ReplaceAll(t.Abstract, ";", "\n")+"\n"+t.Abstract+"\n"+t.Overview+"\n"+t.Content, "\n") {
+		have[lineKey(line)] = true
+	}
+	return have
+}
+
+func allIn(part string, have map[string]bool) bool {
+	for line := range strings.SplitSeq(part, "\n") {
+		if !have[lineKey(line)] {
+			return false
+		}
+	}
+	return true
+}
+
+// lineKey is equal for lines that say the same.
+func lineKey(line string) string { return strings.Join(words.Terms(line), " ") }
