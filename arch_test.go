@@ -51,6 +51,10 @@ var imports = map[string][]string{
 		"session/driver", "session/driver/filedriver",
 		"transcript", "transcript/filelog", "transcript/tokens",
 	},
+	"session/memory": {
+		"compact", "guard", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
+		"session", "transcript", "transcript/filelog", "transcript/tokens",
+	},
 	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
 	"examples/...":     {"..."},
 }
@@ -70,6 +74,7 @@ var testImports = map[string][]string{
 	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
 	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
+	"session/memory":      {"session/driver/memdriver"},
 	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }

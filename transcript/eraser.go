@@ -16,7 +16,8 @@ type Place struct {
 	// Kind is the type of an entry, or one of: transcript, all of a session, its
 	// row included; archive and blob, files of a session; summary, carried, clip,
 	// abstract, reasoning, source and damage, parts of a session that may say
-	// again what an entry has said; channel, entries of a channel log.
+	// again what an entry has said; channel, entries of a channel log; memory and
+	// diff, files of a store of memories.
 	Kind    string `json:"kind"`
 	Agent   string `json:"agent,omitempty"`
 	Session string `json:"session,omitempty"`

@@ -1,0 +1,26 @@
+package words_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/words"
+)
+
+func TestTerms(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                        "",
+		" -- !":                   "",
+		"Prefers TABS, over 4.":   "prefers tabs over 4",
+		"数据库用Go":                  "数据 据库 库用 go",
+		"Größe, größe":            "grÖße grÖße",
+		"in a/b/c.go (getUser)":   "in a/b/c.go getuser",
+		"Ｆｕｌｌ width":              "full width",
+		"ひらがな は":                  "ひら らが がな は",
+		"non\u00a0breaking\tword": "non breaking word",
+	} {
+		require.Equal(t, want, strings.Join(words.Terms(text), " "), text)
+	}
+}

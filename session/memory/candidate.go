@@ -1,0 +1,113 @@
+package memory
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/internal/lazy"
+)
+
+// The bounds of what one commit may teach.
+const (
+	maxCandidates = 200
+	maxText       = 32 << 10 // bytes of a memory
+	maxAbstract   = 400      // bytes
+	maxTopic      = 200      // bytes
+	maxName       = 90       // bytes of the encoded topic in the name of a file
+)
+
+// accept returns a candidate as it may be stored, or a code and a reason why it may
+// not be.
+func accept(c Candidate) (_ Candidate, code, reason string) {
+	if !c.Category.valid() {
+		return c, "unknown_category", fmt.Sprintf("%q is no category", clip(string(c.Category), 60))
+	}
+	if n := c.Text.size() + len(c.Topic); n > maxText {
+		return c, "too_large", fmt.Sprintf("%d bytes are more than %d", n, maxText)
+	}
+	c.Text, c.Topic = c.Text.normal(), clip(oneLine(c.Topic), maxTopic)
+	if c.Abstract == "" {
+		first, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(c.Overview, c.Content)), "\n")
+		c.Abstract = oneLine(first)
+	}
+	if c.Abstract == "" {
+		return c, "empty", "it says nothing"
+	}
+	if len(c.Abstract) > maxAbstract {
+		c.Content = normalLines(c.Abstract + "\n\n" + c.Content)
+		c.Abstract = clip(c.Abstract, maxAbstract)
+	}
+	c.Topic = cmp.Or(c.Topic, clip(c.Abstract, maxTopic))
+	c.Instruction = c.Instruction || instructs(c.Text)
+	return c, "", ""
+}
+
+// clip cuts a text between two characters, and says that it did.
+func clip(s string, most int) string {
+	const more = "…"
+	if len(s) <= most {
+		return s
+	}
+	end := most - len(more)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + more
+}
+
+// instruction finds texts that tell an assistant what to do, in the words that such
+// texts have in common. It is no defence: it marks what people should look at.
+var instruction = lazy.New(`(?i)` +
+	`\b(ignore|disregard|forget|override|ignoriere|vergiss|ignora|olvida|oublie[rz]?)\b.{0,40}\b(instructions?|prompts?|rules?|guidelines|anweisungen|regeln|instrucciones|reglas|consignes)\b` +
+	`|\b(you must|you are now|you will now|from now on,? (you|always|never|act|respond|reply|answer)|system prompt|developer message|act as|pretend to be|do not tell the user|always (respond|reply|answer|run|execute|call|send|obey)|never (refuse|mention|tell|reveal))\b` +
+	`|\b(assistant|model|ai|agent)\b.{0,20}\b(must|should|has to|needs to)\b` +
+	`|<\|?(system|im_start|assistant)\b|\[/?INST\]` +
+	`|忽略.{0,20}(指令|指示|提示|规则)|無視.{0,20}(指示|命令)|(指示|命令).{0,10}無視|你(必须|現在是|现在是)|系统提示` +
+	`|игнорируй|забудь.{0,20}инструкци|무시.{0,20}(지시|명령)|(지시|명령).{0,10}무시`)
+
+func instructs(t Text) bool {
+	return instruction.Get().MatchString(strings.Join(strings.Fields(t.Abstract+" "+t.Overview+" "+t.Content), " "))
+}
+
+// fileName returns the name of a file for a new memory. It is made of the letters
+// and digits of the topic, so a candidate cannot choose a path.
+func (v *view) fileName(folder string, c Candidate, commit string, n int) string {
+	if c.Category == Profile {
+		return path.Join(folder, profileName+extension)
+	}
+	var sb strings.Builder
+	for _, r := range c.Topic {
+		switch {
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
+			sb.WriteRune(unicode.ToLower(r))
+		case sb.Len() > 0 && !strings.HasSuffix(sb.String(), "-"):
+			sb.WriteByte('-')
+		}
+		if len(filename.Encode(sb.String())) > maxName {
+			break
+		}
+	}
+	base := []rune(sb.String())
+	for len(filename.Encode(string(base))) > maxName {
+		base = base[:len(base)-1]
+	}
+	name := cmp.Or(strings.Trim(string(base), "-"), "memory")
+	if !c.Category.merges() {
+		name = fmt.Sprintf("%s-%s-%d", name, commit[max(len(commit)-12, 0):], n)
+	}
+	for i := 1; ; i++ {
+		numbered := name
+		if i > 1 {
+			numbered = fmt.Sprintf("%s-%d", name, i)
+		}
+		file := path.Join(folder, filename.Encode(numbered)+extension)
+		if !v.files[strings.ToLower(file)] {
+			return file
+		}
+	}
+}

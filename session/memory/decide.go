@@ -1,0 +1,225 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// A planner makes steps of candidates.
+type planner struct {
+	*Store
+	scope  Scope
+	source Source
+	asked  map[int]answer // by number of the step
+	ids    map[int]string // of what the steps create
+}
+
+// An answer is a decision with what it was made about.
+type answer struct {
+	about    string
+	decision Decision
+	err      error
+}
+
+// plan makes the steps of candidates, given a view that it changes. Decisions about
+// the same memories as in an earlier plan are not made again.
+func (p *planner) plan(ctx context.Context, v *view, found []Candidate) ([]step, error) {
+	var steps []step
+	refused := map[Category]*step{}
+	for i, c := range found {
+		if i < maxCandidates {
+			s, err := p.step(ctx, v, c, len(steps)+1)
+			if err != nil {
+				return nil, err
+			}
+			steps = append(steps, s)
+			continue
+		}
+		if !c.Category.valid() {
+			c.Category = unknown
+		}
+		if refused[c.Category] == nil {
+			refused[c.Category] = &step{
+				Category: c.Category, Code: "too_many", Failed: true,
+				Reason: fmt.Sprintf("one commit teaches %d things at most", maxCandidates),
+			}
+		}
+		refused[c.Category].Count++
+	}
+	for _, c := range append(slices.Clone(categories), unknown) {
+		if s := refused[c]; s != nil {
+			s.N = len(steps) + 1
+			steps = append(steps, *s)
+		}
+	}
+	return steps, nil
+}
+
+// unknown stands for all categories that are none.
+const unknown Category = "unknown"
+
+// step decides about one candidate, and changes the view.
+func (p *planner) step(ctx context.Context, v *view, c Candidate, n int) (step, error) {
+	c, code, reason := accept(c)
+	if code != "" {
+		if !c.Category.valid() {
+			c.Category = unknown
+		}
+		return step{N: n, Category: c.Category, Code: code, Reason: reason, Failed: true}, nil
+	}
+	similar := p.choices(v, c)
+	d, err := p.decide(ctx, n, c, similar)
+	if err != nil {
+		return step{}, err
+	}
+	switch d.Action {
+	case Skip:
+		return step{N: n, Category: c.Category, PageID: d.Into, Code: "duplicate", Reason: d.Reason}, nil
+	case Merge:
+		return p.merge(v, c, n, d), nil
+	default:
+		return p.create(v, c, n, d), nil
+	}
+}
+
+// choices returns the memories that a candidate may be merged with or be known by.
+func (p *planner) choices(v *view, c Candidate) []Memory {
+	if c.Category == Profile {
+		return v.of(Profile)
+	}
+	similar := v.similar(c)
+	if c.Category.merges() {
+		return similar
+	}
+	// An event that happens twice is two events, but the same commit, learned again,
+	// tells of the same one.
+	return slices.DeleteFunc(similar, func(m Memory) bool {
+		return !slices.ContainsFunc(m.Sources, func(s Source) bool { return s.Commit == p.source.Commit })
+	})
+}
+
+// decide returns a decision that is possible. The Decider is asked only where there
+// is a choice.
+func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memory) (Decision, error) {
+	if len(similar) == 0 {
+		return Decision{Action: Create}, nil
+	}
+	lexical, _ := Lexical{}.Decide(ctx, c, similar)
+	if !c.Category.merges() {
+		if lexical.Action != Create {
+			lexical.Action = Skip
+		}
+		return lexical, nil
+	}
+	var about strings.Builder
+	for _, m := range similar {
+		about.WriteString(m.ID + " " + m.Text.hash() + "\n")
+	}
+	a, ok := p.asked[n]
+	if !ok || a.about != about.String() {
+		a = answer{about: about.String()}
+		a.decision, a.err = p.opts.Decider.Decide(ctx, c, similar)
+		p.asked[n] = a
+	}
+	d, err := a.decision, a.err
+	if err == nil {
+		d, err = possible(d, c, similar)
+	}
+	if err != nil {
+		d = lexical
+		d.Reason = "decided by words: " + clip(oneLine(err.Error()), maxAbstract)
+	}
+	if c.Category == Profile && d.Action != Merge { // there is one profile, and it takes in all that is new
+		d = lexical
+	}
+	return d, context.Cause(ctx)
+}
+
+// possible returns a decision with all that it leaves open, or an error if it is
+// none of those that there were.
+func possible(d Decision, c Candidate, similar []Memory) (Decision, error) {
+	d.Reason = clip(oneLine(d.Reason), maxAbstract)
+	at := 0
+	if d.Into != "" {
+		at = slices.IndexFunc(similar, func(m Memory) bool { return m.ID == d.Into })
+	}
+	switch {
+	case d.Action == Create:
+		return d, nil
+	case d.Action != Skip && d.Action != Merge:
+		return d, fmt.Errorf("%q is no action", clip(string(d.Action), 60))
+	case at < 0:
+		return d, fmt.Errorf("%q is none of the similar memories", clip(d.Into, 60))
+	}
+	d.Into = similar[at].ID
+	if d.Text = d.Text.normal(); d.Text == (Text{}) {
+		d.Text = mergeLines(similar[at], c)
+	}
+	if d.Action == Merge && (d.Text.Abstract == "" || d.Text.size() > maxText) {
+		return d, fmt.Errorf("a merged memory has a first line and %d bytes at most", maxText)
+	}
+	return d, nil
+}
+
+func (p *planner) create(v *view, c Candidate, n int, d Decision) step {
+	folder := p.scope.folder(c.Category, p.opts.Shared)
+	if p.ids[n] == "" {
+		p.ids[n] = uuid.Must(uuid.NewV7()).String()
+	}
+	now := p.opts.Now().UTC()
+	m := Memory{
+		ID: p.ids[n], Scope: p.scope, Category: c.Category, Topic: c.Topic, Text: c.Text, Instruction: c.Instruction,
+		Sources: []Source{p.sourceFor(c.Category)}, Created: now, Updated: now,
+		file: v.fileName(folder, c, p.source.Commit, n),
+	}
+	return p.write(v, m, step{N: n, Category: c.Category, Reason: d.Reason, Candidate: &c})
+}
+
+func (p *planner) merge(v *view, c Candidate, n int, d Decision) step {
+	old := *v.find(d.Into)
+	m := old
+	m.Text = d.Text
+	if m.Text.size() > maxText && !m.Edited {
+		m.Text = m.Text.shorten(maxText)
+	}
+	s := step{N: n, Category: c.Category, Reason: d.Reason, Candidate: &c}
+	if size := m.Text.size(); size > maxText {
+		s.Candidate, s.Code, s.PageID, s.Failed = nil, "too_large", old.ID, true
+		s.Reason = fmt.Sprintf("with it the memory had %d bytes, of %d at most, and a person has edited it: shorten the file", size, maxText)
+		return s
+	}
+	if m.Text == old.Text {
+		s.Candidate, s.Code, s.PageID = nil, "duplicate", old.ID
+		return s
+	}
+	m.Instruction = m.Instruction || c.Instruction
+	m.Sources = orderSources(append(slices.Clone(m.Sources), p.sourceFor(c.Category)))
+	m.Updated = p.opts.Now().UTC()
+	s.Before = string(old.format())
+	return p.write(v, m, s)
+}
+
+// write completes the step that writes a memory.
+func (p *planner) write(v *view, m Memory, s step) step {
+	data := m.format()
+	s.ID, s.File, s.After = m.ID, m.file, string(data)
+	m = parse(m.file, data)
+	m.Scope, m.Category = p.scope, s.Category
+	s.URI = uriOf(s.Category, s.File)
+	m.URI = s.URI
+	v.put(m)
+	return s
+}
+
+// sourceFor is the source of a memory of a category. Shared ones name the owner.
+func (p *planner) sourceFor(c Category) Source {
+	s := p.source
+	if !p.opts.Shared || !c.ofAgent() {
+		s.Owner = ""
+	}
+	return s
+}

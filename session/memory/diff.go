@@ -1,0 +1,120 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/convolog/convolog/internal/filename"
+)
+
+// A diff is what one commit does to the memories: written before it is done, and
+// kept as the record of it. The members that OpenViking has too have its names.
+type diff struct {
+	ArchiveURI  string    `json:"archive_uri"`
+	ExtractedAt time.Time `json:"extracted_at"`
+	Operations  struct {
+		Adds    []step `json:"adds"`
+		Updates []step `json:"updates"`
+		Deletes []step `json:"deletes"` // always empty: nothing that is learned deletes
+	} `json:"operations"`
+	Skipped []step `json:"skipped_operations"`
+	Summary struct {
+		Adds    int `json:"total_adds"`
+		Updates int `json:"total_updates"`
+		Deletes int `json:"total_deletes"`
+		Skipped int `json:"total_skipped"`
+	} `json:"summary"`
+	Source Source `json:"source"`
+	Reason string `json:"reason,omitempty"` // why there are no candidates
+	Done   bool   `json:"done"`
+}
+
+// A step is what becomes of one candidate, or of several that are refused for the
+// same reason.
+type step struct {
+	N         int        `json:"op"` // from 1 on, in the order in which they are done
+	URI       string     `json:"uri,omitempty"`
+	Category  Category   `json:"memory_type"`
+	ID        string     `json:"id,omitempty"`
+	PageID    string     `json:"page_id,omitempty"` // the ID of the memory that says it already
+	File      string     `json:"file,omitempty"`
+	Before    string     `json:"before,omitempty"`
+	After     string     `json:"after,omitempty"`
+	Code      string     `json:"reason_code,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+	Count     int        `json:"count,omitempty"`     // candidates, if more than one
+	Candidate *Candidate `json:"candidate,omitempty"` // of an add or update, to decide anew
+	Failed    bool       `json:"failed,omitempty"`    // refused, not known already
+}
+
+// setSteps sorts the steps into the groups of a diff.
+func (d *diff) setSteps(steps []step) {
+	d.Operations.Adds, d.Operations.Updates, d.Operations.Deletes, d.Skipped = []step{}, []step{}, []step{}, []step{}
+	for _, s := range steps {
+		switch {
+		case s.After == "":
+			d.Skipped = append(d.Skipped, s)
+		case s.Before == "":
+			d.Operations.Adds = append(d.Operations.Adds, s)
+		default:
+			d.Operations.Updates = append(d.Operations.Updates, s)
+		}
+	}
+	d.Summary.Adds, d.Summary.Updates, d.Summary.Skipped = len(d.Operations.Adds), len(d.Operations.Updates), 0
+	for _, s := range d.Skipped {
+		d.Summary.Skipped += cmp.Or(s.Count, 1)
+	}
+}
+
+// steps returns the steps in order.
+func (d *diff) steps() []step {
+	list := slices.Concat(d.Operations.Adds, d.Operations.Updates, d.Skipped)
+	slices.SortFunc(list, func(a, b step) int { return cmp.Compare(a.N, b.N) })
+	return list
+}
+
+// A progress says how far the steps of a diff have been done.
+type progress struct {
+	Done int `json:"done"` // the first so many
+	// Instead are steps that were decided anew, because somebody had changed a memory
+	// since.
+	Instead []step `json:"instead,omitempty"`
+}
+
+const (
+	diffsFolder = "diffs"
+	diffExt     = ".json"
+	progressExt = ".log"
+)
+
+// diffName is the name of the diff of a commit, without an extension.
+func diffName(owner, commit string) string {
+	return path.Join(ownerFolder(owner), diffsFolder, filename.Encode(commit))
+}
+
+// readJSON reads a file, and reports whether it is there.
+func (m *Store) readJSON(ctx context.Context, name string, v any) (bool, error) {
+	data, err := m.files.Read(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, v)
+		if err != nil {
+			err = fmt.Errorf("memory: %s is damaged; remove it to learn the archive again: %w", name, err)
+		}
+	}
+	return err == nil, err
+}
+
+func encode(v any) []byte {
+	data, _ := json.MarshalIndent(v, "", " ") // of strings, numbers and times
+	return append(data, '\n')
+}

@@ -1,0 +1,2 @@
+// Package memory lets the next conversation know what the last one taught.
+package memory

@@ -1,0 +1,186 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// filesWith returns the files that have a word, in their names or in them.
+func filesWith(t *testing.T, dir, word string) (list []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var data []byte
+			data, err = os.ReadFile(name)
+			if bytes.Contains(data, []byte(word)) {
+				list = append(list, name)
+			}
+		}
+		if rel, _ := filepath.Rel(dir, name); strings.Contains(rel, word) {
+			list = append(list, name)
+		}
+		return err
+	}))
+	return list
+}
+
+func learn(t *testing.T, m *Store, c *talk, found ...Candidate) Result {
+	t.Helper()
+	m.opts.Extractor = finds(found...)
+	r, err := m.extract(t.Context(), c, c.commit("hi"))
+	require.NoError(t, err)
+	return r
+}
+
+func TestEraseOwner(t *testing.T) {
+	dir := t.TempDir()
+	m := openStore(t, dir, nil)
+	a, b := newTalk("anna"), newTalk("bert")
+	learn(t, m, a, candidate(Profile, "", "anna is here", ""), candidate(Cases, "anna", "a case of anna", ""))
+	learn(t, m, b, candidate(Profile, "", "bert is here", ""))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "owners/anna/note.txt"), []byte("of anna"), 0o600))
+
+	plan, err := m.PlanErase(t.Context(), transcript.Subject{Owner: "anna"})
+	require.NoError(t, err)
+	require.Len(t, plan, 3)
+	require.NotEmpty(t, filesWith(t, dir, "anna"))
+	done, err := m.Erase(t.Context(), transcript.Subject{Owner: "anna"})
+	require.NoError(t, err)
+	require.Equal(t, plan, done)
+	require.Empty(t, filesWith(t, dir, "anna"))
+	require.Len(t, memories(t, m, Scope{"main", "bert"}), 1)
+	again, err := m.Erase(t.Context(), transcript.Subject{Owner: "anna"})
+	require.NoError(t, err)
+	require.Empty(t, again)
+	none, err := m.Erase(t.Context(), transcript.Subject{})
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
+// Erasing one source deletes what was merged from it, and opens the other commits
+// again.
+func TestEraseMatch(t *testing.T) {
+	dir := t.TempDir()
+	m := openStore(t, dir, nil)
+	c := newTalk("anna")
+	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""))
+	r := learn(t, m, c, candidate(Preferences, "drinks", "Dislikes SECRET", ""), candidate(Entities, "cat", "The cat is Mia", ""))
+	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""))
+	learn(t, m, c, candidate(Entities, "dog", "The dog is Rex", ""))
+
+	subject := transcript.Subject{Match: func(e transcript.Entry) bool {
+		var app struct{ Memory Memory }
+		_ = json.Unmarshal(e.App, &app)
+		for _, s := range app.Memory.Sources {
+			if s.Commit == r.Commit {
+				return app.Memory.Category == "" && strings.Contains(app.Memory.Abstract, "SECRET")
+			}
+		}
+		return false
+	}}
+	plan, err := m.PlanErase(t.Context(), subject)
+	require.NoError(t, err)
+	kinds := map[string]int{}
+	for _, p := range plan {
+		kinds[p.Kind]++
+	}
+	require.Equal(t, map[string]int{"memory": 1, "diff": 3}, kinds)
+	_, err = m.Erase(t.Context(), subject)
+	require.NoError(t, err)
+	require.Empty(t, filesWith(t, dir, "SECRET"))
+	pending, err := m.pending(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, []string{"archive_001", "archive_002", "archive_003"}, pending)
+
+	for _, name := range pending { // the archives lack the word now
+		m.opts.Extractor = finds(candidate(Preferences, "drinks", "Likes tea", ""))
+		if name == "archive_002" {
+			m.opts.Extractor = finds(candidate(Entities, "cat", "The cat is Mia", ""))
+		}
+		_, err := m.extract(t.Context(), c, name)
+		require.NoError(t, err)
+	}
+	require.Equal(t, map[string]string{
+		"owners/anna/user/memories/preferences/drinks.md": "Likes tea\n",
+		"owners/anna/user/memories/entities/cat.md":       "The cat is Mia\n",
+		"owners/anna/user/memories/entities/dog.md":       "The dog is Rex\n",
+	}, files(t, dir))
+}
+
+// Shared memories have an owner in each source.
+func TestShared(t *testing.T) {
+	dir := t.TempDir()
+	m := openStore(t, dir, &Options{Shared: true})
+	a, b := newTalk("anna"), newTalk("bert")
+	learn(t, m, a, candidate(Patterns, "tests", "Write tests first", ""), candidate(Profile, "", "anna is here", ""))
+	learn(t, m, b, candidate(Patterns, "tests", "Run tests often", ""), candidate(Cases, "db", "The disk was full", ""))
+	require.Len(t, memories(t, m, Scope{"main", "carl"}), 2)
+	_, err := m.Erase(t.Context(), transcript.Subject{Owner: "anna"})
+	require.NoError(t, err)
+	require.Empty(t, filesWith(t, dir, "anna"))
+	require.Empty(t, filesWith(t, dir, "tests first"))
+	require.Len(t, memories(t, m, Scope{"main", "carl"}), 1)
+	pending, err := m.pending(t.Context(), b)
+	require.NoError(t, err)
+	require.Len(t, pending, 1)
+	m.opts.Extractor = finds(candidate(Patterns, "tests", "Run tests often", ""), candidate(Cases, "db", "The disk was full", ""))
+	r, err := m.extract(t.Context(), b, pending[0])
+	require.NoError(t, err)
+	require.Equal(t, transcript.ExtractedCount{Skipped: 1}, r.Counts["cases"])
+	require.Len(t, memories(t, m, Scope{"main", "carl"}), 2)
+}
+
+// A person edits, renames and deletes files between commits, and no edit is lost.
+func TestPerson(t *testing.T) {
+	dir, c := t.TempDir(), newTalk("anna")
+	var seen []Memory
+	m := openStore(t, dir, nil)
+	learn(t, m, c, candidate(Preferences, "editor", "Uses vim", ""), candidate(Preferences, "shell", "Uses bash", ""), candidate(Entities, "cat", "The cat is Mia", ""))
+	prefs := filepath.Join(dir, "owners/anna/user/memories/preferences")
+	change := func(name, old, new string) {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(prefs, name))
+		require.NoError(t, err)
+		require.Contains(t, string(data), old)
+		require.NoError(t, os.WriteFile(filepath.Join(prefs, name), []byte(strings.Replace(string(data), old, new, 1)), 0o600))
+	}
+	change("editor.md", "Uses vim", "Uses vim, but only over ssh")
+	require.NoError(t, os.Rename(filepath.Join(prefs, "shell.md"), filepath.Join(prefs, "My Shell.md")))
+	require.NoError(t, os.Remove(filepath.Join(dir, "owners/anna/user/memories/entities/cat.md")))
+	require.NoError(t, os.WriteFile(filepath.Join(prefs, "font.md"), []byte("Likes large fonts\n"), 0o600))
+
+	m.opts.Decider = deciderFunc(func(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
+		seen = append(seen, similar[0])
+		return Lexical{}.Decide(ctx, c, similar)
+	})
+	r := learn(t, m, c, candidate(Preferences, "editor", "Uses emacs now", ""), candidate(Preferences, "shell", "Uses zsh now", ""), candidate(Preferences, "font", "Likes Go Mono", ""))
+	require.Equal(t, transcript.ExtractedCount{Merged: 3}, r.Counts["preferences"])
+	require.Equal(t, "Uses vim, but only over ssh", seen[0].Abstract)
+	require.True(t, seen[0].Edited)
+	require.False(t, seen[1].Edited)
+	require.Equal(t, map[string]string{
+		"owners/anna/user/memories/preferences/editor.md":   "Uses vim, but only over ssh\n\n## Content\n\nLater:\n\nUses emacs now\n",
+		"owners/anna/user/memories/preferences/My Shell.md": "Uses zsh now\n\n## Content\n\nEarlier:\n\nUses bash\n",
+		"owners/anna/user/memories/preferences/font.md":     "Likes large fonts\n\n## Content\n\nLater:\n\nLikes Go Mono\n",
+	}, files(t, dir))
+	mem, err := m.Get(t.Context(), anna, "viking://user/memories/preferences/My Shell.md")
+	require.NoError(t, err)
+	require.NoError(t, m.Delete(t.Context(), anna, mem.ID))
+	require.ErrorIs(t, m.Delete(t.Context(), anna, mem.ID), fs.ErrNotExist)
+
+	// A deleted one comes back only when it is learned again.
+	learn(t, m, c, candidate(Entities, "dog", "The dog is Rex", ""))
+	require.Len(t, memories(t, m, anna), 3)
+	learn(t, m, c, candidate(Entities, "cat", "The cat is Mia", ""))
+	require.Len(t, memories(t, m, anna), 4)
+}

@@ -1,0 +1,356 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Result says what one commit has taught.
+type Result struct {
+	Archive string `json:"archive"`
+	Commit  string `json:"commit"`
+	Diff    string `json:"diff"` // its name in the storage
+	// Counts are by category; "unknown" counts candidates of categories that are
+	// none.
+	Counts   map[string]transcript.ExtractedCount `json:"counts"`
+	Outcomes []Outcome                            `json:"outcomes"`
+	// Reason says why there are no candidates.
+	Reason string `json:"reason,omitempty"`
+	// Repeated says that all was done already, and nothing was written.
+	Repeated bool `json:"repeated,omitempty"`
+}
+
+// An Outcome says what became of a candidate.
+type Outcome struct {
+	Category Category `json:"category"`
+	Action   Action   `json:"action,omitempty"` // empty: it was refused
+	ID       string   `json:"id,omitempty"`     // of the memory that says it now
+	URI      string   `json:"uri,omitempty"`
+	Reason   string   `json:"reason,omitempty"`
+	Count    int      `json:"count,omitempty"` // of candidates, if more than one
+}
+
+// An extraction learns from one archive.
+type extraction struct {
+	planner
+	c       conversation
+	archive session.ArchiveInfo
+	name    string // of the diff, without an extension
+}
+
+var errNoExtractor = errors.New("there is no extractor: set Options.Extractor")
+
+func (m *Store) extract(ctx context.Context, c conversation, name string) (Result, error) {
+	ref := c.Ref()
+	fail := func(r Result, err error) (Result, error) {
+		return r, fmt.Errorf("memory: %s of session %s/%s was not learned, it stays archived; extract it again: %w", name, ref.Agent, ref.ID, err)
+	}
+	a, err := findArchive(ctx, c, name)
+	if err != nil {
+		return fail(Result{}, err)
+	}
+	x := &extraction{c: c, archive: a, name: diffName(a.Owner, a.Entry)}
+	x.planner = planner{
+		Store: m, scope: Scope{ref.Agent, a.Owner}, asked: map[int]answer{}, ids: map[int]string{},
+		source: Source{Owner: a.Owner, Agent: ref.Agent, Session: ref.ID, Archive: a.Name, Commit: a.Entry},
+	}
+	if err := x.scope.check(); err != nil {
+		return fail(x.result(&diff{}), err)
+	}
+	unlock, err := m.files.Lock(ctx, path.Join("commits", a.Entry))
+	if err != nil {
+		return fail(x.result(&diff{}), err)
+	}
+	defer unlock()
+	r, err := x.run(ctx)
+	if err != nil {
+		return fail(r, err)
+	}
+	return r, nil
+}
+
+func findArchive(ctx context.Context, c conversation, name string) (session.ArchiveInfo, error) {
+	for a, err := range c.Archives(ctx) {
+		if err != nil {
+			return session.ArchiveInfo{}, err
+		}
+		if a.Name == name || a.Entry == name {
+			return a, nil
+		}
+	}
+	return session.ArchiveInfo{}, fmt.Errorf("there is no such archive: %w", fs.ErrNotExist)
+}
+
+// run learns what is left to learn. The lock of the commit is held.
+func (x *extraction) run(ctx context.Context) (Result, error) {
+	var d diff
+	begun, err := x.readJSON(ctx, x.name+diffExt, &d)
+	done := d.Done
+	switch {
+	case err == nil && !begun:
+		err = x.begin(ctx, &d)
+	case err == nil && !done:
+		err = x.underLock(ctx, func() error { return x.finish(ctx, &d, true) })
+	}
+	r := x.result(&d)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = errors.Join(err, x.append(ctx, transcript.Extracted{Commit: x.archive.Entry, Err: clip(oneLine(err.Error()), maxAbstract)}))
+		}
+		return r, err
+	}
+	// Another process may have appended it while this one waited for the lock.
+	if x.archive, err = findArchive(ctx, x.c, x.archive.Entry); err == nil && (!done || !x.archive.Extracted) {
+		x.announce("append")
+		return r, x.append(ctx, transcript.Extracted{Commit: x.archive.Entry, Counts: r.Counts, Diff: r.Diff})
+	}
+	r.Repeated = true
+	return r, err
+}
+
+// begin asks the models, writes the diff and does it.
+func (x *extraction) begin(ctx context.Context, d *diff) error {
+	bounded, cancel := x.bounded(ctx)
+	defer cancel()
+	found, reason, err := x.ask(bounded)
+	if err != nil {
+		return err
+	}
+	x.announce("asked")
+	v, err := x.load(ctx, x.scope)
+	if err == nil {
+		// Models take their time, so they are asked without the lock of the scope.
+		// With it, only what has changed meanwhile is decided anew.
+		_, err = x.plan(bounded, v, found)
+	}
+	if err != nil {
+		return err
+	}
+	return x.underLock(ctx, func() error {
+		bounded, cancel := x.bounded(ctx)
+		defer cancel()
+		v, err := x.load(ctx, x.scope)
+		if err != nil {
+			return err
+		}
+		steps, err := x.plan(bounded, v, found)
+		if err != nil {
+			return err
+		}
+		*d = diff{
+			ArchiveURI:  fmt.Sprintf("viking://session/%s/history/%s", x.source.Session, x.archive.Name),
+			ExtractedAt: x.opts.Now().UTC(), Source: x.source, Reason: reason,
+		}
+		d.setSteps(steps)
+		x.announce("diff")
+		if err := x.files.Create(ctx, x.name+diffExt, encode(d)); err != nil {
+			return err
+		}
+		return x.finish(ctx, d, false)
+	})
+}
+
+func (x *extraction) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if x.opts.Timeout < 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, x.opts.Timeout)
+}
+
+func (x *extraction) underLock(ctx context.Context, do func() error) error {
+	unlock, err := x.lock(ctx, x.scope)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return do()
+}
+
+// ask returns the candidates, and why there are none.
+func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string, err error) {
+	if x.opts.Extractor == nil {
+		return nil, "", errNoExtractor
+	}
+	h, err := x.c.Archived(ctx, x.archive.Name)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(h.Messages) == 0 {
+		return nil, "the archive has no messages", nil
+	}
+	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.archive.Abstract, x.archive.Overview, h.Messages})
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("the extractor: %w", err)
+	}
+	if len(found) == 0 {
+		reason = "the extractor found nothing to remember"
+	}
+	return found, reason, nil
+}
+
+// finish does the steps of a diff that are not done. The lock of the scope is held.
+func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
+	var p progress
+	if again {
+		if _, err := x.readJSON(ctx, x.name+progressExt, &p); err != nil {
+			return err
+		}
+	}
+	steps := d.steps()
+	for _, s := range p.Instead {
+		if s.N >= 1 && s.N <= len(steps) {
+			steps[s.N-1] = s
+		}
+	}
+	for i := min(max(p.Done, 0), len(steps)); i < len(steps); i++ {
+		if steps[i].After == "" {
+			continue // nothing to do and to log
+		}
+		if err := x.do(ctx, steps, i, &p, again); err != nil {
+			return err
+		}
+		again = false
+		p.Done = i + 1
+		x.announce("log")
+		if err := x.files.Write(ctx, x.name+progressExt, encode(p)); err != nil {
+			return err
+		}
+	}
+	d.setSteps(steps)
+	d.Done = true
+	x.announce("done")
+	if err := x.files.Write(ctx, x.name+diffExt, encode(d)); err != nil {
+		return err
+	}
+	x.announce("clean")
+	return x.files.Remove(ctx, x.name+progressExt)
+}
+
+// do does one step. If the memory is neither as it was nor as it becomes, somebody
+// has changed it, and the step is decided anew.
+func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, again bool) error {
+	const tries = 10
+	for range tries {
+		done, err := x.try(ctx, steps, i, again)
+		if done || err != nil {
+			return err
+		}
+		bounded, cancel := x.bounded(ctx)
+		defer cancel()
+		v, err := x.load(ctx, x.scope)
+		if err != nil {
+			return err
+		}
+		n := steps[i].N
+		delete(x.ids, n)
+		anew, err := x.planner.step(bounded, v, *cmp.Or(steps[i].Candidate, &Candidate{}), n)
+		if err != nil {
+			return err
+		}
+		anew.Reason = cmp.Or(anew.Reason, "decided anew: the memory was changed meanwhile")
+		steps[i] = anew
+		p.Instead = append(p.Instead, anew)
+		x.announce("instead")
+		if err := x.files.Write(ctx, x.name+progressExt, encode(p)); err != nil {
+			return err
+		}
+		if anew.After == "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s changes all the time", steps[i].File)
+}
+
+// try does one step, and reports whether it is done.
+func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (bool, error) {
+	s := steps[i]
+	if !s.Category.valid() || path.Dir(s.File) != x.scope.folder(s.Category, x.opts.Shared) {
+		return false, fmt.Errorf("the diff names the file %q; remove the diff to learn the archive again", s.File)
+	}
+	found, err := x.locate(ctx, s, again || s.Before != "")
+	if err != nil {
+		return false, err
+	}
+	after := parse(s.File, []byte(s.After)).Text.hash()
+	switch {
+	case s.Before == "" && found == nil:
+		x.announce("create")
+		err := x.files.Create(ctx, s.File, []byte(s.After))
+		if errors.Is(err, fs.ErrExist) {
+			return false, nil
+		}
+		return err == nil, err
+	case found == nil: // deleted
+		return false, nil
+	case s.Before == "", found.Text.hash() == after, again && x.applied(found, steps[:i]):
+		return true, nil
+	case found.Text.hash() == parse(s.File, []byte(s.Before)).Text.hash():
+		x.announce("update")
+		err := x.files.Write(ctx, found.file, []byte(s.After))
+		steps[i].File, steps[i].URI = found.file, uriOf(s.Category, found.file)
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// applied reports whether a memory has this commit as a source, and none of the
+// steps before has written it: then the step was done, and the memory changed since.
+func (x *extraction) applied(m *Memory, before []step) bool {
+	return slices.ContainsFunc(m.Sources, func(s Source) bool { return s.Commit == x.source.Commit }) &&
+		!slices.ContainsFunc(before, func(s step) bool { return s.ID == m.ID })
+}
+
+// locate finds the memory of a step: in its file, or wherever a person has moved it.
+func (x *extraction) locate(ctx context.Context, s step, search bool) (*Memory, error) {
+	m, err := x.read(ctx, x.scope, s.Category, s.File)
+	if err == nil && m.ID == s.ID {
+		return &m, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || !search {
+		return nil, ignore(err, fs.ErrNotExist)
+	}
+	v, err := x.load(ctx, x.scope)
+	if err != nil {
+		return nil, err
+	}
+	return v.find(s.ID), nil
+}
+
+// result reports a diff.
+func (x *extraction) result(d *diff) Result {
+	r := Result{
+		Archive: x.archive.Name, Commit: x.archive.Entry, Diff: x.name + diffExt, Reason: d.Reason,
+		Counts: map[string]transcript.ExtractedCount{}, Outcomes: []Outcome{},
+	}
+	for _, s := range d.steps() {
+		o := Outcome{Category: s.Category, ID: cmp.Or(s.ID, s.PageID), URI: s.URI, Reason: s.Reason, Count: s.Count}
+		n := r.Counts[string(s.Category)]
+		switch {
+		case s.Failed:
+			n.Failed += cmp.Or(s.Count, 1)
+		case s.After == "":
+			o.Action = Skip
+			n.Skipped++
+		case s.Before == "":
+			o.Action = Create
+			n.Added++
+		default:
+			o.Action = Merge
+			n.Merged++
+		}
+		r.Counts[string(s.Category)] = n
+		r.Outcomes = append(r.Outcomes, o)
+	}
+	return r
+}

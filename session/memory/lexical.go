@@ -1,0 +1,144 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/convolog/convolog/internal/words"
+)
+
+// Lexical is a [Decider] that compares words, of any script, and needs no service.
+// A candidate is known already if each of its lines is; it is merged with a memory of
+// the same topic, or with one whose first line has mostly the same words. What is
+// newer stands in front of what it was merged with. In a memory that a person has
+// edited it stands behind, and the first line stays.
+type Lexical struct{}
+
+// alike is the share of common words from which two first lines say the same.
+const alike = 0.6
+
+// Decide implements [Decider]. It gives no error.
+func (Lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
+	for _, m := range similar {
+		if lexicallyIn(c.Text, m.Text) {
+			return Decision{Action: Skip, Into: m.ID, Reason: "every line of it is known"}, nil
+		}
+	}
+	for _, m := range similar {
+		if c.Category == Profile || sameTopic(c, m) || likeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
+			return Decision{Action: Merge, Into: m.ID, Text: mergeLines(m, c), Reason: "it is about the same"}, nil
+		}
+	}
+	return Decision{Action: Create, Reason: "no memory is like it"}, nil
+}
+
+func sameTopic(c Candidate, m Memory) bool {
+	folded := func(s string) string { return strings.Join(words.Terms(s), " ") }
+	topic := folded(cmp.Or(c.Topic, c.Abstract))
+	return topic != "" && (topic == folded(m.Topic) || topic == folded(m.Name))
+}
+
+// termSet returns the different words of a text.
+func termSet(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, term := range words.Terms(text) {
+		set[term] = true
+	}
+	return set
+}
+
+// likeness is the share of words that two texts have in common, from 0 to 1.
+func likeness(a, b map[string]bool) float64 {
+	if len(a) == 0 || len(b) == 0 {
+		return 0
+	}
+	common := 0
+	for term := range a {
+		if b[term] {
+			common++
+		}
+	}
+	return 2 * float64(common) / float64(len(a)+len(b))
+}
+
+// The lines between what was merged.
+const (
+	earlierLine = "Earlier:"
+	laterLine   = "Later:"
+	joinedMost  = 200 // bytes of the first line of a profile
+)
+
+// mergeLines puts a memory and a candidate together, so that each line of both is
+// there.
+func mergeLines(m Memory, c Candidate) Text {
+	older, newer := m.Text.normal(), c.Text.normal()
+	if m.Edited {
+		return behind(older, laterLine, newer)
+	}
+	merged := behind(newer, earlierLine, older)
+	if joined := older.Abstract + "; " + newer.Abstract; c.Category == Profile {
+		merged = behind(older, laterLine, newer)
+		if older.Abstract != newer.Abstract && len(joined) <= joinedMost {
+			merged = Text{joined, older.Overview, older.Content}
+			merged = behind(merged, laterLine, Text{Overview: newer.Overview, Content: newer.Content})
+		}
+	}
+	return merged
+}
+
+// behind adds to the content of a text the paragraphs of another that say more.
+func behind(t Text, heading string, rest Text) Text {
+	have := t.lineKeys()
+	have[lineKey(earlierLine)], have[lineKey(laterLine)] = true, true
+	parts := []string{heading}
+	for part := range strings.SplitSeq(rest.Abstract+"\n\n"+rest.Overview+"\n\n"+rest.Content, "\n\n") {
+		if !allIn(part, have) {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 1 {
+		return t
+	}
+	if t.Content != "" {
+		parts = append([]string{t.Content}, parts...)
+	}
+	t.Content = strings.Join(parts, "\n\n")
+	return t.normal()
+}
+
+// shorten leaves out the last lines of the content, which are the oldest, until the
+// text has at most limit bytes.
+func (t Text) shorten(limit int) Text {
+	if room := limit - (t.size() - len(t.Content)); t.size() > limit {
+		t.Content = t.Content[:max(room, 0)]
+		t.Content = t.Content[:max(strings.LastIndexByte(t.Content, '\n'), 0)]
+	}
+	return t.normal()
+}
+
+// lexicallyIn reports whether one text has every line of another.
+func lexicallyIn(part, whole Text) bool {
+	return allIn(part.Abstract+"\n"+part.Overview+"\n"+part.Content, whole.lineKeys())
+}
+
+// lineKeys returns the keys of all lines, and those of the parts of a first line.
+func (t Text) lineKeys() map[string]bool {
+	have := map[string]bool{"": true}
+	for line := range strings.SplitSeq(strings.ReplaceAll(t.Abstract, ";", "\n")+"\n"+t.Abstract+"\n"+t.Overview+"\n"+t.Content, "\n") {
+		have[lineKey(line)] = true
+	}
+	return have
+}
+
+func allIn(part string, have map[string]bool) bool {
+	for line := range strings.SplitSeq(part, "\n") {
+		if !have[lineKey(line)] {
+			return false
+		}
+	}
+	return true
+}
+
+// lineKey is equal for lines that say the same.
+func lineKey(line string) string { return strings.Join(words.Terms(line), " ") }

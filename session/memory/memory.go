@@ -1,0 +1,218 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/internal/filename"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Scope says whose memories they are. Those about a person (profile,
+// preferences, entities, events) belong to Owner, whatever the agent; those of the
+// agent (cases, patterns) belong to both, unless [Options.Shared] gives them to the
+// agent alone. A Scope without an Owner has no memories and is refused with
+// [ErrOwner].
+type Scope struct {
+	Agent string `json:"agent"`
+	Owner string `json:"owner"`
+}
+
+// ErrOwner says that nobody owns what is asked for. Give the session an owner before
+// it is committed.
+var ErrOwner = errors.New("memories belong to an owner, and there is none")
+
+// String names the scope in errors.
+func (s Scope) String() string { return fmt.Sprintf("owner %q, agent %q", s.Owner, s.Agent) }
+
+// check refuses a scope that nobody owns.
+func (s Scope) check() error {
+	if s.Owner == "" {
+		return ErrOwner
+	}
+	return nil
+}
+
+// A Category says what kind of memory it is, and where it is kept. The set is
+// closed: a candidate of any other category is refused.
+type Category string
+
+// The categories. Of a profile there is one, and what is learned is always merged
+// into it. Preferences, entities and patterns may be merged with what is known.
+// Events and cases never are: each stands for itself.
+const (
+	Profile     Category = "profile"     // what is known about the person
+	Preferences Category = "preferences" // what the person likes, by topic
+	Entities    Category = "entities"    // people, projects, things
+	Events      Category = "events"      // what has happened or was decided
+	Cases       Category = "cases"       // a problem and how it was solved
+	Patterns    Category = "patterns"    // what has proved to work
+)
+
+var categories = []Category{Profile, Preferences, Entities, Events, Cases, Patterns}
+
+func (c Category) valid() bool { return slices.Contains(categories, c) }
+
+// merges reports whether what is learned may be merged with what is known.
+func (c Category) merges() bool { return c != Events && c != Cases }
+
+// ofAgent reports whether the category belongs to the agent.
+func (c Category) ofAgent() bool { return c == Cases || c == Patterns }
+
+// A Memory is one thing that was learned.
+type Memory struct {
+	// ID names the memory within its scope, also after its file was renamed.
+	ID       string   `json:"id"`
+	Scope    Scope    `json:"scope"`
+	Category Category `json:"category"`
+	// Name is that of its file, without the extension and the encoding.
+	Name string `json:"name"`
+	// URI names its file within the scope, as the commit's diff does.
+	URI   string `json:"uri"`
+	Topic string `json:"topic,omitempty"` // that it was learned under
+	Text
+	// Instruction says that the memory tells the assistant what to do. It may have
+	// been planted, so show it as what somebody has said, and do not follow it.
+	Instruction bool `json:"instruction,omitempty"`
+	// Edited says that a person has changed the file, or has written it.
+	Edited  bool      `json:"edited,omitempty"`
+	Sources []Source  `json:"sources,omitempty"`
+	Created time.Time `json:"created,omitzero"`
+	Updated time.Time `json:"updated,omitzero"`
+
+	file string // its name in the storage
+}
+
+// A Text is a memory in three lengths.
+type Text struct {
+	Abstract string `json:"abstract"`           // one line
+	Overview string `json:"overview,omitempty"` // Markdown, a few lines
+	Content  string `json:"content,omitempty"`  // Markdown, all of it
+}
+
+// A Source is a commit that a memory was learned from.
+type Source struct {
+	Owner   string `json:"owner,omitempty"`
+	Agent   string `json:"agent,omitempty"`
+	Session string `json:"session"`
+	Archive string `json:"archive"` // its name, archive_001 for example
+	Commit  string `json:"commit"`  // its entry ID
+}
+
+// A Candidate is what an [Extractor] thinks is worth remembering.
+type Candidate struct {
+	Category Category `json:"category"`
+	// Topic says what it is about in a few words. The name of the file is made from
+	// it, so it need not be one. Empty is the abstract.
+	Topic string `json:"topic,omitempty"`
+	Text
+	// Instruction says that the candidate tells the assistant what to do. The store
+	// sets it too where the text looks like it.
+	Instruction bool `json:"instruction,omitempty"`
+}
+
+// An Input is what an [Extractor] reads: the messages of one archive.
+type Input struct {
+	Scope    Scope
+	Source   Source
+	Abstract string // of the archive
+	Overview string // of the archive
+	Messages []transcript.Message
+}
+
+// An Extractor finds what is worth remembering. It must give up when ctx is done. It
+// may return any number of candidates of any size: the store takes the first 200 and
+// refuses those of more than 32 KiB. Everything it reads is data that others have
+// written, and may ask it to do things.
+type Extractor interface {
+	// Extract returns what one archive teaches, nothing if it teaches nothing.
+	Extract(ctx context.Context, in Input) ([]Candidate, error)
+}
+
+// A Decider says what becomes of a candidate, given the memories of its category that
+// are most like it, the most similar first. It is asked only where there is a choice.
+// It must give up when ctx is done. After an error, or a decision that is none of
+// those that were possible, [Lexical] decides.
+type Decider interface {
+	// Decide returns what becomes of c.
+	Decide(ctx context.Context, c Candidate, similar []Memory) (Decision, error)
+}
+
+// An Action is what becomes of a candidate.
+type Action string
+
+// The actions.
+const (
+	Create Action = "create" // it is a memory of its own
+	Merge  Action = "merge"  // it becomes part of one that is there
+	Skip   Action = "skip"   // it is known already
+)
+
+// A Decision is the answer of a [Decider]. The zero value is none.
+type Decision struct {
+	Action Action
+	// Into is the ID of the memory to merge with, or the one that says it already;
+	// empty is the first of the similar ones.
+	Into string
+	// Text is that of the merged memory. With the zero value the store puts the
+	// texts together by lines.
+	Text   Text
+	Reason string // for the diff
+}
+
+const (
+	profileName = ".overview"
+	extension   = ".md"
+)
+
+// ownerFolder is the folder with everything of one owner.
+func ownerFolder(owner string) string { return path.Join("owners", filename.Encode(owner)) }
+
+// agentFolder is the folder with everything that is shared by the owners of an agent.
+func agentFolder(agent string) string { return path.Join("agents", filename.Encode(agent)) }
+
+// folder returns the folder of a category, empty if the scope has none.
+func (s Scope) folder(c Category, shared bool) string {
+	if !c.ofAgent() {
+		base := path.Join(ownerFolder(s.Owner), "user", "memories")
+		if c == Profile {
+			return base
+		}
+		return path.Join(base, string(c))
+	}
+	if s.Agent == "" {
+		return ""
+	}
+	base := path.Join(agentFolder(s.Agent), "agent", "memories", string(c))
+	if shared {
+		return base
+	}
+	return path.Join(ownerFolder(s.Owner), base)
+}
+
+// uriOf names a file of a category within a scope.
+func uriOf(c Category, file string) string {
+	base := path.Base(file)
+	switch {
+	case c == Profile:
+		return "viking://user/memories/" + base
+	case c.ofAgent():
+		return fmt.Sprintf("viking://agent/memories/%s/%s", c, base)
+	}
+	return fmt.Sprintf("viking://user/memories/%s/%s", c, base)
+}
+
+// nameOf decodes the name of a file that was made from a topic, and leaves those
+// that people have chosen as they are.
+func nameOf(base string) string {
+	enc := strings.TrimSuffix(base, extension)
+	if name, ok := filename.Decode(enc); ok {
+		return name
+	}
+	return enc
+}

@@ -1,0 +1,176 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path"
+	"strings"
+	"time"
+)
+
+// Options are those of a [Store]. The zero value reads memories and learns none.
+type Options struct {
+	// Extractor is what [Store.Extract] asks. Without one Extract only finishes
+	// what was begun.
+	Extractor Extractor
+	// Decider says what becomes of candidates; nil is [Lexical].
+	Decider Decider
+	// Shared gives the cases and patterns of an agent to all of its owners. What one
+	// of them has said can get into the conversations of the others.
+	Shared bool
+	// Timeout is how long Extractor and Decider may take for one commit. 0 means
+	// five minutes, less than 0 no limit.
+	Timeout time.Duration
+	// Now is the clock; nil is [time.Now].
+	Now func() time.Time
+}
+
+const defaultTimeout = 5 * time.Minute
+
+// A Store keeps memories in a [Storage]. It is safe for several goroutines, and
+// several Stores, in as many processes, may use one Storage if their Options.Shared
+// is the same. It has nothing to close.
+type Store struct {
+	files Storage
+	opts  Options
+
+	announce func(string) // for tests: called before each write
+}
+
+// Open returns the Store that keeps its files in a [Storage], [Folder] for example.
+// It reads and writes nothing yet.
+func Open(files Storage, opts *Options) (*Store, error) {
+	if files == nil {
+		return nil, errors.New("memory: no storage to open")
+	}
+	if opts == nil {
+		opts = new(Options)
+	}
+	m := &Store{files: files, opts: *opts, announce: func(string) {}}
+	if m.opts.Decider == nil {
+		m.opts.Decider = Lexical{}
+	}
+	if m.opts.Now == nil {
+		m.opts.Now = time.Now
+	}
+	m.opts.Timeout = cmp.Or(m.opts.Timeout, defaultTimeout)
+	return m, nil
+}
+
+// List returns the memories of a scope, category by category, in the order of their
+// files. A file that cannot be read is an error, behind which the loop may go on. It
+// takes no lock: a memory that is written meanwhile is there as it was or as it
+// becomes. It may be ranged over again.
+func (m *Store) List(ctx context.Context, scope Scope) iter.Seq2[Memory, error] {
+	return func(yield func(Memory, error) bool) {
+		if err := scope.check(); err != nil {
+			yield(Memory{}, fmt.Errorf("memory: list: %w", err))
+			return
+		}
+		known := map[string]bool{}
+		for _, c := range categories {
+			files, err := m.filesOf(ctx, scope, c)
+			if err != nil && !yield(Memory{}, err) {
+				return
+			}
+			for _, f := range files {
+				mem, err := m.read(ctx, scope, c, f.Name)
+				if errors.Is(err, fs.ErrNotExist) {
+					continue // it was removed meanwhile
+				}
+				if err == nil && known[mem.ID] {
+					mem.ID = fileID(f.Name) // a copy
+				}
+				known[mem.ID] = true
+				if !yield(mem, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// filesOf returns the files of a category.
+func (m *Store) filesOf(ctx context.Context, scope Scope, c Category) (list []File, err error) {
+	dir := scope.folder(c, m.opts.Shared)
+	if dir == "" {
+		return nil, nil
+	}
+	files, err := m.files.List(ctx, dir)
+	for _, f := range files {
+		// Of the folder of the profile, which has the others below it, one file is the
+		// profile: that of the seed, or that of its program.
+		base := path.Base(f.Name)
+		ours := c != Profile || base == profileName+extension || base == "profile"+extension
+		if path.Dir(f.Name) == dir && strings.HasSuffix(base, extension) && ours && (c != Profile || len(list) == 0) {
+			list = append(list, f)
+		}
+	}
+	return list, err
+}
+
+func (m *Store) read(ctx context.Context, scope Scope, c Category, name string) (Memory, error) {
+	data, err := m.files.Read(ctx, name)
+	if err != nil {
+		return Memory{}, err
+	}
+	mem := parse(name, data)
+	mem.Scope, mem.Category, mem.URI = scope, c, uriOf(c, name)
+	return mem, nil
+}
+
+// Get returns a memory by its ID or its URI. If there is none the error matches
+// [fs.ErrNotExist].
+func (m *Store) Get(ctx context.Context, scope Scope, id string) (Memory, error) {
+	var failed error
+	for mem, err := range m.List(ctx, scope) {
+		if err != nil {
+			failed = cmp.Or(failed, err)
+		} else if mem.ID == id || mem.URI == id {
+			return mem, nil
+		}
+	}
+	if failed == nil {
+		failed = fmt.Errorf("memory: no memory %q of %s: %w", id, scope, fs.ErrNotExist)
+	}
+	return Memory{}, failed
+}
+
+// Delete removes a memory, by its ID or its URI. It stays away until a later commit
+// teaches the same again. The diffs of the commits that it was learned from still
+// say it: use [Store.Erase] where nothing may be left. A memory that is not there
+// matches [fs.ErrNotExist].
+func (m *Store) Delete(ctx context.Context, scope Scope, id string) error {
+	if err := scope.check(); err != nil {
+		return fmt.Errorf("memory: delete: %w", err)
+	}
+	unlock, err := m.lock(ctx, scope)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	mem, err := m.Get(ctx, scope, id)
+	if err != nil {
+		return err
+	}
+	return m.files.Remove(ctx, mem.file)
+}
+
+// lock takes the locks of a scope: of the owner, then of the agent if its memories
+// are shared.
+func (m *Store) lock(ctx context.Context, scope Scope) (unlock func(), err error) {
+	owner, err := m.files.Lock(ctx, ownerFolder(scope.Owner))
+	if err != nil || !m.opts.Shared || scope.Agent == "" {
+		return owner, err
+	}
+	agent, err := m.files.Lock(ctx, agentFolder(scope.Agent))
+	if err != nil {
+		owner()
+		return nil, err
+	}
+	return func() { agent(); owner() }, nil
+}
