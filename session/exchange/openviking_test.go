@@ -146,3 +146,37 @@ func TestImportArchives(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 0, report[0].Appended)
 }
+
+// A commit of an imported session goes on where the source has ended, and moves
+// nothing that is archived.
+func TestImportedCommit(t *testing.T) {
+	st := inMemory()
+	source := vikingFolder()
+	delete(source, "session/s1/history/archive_003/messages.jsonl")
+	im := importAll(t, st, sessionsIn(t, source), nil)[0]
+	s, err := st.Get(t.Context(), im.Session)
+	require.NoError(t, err)
+	add(t, s, transcript.AssistantText("Three times."))
+	done, err := s.Commit(t.Context(), nil)
+	require.NoError(t, err)
+	require.True(t, done.Archived)
+	require.Equal(t, "archive_002", done.Archive)
+	require.Equal(t, 2, done.Messages)
+	var names []string
+	for a, err := range s.Archives(t.Context()) {
+		require.NoError(t, err)
+		names = append(names, a.Name)
+	}
+	require.Equal(t, []string{"archive_001", "archive_002"}, names)
+	first, err := s.Archived(t.Context(), "archive_001")
+	require.NoError(t, err)
+	require.Equal(t, "once", first.Messages[0].Text())
+	out := exportTo(t, st, im.Session, dialect.OpenViking)
+	archived := string(out["session/"+im.Session.ID+"/history/archive_002/messages.jsonl"].Data)
+	require.Contains(t, archived, "and a third time")
+	require.Contains(t, archived, "Three times.")
+	require.NotContains(t, archived, "once")
+	require.Equal(t, done.Overview, string(out["session/"+im.Session.ID+"/history/archive_002/.overview.md"].Data))
+	require.Equal(t, done.Abstract, string(out["session/"+im.Session.ID+"/history/archive_002/.abstract.md"].Data))
+	require.Empty(t, out["session/"+im.Session.ID+"/messages.jsonl"].Data)
+}

@@ -155,16 +155,20 @@ const mostArchives = 1e6
 
 // abstractOf returns the line of a summary that stands for it, by the program's
 // rule: what follows the first label, as in "**Overview**: text", or else the
-// first line.
+// first line that is no heading.
 func abstractOf(summary string) string {
+	first := ""
 	for line := range strings.Lines(summary) {
+		line = strings.TrimSpace(line)
 		if rest, ok := strings.CutPrefix(line, "**"); ok {
 			label, text, ok := strings.Cut(rest, "**:")
 			if text = strings.TrimSpace(text); ok && label != "" && !strings.Contains(label, "*") && text != "" {
 				return text
 			}
 		}
+		if !strings.HasPrefix(line, "#") {
+			first = cmp.Or(first, line)
+		}
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(summary), "\n")
-	return strings.TrimSpace(line)
+	return first
 }
