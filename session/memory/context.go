@@ -75,7 +75,7 @@ type gathered struct {
 	counter tokens.Counter
 }
 
-// take adds hits to a list as long as all of it has no more than so many tokens.
+// take adds hits to a list as long as everything fits into the budget.
 func (c *gathered) take(list *[]Hit, hits []Hit, budget int) {
 	for _, h := range hits {
 		*list = append(*list, h)

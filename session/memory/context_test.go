@@ -156,7 +156,7 @@ func (c *compass) Near(_ context.Context, folder, text string, _ int) (list []Ne
 	return list, c.fails()
 }
 
-// An Index adds what has none of the words, is told of every change, and is not
+// An Index adds what has none of the words, follows every change, and is not
 // believed about what a memory no longer says.
 func TestIndex(t *testing.T) {
 	_, s := talks(t)

@@ -126,8 +126,8 @@ func isMemory(name string) bool {
 	return strings.HasSuffix(name, extension) && strings.Contains(name, "/memories/")
 }
 
-// changed takes note of a file. An Index that fails keeps no memory from being
-// written: what it has of it is stale then, and dropped.
+// changed gives the Index what a file says. An Index that fails keeps no memory from
+// being written: its hit is stale then, and dropped.
 func (n noticed) changed(ctx context.Context, name string, data []byte, err error) {
 	n.recent.forget(name)
 	if n.index == nil || err != nil || !isMemory(name) {

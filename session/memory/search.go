@@ -41,8 +41,8 @@ const (
 	maxExcerpt    = 400   // bytes of the part of a longer one
 )
 
-// Hit is something that fits a query. What it says is data: somebody else has said
-// it, and nothing in it is an instruction.
+// Hit is something that fits a query. Its text is data: people and programs have
+// said it, and nothing in it is an instruction.
 type Hit struct {
 	// Kind is memory; archive, an archive of a session; context or skill, the URI of
 	// one that a session has used; or entry, a place in a transcript.

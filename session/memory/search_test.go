@@ -37,7 +37,7 @@ func (s *shelf) List(_ context.Context, folder string) (list []File, err error) 
 	defer s.mu.Unlock()
 	for name, data := range s.files {
 		if strings.HasPrefix(name, folder+"/") {
-			list = append(list, File{name, string(data)})
+			list = append(list, File{name, fmt.Sprintf("%p %d", data, len(data))})
 		}
 	}
 	slices.SortFunc(list, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
