@@ -27,10 +27,10 @@ func accept(c Candidate) (_ Candidate, code, reason string) {
 	if !c.Category.valid() {
 		return c, "unknown_category", fmt.Sprintf("%q is no category", clip(string(c.Category), 60))
 	}
-	if n := c.Text.size() + len(c.Topic); n > maxText {
+	if n := c.size() + len(c.Topic); n > maxText {
 		return c, "too_large", fmt.Sprintf("%d bytes are more than %d", n, maxText)
 	}
-	c.Text, c.Topic = c.Text.normal(), clip(oneLine(c.Topic), maxTopic)
+	c.Text, c.Topic = c.normal(), clip(oneLine(c.Topic), maxTopic)
 	if c.Abstract == "" {
 		first, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(c.Overview, c.Content)), "\n")
 		c.Abstract = oneLine(first)
@@ -80,23 +80,7 @@ func (v *view) fileName(folder string, c Candidate, commit string, n int) string
 	if c.Category == Profile {
 		return path.Join(folder, profileName+extension)
 	}
-	var sb strings.Builder
-	for _, r := range c.Topic {
-		switch {
-		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
-			sb.WriteRune(unicode.ToLower(r))
-		case sb.Len() > 0 && !strings.HasSuffix(sb.String(), "-"):
-			sb.WriteByte('-')
-		}
-		if len(filename.Encode(sb.String())) > maxName {
-			break
-		}
-	}
-	base := []rune(sb.String())
-	for len(filename.Encode(string(base))) > maxName {
-		base = base[:len(base)-1]
-	}
-	name := cmp.Or(strings.Trim(string(base), "-"), "memory")
+	name := cmp.Or(slug(c.Topic), "memory")
 	if !c.Category.merges() {
 		name = fmt.Sprintf("%s-%s-%d", name, commit[max(len(commit)-12, 0):], n)
 	}
@@ -110,4 +94,16 @@ func (v *view) fileName(folder string, c Candidate, commit string, n int) string
 			return file
 		}
 	}
+}
+
+// slug returns the letters and digits of a topic, with one sign between words.
+func slug(topic string) string {
+	words := strings.FieldsFunc(strings.ToLower(topic), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+	})
+	runes := []rune(strings.Join(words, "-"))
+	for len(filename.Encode(string(runes))) > maxName {
+		runes = runes[:len(runes)-1]
+	}
+	return strings.TrimRight(string(runes), "-")
 }

@@ -27,16 +27,11 @@ type answer struct {
 
 // plan makes the steps of candidates, given a view that it changes. Decisions about
 // the same memories as in an earlier plan are not made again.
-func (p *planner) plan(ctx context.Context, v *view, found []Candidate) ([]step, error) {
-	var steps []step
+func (p *planner) plan(ctx context.Context, v *view, found []Candidate) (steps []step) {
 	refused := map[Category]*step{}
 	for i, c := range found {
 		if i < maxCandidates {
-			s, err := p.step(ctx, v, c, len(steps)+1)
-			if err != nil {
-				return nil, err
-			}
-			steps = append(steps, s)
+			steps = append(steps, p.step(ctx, v, c, len(steps)+1))
 			continue
 		}
 		if !c.Category.valid() {
@@ -56,33 +51,29 @@ func (p *planner) plan(ctx context.Context, v *view, found []Candidate) ([]step,
 			steps = append(steps, *s)
 		}
 	}
-	return steps, nil
+	return steps
 }
 
 // unknown stands for all categories that are none.
 const unknown Category = "unknown"
 
 // step decides about one candidate, and changes the view.
-func (p *planner) step(ctx context.Context, v *view, c Candidate, n int) (step, error) {
+func (p *planner) step(ctx context.Context, v *view, c Candidate, n int) step {
 	c, code, reason := accept(c)
 	if code != "" {
 		if !c.Category.valid() {
 			c.Category = unknown
 		}
-		return step{N: n, Category: c.Category, Code: code, Reason: reason, Failed: true}, nil
+		return step{N: n, Category: c.Category, Code: code, Reason: reason, Failed: true}
 	}
 	similar := p.choices(v, c)
-	d, err := p.decide(ctx, n, c, similar)
-	if err != nil {
-		return step{}, err
-	}
-	switch d.Action {
+	switch d := p.decide(ctx, n, c, similar); d.Action {
 	case Skip:
-		return step{N: n, Category: c.Category, PageID: d.Into, Code: "duplicate", Reason: d.Reason}, nil
+		return step{N: n, Category: c.Category, PageID: d.Into, Code: "duplicate", Reason: d.Reason}
 	case Merge:
-		return p.merge(v, c, n, d), nil
+		return p.merge(v, c, n, d)
 	default:
-		return p.create(v, c, n, d), nil
+		return p.create(v, c, n, d)
 	}
 }
 
@@ -95,34 +86,36 @@ func (p *planner) choices(v *view, c Candidate) []Memory {
 	if c.Category.merges() {
 		return similar
 	}
-	// An event that happens twice is two events, but the same commit, learned again,
-	// tells of the same one.
+	// An event that happens twice is two events, but a commit that is learned again has
+	// the same ones.
 	return slices.DeleteFunc(similar, func(m Memory) bool {
 		return !slices.ContainsFunc(m.Sources, func(s Source) bool { return s.Commit == p.source.Commit })
 	})
 }
 
 // decide returns a decision that is possible. The Decider is asked only where there
-// is a choice.
-func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memory) (Decision, error) {
+// is a choice, and while there is time.
+func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memory) Decision {
 	if len(similar) == 0 {
-		return Decision{Action: Create}, nil
+		return Decision{Action: Create}
 	}
 	lexical, _ := Lexical{}.Decide(ctx, c, similar)
 	if !c.Category.merges() {
 		if lexical.Action != Create {
 			lexical.Action = Skip
 		}
-		return lexical, nil
+		return lexical
 	}
 	var about strings.Builder
 	for _, m := range similar {
-		about.WriteString(m.ID + " " + m.Text.hash() + "\n")
+		about.WriteString(m.ID + " " + m.hash() + "\n")
 	}
 	a, ok := p.asked[n]
 	if !ok || a.about != about.String() {
-		a = answer{about: about.String()}
-		a.decision, a.err = p.opts.Decider.Decide(ctx, c, similar)
+		a = answer{about: about.String(), err: context.Cause(ctx)}
+		if a.err == nil {
+			a.decision, a.err = p.opts.Decider.Decide(ctx, c, similar)
+		}
 		p.asked[n] = a
 	}
 	d, err := a.decision, a.err
@@ -136,7 +129,7 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 	if c.Category == Profile && d.Action != Merge { // there is one profile, and it takes in all that is new
 		d = lexical
 	}
-	return d, context.Cause(ctx)
+	return d
 }
 
 // possible returns a decision with all that it leaves open, or an error if it is
@@ -183,11 +176,11 @@ func (p *planner) merge(v *view, c Candidate, n int, d Decision) step {
 	old := *v.find(d.Into)
 	m := old
 	m.Text = d.Text
-	if m.Text.size() > maxText && !m.Edited {
-		m.Text = m.Text.shorten(maxText)
+	if m.size() > maxText && !m.Edited {
+		m.Text = m.shorten(maxText)
 	}
 	s := step{N: n, Category: c.Category, Reason: d.Reason, Candidate: &c}
-	if size := m.Text.size(); size > maxText {
+	if size := m.size(); size > maxText {
 		s.Candidate, s.Code, s.PageID, s.Failed = nil, "too_large", old.ID, true
 		s.Reason = fmt.Sprintf("with it the memory had %d bytes, of %d at most, and a person has edited it: shorten the file", size, maxText)
 		return s

@@ -82,7 +82,8 @@ func (d *diff) steps() []step {
 
 // A progress says how far the steps of a diff have been done.
 type progress struct {
-	Done int `json:"done"` // the first so many
+	Of   time.Time `json:"of"`   // ExtractedAt of the diff
+	Done int       `json:"done"` // the first so many
 	// Instead are steps that were decided anew, because somebody had changed a memory
 	// since.
 	Instead []step `json:"instead,omitempty"`

@@ -99,6 +99,8 @@ func (x *extraction) run(ctx context.Context) (Result, error) {
 		err = x.begin(ctx, &d)
 	case err == nil && !done:
 		err = x.underLock(ctx, func() error { return x.finish(ctx, &d, true) })
+	case err == nil && !x.archive.Extracted: // a kill may have come before that
+		err = x.files.Remove(ctx, x.name+progressExt)
 	}
 	r := x.result(&d)
 	if err != nil {
@@ -126,14 +128,12 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	}
 	x.announce("asked")
 	v, err := x.load(ctx, x.scope)
-	if err == nil {
-		// Models take their time, so they are asked without the lock of the scope.
-		// With it, only what has changed meanwhile is decided anew.
-		_, err = x.plan(bounded, v, found)
-	}
 	if err != nil {
 		return err
 	}
+	// Models take their time, so they are asked without the lock of the scope. With it,
+	// only what has changed meanwhile is decided anew.
+	x.plan(bounded, v, found)
 	return x.underLock(ctx, func() error {
 		bounded, cancel := x.bounded(ctx)
 		defer cancel()
@@ -141,10 +141,7 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 		if err != nil {
 			return err
 		}
-		steps, err := x.plan(bounded, v, found)
-		if err != nil {
-			return err
-		}
+		steps := x.plan(bounded, v, found)
 		*d = diff{
 			ArchiveURI:  fmt.Sprintf("viking://session/%s/history/%s", x.source.Session, x.archive.Name),
 			ExtractedAt: x.opts.Now().UTC(), Source: x.source, Reason: reason,
@@ -187,9 +184,6 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 		return nil, "the archive has no messages", nil
 	}
 	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.archive.Abstract, x.archive.Overview, withoutShown(h.Messages)})
-	if err == nil {
-		err = context.Cause(ctx)
-	}
 	if err != nil {
 		return nil, "", fmt.Errorf("the extractor: %w", err)
 	}
@@ -201,9 +195,17 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 
 // finish does the steps of a diff that are not done. The lock of the scope is held.
 func (x *extraction) finish(ctx context.Context, d *diff, again bool) error {
-	var p progress
+	p := progress{Of: d.ExtractedAt}
 	if again {
-		if _, err := x.readJSON(ctx, x.name+progressExt, &p); err != nil {
+		var found progress
+		if _, err := x.readJSON(ctx, x.name+progressExt, &found); err != nil {
+			return err
+		}
+		if found.Of.Equal(p.Of) { // and not of a diff that was removed
+			p = found
+		}
+		// A kill may have come before the name of the diff was on stable storage.
+		if err := x.files.Write(ctx, x.name+diffExt, encode(d)); err != nil {
 			return err
 		}
 	}
@@ -254,10 +256,7 @@ func (x *extraction) do(ctx context.Context, steps []step, i int, p *progress, a
 		}
 		n := steps[i].N
 		delete(x.ids, n)
-		anew, err := x.planner.step(bounded, v, *cmp.Or(steps[i].Candidate, &Candidate{}), n)
-		if err != nil {
-			return err
-		}
+		anew := x.step(bounded, v, *cmp.Or(steps[i].Candidate, &Candidate{}), n)
 		anew.Reason = cmp.Or(anew.Reason, "decided anew: the memory was changed meanwhile")
 		steps[i] = anew
 		p.Instead = append(p.Instead, anew)
@@ -282,8 +281,13 @@ func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (
 	if err != nil {
 		return false, err
 	}
-	after := parse(s.File, []byte(s.After)).Text.hash()
+	after := parse(s.File, []byte(s.After)).hash()
 	switch {
+	case found != nil && found.hash() == after:
+		if again { // a kill may have come before its name was on stable storage
+			err = x.files.Write(ctx, found.file, []byte(s.After))
+		}
+		return err == nil, err
 	case s.Before == "" && found == nil:
 		x.announce("create")
 		err := x.files.Create(ctx, s.File, []byte(s.After))
@@ -293,9 +297,9 @@ func (x *extraction) try(ctx context.Context, steps []step, i int, again bool) (
 		return err == nil, err
 	case found == nil: // deleted
 		return false, nil
-	case s.Before == "", found.Text.hash() == after, again && x.applied(found, steps[:i]):
-		return true, nil
-	case found.Text.hash() == parse(s.File, []byte(s.Before)).Text.hash():
+	case s.Before == "", again && x.applied(found, steps[:i]):
+		return true, nil // and changed since
+	case found.hash() == parse(s.File, []byte(s.Before)).hash():
 		x.announce("update")
 		err := x.files.Write(ctx, found.file, []byte(s.After))
 		steps[i].File, steps[i].URI = found.file, uriOf(s.Category, found.file)

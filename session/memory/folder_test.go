@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ func TestFolderLock(t *testing.T) {
 	unlock()
 
 	var wg sync.WaitGroup
-	n := 0
+	var n atomic.Int64 // the race detector does not know these locks
 	for range 4 {
 		wg.Go(func() {
 			for range 5 {
@@ -102,11 +103,11 @@ func TestFolderLock(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				n++
+				n.Store(n.Load() + 1)
 				unlock()
 			}
 		})
 	}
 	wg.Wait()
-	require.Equal(t, 20, n)
+	require.EqualValues(t, 20, n.Load())
 }

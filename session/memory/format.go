@@ -67,7 +67,7 @@ func (t Text) size() int { return len(t.Abstract) + len(t.Overview) + len(t.Cont
 // format returns the file of a memory. Its text counts as the store's, so a memory
 // that was Edited keeps that only as a member of the comment.
 func (m Memory) format() []byte {
-	t := m.Text.normal()
+	t := m.normal()
 	var b bytes.Buffer
 	b.WriteString(escape(t.Abstract) + "\n")
 	for _, part := range []struct{ mark, text string }{{overviewMark, t.Overview}, {contentMark, t.Content}} {
@@ -93,7 +93,7 @@ func parse(file string, data []byte) Memory {
 		ID: a.ID, Topic: a.Topic, Instruction: a.Instruction, Sources: a.Sources, Created: a.Created, Updated: a.Updated,
 		Name: nameOf(path.Base(file)), Text: parseText(lines), file: file,
 	}
-	m.Edited = a.Edited || m.Text.hash() != a.Hash
+	m.Edited = a.Edited || m.hash() != a.Hash
 	m.ID = cmp.Or(m.ID, fileID(file))
 	return m
 }

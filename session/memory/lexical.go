@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -10,9 +9,9 @@ import (
 
 // Lexical is a [Decider] that compares words, of any script, and needs no service.
 // A candidate is known already if each of its lines is; it is merged with a memory of
-// the same topic, or with one whose first line has mostly the same words. What is
-// newer stands in front of what it was merged with. In a memory that a person has
-// edited it stands behind, and the first line stays.
+// the same topic, or with one whose first line has mostly the same words. The
+// newer text stands in front of the older one. In a memory that a person has edited it
+// stands behind, and the first line stays.
 type Lexical struct{}
 
 // alike is the share of common words from which two first lines say the same.
@@ -26,17 +25,18 @@ func (Lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decisio
 		}
 	}
 	for _, m := range similar {
-		if c.Category == Profile || sameTopic(c, m) || likeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
+		if c.Category == Profile || m.topics()[lineKey(c.Topic)] || likeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
 			return Decision{Action: Merge, Into: m.ID, Text: mergeLines(m, c), Reason: "it is about the same"}, nil
 		}
 	}
 	return Decision{Action: Create, Reason: "no memory is like it"}, nil
 }
 
-func sameTopic(c Candidate, m Memory) bool {
-	folded := func(s string) string { return strings.Join(words.Terms(s), " ") }
-	topic := folded(cmp.Or(c.Topic, c.Abstract))
-	return topic != "" && (topic == folded(m.Topic) || topic == folded(m.Name))
+// topics returns the keys of what a memory is about.
+func (m Memory) topics() map[string]bool {
+	set := map[string]bool{lineKey(m.Topic): true, lineKey(m.Name): true}
+	delete(set, "")
+	return set
 }
 
 // termSet returns the different words of a text.
@@ -72,7 +72,7 @@ const (
 // mergeLines puts a memory and a candidate together, so that each line of both is
 // there.
 func mergeLines(m Memory, c Candidate) Text {
-	older, newer := m.Text.normal(), c.Text.normal()
+	older, newer := m.normal(), c.normal()
 	if m.Edited {
 		return behind(older, laterLine, newer)
 	}

@@ -176,23 +176,27 @@ func ownerFolder(owner string) string { return path.Join("owners", filename.Enco
 // agentFolder is the folder with everything that is shared by the owners of an agent.
 func agentFolder(agent string) string { return path.Join("agents", filename.Encode(agent)) }
 
+// base returns the folder with the memories of the owner or, for the categories of the
+// agent, those of the agent; empty if the scope has none.
+func (s Scope) base(c Category, shared bool) string {
+	switch {
+	case !c.ofAgent():
+		return path.Join(ownerFolder(s.Owner), "user", "memories")
+	case s.Agent == "":
+		return ""
+	case shared:
+		return path.Join(agentFolder(s.Agent), "agent", "memories")
+	}
+	return path.Join(ownerFolder(s.Owner), agentFolder(s.Agent), "agent", "memories")
+}
+
 // folder returns the folder of a category, empty if the scope has none.
 func (s Scope) folder(c Category, shared bool) string {
-	if !c.ofAgent() {
-		base := path.Join(ownerFolder(s.Owner), "user", "memories")
-		if c == Profile {
-			return base
-		}
-		return path.Join(base, string(c))
-	}
-	if s.Agent == "" {
-		return ""
-	}
-	base := path.Join(agentFolder(s.Agent), "agent", "memories", string(c))
-	if shared {
+	base := s.base(c, shared)
+	if base == "" || c == Profile {
 		return base
 	}
-	return path.Join(ownerFolder(s.Owner), base)
+	return path.Join(base, string(c))
 }
 
 // uriOf names a file of a category within a scope.

@@ -15,10 +15,10 @@ import (
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// Model is an [Extractor] and a [Decider] that ask a model. What a conversation, a
-// candidate or a memory says is only in the message of the user, between marks that
-// nothing in it can end, with the task behind it; never in the system prompt. Model is
-// safe for several goroutines if Client is.
+// Model is an [Extractor] and a [Decider] that ask a model. Conversations,
+// candidates and memories are only in the message of the user, between marks that
+// nothing in them can end, with the task behind them; never in the system prompt. Model
+// is safe for several goroutines if Client is.
 type Model struct {
 	// Client is the model. It is required.
 	Client guard.Client
@@ -112,7 +112,7 @@ func (m Model) parts(msgs []transcript.Message) ([]string, error) {
 // part returns as much of the beginning of a text as fits into a request, to the end
 // of a line if there is one near.
 func (m Model) part(text string) string {
-	size := min(len(text), 8*cmp.Or(m.Window, defaultWindow))
+	size := min(len(text), 4*cmp.Or(m.Window, defaultWindow))
 	for size > 0 {
 		part := strings.ToValidUTF8(text[:size], "")
 		if size < len(text) {
@@ -172,6 +172,8 @@ func (m Model) ask(ctx context.Context, text string) (modelAnswer, error) {
 		return modelAnswer{}, fmt.Errorf("%w: it stopped for %q", ErrAnswer, resp.StopReason)
 	case transcript.StopMaxTokens, transcript.StopContextWindow:
 		return modelAnswer{resp.Message.Text(), true}, nil
+	case transcript.StopEndTurn, transcript.StopSequence:
+	default: // a reason of a provider that is not known here
 	}
 	return modelAnswer{resp.Message.Text(), false}, nil
 }
@@ -253,7 +255,8 @@ func findList(text string) (list []json.RawMessage, ok bool) {
 	return nil, false
 }
 
-// listAt reads a list at the beginning of a text. What of it is whole counts.
+// listAt reads a list at the beginning of a text. Of one that was cut the items that
+// are whole count.
 func listAt(text string) ([]json.RawMessage, bool) {
 	if text[0] == '[' {
 		d := json.NewDecoder(strings.NewReader(text))

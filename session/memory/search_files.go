@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path"
 	"runtime"
 	"strings"
 	"sync"
@@ -66,47 +65,6 @@ func (r *recent) forget(name string) {
 			r.drop(file)
 		}
 	}
-}
-
-// A placed is the file of a memory.
-type placed struct {
-	File
-	category Category
-}
-
-// placed returns the files of all memories of a scope.
-func (m *Store) placed(ctx context.Context, scope Scope) (list []placed, err error) {
-	of := map[string]Category{} // by folder
-	for _, c := range categories {
-		if dir := scope.folder(c, m.opts.Shared); dir != "" {
-			of[dir] = c
-		}
-	}
-	bases := []string{scope.folder(Profile, m.opts.Shared)}
-	if dir := scope.folder(Cases, m.opts.Shared); dir != "" {
-		bases = append(bases, path.Dir(dir))
-	}
-	profile := -1
-	for _, base := range bases {
-		files, err := m.files.List(ctx, base)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			c, ok := of[path.Dir(f.Name)]
-			if !ok || path.Ext(f.Name) != extension {
-				continue
-			}
-			if name := path.Base(f.Name); c == Profile {
-				if name != profileName+extension && name != "profile"+extension || profile >= 0 {
-					continue // see filesOf
-				}
-				profile = len(list)
-			}
-			list = append(list, placed{f, c})
-		}
-	}
-	return list, nil
 }
 
 // memories calls f with every memory of a scope and returns them by their files. A

@@ -25,8 +25,8 @@ type conversation interface {
 //
 // An error never changes the archive and never keeps the next one from being learned.
 // The session then has an Extracted with the error, unless ctx is done, and the
-// archive stays [Store.Pending]. What one candidate failed for is no error; the result
-// says it.
+// archive stays [Store.Pending]. A candidate that is refused is no error; the result
+// says why.
 //
 // A memory that a person has edited is merged as it reads now, one that was renamed
 // is found, and one that was deleted stays away unless the archive teaches it anew. An

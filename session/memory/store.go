@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"path"
-	"strings"
 	"time"
 )
 
@@ -19,8 +18,8 @@ type Options struct {
 	Extractor Extractor
 	// Decider says what becomes of candidates; nil is [Lexical].
 	Decider Decider
-	// Shared gives the cases and patterns of an agent to all of its owners. What one
-	// of them has said can get into the conversations of the others.
+	// Shared gives the cases and patterns of an agent to all of its owners. The words of
+	// one of them can get into the conversations of the others.
 	Shared bool
 	// Timeout is how long Extractor and Decider may take for one commit. 0 means
 	// five minutes, less than 0 no limit.
@@ -66,56 +65,76 @@ func Open(files Storage, opts *Options) (*Store, error) {
 	return m, nil
 }
 
-// List returns the memories of a scope, category by category, in the order of their
-// files. A file that cannot be read is an error, behind which the loop may go on. It
+// List returns the memories of a scope in the order of their files, those of the owner
+// first. A file that cannot be read is an error, behind which the loop may go on. It
 // takes no lock: a memory that is written meanwhile is there as it was or as it
 // becomes. It may be ranged over again.
 func (m *Store) List(ctx context.Context, scope Scope) iter.Seq2[Memory, error] {
 	return func(yield func(Memory, error) bool) {
-		if err := scope.check(); err != nil {
+		files, err := m.placed(ctx, scope)
+		if err != nil {
 			yield(Memory{}, fmt.Errorf("memory: list: %w", err))
 			return
 		}
 		known := map[string]bool{}
-		for _, c := range categories {
-			files, err := m.filesOf(ctx, scope, c)
-			if err != nil && !yield(Memory{}, err) {
-				return
+		for _, f := range files {
+			mem, err := m.read(ctx, scope, f.category, f.Name)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it was removed meanwhile
 			}
-			for _, f := range files {
-				mem, err := m.read(ctx, scope, c, f.Name)
-				if errors.Is(err, fs.ErrNotExist) {
-					continue // it was removed meanwhile
-				}
-				if err == nil && known[mem.ID] {
-					mem.ID = fileID(f.Name) // a copy
-				}
-				known[mem.ID] = true
-				if !yield(mem, err) {
-					return
-				}
+			if err == nil && known[mem.ID] {
+				mem.ID = fileID(f.Name) // a copy
+			}
+			known[mem.ID] = true
+			if !yield(mem, err) {
+				return
 			}
 		}
 	}
 }
 
-// filesOf returns the files of a category.
-func (m *Store) filesOf(ctx context.Context, scope Scope, c Category) (list []File, err error) {
-	dir := scope.folder(c, m.opts.Shared)
-	if dir == "" {
-		return nil, nil
+// placed is the file of a memory.
+type placed struct {
+	File
+	category Category
+}
+
+// placed returns the files of all memories of a scope. In the folder of the profile,
+// which has the others below it, one file is the profile: that of OpenViking's
+// documents, or that of its program.
+func (m *Store) placed(ctx context.Context, scope Scope) (list []placed, err error) {
+	if err := scope.check(); err != nil {
+		return nil, err
 	}
-	files, err := m.files.List(ctx, dir)
-	for _, f := range files {
-		// Of the folder of the profile, which has the others below it, one file is the
-		// profile: that of the seed, or that of its program.
-		base := path.Base(f.Name)
-		ours := c != Profile || base == profileName+extension || base == "profile"+extension
-		if path.Dir(f.Name) == dir && strings.HasSuffix(base, extension) && ours && (c != Profile || len(list) == 0) {
-			list = append(list, f)
+	of := map[string]Category{} // by folder
+	for _, c := range categories {
+		of[scope.folder(c, m.opts.Shared)] = c
+	}
+	profile := false
+	for _, c := range []Category{Profile, Cases} {
+		base := scope.base(c, m.opts.Shared)
+		if base == "" {
+			continue
+		}
+		files, err := m.files.List(ctx, base)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			c, ok := of[path.Dir(f.Name)]
+			if !ok || path.Ext(f.Name) != extension {
+				continue
+			}
+			if name := path.Base(f.Name); c == Profile {
+				if profile || name != profileName+extension && name != "profile"+extension {
+					continue
+				}
+				profile = true
+			}
+			list = append(list, placed{f, c})
 		}
 	}
-	return list, err
+	return list, nil
 }
 
 func (m *Store) read(ctx context.Context, scope Scope, c Category, name string) (Memory, error) {

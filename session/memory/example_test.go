@@ -1,0 +1,121 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/transcript"
+)
+
+// notes is an Extractor without a model: it remembers what begins with "Remember:".
+type notes struct{}
+
+func (notes) Extract(_ context.Context, in memory.Input) (found []memory.Candidate, err error) {
+	for _, msg := range in.Messages {
+		var note string
+		if n, _ := fmt.Sscanf(msg.Text(), "Remember: %s", &note); n == 1 {
+			found = append(found, memory.Candidate{Category: memory.Preferences, Topic: "editor", Text: memory.Text{Abstract: "Uses " + note}})
+		}
+	}
+	return found, nil
+}
+
+// Let the next conversation know: commit, extract, and read what is known.
+func Example() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "memory")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	store := session.OpenDriver(memdriver.New(nil), nil)
+	defer store.Close()
+	m, err := memory.Open(memory.Folder(dir), &memory.Options{Extractor: notes{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	talk := func(text string) {
+		s, err := store.Create(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ada"}, &session.CreateOptions{Owner: "ada"})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for known, err := range m.List(ctx, memory.Scope{Agent: "main", Owner: "ada"}) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Printf("known: %s (%s)\n", known.Abstract, known.URI)
+		}
+		if _, err := s.SaveTurn(ctx, transcript.UserText(text), transcript.AssistantText("Noted.")); err != nil {
+			log.Fatal(err)
+		}
+		done, err := s.Commit(ctx, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		result, err := m.Extract(ctx, s, done.Archive)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %+v\n", result.Archive, result.Counts["preferences"])
+	}
+	talk("Remember: vim")
+	talk("Remember: emacs")
+	talk("Hello")
+	// Output:
+	// archive_001: {Added:1 Merged:0 Skipped:0 Failed:0}
+	// known: Uses vim (viking://user/memories/preferences/editor.md)
+	// archive_001: {Added:0 Merged:1 Skipped:0 Failed:0}
+	// known: Uses emacs (viking://user/memories/preferences/editor.md)
+	// archive_001: {Added:0 Merged:0 Skipped:0 Failed:0}
+}
+
+// Forget a person: the store of memories takes part when the sessions are erased.
+func ExampleStore_Erase() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "memory")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	store := session.OpenDriver(memdriver.New(nil), nil)
+	defer store.Close()
+	m, err := memory.Open(memory.Folder(dir), &memory.Options{Extractor: notes{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := store.Create(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "ada"}, &session.CreateOptions{Owner: "ada"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := s.SaveTurn(ctx, transcript.UserText("Remember: vim"), transcript.AssistantText("Noted.")); err != nil {
+		log.Fatal(err)
+	}
+	done, err := s.Commit(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := m.Extract(ctx, s, done.Archive); err != nil {
+		log.Fatal(err)
+	}
+
+	plan, err := store.PlanErase(ctx, session.Erasure{Owner: "ada"}, m)
+	if err != nil {
+		log.Fatal(err)
+	}
+	report, err := store.Erase(ctx, plan, m)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, place := range report.Places {
+		fmt.Println("erased:", place.Kind)
+	}
+	// Output:
+	// erased: diff
+	// erased: memory
+	// erased: transcript
+}
