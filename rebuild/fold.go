@@ -21,7 +21,8 @@ type Options struct {
 	Full bool
 	// Tail says that the first batch is the first one that a later compaction
 	// keeps: what was appended before it is not there and not needed, unless a
-	// rewind goes back there, see [Fold.Has].
+	// rewind goes back there, see [Fold.Has]. With Full, a result whose call is
+	// not there is shown as late.
 	Tail bool
 }
 
@@ -354,7 +355,7 @@ func (f *Fold) live() *assembler {
 func (f *Fold) assemble() *assembler {
 	path := f.path()
 	a := newAssembler()
-	a.full = f.opts.Full
+	a.full, a.cutFront = f.opts.Full, f.opts.Full && f.opts.Tail
 	start, marker := 0, -1
 	if !f.opts.Full {
 		for i, n := range path {

@@ -46,7 +46,8 @@ type Value struct {
 
 func (s *Standing) add(b transcript.Batch) {
 	for _, e := range b.Entries {
-		if _, ok := e.Body.(transcript.Compaction); ok {
+		// What a batch that was cut should have repeated may be missing.
+		if _, ok := e.Body.(transcript.Compaction); ok && b.Complete {
 			*s = Standing{}
 		}
 	}

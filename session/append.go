@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -200,15 +201,22 @@ func (s *state) commit(ctx context.Context, lines []driver.Line, cond driver.Con
 	return res, err
 }
 
-// isBound reports whether an entry is an answer that says what it was made from.
+// isBound reports whether an entry depends on others that are there: an answer that
+// says what it was made from, and the status of a call.
 func isBound(e transcript.Entry) bool {
-	f, ok := e.Body.(transcript.Fragment)
-	return ok && f.Made.After != ""
+	switch b := e.Body.(type) {
+	case transcript.Fragment:
+		return b.Made.After != ""
+	case transcript.ToolStatus:
+		return true
+	}
+	return false
 }
 
 // admit reports why entries must not be appended to the session, if there is a
 // reason, and else completes the condition. If own is set a rewind must name an
-// entry that is there, and what an answer was made from must be in force.
+// entry that is there, what an answer was made from must be in force, and the status
+// of a call must not go back.
 func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcript.Entry, own bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,8 +227,27 @@ func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcri
 	if !own {
 		return nil
 	}
+	var conflicts []string
+	var said map[string]string // by these entries, of calls
+	gone := false              // what is to be there is not: only a key can be
 	for _, e := range entries {
 		switch b := e.Body.(type) {
+		case transcript.ToolStatus:
+			if said == nil {
+				if err := s.sync(ctx); err != nil {
+					return err
+				}
+				said, conflicts = map[string]string{}, append(conflicts, transcript.TypeToolStatus)
+			}
+			was := cmp.Or(said[b.CallID], s.statuses[b.CallID])
+			switch {
+			case follows(was, b.Status):
+				said[b.CallID] = b.Status
+			case cond.Idem != "":
+				gone = true
+			default:
+				return fmt.Errorf("%w: the call %s is %s, which %s cannot follow: nothing was written", ErrConflict, b.CallID, was, b.Status)
+			}
 		case transcript.Rewind:
 			if err := s.readAll(ctx); err != nil { // the entry may be old
 				return err
@@ -235,13 +262,24 @@ func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcri
 			if err := s.sync(ctx); err != nil {
 				return err
 			}
-			cond.Base, cond.Conflicts = s.next, []string{transcript.TypeRewind}
-			if s.fold.Has(b.Made.After) && !s.fold.Live(b.Made.After) {
-				cond.Base = 0 // a rewind has taken it back; only a key can be there already
-			}
+			conflicts = append(conflicts, transcript.TypeRewind)
+			gone = gone || s.fold.Has(b.Made.After) && !s.fold.Live(b.Made.After) // a rewind has taken it back
+		}
+	}
+	if len(conflicts) > 0 {
+		cond.Base, cond.Conflicts = s.next, conflicts
+		if gone {
+			cond.Base = 0
 		}
 	}
 	return nil
+}
+
+// follows reports whether the status of a call may follow another one, which is
+// empty if there was none.
+func follows(was, now string) bool {
+	rank := map[string]int{"pending": 1, "running": 2, "completed": 3, "error": 3}
+	return was == now || rank[was] < rank[now]
 }
 
 // writable reports why nothing must be appended to the session, if there is a

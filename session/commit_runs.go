@@ -177,7 +177,7 @@ func extended(runs []transcript.Run, b filedBatch, joined bool) []transcript.Run
 // historyOf returns the history of runs, the lines of which are read from a place
 // in front of them, as if nothing had been compacted or clipped.
 func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.History, error) {
-	fold := rebuild.New(&rebuild.Options{Full: true, Tail: from > 0})
+	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
 	inside := false
 	for b, err := range transcript.Batches(scan(from, driver.Forward)) {
 		if err != nil {

@@ -63,11 +63,16 @@ func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compa
 // estimate. It does nothing right after a compaction, see [TooSoon], and after
 // three failures of the summarizer, see [CoolingDown].
 //
-// Then it asks [Options].Titler for a title, see [Session.Retitle], and logs an
+// If [Options].CommitTrigger says so it commits first, see [Session.Commit], with
+// [Options].Commit.
+//
+// At last it asks [Options].Titler for a title, see [Session.Retitle], and logs an
 // error of it.
 func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	defer s.turnEnded(ctx)
+	committing := s.commitIfDue(ctx)
 	done, err := s.compactIfDue(ctx)
+	err = errors.Join(committing, err)
 	if titler := s.store.opts.Titler; titler != nil {
 		if _, err := s.Retitle(ctx, titler); err != nil {
 			s.store.opts.Logger.Warn("the title was not made again", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)

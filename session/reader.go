@@ -33,6 +33,10 @@ type reader struct {
 	copiedLeft int           // of the lines to be noted so many were copied from another session
 	moved      driver.Cursor // just after the start of the last compaction or rewind
 
+	// statuses are those of calls that a tool_status line speaks of; nil if there are
+	// none.
+	statuses map[string]string
+
 	stored  rebuild.Tally // tokens of the history for the store's counter
 	trigger rebuild.Tally // and for that of Options.Compact, if it has one
 
@@ -227,8 +231,28 @@ func (r *reader) add(batches []transcript.Batch) error {
 		if err := r.fold.Add(b); err != nil {
 			return err
 		}
+		r.noteStatuses(b)
 	}
 	return nil
+}
+
+// noteStatuses takes what a batch says of calls. IDs of calls occur again.
+func (r *reader) noteStatuses(b transcript.Batch) {
+	for i := range b.Entries {
+		switch body := b.Entries[i].Body.(type) {
+		case transcript.ToolStatus:
+			if r.statuses == nil {
+				r.statuses = map[string]string{}
+			}
+			r.statuses[body.CallID] = body.Status
+		case transcript.Fragment:
+			for _, block := range body.Content {
+				if call, ok := block.(transcript.ToolCallBlock); ok && len(r.statuses) > 0 {
+					delete(r.statuses, call.ID)
+				}
+			}
+		}
+	}
 }
 
 // head is the head of the session for a condition.

@@ -36,6 +36,8 @@ type state struct {
 	wroteAt  time.Time     // the time of its entries
 	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
 	titled   int           // the milestone of the last try to make a title
+
+	uncommitted *uncommitted // nil unless there is a CommitTrigger
 }
 
 func newState(st *Store, ref Ref) *state {

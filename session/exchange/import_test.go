@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
@@ -581,5 +582,56 @@ func TestImportSeals(t *testing.T) {
 		}
 		require.NotZero(t, lines)
 		require.NoError(t, st.Close())
+	}
+}
+
+// Commits, and what has come of them, are the same in an imported session.
+func TestImportCommits(t *testing.T) {
+	from := inMemory()
+	s := load(t, from)
+	turn := func(text string) {
+		add(t, s, transcript.UserText(text), transcript.AssistantText(text))
+		require.NoError(t, s.Use(t.Context(), []string{"u"}, nil))
+	}
+	archives := func(s *session.Session) (all []string) {
+		for a, err := range s.Archives(t.Context()) {
+			require.NoError(t, err)
+			h, err := s.Archived(t.Context(), a.Name)
+			require.NoError(t, err)
+			said := fmt.Sprint(a.Name, a.Abstract, a.Overview, a.Messages, a.Extracted, a.Owner)
+			for _, m := range h.Messages {
+				said += m.Text()
+			}
+			all = append(all, said)
+		}
+		return all
+	}
+	for i := range 3 {
+		turn(fmt.Sprint("before ", i))
+		done, err := s.Commit(t.Context(), &session.CommitOptions{KeepHistory: i == 1})
+		require.NoError(t, err)
+		if i == 0 {
+			add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 1}}})
+		}
+		turn("after")
+		_, err = s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 1}})
+		if !errors.Is(err, compact.ErrNotSmaller) {
+			require.NoError(t, err)
+		}
+	}
+	var lines bytes.Buffer
+	require.NoError(t, exchange.Lines(t.Context(), s, &lines))
+	files := fstest.MapFS{"agents/main/sessions/" + s.ID() + ".jsonl": {Data: lines.Bytes()}}
+	to := inMemory()
+	im := importAll(t, to, sessionsIn(t, files), nil)[0]
+	again, err := to.Get(t.Context(), im.Session)
+	require.NoError(t, err)
+	require.Equal(t, archives(s), archives(again))
+	require.Equal(t, s.Stats(), again.Stats())
+	for _, s := range []*session.Session{s, again} {
+		done, err := s.Commit(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, "archive_004", done.Archive)
+		require.Equal(t, 2, done.Messages)
 	}
 }

@@ -1,0 +1,198 @@
+package session_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+func init() {
+	children["committer"] = committerChild
+	children["archivist"] = archivistChild
+}
+
+// committerChild talks and commits, and says which words are in the session.
+func committerChild(args []string, _ io.Reader, stdout io.Writer) error {
+	_, s, err := openSession(args[0])
+	n, _ := strconv.Atoi(args[1])
+	for i := 0; err == nil; i++ {
+		n += 2
+		_, err = s.Append(bg, transcript.UserText(fmt.Sprintf("w%d.", n-1)), answer(fmt.Sprintf("w%d.", n)))
+		if err == nil {
+			fmt.Fprintln(stdout, n)
+		}
+		if err == nil && i%2 == 1 {
+			_, err = s.Commit(bg, &session.CommitOptions{KeepHistory: i%4 == 1})
+		}
+		if err == nil {
+			err = s.Use(bg, []string{"u"}, nil)
+		}
+	}
+	return err
+}
+
+// A program that commits and is killed at some moment loses no message, and
+// archives none twice.
+func TestCommitSIGKILL(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(scratch(t), "store")
+	said := 0
+	for range extent(*faults, 4, 100, 2_000) {
+		cmd := child(t, "committer", dir, strconv.Itoa(said+100))
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines, first := bufio.NewScanner(out), said
+		var acked []string
+		after := rand.IntN(12)
+		for lines.Scan() {
+			said, err = strconv.Atoi(lines.Text())
+			require.NoError(t, err)
+			acked = append(acked, fmt.Sprintf("w%d.", said-1), fmt.Sprintf("w%d.", said))
+			if len(acked) >= 2*after {
+				time.Sleep(rand.N(3 * time.Millisecond))
+				break
+			}
+		}
+		require.NoError(t, cmd.Process.Kill())
+		for lines.Scan() {
+			said, _ = strconv.Atoi(lines.Text())
+		}
+		require.Error(t, cmd.Wait())
+		require.Greater(t, said, first)
+
+		st := open(t, dir, nil)
+		s := load(t, st, cli)
+		before := slices.Concat(filed(t, s)...)
+		h, err := s.Live(bg)
+		require.NoError(t, err)
+		for _, w := range wordsOf(h) {
+			require.NotContains(t, before, w)
+		}
+		commit(t, s, nil)
+		all := slices.Concat(filed(t, s)...)
+		for _, w := range acked {
+			require.Contains(t, all, w)
+		}
+		slices.Sort(all)
+		require.Equal(t, len(all), len(slices.Compact(all)))
+		require.Empty(t, live(t, s))
+		require.Equal(t, len(archivesOf(t, s)), s.Stats().Commits)
+		closed(t, st)
+		if len(all) > 400 {
+			require.NoError(t, os.RemoveAll(dir))
+		}
+	}
+}
+
+// archivistChild waits for a line, commits, and says whether it has archived.
+func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
+	_, s, err := openSession(args[0])
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, "ready")
+	if _, err := bufio.NewReader(stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	done, err := s.Commit(bg, &session.CommitOptions{KeepHistory: args[1] == "keep"})
+	if err == nil {
+		fmt.Fprintln(stdout, done.Archived, done.Reason)
+	}
+	return err
+}
+
+// Processes that commit at once make one archive.
+func TestCommitTwoProcesses(t *testing.T) {
+	t.Parallel()
+	for round := range extent(*faults, 2, 10, 100) {
+		dir := filepath.Join(scratch(t), "store")
+		st := open(t, dir, nil)
+		s := load(t, st, cli)
+		talk(t, s, 0, 3)
+		keep := []string{"keep", "compact"}[round%2]
+		var outs []*bufio.Scanner
+		var ins []io.Writer
+		for range 2 {
+			cmd := child(t, "archivist", dir, keep)
+			in, err := cmd.StdinPipe()
+			require.NoError(t, err)
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			defer func() { require.NoError(t, cmd.Wait()) }()
+			lines := bufio.NewScanner(out)
+			require.True(t, lines.Scan())
+			outs, ins = append(outs, lines), append(ins, in)
+		}
+		for _, in := range ins {
+			_, err := io.WriteString(in, "\n")
+			require.NoError(t, err)
+		}
+		var said []string
+		for _, lines := range outs {
+			require.True(t, lines.Scan())
+			said = append(said, strings.TrimSpace(lines.Text()))
+		}
+		slices.Sort(said)
+		require.Equal(t, []string{"false no_messages", "true"}, said)
+		require.Len(t, archivesOf(t, s), 1)
+		require.Empty(t, live(t, s))
+		require.Equal(t, 1, s.Stats().Commits)
+		closed(t, st)
+	}
+}
+
+// Messages that are appended beside commits are in one archive each, or live.
+func TestCommitBeside(t *testing.T) {
+	t.Parallel()
+	each(t, &session.Options{Sync: session.SyncNever, Compact: compact.Options{Summarizer: compact.SummarizerFunc(says(short))}}, func(t *testing.T, st *session.Store) {
+		s := load(t, st, cli)
+		var group, done sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		done.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				_, err := s.Commit(bg, &session.CommitOptions{KeepHistory: i%3 == 0})
+				if err != nil {
+					require.ErrorIs(t, err, session.ErrConflict)
+				}
+			}
+		})
+		turns := extent(*soakLength, 20, 200, 2_000)
+		for g := range 8 {
+			group.Go(func() {
+				for i := range turns {
+					n := g*turns + i
+					must(t, second(s.Append(bg, transcript.UserText(fmt.Sprintf("w%da.", n)), answer(fmt.Sprintf("w%db.", n)))))
+				}
+			})
+		}
+		group.Wait()
+		stop()
+		done.Wait()
+		h, err := s.Live(bg)
+		require.NoError(t, err)
+		all := append(wordsOf(h), slices.Concat(filed(t, s)...)...)
+		slices.Sort(all)
+		require.Len(t, slices.Compact(slices.Clone(all)), len(all), "twice")
+		require.Len(t, all, 8*turns*2)
+		commit(t, s, nil)
+		require.Empty(t, live(t, s))
+	})
+}

@@ -1,0 +1,237 @@
+package session_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/wiretest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A talker does to a session what programs do, in any order.
+type talker struct {
+	t     *testing.T
+	r     *rand.Rand
+	s     *session.Session
+	n     int
+	ids   []string // of entries
+	calls []string // without a result
+	base  []string // words that a fork has copied
+	log   []string
+}
+
+// word is the next one, which occurs nowhere else.
+func (k *talker) word() string {
+	k.n++
+	return fmt.Sprintf("w%d.", k.n)
+}
+
+func (k *talker) add(items ...transcript.Item) {
+	ids, err := k.s.Append(bg, items...)
+	require.NoError(k.t, err, k.log)
+	k.ids = append(k.ids, ids...)
+}
+
+func (k *talker) answer(calls int) {
+	var ids []string
+	for range calls {
+		ids = append(ids, fmt.Sprintf("c%d-%d", k.n, len(ids)))
+	}
+	k.calls = ids
+	k.add(answer(k.word(), ids...))
+}
+
+func (k *talker) results() {
+	for _, id := range k.calls {
+		k.add(transcript.ToolResult(id, k.word()))
+	}
+	k.calls = nil
+}
+
+func (k *talker) step() {
+	act := k.r.IntN(20)
+	k.log = append(k.log, fmt.Sprint(act))
+	switch act {
+	case 0, 1, 2, 3:
+		k.add(transcript.UserText(k.word()))
+		k.answer(0)
+	case 4, 5:
+		k.add(transcript.UserText(k.word()))
+		k.answer(1 + k.r.IntN(2))
+		if k.r.IntN(3) > 0 {
+			k.results()
+			k.answer(0)
+		}
+	case 6:
+		k.add(transcript.UserText(k.word()))
+	case 7:
+		k.results()
+		k.answer(k.r.IntN(2))
+	case 8, 9:
+		if len(k.ids) > 0 {
+			to := k.ids[k.r.IntN(len(k.ids))]
+			if k.r.IntN(8) == 0 {
+				to = k.s.ID()
+			}
+			require.NoError(k.t, k.s.Rewind(bg, to), k.log)
+			k.calls = nil
+		}
+	case 10:
+		_, err := k.s.Compact(bg, &compact.Options{Keep: compact.Keep{Turns: 1 + k.r.IntN(3)}, Summarizer: compact.SummarizerFunc(says(short))})
+		if err != nil {
+			require.ErrorIs(k.t, err, compact.ErrNotSmaller, k.log)
+		}
+	case 11:
+		if len(k.ids) > 0 && k.r.IntN(2) == 0 {
+			f, err := k.s.Fork(bg, k.ids[k.r.IntN(len(k.ids))], nil)
+			require.NoError(k.t, err, k.log)
+			k.s, k.ids, k.calls = f, nil, nil
+			h, err := f.FullHistory(bg)
+			require.NoError(k.t, err)
+			k.base = wordsOf(h)
+			for e, err := range f.Entries(bg) {
+				require.NoError(k.t, err)
+				k.ids = append(k.ids, e.ID)
+			}
+			k.ids = k.ids[1:]
+		}
+	case 12:
+		must(k.t, k.s.Use(bg, []string{fmt.Sprint("u", k.r.IntN(4))}, nil))
+	case 13:
+		must(k.t, second(k.s.Queue(bg, transcript.UserText(k.word()))))
+		turn := begin(k.t, k.s)
+		must(k.t, second(turn.Drain(bg)))
+		must(k.t, turn.End())
+	case 14:
+		turn := begin(k.t, k.s)
+		d := turn.Draft("anthropic", "m", transcript.Made{})
+		must(k.t, d.Write(bg, k.word()+"\n"))
+		must(k.t, d.Flush(bg))
+		must(k.t, turn.End())
+	case 15: // a text that came while an answer was being made
+		h, err := k.s.History(bg)
+		require.NoError(k.t, err)
+		k.add(transcript.UserText(k.word()))
+		a := answer(k.word())
+		a.Made = transcript.Made{After: h.After}
+		k.add(a)
+	default:
+		k.commit()
+	}
+}
+
+func (k *talker) commit() {
+	opts := &session.CommitOptions{KeepHistory: k.r.IntN(3) == 0}
+	if k.r.IntN(3) == 0 {
+		opts.Keep = compact.Keep{Turns: 1 + k.r.IntN(3)}
+	}
+	done, err := k.s.Commit(bg, opts)
+	require.NoError(k.t, err, k.log)
+	k.log = append(k.log, fmt.Sprintf("%s%s", done.Archive, done.Reason))
+	again, err := k.s.Commit(bg, opts)
+	require.NoError(k.t, err, k.log)
+	require.False(k.t, again.Archived, k.log)
+	if done.Archived && k.r.IntN(2) == 0 {
+		k.add(transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 1}}})
+	}
+}
+
+// wordsOf are the words of a history.
+func wordsOf(h rebuild.History) (all []string) {
+	for _, m := range h.Messages {
+		for _, b := range m.Content {
+			text := ""
+			switch b := b.(type) {
+			case transcript.TextBlock:
+				text = b.Text
+			case transcript.ToolResultBlock:
+				text = b.Text()
+			}
+			if strings.HasPrefix(text, rebuild.SummaryHeading) || strings.HasPrefix(text, rebuild.CarriedHeading) {
+				continue
+			}
+			for w := range strings.FieldsSeq(text) {
+				if strings.HasPrefix(w, "w") && strings.HasSuffix(w, ".") {
+					all = append(all, w)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// check holds the session to the promise: what the conversation has is in one
+// archive, or live.
+func (k *talker) check() {
+	var filed []string
+	for a, err := range k.s.Archives(bg) {
+		require.NoError(k.t, err)
+		h, err := k.s.Archived(bg, a.Name)
+		require.NoError(k.t, err)
+		require.NotEmpty(k.t, h.Messages, k.log)
+		valid(k.t, h)
+		filed = append(filed, wordsOf(h)...)
+	}
+	sorted := slices.Clone(filed)
+	slices.Sort(sorted)
+	require.Equal(k.t, len(filed), len(slices.Compact(sorted)), "archived twice: %v\n%v", filed, k.log)
+	h, err := k.s.Live(bg)
+	require.NoError(k.t, err)
+	now := wordsOf(h)
+	for _, w := range now {
+		require.NotContains(k.t, filed, w, k.log)
+		require.NotContains(k.t, k.base, w, k.log)
+	}
+	full, err := k.s.FullHistory(bg)
+	require.NoError(k.t, err)
+	for _, w := range wordsOf(full) {
+		if !slices.Contains(k.base, w) {
+			require.True(k.t, slices.Contains(filed, w) || slices.Contains(now, w), "%s is nowhere: archived %v, live %v\n%v", w, filed, now, k.log)
+		}
+	}
+	h, err = k.s.History(bg)
+	require.NoError(k.t, err)
+	valid(k.t, h)
+}
+
+func valid(t *testing.T, h rebuild.History) {
+	t.Helper()
+	msgs := slices.Clone(h.Messages)
+	if n := len(msgs); n == 0 || msgs[n-1].Role == transcript.RoleAssistant {
+		msgs = append(msgs, transcript.UserText("go on"))
+	}
+	require.Empty(t, wiretest.Validate(transcript.Request{System: h.System, Messages: msgs}))
+}
+
+// Whatever a program does, each message of the conversation is in exactly one
+// archive, or in none and live; and a restart knows the same.
+func TestCommitProperty(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(extent(*soakLength, 40, 400, 10_000)) {
+		r := rand.New(rand.NewPCG(seed, 15))
+		drv := memdriver.New(nil)
+		opts := vikingly()
+		st := session.OpenDriver(drv, opts)
+		k := &talker{t: t, r: r, s: load(t, st, cli)}
+		for i := range 30 {
+			k.step()
+			if i%5 == 4 {
+				k.check()
+				again, err := session.OpenDriver(drv, opts).Get(bg, k.s.Ref())
+				require.NoError(t, err)
+				require.Equal(t, k.s.Stats(), again.Stats(), "%d: %v", seed, k.log)
+				require.Equal(t, live(t, k.s), live(t, again))
+			}
+		}
+		closed(t, st)
+	}
+}

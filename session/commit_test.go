@@ -1,0 +1,360 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// viking is an overview as OpenViking writes them.
+const viking = "# Session Summary\n\n**One-sentence overview**: Tea: what to buy | bought | done\n\n## Analysis\nThey talked about tea."
+
+func vikingly() *session.Options {
+	return &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(says(viking))}}
+}
+
+// each calls check with a store of either driver.
+func each(t *testing.T, opts *session.Options, check func(t *testing.T, st *session.Store)) {
+	t.Helper()
+	t.Run("file", func(t *testing.T) {
+		st := open(t, t.TempDir(), opts)
+		defer closed(t, st)
+		check(t, st)
+	})
+	t.Run("memory", func(t *testing.T) {
+		st := session.OpenDriver(memdriver.New(nil), opts)
+		defer closed(t, st)
+		check(t, st)
+	})
+}
+
+func archivesOf(t testing.TB, s *session.Session) (all []session.ArchiveInfo) {
+	t.Helper()
+	for a, err := range s.Archives(context.Background()) {
+		must(t, err)
+		all = append(all, a)
+	}
+	return all
+}
+
+func textsOf(msgs []transcript.Message) (texts []string) {
+	for _, m := range msgs {
+		texts = append(texts, m.Text())
+	}
+	return texts
+}
+
+func live(t testing.TB, s *session.Session) []string {
+	t.Helper()
+	h, err := s.Live(context.Background())
+	must(t, err)
+	return textsOf(h.Messages)
+}
+
+func archived(t testing.TB, s *session.Session, name string) []string {
+	t.Helper()
+	h, err := s.Archived(context.Background(), name)
+	must(t, err)
+	return textsOf(h.Messages)
+}
+
+func commit(t testing.TB, s *session.Session, opts *session.CommitOptions) session.Committed {
+	t.Helper()
+	done, err := s.Commit(context.Background(), opts)
+	must(t, err)
+	return done
+}
+
+// A commit archives what was said, the history goes on with the overview, and a
+// second commit has nothing to do.
+func TestCommit(t *testing.T) {
+	t.Parallel()
+	each(t, vikingly(), func(t *testing.T, st *session.Store) {
+		ctx := t.Context()
+		s, err := st.Create(ctx, cli, &session.CreateOptions{Owner: "ada"})
+		require.NoError(t, err)
+		require.Equal(t, session.Committed{Reason: session.NothingNew}, commit(t, s, nil))
+		add(t, s, transcript.UserText("tea?"))
+		require.Equal(t, session.Committed{Reason: session.TurnOpen}, commit(t, s, nil))
+		add(t, s, answer("", "c1"))
+		require.Equal(t, session.TurnOpen, commit(t, s, nil).Reason)
+		add(t, s, transcript.ToolResult("c1", "green"))
+		require.Equal(t, session.TurnOpen, commit(t, s, nil).Reason)
+		add(t, s, answer("green tea"))
+		waiting := add(t, s, transcript.UserText("and coffee?"))[0]
+
+		done := commit(t, s, nil)
+		require.True(t, done.Archived)
+		require.Equal(t, "archive_001", done.Archive)
+		require.Equal(t, "Tea: what to buy | bought | done", done.Abstract)
+		require.Equal(t, viking, done.Overview)
+		require.Equal(t, 3, done.Messages)
+		require.Equal(t, []string{"tea?", "", "", "green tea"}, archived(t, s, "archive_001"))
+		require.Equal(t, []string{"and coffee?"}, live(t, s))
+		h, err := s.History(ctx)
+		require.NoError(t, err)
+		require.Len(t, h.Messages, 1)
+		require.Contains(t, h.Messages[0].Text(), "They talked about tea.")
+		require.Contains(t, h.Messages[0].Text(), "and coffee?")
+		require.Equal(t, session.TurnOpen, commit(t, s, nil).Reason)
+
+		add(t, s, answer("no coffee"))
+		again := commit(t, s, &session.CommitOptions{KeepHistory: true})
+		require.Equal(t, "archive_002", again.Archive)
+		require.Equal(t, waiting, again.First)
+		require.Equal(t, []string{"and coffee?", "no coffee"}, archived(t, s, "archive_002"))
+		require.Empty(t, live(t, s))
+		require.Contains(t, history(t, s), "no coffee")
+		require.Equal(t, session.Committed{Reason: session.NothingNew}, commit(t, s, nil))
+		text, err := s.Summary(ctx)
+		require.NoError(t, err)
+		require.Equal(t, viking, text)
+
+		add(t, s, transcript.Extracted{Commit: done.Entry, Counts: map[string]transcript.ExtractedCount{"events": {Added: 2, Skipped: 1}, "profile": {Merged: 1}}},
+			transcript.Extracted{Commit: again.Entry, Err: "no model"})
+		all := archivesOf(t, s)
+		require.Len(t, all, 2)
+		require.Equal(t, "archive_001", all[0].Name)
+		require.True(t, all[0].Extracted)
+		require.False(t, all[1].Extracted)
+		require.Equal(t, "ada", all[1].Owner)
+		require.Equal(t, 2, all[1].Messages)
+		require.Equal(t, session.Stats{Turns: 2, Tokens: s.Info().Tokens, Compressions: 1, Memories: 3, Commits: 2}, s.Stats())
+		_, err = s.Archived(ctx, "archive_003")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	})
+}
+
+// What was used counts once for each commit.
+func TestUse(t *testing.T) {
+	t.Parallel()
+	each(t, vikingly(), func(t *testing.T, st *session.Store) {
+		ctx := t.Context()
+		s := load(t, st, cli)
+		require.Error(t, s.Use(ctx, nil, nil))
+		require.Error(t, s.Use(ctx, []string{""}, nil))
+		require.Error(t, s.Use(ctx, nil, &transcript.SkillUse{Input: "x"}))
+		use := func(skill string, uris ...string) {
+			t.Helper()
+			if skill == "" {
+				must(t, s.Use(ctx, uris, nil))
+			} else {
+				must(t, s.Use(ctx, uris, &transcript.SkillUse{URI: skill, Input: "in", Output: "out", Success: true}))
+			}
+		}
+		counts := func(contexts, skills int) {
+			t.Helper()
+			got := s.Stats()
+			require.Equal(t, [2]int{contexts, skills}, [2]int{got.Contexts, got.Skills})
+		}
+		use("", "a", "b", "a")
+		use("s", "a")
+		use("s")
+		counts(2, 1)
+		talk(t, s, 0, 2)
+		commit(t, s, nil)
+		counts(2, 1)
+		use("", "a")
+		counts(3, 1)
+		talk(t, s, 2, 8)
+		must(t, second(s.Compact(ctx, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: compact.SummarizerFunc(says(whole))})))
+		use("t", "a")
+		counts(3, 2)
+		other := session.OpenDriver(memdriver.New(nil), nil)
+		defer closed(t, other)
+		var uris []string
+		for r, err := range s.UsageRecords(ctx) {
+			must(t, err)
+			require.NotEmpty(t, r.Entry)
+			uris = append(uris, r.Type+" "+r.URI+r.Input)
+		}
+		require.Equal(t, []string{"context a", "context b", "context a", "context a", "skill sin", "skill sin", "context a", "context a", "skill tin"}, uris)
+	})
+}
+
+// Contexts and statuses of calls are closed sets, and a status never goes back.
+func TestClosedSets(t *testing.T) {
+	t.Parallel()
+	st := open(t, t.TempDir(), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	ctx := t.Context()
+	for _, item := range []transcript.Item{
+		transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.ContextBlock{URI: "a", Kind: "nonsense"}}},
+		transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{transcript.ContextBlock{URI: "a"}}},
+		transcript.ToolStatus{CallID: "c1", Status: "done"},
+		transcript.ToolStatus{CallID: "c1"},
+	} {
+		require.Error(t, second(s.Append(ctx, item)))
+	}
+	status := func(call, status string) error {
+		return second(s.Append(ctx, transcript.ToolStatus{CallID: call, Status: status}))
+	}
+	add(t, s, transcript.UserText("q"), answer("", "c1", "c2"))
+	must(t, status("c1", "pending"))
+	must(t, status("c1", "running"))
+	must(t, status("c1", "running"))
+	require.ErrorIs(t, status("c1", "pending"), session.ErrConflict)
+	must(t, status("c1", "completed"))
+	for _, back := range []string{"error", "running", "pending"} {
+		require.ErrorIs(t, status("c1", back), session.ErrConflict)
+	}
+	require.ErrorIs(t, second(s.Append(ctx, transcript.ToolStatus{CallID: "c2", Status: "error"}, transcript.ToolStatus{CallID: "c2", Status: "running"})), session.ErrConflict)
+	must(t, status("c2", "error"))
+	add(t, s, transcript.ToolResult("c1", "1"), transcript.ToolResult("c2", "2"), answer("once more", "c1"))
+	must(t, status("c1", "pending")) // another call with that ID
+}
+
+// The overview of a summarizer that fails or hangs is an extract, and its abstract
+// says something.
+func TestCommitStandIn(t *testing.T) {
+	t.Parallel()
+	fails := compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) { return "", errors.New("no model") })
+	hangs := compact.SummarizerFunc(func(ctx context.Context, _ compact.Input) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	for name, summarizer := range map[string]compact.Summarizer{"none": nil, "fails": fails, "hangs": hangs, "empty": compact.SummarizerFunc(says(""))} {
+		t.Run(name, func(t *testing.T) {
+			st := open(t, t.TempDir(), nil)
+			defer closed(t, st)
+			s := load(t, st, cli)
+			talk(t, s, 0, 3)
+			for _, keep := range []bool{true, false} {
+				done := commit(t, s, &session.CommitOptions{Summarizer: summarizer, Timeout: time.Millisecond, KeepHistory: keep})
+				require.Contains(t, done.Overview, "made without a model")
+				require.Regexp(t, "^question [03], with some words", done.Abstract)
+				talk(t, s, 3, 2)
+			}
+		})
+	}
+}
+
+// What is kept is up to Keep, and is archived all the same.
+func TestCommitKeep(t *testing.T) {
+	t.Parallel()
+	st := open(t, t.TempDir(), vikingly())
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 6)
+	done := commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 2}})
+	require.Equal(t, 12, done.Messages)
+	h := history(t, s)
+	require.Contains(t, h, "They talked about tea")
+	require.NotContains(t, h, "answer 3")
+	require.Contains(t, h, "question 4")
+	require.Empty(t, live(t, s))
+	require.Len(t, archived(t, s, done.Archive), 12)
+	talk(t, s, 6, 1)
+	done = commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 100}})
+	require.Equal(t, []string{"question 6, with some words that a summary leaves out", "answer 6, with some words that a summary leaves out"}, archived(t, s, done.Archive))
+	require.Contains(t, history(t, s), "question 4")
+}
+
+// A rewind over a commit archives nothing twice, and one that is undone archives
+// what was passed over.
+func TestCommitRewind(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{false, true} {
+		st := open(t, t.TempDir(), vikingly())
+		s := load(t, st, cli)
+		ctx := t.Context()
+		opts := &session.CommitOptions{KeepHistory: keep}
+		turn := func(name string) string { return add(t, s, transcript.UserText(name), answer(name))[1] }
+		turn("a")
+		b := turn("b")
+		d := []string{turn("c"), turn("d")}[1]
+		must(t, s.Rewind(ctx, b))
+		e := turn("e")
+		require.Equal(t, []string{"a", "a", "b", "b", "e", "e"}, archived(t, s, commit(t, s, opts).Archive))
+		must(t, s.Rewind(ctx, b))
+		require.Equal(t, session.NothingNew, commit(t, s, opts).Reason)
+		must(t, s.Rewind(ctx, d))
+		require.Equal(t, []string{"c", "c", "d", "d"}, live(t, s))
+		turn("f")
+		require.Equal(t, []string{"c", "c", "d", "d", "f", "f"}, archived(t, s, commit(t, s, opts).Archive))
+		must(t, s.Rewind(ctx, e))
+		require.Empty(t, live(t, s))
+		turn("g")
+		done := commit(t, s, opts)
+		require.Equal(t, "archive_003", done.Archive)
+		require.Equal(t, []string{"g", "g"}, archived(t, s, done.Archive))
+		closed(t, st)
+	}
+}
+
+// A fork has no archives, and what it has copied is none of its own.
+func TestCommitFork(t *testing.T) {
+	t.Parallel()
+	each(t, vikingly(), func(t *testing.T, st *session.Store) {
+		ctx := t.Context()
+		s := load(t, st, cli)
+		talk(t, s, 0, 2)
+		must(t, s.Use(ctx, []string{"a"}, nil))
+		commit(t, s, nil)
+		must(t, s.Use(ctx, []string{"b"}, nil))
+		last := add(t, s, transcript.UserText("last"), answer("one"))[1]
+		must(t, s.Use(ctx, []string{"c"}, nil))
+		f, err := s.Fork(ctx, last, nil)
+		require.NoError(t, err)
+		require.Empty(t, archivesOf(t, f))
+		require.Empty(t, live(t, f))
+		require.Zero(t, f.Stats().Contexts)
+		require.Zero(t, f.Stats().Commits)
+		for r := range f.UsageRecords(ctx) {
+			require.Fail(t, r.URI)
+		}
+		require.Equal(t, session.NothingNew, commit(t, f, nil).Reason)
+		add(t, f, transcript.UserText("own"), answer("own"))
+		done := commit(t, f, nil)
+		require.Equal(t, "archive_001", done.Archive)
+		require.Equal(t, []string{"own", "own"}, archived(t, f, done.Archive))
+		require.Len(t, archivesOf(t, f), 1)
+		require.Equal(t, []string{"last", "one"}, live(t, s))
+		g, err := f.Fork(ctx, f.ID(), nil)
+		require.NoError(t, err)
+		require.Empty(t, archivesOf(t, g))
+	})
+}
+
+// AfterTurn commits when the trigger says so.
+func TestCommitTrigger(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	for name, trigger := range map[string]session.CommitTrigger{
+		"messages": {Messages: 6}, "tokens": {Tokens: 85}, "idle": {Idle: time.Hour}, "never": {},
+	} {
+		opts := vikingly()
+		opts.CommitTrigger, opts.Now = trigger, func() time.Time { return now }
+		st := open(t, t.TempDir(), opts)
+		s := load(t, st, cli)
+		for i := range 7 {
+			talk(t, s, i, 1)
+			if i == 2 {
+				now = now.Add(2 * time.Hour)
+			}
+			must(t, second(s.AfterTurn(t.Context())))
+			if i == 1 {
+				require.Empty(t, archivesOf(t, s), name)
+			}
+		}
+		switch n := len(archivesOf(t, s)); name {
+		case "messages", "tokens":
+			require.Equal(t, 2, n, name)
+		case "idle":
+			require.Equal(t, 1, n, name)
+		default:
+			require.Zero(t, n, name)
+		}
+		closed(t, st)
+	}
+}
