@@ -92,8 +92,8 @@ func (s *shelf) put(scope Scope, c Category, name string, t Text) {
 
 var ana = Scope{Agent: "main", Owner: "ana"}
 
-// planted are memories in several scripts, and what somebody asks for.
-var planted = []struct{ text, query string }{
+// sought are memories in several scripts, and what somebody asks for.
+var sought = []struct{ text, query string }{
 	{"Rex is the dog of Ana's sister, who lives in Porto", "what is the name of the dog of my sister?"},
 	{"安娜的狗叫雷克斯，住在波尔图", "安娜的狗叫什么名字"},
 	{"アナの犬の名前はレックスです", "アナの犬の名前は何ですか"},
@@ -129,10 +129,10 @@ func madeUp(rng *rand.Rand, like string) string {
 	return string(letters)
 }
 
-// fill puts so many memories into a storage, the planted ones among them.
+// fill puts so many memories into a storage, the ones that are sought among them.
 func fill(put func(c Category, name string, t Text), n int) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range n - len(planted) {
+	for i := range n - len(sought) {
 		words := noise[i%len(noise)]
 		var said []string
 		for range 4 + rng.IntN(6) {
@@ -144,8 +144,8 @@ func fill(put func(c Category, name string, t Text), n int) {
 		}
 		put(categories[1+i%5], fmt.Sprintf("m%05d", i), Text{Abstract: strings.Join(said, sep), Content: strings.Join(said[:4], sep)})
 	}
-	for i, p := range planted {
-		put(categories[1+i%5], fmt.Sprintf("planted-%d", i), Text{Abstract: p.text})
+	for i, p := range sought {
+		put(categories[1+i%5], fmt.Sprintf("sought-%d", i), Text{Abstract: p.text})
 	}
 }
 
@@ -156,14 +156,14 @@ func TestSearchMany(t *testing.T) {
 	fill(func(c Category, name string, text Text) { s.put(ana, c, name, text) }, 10_000)
 	m, err := Open(s, nil)
 	require.NoError(t, err)
-	for i, p := range planted {
+	for i, p := range sought {
 		hits, err := m.Search(t.Context(), p.query, &SearchOptions{Scope: ana})
 		require.NoError(t, err)
 		require.NotEmpty(t, hits, p.query)
 		if hits[0].Memory == nil || hits[0].Memory.Abstract != p.text || hits[0].Kind != "memory" || hits[0].Text != p.text {
 			t.Errorf("%s: the best of %d is %q", p.query, len(hits), hits[0].Text)
 		}
-		require.Equal(t, fmt.Sprintf("planted-%d", i), hits[0].Memory.ID)
+		require.Equal(t, fmt.Sprintf("sought-%d", i), hits[0].Memory.ID)
 	}
 	require.Equal(t, 10_000, s.reads)
 	if hits, err := m.Search(t.Context(), "dog", &SearchOptions{Scope: Scope{Agent: "main", Owner: "ben"}}); err != nil || len(hits) > 0 {
@@ -343,7 +343,7 @@ func BenchmarkSearch(b *testing.B) {
 		require.NoError(b, os.WriteFile(filepath.Join(folder, name+extension), data, 0o600))
 	}, 10_000)
 	search := func(b *testing.B, m *Store, i int) {
-		p := planted[i%len(planted)]
+		p := sought[i%len(sought)]
 		hits, err := m.Search(b.Context(), p.query, &SearchOptions{Scope: ana})
 		if err != nil || len(hits) == 0 || hits[0].Memory.Abstract != p.text {
 			b.Fatal(hits, err)
