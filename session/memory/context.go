@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,8 @@ import (
 
 // Context is what a model should know before it answers. All of it is data.
 type Context struct {
-	// Memories are those of the session's owner and agent that fit the query best.
+	// Memories are the profile of the session's owner, and behind it the memories of
+	// the owner and the agent that fit the query best.
 	Memories []Hit `json:"memories"`
 	// Archives are up to three archives of the session, those that fit best and then
 	// the newest, with their overviews.
@@ -35,8 +35,8 @@ const (
 // answers query, in no more than budget tokens: memories in up to half of it,
 // overviews of archives in a quarter, and messages in what is left. A nil counter is
 // [tokens.Estimator]. A session without an owner has no memories; a query without a
-// word finds none, and the newest archives. Errors are those of [Store.Search]; what
-// could be found is returned with them.
+// word finds the profile and the newest archives. Errors are those of [Store.Search];
+// what could be found is returned with them.
 //
 // The messages are in the history of the session as well, unless a commit has put
 // them away: an application that sends that history needs [Context.Blocks] alone.
@@ -50,9 +50,9 @@ func (m *Store) Context(ctx context.Context, s *session.Session, query string, b
 	var failed error
 	if scope.Owner != "" {
 		var hits []Hit
-		hits, failed = m.Search(ctx, query, &SearchOptions{Scope: scope, Tokens: max(budget/2, 1), Counter: counter})
-		if errors.Is(failed, session.ErrQuery) {
-			failed = nil
+		var err error
+		if hits, failed, err = m.known(ctx, query, SearchOptions{Scope: scope, Limit: defaultLimit, Tokens: budget / 2, Counter: counter}); err != nil {
+			return c.Context, fmt.Errorf("memory: context: %w", err)
 		}
 		c.take(&c.Memories, hits, budget/2)
 	}
@@ -66,7 +66,23 @@ func (m *Store) Context(ctx context.Context, s *session.Session, query string, b
 		return c.Context, fmt.Errorf("memory: context: %w", err)
 	}
 	c.messages(live.Messages, budget)
+	if failed != nil {
+		failed = fmt.Errorf("memory: context: %w", failed)
+	}
 	return c.Context, failed
+}
+
+// known returns the profile and the memories that fit a query.
+func (m *Store) known(ctx context.Context, query string, o SearchOptions) (hits []Hit, failed, err error) {
+	f, _ := newFinding(query) // without a word it finds nothing
+	if failed, err = m.find(ctx, f, o); err != nil {
+		return nil, nil, err
+	}
+	if f.profile != nil {
+		f.found = slices.DeleteFunc(f.found, func(d document) bool { return d.Memory == f.profile })
+		f.found = slices.Insert(f.found, 0, f.profile.document())
+	}
+	return f.hits(o), failed, nil
 }
 
 // gathered is a Context while it is made.
@@ -117,20 +133,13 @@ func bestArchives(ctx context.Context, s *session.Session, query string) ([]Hit,
 		}
 		all = append(all, a)
 	}
-	f, err := newFinding(query)
-	if err != nil {
-		f = &finding{} // no word to look for
-	}
+	f, _ := newFinding(query) // without a word the newest are best
 	for _, a := range slices.Backward(all) {
 		d := document{
 			Hit:   Hit{Kind: kindArchive, URI: archiveURI(s.Ref(), a.Name), Time: a.At, Session: s.Ref(), Archive: a.Name, Entry: a.Entry},
 			texts: []string{a.Abstract, a.Overview},
 		}
 		d.Text = cmp.Or(strings.TrimSpace(a.Overview), a.Abstract)
-		if f.words == nil {
-			f.found = append(f.found, d)
-			continue
-		}
 		n := len(f.found)
 		if f.add(d); len(f.found) == n {
 			f.found = append(f.found, d)

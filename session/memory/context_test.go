@@ -79,6 +79,13 @@ func TestContext(t *testing.T) {
 	none, err := m.Context(t.Context(), s, "?!", 4_000, nil)
 	require.NoError(t, err)
 	require.Empty(t, none.Memories)
+	files.put(ana, Profile, profileName, Text{Abstract: "Ana, a sailor"})
+	for _, query := range []string{"?!", "green tea", "sailor"} { // the profile is always known
+		c, err := m.Context(t.Context(), s, query, 4_000, nil)
+		require.NoError(t, err)
+		require.Equal(t, "Ana, a sailor", c.Memories[0].Text)
+		require.Equal(t, query == "green tea", len(c.Memories) == 3)
+	}
 	require.Equal(t, "archive_004", none.Archives[0].Archive)
 }
 

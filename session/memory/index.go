@@ -67,7 +67,7 @@ func folderOf(name string) string {
 
 // near adds what the Index finds. Hits of what a memory has said before are dropped.
 func (m *Store) near(ctx context.Context, o SearchOptions, f *finding, all map[string]*Memory) error {
-	if m.opts.Index == nil {
+	if m.opts.Index == nil || f.query == "" {
 		return nil
 	}
 	folders := []string{ownerFolder(o.Scope.Owner)}
@@ -95,10 +95,7 @@ func (f *finding) nearby(m *Memory, score float64) {
 	i := slices.IndexFunc(f.found, func(d document) bool { return d.Memory == m })
 	if i < 0 {
 		i = len(f.found)
-		f.found = append(f.found, document{
-			Hit:   Hit{Kind: kindMemory, URI: m.URI, Time: m.Updated, Memory: m},
-			texts: []string{m.Abstract, m.Overview, m.Content},
-		})
+		f.found = append(f.found, m.document())
 	}
 	f.found[i].near = score
 }

@@ -99,36 +99,40 @@ func (m *Store) Search(ctx context.Context, query string, opts *SearchOptions) (
 	if o.Counter == nil {
 		o.Counter = tokens.Estimator{}
 	}
-	f, err := m.find(ctx, query, o)
-	if f == nil {
+	f, err := newFinding(query)
+	if err == nil {
+		err = o.check()
+	}
+	var failed error
+	if err == nil {
+		failed, err = m.find(ctx, f, o)
+	}
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("memory: search: %w", err)
+	case failed != nil:
+		failed = fmt.Errorf("memory: search: %w", failed)
 	}
-	hits := f.hits(o)
-	if err != nil {
-		err = fmt.Errorf("memory: search: %w", err)
-	}
-	return hits, err
+	return f.hits(o), failed
 }
 
-// find looks at everything that is searched. With a nil finding the search has
-// failed, else the error says what was left out.
-func (m *Store) find(ctx context.Context, query string, o SearchOptions) (*finding, error) {
-	if o.Limit < 0 || o.Tokens < 0 {
-		return nil, fmt.Errorf("%w: the limit is %d and the tokens are %d", session.ErrQuery, o.Limit, o.Tokens)
+func (o SearchOptions) check() error {
+	switch {
+	case o.Limit < 0 || o.Tokens < 0:
+		return fmt.Errorf("%w: the limit is %d and the tokens are %d", session.ErrQuery, o.Limit, o.Tokens)
+	case o.Scope.Owner == "" && len(o.Sessions) == 0:
+		return fmt.Errorf("give a Scope with an Owner, or Sessions: %w", ErrOwner)
 	}
-	if o.Scope.Owner == "" && len(o.Sessions) == 0 {
-		return nil, fmt.Errorf("give a Scope with an Owner, or Sessions: %w", ErrOwner)
-	}
-	f, err := newFinding(query)
-	if err != nil {
-		return nil, err
-	}
+	return nil
+}
+
+// find looks at everything that is searched. Failed is what was left out, and why.
+func (m *Store) find(ctx context.Context, f *finding, o SearchOptions) (failed, err error) {
 	for _, s := range o.Sessions {
 		if err := f.session(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	var failed error
 	if o.Scope.Owner != "" {
 		var all map[string]*Memory
 		all, failed = m.memories(ctx, o.Scope, f.memory)
@@ -139,7 +143,7 @@ func (m *Store) find(ctx context.Context, query string, o SearchOptions) (*findi
 	}
 	f.score()
 	f.contexts()
-	return f, failed
+	return failed, nil
 }
 
 // A document is something that is searched.
@@ -157,9 +161,13 @@ type finding struct {
 	ranking words.Ranking
 	found   []document
 	used    map[string]bool // URIs
+	profile *Memory
 }
 
+// newFinding returns what nothing was found for so far. A query without a word is an
+// error; it finds nothing.
 func newFinding(query string) (*finding, error) {
+	f := &finding{used: map[string]bool{}}
 	if len(query) > maxQuery {
 		end := maxQuery
 		for end > 0 && !utf8.RuneStart(query[end]) {
@@ -169,13 +177,17 @@ func newFinding(query string) (*finding, error) {
 	}
 	q, err := words.Parse(query, true)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", session.ErrQuery, err)
+		return f, fmt.Errorf("%w: %w", session.ErrQuery, err)
 	}
-	return &finding{query: query, words: q, ranking: words.Ranking{With: make([]int64, q.Items())}, used: map[string]bool{}}, nil
+	f.query, f.words, f.ranking.With = query, q, make([]int64, q.Items())
+	return f, nil
 }
 
 // add counts a document and keeps it if it fits.
 func (f *finding) add(d document) {
+	if f.words == nil {
+		return
+	}
 	size := 0
 	for _, text := range d.texts {
 		size += len(text)
@@ -189,10 +201,17 @@ func (f *finding) add(d document) {
 }
 
 func (f *finding) memory(m *Memory) {
-	f.add(document{
+	if m.Category == Profile {
+		f.profile = m
+	}
+	f.add(m.document())
+}
+
+func (m *Memory) document() document {
+	return document{
 		Hit:   Hit{Kind: kindMemory, URI: m.URI, Time: cmp.Or(m.Updated, m.Created), Memory: m},
 		texts: []string{m.Abstract, m.Overview, m.Content, m.Topic, m.Name},
-	})
+	}
 }
 
 // session adds what is found of a session.
