@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -183,4 +185,78 @@ func TestPerson(t *testing.T) {
 	require.Len(t, memories(t, m, anna), 3)
 	learn(t, m, c, candidate(Entities, "cat", "The cat is Mia", ""))
 	require.Len(t, memories(t, m, anna), 4)
+}
+
+// An erase that is stopped in front of any removal is finished by the next.
+func TestEraseStopped(t *testing.T) {
+	for name, subject := range map[string]transcript.Subject{
+		"owner": {Owner: "anna"},
+		"word":  {Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte("SECRET")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for at := 1; ; at++ {
+				dir, c, other := t.TempDir(), newTalk("anna"), newTalk("bert")
+				m := openStore(t, dir, &Options{Shared: true})
+				learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""), candidate(Cases, "x", "A SECRET case", ""))
+				learn(t, m, c, candidate(Preferences, "drinks", "Likes SECRET", ""), candidate(Patterns, "y", "A SECRET pattern", ""))
+				learn(t, m, c, candidate(Preferences, "drinks", "Likes coffee", ""))
+				learn(t, m, other, candidate(Patterns, "y", "A pattern", ""))
+				n := 0
+				m.announce = func(string) {
+					if n++; n == at {
+						panic(stopped{})
+					}
+				}
+				erase := func() (ended bool) {
+					defer func() { _ = recover() }()
+					_, err := m.Erase(t.Context(), subject)
+					require.NoError(t, err)
+					return true
+				}
+				ended := erase()
+				if !ended {
+					require.True(t, erase())
+				}
+				require.Empty(t, filesWith(t, dir, "SECRET"))
+				if subject.Owner != "" {
+					require.Empty(t, filesWith(t, dir, "anna"))
+				}
+				for _, c := range []*talk{c, other} { // what was merged is learned again
+					pending, err := m.pending(t.Context(), c)
+					require.NoError(t, err)
+					require.Len(t, pending, len(c.list))
+				}
+				if ended {
+					require.Greater(t, at, 4)
+					break
+				}
+			}
+		})
+	}
+}
+
+// Sessions without an owner have no memories.
+func TestNobody(t *testing.T) {
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer func() { require.NoError(t, st.Close()) }()
+	s, err := st.Load(t.Context(), key)
+	require.NoError(t, err)
+	_, err = s.SaveTurn(t.Context(), transcript.UserText("hi"), transcript.AssistantText("hello"))
+	require.NoError(t, err)
+	done, err := s.Commit(t.Context(), nil)
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "memory")
+	m := openStore(t, dir, &Options{Extractor: finds(candidate(Profile, "", "x", ""))})
+	_, err = m.Extract(t.Context(), s, done.Archive)
+	require.ErrorIs(t, err, ErrOwner)
+	for _, err := range m.List(t.Context(), Scope{Agent: "main"}) {
+		require.ErrorIs(t, err, ErrOwner)
+	}
+	require.ErrorIs(t, m.Delete(t.Context(), Scope{}, "x"), ErrOwner)
+	pending, err := m.Pending(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, []string{done.Archive}, pending)
+	require.NoDirExists(t, dir)
+	_, err = Open(nil, nil)
+	require.Error(t, err)
 }

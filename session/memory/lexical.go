@@ -25,7 +25,7 @@ func (Lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decisio
 		}
 	}
 	for _, m := range similar {
-		if c.Category == Profile || m.topics()[lineKey(c.Topic)] || likeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
+		if c.Category == Profile || m.topics()[lineKey(c.Topic)] || alikeness(termSet(c.Abstract), termSet(m.Abstract)) >= alike {
 			return Decision{Action: Merge, Into: m.ID, Text: mergeLines(m, c), Reason: "it is about the same"}, nil
 		}
 	}
@@ -48,19 +48,19 @@ func termSet(text string) map[string]bool {
 	return set
 }
 
-// likeness is the share of words that two texts have in common, from 0 to 1.
-func likeness(a, b map[string]bool) float64 {
-	if len(a) == 0 || len(b) == 0 {
-		return 0
-	}
+// alikeness is the share of words that two texts have in common.
+func alikeness(a, b map[string]bool) float64 {
 	common := 0
 	for term := range a {
 		if b[term] {
 			common++
 		}
 	}
-	return 2 * float64(common) / float64(len(a)+len(b))
+	return likeness(common, len(a), len(b))
 }
+
+// likeness is the share of common words, from 0 to 1, of two texts with a and b words.
+func likeness(common, a, b int) float64 { return 2 * float64(common) / float64(max(a+b, 1)) }
 
 // The lines between what was merged.
 const (

@@ -11,6 +11,7 @@ import (
 // A view is the memories of a scope while decisions are made. Each decision changes
 // it, so that the next one of the same commit knows.
 type view struct {
+	list   []*known
 	byID   map[string]*known
 	byTerm map[string][]*known // by the terms of their headlines
 	files  map[string]bool     // names in use, in lower case
@@ -21,6 +22,7 @@ type known struct {
 	Memory
 	terms  map[string]bool // of the headline
 	topics map[string]bool // keys of what it is about
+	at     int             // in the list
 }
 
 // load reads all memories of a scope.
@@ -43,16 +45,16 @@ func newView() *view {
 func (v *view) put(mem Memory) {
 	k := v.byID[mem.ID]
 	if k == nil {
-		k = &known{}
-		v.byID[mem.ID] = k
+		k = &known{at: len(v.list)}
+		v.byID[mem.ID], v.list = k, append(v.list, k)
 	}
-	terms := termSet(headline(mem.Topic, mem.Abstract))
-	for term := range terms {
-		if !k.terms[term] {
-			v.byTerm[term] = append(v.byTerm[term], k)
-		}
+	for term := range k.terms {
+		v.byTerm[term] = slices.DeleteFunc(v.byTerm[term], func(other *known) bool { return other == k })
 	}
-	*k = known{mem, terms, mem.topics()}
+	*k = known{mem, termSet(headline(mem.Topic, mem.Abstract)), mem.topics(), k.at}
+	for term := range k.terms {
+		v.byTerm[term] = append(v.byTerm[term], k)
+	}
 	v.files[strings.ToLower(mem.file)] = true
 }
 
@@ -66,12 +68,11 @@ func (v *view) find(id string) *Memory {
 
 // of returns the memories of a category.
 func (v *view) of(c Category) (list []Memory) {
-	for _, k := range v.byID {
+	for _, k := range v.list {
 		if k.Category == c {
 			list = append(list, k.Memory)
 		}
 	}
-	slices.SortFunc(list, func(a, b Memory) int { return strings.Compare(a.file, b.file) })
 	return list
 }
 
@@ -83,32 +84,34 @@ const (
 // similar returns the memories of the category of a candidate that are most like it.
 func (v *view) similar(c Candidate) []Memory {
 	terms, topic := termSet(headline(c.Topic, c.Abstract)), lineKey(c.Topic)
-	looked := map[*known]bool{}
+	common := make([]int, len(v.list))
+	for term := range terms {
+		for _, k := range v.byTerm[term] {
+			common[k.at]++
+		}
+	}
 	type scored struct {
 		*known
 		score float64
 	}
-	var list []scored
-	for term := range terms {
-		for _, k := range v.byTerm[term] {
-			if looked[k] || k.Category != c.Category {
-				continue
-			}
-			looked[k] = true
-			score := likeness(terms, k.terms)
-			if k.topics[topic] {
-				score++
-			}
-			if score >= similarLeast {
-				list = append(list, scored{k, score})
-			}
+	var list []scored // the best so far, in order
+	for i, k := range v.list {
+		if common[i] == 0 || k.Category != c.Category {
+			continue
+		}
+		s := scored{k, likeness(common[i], len(terms), len(k.terms))}
+		if k.topics[topic] {
+			s.score++
+		}
+		at, _ := slices.BinarySearchFunc(list, s, func(a, b scored) int {
+			return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.at, b.at))
+		})
+		if at < similarMost && s.score >= similarLeast {
+			list = slices.Insert(list[:min(len(list), similarMost-1)], at, s)
 		}
 	}
-	slices.SortFunc(list, func(a, b scored) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.file, b.file))
-	})
 	var best []Memory
-	for _, s := range list[:min(len(list), similarMost)] {
+	for _, s := range list {
 		best = append(best, s.Memory)
 	}
 	return best
