@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/compact"
-	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -282,15 +281,25 @@ func (a *archiving) item(t *state) (transcript.Item, error) {
 	return c, nil
 }
 
-// labelled is a line with a label, as OpenViking has them in overviews.
-var labelled = lazy.New(`(?m)^\*\*[^*\n]+\*\*:[ \t]*(\S.*)$`)
+// labelled returns the text of a line of the form "**Label**: text", empty if it has
+// another one.
+func labelled(line string) string {
+	line, ok := strings.CutPrefix(line, "**")
+	label, text, found := strings.Cut(line, "**:")
+	if !ok || !found || label == "" || strings.Contains(label, "*") {
+		return ""
+	}
+	return oneLine(text)
+}
 
 // abstractOf returns one line about an archive: what its overview says, or the
 // first text of the user if no model has written that.
 func abstractOf(overview string, h rebuild.History) string {
 	if !(compact.Extractive{}).MadeBy(overview) {
-		if found := labelled.Get().FindStringSubmatch(overview); found != nil {
-			return oneLine(found[1])
+		for line := range strings.Lines(overview) {
+			if text := labelled(line); text != "" {
+				return text
+			}
 		}
 		for line := range strings.Lines(overview) {
 			if line = oneLine(line); line != "" && line[0] != '#' {

@@ -193,7 +193,7 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.Hi
 			continue
 		}
 		ends := has(runs[0].Last)
-		// What is in a run is live, so a rewind there has changed nothing.
+		// All lines of a run are live, so a rewind there has changed nothing.
 		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
 		if err := fold.Add(b); err != nil {
 			return rebuild.History{}, err
@@ -206,8 +206,8 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.Hi
 }
 
 // closed returns the index of the first message of the turn that is not over, the
-// number of messages if all turns are, and the first entry of that turn. What is in
-// front of the index was appended before what is behind it.
+// number of messages if all turns are, and the first entry of that turn. All that
+// is in front of the index was appended before anything behind it.
 func closed(fold *rebuild.Fold) (at int, open string) {
 	h, p := fold.History(), fold.Pending()
 	at = len(h.Messages)

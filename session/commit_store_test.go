@@ -75,7 +75,7 @@ func TestCommitRedact(t *testing.T) {
 	require.Empty(t, grep(t, dir, planted))
 }
 
-// What is erased is erased from archives, which can still be read.
+// An erase reaches archives, which can still be read.
 func TestCommitErase(t *testing.T) {
 	t.Parallel()
 	each(t, &session.Options{Compact: compact.Options{Summarizer: compact.SummarizerFunc(func(_ context.Context, in compact.Input) (string, error) {

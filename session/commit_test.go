@@ -134,7 +134,7 @@ func TestCommit(t *testing.T) {
 	})
 }
 
-// What was used counts once for each commit.
+// A context counts once for each commit that it was used for.
 func TestUse(t *testing.T) {
 	t.Parallel()
 	each(t, vikingly(), func(t *testing.T, st *session.Store) {
@@ -239,7 +239,7 @@ func TestCommitStandIn(t *testing.T) {
 	}
 }
 
-// What is kept is up to Keep, and is archived all the same.
+// Keep says how much of an archive the history goes on to show.
 func TestCommitKeep(t *testing.T) {
 	t.Parallel()
 	st := open(t, t.TempDir(), vikingly())

@@ -32,6 +32,17 @@
 // deleted. [CreateOptions].Parent links the session of a sub-agent to the call
 // that started it; [ListOptions] lists forks and children.
 //
+// # Put away what is over
+//
+// [Session.Commit] archives what was said since the last commit, up to the last turn
+// that is over: with an abstract of one line and an overview, which takes the place of
+// the archived messages in the history. It may be called at any time and again after a
+// crash; [Options].CommitTrigger has [Session.AfterTurn] call it. [Session.Archives]
+// lists the archives, [Session.Archived] returns the messages of one,
+// [Session.Live] those that are in none. [Session.Use] records which contexts and
+// skills have helped, once an answer shows that they did; [Session.Stats] counts them
+// and [Session.UsageRecords] lists them.
+//
 // # Find something that was said
 //
 // [Store.Search] and [Session.Search] read whole transcripts for words, phrases,

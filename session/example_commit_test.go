@@ -1,0 +1,59 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Put away what is over: the next request has the overview, and the archive has
+// every word.
+func ExampleSession_Commit() {
+	ctx := context.Background()
+	summarizer := compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
+		return "# Session Summary\n\n**One-sentence overview**: Trip: go north | booked\n\nThey leave on Friday.", nil
+	})
+	store := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: compact.Options{Summarizer: summarizer}})
+	defer store.Close()
+	s, err := store.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := s.SaveTurn(ctx, transcript.UserText("Book the train north."), transcript.AssistantText("Booked for Friday.")); err != nil {
+		log.Fatal(err)
+	}
+	if err := s.Use(ctx, []string{"viking://resources/timetable"}, nil); err != nil {
+		log.Fatal(err)
+	}
+
+	done, err := s.Commit(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(done.Archive, "-", done.Abstract)
+	archived, err := s.Archived(ctx, done.Archive)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range archived.Messages {
+		fmt.Printf("%s: %s\n", m.Role, m.Text())
+	}
+	again, err := s.Commit(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(again.Archived, again.Reason)
+	stats := s.Stats()
+	fmt.Println(stats.Commits, "commit,", stats.Contexts, "context")
+	// Output:
+	// archive_001 - Trip: go north | booked
+	// user: Book the train north.
+	// assistant: Booked for Friday.
+	// false no_messages
+	// 1 commit, 1 context
+}
