@@ -147,6 +147,23 @@ func TestImportArchives(t *testing.T) {
 	require.Equal(t, 0, report[0].Appended)
 }
 
+// Archives that are imported into a scope belong to its owner, so that memories can
+// be made of them.
+func TestImportArchivesOfOwner(t *testing.T) {
+	st, err := inMemory().Scope("ana")
+	require.NoError(t, err)
+	im := importAll(t, st, sessionsIn(t, vikingFolder()), nil)[0]
+	s, err := st.Get(t.Context(), im.Session)
+	require.NoError(t, err)
+	n := 0
+	for a, err := range s.Archives(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, "ana", a.Owner)
+		n++
+	}
+	require.Equal(t, 2, n)
+}
+
 // A commit of an imported session goes on where the source has ended, and moves
 // nothing that is archived.
 func TestImportedCommit(t *testing.T) {

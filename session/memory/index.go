@@ -50,7 +50,7 @@ func (m *Store) Reindex(ctx context.Context, scope Scope) error {
 	all, err := m.memories(ctx, scope, func(*Memory) {})
 	for name, mem := range all {
 		if err == nil {
-			err = m.opts.Index.Put(ctx, folderOf(name), name, mem.Text.hash(), mem.Text.text())
+			err = m.opts.Index.Put(ctx, folderOf(name), name, mem.hash(), mem.text())
 		}
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func (m *Store) near(ctx context.Context, o SearchOptions, f *finding, all map[s
 		}
 		for _, n := range list[:min(len(list), o.Limit)] {
 			mem := all[n.Name]
-			if mem == nil || folderOf(n.Name) != folder || n.Hash != mem.Text.hash() {
+			if mem == nil || folderOf(n.Name) != folder || n.Hash != mem.hash() {
 				continue
 			}
 			f.nearby(mem, min(max(n.Score, 0), 1))

@@ -39,7 +39,7 @@ func (r *recent) put(f File, m Memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop(f.Name)
-	size := m.Text.size()
+	size := m.size()
 	if r.bytes+size > maxRecent || r.files == nil {
 		r.files, r.bytes = map[string]recentFile{}, 0
 	}
@@ -50,7 +50,7 @@ func (r *recent) put(f File, m Memory) {
 // drop forgets a file, or what is below a folder. The lock is held.
 func (r *recent) drop(name string) {
 	if old, ok := r.files[name]; ok {
-		r.bytes -= old.mem.Text.size()
+		r.bytes -= old.mem.size()
 		delete(r.files, name)
 	}
 }

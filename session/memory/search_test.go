@@ -380,3 +380,61 @@ func BenchmarkSearch(b *testing.B) {
 		}
 	})
 }
+
+// Several searches go on beside writers, with nothing but whole memories found.
+func TestSearchBesideWriters(t *testing.T) {
+	m, err := Open(Folder(t.TempDir()), nil)
+	require.NoError(t, err)
+	name := func(i int) string { return path.Join(ana.folder(Entities, false), fmt.Sprintf("m%d.md", i)) }
+	text := func(n int) []byte {
+		return Memory{ID: "x", Text: Text{Abstract: fmt.Sprintf("dog %d", n), Content: strings.Repeat(fmt.Sprintf("dog %d ", n), 20)}}.format()
+	}
+	var writers, readers sync.WaitGroup
+	done := make(chan struct{})
+	for w := range 2 {
+		writers.Go(func() {
+			for i := range 20 {
+				if err := m.files.Write(t.Context(), name(i%4), text(w*100+i)); err != nil {
+					t.Error(err)
+				}
+				if i%5 == 4 {
+					if err := m.files.Remove(t.Context(), name((i+w)%4)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	for range 4 {
+		readers.Go(func() {
+			for {
+				hits, err := m.Search(t.Context(), "dog", &SearchOptions{Scope: ana})
+				if err != nil {
+					t.Error(err)
+				}
+				for _, h := range hits {
+					if n := strings.Count(h.Memory.Content, h.Memory.Abstract); n != 20 {
+						t.Errorf("%q: %d", h.Memory.Abstract, n)
+					}
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(done)
+	readers.Wait()
+	for i := range 4 { // what is found at last is what is there
+		require.NoError(t, m.files.Write(t.Context(), name(i), text(1000+i)))
+	}
+	hits, err := m.Search(t.Context(), "dog", &SearchOptions{Scope: ana})
+	require.NoError(t, err)
+	require.Len(t, hits, 4)
+	for _, h := range hits {
+		require.Contains(t, h.Memory.Abstract, "dog 100")
+	}
+}
