@@ -13,26 +13,17 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// The parameters of BM25 that are usual, and how often a word counts at most.
-const (
-	rankK    = 1.2
-	rankB    = .75
-	mostOnce = 12
-)
-
 // ranking is what a ranked search knows of all chosen sessions.
 type ranking struct {
-	mu    sync.Mutex // guards the fields below
-	lines int64
-	bytes int64
-	with  []int64 // entries that have each word
-	best  []Hit   // the best ones so far, the worst of them first
+	mu     sync.Mutex // guards the fields below
+	counts words.Ranking
+	best   []Hit // the best ones so far, the worst of them first
 }
 
 // rank yields the best entries. One pass over the sessions counts, another one
 // keeps the best.
 func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
-	all := &ranking{with: make([]int64, s.words.Items())}
+	all := &ranking{counts: words.Ranking{With: make([]int64, s.words.Items())}}
 	err := s.each(ctx, func(ctx context.Context, r *reading) error { return all.count(ctx, r) })
 	if err == nil {
 		err = s.each(ctx, func(ctx context.Context, r *reading) error { return all.choose(ctx, r) })
@@ -54,7 +45,7 @@ func (s *search) rank(ctx context.Context, yield func(Hit, error) bool) {
 // bytes: nothing is decoded to know how rare a word is.
 func (all *ranking) count(ctx context.Context, r *reading) error {
 	var lines, size int64
-	with := make([]int64, len(all.with))
+	with := make([]int64, r.words.Items())
 	low := driver.Cursor(math.MaxInt64) // of what was counted
 	keep := func(at driver.Cursor, text []byte) bool {
 		if at < low {
@@ -75,9 +66,9 @@ func (all *ranking) count(ctx context.Context, r *reading) error {
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.lines, all.bytes = all.lines+lines, all.bytes+size
+	all.counts.Texts, all.counts.Bytes = all.counts.Texts+lines, all.counts.Bytes+size
 	for i, n := range with {
-		all.with[i] += n
+		all.counts.With[i] += n
 	}
 	return ctx.Err()
 }
@@ -85,8 +76,8 @@ func (all *ranking) count(ctx context.Context, r *reading) error {
 // choose keeps the best entries of a session.
 func (all *ranking) choose(ctx context.Context, r *reading) error {
 	limit := cmp.Or(r.query.Limit, rankedLimit)
-	return r.read(ctx, mostOnce, func(hit Hit, fit words.Fit) error {
-		hit.Score = all.score(fit, hit.size)
+	return r.read(ctx, words.MostOnce, func(hit Hit, fit words.Fit) error {
+		hit.Score = all.counts.Score(fit, hit.size)
 		all.mu.Lock()
 		defer all.mu.Unlock()
 		if len(all.best) == limit && compareHits(hit, all.best[0]) < 0 {
@@ -100,18 +91,6 @@ func (all *ranking) choose(ctx context.Context, r *reading) error {
 		}
 		return nil
 	})
-}
-
-// score is BM25, with lines for documents and bytes for their length.
-func (all *ranking) score(fit words.Fit, size int) (score float64) {
-	mean := float64(all.bytes) / float64(max(all.lines, 1))
-	long := rankK * (1 - rankB + rankB*float64(size)/max(mean, 1))
-	for i, n := range fit.Counts {
-		with := float64(all.with[i])
-		rare := math.Log(1 + max(float64(all.lines)-with+.5, .5)/(with+.5))
-		score += rare * float64(n) * (rankK + 1) / (float64(n) + long)
-	}
-	return score
 }
 
 // compareHits orders hits from the worst to the best; of equal ones the newer is

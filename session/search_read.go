@@ -100,7 +100,7 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hi
 	if err != nil {
 		return hit, fit, false, err
 	}
-	first := firstOf(fit)
+	first := fit.Best(excerptSize)
 	p := list[first.Text]
 	hit = Hit{
 		Session: r.ref, Entry: e.ID, Time: e.Time, Role: p.role, Block: p.block, Type: p.kind, Tool: p.tool,
@@ -117,29 +117,7 @@ func (r *reading) look(ctx context.Context, rec transcript.Record, most int) (hi
 
 // quote cuts the excerpt of a hit to about so many bytes.
 func (h *Hit) quote(size int) {
-	h.Excerpt, h.Start, h.End = excerpt(h.Excerpt, h.Start, h.End, size)
-}
-
-// firstOf returns the match to show: the one that most of the others follow
-// closely, or the first of these.
-func firstOf(fit words.Fit) (best words.Match) {
-	most := 0
-	for i, n := range fit.Counts {
-		if n == 0 {
-			continue
-		}
-		m, near := fit.First[i], 0
-		for j, n := range fit.Counts {
-			if o := fit.First[j]; n > 0 && o.Text == m.Text && o.Start >= m.Start && o.Start < m.Start+excerptSize {
-				near++
-			}
-		}
-		first := m.Text < best.Text || m.Text == best.Text && m.Start < best.Start
-		if near > most || near == most && first {
-			best, most = m, near
-		}
-	}
-	return best
+	h.Excerpt, h.Start, h.End = words.Excerpt(h.Excerpt, h.Start, h.End, size)
 }
 
 // filter leaves out passages of other tools, of the reading tools, and carried

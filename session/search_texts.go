@@ -2,7 +2,6 @@ package session
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -153,17 +152,3 @@ func isRecall(p passage) bool {
 // excerptSize is how many bytes of a text a [Hit] shows, of which a quarter are in
 // front of the match.
 const excerptSize = 400
-
-// excerpt returns the part of a text around a match that has about size bytes, and
-// where the match is in it. A match that is too long for it is cut.
-func excerpt(text string, start, end, size int) (part string, from, to int) {
-	a := max(0, min(start-size/4, len(text)-size))
-	b := min(len(text), a+size)
-	for a < start && !utf8.RuneStart(text[a]) {
-		a++
-	}
-	for b < len(text) && !utf8.RuneStart(text[b]) {
-		b++
-	}
-	return strings.Clone(text[a:b]), start - a, min(end, b) - a
-}

@@ -117,11 +117,12 @@ func failed(s *session.Session, err error) error {
 }
 
 // conversation returns the whole conversation as entries in order: an answer as
-// one entry, user texts and tool results as they were recorded, compactions,
-// archives and used contexts where they were recorded. Lost counts damage and
-// entries of unknown types.
+// one entry, user texts and tool results as they were recorded, with the contexts
+// they refer to; compactions, commits, used contexts and the status of calls where
+// they were recorded. The result that the fold has made up for a call without one
+// is in an entry without an ID. Lost counts damage and entries of unknown types.
 func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, dialect.Losses, error) {
-	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}}
+	c := conversed{fold: rebuild.New(&rebuild.Options{Full: true}), lines: map[string]place{}, contexts: map[string][]transcript.Block{}}
 	lost := dialect.Losses{}
 	records := func(yield func(transcript.Record, error) bool) {
 		for rec, err := range s.Records(ctx) {
@@ -141,11 +142,17 @@ func conversation(ctx context.Context, s *session.Session) ([]transcript.Entry, 
 			return nil, nil, failed(s, err)
 		}
 		for _, e := range batch.Entries {
-			switch e.Body.(type) {
+			switch b := e.Body.(type) {
 			case transcript.Unknown:
 				lost["unknown"]++
-			case transcript.Compaction, transcript.Commit, transcript.Used:
-				c.between = append(c.between, e)
+			case transcript.Compaction, transcript.Commit, transcript.Extracted, transcript.Used, transcript.ToolStatus:
+				if e.Of == "" { // it repeats no earlier one
+					c.between = append(c.between, e)
+				}
+			case transcript.Fragment:
+				if slices.ContainsFunc(b.Content, isContext) {
+					c.contexts[e.ID] = b.Content
+				}
 			default:
 			}
 			c.lines[e.ID] = place{len(c.lines) + 1, e.Time}
@@ -160,6 +167,24 @@ type conversed struct {
 	fold    *rebuild.Fold
 	lines   map[string]place   // by entry ID
 	between []transcript.Entry // beside the messages: compactions, commits, contexts
+	// contexts are the blocks of the entries that refer to contexts, which the
+	// fold makes texts of.
+	contexts map[string][]transcript.Block
+}
+
+func isContext(b transcript.Block) bool {
+	_, ok := b.(transcript.ContextBlock)
+	return ok
+}
+
+// recorded returns a block of a history as it was recorded, if the fold has made
+// a text of a context.
+func (c *conversed) recorded(b transcript.Block, from transcript.Origin) transcript.Block {
+	blocks := c.contexts[from.Entry]
+	if from.Block >= 0 && from.Block < len(blocks) && isContext(blocks[from.Block]) {
+		return blocks[from.Block]
+	}
+	return b
 }
 
 // A place says where a line is, counted from 1, and when it was written.
@@ -184,7 +209,7 @@ func (c *conversed) entries() []transcript.Entry {
 	rest := c.between
 	until := func(line int) {
 		for len(rest) > 0 && c.lines[rest[0].ID].at < line {
-			if c.fold.Live(rest[0].ID) {
+			if c.fold.Live(rest[0].ID) || isCommitted(rest[0]) {
 				entries = append(entries, c.translate(rest[0], all))
 			}
 			rest = rest[1:]
@@ -204,6 +229,7 @@ func (c *conversed) split(all []spoken, m transcript.Message) []spoken {
 	first := len(all)
 	for i, b := range m.Content {
 		id := m.Origins[i].Entry
+		b = c.recorded(b, m.Origins[i])
 		if text, ok := b.(transcript.TextBlock); ok && id == "" && text.Text == rebuild.Opening {
 			continue // the fold has put it there
 		}
@@ -226,14 +252,60 @@ func (c *conversed) split(all []spoken, m transcript.Message) []spoken {
 	return all
 }
 
-// translate makes a compaction name entries that are exported: the first that
-// has a line of the kept range, and the last that has one of the covered range.
-// Other entries stay as they are.
+// isCommitted reports whether an entry is about a commit, which no rewind takes
+// back.
+func isCommitted(e transcript.Entry) bool {
+	return e.Type() == transcript.TypeCommit || e.Type() == transcript.TypeExtracted
+}
+
+// translate makes compactions and commits name entries that are exported. Other
+// entries stay as they are.
 func (c *conversed) translate(e transcript.Entry, all []spoken) transcript.Entry {
-	body, ok := e.Body.(transcript.Compaction)
-	if !ok {
-		return e
+	switch b := e.Body.(type) {
+	case transcript.Compaction:
+		e.Body = c.compaction(b, all)
+	case transcript.Commit:
+		e.Body = c.commit(b, all)
+	default:
 	}
+	return e
+}
+
+// commit makes a commit name the first and the last message of each run that are
+// exported. A run without any is left out.
+func (c *conversed) commit(body transcript.Commit, all []spoken) transcript.Commit {
+	runs := body.Runs
+	if len(runs) == 0 && body.FirstEntry != "" {
+		runs = []transcript.Run{{First: body.FirstEntry, Last: body.LastEntry}}
+	}
+	body.Runs = nil
+	for _, r := range runs {
+		first, last := c.lines[r.First].at, c.lines[r.Last].at
+		var named transcript.Run
+		for _, s := range all {
+			if s.from > 0 && s.to >= first && s.from <= last && s.isMessage() {
+				named = transcript.Run{First: cmp.Or(named.First, s.ID), Last: s.ID}
+			}
+		}
+		if named.First != "" && first > 0 {
+			body.Runs = append(body.Runs, named)
+		}
+	}
+	if n := len(body.Runs); n > 0 {
+		body.FirstEntry, body.LastEntry = body.Runs[0].First, body.Runs[n-1].Last
+	}
+	return body
+}
+
+// isMessage reports whether there is more in an entry than results.
+func (s spoken) isMessage() bool {
+	f, _ := s.Body.(transcript.Fragment)
+	return slices.ContainsFunc(f.Content, func(b transcript.Block) bool { return b.BlockType() != "tool_result" })
+}
+
+// compaction makes a compaction name the first entry that has a line of the kept
+// range, and the last that has one of the covered range.
+func (c *conversed) compaction(body transcript.Compaction, all []spoken) transcript.Compaction {
 	if kept := c.lines[body.FirstKept].at; kept > 0 {
 		if i := slices.IndexFunc(all, func(s spoken) bool { return s.to >= kept }); i >= 0 {
 			body.FirstKept = all[i].ID
@@ -248,6 +320,5 @@ func (c *conversed) translate(e transcript.Entry, all []spoken) transcript.Entry
 			body.CoversTo = s.ID
 		}
 	}
-	e.Body = body
-	return e
+	return body
 }

@@ -154,6 +154,7 @@ type importing struct {
 	first transcript.Entry // of the source
 	there follower         // what the session has already
 	plan  plan
+	owner string // of the session
 }
 
 // importTries is how often an import starts again because somebody else has
@@ -266,6 +267,7 @@ func (im *importing) try(ctx context.Context) error {
 	if im.plan.rewind == "" && im.plan.fresh == 0 {
 		return nil
 	}
+	im.owner = s.Info().Owner
 	if err = im.write(ctx, s); errors.Is(err, session.ErrArchived) {
 		err = fmt.Errorf("%w: %w", fs.ErrExist, err)
 	}

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -16,6 +17,8 @@ type translator struct {
 	note func(what string) // called with what cannot be carried over
 	seal func(transcript.Entry) transcript.Entry
 	time time.Time // of the entry before
+
+	owner string // of the commits of a program that knows none
 }
 
 // translate returns the entries of a batch with native IDs: those given, or new
@@ -67,6 +70,7 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 		b.To = w.id(b.To)
 		return b, nil
 	case transcript.Commit:
+		b.Owner = cmp.Or(b.Owner, w.owner)
 		b.FirstEntry, b.LastEntry = w.id(b.FirstEntry), w.id(b.LastEntry)
 		b.Runs, b.Open = slices.Clone(b.Runs), slices.Clone(b.Open)
 		for i, r := range b.Runs {

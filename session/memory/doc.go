@@ -24,6 +24,25 @@
 // the answer was not on the disk yet, and learns nothing twice. [Store.List] has what
 // is known.
 //
+// # Tell the model what is known
+//
+// [Store.Context] gathers what fits a question: memories of the session's owner,
+// archives and the newest messages, within a budget of tokens. Its Blocks go into the
+// user's message, as data with their source:
+//
+//	known, err := m.Context(ctx, s, input, 2_000, nil)
+//	blocks := append(known.Blocks(), transcript.TextBlock{Text: input})
+//	_, err = s.Append(ctx, transcript.Message{Role: transcript.RoleUser, Content: blocks})
+//
+// Record what really helped with Session.Use, by the URIs of the hits.
+//
+// # Find something
+//
+// [Store.Search] looks for words in any script, in memories and, of the sessions it is
+// given, in archives, used URIs and transcripts. It needs no service and keeps nothing
+// on disk. An [Index] of your own adds what is meant the same and says it in other
+// words.
+//
 // # Choose who decides
 //
 // An [Extractor] finds candidates, a [Decider] says which of them are new, known

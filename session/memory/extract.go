@@ -185,7 +185,7 @@ func (x *extraction) ask(ctx context.Context) (found []Candidate, reason string,
 	if len(h.Messages) == 0 {
 		return nil, "the archive has no messages", nil
 	}
-	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.archive.Abstract, x.archive.Overview, h.Messages})
+	found, err = x.opts.Extractor.Extract(ctx, Input{x.scope, x.source, x.archive.Abstract, x.archive.Overview, withoutShown(h.Messages)})
 	if err != nil {
 		return nil, "", fmt.Errorf("the extractor: %w", err)
 	}

@@ -24,6 +24,9 @@ type Options struct {
 	// Timeout is how long Extractor and Decider may take for one commit. 0 means
 	// five minutes, less than 0 no limit.
 	Timeout time.Duration
+	// Index finds memories that have none of the words that are looked for; nil
+	// is none. It is told what is written and removed; see [Store.Reindex].
+	Index Index
 	// Now is the clock; nil is [time.Now].
 	Now func() time.Time
 }
@@ -34,8 +37,9 @@ const defaultTimeout = 5 * time.Minute
 // several Stores, in as many processes, may use one Storage if their Options.Shared
 // is the same. It has nothing to close.
 type Store struct {
-	files Storage
-	opts  Options
+	files  Storage
+	opts   Options
+	recent *recent
 
 	announce func(string) // for tests: called before each write
 }
@@ -49,7 +53,8 @@ func Open(files Storage, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = new(Options)
 	}
-	m := &Store{files: files, opts: *opts, announce: func(string) {}}
+	m := &Store{opts: *opts, recent: new(recent), announce: func(string) {}}
+	m.files = noticed{files, opts.Index, m.recent}
 	if m.opts.Decider == nil {
 		m.opts.Decider = Lexical{}
 	}

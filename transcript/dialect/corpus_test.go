@@ -104,7 +104,7 @@ var hazards = map[string]struct {
 	}},
 	"openviking/02-torn-last-line.jsonl": {"user assistant !torn", nil},
 	"openviking/04-legacy-content.jsonl": {"user user", map[int]string{0: `"content":"legacy text"`}},
-	"openviking/05-pending-tool.jsonl":   {"user assistant", map[int]string{1: `"id":"call_123"`}},
+	"openviking/05-pending-tool.jsonl":   {"user assistant tool_status", map[int]string{1: `"id":"call_123"`, 2: `Status:"running"`}},
 	"zyhive/01-seed-compaction.jsonl": {
 		"session user assistant user assistant user assistant user assistant user assistant user assistant compaction user",
 		map[int]string{11: `"m11"`, 13: `first="@1200"`},

@@ -27,6 +27,7 @@ type exchange struct {
 
 type timedResult struct {
 	transcript.ToolResultBlock
+	id string // of its entry; empty if it was made up for a call that has none
 	at time.Time
 }
 
@@ -64,8 +65,14 @@ func (x *exchange) all(entries iter.Seq2[transcript.Entry, error], out output) e
 		case transcript.Rewind, transcript.Clip:
 			err = fmt.Errorf("entry %s of type %s: fold the session first and write its history", e.ID, e.Type())
 		default:
+			if _, commit := b.(transcript.Commit); commit { // it is about what is in front of it
+				if err = x.flush(out); err != nil {
+					return err
+				}
+			}
+			e.Time = at
 			var ok bool
-			if ok, err = out.entry(e); !ok {
+			if ok, err = out.entry(x, e); !ok {
 				x.losses[e.Type()]++
 			}
 		}
@@ -124,7 +131,7 @@ func (x *exchange) addUser(id string, f transcript.Fragment, at time.Time, out o
 					return err
 				}
 			}
-			x.results = append(x.results, timedResult{r, at})
+			x.results = append(x.results, timedResult{r, id, at})
 		} else {
 			said = append(said, b)
 		}

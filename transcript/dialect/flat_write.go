@@ -157,7 +157,7 @@ func (f *flatOutput) compaction(transcript.Entry, transcript.Compaction) (bool, 
 	return false, nil
 }
 
-func (f *flatOutput) entry(transcript.Entry) (bool, error) { return false, nil }
+func (f *flatOutput) entry(*exchange, transcript.Entry) (bool, error) { return false, nil }
 
 func (f *flatOutput) end(Losses) error {
 	if f.claw0 {

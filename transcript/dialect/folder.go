@@ -35,7 +35,22 @@ type Index struct {
 // Memory is a file of what OpenViking remembers beyond sessions.
 type Memory struct {
 	Path     string
-	Category string // preferences, entities, events ...
+	Category string // profile, preferences, entities, events, cases, patterns, or a later one
+
+	fsys fs.FS
+}
+
+// Text returns the text of the memory, Markdown as it is in the file. Bytes that
+// are not UTF-8 are replaced. The error names the file.
+func (m Memory) Text() (string, error) {
+	if m.fsys == nil {
+		return "", fmt.Errorf("dialect: memory %s is of no folder: %w", m.Path, fs.ErrInvalid)
+	}
+	data, err := fs.ReadFile(m.fsys, m.Path)
+	if err != nil {
+		return "", fmt.Errorf("dialect: memory %s: %w", m.Path, err)
+	}
+	return strings.ToValidUTF8(string(data), "\uFFFD"), nil
 }
 
 // ReadFolder looks for sessions of any dialect in fsys. It reads the names of
@@ -131,8 +146,8 @@ func (g *gathering) file(name string) error {
 	switch {
 	case base == "sessions.json", base == "index.json" && g.isIndex(name):
 		return nil
-	case memoryCategory(name) != "":
-		g.Memories = append(g.Memories, Memory{Path: name, Category: memoryCategory(name)})
+	case g.memoryCategory(name) != "":
+		g.Memories = append(g.Memories, Memory{Path: name, Category: g.memoryCategory(name), fsys: g.fsys})
 		return nil
 	case putAway == "copy" && g.there[transcriptName]:
 		return nil // see archives

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -16,7 +17,9 @@ import (
 // what comes behind them is the next answer.
 //
 // A call that is "pending" or "running" and has no output has no result: the
-// fold says so. Of an output that the program has moved out of the message the
+// fold says so. A transcript.ToolStatus says "running", and behind the result of
+// a call that has output and has not ended whichever of the two it is. Of an
+// output that the program has moved out of the message the
 // result is what it has left there, which is what a model was shown. In a
 // session folder the file about the call may have one, if the program was
 // stopped before it changed the message.
@@ -59,6 +62,9 @@ func (v openViking) decode(r record, offset int64) ([]transcript.Entry, error) {
 	made := make([]transcript.Entry, len(m.bodies))
 	for i, b := range m.bodies {
 		made[i] = transcript.Entry{ID: id, Time: parseTime(r["created_at"]), Body: b}
+		if at := m.times[i]; !at.IsZero() {
+			made[i].Time = at
+		}
 		if i > 0 {
 			made[i].ID = id + "#" + strconv.Itoa(i+1)
 		}
@@ -71,10 +77,20 @@ type partsOf struct {
 	role    transcript.Role
 	file    func(id string) record
 	content []transcript.Block // of the fragment at hand
-	results []transcript.Block
-	tools   bool // a tool part has been seen since the last flush
+	results []timedResult
+	told    []transcript.Body // the status of calls that have not ended
+	tools   bool              // a tool part has been seen since the last flush
 	bodies  []transcript.Body
+	times   map[int]time.Time // of bodies that have one of their own
 }
+
+// The statuses of a tool part.
+const (
+	toolPending   = "pending"
+	toolRunning   = "running"
+	toolCompleted = "completed"
+	toolError     = "error"
+)
 
 func (m *partsOf) say(f transcript.Fragment) { m.bodies = append(m.bodies, f) }
 
@@ -84,9 +100,14 @@ func (m *partsOf) flush() {
 		m.say(withContent(transcript.Fragment{Kind: string(m.role), Role: m.role}, m.content, true))
 	}
 	for _, r := range m.results {
-		m.say(transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r}})
+		if m.times == nil {
+			m.times = map[int]time.Time{}
+		}
+		m.times[len(m.bodies)] = r.at
+		m.say(transcript.Fragment{Kind: transcript.TypeToolResult, Role: transcript.RoleUser, Content: []transcript.Block{r.ToolResultBlock}})
 	}
-	m.content, m.results, m.tools = nil, nil, false
+	m.bodies = append(m.bodies, m.told...)
+	m.content, m.results, m.told, m.tools = nil, nil, nil, false
 }
 
 func (m *partsOf) add(p record, raw []byte) {
@@ -134,16 +155,22 @@ func (m *partsOf) tool(p record) {
 		m.say(transcript.Fragment{Kind: transcript.TypeToolUse, Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
 	}
 	output, status := p["tool_output"], p.str("tool_status")
-	ended := func() bool { return textOf(output) != "" || status == "completed" || status == "error" }
-	if !ended() && m.file != nil {
-		f := m.file(call.ID)
-		output, status = f["output"], f.str("status")
+	ended := func() bool { return textOf(output) != "" || status == toolCompleted || status == toolError }
+	var file record
+	if m.file != nil {
+		file = m.file(call.ID)
 	}
-	if !ended() {
-		return
+	if !ended() && file != nil {
+		output, status = file["output"], file.str("status")
 	}
-	result := transcript.ToolResultBlock{CallID: call.ID, IsError: status == "error"}
-	m.results = append(m.results, result.WithContent(transcript.TextBlock{Text: textOf(output)}))
+	if ended() {
+		result := transcript.ToolResultBlock{CallID: call.ID, IsError: status == toolError}
+		result = result.WithContent(transcript.TextBlock{Text: textOf(output)})
+		m.results = append(m.results, timedResult{ToolResultBlock: result, at: parseTime(object(file["time"])["created"])})
+	}
+	if status == toolRunning || status == toolPending && ended() {
+		m.told = append(m.told, transcript.ToolStatus{CallID: call.ID, Status: status})
+	}
 	if m.role == transcript.RoleUser {
 		m.flush()
 	}

@@ -7,7 +7,9 @@ import (
 	"iter"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -84,17 +86,26 @@ func vikingRoot(name string) string {
 	return dir
 }
 
-// memoryCategory returns the category of a memory file, empty if it is none.
-func memoryCategory(name string) string {
+// memoryCategory returns the category of a memory file, empty if it is none. The
+// profile is .overview.md, or beside it profile.md, which is what the program
+// calls it; there .overview.md describes the folder.
+func (g *gathering) memoryCategory(name string) string {
 	elements := strings.Split(name, "/")
 	i := slices.Index(elements, "memories")
-	if i < 1 || path.Ext(name) != ".md" || i+1 >= len(elements) {
+	dir, base := path.Dir(name), path.Base(name)
+	switch {
+	case i < 1 || path.Ext(name) != ".md" || i+1 >= len(elements):
+		return ""
+	case i+2 < len(elements) && !strings.HasPrefix(base, "."):
+		return elements[i+1]
+	case i+2 < len(elements):
+		return ""
+	case base == ".overview.md" && !g.there[path.Join(dir, "profile.md")]:
+		return "profile"
+	case strings.HasPrefix(base, "."):
 		return ""
 	}
-	if i+2 < len(elements) {
-		return elements[i+1]
-	}
-	return "profile"
+	return strings.TrimSuffix(base, ".md")
 }
 
 // vikingFolder is the folder of a session: live messages, and archives of
@@ -103,16 +114,18 @@ type vikingFolder struct {
 	fsys     fs.FS
 	dir      string
 	archives []string
+	asked    map[string]bool // IDs of calls: the file about one is that of the first call that has it
 }
 
 // records yields the archived messages, each archive followed by what replaces
 // it, and then the live ones. A message that is live as well as archived, or
 // in two archives, is shown once. An archive without a summary replaces
-// nothing: its messages stay.
+// nothing: its messages stay. What the session is linked to was used before its
+// last commit, which is what makes links.
 func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		messages := path.Join(v.dir, "messages.jsonl")
-		live, seen := map[string]bool{}, map[string]bool{}
+		live := map[string]bool{}
 		for rec, err := range v.scan(messages) {
 			if err != nil {
 				yield(rec, err)
@@ -120,37 +133,37 @@ func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
 			}
 			live[rec.Entry.ID] = true
 		}
+		v.asked = map[string]bool{}
+		var at time.Time
 		say := func(id string, body transcript.Body) bool {
-			return yield(transcript.Record{Entry: transcript.Entry{ID: id, Body: body}}, nil)
+			return yield(transcript.Record{Entry: transcript.Entry{ID: id, Time: at, Body: body}}, nil)
 		}
-		for _, dir := range v.archives {
-			name := path.Join("history", path.Base(dir))
-			commit := transcript.Commit{Archive: name, Abstract: v.text(dir, ".abstract.md"), Overview: v.text(dir, ".overview.md")}
-			for rec, err := range v.scan(path.Join(dir, "messages.jsonl")) {
-				e := &rec.Entry
-				switch {
-				case err != nil || rec.Damage != nil:
-				case strings.HasPrefix(e.ID, "@"): // no ID: the file is part of the name
-					e.ID = name + e.ID
-				case live[e.ID] || seen[e.ID]:
-					e.Body = aside(AsideRepeat)
-					e.ID = name + atOffset(rec.Offset)
-				default:
-					seen[e.ID] = true
-				}
-				if rec.Damage == nil && err == nil {
-					commit.FirstEntry, commit.LastEntry = cmp.Or(commit.FirstEntry, e.ID), e.ID
-				}
-				if !yield(rec, err) || err != nil {
+		uris, meta := v.relations(), v.meta()
+		sayUsed := func() bool { return len(uris) == 0 || say(".relations.json", transcript.Used{Contexts: uris}) }
+		a := vikingArchived{vikingFolder: v, known: live, taught: len(meta.memories) > 0}
+		for i, dir := range v.archives {
+			if !a.messages(dir, yield) {
+				return
+			}
+			last := i == len(v.archives)-1
+			if last && !sayUsed() {
+				return
+			}
+			if last {
+				a.commit.Stats.Contexts, at = len(uris), meta.committed
+			}
+			id := path.Join("history", a.commit.Archive)
+			summary := cmp.Or(a.commit.Overview, a.commit.Abstract)
+			if strings.TrimSpace(summary) != "" && a.commit.LastEntry != "" {
+				if !say(id+"/.overview.md", transcript.Compaction{Summary: summary, CoversTo: a.commit.LastEntry}) {
 					return
 				}
 			}
-			if summary := cmp.Or(commit.Overview, commit.Abstract); strings.TrimSpace(summary) != "" && commit.LastEntry != "" {
-				if !say(name+"/.overview.md", transcript.Compaction{Summary: summary, CoversTo: commit.LastEntry}) {
-					return
-				}
+			if !say(id, a.commit) {
+				return
 			}
-			if !say(name, commit) {
+			a.open = append(a.open, id)
+			if last && len(meta.memories) > 0 && !say(id+"/.meta.json", transcript.Extracted{Commit: id, Counts: meta.memories}) {
 				return
 			}
 		}
@@ -159,9 +172,73 @@ func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
 				return
 			}
 		}
-		if uris := v.relations(); len(uris) > 0 {
-			say(".relations.json", transcript.Used{Contexts: uris})
+		if len(v.archives) == 0 {
+			sayUsed()
 		}
+	}
+}
+
+// vikingArchived reads archives one after the other.
+type vikingArchived struct {
+	vikingFolder
+	known  map[string]bool // IDs of messages that are shown elsewhere
+	taught bool            // the program has made memories of them
+	open   []string        // the commits so far
+	commit transcript.Commit
+}
+
+// messages yields the messages of an archive and describes it in commit. False
+// says that the loop is over.
+func (a *vikingArchived) messages(dir string, yield func(transcript.Record, error) bool) bool {
+	name := path.Base(dir)
+	at := path.Join("history", name)
+	a.commit = transcript.Commit{
+		Archive: name, Abstract: a.text(dir, ".abstract.md"), Overview: a.text(dir, ".overview.md"),
+		Stats: transcript.CommitStats{Commits: len(a.open) + 1},
+	}
+	if !a.taught {
+		a.commit.Open = slices.Clone(a.open)
+	}
+	a.commit.N = archiveNumber(a.commit)
+	within := false // a run
+	for rec, err := range a.scan(path.Join(dir, "messages.jsonl")) {
+		e := &rec.Entry
+		switch {
+		case err != nil || rec.Damage != nil:
+		case strings.HasPrefix(e.ID, "@"): // no ID: the file is part of the name
+			e.ID = at + e.ID
+			a.extend(*e, within)
+			within = true
+		case a.known[e.ID]:
+			e.Body = aside(AsideRepeat)
+			e.ID = at + atOffset(rec.Offset)
+			within = false
+		default:
+			a.known[e.ID] = true
+			a.extend(*e, within)
+			within = true
+		}
+		if !yield(rec, err) || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// extend adds an entry to what the commit archives, within its last run or in a
+// new one.
+func (a *vikingArchived) extend(e transcript.Entry, within bool) {
+	c := &a.commit
+	if _, ok := e.Body.(transcript.Fragment); !ok {
+		return // it is about a call of a message
+	}
+	c.FirstEntry, c.LastEntry = cmp.Or(c.FirstEntry, e.ID), e.ID
+	if !within || len(c.Runs) == 0 {
+		c.Runs = append(c.Runs, transcript.Run{First: e.ID})
+	}
+	c.Runs[len(c.Runs)-1].Last = e.ID
+	if kind := e.Type(); kind == transcript.TypeUser || kind == transcript.TypeAssistant {
+		c.Messages++
 	}
 }
 
@@ -174,12 +251,14 @@ func (v vikingFolder) scan(name string) iter.Seq2[transcript.Record, error] {
 
 // tool returns what tool.json says about a call.
 func (v vikingFolder) tool(id string) record {
-	name := path.Join(v.dir, "tools", id, "tool.json")
-	if id == "" || id == "." || id == ".." || strings.ContainsAny(id, `/\`) || !fs.ValidPath(name) {
-		return nil // it names no folder there
+	if v.asked[id] {
+		return nil
 	}
-	r, err := jsonFile(v.fsys, name)
-	if err != nil {
+	if v.asked != nil {
+		v.asked[id] = true
+	}
+	r, err := jsonFile(v.fsys, path.Join(v.dir, "tools", safeName(id), "tool.json"))
+	if err != nil || r["tool_id"] != nil && r.str("tool_id") != id {
 		return nil
 	}
 	return r
@@ -192,6 +271,29 @@ func (v vikingFolder) text(dir, name string) string {
 		return ""
 	}
 	return strings.ToValidUTF8(string(data), "\uFFFD")
+}
+
+// A vikingMeta is what .meta.json says about the commits.
+type vikingMeta struct {
+	committed time.Time                            // of the last one
+	memories  map[string]transcript.ExtractedCount // that were made of all of them, by category
+}
+
+func (v vikingFolder) meta() (m vikingMeta) {
+	r, err := jsonFile(v.fsys, path.Join(v.dir, ".meta.json"))
+	if err != nil {
+		return m
+	}
+	m.committed = parseTime(r["last_commit_at"])
+	for category, value := range object(r["memories_extracted"]) {
+		if n, err := strconv.Atoi(string(value)); err == nil && n > 0 && category != "total" {
+			if m.memories == nil {
+				m.memories = map[string]transcript.ExtractedCount{}
+			}
+			m.memories[category] = transcript.ExtractedCount{Added: n}
+		}
+	}
+	return m
 }
 
 // relations returns the contexts that the session is linked to, each one once.

@@ -12,9 +12,10 @@ func TestOpenVikingResults(t *testing.T) {
 	for _, tt := range []struct{ part, want string }{
 		{`"tool_status":"pending"`, "none"},
 		{`"tool_status":"pending","tool_output":""`, "none"},
-		{`"tool_status":"running","tool_output":null`, "none"},
+		{`"tool_status":"running","tool_output":null`, "none running"},
+		{`"tool_status":"pending","tool_output":"half"`, "half pending"},
 		{`"tool_output":""`, "none"},
-		{`"tool_status":"running","tool_output":"half"`, "half"},
+		{`"tool_status":"running","tool_output":"half"`, "half running"},
 		{`"tool_status":"completed"`, ""},
 		{`"tool_status":"completed","tool_output":"preview","tool_output_truncated":true,"tool_output_ref":"tr_f_0"`, "preview"},
 		{`"tool_status":"error","tool_output":"no"`, "error no"},
@@ -22,6 +23,10 @@ func TestOpenVikingResults(t *testing.T) {
 		recs := scan(t, dialect.OpenViking, `{"id":"m","role":"assistant","parts":[{"type":"tool","tool_id":"c","tool_name":"f",`+tt.part+`}]}`+"\n")
 		got := "none"
 		for _, rec := range recs[1:] {
+			if told, ok := rec.Entry.Body.(transcript.ToolStatus); ok {
+				got += " " + told.Status
+				continue
+			}
 			f, ok := rec.Entry.Body.(transcript.Fragment)
 			if !ok {
 				t.Fatalf("%s: %s", tt.part, rec.Entry.Type())

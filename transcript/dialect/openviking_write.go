@@ -20,112 +20,157 @@ func (vikingTarget) index(*Writer) error { return nil }
 
 func (vikingTarget) begin(w *Writer, s Session) (output, error) {
 	s.ID = w.unique(safeName(cmp.Or(s.ID, hexOf(s.Key, 12))), "")
-	return &vikingOutput{w: w, s: s, dir: path.Join("session", s.ID), tools: map[string]bool{}}, nil
+	return &vikingOutput{w: w, s: s, dir: path.Join("session", s.ID), calls: map[string]*vikingCall{}, told: map[string]vikingStatus{}, taught: map[string]transcript.Extracted{}}, nil
 }
 
-// vikingOutput writes one session. It holds the messages since the last
-// compaction, since only that says which of them are archived.
+// vikingOutput writes one session. It holds the messages until the end, since
+// only what follows them says which are archived.
 type vikingOutput struct {
 	w        *Writer
 	s        Session
 	dir      string
-	live     []vikingMessage
-	archives int
-	made     int             // messages so far
-	tools    map[string]bool // folders in tools/
+	messages []vikingMessage
+	marks    []vikingMark
 	used     []string
-	first    string // text of the user
-	early    []timedResult
+	taught   map[string]transcript.Extracted // by commit: what came of it last
 
-	// The archive that was made last; a commit may say more about it.
-	overview, abstract string
-	undescribed        bool
-
-	turns   int
-	updated time.Time
+	calls map[string]*vikingCall  // by ID: the last one
+	told  map[string]vikingStatus // by ID of a call that is not there yet
+	early []timedResult           // results whose calls are not there yet
 }
 
+// A vikingStatus is what was said about a call, and whether the call had its
+// result.
+type vikingStatus struct {
+	status string
+	at     time.Time
+	ended  bool
+}
+
+// A vikingMessage is a message that is to be written.
 type vikingMessage struct {
-	line []byte
-	ids  []string
-	user bool
+	id    string
+	from  string // the ID that it was read with
+	role  transcript.Role
+	parts []vikingPart
+	at    time.Time
+	ids   []string // of its entries
 }
 
-func vikingTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+// A vikingPart is a part of a message: its JSON, or a call.
+type vikingPart struct {
+	json []byte
+	call *vikingCall
+}
+
+// A vikingCall is a tool part. Its result and its status may come later.
+type vikingCall struct {
+	transcript.ToolCallBlock
+	told   string // status that says more than the result
+	ended  bool   // it has a result, or is said to be over
+	failed bool
+	output string
+	at     time.Time // of the result
+}
+
+// vikingTime prints a time as every version of the program's Python reads it.
+func vikingTime(t time.Time) string {
+	if t.IsZero() {
+		t = time.Unix(0, 0) // the program reads no message without a time
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000000-07:00")
+}
 
 func (v *vikingOutput) exchange(x *exchange) error {
 	if len(x.answer)+len(x.results) > 0 {
-		if err := v.answer(x); err != nil {
-			return err
-		}
+		v.answer(x)
 	}
 	if len(x.said) == 0 {
 		return nil
 	}
-	parts := []byte{'['}
+	var parts []vikingPart
 	for _, b := range x.said {
 		parts = v.part(parts, x, b)
 	}
-	if text := x.first(); v.first == "" {
-		v.first = text
-	}
-	v.message(x.saidID, transcript.RoleUser, append(parts, ']'), x.saidAt, x.ids)
+	v.message(x.saidID, transcript.RoleUser, parts, x.saidAt, []string{x.saidID})
 	return nil
 }
 
-// first returns the first text that the user said.
-func (x *exchange) first() string {
-	for _, b := range x.said {
-		if t, ok := b.(transcript.TextBlock); ok {
-			return t.Text
-		}
-	}
-	return ""
-}
-
-// answer writes an answer with the results of its calls. A result whose call is
-// not in the answer waits for it: mini-claw wrote results first.
-func (v *vikingOutput) answer(x *exchange) error {
-	results := slices.Clone(x.results)
-	parts := []byte{'['}
+// answer takes an answer with the results of its calls. A result whose call is
+// not in the answer belongs to a call before it, or waits for it: mini-claw
+// wrote results first.
+func (v *vikingOutput) answer(x *exchange) {
+	results := slices.DeleteFunc(slices.Clone(x.results), func(r timedResult) bool { return r.id == "" })
+	var parts []vikingPart
 	for _, b := range x.answer {
 		c, ok := b.(transcript.ToolCallBlock)
 		if !ok {
 			parts = v.part(parts, x, b)
 			continue
 		}
-		var result *timedResult
+		call := &vikingCall{ToolCallBlock: c}
 		for _, from := range []*[]timedResult{&results, &v.early} {
 			i := slices.IndexFunc(*from, func(r timedResult) bool { return r.CallID == c.ID })
 			if i >= 0 {
-				r := (*from)[i]
-				result, *from = &r, slices.Delete(*from, i, i+1)
+				call.end(x, (*from)[i])
+				*from = slices.Delete(*from, i, i+1)
 				break
 			}
 		}
-		part, err := v.tool(x, c, result)
-		if err != nil {
-			return err
+		if told, ok := v.told[c.ID]; ok && told.ended == call.ended {
+			call.tell(told.status, told.at)
 		}
-		parts = comma(parts)
-		parts = append(parts, part...)
+		delete(v.told, c.ID)
+		v.calls[c.ID] = call
+		parts = append(parts, vikingPart{call: call})
 	}
-	v.early = append(v.early, results...)
+	for _, r := range results {
+		if call := v.calls[r.CallID]; call != nil && !call.ended {
+			call.end(x, r)
+			continue
+		}
+		v.early = append(v.early, r)
+	}
 	if len(x.answer) > 0 {
-		v.message(x.answerID, transcript.RoleAssistant, append(parts, ']'), x.answerAt, x.ids)
+		ids := slices.DeleteFunc(slices.Clone(x.ids), func(id string) bool { return id == x.saidID })
+		v.message(x.answerID, transcript.RoleAssistant, parts, x.answerAt, ids)
 	}
-	return nil
 }
 
-func comma(dst []byte) []byte {
-	if len(dst) > 1 {
-		dst = append(dst, ',')
+// end takes the result of a call, whatever its status was before.
+func (c *vikingCall) end(x *exchange, r timedResult) {
+	c.ended, c.failed, c.output, c.at, c.told = true, r.IsError, x.resultText(r.ToolResultBlock), r.at, ""
+}
+
+// tell takes what is said about a call. What is no status says nothing.
+func (c *vikingCall) tell(status string, at time.Time) {
+	switch status {
+	case toolCompleted, toolError:
+		if !c.ended {
+			c.ended, c.at = true, at
+		}
+	case toolPending, toolRunning:
+	default:
+		return
 	}
-	return dst
+	c.told = status
+}
+
+// status finds the call that a status is about. A result that comes later says
+// more.
+func (v *vikingOutput) status(x *exchange, s transcript.ToolStatus, at time.Time) {
+	of := func(id string) bool { return id == s.CallID }
+	asked := slices.ContainsFunc((transcript.Message{Content: x.answer}).ToolCalls(), func(c transcript.ToolCallBlock) bool { return of(c.ID) })
+	if call := v.calls[s.CallID]; call != nil && !asked {
+		call.tell(s.Status, at)
+		return
+	}
+	ended := slices.ContainsFunc(x.results, func(r timedResult) bool { return of(r.CallID) && r.id != "" })
+	v.told[s.CallID] = vikingStatus{s.Status, at, ended}
 }
 
 // part appends a text or a context.
-func (v *vikingOutput) part(dst []byte, x *exchange, b transcript.Block) []byte {
+func (v *vikingOutput) part(parts []vikingPart, x *exchange, b transcript.Block) []vikingPart {
 	o := jsontext.AppendObject(nil)
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -138,195 +183,104 @@ func (v *vikingOutput) part(dst []byte, x *exchange, b transcript.Block) []byte 
 		o.String("abstract", b.Abstract)
 	default:
 		x.losses[b.BlockType()]++
-		return dst
+		return parts
 	}
-	return append(comma(dst), o.End()...)
+	return append(parts, vikingPart{json: o.End()})
 }
 
-// tool returns the part of a call and writes the file about it once it has
-// ended.
-func (v *vikingOutput) tool(x *exchange, c transcript.ToolCallBlock, r *timedResult) ([]byte, error) {
-	status, output := "pending", ""
-	if r != nil {
-		output = x.resultText(r.ToolResultBlock)
-		if status = "completed"; r.IsError {
-			status = "error"
+// line returns a message as it is in the file.
+func (v *vikingOutput) line(m vikingMessage) []byte {
+	parts := []byte{'['}
+	for _, p := range m.parts {
+		if len(parts) > 1 {
+			parts = append(parts, ',')
 		}
+		if p.call != nil {
+			p.json = v.tool(p.call)
+		}
+		parts = append(parts, p.json...)
 	}
+	o := jsontext.AppendObject(nil)
+	o.String("id", m.id)
+	o.String("role", string(m.role))
+	o.Value("parts", append(parts, ']'))
+	o.String("created_at", vikingTime(m.at))
+	return append(o.End(), '\n')
+}
+
+// tool returns the part of a call.
+func (v *vikingOutput) tool(c *vikingCall) []byte {
 	skill, _ := jsontext.String(c.Extra["skill_uri"])
 	o := jsontext.AppendObject(nil)
 	o.String("type", "tool")
 	o.String("tool_id", c.ID)
 	o.String("tool_name", c.Name)
-	o.String("tool_uri", "viking://session/"+v.s.ID+"/tools/"+c.ID)
+	o.String("tool_uri", "viking://session/"+v.s.ID+"/tools/"+safeName(c.ID))
 	o.String("skill_uri", skill)
-	o.String("tool_status", status)
-	if input := inputOf(c); string(input) != "{}" {
+	o.String("tool_status", c.status())
+	if input := inputOf(c.ToolCallBlock); string(input) != "{}" {
 		o.Value("tool_input", input)
 	}
-	o.OptString("tool_output", output)
-	name := safeName(c.ID)
-	if r == nil || v.tools[name] {
-		return o.End(), nil
-	}
-	v.tools[name] = true
-	t := jsontext.AppendObject(nil)
-	t.String("tool_id", c.ID)
-	t.String("tool_name", c.Name)
-	t.String("session_id", v.s.ID)
-	t.Value("input", inputOf(c))
-	t.String("output", output)
-	t.String("status", status)
-	created := jsontext.AppendObject(nil)
-	created.String("created", vikingTime(r.at))
-	t.Value("time", created.End())
-	return o.End(), v.w.put(path.Join(v.dir, "tools", name, "tool.json"), t.End())
+	o.OptString("tool_output", c.output)
+	return o.End()
 }
 
-func (v *vikingOutput) message(id string, role transcript.Role, parts []byte, at time.Time, ids []string) {
-	v.made++
-	if !strings.HasPrefix(id, "msg_") || strings.Contains(id, "#") {
-		id = "msg_" + hexOf(fmt.Sprintf("%s/%d/%s", v.s.ID, v.made, id), 32)
+func (c *vikingCall) status() string {
+	switch {
+	case c.told != "":
+		return c.told
+	case c.failed:
+		return toolError
+	case c.ended:
+		return toolCompleted
 	}
+	return toolPending
+}
+
+// over reports whether the call has something that a file can be about.
+func (c *vikingCall) over() bool {
+	return c.ended && (c.output != "" || c.told != toolPending && c.told != toolRunning)
+}
+
+// record returns the file about a call that is over.
+func (v *vikingOutput) record(c *vikingCall) []byte {
 	o := jsontext.AppendObject(nil)
-	o.String("id", id)
-	o.String("role", string(role))
-	o.Value("parts", parts)
-	if !at.IsZero() {
-		o.String("created_at", vikingTime(at))
-		if at.After(v.updated) {
-			v.updated = at
-		}
-	}
-	v.live = append(v.live, vikingMessage{line: append(o.End(), '\n'), ids: ids, user: role == transcript.RoleUser})
+	o.String("tool_id", c.ID)
+	o.String("tool_name", c.Name)
+	o.String("session_id", v.s.ID)
+	o.Value("input", inputOf(c.ToolCallBlock))
+	o.String("output", c.output)
+	o.String("status", c.status())
+	created := jsontext.AppendObject(nil)
+	created.String("created", vikingTime(c.at))
+	o.Value("time", created.End())
+	return o.End()
 }
 
-// compaction archives the messages that it does not keep.
-func (v *vikingOutput) compaction(_ transcript.Entry, c transcript.Compaction) (bool, error) {
-	has := func(id string) int {
-		return slices.IndexFunc(v.live, func(m vikingMessage) bool { return id != "" && slices.Contains(m.ids, id) })
+// message adds a message. One without a part says nothing. Of a message that was
+// read as several answers, each after the first goes back to it.
+func (v *vikingOutput) message(id string, role transcript.Role, parts []vikingPart, at time.Time, ids []string) {
+	if len(parts) == 0 {
+		return
 	}
-	n := len(v.live)
-	if i := has(c.FirstKept); i >= 0 {
-		n = i
-	} else if i := has(c.CoversTo); i >= 0 {
-		for n = i + 1; n < len(v.live) && slices.Contains(v.live[n].ids, c.CoversTo); n++ {
-		}
+	of, _, more := strings.Cut(id, "#")
+	if n := len(v.messages) - 1; more && n >= 0 && v.messages[n].from == of && v.messages[n].role == role {
+		m := &v.messages[n]
+		m.parts, m.ids = append(m.parts, parts...), append(m.ids, ids...)
+		return
 	}
-	if n == 0 {
-		return false, nil
+	if !strings.HasPrefix(id, "msg_") || more {
+		id = "msg_" + hexOf(fmt.Sprintf("%s/%d/%s", v.s.ID, len(v.messages)+1, id), 32)
 	}
-	if err := v.describe(); err != nil {
-		return false, err
-	}
-	v.archives++
-	if err := v.file(v.archive("messages.jsonl"), v.live[:n]); err != nil {
-		return false, err
-	}
-	v.live = slices.Clone(v.live[n:])
-	v.undescribed = true
-	v.overview = c.Summary
-	v.abstract, _, _ = strings.Cut(strings.TrimSpace(c.Summary), "\n")
-	return true, nil
+	v.messages = append(v.messages, vikingMessage{id, of, role, parts, at, ids})
 }
 
-func (v *vikingOutput) archive(name string) string {
-	return path.Join(v.dir, "history", fmt.Sprintf("archive_%03d", v.archives), name)
-}
-
-// describe writes what is said about the archive that was made last.
-func (v *vikingOutput) describe() error {
-	if !v.undescribed {
-		return nil
-	}
-	v.undescribed = false
-	if err := v.w.put(v.archive(".overview.md"), []byte(v.overview)); err != nil {
-		return err
-	}
-	return v.w.put(v.archive(".abstract.md"), []byte(v.abstract))
-}
-
-func (v *vikingOutput) file(name string, messages []vikingMessage) error {
-	l, err := v.w.lines(name)
-	if err != nil {
-		return err
-	}
-	for _, m := range messages {
-		if m.user {
-			v.turns++
-		}
-		if _, err := l.buf.Write(m.line); err != nil {
-			return err
+// first returns the first text of a message.
+func (m vikingMessage) first() string {
+	for _, p := range m.parts {
+		if text, ok := jsontext.String(object(p.json)["text"]); ok && p.call == nil {
+			return text
 		}
 	}
-	return l.close()
-}
-
-func (v *vikingOutput) entry(e transcript.Entry) (bool, error) {
-	switch b := e.Body.(type) {
-	case transcript.Used:
-		for _, uri := range b.Contexts {
-			if !slices.Contains(v.used, uri) {
-				v.used = append(v.used, uri)
-			}
-		}
-		return true, nil
-	case transcript.Commit:
-		if v.undescribed { // about the compaction before it
-			v.abstract, v.overview = cmp.Or(b.Abstract, v.abstract), cmp.Or(b.Overview, v.overview)
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func (v *vikingOutput) end(losses Losses) error {
-	if len(v.early) > 0 {
-		losses[transcript.TypeToolResult] += len(v.early)
-	}
-	if err := v.describe(); err != nil {
-		return err
-	}
-	if err := v.file(path.Join(v.dir, "messages.jsonl"), v.live); err != nil {
-		return err
-	}
-	start := []rune(v.first)
-	abstract := fmt.Sprintf("%d turns, starting from '%s...'", v.turns, string(start[:min(len(start), 50)]))
-	if err := v.w.put(path.Join(v.dir, ".abstract.md"), []byte(abstract)); err != nil {
-		return err
-	}
-	if err := v.w.put(path.Join(v.dir, ".overview.md"), []byte(v.overview)); err != nil {
-		return err
-	}
-	meta := jsontext.AppendObject(nil)
-	meta.String("session_id", v.s.ID)
-	if !v.s.Created.IsZero() {
-		meta.String("created_at", vikingTime(v.s.Created))
-	}
-	if updated := v.s.Updated; !updated.IsZero() || !v.updated.IsZero() {
-		if v.updated.After(updated) {
-			updated = v.updated
-		}
-		meta.String("updated_at", vikingTime(updated))
-	}
-	meta.Int("message_count", int64(len(v.live)))
-	meta.Int("commit_count", int64(v.archives))
-	if err := v.w.putJSON(path.Join(v.dir, ".meta.json"), meta.End()); err != nil {
-		return err
-	}
-	if len(v.used) == 0 {
-		return nil
-	}
-	links := []byte{'['}
-	for i, uri := range v.used {
-		o := jsontext.AppendObject(nil)
-		o.String("id", fmt.Sprintf("link_%d", i+1))
-		o.Value("uris", append(jsontext.AppendString([]byte{'['}, uri), ']'))
-		o.String("reason", "")
-		if !v.updated.IsZero() {
-			o.String("created_at", vikingTime(v.updated))
-		}
-		links = append(comma(links), o.End()...)
-	}
-	return v.w.putJSON(path.Join(v.dir, ".relations.json"), append(links, ']'))
+	return ""
 }

@@ -61,7 +61,7 @@ func (s Session) Records() iter.Seq2[transcript.Record, error] {
 		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, s.Err) }
 	}
 	if s.Dialect == OpenViking && !strings.HasSuffix(s.Path, ".jsonl") {
-		return vikingFolder{s.fsys, s.Path, s.Archives}.records()
+		return vikingFolder{fsys: s.fsys, dir: s.Path, archives: s.Archives}.records()
 	}
 	return scanFile(s.fsys, s.Path, func(r io.ReaderAt, size int64) iter.Seq2[transcript.Record, error] {
 		return s.Dialect.Scan(r, size, &transcript.ScanOptions{Final: true})

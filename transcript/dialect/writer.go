@@ -54,9 +54,9 @@ type target interface {
 type output interface {
 	exchange(x *exchange) error
 	// compaction and entry, of any other kind, say whether there is a place
-	// for it.
+	// for it. x is what has not been given to exchange yet.
 	compaction(e transcript.Entry, c transcript.Compaction) (bool, error)
-	entry(e transcript.Entry) (bool, error)
+	entry(x *exchange, e transcript.Entry) (bool, error)
 	end(losses Losses) error
 }
 

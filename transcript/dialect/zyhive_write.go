@@ -153,7 +153,7 @@ func (z *zyHiveOutput) compaction(e transcript.Entry, c transcript.Compaction) (
 	return true, z.add(o)
 }
 
-func (z *zyHiveOutput) entry(transcript.Entry) (bool, error) { return false, nil }
+func (z *zyHiveOutput) entry(*exchange, transcript.Entry) (bool, error) { return false, nil }
 
 func (z *zyHiveOutput) end(Losses) error {
 	if err := z.close(); err != nil {

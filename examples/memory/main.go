@@ -1,0 +1,143 @@
+// Memory has two conversations. The second one knows what the first one learned.
+//
+//	go run ./examples/memory
+//
+// Without -url it needs no network: a scripted model in the program takes what is
+// said about the user for worth remembering, and answers with what it is shown. With
+// -url (and a key in ANTHROPIC_API_KEY) both are up to a real model, at any
+// Anthropic-compatible endpoint.
+//
+// At the end the files of the memories are printed. Change them, run the program
+// again with the same -dir, and it goes by what they say then.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The owner of the conversations and of what is learned from them.
+const owner = "ana"
+
+var key = session.Key{Agent: "main", Channel: "cli", Peer: owner}
+
+func main() {
+	dir := flag.String("dir", ".convolog-memory", "`folder` that conversations and memories are kept in")
+	url := flag.String("url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
+	model := flag.String("model", "scripted", "`name` of the model")
+	flag.Parse()
+	var client guard.Client = scripted{}
+	if *url != "" {
+		client = &provider{url: *url, apiKey: os.Getenv("ANTHROPIC_API_KEY"), http: http.DefaultClient}
+	}
+	if err := run(context.Background(), *dir, client, *model, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run is the program.
+func run(ctx context.Context, dir string, client guard.Client, model string, out io.Writer) (err error) {
+	store, err := session.Open(filepath.Join(dir, "sessions"), nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	folder := filepath.Join(dir, "memories")
+	memories, err := memory.Open(memory.Folder(folder), &memory.Options{Extractor: memory.Model{Client: client, Name: model}})
+	if err != nil {
+		return err
+	}
+	p := &program{store: store, memories: memories, client: client, out: out}
+	p.guard = &guard.Guard{Model: model, System: "You are a helpful assistant. Answer briefly.", Window: 32_000}
+	for _, lines := range [][]string{
+		{"Hello! My name is Ana and I live in Porto.", "I prefer answers in one sentence."},
+		{"Which city do I live in, and how do I prefer answers?"},
+	} {
+		if err := p.conversation(ctx, lines); err != nil {
+			return err
+		}
+	}
+	return show(folder, out)
+}
+
+// program is what the conversations share.
+type program struct {
+	store    *session.Store
+	memories *memory.Store
+	client   guard.Client
+	guard    *guard.Guard
+	out      io.Writer
+}
+
+// conversation is one, from the first line of the user to what was learned from it.
+func (p *program) conversation(ctx context.Context, lines []string) error {
+	s, err := p.store.Create(ctx, key, &session.CreateOptions{Owner: owner})
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(p.out, "--- a new conversation")
+	for _, line := range lines {
+		if err := p.turn(ctx, s, line); err != nil {
+			return err
+		}
+	}
+	done, err := s.Commit(ctx, nil) // archives what was said
+	if err != nil {
+		return err
+	}
+	learned, err := p.memories.Extract(ctx, s, done.Archive) // may be left for later: Pending says what waits
+	if err != nil {
+		return err
+	}
+	for _, o := range learned.Outcomes {
+		_, _ = fmt.Fprintf(p.out, "%s: %s %s (%s)\n", done.Archive, o.Action, o.URI, o.Reason)
+	}
+	return nil
+}
+
+// turn is a line of the user and the answer.
+func (p *program) turn(ctx context.Context, s *session.Session, line string) error {
+	_, _ = fmt.Fprintln(p.out, "user:", line)
+	known, err := p.memories.Context(ctx, s, line, 2_000, nil)
+	if err != nil {
+		return err
+	}
+	said := append(known.Blocks(), transcript.TextBlock{Text: line}) // data in front of the question
+	if _, err := s.Append(ctx, transcript.Message{Role: transcript.RoleUser, Content: said}); err != nil {
+		return err
+	}
+	answer, err := guard.Complete(ctx, p.guard, s, p.client)
+	if answer != nil {
+		if _, saveErr := s.Append(context.WithoutCancel(ctx), answer); saveErr != nil {
+			return errors.Join(err, saveErr)
+		}
+		_, _ = fmt.Fprintln(p.out, "assistant:", answer.Message.Text())
+	}
+	return err
+}
+
+// show prints the files of the memories.
+func show(folder string, out io.Writer) error {
+	return fs.WalkDir(os.DirFS(folder), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".md") {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+		_, _ = fmt.Fprintf(out, "--- %s\n%s", name, data)
+		return err
+	})
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The second conversation knows what the first one learned, a second run learns
+// nothing anew, and what a person writes into a file counts.
+func TestMemory(t *testing.T) {
+	dir := t.TempDir()
+	talk := func() string {
+		var out bytes.Buffer
+		require.NoError(t, run(t.Context(), dir, scripted{}, "scripted", &out))
+		return out.String()
+	}
+	first := talk()
+	before, second, _ := strings.Cut(first, "--- a new conversation\nuser: Which city")
+	require.NotContains(t, before, "You have told me")
+	require.Contains(t, second, "assistant: You have told me: My name is Ana and I live in Porto. I prefer answers in one sentence.\n")
+	require.Equal(t, 2, strings.Count(before, "archive_001: create viking://"))
+	require.Contains(t, first, "--- owners/ana/user/memories/preferences/answers.md\nI prefer answers in one sentence.\n")
+
+	again := talk()
+	require.Contains(t, again, "assistant: You have told me: My name is Ana")
+	require.NotContains(t, again, ": create ")
+	files := regexp.MustCompile(`(?s)--- owners.*`)
+	require.Equal(t, files.FindString(first), files.FindString(again))
+
+	name := filepath.Join(dir, "memories", "owners", "ana", "user", "memories", "preferences", "answers.md")
+	require.NoError(t, os.WriteFile(name, []byte("Answers her in rhymes.\n"), 0o600))
+	require.Contains(t, talk(), "You have told me: My name is Ana and I live in Porto. Answers her in rhymes.")
+}
+
+// asked is a provider's service with the scripted model behind it.
+func asked(r guardtest.Request) guardtest.Answer {
+	resp, err := scripted{}.Complete(context.Background(), transcript.Request{Messages: []transcript.Message{transcript.UserText(r.UserText())}})
+	if err != nil {
+		return guardtest.Say(err.Error())
+	}
+	return guardtest.Say(resp.Message.Text())
+}
+
+// A service is sent nothing that it would refuse.
+func TestMemoryProvider(t *testing.T) {
+	service := &guardtest.Model{Answer: asked}
+	client := &provider{url: "http://offline.invalid", apiKey: "key", http: &http.Client{Transport: service}}
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), t.TempDir(), client, "m", &out))
+	require.Contains(t, out.String(), "You have told me: My name is Ana")
+	require.Zero(t, service.Stats().Invalid)
+	_, err := client.Complete(t.Context(), transcript.Request{Model: "m", Messages: []transcript.Message{transcript.AssistantText("hi")}, MaxOutput: -1})
+	require.Error(t, err)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// scripted is a model that needs no network. Asked for an answer, it repeats what it
+// is shown of memories. Asked what is worth remembering, it takes the sentences in
+// which the user speaks about himself.
+type scripted struct{}
+
+func (scripted) Complete(_ context.Context, req transcript.Request) (*transcript.Response, error) {
+	last := req.Messages[len(req.Messages)-1]
+	answer := "I have no idea."
+	switch known := quoted(last); {
+	case len(req.Tools) == 0 && strings.Contains(last.Text(), "</conversation>"):
+		answer = candidates(last.Text())
+	case len(known) > 0:
+		answer = "You have told me: " + strings.Join(known, " ")
+	case !strings.HasSuffix(last.Text(), "?"):
+		answer = "Nice to know."
+	}
+	return &transcript.Response{Message: transcript.AssistantText(answer), StopReason: transcript.StopEndTurn}, nil
+}
+
+// quoted returns the lines of memories in a message.
+func quoted(m transcript.Message) (lines []string) {
+	for line := range strings.Lines(m.Text()) {
+		if said, ok := strings.CutPrefix(strings.TrimSpace(line), "> "); ok {
+			lines = append(lines, said)
+		}
+	}
+	return lines
+}
+
+// candidates returns what is worth remembering of a conversation, as JSON.
+func candidates(conversation string) string {
+	type candidate struct {
+		Category string `json:"category"`
+		Topic    string `json:"topic"`
+		Abstract string `json:"abstract"`
+	}
+	found := []candidate{}
+	for line := range strings.Lines(conversation) {
+		_, line, ok := strings.Cut(line, "[user]: ")
+		for sentence := range strings.SplitAfterSeq(line, ". ") {
+			sentence = strings.TrimSpace(sentence)
+			switch {
+			case !ok || strings.HasSuffix(sentence, "?"):
+			case strings.Contains(sentence, "I live"):
+				_, about, _ := strings.Cut(sentence, "! ")
+				found = append(found, candidate{"profile", "about the user", cmp.Or(about, sentence)})
+			case strings.Contains(sentence, "I prefer"):
+				found = append(found, candidate{"preferences", "answers", sentence})
+			}
+		}
+	}
+	text, _ := json.Marshal(found) // of strings
+	return string(text)
+}
+
+// provider calls an Anthropic-compatible Messages API. The client of examples/repl
+// streams, and tries again when the service is overloaded.
+type provider struct {
+	url    string // base URL; "/v1/messages" is added
+	apiKey string
+	http   *http.Client
+}
+
+func (p *provider) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
+	body, _, err := wire.Anthropic{}.Request(req)
+	if err != nil {
+		return nil, err
+	}
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/messages", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	post.Header.Set("content-type", "application/json")
+	post.Header.Set("anthropic-version", "2023-06-01")
+	if p.apiKey != "" {
+		post.Header.Set("x-api-key", p.apiKey)
+	}
+	resp, err := p.http.Do(post)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, wire.NewAPIError(resp.StatusCode, answer)
+	}
+	return wire.Anthropic{}.Response(answer)
+}

@@ -1,0 +1,83 @@
+package words
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// MostOnce is how often a word of a text counts at most: the second argument of
+// [Query.Look] for texts that are ranked.
+const MostOnce = 12
+
+// The usual parameters of BM25.
+const (
+	rankK = 1.2
+	rankB = .75
+)
+
+// A Ranking says how well texts fit a query, by BM25. It counts all texts first:
+// a word is worth more the fewer texts have it.
+type Ranking struct {
+	Texts, Bytes int64
+	With         []int64 // texts that have each item of the query
+}
+
+// Add counts a text of so many bytes.
+func (r *Ranking) Add(f Fit, size int) {
+	r.Texts, r.Bytes = r.Texts+1, r.Bytes+int64(size)
+	for i, n := range f.Counts {
+		if n > 0 {
+			r.With[i]++
+		}
+	}
+}
+
+// Score returns the score of a text of so many bytes; more is better.
+func (r *Ranking) Score(f Fit, size int) (score float64) {
+	mean := float64(r.Bytes) / float64(max(r.Texts, 1))
+	long := rankK * (1 - rankB + rankB*float64(size)/max(mean, 1))
+	for i, n := range f.Counts {
+		with := float64(r.With[i])
+		rare := math.Log(1 + max(float64(r.Texts)-with+.5, .5)/(with+.5))
+		score += rare * float64(n) * (rankK + 1) / (float64(n) + long)
+	}
+	return score
+}
+
+// Best returns the match to show: the one that most of the others follow within so
+// many bytes, or the first of these.
+func (f Fit) Best(within int) (best Match) {
+	most := 0
+	for i, n := range f.Counts {
+		if n == 0 {
+			continue
+		}
+		m, near := f.First[i], 0
+		for j, n := range f.Counts {
+			if o := f.First[j]; n > 0 && o.Text == m.Text && o.Start >= m.Start && o.Start < m.Start+within {
+				near++
+			}
+		}
+		first := m.Text < best.Text || m.Text == best.Text && m.Start < best.Start
+		if near > most || near == most && first {
+			best, most = m, near
+		}
+	}
+	return best
+}
+
+// Excerpt returns the part of a text around a match that has about size bytes, a
+// quarter of them in front of the match, and where the match is in it. A match that
+// is too long for it is cut.
+func Excerpt(text string, start, end, size int) (part string, from, to int) {
+	a := max(0, min(start-size/4, len(text)-size))
+	b := min(len(text), a+size)
+	for a < start && !utf8.RuneStart(text[a]) {
+		a++
+	}
+	for b < len(text) && !utf8.RuneStart(text[b]) {
+		b++
+	}
+	return strings.Clone(text[a:b]), start - a, min(end, b) - a
+}

@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Index finds memories by what they mean, by embeddings for example. It is a help
+// and never the truth: what it returns counts only if the memory still says that. It
+// is safe for several goroutines.
+//
+// Folder and name are those of the file, "owners/ana" and
+// "owners/ana/user/memories/entities/rex.md" for example. An Index must not mix
+// folders: they are of different people.
+type Index interface {
+	// Put keeps what a memory says, with a hash of it, in place of what it has under
+	// that name. It does nothing if it has that hash already.
+	Put(ctx context.Context, folder, name, hash, text string) error
+	// Delete forgets a name, or with an empty name everything in the folder. When
+	// the error is nil nothing of it is left.
+	Delete(ctx context.Context, folder, name string) error
+	// Near returns the names in a folder whose texts are nearest to a text, the
+	// nearest first.
+	Near(ctx context.Context, folder, text string, limit int) ([]Near, error)
+}
+
+// A Near is what an [Index] has found.
+type Near struct {
+	Name  string
+	Hash  string  // as it was put
+	Score float64 // from 0 to 1; 1 is as good as the best hit by words
+}
+
+// text is what an Index is given.
+func (t Text) text() string {
+	return strings.TrimSpace(strings.Join([]string{t.Abstract, t.Overview, t.Content}, "\n\n"))
+}
+
+// Reindex gives all memories of a scope to [Options].Index: those that were there
+// before it, and those that people have edited.
+func (m *Store) Reindex(ctx context.Context, scope Scope) error {
+	if m.opts.Index == nil {
+		return nil
+	}
+	if err := scope.check(); err != nil {
+		return fmt.Errorf("memory: reindex: %w", err)
+	}
+	all, err := m.memories(ctx, scope, func(*Memory) {})
+	for name, mem := range all {
+		if err == nil {
+			err = m.opts.Index.Put(ctx, folderOf(name), name, mem.hash(), mem.text())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("memory: reindex %s: %w", scope, err)
+	}
+	return nil
+}
+
+// folderOf returns the folder that a file belongs to: that of an owner or an agent.
+func folderOf(name string) string {
+	parts := strings.SplitN(name, "/", 3)
+	return strings.Join(parts[:min(len(parts), 2)], "/")
+}
+
+// near adds what the Index finds. Hits of what a memory has said before are dropped.
+func (m *Store) near(ctx context.Context, o SearchOptions, f *finding, all map[string]*Memory) error {
+	if m.opts.Index == nil || f.query == "" {
+		return nil
+	}
+	folders := []string{ownerFolder(o.Scope.Owner)}
+	if m.opts.Shared && o.Scope.Agent != "" {
+		folders = append(folders, agentFolder(o.Scope.Agent))
+	}
+	for _, folder := range folders {
+		list, err := m.opts.Index.Near(ctx, folder, f.query, o.Limit)
+		if err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+		for _, n := range list[:min(len(list), o.Limit)] {
+			mem := all[n.Name]
+			if mem == nil || folderOf(n.Name) != folder || n.Hash != mem.hash() {
+				continue
+			}
+			f.nearby(mem, min(max(n.Score, 0), 1))
+		}
+	}
+	return nil
+}
+
+// nearby adds to the score of a memory, or adds the memory.
+func (f *finding) nearby(m *Memory, score float64) {
+	i := slices.IndexFunc(f.found, func(d document) bool { return d.Memory == m })
+	if i < 0 {
+		i = len(f.found)
+		f.found = append(f.found, m.document())
+	}
+	f.found[i].near = score
+}
+
+// noticed is a Storage whose changes the Index and the memories in memory follow.
+type noticed struct {
+	Storage
+	index  Index // nil if there is none
+	recent *recent
+}
+
+func (n noticed) Create(ctx context.Context, name string, data []byte) error {
+	err := n.Storage.Create(ctx, name, data)
+	n.changed(ctx, name, data, err)
+	return err
+}
+
+func (n noticed) Write(ctx context.Context, name string, data []byte) error {
+	err := n.Storage.Write(ctx, name, data)
+	n.changed(ctx, name, data, err)
+	return err
+}
+
+func isMemory(name string) bool {
+	return strings.HasSuffix(name, extension) && strings.Contains(name, "/memories/")
+}
+
+// changed gives the Index what a file says. An Index that fails keeps no memory from
+// being written: its hit is stale then, and dropped.
+func (n noticed) changed(ctx context.Context, name string, data []byte, err error) {
+	n.recent.forget(name)
+	if n.index == nil || err != nil || !isMemory(name) {
+		return
+	}
+	text := parse(name, data).Text
+	_ = n.index.Put(ctx, folderOf(name), name, text.hash(), text.text())
+}
+
+// Remove removes what the Index has first, so that an error leaves the file to be
+// removed again.
+func (n noticed) Remove(ctx context.Context, name string) error {
+	n.recent.forget(name)
+	whole := folderOf(name) == name
+	if n.index != nil && (whole || isMemory(name)) {
+		file := name
+		if whole {
+			file = ""
+		}
+		if err := n.index.Delete(ctx, folderOf(name), file); err != nil {
+			return fmt.Errorf("index: %s: %w", name, err)
+		}
+	}
+	return n.Storage.Remove(ctx, name)
+}

@@ -1,0 +1,363 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
+)
+
+// SearchOptions says where [Store.Search] looks. Nil and zero fields are the
+// defaults; a Scope or a session is required.
+type SearchOptions struct {
+	// Scope says whose memories are searched. Without an Owner none are.
+	Scope Scope
+	// Sessions are searched too: the overviews of their archives, the URIs that
+	// their [session.Session.Use] has recorded, and what was said in them, archived
+	// or not. The caller has seen to it that the owner may read them.
+	Sessions []*session.Session
+	// Limit is how many hits there are at most; 0 means 20.
+	Limit int
+	// Tokens is how many tokens the texts of all hits have at most; 0 means 4,000.
+	Tokens int
+	// Counter counts them; nil means [tokens.Estimator].
+	Counter tokens.Counter
+}
+
+const (
+	defaultLimit  = 20
+	defaultTokens = 4_000
+	maxQuery      = 600   // bytes of a query that count
+	maxShown      = 1_200 // bytes of a text that is shown whole
+	maxExcerpt    = 400   // bytes of the part of a longer one
+)
+
+// Hit is something that fits a query. Its text is data: people and programs have
+// said it, and nothing in it is an instruction.
+type Hit struct {
+	// Kind is memory; archive, an archive of a session; context or skill, the URI of
+	// one that a session has used; or entry, a place in a transcript.
+	Kind string `json:"kind"`
+	// URI is that of the Memory, of the archive, of what was used, or of the session
+	// with the ID of the entry behind a number sign.
+	URI string `json:"uri"`
+	// Score is comparable between the hits of one search; more is better.
+	Score float64 `json:"score"`
+	// Text is what to show: all of it if it is short, else its first line and the
+	// part with the match, or the first line alone where no more fits.
+	Text string `json:"text"`
+	// Time is when it was last changed, archived, used or said.
+	Time time.Time `json:"time,omitzero"`
+
+	Memory *Memory `json:"memory,omitempty"` // of a memory
+	// Used says of a memory that one of the sessions has recorded that it helped.
+	Used    bool        `json:"used,omitempty"`
+	Session session.Ref `json:"session,omitzero"`  // of everything but a memory
+	Archive string      `json:"archive,omitempty"` // the name of an archive
+	Entry   string      `json:"entry,omitempty"`   // the ID of an entry, or that of the commit of an archive
+}
+
+// The kinds of a [Hit].
+const (
+	kindMemory  = "memory"
+	kindArchive = "archive"
+	kindContext = "context"
+	kindEntry   = "entry"
+)
+
+// Search returns what fits a query best, the best first: memories of a scope, and of
+// sessions archives, used URIs and entries, in one order. A query is that of a
+// ranked [session.Store.Search]: words of any script, beginnings of words with a *
+// behind them, phrases in double quotes; one of them is enough. Of a query of more
+// than 600 bytes the beginning counts. One without a word gives an error that matches
+// [session.ErrQuery].
+//
+// Nothing is indexed on disk. The memories that have changed since the last search
+// are read, up to 32 MiB of them stay in memory, and the transcripts are read as
+// [session.Session.Search] does. With [Options].Index, memories near to the query
+// are found too, though they have none of its words.
+//
+// Left out are what was rewound, summaries, what was shown of memories, an entry
+// that says the query and nothing else, and hits for which the tokens do not suffice.
+// If a file or the Index fails, the error names it, and the hits are what was found
+// without.
+func (m *Store) Search(ctx context.Context, query string, opts *SearchOptions) ([]Hit, error) {
+	var o SearchOptions
+	if opts != nil {
+		o = *opts
+	}
+	o.Limit, o.Tokens = cmp.Or(o.Limit, defaultLimit), cmp.Or(o.Tokens, defaultTokens)
+	if o.Counter == nil {
+		o.Counter = tokens.Estimator{}
+	}
+	f, err := newFinding(query)
+	if err == nil {
+		err = o.check()
+	}
+	var failed error
+	if err == nil {
+		failed, err = m.find(ctx, f, o)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("memory: search: %w", err)
+	case failed != nil:
+		failed = fmt.Errorf("memory: search: %w", failed)
+	}
+	return f.hits(o), failed
+}
+
+func (o SearchOptions) check() error {
+	switch {
+	case o.Limit < 0 || o.Tokens < 0:
+		return fmt.Errorf("%w: the limit is %d and the tokens are %d", session.ErrQuery, o.Limit, o.Tokens)
+	case o.Scope.Owner == "" && len(o.Sessions) == 0:
+		return fmt.Errorf("give a Scope with an Owner, or Sessions: %w", ErrOwner)
+	}
+	return nil
+}
+
+// find looks at everything that is searched. Failed is what was left out, and why.
+func (m *Store) find(ctx context.Context, f *finding, o SearchOptions) (failed, err error) {
+	for _, s := range o.Sessions {
+		if err := f.session(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if o.Scope.Owner != "" {
+		var all map[string]*Memory
+		all, failed = m.memories(ctx, o.Scope, f.memory)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		failed = errors.Join(failed, m.near(ctx, o, f, all))
+	}
+	f.score()
+	f.contexts()
+	return failed, nil
+}
+
+// A document is something that is searched.
+type document struct {
+	Hit
+	texts []string // of which the first one is what the others are about
+	fit   words.Fit
+	near  float64 // by the Index
+}
+
+// A finding is what is found.
+type finding struct {
+	query   string
+	words   *words.Query
+	ranking words.Ranking
+	found   []document
+	used    map[string]bool // URIs
+	profile *Memory
+}
+
+// newFinding returns what nothing was found for so far. A query without a word is an
+// error; it finds nothing.
+func newFinding(query string) (*finding, error) {
+	f := &finding{used: map[string]bool{}}
+	if len(query) > maxQuery {
+		end := maxQuery
+		for end > 0 && !utf8.RuneStart(query[end]) {
+			end--
+		}
+		query = query[:end]
+	}
+	q, err := words.Parse(query, true)
+	if err != nil {
+		return f, fmt.Errorf("%w: %w", session.ErrQuery, err)
+	}
+	f.query, f.words, f.ranking.With = query, q, make([]int64, q.Items())
+	return f, nil
+}
+
+// add counts a document and keeps it if it fits.
+func (f *finding) add(d document) {
+	if f.words == nil {
+		return
+	}
+	size := 0
+	for _, text := range d.texts {
+		size += len(text)
+	}
+	fit, fits := f.words.Look(d.texts, words.MostOnce)
+	f.ranking.Add(fit, size)
+	if fits {
+		d.fit = fit
+		f.found = append(f.found, d)
+	}
+}
+
+func (f *finding) memory(m *Memory) {
+	if m.Category == Profile {
+		f.profile = m
+	}
+	f.add(m.document())
+}
+
+func (m *Memory) document() document {
+	return document{
+		Hit:   Hit{Kind: kindMemory, URI: m.URI, Time: cmp.Or(m.Updated, m.Created), Memory: m},
+		texts: []string{m.Abstract, m.Overview, m.Content, m.Topic, m.Name},
+	}
+}
+
+// session adds what is found of a session.
+func (f *finding) session(ctx context.Context, s *session.Session) error {
+	for a, err := range s.Archives(ctx) {
+		if err != nil {
+			return err
+		}
+		f.add(document{
+			Hit:   Hit{Kind: kindArchive, URI: archiveURI(s.Ref(), a.Name), Time: a.At, Session: s.Ref(), Archive: a.Name, Entry: a.Entry},
+			texts: []string{a.Abstract, a.Overview},
+		})
+	}
+	last := map[string]session.UsageRecord{}
+	for u, err := range s.UsageRecords(ctx) {
+		if err != nil {
+			return err
+		}
+		last[u.URI] = u
+	}
+	for uri, u := range last {
+		if !f.used[uri] {
+			f.used[uri] = true
+			f.add(document{
+				Hit:   Hit{Kind: u.Type, URI: uri, Time: u.At, Session: s.Ref(), Entry: u.Entry},
+				texts: []string{uri, u.Input, u.Output},
+			})
+		}
+	}
+	return f.entries(ctx, s)
+}
+
+// mostEntries is how many entries of a session compete with everything else.
+const mostEntries = 50
+
+func (f *finding) entries(ctx context.Context, s *session.Session) error {
+	n := 0
+	for h, err := range s.Search(ctx, session.Query{Text: f.query, Ranked: true, Limit: mostEntries}) {
+		if err != nil {
+			return err
+		}
+		shown := h.Type == kindContext || strings.HasPrefix(h.Excerpt, blocksHeading)
+		if h.Rewound || h.Type == "summary" || shown || strings.TrimSpace(h.Excerpt) == strings.TrimSpace(f.query) {
+			continue
+		}
+		n++
+		f.add(document{
+			Hit:   Hit{Kind: kindEntry, URI: session.URI(h.Session) + "#" + h.Entry, Time: h.Time, Session: h.Session, Entry: h.Entry},
+			texts: []string{h.Excerpt},
+		})
+	}
+	f.ranking.Texts += int64(max(0, s.Info().Messages-n)) // the others have none of the words, or few
+	return nil
+}
+
+// score gives the documents their scores, and puts the best in front.
+func (f *finding) score() {
+	top := 0.0
+	for i := range f.found {
+		d := &f.found[i]
+		size := 0
+		for _, text := range d.texts {
+			size += len(text)
+		}
+		d.Score = f.ranking.Score(d.fit, size)
+		top = max(top, d.Score)
+	}
+	for i := range f.found {
+		f.found[i].Score += f.found[i].near * cmp.Or(top, 1)
+	}
+	slices.SortFunc(f.found, func(a, b document) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), b.Time.Compare(a.Time), strings.Compare(a.URI, b.URI), strings.Compare(a.Kind, b.Kind))
+	})
+}
+
+// contexts leaves out the URIs of memories that are found themselves.
+func (f *finding) contexts() {
+	there := map[string]bool{}
+	for i := range f.found {
+		if d := &f.found[i]; d.Memory != nil {
+			there[d.URI], d.Used = true, f.used[d.URI]
+		}
+	}
+	f.found = slices.DeleteFunc(f.found, func(d document) bool { return d.Kind == kindContext && there[d.URI] })
+}
+
+// hits returns the best documents whose texts have no more tokens than there may be.
+func (f *finding) hits(o SearchOptions) []Hit {
+	hits, left := []Hit{}, o.Tokens
+	for _, d := range f.found {
+		if len(hits) == o.Limit {
+			break
+		}
+		for _, text := range []string{d.shown(), d.first()} {
+			if n := o.Counter.Count("", nil, []transcript.Message{transcript.UserText(text)}); n <= left {
+				d.Text = text
+				hits, left = append(hits, d.Hit), left-n
+				break
+			}
+		}
+	}
+	return hits
+}
+
+// first returns the first line of what a document says.
+func (d *document) first() string { return strings.TrimSpace(d.texts[0]) }
+
+// shown returns what to show of a document: all of it, if that is short.
+func (d *document) shown() string {
+	parts := d.texts
+	if d.Memory != nil {
+		parts = parts[:3] // its topic is in its name
+	}
+	if d.Kind == kindArchive && d.texts[1] != "" {
+		parts = parts[1:] // which has the first line, too
+	}
+	var said []string
+	size := 0
+	for _, p := range parts {
+		if p = strings.TrimSpace(p); p != "" {
+			said, size = append(said, p), size+len(p)
+		}
+	}
+	if size <= maxShown {
+		return strings.Join(said, "\n\n")
+	}
+	match := d.fit.Best(maxExcerpt)
+	if match.Text >= len(d.texts) || match.Text >= 3 || d.texts[match.Text] == "" {
+		match = words.Match{}
+	}
+	text := d.texts[match.Text]
+	if match.Text == 0 && len(said) > 1 {
+		return said[0] + "\n\n" + clip(strings.Join(said[1:], "\n\n"), maxExcerpt)
+	}
+	part, _, _ := words.Excerpt(text, match.Start, match.End, maxExcerpt)
+	if match.Text == 0 {
+		return part
+	}
+	return d.first() + "\n\n… " + strings.TrimSpace(part) + " …"
+}
+
+// archiveURI returns the URI of an archive of a session.
+func archiveURI(ref session.Ref, name string) string {
+	base, query, more := strings.Cut(session.URI(ref), "?")
+	if more {
+		query = "?" + query
+	}
+	return base + "history/" + name + "/" + query
+}

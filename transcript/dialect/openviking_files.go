@@ -1,0 +1,212 @@
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// end writes the files.
+func (v *vikingOutput) end(losses Losses) error {
+	if len(v.early) > 0 {
+		losses[transcript.TypeToolResult] += len(v.early)
+	}
+	a, lost := v.archive()
+	if lost > 0 {
+		losses[transcript.TypeCompaction] += lost
+	}
+	written := map[string]bool{}
+	for _, made := range a.made {
+		if err := errors.Join(v.writeArchive(made), v.tools(made.messages, written)); err != nil {
+			return err
+		}
+	}
+	live := a.live()
+	if err := v.tools(live, written); err != nil {
+		return err
+	}
+	if err := v.file(path.Join(v.dir, "messages.jsonl"), live); err != nil {
+		return err
+	}
+	var newest vikingArchive
+	if n := len(a.made); n > 0 {
+		newest = a.made[n-1]
+	}
+	if err := v.w.put(path.Join(v.dir, ".abstract.md"), []byte(v.abstract(live, newest))); err != nil {
+		return err
+	}
+	if err := v.w.put(path.Join(v.dir, ".overview.md"), []byte(newest.overview)); err != nil {
+		return err
+	}
+	if err := v.w.putJSON(path.Join(v.dir, ".meta.json"), v.meta(live, newest)); err != nil {
+		return err
+	}
+	if len(v.used) == 0 {
+		return nil
+	}
+	return v.w.putJSON(path.Join(v.dir, ".relations.json"), v.relations())
+}
+
+func (v *vikingOutput) writeArchive(a vikingArchive) error {
+	dir := path.Join(v.dir, "history", fmt.Sprintf("archive_%03d", a.number))
+	if err := v.file(path.Join(dir, "messages.jsonl"), a.messages); err != nil {
+		return err
+	}
+	if err := v.w.put(path.Join(dir, ".overview.md"), []byte(a.overview)); err != nil {
+		return err
+	}
+	return v.w.put(path.Join(dir, ".abstract.md"), []byte(a.abstract))
+}
+
+func (v *vikingOutput) file(name string, messages []vikingMessage) error {
+	l, err := v.w.lines(name)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if _, err := l.buf.Write(v.line(m)); err != nil {
+			return err
+		}
+	}
+	return l.close()
+}
+
+// tools writes a file about each call that is over. Of calls with one ID it is
+// about the one that is read first.
+func (v *vikingOutput) tools(messages []vikingMessage, written map[string]bool) error {
+	for _, m := range messages {
+		for _, p := range m.parts {
+			if p.call == nil {
+				continue
+			}
+			dir := strings.ToLower(safeName(p.call.ID)) // on disks that fold case
+			if had := written[dir]; had || !p.call.over() {
+				written[dir] = true
+				continue
+			}
+			written[dir] = true
+			dir = safeName(p.call.ID)
+			if err := v.w.put(path.Join(v.dir, "tools", dir, "tool.json"), v.record(p.call)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// entry takes what is said beside the messages.
+func (v *vikingOutput) entry(x *exchange, e transcript.Entry) (bool, error) {
+	switch b := e.Body.(type) {
+	case transcript.Commit:
+		if b.Archive != "" {
+			v.marks = append(v.marks, vikingMark{len(v.messages), b, e.Time})
+		}
+	case transcript.Extracted:
+		v.taught[b.Commit] = b
+	case transcript.ToolStatus:
+		v.status(x, b, e.Time)
+	case transcript.Used:
+		v.link(b)
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+func (v *vikingOutput) compaction(e transcript.Entry, c transcript.Compaction) (bool, error) {
+	v.marks = append(v.marks, vikingMark{len(v.messages), c, e.Time})
+	return true, nil // archive counts those that have no place
+}
+
+// abstract says in a line how the live messages begin, or without any what the
+// newest archive is about.
+func (v *vikingOutput) abstract(live []vikingMessage, newest vikingArchive) string {
+	if len(live) == 0 {
+		return newest.abstract
+	}
+	turns := 0
+	for _, m := range v.messages {
+		if m.role == transcript.RoleUser {
+			turns++
+		}
+	}
+	start := []rune(live[0].first())
+	return fmt.Sprintf("%d turns, starting from '%s...'", turns, string(start[:min(len(start), 50)]))
+}
+
+func (v *vikingOutput) meta(live []vikingMessage, newest vikingArchive) []byte {
+	o := jsontext.AppendObject(nil)
+	o.String("session_id", v.s.ID)
+	if !v.s.Created.IsZero() {
+		o.String("created_at", vikingTime(v.s.Created))
+	}
+	if updated := v.updated(); !updated.IsZero() {
+		o.String("updated_at", vikingTime(updated))
+	}
+	o.Int("message_count", int64(len(live)))
+	o.Int("commit_count", int64(newest.number))
+	counts, total := map[string]int{}, 0
+	for _, x := range v.taught {
+		for category, c := range x.Counts {
+			counts[category] += c.Added + c.Merged
+		}
+	}
+	memories := jsontext.AppendObject(nil)
+	for _, category := range []string{"profile", "preferences", "entities", "events", "cases", "patterns", "tools", "skills"} {
+		memories.Int(category, int64(counts[category]))
+		total += counts[category]
+	}
+	memories.Int("total", int64(total))
+	o.Value("memories_extracted", memories.End())
+	if !newest.at.IsZero() {
+		o.String("last_commit_at", vikingTime(newest.at))
+	}
+	return o.End()
+}
+
+// updated returns the time of the newest message, or a later one that the
+// session has.
+func (v *vikingOutput) updated() time.Time {
+	last := v.s.Updated
+	for _, m := range v.messages {
+		if m.at.After(last) {
+			last = m.at
+		}
+	}
+	return last
+}
+
+func (v *vikingOutput) relations() []byte {
+	links := []byte{'['}
+	for i, uri := range v.used {
+		o := jsontext.AppendObject(nil)
+		o.String("id", fmt.Sprintf("link_%d", i+1))
+		o.Value("uris", append(jsontext.AppendString([]byte{'['}, uri), ']'))
+		o.String("reason", "")
+		o.String("created_at", vikingTime(v.updated()))
+		if i > 0 {
+			links = append(links, ',')
+		}
+		links = append(links, o.End()...)
+	}
+	return append(links, ']')
+}
+
+// link adds the URIs of what was used, each one once.
+func (v *vikingOutput) link(b transcript.Used) {
+	uris := b.Contexts
+	if b.Skill != nil {
+		uris = append(slices.Clone(uris), b.Skill.URI)
+	}
+	for _, uri := range uris {
+		if uri != "" && !slices.Contains(v.used, uri) {
+			v.used = append(v.used, uri)
+		}
+	}
+}
