@@ -48,7 +48,7 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	}
 	room := max(cmp.Or(in.MaxTokens, defaultSummary), minExtract)
 	b := budget{counter: counterOr(e.Counter)}
-	title := fmt.Sprintf("Extract of %d messages, made without a model.", len(in.Messages))
+	title := fmt.Sprintf("Extract of %d messages, "+madeWithout, len(in.Messages))
 	before := masked(plain(in.Previous))
 	items := extracts(in.Messages, in.carried)
 	const between = 8 // tokens for what joins the parts

@@ -150,7 +150,7 @@ func Plan(h rebuild.History, opts *Options) Cut {
 
 // cut completes c for a cut at a message.
 func (p *planner) cut(c Cut, at int) Cut {
-	c.At, c.Split = at, !p.h.StartsTurn(at)
+	c.At, c.Split = at, at < len(p.h.Messages) && !p.h.StartsTurn(at)
 	c.Covered, c.Kept = p.size(0, at)+p.system, p.size(at, len(p.h.Messages))
 	c.MaxSummary = max(1, min(p.o.MaxSummary, c.Covered/2))
 	c.MaxCarried = min(max(c.Covered/4, min(c.Covered/2, 256), 2*p.listed), p.o.MaxCarried)
@@ -306,6 +306,9 @@ func ends(msgs []transcript.Message, at int) (firstKept, coversTo string, read [
 				first = o
 			}
 		}
+	}
+	if first.Batch == 0 {
+		first.Batch = math.MaxInt // nothing is kept
 	}
 	last := transcript.Origin{}
 	for _, m := range msgs[:at] {

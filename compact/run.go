@@ -60,22 +60,16 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	if first, covers, _ := ends(h.Messages, c.At); first != c.FirstKept || covers != c.CoversTo {
 		return fail(fmt.Errorf("the plan is of another history: its cut is between entries %q and %q, here that is between %q and %q; plan again", c.CoversTo, c.FirstKept, covers, first))
 	}
-	in := o.input(ctx, h, c)
-	summary, err := in.ask(ctx, o.Summarizer)
+	done := c.Compaction()
+	var err error
+	done.Summary, err = o.summary(ctx, h, c, c.At, func(summary string) error {
+		if size := countText(o.Counter, rebuild.SummaryHeading+"\n"+summary); size >= c.Covered {
+			return fmt.Errorf("%w: ~%d tokens for ~%d", ErrNotSmaller, size, c.Covered)
+		}
+		return nil
+	})
 	if err != nil {
 		return fail(err)
-	}
-	if size := countText(o.Counter, rebuild.SummaryHeading+"\n"+summary); size >= c.Covered {
-		return fail(fmt.Errorf("%w: ~%d tokens for ~%d", ErrNotSmaller, size, c.Covered))
-	}
-	if err := in.refuse(summary); err != nil {
-		return fail(err)
-	}
-	done := c.Compaction()
-	// A heading that the summarizer has made up is a text like any other.
-	done.Summary = strings.ReplaceAll(summary, rebuild.CarriedHeading, strings.Trim(rebuild.CarriedHeading, "[]"))
-	if o.Recall {
-		done.Summary = strings.TrimSpace(strings.TrimSuffix(done.Summary, recallNotice)) + "\n" + recallNotice
 	}
 	shown := o.carry(h, c, &done)
 	for err = o.smaller(h, c.At, shown); err != nil; err = o.smaller(h, c.At, shown) {
@@ -88,14 +82,36 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	return done, nil
 }
 
+// summary asks for the summary of the messages before to, which check may refuse,
+// and returns it as it is stored.
+func (o Options) summary(ctx context.Context, h rebuild.History, c Cut, to int, check func(string) error) (string, error) {
+	in := o.input(ctx, h, c, to)
+	summary, err := in.ask(ctx, o.Summarizer)
+	if err == nil {
+		err = check(summary)
+	}
+	if err == nil {
+		err = in.refuse(summary)
+	}
+	if err != nil {
+		return "", err
+	}
+	// A heading that the summarizer has made up is a text like any other.
+	summary = strings.ReplaceAll(summary, rebuild.CarriedHeading, strings.Trim(rebuild.CarriedHeading, "[]"))
+	if o.Recall {
+		summary = strings.TrimSpace(strings.TrimSuffix(summary, recallNotice)) + "\n" + recallNotice
+	}
+	return summary, nil
+}
+
 // recallNotice ends a summary where the model can read what it stands for.
 const recallNotice = "[The tools " + transcript.RecallSearch + ", " + transcript.RecallWindow + " and " + transcript.RecallRead +
 	" show what was said before.]"
 
 // input is what the summarizer is given.
-func (o Options) input(ctx context.Context, h rebuild.History, c Cut) Input {
+func (o Options) input(ctx context.Context, h rebuild.History, c Cut, to int) Input {
 	in := Input{
-		Messages: withoutMade(h.Messages[:c.At]), MaxTokens: max(c.MaxSummary, 1), Guidance: o.Guidance,
+		Messages: withoutMade(h.Messages[:to]), MaxTokens: max(c.MaxSummary, 1), Guidance: o.Guidance,
 		timeout: max(o.Timeout, 0), extract: new(string), carried: c.MaxCarried > 0,
 	}
 	if h.Compaction != nil {

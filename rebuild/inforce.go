@@ -47,3 +47,27 @@ func (f *Fold) sameBatch(path []int, id string) bool {
 	}
 	return false
 }
+
+// Since returns the IDs of the live lines that histories are made of, compactions
+// and clips excepted, that are not part of the conversation up to any of some
+// entries, as it was when those were the last ones. An entry that was not added
+// says nothing.
+func (f *Fold) Since(entries ...string) (ids []string) {
+	before := make([]bool, len(f.nodes))
+	for _, id := range entries {
+		tip, ok := f.tipAt(id)
+		for i := tip; ok && i >= 0 && !before[i]; i = f.nodes[i].parent {
+			before[i] = true
+		}
+	}
+	for _, n := range f.path() {
+		switch f.nodes[n].body.(type) {
+		case transcript.Compaction, transcript.Clip:
+		default:
+			if !before[n] {
+				ids = append(ids, f.nodes[n].id)
+			}
+		}
+	}
+	return ids
+}

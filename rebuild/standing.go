@@ -16,6 +16,10 @@ type Standing struct {
 	Drafts []Draft
 	Pins   []transcript.Carried // in the order in which they were set
 	State  []Value              // ordered by when they were set last
+
+	Commit Commit // the last one
+	Used   []Used // since then
+	used   map[string]bool
 }
 
 // Queued is a text of the user that no user line has taken over.
@@ -85,6 +89,10 @@ func (s *Standing) add(b transcript.Batch) {
 			}
 		case transcript.State:
 			s.set(id, e.Time, body)
+		default:
+			if b.Complete { // nobody has ever known of a commit that was cut
+				s.account(id, e)
+			}
 		}
 	}
 }
@@ -128,7 +136,7 @@ func (s Standing) Items() (items []transcript.Item) {
 	for _, d := range s.Drafts {
 		items = append(items, transcript.Repeat(d.Draft, d.Entry))
 	}
-	return items
+	return append(items, s.accounts()...)
 }
 
 // Standing returns what is in force besides the history.

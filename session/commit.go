@@ -3,9 +3,14 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
 )
 
 // CommitOptions says how [Session.Commit] archives. Nil and zero fields are those
@@ -26,7 +31,7 @@ type CommitOptions struct {
 // Committed is what [Session.Commit] did.
 type Committed struct {
 	Archived bool `json:"archived"`
-	// Reason says why nothing was archived: NothingNew or TurnOpen.
+	// Reason says why nothing was archived: [NothingNew] or [TurnOpen].
 	Reason string `json:"reason,omitempty"`
 
 	Archive  string `json:"archive,omitempty"`  // the name, such as "archive_001"
@@ -35,12 +40,286 @@ type Committed struct {
 	Last     string `json:"last,omitempty"`     // the last one
 	Abstract string `json:"abstract,omitempty"` // one line
 	Overview string `json:"overview,omitempty"`
-	Messages int    `json:"messages,omitempty"`
+	Messages int    `json:"messages,omitempty"` // texts of the user and answers
 }
 
-var errTODO = errors.New("not there yet")
+// Why a commit archives nothing.
+const (
+	NothingNew = "no_messages" // every message is in an archive
+	TurnOpen   = "turn_open"   // the turn that is going on is all that is new
+)
 
-// Commit archives what was said since the last commit.
-func (s *Session) Commit(ctx context.Context, opts *CommitOptions) (Committed, error) {
-	return Committed{}, errTODO
+// Commit archives what was said since the last commit: the entries of the history
+// that are in no archive yet, up to the last turn that is over. A turn that waits
+// for an answer, a result or a person stays for the next commit, and so does what
+// others append meanwhile. An archive is a range of the transcript; nothing is
+// copied, moved or removed.
+//
+// When the error is nil, either one commit entry describes the archive, as durable
+// as any append, or Committed.Reason says why there was nothing to archive. So
+// calling Commit again is always right: after a kill it finds either the whole
+// commit or none. Entries that were copied by a fork are never archived, nor are
+// rewound ones; if the rewind is undone, the next commit archives them.
+//
+// The overview is written by one call of the summarizer. In the same append it
+// takes the place of what was archived in the history, as the summary of a
+// compaction, unless KeepHistory is set; it then stands for what the summary before
+// it stood for, too. The abstract is the text of the first line of the overview
+// that has the form "**Label**: text", or else of its first line that is no
+// heading. If the summarizer fails or takes too long, compact.Extractive stands in
+// for it, which is no error.
+//
+// The overview is made while nothing is locked. If another commit, a compaction or
+// a rewind comes in between, Commit begins again; after some tries the error matches
+// [ErrConflict]. After an error nothing was archived. One commit or compaction at a
+// time runs on a session in a process; others wait for it.
+func (s *Session) Commit(ctx context.Context, opts *CommitOptions) (done Committed, err error) {
+	const op = "commit"
+	ctx, free, err := s.alone(ctx, op)
+	if err != nil {
+		return done, err
+	}
+	defer free()
+	const tries = 5
+	for range tries {
+		if done, err = s.commitOnce(ctx, op, s.commitOptions(opts)); !errors.Is(err, ErrConflict) {
+			break
+		}
+	}
+	return done, err
+}
+
+// commitOptions returns opts with what the store says where they say nothing.
+func (s *Session) commitOptions(opts *CommitOptions) CommitOptions {
+	o, d := CommitOptions{}, s.store.opts.Commit
+	if opts != nil {
+		o = *opts
+	}
+	if o.Keep == (compact.Keep{}) {
+		o.Keep = d.Keep
+	}
+	if o.Summarizer == nil {
+		o.Summarizer = d.Summarizer
+	}
+	if o.Timeout == 0 {
+		o.Timeout = d.Timeout
+	}
+	o.KeepHistory = o.KeepHistory || d.KeepHistory
+	return o
+}
+
+// archiving is one commit.
+type archiving struct {
+	work
+	opts     CommitOptions
+	to       int    // the first message of the history that is not archived
+	open     string // the first entry of that
+	last     rebuild.Commit
+	rev      int
+	owner    string
+	new      unfiled
+	archived rebuild.History // of the runs
+	cut      compact.Cut     // what the compaction replaces; At is 0 if there is none
+	commit   transcript.Commit
+}
+
+// commitOnce archives what is there now. The error matches ErrConflict if that
+// has changed meanwhile.
+func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions) (Committed, error) {
+	a := archiving{opts: opts}
+	a.Options = s.compactOptions(&compact.Options{Summarizer: opts.Summarizer, Timeout: opts.Timeout})
+	l, err := s.survey(ctx, op, &a)
+	if err != nil {
+		return Committed{}, err
+	}
+	if a.new.messages == 0 {
+		if a.new.open > 0 {
+			return Committed{Reason: TurnOpen}, nil
+		}
+		return Committed{Reason: NothingNew}, nil
+	}
+	c, err := s.overview(ctx, op, &a, l)
+	if err != nil {
+		return Committed{}, err
+	}
+	if a.commit, err = s.describe(ctx, &a, c.Summary); err != nil {
+		return Committed{}, s.store.wrap(op, s.ref, err)
+	}
+	var ids []string
+	if a.cut.At > 0 {
+		a.also = a.item
+		ids, err = s.commit(ctx, op, &a.work, &c, a.cut)
+	} else {
+		ids, err = s.appendOn(ctx, op, []string{transcript.TypeRewind, transcript.TypeCompaction, transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted},
+			func(t *state) ([]transcript.Item, error) {
+				item, err := a.item(t)
+				return []transcript.Item{item}, err
+			})
+		ids = append(ids, "") // of the compaction
+	}
+	if err != nil {
+		return Committed{}, err
+	}
+	b := a.commit
+	return Committed{
+		Archived: true, Archive: b.Archive, Entry: ids[len(ids)-2], First: b.FirstEntry, Last: b.LastEntry,
+		Abstract: b.Abstract, Overview: b.Overview, Messages: b.Messages,
+	}, nil
+}
+
+// survey finds out what is to be archived, and what the overview is to be made of.
+func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learned, err error) {
+	a.see = func(t *state) error {
+		if err := t.fill(t.scan(ctx)); err != nil { // who the owner is
+			return err
+		}
+		a.to, a.open = closed(t.fold)
+		a.last, a.rev, a.owner = t.fold.Standing().Commit, t.row.Rev, t.row.Owner
+		return nil
+	}
+	if _, l, err = s.look(ctx, op, &a.work); err != nil {
+		return l, err
+	}
+	scan := until(s.store.scan(ctx, s.ref), a.base)
+	a.new, err = filing{scan: scan, last: a.last, open: a.open}.find()
+	if err == nil && a.new.messages > 0 {
+		a.archived, err = historyOf(scan, a.new.from, a.new.runs)
+	}
+	if err == nil && a.new.messages > 0 && !a.opts.KeepHistory {
+		a.cut = s.cutFor(a)
+	}
+	return l, s.store.wrap(op, s.ref, err)
+}
+
+// cutFor returns the cut at which the history is compacted; its At is 0 if it is
+// not to be.
+func (s *Session) cutFor(a *archiving) (cut compact.Cut) {
+	fresh := false // messages that are no summary
+	for _, m := range a.history.Messages[:a.to] {
+		for _, o := range m.Origins {
+			fresh = fresh || o.Batch > 0
+		}
+	}
+	if !fresh {
+		return cut
+	}
+	if a.opts.Keep == (compact.Keep{}) {
+		if cut = compact.CutAt(a.history, a.to, &a.Options); !s.keeps(cut) {
+			return compact.Cut{}
+		}
+		return cut
+	}
+	o := a.Options
+	o.Keep, o.Room = a.opts.Keep, 0
+	o.Check = func(c compact.Cut) bool { return c.At <= a.to && s.keeps(c) }
+	if cut = compact.Plan(a.history, &o); cut.Nothing != "" {
+		return compact.Cut{}
+	}
+	return cut
+}
+
+// overview has the overview written. It returns the compaction that it is the
+// summary of, of which only the summary counts if the cut is nowhere.
+func (s *Session) overview(ctx context.Context, op string, a *archiving, l learned) (c transcript.Compaction, err error) {
+	h, to := a.history, a.to
+	if a.cut.At == 0 {
+		h, to = a.archived, len(a.archived.Messages)
+		if to == 0 { // nothing that can be shown
+			return c, nil
+		}
+	}
+	try := func(ctx context.Context) (c transcript.Compaction, err error) {
+		if c, err = compact.Overview(ctx, h, to, a.cut.At, &a.Options); err == nil {
+			c, err = s.store.redactCompaction(ctx, c)
+		}
+		return c, err
+	}
+	if a.standIn = l.broken(); !a.standIn {
+		first, cancel := firstPart(ctx)
+		c, err = try(first)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return c, s.store.wrap(op, s.ref, err)
+		}
+		s.failed(ctx, a.history)
+		a.Observe(ctx, compact.Step{Skipped: err})
+		s.store.opts.Logger.Warn("the summarizer failed: an extract is the overview of the archive", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
+	}
+	a.unasked, a.standIn = a.standIn, true
+	a.Summarizer = compact.Extractive{Counter: a.Counter}
+	c, err = try(ctx)
+	return c, s.store.wrap(op, s.ref, err)
+}
+
+// describe returns the commit but for what is known only when it is appended.
+func (s *Session) describe(ctx context.Context, a *archiving, overview string) (transcript.Commit, error) {
+	runs := a.new.runs
+	c := transcript.Commit{
+		Archive: archiveName(a.last.N + 1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
+		Messages: a.new.messages, Abstract: abstractOf(overview, a.archived), Overview: overview, Owner: a.owner,
+	}
+	got, err := s.store.redacted(ctx, []transcript.Entry{{Body: c}})
+	if err == nil {
+		if b, ok := got[0].Body.(transcript.Commit); ok {
+			c = b
+		}
+	}
+	return c, err
+}
+
+func archiveName(n int) string { return fmt.Sprintf("archive_%03d", n) }
+
+// item returns the commit as it is to be appended now, if nothing has come in
+// between that it should know of. The caller holds t.mu.
+func (a *archiving) item(t *state) (transcript.Item, error) {
+	now := t.fold.Standing()
+	if t.moved > a.base || now.Commit.Entry != a.last.Entry || t.row.Rev != a.rev {
+		return nil, ErrConflict
+	}
+	c := a.commit
+	c.Stats, c.Open = now.Stats(), now.Commit.Open
+	c.Stats.Commits++
+	return c, nil
+}
+
+// labelled is a line with a label, as OpenViking has them in overviews.
+var labelled = lazy.New(`(?m)^\*\*[^*\n]+\*\*:[ \t]*(\S.*)$`)
+
+// abstractOf returns one line about an archive: what its overview says, or the
+// first text of the user if no model has written that.
+func abstractOf(overview string, h rebuild.History) string {
+	if !(compact.Extractive{}).MadeBy(overview) {
+		if found := labelled.Get().FindStringSubmatch(overview); found != nil {
+			return oneLine(found[1])
+		}
+		for line := range strings.Lines(overview) {
+			if line = oneLine(line); line != "" && line[0] != '#' {
+				return line
+			}
+		}
+	}
+	for _, m := range h.Messages {
+		if m.Role == transcript.RoleUser {
+			if title := titleOf(m.Text()); title != "" {
+				return title
+			}
+		}
+	}
+	for _, m := range h.Messages {
+		if text := oneLine(m.Text()); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+const abstractRunes = 300
+
+// oneLine returns a text with its white space folded, cut at some length.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
+	if runes := []rune(text); len(runes) > abstractRunes {
+		return string(runes[:abstractRunes]) + "…"
+	}
+	return text
 }

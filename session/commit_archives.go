@@ -1,15 +1,21 @@
 package session
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io/fs"
 	"iter"
+	"slices"
 	"time"
 
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// ArchiveInfo describes an archive of a session: the part of it that a
+// ArchiveInfo describes an archive of a session: the part of it that one
 // [Session.Commit] has put away.
 type ArchiveInfo struct {
 	Name      string           `json:"name"`  // such as "archive_001"
@@ -17,29 +23,218 @@ type ArchiveInfo struct {
 	At        time.Time        `json:"at"`    // the time of the commit
 	First     string           `json:"first,omitempty"`
 	Last      string           `json:"last,omitempty"`
-	Runs      []transcript.Run `json:"runs,omitempty"`
-	Messages  int              `json:"messages,omitempty"`
+	Runs      []transcript.Run `json:"runs,omitempty"`     // the ranges of lines that it has
+	Messages  int              `json:"messages,omitempty"` // texts of the user and answers
 	Abstract  string           `json:"abstract,omitempty"`
 	Overview  string           `json:"overview,omitempty"`
-	Owner     string           `json:"owner,omitempty"`
-	Extracted bool             `json:"extracted,omitempty"` // its memories were extracted, without an error
+	Owner     string           `json:"owner,omitempty"`     // of the session at that time
+	Extracted bool             `json:"extracted,omitempty"` // an [transcript.Extracted] without an error names it
 }
 
-// Archives yields the archives of the session, the oldest first.
+// Archives yields the archives of the session, the oldest first. It reads the
+// whole transcript, but decodes few of its lines.
 func (s *Session) Archives(ctx context.Context) iter.Seq2[ArchiveInfo, error] {
-	return func(yield func(ArchiveInfo, error) bool) { yield(ArchiveInfo{}, errTODO) }
+	return func(yield func(ArchiveInfo, error) bool) {
+		all, err := s.archives(ctx)
+		for _, a := range all {
+			if !yield(a, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(ArchiveInfo{}, s.store.wrap("read", s.ref, err))
+		}
+	}
 }
 
-// Archived returns the messages of an archive.
-func (s *Session) Archived(ctx context.Context, name string) (rebuild.History, error) {
-	return rebuild.History{}, errTODO
+// accounting are the types of lines about commits.
+var accounting = words.NewLiterals(`"commit"`, `"extracted"`)
+
+func (s *Session) archives(ctx context.Context) (all []ArchiveInfo, err error) {
+	var a ledger
+	a.extracted = map[string]bool{}
+	if err := a.read(siftOf(ctx, s.store.drv, s.ref), accounting); err != nil {
+		return nil, err
+	}
+	for _, r := range slices.Backward(a.records) {
+		c, ok := r.Entry.Body.(transcript.Commit)
+		if !ok {
+			continue
+		}
+		if whole, err := a.whole(s.store.scan(ctx, s.ref), r); err != nil || !whole {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		all = append(all, ArchiveInfo{
+			Name: c.Archive, Entry: r.Entry.ID, At: r.Entry.Time, First: c.FirstEntry, Last: c.LastEntry, Runs: c.Runs, Messages: c.Messages,
+			Abstract: c.Abstract, Overview: c.Overview, Owner: c.Owner, Extracted: a.extracted[r.Entry.ID],
+		})
+	}
+	return all, nil
 }
 
-// Live returns the messages that are in no archive yet.
-func (s *Session) Live(ctx context.Context) (rebuild.History, error) {
-	return rebuild.History{}, errTODO
+// A ledger has the lines of a session that account for commits and usage, the last
+// one first, without repeats and those of the session that it is a fork of.
+type ledger struct {
+	records   []transcript.Record
+	sizes     map[string]int  // entry ID -> how many lines its batch has
+	extracted map[string]bool // entry ID of a commit -> what the last extraction says
+
+	batch []transcript.Record // of which the first line is looked for
 }
 
-// Summary returns the summary that the history begins with, or the overview of
-// the last commit if there is none.
-func (s *Session) Summary(ctx context.Context) (string, error) { return "", errTODO }
+// read reads the lines that have one of the literals, and the rest of their
+// batches.
+func (a *ledger) read(sift sifting, literals words.Literals) error {
+	a.sizes = map[string]int{}
+	keep := func(_ driver.Cursor, lines []byte) bool { return len(a.batch) > 0 || literals.In(lines) }
+	for rec, err := range sift(keep) {
+		switch {
+		case err != nil:
+			return err
+		case !rec.HasEntry():
+			a.batch = nil
+			continue
+		}
+		e := rec.Entry
+		switch b := e.Body.(type) {
+		case transcript.Commit:
+			if e.Of == "" && b.Archive == "" {
+				return nil
+			}
+			if e.Of == "" {
+				a.batch = append(a.batch, rec)
+			}
+		case transcript.Used:
+			if e.Of == "" {
+				a.batch = append(a.batch, rec)
+			}
+		case transcript.Extracted:
+			if _, known := a.extracted[b.Commit]; !known && e.Of == "" && a.extracted != nil {
+				a.extracted[b.Commit] = b.Err == ""
+			}
+		}
+		if e.Part <= 1 {
+			for _, r := range a.batch {
+				a.sizes[r.Entry.ID] = max(e.Batch, 1)
+			}
+			a.records = append(a.records, a.batch...)
+			a.batch = nil
+		}
+	}
+	return nil
+}
+
+// whole reports whether the batch of a record was written whole.
+func (a *ledger) whole(scan scan, r transcript.Record) (bool, error) {
+	size, part := a.sizes[r.Entry.ID], max(r.Entry.Part, 1)
+	if part == size {
+		return true, nil
+	}
+	for rec, err := range scan(driver.Cursor(r.Offset), driver.Forward) {
+		if err != nil {
+			return false, err
+		}
+		if !rec.HasEntry() || max(rec.Entry.Part, 1) != part {
+			return false, nil
+		}
+		if part == size {
+			return true, nil
+		}
+		part++
+	}
+	return false, nil
+}
+
+// Archived returns the messages of an archive, as if nothing had been compacted or
+// clipped since. Calls are there with their results. The rest of the transcript is
+// passed over without being decoded. If there is no archive with that name the
+// error matches fs.ErrNotExist.
+func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History, err error) {
+	all, err := s.archives(ctx)
+	if err != nil {
+		return h, s.store.wrap("read", s.ref, err)
+	}
+	i := slices.IndexFunc(all, func(a ArchiveInfo) bool { return a.Name == name })
+	if i < 0 {
+		return h, s.store.wrap("read", s.ref, fmt.Errorf("there is no archive %q: use a name that Archives gives: %w", name, fs.ErrNotExist))
+	}
+	runs := all[i].Runs
+	if len(runs) == 0 {
+		runs = []transcript.Run{{First: all[i].First, Last: all[i].Last}}
+	}
+	scan := s.store.scan(ctx, s.ref)
+	from, err := startOf(siftOf(ctx, s.store.drv, s.ref), scan, runs[0].First)
+	if err == nil {
+		h, err = historyOf(scan, from, runs)
+	}
+	if err != nil {
+		return h, s.store.wrap("read", s.ref, err)
+	}
+	return h, s.inlineHistory(ctx, &h)
+}
+
+// startOf returns the place of the batch of an entry.
+func startOf(sift sifting, scan scan, id string) (driver.Cursor, error) {
+	name := []byte(id)
+	found := func(_ driver.Cursor, lines []byte) bool { return bytes.Contains(lines, name) }
+	for rec, err := range sift(found) {
+		if err != nil {
+			return 0, err
+		}
+		if rec.HasEntry() && rec.Entry.ID == id && rec.Entry.Part <= 1 {
+			return driver.Cursor(rec.Offset), nil
+		}
+	}
+	p, err := locate(scan, id) // it is spelled in another way, or inside a batch
+	return p.start, err
+}
+
+// Live returns the messages that are in no archive, those of a turn that is going
+// on included, as if nothing had been compacted or clipped. Right after a commit
+// there are none.
+func (s *Session) Live(ctx context.Context) (h rebuild.History, err error) {
+	var f filing
+	var end driver.Cursor
+	err = s.read(ctx, "read", func(t *state) { f.last, end = t.fold.Standing().Commit, t.next })
+	if err != nil {
+		return h, err
+	}
+	f.scan = until(s.store.scan(ctx, s.ref), end)
+	u, err := f.find()
+	if err == nil {
+		h, err = historyOf(f.scan, u.from, u.live)
+	}
+	if err != nil {
+		return h, s.store.wrap("read", s.ref, err)
+	}
+	return h, s.inlineHistory(ctx, &h)
+}
+
+// Summary returns the summary that the history begins with. If it begins with none
+// it is the overview of the last commit, and empty if there was none.
+func (s *Session) Summary(ctx context.Context) (string, error) {
+	var last rebuild.Commit
+	var of *transcript.Compaction
+	err := s.read(ctx, "read", func(t *state) { of, last = t.fold.History().Compaction, t.fold.Standing().Commit })
+	if err != nil || of != nil {
+		if of != nil {
+			return of.Summary, err
+		}
+		return "", err
+	}
+	if last.Entry == "" {
+		return "", nil
+	}
+	for rec, err := range s.store.scan(ctx, s.ref)(0, driver.Backward) {
+		if err != nil {
+			return "", s.store.wrap("read", s.ref, err)
+		}
+		if c, ok := rec.Entry.Body.(transcript.Commit); ok && rec.Entry.ID == last.Entry {
+			return c.Overview, nil
+		}
+	}
+	return "", nil // damaged
+}

@@ -3,12 +3,17 @@ package session
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
+	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Use records what really helped to answer.
+// Use records what really helped to answer: contexts, by their URIs, or a skill, or
+// both. What was merely offered to the model need not be recorded. No model sees
+// it. A call that names nothing and one with an empty URI are refused. The error
+// means what it means for [Session.Append].
 func (s *Session) Use(ctx context.Context, contexts []string, skill *transcript.SkillUse) error {
 	_, err := s.Append(ctx, transcript.Used{Contexts: contexts, Skill: skill})
 	return err
@@ -22,24 +27,75 @@ type UsageRecord struct {
 	Type    string    `json:"type"` // context or skill
 	Input   string    `json:"input,omitempty"`
 	Output  string    `json:"output,omitempty"`
-	Success bool      `json:"success,omitempty"`
+	Success bool      `json:"success,omitempty"` // of a skill
 }
 
-// UsageRecords yields what was used, the oldest first.
+// using is the type of the lines that say what was used.
+var using = words.NewLiterals(`"used"`, `"commit"`)
+
+// UsageRecords yields what [Session.Use] has recorded, the oldest first, one record
+// for each URI of a call. It reads the whole transcript, but decodes few of its
+// lines.
 func (s *Session) UsageRecords(ctx context.Context) iter.Seq2[UsageRecord, error] {
-	return func(yield func(UsageRecord, error) bool) { yield(UsageRecord{}, errTODO) }
+	return func(yield func(UsageRecord, error) bool) {
+		var a ledger
+		err := a.read(siftOf(ctx, s.store.drv, s.ref), using)
+		for _, r := range slices.Backward(a.records) {
+			u, ok := r.Entry.Body.(transcript.Used)
+			if !ok {
+				continue
+			}
+			of := UsageRecord{Entry: r.Entry.ID, At: r.Entry.Time}
+			for _, uri := range u.Contexts {
+				of.URI, of.Type = uri, "context"
+				if !yield(of, nil) {
+					return
+				}
+			}
+			if u.Skill != nil {
+				of.URI, of.Type, of.Input, of.Output, of.Success = u.Skill.URI, "skill", u.Skill.Input, u.Skill.Output, u.Skill.Success
+				if !yield(of, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(UsageRecord{}, s.store.wrap("read", s.ref, err))
+		}
+	}
 }
 
-// Stats counts what a session has done.
+// Stats counts what a session has done. A context counts once for each commit, and
+// once since the last one, however often it was used; so does a skill.
 type Stats struct {
-	Turns        int `json:"total_turns"`
-	Tokens       int `json:"total_tokens"`
-	Compressions int `json:"compression_count"`
-	Contexts     int `json:"contexts_used"`
-	Skills       int `json:"skills_used"`
-	Memories     int `json:"memories_extracted"`
+	Turns        int `json:"total_turns"`        // of the conversation as it stands
+	Tokens       int `json:"total_tokens"`       // of the history, by estimate
+	Compressions int `json:"compression_count"`  // compactions, those of commits included
+	Contexts     int `json:"contexts_used"`      // by their URIs
+	Skills       int `json:"skills_used"`        // by their URIs
+	Memories     int `json:"memories_extracted"` // added or merged, see [transcript.Extracted]
 	Commits      int `json:"commit_count"`
 }
 
-// Stats returns what the session has done.
-func (s *Session) Stats() Stats { return Stats{} }
+// Stats returns what the session has done, as this process saw it last. Like
+// [Session.Info], it costs what was added since, however long the session is; after
+// the index was lost it reads the whole transcript, once. If the session cannot be
+// read, all numbers are 0: the next call that returns an error says why.
+func (s *Session) Stats() (sum Stats) {
+	ctx := context.Background()
+	_ = s.use(ctx, "read", func(t *state) error {
+		if err := t.catchUp(ctx); err != nil {
+			return err
+		}
+		if err := t.fill(t.scan(ctx)); err != nil {
+			return err
+		}
+		row, of := t.describe(), t.fold.Standing().Stats()
+		sum = Stats{
+			Turns: row.Turns, Tokens: row.TokenEstimate, Compressions: row.Compactions,
+			Contexts: of.Contexts, Skills: of.Skills, Memories: of.Memories, Commits: of.Commits,
+		}
+		return nil
+	})
+	return sum
+}

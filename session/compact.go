@@ -260,6 +260,10 @@ type work struct {
 	adjust  func(w *work, cut compact.Cut, l learned) compact.Cut
 	standIn bool
 	unasked bool // the summarizer is left alone, and that is why
+	// see, if set, is called with the state that is planned for, and also, if set,
+	// returns an item to append with the compaction, in front of it.
+	see  func(*state) error
+	also func(*state) (transcript.Item, error)
 
 	history rebuild.History // that was planned for
 	base    driver.Cursor   // up to where it was read
@@ -269,22 +273,11 @@ type work struct {
 // the plan and the summary are made.
 func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err error) {
 	const op = "compact"
-	if ctx.Value(working{s.store, s.ref}) != nil {
-		return done, s.store.wrap(op, s.ref, errNested)
+	ctx, free, err := s.alone(ctx, op)
+	if err != nil {
+		return done, err
 	}
-	ctx = context.WithValue(ctx, working{s.store, s.ref}, true)
-	t := s.store.table.acquire(s.ref)
-	defer s.store.table.release(t)
-	select {
-	case t.compacting <- struct{}{}:
-		defer func() { <-t.compacting }()
-	case <-ctx.Done():
-		return done, s.store.wrap(op, s.ref, ctx.Err())
-	}
-
-	if s.store.opts.ReadOnly {
-		return done, s.store.wrap(op, s.ref, ErrReadOnly)
-	}
+	defer free()
 	var l learned
 	if done.Cut, l, err = s.look(ctx, op, w); err != nil {
 		return done, err
@@ -328,21 +321,52 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if c, err = s.store.redactCompaction(ctx, c); err != nil {
 		return done, s.store.wrap(op, s.ref, err)
 	}
-	id, err := s.commit(ctx, op, w, &c, done.Cut)
+	ids, err := s.commit(ctx, op, w, &c, done.Cut)
 	if errors.Is(err, ErrConflict) {
 		err = s.store.wrap(op, s.ref, &CompactConflictError{Compaction: c, Err: ErrConflict})
 	}
 	if err == nil {
-		done.Entry, done.Compaction = id, c
+		done.Entry, done.Compaction = ids[len(ids)-1], c
 	}
 	return done, err
+}
+
+// alone waits until no other compaction or commit of this process runs on the
+// session, and keeps others out until free is called. The context tells those that
+// are asked for meanwhile that they would wait for it.
+func (s *Session) alone(ctx context.Context, op string) (_ context.Context, free func(), err error) {
+	if ctx.Value(working{s.store, s.ref}) != nil {
+		return ctx, nil, s.store.wrap(op, s.ref, errNested)
+	}
+	if s.store.opts.ReadOnly {
+		return ctx, nil, s.store.wrap(op, s.ref, ErrReadOnly)
+	}
+	t := s.store.table.acquire(s.ref)
+	select {
+	case t.compacting <- struct{}{}:
+		return context.WithValue(ctx, working{s.store, s.ref}, true), func() {
+			<-t.compacting
+			s.store.table.release(t)
+		}, nil
+	case <-ctx.Done():
+		s.store.table.release(t)
+		return ctx, nil, s.store.wrap(op, s.ref, ctx.Err())
+	}
 }
 
 // look reads what a compaction is planned for, or says in the cut why there is to
 // be none.
 func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut, l learned, err error) {
 	var unknown, rewound []string // entries that are pinned
-	err = s.read(ctx, op, func(t *state) {
+	err = s.use(ctx, op, func(t *state) error {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		if w.see != nil {
+			if err := w.see(t); err != nil {
+				return err
+			}
+		}
 		l = t.learned()
 		if w.due != nil {
 			stored := t.stored.Count(t.fold)
@@ -364,6 +388,7 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 				}
 			}
 		}
+		return nil
 	})
 	if err == nil && len(unknown) > 0 { // they are older than what is in memory
 		var more []string
@@ -400,13 +425,14 @@ const commitTries = 100
 // commit appends a compaction if what it summarises is still what it was.
 // Calibrations, the system prompt and what else stays in force are in front of it:
 // if the append is cut, the compaction is what is missing.
-func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (id string, err error) {
+func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (ids []string, err error) {
 	for range commitTries {
 		// A result that comes in after the check may be one that the summary says
 		// is missing, and what is learned then has to be carried over: look again.
 		cond := driver.Cond{Conflicts: []string{
 			transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration, transcript.TypeSystem,
 			transcript.TypePin, transcript.TypeState, transcript.TypeQueued, transcript.TypeDraft,
+			transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted,
 		}}
 		var items []transcript.Item
 		err := s.use(ctx, op, func(t *state) error {
@@ -424,21 +450,27 @@ func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.
 			if len(kept.Queued)+len(kept.Drafts) > 0 { // which a message may take over
 				cond.Conflicts = append(cond.Conflicts, transcript.TypeUser, transcript.TypeAssistant)
 			}
-			items = append(append(items, kept.Items()...), *c)
-			return nil
+			if w.also == nil {
+				items = append(append(items, kept.Items()...), *c)
+				return nil
+			}
+			kept.Commit, kept.Used = rebuild.Commit{}, nil // the new commit has counted it
+			more, err := w.also(t)
+			items = append(append(items, kept.Items()...), more, *c)
+			return err
 		})
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		done, err := s.append(ctx, op, cond, items...)
 		if err == nil {
-			return done.IDs[len(done.IDs)-1], nil
+			return done.IDs, nil
 		}
 		if !errors.Is(err, ErrConflict) {
-			return "", err
+			return nil, err
 		}
 	}
-	return "", s.store.wrap(op, s.ref, ErrConflict)
+	return nil, s.store.wrap(op, s.ref, ErrConflict)
 }
 
 // measure sets the numbers of a compaction that is to be appended now. It

@@ -123,6 +123,9 @@ func (st *Store) evened(header transcript.Entry, lines []transcript.Entry, want 
 		more = append(more, st.Sealed(transcript.Entry{ID: st.newID(), Time: st.opts.Now(), Of: of, Body: b}))
 	}
 	has := fold.Standing()
+	if has.Commit.Entry != "" || len(has.Used) > 0 {
+		add(transcript.Commit{}, "") // what is archived and used is of the base
+	}
 	for _, q := range has.Queued {
 		add(transcript.Queued{Off: true}, q.Entry)
 	}

@@ -304,7 +304,8 @@ func (w *walk) passes(start int) bool {
 				kept = true // it may end what was queued or a draft
 			}
 			switch rec.Entry.Body.(type) {
-			case transcript.Calibration, transcript.Pin, transcript.State, transcript.Queued, transcript.Draft:
+			case transcript.Calibration, transcript.Pin, transcript.State, transcript.Queued, transcript.Draft,
+				transcript.Commit, transcript.Used, transcript.Extracted:
 				kept = true
 			case transcript.Compaction:
 				compacted = true

@@ -63,6 +63,10 @@ func (r *reader) note(e transcript.Entry) error {
 		return nil
 	case transcript.Meta:
 		applyMeta(&r.row, b)
+	case transcript.Compaction:
+		if r.copiedLeft == 0 {
+			r.row.Compactions++
+		}
 	case transcript.Current:
 		r.row.Gen = max(r.row.Gen, b.Gen)
 	case transcript.Fragment:

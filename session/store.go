@@ -41,6 +41,10 @@ type Options struct {
 	// does it. The zero value keeps the newest 20,000 tokens and needs no model
 	// for the summary.
 	Compact compact.Options
+	// Commit says how [Session.Commit] archives, and CommitTrigger when AfterTurn
+	// calls it.
+	Commit        CommitOptions
+	CommitTrigger CommitTrigger
 	// Redact returns the text to write in place of a text; nil writes texts as they
 	// are. It is called with every text before it is written, imported or exported
 	// (see package exchange): messages, reasoning, results, summaries, titles, drafts

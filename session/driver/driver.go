@@ -193,7 +193,8 @@ type Row struct {
 	Messages      int       `json:"messageCount"`
 	Turns         int       `json:"turnCount"`
 	TokenEstimate int       `json:"tokenEstimate"`
-	TTL           int64     `json:"ttl,omitempty"` // seconds
+	Compactions   int       `json:"compactions,omitempty"` // rewound ones included, but not those that a fork was copied with
+	TTL           int64     `json:"ttl,omitempty"`         // seconds
 	Pinned        bool      `json:"pinned,omitempty"`
 	// Usage is that of the answers, by model. It is never changed: whoever has
 	// more makes a new map.

@@ -1,0 +1,67 @@
+package compact
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/transcript"
+)
+
+// leastOverview is how many tokens an overview may have, however little it stands
+// for.
+const leastOverview = 256
+
+// Overview returns the compaction that puts a summary of the messages before to in
+// the place of those before at, which is at most to: the messages between them are
+// both summarised and kept. Both may be the number of messages. With an at of 0 it
+// is no compaction, and only its Summary counts.
+//
+// In contrast to [Run] nothing has to become smaller, and the summary may be of 256
+// tokens, however little it stands for: it is asked for because of what it says.
+// All else is as for Run: what is carried, why a summary is refused, and the error,
+// which is an [*Error]. The cut must be legal, as those of [Plan] are.
+func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options) (transcript.Compaction, error) {
+	n := len(h.Messages)
+	if to <= 0 || to > n || at < 0 || at > to {
+		return transcript.Compaction{}, &Error{Err: fmt.Errorf("%d and %d are no parts of a history of %d messages", to, at, n)}
+	}
+	o := opts.filled()
+	c := CutAt(h, at, &o)
+	if err := ctx.Err(); err != nil {
+		return transcript.Compaction{}, &Error{Cut: c, Err: err}
+	}
+	c.MaxSummary = min(o.MaxSummary, max((c.Before-newPlanner(h, o).size(to, n))/2, leastOverview))
+	done := c.Compaction()
+	if at < to {
+		_, done.CoversTo, _ = ends(h.Messages, to)
+	}
+	var err error
+	done.Summary, err = o.summary(ctx, h, c, to, func(string) error { return nil })
+	if err != nil {
+		return transcript.Compaction{}, &Error{Cut: c, Err: err}
+	}
+	shown := o.carry(h, c, &done)
+	done.TokensBefore, done.TokensAfter = c.Before, o.Counter.Count("", nil, []transcript.Message{shown})+c.Kept
+	return done, nil
+}
+
+// CutAt returns the cut before a message, or behind the last one, whether it is
+// legal or not.
+func CutAt(h rebuild.History, at int, opts *Options) Cut {
+	p := newPlanner(h, opts.filled())
+	return p.cut(Cut{Before: p.size(0, len(h.Messages)) + p.system, Keep: p.o.Keep, Room: max(p.o.Room, 0)}, at)
+}
+
+// MadeBy reports whether Extractive has written a summary, or a part of it.
+func (Extractive) MadeBy(summary string) bool {
+	for line := range strings.Lines(summary) {
+		if strings.HasPrefix(line, "Extract of ") && strings.HasSuffix(strings.TrimSpace(line), madeWithout) {
+			return true
+		}
+	}
+	return false
+}
+
+const madeWithout = "made without a model."

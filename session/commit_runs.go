@@ -1,0 +1,243 @@
+package session
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A filing finds what a session has in no archive. Every line of a history is live
+// behind another one, so a commit that has an entry has all that is live in front
+// of it, too: what counts of a commit is its last entry.
+type filing struct {
+	scan scan           // up to where the session is looked at
+	last rebuild.Commit // the last commit
+	open string         // the first entry of the turn that is not over; empty if all are
+}
+
+// unfiled is what a filing finds.
+type unfiled struct {
+	runs     []transcript.Run // up to the last turn that is over
+	messages int              // in the runs
+	open     int              // messages behind them
+	live     []transcript.Run // the runs and what is behind them
+	from     driver.Cursor    // a place in front of the runs
+}
+
+// find reads what was appended since the last commit. After a rewind it reads the
+// whole transcript, because the rewind may have brought back what a commit has
+// passed over.
+func (f filing) find() (unfiled, error) {
+	if f.last.LastEntry != "" {
+		p, err := locate(f.scan, f.last.LastEntry)
+		if err == nil {
+			var u unfiled
+			if u, err = f.read(p.end); err == nil {
+				return u, nil
+			}
+		}
+		if !errors.Is(err, errRewound) && !errors.Is(err, ErrNoEntry) {
+			return unfiled{}, err
+		}
+	}
+	return f.read(0)
+}
+
+// read reads from a place on. The error is errRewound if older lines count.
+func (f filing) read(from driver.Cursor) (unfiled, error) {
+	o := filed{from: from, fold: rebuild.New(&rebuild.Options{Full: true, Tail: from > 0})}
+	for b, err := range transcript.Batches(f.scan(from, driver.Forward)) {
+		if err == nil {
+			err = o.add(b)
+		}
+		if err != nil {
+			return unfiled{}, err
+		}
+	}
+	return o.unfiled(f.open), nil
+}
+
+// filed reads the lines of a session for a filing, without what they say.
+type filed struct {
+	from    driver.Cursor
+	fold    *rebuild.Fold
+	batches []filedBatch
+	has     []string // the last entries of commits, and that of the lines of another session
+	copies  int      // of the lines to come so many are another session's
+	tip     string   // the last line that histories are made of
+}
+
+// filedBatch is a batch of which histories are made.
+type filedBatch struct {
+	first, last string   // all of its entries
+	lines       []string // those that histories are made of
+	messages    []string // those that begin a message
+}
+
+func (o *filed) add(b transcript.Batch) error {
+	batch := filedBatch{first: b.Entries[0].ID, last: b.Entries[len(b.Entries)-1].ID}
+	bare := transcript.Batch{Complete: b.Complete, Entries: slices.Clone(b.Entries)}
+	for i, e := range b.Entries {
+		switch body := e.Body.(type) {
+		case transcript.Header:
+			o.copies = body.Base.Lines + 1
+		case transcript.Fragment:
+			e.Body = transcript.Fragment{Kind: body.Kind, Role: body.Role, Of: body.Of}
+			batch.lines = append(batch.lines, e.ID)
+			if body.Of == "" && (body.Kind == transcript.TypeUser || body.Kind == transcript.TypeAssistant) {
+				batch.messages = append(batch.messages, e.ID)
+			}
+		case transcript.System:
+			e.Body = transcript.System{}
+			batch.lines = append(batch.lines, e.ID)
+		case transcript.Dispatch, transcript.Decision:
+			batch.lines = append(batch.lines, e.ID)
+		case transcript.Compaction:
+			e.Body = transcript.Compaction{}
+		case transcript.Clip:
+			e.Body = transcript.Clip{}
+		case transcript.Rewind:
+			if o.from > 0 {
+				return errRewound
+			}
+		case transcript.Commit:
+			if o.from == 0 && b.Complete && e.Of == "" && body.Archive != "" && o.copies == 0 {
+				o.has = append(o.has, o.lastOf(body))
+			}
+		}
+		bare.Entries[i] = e.WithLine(nil)
+		if n := len(batch.lines); n > 0 {
+			o.tip = batch.lines[n-1]
+		}
+		if o.copies > 0 {
+			if o.copies--; o.copies == 0 {
+				o.has = append(o.has, o.tip)
+			}
+		}
+	}
+	if len(batch.lines) > 0 {
+		o.batches = append(o.batches, batch)
+	}
+	return o.fold.Add(bare)
+}
+
+// lastOf is the last entry that a commit has. If its line is damaged, all that was
+// said before the commit is taken for archived.
+func (o *filed) lastOf(c transcript.Commit) string {
+	if c.LastEntry == "" || o.fold.Has(c.LastEntry) {
+		return c.LastEntry
+	}
+	return o.tip
+}
+
+// unfiled returns what is in no archive, as ranges of the lines in their order.
+func (o *filed) unfiled(open string) unfiled {
+	u := unfiled{from: o.from}
+	live := map[string]bool{}
+	for _, id := range o.fold.Since(o.has...) {
+		live[id] = true
+	}
+	over, joined := true, false
+	for _, b := range o.batches {
+		if !slices.ContainsFunc(b.lines, func(id string) bool { return live[id] }) {
+			joined = false
+			continue
+		}
+		messages := 0
+		for _, id := range b.messages {
+			if live[id] {
+				messages++
+			}
+		}
+		over = over && (open == "" || !slices.Contains(b.lines, open))
+		if over {
+			u.runs = extended(u.runs, b, joined)
+			u.messages += messages
+		} else {
+			u.open += messages
+		}
+		u.live = extended(u.live, b, joined)
+		joined = true
+	}
+	return u
+}
+
+// extended returns runs with a batch, which follows the last run if joined.
+func extended(runs []transcript.Run, b filedBatch, joined bool) []transcript.Run {
+	if !joined {
+		return append(runs, transcript.Run{First: b.first, Last: b.last})
+	}
+	runs[len(runs)-1].Last = b.last
+	return runs
+}
+
+// historyOf returns the history of runs, the lines of which are read from a place
+// in front of them, as if nothing had been compacted or clipped.
+func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.History, error) {
+	fold := rebuild.New(&rebuild.Options{Full: true, Tail: from > 0})
+	inside := false
+	for b, err := range transcript.Batches(scan(from, driver.Forward)) {
+		if err != nil {
+			return rebuild.History{}, err
+		}
+		if len(runs) == 0 {
+			break
+		}
+		has := func(id string) bool {
+			return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id })
+		}
+		if inside = inside || has(runs[0].First); !inside {
+			continue
+		}
+		ends := has(runs[0].Last)
+		// What is in a run is live, so a rewind there has changed nothing.
+		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
+		if err := fold.Add(b); err != nil {
+			return rebuild.History{}, err
+		}
+		if ends {
+			runs, inside = runs[1:], false
+		}
+	}
+	return fold.History(), nil
+}
+
+// closed returns the index of the first message of the turn that is not over, the
+// number of messages if all turns are, and the first entry of that turn. What is in
+// front of the index was appended before what is behind it.
+func closed(fold *rebuild.Fold) (at int, open string) {
+	h, p := fold.History(), fold.Pending()
+	at = len(h.Messages)
+	if first := firstWaiting(fold); p.Owed || first < at {
+		at = turnOf(h, min(first, at-1))
+	}
+	for {
+		newest, oldest := 0, 0
+		for i, m := range h.Messages {
+			for _, o := range m.Origins {
+				switch {
+				case o.Batch == 0:
+				case i < at:
+					newest = max(newest, o.Batch)
+				case oldest == 0 || o.Batch < oldest:
+					oldest, open = o.Batch, o.Entry
+				}
+			}
+		}
+		if at == 0 || oldest == 0 || newest < oldest {
+			return at, open
+		}
+		at, open = turnOf(h, at-1), ""
+	}
+}
+
+// turnOf is the index at which the turn of a message begins.
+func turnOf(h rebuild.History, i int) int {
+	for i > 0 && !h.StartsTurn(i) {
+		i--
+	}
+	return max(i, 0)
+}
