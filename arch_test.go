@@ -52,6 +52,7 @@ var imports = map[string][]string{
 		"transcript", "transcript/filelog", "transcript/tokens",
 	},
 	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
+	"session/serve":    {"rebuild", "session", "session/driver", "transcript"},
 	"examples/...":     {"..."},
 }
 

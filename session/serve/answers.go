@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 
 	"github.com/convolog/convolog/session"
@@ -20,7 +21,7 @@ type Responder interface {
 	// at the end of Options.Timeout, and when the server is closed.
 	//
 	// The turn is ended by the server. If Respond leaves no answer behind, the
-	// clients are told that it has failed; its error is logged and not sent.
+	// clients get an event that says so; its error is logged and not sent.
 	Respond(ctx context.Context, s *session.Session, turn *session.Turn) error
 }
 
@@ -123,8 +124,12 @@ func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, er
 	if sv.life.Err() != nil {
 		return false, nil // what is queued waits for the next server
 	}
-	text, err := turn.DrainOne(sv.life)
-	if err != nil || text == "" {
+	id, err := turn.DrainOne(sv.life)
+	if err != nil || id == "" {
+		return false, err
+	}
+	text, err := lastDrained(keep, s)
+	if err != nil {
 		return false, err
 	}
 	why := sv.respond(s, turn, text)
@@ -146,7 +151,7 @@ func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, er
 }
 
 // respond lets the application answer, and says why it has stopped if it was not done.
-func (sv *Server) respond(s *session.Session, turn *session.Turn, last string) (why string) {
+func (sv *Server) respond(s *session.Session, turn *session.Turn, text transcript.Entry) (why string) {
 	ctx, cancel := context.WithCancelCause(sv.life)
 	defer cancel(nil)
 	ctx, stop := context.WithTimeoutCause(ctx, sv.opts.Timeout, errTimeout)
@@ -155,10 +160,8 @@ func (sv *Server) respond(s *session.Session, turn *session.Turn, last string) (
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for e, err := range s.Follow(watching, last) {
-			if i, ok := e.Body.(transcript.Interrupt); err == nil && ok && i.Ended == "" {
-				cancel(errStopped)
-			}
+		if isStopped(watching, s, text) {
+			cancel(errStopped)
 		}
 	}()
 	err := sv.call(ctx, s, turn)
@@ -175,6 +178,30 @@ func (sv *Server) respond(s *session.Session, turn *session.Turn, last string) (
 		sv.log("the responder failed", s, err)
 	}
 	return endFailed
+}
+
+// isStopped waits until somebody asks to stop the turn of a text that was drained, or
+// ctx is done. A text that waits can be stopped too; what is asked while another turn
+// runs is meant for that one.
+func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) bool {
+	f, _ := text.Body.(transcript.Fragment)
+	t, asked, begun := newTail(""), false, false
+	for e, err := range s.Follow(ctx, f.Queued) {
+		if err != nil {
+			return false
+		}
+		if i, ok := e.Body.(transcript.Interrupt); ok && i.Ended == "" {
+			asked = true
+		}
+		for _, f := range t.add(e) {
+			asked = asked && (begun || f.kind != frameEnd)
+		}
+		begun = begun || e.ID == text.ID
+		if asked && begun {
+			return true
+		}
+	}
+	return false
 }
 
 // call calls the responder; a panic is an error.
@@ -200,12 +227,12 @@ func (sv *Server) endOpen(ctx context.Context, s *session.Session, why string) e
 
 // isOpen reports whether the last text that was drained waits for an answer.
 func isOpen(ctx context.Context, s *session.Session) (bool, error) {
-	begin, err := lastDrained(ctx, s)
-	if err != nil || begin == "" {
+	text, err := lastDrained(ctx, s)
+	if err != nil || text.ID == "" {
 		return false, err
 	}
 	t := newTail("")
-	for e, err := range s.EntriesAfter(ctx, begin) {
+	for e, err := range s.EntriesAfter(ctx, text.ID) {
 		if err != nil {
 			return false, err
 		}
@@ -218,25 +245,25 @@ func isOpen(ctx context.Context, s *session.Session) (bool, error) {
 	return true, nil
 }
 
-// lastDrained returns the entry of the last message of a user if it was queued before.
-func lastDrained(ctx context.Context, s *session.Session) (string, error) {
+// lastDrained returns the last message of a user if it was queued before.
+func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry, err error) {
 	before := ""
 	for range lookBack / 64 {
 		page, err := s.Page(ctx, before, -64)
 		if err != nil || len(page) == 0 {
-			return "", err
+			return none, err
 		}
-		for i := len(page) - 1; i >= 0; i-- {
-			if f, ok := page[i].Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser {
+		for _, e := range slices.Backward(page) {
+			if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser {
 				if f.Queued == "" {
-					return "", nil
+					return none, nil
 				}
-				return page[i].ID, nil
+				return e, nil
 			}
 		}
 		before = page[0].ID
 	}
-	return "", nil
+	return none, nil
 }
 
 // Resume ends what the turns of a server that was killed have left open, and answers

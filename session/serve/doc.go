@@ -16,8 +16,8 @@
 //
 // An answer that is being made belongs to the server and not to the connection
 // that asked for it: it goes on when the client is gone, and only a request to stop
-// stops it. What a client is sent was in the transcript first, the text of an answer
-// in the lines of its draft. The ID of an event is its place there, and a stream is
+// stops it. Nothing is sent to a client that was not in the transcript
+// before, the text of an answer in the lines of its draft. The ID of an event is its place there, and a stream is
 // made from the transcript: a client that reconnects with Last-Event-ID, to this
 // server, to another replica, or to one that was killed and started again, goes on
 // with the next event. Nothing is sent twice and nothing is left out. If there is no

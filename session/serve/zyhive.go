@@ -177,7 +177,8 @@ func running(ctx context.Context, s *session.Session) (string, error) {
 		return "", err
 	}
 	if open {
-		return lastDrained(ctx, s)
+		text, err := lastDrained(ctx, s)
+		return text.ID, err
 	}
 	pending, err := s.Pending(ctx)
 	if err != nil || len(pending.Queued) == 0 {
