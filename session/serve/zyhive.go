@@ -264,6 +264,7 @@ func (q *request) zyStream(s *session.Session, sh show, first ...zyEvent) error 
 		case frameFailed:
 			e.Type, e.Error = "error", f.text
 		case frameEnd:
+			_, _ = s.Head(q.Context()) // which reads the answer; the next call says why if it cannot
 			tokens := s.Info().Tokens
 			e.Type, e.SessionID, e.TokenEstimate = "done", s.ID(), &tokens
 		default:
