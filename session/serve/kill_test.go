@@ -48,8 +48,10 @@ func slowly(ctx context.Context, s *session.Session, turn *session.Turn) error {
 		return err
 	}
 	d := turn.Draft("test", "slow", transcript.Made{})
+	content := h.Messages[len(h.Messages)-1].Content // with those in front of it that have no answer
+	said, _ := content[len(content)-1].(transcript.TextBlock)
 	var text strings.Builder
-	for _, word := range strings.SplitAfter(h.Messages[len(h.Messages)-1].Text(), " ") {
+	for _, word := range strings.SplitAfter(said.Text, " ") {
 		text.WriteString(word)
 		if err := d.Write(ctx, word); err != nil {
 			return err
