@@ -56,6 +56,7 @@ var imports = map[string][]string{
 		"session", "transcript", "transcript/filelog", "transcript/tokens",
 	},
 	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
+	"session/serve":    {"rebuild", "session", "session/driver", "transcript"},
 	"examples/...":     {"..."},
 }
 

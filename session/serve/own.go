@@ -1,0 +1,3 @@
+package serve
+
+var ownRoutes = []Route{}
