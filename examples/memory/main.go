@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
@@ -42,7 +43,7 @@ func main() {
 	flag.Parse()
 	var client guard.Client = scripted{}
 	if *url != "" {
-		client = &provider{url: *url, apiKey: os.Getenv("ANTHROPIC_API_KEY"), http: http.DefaultClient}
+		client = &anthropic.Client{URL: *url, APIKey: os.Getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
 	}
 	if err := run(context.Background(), *dir, client, *model, os.Stdout); err != nil {
 		log.Fatal(err)
