@@ -56,7 +56,7 @@ var imports = map[string][]string{
 		"session", "transcript", "transcript/filelog", "transcript/tokens",
 	},
 	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
-	"session/serve":    {"rebuild", "session", "session/driver", "transcript"},
+	"session/serve":    {"rebuild", "session", "session/driver", "session/memory", "transcript"},
 	"examples/...":     {"..."},
 }
 
@@ -221,7 +221,7 @@ func allowedImport(s source, node, target string) bool {
 	target = path.Clean(strings.TrimPrefix(strings.TrimPrefix(target, module), "/"))
 	if within(target, "examples") {
 		parts := strings.SplitN(s.pkg, "/", 3)
-		return len(parts) > 1 && within(target, path.Join(parts[:2]...)) && parts[0] == "examples"
+		return parts[0] == "examples" && len(parts) > 1 && (within(target, path.Join(parts[:2]...)) || within(target, "examples/internal"))
 	}
 	if slices.Contains(imports[node], target) || slices.Contains(imports[node], "...") {
 		return true

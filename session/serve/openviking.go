@@ -2,10 +2,12 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -217,16 +219,36 @@ func (q *request) vikingCommit() error {
 	if err := q.body(&struct{}{}); err != nil {
 		return err
 	}
-	before := s.Stats().Memories
 	done, err := s.Commit(q.Context(), nil)
 	if err != nil {
 		return err
 	}
-	stats := s.Stats()
 	q.envelope(http.StatusOK, map[string]any{
-		"session_id": s.ID(), "status": "committed", "archived": done.Archived, "memories_extracted": stats.Memories - before, "stats": stats,
+		"session_id": s.ID(), "status": "committed", "archived": done.Archived, "memories_extracted": q.learn(s), "stats": s.Stats(),
 	}, nil)
 	return nil
+}
+
+// learn learns from the archives of a session that nothing was learned from, and
+// returns how many memories that has added or changed. Archives that fail stay for
+// the next commit.
+func (q *request) learn(s *session.Session) (memories int) {
+	m := q.sv.opts.Memory
+	if m == nil || s.Info().Owner == "" {
+		return 0
+	}
+	pending, err := m.Pending(q.Context(), s)
+	for _, name := range pending {
+		result, failed := m.Extract(q.Context(), s, name)
+		err = errors.Join(err, failed)
+		for _, n := range result.Counts {
+			memories += n.Added + n.Merged
+		}
+	}
+	if err != nil {
+		q.sv.log("learning from archives failed", s, err)
+	}
+	return memories
 }
 
 func (q *request) vikingArchive() error {
@@ -273,8 +295,16 @@ func vikingMessages(messages []transcript.Message) []map[string]any {
 	return out
 }
 
-// vikingSearch searches what was said: in one session, or in those that the principal
-// may see.
+// vikingFound is something that a search has found.
+type vikingFound struct {
+	URI      string  `json:"uri"`
+	Type     string  `json:"context_type"`
+	Abstract string  `json:"abstract"`
+	Score    float64 `json:"score"`
+}
+
+// vikingSearch searches memories and one session, or what was said in all sessions
+// that the principal may see.
 func (q *request) vikingSearch() error {
 	agent, err := q.agent(q.sv.opts.Agent)
 	if err != nil {
@@ -288,24 +318,67 @@ func (q *request) vikingSearch() error {
 	if err := q.body(&body); err != nil {
 		return err
 	}
-	query := session.Query{Text: body.Query, Ranked: true, Limit: or(body.Limit, 10), Sessions: session.ListOptions{Agent: agent}}
-	hits := q.store.Search(q.Context(), query)
+	limit := or(body.Limit, 10)
+	var s *session.Session
 	if body.Session != "" {
-		s, err := q.session(q.Context(), agent, body.Session)
-		if err != nil {
+		if s, err = q.session(q.Context(), agent, body.Session); err != nil {
 			return err
 		}
+	}
+	found := map[string][]vikingFound{"memories": {}, "resources": {}, "skills": {}}
+	if q.sv.opts.Memory != nil {
+		err = q.searchMemory(found, body.Query, agent, s, limit)
+	} else {
+		err = q.searchSaid(found, body.Query, agent, s, limit)
+	}
+	if err != nil {
+		return err
+	}
+	total := len(found["memories"]) + len(found["resources"]) + len(found["skills"])
+	q.envelope(http.StatusOK, map[string]any{
+		"memories": found["memories"], "resources": found["resources"], "skills": found["skills"], "total": total,
+	}, nil)
+	return nil
+}
+
+// searchMemory searches memories, and a session if there is one.
+func (q *request) searchMemory(found map[string][]vikingFound, query, agent string, s *session.Session, limit int) error {
+	opts := &memory.SearchOptions{Scope: memory.Scope{Agent: agent, Owner: q.who.Owner}, Limit: limit}
+	if s != nil {
+		opts.Scope.Owner, opts.Sessions = s.Info().Owner, []*session.Session{s}
+	}
+	if opts.Scope.Owner == "" && s == nil {
+		return nil // nobody's memories
+	}
+	hits, err := q.sv.opts.Memory.Search(q.Context(), query, opts)
+	for _, h := range hits {
+		in, kind := "resources", h.Kind
+		switch h.Kind {
+		case "memory":
+			in = "memories"
+		case "skill":
+			in = "skills"
+		case "context":
+			kind = "resource"
+		}
+		found[in] = append(found[in], vikingFound{h.URI, kind, h.Text, h.Score})
+	}
+	return err
+}
+
+// searchSaid searches what was said.
+func (q *request) searchSaid(found map[string][]vikingFound, text, agent string, s *session.Session, limit int) error {
+	query := session.Query{Text: text, Ranked: true, Limit: limit, Sessions: session.ListOptions{Agent: agent}}
+	hits := q.store.Search(q.Context(), query)
+	if s != nil {
 		hits = s.Search(q.Context(), query)
 	}
-	resources := []map[string]any{}
 	for hit, err := range hits {
 		if err != nil {
 			return err
 		}
-		resources = append(resources, map[string]any{
-			"uri": "viking://session/" + hit.Session.ID + "/" + hit.Entry, "context_type": "session", "abstract": hit.Excerpt, "score": hit.Score,
-		})
+		uri := "viking://session/" + hit.Session.ID + "/#" + hit.Entry
+		found["resources"] = append(found["resources"], vikingFound{uri, "session", hit.Excerpt, hit.Score})
 	}
-	q.envelope(http.StatusOK, map[string]any{"memories": []any{}, "resources": resources, "skills": []any{}, "total": len(resources)}, nil)
 	return nil
 }

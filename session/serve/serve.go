@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
 )
 
 // A Surface is a set of routes.
@@ -40,6 +41,9 @@ type Options struct {
 	// one person's machine: requests must come over the loopback interface, be for
 	// a loopback host, and not have been forwarded.
 	Open bool
+	// Memory, if set, learns from what OpenViking's commit archives, in the time of the
+	// request, and is searched by its search.
+	Memory *memory.Store
 	// Surfaces are those to serve; 0 is Everything.
 	Surfaces Surface
 	// Agent is that of sessions whose routes do not name one; empty is "main".

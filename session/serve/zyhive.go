@@ -36,7 +36,7 @@ var zyHiveRoutes = []Route{
 	{Surface: ZyHive, Method: "DELETE", Path: "/api/sessions/{agent}/{id}", Summary: "Delete a session.", do: (*request).zyDelete},
 }
 
-// chatBody is what a client of ZyHive says. What it sends as history is ignored: the
+// chatBody is the text of a user. Other members, such as a history, are ignored: the
 // history is the server's.
 type chatBody struct {
 	Message   string   `json:"message"`
