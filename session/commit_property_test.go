@@ -268,7 +268,7 @@ func TestCommitPropertyTorn(t *testing.T) {
 			least := max(k.least, int64(bytes.IndexByte(data, '\n')+1))
 			require.NoError(t, os.Truncate(name, max(least, int64(len(data)-r.IntN(1+r.IntN(3_000))))))
 			if r.IntN(2) == 0 {
-				require.NoError(t, os.Remove(filepath.Join(dir, "agents", ref.Agent, "sessions.jsonl")))
+				require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents", ref.Agent, "sessions.jsonl")))
 			}
 			k.log = append(k.log, "torn")
 			st = open(t, dir, opts)
