@@ -178,9 +178,9 @@ func wordsOf(h rebuild.History) (all []string) {
 func (k *talker) check() {
 	var filed []string
 	for a, err := range k.s.Archives(bg) {
-		require.NoError(k.t, err)
+		require.NoError(k.t, err, k.log)
 		h, err := k.s.Archived(bg, a.Name)
-		require.NoError(k.t, err)
+		require.NoError(k.t, err, k.log)
 		require.NotEmpty(k.t, h.Messages, k.log)
 		valid(k.t, h)
 		filed = append(filed, wordsOf(h)...)
