@@ -123,8 +123,8 @@ func (st *Store) evened(header transcript.Entry, lines []transcript.Entry, want 
 		more = append(more, st.Sealed(transcript.Entry{ID: st.newID(), Time: st.opts.Now(), Of: of, Body: b}))
 	}
 	has := fold.Standing()
-	// What is archived and used is the base's. A compaction of a fork may have ended
-	// what is in force of it, but the lines are there.
+	// Archives and usage are those of the base. A compaction of a fork may have ended
+	// what is in force of them, but the lines are there.
 	if slices.ContainsFunc(lines, func(e transcript.Entry) bool {
 		return e.Type() == transcript.TypeCommit || e.Type() == transcript.TypeUsed
 	}) {
