@@ -86,10 +86,10 @@ const (
 // [session.Session.Search] does. With [Options].Index, memories near to the query
 // are found too, though they have none of its words.
 //
-// Left out are what was rewound, summaries, what was shown of memories, an entry
-// that says the query and nothing else, and hits for which the tokens do not suffice.
-// If a file or the Index fails, the error names it, and the hits are what was found
-// without.
+// Left out are what was rewound, summaries, system prompts and data of the
+// application, what was shown of memories, an entry that says the query and nothing
+// else, and hits for which the tokens do not suffice. If a file or the Index fails,
+// the error names it, and the hits are what was found without.
 func (m *Store) Search(ctx context.Context, query string, opts *SearchOptions) ([]Hit, error) {
 	var o SearchOptions
 	if opts != nil {
@@ -273,7 +273,7 @@ func (f *finding) entries(ctx context.Context, s *session.Session) error {
 			return err
 		}
 		shown := h.Type == kindContext || strings.HasPrefix(h.Excerpt, blocksHeading)
-		if h.Rewound || h.Type == "summary" || shown || strings.TrimSpace(h.Excerpt) == strings.TrimSpace(f.query) {
+		if h.Rewound || h.Role == "system" || shown || strings.TrimSpace(h.Excerpt) == strings.TrimSpace(f.query) {
 			continue
 		}
 		n++
