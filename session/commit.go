@@ -69,9 +69,11 @@ const (
 // for it, which is no error.
 //
 // The overview is made while nothing is locked. If another commit, a compaction or
-// a rewind comes in between, Commit begins again; after some tries the error matches
-// [ErrConflict]. After an error nothing was archived. One commit or compaction at a
-// time runs on a session in a process; others wait for it.
+// a rewind comes in between, Commit begins again, and asks the summarizer again if
+// there is still something to archive; after five tries the error matches
+// [ErrConflict]. After an error nothing was archived, except that a
+// [*NotDurableError] leaves it open. One commit or compaction at a time runs on a
+// session in a process; others wait for it.
 func (s *Session) Commit(ctx context.Context, opts *CommitOptions) (done Committed, err error) {
 	const op = "commit"
 	ctx, free, err := s.alone(ctx, op)
@@ -110,22 +112,22 @@ func (s *Session) commitOptions(opts *CommitOptions) CommitOptions {
 // archiving is one commit.
 type archiving struct {
 	work
-	opts     CommitOptions
-	to       int    // the first message of the history that is not archived
-	open     string // the first entry of that
-	last     rebuild.Commit
-	rev      int
-	owner    string
-	new      unfiled
-	archived rebuild.History // of the runs
-	cut      compact.Cut     // what the compaction replaces; At is 0 if there is none
-	commit   transcript.Commit
+	opts   CommitOptions
+	to     int    // the first message of the history that is not archived
+	open   string // the first entry of that
+	last   rebuild.Commit
+	rev    int
+	owner  string
+	new    unfiled
+	scan   scan        // up to where the history was read
+	cut    compact.Cut // what the compaction replaces; At is 0 if there is none
+	commit transcript.Commit
 }
 
 // commitOnce archives what is there now. The error matches ErrConflict if that
 // has changed meanwhile.
 func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions) (Committed, error) {
-	a := archiving{opts: opts}
+	a, began := archiving{opts: opts}, time.Now()
 	a.Options = s.compactOptions(&compact.Options{Summarizer: opts.Summarizer, Timeout: opts.Timeout})
 	l, err := s.survey(ctx, op, &a)
 	if err != nil {
@@ -147,7 +149,9 @@ func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions)
 	var ids []string
 	if a.cut.At > 0 {
 		a.also = a.item
-		ids, err = s.commit(ctx, op, &a.work, &c, a.cut)
+		if ids, err = s.commit(ctx, op, &a.work, &c, a.cut); err == nil {
+			s.store.tell(ctx, s.ref, Event{Kind: EventCompactionDone, Took: time.Since(began), Cut: a.cut, Compaction: c, StandIn: a.standIn})
+		}
 	} else {
 		ids, err = s.appendOn(ctx, op, []string{transcript.TypeRewind, transcript.TypeCompaction, transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted},
 			func(t *state) ([]transcript.Item, error) {
@@ -179,11 +183,8 @@ func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learne
 	if _, l, err = s.look(ctx, op, &a.work); err != nil {
 		return l, err
 	}
-	scan := until(s.store.scan(ctx, s.ref), a.base)
-	a.new, err = filing{scan: scan, last: a.last, open: a.open}.find()
-	if err == nil && a.new.messages > 0 {
-		a.archived, err = historyOf(scan, a.new.from, a.new.runs)
-	}
+	a.scan = until(s.store.scan(ctx, s.ref), a.base)
+	a.new, err = filing{scan: a.scan, last: a.last, open: a.open}.find()
 	if err == nil && a.new.messages > 0 && !a.opts.KeepHistory {
 		a.cut = s.cutFor(a)
 	}
@@ -222,8 +223,10 @@ func (s *Session) cutFor(a *archiving) (cut compact.Cut) {
 func (s *Session) overview(ctx context.Context, op string, a *archiving, l learned) (c transcript.Compaction, err error) {
 	h, to := a.history, a.to
 	if a.cut.At == 0 {
-		h, to = a.archived, len(a.archived.Messages)
-		if to == 0 { // nothing that can be shown
+		if h, err = historyOf(a.scan, a.new.from, a.new.runs); err != nil {
+			return c, s.store.wrap(op, s.ref, err)
+		}
+		if to = len(h.Messages); to == 0 { // nothing that can be shown
 			return c, nil
 		}
 	}
@@ -233,14 +236,17 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 		}
 		return c, err
 	}
-	if a.standIn = l.broken(); !a.standIn {
+	// Without a compaction nothing would tell that the summarizer works again.
+	if a.standIn = a.cut.At > 0 && l.broken(); !a.standIn {
 		first, cancel := firstPart(ctx)
 		c, err = try(first)
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return c, s.store.wrap(op, s.ref, err)
 		}
-		s.failed(ctx, a.history)
+		if a.cut.At > 0 {
+			s.failed(ctx, a.history)
+		}
 		a.Observe(ctx, compact.Step{Skipped: err})
 		s.store.opts.Logger.Warn("the summarizer failed: an extract is the overview of the archive", "agent", s.ref.Agent, "session", s.ref.ID, "err", err)
 	}
@@ -252,10 +258,20 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 
 // describe returns the commit but for what is known only when it is appended.
 func (s *Session) describe(ctx context.Context, a *archiving, overview string) (transcript.Commit, error) {
-	runs := a.new.runs
+	// The last line of a summary, about the reading tools, is for the model alone.
+	if i := strings.LastIndex(overview, "\n[The tools "+transcript.RecallSearch); i >= 0 {
+		overview = overview[:i]
+	}
+	runs, abstract := a.new.runs, abstractOf(overview)
+	if abstract == "" {
+		var err error
+		if abstract, err = beginningOf(a.scan, a.new.from, runs); err != nil {
+			return transcript.Commit{}, err
+		}
+	}
 	c := transcript.Commit{
 		Archive: archiveName(a.last.N + 1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
-		Messages: a.new.messages, Abstract: abstractOf(overview, a.archived), Overview: overview, Owner: a.owner,
+		Messages: a.new.messages, Abstract: abstract, Overview: overview, Owner: a.owner,
 	}
 	got, err := s.store.redacted(ctx, []transcript.Entry{{Body: c}})
 	if err == nil {
@@ -292,34 +308,20 @@ func labelled(line string) string {
 	return oneLine(text)
 }
 
-// abstractOf returns one line about an archive: what its overview says, or the
-// first text of the user if no model has written that.
-func abstractOf(overview string, h rebuild.History) string {
-	if !(compact.Extractive{}).MadeBy(overview) {
-		for line := range strings.Lines(overview) {
-			if text := labelled(line); text != "" {
-				return text
-			}
-		}
-		for line := range strings.Lines(overview) {
-			if line = oneLine(line); line != "" && line[0] != '#' {
-				return line
-			}
-		}
+// abstractOf returns one line of an overview, empty if no model has written it.
+func abstractOf(overview string) (line string) {
+	if (compact.Extractive{}).MadeBy(overview) {
+		return ""
 	}
-	for _, m := range h.Messages {
-		if m.Role == transcript.RoleUser {
-			if title := titleOf(m.Text()); title != "" {
-				return title
-			}
-		}
-	}
-	for _, m := range h.Messages {
-		if text := oneLine(m.Text()); text != "" {
+	for next := range strings.Lines(overview) {
+		if text := labelled(next); text != "" {
 			return text
 		}
+		if next = oneLine(next); line == "" && !strings.HasPrefix(next, "#") {
+			line = next
+		}
 	}
-	return ""
+	return line
 }
 
 const abstractRunes = 300

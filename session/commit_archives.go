@@ -35,7 +35,7 @@ type ArchiveInfo struct {
 // whole transcript, but decodes few of its lines.
 func (s *Session) Archives(ctx context.Context) iter.Seq2[ArchiveInfo, error] {
 	return func(yield func(ArchiveInfo, error) bool) {
-		all, err := s.archives(ctx)
+		all, _, err := s.archives(ctx)
 		for _, a := range all {
 			if !yield(a, nil) {
 				return
@@ -50,29 +50,30 @@ func (s *Session) Archives(ctx context.Context) iter.Seq2[ArchiveInfo, error] {
 // accounting are the types of lines about commits.
 var accounting = words.NewLiterals(`"commit"`, `"extracted"`)
 
-func (s *Session) archives(ctx context.Context) (all []ArchiveInfo, err error) {
+// archives returns the archives and the places of their commits.
+func (s *Session) archives(ctx context.Context) (all []ArchiveInfo, places []driver.Cursor, err error) {
 	var a ledger
 	a.extracted = map[string]bool{}
 	if err := a.read(siftOf(ctx, s.store.drv, s.ref), accounting); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, r := range slices.Backward(a.records) {
 		c, ok := r.Entry.Body.(transcript.Commit)
 		if !ok {
 			continue
 		}
-		if whole, err := a.whole(s.store.scan(ctx, s.ref), r); err != nil || !whole {
-			if err != nil {
-				return nil, err
-			}
+		if whole, err := a.whole(s.store.scan(ctx, s.ref), r); err != nil {
+			return nil, nil, err
+		} else if !whole {
 			continue
 		}
+		places = append(places, driver.Cursor(r.Offset))
 		all = append(all, ArchiveInfo{
 			Name: c.Archive, Entry: r.Entry.ID, At: r.Entry.Time, First: c.FirstEntry, Last: c.LastEntry, Runs: c.Runs, Messages: c.Messages,
 			Abstract: c.Abstract, Overview: c.Overview, Owner: c.Owner, Extracted: a.extracted[r.Entry.ID],
 		})
 	}
-	return all, nil
+	return all, places, nil
 }
 
 // A ledger has the lines of a session that account for commits and usage, the last
@@ -153,7 +154,7 @@ func (a *ledger) whole(scan scan, r transcript.Record) (bool, error) {
 // passed over without being decoded. If there is no archive with that name the
 // error matches fs.ErrNotExist.
 func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History, err error) {
-	all, err := s.archives(ctx)
+	all, places, err := s.archives(ctx)
 	if err != nil {
 		return h, s.store.wrap("read", s.ref, err)
 	}
@@ -168,7 +169,7 @@ func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History,
 	scan := s.store.scan(ctx, s.ref)
 	from, err := startOf(siftOf(ctx, s.store.drv, s.ref), scan, runs[0].First)
 	if err == nil {
-		h, err = historyOf(scan, from, runs)
+		h, err = historyOf(until(scan, places[i]), from, runs)
 	}
 	if err != nil {
 		return h, s.store.wrap("read", s.ref, err)

@@ -17,18 +17,6 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// filed are the words of the archives of a session.
-func filed(t testing.TB, s *session.Session) (all [][]string) {
-	t.Helper()
-	for i, a := range archivesOf(t, s) {
-		require.Equal(t, fmt.Sprintf("archive_%03d", i+1), a.Name)
-		h, err := s.Archived(bg, a.Name)
-		require.NoError(t, err)
-		all = append(all, wordsOf(h))
-	}
-	return all
-}
-
 // A commit that was cut at any call on the disk, by a kill or by the power, and is
 // made again gives the same archives.
 func TestCommitKilled(t *testing.T) {

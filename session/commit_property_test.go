@@ -1,8 +1,11 @@
 package session_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +29,7 @@ type talker struct {
 	ids   []string // of entries
 	calls []string // without a result
 	base  []string // words that a fork has copied
+	least int64    // how long the transcript of the fork was at first
 	log   []string
 }
 
@@ -94,7 +98,7 @@ func (k *talker) step() {
 		if len(k.ids) > 0 && k.r.IntN(2) == 0 {
 			f, err := k.s.Fork(bg, k.ids[k.r.IntN(len(k.ids))], nil)
 			require.NoError(k.t, err, k.log)
-			k.s, k.ids, k.calls = f, nil, nil
+			k.s, k.ids, k.calls, k.least = f, nil, nil, f.Info().Size
 			h, err := f.FullHistory(bg)
 			require.NoError(k.t, err)
 			k.base = wordsOf(h)
@@ -216,13 +220,18 @@ func valid(t *testing.T, h rebuild.History) {
 // archive, or in none and live; and a restart knows the same.
 func TestCommitProperty(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(extent(*soakLength, 40, 400, 10_000)) {
+	for seed := range uint64(extent(*soakLength, 25, 400, 10_000)) {
 		r := rand.New(rand.NewPCG(seed, 15))
 		drv := memdriver.New(nil)
 		opts := vikingly()
-		st := session.OpenDriver(drv, opts)
+		st, other := session.OpenDriver(drv, opts), session.OpenDriver(drv, opts)
 		k := &talker{t: t, r: r, s: load(t, st, cli)}
 		for i := range 30 {
+			if r.IntN(6) == 0 { // another process goes on
+				s, err := other.Get(bg, k.s.Ref())
+				require.NoError(t, err)
+				k.s, st, other = s, other, st
+			}
 			k.step()
 			if i%5 == 4 {
 				k.check()
@@ -231,6 +240,47 @@ func TestCommitProperty(t *testing.T) {
 				require.Equal(t, k.s.Stats(), again.Stats(), "%d: %v", seed, k.log)
 				require.Equal(t, live(t, k.s), live(t, again))
 			}
+		}
+		closed(t, st)
+	}
+}
+
+// The same after kills that leave a transcript cut at any byte, and without an
+// index.
+func TestCommitPropertyTorn(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(extent(*soakLength, 5, 200, 3_000)) {
+		r := rand.New(rand.NewPCG(seed, 16))
+		dir := scratch(t)
+		opts := vikingly()
+		opts.Sync = session.SyncNever
+		st := open(t, dir, opts)
+		k := &talker{t: t, r: r, s: load(t, st, cli)}
+		for range 6 {
+			for range 6 {
+				k.step()
+			}
+			ref := k.s.Ref()
+			closed(t, st)
+			name := filepath.Join(dir, "agents", ref.Agent, "sessions", ref.ID+".jsonl")
+			data, err := os.ReadFile(name)
+			require.NoError(t, err)
+			least := max(k.least, int64(bytes.IndexByte(data, '\n')+1))
+			require.NoError(t, os.Truncate(name, max(least, int64(len(data)-r.IntN(1+r.IntN(3_000))))))
+			if r.IntN(2) == 0 {
+				require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents", ref.Agent, "sessions.jsonl")))
+			}
+			k.log = append(k.log, "torn")
+			st = open(t, dir, opts)
+			k.s, err = st.Get(bg, ref)
+			require.NoError(t, err)
+			k.ids, k.calls = nil, nil
+			for e, err := range k.s.Entries(bg) {
+				require.NoError(t, err)
+				k.ids = append(k.ids, e.ID)
+			}
+			k.ids = k.ids[1:]
+			k.check()
 		}
 		closed(t, st)
 	}

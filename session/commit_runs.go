@@ -1,7 +1,9 @@
 package session
 
 import (
+	"cmp"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/convolog/convolog/rebuild"
@@ -174,35 +176,75 @@ func extended(runs []transcript.Run, b filedBatch, joined bool) []transcript.Run
 	return runs
 }
 
-// historyOf returns the history of runs, the lines of which are read from a place
-// in front of them, as if nothing had been compacted or clipped.
+// batchesOf yields the batches of runs, the lines of which are read from a place in
+// front of them.
+func batchesOf(scan scan, from driver.Cursor, runs []transcript.Run) iter.Seq2[transcript.Batch, error] {
+	return func(yield func(transcript.Batch, error) bool) {
+		runs, inside := runs, false
+		for b, err := range transcript.Batches(scan(from, driver.Forward)) {
+			if err != nil {
+				yield(b, err)
+				return
+			}
+			has := func(id string) bool {
+				return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id })
+			}
+			// Where the end of a run is damaged, it ends where the next one begins.
+			if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return has(r.First) }); i >= 0 {
+				runs, inside = runs[i:], true
+			}
+			if inside && !yield(b, nil) {
+				return
+			}
+			if inside && has(runs[0].Last) {
+				runs, inside = runs[1:], false
+			}
+			if len(runs) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// historyOf returns the history of runs, as if nothing had been compacted or
+// clipped.
 func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
-	inside := false
-	for b, err := range transcript.Batches(scan(from, driver.Forward)) {
-		if err != nil {
-			return rebuild.History{}, err
-		}
-		if len(runs) == 0 {
-			break
-		}
-		has := func(id string) bool {
-			return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id })
-		}
-		if inside = inside || has(runs[0].First); !inside {
-			continue
-		}
-		ends := has(runs[0].Last)
-		// All lines of a run are live, so a rewind there has changed nothing.
-		b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
-		if err := fold.Add(b); err != nil {
-			return rebuild.History{}, err
-		}
-		if ends {
-			runs, inside = runs[1:], false
+	if len(runs) > 0 {
+		for b, err := range batchesOf(scan, from, runs) {
+			// All lines of a run are live, so a rewind there has changed nothing.
+			b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
+			if err == nil {
+				err = fold.Add(b)
+			}
+			if err != nil {
+				return rebuild.History{}, err
+			}
 		}
 	}
 	return fold.History(), nil
+}
+
+// beginningOf returns how the runs begin, on one line: with the first text of the
+// user that could be a title, or else with the first text.
+func beginningOf(scan scan, from driver.Cursor, runs []transcript.Run) (line string, err error) {
+	for b, err := range batchesOf(scan, from, runs) {
+		if err != nil {
+			return "", err
+		}
+		for _, e := range b.Entries {
+			f, ok := e.Body.(transcript.Fragment)
+			if !ok {
+				continue
+			}
+			text := f.Message().Text()
+			if title := titleOf(text); f.Kind == transcript.TypeUser && title != "" {
+				return title, nil
+			}
+			line = cmp.Or(line, oneLine(text))
+		}
+	}
+	return line, nil
 }
 
 // closed returns the index of the first message of the turn that is not over, the

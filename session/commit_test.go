@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"testing"
 	"time"
@@ -72,6 +73,18 @@ func commit(t testing.TB, s *session.Session, opts *session.CommitOptions) sessi
 	done, err := s.Commit(context.Background(), opts)
 	must(t, err)
 	return done
+}
+
+// filed are the words of the archives of a session.
+func filed(t testing.TB, s *session.Session) (all [][]string) {
+	t.Helper()
+	for i, a := range archivesOf(t, s) {
+		require.Equal(t, fmt.Sprintf("archive_%03d", i+1), a.Name)
+		h, err := s.Archived(bg, a.Name)
+		require.NoError(t, err)
+		all = append(all, wordsOf(h))
+	}
+	return all
 }
 
 // A commit archives what was said, the history goes on with the overview, and a
@@ -242,13 +255,17 @@ func TestCommitStandIn(t *testing.T) {
 // Keep says how much of an archive the history goes on to show.
 func TestCommitKeep(t *testing.T) {
 	t.Parallel()
-	st := open(t, t.TempDir(), vikingly())
+	opts := vikingly()
+	opts.Compact.Recall = true
+	st := open(t, t.TempDir(), opts)
 	defer closed(t, st)
 	s := load(t, st, cli)
 	talk(t, s, 0, 6)
 	done := commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 2}})
 	require.Equal(t, 12, done.Messages)
+	require.Equal(t, viking, done.Overview)
 	h := history(t, s)
+	require.Contains(t, h, transcript.RecallSearch)
 	require.Contains(t, h, "They talked about tea")
 	require.NotContains(t, h, "answer 3")
 	require.Contains(t, h, "question 4")
@@ -310,8 +327,8 @@ func TestCommitFork(t *testing.T) {
 		require.Empty(t, live(t, f))
 		require.Zero(t, f.Stats().Contexts)
 		require.Zero(t, f.Stats().Commits)
-		for r := range f.UsageRecords(ctx) {
-			require.Fail(t, r.URI)
+		for r, err := range f.UsageRecords(ctx) {
+			require.Fail(t, r.URI, err)
 		}
 		require.Equal(t, session.NothingNew, commit(t, f, nil).Reason)
 		add(t, f, transcript.UserText("own"), answer("own"))

@@ -207,6 +207,11 @@ func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 			x.note("abstract", e.ID)
 			return e.Erase()
 		}
+	case transcript.Extracted: // the message of an error may quote anything
+		if b.Err != "" && b.Err != transcript.ErasedText {
+			x.note(e.Type(), e.ID)
+			return e.Erase()
+		}
 	case transcript.Clip:
 		clips := slices.Clone(b.Clips)
 		for i, c := range clips {

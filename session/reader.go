@@ -332,10 +332,10 @@ func (w *walk) passes(start int) bool {
 				transcript.Commit, transcript.Used, transcript.Extracted:
 				kept = true
 			case transcript.Compaction:
-				compacted = true
+				kept, compacted = true, isComplete(batch)
 			}
 		}
-		if !kept && !compacted {
+		if !kept {
 			w.records = w.records[:start]
 		}
 		return compacted

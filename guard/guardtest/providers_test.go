@@ -222,7 +222,7 @@ var shown = []transcript.Block{
 	transcript.DocumentBlock{Source: transcript.Source{Type: "base64", MediaType: "text/csv", Data: "AAAA"}},
 	transcript.DocumentBlock{Source: transcript.Source{Type: "text", MediaType: "text/plain", Data: "All of it."}, Context: "C"},
 	transcript.DocumentBlock{Source: transcript.Source{Type: "url", URL: "https://x.example/a.pdf"}},
-	transcript.ContextBlock{URI: "file:a", Abstract: "About a."},
+	transcript.ContextBlock{URI: "file:a", Kind: "resource", Abstract: "About a."},
 	transcript.RawBlock{JSON: json.RawMessage(`{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"x"}]}`)},
 }
 

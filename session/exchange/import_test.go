@@ -318,9 +318,25 @@ func TestImportCommitted(t *testing.T) {
 	if im.Created || im.Appended != 3 || history != sourceHistory(t, im.Source, nil) || !strings.Contains(history, "They counted.") || strings.Contains(history, "two") {
 		t.Errorf("%+v\n%s", im, history)
 	}
+	// A further commit goes on counting, and archives what is live.
+	again := inMemory()
+	s, err := again.Get(t.Context(), importAll(t, again, sessionsIn(t, committed), nil)[0].Session)
+	require.NoError(t, err)
+	add(t, s, transcript.AssistantText("four"))
+	done, err := s.Commit(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, "archive_002", done.Archive)
+	archived, err := s.Archived(t.Context(), "archive_002")
+	require.NoError(t, err)
+	require.Len(t, archived.Messages, 2)
+	require.Equal(t, "three", archived.Messages[0].Text())
+	require.Equal(t, 2, s.Stats().Commits)
+	archived, err = s.Archived(t.Context(), "archive_001")
+	require.NoError(t, err)
+	require.Len(t, archived.Messages, 2)
 	// An archive that is lost later takes nothing from the session.
 	delete(committed, "s1/history/archive_001/messages.jsonl")
-	_, err := exchange.Import(t.Context(), st, sessionsIn(t, committed), nil)
+	_, err = exchange.Import(t.Context(), st, sessionsIn(t, committed), nil)
 	require.ErrorIs(t, err, exchange.ErrDiverged)
 	if after, _ := importedHistory(t, st, im.Session); after != history {
 		t.Errorf("without the archive: %s", after)

@@ -33,6 +33,7 @@ func (c *check) bookkeeping() []driver.Line {
 		transcript.ToolStatus{CallID: "a", Status: "running"},
 		transcript.Used{Contexts: []string{"a"}},
 		transcript.Commit{Archive: "a"},
+		transcript.Extracted{Commit: "a"},
 		transcript.Custom{Name: "a"},
 		transcript.Unknown{Kind: "future"},
 	} {
