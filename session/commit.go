@@ -258,7 +258,7 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 
 // describe returns the commit but for what is known only when it is appended.
 func (s *Session) describe(ctx context.Context, a *archiving, overview string) (transcript.Commit, error) {
-	// What a summary says about tools is for the model.
+	// The last line of a summary, about the reading tools, is for the model alone.
 	if i := strings.LastIndex(overview, "\n[The tools "+transcript.RecallSearch); i >= 0 {
 		overview = overview[:i]
 	}

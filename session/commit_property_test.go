@@ -178,9 +178,9 @@ func wordsOf(h rebuild.History) (all []string) {
 func (k *talker) check() {
 	var filed []string
 	for a, err := range k.s.Archives(bg) {
-		require.NoError(k.t, err)
+		require.NoError(k.t, err, k.log)
 		h, err := k.s.Archived(bg, a.Name)
-		require.NoError(k.t, err)
+		require.NoError(k.t, err, k.log)
 		require.NotEmpty(k.t, h.Messages, k.log)
 		valid(k.t, h)
 		filed = append(filed, wordsOf(h)...)
@@ -268,7 +268,7 @@ func TestCommitPropertyTorn(t *testing.T) {
 			least := max(k.least, int64(bytes.IndexByte(data, '\n')+1))
 			require.NoError(t, os.Truncate(name, max(least, int64(len(data)-r.IntN(1+r.IntN(3_000))))))
 			if r.IntN(2) == 0 {
-				require.NoError(t, os.Remove(filepath.Join(dir, "agents", ref.Agent, "sessions.jsonl")))
+				require.NoError(t, os.RemoveAll(filepath.Join(dir, "agents", ref.Agent, "sessions.jsonl")))
 			}
 			k.log = append(k.log, "torn")
 			st = open(t, dir, opts)

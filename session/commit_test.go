@@ -343,6 +343,29 @@ func TestCommitFork(t *testing.T) {
 	})
 }
 
+// A fork of a fork has no archives either, though a compaction between them has
+// ended what is in force of those of the first base.
+func TestCommitForkOfFork(t *testing.T) {
+	t.Parallel()
+	st := open(t, t.TempDir(), vikingly())
+	defer closed(t, st)
+	s := load(t, st, cli)
+	talk(t, s, 0, 2)
+	kept := add(t, s, transcript.UserText("kept"), answer("yes"))[0]
+	commit(t, s, &session.CommitOptions{Keep: compact.Keep{Turns: 1}})
+	for range 2 {
+		talk(t, s, 2, 1)
+		id := add(t, s, transcript.Compaction{Summary: "S", FirstKept: kept})[0]
+		var err error
+		s, err = s.Fork(t.Context(), id, nil)
+		require.NoError(t, err)
+		require.Contains(t, history(t, s), "kept")
+		require.Empty(t, archivesOf(t, s))
+		require.Empty(t, live(t, s))
+		require.Zero(t, s.Stats().Commits)
+	}
+}
+
 // AfterTurn commits when the trigger says so.
 func TestCommitTrigger(t *testing.T) {
 	t.Parallel()

@@ -123,8 +123,12 @@ func (st *Store) evened(header transcript.Entry, lines []transcript.Entry, want 
 		more = append(more, st.Sealed(transcript.Entry{ID: st.newID(), Time: st.opts.Now(), Of: of, Body: b}))
 	}
 	has := fold.Standing()
-	if has.Commit.Entry != "" || len(has.Used) > 0 {
-		add(transcript.Commit{}, "") // what is archived and used is of the base
+	// Archives and usage are those of the base. A compaction of a fork may have ended
+	// what is in force of them, but the lines are there.
+	if slices.ContainsFunc(lines, func(e transcript.Entry) bool {
+		return e.Type() == transcript.TypeCommit || e.Type() == transcript.TypeUsed
+	}) {
+		add(transcript.Commit{}, "")
 	}
 	for _, q := range has.Queued {
 		add(transcript.Queued{Off: true}, q.Entry)

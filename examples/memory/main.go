@@ -39,10 +39,13 @@ var key = session.Key{Agent: "main", Channel: "cli", Peer: owner}
 func main() {
 	dir := flag.String("dir", ".convolog-memory", "`folder` that conversations and memories are kept in")
 	url := flag.String("url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
-	model := flag.String("model", "scripted", "`name` of the model")
+	model := flag.String("model", "", "`name` of the model, required with -url")
 	flag.Parse()
 	var client guard.Client = scripted{}
 	if *url != "" {
+		if *model == "" {
+			log.Fatal("with -url, name the -model")
+		}
 		client = &anthropic.Client{URL: *url, APIKey: os.Getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
 	}
 	if err := run(context.Background(), *dir, client, *model, os.Stdout); err != nil {

@@ -331,7 +331,7 @@ func TestImportCommitted(t *testing.T) {
 	require.Len(t, archived.Messages, 2)
 	require.Equal(t, "three", archived.Messages[0].Text())
 	require.Equal(t, 2, s.Stats().Commits)
-	archived, err = s.Archived(t.Context(), "history/archive_001")
+	archived, err = s.Archived(t.Context(), "archive_001")
 	require.NoError(t, err)
 	require.Len(t, archived.Messages, 2)
 	// An archive that is lost later takes nothing from the session.

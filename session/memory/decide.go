@@ -74,8 +74,8 @@ func (p *planner) decide(ctx context.Context, n int, c Candidate, similar []Memo
 	}
 	lexical, _ := Lexical{}.Decide(ctx, c, similar)
 	if !c.Category.merges() {
-		if lexical.Action != Create {
-			lexical.Action = Skip
+		if lexical.Action == Merge {
+			lexical = Decision{Action: Create}
 		}
 		return lexical
 	}

@@ -258,6 +258,18 @@ func TestKnown(t *testing.T) {
 	}, c.lines[1].Counts)
 }
 
+// Events of one commit are as many as differ, also those of one topic.
+func TestEventsOfOneCommit(t *testing.T) {
+	dir, c := t.TempDir(), newTalk("anna")
+	r := learn(
+		t, openStore(t, dir, nil), c,
+		candidate(Events, "release", "Released version 1", ""), candidate(Events, "release", "Released version 2", ""),
+		candidate(Events, "release", "Released version 1", ""),
+	)
+	require.Equal(t, transcript.ExtractedCount{Added: 2, Skipped: 1}, r.Counts["events"])
+	require.Len(t, files(t, dir), 2)
+}
+
 // Candidates that cannot be stored are refused, each with a reason, and the others
 // are stored.
 func TestBadCandidates(t *testing.T) {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,13 +48,13 @@ func (m *Store) Reindex(ctx context.Context, scope Scope) error {
 	if err := scope.check(); err != nil {
 		return fmt.Errorf("memory: reindex: %w", err)
 	}
-	all, err := m.memories(ctx, scope, func(*Memory) {})
-	for name, mem := range all {
-		if err == nil {
-			err = m.opts.Index.Put(ctx, folderOf(name), name, mem.hash(), mem.text())
+	var failed error
+	err := m.memories(ctx, scope, func(mem *Memory) {
+		if failed == nil {
+			failed = m.opts.Index.Put(ctx, folderOf(mem.file), mem.file, mem.hash(), mem.text())
 		}
-	}
-	if err != nil {
+	})
+	if err = errors.Join(err, failed); err != nil {
 		return fmt.Errorf("memory: reindex %s: %w", scope, err)
 	}
 	return nil
@@ -66,7 +67,7 @@ func folderOf(name string) string {
 }
 
 // near adds what the Index finds. Hits of what a memory has said before are dropped.
-func (m *Store) near(ctx context.Context, o SearchOptions, f *finding, all map[string]*Memory) error {
+func (m *Store) near(ctx context.Context, o SearchOptions, f *finding) error {
 	if m.opts.Index == nil || f.query == "" {
 		return nil
 	}
@@ -74,17 +75,31 @@ func (m *Store) near(ctx context.Context, o SearchOptions, f *finding, all map[s
 	if m.opts.Shared && o.Scope.Agent != "" {
 		folders = append(folders, agentFolder(o.Scope.Agent))
 	}
+	files, err := m.placed(ctx, o.Scope)
+	if err != nil {
+		return err
+	}
+	there := make(map[string]placed, len(files))
+	for _, file := range files {
+		there[file.Name] = file
+	}
 	for _, folder := range folders {
 		list, err := m.opts.Index.Near(ctx, folder, f.query, o.Limit)
 		if err != nil {
 			return fmt.Errorf("index: %w", err)
 		}
 		for _, n := range list[:min(len(list), o.Limit)] {
-			mem := all[n.Name]
-			if mem == nil || folderOf(n.Name) != folder || n.Hash != mem.hash() {
+			file, ok := there[n.Name]
+			if !ok || folderOf(n.Name) != folder {
 				continue
 			}
-			f.nearby(mem, min(max(n.Score, 0), 1))
+			mem, err := m.recall(ctx, o.Scope, file)
+			if err != nil {
+				return err
+			}
+			if mem != nil && n.Hash == mem.hash() {
+				f.nearby(mem, min(max(n.Score, 0), 1))
+			}
 		}
 	}
 	return nil
@@ -92,7 +107,7 @@ func (m *Store) near(ctx context.Context, o SearchOptions, f *finding, all map[s
 
 // nearby adds to the score of a memory, or adds the memory.
 func (f *finding) nearby(m *Memory, score float64) {
-	i := slices.IndexFunc(f.found, func(d document) bool { return d.Memory == m })
+	i := slices.IndexFunc(f.found, func(d document) bool { return d.Memory != nil && d.Memory.file == m.file })
 	if i < 0 {
 		i = len(f.found)
 		f.found = append(f.found, m.document())

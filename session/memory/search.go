@@ -86,10 +86,10 @@ const (
 // [session.Session.Search] does. With [Options].Index, memories near to the query
 // are found too, though they have none of its words.
 //
-// Left out are what was rewound, summaries, what was shown of memories, an entry
-// that says the query and nothing else, and hits for which the tokens do not suffice.
-// If a file or the Index fails, the error names it, and the hits are what was found
-// without.
+// Left out are what was rewound, summaries, system prompts and data of the
+// application, what was shown of memories, an entry that says the query and nothing
+// else, and hits for which the tokens do not suffice. If a file or the Index fails,
+// the error names it, and the hits are what was found without.
 func (m *Store) Search(ctx context.Context, query string, opts *SearchOptions) ([]Hit, error) {
 	var o SearchOptions
 	if opts != nil {
@@ -134,12 +134,11 @@ func (m *Store) find(ctx context.Context, f *finding, o SearchOptions) (failed, 
 		}
 	}
 	if o.Scope.Owner != "" {
-		var all map[string]*Memory
-		all, failed = m.memories(ctx, o.Scope, f.memory)
+		failed = m.memories(ctx, o.Scope, f.memory)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		failed = errors.Join(failed, m.near(ctx, o, f, all))
+		failed = errors.Join(failed, m.near(ctx, o, f))
 	}
 	f.score()
 	f.contexts()
@@ -160,6 +159,7 @@ type finding struct {
 	words   *words.Query
 	ranking words.Ranking
 	found   []document
+	held    int             // bytes of what is found
 	used    map[string]bool // URIs
 	profile *Memory
 }
@@ -183,21 +183,40 @@ func newFinding(query string) (*finding, error) {
 	return f, nil
 }
 
+// maxHeld is how many bytes of what was found are held. If there are more, the worse
+// half goes, by what is known of all words so far.
+const maxHeld = 32 << 20
+
 // add counts a document and keeps it if it fits.
 func (f *finding) add(d document) {
 	if f.words == nil {
 		return
 	}
-	size := 0
+	fit, fits := f.words.Look(d.texts, words.MostOnce)
+	size := d.size()
+	f.ranking.Add(fit, size)
+	if !fits {
+		return
+	}
+	d.fit = fit
+	f.found = append(f.found, d)
+	if f.held += size; f.held > maxHeld {
+		f.score()
+		for f.held > maxHeld/2 {
+			last := len(f.found) - 1
+			f.held -= f.found[last].size()
+			f.found[last] = document{}
+			f.found = f.found[:last]
+		}
+	}
+}
+
+// size returns the bytes of what a document says.
+func (d *document) size() (size int) {
 	for _, text := range d.texts {
 		size += len(text)
 	}
-	fit, fits := f.words.Look(d.texts, words.MostOnce)
-	f.ranking.Add(fit, size)
-	if fits {
-		d.fit = fit
-		f.found = append(f.found, d)
-	}
+	return size
 }
 
 func (f *finding) memory(m *Memory) {
@@ -254,7 +273,7 @@ func (f *finding) entries(ctx context.Context, s *session.Session) error {
 			return err
 		}
 		shown := h.Type == kindContext || strings.HasPrefix(h.Excerpt, blocksHeading)
-		if h.Rewound || h.Type == "summary" || shown || strings.TrimSpace(h.Excerpt) == strings.TrimSpace(f.query) {
+		if h.Rewound || h.Role == "system" || shown || strings.TrimSpace(h.Excerpt) == strings.TrimSpace(f.query) {
 			continue
 		}
 		n++
@@ -272,11 +291,7 @@ func (f *finding) score() {
 	top := 0.0
 	for i := range f.found {
 		d := &f.found[i]
-		size := 0
-		for _, text := range d.texts {
-			size += len(text)
-		}
-		d.Score = f.ranking.Score(d.fit, size)
+		d.Score = f.ranking.Score(d.fit, d.size())
 		top = max(top, d.Score)
 	}
 	for i := range f.found {

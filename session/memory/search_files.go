@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -67,44 +68,45 @@ func (r *recent) forget(name string) {
 	}
 }
 
-// memories calls f with every memory of a scope and returns them by their files. A
-// file that cannot be read is left out and named in the error.
-func (m *Store) memories(ctx context.Context, scope Scope, f func(*Memory)) (map[string]*Memory, error) {
+// memories calls f with every memory of a scope. A file that cannot be read is left
+// out and named in the error. Of very many memories some are held at a time.
+func (m *Store) memories(ctx context.Context, scope Scope, f func(*Memory)) error {
 	files, err := m.placed(ctx, scope)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all := make([]*Memory, len(files))
-	failed := make([]error, len(files))
-	group, running := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	const some = 64
-	for from := 0; from < len(files); from += some {
-		group.Go(func() error {
-			for i := from; i < min(from+some, len(files)); i++ {
-				if err := running.Err(); err != nil {
-					return err
+	const some = 512
+	known := make(map[string]bool, len(files))
+	var failed []error
+	for part := range slices.Chunk(files, some) {
+		read := make([]*Memory, len(part))
+		errs := make([]error, len(part))
+		group, running := errgroup.WithContext(ctx)
+		workers := runtime.GOMAXPROCS(0)
+		for w := range workers {
+			group.Go(func() error {
+				for i := w; i < len(part) && running.Err() == nil; i += workers {
+					read[i], errs[i] = m.recall(running, scope, part[i])
 				}
-				all[i], failed[i] = m.recall(running, scope, files[i])
+				return running.Err()
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return errors.Join(append(failed, err)...)
+		}
+		for i, mem := range read {
+			if mem == nil {
+				continue
 			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	byFile, known := make(map[string]*Memory, len(files)), make(map[string]bool, len(files))
-	for i, mem := range all {
-		if mem == nil {
-			continue
+			if known[mem.ID] {
+				mem.ID = fileID(part[i].Name) // a copy
+			}
+			known[mem.ID] = true
+			f(mem)
 		}
-		if known[mem.ID] {
-			mem.ID = fileID(files[i].Name) // a copy
-		}
-		known[mem.ID], byFile[files[i].Name] = true, mem
-		f(mem)
+		failed = append(failed, errs...)
 	}
-	return byFile, errors.Join(failed...)
+	return errors.Join(failed...)
 }
 
 // recall returns a memory as it was read last, if it has not changed; nil if it is

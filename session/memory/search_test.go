@@ -309,6 +309,24 @@ func TestSearchBudget(t *testing.T) {
 	}
 }
 
+// Of more than fits into memory the best is found all the same.
+func TestSearchHeld(t *testing.T) {
+	f, err := newFinding("blue needle")
+	require.NoError(t, err)
+	hay := strings.Repeat("hay and one needle among it ", 8_000)
+	for i := range 400 {
+		mem := &Memory{ID: fmt.Sprint(i), URI: fmt.Sprint(i), Text: Text{Abstract: "hay", Content: hay}}
+		if i == 7 {
+			mem.Abstract = "the needle that is blue"
+		}
+		f.memory(mem)
+		require.LessOrEqual(t, f.held, maxHeld)
+	}
+	require.Less(t, len(f.found), 300)
+	f.score()
+	require.Equal(t, "7", f.found[0].Memory.ID)
+}
+
 // Any query of any text is found or not, within the budget, and never breaks.
 func FuzzSearch(f *testing.F) {
 	f.Add("dog Rex", "Rex is a dog", "and \"old\"", 20)

@@ -53,7 +53,8 @@ type Session struct {
 // Records yields the records of a session in the order of the conversation,
 // ready for a fold; see [Dialect.Scan]. Nobody should be writing. Of
 // OpenViking every archive comes first, with a compaction that holds its
-// overview and a commit behind it; the offsets of its records are those in the
+// overview and a commit behind it, and in front of the last commit the contexts
+// that the session is linked to; the offsets of its records are those in the
 // file they are in. The sequence may be ranged over several times and ends
 // after the first pair with an error.
 func (s Session) Records() iter.Seq2[transcript.Record, error] {

@@ -27,7 +27,9 @@ import (
 //	openviking  session/<id>/ with messages, archives and the files about them
 //
 // Times carry a zone, where the program gives one, and names of files are
-// letters, digits, '-', '_' and dots. A Writer is for one goroutine.
+// letters, digits, '-', '_' and dots. The archives of OpenViking are those of the
+// commits; in a session without any, each compaction makes one. A Writer is for
+// one goroutine.
 type Writer struct {
 	create func(name string) (io.WriteCloser, error)
 	form   target
