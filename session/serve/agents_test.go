@@ -189,7 +189,7 @@ func TestAgentsGolden(t *testing.T) {
 	require.Equal(t, string(want), got.String())
 }
 
-// What is listed and what is streamed is the same, in every direction, at every size
+// Lists and streams have the same events, in every direction, at every size
 // of pages, and behind every event.
 func TestAgentsSameEvents(t *testing.T) {
 	t.Parallel()
