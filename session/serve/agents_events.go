@@ -171,11 +171,11 @@ func (m *agentEvents) speak(e transcript.Entry, f transcript.Fragment) {
 	var texts []transcript.Block
 	flush := func() {
 		if len(texts) > 0 {
-			id := m.emit(e, n, agentMessage, object{"content": agentContent(texts)})
+			m.emit(e, n, agentMessage, object{"content": agentContent(texts)})
 			if a.draft != "" {
-				id, a.draft = a.draft, ""
 				last := &m.out[len(m.out)-1]
-				last.id, last.data["id"] = id, id
+				last.id, last.data["id"] = a.draft, a.draft
+				a.draft = ""
 			}
 			n, texts = n+1, nil
 		}
