@@ -417,7 +417,7 @@ func (q *request) within() (func(time.Time) bool, error) {
 
 // window returns the size of a page and whether the newest come first.
 func (q *request) window(most int, other string) (limit int, desc bool, err error) {
-	if limit, err = q.number("limit", 20); err != nil {
+	if limit, err = q.number("limit", 100); err != nil {
 		return 0, false, err
 	}
 	if limit < 1 || limit > most {

@@ -362,9 +362,15 @@ func inlined(ctx context.Context, s *session.Session, entries iter.Seq2[transcri
 }
 
 // beginning returns an entry in front of another one, or of the end if that is empty,
-// behind which events can be made: the last of an answer without calls, or the header.
+// behind which events can be made: the last of an answer without calls that ends an
+// append, or the header.
 func beginning(ctx context.Context, s *session.Session, entry string) (string, error) {
 	last, answer, calls := "", "", false // of the answer that is looked at
+	var next transcript.Entry            // the one behind it; none is shown if it has no ID
+	ends := func() bool {
+		return answer != "" && !calls && (next.ID != "" && next.Part <= 1 || next.ID == "" && endsAppend(ctx, s, last))
+	}
+	var behind transcript.Entry // the one that was looked at before
 	for seen := 0; seen < lookBack; {
 		page, err := s.Page(ctx, entry, -64)
 		if err != nil {
@@ -377,21 +383,23 @@ func beginning(ctx context.Context, s *session.Session, entry string) (string, e
 				id = or(f.Of, e.ID)
 			}
 			if id != answer {
-				if answer != "" && !calls && endsAppend(ctx, s, last) {
+				if ends() {
 					return last, nil
 				}
-				last, answer, calls = e.ID, id, false
+				last, answer, calls, next = e.ID, id, false, behind
 			}
 			calls = calls || ok && f.Kind == transcript.TypeToolUse
+			behind = e
 		}
-		if len(page) < 64 {
-			if answer != "" && !calls && endsAppend(ctx, s, last) {
-				return last, nil
-			}
+		switch {
+		case len(page) == 64:
+			seen += len(page)
+			entry = page[0].ID
+		case ends():
+			return last, nil
+		default:
 			return s.ID(), nil
 		}
-		seen += len(page)
-		entry = page[0].ID
 	}
 	return entry, nil
 }
