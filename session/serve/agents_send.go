@@ -302,14 +302,20 @@ func goOn(ctx context.Context, s *session.Session, after string) (from string, r
 	return from, newSince(after), err
 }
 
-// newest returns up to n events in front of one, the last one first. It reads from the
-// end of one answer to the next.
+// newest returns up to n events in front of one, the last one first. It reads parts of
+// the session, from behind, that most often have enough.
 func newest(ctx context.Context, s *session.Session, before string, n int, fits func(agentEvent) bool) (events []agentEvent, err error) {
 	until, _, _ := place(before) // the entry that ends the part to read; empty is the end
 	for seen := before; ; seen = "" {
-		from, err := beginning(ctx, s, until)
+		page, err := s.Page(ctx, until, -max(64, n))
 		if err != nil {
 			return nil, err
+		}
+		from := s.ID()
+		if len(page) >= max(64, n) {
+			if from, err = beginning(ctx, s, page[0].ID); err != nil {
+				return nil, err
+			}
 		}
 		part, err := between(ctx, s, from, until, seen)
 		if err != nil {
@@ -341,8 +347,7 @@ func between(ctx context.Context, s *session.Session, from, until, before string
 		}
 		more := m.add(e)
 		if before == "" && e.ID == until {
-			m.ended()
-			return append(events, m.out...), nil
+			return append(events, more...), nil
 		}
 		if rest := stop.drop(m, e, more); before != "" && stop.id == "" {
 			return append(events, more[:max(0, len(more)-len(rest)-1)]...), nil
