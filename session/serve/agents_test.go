@@ -371,7 +371,9 @@ func TestAgentsErrors(t *testing.T) {
 	kind(404, "not_found_error", "POST", base, obj{"agent": "main"}, "X-API-Key", "m")
 	require.Empty(t, ask(t, 200, "GET", base, nil, "X-API-Key", "b")["data"])
 	for _, body := range []any{
-		obj{}, obj{"events": []obj{{"type": "system.message"}}}, obj{"events": []obj{{"type": "user.message"}}},
+		obj{},
+		obj{"events": []obj{{"type": "system.message"}}},
+		obj{"events": []obj{{"type": "user.message"}}},
 		obj{"events": []obj{says("x")["events"].([]obj)[0], {"type": "user.define_outcome"}}},
 		obj{"events": []obj{{"type": "user.message", "content": []obj{{"type": "tool_use", "id": "1", "name": "n", "input": obj{}}}}}},
 		obj{"events": []obj{{"type": "user.tool_confirmation", "tool_use_id": "x", "result": "allow"}}},
@@ -380,8 +382,11 @@ func TestAgentsErrors(t *testing.T) {
 		kind(400, "invalid_request_error", "POST", url+"/events", body, anna...)
 	}
 	for _, body := range []any{
-		obj{"budget": obj{"type": "limit"}}, obj{"resources": []obj{{"type": "file"}}}, obj{"metadata": obj{"a=b": "c"}},
-		obj{"metadata": obj{"a": strings.Repeat("x", 513)}}, obj{"agent": obj{"type": "agent_with_overrides", "id": "x"}},
+		obj{"budget": obj{"type": "limit"}},
+		obj{"resources": []obj{{"type": "file"}}},
+		obj{"metadata": obj{"a=b": "c"}},
+		obj{"metadata": obj{"a": strings.Repeat("x", 513)}},
+		obj{"agent": obj{"type": "agent_with_overrides", "id": "x"}},
 	} {
 		kind(400, "invalid_request_error", "POST", base, body, anna...)
 	}
