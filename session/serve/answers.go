@@ -118,15 +118,22 @@ func (sv *Server) answerAll(s *session.Session) error {
 // reports whether anything was.
 func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, err error) {
 	keep := context.WithoutCancel(sv.life)
-	if err := sv.endOpen(keep, s, endLost); err != nil {
+	held, err := suspended(keep, s)
+	if err != nil || held.waits {
 		return false, err
+	}
+	if !held.goesOn {
+		if err := sv.endOpen(keep, s, held.or(endLost)); err != nil {
+			return false, err
+		}
 	}
 	if sv.life.Err() != nil {
 		return false, nil // what is queued waits for the next server
 	}
-	id, err := turn.DrainOne(sv.life)
-	if err != nil || id == "" {
-		return false, err
+	if !held.goesOn {
+		if id, err := turn.DrainOne(sv.life); err != nil || id == "" {
+			return false, err
+		}
 	}
 	text, err := lastDrained(keep, s)
 	if err != nil {
@@ -139,6 +146,13 @@ func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, er
 	if open, err := isOpen(keep, s); err != nil || !open {
 		return true, err
 	}
+	if why != endStopped {
+		now, err := suspended(keep, s)
+		if err != nil || now.waits || now.goesOn && now.decision != held.decision {
+			return true, err
+		}
+		why = now.or(why)
+	}
 	// A draft that the responder has left is closed by the next turn.
 	if err := turn.End(); err != nil {
 		return false, err
@@ -148,6 +162,37 @@ func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, er
 		return false, err
 	}
 	return true, errors.Join(sv.endOpen(keep, s, why), next.End())
+}
+
+// A suspension is what has become of a turn in which calls were held. It needs no
+// responder until a person has decided on all of them.
+type suspension struct {
+	waits    bool   // for a person
+	goesOn   bool   // all is decided, and no answer has followed
+	stopped  bool   // somebody has asked to stop while it waited
+	decision string // the last one
+}
+
+func (h suspension) or(why string) string {
+	if h.stopped {
+		return endStopped
+	}
+	return why
+}
+
+// suspended looks whether the turn that is open waits for a person, or did.
+func suspended(ctx context.Context, s *session.Session) (h suspension, err error) {
+	if open, err := isOpen(ctx, s); err != nil || !open {
+		return h, err
+	}
+	m, err := agentsNow(ctx, s)
+	if err != nil {
+		return h, err
+	}
+	h = suspension{stopped: m.asked && (len(m.held) > 0 || m.decided != ""), decision: m.decided}
+	h.waits = len(m.held) > 0 && !m.asked
+	h.goesOn = len(m.held) == 0 && m.decided != "" && !m.asked
+	return h, nil
 }
 
 // respond lets the application answer, and says why it has stopped if it was not done.
@@ -296,12 +341,15 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	err = sv.endOpen(ctx, s, endLost)
-	if err = errors.Join(err, turn.End()); err != nil {
+	held, err := suspended(ctx, s)
+	if err == nil && !held.waits && !held.goesOn {
+		err = sv.endOpen(ctx, s, held.or(endLost))
+	}
+	if err = errors.Join(err, turn.End()); err != nil || held.waits {
 		return err
 	}
 	pending, err := s.Pending(ctx)
-	if err != nil || len(pending.Queued) == 0 {
+	if err != nil || len(pending.Queued) == 0 && !held.goesOn {
 		return err
 	}
 	return sv.answer(s)

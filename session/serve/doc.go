@@ -5,8 +5,9 @@
 // # Put it behind HTTP
 //
 // The handler has several surfaces, each of which can be left out, see [Surface]:
-// the routes of ZyHive and of OpenViking with their bodies and answers, and the
-// store's own. [Server.Routes] lists them.
+// the routes of ZyHive and of OpenViking with their bodies and answers, sessions and
+// events in the shape of Anthropic's managed agents, for its SDKs, and the store's own.
+// [Server.Routes] lists them.
 //
 // Each request belongs to a [Principal], which Options.Auth finds. One that is no
 // administrator sees the sessions of its owner alone, through

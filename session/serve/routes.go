@@ -29,7 +29,7 @@ type Route struct {
 func (sv *Server) Routes() []Route { return append([]Route(nil), sv.routes...) }
 
 // allRoutes are those of all surfaces.
-var allRoutes = join(zyHiveRoutes, openVikingRoutes, ownRoutes)
+var allRoutes = join(zyHiveRoutes, openVikingRoutes, ownRoutes, agentsRoutes)
 
 func join(tables ...[]Route) (all []Route) {
 	for _, t := range tables {
@@ -133,6 +133,8 @@ func (q *request) fail(route Route, err error) {
 		q.envelope(p.Status, nil, p)
 	case ZyHive:
 		q.json(p.Status, map[string]string{"error": p.Title, "code": p.Code})
+	case Agents:
+		q.json(p.Status, agentsProblem(p))
 	default:
 		q.w.Header().Set("Content-Type", "application/problem+json")
 		q.json(p.Status, p)

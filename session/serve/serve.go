@@ -26,8 +26,11 @@ const (
 	OpenViking
 	// Own is what the store can do beyond these, below /v1.
 	Own
+	// Agents is sessions and events in the shape of Anthropic's managed agents, below
+	// /v1/sessions.
+	Agents
 	// Everything is all of them.
-	Everything = ZyHive | OpenViking | Own
+	Everything = ZyHive | OpenViking | Own | Agents
 )
 
 // Options of [New].
@@ -78,6 +81,8 @@ type Server struct {
 	closed  bool
 	answers map[session.Ref]*answers // of sessions that are being answered
 	working sync.WaitGroup
+
+	describing sync.Mutex // held while labels are read and changed
 }
 
 var (

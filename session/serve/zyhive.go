@@ -100,16 +100,22 @@ func (q *request) chatSession(id string) (*session.Session, error) {
 	if id != "" {
 		return q.store.Get(q.Context(), session.Ref{Agent: agent, ID: id})
 	}
-	id = uuid.Must(uuid.NewV7()).String()
-	if key := q.Header.Get("Idempotency-Key"); key != "" {
-		sum := sha256.Sum256([]byte(q.who.Owner + "\x00" + agent + "\x00" + key))
-		id = "ses-" + hex.EncodeToString(sum[:16])
-	}
+	id = q.newID(agent)
 	s, err := q.create(agent, id)
 	if errors.Is(err, fs.ErrExist) {
 		return q.store.Get(q.Context(), session.Ref{Agent: agent, ID: id})
 	}
 	return s, err
+}
+
+// newID returns the ID of a new session: the same one for requests with the same
+// idempotency key.
+func (q *request) newID(agent string) string {
+	if key := q.Header.Get("Idempotency-Key"); key != "" {
+		sum := sha256.Sum256([]byte(q.who.Owner + "\x00" + agent + "\x00" + key))
+		return "ses-" + hex.EncodeToString(sum[:16])
+	}
+	return uuid.Must(uuid.NewV7()).String()
 }
 
 // create makes a session of a conversation over HTTP.
