@@ -43,9 +43,9 @@ func open() (*session.Store, func()) {
 	return store, func() { _ = store.Close(); _ = os.RemoveAll(dir) }
 }
 
-// ask sends a request and prints the events that answer it. It returns the ID of the
+// request sends a request and prints the events that answer it. It returns the ID of the
 // first one.
-func ask(method, url, body string, header ...string) (first string) {
+func request(method, url, body string, header ...string) (first string) {
 	req, _ := http.NewRequest(method, url, strings.NewReader(body)) //nolint:noctx // an example
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-API-Key", "key of anna")
@@ -87,7 +87,7 @@ func Example() {
 	web := httptest.NewServer(mux)
 	defer web.Close()
 
-	ask("POST", web.URL+"/agents/api/agents/main/chat", `{"message":"Hi."}`, "Idempotency-Key", "1")
+	request("POST", web.URL+"/agents/api/agents/main/chat", `{"message":"Hi."}`, "Idempotency-Key", "1")
 	infos, err := store.List(context.Background(), nil)
 	fmt.Println(len(infos), infos[0].Owner, infos[0].Title, err)
 	// Output:
@@ -116,9 +116,9 @@ func Example_reconnect() {
 		log.Fatal(err)
 	}
 
-	seen := ask("POST", web.URL+"/api/agents/main/chat", `{"sessionId":"s1","message":"Hi."}`)
+	seen := request("POST", web.URL+"/api/agents/main/chat", `{"sessionId":"s1","message":"Hi."}`)
 	fmt.Println("again, behind the first event:")
-	ask("GET", web.URL+"/api/agents/main/chat/stream?sessionId=s1", "", "Last-Event-ID", seen)
+	request("GET", web.URL+"/api/agents/main/chat/stream?sessionId=s1", "", "Last-Event-ID", seen)
 	// Output:
 	// text_delta Hello,
 	// text_delta  you.
