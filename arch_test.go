@@ -52,7 +52,7 @@ var imports = map[string][]string{
 		"transcript", "transcript/filelog", "transcript/tokens",
 	},
 	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
-	"session/serve":    {"rebuild", "session", "session/driver", "transcript"},
+	"session/serve":    {"rebuild", "session", "session/driver", "session/exchange", "transcript", "transcript/dialect"},
 	"examples/...":     {"..."},
 }
 
@@ -72,6 +72,7 @@ var testImports = map[string][]string{
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
 	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
 	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
+	"session/serve":       {"rebuild/wire"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
 )
 
 // A Surface is a set of routes.
@@ -47,6 +48,10 @@ type Options struct {
 	// Origins are those of web pages that may call beside the server's own, such as
 	// https://app.example.com.
 	Origins []string
+
+	// Renderers are the forms of model requests that the store's own routes export
+	// sessions in, by names such as "anthropic".
+	Renderers map[string]exchange.Renderer
 
 	MaxBody     int64         // bytes of a request; 0 is 32 MiB
 	Generations int           // answers that are made at once; 0 is 64. Others wait
@@ -105,7 +110,7 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	for _, r := range allRoutes {
 		if o.Surfaces&r.Surface != 0 {
 			sv.routes = append(sv.routes, r)
-			sv.mux.Handle(r.Method+" "+r.Path, sv.handler(r))
+			sv.mux.Handle(r.Method+" "+r.Path, endpoint{sv, r})
 		}
 	}
 	return sv, nil

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -166,7 +165,7 @@ func (q *request) chatStream() error {
 	if begin != "" {
 		return q.zyStream(s, show{s: s, from: begin, once: true}, zyEvent{Type: "reset"})
 	}
-	return newStream(q.w, q.sv.opts.Patience).send(event{data: zyEvent{Type: "idle"}})
+	return newStream(q.w).send(event{data: zyEvent{Type: "idle"}})
 }
 
 // running returns the entry behind which an answer begins that is being made, or that
@@ -271,7 +270,7 @@ func (q *request) zyStream(s *session.Session, sh show, first ...zyEvent) error 
 		}
 		return event{data: e}, true
 	}
-	st := newStream(q.w, q.sv.opts.Patience)
+	st := newStream(q.w)
 	for _, e := range first {
 		if err := st.send(event{data: e}); err != nil {
 			return nil
@@ -462,12 +461,10 @@ func (q *request) zyDelete() error {
 // rawLines answers with the lines of a transcript as they are.
 func (q *request) rawLines(s *session.Session) error {
 	q.w.Header().Set("Content-Type", "application/jsonl")
-	rc := http.NewResponseController(q.w)
 	for e, err := range s.Entries(q.Context()) {
 		if err != nil {
 			return err
 		}
-		_ = rc.SetWriteDeadline(time.Now().Add(q.sv.opts.Patience))
 		if _, err := q.w.Write(append(e.Line(), '\n')); err != nil {
 			return nil
 		}
