@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/convolog/convolog/session"
@@ -107,7 +108,8 @@ func problemOf(err error) *Problem {
 	return errInternal
 }
 
-// discreet returns the text of an error without the paths and the keys that it names.
+// discreet returns the text of an error without the paths of files and the keys of
+// sessions that it names.
 func discreet(err error) string {
 	text := err.Error()
 	hide := func(names ...string) {
@@ -139,5 +141,11 @@ func discreet(err error) string {
 		}
 	}
 	look(err)
-	return text
+	words := strings.Split(text, " ")
+	for i, word := range words { // a path that only the text has
+		if name := strings.TrimLeft(word, "('\""); filepath.IsAbs(name) {
+			words[i] = "..." + word[len(strings.TrimRight(word, ".,:;)'\"")):]
+		}
+	}
+	return strings.Join(words, " ")
 }

@@ -179,6 +179,9 @@ func (q *request) fail(route Route, err error) {
 	if q.w.begun { // the client sees that the answer is not whole
 		panic(http.ErrAbortHandler)
 	}
+	if q.Body != nil { // a client that still sends reads the answer afterwards, and net/http waits for it
+		_, _ = io.CopyN(io.Discard, q.Body, 256<<10)
+	}
 	switch {
 	case p == errFull:
 		q.w.Header().Set("Retry-After", "5")
