@@ -44,7 +44,7 @@ func raw(t *testing.T, addr, text string) string {
 func TestSlowAndLargeRequests(t *testing.T) {
 	t.Parallel()
 	ts, store, sv := served(t, &serve.Options{
-		Auth: serve.Keys(map[string]serve.Principal{"k": {Admin: true}}), Patience: 50 * time.Millisecond, MaxBody: 1 << 20,
+		Auth: serve.Keys(map[string]serve.Principal{"k": {Admin: true}}), Patience: 20 * time.Millisecond, MaxBody: 1 << 20,
 		Respond: serve.ResponderFunc(echo),
 	})
 	talk(t, store, "one")

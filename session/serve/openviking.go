@@ -141,8 +141,10 @@ func vikingMessage(role, content string, parts []vikingPart) (m transcript.Messa
 	if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
 		return m, invalid("the role is neither user nor assistant")
 	}
-	if len(parts) == 0 {
-		parts = []vikingPart{{Type: "text", Text: content}}
+	if len(parts) == 0 { // the line is that of the library
+		text := transcript.UserText(content)
+		text.Role = m.Role
+		return text, nil
 	}
 	for _, p := range parts {
 		switch p.Type {
