@@ -72,6 +72,7 @@ type Server struct {
 	mux    *http.ServeMux
 	cross  *http.CrossOriginProtection
 	slots  *semaphore.Weighted // of answers
+	counts counts
 
 	life    context.Context //nolint:containedctx // ends streams and answers at Close
 	end     context.CancelCauseFunc
