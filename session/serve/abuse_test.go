@@ -215,7 +215,9 @@ func TestCloseLeavesNothing(t *testing.T) { //nolint:paralleltest // see above
 	ts.Close()
 	require.NoError(t, store.Close())
 	http.DefaultClient.CloseIdleConnections()
-	require.Eventually(t, func() bool { return !strings.Contains(stacks(), "session/serve.(*Server)") && !strings.Contains(stacks(), "convolog/session.(*") }, soon, 5*time.Millisecond, stacks())
+	require.Eventually(t, func() bool {
+		return !strings.Contains(stacks(), "session/serve.(*Server)") && !strings.Contains(stacks(), "convolog/session.(*")
+	}, soon, 5*time.Millisecond, stacks())
 }
 
 func stacks() string {

@@ -232,8 +232,13 @@ func TestCrossSite(t *testing.T) {
 	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo), Origins: []string{"https://app.example.com"}})
 	before := state(t, talk(t, store, "one"))
 	for _, header := range []map[string]string{
-		{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "https://app.example.com.evil.example"},
-		{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "cross-site", "Origin": ts.URL},
+		{"Origin": "https://evil.example"},
+		{"Origin": "null"},
+		{"Origin": "http://127.0.0.1:1"},
+		{"Origin": "https://app.example.com.evil.example"},
+		{"Sec-Fetch-Site": "cross-site"},
+		{"Sec-Fetch-Site": "same-site"},
+		{"Sec-Fetch-Site": "cross-site", "Origin": ts.URL},
 	} {
 		everyRoute(t, ts.URL, sv, http.StatusForbidden, func(r *http.Request) {
 			for name, value := range header {
