@@ -165,7 +165,7 @@ func TestSlowReader(t *testing.T) {
 			_, err = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: "+addr+"\r\n\r\n")
 			require.NoError(t, err)
 			require.Eventually(t, func() bool { return working.Load() > 0 }, soon, time.Millisecond)
-			for range 16 {
+			for range 12 {
 				_, err := s.Append(t.Context(), transcript.UserText(strings.Repeat("a large text ", 50_000)))
 				require.NoError(t, err)
 			}

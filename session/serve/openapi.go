@@ -12,7 +12,11 @@ import (
 // document answers with an OpenAPI 3.1 document of the routes that are served. It is
 // made from their table and from the Go types that they take and answer.
 func (q *request) document() error {
-	q.json(http.StatusOK, openAPI(q.sv.routes, q.sv.opts.Auth != nil))
+	doc := openAPI(q.sv.routes, q.sv.opts.Auth != nil)
+	if prefix := strings.TrimSuffix(q.RequestURI, "/openapi.json"); strings.HasPrefix(prefix, "/") {
+		doc["servers"] = []object{{"url": prefix}} // that of http.StripPrefix
+	}
+	q.json(http.StatusOK, doc)
 	return nil
 }
 
@@ -99,22 +103,22 @@ func (all schemas) of(t reflect.Type) object {
 	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return object{"type": "string"}
 	}
-	switch t.Kind() {
-	case reflect.Pointer:
+	switch kind := t.Kind(); {
+	case kind == reflect.Pointer:
 		return all.of(t.Elem())
-	case reflect.Bool:
+	case kind == reflect.Bool:
 		return object{"type": "boolean"}
-	case reflect.String:
+	case kind == reflect.String:
 		return object{"type": "string"}
-	case reflect.Int, reflect.Int64:
+	case kind == reflect.Int || kind == reflect.Int64:
 		return object{"type": "integer"}
-	case reflect.Float64:
+	case kind == reflect.Float64:
 		return object{"type": "number"}
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		return object{"type": []string{"array", "null"}, "items": all.of(t.Elem())}
-	case reflect.Map:
+	case kind == reflect.Map:
 		return object{"type": []string{"object", "null"}, "additionalProperties": all.of(t.Elem())}
-	case reflect.Struct:
+	case kind == reflect.Struct:
 		return all.structure(t)
 	}
 	return object{}

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,7 +90,7 @@ func TestOpenAPI(t *testing.T) {
 			op, ok := doc.Paths[r.Path][strings.ToLower(r.Method)]
 			require.True(t, ok, "%s %s is not documented", r.Method, r.Path)
 			require.Equal(t, r.Summary, op.Summary)
-			for _, part := range strings.Split(r.Path, "/") {
+			for part := range strings.SplitSeq(r.Path, "/") {
 				if name, ok := strings.CutPrefix(part, "{"); ok {
 					require.Contains(t, op.Parameters, struct{ Name, In string }{strings.TrimSuffix(name, "}"), "path"})
 				}
@@ -115,6 +116,19 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
+// Below a prefix everything works, and the document says where.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	_, _, sv := served(t, nil)
+	ts := httptest.NewServer(http.StripPrefix("/talks", sv))
+	defer ts.Close()
+	doc := decode(t, call(t, "GET", ts.URL+"/talks/openapi.json", nil))
+	require.Equal(t, []any{map[string]any{"url": "/talks"}}, doc["servers"])
+	require.Equal(t, http.StatusOK, call(t, "GET", ts.URL+"/talks/v1/store/sessions?limit=1", nil).StatusCode)
+	require.Equal(t, http.StatusNotFound, call(t, "GET", ts.URL+"/v1/store/sessions", nil).StatusCode)
+	require.Equal(t, http.StatusMethodNotAllowed, call(t, "PUT", ts.URL+"/talks/v1/store/sessions", nil).StatusCode)
+}
+
 // checkRefs finds references to nothing.
 func checkRefs(t *testing.T, root map[string]any, v any) {
 	t.Helper()
@@ -122,7 +136,7 @@ func checkRefs(t *testing.T, root map[string]any, v any) {
 	case map[string]any:
 		if ref, ok := v["$ref"].(string); ok {
 			at := any(root)
-			for _, name := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+			for name := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
 				at = at.(map[string]any)[name]
 			}
 			require.NotNil(t, at, ref)

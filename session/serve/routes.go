@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/session"
 )
@@ -121,6 +122,9 @@ func (q *request) admit(route Route) (err error) {
 	if route.Admin && (!q.who.Admin || len(q.who.Agents) > 0) {
 		return errForbidden
 	}
+	if key := q.Header.Get("Idempotency-Key"); len(key) > 255 || !utf8.ValidString(key) {
+		return invalid("the idempotency key is longer than 255 bytes, or not UTF-8")
+	}
 	q.store = q.sv.store
 	if !q.who.Admin {
 		if q.store, err = q.sv.store.Scope(q.who.Owner); err != nil {
@@ -182,10 +186,10 @@ func (q *request) fail(route Route, err error) {
 	if q.Body != nil { // a client that still sends reads the answer afterwards, and net/http waits for it
 		_, _ = io.CopyN(io.Discard, q.Body, 256<<10)
 	}
-	switch {
-	case p == errFull:
+	switch p {
+	case errFull:
 		q.w.Header().Set("Retry-After", "5")
-	case p == errWho:
+	case errWho:
 		q.w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	switch route.Surface {

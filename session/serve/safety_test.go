@@ -317,6 +317,19 @@ func TestKeys(t *testing.T) {
 	require.Empty(t, logged.String())
 }
 
+// An idempotency key is short text, as it is kept in the transcript.
+func TestHostileIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := served(t, nil)
+	talk(t, store, "one")
+	for key, want := range map[string]int{"\xff": 400, strings.Repeat("k", 256): 400, strings.Repeat("k", 255): 200, "é": 200} {
+		resp := call(t, "POST", ts.URL+"/api/v1/sessions/one/messages", map[string]string{"role": "user", "content": "x"}, "Idempotency-Key", key)
+		require.Equal(t, want, resp.StatusCode)
+		resp = call(t, "POST", ts.URL+"/api/agents/main/chat", map[string]string{"message": "x"}, "Idempotency-Key", key)
+		require.Equal(t, want, resp.StatusCode)
+	}
+}
+
 // No answer and no line of the log has a path, a key or a text, whatever fails.
 func TestDiscreet(t *testing.T) {
 	t.Parallel()
@@ -405,7 +418,7 @@ func TestHostileContent(t *testing.T) {
 	require.NotContains(t, text, "\x1b")
 	require.Equal(t, "attachment; filename=one.md", header.Get("Content-Disposition"))
 
-	// What is said comes back as it was, in events that are the server's alone.
+	// A text comes back as it was, in events that are the server's alone.
 	all := chat(t, ts.URL, map[string]any{"message": strings.ReplaceAll(evil, " ", "_")})
 	for i, f := range all {
 		require.NotEqual(t, "forged", f.id)

@@ -31,7 +31,7 @@ func newStream(w *writer) *stream {
 	h.Set("X-Accel-Buffering", "no") // of nginx
 	w.WriteHeader(http.StatusOK)
 	st := &stream{w: w, rc: http.NewResponseController(w), last: time.Now()}
-	st.write(": \n\n") // so that the client knows that it is connected
+	_ = st.write(": \n\n") // so that the client knows that it is connected
 	return st
 }
 
