@@ -103,25 +103,26 @@ func (all schemas) of(t reflect.Type) object {
 	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return object{"type": "string"}
 	}
-	switch kind := t.Kind(); {
-	case kind == reflect.Pointer:
+	switch t.Kind() {
+	case reflect.Pointer:
 		return all.of(t.Elem())
-	case kind == reflect.Bool:
+	case reflect.Bool:
 		return object{"type": "boolean"}
-	case kind == reflect.String:
+	case reflect.String:
 		return object{"type": "string"}
-	case kind == reflect.Int || kind == reflect.Int64:
+	case reflect.Int, reflect.Int64:
 		return object{"type": "integer"}
-	case kind == reflect.Float64:
+	case reflect.Float64:
 		return object{"type": "number"}
-	case kind == reflect.Slice:
+	case reflect.Slice:
 		return object{"type": []string{"array", "null"}, "items": all.of(t.Elem())}
-	case kind == reflect.Map:
+	case reflect.Map:
 		return object{"type": []string{"object", "null"}, "additionalProperties": all.of(t.Elem())}
-	case kind == reflect.Struct:
+	case reflect.Struct:
 		return all.structure(t)
+	default:
+		return object{}
 	}
-	return object{}
 }
 
 func (all schemas) structure(t reflect.Type) object {

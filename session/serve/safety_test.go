@@ -182,6 +182,10 @@ func TestHostileNames(t *testing.T) {
 			}
 		}
 	}
+	for _, id := range []string{"../x", "a/b", "a\x00b", strings.Repeat("x", 5000), "a\nb"} {
+		resp := call(t, "POST", ts.URL+"/api/v1/sessions", map[string]string{"session_id": id})
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	}
 	require.Equal(t, before, state(t, s))
 	require.Empty(t, logged.String())
 }

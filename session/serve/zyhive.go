@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -115,7 +116,11 @@ func (q *request) chatSession(id string) (*session.Session, error) {
 func (q *request) create(agent, id string) (*session.Session, error) {
 	id = cmp.Or(id, uuid.Must(uuid.NewV7()).String())
 	key := session.Key{Agent: agent, Channel: "http", Peer: id}
-	return q.store.Create(q.Context(), key, &session.CreateOptions{ID: id, Owner: q.who.Owner})
+	s, err := q.store.Create(q.Context(), key, &session.CreateOptions{ID: id, Owner: q.who.Owner})
+	if _, ok := errors.AsType[*driver.NameError](err); ok {
+		return nil, invalid("the ID or the agent is not one that a session can have")
+	}
+	return s, err
 }
 
 // say queues a text and lets it be answered. The text is durable when it returns; a
