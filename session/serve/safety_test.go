@@ -134,7 +134,7 @@ func TestForeignOwner(t *testing.T) {
 		req := there.fill(t, ts.URL, r)
 		req.Header.Set("X-Api-Key", "alice-key")
 		status, _, body := send(t, req)
-		require.Contains(t, []int{200, 204}, status, "%s %s: %s", r.Method, r.Path, body)
+		require.Contains(t, []int{200, 204, 409}, status, "%s %s: %s", r.Method, r.Path, body) // 409 while the chat is answered
 	}
 }
 
