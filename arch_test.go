@@ -56,7 +56,7 @@ var imports = map[string][]string{
 		"session", "transcript", "transcript/filelog", "transcript/tokens",
 	},
 	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
-	"session/serve":    {"rebuild", "session", "session/driver", "session/memory", "transcript"},
+	"session/serve":    {"rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
 	"examples/...":     {"..."},
 }
 
@@ -77,6 +77,7 @@ var testImports = map[string][]string{
 	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
 	"session/memory":      {"session/driver/memdriver"},
 	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
+	"session/serve":       {"rebuild/wire"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
 

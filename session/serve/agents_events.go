@@ -32,8 +32,6 @@ const (
 	previewDelta     = "event_delta"
 )
 
-type object = map[string]any
-
 // An agentEvent is an event of a session.
 type agentEvent struct {
 	id    string // its place; that of a message with a draft is the draft's

@@ -385,7 +385,7 @@ func (q *request) agentsStream() error {
 			from = e.ID
 		}
 	}
-	st := newStream(q.w, q.sv.opts.Patience)
+	st := newStream(q.w)
 	previews := slices.Contains(q.values("event_deltas"), agentMessage)
 	if seen == "" && previews {
 		for _, d := range m.drafts { // one that is being written

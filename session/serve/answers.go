@@ -92,7 +92,7 @@ func (sv *Server) isAnswering(s *session.Session) bool {
 
 // log tells the log of the application what clients are not told.
 func (sv *Server) log(what string, s *session.Session, err error) {
-	sv.opts.Logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.ID(), "err", err)
+	sv.opts.Logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.ID(), "err", discreet(err))
 }
 
 // answerAll answers until nothing is queued. It waits for turns of others, and for

@@ -84,19 +84,44 @@ func (sv *Server) principal(r *http.Request) (Principal, error) {
 	return who, err
 }
 
-// forwarding are headers that proxies add.
-var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
+// forwarding are headers that proxies add, beside those that begin with X-Forwarded.
+var forwarding = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Original-Host", "True-Client-Ip", "Cf-Connecting-Ip"}
 
 // isLocal reports whether a request has come from this machine, for this machine: a
 // page whose name was made to resolve to the loopback address has another Host.
 func isLocal(r *http.Request) bool {
-	for _, name := range forwarding {
-		if r.Header.Get(name) != "" {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded") || slices.Contains(forwarding, name) {
 			return false
 		}
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && isLoopback(local.String()) && isLoopback(r.RemoteAddr) && isLoopback(r.Host)
+}
+
+// isCrossSite reports whether a web page of another site makes a request. The rule of
+// net/http is for methods that change something; here a GET can begin a stream.
+func (sv *Server) isCrossSite(r *http.Request) bool {
+	return sv.cross.Check(&http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host, URL: r.URL}) != nil
+}
+
+// preflight lets web pages of Options.Origins read answers, and answers their browsers
+// when they ask what may be sent.
+func (sv *Server) preflight(w http.ResponseWriter, r *http.Request) (done bool) {
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(sv.opts.Origins, origin) {
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Vary", "Origin")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-API-Key")
+	w.WriteHeader(http.StatusNoContent)
+	return true
 }
 
 // isLoopback reports whether an address, with or without a port, is one of this

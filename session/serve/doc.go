@@ -13,6 +13,27 @@
 // administrator sees the sessions of its owner alone, through
 // [session.Store.Scope]: the ID of any other session is not found.
 //
+// # Use the store from elsewhere
+//
+// The routes below /v1/store take and answer the JSON forms of the types of package
+// session: lists with their filters and cursors, pages of a conversation, search as
+// lines of JSON, forks, rewinds, pins, exports, and for administrators imports,
+// retention and erasing, each of which is a plan that is sent back to be carried out.
+// Entries can be followed as events, whose IDs are those of the entries, and so can
+// the changes of the store. Unknown parameters and members are refused.
+// GET /openapi.json describes all routes that are served.
+//
+// # Keep others out
+//
+// [New] wants Options.Auth, or Options.Open for a server that serves its own machine
+// alone: it checks both addresses and the Host, and refuses requests that were
+// forwarded. Web pages of other sites are refused, also for GET, except those of
+// Options.Origins. Bodies must be JSON and are bounded in size and time, before the
+// sender is known too; [Server.HTTPServer] bounds headers. A session of another owner
+// is answered like one that does not exist, except that an ID in use cannot be taken.
+// Problems (RFC 9457) have stable codes; neither they nor the log name paths, keys or
+// texts. Every answer forbids browsers to take it for a page.
+//
 // # Reconnect
 //
 // An answer that is being made belongs to the server and not to the connection

@@ -142,7 +142,7 @@ func (c *client) once(ctx context.Context) (over bool, err error) {
 	return over, nil
 }
 
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

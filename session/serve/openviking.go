@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -101,18 +100,12 @@ func (q *request) vikingGet() error {
 	if err != nil {
 		return err
 	}
-	n, err := liveMessages(q.Context(), s)
+	n, err := q.sv.counts.of(q.Context(), s)
 	if err != nil {
 		return err
 	}
 	q.envelope(http.StatusOK, vikingSession{s.ID(), user(s.Info().Owner), &n}, nil)
 	return nil
-}
-
-// liveMessages is how many messages no commit has archived.
-func liveMessages(ctx context.Context, s *session.Session) (int, error) {
-	h, err := s.Live(ctx)
-	return len(h.Messages), err
 }
 
 func (q *request) vikingDelete() error {
@@ -143,8 +136,10 @@ func vikingMessage(role, content string, parts []vikingPart) (m transcript.Messa
 	if m.Role != transcript.RoleUser && m.Role != transcript.RoleAssistant {
 		return m, invalid("the role is neither user nor assistant")
 	}
-	if len(parts) == 0 {
-		parts = []vikingPart{{Type: "text", Text: content}}
+	if len(parts) == 0 { // the line is that of the library
+		text := transcript.UserText(content)
+		text.Role = m.Role
+		return text, nil
 	}
 	for _, p := range parts {
 		switch p.Type {
@@ -176,14 +171,11 @@ func (q *request) vikingAdd() error {
 	if err != nil {
 		return err
 	}
-	cond := session.Cond{}
-	if key := q.Header.Get("Idempotency-Key"); key != "" {
-		cond.Idem = "http:" + key
+	idem := q.Header.Get("Idempotency-Key")
+	if idem != "" {
+		idem = "http:" + idem
 	}
-	if _, err := s.AppendIf(q.Context(), cond, m); err != nil {
-		return err
-	}
-	n, err := liveMessages(q.Context(), s)
+	n, err := q.sv.counts.appendMessage(q.Context(), s, idem, m)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/exchange"
 )
 
 // Problem is why a request failed, as RFC 9457 has it. It names no path, no key and
@@ -29,21 +33,30 @@ func invalid(detail string) error {
 	return &p
 }
 
+var errNotJSON = invalid("the body is not the JSON that the route takes")
+
 // The problems, of which there are no others. Codes are those of OpenViking.
 var (
 	errInvalid     = &Problem{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Title: "the request is not one that the route takes"}
 	errWho         = &Problem{Status: http.StatusUnauthorized, Code: "UNAUTHENTICATED", Title: "no key, or one that is not known"}
 	errForbidden   = &Problem{Status: http.StatusForbidden, Code: "PERMISSION_DENIED", Title: "this is not for the one who asks"}
 	errNotFound    = &Problem{Status: http.StatusNotFound, Code: "NOT_FOUND", Title: "there is no such session, or entry"}
+	errNoRoute     = &Problem{Status: http.StatusNotFound, Code: "NO_ROUTE", Title: "no route has this path"}
+	errMethod      = &Problem{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED", Title: "the path has no such method: see the header Allow"}
+	errCut         = &Problem{Status: http.StatusRequestTimeout, Code: "REQUEST_TIMEOUT", Title: "the body has not come, or not in time"}
 	errExists      = &Problem{Status: http.StatusConflict, Code: "ALREADY_EXISTS", Title: "the ID is in use"}
 	errChanged     = &Problem{Status: http.StatusConflict, Code: "ABORTED", Title: "the session has changed meanwhile: read it again"}
 	errReused      = &Problem{Status: http.StatusConflict, Code: "IDEMPOTENCY_KEY_REUSED", Title: "the idempotency key was used for another request"}
 	errArchived    = &Problem{Status: http.StatusPreconditionFailed, Code: "FAILED_PRECONDITION", Title: "the session is archived, or the store is read-only"}
 	errTooLarge    = &Problem{Status: http.StatusRequestEntityTooLarge, Code: "PAYLOAD_TOO_LARGE", Title: "the request is larger than the server takes"}
 	errMedia       = &Problem{Status: http.StatusUnsupportedMediaType, Code: "UNSUPPORTED_MEDIA_TYPE", Title: "the body must be application/json"}
+	errLines       = &Problem{Status: http.StatusUnsupportedMediaType, Code: "UNSUPPORTED_MEDIA_TYPE", Title: "the body must be " + mediaLines}
+	errDiverged    = &Problem{Status: http.StatusConflict, Code: "DIVERGED", Title: exchange.ErrDiverged.Error()}
+	errForce       = &Problem{Status: http.StatusPreconditionFailed, Code: "FORCE_NEEDED", Title: session.ErrForce.Error()}
 	errFull        = &Problem{Status: http.StatusServiceUnavailable, Code: "UNAVAILABLE", Title: "too much is waiting, or the server is being stopped: try again later"}
 	errSlow        = &Problem{Status: http.StatusGatewayTimeout, Code: "DEADLINE_EXCEEDED", Title: "it took too long"}
 	errNoResponder = &Problem{Status: http.StatusNotImplemented, Code: "UNIMPLEMENTED", Title: "this server gives no answers"}
+	errUnsupported = &Problem{Status: http.StatusNotImplemented, Code: "UNIMPLEMENTED", Title: "the store cannot do this"}
 	errInternal    = &Problem{Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "it failed: the log of the server says why"}
 )
 
@@ -64,6 +77,9 @@ var problems = []struct {
 	{session.ErrKey, errInvalid},
 	{session.ErrCursor, errInvalid},
 	{session.ErrQuery, errInvalid},
+	{session.ErrForce, errForce},
+	{errors.ErrUnsupported, errUnsupported},
+	{fs.ErrInvalid, errInvalid},
 	{session.ErrClosed, errFull},
 	{errClosed, errFull},
 	{ErrUnauthorized, errWho},
@@ -90,4 +106,46 @@ func problemOf(err error) *Problem {
 		}
 	}
 	return errInternal
+}
+
+// discreet returns the text of an error without the paths of files and the keys of
+// sessions that it names.
+func discreet(err error) string {
+	text := err.Error()
+	hide := func(names ...string) {
+		for _, name := range names {
+			if name != "" {
+				text = strings.ReplaceAll(text, name, "...")
+			}
+		}
+	}
+	var look func(error)
+	look = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // each is looked at
+		case *session.Error:
+			hide(e.Path, e.Key)
+		case *fs.PathError:
+			hide(e.Path)
+		case *os.LinkError:
+			hide(e.Old, e.New)
+		}
+		switch e := err.(type) { //nolint:errorlint // both forms
+		case interface{ Unwrap() error }:
+			if inner := e.Unwrap(); inner != nil {
+				look(inner)
+			}
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				look(inner)
+			}
+		}
+	}
+	look(err)
+	words := strings.Split(text, " ")
+	for i, word := range words { // a path that only the text has
+		if name := strings.TrimLeft(word, "('\""); filepath.IsAbs(name) {
+			words[i] = "..." + word[len(strings.TrimRight(word, ".,:;)'\"")):]
+		}
+	}
+	return strings.Join(words, " ")
 }

@@ -7,9 +7,11 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/session"
 )
@@ -20,9 +22,11 @@ type Route struct {
 	Method  string  `json:"method"`
 	Path    string  `json:"path"` // as patterns of net/http have it
 	Summary string  `json:"summary"`
-	Admin   bool    `json:"admin,omitempty"` // for administrators
+	Admin   bool    `json:"admin,omitempty"` // for administrators who may use all agents
 
-	do func(*request) error
+	do      func(*request) error
+	in, out any    // what is taken and answered, for the document; nil is not said
+	media   string // of the answer; empty is application/json
 }
 
 // Routes returns the routes that are served.
@@ -41,39 +45,72 @@ func join(tables ...[]Route) (all []Route) {
 // A request is one that is being answered.
 type request struct {
 	*http.Request
-	w     http.ResponseWriter
+	w     *writer
 	sv    *Server
 	who   Principal
 	store *session.Store // that of who
+	data  []byte         // the body
 	began time.Time
+}
+
+// An endpoint answers the requests of a route.
+type endpoint struct {
+	sv    *Server
+	route Route
 }
 
 // ServeHTTP answers a request. Paths that no route has get 404.
 func (sv *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	sv.mux.ServeHTTP(w, r)
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if r.Body != nil && r.Body != http.NoBody {
+		// A client may send a body slowly even where nobody reads it.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(sv.opts.Patience))
+	}
+	if sv.preflight(w, r) {
+		return
+	}
+	found, _ := sv.mux.Handler(r)
+	if e, ok := found.(endpoint); ok && r.Method == e.route.Method {
+		sv.mux.ServeHTTP(w, r)
+		return
+	}
+	q := &request{Request: r, w: &writer{ResponseWriter: w, patience: sv.opts.Patience}, sv: sv, began: time.Now()}
+	q.fail(Route{Path: "none"}, unknown(h, found))
 }
 
-// handler answers the requests of a route.
-func (sv *Server) handler(route Route) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := &request{Request: r, w: w, sv: sv, began: time.Now()}
-		h := w.Header()
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		if err := q.admit(route); err != nil {
-			q.fail(route, err)
-			return
-		}
-		if err := route.do(q); err != nil {
-			q.fail(route, err)
-		}
-	})
+// unknown is why no route answers a request.
+func unknown(h http.Header, found http.Handler) error {
+	if e, ok := found.(endpoint); ok { // HEAD, which patterns of net/http take for GET
+		h.Set("Allow", e.route.Method)
+		return errMethod
+	}
+	said := nowhere{}
+	found.ServeHTTP(said, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}})
+	if allow := http.Header(said).Get("Allow"); allow != "" {
+		h.Set("Allow", allow)
+		return errMethod
+	}
+	return errNoRoute
 }
 
-// admit finds out who asks, and limits what may be sent.
+// ServeHTTP answers a request of the route.
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := &request{Request: r, w: &writer{ResponseWriter: w, patience: e.sv.opts.Patience}, sv: e.sv, began: time.Now()}
+	err := q.admit(e.route)
+	if err == nil {
+		err = e.route.do(q)
+	}
+	if err != nil {
+		q.fail(e.route, err)
+	}
+}
+
+// admit finds out who asks, and reads the body.
 func (q *request) admit(route Route) (err error) {
-	if err := q.sv.cross.Check(q.Request); err != nil {
+	if q.sv.isCrossSite(q.Request) {
 		return errCrossSite
 	}
 	if q.who, err = q.sv.principal(q.Request); err != nil {
@@ -82,8 +119,11 @@ func (q *request) admit(route Route) (err error) {
 		}
 		return err
 	}
-	if route.Admin && !q.who.Admin {
+	if route.Admin && (!q.who.Admin || len(q.who.Agents) > 0) {
 		return errForbidden
+	}
+	if key := q.Header.Get("Idempotency-Key"); len(key) > 255 || !utf8.ValidString(key) {
+		return invalid("the idempotency key is longer than 255 bytes, or not UTF-8")
 	}
 	q.store = q.sv.store
 	if !q.who.Admin {
@@ -91,41 +131,72 @@ func (q *request) admit(route Route) (err error) {
 			return err
 		}
 	}
-	q.Body = http.MaxBytesReader(q.w, q.Request.Body, q.sv.opts.MaxBody)
-	err = http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(q.sv.opts.Patience))
-	if errors.Is(err, http.ErrNotSupported) {
-		err = nil
+	if err := q.read(); err != nil || len(q.data) == 0 {
+		return err
 	}
-	return err
+	_, ofLines := route.in.(lines)
+	switch {
+	case ofLines && !q.has(mediaLines):
+		return errLines
+	case !ofLines && !q.has("application/json"):
+		return errMedia
+	}
+	return nil
+}
+
+// read reads the body. Afterwards the client has nothing more to send, and nothing
+// limits how long it may wait.
+func (q *request) read() (err error) {
+	if q.Body == nil || q.Body == http.NoBody {
+		return nil
+	}
+	if q.ContentLength > q.sv.opts.MaxBody {
+		return errTooLarge
+	}
+	if q.data, err = io.ReadAll(http.MaxBytesReader(q.w.ResponseWriter, q.Body, q.sv.opts.MaxBody)); err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return err
+		}
+		return errCut
+	}
+	_ = http.NewResponseController(q.w).SetReadDeadline(time.Time{})
+	return nil
 }
 
 // body decodes the body, which may be empty.
 func (q *request) body(v any) error {
-	data, err := io.ReadAll(q.Body)
-	if err != nil {
-		return err
-	}
-	if len(data) == 0 {
+	if len(q.data) == 0 {
 		return nil
 	}
-	if media, _, err := mime.ParseMediaType(q.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return errMedia
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return invalid("the body is not the JSON that the route takes")
+	if err := json.Unmarshal(q.data, v); err != nil {
+		return errNotJSON
 	}
 	return nil
+}
+
+// has reports whether the body has a media type. Pages of other sites can send
+// text/plain without asking, and are refused by it.
+func (q *request) has(media string) bool {
+	said, _, err := mime.ParseMediaType(q.Header.Get("Content-Type"))
+	return err == nil && said == media
 }
 
 // fail answers with a problem, and logs what nobody is told.
 func (q *request) fail(route Route, err error) {
 	p := problemOf(err)
-	switch {
-	case p == errInternal:
-		q.sv.opts.Logger.Error("serve: a request failed", "method", route.Method, "route", route.Path, "err", err)
-	case p == errFull:
+	if p == errInternal {
+		q.sv.opts.Logger.Error("serve: a request failed", "method", route.Method, "route", route.Path, "err", discreet(err))
+	}
+	if q.w.begun { // the client sees that the answer is not whole
+		panic(http.ErrAbortHandler)
+	}
+	if q.Body != nil { // a client that still sends reads the answer afterwards, and net/http waits for it
+		_, _ = io.CopyN(io.Discard, q.Body, 256<<10)
+	}
+	switch p {
+	case errFull:
 		q.w.Header().Set("Retry-After", "5")
-	case p == errWho:
+	case errWho:
 		q.w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	switch route.Surface {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/session/memory"
 )
 
@@ -55,6 +56,10 @@ type Options struct {
 	// https://app.example.com.
 	Origins []string
 
+	// Renderers are the forms of model requests that the store's own routes export
+	// sessions in, by names such as "anthropic".
+	Renderers map[string]exchange.Renderer
+
 	MaxBody     int64         // bytes of a request; 0 is 32 MiB
 	Generations int           // answers that are made at once; 0 is 64. Others wait
 	Queue       int           // texts that may wait in one session; 0 is 8. Then it is 503
@@ -74,6 +79,7 @@ type Server struct {
 	mux    *http.ServeMux
 	cross  *http.CrossOriginProtection
 	slots  *semaphore.Weighted // of answers
+	counts counts
 
 	life    context.Context //nolint:containedctx // ends streams and answers at Close
 	end     context.CancelCauseFunc
@@ -114,7 +120,7 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	for _, r := range allRoutes {
 		if o.Surfaces&r.Surface != 0 {
 			sv.routes = append(sv.routes, r)
-			sv.mux.Handle(r.Method+" "+r.Path, sv.handler(r))
+			sv.mux.Handle(r.Method+" "+r.Path, endpoint{sv, r})
 		}
 	}
 	return sv, nil

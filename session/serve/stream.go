@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,9 +16,8 @@ import (
 
 // A stream writes server-sent events. It is safe for several goroutines.
 type stream struct {
-	w        http.ResponseWriter
-	rc       *http.ResponseController
-	patience time.Duration
+	w  *writer
+	rc *http.ResponseController
 
 	mu   sync.Mutex
 	last time.Time
@@ -25,14 +25,13 @@ type stream struct {
 }
 
 // newStream answers a request with a stream.
-func newStream(w http.ResponseWriter, patience time.Duration) *stream {
+func newStream(w *writer) *stream {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // of nginx
 	w.WriteHeader(http.StatusOK)
-	st := &stream{w: w, rc: http.NewResponseController(w), patience: patience, last: time.Now()}
-	st.write(": \n\n") // so that the client knows that it is connected
+	st := &stream{w: w, rc: http.NewResponseController(w), last: time.Now()}
+	_ = st.write(": \n\n") // so that the client knows that it is connected
 	return st
 }
 
@@ -51,7 +50,7 @@ func (st *stream) send(e event) error {
 		return err
 	}
 	text := ""
-	if e.id != "" {
+	if e.id != "" && !strings.ContainsAny(e.id, "\x00\r\n") { // an imported entry has the ID that somebody gave it
 		text += "id: " + e.id + "\n"
 	}
 	if e.name != "" {
@@ -66,10 +65,6 @@ func (st *stream) write(text string) error {
 	defer st.mu.Unlock()
 	if st.err != nil {
 		return st.err
-	}
-	if err := st.rc.SetWriteDeadline(time.Now().Add(st.patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		st.err = err
-		return err
 	}
 	if _, st.err = st.w.Write([]byte(text)); st.err == nil {
 		st.err = st.rc.Flush()
@@ -99,9 +94,6 @@ func (st *stream) beat(ctx context.Context, every time.Duration, end context.Can
 	}
 }
 
-// errOver ends a stream whose turn is over.
-var errOver = errors.New("the turn is over")
-
 // A show is what a stream shows of a session.
 type show struct {
 	s    *session.Session
@@ -116,6 +108,11 @@ type show struct {
 // follow sends a session to a client until the turn is over, the client is gone, or
 // the server is stopped. The error is nil if the turn is over.
 func (sv *Server) follow(ctx context.Context, st *stream, sh show) error {
+	return sv.during(ctx, st, func(ctx context.Context) error { return sv.show(ctx, st, sh) })
+}
+
+// during calls f while a stream is kept alive, with a context that ends with the server.
+func (sv *Server) during(ctx context.Context, st *stream, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(sv.life, cancel)()
@@ -123,7 +120,11 @@ func (sv *Server) follow(ctx context.Context, st *stream, sh show) error {
 	beating.Go(func() { st.beat(ctx, sv.opts.Heartbeat, cancel) })
 	defer beating.Wait()
 	defer cancel()
+	return f(ctx)
+}
 
+// show sends what is shown of a session.
+func (sv *Server) show(ctx context.Context, st *stream, sh show) error {
 	t := newTail(sh.turn)
 	skip := sh.seen != ""
 	seenEntry, _, _ := place(sh.seen)

@@ -57,22 +57,30 @@ func newTail(turn string) *tail {
 	return &tail{turn: turn, in: turn == "", drafts: map[string]string{}}
 }
 
-// add takes the next entry and returns what follows from it.
+// add takes the next entry and returns what follows from it. Lines of an append that
+// only repeat others do not come, also where one of them is its last.
 func (t *tail) add(e transcript.Entry) (frames []frame) {
+	if e.Part <= 1 && len(t.batch) > 0 {
+		frames = t.flush()
+	}
 	switch {
 	case e.Batch > 1:
 		t.batch = []transcript.Entry{e}
-		return nil
+		return frames
 	case e.Part > 1 && len(t.batch) > 0:
 		t.batch = append(t.batch, e)
 		if e.Part < t.batch[0].Batch {
-			return nil
+			return frames
 		}
-		all := t.batch
-		t.batch = nil
-		return t.take(all)
+		return t.flush()
 	}
-	return t.take([]transcript.Entry{e})
+	return append(frames, t.take([]transcript.Entry{e})...)
+}
+
+func (t *tail) flush() []frame {
+	batch := t.batch
+	t.batch = nil
+	return t.take(batch)
 }
 
 // take takes the entries of an append.

@@ -11,11 +11,11 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -122,7 +122,11 @@ func (q *request) newID(agent string) string {
 func (q *request) create(agent, id string) (*session.Session, error) {
 	id = cmp.Or(id, uuid.Must(uuid.NewV7()).String())
 	key := session.Key{Agent: agent, Channel: "http", Peer: id}
-	return q.store.Create(q.Context(), key, &session.CreateOptions{ID: id, Owner: q.who.Owner})
+	s, err := q.store.Create(q.Context(), key, &session.CreateOptions{ID: id, Owner: q.who.Owner})
+	if _, ok := errors.AsType[*driver.NameError](err); ok {
+		return nil, invalid("the ID or the agent is not one that a session can have")
+	}
+	return s, err
 }
 
 // say queues a text and lets it be answered. The text is durable when it returns; a
@@ -172,7 +176,7 @@ func (q *request) chatStream() error {
 	if begin != "" {
 		return q.zyStream(s, show{s: s, from: begin, once: true}, zyEvent{Type: "reset"})
 	}
-	return newStream(q.w, q.sv.opts.Patience).send(event{data: zyEvent{Type: "idle"}})
+	return newStream(q.w).send(event{data: zyEvent{Type: "idle"}})
 }
 
 // running returns the entry behind which an answer begins that is being made, or that
@@ -278,7 +282,7 @@ func (q *request) zyStream(s *session.Session, sh show, first ...zyEvent) error 
 		}
 		return event{data: e}, true
 	}
-	st := newStream(q.w, q.sv.opts.Patience)
+	st := newStream(q.w)
 	for _, e := range first {
 		if err := st.send(event{data: e}); err != nil {
 			return nil
@@ -469,12 +473,10 @@ func (q *request) zyDelete() error {
 // rawLines answers with the lines of a transcript as they are.
 func (q *request) rawLines(s *session.Session) error {
 	q.w.Header().Set("Content-Type", "application/jsonl")
-	rc := http.NewResponseController(q.w)
 	for e, err := range s.Entries(q.Context()) {
 		if err != nil {
 			return err
 		}
-		_ = rc.SetWriteDeadline(time.Now().Add(q.sv.opts.Patience))
 		if _, err := q.w.Write(append(e.Line(), '\n')); err != nil {
 			return nil
 		}
