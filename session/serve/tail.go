@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -243,15 +244,15 @@ func turnOf(ctx context.Context, s *session.Session, entry string) (string, erro
 			return s.ID(), err
 		}
 		calls := false
-		for i := len(page) - 1; i >= 0; i-- {
-			f, ok := page[i].Body.(transcript.Fragment)
+		for _, e := range slices.Backward(page) {
+			f, ok := e.Body.(transcript.Fragment)
 			switch {
 			case !ok || f.Role != transcript.RoleAssistant:
 				calls = false
 			case f.Kind == transcript.TypeToolUse:
 				calls = true
 			case !calls:
-				return page[i].ID, nil
+				return e.ID, nil
 			}
 		}
 		seen += len(page)
