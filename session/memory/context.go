@@ -36,7 +36,8 @@ const (
 // overviews of archives in a quarter, and messages in what is left. A nil counter is
 // [tokens.Estimator]. A session without an owner has no memories; a query without a
 // word finds the profile and the newest archives. Errors are those of [Store.Search];
-// what could be found is returned with them.
+// what could be found is returned with them. To find the archives it reads the whole
+// transcript of s, as [session.Session.Archives] does.
 //
 // The messages are in the history of the session as well, unless a commit has put
 // them away: an application that sends that history needs [Context.Blocks] alone.

@@ -21,8 +21,10 @@ type Options struct {
 	// Shared gives the cases and patterns of an agent to all of its owners. The words of
 	// one of them can get into the conversations of the others.
 	Shared bool
-	// Timeout is how long Extractor and Decider may take for one commit. 0 means
-	// five minutes, less than 0 no limit.
+	// Timeout is how long Extractor and Decider together may take for one commit; 0
+	// means five minutes, less than 0 no limit. Decisions that are made again because a
+	// memory has changed meanwhile have as long again. When the time is up, [Lexical]
+	// decides the rest.
 	Timeout time.Duration
 	// Index finds memories that have none of the words that are looked for; nil
 	// is none. It is told what is written and removed; see [Store.Reindex].
