@@ -50,7 +50,9 @@ func (s *Standing) account(id string, e transcript.Entry) {
 			s.Commit.Open = append(s.Commit.Open, b.Commit)
 		}
 		if e.Of == "" { // else the commit that is repeated counts them
-			s.Commit.Stats.Memories += b.Memories()
+			for _, n := range b.Counts {
+				s.Commit.Stats.Memories += n.Added + n.Merged
+			}
 		}
 	case transcript.Used:
 		s.use(id, b)

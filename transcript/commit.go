@@ -70,11 +70,3 @@ type ExtractedCount struct {
 	Skipped int `json:"skipped,omitempty"`
 	Failed  int `json:"failed,omitempty"`
 }
-
-// Memories is how many memories were added or merged.
-func (x Extracted) Memories() (n int) {
-	for _, c := range x.Counts {
-		n += c.Added + c.Merged
-	}
-	return n
-}
