@@ -8,8 +8,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Commit is what a session knows of the last commit, and of those before it. The
-// zero value says that there was none.
+// Commit is the last commit of a session, with sums over those before it. The zero
+// value says that there was none.
 type Commit struct {
 	Entry string
 	// Commit is without texts and Runs. Its Stats have the memories that were

@@ -68,7 +68,7 @@ type filed struct {
 	fold    *rebuild.Fold
 	batches []filedBatch
 	has     []string // the last entries of commits, and that of the lines of another session
-	copies  int      // of the lines to come so many are another session's
+	copies  int      // how many of the next lines are another session's
 	tip     string   // the last line that histories are made of
 }
 

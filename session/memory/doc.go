@@ -41,8 +41,7 @@
 //
 // [Store.Search] looks for words in any script, in memories and, of the sessions it is
 // given, in archives, used URIs and transcripts. It needs no service and keeps nothing
-// on disk. An [Index] of your own adds what is meant the same and says it in other
-// words.
+// on disk. An [Index] of your own also finds memories that say the same in other words.
 //
 // # Choose who decides
 //

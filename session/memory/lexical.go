@@ -17,7 +17,7 @@ type Lexical struct{}
 // alike is the share of common words from which two first lines say the same.
 const alike = 0.6
 
-// Decide implements [Decider]. It gives no error.
+// Decide implements [Decider]. The error is always nil.
 func (Lexical) Decide(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
 	for _, m := range similar {
 		if lexicallyIn(c.Text, m.Text) {

@@ -23,8 +23,8 @@ type Scope struct {
 	Owner string `json:"owner"`
 }
 
-// ErrOwner says that nobody owns what is asked for. Give the session an owner before
-// it is committed.
+// ErrOwner says that a scope or an archive has no owner. Give a session its owner
+// before it is committed.
 var ErrOwner = errors.New("memories belong to an owner, and there is none")
 
 // check refuses a scope that nobody owns.

@@ -23,7 +23,7 @@ type SearchOptions struct {
 	Scope Scope
 	// Sessions are searched too: the overviews of their archives, the URIs that
 	// their [session.Session.Use] has recorded, and what was said in them, archived
-	// or not. The caller has seen to it that the owner may read them.
+	// or not. The caller must make sure that the owner may read them.
 	Sessions []*session.Session
 	// Limit is how many hits there are at most; 0 means 20.
 	Limit int
