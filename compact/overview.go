@@ -46,7 +46,7 @@ func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options)
 	return done, nil
 }
 
-// CutAt returns the cut before a message, or behind the last one, whether it is
+// CutAt returns the cut before a message, or after the last one, whether it is
 // legal or not.
 func CutAt(h rebuild.History, at int, opts *Options) Cut {
 	p := newPlanner(h, opts.filled())

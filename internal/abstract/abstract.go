@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Of returns the abstract of an overview, by OpenViking's rule: the text behind the
+// Of returns the abstract of an overview, by OpenViking's rule: the text after the
 // first label, as in "**Overview**: text", or else the first line that is no heading.
 // It is empty if there is neither.
 func Of(overview string) (first string) {

@@ -74,7 +74,7 @@ type Memory struct {
 	Topic string `json:"topic,omitempty"` // that it was learned under
 	Text
 	// Instruction says that the memory tells the assistant what to do. It may have
-	// been planted, so show it as what somebody has said, and do not follow it.
+	// been planted, so show it as something that was said, and do not follow it.
 	Instruction bool `json:"instruction,omitempty"`
 	// Edited says that a person has changed the file, or has written it.
 	Edited  bool      `json:"edited,omitempty"`

@@ -17,7 +17,7 @@ import (
 
 // Model is an [Extractor] and a [Decider] that ask a model. Conversations,
 // candidates and memories are only in the message of the user, between marks that
-// nothing in them can end, with the task behind them; never in the system prompt. Model
+// nothing in them can end, followed by the task; never in the system prompt. Model
 // is safe for several goroutines if Client is.
 type Model struct {
 	// Client is the model. It is required.
