@@ -195,5 +195,7 @@ func TestCommitBeside(t *testing.T) {
 		require.Len(t, all, 8*turns*2)
 		commit(t, s, nil)
 		require.Empty(t, live(t, s))
+		inArchives := slices.Sorted(slices.Values(slices.Concat(filed(t, s)...)))
+		require.Equal(t, all, inArchives)
 	})
 }
