@@ -23,6 +23,7 @@ const module = "github.com/convolog/convolog"
 // below examples. A new arrow is a decision: draw it in ARCHITECTURE.md first.
 var imports = map[string][]string{
 	".":                  {},
+	"internal/abstract":  {},
 	"internal/blockgzip": {},
 	"internal/filename":  {},
 	"internal/jsontext":  {},
@@ -34,7 +35,7 @@ var imports = map[string][]string{
 	"transcript/redact":  {"internal/lazy"},
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"transcript/convlog":        {"internal/filename", "internal/jsontext", "transcript", "transcript/filelog"},
-	"transcript/dialect":        {"internal/jsontext", "transcript"},
+	"transcript/dialect":        {"internal/abstract", "internal/jsontext", "transcript"},
 	"rebuild":                   {"internal/jsontext", "transcript"},
 	"rebuild/wire":              {"internal/jsontext", "rebuild", "transcript"},
 	"rebuild/wire/wiretest":     {"internal/lazy", "transcript"},
@@ -47,7 +48,7 @@ var imports = map[string][]string{
 	"session/sessiontest":       {"session/driver", "transcript"},
 	"session/blobs":             {"internal/filename", "session/driver", "transcript/filelog"},
 	"session": {
-		"compact", "guard", "internal/jsontext", "internal/words", "rebuild",
+		"compact", "guard", "internal/abstract", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "session/driver/filedriver",
 		"transcript", "transcript/filelog", "transcript/tokens",
 	},

@@ -9,8 +9,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// leastOverview is how many tokens an overview may have, however little it stands
-// for.
+// leastOverview is how many tokens every overview may have.
 const leastOverview = 256
 
 // Overview returns the compaction that puts a summary of the messages before to in
@@ -18,10 +17,10 @@ const leastOverview = 256
 // both summarised and kept. Both may be the number of messages. With an at of 0 it
 // is no compaction, and only its Summary counts.
 //
-// In contrast to [Run] nothing has to become smaller, and the summary may be of 256
-// tokens, however little it stands for: it is asked for because of what it says.
-// All else is as for Run: what is carried, why a summary is refused, and the error,
-// which is an [*Error]. The cut must be legal, as those of [Plan] are.
+// Unlike [Run], Overview does not require the history to become smaller, and it allows
+// every summary 256 tokens. All else is as for Run: what is carried, why a summary is
+// refused, and the error, which is an [*Error]. The cut must be legal, as those of
+// [Plan] are.
 func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options) (transcript.Compaction, error) {
 	n := len(h.Messages)
 	if to <= 0 || to > n || at < 0 || at > to {
@@ -47,7 +46,7 @@ func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options)
 	return done, nil
 }
 
-// CutAt returns the cut before a message, or behind the last one, whether it is
+// CutAt returns the cut before a message, or after the last one, whether it is
 // legal or not.
 func CutAt(h rebuild.History, at int, opts *Options) Cut {
 	p := newPlanner(h, opts.filled())

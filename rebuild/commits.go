@@ -8,8 +8,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Commit is what a session knows of the last commit, and of those before it. The
-// zero value says that there was none.
+// Commit is the last commit of a session, with sums over those before it. The zero
+// value says that there was none.
 type Commit struct {
 	Entry string
 	// Commit is without texts and Runs. Its Stats have the memories that were
@@ -50,7 +50,9 @@ func (s *Standing) account(id string, e transcript.Entry) {
 			s.Commit.Open = append(s.Commit.Open, b.Commit)
 		}
 		if e.Of == "" { // else the commit that is repeated counts them
-			s.Commit.Stats.Memories += b.Memories()
+			for _, n := range b.Counts {
+				s.Commit.Stats.Memories += n.Added + n.Merged
+			}
 		}
 	case transcript.Used:
 		s.use(id, b)

@@ -48,10 +48,9 @@ func (f *Fold) sameBatch(path []int, id string) bool {
 	return false
 }
 
-// Since returns the IDs of the live lines that histories are made of, compactions
-// and clips excepted, that are not part of the conversation up to any of some
-// entries, as it was when those were the last ones. An entry that was not added
-// says nothing.
+// Since returns the IDs of the live lines that were not part of the conversation when
+// any of the given entries was its last one. It leaves out compactions and clips, and
+// ignores entries that were not added.
 func (f *Fold) Since(entries ...string) (ids []string) {
 	before := make([]bool, len(f.nodes))
 	for _, id := range entries {

@@ -91,7 +91,7 @@ func (s *Standing) add(b transcript.Batch) {
 		case transcript.State:
 			s.set(id, e.Time, body)
 		default:
-			if b.Complete { // nobody has ever known of a commit that was cut
+			if b.Complete { // a commit that was cut was never acknowledged
 				s.account(id, e)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/compact"
+	"github.com/convolog/convolog/internal/abstract"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -262,16 +263,16 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 	if i := strings.LastIndex(overview, "\n[The tools "+transcript.RecallSearch); i >= 0 {
 		overview = overview[:i]
 	}
-	runs, abstract := a.new.runs, abstractOf(overview)
-	if abstract == "" {
+	runs, line := a.new.runs, abstractOf(overview)
+	if line == "" {
 		var err error
-		if abstract, err = beginningOf(a.scan, a.new.from, runs); err != nil {
+		if line, err = beginningOf(a.scan, a.new.from, runs); err != nil {
 			return transcript.Commit{}, err
 		}
 	}
 	c := transcript.Commit{
 		Archive: archiveName(a.last.N + 1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
-		Messages: a.new.messages, Abstract: abstract, Overview: overview, Owner: a.owner,
+		Messages: a.new.messages, Abstract: line, Overview: overview, Owner: a.owner,
 	}
 	got, err := s.store.redacted(ctx, []transcript.Entry{{Body: c}})
 	if err == nil {
@@ -297,31 +298,12 @@ func (a *archiving) item(t *state) (transcript.Item, error) {
 	return c, nil
 }
 
-// labelled returns the text of a line of the form "**Label**: text", empty if it has
-// another one.
-func labelled(line string) string {
-	line, ok := strings.CutPrefix(line, "**")
-	label, text, found := strings.Cut(line, "**:")
-	if !ok || !found || label == "" || strings.Contains(label, "*") {
-		return ""
-	}
-	return oneLine(text)
-}
-
 // abstractOf returns one line of an overview, empty if no model has written it.
-func abstractOf(overview string) (line string) {
+func abstractOf(overview string) string {
 	if (compact.Extractive{}).MadeBy(overview) {
 		return ""
 	}
-	for next := range strings.Lines(overview) {
-		if text := labelled(next); text != "" {
-			return text
-		}
-		if next = oneLine(next); line == "" && !strings.HasPrefix(next, "#") {
-			line = next
-		}
-	}
-	return line
+	return oneLine(abstract.Of(overview))
 }
 
 const abstractRunes = 300

@@ -195,7 +195,7 @@ func startOf(sift sifting, scan scan, id string) (driver.Cursor, error) {
 
 // Live returns the messages that are in no archive, those of a turn that is going
 // on included, as if nothing had been compacted or clipped. Right after a commit
-// there are none.
+// only such a turn is there.
 func (s *Session) Live(ctx context.Context) (h rebuild.History, err error) {
 	var f filing
 	var end driver.Cursor
@@ -220,13 +220,12 @@ func (s *Session) Summary(ctx context.Context) (string, error) {
 	var last rebuild.Commit
 	var of *transcript.Compaction
 	err := s.read(ctx, "read", func(t *state) { of, last = t.fold.History().Compaction, t.fold.Standing().Commit })
-	if err != nil || of != nil {
-		if of != nil {
-			return of.Summary, err
-		}
+	switch {
+	case err != nil:
 		return "", err
-	}
-	if last.Entry == "" {
+	case of != nil:
+		return of.Summary, nil
+	case last.Entry == "":
 		return "", nil
 	}
 	for rec, err := range s.store.scan(ctx, s.ref)(0, driver.Backward) {

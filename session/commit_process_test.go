@@ -3,6 +3,7 @@ package session_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -103,7 +104,7 @@ func TestCommitSIGKILL(t *testing.T) {
 
 // archivistChild waits for a line, commits, and says whether it has archived.
 func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
-	_, s, err := openSession(args[0])
+	st, s, err := openSession(args[0])
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func archivistChild(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err == nil {
 		fmt.Fprintln(stdout, done.Archived, done.Reason)
 	}
-	return err
+	return errors.Join(err, st.Close()) // a process that died would be a reason for a copy
 }
 
 // Processes that commit at once make one archive.
@@ -194,5 +195,7 @@ func TestCommitBeside(t *testing.T) {
 		require.Len(t, all, 8*turns*2)
 		commit(t, s, nil)
 		require.Empty(t, live(t, s))
+		inArchives := slices.Sorted(slices.Values(slices.Concat(filed(t, s)...)))
+		require.Equal(t, all, inArchives)
 	})
 }

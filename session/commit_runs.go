@@ -11,9 +11,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A filing finds what a session has in no archive. Every line of a history is live
-// behind another one, so a commit that has an entry has all that is live in front
-// of it, too: what counts of a commit is its last entry.
+// A filing finds what a session has in no archive. A line of a history is live only
+// together with all lines before it, so a commit that has an entry also has what is
+// live before that entry: what counts of a commit is its last entry.
 type filing struct {
 	scan scan           // up to where the session is looked at
 	last rebuild.Commit // the last commit
@@ -24,8 +24,8 @@ type filing struct {
 type unfiled struct {
 	runs     []transcript.Run // up to the last turn that is over
 	messages int              // in the runs
-	open     int              // messages behind them
-	live     []transcript.Run // the runs and what is behind them
+	open     int              // messages after them
+	live     []transcript.Run // the runs and what is after them
 	from     driver.Cursor    // a place in front of the runs
 }
 
@@ -68,7 +68,7 @@ type filed struct {
 	fold    *rebuild.Fold
 	batches []filedBatch
 	has     []string // the last entries of commits, and that of the lines of another session
-	copies  int      // of the lines to come so many are another session's
+	copies  int      // how many of the next lines are another session's
 	tip     string   // the last line that histories are made of
 }
 

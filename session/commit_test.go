@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -191,6 +192,26 @@ func TestUse(t *testing.T) {
 			uris = append(uris, r.Type+" "+r.URI+r.Input)
 		}
 		require.Equal(t, []string{"context a", "context b", "context a", "context a", "skill sin", "skill sin", "context a", "context a", "skill tin"}, uris)
+	})
+}
+
+// A session that uses none of it has no line of it, and no goroutine waits for it.
+func TestCommitCostsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
+		s := load(t, session.OpenDriver(memdriver.New(nil), nil), cli)
+		talk(t, s, 0, 3)
+		require.NoError(t, second(s.AfterTurn(t.Context())))
+		var types []string
+		for rec, err := range s.Records(t.Context()) {
+			require.NoError(t, err)
+			types = append(types, rec.Entry.Type())
+		}
+		require.Contains(t, types, transcript.TypeUser)
+		for _, no := range []string{transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted, transcript.TypeToolStatus} {
+			require.NotContains(t, types, no)
+		}
+		require.Equal(t, session.Stats{Turns: 3, Tokens: s.Stats().Tokens}, s.Stats())
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 
 // Use records what really helped to answer: contexts, by their URIs, or a skill, or
 // both. A context that was merely offered to the model need not be recorded. No
-// model sees the record. A call that names nothing and one with an empty URI are refused. The error
-// means what it means for [Session.Append].
+// model sees the record. A call that names nothing and one with an empty URI are
+// refused. The error means what it means for [Session.Append].
 func (s *Session) Use(ctx context.Context, contexts []string, skill *transcript.SkillUse) error {
 	_, err := s.Append(ctx, transcript.Used{Contexts: contexts, Skill: skill})
 	return err

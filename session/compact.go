@@ -64,9 +64,9 @@ func (s *Session) PlanCompact(ctx context.Context, opts *compact.Options) (compa
 // three failures of the summarizer, see [CoolingDown].
 //
 // If [Options].CommitTrigger says so it commits first, see [Session.Commit], with
-// [Options].Commit.
+// [Options].Commit. After an error of the commit it goes on, and returns that error too.
 //
-// At last it asks [Options].Titler for a title, see [Session.Retitle], and logs an
+// Finally it asks [Options].Titler for a title, see [Session.Retitle], and logs an
 // error of it.
 func (s *Session) AfterTurn(ctx context.Context) (Compacted, error) {
 	defer s.turnEnded(ctx)

@@ -217,7 +217,7 @@ type Calibration struct {
 const WindowTakenBack = -1
 
 // ToolStatus reports on a call that is still running. The status of a call goes
-// from pending over running to completed or error, and may skip the first two.
+// from pending to running and then to completed or error. It may skip the first two.
 type ToolStatus struct {
 	CallID string
 	Status string // pending, running, completed or error

@@ -52,7 +52,7 @@ type CommitStats struct {
 	Memories int `json:"memories,omitempty"` // added or merged, see Extracted
 }
 
-// Extracted records what has come of the memories in the archive of a commit.
+// Extracted records the result of extracting memories from the archive of a commit.
 // Of several for one commit the last one counts.
 type Extracted struct {
 	Commit string                    // entry ID of the commit
@@ -63,18 +63,10 @@ type Extracted struct {
 	Err string
 }
 
-// ExtractedCount says what has become of the candidates of one category.
+// ExtractedCount counts the candidates of one category by outcome.
 type ExtractedCount struct {
 	Added   int `json:"added,omitempty"`
 	Merged  int `json:"merged,omitempty"`
 	Skipped int `json:"skipped,omitempty"`
 	Failed  int `json:"failed,omitempty"`
-}
-
-// Memories is how many memories were added or merged.
-func (x Extracted) Memories() (n int) {
-	for _, c := range x.Counts {
-		n += c.Added + c.Merged
-	}
-	return n
 }

@@ -8,7 +8,8 @@
 // Anthropic-compatible endpoint.
 //
 // At the end the files of the memories are printed. Change them, run the program
-// again with the same -dir, and it goes by what they say then.
+// again with the same -dir, and it goes by what they say then. A run that was killed
+// is learned from by the next one.
 package main
 
 import (
@@ -41,6 +42,10 @@ func main() {
 	url := flag.String("url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
 	model := flag.String("model", "", "`name` of the model, required with -url")
 	flag.Parse()
+	if flag.NArg() > 0 || *dir == "" {
+		flag.Usage()
+		os.Exit(2)
+	}
 	var client guard.Client = scripted{}
 	if *url != "" {
 		if *model == "" {
@@ -67,6 +72,9 @@ func run(ctx context.Context, dir string, client guard.Client, model string, out
 	}
 	p := &program{store: store, memories: memories, client: client, out: out}
 	p.guard = &guard.Guard{Model: model, System: "You are a helpful assistant. Answer briefly.", Window: 32_000}
+	if err := p.catchUp(ctx); err != nil {
+		return err
+	}
 	for _, lines := range [][]string{
 		{"Hello! My name is Ana and I live in Porto.", "I prefer answers in one sentence."},
 		{"Which city do I live in, and how do I prefer answers?"},
@@ -99,16 +107,46 @@ func (p *program) conversation(ctx context.Context, lines []string) error {
 			return err
 		}
 	}
-	done, err := s.Commit(ctx, nil) // archives what was said
+	return p.learn(ctx, s)
+}
+
+// learn archives what was said in a session and learns from every archive that is
+// still pending.
+func (p *program) learn(ctx context.Context, s *session.Session) error {
+	if _, err := s.Commit(ctx, nil); err != nil {
+		return err
+	}
+	pending, err := p.memories.Pending(ctx, s)
 	if err != nil {
 		return err
 	}
-	learned, err := p.memories.Extract(ctx, s, done.Archive) // may be left for later: Pending says what waits
+	for _, archive := range pending {
+		learned, err := p.memories.Extract(ctx, s, archive)
+		if err != nil { // the archive stays pending
+			_, _ = fmt.Fprintln(p.out, err)
+			continue
+		}
+		for _, o := range learned.Outcomes {
+			_, _ = fmt.Fprintf(p.out, "%s: %s %s (%s)\n", archive, o.Action, o.URI, o.Reason)
+		}
+	}
+	return nil
+}
+
+// catchUp learns from the sessions of earlier runs, which may have been killed.
+func (p *program) catchUp(ctx context.Context) error {
+	infos, err := p.store.List(ctx, &session.ListOptions{Owner: owner})
 	if err != nil {
 		return err
 	}
-	for _, o := range learned.Outcomes {
-		_, _ = fmt.Fprintf(p.out, "%s: %s %s (%s)\n", done.Archive, o.Action, o.URI, o.Reason)
+	for _, info := range infos {
+		s, err := p.store.Get(ctx, info.Ref)
+		if err != nil {
+			return err
+		}
+		if err := p.learn(ctx, s); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -117,8 +155,8 @@ func (p *program) conversation(ctx context.Context, lines []string) error {
 func (p *program) turn(ctx context.Context, s *session.Session, line string) error {
 	_, _ = fmt.Fprintln(p.out, "user:", line)
 	known, err := p.memories.Context(ctx, s, line, 2_000, nil)
-	if err != nil {
-		return err
+	if err != nil { // what could be read is there
+		_, _ = fmt.Fprintln(p.out, err)
 	}
 	said := append(known.Blocks(), transcript.TextBlock{Text: line}) // data in front of the question
 	if _, err := s.Append(ctx, transcript.Message{Role: transcript.RoleUser, Content: said}); err != nil {

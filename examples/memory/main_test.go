@@ -14,6 +14,7 @@ import (
 
 	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -42,6 +43,38 @@ func TestMemory(t *testing.T) {
 	name := filepath.Join(dir, "memories", "owners", "ana", "user", "memories", "preferences", "answers.md")
 	require.NoError(t, os.WriteFile(name, []byte("Answers her in rhymes.\n"), 0o600))
 	require.Contains(t, talk(), "You have told me: My name is Ana and I live in Porto. Answers her in rhymes.")
+}
+
+// A run that was killed before it learned anything is learned from by the next one,
+// and a file that cannot be read keeps nobody from talking.
+func TestMemoryInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	store, err := session.Open(filepath.Join(dir, "sessions"), nil)
+	require.NoError(t, err)
+	for _, commit := range []bool{true, false} {
+		s, err := store.Create(t.Context(), key, &session.CreateOptions{Owner: owner})
+		require.NoError(t, err)
+		_, err = s.SaveTurn(t.Context(), transcript.UserText("I prefer tea."), transcript.AssistantText("Nice to know."))
+		require.NoError(t, err)
+		if commit {
+			_, err = s.Commit(t.Context(), nil)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, store.Close())
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), dir, scripted{}, "scripted", &out))
+	early, _, _ := strings.Cut(out.String(), "--- a new conversation")
+	require.Equal(t, "archive_001: create viking://user/memories/preferences/answers.md ()\narchive_001: skip  (every line of it is known)\n", early)
+
+	name := filepath.Join(dir, "memories", "owners", "ana", "user", "memories", "preferences", "large.md")
+	require.NoError(t, os.WriteFile(name, make([]byte, 2<<20), 0o600))
+	for range 2 {
+		out.Reset()
+		require.NoError(t, run(t.Context(), dir, scripted{}, "scripted", &out))
+		require.Contains(t, out.String(), "assistant: You have told me: My name is Ana")
+		require.Contains(t, out.String(), "large.md has 2097152 bytes")
+	}
 }
 
 // asked is a provider's service with the scripted model behind it.

@@ -23,7 +23,7 @@ type Ranking struct {
 	With         []int64 // texts that have each item of the query
 }
 
-// Add counts a text of so many bytes.
+// Add counts a text of size bytes.
 func (r *Ranking) Add(f Fit, size int) {
 	r.Texts, r.Bytes = r.Texts+1, r.Bytes+int64(size)
 	for i, n := range f.Counts {
@@ -33,7 +33,7 @@ func (r *Ranking) Add(f Fit, size int) {
 	}
 }
 
-// Score returns the score of a text of so many bytes; more is better.
+// Score returns the score of a text of size bytes; more is better.
 func (r *Ranking) Score(f Fit, size int) (score float64) {
 	mean := float64(r.Bytes) / float64(max(r.Texts, 1))
 	long := rankK * (1 - rankB + rankB*float64(size)/max(mean, 1))
@@ -45,8 +45,8 @@ func (r *Ranking) Score(f Fit, size int) (score float64) {
 	return score
 }
 
-// Best returns the match to show: the one that most of the others follow within so
-// many bytes, or the first of these.
+// Best returns the match to show: the one that is followed by most of the others
+// within some bytes, or the first of several such matches.
 func (f Fit) Best(within int) (best Match) {
 	most := 0
 	for i, n := range f.Counts {

@@ -33,8 +33,8 @@ type offer struct {
 	count        int // candidates that it stands for, if more than one
 }
 
-// accept returns the candidates as offers. Of those behind the bound there is one
-// offer for each category.
+// accept returns the candidates as offers. Those beyond the bound are one offer for
+// each category.
 func accept(found []Candidate) (offers []offer) {
 	for _, c := range found[:min(len(found), maxCandidates)] {
 		offers = append(offers, acceptOne(c))

@@ -14,8 +14,8 @@ import (
 
 // Context is what a model should know before it answers. All of it is data.
 type Context struct {
-	// Memories are the profile of the session's owner, and behind it the memories of
-	// the owner and the agent that fit the query best.
+	// Memories are the profile of the session's owner, followed by the memories of the
+	// owner and the agent that fit the query best.
 	Memories []Hit `json:"memories"`
 	// Archives are up to three archives of the session, those that fit best and then
 	// the newest, with their overviews.
@@ -36,7 +36,8 @@ const (
 // overviews of archives in a quarter, and messages in what is left. A nil counter is
 // [tokens.Estimator]. A session without an owner has no memories; a query without a
 // word finds the profile and the newest archives. Errors are those of [Store.Search];
-// what could be found is returned with them.
+// what could be found is returned with them. To find the archives it reads the whole
+// transcript of s, as [session.Session.Archives] does.
 //
 // The messages are in the history of the session as well, unless a commit has put
 // them away: an application that sends that history needs [Context.Blocks] alone.
@@ -176,7 +177,7 @@ func (c Context) Blocks() []transcript.Block {
 	return append([]transcript.Block{transcript.TextBlock{Text: blocksHeading}}, blocks...)
 }
 
-// quoted returns what a hit says, behind a line about where that is from.
+// quoted returns what a hit says, after a line about its source.
 func (h Hit) quoted() string {
 	lines := []string{h.source()}
 	for line := range strings.Lines(h.Text) {

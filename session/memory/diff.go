@@ -84,9 +84,8 @@ func (d *diff) steps() []step {
 // A progress says how far the steps of a diff have been done.
 type progress struct {
 	Of   time.Time `json:"of"`   // ExtractedAt of the diff
-	Done int       `json:"done"` // the first so many
-	// Instead are steps that were decided anew, because somebody had changed a memory
-	// since.
+	Done int       `json:"done"` // how many steps, from the first on
+	// Instead are steps that were decided anew because somebody had changed a memory.
 	Instead []step `json:"instead,omitempty"`
 }
 

@@ -16,22 +16,22 @@ import (
 
 var _ transcript.Eraser = (*Store)(nil)
 
-// PlanErase implements [transcript.Eraser]. Without Match everything of the owner goes,
-// with it what matches, and without an owner what matches of every owner. Match is
-// given each memory as an entry of the user: its ID, its text, the time of its last
-// change, and all of it as application data {"memory":{...}}, the sources included. So
-// a memory can be chosen by what it says and by where it comes from.
+// PlanErase implements [transcript.Eraser]. A subject with an owner and no Match is
+// everything of the owner; with a Match it is what matches, of the owner or, without
+// one, of every owner. Match gets each memory as an entry of the user: its ID, its text,
+// the time of its last change, and all of it, with its sources, as application data
+// {"memory":{...}}. So a memory can be chosen by its text and by its sources.
 //
-// With a memory go the diffs that mention it. The commits that they are of are
-// [Store.Pending] again, so what these taught besides comes back from what is left of
-// their archives. Shared memories that the owner is a source of go too.
+// The diffs that mention a memory go with it. Their commits are [Store.Pending] again, so
+// that the other memories of those commits come back from what is left of the archives.
+// Shared memories that the owner is a source of go too.
 func (m *Store) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return m.erase(ctx, s, false)
 }
 
 // Erase implements [transcript.Eraser]. After an error or a kill it may be called
-// again. An [Store.Extract] that waits for its models meanwhile may learn again what
-// they have read: erase when none is under way, or once more behind it.
+// again. A [Store.Extract] that is waiting for a model may bring back what the model has
+// read: erase while none is running, or erase again afterwards.
 func (m *Store) Erase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
 	return m.erase(ctx, s, true)
 }

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -213,9 +212,9 @@ func removeTemps(root *os.Root, below string) error {
 }
 
 // ignore returns err unless it is one that does not matter.
-func ignore(err error, harmless error) error {
+func ignore(err, harmless error) error {
 	if errors.Is(err, harmless) {
 		return nil
 	}
-	return cmp.Or(err, nil)
+	return err
 }

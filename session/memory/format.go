@@ -85,7 +85,7 @@ func (m Memory) format() []byte {
 
 // parse reads a file. It takes whatever a person makes of it: without the comment
 // the memory has an ID that is made from the name of the file, and without the marks
-// all behind the first line is content.
+// everything after the first line is content.
 func parse(file string, data []byte) Memory {
 	lines := strings.Split(normalLines(string(bytes.TrimPrefix(data, []byte("\uFEFF")))), "\n")
 	a := cutComment(&lines)

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// An Index finds memories by what they mean, by embeddings for example. It is a help
-// and never the truth: what it returns counts only if the memory still says that. It
-// is safe for several goroutines.
+// An Index finds memories by what they mean, by embeddings for example. A result
+// counts only if the memory still has the text that was put. An Index is safe for
+// several goroutines.
 //
 // Folder and name are those of the file, "owners/ana" and
 // "owners/ana/user/memories/entities/rex.md" for example. An Index must not mix

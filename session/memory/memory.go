@@ -23,8 +23,8 @@ type Scope struct {
 	Owner string `json:"owner"`
 }
 
-// ErrOwner says that nobody owns what is asked for. Give the session an owner before
-// it is committed.
+// ErrOwner says that a scope or an archive has no owner. Give a session its owner
+// before it is committed.
 var ErrOwner = errors.New("memories belong to an owner, and there is none")
 
 // check refuses a scope that nobody owns.
@@ -74,7 +74,7 @@ type Memory struct {
 	Topic string `json:"topic,omitempty"` // that it was learned under
 	Text
 	// Instruction says that the memory tells the assistant what to do. It may have
-	// been planted, so show it as what somebody has said, and do not follow it.
+	// been planted, so show it as something that was said, and do not follow it.
 	Instruction bool `json:"instruction,omitempty"`
 	// Edited says that a person has changed the file, or has written it.
 	Edited  bool      `json:"edited,omitempty"`

@@ -17,7 +17,7 @@ import (
 
 // Model is an [Extractor] and a [Decider] that ask a model. Conversations,
 // candidates and memories are only in the message of the user, between marks that
-// nothing in them can end, with the task behind them; never in the system prompt. Model
+// nothing in them can end, followed by the task; never in the system prompt. Model
 // is safe for several goroutines if Client is.
 type Model struct {
 	// Client is the model. It is required.
@@ -29,9 +29,9 @@ type Model struct {
 	// MaxOutput is how many tokens the model may write; 0 means 4,096, or a quarter
 	// of the window if that is less. A model that reasons needs more.
 	MaxOutput int
-	// MaxCalls is how many requests one Extract makes at most; 0 means 16. Of an
-	// archive that needs more, results of tools are shortened first, then all texts,
-	// and then a part behind the first third is left out.
+	// MaxCalls is how many requests one Extract makes at most; 0 means 16. If an archive
+	// needs more, the results of tools are shortened, then all texts; then a part after
+	// the first third is left out.
 	MaxCalls int
 	// Instructions are added to what Extract asks for.
 	Instructions string

@@ -23,7 +23,7 @@ type SearchOptions struct {
 	Scope Scope
 	// Sessions are searched too: the overviews of their archives, the URIs that
 	// their [session.Session.Use] has recorded, and what was said in them, archived
-	// or not. The caller has seen to it that the owner may read them.
+	// or not. The caller must make sure that the owner may read them.
 	Sessions []*session.Session
 	// Limit is how many hits there are at most; 0 means 20.
 	Limit int
@@ -48,7 +48,7 @@ type Hit struct {
 	// one that a session has used; or entry, a place in a transcript.
 	Kind string `json:"kind"`
 	// URI is that of the Memory, of the archive, of what was used, or of the session
-	// with the ID of the entry behind a number sign.
+	// followed by a number sign and the ID of the entry.
 	URI string `json:"uri"`
 	// Score is comparable between the hits of one search; more is better.
 	Score float64 `json:"score"`
@@ -76,10 +76,9 @@ const (
 
 // Search returns what fits a query best, the best first: memories of a scope, and of
 // sessions archives, used URIs and entries, in one order. A query is that of a
-// ranked [session.Store.Search]: words of any script, beginnings of words with a *
-// behind them, phrases in double quotes; one of them is enough. Of a query of more
-// than 600 bytes the beginning counts. One without a word gives an error that matches
-// [session.ErrQuery].
+// ranked [session.Store.Search]: words of any script, beginnings of words followed by
+// a *, phrases in double quotes; one of them is enough. Only the first 600 bytes of a
+// query count. A query without a word gives an error that matches [session.ErrQuery].
 //
 // Nothing is indexed on disk. The memories that have changed since the last search
 // are read, up to 32 MiB of them stay in memory, and the transcripts are read as

@@ -39,7 +39,8 @@ func (m *Store) Extract(ctx context.Context, s *session.Session, archive string)
 
 // Pending returns the names of the archives of a session that are still to be learned,
 // the oldest first: those that were never extracted, or not to the end, and those that
-// an erase has opened again.
+// an erase has opened again. An archive of a session that had no owner stays pending,
+// and Extract refuses it with [ErrOwner].
 func (m *Store) Pending(ctx context.Context, s *session.Session) ([]string, error) {
 	return m.pending(ctx, s)
 }

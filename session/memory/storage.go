@@ -35,6 +35,6 @@ type Storage interface {
 // A File is one of a [Storage].
 type File struct {
 	Name string
-	// Version is another one after the content has changed.
+	// Version changes with the content.
 	Version string
 }

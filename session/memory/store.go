@@ -21,11 +21,13 @@ type Options struct {
 	// Shared gives the cases and patterns of an agent to all of its owners. The words of
 	// one of them can get into the conversations of the others.
 	Shared bool
-	// Timeout is how long Extractor and Decider may take for one commit. 0 means
-	// five minutes, less than 0 no limit.
+	// Timeout is how long Extractor and Decider together may take for one commit; 0
+	// means five minutes, less than 0 no limit. Decisions that are made again because a
+	// memory has changed meanwhile have as long again. When the time is up, [Lexical]
+	// decides the rest.
 	Timeout time.Duration
-	// Index finds memories that have none of the words that are looked for; nil
-	// is none. It is told what is written and removed; see [Store.Reindex].
+	// Index also finds memories that have none of the words of a query; nil is none. It
+	// gets every memory that is written or removed; see [Store.Reindex].
 	Index Index
 	// Now is the clock; nil is [time.Now].
 	Now func() time.Time
@@ -66,9 +68,9 @@ func Open(files Storage, opts *Options) (*Store, error) {
 }
 
 // List returns the memories of a scope in the order of their files, those of the owner
-// first. A file that cannot be read is an error, behind which the loop may go on. It
-// takes no lock: a memory that is written meanwhile is there as it was or as it
-// becomes. It may be ranged over again.
+// first. A file that cannot be read yields an error, and the loop may go on. List takes
+// no lock: a memory that is being written is there as it was or as it becomes. The
+// sequence may be ranged over again.
 func (m *Store) List(ctx context.Context, scope Scope) iter.Seq2[Memory, error] {
 	return func(yield func(Memory, error) bool) {
 		files, err := m.placed(ctx, scope)

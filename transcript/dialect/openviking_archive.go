@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/abstract"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -121,7 +122,7 @@ func (a *archiving) put(made vikingArchive, chosen []int) {
 		next = a.made[n-1].number + 1
 	}
 	made.number = max(made.number, next)
-	made.abstract = cmp.Or(made.abstract, abstractOf(made.overview))
+	made.abstract = cmp.Or(made.abstract, abstract.Of(made.overview))
 	for _, i := range chosen {
 		made.messages = append(made.messages, a.messages[i])
 		a.archived[i] = true
@@ -152,23 +153,3 @@ func archiveNumber(c transcript.Commit) int {
 // mostArchives keeps a name like archive_99999999999 from deciding about
 // numbers.
 const mostArchives = 1e6
-
-// abstractOf returns the line of a summary that stands for it, by the program's
-// rule: what follows the first label, as in "**Overview**: text", or else the
-// first line that is no heading.
-func abstractOf(summary string) string {
-	first := ""
-	for line := range strings.Lines(summary) {
-		line = strings.TrimSpace(line)
-		if rest, ok := strings.CutPrefix(line, "**"); ok {
-			label, text, ok := strings.Cut(rest, "**:")
-			if text = strings.TrimSpace(text); ok && label != "" && !strings.Contains(label, "*") && text != "" {
-				return text
-			}
-		}
-		if !strings.HasPrefix(line, "#") {
-			first = cmp.Or(first, line)
-		}
-	}
-	return first
-}

@@ -86,11 +86,11 @@ func (v *vikingOutput) tools(messages []vikingMessage, written map[string]bool) 
 				continue
 			}
 			dir := strings.ToLower(safeName(p.call.ID)) // on disks that fold case
-			if had := written[dir]; had || !p.call.over() {
-				written[dir] = true
+			had := written[dir]
+			written[dir] = true
+			if had || !p.call.over() {
 				continue
 			}
-			written[dir] = true
 			dir = safeName(p.call.ID)
 			if err := v.w.put(path.Join(v.dir, "tools", dir, "tool.json"), v.record(p.call)); err != nil {
 				return err

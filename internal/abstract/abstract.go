@@ -1,0 +1,34 @@
+// Package abstract finds the line of an overview that stands for all of it.
+package abstract
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Of returns the abstract of an overview, by OpenViking's rule: the text after the
+// first label, as in "**Overview**: text", or else the first line that is no heading.
+// It is empty if there is neither.
+func Of(overview string) (first string) {
+	for line := range strings.Lines(overview) {
+		line = strings.TrimSpace(line)
+		if text := labelled(line); text != "" {
+			return text
+		}
+		if !strings.HasPrefix(line, "#") {
+			first = cmp.Or(first, line)
+		}
+	}
+	return first
+}
+
+// labelled returns the text of a line of the form "**Label**: text", empty if it has
+// another form.
+func labelled(line string) string {
+	line, ok := strings.CutPrefix(line, "**")
+	label, text, found := strings.Cut(line, "**:")
+	if !ok || !found || label == "" || strings.Contains(label, "*") {
+		return ""
+	}
+	return strings.TrimSpace(text)
+}

@@ -1,0 +1,171 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// A decider that fails, or answers what is not possible, is replaced by words.
+func TestDeciders(t *testing.T) {
+	for name, decide := range map[string]deciderFunc{
+		"fails":   func(context.Context, Candidate, []Memory) (Decision, error) { return Decision{}, errors.New("down") },
+		"nothing": func(context.Context, Candidate, []Memory) (Decision, error) { return Decision{}, nil },
+		"other": func(context.Context, Candidate, []Memory) (Decision, error) {
+			return Decision{Action: Merge, Into: "x"}, nil
+		},
+		"huge": func(_ context.Context, _ Candidate, s []Memory) (Decision, error) {
+			return Decision{Action: Merge, Text: Text{Abstract: "x", Content: strings.Repeat("x", maxText)}}, nil
+		},
+		"no text":   func(context.Context, Candidate, []Memory) (Decision, error) { return Decision{Action: Merge}, nil },
+		"no choice": func(context.Context, Candidate, []Memory) (Decision, error) { return Decision{Action: Create}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, c := t.TempDir(), newTalk("anna")
+			ex := &script{found: map[string][]Candidate{
+				"one": {candidate(Profile, "", "Is Anna", "")}, "two": {candidate(Profile, "", "Likes tea", "")},
+			}}
+			m := openStore(t, dir, &Options{Extractor: ex, Decider: decide})
+			for _, text := range []string{"one", "two"} {
+				_, err := m.extract(t.Context(), c, c.commit(text))
+				require.NoError(t, err)
+			}
+			require.Equal(t, map[string]string{"owners/anna/user/memories/.overview.md": "Is Anna; Likes tea\n"}, files(t, dir))
+		})
+	}
+}
+
+// Candidates that were paid for count, also if they come late; then words decide.
+func TestLate(t *testing.T) {
+	dir, c := t.TempDir(), newTalk("anna")
+	m := openStore(t, dir, nil)
+	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""))
+	m.opts.Extractor = extractorFunc(func(ctx context.Context, _ Input) ([]Candidate, error) {
+		<-ctx.Done()
+		return []Candidate{candidate(Preferences, "drinks", "Likes coffee", "")}, nil
+	})
+	m.opts.Timeout = time.Millisecond
+	calls := 0
+	m.opts.Decider = deciderFunc(func(ctx context.Context, c Candidate, similar []Memory) (Decision, error) {
+		calls++ // under the lock there is time again, if the memories have changed
+		return Lexical{}.Decide(ctx, c, similar)
+	})
+	r, err := m.extract(t.Context(), c, c.commit("hi"))
+	require.NoError(t, err)
+	require.Equal(t, transcript.ExtractedCount{Merged: 1}, r.Counts["preferences"])
+	require.Zero(t, calls)
+	require.Contains(t, r.Outcomes[0].Reason, "decided by words")
+}
+
+// Two commits that learn of the same at once are merged, whether the memory is there
+// already or not.
+func TestAtOnce(t *testing.T) {
+	join := deciderFunc(func(_ context.Context, c Candidate, similar []Memory) (Decision, error) {
+		return Decision{Action: Merge, Text: Text{Abstract: similar[0].Abstract + ", " + c.Abstract}}, nil
+	})
+	for _, there := range []bool{false, true} {
+		dir, c := t.TempDir(), newTalk("anna")
+		m := openStore(t, dir, &Options{Decider: join})
+		if there {
+			learn(t, m, c, candidate(Preferences, "drinks", "Likes water", ""))
+		}
+		names := []string{c.commit("tea"), c.commit("milk")}
+		var both sync.WaitGroup
+		both.Add(2)
+		m.announce = func(step string) {
+			if step == "planned" {
+				both.Done()
+				both.Wait()
+			}
+		}
+		m.opts.Extractor = extractorFunc(func(_ context.Context, in Input) ([]Candidate, error) {
+			return []Candidate{candidate(Preferences, "drinks", in.Messages[0].Text(), "")}, nil
+		})
+		var wg sync.WaitGroup
+		for _, name := range names {
+			wg.Go(func() {
+				if _, err := m.extract(context.Background(), c, name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		list := memories(t, m, anna)
+		require.Len(t, list, 1)
+		require.Contains(t, list[0].Abstract, "tea")
+		require.Contains(t, list[0].Abstract, "milk")
+		require.Equal(t, there, strings.HasPrefix(list[0].Abstract, "Likes water, "))
+		require.Len(t, list[0].Sources, len(c.list))
+	}
+}
+
+// A decision about a memory that a person changes after it is made anew.
+func TestPersonMeanwhile(t *testing.T) {
+	dir, c := t.TempDir(), newTalk("anna")
+	m := openStore(t, dir, nil)
+	learn(t, m, c, candidate(Preferences, "drinks", "Likes tea", ""))
+	name := filepath.Join(dir, "owners/anna/user/memories/preferences/drinks.md")
+	for i, text := range []string{"Likes green tea\n", "", "Likes water\n"} {
+		m.announce = func(step string) {
+			if step != "diff" {
+				return
+			}
+			if text == "" {
+				require.NoError(t, os.Remove(name))
+			} else {
+				require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+			}
+		}
+		r := learn(t, m, c, candidate(Preferences, "drinks", fmt.Sprint("Likes number ", i), ""))
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Contains(t, string(data), strings.TrimSpace(text))
+		require.Contains(t, string(data), fmt.Sprint("Likes number ", i))
+		var d diff
+		_, err = m.readJSON(t.Context(), r.Diff, &d)
+		require.NoError(t, err)
+		require.True(t, d.Done)
+		require.Equal(t, string(data), d.steps()[0].After)
+	}
+	m.announce = func(step string) {
+		if step == "diff" { // a file of the name that the diff has for a new one
+			require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(name), "cats.md"), []byte("Has two cats\n"), 0o600))
+		}
+	}
+	r := learn(t, m, c, candidate(Preferences, "cats", "The cats are Mia and Leo", ""))
+	require.Equal(t, transcript.ExtractedCount{Merged: 1}, r.Counts["preferences"])
+	require.Equal(t, "Has two cats\n\n## Content\n\nLater:\n\nThe cats are Mia and Leo\n", files(t, dir)["owners/anna/user/memories/preferences/cats.md"])
+}
+
+// A profile goes on learning when it is full: its oldest lines go. A memory that a
+// person has edited is never shortened.
+func TestFull(t *testing.T) {
+	dir, c := t.TempDir(), newTalk("anna")
+	m := openStore(t, dir, nil)
+	for i := range 5 {
+		r := learn(t, m, c, candidate(Profile, "", fmt.Sprint("Fact ", i), fmt.Sprint("It is ", i, strings.Repeat(fmt.Sprintf("\nword%d", i), 1000))))
+		require.Equal(t, 1, r.Counts["profile"].Added+r.Counts["profile"].Merged)
+	}
+	mem := memories(t, m, anna)[0]
+	require.LessOrEqual(t, mem.size(), maxText)
+	require.Contains(t, mem.Content, "It is 4")
+	require.Equal(t, 1, strings.Count(mem.Content, earlierLine))
+	require.Equal(t, "Fact 0; Fact 1; Fact 2; Fact 3; Fact 4", mem.Abstract)
+
+	file := filepath.Join(dir, mem.file)
+	require.NoError(t, os.WriteFile(file, []byte("Mine\n\n"+strings.Repeat("mine ", maxText/5-2)), 0o600))
+	r := learn(t, m, c, candidate(Profile, "", "Fact 5", "It is five"))
+	require.Equal(t, transcript.ExtractedCount{Failed: 1}, r.Counts["profile"])
+	require.Contains(t, r.Outcomes[0].Reason, "shorten the file")
+	require.True(t, strings.HasPrefix(files(t, dir)[mem.file], "Mine\n"))
+}
