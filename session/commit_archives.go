@@ -166,6 +166,9 @@ func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History,
 	if len(runs) == 0 {
 		runs = []transcript.Run{{First: all[i].First, Last: all[i].Last}}
 	}
+	if runs[0].First == "" { // another program has archived nothing, or it was lost before the import
+		return h, nil
+	}
 	scan := s.store.scan(ctx, s.ref)
 	from, err := startOf(siftOf(ctx, s.store.drv, s.ref), scan, runs[0].First)
 	if err == nil {
