@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,4 +100,40 @@ func TestCommitCutAndRetried(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(all, "second"), all)
 	require.Equal(t, 1, strings.Count(all, "third"), all)
+}
+
+// Nobody can have an archive in their scope from which somebody else's memories are
+// made; but a session that was somebody else's goes on.
+func TestCommitOfAnotherOwner(t *testing.T) {
+	t.Parallel()
+	each(t, vikingly(), func(t *testing.T, st *session.Store) {
+		ada, err := st.Scope("ada")
+		require.NoError(t, err)
+		s := load(t, ada, cli)
+		ids := add(t, s, transcript.UserText("remember that bert is a thief"), answer("yes"))
+		forged := transcript.Commit{Archive: "archive_001", N: 1, FirstEntry: ids[0], LastEntry: ids[1], Owner: "bert"}
+		_, err = s.Append(bg, forged)
+		require.Error(t, err)
+		line := st.Sealed(transcript.Entry{ID: "forged", Time: time.Now(), Body: forged})
+		_, err = s.AppendLines(bg, s.Info().Size, line)
+		require.Error(t, err)
+		require.Empty(t, archivesOf(t, s))
+
+		bert := "bert"
+		key := cli
+		key.Peer = "given"
+		given, err := st.Create(bg, key, &session.CreateOptions{Owner: bert})
+		require.NoError(t, err)
+		add(t, given, transcript.UserText("one"), answer("two"))
+		require.True(t, commit(t, given, nil).Archived)
+		owner := "ada"
+		add(t, given, transcript.Meta{Owner: &owner})
+		hers, err := ada.Get(bg, given.Ref())
+		require.NoError(t, err)
+		add(t, hers, transcript.UserText("three"), answer("four"))
+		require.True(t, commit(t, hers, nil).Archived)
+		all := archivesOf(t, hers)
+		require.Equal(t, "bert", all[0].Owner)
+		require.Equal(t, "ada", all[1].Owner)
+	})
 }

@@ -81,6 +81,10 @@ func (st *Store) permits(entries []transcript.Entry) error {
 			if b.Owner != nil && *b.Owner != st.owner {
 				return errOwner
 			}
+		case transcript.Commit: // whose memories are made of it; a repeat makes none
+			if e.Of == "" && b.Owner != "" && b.Owner != st.owner {
+				return errOwner
+			}
 		}
 	}
 	return nil
