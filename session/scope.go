@@ -23,7 +23,7 @@ const maxOwner = 512
 // request, and do not hand out the Store itself.
 //
 // No call on a scope changes the owner of a session. Another owner in options,
-// metadata or an imported header is an error, and so are entries that only the store
+// metadata, a commit or an imported header is an error, and so are entries that only the store
 // writes, such as those that make a session current. A key belongs to the owner of
 // its current session. IDs are unique within an agent: one that another owner uses
 // is in use, and gives an error that matches [fs.ErrExist]. A program that lets its
