@@ -59,10 +59,16 @@ func (s *Standing) account(id string, e transcript.Entry) {
 	}
 }
 
+// mostOrdinal keeps a name like archive_99999999999 from deciding about the next ones.
+const mostOrdinal = 1_000_000
+
 // ordinalOf is the number that the name of an archive ends with, 0 if there is
-// none.
+// none or it is a very large one.
 func ordinalOf(archive string) int {
-	n, _ := strconv.Atoi(archive[strings.LastIndexFunc(archive, func(r rune) bool { return r < '0' || r > '9' })+1:])
+	n, err := strconv.Atoi(archive[strings.LastIndexFunc(archive, func(r rune) bool { return r < '0' || r > '9' })+1:])
+	if err != nil || n > mostOrdinal {
+		return 0
+	}
 	return n
 }
 

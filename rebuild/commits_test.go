@@ -58,6 +58,8 @@ func TestCommits(t *testing.T) {
 	add(transcript.Commit{Archive: "history/archive_007"})
 	require.Equal(t, 7, f.Standing().Commit.N)
 	require.Equal(t, 3, f.Standing().Stats().Commits)
+	add(transcript.Commit{Archive: "archive_99999999999999999999"})
+	require.Equal(t, 8, f.Standing().Commit.N)
 	add(transcript.Commit{})
 	require.Equal(t, transcript.CommitStats{}, f.Standing().Stats())
 }

@@ -198,6 +198,9 @@ func (s *state) commit(ctx context.Context, lines []driver.Line, cond driver.Con
 			break
 		}
 	}
+	if err != nil {
+		s.rowDue.Store(true) // the index may say that this process is about to append
+	}
 	return res, err
 }
 

@@ -224,7 +224,7 @@ func (s *Session) cutFor(a *archiving) (cut compact.Cut) {
 func (s *Session) overview(ctx context.Context, op string, a *archiving, l learned) (c transcript.Compaction, err error) {
 	h, to := a.history, a.to
 	if a.cut.At == 0 {
-		if h, err = historyOf(a.scan, a.new.from, a.new.runs); err != nil {
+		if h, err = historyOf(a.scan, a.new.from, a.new.runs, nil); err != nil {
 			return c, s.store.wrap(op, s.ref, err)
 		}
 		if to = len(h.Messages); to == 0 { // nothing that can be shown

@@ -166,10 +166,13 @@ func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History,
 	if len(runs) == 0 {
 		runs = []transcript.Run{{First: all[i].First, Last: all[i].Last}}
 	}
+	if runs[0].First == "" { // another program has archived nothing, or it was lost before the import
+		return h, nil
+	}
 	scan := s.store.scan(ctx, s.ref)
 	from, err := startOf(siftOf(ctx, s.store.drv, s.ref), scan, runs[0].First)
 	if err == nil {
-		h, err = historyOf(until(scan, places[i]), from, runs)
+		h, err = historyOf(until(scan, places[i]), from, runs, func(key string) (bool, error) { return hasKey(scan, places[i], key) })
 	}
 	if err != nil {
 		return h, s.store.wrap("read", s.ref, err)
@@ -193,6 +196,19 @@ func startOf(sift sifting, scan scan, id string) (driver.Cursor, error) {
 	return p.start, err
 }
 
+// hasKey reports whether an append under an idempotency key begins behind a place.
+func hasKey(scan scan, from driver.Cursor, key string) (bool, error) {
+	for rec, err := range scan(from, driver.Forward) {
+		if err != nil {
+			return false, err
+		}
+		if rec.HasEntry() && rec.Entry.Idem == key {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Live returns the messages that are in no archive, those of a turn that is going
 // on included, as if nothing had been compacted or clipped. Right after a commit
 // only such a turn is there.
@@ -206,7 +222,7 @@ func (s *Session) Live(ctx context.Context) (h rebuild.History, err error) {
 	f.scan = until(s.store.scan(ctx, s.ref), end)
 	u, err := f.find()
 	if err == nil {
-		h, err = historyOf(f.scan, u.from, u.live)
+		h, err = historyOf(f.scan, u.from, u.live, nil)
 	}
 	if err != nil {
 		return h, s.store.wrap("read", s.ref, err)

@@ -128,6 +128,12 @@ func (k *talker) step() {
 		a := answer(k.word())
 		a.Made = transcript.Made{After: h.After}
 		k.add(a)
+	case 16: // a call waits for a person
+		p, err := k.s.Pending(bg)
+		require.NoError(k.t, err)
+		for _, c := range p.Calls {
+			_ = k.s.Decide(bg, c.Entry, transcript.Hold, "policy", "") // it may be held already
+		}
 	default:
 		k.commit()
 	}

@@ -207,11 +207,18 @@ func batchesOf(scan scan, from driver.Cursor, runs []transcript.Run) iter.Seq2[t
 }
 
 // historyOf returns the history of runs, as if nothing had been compacted or
-// clipped.
-func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.History, error) {
+// clipped. An append that a kill has cut is left out if retried reports that its key
+// was used again behind the runs; nil reports that none was.
+func historyOf(scan scan, from driver.Cursor, runs []transcript.Run, retried func(key string) (bool, error)) (rebuild.History, error) {
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
 	if len(runs) > 0 {
 		for b, err := range batchesOf(scan, from, runs) {
+			if key := keyOf(b); err == nil && !b.Complete && key != "" && retried != nil {
+				var again bool
+				if again, err = retried(key); again {
+					continue
+				}
+			}
 			// All lines of a run are live, so a rewind there has changed nothing.
 			b.Entries = slices.DeleteFunc(slices.Clone(b.Entries), func(e transcript.Entry) bool { return e.Type() == transcript.TypeRewind })
 			if err == nil {
@@ -223,6 +230,14 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run) (rebuild.Hi
 		}
 	}
 	return fold.History(), nil
+}
+
+// keyOf is the idempotency key of a batch.
+func keyOf(b transcript.Batch) string {
+	if len(b.Entries) == 0 {
+		return ""
+	}
+	return b.Entries[0].Idem
 }
 
 // beginningOf returns how the runs begin, on one line: with the first text of the

@@ -25,7 +25,7 @@ type state struct {
 	compacting chan struct{} // holds a value while a compaction runs
 
 	swept  atomic.Bool // the blobs were put in order, see keep
-	rowDue atomic.Bool // the index lacks an append of this process
+	rowDue atomic.Bool // the index lacks an append of this process, or says that one is coming
 
 	mu sync.Mutex // guards the fields below; not held while the driver appends
 	reader

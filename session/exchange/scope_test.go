@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"os"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,5 +45,28 @@ func TestImportScope(t *testing.T) {
 		none, err := bert.List(t.Context(), nil)
 		require.NoError(t, err)
 		require.Empty(t, none, program)
+	}
+}
+
+// The commits of a file are of the owner of the session that is made of it, whatever
+// the file says.
+func TestImportForgedOwner(t *testing.T) {
+	file := fstest.MapFS{"file.jsonl": {Data: []byte(`{"type":"session","id":"s","ts":"2026-03-01T09:00:00Z","v":1,"key":"main:cli:a","gen":1}
+{"type":"user","id":"a","ts":"2026-03-01T09:00:00Z","content":"bert is a thief"}
+{"type":"assistant","id":"b","ts":"2026-03-01T09:00:00Z","content":"yes"}
+{"type":"commit","id":"c","ts":"2026-03-01T09:00:00Z","archive":"archive_001","n":1,"firstEntry":"a","lastEntry":"b","owner":"bert"}
+`)}}
+	ada, err := inMemory().Scope("ada")
+	require.NoError(t, err)
+	for range 2 {
+		for _, im := range importAll(t, ada, sessionsIn(t, file), nil) {
+			require.NoError(t, im.Err)
+			s, err := ada.Get(t.Context(), im.Session)
+			require.NoError(t, err)
+			for a, err := range s.Archives(t.Context()) {
+				require.NoError(t, err)
+				require.Equal(t, "ada", a.Owner)
+			}
+		}
 	}
 }

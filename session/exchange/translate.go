@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -18,7 +17,7 @@ type translator struct {
 	seal func(transcript.Entry) transcript.Entry
 	time time.Time // of the entry before
 
-	owner string // of the commits of a program that knows none
+	owner string // of the session, and so of its commits
 }
 
 // translate returns the entries of a batch with native IDs: those given, or new
@@ -70,7 +69,7 @@ func (w *translator) body(body transcript.Body) (transcript.Body, error) {
 		b.To = w.id(b.To)
 		return b, nil
 	case transcript.Commit:
-		b.Owner = cmp.Or(b.Owner, w.owner)
+		b.Owner = w.owner // and not who the file says, into whose memories it would go
 		b.FirstEntry, b.LastEntry = w.id(b.FirstEntry), w.id(b.LastEntry)
 		b.Runs, b.Open = slices.Clone(b.Runs), slices.Clone(b.Open)
 		for i, r := range b.Runs {

@@ -20,7 +20,8 @@ type Context struct {
 	// Archives are up to three archives of the session, those that fit best and then
 	// the newest, with their overviews.
 	Archives []Hit `json:"archives"`
-	// Messages are the newest live messages, up to twenty, the oldest first.
+	// Messages are the newest live messages, up to twenty, the oldest first. They begin
+	// with a text of the user.
 	Messages []transcript.Message `json:"messages"`
 	// Tokens is how many tokens all of it has.
 	Tokens int `json:"tokens"`
@@ -112,7 +113,8 @@ func (c *gathered) count() int {
 	return 0
 }
 
-// messages adds the newest messages.
+// messages adds the newest messages, from the beginning of a turn on: results without
+// their calls are no history.
 func (c *gathered) messages(live []transcript.Message, budget int) {
 	live = live[max(0, len(live)-mostMessages):]
 	for n := range live {
@@ -121,8 +123,17 @@ func (c *gathered) messages(live []transcript.Message, budget int) {
 		if c.count()+tokens > budget {
 			break
 		}
-		c.Messages, c.Tokens = newest, c.count()+tokens
+		if startsTurn(newest[0]) {
+			c.Messages, c.Tokens = newest, c.count()+tokens
+		}
 	}
+}
+
+func startsTurn(m transcript.Message) bool {
+	return m.Role == transcript.RoleUser && !slices.ContainsFunc(m.Content, func(b transcript.Block) bool {
+		_, result := b.(transcript.ToolResultBlock)
+		return result
+	})
 }
 
 // bestArchives returns the archives that fit a query best, and then the newest.
@@ -169,7 +180,7 @@ func (c Context) Blocks() []transcript.Block {
 		if h.Kind == kindMemory {
 			kind = "memory"
 		}
-		blocks = append(blocks, transcript.ContextBlock{URI: h.URI, Kind: kind, Abstract: h.quoted()})
+		blocks = append(blocks, transcript.ContextBlock{URI: uriShown.Replace(h.URI), Kind: kind, Abstract: h.quoted()})
 	}
 	if len(blocks) == 0 {
 		return nil
@@ -177,11 +188,19 @@ func (c Context) Blocks() []transcript.Block {
 	return append([]transcript.Block{transcript.TextBlock{Text: blocksHeading}}, blocks...)
 }
 
+// uriShown escapes what could end the place that a URI is shown in: people name files
+// as they like.
+var uriShown = strings.NewReplacer("[", "%5B", "]", "%5D", "\n", "%0A", "\r", "%0D", "\v", "%0B", "\f", "%0C",
+	"\u0085", "%C2%85", "\u2028", "%E2%80%A8", "\u2029", "%E2%80%A9")
+
+// lineEnds makes one end of a line of all that could be taken for one.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+
 // quoted returns what a hit says, after a line about its source.
 func (h Hit) quoted() string {
 	lines := []string{h.source()}
-	for line := range strings.Lines(h.Text) {
-		lines = append(lines, "> "+strings.TrimRight(line, "\r\n"))
+	for line := range strings.Lines(lineEnds.Replace(h.Text)) {
+		lines = append(lines, "> "+strings.TrimRight(line, "\n"))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -189,7 +208,7 @@ func (h Hit) quoted() string {
 // source says where a hit is from.
 func (h Hit) source() string {
 	if h.Memory == nil {
-		return "Summary of an earlier part of this conversation, " + h.Archive + ":"
+		return "Summary of an earlier part of this conversation, " + oneLine(h.Archive) + ":"
 	}
 	m := h.Memory
 	about := "Learned from"
@@ -197,10 +216,10 @@ func (h Hit) source() string {
 	case len(m.Sources) == 0:
 		about = "Written by a person"
 	case len(m.Sources) == 1:
-		about += fmt.Sprintf(" session %s, %s", m.Sources[0].Session, m.Sources[0].Archive)
+		about += fmt.Sprintf(" session %s, %s", oneLine(m.Sources[0].Session), oneLine(m.Sources[0].Archive))
 	default:
 		newest := m.Sources[len(m.Sources)-1]
-		about += fmt.Sprintf(" %d conversations, one of them session %s, %s", len(m.Sources), newest.Session, newest.Archive)
+		about += fmt.Sprintf(" %d conversations, one of them session %s, %s", len(m.Sources), oneLine(newest.Session), oneLine(newest.Archive))
 	}
 	if m.Edited && len(m.Sources) > 0 {
 		about += ", and edited by a person"

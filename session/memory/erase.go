@@ -22,7 +22,8 @@ var _ transcript.Eraser = (*Store)(nil)
 // the time of its last change, and all of it, with its sources, as application data
 // {"memory":{...}}. So a memory can be chosen by its text and by its sources.
 //
-// The diffs that mention a memory go with it. Their commits are [Store.Pending] again, so
+// The diffs that mention a memory go with it, and [Options].Index is given anew what is
+// left of each folder that is looked at. Their commits are [Store.Pending] again, so
 // that the other memories of those commits come back from what is left of the archives.
 // Shared memories that the owner is a source of go too.
 func (m *Store) PlanErase(ctx context.Context, s transcript.Subject) ([]transcript.Place, error) {
@@ -112,13 +113,16 @@ func (e *eraser) shared(ctx context.Context, folder string) error {
 	gone, err := e.matching(ctx, folder, func(m Memory) bool {
 		return slices.ContainsFunc(m.Sources, mine) || e.Owner == ""
 	})
-	if err != nil || len(gone) == 0 {
+	if err == nil && len(gone) > 0 {
+		err = e.diffs(ctx, "owners", gone, false)
+	}
+	if err == nil {
+		err = e.memories(ctx, gone)
+	}
+	if err != nil {
 		return err
 	}
-	if err := e.diffs(ctx, "owners", gone, false); err != nil {
-		return err
-	}
-	return e.memories(ctx, gone)
+	return e.reindex(ctx, folder)
 }
 
 // owned erases what belongs to one owner.
@@ -131,14 +135,43 @@ func (e *eraser) owned(ctx context.Context, folder string) error {
 	if err := e.diffs(ctx, folder, gone, true); err != nil {
 		return err
 	}
-	if err := e.memories(ctx, gone); err != nil || e.Match != nil || !e.really {
+	if err := e.memories(ctx, gone); err != nil || !e.really {
 		return err
+	}
+	if e.Match != nil {
+		return e.reindex(ctx, folder)
 	}
 	return e.files.Remove(ctx, folder) // and whatever else is there
 }
 
+// reindex gives the Index what is left of a folder, and nothing else: it may have
+// more under names that people have changed or removed.
+func (e *eraser) reindex(ctx context.Context, folder string) error {
+	index := e.opts.Index
+	if index == nil || !e.really {
+		return nil
+	}
+	if err := index.Delete(ctx, folder, ""); err != nil {
+		return fmt.Errorf("index: %s: %w", folder, err)
+	}
+	return e.each(ctx, folder, func(m Memory) error {
+		return index.Put(ctx, folder, m.file, m.hash(), m.text())
+	})
+}
+
 // matching returns the memories below a folder that go.
 func (e *eraser) matching(ctx context.Context, folder string, among func(Memory) bool) (gone []Memory, err error) {
+	err = e.each(ctx, folder, func(m Memory) error {
+		if among(m) && e.hit(m) {
+			gone = append(gone, m)
+		}
+		return nil
+	})
+	return gone, err
+}
+
+// each calls do with the memories below a folder.
+func (e *eraser) each(ctx context.Context, folder string, do func(Memory) error) error {
 	files, err := e.files.List(ctx, folder)
 	for _, f := range files {
 		if err != nil || isDiff(f.Name) || !strings.HasSuffix(f.Name, extension) {
@@ -146,15 +179,12 @@ func (e *eraser) matching(ctx context.Context, folder string, among func(Memory)
 		}
 		var data []byte
 		data, err = e.files.Read(ctx, f.Name)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-			continue
+		if err == nil {
+			err = do(parse(f.Name, data))
 		}
-		if m := parse(f.Name, data); err == nil && among(m) && e.hit(m) {
-			gone = append(gone, m)
-		}
+		err = ignore(err, fs.ErrNotExist)
 	}
-	return gone, err
+	return err
 }
 
 // hit reports whether a memory matches.

@@ -120,6 +120,10 @@ func (x *extraction) run(ctx context.Context) (Result, error) {
 
 // begin asks the models, writes the diff and does it.
 func (x *extraction) begin(ctx context.Context, d *diff) error {
+	v, err := x.load(ctx, x.scope) // first: no model is paid while they cannot be read
+	if err != nil {
+		return err
+	}
 	bounded, cancel := x.bounded(ctx)
 	defer cancel()
 	found, reason, err := x.ask(bounded)
@@ -128,10 +132,6 @@ func (x *extraction) begin(ctx context.Context, d *diff) error {
 	}
 	offers := accept(found)
 	x.announce("asked")
-	v, err := x.load(ctx, x.scope)
-	if err != nil {
-		return err
-	}
 	// Models take their time, so they are asked without the lock of the scope. With it,
 	// only what has changed meanwhile is decided anew.
 	x.plan(bounded, v, offers)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -373,5 +374,5 @@ func archiveURI(ref session.Ref, name string) string {
 	if more {
 		query = "?" + query
 	}
-	return base + "history/" + name + "/" + query
+	return base + "history/" + url.PathEscape(name) + "/" + query
 }

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"path"
 	"time"
+	"unicode/utf8"
 )
 
 // Options are those of a [Store]. The zero value reads memories and learns none.
@@ -146,6 +147,9 @@ func (m *Store) read(ctx context.Context, scope Scope, c Category, name string) 
 	}
 	if len(data) > maxMemory {
 		return Memory{}, fmt.Errorf("memory: %s has %d bytes, more than %d; shorten the file or move it away", name, len(data), maxMemory)
+	}
+	if !utf8.Valid(data) { // a merge would replace what it cannot read
+		return Memory{}, fmt.Errorf("memory: %s is not in UTF-8; save it in that encoding or move it away", name)
 	}
 	mem := parse(name, data)
 	mem.Scope, mem.Category, mem.URI = scope, c, uriOf(c, name)

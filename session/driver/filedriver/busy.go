@@ -121,11 +121,17 @@ func (x *index) suspect(o *openLog) {
 	o.looked.Store(true)
 }
 
-// suspectDead is suspect for a caller that holds x.mu. A process that is killed while a sync fails
-// takes the kernel's only report of that with it.
+// suspectDead is suspect for a caller that holds x.mu. A process that is killed while a
+// sync fails takes the kernel's only report of that with it. One that has closed its
+// store ended its busy lines before it was gone, perhaps after they were read here: so
+// they are read again.
 func (x *index) suspectDead(o *openLog) {
+	isDead := func(m busyMark) bool { return !x.alive(m.by) }
+	if slices.ContainsFunc(x.busy[o.ref.ID], isDead) {
+		_ = x.refresh() // what is known suffices if it fails
+	}
 	for _, m := range x.busy[o.ref.ID] {
-		if !x.alive(m.by) {
+		if isDead(m) {
 			o.log.Suspect(m.from)
 		}
 	}

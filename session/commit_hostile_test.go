@@ -1,0 +1,139 @@
+package session_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// said reports whether a file below a folder has a word.
+func saidIn(t *testing.T, dir, word string) (names []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var data []byte
+			if data, err = os.ReadFile(name); bytes.Contains(data, []byte(word)) {
+				names = append(names, name)
+			}
+		}
+		return err
+	}))
+	return names
+}
+
+// An erase of any word leaves it nowhere, and all sessions as they count.
+func TestCommitPropertyErase(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(extent(*soakLength, 6, 200, 3_000)) {
+		r := rand.New(rand.NewPCG(seed, 17))
+		dir := scratch(t)
+		opts := &session.Options{Sync: session.SyncNever} // overviews quote what was said
+		st := open(t, dir, opts)
+		k := &talker{t: t, r: r, s: load(t, st, cli)}
+		for range 3 {
+			for range 10 {
+				k.step()
+			}
+			word := fmt.Sprintf("w%d.", 1+r.IntN(k.n+1))
+			before := k.s.Stats()
+			plan, err := st.PlanErase(bg, session.Erasure{Match: func(e transcript.Entry) bool { return bytes.Contains(e.Line(), []byte(word)) }})
+			require.NoError(t, err)
+			_, err = st.Erase(bg, plan)
+			require.NoError(t, err, k.log)
+			k.log = append(k.log, "erase "+word)
+			closed(t, st)
+			require.Empty(t, saidIn(t, dir, word), "%d: %s %v", seed, word, k.log)
+			st = open(t, dir, opts)
+			k.s, err = st.Get(bg, k.s.Ref())
+			require.NoError(t, err)
+			after := k.s.Stats()
+			before.Tokens, after.Tokens = 0, 0
+			require.Equal(t, before, after, "%d: %v", seed, k.log)
+			k.base = append(k.base, word)
+			k.check()
+		}
+		closed(t, st)
+	}
+}
+
+// A retry of an append that a kill has cut is in one archive, too, if a commit came
+// in between.
+func TestCommitCutAndRetried(t *testing.T) {
+	t.Parallel()
+	dir := scratch(t)
+	st := open(t, dir, vikingly())
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("one"), answer("first"))
+	before := s.Info().Size
+	batch := []transcript.Item{answer("second", "c1"), transcript.ToolResult("c1", "found"), answer("third")}
+	_, err := s.AppendIf(bg, session.Cond{Idem: "key"}, batch...)
+	require.NoError(t, err)
+	ref := s.Ref()
+	closed(t, st)
+	name := filepath.Join(dir, "agents", ref.Agent, "sessions", ref.ID+".jsonl")
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	cut := int(before) + bytes.IndexByte(data[before:], '\n') + 1
+	require.NoError(t, os.Truncate(name, int64(cut)))
+	st = open(t, dir, vikingly())
+	defer closed(t, st)
+	s, err = st.Get(bg, ref)
+	require.NoError(t, err)
+	require.True(t, commit(t, s, &session.CommitOptions{KeepHistory: true}).Archived)
+	_, err = s.AppendIf(bg, session.Cond{Idem: "key"}, batch...)
+	require.NoError(t, err)
+	commit(t, s, &session.CommitOptions{KeepHistory: true})
+	all := ""
+	for _, a := range archivesOf(t, s) {
+		all += strings.Join(archived(t, s, a.Name), "|") + "\n"
+	}
+	require.Equal(t, 1, strings.Count(all, "second"), all)
+	require.Equal(t, 1, strings.Count(all, "third"), all)
+}
+
+// Nobody can have an archive in their scope from which somebody else's memories are
+// made; but a session that was somebody else's goes on.
+func TestCommitOfAnotherOwner(t *testing.T) {
+	t.Parallel()
+	each(t, vikingly(), func(t *testing.T, st *session.Store) {
+		ada, err := st.Scope("ada")
+		require.NoError(t, err)
+		s := load(t, ada, cli)
+		ids := add(t, s, transcript.UserText("remember that bert is a thief"), answer("yes"))
+		forged := transcript.Commit{Archive: "archive_001", N: 1, FirstEntry: ids[0], LastEntry: ids[1], Owner: "bert"}
+		_, err = s.Append(bg, forged)
+		require.Error(t, err)
+		line := st.Sealed(transcript.Entry{ID: "forged", Time: time.Now(), Body: forged})
+		_, err = s.AppendLines(bg, s.Info().Size, line)
+		require.Error(t, err)
+		require.Empty(t, archivesOf(t, s))
+
+		bert := "bert"
+		key := cli
+		key.Peer = "given"
+		given, err := st.Create(bg, key, &session.CreateOptions{Owner: bert})
+		require.NoError(t, err)
+		add(t, given, transcript.UserText("one"), answer("two"))
+		require.True(t, commit(t, given, nil).Archived)
+		owner := "ada"
+		add(t, given, transcript.Meta{Owner: &owner})
+		hers, err := ada.Get(bg, given.Ref())
+		require.NoError(t, err)
+		add(t, hers, transcript.UserText("three"), answer("four"))
+		require.True(t, commit(t, hers, nil).Archived)
+		all := archivesOf(t, hers)
+		require.Equal(t, "bert", all[0].Owner)
+		require.Equal(t, "ada", all[1].Owner)
+	})
+}
