@@ -24,14 +24,16 @@ func TestRefusedAppendLeavesNoDoubt(t *testing.T) {
 	before, err := os.Stat(file)
 	require.NoError(t, err)
 
-	st = open(t, dir, nil)
+	st, other := open(t, dir, nil), open(t, dir, nil)
 	_, err = load(t, st, cli).AppendIf(t.Context(), session.Cond{Head: session.NoHead}, transcript.UserText("two"))
 	require.ErrorIs(t, err, session.ErrConflict)
+	add(t, load(t, other, cli), transcript.UserText("three"))
 	closed(t, st)
+	closed(t, other)
 
 	st = open(t, dir, nil)
 	defer closed(t, st)
-	add(t, load(t, st, cli), transcript.UserText("three"))
+	add(t, load(t, st, cli), transcript.UserText("four"))
 	after, err := os.Stat(file)
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after), "the transcript was copied")
