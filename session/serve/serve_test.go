@@ -76,6 +76,9 @@ func served(t testing.TB, opts *serve.Options) (*httptest.Server, *session.Store
 	if opts == nil {
 		opts = &serve.Options{Open: true, Respond: serve.ResponderFunc(echo)}
 	}
+	if opts.Heartbeat == 0 {
+		opts.Heartbeat = 200 * time.Millisecond // streams of what comes next begin with a comment or two
+	}
 	if opts.Logger == nil {
 		opts.Logger = quiet
 	}
