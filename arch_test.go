@@ -57,6 +57,7 @@ var imports = map[string][]string{
 		"session", "transcript", "transcript/filelog", "transcript/tokens",
 	},
 	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
+	"session/serve":    {"rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
 	"examples/...":     {"..."},
 }
 
@@ -77,6 +78,7 @@ var testImports = map[string][]string{
 	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
 	"session/memory":      {"session/driver/memdriver"},
 	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
+	"session/serve":       {"rebuild/wire"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
 
@@ -221,7 +223,7 @@ func allowedImport(s source, node, target string) bool {
 	target = path.Clean(strings.TrimPrefix(strings.TrimPrefix(target, module), "/"))
 	if within(target, "examples") {
 		parts := strings.SplitN(s.pkg, "/", 3)
-		return len(parts) > 1 && within(target, path.Join(parts[:2]...)) && parts[0] == "examples"
+		return parts[0] == "examples" && len(parts) > 1 && (within(target, path.Join(parts[:2]...)) || within(target, "examples/internal"))
 	}
 	if slices.Contains(imports[node], target) || slices.Contains(imports[node], "...") {
 		return true

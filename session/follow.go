@@ -48,6 +48,22 @@ func (s *Session) Follow(ctx context.Context, after string) iter.Seq2[transcript
 	}
 }
 
+// EntriesAfter yields what [Session.Follow] yields, and ends where the transcript
+// ends. Its cost does not depend on what comes before the entry, where the entry is
+// near the end.
+func (s *Session) EntriesAfter(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
+	return func(yield func(transcript.Entry, error) bool) {
+		f := follower{s: s, ctx: ctx, yield: yield, after: after}
+		err := f.begin()
+		if err == nil {
+			err = f.readOn()
+		}
+		if err != nil && !f.stopped {
+			yield(transcript.Entry{}, s.store.wrap("read", s.ref, err))
+		}
+	}
+}
+
 // A follower is one loop over [Session.Follow].
 type follower struct {
 	s       *Session

@@ -71,7 +71,7 @@ var linesConflict = []string{
 	transcript.TypeUser, transcript.TypeAssistant, transcript.TypeToolUse, transcript.TypeToolResult,
 	transcript.TypeCompaction, transcript.TypeClip, transcript.TypeRewind, transcript.TypeSystem, transcript.TypeMeta, transcript.TypeCalibration,
 	transcript.TypeToolStatus, transcript.TypeUsed, transcript.TypeCommit, transcript.TypeExtracted, transcript.TypeCustom,
-	transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeQueued, transcript.TypeDraft, transcript.TypePin, transcript.TypeState,
+	transcript.TypeDispatch, transcript.TypeDecision, transcript.TypeInterrupt, transcript.TypeQueued, transcript.TypeDraft, transcript.TypePin, transcript.TypeState,
 }
 
 func checkReadable(e transcript.Entry) error {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -26,10 +27,24 @@ func (s *Session) Queue(ctx context.Context, m transcript.Message) (string, erro
 // user, and returns the IDs of these entries; none if nothing is queued. Each text
 // is taken over once, whoever else drains, and stays so when a rewind takes the
 // message back.
-func (t *Turn) Drain(ctx context.Context) ([]string, error) {
+func (t *Turn) Drain(ctx context.Context) ([]string, error) { return t.drain(ctx, math.MaxInt) }
+
+// DrainOne is Drain for the text that was queued first, so that each gets a turn of
+// its own. The ID is empty if nothing is queued.
+func (t *Turn) DrainOne(ctx context.Context) (string, error) {
+	ids, err := t.drain(ctx, 1)
+	if err != nil || len(ids) == 0 {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+func (t *Turn) drain(ctx context.Context, most int) ([]string, error) {
 	return t.s.appendOn(ctx, "drain", []string{transcript.TypeUser, transcript.TypeCompaction}, func(st *state) (items []transcript.Item, err error) {
 		for _, q := range st.fold.Standing().Queued {
-			items = append(items, transcript.Dequeued(q.Message, q.Entry))
+			if len(items) < most {
+				items = append(items, transcript.Dequeued(q.Message, q.Entry))
+			}
 		}
 		return items, nil
 	})

@@ -78,7 +78,7 @@ var texts = []string{
 	`{"a": "\u00e9\ud800",` + "\n\t" + `"a":1}`, "null", `{"type":"text","text":null}`, `{"type":"tool_use","id":"i","input":1}`, "truncated \xe2\x80",
 }
 
-const itemKinds = 24
+const itemKinds = 25
 
 // dice makes items of what a fuzzer chooses.
 type dice []byte
@@ -223,6 +223,8 @@ func (d *dice) item() transcript.Item {
 		return transcript.Repeat(transcript.State{Name: d.text(), Value: d.raw()}, d.text())
 	case 22:
 		return transcript.Dequeued(transcript.UserText(d.text()), d.text())
+	case 24:
+		return transcript.Interrupt{By: d.text(), Ended: d.text()}
 	case 13:
 		return transcript.Commit{
 			Archive: d.text(), N: d.roll(3), Messages: d.roll(2), FirstEntry: d.text(), LastEntry: d.text(), Abstract: d.text(), Overview: d.text(),

@@ -25,6 +25,7 @@ const (
 	TypeExtracted   = "extracted"
 	TypeDispatch    = "dispatch"
 	TypeDecision    = "decision"
+	TypeInterrupt   = "interrupt"
 	TypeQueued      = "queued"
 	TypeDraft       = "draft"
 	TypePin         = "pin"
@@ -35,7 +36,7 @@ const (
 
 // Body is what an entry says. The set is closed: Header, Fragment, Compaction,
 // Clip, Rewind, System, Meta, Current, Calibration, ToolStatus, Used, Commit,
-// Extracted, Dispatch, Decision, Queued, Draft, Pin, State, Erasure, Custom and
+// Extracted, Dispatch, Decision, Interrupt, Queued, Draft, Pin, State, Erasure, Custom and
 // Unknown. All are values.
 type Body interface {
 	// Type is the "type" member of the line.
@@ -248,6 +249,15 @@ const (
 	Reject  Verdict = "reject"
 )
 
+// Interrupt asks whoever answers to stop, in any process, or says that an answer
+// has ended without one. Neither shapes a history.
+type Interrupt struct {
+	By string // who asks; empty if Ended is set
+	// Ended says why there is no answer to what was said before: a code, such as
+	// stopped or failed. Empty asks to stop.
+	Ended string
+}
+
 // Queued is what a user says while a turn is running. No model sees it before a
 // user line takes it over, see [Fragment].
 type Queued struct {
@@ -349,6 +359,9 @@ func (Dispatch) Type() string { return TypeDispatch }
 func (Decision) Type() string { return TypeDecision }
 
 // Type implements [Body].
+func (Interrupt) Type() string { return TypeInterrupt }
+
+// Type implements [Body].
 func (Queued) Type() string { return TypeQueued }
 
 // Type implements [Body].
@@ -384,6 +397,7 @@ func (Commit) isBody()      {}
 func (Extracted) isBody()   {}
 func (Dispatch) isBody()    {}
 func (Decision) isBody()    {}
+func (Interrupt) isBody()   {}
 func (Queued) isBody()      {}
 func (Draft) isBody()       {}
 func (Pin) isBody()         {}

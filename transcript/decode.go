@@ -161,6 +161,10 @@ func decodeBody(c *codec, kind string, e *Entry) Body {
 		var b Dispatch
 		c.line(kind, e, nil, func() { b.members(c) })
 		return b
+	case TypeInterrupt:
+		var b Interrupt
+		c.line(kind, e, nil, func() { b.members(c) })
+		return b
 	case TypeDecision:
 		var b Decision
 		c.line(kind, e, nil, func() { b.members(c) })

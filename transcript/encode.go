@@ -67,6 +67,8 @@ func encodeBody(c *codec, body Body) {
 		b.members(c)
 	case Dispatch:
 		b.members(c)
+	case Interrupt:
+		b.members(c)
 	case Decision:
 		b.members(c)
 	case Queued:

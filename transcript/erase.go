@@ -67,6 +67,9 @@ func erasedBody(body Body) Body {
 	case Decision:
 		b.By, b.Reason = "", ""
 		return b
+	case Interrupt:
+		b.By = ""
+		return b
 	case Queued:
 		b.Content, b.plain = erasedBlocks(b.Content), false
 		return b

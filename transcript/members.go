@@ -275,6 +275,11 @@ func (b *Decision) members(c *codec) {
 	c.optStr("reason", &b.Reason)
 }
 
+func (b *Interrupt) members(c *codec) {
+	c.optStr("by", &b.By)
+	c.optStr("ended", &b.Ended)
+}
+
 func (b *Queued) members(c *codec) {
 	c.optFlag("off", &b.Off)
 	c.content("content", &b.Content, &b.plain, false)

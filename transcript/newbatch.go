@@ -15,7 +15,7 @@ import (
 // Item is a value that can be appended to a session: a [Message], a [Response],
 // a pointer to either, or one of the bodies [Compaction], [Clip], [Rewind],
 // [System], [Meta], [Calibration], [ToolStatus], [Used], [Commit], [Extracted],
-// [Dispatch], [Decision], [Queued], [Draft], [Pin], [State] and [Custom]. [WithApp],
+// [Dispatch], [Decision], [Interrupt], [Queued], [Draft], [Pin], [State] and [Custom]. [WithApp],
 // [Repeat] and [Dequeued] put more on their lines.
 type Item interface{ isItem() }
 
@@ -51,6 +51,7 @@ func (Commit) isItem()      {}
 func (Extracted) isItem()   {}
 func (Dispatch) isItem()    {}
 func (Decision) isItem()    {}
+func (Interrupt) isItem()   {}
 func (Queued) isItem()      {}
 func (Draft) isItem()       {}
 func (Pin) isItem()         {}
@@ -240,7 +241,7 @@ func addItem(add func(Body) string, item Item) error {
 	case Used:
 		add(it)
 		return it.check()
-	case Compaction, Clip, Rewind, System, Commit, Extracted, Dispatch, Decision, Draft, Pin, State, Custom:
+	case Compaction, Clip, Rewind, System, Commit, Extracted, Dispatch, Decision, Interrupt, Draft, Pin, State, Custom:
 		add(it.(Body))
 		return nil
 	case annotated:

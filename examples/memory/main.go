@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/memory"
@@ -50,7 +51,7 @@ func main() {
 		if *model == "" {
 			log.Fatal("with -url, name the -model")
 		}
-		client = &provider{url: *url, apiKey: os.Getenv("ANTHROPIC_API_KEY"), http: http.DefaultClient}
+		client = &anthropic.Client{URL: *url, APIKey: os.Getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
 	}
 	if err := run(context.Background(), *dir, client, *model, os.Stdout); err != nil {
 		log.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -88,7 +89,7 @@ func asked(r guardtest.Request) guardtest.Answer {
 // A service is sent nothing that it would refuse.
 func TestMemoryProvider(t *testing.T) {
 	service := &guardtest.Model{Answer: asked}
-	client := &provider{url: "http://offline.invalid", apiKey: "key", http: &http.Client{Transport: service}}
+	client := &anthropic.Client{URL: "HTTP://offline.invalid", APIKey: "key", HTTP: &http.Client{Transport: service}}
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), t.TempDir(), client, "m", &out))
 	require.Contains(t, out.String(), "You have told me: My name is Ana")

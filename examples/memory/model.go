@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"net/http"
 	"strings"
 
-	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -67,40 +62,4 @@ func candidates(conversation string) string {
 	}
 	text, _ := json.Marshal(found) // of strings
 	return string(text)
-}
-
-// provider calls an Anthropic-compatible Messages API. The client of examples/repl
-// streams, and tries again when the service is overloaded.
-type provider struct {
-	url    string // base URL; "/v1/messages" is added
-	apiKey string
-	http   *http.Client
-}
-
-func (p *provider) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
-	body, _, err := wire.Anthropic{}.Request(req)
-	if err != nil {
-		return nil, err
-	}
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/messages", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	post.Header.Set("content-type", "application/json")
-	post.Header.Set("anthropic-version", "2023-06-01")
-	if p.apiKey != "" {
-		post.Header.Set("x-api-key", p.apiKey)
-	}
-	resp, err := p.http.Do(post)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, wire.NewAPIError(resp.StatusCode, answer)
-	}
-	return wire.Anthropic{}.Response(answer)
 }

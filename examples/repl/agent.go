@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
@@ -23,7 +24,7 @@ const parallel = 8
 
 // agent is the loop around a model: ask, run the tools it calls, ask again.
 type agent struct {
-	model *client
+	model *anthropic.Client
 	guard *guard.Guard
 	tools *toolbox
 	out   *terminal
@@ -74,7 +75,7 @@ func (a *agent) ask() func(context.Context, guard.Call) (*transcript.Response, e
 				thousands(a.guard.Counter.Count(c.System, c.Tools, c.Messages)), c.Attempt+1, void)
 		}
 		shown = false
-		return a.model.stream(ctx, c.Request, func(d wire.Delta) {
+		return a.model.Stream(ctx, c.Request, func(d wire.Delta) {
 			shown = shown || d.Text != ""
 			_, _ = io.WriteString(a.out, clean(d.Text))
 		})

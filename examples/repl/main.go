@@ -6,7 +6,7 @@
 // Without -url it needs no network: a scripted model inside the program calls
 // tools, streams its answers, has a window and refuses every invalid request as
 // the real service does. With -url (and a key in ANTHROPIC_API_KEY) it talks to
-// any Anthropic-compatible endpoint; client.go is the client it does that with.
+// any Anthropic-compatible endpoint.
 //
 // With a small window there is soon something to see: results of tools are
 // shortened and the history is compacted, each said in one line.
@@ -27,6 +27,7 @@ import (
 	"os/signal"
 	"time"
 
+	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
@@ -87,9 +88,9 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 	}
 	defer func() { _ = tools.close() }() // only read
 	screen := &terminal{w: out}
-	model := &client{url: c.url, apiKey: c.apiKey, http: http.DefaultClient}
+	model := &anthropic.Client{URL: c.url, APIKey: c.apiKey, HTTP: http.DefaultClient}
 	if c.url == "" {
-		model.url, model.http = "http://scripted.invalid", &http.Client{Transport: c.offline}
+		model.URL, model.HTTP = "http://scripted.invalid", &http.Client{Transport: c.offline}
 	}
 	compaction, err := c.compaction(model)
 	if err != nil {

@@ -613,11 +613,12 @@ func TestImportCommits(t *testing.T) {
 			require.NoError(t, err)
 			h, err := s.Archived(t.Context(), a.Name)
 			require.NoError(t, err)
-			said := fmt.Sprint(a.Name, a.Abstract, a.Overview, a.Messages, a.Extracted, a.Owner)
+			var said strings.Builder
+			said.WriteString(fmt.Sprint(a.Name, a.Abstract, a.Overview, a.Messages, a.Extracted, a.Owner))
 			for _, m := range h.Messages {
-				said += m.Text()
+				said.WriteString(m.Text())
 			}
-			all = append(all, said)
+			all = append(all, said.String())
 		}
 		return all
 	}

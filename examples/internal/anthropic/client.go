@@ -1,4 +1,6 @@
-package main
+// Package anthropic calls an Anthropic-compatible Messages API with net/http alone:
+// this is all it takes to bring a model of your own.
+package anthropic
 
 import (
 	"bytes"
@@ -12,13 +14,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// client calls an Anthropic-compatible Messages API with net/http alone: this
-// is all it takes to bring a model of your own. It is a guard.Client, so that
-// the model can write summaries too.
-type client struct {
-	url    string // base URL; "/v1/messages" is added
-	apiKey string
-	http   *http.Client
+// Client is a guard.Client, so that the model can write summaries too.
+type Client struct {
+	URL    string // base URL; "/v1/messages" is added
+	APIKey string
+	HTTP   *http.Client
 }
 
 const (
@@ -27,16 +27,16 @@ const (
 	attempts   = 3
 )
 
-// Complete is stream for who has nothing to show: a summarizer.
-func (c *client) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
-	return c.stream(ctx, req, func(wire.Delta) {})
+// Complete is Stream for who has nothing to show: a summarizer.
+func (c *Client) Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error) {
+	return c.Stream(ctx, req, func(wire.Delta) {})
 }
 
-// stream asks the model and calls show for each piece of its answer. If the
+// Stream asks the model and calls show for each piece of its answer. If the
 // stream is cut, by ctx or by the network, the answer so far is returned with
 // the error. A refusal is a *wire.APIError, in which the guard recognises an
 // overflow.
-func (c *client) stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
+func (c *Client) Stream(ctx context.Context, req transcript.Request, show func(wire.Delta)) (*transcript.Response, error) {
 	format := wire.Anthropic{Stream: true}
 	body, _, err := format.Request(req)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *client) stream(ctx context.Context, req transcript.Request, show func(w
 
 // post sends the request, and again when the service is overloaded: nothing of
 // an answer has been shown then.
-func (c *client) post(ctx context.Context, body []byte) (*http.Response, error) {
+func (c *Client) post(ctx context.Context, body []byte) (*http.Response, error) {
 	var last error
 	for n := range attempts {
 		if n > 0 {
@@ -81,16 +81,16 @@ func (c *client) post(ctx context.Context, body []byte) (*http.Response, error) 
 				return nil, errors.Join(ctx.Err(), last)
 			}
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/v1/messages", bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/v1/messages", bytes.NewReader(body))
 		if err != nil {
 			return nil, err
 		}
 		req.Header.Set("content-type", "application/json")
 		req.Header.Set("anthropic-version", apiVersion)
-		if c.apiKey != "" {
-			req.Header.Set("x-api-key", c.apiKey)
+		if c.APIKey != "" {
+			req.Header.Set("x-api-key", c.APIKey)
 		}
-		resp, err := c.http.Do(req)
+		resp, err := c.HTTP.Do(req)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/convolog/convolog/examples/internal/anthropic"
+	"github.com/convolog/convolog/guard"
+	"github.com/convolog/convolog/guard/guardtest"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// agent answers: ask the model, run the tools it calls, ask again.
+type agent struct {
+	model *anthropic.Client
+	guard *guard.Guard
+}
+
+// maxRounds is how often the model may speak for one text of the user.
+const maxRounds = 30
+
+// often is how long a text is held back at most: each flush is a write, and with it a
+// sync.
+const often = 100 * time.Millisecond
+
+func newAgent(c config) *agent {
+	model := &anthropic.Client{URL: c.url, APIKey: os.Getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
+	if c.url == "" {
+		model.URL, model.HTTP = "http://scripted.invalid", &http.Client{Transport: scripted(c.window)}
+	}
+	return &agent{model, &guard.Guard{
+		Model: c.model, System: "You are a helpful assistant.", Tools: []transcript.Tool{clock},
+		Window: c.window, MaxOutput: min(wire.DefaultMaxOutput, c.window/4),
+	}}
+}
+
+// Respond implements serve.Responder.
+func (a *agent) Respond(ctx context.Context, s *session.Session, turn *session.Turn) error {
+	for range maxRounds {
+		var draft *session.Draft
+		answer, err := guard.Do(ctx, a.guard, s, func(ctx context.Context, c guard.Call) (*transcript.Response, error) {
+			draft = turn.Draft("anthropic", a.guard.Model, c.Made)
+			return a.stream(ctx, c, draft)
+		})
+		if answer != nil { // also the part of one that came before an error
+			if _, saveErr := draft.Commit(context.WithoutCancel(ctx), answer); saveErr != nil {
+				return errors.Join(err, saveErr)
+			}
+		}
+		if err != nil || len(answer.Message.ToolCalls()) == 0 {
+			return err
+		}
+		if err := errors.Join(turn.RunTools(ctx, 4, runTool), ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the model has called tools %d times", maxRounds)
+}
+
+// stream asks the model once, and keeps the text that comes in a draft, which is what
+// clients are shown.
+func (a *agent) stream(ctx context.Context, c guard.Call, draft *session.Draft) (*transcript.Response, error) {
+	var failed error
+	last := time.Now()
+	answer, err := a.model.Stream(ctx, c.Request, func(d wire.Delta) {
+		if failed != nil || d.Text == "" {
+			return
+		}
+		failed = draft.Write(ctx, d.Text)
+		if failed == nil && time.Since(last) > often {
+			failed, last = draft.Flush(ctx), time.Now()
+		}
+	})
+	return answer, errors.Join(err, failed)
+}
+
+// clock is the one tool.
+var clock = transcript.Tool{Name: "current_time", Description: "Tell the time, in UTC.", InputSchema: []byte(`{"type":"object","properties":{}}`)}
+
+func runTool(_ context.Context, call transcript.ToolCallBlock) transcript.Message {
+	if call.Name != clock.Name {
+		return transcript.ToolError(call.ID, "There is no tool "+call.Name+".")
+	}
+	return transcript.ToolResult(call.ID, time.Now().UTC().Format(time.RFC1123))
+}
+
+// scripted is a model that needs no network. It refuses every request that the real
+// service would refuse.
+func scripted(window int) *guardtest.Model {
+	answer := func(r guardtest.Request) guardtest.Answer {
+		switch results := r.Results(); {
+		case r.UserText() == "" && len(results) > 0:
+			return guardtest.Say("It is " + results[0].Text() + ".")
+		case r.UserText() == "time" && len(r.Tools) > 0:
+			return guardtest.Call(guardtest.Tool(clock.Name, `{}`))
+		}
+		return guardtest.Say(fmt.Sprintf("You said %q, and this is a script that answers slowly enough to be killed while it does. Say time to see it call a tool.", r.UserText()))
+	}
+	pace := func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+			return nil
+		}
+	}
+	return &guardtest.Model{Window: window, Answer: answer, Pace: pace}
+}

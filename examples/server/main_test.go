@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/serve"
+)
+
+// started runs the program until the test ends, or stop is called.
+func started(t *testing.T, c config) (url string, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	addr, done := make(chan string, 1), make(chan error, 1)
+	go func() { done <- run(ctx, c, func(a string) { addr <- a }) }()
+	select {
+	case a := <-addr:
+		return "http://" + a, func() error { cancel(); return <-done }
+	case err := <-done:
+		t.Fatal(err)
+	}
+	return "", nil
+}
+
+// say returns the data of the events that answer a text.
+func say(t *testing.T, url, body string, header ...string) (events []string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/agents/main/chat", bytes.NewBufferString(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return []string{resp.Status}
+	}
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			events = append(events, data)
+		}
+	}
+	return events
+}
+
+// A server answers, is stopped while it does, and the next one goes on.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	c := config{addr: "localhost:0", dir: t.TempDir(), model: "scripted", window: 100_000, grace: time.Minute}
+	url, stop := started(t, c)
+	all := strings.Join(say(t, url, `{"message":"time"}`), "\n")
+	require.Contains(t, all, `"tool_call":{"id":`)
+	require.Contains(t, all, "UTC")
+	require.Contains(t, all, `"type":"done"`)
+	require.NoError(t, stop())
+
+	url, stop = started(t, c)
+	events := say(t, url, `{"message":"hello"}`)
+	require.Contains(t, events[len(events)-1], `"type":"done"`)
+	require.NoError(t, stop())
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(file, []byte("# who\nsecret anna\n\nroot *\n"), 0o600))
+	keys, err := readKeys(file)
+	require.NoError(t, err)
+	require.Equal(t, map[string]serve.Principal{"secret": {Owner: "anna"}, "root": {Admin: true}}, keys)
+	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	_, err = readKeys(file)
+	require.ErrorContains(t, err, ":1:")
+
+	require.NoError(t, os.WriteFile(file, []byte("secret anna\n"), 0o600))
+	url, stop := started(t, config{addr: "localhost:0", dir: t.TempDir(), keys: file, model: "scripted"})
+	require.Equal(t, []string{"401 Unauthorized"}, say(t, url, `{"message":"x"}`))
+	require.NotEmpty(t, say(t, url, `{"message":"x"}`, "X-API-Key", "secret"))
+	require.NoError(t, stop())
+}

@@ -1,0 +1,356 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A Responder is the agent loop of the application.
+type Responder interface {
+	// Respond answers the messages of users that stand at the end of the history: it
+	// asks the model, appends the answer, runs tools, and so on, until it has an
+	// answer without calls. Text that it writes to a draft of the turn reaches
+	// clients with each Flush. It returns when ctx is done: after a request to stop,
+	// at the end of Options.Timeout, and when the server is closed.
+	//
+	// The turn is ended by the server. If Respond leaves no answer behind, the
+	// clients get an event that says so; its error is logged and not sent.
+	Respond(ctx context.Context, s *session.Session, turn *session.Turn) error
+}
+
+// ResponderFunc is a function that is a [Responder].
+type ResponderFunc func(ctx context.Context, s *session.Session, turn *session.Turn) error
+
+// Respond calls f.
+func (f ResponderFunc) Respond(ctx context.Context, s *session.Session, turn *session.Turn) error {
+	return f(ctx, s, turn)
+}
+
+// Why a turn has ended without an answer: the Ended of an interrupt.
+const (
+	endStopped = "stopped" // somebody has asked for it
+	endTimeout = "timeout"
+	endClosed  = "closed" // the server was
+	endFailed  = "failed" // the responder did
+	endLost    = "lost"   // its server was killed
+)
+
+var (
+	errStopped = errors.New("somebody has asked to stop")
+	errTimeout = errors.New("the answer has taken longer than Options.Timeout")
+)
+
+// answers is the goroutine that answers what is said in a session.
+type answers struct {
+	more atomic.Bool // something was said since it looked
+}
+
+// answer lets what is queued in a session be answered, in the background.
+func (sv *Server) answer(s *session.Session) error {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	if sv.closed {
+		return errClosed
+	}
+	if a := sv.answers[s.Ref()]; a != nil {
+		a.more.Store(true)
+		return nil
+	}
+	a := &answers{}
+	sv.answers[s.Ref()] = a
+	sv.working.Go(func() {
+		for {
+			a.more.Store(false)
+			if err := sv.answerAll(s); err != nil && !isGone(err) && sv.life.Err() == nil {
+				sv.log("answering failed", s, err)
+			}
+			sv.mu.Lock()
+			if !a.more.Load() || sv.life.Err() != nil {
+				delete(sv.answers, s.Ref())
+				sv.mu.Unlock()
+				return
+			}
+			sv.mu.Unlock()
+		}
+	})
+	return nil
+}
+
+// isAnswering reports whether this server works on a session.
+func (sv *Server) isAnswering(s *session.Session) bool {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	return sv.answers[s.Ref()] != nil
+}
+
+// log tells the log of the application what clients are not told.
+func (sv *Server) log(what string, s *session.Session, err error) {
+	sv.opts.Logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.ID(), "err", discreet(err))
+}
+
+// answerAll answers until nothing is queued. It waits for turns of others, and for
+// its place among those of this server.
+func (sv *Server) answerAll(s *session.Session) error {
+	if err := sv.slots.Acquire(sv.life, 1); err != nil {
+		return err
+	}
+	defer sv.slots.Release(1)
+	for {
+		turn, err := s.BeginTurn(sv.life) // which closes the drafts of turns that are over
+		if err != nil {
+			return err
+		}
+		said, err := sv.oneTurn(s, turn)
+		if err = errors.Join(err, turn.End()); err != nil || !said {
+			return err
+		}
+	}
+}
+
+// oneTurn ends what the turn before has left open, and answers what is queued. It
+// reports whether anything was.
+func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, err error) {
+	keep := context.WithoutCancel(sv.life)
+	held, err := suspended(keep, s)
+	if err != nil || held.waits {
+		return false, err
+	}
+	if !held.goesOn {
+		if err := sv.endOpen(keep, s, held.or(endLost)); err != nil {
+			return false, err
+		}
+	}
+	if sv.life.Err() != nil {
+		return false, nil // what is queued waits for the next server
+	}
+	if !held.goesOn {
+		if id, err := turn.DrainOne(sv.life); err != nil || id == "" {
+			return false, err
+		}
+	}
+	text, err := lastDrained(keep, s)
+	if err != nil {
+		return false, err
+	}
+	why := sv.respond(s, turn, text)
+	if _, err := s.AfterTurn(keep); err != nil {
+		sv.log("after the turn", s, err)
+	}
+	if open, err := isOpen(keep, s); err != nil || !open {
+		return true, err
+	}
+	if why != endStopped {
+		now, err := suspended(keep, s)
+		if err != nil || now.waits || now.goesOn && now.decision != held.decision {
+			return true, err
+		}
+		why = now.or(why)
+	}
+	// A draft that the responder has left is closed by the next turn.
+	if err := turn.End(); err != nil {
+		return false, err
+	}
+	next, err := s.BeginTurn(keep)
+	if err != nil {
+		return false, err
+	}
+	return true, errors.Join(sv.endOpen(keep, s, why), next.End())
+}
+
+// A suspension is what has become of a turn in which calls were held. It needs no
+// responder until a person has decided on all of them.
+type suspension struct {
+	waits    bool   // for a person
+	goesOn   bool   // all is decided, and no answer has followed
+	stopped  bool   // somebody has asked to stop while it waited
+	decision string // the last one
+}
+
+func (h suspension) or(why string) string {
+	if h.stopped {
+		return endStopped
+	}
+	return why
+}
+
+// suspended looks whether the turn that is open waits for a person, or did.
+func suspended(ctx context.Context, s *session.Session) (h suspension, err error) {
+	if open, err := isOpen(ctx, s); err != nil || !open {
+		return h, err
+	}
+	m, err := agentsNow(ctx, s)
+	if err != nil {
+		return h, err
+	}
+	h = suspension{stopped: m.asked && (len(m.held) > 0 || m.decided != ""), decision: m.decided}
+	h.waits = len(m.held) > 0 && !m.asked
+	h.goesOn = len(m.held) == 0 && m.decided != "" && !m.asked
+	return h, nil
+}
+
+// respond lets the application answer, and says why it has stopped if it was not done.
+func (sv *Server) respond(s *session.Session, turn *session.Turn, text transcript.Entry) (why string) {
+	ctx, cancel := context.WithCancelCause(sv.life)
+	defer cancel(nil)
+	ctx, stop := context.WithTimeoutCause(ctx, sv.opts.Timeout, errTimeout)
+	defer stop()
+	watching, done := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if isStopped(watching, s, text) {
+			cancel(errStopped)
+		}
+	}()
+	err := sv.call(ctx, s, turn)
+	done()
+	<-ended
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStopped):
+		return endStopped
+	case errors.Is(cause, errTimeout):
+		return endTimeout
+	case cause != nil:
+		return endClosed
+	case err != nil:
+		sv.log("the responder failed", s, err)
+	}
+	return endFailed
+}
+
+// isStopped waits until somebody asks to stop the turn of a text that was drained, or
+// ctx is done. A text that waits can be stopped too; what is asked while another turn
+// runs is meant for that one.
+func isStopped(ctx context.Context, s *session.Session, text transcript.Entry) bool {
+	f, _ := text.Body.(transcript.Fragment)
+	t, asked, begun := newTail(""), false, false
+	for e, err := range s.Follow(ctx, f.Queued) {
+		if err != nil {
+			return false
+		}
+		if i, ok := e.Body.(transcript.Interrupt); ok && i.Ended == "" {
+			asked = true
+		}
+		for _, f := range t.add(e) {
+			asked = asked && (begun || f.kind != frameEnd)
+		}
+		begun = begun || e.ID == text.ID
+		if asked && begun {
+			return true
+		}
+	}
+	return false
+}
+
+// call calls the responder; a panic is an error.
+func (sv *Server) call(ctx context.Context, s *session.Session, turn *session.Turn) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return sv.opts.Respond.Respond(ctx, s, turn)
+}
+
+// endOpen says of the last text that was drained, if it has no answer, that there will
+// be none. The caller holds the turn lock.
+func (sv *Server) endOpen(ctx context.Context, s *session.Session, why string) error {
+	open, err := isOpen(ctx, s)
+	if err != nil || !open {
+		return err
+	}
+	_, err = s.Append(ctx, transcript.Interrupt{Ended: why})
+	return err
+}
+
+// isOpen reports whether the last text that was drained waits for an answer.
+func isOpen(ctx context.Context, s *session.Session) (bool, error) {
+	text, err := lastDrained(ctx, s)
+	if err != nil || text.ID == "" {
+		return false, err
+	}
+	t := newTail("")
+	for e, err := range s.EntriesAfter(ctx, text.ID) {
+		if err != nil {
+			return false, err
+		}
+		for _, f := range t.add(e) {
+			if f.kind == frameEnd {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// lastDrained returns the last message of a user if it was queued before.
+func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry, err error) {
+	before := ""
+	for range lookBack / 64 {
+		page, err := s.Page(ctx, before, -64)
+		if err != nil || len(page) == 0 {
+			return none, err
+		}
+		for _, e := range slices.Backward(page) {
+			if f, ok := e.Body.(transcript.Fragment); ok && f.Kind == transcript.TypeUser {
+				if f.Queued == "" {
+					return none, nil
+				}
+				return e, nil
+			}
+		}
+		before = page[0].ID
+	}
+	return none, nil
+}
+
+// Resume ends what the turns of a server that was killed have left open, and answers
+// what is queued, in all sessions that were changed since a time. A program calls it
+// when it starts. Sessions that others are answering are left to them.
+func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
+	infos, err := sv.store.List(ctx, opts)
+	for _, info := range infos {
+		s, getErr := sv.store.Get(ctx, info.Ref)
+		if getErr == nil {
+			getErr = sv.wake(ctx, s)
+		}
+		if getErr != nil && !isGone(getErr) {
+			err = errors.Join(err, getErr)
+		}
+	}
+	return err
+}
+
+// wake looks whether something in a session was left open by a server that is gone,
+// and lets it be ended and answered.
+func (sv *Server) wake(ctx context.Context, s *session.Session) error {
+	if sv.opts.Respond == nil || sv.isAnswering(s) {
+		return nil
+	}
+	turn, err := s.TryBeginTurn(ctx)
+	if errors.Is(err, session.ErrBusy) {
+		return nil // somebody is there
+	}
+	if err != nil {
+		return err
+	}
+	held, err := suspended(ctx, s)
+	if err == nil && !held.waits && !held.goesOn {
+		err = sv.endOpen(ctx, s, held.or(endLost))
+	}
+	if err = errors.Join(err, turn.End()); err != nil || held.waits {
+		return err
+	}
+	pending, err := s.Pending(ctx)
+	if err != nil || len(pending.Queued) == 0 && !held.goesOn {
+		return err
+	}
+	return sv.answer(s)
+}

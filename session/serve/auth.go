@@ -1,0 +1,140 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Principal is who makes a request.
+type Principal struct {
+	// Owner is the person whose sessions these are. Without Admin it must be set:
+	// the principal sees the sessions of this owner and makes sessions for it.
+	Owner string
+	// Agents are those that the principal may use; none are all.
+	Agents []string
+	// Admin sees all sessions, whatever Owner says, and may use the routes that are
+	// for administrators.
+	Admin bool
+}
+
+// may reports whether the principal may use an agent.
+func (p Principal) may(agent string) bool {
+	return len(p.Agents) == 0 || slices.Contains(p.Agents, agent)
+}
+
+// ErrUnauthorized says that a request names nobody who is known.
+var ErrUnauthorized = errors.New("no key, or one that is not known")
+
+// Keys is an Options.Auth for keys that clients send in the header X-API-Key or as
+// Authorization: Bearer. Comparing takes the same time whatever the key. An empty
+// key is nobody's.
+func Keys(keys map[string]Principal) func(*http.Request) (Principal, error) {
+	type entry struct {
+		hash [sha256.Size]byte
+		who  Principal
+	}
+	var known []entry
+	for key, who := range keys {
+		if key != "" {
+			known = append(known, entry{sha256.Sum256([]byte(key)), who})
+		}
+	}
+	return func(r *http.Request) (who Principal, err error) {
+		key := r.Header.Get("X-API-Key")
+		if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && key == "" && strings.EqualFold(scheme, "Bearer") {
+			key = strings.TrimSpace(token)
+		}
+		hash, found := sha256.Sum256([]byte(key)), 0
+		for _, e := range known { // all of them, so that the time says nothing
+			if subtle.ConstantTimeCompare(hash[:], e.hash[:]) == 1 {
+				found, who = 1, e.who
+			}
+		}
+		if found == 0 {
+			return Principal{}, ErrUnauthorized
+		}
+		return who, nil
+	}
+}
+
+var (
+	errNobody    = errors.New("the principal has no owner and is no administrator")
+	errNotLocal  = errors.New("this server is for its own machine: use its loopback address, and nothing that forwards")
+	errCrossSite = errors.New("the request comes from a web page of another site")
+)
+
+// principal says who makes a request.
+func (sv *Server) principal(r *http.Request) (Principal, error) {
+	if sv.opts.Open {
+		if !isLocal(r) {
+			return Principal{}, errNotLocal
+		}
+		return Principal{Admin: true}, nil
+	}
+	who, err := sv.opts.Auth(r)
+	if err == nil && who.Owner == "" && !who.Admin {
+		err = errNobody
+	}
+	return who, err
+}
+
+// forwarding are headers that proxies add, beside those that begin with X-Forwarded.
+var forwarding = []string{"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Original-Host", "True-Client-Ip", "Cf-Connecting-Ip"}
+
+// isLocal reports whether a request has come from this machine, for this machine: a
+// page whose name was made to resolve to the loopback address has another Host.
+func isLocal(r *http.Request) bool {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded") || slices.Contains(forwarding, name) {
+			return false
+		}
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && isLoopback(local.String()) && isLoopback(r.RemoteAddr) && isLoopback(r.Host)
+}
+
+// isCrossSite reports whether a web page of another site makes a request. The rule of
+// net/http is for methods that change something; here a GET can begin a stream.
+func (sv *Server) isCrossSite(r *http.Request) bool {
+	return sv.cross.Check(&http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host, URL: r.URL}) != nil
+}
+
+// preflight lets web pages of Options.Origins read answers, and answers their browsers
+// when they ask what may be sent.
+func (sv *Server) preflight(w http.ResponseWriter, r *http.Request) (done bool) {
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(sv.opts.Origins, origin) {
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Vary", "Origin")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-API-Key")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// isLoopback reports whether an address, with or without a port, is one of this
+// machine alone.
+func isLoopback(addr string) bool {
+	host := addr
+	if h, _, err := net.SplitHostPort(addr); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// counts remembers how many live messages the sessions have that were counted last,
+// because counting them reads the transcript.
+type counts struct {
+	mu   sync.Mutex
+	last map[session.Ref]counted
+}
+
+type counted struct {
+	entry string // the last one of the history when it was counted
+	n     int
+}
+
+// maxCounts is how many sessions are remembered.
+const maxCounts = 4096
+
+func (c *counts) get(s *session.Session) counted {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last[s.Ref()]
+}
+
+func (c *counts) set(s *session.Session, known counted) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil || len(c.last) >= maxCounts {
+		c.last = map[session.Ref]counted{}
+	}
+	c.last[s.Ref()] = known
+}
+
+// appendMessage appends a message and returns how many live ones there are then. That
+// nobody else has appended anything is a condition, and saves counting; a commit of
+// another process that leaves the history as it is goes unnoticed until the next count.
+func (c *counts) appendMessage(ctx context.Context, s *session.Session, idem string, m transcript.Message) (n int, err error) {
+	if known := c.get(s); known.entry != "" {
+		added, err := s.AppendIf(ctx, session.Cond{Head: known.entry, Idem: idem}, m)
+		if err == nil && !added.Repeated {
+			known = counted{added.IDs[len(added.IDs)-1], known.n + 1}
+			c.set(s, known)
+			return known.n, nil
+		}
+		if err != nil && !errors.Is(err, session.ErrConflict) {
+			return 0, err
+		}
+	}
+	if _, err := s.AppendIf(ctx, session.Cond{Idem: idem}, m); err != nil {
+		return 0, err
+	}
+	return c.of(ctx, s)
+}
+
+// of returns how many live messages a session has. It reads what was appended since it
+// was counted last.
+func (c *counts) of(ctx context.Context, s *session.Session) (n int, err error) {
+	known := c.get(s)
+	for e, err := range s.EntriesAfter(ctx, known.entry) {
+		if err != nil && !errors.Is(err, session.ErrNoEntry) {
+			return 0, err
+		}
+		switch e.Body.(type) {
+		case transcript.Commit, transcript.Rewind, nil:
+			known = counted{}
+		}
+		if known.entry == "" {
+			break
+		}
+		known.add(e)
+	}
+	if known.entry == "" {
+		if known, err = liveMessages(ctx, s); err != nil {
+			return 0, err
+		}
+	}
+	c.set(s, known)
+	return known.n, nil
+}
+
+// add counts an entry.
+func (c *counted) add(e transcript.Entry) {
+	if isMessage(e) {
+		c.n++
+	}
+	switch e.Body.(type) {
+	case transcript.Fragment, transcript.Compaction, transcript.Rewind:
+		c.entry = e.ID
+	}
+}
+
+// isMessage reports whether a message begins with an entry: a text of the user, or an
+// answer.
+func isMessage(e transcript.Entry) bool {
+	f, ok := e.Body.(transcript.Fragment)
+	return ok && f.Kind != transcript.TypeToolResult && f.Of == "" && e.Of == ""
+}
+
+// liveMessages counts the messages that no rewind has taken back and no commit has
+// archived.
+func liveMessages(ctx context.Context, s *session.Session) (known counted, err error) {
+	first, last := map[string]bool{}, map[string]bool{} // of what is in archives
+	for a, err := range s.Archives(ctx) {
+		if err != nil {
+			return known, err
+		}
+		for _, r := range a.Runs {
+			first[r.First], last[r.Last] = true, true
+		}
+	}
+	shown := map[string]bool{}
+	if err := eachShown(ctx, s, func(e transcript.Entry) { shown[e.ID] = isMessage(e) }); err != nil {
+		return known, err
+	}
+	archived := false
+	for e, err := range s.Entries(ctx) {
+		if err != nil {
+			return known, err
+		}
+		archived = archived || first[e.ID]
+		n := known.n
+		if known.add(e); archived || !shown[e.ID] {
+			known.n = n
+		}
+		archived = archived && !last[e.ID]
+	}
+	return known, nil
+}

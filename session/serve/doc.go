@@ -1,0 +1,54 @@
+// Package serve puts a store behind HTTP, on net/http alone. [New] makes an
+// [http.Handler] that works below any prefix, see [http.StripPrefix]; the
+// application's agent loop is its [Responder].
+//
+// # Put it behind HTTP
+//
+// The handler has several surfaces, each of which can be left out, see [Surface]:
+// the routes of ZyHive and of OpenViking with their bodies and answers, sessions and
+// events in the shape of Anthropic's managed agents, for its SDKs, and the store's own.
+// [Server.Routes] lists them.
+//
+// Each request belongs to a [Principal], which Options.Auth finds. One that is no
+// administrator sees the sessions of its owner alone, through
+// [session.Store.Scope]: the ID of any other session is not found.
+//
+// # Use the store from elsewhere
+//
+// The routes below /v1/store take and answer the JSON forms of the types of package
+// session: lists with their filters and cursors, pages of a conversation, search as
+// lines of JSON, forks, rewinds, pins, exports, and for administrators imports,
+// retention and erasing, each of which is a plan that is sent back to be carried out.
+// Entries can be followed as events, whose IDs are those of the entries, and so can
+// the changes of the store. Unknown parameters and members are refused.
+// GET /openapi.json describes all routes that are served.
+//
+// # Keep others out
+//
+// [New] wants Options.Auth, or Options.Open for a server that serves its own machine
+// alone: it checks both addresses and the Host, and refuses requests that were
+// forwarded. Web pages of other sites are refused, also for GET, except those of
+// Options.Origins. Bodies must be JSON and are bounded in size and time, before the
+// sender is known too; [Server.HTTPServer] bounds headers. A session of another owner
+// is answered like one that does not exist, except that an ID in use cannot be taken.
+// Problems (RFC 9457) have stable codes; neither they nor the log name paths, keys or
+// texts. Every answer forbids browsers to take it for a page.
+//
+// # Reconnect
+//
+// An answer that is being made belongs to the server and not to the connection
+// that asked for it: it goes on when the client is gone, and only a request to stop
+// stops it. Nothing is sent to a client that was not in the transcript
+// before, the text of an answer in the lines of its draft. The ID of an event is its place there, and a stream is
+// made from the transcript: a client that reconnects with Last-Event-ID, to this
+// server, to another replica, or to one that was killed and started again, goes on
+// with the next event. Nothing is sent twice and nothing is left out. If there is no
+// place to go on at, a reset event comes first, and the answer from its beginning.
+//
+// Text is streamed as often as the responder flushes its draft. Reasoning, calls and
+// results are sent when they are appended.
+//
+// A stream ends with a terminal event on every path on which the client can still be
+// written to. One that reads too slowly is cut, and goes on where it was when it
+// reconnects; nobody waits for it.
+package serve

@@ -1,0 +1,256 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The routes of the store take and answer the JSON forms of the types of package
+// session; a GET takes the members as parameters.
+const (
+	ownStore   = "/v1/store"
+	ownSession = ownStore + "/sessions/{agent}/{id}"
+)
+
+var ownRoutes = []Route{
+	{Surface: Everything, Method: "GET", Path: "/openapi.json", Summary: "Describe these routes.", do: (*request).document},
+	onStore(Route{Method: "GET", Path: ownStore + "/sessions", Summary: "List sessions."}, (*request).ownList),
+	onStore(Route{Method: "GET", Path: ownStore + "/usage", Summary: "Sum up what answers have cost."}, (*request).ownUsage),
+	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow which sessions change.", media: mediaEvents}, (*request).ownChanges),
+	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search what was said.", media: mediaLines}, (*request).ownSearch),
+	onStore(Route{Method: "POST", Path: ownStore + "/retention", Summary: "Plan what to archive or delete.", Admin: true}, (*request).ownPlan),
+	onStore(Route{Method: "POST", Path: ownStore + "/retention/apply", Summary: "Carry out such a plan.", Admin: true}, (*request).ownApply),
+	onStore(Route{Method: "POST", Path: ownStore + "/erase", Summary: "Plan what to erase.", Admin: true}, (*request).ownPlanErase),
+	onStore(Route{Method: "POST", Path: ownStore + "/erase/apply", Summary: "Carry out such a plan.", Admin: true}, (*request).ownErase),
+	{Surface: Own, Method: "POST", Path: ownStore + "/import", Summary: "Import a transcript of this or another program.", Admin: true, in: lines{}, out: []ownImported{}, do: (*request).ownImport},
+
+	onSession(Route{Method: "GET", Path: ownSession, Summary: "Describe a session."}, (*request).ownGet),
+	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, owner, lifetime or pin."}, (*request).ownMeta),
+	onSession(Route{Method: "DELETE", Path: ownSession, Summary: "Delete a session."}, (*request).ownDelete),
+	onSession(Route{Method: "GET", Path: ownSession + "/entries", Summary: "Read a page of the conversation."}, (*request).ownPage),
+	onSession(Route{Method: "GET", Path: ownSession + "/entries/{entry}", Summary: "Read what stands around an entry."}, (*request).ownWindow),
+	onSession(Route{Method: "GET", Path: ownSession + "/follow", Summary: "Follow the entries.", media: mediaEvents}, (*request).ownFollow),
+	onSession(Route{Method: "GET", Path: ownSession + "/health", Summary: "Look for damage."}, (*request).ownHealth),
+	onSession(Route{Method: "GET", Path: ownSession + "/export", Summary: "Write the session in another form.", media: mediaText}, (*request).ownExport),
+	onSession(Route{Method: "POST", Path: ownSession + "/search", Summary: "Search what was said.", media: mediaLines}, (*request).ownSearchOne),
+	onSession(Route{Method: "POST", Path: ownSession + "/fork", Summary: "Make a session that begins like this one."}, (*request).ownFork),
+	onSession(Route{Method: "POST", Path: ownSession + "/rewind", Summary: "Take the history back."}, (*request).ownRewind),
+	onSession(Route{Method: "POST", Path: ownSession + "/archive", Summary: "Compress a session."}, (*request).ownArchive),
+	onSession(Route{Method: "POST", Path: ownSession + "/restore", Summary: "Bring back an archived session."}, (*request).ownRestore),
+	onSession(Route{Method: "GET", Path: ownSession + "/pins", Summary: "List what is pinned."}, (*request).ownPins),
+	onSession(Route{Method: "PUT", Path: ownSession + "/pins/{entry}", Summary: "Pin a text."}, (*request).ownPin),
+	onSession(Route{Method: "DELETE", Path: ownSession + "/pins/{entry}", Summary: "Take a pin back."}, (*request).ownUnpin),
+}
+
+// none is nothing to take, or to answer: then the status is 204. A function that has
+// answered itself returns done.
+type (
+	none struct{}
+	done struct{}
+)
+
+// onStore completes a route with a function.
+func onStore[In, Out any](r Route, f func(*request, In) (Out, error)) Route {
+	var in In
+	var out Out
+	r.Surface, r.in, r.out = Own, in, out
+	r.do = func(q *request) error {
+		var in In
+		if err := q.take(&in); err != nil {
+			return err
+		}
+		out, err := f(q, in)
+		if err != nil {
+			return err
+		}
+		switch any(out).(type) {
+		case done:
+		case none:
+			q.w.WriteHeader(http.StatusNoContent)
+		default:
+			q.json(http.StatusOK, out)
+		}
+		return nil
+	}
+	return r
+}
+
+// onSession completes a route below a session with a function.
+func onSession[In, Out any](r Route, f func(*request, *session.Session, In) (Out, error)) Route {
+	return onStore(r, func(q *request, in In) (out Out, err error) {
+		s, err := q.session(q.Context(), q.PathValue("agent"), q.PathValue("id"))
+		if err != nil {
+			return out, err
+		}
+		return f(q, s, in)
+	})
+}
+
+type ownSessions struct {
+	Sessions []session.Info `json:"sessions"`
+	Next     string         `json:"next,omitempty"` // the parameter after of the next page
+}
+
+func (q *request) ownList(opts session.ListOptions) (page ownSessions, err error) {
+	opts.Limit = clamp(opts.Limit, 100, 1000)
+	infos, err := q.store.List(q.Context(), &opts)
+	if err == nil && len(infos) == opts.Limit {
+		page.Next = infos[len(infos)-1].Cursor()
+	}
+	page.Sessions = []session.Info{}
+	for _, i := range infos {
+		if q.who.may(i.Agent) {
+			page.Sessions = append(page.Sessions, i)
+		}
+	}
+	return page, err
+}
+
+// clamp is n, other if it is 0, and at most limit.
+func clamp(n, other, limit int) int { return max(0, min(or(n, other), limit)) }
+
+func (q *request) ownUsage(opts session.ListOptions) (session.Usage, error) {
+	opts.After, opts.Limit = "", 0
+	infos, err := q.list(&opts)
+	sum := session.Usage{}
+	for _, i := range infos {
+		sum.Add(i.Usage)
+	}
+	return sum, err
+}
+
+type ownDescribed struct {
+	Info    session.Info    `json:"info"`
+	Stats   session.Stats   `json:"stats"`
+	Pending rebuild.Pending `json:"pending"`
+}
+
+func (q *request) ownGet(s *session.Session, _ none) (d ownDescribed, err error) {
+	d.Pending, err = s.Pending(q.Context())
+	d.Info, d.Stats = s.Info(), s.Stats()
+	return d, err
+}
+
+type ownMeta struct {
+	Title  *string  `json:"title,omitempty"`
+	Owner  *string  `json:"owner,omitempty"` // for administrators
+	Labels []string `json:"labels,omitempty"`
+	TTL    *int64   `json:"ttl,omitempty"` // seconds after the last user message; 0 is for ever
+	Pinned *bool    `json:"pinned,omitempty"`
+}
+
+func (q *request) ownMeta(s *session.Session, m ownMeta) (session.Info, error) {
+	if m.Owner != nil && !q.who.Admin {
+		return session.Info{}, errForbidden
+	}
+	err := s.SetMeta(q.Context(), transcript.Meta{Title: m.Title, Owner: m.Owner, Labels: m.Labels, TTL: m.TTL, Pinned: m.Pinned})
+	return s.Info(), err
+}
+
+func (q *request) ownDelete(s *session.Session, _ none) (n none, err error) {
+	return n, q.store.Delete(q.Context(), s.Ref())
+}
+
+type ownEntries struct {
+	Entries []transcript.Entry `json:"entries"`
+}
+
+func (q *request) ownPage(s *session.Session, p struct {
+	After  string `json:"after"`
+	Before string `json:"before"` // without After and Before: the first page, with Last the last one
+	Last   bool   `json:"last"`
+	Limit  int    `json:"limit"`
+},
+) (ownEntries, error) {
+	place, n := p.After, clamp(p.Limit, 50, 500)
+	if p.Before != "" || p.Last {
+		place, n = p.Before, -n
+	}
+	entries, err := s.Page(q.Context(), place, n)
+	return ownEntries{append([]transcript.Entry{}, entries...)}, err
+}
+
+func (q *request) ownWindow(s *session.Session, w struct {
+	Before int `json:"before"`
+	After  int `json:"after"`
+},
+) (ownEntries, error) {
+	entries, err := s.Window(q.Context(), q.PathValue("entry"), clamp(w.Before, 0, 250), clamp(w.After, 0, 250))
+	return ownEntries{append([]transcript.Entry{}, entries...)}, err
+}
+
+func (q *request) ownHealth(s *session.Session, _ none) (session.Health, error) {
+	return s.Health(q.Context())
+}
+
+type ownForked struct {
+	Entry string `json:"entry"`
+	session.CreateOptions
+}
+
+func (q *request) ownFork(s *session.Session, f ownForked) (i session.Info, err error) {
+	fork, err := s.Fork(q.Context(), f.Entry, &f.CreateOptions)
+	if err != nil {
+		return i, err
+	}
+	return fork.Info(), nil
+}
+
+func (q *request) ownRewind(s *session.Session, r struct {
+	Entry string `json:"entry,omitempty"` // to which
+	Turns int    `json:"turns,omitempty"` // or how many
+},
+) (session.Info, error) {
+	var err error
+	switch {
+	case r.Entry != "" && r.Turns == 0:
+		err = s.Rewind(q.Context(), r.Entry)
+	case r.Entry == "" && r.Turns > 0:
+		err = s.RewindTurns(q.Context(), r.Turns)
+	default:
+		err = invalid("give an entry, or a number of turns")
+	}
+	return s.Info(), err
+}
+
+func (q *request) ownArchive(s *session.Session, _ none) (session.Info, error) {
+	return q.changed(s, q.store.Archive)
+}
+
+func (q *request) ownRestore(s *session.Session, _ none) (session.Info, error) {
+	return q.changed(s, q.store.Restore)
+}
+
+// changed describes a session after a change by the store.
+func (q *request) changed(s *session.Session, change func(context.Context, session.Ref) error) (session.Info, error) {
+	if err := change(q.Context(), s.Ref()); err != nil {
+		return session.Info{}, err
+	}
+	return s.Info(), nil
+}
+
+type ownPinned struct {
+	Entry string `json:"entry"`
+	Text  string `json:"text"`
+}
+
+func (q *request) ownPins(s *session.Session, _ none) ([]ownPinned, error) {
+	pins, err := s.Pins(q.Context())
+	out := []ownPinned{}
+	for _, p := range pins {
+		out = append(out, ownPinned{p.Entry, p.Text})
+	}
+	return out, err
+}
+
+func (q *request) ownPin(s *session.Session, _ none) (n none, err error) {
+	return n, s.Pin(q.Context(), q.PathValue("entry"))
+}
+
+func (q *request) ownUnpin(s *session.Session, _ none) (n none, err error) {
+	return n, s.Unpin(q.Context(), q.PathValue("entry"))
+}

@@ -1,0 +1,152 @@
+package serve
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+func (q *request) ownPlan(r session.Retention) (session.RetentionPlan, error) {
+	return q.store.PlanRetention(q.Context(), r)
+}
+
+// ownApply carries out a plan. The report says which sessions have failed, and the log
+// why.
+func (q *request) ownApply(plan session.RetentionPlan) (session.RetentionReport, error) {
+	report, err := q.store.Apply(q.Context(), plan)
+	if err != nil && len(report.Items) > 0 {
+		q.sv.opts.Logger.Warn("serve: sessions of a plan failed", "err", discreet(err))
+		err = nil
+	}
+	for i := range report.Items {
+		if report.Items[i].Outcome == "failed" {
+			report.Items[i].Reason = errInternal.Title
+		}
+	}
+	return report, err
+}
+
+type ownErasure struct {
+	Owner    string              `json:"owner,omitempty"`
+	Sessions []session.Ref       `json:"sessions,omitempty"`
+	Entries  []session.Selection `json:"entries,omitempty"`
+}
+
+func (q *request) ownPlanErase(e ownErasure) (session.ErasePlan, error) {
+	return q.store.PlanErase(q.Context(), session.Erasure{Owner: e.Owner, Sessions: e.Sessions, Entries: e.Entries})
+}
+
+func (q *request) ownErase(plan session.ErasePlan) (session.EraseReport, error) {
+	return q.store.Erase(q.Context(), plan)
+}
+
+// ownExport answers with text that no browser shows as a page.
+func (q *request) ownExport(s *session.Session, x struct {
+	As    string `json:"as"` // jsonl, which is the default, markdown, or one of Options.Renderers
+	Model string `json:"model"`
+},
+) (done, error) {
+	name := s.ID() + ".jsonl"
+	write := func(w io.Writer) error { return exchange.Lines(q.Context(), s, w) }
+	switch renderer, ok := q.sv.opts.Renderers[x.As]; {
+	case ok:
+		name = s.ID() + ".json"
+		write = func(w io.Writer) error {
+			_, err := exchange.Request(q.Context(), s, w, renderer, transcript.Request{Model: x.Model})
+			return err
+		}
+	case x.As == "markdown":
+		name = s.ID() + ".md"
+		write = func(w io.Writer) error { return exchange.Markdown(q.Context(), s, w) }
+	case x.As != "" && x.As != "jsonl":
+		return done{}, invalid("there is no such form")
+	}
+	q.w.Header().Set("Content-Type", mediaText)
+	q.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	buffered := bufio.NewWriterSize(q.w, 64<<10)
+	err := write(buffered)
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if err != nil && !q.w.begun {
+		q.w.Header().Del("Content-Disposition")
+	}
+	return done{}, err
+}
+
+// lines are the lines of a transcript.
+type lines struct{}
+
+type ownImported struct {
+	Session  session.Ref    `json:"session"`
+	Key      string         `json:"key"`
+	Created  bool           `json:"created"`
+	Records  int            `json:"records"`
+	Appended int            `json:"appended"`
+	Lost     dialect.Losses `json:"lost,omitempty"`
+	Failed   *Problem       `json:"failed,omitempty"`
+}
+
+// ownImport imports a transcript. It may be sent again: what is there already is not
+// appended twice.
+func (q *request) ownImport() error {
+	files, err := oneFile("session.jsonl", q.data)
+	if err != nil {
+		return err
+	}
+	folder, err := dialect.ReadFolder(files)
+	if err != nil {
+		return errNoSession
+	}
+	out := []ownImported{}
+	reports, err := exchange.Import(q.Context(), q.store, folder.Sessions(), nil)
+	for _, r := range reports {
+		one := ownImported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, nil}
+		if r.Err != nil {
+			one.Failed = problemOf(r.Err)
+			if errors.Is(r.Err, exchange.ErrDiverged) {
+				one.Failed = errDiverged
+			}
+		}
+		out = append(out, one)
+	}
+	switch {
+	case err != nil && len(out) == 0:
+		return err
+	case err != nil:
+		q.sv.opts.Logger.Warn("serve: an import failed", "err", discreet(err))
+	case len(out) == 0:
+		return errNoSession
+	}
+	q.json(http.StatusOK, out)
+	return nil
+}
+
+var errNoSession = invalid("the lines are not those of a session")
+
+// oneFile returns a file system with a single file, in memory.
+func oneFile(name string, data []byte) (fs.FS, error) {
+	var archive bytes.Buffer
+	z := zip.NewWriter(&archive)
+	w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
+}

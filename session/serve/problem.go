@@ -1,0 +1,151 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/exchange"
+)
+
+// Problem is why a request failed, as RFC 9457 has it. It names no path, no key and
+// nothing that was said.
+type Problem struct {
+	Status int    `json:"status"`
+	Code   string `json:"code"` // stable
+	Title  string `json:"title"`
+	Detail string `json:"detail,omitempty"` // of a request that cannot be used
+}
+
+// Error returns the title.
+func (p *Problem) Error() string { return p.Title }
+
+// invalid is a problem of a request whose sender is told what is wrong.
+func invalid(detail string) error {
+	p := *errInvalid
+	p.Detail = detail
+	return &p
+}
+
+var errNotJSON = invalid("the body is not the JSON that the route takes")
+
+// The problems, of which there are no others. Codes are those of OpenViking.
+var (
+	errInvalid     = &Problem{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Title: "the request is not one that the route takes"}
+	errWho         = &Problem{Status: http.StatusUnauthorized, Code: "UNAUTHENTICATED", Title: "no key, or one that is not known"}
+	errForbidden   = &Problem{Status: http.StatusForbidden, Code: "PERMISSION_DENIED", Title: "this is not for the one who asks"}
+	errNotFound    = &Problem{Status: http.StatusNotFound, Code: "NOT_FOUND", Title: "there is no such session, or entry"}
+	errNoRoute     = &Problem{Status: http.StatusNotFound, Code: "NO_ROUTE", Title: "no route has this path"}
+	errMethod      = &Problem{Status: http.StatusMethodNotAllowed, Code: "METHOD_NOT_ALLOWED", Title: "the path has no such method: see the header Allow"}
+	errCut         = &Problem{Status: http.StatusRequestTimeout, Code: "REQUEST_TIMEOUT", Title: "the body has not come, or not in time"}
+	errExists      = &Problem{Status: http.StatusConflict, Code: "ALREADY_EXISTS", Title: "the ID is in use"}
+	errChanged     = &Problem{Status: http.StatusConflict, Code: "ABORTED", Title: "the session has changed meanwhile: read it again"}
+	errReused      = &Problem{Status: http.StatusConflict, Code: "IDEMPOTENCY_KEY_REUSED", Title: "the idempotency key was used for another request"}
+	errArchived    = &Problem{Status: http.StatusPreconditionFailed, Code: "FAILED_PRECONDITION", Title: "the session is archived, or the store is read-only"}
+	errTooLarge    = &Problem{Status: http.StatusRequestEntityTooLarge, Code: "PAYLOAD_TOO_LARGE", Title: "the request is larger than the server takes"}
+	errMedia       = &Problem{Status: http.StatusUnsupportedMediaType, Code: "UNSUPPORTED_MEDIA_TYPE", Title: "the body must be application/json"}
+	errLines       = &Problem{Status: http.StatusUnsupportedMediaType, Code: "UNSUPPORTED_MEDIA_TYPE", Title: "the body must be " + mediaLines}
+	errDiverged    = &Problem{Status: http.StatusConflict, Code: "DIVERGED", Title: exchange.ErrDiverged.Error()}
+	errForce       = &Problem{Status: http.StatusPreconditionFailed, Code: "FORCE_NEEDED", Title: session.ErrForce.Error()}
+	errFull        = &Problem{Status: http.StatusServiceUnavailable, Code: "UNAVAILABLE", Title: "too much is waiting, or the server is being stopped: try again later"}
+	errSlow        = &Problem{Status: http.StatusGatewayTimeout, Code: "DEADLINE_EXCEEDED", Title: "it took too long"}
+	errNoResponder = &Problem{Status: http.StatusNotImplemented, Code: "UNIMPLEMENTED", Title: "this server gives no answers"}
+	errUnsupported = &Problem{Status: http.StatusNotImplemented, Code: "UNIMPLEMENTED", Title: "the store cannot do this"}
+	errInternal    = &Problem{Status: http.StatusInternalServerError, Code: "INTERNAL", Title: "it failed: the log of the server says why"}
+)
+
+// problems says which problem an error is, the first one that matches.
+var problems = []struct {
+	err error
+	is  *Problem
+}{
+	{fs.ErrNotExist, errNotFound},
+	{session.ErrNoEntry, errNotFound},
+	{fs.ErrExist, errExists},
+	{session.ErrIdemMismatch, errReused},
+	{session.ErrConflict, errChanged},
+	{session.ErrReplaced, errChanged},
+	{session.ErrBusy, errChanged},
+	{session.ErrArchived, errArchived},
+	{session.ErrReadOnly, errArchived},
+	{session.ErrKey, errInvalid},
+	{session.ErrCursor, errInvalid},
+	{session.ErrQuery, errInvalid},
+	{session.ErrForce, errForce},
+	{errors.ErrUnsupported, errUnsupported},
+	{fs.ErrInvalid, errInvalid},
+	{session.ErrClosed, errFull},
+	{errClosed, errFull},
+	{ErrUnauthorized, errWho},
+	{errNobody, errWho},
+	{errNotLocal, errForbidden},
+	{errCrossSite, errForbidden},
+	{context.DeadlineExceeded, errSlow},
+}
+
+// problemOf says which problem an error is.
+func problemOf(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errTooLarge
+	}
+	if _, ok := errors.AsType[*driver.NameError](err); ok {
+		return errNotFound // there can be none
+	}
+	for _, p := range problems {
+		if errors.Is(err, p.err) {
+			return p.is
+		}
+	}
+	return errInternal
+}
+
+// discreet returns the text of an error without the paths of files and the keys of
+// sessions that it names.
+func discreet(err error) string {
+	text := err.Error()
+	hide := func(names ...string) {
+		for _, name := range names {
+			if name != "" {
+				text = strings.ReplaceAll(text, name, "...")
+			}
+		}
+	}
+	var look func(error)
+	look = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // each is looked at
+		case *session.Error:
+			hide(e.Path, e.Key)
+		case *fs.PathError:
+			hide(e.Path)
+		case *os.LinkError:
+			hide(e.Old, e.New)
+		}
+		switch e := err.(type) { //nolint:errorlint // both forms
+		case interface{ Unwrap() error }:
+			if inner := e.Unwrap(); inner != nil {
+				look(inner)
+			}
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				look(inner)
+			}
+		}
+	}
+	look(err)
+	words := strings.Split(text, " ")
+	for i, word := range words { // a path that only the text has
+		if name := strings.TrimLeft(word, "('\""); filepath.IsAbs(name) {
+			words[i] = "..." + word[len(strings.TrimRight(word, ".,:;)'\"")):]
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,460 @@
+package serve_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/transcript"
+)
+
+// target is what the requests of a test are about.
+type target struct{ agent, id, entry string }
+
+// fill makes a request for a route about a session.
+func (g target) fill(t testing.TB, url string, r serve.Route) *http.Request {
+	t.Helper()
+	path := strings.NewReplacer("{agent}", g.agent, "{id}", g.id, "{entry}", g.entry, "{archive}", "archive_001").Replace(r.Path)
+	if strings.HasSuffix(r.Path, "/chat/stream") || strings.HasSuffix(r.Path, "/chat/status") || r.Method == "DELETE" && strings.HasSuffix(r.Path, "/chat") {
+		path += "?sessionId=" + g.id
+	}
+	body := ""
+	for suffix, text := range map[string]string{
+		"/chat": `{"message":"x","sessionId":"ID"}`, "/messages": `{"role":"user","content":"x"}`, "/used": `{"contexts":["a"]}`,
+		"/commit": `{}`, "/v1/search/search": `{"query":"fruit","session_id":"ID"}`, "/store/search": `{"text":"fruit"}`,
+		"{id}/search": `{"text":"fruit"}`, "/fork": `{"entry":"ENTRY"}`, "/rewind": `{"turns":1}`, "/sessions/{id}": `{"title":"x"}`,
+		"/{agent}/{id}": `{"title":"x"}`, "/archive": `{}`, "/restore": `{}`, "/events": `{"events":[{"type":"user.message","content":[{"type":"text","text":"x"}]}]}`, "/v1/sessions": `{"session_id":"new-of-bob"}`,
+	} {
+		if strings.HasSuffix(r.Path, suffix) && r.Method != "GET" && r.Method != "DELETE" {
+			body = strings.NewReplacer("ID", g.id, "ENTRY", g.entry).Replace(text)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), r.Method, url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req
+}
+
+// isOfSession reports whether requests of a route name a session.
+func isOfSession(r serve.Route) bool {
+	return strings.Contains(r.Path, "{id}") || strings.HasSuffix(r.Path, "/chat") || strings.Contains(r.Path, "/chat/") ||
+		strings.HasSuffix(r.Path, "/v1/search/search")
+}
+
+// send returns the status, the header and the body, of which times are cut. A stream
+// of what changes is cut at its first event.
+func send(t testing.TB, req *http.Request) (int, http.Header, string) {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var body []byte
+	if resp.Header.Get("Content-Type") == "text/event-stream" {
+		buffer := make([]byte, 4096)
+		n, _ := io.ReadAtLeast(resp.Body, buffer, len(": \n\nid: 1\n"))
+		body = buffer[:n]
+	} else {
+		body, err = io.ReadAll(resp.Body)
+		require.NoError(t, err)
+	}
+	resp.Header.Del("Date")
+	resp.Header.Del("Content-Length") // that of a time varies
+	return resp.StatusCode, resp.Header, regexp.MustCompile(`"time":[0-9.e-]+`).ReplaceAllString(string(body), "")
+}
+
+// state is all that a store has of a session.
+func state(t testing.TB, s *session.Session) string {
+	t.Helper()
+	text := fmt.Sprintf("%+v\n", s.Info())
+	for e, err := range s.Entries(t.Context()) {
+		require.NoError(t, err)
+		text += string(e.Line()) + "\n"
+	}
+	return text
+}
+
+// Nothing of another owner's session is seen or changed by any route, and the answer
+// is that for a session that there is not.
+func TestForeignOwner(t *testing.T) {
+	t.Parallel()
+	ts, store, sv := withKeys(t)
+	s := talk(t, store, "alices")
+	_, err := s.Commit(t.Context(), nil)
+	require.NoError(t, err)
+	entries, err := s.Page(t.Context(), "", 2)
+	require.NoError(t, err)
+	before := state(t, s)
+	there, nowhere := target{"main", "alices", entries[1].ID}, target{"main", "two", entries[1].ID}
+	for _, r := range sv.Routes() {
+		name := r.Method + " " + r.Path
+		req := there.fill(t, ts.URL, r)
+		req.Header.Set("X-Api-Key", "bob-key")
+		status, header, body := send(t, req)
+		require.NotContains(t, body, "fruit", name)
+		require.NotContains(t, body, `alices"`, name)
+		switch {
+		case isOfSession(r):
+			require.Equal(t, http.StatusNotFound, status, "%s: %s: give it what it takes in fill", name, body)
+			req = nowhere.fill(t, ts.URL, r)
+			req.Header.Set("X-Api-Key", "bob-key")
+			status2, header2, body2 := send(t, req)
+			require.Equal(t, []any{status, header, body}, []any{status2, header2, body2}, name)
+		case r.Admin:
+			require.Equal(t, http.StatusForbidden, status, name)
+		default:
+			require.Equal(t, http.StatusOK, status, "%s: %s", name, body)
+		}
+	}
+	require.Equal(t, before, state(t, s))
+	infos, err := store.List(t.Context(), &session.ListOptions{Owner: "alice"})
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+
+	// The same requests are good ones: they work for the owner.
+	for _, r := range sv.Routes() {
+		if r.Method == "DELETE" || !isOfSession(r) || strings.HasSuffix(r.Path, "follow") {
+			continue
+		}
+		req := there.fill(t, ts.URL, r)
+		req.Header.Set("X-Api-Key", "alice-key")
+		status, _, body := send(t, req)
+		require.Contains(t, []int{200, 204, 409, 412}, status, "%s %s: %s", r.Method, r.Path, body) // 409 while the chat is answered, 412 when it was archived
+	}
+}
+
+// A logbook keeps what is logged.
+type logbook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(data []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(data)
+}
+
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Guessed and hostile names of agents and sessions are not found, and are no failure
+// of the server.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	logged := &logbook{}
+	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo), Logger: slog.New(slog.NewTextHandler(logged, nil))})
+	s := talk(t, store, "one")
+	before := state(t, s)
+	names := []string{
+		"On%65", "one.jsonl", "one%00", "..", "%2e%2e", "..%2fone", "%2e%2e%2f%2e%2e%2fetc%2fpasswd", "one%2f", "one%20", "one%0a", "%c0%ae", "C:%5cone",
+		"con", "one:x", strings.Repeat("x", 5000), "%F0%9F%A6%84", "%1b%5b2J", "*", "-", ".", "~",
+	}
+	for _, r := range sv.Routes() {
+		if !isOfSession(r) {
+			continue
+		}
+		for _, name := range names {
+			req := target{"main", name, "e"}.fill(t, ts.URL, r)
+			status, _, body := send(t, req)
+			require.Contains(t, []int{404, 405, 400}, status, "%s %s %s: %s", r.Method, r.Path, name, body)
+			if strings.Contains(r.Path, "{agent}") {
+				status, _, body = send(t, target{name, "one", "e"}.fill(t, ts.URL, r))
+				require.Contains(t, []int{404, 405, 400}, status, "%s %s %s: %s", r.Method, r.Path, name, body)
+			}
+		}
+	}
+	for _, id := range []string{"../x", "a/b", "a\x00b", strings.Repeat("x", 5000), "a\nb"} {
+		resp := call(t, "POST", ts.URL+"/api/v1/sessions", map[string]string{"session_id": id})
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	}
+	require.Equal(t, before, state(t, s))
+	require.Empty(t, logged.String())
+}
+
+// everyRoute sends a request of every route, which must be refused alike.
+func everyRoute(t *testing.T, url string, sv *serve.Server, status int, change func(*http.Request)) {
+	t.Helper()
+	for _, r := range sv.Routes() {
+		req := target{"main", "one", "e"}.fill(t, url, r)
+		change(req)
+		got, _, body := send(t, req)
+		require.Equal(t, status, got, "%s %s: %s", r.Method, r.Path, body)
+	}
+}
+
+// A server that is open serves its own machine alone: not a page whose name resolves
+// to the loopback address, not one that a proxy forwards, not another machine.
+func TestOpenIsLocal(t *testing.T) {
+	t.Parallel()
+	ts, store, sv := served(t, nil)
+	before := state(t, talk(t, store, "one"))
+	for _, host := range []string{"evil.example", "127.0.0.1.nip.io", "localhost.evil.example:80", "127.0.0.1@evil.example", "10.0.0.1", "[::2]:80", "0.0.0.0", ""} {
+		if host == "" {
+			host = "-"
+		}
+		everyRoute(t, ts.URL, sv, http.StatusForbidden, func(r *http.Request) { r.Host = host })
+	}
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Server", "Forwarded", "Via", "X-Real-Ip", "Cf-Connecting-Ip"} {
+		everyRoute(t, ts.URL, sv, http.StatusForbidden, func(r *http.Request) { r.Header.Set(name, "127.0.0.1") })
+	}
+	for _, remote := range []string{"10.0.0.1:1234", "[2001:db8::1]:1", "", "@"} {
+		req := httptest.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/v1/store/sessions", nil)
+		req.RemoteAddr = remote
+		w := httptest.NewRecorder()
+		sv.ServeHTTP(w, req)
+		require.Equal(t, http.StatusForbidden, w.Code)
+	}
+	s, err := store.Get(t.Context(), session.Ref{Agent: "main", ID: "one"})
+	require.NoError(t, err)
+	require.Equal(t, before, state(t, s))
+	resp := call(t, "GET", strings.Replace(ts.URL, "127.0.0.1", "localhost", 1)+"/v1/store/sessions/main/one", nil)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
+// Pages of other sites can do nothing, except those that were chosen.
+func TestCrossSite(t *testing.T) {
+	t.Parallel()
+	ts, store, sv := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo), Origins: []string{"https://app.example.com"}})
+	before := state(t, talk(t, store, "one"))
+	for _, header := range []map[string]string{
+		{"Origin": "https://evil.example"},
+		{"Origin": "null"},
+		{"Origin": "http://127.0.0.1:1"},
+		{"Origin": "https://app.example.com.evil.example"},
+		{"Sec-Fetch-Site": "cross-site"},
+		{"Sec-Fetch-Site": "same-site"},
+		{"Sec-Fetch-Site": "cross-site", "Origin": ts.URL},
+	} {
+		everyRoute(t, ts.URL, sv, http.StatusForbidden, func(r *http.Request) {
+			for name, value := range header {
+				r.Header.Set(name, value)
+			}
+		})
+	}
+	// A form, and a request without a preflight.
+	for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""} {
+		for _, r := range sv.Routes() {
+			req := target{"main", "one", "e"}.fill(t, ts.URL, r)
+			if req.Header.Get("Content-Type") == "" {
+				continue
+			}
+			if req.Header.Set("Content-Type", media); media == "" {
+				req.Header.Del("Content-Type")
+			}
+			status, _, body := send(t, req)
+			require.Equal(t, http.StatusUnsupportedMediaType, status, "%s %s: %s", r.Method, r.Path, body)
+		}
+	}
+	s, err := store.Get(t.Context(), session.Ref{Agent: "main", ID: "one"})
+	require.NoError(t, err)
+	require.Equal(t, before, state(t, s))
+
+	// The page that was chosen asks first, as browsers do, and may read.
+	for _, origin := range []string{"https://app.example.com", "https://evil.example"} {
+		allowed := ""
+		if origin != "https://evil.example" {
+			allowed = origin
+		}
+		resp := call(t, "OPTIONS", ts.URL+"/api/v1/sessions", nil, "Origin", origin, "Access-Control-Request-Method", "POST")
+		require.Equal(t, allowed, resp.Header.Get("Access-Control-Allow-Origin"))
+		require.Equal(t, allowed != "", resp.StatusCode == http.StatusNoContent)
+		resp = call(t, "POST", ts.URL+"/api/v1/sessions", map[string]string{}, "Origin", origin, "Sec-Fetch-Site", "cross-site")
+		require.Equal(t, allowed, resp.Header.Get("Access-Control-Allow-Origin"))
+		require.Equal(t, allowed != "", resp.StatusCode == http.StatusOK)
+	}
+}
+
+// Keys are compared as a whole, and an unknown one gets nothing and is not logged.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	logged := &logbook{}
+	ts, _, sv := served(t, &serve.Options{
+		Auth:   serve.Keys(map[string]serve.Principal{"right-key": {Owner: "alice"}, "": {Admin: true}, "nobody-key": {}}),
+		Logger: slog.New(slog.NewTextHandler(logged, nil)),
+	})
+	for _, header := range []map[string]string{
+		{},
+		{"X-Api-Key": ""},
+		{"X-Api-Key": "right-ke"},
+		{"X-Api-Key": "right-key2"},
+		{"X-Api-Key": "RIGHT-KEY"},
+		{"X-Api-Key": "nobody-key"},
+		{"Authorization": "Bearer"},
+		{"Authorization": "Bearer "},
+		{"Authorization": "Basic right-key"},
+		{"Authorization": "right-key"},
+		{"Cookie": "key=right-key"},
+		{"X-Api-Key": "wrong-key", "Authorization": "Bearer right-key"},
+	} {
+		everyRoute(t, ts.URL, sv, http.StatusUnauthorized, func(r *http.Request) {
+			for name, value := range header {
+				r.Header.Set(name, value)
+			}
+		})
+	}
+	for name, value := range map[string]string{"X-Api-Key": "right-key", "Authorization": "bearer right-key"} {
+		resp := call(t, "GET", ts.URL+"/v1/store/sessions", nil, name, value)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+	}
+	resp := call(t, "GET", ts.URL+"/v1/store/sessions?key=right-key", nil)
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	require.Equal(t, "Bearer", resp.Header.Get("WWW-Authenticate"))
+	require.Empty(t, logged.String())
+}
+
+// An idempotency key is short text, as it is kept in the transcript.
+func TestHostileIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := served(t, nil)
+	talk(t, store, "one")
+	for key, want := range map[string]int{"\xff": 400, strings.Repeat("k", 256): 400, strings.Repeat("k", 255): 200, "é": 200} {
+		resp := call(t, "POST", ts.URL+"/api/v1/sessions/one/messages", map[string]string{"role": "user", "content": "x"}, "Idempotency-Key", key)
+		require.Equal(t, want, resp.StatusCode)
+		resp = call(t, "POST", ts.URL+"/api/agents/main/chat", map[string]string{"message": "x"}, "Idempotency-Key", key)
+		require.Equal(t, want, resp.StatusCode)
+	}
+}
+
+// No answer and no line of the log has a path, a key or a text, whatever fails.
+func TestDiscreet(t *testing.T) {
+	t.Parallel()
+	logged := &logbook{}
+	dir := filepath.Join(t.TempDir(), "secret-folder")
+	store, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
+	require.NoError(t, err)
+	talk(t, store, "one")
+	require.NoError(t, store.Close())
+	broken := 0
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".jsonl") { // a transcript that cannot be read
+			broken++
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, os.Mkdir(path, 0o700))
+			return filepath.SkipDir
+		}
+		return err
+	}))
+	require.Positive(t, broken)
+	store, err = session.Open(dir, &session.Options{Sync: session.SyncNever})
+	require.NoError(t, err)
+	defer store.Close()
+	sv, err := serve.New(store, &serve.Options{
+		Respond: serve.ResponderFunc(echo), Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		Auth: serve.Keys(map[string]serve.Principal{"secret-key": {Admin: true}}),
+	})
+	require.NoError(t, err)
+	ts := httptest.NewServer(sv)
+	defer ts.Close()
+	failed := 0
+	for _, r := range sv.Routes() {
+		req := target{"main", "one", "e"}.fill(t, ts.URL, r)
+		req.Header.Set("X-Api-Key", "secret-key")
+		status, header, body := send(t, req)
+		if status == http.StatusInternalServerError {
+			failed++
+		}
+		all := fmt.Sprint(header, body, logged.String())
+		for _, secret := range []string{"secret-", "fruit", dir, "test:one"} {
+			require.NotContains(t, all, secret, "%s %s", r.Method, r.Path)
+		}
+	}
+	require.Positive(t, failed)
+	require.Contains(t, logged.String(), "a request failed")
+	require.NoError(t, sv.Close(t.Context()))
+}
+
+// Texts cannot become pages, commands of a terminal or events of a stream.
+func TestHostileContent(t *testing.T) {
+	t.Parallel()
+	ts, store, sv := served(t, nil)
+	evil := "<script>alert(1)</script>\x1b[2J\x1b]0;owned\x07\r\rdata: {\"type\":\"done\"}\r\n\r\n\n\nid: forged\nevent: entry\ndata: {\"type\":\"done\"}\n\n\u2028\u0085"
+	s := talk(t, store, "one")
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &evil, Labels: []string{evil}}))
+	for range 2 {
+		_, err := s.SaveTurn(t.Context(), transcript.UserText(evil), &transcript.Response{Message: transcript.AssistantText(evil), StopReason: transcript.StopEndTurn})
+		require.NoError(t, err)
+	}
+	entries, err := s.Page(t.Context(), "", -2)
+	require.NoError(t, err)
+	require.NoError(t, s.Pin(t.Context(), entries[0].ID))
+	_, err = s.Commit(t.Context(), nil)
+	require.NoError(t, err)
+	media := map[string]bool{}
+	for _, r := range sv.Routes() {
+		if r.Method == "DELETE" || r.Admin {
+			continue
+		}
+		req := target{"main", "one", entries[0].ID}.fill(t, ts.URL, r)
+		_, header, body := send(t, req)
+		name := r.Method + " " + r.Path
+		require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"), name)
+		require.Contains(t, header.Get("Content-Security-Policy"), "default-src 'none'", name)
+		require.NotContains(t, header.Get("Content-Type"), "html", name)
+		require.NotContains(t, body, "\x1b", name)
+		require.NotContains(t, body, "\nid: forged", name)
+		require.NotContains(t, body, "\ndata: {\"type\":\"done\"}", name)
+		if header.Get("Content-Type") == "application/json" || header.Get("Content-Type") == "text/event-stream" {
+			require.NotContains(t, body, "<script", name)
+		}
+		media[header.Get("Content-Type")] = true
+	}
+	require.Subset(t, []string{"", "application/json", "application/problem+json", "text/event-stream", "text/plain; charset=utf-8", "application/jsonl"}, keysOf(media))
+	_, header, text := send(t, must(http.NewRequestWithContext(t.Context(), "GET", ts.URL+"/v1/store/sessions/main/one/export?as=markdown", nil)))
+	require.NotContains(t, text, "\x1b")
+	require.Equal(t, "attachment; filename=one.md", header.Get("Content-Disposition"))
+
+	// A text comes back as it was, in events that are the server's alone.
+	all := chat(t, ts.URL, map[string]any{"message": strings.ReplaceAll(evil, " ", "_")})
+	for i, f := range all {
+		require.NotEqual(t, "forged", f.id)
+		require.Equal(t, i == len(all)-1, f.typ() == "done")
+	}
+
+	// The ID of an entry that was imported is anybody's.
+	var end int64
+	for r, err := range s.Records(t.Context()) {
+		require.NoError(t, err)
+		end = r.End
+	}
+	e, err := transcript.ParseEntry([]byte(`{"type":"custom","id":"x\ndata: forged\n\n","ts":"2026-01-01T00:00:00Z","name":"n","data":{}}`))
+	require.NoError(t, err)
+	if _, err := s.AppendLines(t.Context(), end, e); err == nil {
+		resp := call(t, "GET", ts.URL+"/v1/store/sessions/main/one/follow?after="+entries[1].ID, nil)
+		buffer := make([]byte, 64<<10)
+		n, _ := io.ReadAtLeast(resp.Body, buffer, 200)
+		require.NotContains(t, string(buffer[:n]), "\ndata: forged")
+	}
+}
+
+func keysOf(m map[string]bool) (keys []string) {
+	for k := range maps.Keys(m) {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

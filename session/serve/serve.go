@@ -1,0 +1,171 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/session/memory"
+)
+
+// A Surface is a set of routes.
+type Surface uint
+
+// The surfaces.
+const (
+	// ZyHive is chat as server-sent events, and sessions by agent, below /api/agents.
+	ZyHive Surface = 1 << iota
+	// OpenViking is sessions with messages, commits and search, below /api/v1.
+	OpenViking
+	// Own is what the store can do beyond these, below /v1.
+	Own
+	// Agents is sessions and events in the shape of Anthropic's managed agents, below
+	// /v1/sessions.
+	Agents
+	// Everything is all of them.
+	Everything = ZyHive | OpenViking | Own | Agents
+)
+
+// Options of [New].
+type Options struct {
+	// Respond answers what users say. Without it requests for an answer get 501.
+	Respond Responder
+	// Auth says who makes a request; an error is answered with 401. It must be set
+	// unless Open is, see [Keys].
+	Auth func(*http.Request) (Principal, error)
+	// Open serves everybody who can reach the server as an administrator. It is for
+	// one person's machine: requests must come over the loopback interface, be for
+	// a loopback host, and not have been forwarded.
+	Open bool
+	// Memory, if set, learns from what OpenViking's commit archives, in the time of the
+	// request, and is searched by its search.
+	Memory *memory.Store
+	// Surfaces are those to serve; 0 is Everything.
+	Surfaces Surface
+	// Agent is that of sessions whose routes do not name one; empty is "main".
+	Agent string
+	// Origins are those of web pages that may call beside the server's own, such as
+	// https://app.example.com.
+	Origins []string
+
+	// Renderers are the forms of model requests that the store's own routes export
+	// sessions in, by names such as "anthropic".
+	Renderers map[string]exchange.Renderer
+
+	MaxBody     int64         // bytes of a request; 0 is 32 MiB
+	Generations int           // answers that are made at once; 0 is 64. Others wait
+	Queue       int           // texts that may wait in one session; 0 is 8. Then it is 503
+	Timeout     time.Duration // for one answer; 0 is 30 minutes
+	Heartbeat   time.Duration // of silence after which a stream gets a comment; 0 is 15 seconds
+	// Patience is how long a client may take to read an event or to send a body; 0 is
+	// 30 seconds.
+	Patience time.Duration
+	Logger   *slog.Logger // nil is slog.Default(). It gets no texts, keys or paths
+}
+
+// Server is a store behind HTTP. It is safe for several goroutines.
+type Server struct {
+	store  *session.Store
+	opts   Options
+	routes []Route
+	mux    *http.ServeMux
+	cross  *http.CrossOriginProtection
+	slots  *semaphore.Weighted // of answers
+	counts counts
+
+	life    context.Context //nolint:containedctx // ends streams and answers at Close
+	end     context.CancelCauseFunc
+	mu      sync.Mutex
+	closed  bool
+	answers map[session.Ref]*answers // of sessions that are being answered
+	working sync.WaitGroup
+
+	describing sync.Mutex // held while labels are read and changed
+}
+
+var (
+	errNoAuth = errors.New("serve: set Options.Auth, or Options.Open for a server that only this machine can reach")
+	errClosed = errors.New("the server is being stopped: try again later")
+)
+
+// New makes a handler for a store, which stays the caller's to close after the
+// server. Nil opts are an error, as there is nobody to serve.
+func New(store *session.Store, opts *Options) (*Server, error) {
+	if opts == nil || opts.Auth == nil && !opts.Open || opts.Auth != nil && opts.Open {
+		return nil, errNoAuth
+	}
+	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), answers: map[session.Ref]*answers{}}
+	o := &sv.opts
+	o.Surfaces, o.Agent = or(o.Surfaces, Everything), or(o.Agent, "main")
+	o.MaxBody, o.Generations, o.Queue = or(o.MaxBody, 32<<20), or(o.Generations, 64), or(o.Queue, 8)
+	o.Timeout, o.Heartbeat, o.Patience = or(o.Timeout, 30*time.Minute), or(o.Heartbeat, 15*time.Second), or(o.Patience, 30*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	for _, origin := range o.Origins {
+		if err := sv.cross.AddTrustedOrigin(origin); err != nil {
+			return nil, fmt.Errorf("serve: Options.Origins: %w", err)
+		}
+	}
+	sv.slots = semaphore.NewWeighted(int64(o.Generations))
+	sv.life, sv.end = context.WithCancelCause(context.Background())
+	for _, r := range allRoutes {
+		if o.Surfaces&r.Surface != 0 {
+			sv.routes = append(sv.routes, r)
+			sv.mux.Handle(r.Method+" "+r.Path, endpoint{sv, r})
+		}
+	}
+	return sv, nil
+}
+
+// or is value, or other if value is the zero value.
+func or[T comparable](value, other T) T {
+	var zero T
+	if value == zero {
+		return other
+	}
+	return value
+}
+
+// HTTPServer returns a server for the handler, with limits for headers and for how
+// long they may take. It has no limit for how long an answer takes: streams are
+// long, and the handler limits the rest.
+func (sv *Server) HTTPServer(addr string) *http.Server {
+	return &http.Server{
+		Addr: addr, Handler: sv,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(sv.opts.Logger.Handler(), slog.LevelWarn),
+	}
+}
+
+// Close stops taking requests for answers and waits until those that are being made
+// are there. When ctx is done it cancels them: what was streamed of them stays, as
+// aborted answers. Streams end then, and their clients can go on with the next
+// server. Nothing of the server runs afterwards.
+func (sv *Server) Close(ctx context.Context) error {
+	sv.mu.Lock()
+	sv.closed = true
+	sv.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		sv.working.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	sv.end(errClosed)
+	<-done
+	return err
+}

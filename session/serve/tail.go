@@ -1,0 +1,262 @@
+package serve
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A frame is something that a client is told. The same entries give the same frames,
+// on every server and at every time.
+type frame struct {
+	entry string // its place in the transcript: an entry,
+	n     int    // and which of the frames of the entry it is
+	kind  frameKind
+	time  time.Time
+
+	text   string // of text, thinking, and the code of a failure
+	block  transcript.Block
+	source transcript.Entry
+}
+
+type frameKind int
+
+const (
+	frameUser     frameKind = iota // what a user has said, in block or text
+	frameText                      // a part of the text of an answer
+	frameThinking                  // reasoning
+	frameCall                      // a call of a tool, in block
+	frameResult                    // its result, in block
+	frameReset                     // the text of the answer that was sent does not count: it follows anew
+	frameCompacted
+	frameEnd // the turn is over
+	frameFailed
+)
+
+// id is the ID of the event.
+func (f frame) id() string { return f.entry + "/" + strconv.Itoa(f.n) }
+
+// A tail makes frames of the entries of a session, in their order.
+type tail struct {
+	turn string // if not empty: the queued text whose turn alone is shown
+	in   bool   // its turn has begun
+	over bool   // and has ended
+
+	drafts map[string]string // the text that was shown of each draft
+	batch  []transcript.Entry
+}
+
+// newTail returns a tail of all of a session, or of the turn that answers a text that
+// was queued. The first entry that it is given must not be behind the beginning of
+// an answer.
+func newTail(turn string) *tail {
+	return &tail{turn: turn, in: turn == "", drafts: map[string]string{}}
+}
+
+// add takes the next entry and returns what follows from it. Lines of an append that
+// only repeat others do not come, also where one of them is its last.
+func (t *tail) add(e transcript.Entry) (frames []frame) {
+	if e.Part <= 1 && len(t.batch) > 0 {
+		frames = t.flush()
+	}
+	switch {
+	case e.Batch > 1:
+		t.batch = []transcript.Entry{e}
+		return frames
+	case e.Part > 1 && len(t.batch) > 0:
+		t.batch = append(t.batch, e)
+		if e.Part < t.batch[0].Batch {
+			return frames
+		}
+		return t.flush()
+	}
+	return append(frames, t.take([]transcript.Entry{e})...)
+}
+
+func (t *tail) flush() []frame {
+	batch := t.batch
+	t.batch = nil
+	return t.take(batch)
+}
+
+// take takes the entries of an append.
+func (t *tail) take(batch []transcript.Entry) (frames []frame) {
+	m := maker{}
+	for _, e := range batch {
+		switch b := e.Body.(type) {
+		case transcript.Draft:
+			t.draft(&m, e, b)
+		case transcript.Fragment:
+			switch b.Kind {
+			case transcript.TypeUser:
+				t.in = t.in || b.Queued == t.turn
+				m.blocks(e, frameUser, b.Content)
+			case transcript.TypeToolResult:
+				m.blocks(e, frameResult, b.Content)
+			}
+		case transcript.Compaction:
+			m.add(e, frame{kind: frameCompacted})
+		case transcript.Queued:
+			if b.Off && e.Of == t.turn && t.turn != "" {
+				t.in = true
+				m.add(e, frame{kind: frameFailed, text: "withdrawn"}, frame{kind: frameEnd})
+			}
+		case transcript.Interrupt:
+			if b.Ended != "" {
+				m.add(e, frame{kind: frameFailed, text: b.Ended}, frame{kind: frameEnd})
+			}
+		case transcript.Rewind:
+			m.add(e, frame{kind: frameReset}, frame{kind: frameEnd})
+		}
+	}
+	t.answer(&m, batch)
+	if !t.in || t.over {
+		return nil
+	}
+	for i, f := range m.frames {
+		if f.kind == frameEnd && t.turn != "" {
+			t.over = true
+			return m.frames[:i+1]
+		}
+	}
+	return m.frames
+}
+
+// draft shows the text that has come.
+func (t *tail) draft(m *maker, e transcript.Entry, d transcript.Draft) {
+	if d.Off {
+		delete(t.drafts, d.Key)
+		return
+	}
+	t.drafts[d.Key] += d.Text
+	m.add(e, frame{kind: frameText, text: d.Text})
+}
+
+// answer shows what a model has said but for the text that its draft has shown.
+func (t *tail) answer(m *maker, batch []transcript.Entry) {
+	var text strings.Builder
+	calls, first := false, -1
+	for i, e := range batch {
+		f, ok := e.Body.(transcript.Fragment)
+		if !ok || f.Role != transcript.RoleAssistant {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		calls = calls || f.Kind == transcript.TypeToolUse
+		for _, b := range f.Content {
+			if b, ok := b.(transcript.TextBlock); ok {
+				text.WriteString(b.Text)
+			}
+		}
+	}
+	if first < 0 {
+		return
+	}
+	shown := t.drafts[batch[first].Idem]
+	delete(t.drafts, batch[first].Idem)
+	if !strings.HasPrefix(text.String(), shown) {
+		m.add(batch[first], frame{kind: frameReset})
+		shown = ""
+	}
+	skip := len(shown)
+	for _, e := range batch[first:] {
+		f, ok := e.Body.(transcript.Fragment)
+		if !ok || f.Role != transcript.RoleAssistant {
+			continue
+		}
+		for _, b := range f.Content {
+			skip = m.block(e, b, skip)
+		}
+	}
+	stop := batch[first].Body.(transcript.Fragment).StopReason //nolint:forcetypeassert // see above
+	if cut := stop == transcript.StopAborted || stop == transcript.StopError; cut || !calls {
+		last := batch[len(batch)-1]
+		if cut {
+			m.add(last, frame{kind: frameFailed, text: string(stop)})
+		}
+		m.add(last, frame{kind: frameEnd})
+	}
+}
+
+// A maker numbers frames.
+type maker struct{ frames []frame }
+
+func (m *maker) add(e transcript.Entry, frames ...frame) {
+	for _, f := range frames {
+		f.entry, f.time, f.source = e.ID, e.Time, e
+		if n := len(m.frames); n > 0 && m.frames[n-1].entry == e.ID {
+			f.n = m.frames[n-1].n + 1
+		}
+		m.frames = append(m.frames, f)
+	}
+}
+
+// blocks adds a frame for each block of a user.
+func (m *maker) blocks(e transcript.Entry, kind frameKind, content []transcript.Block) {
+	for _, b := range content {
+		m.add(e, frame{kind: kind, block: b})
+	}
+}
+
+// block adds a block of an answer, of whose text so many bytes were shown. It returns
+// how many of the next ones were.
+func (m *maker) block(e transcript.Entry, b transcript.Block, skip int) int {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		n := min(skip, len(b.Text))
+		if rest := b.Text[n:]; rest != "" {
+			m.add(e, frame{kind: frameText, text: rest, block: b})
+		}
+		return skip - n
+	case transcript.ThinkingBlock:
+		if b.Thinking != "" {
+			m.add(e, frame{kind: frameThinking, text: b.Thinking, block: b})
+		}
+	case transcript.ToolCallBlock:
+		m.add(e, frame{kind: frameCall, block: b})
+	}
+	return skip
+}
+
+// place splits the ID of an event. Zero values are those of the beginning.
+func place(id string) (entry string, n int, ok bool) {
+	entry, number, found := strings.Cut(id, "/")
+	n, err := strconv.Atoi(number)
+	return entry, n, found && err == nil && n >= 0 && entry != ""
+}
+
+// lookBack is how many entries of a turn are looked through for its beginning.
+const lookBack = 2_000
+
+// turnOf returns the entry that the turn of an entry begins behind: the end of the
+// answer before it, or the beginning of the session.
+func turnOf(ctx context.Context, s *session.Session, entry string) (string, error) {
+	for seen := 0; seen < lookBack; {
+		page, err := s.Page(ctx, entry, -64)
+		if err != nil || len(page) == 0 {
+			return s.ID(), err
+		}
+		calls := false
+		for _, e := range slices.Backward(page) {
+			f, ok := e.Body.(transcript.Fragment)
+			switch {
+			case !ok || f.Role != transcript.RoleAssistant:
+				calls = false
+			case f.Kind == transcript.TypeToolUse:
+				calls = true
+			case !calls:
+				return e.ID, nil
+			}
+		}
+		seen += len(page)
+		entry = page[0].ID
+	}
+	return entry, nil
+}

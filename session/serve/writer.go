@@ -1,0 +1,49 @@
+package serve
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// A writer cuts clients that do not read what they are sent.
+type writer struct {
+	http.ResponseWriter
+	patience time.Duration
+	begun    bool // the status is sent
+}
+
+// WriteHeader begins the answer.
+func (w *writer) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write gives the client some time for each part.
+func (w *writer) Write(data []byte) (n int, err error) {
+	w.begun = true
+	for part := range slices.Chunk(data, 64<<10) {
+		err = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.patience))
+		if err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return n, err
+		}
+		written, err := w.ResponseWriter.Write(part)
+		if n += written; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// nowhere keeps the header of an answer and nothing else.
+type nowhere http.Header
+
+func (n nowhere) Header() http.Header { return http.Header(n) }
+
+func (n nowhere) Write(data []byte) (int, error) { return len(data), nil }
+
+func (n nowhere) WriteHeader(int) {}
