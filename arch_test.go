@@ -76,7 +76,7 @@ var testImports = map[string][]string{
 	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
 	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
-	"session/memory":      {"session/driver/memdriver"},
+	"session/memory":      {"session/driver/memdriver", "transcript/dialect"},
 	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
 	"session/serve":       {"rebuild/wire"},
 	"session/sessiontest": {"session/driver/memdriver"},

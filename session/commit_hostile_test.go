@@ -94,12 +94,12 @@ func TestCommitCutAndRetried(t *testing.T) {
 	_, err = s.AppendIf(bg, session.Cond{Idem: "key"}, batch...)
 	require.NoError(t, err)
 	commit(t, s, &session.CommitOptions{KeepHistory: true})
-	all := ""
+	var all strings.Builder
 	for _, a := range archivesOf(t, s) {
-		all += strings.Join(archived(t, s, a.Name), "|") + "\n"
+		all.WriteString(strings.Join(archived(t, s, a.Name), "|") + "\n")
 	}
-	require.Equal(t, 1, strings.Count(all, "second"), all)
-	require.Equal(t, 1, strings.Count(all, "third"), all)
+	require.Equal(t, 1, strings.Count(all.String(), "second"), all.String())
+	require.Equal(t, 1, strings.Count(all.String(), "third"), all.String())
 }
 
 // Nobody can have an archive in their scope from which somebody else's memories are

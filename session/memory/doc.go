@@ -55,9 +55,9 @@
 //
 // The files are below owners/<owner>/user/memories and agents/<agent>/agent/memories;
 // FORMAT.md describes them. A person may edit, rename and delete them at any time. A
-// memory that was edited is merged as it reads now, and keeps the person's words. Files
-// of memories that OpenViking has written may be put there as they are, but for those
-// that describe a folder (.overview.md beside profile.md or in the folder of a category).
+// memory that was edited is merged as it reads now, and keeps the person's words.
+// [Store.Add] keeps what another program has written: the memories of OpenViking that
+// dialect.ReadFolder finds, as they are.
 // The diffs beside them say for each commit what it has changed, and why.
 //
 // # Trust nothing

@@ -10,6 +10,8 @@ import (
 	"path"
 	"time"
 	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/filename"
 )
 
 // Options are those of a [Store]. The zero value reads memories and learns none.
@@ -171,6 +173,47 @@ func (m *Store) Get(ctx context.Context, scope Scope, id string) (Memory, error)
 		failed = fmt.Errorf("memory: no memory %q of owner %q and agent %q: %w", id, scope.Owner, scope.Agent, fs.ErrNotExist)
 	}
 	return Memory{}, failed
+}
+
+// Add keeps a memory that another program or a person has written, as Markdown, for
+// example one that dialect.ReadFolder has found: in a category under a name, of which
+// the profile needs none. It counts as edited. Adding the same again does nothing; a
+// name that another memory has matches [fs.ErrExist]. When the error is nil, the
+// memory is on stable storage.
+func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text string) (Memory, error) {
+	fail := func(err error) (Memory, error) {
+		return Memory{}, fmt.Errorf("memory: add %s %q: nothing was written: %w", c, name, err)
+	}
+	folder := scope.folder(c, m.opts.Shared)
+	base := profileName
+	if c != Profile {
+		base = filename.Encode(name)
+	}
+	file := path.Join(folder, base+extension)
+	switch err := scope.check(); {
+	case err != nil:
+		return fail(err)
+	case !c.valid() || folder == "":
+		return fail(errors.New("the scope has no such category"))
+	case c != Profile && name == "", len(path.Base(file)) > 255:
+		return fail(errors.New("the name is empty or too long"))
+	case len(text) > maxMemory || !utf8.ValidString(text):
+		return fail(fmt.Errorf("the text is not UTF-8, or has more than %d bytes", maxMemory))
+	}
+	unlock, err := m.lock(ctx, scope)
+	if err != nil {
+		return fail(err)
+	}
+	defer unlock()
+	if err = m.files.Create(ctx, file, []byte(text)); errors.Is(err, fs.ErrExist) {
+		if data, readErr := m.files.Read(ctx, file); readErr == nil && string(data) == text {
+			err = nil
+		}
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return m.read(ctx, scope, c, file)
 }
 
 // Delete removes a memory, by its ID or its URI. It stays away until a later commit

@@ -81,12 +81,13 @@ func send(t testing.TB, req *http.Request) (int, http.Header, string) {
 // state is all that a store has of a session.
 func state(t testing.TB, s *session.Session) string {
 	t.Helper()
-	text := fmt.Sprintf("%+v\n", s.Info())
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("%+v\n", s.Info()))
 	for e, err := range s.Entries(t.Context()) {
 		require.NoError(t, err)
-		text += string(e.Line()) + "\n"
+		text.WriteString(string(e.Line()) + "\n")
 	}
-	return text
+	return text.String()
 }
 
 // Nothing of another owner's session is seen or changed by any route, and the answer
