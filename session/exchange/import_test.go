@@ -614,7 +614,7 @@ func TestImportCommits(t *testing.T) {
 			h, err := s.Archived(t.Context(), a.Name)
 			require.NoError(t, err)
 			var said strings.Builder
-			said.WriteString(fmt.Sprint(a.Name, a.Abstract, a.Overview, a.Messages, a.Extracted, a.Owner))
+			fmt.Fprint(&said, a.Name, a.Abstract, a.Overview, a.Messages, a.Extracted, a.Owner)
 			for _, m := range h.Messages {
 				said.WriteString(m.Text())
 			}

@@ -60,7 +60,7 @@ func TestAdd(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, name, mem.Name)
 	}
-	for _, bad := range []struct{ name, text string }{{"", "x"}, {strings.Repeat("n", 300), "x"}, {"x", "\xff"}, {"x", strings.Repeat("x", maxMemory+1)}} {
+	for _, bad := range []struct{ name, text string }{{"", "x"}, {"x", "\xff"}, {"x", strings.Repeat("x", maxMemory+1)}} {
 		_, err := m.Add(t.Context(), scope, Events, bad.name, bad.text)
 		require.ErrorContains(t, err, "nothing was written")
 	}

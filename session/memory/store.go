@@ -195,8 +195,8 @@ func (m *Store) Add(ctx context.Context, scope Scope, c Category, name, text str
 		return fail(err)
 	case !c.valid() || folder == "":
 		return fail(errors.New("the scope has no such category"))
-	case c != Profile && name == "", len(path.Base(file)) > 255:
-		return fail(errors.New("the name is empty or too long"))
+	case c != Profile && name == "":
+		return fail(errors.New("the name is empty"))
 	case len(text) > maxMemory || !utf8.ValidString(text):
 		return fail(fmt.Errorf("the text is not UTF-8, or has more than %d bytes", maxMemory))
 	}
