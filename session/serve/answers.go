@@ -157,7 +157,10 @@ func (sv *Server) oneTurn(s *session.Session, turn *session.Turn) (said bool, er
 	if err := turn.End(); err != nil {
 		return false, err
 	}
-	next, err := s.BeginTurn(keep)
+	next, err := s.TryBeginTurn(keep)
+	if errors.Is(err, session.ErrBusy) {
+		return true, nil // another server has the turn, and ends this one first
+	}
 	if err != nil {
 		return false, err
 	}
