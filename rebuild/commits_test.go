@@ -10,7 +10,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// What a compaction repeats of commits and usage says the same again.
+// The commits and usage that a compaction repeats are the same as before it.
 func TestCommits(t *testing.T) {
 	n := 0
 	f := rebuild.New(nil)

@@ -46,7 +46,7 @@ type Value struct {
 
 func (s *Standing) add(b transcript.Batch) {
 	for _, e := range b.Entries {
-		// What a batch that was cut should have repeated may be missing.
+		// A batch that was cut may lack the lines that repeat what was in force.
 		if _, ok := e.Body.(transcript.Compaction); ok && b.Complete {
 			*s = Standing{}
 		}

@@ -90,7 +90,8 @@ func (sv *Server) isAnswering(s *session.Session) bool {
 	return sv.answers[s.Ref()] != nil
 }
 
-// log tells the log of the application what clients are not told.
+// log writes the cause of a failure to the log of the application. Clients only get a
+// code.
 func (sv *Server) log(what string, s *session.Session, err error) {
 	sv.opts.Logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.ID(), "err", discreet(err))
 }

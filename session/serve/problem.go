@@ -26,7 +26,7 @@ type Problem struct {
 // Error returns the title.
 func (p *Problem) Error() string { return p.Title }
 
-// invalid is a problem of a request whose sender is told what is wrong.
+// invalid returns a 400 problem with a detail about what is wrong.
 func invalid(detail string) error {
 	p := *errInvalid
 	p.Detail = detail

@@ -181,7 +181,7 @@ func (q *request) has(media string) bool {
 	return err == nil && said == media
 }
 
-// fail answers with a problem, and logs what nobody is told.
+// fail answers with a problem, and logs the cause of an internal one.
 func (q *request) fail(route Route, err error) {
 	p := problemOf(err)
 	if p == errInternal {

@@ -101,7 +101,7 @@ type show struct {
 	from string // the entry to begin behind
 	seen string // the event that the client has seen last; empty if it has seen none
 	once bool   // end at the end of a turn
-	// event returns what a frame is told as, and whether it is.
+	// event returns the event for a frame; false if this surface has none.
 	event func(frame) (event, bool)
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A frame is something that a client is told. The same entries give the same frames,
-// on every server and at every time.
+// A frame is one piece of a stream, from which each surface makes its own event. The
+// same entries always give the same frames, on every server.
 type frame struct {
 	entry string // its place in the transcript: an entry,
 	n     int    // and which of the frames of the entry it is

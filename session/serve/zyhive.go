@@ -290,8 +290,8 @@ func (q *request) zyStream(s *session.Session, sh show, first ...zyEvent) error 
 	}
 	err := q.sv.follow(q.Context(), st, sh)
 	if err != nil && st.err == nil && q.Context().Err() == nil {
-		// The client is told by a terminal event; a server that is stopped leaves the
-		// stream to be gone on with.
+		// Finish with a terminal event. If the server is being stopped, send none: the
+		// client reconnects and resumes.
 		if q.sv.life.Err() == nil {
 			_ = st.send(event{data: zyEvent{Type: "error", Error: problemOf(err).Code}})
 			tokens := 0

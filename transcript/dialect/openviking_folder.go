@@ -120,8 +120,8 @@ type vikingFolder struct {
 // records yields the archived messages, each archive followed by what replaces
 // it, and then the live ones. A message that is live as well as archived, or
 // in two archives, is shown once. An archive without a summary replaces
-// nothing: its messages stay. What the session is linked to was used before its
-// last commit, which is what makes links.
+// nothing: its messages stay. Relations count as used before the last commit, since
+// only a commit writes them.
 func (v vikingFolder) records() iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		messages := path.Join(v.dir, "messages.jsonl")

@@ -142,7 +142,7 @@ func (c *vikingCall) end(x *exchange, r timedResult) {
 	c.ended, c.failed, c.output, c.at, c.told = true, r.IsError, x.resultText(r.ToolResultBlock), r.at, ""
 }
 
-// tell takes what is said about a call. What is no status says nothing.
+// tell records a status of a call. Values that are no status are ignored.
 func (c *vikingCall) tell(status string, at time.Time) {
 	switch status {
 	case toolCompleted, toolError:

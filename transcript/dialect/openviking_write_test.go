@@ -120,8 +120,8 @@ func (c *spokenTo) commit() {
 	}
 }
 
-// What is written, read and written again has the same bytes, in every file, and
-// is a folder as the program has it.
+// Writing a folder, reading it and writing it again gives the same bytes in every
+// file, and the folder has the layout of the program.
 func TestOpenVikingRoundTrip(t *testing.T) {
 	created := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	for seed := range uint64(150) {
