@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"iter"
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
@@ -186,87 +183,6 @@ func (d *Driver) secure(ctx context.Context, log *filelog.Log, cond driver.Cond,
 	return !hit.stands(log, cond.Idem), nil
 }
 
-// Scan implements [driver.Driver].
-func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-	return func(yield func(transcript.Record, error) bool) {
-		stopped := false
-		err := d.scan(ctx, ref, from, dir, func(rec transcript.Record) bool {
-			stopped = !yield(rec, nil)
-			return !stopped
-		})
-		if err != nil && !stopped {
-			yield(transcript.Record{}, err)
-		}
-	}
-}
-
-func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, yield func(transcript.Record) bool) (err error) {
-	r, size, end, err := d.beginScan(ctx, ref)
-	if err != nil {
-		return err
-	}
-	defer func() { err = end(err) }()
-	if int64(from) > size {
-		return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, size, from)
-	}
-	scan := transcript.Scan
-	if dir == driver.Backward {
-		scan = transcript.ScanBackward
-	}
-	line := int64(-1)
-	for rec, err := range scan(r, size, &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly && dir != driver.Live}) {
-		if err != nil {
-			return err
-		}
-		// A loop that goes on at a cursor must have seen all records of a line
-		// or none, so a closed driver ends it between two lines.
-		if line >= 0 && rec.End != line {
-			if err := d.enter(ctx); err != nil {
-				return err
-			}
-			d.ops.Done()
-		}
-		line = rec.End
-		if !yield(rec) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// beginScan returns what the lines of a session are read from, in use until end
-// is called with the error of the scan, and its size. It is a call of its own: Close
-// waits for it, and not for the loop body between two records.
-func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (r io.ReaderAt, size int64, end func(error) error, err error) {
-	for range tries {
-		err = d.with(ctx, ref, func(a *agent, _ *openLog) error {
-			o, err := a.acquire(ref)
-			if err != nil {
-				return err
-			}
-			if size, err = o.log.Size(); err != nil {
-				return d.logs.release(o, err)
-			}
-			r, end = o.log, func(err error) error { return a.cause(ref, d.logs.release(o, err)) }
-			return nil
-		})
-		if !errors.Is(err, driver.ErrArchived) {
-			break
-		}
-		var closed func()
-		if r, size, closed, err = d.openToRead(ctx, ref); err == nil {
-			return r, size, func(err error) error {
-				closed()
-				if errors.Is(err, filelog.ErrReplaced) {
-					err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
-				}
-				return err
-			}, nil
-		}
-	}
-	return r, size, end, err
-}
-
 // Settle implements [driver.Driver].
 func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, err error) {
 	err = d.with(ctx, ref, func(_ *agent, o *openLog) error {
@@ -275,11 +191,12 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, 
 		return err
 	})
 	if errors.Is(err, driver.ErrArchived) {
-		_, size, closed, err := d.openToRead(ctx, ref)
-		if err == nil {
-			closed()
+		in, err := d.openToRead(ctx, ref)
+		if err != nil {
+			return 0, err
 		}
-		return driver.Cursor(size), err
+		defer in.close()
+		return driver.Cursor(in.size), nil
 	}
 	return at, err
 }

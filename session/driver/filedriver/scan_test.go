@@ -1,0 +1,71 @@
+package filedriver_test
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// A failed append may be taken back while the transcript is read: the loop goes on
+// with the lines that stay, and gives none of them twice.
+func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever})
+	scans := map[string]func(driver.Ref) iter.Seq2[transcript.Record, error]{
+		"forward":  func(ref driver.Ref) iter.Seq2[transcript.Record, error] { return d.Scan(ctx, ref, 0, driver.Live) },
+		"backward": func(ref driver.Ref) iter.Seq2[transcript.Record, error] { return d.Scan(ctx, ref, 0, driver.Backward) },
+		"sift": func(ref driver.Ref) iter.Seq2[transcript.Record, error] {
+			return d.Sift(ctx, ref, func(driver.Cursor, []byte) bool { return true })
+		},
+	}
+	for name, scan := range scans {
+		t.Run(name, func(t *testing.T) {
+			ref := create(t, d, name, "k").Ref()
+			_, err := d.Append(ctx, ref, notes(300), driver.Cond{})
+			require.NoError(t, err)
+			var want []string
+			for rec, err := range d.Scan(ctx, ref, 0, driver.Forward) {
+				require.NoError(t, err)
+				want = append(want, rec.Entry.ID)
+			}
+			info, err := os.Stat(d.Path(ref))
+			require.NoError(t, err)
+			var refused strings.Builder
+			for i := range 2000 {
+				fmt.Fprintf(&refused, `{"type":"user","id":"refused-%d","ts":"2026-11-20T08:00:00Z","content":%q}`+"\n", i, strings.Repeat("x", 100))
+			}
+			tail := refused.String()
+			if name == "forward" { // whole lines were given by then, which nothing can take back
+				tail = strings.ReplaceAll(tail, "}\n", "")
+			}
+			appendRaw(t, d.Path(ref), []byte(tail))
+
+			given := map[string]int{}
+			cut := false
+			for rec, err := range scan(ref) {
+				require.NoError(t, err)
+				given[rec.Entry.ID]++
+				if !cut {
+					require.NoError(t, os.Truncate(d.Path(ref), info.Size()))
+					cut = true
+				}
+			}
+			for _, id := range want {
+				require.Equal(t, 1, given[id], id)
+				delete(given, id)
+			}
+			for id := range given {
+				require.True(t, strings.HasPrefix(id, "refused-"), id)
+			}
+		})
+	}
+}
