@@ -191,12 +191,11 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, 
 		return err
 	})
 	if errors.Is(err, driver.ErrArchived) {
-		in, err := d.openToRead(ctx, ref)
-		if err != nil {
-			return 0, err
+		_, size, closed, err := d.openToRead(ctx, ref)
+		if err == nil {
+			closed()
 		}
-		defer in.close()
-		return driver.Cursor(in.size), nil
+		return driver.Cursor(size), err
 	}
 	return at, err
 }

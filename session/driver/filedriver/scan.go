@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"os"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -28,58 +29,76 @@ func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 }
 
 func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, yield func(transcript.Record) bool) (err error) {
-	in, end, err := d.beginScan(ctx, ref)
+	in, size, end, err := d.beginScan(ctx, ref)
 	if err != nil {
 		return err
 	}
 	defer func() { err = end(err) }()
+	opts := &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly && dir != driver.Live}
+	for again := true; again; again = shrunk(in, &size, err) {
+		err = d.scanTo(ctx, in, size, dir, opts, yield)
+	}
+	return err
+}
+
+// scanTo scans the lines up to size. Forward, opts.From moves behind each line that
+// was given; backward, all that was given lies behind the end if that has moved.
+func (d *Driver) scanTo(ctx context.Context, in source, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
+	if opts.From > size {
+		return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, size, opts.From)
+	}
 	scan := transcript.Scan
 	if dir == driver.Backward {
 		scan = transcript.ScanBackward
 	}
-	var closed error
 	line := int64(-1)
-	err = in.records(int64(from), dir, func(from, size int64) iter.Seq2[transcript.Record, error] {
-		return scan(in, size, &transcript.ScanOptions{From: from, Final: d.opts.ReadOnly && dir != driver.Live})
-	}, func(rec transcript.Record) bool {
+	for rec, err := range scan(in, size, opts) {
+		if err != nil {
+			return err
+		}
 		// A loop that goes on at a cursor must have seen all records of a line
 		// or none, so a closed driver ends it between two lines.
 		if line >= 0 && rec.End != line {
-			if closed = d.enter(ctx); closed != nil {
-				return false
+			if err := d.enter(ctx); err != nil {
+				return err
 			}
 			d.ops.Done()
 		}
 		line = rec.End
-		return yield(rec)
-	})
-	return errors.Join(closed, err)
+		if dir != driver.Backward {
+			opts.From = line
+		}
+		if !yield(rec) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // beginScan returns what the lines of a session are read from, in use until end
-// is called with the error of the scan. It is a call of its own: Close waits for it,
+// is called with the error of the scan, and its size. It is a call of its own: Close waits for it,
 // and not for the loop body between two records.
-func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, end func(error) error, err error) {
+func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size int64, end func(error) error, err error) {
 	for range tries {
 		err = d.with(ctx, ref, func(a *agent, _ *openLog) error {
 			o, err := a.acquire(ref)
 			if err != nil {
 				return err
 			}
-			size, err := o.log.Size()
-			if err != nil {
+			if size, err = o.log.Size(); err != nil {
 				return d.logs.release(o, err)
 			}
-			in = source{ReaderAt: o.log, size: size, resize: o.log.Size}
+			in = o.log
 			end = func(err error) error { return a.cause(ref, d.logs.release(o, err)) }
 			return nil
 		})
 		if !errors.Is(err, driver.ErrArchived) {
 			break
 		}
-		if in, err = d.openToRead(ctx, ref); err == nil {
-			return in, func(err error) error {
-				in.close()
+		var closed func()
+		if in, size, closed, err = d.openToRead(ctx, ref); err == nil {
+			return in, size, func(err error) error {
+				closed()
 				if errors.Is(err, filelog.ErrReplaced) {
 					err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
 				}
@@ -87,88 +106,77 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, end 
 			}, nil
 		}
 	}
-	return in, end, err
+	return in, size, end, err
 }
 
-// A source is what lines are read from: a transcript, or the archive of one.
-type source struct {
+// A source is what lines are read from: a log, an open transcript or an archive.
+type source interface {
 	io.ReaderAt
-	size   int64                 // when it was opened
-	resize func() (int64, error) // what it is now; nil if it stays the same
-	close  func()
+	Size() (int64, error) // now
 }
 
-// records gives yield the records of a scan of all lines from a place on. The
-// source may become shorter meanwhile, when a failed append is taken back: the
-// scan then goes on with what is left. scan is called with the place of its first
-// line and the size.
-func (in source) records(from int64, dir driver.Direction, scan func(from, size int64) iter.Seq2[transcript.Record, error], yield func(transcript.Record) bool) (err error) {
-	size := in.size
-	for range tries {
-		if from > size {
-			return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, size, from)
-		}
-		err = nil
-		for rec, scanErr := range scan(from, size) {
-			if err = scanErr; err != nil {
-				break
-			}
-			if !yield(rec) {
-				return nil
-			}
-			if dir != driver.Backward { // backward, all that was read lies behind the new end
-				from = rec.End
-			}
-		}
-		if in.resize == nil || !errors.Is(err, io.ErrUnexpectedEOF) {
-			return err
-		}
-		var sizeErr error
-		if size, sizeErr = in.resize(); sizeErr != nil {
-			return sizeErr
-		}
+// An openFile is a transcript that was opened to be read.
+type openFile struct{ *os.File }
+
+func (f openFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
 	}
-	return err
+	return info.Size(), nil
 }
 
-// openToRead opens a transcript, or the archive of one. The caller closes it.
-func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (source, error) {
+// An openArchive is an archive that was opened to be read.
+type openArchive struct{ *archive }
+
+func (z openArchive) Size() (int64, error) { return z.archive.Size(), nil }
+
+// shrunk reports whether a read has failed because the source became shorter, as it
+// does when a failed append is taken back. It then sets size to what it has now.
+func shrunk(in source, size *int64, err error) bool {
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false
+	}
+	now, err := in.Size()
+	if err != nil || now == *size {
+		return false
+	}
+	*size = now
+	return true
+}
+
+// openToRead opens a transcript, or the archive of one, to read as many bytes as
+// it has now.
+func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (in source, size int64, closed func(), err error) {
 	if err := d.enter(ctx); err != nil {
-		return source{}, err
+		return nil, 0, nil, err
 	}
 	defer d.ops.Done()
 	if err := driver.CheckRef(ref); err != nil {
-		return source{}, err
+		return nil, 0, nil, err
 	}
 	a, err := d.agent(ref.Agent, false)
 	if err != nil {
-		return source{}, err
+		return nil, 0, nil, err
 	}
 	for range tries {
 		f, info, err := filelog.OpenFile(a.sess, fileName(ref.ID))
 		if err == nil {
-			resize := func() (int64, error) {
-				info, err := f.Stat()
-				if err != nil {
-					return 0, err
-				}
-				return info.Size(), nil
-			}
-			return source{f, info.Size(), resize, func() { _ = f.Close() }}, nil // only read
+			return openFile{f}, info.Size(), func() { _ = f.Close() }, nil // only read
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return source{}, a.cause(ref, err)
+			return nil, 0, nil, a.cause(ref, err)
 		}
 		z, zErr := a.openArchive(archiveName(ref.ID))
 		if zErr == nil {
-			return source{ReaderAt: z, size: z.Size(), close: z.close}, nil
+			return openArchive{z}, z.Size(), z.close, nil
 		}
 		if !errors.Is(zErr, fs.ErrNotExist) {
-			return source{}, zErr
+			return nil, 0, nil, zErr
 		}
 		if _, statErr := a.stat(ref.ID); statErr != nil {
-			return source{}, a.cause(ref, err)
+			return nil, 0, nil, a.cause(ref, err)
 		}
 	}
-	return source{}, a.d.notFound(ref)
+	return nil, 0, nil, a.d.notFound(ref)
 }

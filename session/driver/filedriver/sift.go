@@ -2,6 +2,7 @@ package filedriver
 
 import (
 	"context"
+	"io"
 	"iter"
 
 	"github.com/convolog/convolog/session/driver"
@@ -26,23 +27,36 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 }
 
 func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yield func(transcript.Record) bool) error {
-	in, err := d.openToRead(ctx, ref)
+	f, size, closed, err := d.openToRead(ctx, ref)
 	if err != nil {
 		return err
 	}
-	defer in.close()
-	content := in.ReaderAt
-	in.ReaderAt = readerAt(func(p []byte, offset int64) (int, error) {
+	defer closed()
+	in := readerAt(func(p []byte, offset int64) (int, error) {
 		if err := d.enter(ctx); err != nil {
 			return 0, err
 		}
 		defer d.ops.Done()
-		return content.ReadAt(p, offset)
+		return f.ReadAt(p, offset)
 	})
 	wanted := func(offset int64, lines []byte) bool { return keep(driver.Cursor(offset), lines) }
-	return in.records(0, driver.Backward, func(_, size int64) iter.Seq2[transcript.Record, error] {
-		return transcript.Sift(in, size, wanted, &transcript.ScanOptions{Final: d.opts.ReadOnly})
-	}, yield)
+	opts := &transcript.ScanOptions{Final: d.opts.ReadOnly}
+	for again := true; again; again = shrunk(f, &size, err) {
+		err = siftTo(in, size, wanted, opts, yield)
+	}
+	return err
+}
+
+func siftTo(in io.ReaderAt, size int64, wanted func(int64, []byte) bool, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
+	for rec, err := range transcript.Sift(in, size, wanted, opts) {
+		if err != nil {
+			return err
+		}
+		if !yield(rec) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // readerAt is a function as an [io.ReaderAt].
