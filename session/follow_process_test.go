@@ -66,7 +66,9 @@ func listen(ctx context.Context, s *session.Session, rnd *rand.Rand, total int, 
 
 func hear(sum hash.Hash, e transcript.Entry) { fmt.Fprintln(sum, e.ID) }
 
-// followerChild has followers listen, half of them to a store that is only read.
+// followerChild has followers listen, half of them to a store that is only read. It
+// says when all have loaded the session, each of which keeps the history that it has
+// then.
 func followerChild(args []string, _ io.Reader, stdout io.Writer) error {
 	var n, total int
 	if _, err := fmt.Sscan(args[1], &n, &total); err != nil {
@@ -74,17 +76,24 @@ func followerChild(args []string, _ io.Reader, stdout io.Writer) error {
 	}
 	var mu sync.Mutex
 	out := json.NewEncoder(stdout)
-	var all sync.WaitGroup
-	errs := make([]error, n)
+	stores, sessions := make([]*session.Store, n), make([]*session.Session, n)
 	for i := range n {
 		st, err := session.Open(args[0], &session.Options{ReadOnly: i%2 == 1})
 		if err != nil {
 			return err
 		}
-		s, err := lookup(st)
-		if err != nil {
+		stores[i] = st
+		if sessions[i], err = lookup(st); err != nil {
 			return err
 		}
+	}
+	if err := out.Encode(heard{}); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	errs := make([]error, n)
+	for i, st := range stores {
+		s := sessions[i]
 		all.Go(func() {
 			errs[i] = listen(bg, s, rand.New(rand.NewPCG(uint64(i), 7)), total, func(h heard) {
 				mu.Lock()
@@ -181,6 +190,9 @@ func TestFollowProcesses(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
 		listeners, outs = append(listeners, cmd), append(outs, bufio.NewScanner(out))
+	}
+	for _, out := range outs {
+		require.True(t, out.Scan(), "a process has no session")
 	}
 	talkers := make([]*exec.Cmd, writers)
 	talk := func(i int) {
