@@ -1,54 +1,49 @@
 package pgdriver
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
-	"errors"
-
-	"github.com/jackc/pgx/v5"
+	"fmt"
+	"io"
 
 	"github.com/convolog/convolog/session/driver"
 )
 
 var _ driver.Archiver = (*Driver)(nil)
 
-// Archive implements [driver.Archiver].
+// Archive implements [driver.Archiver]. The lines are kept in compressed blocks.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
-	err := d.still(ctx, ref, check, func(tx *still) error {
-		if tx.row.Archived {
+	return fail("archive", ref, d.still(ctx, ref, func(s *still) error {
+		if s.row.Archived {
 			return nil
 		}
-		return tx.exec("UPDATE {s}.sessions SET archived = true WHERE agent = $1 AND id = $2", ref.Agent, ref.ID)
-	})
-	return fail("archive", ref, err)
+		if err := s.allow(check); err != nil {
+			return err
+		}
+		return s.pack()
+	}))
 }
 
 // Restore implements [driver.Archiver].
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
-	if err := d.enter(ctx); err != nil {
-		return fail("restore", ref, err)
-	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return fail("restore", ref, err)
-	}
-	ctx, cancel := begun(ctx)
-	defer cancel()
-	n, err := d.exec(ctx, "UPDATE {s}.sessions SET archived = false WHERE agent = $1 AND id = $2", ref.Agent, ref.ID)
-	if err == nil && n == 0 {
-		err = errNoSession
-	}
-	if err == nil {
-		d.changed(ref)
-	}
-	return fail("restore", ref, err)
+	return fail("restore", ref, d.still(ctx, ref, func(s *still) error {
+		if !s.row.Archived {
+			return nil
+		}
+		return s.unpack()
+	}))
 }
 
 // DeleteIf implements [driver.Archiver].
 func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
 	errs := make([]error, len(refs))
 	for i, ref := range refs {
-		errs[i] = fail("delete", ref, d.still(ctx, ref, check, func(tx *still) error {
-			return tx.exec("SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
+		errs[i] = fail("delete", ref, d.still(ctx, ref, func(s *still) error {
+			if err := s.allow(check); err != nil {
+				return err
+			}
+			return s.exec("SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
 		}))
 		if errs[i] == nil {
 			d.names.Delete(ref)
@@ -57,71 +52,76 @@ func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(dri
 	return errs
 }
 
-// A still session is one that nobody can append to, and whose key stays as it is, as
-// long as its transaction lasts.
-type still struct {
-	ctx context.Context //nolint:containedctx // that of the transaction
-	d   *Driver
-	tx  pgx.Tx
-	row driver.Row
-}
+// blockLines is how many lines a block of an archive has at most.
+const blockLines = pageLines
 
-func (s *still) exec(sql string, args ...any) error {
-	_, err := s.tx.Exec(s.ctx, s.d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
-	return err
-}
-
-// still changes a session while nothing else can, if no turn runs on it and check
-// allows it; check is not asked about an archived one that shall only be archived.
-func (d *Driver) still(ctx context.Context, ref driver.Ref, check func(driver.Row) error, change func(*still) error) error {
-	if err := d.enter(ctx); err != nil {
+// pack puts the lines of a session into blocks.
+func (s *still) pack() error {
+	for first := int64(0); first < s.lines; {
+		page, err := s.page(first)
+		if err != nil {
+			return err
+		}
+		var block bytes.Buffer
+		zip := gzip.NewWriter(&block)
+		for _, l := range page {
+			_, _ = zip.Write(append(l.data, '\n')) // into memory
+		}
+		_ = zip.Close()
+		last := page[len(page)-1].seq
+		if err := s.exec("INSERT INTO {s}.blocks (body, first, last, data) VALUES ($1, $2, $3, $4)", s.body, first+1, last, block.Bytes()); err != nil {
+			return err
+		}
+		first = last
+	}
+	if err := s.exec("DELETE FROM {s}.lines WHERE body = $1", s.body); err != nil {
 		return err
 	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
+	return s.exec("UPDATE {s}.sessions SET archived = true WHERE agent = $1 AND id = $2", s.row.Agent, s.row.ID)
+}
+
+// unpack is the reverse.
+func (s *still) unpack() error {
+	for first := int64(0); first < s.lines; {
+		page, err := s.page(first)
+		if err != nil {
+			return err
+		}
+		all := make([]driver.Line, len(page))
+		for i, l := range page {
+			e := record(l.data, s.body, l.seq-1).Entry
+			all[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: l.data}
+		}
+		l, err := linesOf(all)
+		if err != nil {
+			return err
+		}
+		if err := s.insert(first, l); err != nil {
+			return err
+		}
+		first = page[len(page)-1].seq
+	}
+	if err := s.exec("DELETE FROM {s}.blocks WHERE body = $1", s.body); err != nil {
 		return err
 	}
-	ctx, cancel := begun(ctx)
-	defer cancel()
-	var refused error
-	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
-		s := &still{ctx: ctx, d: d, tx: tx}
-		lock := `SELECT k.gen FROM {s}.keys k JOIN {s}.sessions t ON k.agent = t.agent AND k.hash = t.key_hash
-			WHERE t.agent = $1 AND t.id = $2 FOR NO KEY UPDATE OF k`
-		if err := s.exec(lock, ref.Agent, ref.ID); err != nil {
-			return err
-		}
-		if err := s.exec("SELECT set_config('synchronous_commit', $1, true)", d.sync); err != nil {
-			return err
-		}
-		var body, lines int64
-		var busy, current bool
-		var err error
-		s.row, err = readRow(tx.QueryRow(ctx, d.sql.Replace("SELECT "+rowColumns+`, t.body, t.lines,
-				t.turn IS NOT NULL AND t.turn_until >= clock_timestamp(),
-				NOT t.archived AND t.gen = (SELECT max(o.gen) FROM {s}.sessions o
-					WHERE o.agent = t.agent AND o.key_hash = t.key_hash AND NOT o.archived)
-			FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2 FOR UPDATE`), pgx.QueryExecModeExec, ref.Agent, ref.ID),
-			&body, &lines, &busy, &current)
-		switch {
-		case err != nil:
-			return err
-		case busy:
-			return driver.ErrBusy
-		}
-		s.row.Size, s.row.Current = int64(cursorOf(body, lines)), current
-		if check != nil {
-			if refused = check(s.row); refused != nil {
-				return refused
-			}
-		}
-		return change(s)
-	})
-	if err == nil {
-		d.changed(ref)
+	return s.exec("UPDATE {s}.sessions SET archived = false WHERE agent = $1 AND id = $2", s.row.Agent, s.row.ID)
+}
+
+// unzip returns the lines of a block that lie between two places.
+func unzip(block []byte, seq, from, to int64) (page []storedLine, err error) {
+	zip, err := gzip.NewReader(bytes.NewReader(block))
+	if err != nil {
+		return nil, fmt.Errorf("an archived block is damaged: %w", err)
 	}
-	if refused != nil {
-		return refused
+	text, err := io.ReadAll(zip)
+	if err != nil {
+		return nil, fmt.Errorf("an archived block is damaged: %w", err)
 	}
-	return errors.Join(err)
+	for line := range bytes.Lines(text) {
+		if seq > from && seq <= to {
+			page = append(page, storedLine{seq, bytes.TrimSuffix(line, []byte{'\n'})})
+		}
+		seq++
+	}
+	return page, nil
 }

@@ -24,16 +24,18 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 }
 
 func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
-	return d.still(ctx, ref, nil, func(s *still) error { // TODO a running turn
+	return d.still(ctx, ref, func(s *still) error {
+		if s.row.Archived {
+			return driver.ErrArchived
+		}
 		var all []driver.Line
-		var readErr error
-		err := change(s.records(&readErr), func(line []byte) error {
+		err := change(s.records, func(line []byte) error {
 			line = bytes.Clone(line)
 			e, err := transcript.ParseEntry(line)
 			all = append(all, driver.Line{ID: e.ID, Type: e.Type(), Data: line})
 			return err
 		})
-		if err = errors.Join(err, readErr); err != nil {
+		if err != nil {
 			return err
 		}
 		return s.replace(all)
@@ -41,29 +43,18 @@ func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 }
 
 // records yields the lines of the session as they are in its transaction.
-func (s *still) records(failed *error) iter.Seq2[transcript.Record, error] {
-	return func(yield func(transcript.Record, error) bool) {
-		body, end := s.row.Size>>lineBits, s.row.Size&maxLines
-		for first := int64(0); first < end; {
-			rows, err := s.tx.Query(s.ctx, s.d.sql.Replace(selectForward), pgx.QueryExecModeExec, body, first, end, pageLines, pageBytes)
-			var page []storedLine
-			if err == nil {
-				page, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l storedLine, err error) { return l, r.Scan(&l.seq, &l.data) })
-			}
-			if err == nil && len(page) == 0 {
-				err = fmt.Errorf("line %d is missing", first+1)
-			}
-			if err != nil {
-				*failed = err
-				yield(transcript.Record{}, err)
+func (s *still) records(yield func(transcript.Record, error) bool) {
+	for first := int64(0); first < s.lines; {
+		page, err := s.page(first)
+		if err != nil {
+			yield(transcript.Record{}, err)
+			return
+		}
+		for _, l := range page {
+			if !yield(record(l.data, s.body, l.seq-1), nil) {
 				return
 			}
-			for _, l := range page {
-				if !yield(record(l.data, body, l.seq-1), nil) {
-					return
-				}
-				first = l.seq
-			}
+			first = l.seq
 		}
 	}
 }
@@ -88,19 +79,18 @@ func (s *still) replace(all []driver.Line) error {
 	if l.head == "" {
 		l.head = driver.NoHead
 	}
-	old := s.row.Size >> lineBits
 	seconds, nanoseconds, text, err := stored(driver.Row{UpdatedAt: s.row.UpdatedAt, CreatedAt: h.Created})
 	if err != nil {
 		return err
 	}
-	var body int64
+	old := s.body
 	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = nextval('{s}.bodies'), lines = $3, head = $4, rev = $5,
 		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`), pgx.QueryExecModeExec,
 		s.row.Agent, s.row.ID, len(all), l.head, h.Rev, seconds, nanoseconds, text)
-	if err := row.Scan(&body); err != nil {
+	if err := row.Scan(&s.body); err != nil {
 		return err
 	}
-	if err := s.exec("SELECT {s}.insert_lines($1, 0, $2, $3, $4, $5, $6, $7, $8)", body, l.types, l.ids, l.data, l.keys, l.hashes, l.starts, l.sizes); err != nil {
+	if err := s.insert(0, l); err != nil {
 		return err
 	}
 	if err := s.exec("DELETE FROM {s}.lines WHERE body = $1", old); err != nil {

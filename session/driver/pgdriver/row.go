@@ -14,6 +14,10 @@ import (
 // rowColumns are those that readRow reads.
 const rowColumns = "t.agent, t.id, t.key, t.gen, t.rev, t.archived, t.row"
 
+// isCurrent says whether a session is the current one of its key.
+const isCurrent = `(NOT t.archived AND t.gen = (SELECT max(o.gen) FROM {s}.sessions o
+	WHERE o.agent = t.agent AND o.key_hash = t.key_hash AND NOT o.archived))`
+
 // readRow makes a row of its columns, and of more that the query has.
 func readRow(r pgx.Row, more ...any) (row driver.Row, err error) {
 	var agent, id string
@@ -156,8 +160,7 @@ func (d *Driver) list(ctx context.Context, agent string, after driver.Place, n i
 	if n > 0 {
 		limit = &n
 	}
-	rows, err := d.rows(ctx, "SELECT "+rowColumns+`, NOT t.archived AND t.gen = (
-			SELECT max(o.gen) FROM {s}.sessions o WHERE o.agent = t.agent AND o.key_hash = t.key_hash AND NOT o.archived)
+	rows, err := d.rows(ctx, "SELECT "+rowColumns+", "+isCurrent+`
 		FROM {s}.sessions t
 		WHERE t.agent = $1 AND (t.updated_s, t.updated_ns, t.id) < ($2, $3, $4)
 		ORDER BY t.updated_s DESC, t.updated_ns DESC, t.id DESC LIMIT $5`,

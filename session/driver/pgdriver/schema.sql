@@ -48,6 +48,15 @@ CREATE TABLE {s}.lines (
 	PRIMARY KEY (body, seq)
 );
 
+-- The lines of an archived session: gzip of lines with their newlines.
+CREATE TABLE {s}.blocks (
+	body  bigint NOT NULL,
+	first bigint NOT NULL,
+	last  bigint NOT NULL,
+	data  bytea NOT NULL,
+	PRIMARY KEY (body, first)
+);
+
 -- The idempotency keys of whole batches.
 CREATE TABLE {s}.batches (
 	body  bigint NOT NULL,
@@ -204,6 +213,7 @@ BEGIN
 		RETURN false;
 	END IF;
 	DELETE FROM {s}.lines l WHERE l.body = v_body;
+	DELETE FROM {s}.blocks k WHERE k.body = v_body;
 	DELETE FROM {s}.batches b WHERE b.body = v_body;
 	PERFORM nextval('{s}.changes');
 	RETURN true;
