@@ -3,10 +3,8 @@ package pgdriver
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -63,8 +61,8 @@ const maxShared = 128
 // for longer than that.
 //
 // If the connection is lost before the server has answered, Append finds out whether
-// the lines were written, which takes until the server is back. After a minute it
-// gives up with a [filelog.NotDurableError]: the lines are there, or they are not.
+// the lines were written, which takes until the server is back. After half a
+// minute it gives up with an [*UnknownError].
 func (d *Driver) Append(ctx context.Context, ref driver.Ref, all []driver.Line, cond driver.Cond) (driver.Result, error) {
 	if err := d.enter(ctx); err != nil {
 		return driver.Result{}, fail("append", ref, err)
@@ -218,20 +216,50 @@ func (d *Driver) serve(ref driver.Ref, q *queue) {
 	}
 }
 
-// write writes calls in one transaction. One that cannot be written does not keep
-// the others from it.
+// write writes calls in one transaction. If that fails each is written by itself, so
+// that one which cannot be written does not keep the others from it.
 func (d *Driver) write(calls []*call) {
-	ctx, cancel := begun(context.Background())
+	ctx, cancel := writing(context.Background())
 	defer cancel()
 	err := d.send(ctx, calls)
-	if err == nil {
-		return
-	}
 	for _, c := range calls {
-		if c.err == nil {
-			c.err = d.insist(ctx, c, err)
+		if err == nil || c.err != nil {
+			continue
 		}
+		first := err
+		c.err = persist(ctx, func(ctx context.Context) error {
+			if first != nil {
+				err := first
+				first = nil
+				return err
+			}
+			return d.send(ctx, []*call{c})
+		}, c.settled(d))
 	}
+}
+
+// settled finds out whether a call was written whose commit was not answered.
+func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		if len(c.lines.ids) == 0 {
+			return false, nil
+		}
+		var body, seq *int64
+		err := d.row(ctx, "SELECT o_body, o_seq FROM {s}.look($1, $2, $3)", c.ref.Agent, c.ref.ID, c.lines.ids[0]).once(ctx, &body, &seq)
+		if err != nil || seq == nil {
+			return false, err
+		}
+		start, end := *seq-1, *seq-1+int64(len(c.lines.ids))
+		c.out = outcome{status: "ok", body: *body, start: &start, end: &end}
+		return true, nil
+	}
+}
+
+// written reports whether a session has a line, once nobody else writes to it.
+func (d *Driver) written(ctx context.Context, ref driver.Ref, id string, body **int64) (bool, error) {
+	var seq *int64
+	err := d.row(ctx, "SELECT o_body, o_seq FROM {s}.look($1, $2, $3)", ref.Agent, ref.ID, id).once(ctx, body, &seq)
+	return seq != nil, err
 }
 
 // send makes one round trip. A nil error says that the transaction was committed,
@@ -247,6 +275,9 @@ func (d *Driver) send(ctx context.Context, calls []*call) error {
 		args, err := c.args(d.sync)
 		if err == nil {
 			err = appendParams(batch, conn.Conn().TypeMap(), d.sql.Replace(callAppend), args)
+		}
+		if err != nil {
+			err = verdict{err}
 		}
 		if c.err = err; err == nil {
 			sent = append(sent, c)
@@ -296,120 +327,44 @@ func readOutcome(types *pgtype.Map, r *pgconn.ResultReader) (out outcome, err er
 	return out, nil
 }
 
-// notSent is an error that came before anything was sent.
-type notSent struct{ error }
-
-func (e notSent) Unwrap() error { return e.error }
-
-// insist writes a call by itself after it has failed together with others, or was
-// interrupted: it finds out first whether it was written.
-func (d *Driver) insist(ctx context.Context, c *call, err error) error {
-	unsure := false
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		switch {
-		case interrupted(err):
-			unsure = true
-		case !again(err):
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return d.unknown(c, unsure, err)
-		}
-		if unsure {
-			var written bool
-			if written, err = d.written(ctx, c); err != nil {
-				if !interrupted(err) && !again(err) {
-					return d.unknown(c, unsure, err)
-				}
-				continue
-			}
-			if unsure = false; written {
-				return nil
-			}
-		}
-		if err = d.send(ctx, []*call{c}); err == nil || c.err != nil {
-			return c.err
-		}
-	}
-}
-
-// interrupted reports whether nobody knows what became of a transaction.
-func interrupted(err error) bool {
-	if _, answered := errors.AsType[*pgconn.PgError](err); answered {
-		return false
-	}
-	_, unsent := errors.AsType[notSent](err)
-	return !unsent && !pgconn.SafeToRetry(err)
-}
-
-// again reports whether a transaction that was rolled back, or never begun, may go
-// through the next time.
-func again(err error) bool {
-	e, answered := errors.AsType[*pgconn.PgError](err)
-	if !answered {
-		return true // no connection
-	}
-	switch e.Code {
-	case "40001", "40P01", // serialization failure, deadlock
-		"55P03",                   // lock not available
-		"57P01", "57P02", "57P03", // the server is being stopped or started
-		"25006": // read only: the other side of a failover
-		return true
-	}
-	return e.Code[:2] == "08" || e.Code[:2] == "53" // connection, resources
-}
-
-// written finds out whether a call was written whose commit was not answered. It
-// waits for whoever still has the session locked.
-func (d *Driver) written(ctx context.Context, c *call) (bool, error) {
-	if len(c.lines.ids) == 0 {
-		return false, nil
-	}
-	var body, seq *int64
-	if err := d.row(ctx, "SELECT o_body, o_seq FROM {s}.look($1, $2, $3)", c.ref.Agent, c.ref.ID, c.lines.ids[0]).Scan(&body, &seq); err != nil {
-		return false, err
-	}
-	if seq == nil {
-		return false, nil
-	}
-	start, end := *seq-1, *seq-1+int64(len(c.lines.ids))
-	c.out = outcome{status: "ok", body: *body, start: &start, end: &end}
-	return true, nil
-}
-
 // appendChecked is share for a call with a function that must allow it.
 func (d *Driver) appendChecked(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := begun(ctx)
-	defer cancel()
 	args, err := c.args(d.sync)
 	if err != nil {
 		return err
 	}
-	var refused error
-	err = pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
-		row := tx.QueryRow(ctx, d.sql.Replace(callAppend), append([]any{pgx.QueryExecModeExec}, args...)...)
-		var body *int64
-		if err := row.Scan(&c.out.status, &body, &c.out.start, &c.out.end, &c.out.ids); err != nil {
-			return err
-		}
-		if body != nil {
-			c.out.body = *body
-		}
-		if c.out.status == "ok" {
-			refused = c.cond.Check(cursorOf(c.out.body, *c.out.start))
-		}
-		return refused
-	})
-	if err == nil || refused != nil || !interrupted(err) {
-		return err
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	return persist(ctx, func(ctx context.Context) error {
+		return d.transaction(ctx, func(tx pgx.Tx) error {
+			row := tx.QueryRow(ctx, d.sql.Replace(callAppend), append([]any{pgx.QueryExecModeExec}, args...)...)
+			var body *int64
+			if err := row.Scan(&c.out.status, &body, &c.out.start, &c.out.end, &c.out.ids); err != nil {
+				return err
+			}
+			if body != nil {
+				c.out.body = *body
+			}
+			if c.out.status != "ok" {
+				return nil
+			}
+			if err := c.cond.Check(cursorOf(c.out.body, *c.out.start)); err != nil {
+				return verdict{err}
+			}
+			return nil
+		})
+	}, c.settled(d))
+}
+
+// transaction runs do in a transaction.
+func (d *Driver) transaction(ctx context.Context, do func(pgx.Tx) error) error {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return notSent{err}
 	}
-	if written, lookErr := d.written(ctx, c); lookErr != nil || !written {
-		return d.unknown(c, lookErr != nil, errors.Join(err, lookErr))
-	}
-	return nil
+	defer conn.Release()
+	return pgx.BeginFunc(ctx, conn, do)
 }

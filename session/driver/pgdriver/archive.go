@@ -14,7 +14,7 @@ var _ driver.Archiver = (*Driver)(nil)
 
 // Archive implements [driver.Archiver]. The lines are kept in compressed blocks.
 func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
-	return fail("archive", ref, d.still(ctx, ref, func(s *still) error {
+	return fail("archive", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && r.Archived }, func(s *still) error {
 		if s.row.Archived {
 			return nil
 		}
@@ -27,7 +27,7 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.
 
 // Restore implements [driver.Archiver].
 func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
-	return fail("restore", ref, d.still(ctx, ref, func(s *still) error {
+	return fail("restore", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && !r.Archived }, func(s *still) error {
 		if !s.row.Archived {
 			return nil
 		}
@@ -39,7 +39,7 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
 	errs := make([]error, len(refs))
 	for i, ref := range refs {
-		errs[i] = fail("delete", ref, d.still(ctx, ref, func(s *still) error {
+		errs[i] = fail("delete", ref, d.still(ctx, ref, func(_ driver.Row, err error) bool { return err != nil }, func(s *still) error {
 			if err := s.allow(check); err != nil {
 				return err
 			}

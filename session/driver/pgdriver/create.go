@@ -73,16 +73,16 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(gen 
 	if l.head == "" {
 		l.head = driver.NoHead
 	}
-	if err := ctx.Err(); err != nil {
-		return row, err
-	}
-	ctx, cancel := begun(ctx)
-	defer cancel()
 	var status string
 	var body *int64
-	err = d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
+	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
 		agent, row.ID, []byte(key), keyHash(key), row.Gen, row.Rev, d.sync, seconds, nanoseconds, text, only,
-		l.types, l.ids, l.data, l.head, l.keys, l.hashes, l.starts, l.sizes).Scan(&status, &body)
+		l.types, l.ids, l.data, l.head, l.keys, l.hashes, l.starts, l.sizes)
+	err = d.call(ctx, create, func(ctx context.Context) (bool, error) {
+		// Only this call knows the ID of its first line, and a session is there whole.
+		status = "ok"
+		return d.written(ctx, row.Ref(), first.ID, &body)
+	}, &status, &body)
 	switch {
 	case err != nil:
 		return row, err
@@ -140,13 +140,12 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	if _, err := linesOf([]driver.Line{l}); err != nil {
 		return row, err
 	}
-	if err := ctx.Err(); err != nil {
-		return row, err
-	}
-	ctx, cancel := begun(ctx)
-	defer cancel()
 	var status string
-	err = d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7)", ref.Agent, ref.ID, row.Gen, d.sync, l.Type, l.ID, l.Data).Scan(&status)
+	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7)", ref.Agent, ref.ID, row.Gen, d.sync, l.Type, l.ID, l.Data)
+	err = d.call(ctx, set, func(ctx context.Context) (bool, error) {
+		status = "ok"
+		return d.written(ctx, ref, l.ID, new(*int64))
+	}, &status)
 	switch {
 	case err != nil:
 		return row, err
@@ -179,10 +178,15 @@ func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
 	if err := driver.CheckRef(ref); err != nil {
 		return err
 	}
-	ctx, cancel := begun(ctx)
-	defer cancel()
 	var there bool
-	if err := d.row(ctx, "SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync).Scan(&there); err != nil {
+	remove := d.row(ctx, "SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
+	err := d.call(ctx, remove, func(ctx context.Context) (gone bool, err error) {
+		if _, err = d.get(ctx, ref); errors.Is(err, errNoSession) {
+			there, gone, err = true, true, nil
+		}
+		return gone, err
+	}, &there)
+	if err != nil {
 		return err
 	}
 	d.names.Delete(ref)

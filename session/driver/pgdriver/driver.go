@@ -134,28 +134,75 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// writeTime is how long a write may take once it has begun, a failover of the server
-// included. It goes on when its context is done.
-const writeTime = time.Minute
-
-// begun is ctx for a write that has begun.
-func begun(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+// A query is one statement that yields one row. Statements are never prepared, which
+// poolers in transaction mode demand.
+type query struct {
+	d    *Driver
+	ctx  context.Context //nolint:containedctx // until Scan
+	sql  string
+	args []any
 }
 
-// row asks for one row. Statements are never prepared, which poolers in transaction
-// mode demand.
-func (d *Driver) row(ctx context.Context, sql string, args ...any) pgx.Row {
-	return d.pool.QueryRow(ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
+// row asks for one row, and for as long as it takes the server to come back.
+func (d *Driver) row(ctx context.Context, sql string, args ...any) query {
+	return query{d, ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)}
 }
 
-func (d *Driver) rows(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return d.pool.Query(ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
+// Scan implements [pgx.Row].
+func (q query) Scan(to ...any) error {
+	ctx, cancel := reading(q.ctx)
+	defer cancel()
+	return persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, nil)
 }
 
+func (q query) once(ctx context.Context, to ...any) error {
+	conn, err := q.d.pool.Acquire(ctx)
+	if err != nil {
+		return notSent{err}
+	}
+	defer conn.Release()
+	return conn.QueryRow(ctx, q.sql, q.args...).Scan(to...)
+}
+
+// rows has take read the rows of a query, again if the server goes away meanwhile.
+func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string, args ...any) error {
+	ctx, cancel := reading(ctx)
+	defer cancel()
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	return persist(ctx, func(ctx context.Context) error {
+		rows, err := d.pool.Query(ctx, d.sql.Replace(sql), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		if err := take(rows); err != nil {
+			return err
+		}
+		return rows.Err()
+	}, nil)
+}
+
+// exec is a statement that may be carried out twice.
 func (d *Driver) exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
-	tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
-	return tag.RowsAffected(), err
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	err = persist(ctx, func(ctx context.Context) error {
+		tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), args...)
+		affected = tag.RowsAffected()
+		return err
+	}, nil)
+	return affected, err
+}
+
+// call calls a function once, unless settled says that it was not carried out.
+func (d *Driver) call(ctx context.Context, q query, settled func(context.Context) (bool, error), to ...any) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	return persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, settled)
 }
 
 var errNoSession = fmt.Errorf("there is no such session: %w", fs.ErrNotExist)

@@ -24,9 +24,10 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 }
 
 func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
-	return d.still(ctx, ref, func(s *still) error {
+	rev := 0
+	return d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && rev > 0 && r.Rev >= rev }, func(s *still) error {
 		if s.row.Archived {
-			return driver.ErrArchived
+			return verdict{driver.ErrArchived}
 		}
 		var all []driver.Line
 		err := change(s.records, func(line []byte) error {
@@ -36,9 +37,10 @@ func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 			return err
 		})
 		if err != nil {
-			return err
+			return verdict{err}
 		}
-		return s.replace(all)
+		rev, err = s.replace(all)
+		return err
 	})
 }
 
@@ -60,43 +62,43 @@ func (s *still) records(yield func(transcript.Record, error) bool) {
 }
 
 // replace gives the session a new body with these lines.
-func (s *still) replace(all []driver.Line) error {
+func (s *still) replace(all []driver.Line) (rev int, err error) {
 	var h transcript.Header
 	if len(all) > 0 {
 		e, err := transcript.ParseEntry(all[0].Data)
 		if err != nil {
-			return err
+			return 0, verdict{err}
 		}
 		h, _ = e.Body.(transcript.Header)
 	}
 	if h.Rev <= s.row.Rev {
-		return errNoHeader
+		return 0, verdict{errNoHeader}
 	}
 	l, err := linesOf(all)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if l.head == "" {
 		l.head = driver.NoHead
 	}
 	seconds, nanoseconds, text, err := stored(driver.Row{UpdatedAt: s.row.UpdatedAt, CreatedAt: h.Created})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	old := s.body
 	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = nextval('{s}.bodies'), lines = $3, head = $4, rev = $5,
 		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`), pgx.QueryExecModeExec,
 		s.row.Agent, s.row.ID, len(all), l.head, h.Rev, seconds, nanoseconds, text)
 	if err := row.Scan(&s.body); err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.insert(0, l); err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.exec("DELETE FROM {s}.lines WHERE body = $1", old); err != nil {
-		return err
+		return 0, err
 	}
-	return s.exec("DELETE FROM {s}.batches WHERE body = $1", old)
+	return h.Rev, s.exec("DELETE FROM {s}.batches WHERE body = $1", old)
 }
 
 // Note implements [driver.Rewriter].
@@ -105,8 +107,6 @@ func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
 		return fmt.Errorf("pgdriver: note: %w", err)
 	}
 	defer d.ops.Done()
-	ctx, cancel := begun(ctx)
-	defer cancel()
 	var err error
 	if data == nil {
 		_, err = d.exec(ctx, "DELETE FROM {s}.notes WHERE name = $1", name)
@@ -126,15 +126,15 @@ func (d *Driver) Notes(ctx context.Context) (map[string][]byte, error) {
 	}
 	defer d.ops.Done()
 	notes := map[string][]byte{}
-	rows, err := d.rows(ctx, "SELECT name, data FROM {s}.notes")
-	if err == nil {
+	err := d.rows(ctx, func(rows pgx.Rows) error {
 		var name string
 		var data []byte
-		_, err = pgx.ForEachRow(rows, []any{&name, &data}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&name, &data}, func() error {
 			notes[name] = bytes.Clone(data)
 			return nil
 		})
-	}
+		return err
+	}, "SELECT name, data FROM {s}.notes")
 	if err != nil {
 		return nil, fmt.Errorf("pgdriver: notes: %w", err)
 	}

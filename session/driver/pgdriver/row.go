@@ -101,8 +101,6 @@ func (d *Driver) put(ctx context.Context, ref driver.Ref, row driver.Row) error 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := begun(ctx)
-	defer cancel()
 	n, err := d.exec(ctx, `UPDATE {s}.sessions SET updated_s = $3, updated_ns = $4, row = $5
 		WHERE agent = $1 AND id = $2 AND NOT archived AND rev <= $6`, ref.Agent, ref.ID, seconds, nanoseconds, text, row.Rev)
 	if err != nil || n > 0 {
@@ -121,15 +119,15 @@ func (d *Driver) Agents(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("pgdriver: agents: %w", err)
 	}
 	defer d.ops.Done()
-	rows, err := d.rows(ctx, `WITH RECURSIVE names AS (
+	var names []string
+	err := d.rows(ctx, func(rows pgx.Rows) (err error) {
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	}, `WITH RECURSIVE names AS (
 		(SELECT agent FROM {s}.sessions ORDER BY agent LIMIT 1)
 		UNION ALL
 		SELECT (SELECT t.agent FROM {s}.sessions t WHERE t.agent > n.agent ORDER BY t.agent LIMIT 1) FROM names n WHERE n.agent IS NOT NULL)
 		SELECT agent FROM names WHERE agent IS NOT NULL`)
-	if err != nil {
-		return nil, fmt.Errorf("pgdriver: agents: %w", err)
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("pgdriver: agents: %w", err)
 	}
@@ -160,23 +158,18 @@ func (d *Driver) list(ctx context.Context, agent string, after driver.Place, n i
 	if n > 0 {
 		limit = &n
 	}
-	rows, err := d.rows(ctx, "SELECT "+rowColumns+", "+isCurrent+`
+	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
+		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (driver.Row, error) {
+			var current bool
+			row, err := readRow(r, &current)
+			row.Current = current
+			return row, err
+		})
+		return err
+	}, "SELECT "+rowColumns+", "+isCurrent+`
 		FROM {s}.sessions t
 		WHERE t.agent = $1 AND (t.updated_s, t.updated_ns, t.id) < ($2, $3, $4)
 		ORDER BY t.updated_s DESC, t.updated_ns DESC, t.id DESC LIMIT $5`,
 		agent, after.UpdatedAt.Unix(), after.UpdatedAt.Nanosecond(), after.ID, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var current bool
-		row, err := readRow(rows, &current)
-		if err != nil {
-			return nil, err
-		}
-		row.Current = current
-		list = append(list, row)
-	}
-	return list, rows.Err()
+	return list, err
 }

@@ -115,11 +115,11 @@ func (d *Driver) page(ctx context.Context, archived bool, dir driver.Direction, 
 		return nil, err
 	}
 	defer d.ops.Done()
-	rows, err := d.pool.Query(ctx, d.pageQuery(archived, dir), pgx.QueryExecModeExec, body, first, end, pageLines, pageBytes)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, archived, first, end)
+	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
+		page, err = collect(rows, archived, first, end)
+		return err
+	}, d.pageQuery(archived, dir), body, first, end, pageLines, pageBytes)
+	return page, err
 }
 
 // end returns the body of a session, how many lines it has, and whether they are in

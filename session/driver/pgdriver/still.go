@@ -2,6 +2,7 @@ package pgdriver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -20,8 +21,9 @@ type still struct {
 	busy        bool // a turn is running
 }
 
-// still has change change a session while nothing else can.
-func (d *Driver) still(ctx context.Context, ref driver.Ref, change func(*still) error) error {
+// still has change change a session while nothing else can. Settled says of a session
+// whether that was done.
+func (d *Driver) still(ctx context.Context, ref driver.Ref, settled func(driver.Row, error) bool, change func(*still) error) error {
 	if err := d.enter(ctx); err != nil {
 		return err
 	}
@@ -29,14 +31,22 @@ func (d *Driver) still(ctx context.Context, ref driver.Ref, change func(*still) 
 	if err := driver.CheckRef(ref); err != nil {
 		return err
 	}
-	ctx, cancel := begun(ctx)
+	ctx, cancel := writing(ctx)
 	defer cancel()
-	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
-		s := &still{ctx: ctx, d: d, tx: tx}
-		if err := s.lock(ref); err != nil {
-			return err
+	err := persist(ctx, func(ctx context.Context) error {
+		return d.transaction(ctx, func(tx pgx.Tx) error {
+			s := &still{ctx: ctx, d: d, tx: tx}
+			if err := s.lock(ref); err != nil {
+				return err
+			}
+			return change(s)
+		})
+	}, func(ctx context.Context) (bool, error) {
+		row, err := d.get(ctx, ref)
+		if err != nil && !errors.Is(err, errNoSession) {
+			return false, err
 		}
-		return change(s)
+		return settled(row, err), nil
 	})
 	if err == nil {
 		d.changed(ref)
@@ -71,12 +81,14 @@ func (s *still) lock(ref driver.Ref) error {
 // allow reports why the session must stay as it is, if there is a reason.
 func (s *still) allow(check func(driver.Row) error) error {
 	if s.busy {
-		return driver.ErrBusy
+		return verdict{driver.ErrBusy}
 	}
-	if check == nil {
-		return nil
+	if check != nil {
+		if err := check(s.row); err != nil {
+			return verdict{err}
+		}
 	}
-	return check(s.row)
+	return nil
 }
 
 func (s *still) exec(sql string, args ...any) error {
@@ -93,7 +105,7 @@ func (s *still) page(first int64) ([]storedLine, error) {
 	}
 	page, err := collect(rows, s.row.Archived, first, s.lines)
 	if err == nil && len(page) == 0 {
-		err = fmt.Errorf("line %d is missing", first+1)
+		err = verdict{fmt.Errorf("line %d is missing", first+1)}
 	}
 	return page, err
 }

@@ -52,9 +52,10 @@ func (d *Driver) lockTurn(ctx context.Context, ref driver.Ref, wait bool) (*leas
 	}
 	l := &lease{holder: uuid.NewString()}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := d.row(ctx, `UPDATE {s}.sessions SET turn = $3, turn_until = clock_timestamp() + $4, fence = fence + 1
-			WHERE agent = $1 AND id = $2 AND NOT archived AND (turn IS NULL OR turn_until < clock_timestamp())
-			RETURNING fence`, ref.Agent, ref.ID, l.holder, d.opts.Lease).Scan(&l.fence)
+		take := d.row(ctx, `UPDATE {s}.sessions SET turn = $3, turn_until = clock_timestamp() + $4, fence = fence + 1
+			WHERE agent = $1 AND id = $2 AND NOT archived AND (turn IS NULL OR turn = $3 OR turn_until < clock_timestamp())
+			RETURNING fence`, ref.Agent, ref.ID, l.holder, d.opts.Lease)
+		err := take.Scan(&l.fence)
 		if err == nil {
 			return l, nil
 		}
@@ -114,9 +115,7 @@ func (d *Driver) releaseTurn(ref driver.Ref, l *lease) error {
 		delete(d.leases, ref)
 	}
 	d.mu.Unlock()
-	ctx, cancel := begun(context.Background())
-	defer cancel()
-	_, err := d.exec(ctx, "UPDATE {s}.sessions SET turn = NULL, turn_until = NULL WHERE agent = $1 AND id = $2 AND turn = $3",
+	_, err := d.exec(context.Background(), "UPDATE {s}.sessions SET turn = NULL, turn_until = NULL WHERE agent = $1 AND id = $2 AND turn = $3",
 		ref.Agent, ref.ID, l.holder)
 	return err
 }

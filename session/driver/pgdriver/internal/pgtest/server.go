@@ -28,6 +28,7 @@ type Server struct {
 	port     int
 	as       *syscall.Credential // nil is this user
 	cmd      *exec.Cmd
+	ended    chan struct{}
 }
 
 // ErrMissing says that no server is installed.
@@ -117,14 +118,41 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	cmd := s.command(context.WithoutCancel(ctx), "postgres", "-D", filepath.Join(s.dir, "data"), "-p", strconv.Itoa(s.port),
-		"-k", s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=on", "-c", "max_connections=200")
-	cmd.Stdout, cmd.Stderr = log, log
-	s.cmd = cmd
-	if err := cmd.Start(); err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		cmd := s.command(context.WithoutCancel(ctx), "postgres", "-D", filepath.Join(s.dir, "data"), "-p", strconv.Itoa(s.port),
+			"-k", s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=on", "-c", "max_connections=200")
+		cmd.Stdout, cmd.Stderr = log, log
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		s.cmd, s.ended = cmd, make(chan struct{})
+		go func() {
+			defer close(s.ended)
+			_ = cmd.Wait() // it will be killed
+		}()
+		for running := true; running; {
+			if s.answers(ctx) == nil {
+				return nil
+			}
+			select {
+			case <-s.ended: // processes of the one before are still there
+				running = false
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 	return s.Wait(ctx)
+}
+
+func (s *Server) answers(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
 }
 
 // Wait waits until the server answers.
@@ -132,9 +160,9 @@ func (s *Server) Wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		conn, err := pgx.Connect(ctx, s.URL)
+		err := s.answers(ctx)
 		if err == nil {
-			return conn.Close(ctx)
+			return nil
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
@@ -156,7 +184,7 @@ func (s *Server) Kill() error {
 		_ = syscall.Kill(child, syscall.SIGKILL) // it may have ended
 	}
 	err := syscall.Kill(pid, syscall.SIGKILL)
-	_ = s.cmd.Wait() // it was killed
+	<-s.ended
 	return err
 }
 
