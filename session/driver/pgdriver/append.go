@@ -265,9 +265,9 @@ func (d *Driver) written(ctx context.Context, ref driver.Ref, id string, body **
 // send makes one round trip. A nil error says that the transaction was committed,
 // and then each call has its outcome or an error of its own.
 func (d *Driver) send(ctx context.Context, calls []*call) error {
-	conn, err := d.pool.Acquire(ctx)
+	conn, err := d.acquire(ctx)
 	if err != nil {
-		return notSent{err}
+		return err
 	}
 	defer conn.Release()
 	batch, sent := &pgconn.Batch{}, make([]*call, 0, len(calls))
@@ -361,9 +361,9 @@ func (d *Driver) appendChecked(ctx context.Context, c *call) error {
 
 // transaction runs do in a transaction.
 func (d *Driver) transaction(ctx context.Context, do func(pgx.Tx) error) error {
-	conn, err := d.pool.Acquire(ctx)
+	conn, err := d.acquire(ctx)
 	if err != nil {
-		return notSent{err}
+		return err
 	}
 	defer conn.Release()
 	return pgx.BeginFunc(ctx, conn, do)

@@ -45,7 +45,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for n := range kills {
-		for before := talk.acked.Load(); talk.acked.Load() < before+int64(rnd.IntN(40)) && !t.Failed(); {
+		for next := talk.acked.Load() + rnd.Int64N(40); talk.acked.Load() < next && !t.Failed(); {
 			time.Sleep(500 * time.Microsecond)
 		}
 		if n%20 == 3 {
@@ -217,35 +217,4 @@ func TestClientKilled(t *testing.T) {
 		require.Equal(t, 1, n, id)
 	}
 	require.NoError(t, d.Close())
-}
-
-// child appends and says so until it is killed.
-func child(url string, args []string) int {
-	err := func() error {
-		ctx := context.Background()
-		pool, err := pgxpool.New(ctx, url)
-		if err != nil {
-			return err
-		}
-		d, err := pgdriver.Open(ctx, pool, &pgdriver.Options{Schema: args[0]})
-		if err != nil {
-			return err
-		}
-		row, _, err := d.LoadOrCreate(ctx, "main", "key", func(gen int64) (driver.Row, driver.Line) {
-			e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
-			return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
-		})
-		if err != nil {
-			return err
-		}
-		for n := 0; ; n++ {
-			e := transcript.Entry{ID: fmt.Sprintf("%s-%d", args[1], n), Body: transcript.Custom{Name: "n"}}
-			if _, err := d.Append(ctx, row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{}); err != nil {
-				return err
-			}
-			fmt.Println(e.ID)
-		}
-	}()
-	fmt.Fprintln(os.Stderr, err)
-	return 1
 }

@@ -148,6 +148,15 @@ func (d *Driver) row(ctx context.Context, sql string, args ...any) query {
 	return query{d, ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)}
 }
 
+// acquire takes a connection from the pool. If it fails nothing was sent.
+func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return nil, notSent{err}
+	}
+	return conn, nil
+}
+
 // Scan implements [pgx.Row].
 func (q query) Scan(to ...any) error {
 	ctx, cancel := reading(q.ctx)
@@ -156,9 +165,9 @@ func (q query) Scan(to ...any) error {
 }
 
 func (q query) once(ctx context.Context, to ...any) error {
-	conn, err := q.d.pool.Acquire(ctx)
+	conn, err := q.d.acquire(ctx)
 	if err != nil {
-		return notSent{err}
+		return err
 	}
 	defer conn.Release()
 	return conn.QueryRow(ctx, q.sql, q.args...).Scan(to...)
@@ -205,7 +214,7 @@ func (d *Driver) call(ctx context.Context, q query, settled func(context.Context
 	return persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, settled)
 }
 
-var errNoSession = fmt.Errorf("there is no such session: %w", fs.ErrNotExist)
+var errNoSession error = verdict{fmt.Errorf("there is no such session: %w", fs.ErrNotExist)}
 
 // missing makes a session that is not there of a row that is not there.
 func missing(err error) error {

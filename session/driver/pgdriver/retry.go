@@ -90,7 +90,9 @@ func outcomeOf(unsure bool, err error) error {
 
 // interrupted reports whether nobody knows what became of a transaction. A server
 // that ends a connection says so after the commit, too, so only an error that leaves
-// the connection usable speaks of the transaction.
+// the connection usable speaks of the transaction. pgconn.SafeToRetry is not asked: it
+// holds a connection that broke while the answers of a batch were read for one that
+// was closed before (pgx 5.12).
 func interrupted(err error) bool {
 	if _, unsent := errors.AsType[notSent](err); unsent {
 		return false
@@ -98,7 +100,7 @@ func interrupted(err error) bool {
 	if e, answered := errors.AsType[*pgconn.PgError](err); answered {
 		return e.SeverityUnlocalized != "ERROR" && e.Severity != "ERROR"
 	}
-	return lost(err) && !pgconn.SafeToRetry(err)
+	return lost(err)
 }
 
 // lost reports whether an error is about the connection, or the time.
