@@ -173,7 +173,7 @@ func (c *console) key(line string, pos int, key rune) (string, int, bool) {
 	case key == keyStop:
 		c.keys.closed = line == "" && c.stopped
 		if line == "" && !c.stopped {
-			_, _ = c.editor.Write([]byte("  Ctrl-C again, or Ctrl-D, ends the program.\n"))
+			_, _ = c.editor.Write([]byte("  Ctrl-C again, or Ctrl-D, leaves\n"))
 		}
 		c.stopped = true
 		return "", 0, true

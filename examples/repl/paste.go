@@ -46,7 +46,7 @@ func (s *shelf) keep(text, how string) string {
 		return c
 	}
 	amount := thousands(utf8.RuneCountInString(text)) + " characters"
-	if lines := 1 + strings.Count(text, "\n"); lines > 1 {
+	if lines := 1 + strings.Count(strings.TrimSuffix(text, "\n"), "\n"); lines > 1 {
 		amount = thousands(lines) + " lines, " + amount
 	}
 	s.texts = append(s.texts, text)
