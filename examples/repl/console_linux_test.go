@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -113,8 +112,6 @@ func (s *screen) send(text string) {
 	require.NoError(s.t, err)
 }
 
-var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]")
-
 // await returns what was printed since the last call, with and after the end
 // of text, and without escapes.
 func (s *screen) await(text string) string {
@@ -123,7 +120,7 @@ func (s *screen) await(text string) string {
 		s.mu.Lock()
 		all := s.output.String()
 		s.mu.Unlock()
-		plain := escapes.ReplaceAllString(all, "")
+		plain := escapeSequence.ReplaceAllString(all, "")
 		if i := strings.Index(plain[min(s.from, len(plain)):], text); i >= 0 {
 			printed := plain[s.from : s.from+i+len(text)]
 			s.from += i + len(text)

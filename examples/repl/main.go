@@ -15,6 +15,11 @@
 //
 // Summaries are put together from what was said, or with -url written by the
 // model.
+//
+// On a terminal, lines can be edited and recalled, a paste of any length is one
+// text, Alt-Enter or a backslash at the end of a line continues it, and Ctrl-C
+// stops an answer and keeps what there is of it. NO_COLOR leaves out colour;
+// with TERM=dumb, or through a pipe, it reads and prints plain lines.
 package main
 
 import (

@@ -12,11 +12,12 @@ type flow struct {
 	width int    // in columns; 0 breaks nothing
 	hang  string // begins a line that continues another
 
-	out  strings.Builder
-	col  int // columns used of the last line of out
-	word strings.Builder
-	wide int // columns of word
-	gap  int // spaces in front of word
+	out   strings.Builder
+	col   int // columns used of the last line of out
+	word  strings.Builder
+	wide  int    // columns of word
+	gap   int    // spaces in front of word
+	style string // that word ends in
 }
 
 // text adds a text without line breaks, in the style of an SGR sequence. Its
@@ -28,16 +29,30 @@ func (f *flow) text(s, style string) {
 			f.gap++
 		}
 		if part != "" {
-			f.word.WriteString(paint(part, style))
+			f.paint(style)
+			f.word.WriteString(part)
 			f.wide += columns(part)
 		}
 	}
 }
 
-func (f *flow) endWord() {
-	if f.wide == 0 {
+// paint changes the style of the word.
+func (f *flow) paint(style string) {
+	if style == f.style {
 		return
 	}
+	if f.style != "" {
+		f.word.WriteString(plain)
+	}
+	f.word.WriteString(style)
+	f.style = style
+}
+
+func (f *flow) endWord() {
+	if f.word.Len() == 0 {
+		return
+	}
+	f.paint("")
 	if f.width > 0 && f.col > columns(f.hang) && f.col+f.gap+f.wide > f.width {
 		f.out.WriteString("\n" + f.hang)
 		f.col, f.gap = columns(f.hang), 0
