@@ -139,22 +139,22 @@ func (c *console) read(prompt string) (string, error) {
 	c.editor.SetPrompt(prompt)
 	defer c.enter(false)
 	c.enter(true)
-	text := ""
+	var text strings.Builder
 	for {
 		line, err := c.editor.ReadLine()
 		if err != nil {
 			return "", err
 		}
 		before, more := strings.CutSuffix(line, `\`)
-		text += c.shelf.expand(before)
+		text.WriteString(c.shelf.expand(before))
 		if more {
-			text += "\n"
+			text.WriteString("\n")
 			c.editor.SetPrompt("... ")
 			continue
 		}
-		c.remember(strings.TrimSpace(text))
+		c.remember(strings.TrimSpace(text.String()))
 		c.stopped = false
-		return text, nil
+		return text.String(), nil
 	}
 }
 

@@ -21,13 +21,13 @@ const sample = "# A title that is a little longer than the line\n\n" +
 
 func render(text string, width int, color bool, piece int) string {
 	m := markdown{flow: flow{width: width}, color: color}
-	out := ""
+	var out strings.Builder
 	for runes := []rune(text); len(runes) > 0; {
 		n := min(piece, len(runes))
-		out += m.feed(string(runes[:n]))
+		out.WriteString(m.feed(string(runes[:n])))
 		runes = runes[n:]
 	}
-	return out + m.flush()
+	return out.String() + m.flush()
 }
 
 func TestMarkdown(t *testing.T) {
@@ -36,8 +36,8 @@ func TestMarkdown(t *testing.T) {
 	got := render(sample, 20, true, len(sample))
 	require.True(t, strings.HasPrefix(got, want), "%q", got)
 	contains(t, got, bold+"bold"+plain+" "+bold+"words"+plain+",", italic+"slanted"+plain, cyan+"code"+plain,
-		"2\n* 3 * 4", "snake*case*d", "*args", "\nhttps://example.com/a/very/long/path/that/is/longer/than/the/line\n",
-		cyan+"-"+plain+" an item that is\n  longer", cyan+"1."+plain+" a nested\n     one", "> "+"longer",
+		"2\n* 3 * 4", "snake*case*d", "*args", "\nhttps://example.com/a/very/long/path/that/is/longer/than/the/line for more.\n",
+		cyan+"-"+plain+" an item that is\n  longer", cyan+"1."+plain+" a nested one\n     that", "\n> is longer",
 		`{ fmt.Println("**not bold**, longer than the line") }`, "    indented code that is longer than the line\n",
 		"| a | table | that is longer | than the line |\n", "---\n", "**offene")
 	require.Equal(t, sample, render(sample, 0, false, 7))
