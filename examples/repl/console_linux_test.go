@@ -47,11 +47,9 @@ func asProgram(dir string) error {
 		}
 		return ctx.Err()
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), terminating...)
-	defer stop()
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
-	return run(ctx, c, os.Stdin, os.Stdout, interrupts)
+	return run(context.Background(), c, os.Stdin, os.Stdout, interrupts)
 }
 
 // screen is the program on a terminal of its own.
@@ -242,6 +240,16 @@ func TestStopKillRestart(t *testing.T) {
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 	s.await("Bye.")
 	s.ends()
+
+	s = startScreen(t, dir, 80, stallVariable+"=1")
+	s.await(testPrompt)
+	s.send("last\r")
+	s.await("You said")
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	s.await("Bye.")
+	s.ends()
+	_, assistant = messages(t, dir)
+	require.Len(t, assistant, 3)
 }
 
 // A narrow terminal breaks prose between words, and colour is there unless it

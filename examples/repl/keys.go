@@ -11,7 +11,6 @@ import (
 const (
 	keyErase   = '\ue000'
 	keyStop    = '\ue001'
-	keyTab     = '\t'
 	keySuspend = 26 // Ctrl-Z as it is typed
 )
 

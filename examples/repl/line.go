@@ -51,7 +51,7 @@ type console struct {
 
 // openConsole returns nil if in and out are not a terminal that lines can be
 // edited on.
-func openConsole(ctx context.Context, in io.Reader, out io.Writer) (*console, error) {
+func openConsole(in io.Reader, out io.Writer) (*console, error) {
 	i, _ := in.(*os.File)
 	o, _ := out.(*os.File)
 	if i == nil || o == nil || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(i.Fd())) || !term.IsTerminal(int(o.Fd())) {
@@ -62,7 +62,7 @@ func openConsole(ctx context.Context, in io.Reader, out io.Writer) (*console, er
 		return nil, err
 	}
 	c := &console{in: i, out: o, before: before, quiet: quieter(i, before), color: os.Getenv("NO_COLOR") == ""}
-	c.keys = &keys{ctx: ctx, tty: i, shelf: &c.shelf, suspend: c.suspend, chunks: make(chan chunk, 1)}
+	c.keys = &keys{ctx: context.Background(), tty: i, shelf: &c.shelf, suspend: c.suspend, chunks: make(chan chunk, 1)}
 	c.editor = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
@@ -177,10 +177,6 @@ func (c *console) key(line string, pos int, key rune) (string, int, bool) {
 		}
 		c.stopped = true
 		return "", 0, true
-	case key == keyTab:
-		if full := completed(line); full != "" {
-			return full, len(full), true
-		}
 	case key >= ' ' && utf8.RuneCountInString(line) >= fullLine:
 		if text := c.shelf.expand(line[:pos]); text != "" {
 			start := c.shelf.keep(text, "typed") + string(key)
@@ -188,19 +184,6 @@ func (c *console) key(line string, pos int, key rune) (string, int, bool) {
 		}
 	}
 	return "", 0, false
-}
-
-// completed returns the only command that begins with line, or nothing.
-func completed(line string) (full string) {
-	for _, c := range commands() {
-		if len(line) > 1 && strings.HasPrefix(c.name, line) {
-			if full != "" {
-				return ""
-			}
-			full = c.name + " "
-		}
-	}
-	return full
 }
 
 // recall is the past of a console as the editor asks for it.

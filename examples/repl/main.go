@@ -40,7 +40,6 @@ import (
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript/tokens"
-	"golang.org/x/term"
 )
 
 // config is what the flags say.
@@ -74,13 +73,7 @@ func main() {
 
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
-	ctx := context.Background()
-	if term.IsTerminal(int(os.Stdin.Fd())) { // an answer is kept and the terminal restored
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, terminating...)
-		defer stop()
-	}
-	if err := run(ctx, c, os.Stdin, os.Stdout, interrupts); err != nil {
+	if err := run(context.Background(), c, os.Stdin, os.Stdout, interrupts); err != nil {
 		fmt.Fprintln(os.Stderr, "repl:", err)
 		os.Exit(1)
 	}
@@ -117,12 +110,17 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 		return err
 	}
 	defer func() { _ = tools.close() }() // only read
-	console, err := openConsole(ctx, in, out)
+	console, err := openConsole(in, out)
 	if err != nil {
 		return err
 	}
 	screen := &terminal{w: out}
 	if console != nil {
+		// A signal ends the input: an answer is kept and the terminal restored.
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, terminating...)
+		defer stop()
+		console.keys.ctx = ctx
 		defer console.close()
 		defer console.watch()()
 		screen = &terminal{w: out, width: console.width, color: console.color, moves: true}

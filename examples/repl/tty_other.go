@@ -4,11 +4,12 @@ package main
 
 import (
 	"os"
+	"syscall"
 
 	"golang.org/x/term"
 )
 
-var terminating []os.Signal
+var terminating = []os.Signal{syscall.SIGTERM}
 
 func (c *console) watch() (stop func()) { return func() {} }
 
