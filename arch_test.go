@@ -87,10 +87,11 @@ var testImports = map[string][]string{
 var forTests = []string{"rebuild/wire/wiretest"}
 
 // The modules whose packages may be imported, and the further ones that
-// _test.go files may import. The standard library always may.
+// _test.go files and programs may import. The standard library always may.
 var (
-	modules     = []string{"github.com/google/uuid", "golang.org/x/sync", "golang.org/x/sys"}
-	testModules = []string{"github.com/stretchr/testify"}
+	modules        = []string{"github.com/google/uuid", "golang.org/x/sync", "golang.org/x/sys"}
+	testModules    = []string{"github.com/stretchr/testify"}
+	exampleModules = []string{"golang.org/x/term"} // edits lines; needs x/sys alone
 )
 
 // topFolders and topFiles name everything at the root, and say whether it must
@@ -218,7 +219,8 @@ func allowedImport(s source, node, target string) bool {
 		inModule := func(m string) bool { return within(target, m) }
 		return !strings.Contains(first, ".") ||
 			slices.ContainsFunc(modules, inModule) ||
-			s.test && slices.ContainsFunc(testModules, inModule)
+			s.test && slices.ContainsFunc(testModules, inModule) ||
+			within(s.pkg, "examples") && slices.ContainsFunc(exampleModules, inModule)
 	}
 	target = path.Clean(strings.TrimPrefix(strings.TrimPrefix(target, module), "/"))
 	if within(target, "examples") {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/convolog/convolog/examples/internal/anthropic"
 	"github.com/convolog/convolog/guard"
@@ -77,7 +76,9 @@ func (a *agent) ask() func(context.Context, guard.Call) (*transcript.Response, e
 		shown = false
 		return a.model.Stream(ctx, c.Request, func(d wire.Delta) {
 			shown = shown || d.Text != ""
-			_, _ = io.WriteString(a.out, clean(d.Text))
+			if d.Text != "" {
+				a.out.stream(d.Text)
+			}
 		})
 	}
 }

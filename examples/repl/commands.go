@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -21,31 +22,38 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"/new", "[label]", "start a new session, and title it", newSession},
-		{"/sessions", "", "list the sessions, newest first", listSessions},
-		{"/list", "", "the same", listSessions},
-		{"/switch", "<ID, key or prefix>", "continue another session", switchSession},
-		{"/search", "<words>", "find what was said in all sessions, compacted or not", search},
+		{"/sessions", "", "list the sessions, newest first (also /list)", listSessions},
+		{"/list", "", "", listSessions},
+		{"/switch", "<key, title, ID, n>", "go to a session; n is its number in the list", switchSession},
+		{"/fork", "[label]", "go on in a copy of this session", fork},
+		{"/search", "<words>", "find what was said, in all sessions", search},
 		{"/history", "", "show the messages of this session", showHistory},
 		{"/context", "", "show how full the context window is", showContext},
 		{"/compact", "[n]", "summarise the history, all but the last n turns", compactNow},
 		{"/rewind", "[n]", "take back the last n turns (1)", rewind},
 		{"/continue", "", "let the model go on with what is pending", resume},
+		{"/export", "[file]", "write this session to a new .md or .jsonl file", export},
 		{"/title", "<text>", "give this session a title", setTitle},
-		{"/delete", "<prefix>", "delete another session", deleteSession},
-		{"/archive", "<prefix>", "put another session away; it is still found", archive},
-		{"/restore", "<prefix>", "bring an archived session back", restore},
+		{"/delete", "<session>", "delete another session", deleteSession},
+		{"/archive", "<session>", "put another session away; /search still finds it", archive},
+		{"/restore", "<session>", "bring an archived session back", restore},
 		{"/expire", "<days> [apply]", "archive sessions unused for that many days", expire},
-		{"/erase", "[words]", "show what contains the words; then, without words, erase it", erase},
-		{"/help", "", "show this list", help},
+		{"/erase", "[words]", "show what has the words; then, alone, erase it", erase},
+		{"/help", "", "", help},
 		{"/quit", "", "end the program (or Ctrl-D)", nil},
 	}
 }
 
 func help(_ context.Context, r *repl, _ string) error {
 	for _, c := range commands() {
-		r.out.say("%-30s %s", strings.TrimSpace(c.name+" "+c.arg), c.help)
+		if c.help != "" {
+			r.out.say("%-30s%s", strings.TrimSpace(c.name+" "+c.arg), c.help)
+		}
 	}
-	r.out.say("%-30s %s", "Ctrl-C", "cancel the running answer or compaction")
+	r.out.say("%-30s%s", "Ctrl-C", "stop the answer; twice at the prompt, leave")
+	if r.console != nil {
+		r.out.say("%-30s%s", `Alt-Enter, or \ at the end`, "go on in another line")
+	}
 	return nil
 }
 
@@ -68,8 +76,10 @@ func listSessions(ctx context.Context, r *repl, _ string) error {
 		return err
 	}
 	r.out.say("%d session(s):", len(infos))
-	for _, i := range infos {
-		r.out.say("%s", r.row(i))
+	r.listed = nil
+	for n, i := range infos {
+		r.listed = append(r.listed, i.Ref)
+		r.out.say("%3d%s", n+1, r.row(i))
 	}
 	return nil
 }
@@ -99,6 +109,9 @@ func (r *repl) find(ctx context.Context, query, usage string) (*session.Session,
 		return nil, nil
 	}
 	info, err := r.store.Find(ctx, query, &session.ListOptions{State: session.AnyState})
+	if n, numErr := strconv.Atoi(query); errors.Is(err, fs.ErrNotExist) && numErr == nil && n > 0 && n <= len(r.listed) {
+		return r.store.Get(ctx, r.listed[n-1])
+	}
 	if amb, ok := errors.AsType[*session.AmbiguousError](err); ok {
 		r.out.say("Ambiguous: %q fits", query)
 		for _, i := range amb.Matches {
@@ -115,7 +128,7 @@ func (r *repl) find(ctx context.Context, query, usage string) (*session.Session,
 }
 
 func switchSession(ctx context.Context, r *repl, query string) error {
-	s, err := r.find(ctx, query, "/switch <ID, key or prefix>")
+	s, err := r.find(ctx, query, "/switch <key, title, ID, or number of the last /sessions>")
 	if err != nil || s == nil {
 		return err
 	}
@@ -235,7 +248,27 @@ func showHistory(ctx context.Context, r *repl, _ string) error {
 	if len(h.Messages) == 0 {
 		r.out.say("(empty session)")
 	}
-	for _, m := range h.Messages {
+	r.showMessages(h.Messages)
+	return nil
+}
+
+// userTexts returns what the user of a session has said, oldest first. Without
+// a history there is just nothing to recall.
+func userTexts(ctx context.Context, s *session.Session) (texts []string) {
+	h, err := s.FullHistory(ctx)
+	if err != nil {
+		return nil
+	}
+	for i, m := range h.Messages {
+		if h.StartsTurn(i) && m.Text() != "" {
+			texts = append(texts, m.Text())
+		}
+	}
+	return texts
+}
+
+func (r *repl) showMessages(messages []transcript.Message) {
+	for _, m := range messages {
 		for _, b := range m.Content {
 			switch b := b.(type) {
 			case transcript.TextBlock:
@@ -253,7 +286,6 @@ func showHistory(ctx context.Context, r *repl, _ string) error {
 			}
 		}
 	}
-	return nil
 }
 
 func showContext(ctx context.Context, r *repl, _ string) error {

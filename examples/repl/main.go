@@ -15,10 +15,17 @@
 //
 // Summaries are put together from what was said, or with -url written by the
 // model.
+//
+// On a terminal, lines can be edited and recalled, a paste of any length is one
+// text, Alt-Enter or a backslash at the end of a line continues it, and Ctrl-C
+// stops an answer and keeps what there is of it. NO_COLOR leaves out colour;
+// with TERM=dumb, or through a pipe, it reads and prints plain lines.
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -56,8 +63,8 @@ func main() {
 	flag.StringVar(&c.dir, "dir", ".convolog", "`folder` that the conversations are kept in")
 	flag.StringVar(&c.work, "work", ".", "`folder` that the model's tools may read")
 	flag.StringVar(&c.key, "key", "main:cli:user", "`key` of the conversation to continue")
-	flag.StringVar(&c.url, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
-	flag.StringVar(&c.model, "model", "scripted", "`name` of the model")
+	flag.StringVar(&c.url, "url", "", "base `URL` of an Anthropic-compatible service, with its key in ANTHROPIC_API_KEY; empty for the scripted model")
+	flag.StringVar(&c.model, "model", "", "`name` of the model, as the service of -url knows it")
 	flag.IntVar(&c.window, "window", 180_000, "context window in `tokens`; 0 for an unknown one")
 	flag.StringVar(&c.summarizer, "summarizer", "", "who writes summaries, `model or extract`; default extract, with -url model")
 	flag.Parse()
@@ -72,11 +79,27 @@ func main() {
 	}
 }
 
+// checkModel gives the model without a service its name; a service needs to be
+// asked for one.
+func (c *config) checkModel() error {
+	switch {
+	case c.model != "":
+	case c.url != "":
+		return errors.New("-url needs -model, the name of a model that the service has")
+	default:
+		c.model = "scripted"
+	}
+	return nil
+}
+
 // run is the program: it reads lines from in until they end or /quit. A value
 // from interrupts cancels the running answer.
 func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts <-chan os.Signal) (err error) {
 	if c.window < 0 {
 		return fmt.Errorf("-window is %d, less than 0", c.window)
+	}
+	if err := c.checkModel(); err != nil {
+		return err
 	}
 	key, err := session.ParseKey(c.key)
 	if err != nil {
@@ -87,7 +110,21 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 		return err
 	}
 	defer func() { _ = tools.close() }() // only read
+	console, err := openConsole(in, out)
+	if err != nil {
+		return err
+	}
 	screen := &terminal{w: out}
+	if console != nil {
+		// A signal ends the input: an answer is kept and the terminal restored.
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, terminating...)
+		defer stop()
+		console.keys.ctx = ctx
+		defer console.close()
+		defer console.watch()()
+		screen = &terminal{w: out, width: console.width, color: console.color, moves: true}
+	}
 	model := &anthropic.Client{URL: c.url, APIKey: c.apiKey, HTTP: http.DefaultClient}
 	if c.url == "" {
 		model.URL, model.HTTP = "http://scripted.invalid", &http.Client{Transport: c.offline}
@@ -118,8 +155,13 @@ func run(ctx context.Context, c config, in io.Reader, out io.Writer, interrupts 
 		config: c, key: key, store: store, session: current, compact: compaction, out: screen,
 		agent: &agent{model: model, guard: g, tools: tools, out: screen},
 	}
+	r.lines = &piped{in: bufio.NewReader(in), out: screen}
+	if console != nil {
+		r.console, r.lines = console, console
+		console.past = userTexts(ctx, current)
+	}
 	stop := r.watch(interrupts)
 	defer stop()
 	r.banner(ctx)
-	return r.loop(ctx, in)
+	return r.loop(ctx)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +25,9 @@ type repl struct {
 	compact compact.Options
 	agent   *agent
 	out     *terminal
+	lines   lines
+	console *console           // that lines are; nil without a terminal
+	listed  []session.Ref      // what /sessions has shown
 	erasure *session.ErasePlan // what /erase has shown
 
 	mu     sync.Mutex         // guards cancel
@@ -62,28 +64,45 @@ func (r *repl) watch(interrupts <-chan os.Signal) (stop func()) {
 			r.mu.Unlock()
 			if cancel != nil {
 				cancel()
-			} else {
+			} else if r.console == nil {
 				r.out.say("Nothing is running. /quit or Ctrl-D ends the program.")
-				_, _ = io.WriteString(r.out, r.prompt())
+				r.out.print("%s", r.prompt())
 			}
 		}
 	})
 	return func() { close(done); wg.Wait() }
 }
 
-const frame = "============================================================"
+// frame is a line above and below the banner.
+func (r *repl) frame() string {
+	const full = 60
+	if width := r.out.columns(); width > 0 {
+		return strings.Repeat("=", min(full, width))
+	}
+	return strings.Repeat("=", full)
+}
 
 func (r *repl) banner(ctx context.Context) {
 	name := r.model
 	if r.url == "" {
 		name += " (no network; see -h for a real one)"
 	}
-	_, _ = fmt.Fprintf(r.out, "%s\nConvolog REPL\nModel: %s\nSession: %s  %s\n", frame, name, r.key, shortID(r.session.ID()))
+	r.out.print("%s\nConvolog REPL\nModel: %s\nSession: %s  %s\n", r.frame(), name, r.key, shortID(r.session.ID()))
 	if n := r.session.Turns(); n > 0 {
-		_, _ = fmt.Fprintf(r.out, "Restored: %d previous turns\n", n)
+		r.out.print("Restored: %d previous turns\n", n)
+		r.showLast(ctx)
 	}
 	r.showPending(ctx)
-	_, _ = fmt.Fprintf(r.out, "Type a message, or /help.\n%s\n", frame)
+	r.out.print("Type a message, or /help.\n%s\n", r.frame())
+}
+
+// showLast reminds people at a terminal of where they were.
+func (r *repl) showLast(ctx context.Context) {
+	h, err := r.session.History(ctx)
+	if err != nil || r.console == nil {
+		return // an error is one of the next read too
+	}
+	r.showMessages(h.Messages[max(0, len(h.Messages)-2):])
 }
 
 // showPending says what was left unfinished.
@@ -94,16 +113,16 @@ func (r *repl) showPending(ctx context.Context) {
 		return
 	}
 	if p.Cut {
-		_, _ = fmt.Fprintf(r.out, "Pending: the last answer was cut off; what there is of it was kept\n")
+		r.out.print("Pending: the last answer was cut off; what there is of it was kept\n")
 	}
 	for _, c := range p.Calls {
-		_, _ = fmt.Fprintf(r.out, "Pending: the tool call %s(%s) has no result: %s\n", c.Call.Name, cut(string(c.Call.Input), 60), c.State)
+		r.out.print("Pending: the tool call %s(%s) has no result: %s\n", c.Call.Name, cut(string(c.Call.Input), 60), c.State)
 	}
 	if p.User != "" {
-		_, _ = fmt.Fprintf(r.out, "Pending: %q has no answer yet\n", cut(p.User, 60))
+		r.out.print("Pending: %q has no answer yet\n", cut(p.User, 60))
 	}
 	if p.Owed {
-		_, _ = fmt.Fprintf(r.out, "Pending: /continue lets the model go on\n")
+		r.out.print("Pending: /continue lets the model go on\n")
 	}
 }
 
@@ -111,17 +130,15 @@ func (r *repl) prompt() string { return fmt.Sprintf("[%s] > ", r.key) }
 
 // loop reads and handles lines until they end. A last line without a newline
 // counts.
-func (r *repl) loop(ctx context.Context, in io.Reader) error {
-	lines := bufio.NewReader(in)
+func (r *repl) loop(ctx context.Context) error {
 	for {
-		_, _ = io.WriteString(r.out, r.prompt())
-		line, err := lines.ReadString('\n')
+		line, err := r.lines.read(r.prompt())
 		r.out.entered()
 		if line = strings.TrimSpace(line); line != "" && !r.handle(ctx, line) {
 			return nil
 		}
 		if errors.Is(err, io.EOF) {
-			_, _ = io.WriteString(r.out, "\nBye.\n")
+			r.out.print("\nBye.\n")
 			return nil
 		}
 		if err != nil {
@@ -141,7 +158,7 @@ func (r *repl) handle(ctx context.Context, line string) bool {
 	}
 	name, arg, _ := strings.Cut(line, " ")
 	if name == "/quit" || name == "/exit" {
-		_, _ = io.WriteString(r.out, "Bye.\n")
+		r.out.print("Bye.\n")
 		return false
 	}
 	for _, c := range commands() {
@@ -190,6 +207,9 @@ func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		r.out.say("Cancelled. What was said so far is kept.")
+		if r.console != nil {
+			r.console.stopped = true
+		}
 	case err != nil:
 		r.fail(err)
 	}
@@ -201,6 +221,7 @@ func (r *repl) cancellable(ctx context.Context, f func(context.Context) error) e
 	defer cancel()
 	r.setCancel(cancel)
 	defer r.setCancel(nil)
+	defer r.out.spin()()
 	return f(ctx)
 }
 

@@ -98,6 +98,44 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// The number of a session in the last list stands for it, after key and title.
+func TestNumberForkExport(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "out.md")
+	out := drive(t, dir,
+		"one", "/new second", "two", "/switch 2", "/sessions", "/switch 2", "/history", "/switch 3", "/switch 1", "/history",
+		"/title 2", "/switch 1", "/switch 2", "/fork copy", "three", "/sessions", "/switch second", "/export "+file, "/export "+file, "/export x.doc")
+	contains(t, out,
+		"Session not found: 2", "2 session(s):", "    1  ", "second", "    2  ", "one", "Switched to: ", "[user] one", "Session not found: 3", "Switched to: ", "[user] two",
+		"Title: 2", "Switched to: ", "Switched to: ", "Forked: ", "(1 turns)", "I remember 1 earlier", "3 session(s):", "copy", "2 turns", "Session not found: second",
+		"Exported: ", "Error: ", "exists", "Usage: /export")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	contains(t, string(text), "two", "three")
+}
+
+// The list of commands leaves room for two prompts on a screen of 24 by 80.
+func TestHelpFits(t *testing.T) {
+	var out bytes.Buffer
+	r := &repl{out: &terminal{w: &out, width: func() int { return 80 }}, console: &console{}}
+	require.NoError(t, help(t.Context(), r, ""))
+	require.LessOrEqual(t, strings.Count(out.String(), "\n"), 22)
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "    ") {
+			t.Errorf("the line before this one is too wide: %q", line)
+		}
+	}
+}
+
+// A service is never asked for the scripted model.
+func TestModelOfService(t *testing.T) {
+	c := testConfig(t, t.TempDir())
+	c.model, c.url = "", "http://127.0.0.1:1"
+	require.ErrorContains(t, run(t.Context(), c, strings.NewReader(""), io.Discard, nil), "-model")
+	c.url = ""
+	require.NoError(t, run(t.Context(), c, strings.NewReader(""), io.Discard, nil))
+}
+
 // Sessions are put away and brought back, and what nobody uses is found by its age.
 func TestArchive(t *testing.T) {
 	out := drive(t, t.TempDir(),

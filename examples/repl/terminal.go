@@ -5,55 +5,105 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 )
 
 // terminal is what everything is printed on: the answer, the tools, which run
-// at the same time, and lines about what goes on besides.
+// at the same time, and lines about what goes on besides. Nothing that is
+// printed reaches it with control characters in it.
+//
+// The zero values are those of a file or a pipe: lines are not broken and
+// there is neither colour nor a spinner.
 type terminal struct {
-	w io.Writer
+	w     io.Writer
+	width func() int // in columns
+	color bool
+	moves bool // a line can be erased
 
-	mu     sync.Mutex // guards w and inLine
+	mu     sync.Mutex // guards w and all below
+	answer *markdown  // in the middle of one
 	inLine bool       // whether the last line is not ended
+	spun   bool       // whether the last line is the spinner
+	last   time.Time  // something was printed
 }
 
-// Write prints a part of the conversation.
-func (t *terminal) Write(p []byte) (int, error) {
+// write prints bytes as they are. The caller holds the lock.
+func (t *terminal) write(s string) {
+	if s == "" {
+		return
+	}
+	if t.spun {
+		t.spun = false
+		s = eraseLine + s
+	}
+	t.inLine = !strings.HasSuffix(s, "\n")
+	t.last = time.Now()
+	_, _ = io.WriteString(t.w, s)
+}
+
+// columns is the width, 0 if there is none.
+func (t *terminal) columns() int {
+	if t.width == nil {
+		return 0
+	}
+	return t.width()
+}
+
+// print prints a text that is not an answer.
+func (t *terminal) print(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(p) > 0 {
-		t.inLine = p[len(p)-1] != '\n'
+	t.write(wrap(clean(fmt.Sprintf(format, args...)), t.columns(), ""))
+}
+
+// stream prints a piece of an answer.
+func (t *terminal) stream(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.answer == nil {
+		t.answer = &markdown{flow: flow{width: t.columns()}, color: t.color}
 	}
-	return t.w.Write(p)
+	t.write(t.answer.feed(clean(text)))
 }
 
 // say prints a line that is not the conversation: indented, and on a line of
 // its own even if an answer is in the middle of one.
-func (t *terminal) say(format string, args ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.endLine()
-	_, _ = fmt.Fprintf(t.w, "  "+format+"\n", args...)
-}
+func (t *terminal) say(format string, args ...any) { t.sayIn("", format, args...) }
 
 // note says what somebody other than user and model did.
 func (t *terminal) note(who, format string, args ...any) {
-	t.say("%-9s %s", "["+who+"]", fmt.Sprintf(format, args...))
+	t.sayIn(dim, "%-9s %s", "["+who+"]", fmt.Sprintf(format, args...))
 }
 
-// end ends the line that an answer is in the middle of, if it is.
+func (t *terminal) sayIn(style, format string, args ...any) {
+	text := "  " + clean(fmt.Sprintf(format, args...))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.endLine()
+	text = wrap(text, t.columns(), "    ")
+	if t.color {
+		text = paint(text, style)
+	}
+	t.write(text + "\n")
+}
+
+// end ends an answer, and the line that it is in the middle of.
 func (t *terminal) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.endLine()
 }
 
-// endLine is end for who holds the lock.
+// endLine is end with the lock held.
 func (t *terminal) endLine() {
-	if t.inLine {
-		_, _ = io.WriteString(t.w, "\n")
+	if t.answer != nil {
+		t.write(t.answer.flush())
+		t.answer = nil
 	}
-	t.inLine = false
+	if t.inLine {
+		t.write("\n")
+	}
 }
 
 // entered takes note that the user has ended a line.

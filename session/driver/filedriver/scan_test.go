@@ -44,7 +44,7 @@ func TestScanOfTranscriptThatBecomesShorter(t *testing.T) {
 				fmt.Fprintf(&refused, `{"type":"user","id":"refused-%d","ts":"2026-11-20T08:00:00Z","content":%q}`+"\n", i, strings.Repeat("x", 100))
 			}
 			tail := refused.String()
-			if name == "forward" { // whole lines were given by then, which nothing can take back
+			if name == "forward" { // whole lines are given, and cannot be taken back
 				tail = strings.ReplaceAll(tail, "}\n", "")
 			}
 			appendRaw(t, d.Path(ref), []byte(tail))

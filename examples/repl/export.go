@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
+)
+
+// export writes the session to a new file, in the form that its name asks for.
+func export(ctx context.Context, r *repl, name string) (err error) {
+	if name == "" {
+		name = shortID(r.session.ID()) + ".md"
+	}
+	var write func(context.Context, *session.Session, io.Writer) error
+	switch {
+	case strings.HasSuffix(name, ".md"):
+		write = exchange.Markdown
+	case strings.HasSuffix(name, ".jsonl"):
+		write = exchange.Lines
+	default:
+		r.out.say("Usage: /export [file], with .md for reading or .jsonl for the transcript")
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // no file is overwritten
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(ctx, r.session, f), f.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	r.out.say("Exported: %s", name)
+	return nil
+}
+
+// fork goes on in a copy of the session; this one stays as it is.
+func fork(ctx context.Context, r *repl, label string) error {
+	head, err := r.session.Head(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := r.session.Fork(ctx, head, &session.CreateOptions{Title: label})
+	if err != nil {
+		return err
+	}
+	from := r.session.ID()
+	r.session = s
+	r.out.say("Forked: %s from %s (%d turns); you are in the fork.", shortID(s.ID()), shortID(from), s.Turns())
+	return nil
+}
