@@ -298,14 +298,41 @@ func goOn(ctx context.Context, s *session.Session, after string) (from string, r
 	case !ok:
 		return "", nil, session.ErrNoEntry
 	}
+	if err := isShown(ctx, s, entry); err != nil {
+		return "", nil, err
+	}
 	from, err = beginning(ctx, s, entry)
 	return from, newSince(after), err
+}
+
+// isShown gives [session.ErrNoEntry] for an entry that events are never made of: there
+// is none, or it only repeats another one.
+func isShown(ctx context.Context, s *session.Session, entry string) error {
+	from := s.ID()
+	page, err := s.Page(ctx, entry, -1)
+	if err != nil {
+		return err
+	}
+	if len(page) > 0 {
+		from = page[0].ID
+	}
+	for e, err := range s.EntriesAfter(ctx, from) {
+		if err != nil || e.ID == entry {
+			return err
+		}
+	}
+	return session.ErrNoEntry
 }
 
 // newest returns up to n events in front of one, the last one first. It reads parts of
 // the session, from behind, that most often have enough.
 func newest(ctx context.Context, s *session.Session, before string, n int, fits func(agentEvent) bool) (events []agentEvent, err error) {
 	until, _, _ := place(before) // the entry that ends the part to read; empty is the end
+	if until != "" && until != s.ID() {
+		if err := isShown(ctx, s, until); err != nil {
+			return nil, err
+		}
+	}
 	for seen := before; ; seen = "" {
 		page, err := s.Page(ctx, until, -max(64, n))
 		if err != nil {
