@@ -220,7 +220,7 @@ func (m *agentEvents) ended() {
 		return
 	}
 	m.end(a.last, a.n, why)
-	m.held, m.asked, m.decided = nil, false, ""
+	m.held, m.asked = nil, false // an answer leaves nothing decided, see speak
 	if !a.calls {
 		clear(m.drafts)
 		clear(m.calls)

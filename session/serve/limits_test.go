@@ -14,7 +14,8 @@ import (
 	"github.com/convolog/convolog/session/serve"
 )
 
-// What one owner keeps open leaves the others alone, and is free again when it ends.
+// The limit of an owner leaves the others alone, and a stream that has ended counts no
+// more.
 func TestRequestsOfOneOwner(t *testing.T) {
 	t.Parallel()
 	ts, store, _ := served(t, &serve.Options{Requests: 2, Auth: serve.Keys(map[string]serve.Principal{
@@ -22,7 +23,9 @@ func TestRequestsOfOneOwner(t *testing.T) {
 	})})
 	talk(t, store, "one")
 	url := ts.URL + "/v1/store/sessions/main/one"
-	status := func(key string) int { return call(t, "GET", ts.URL+"/v1/store/sessions", nil, "X-Api-Key", key).StatusCode }
+	status := func(key string) int {
+		return call(t, "GET", ts.URL+"/v1/store/sessions", nil, "X-Api-Key", key).StatusCode
+	}
 	streams, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 2 {
@@ -97,7 +100,7 @@ func TestAdministratorOfSomeAgents(t *testing.T) {
 			}
 			req := target{"main", "one", page[1].ID}.fill(t, ts.URL, r)
 			req.Header.Set("X-Api-Key", key)
-			// What proxies and other programs take for more rights.
+			// Other programs take these for more rights.
 			for _, name := range []string{"X-Owner", "X-User", "X-Forwarded-User", "X-Remote-User", "X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url"} {
 				req.Header.Set(name, "/v1/store/sessions")
 			}
