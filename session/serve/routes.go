@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -184,7 +185,10 @@ func (q *request) read() (err error) {
 	if q.ContentLength > q.sv.opts.MaxBody {
 		return errTooLarge
 	}
-	if q.data, err = io.ReadAll(http.MaxBytesReader(q.w.ResponseWriter, q.Body, q.sv.opts.MaxBody)); err != nil {
+	var data bytes.Buffer
+	data.Grow(int(min(max(q.ContentLength, 0), 64<<10)) + bytes.MinRead) // a client may say more than it sends
+	_, err = data.ReadFrom(http.MaxBytesReader(q.w.ResponseWriter, q.Body, q.sv.opts.MaxBody))
+	if q.data = data.Bytes(); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return err
 		}
@@ -208,7 +212,11 @@ func (q *request) body(v any) error {
 // has reports whether the body has a media type. Pages of other sites can send
 // text/plain without asking, and are refused by it.
 func (q *request) has(media string) bool {
-	said, _, err := mime.ParseMediaType(q.Header.Get("Content-Type"))
+	text := q.Header.Get("Content-Type")
+	if text == media {
+		return true
+	}
+	said, _, err := mime.ParseMediaType(text)
 	return err == nil && said == media
 }
 
