@@ -68,8 +68,8 @@ func (q *request) plan(events []agentsInput) (steps []step, err error) {
 	for _, in := range events {
 		switch in.Type {
 		case userMessage:
-			if q.sv.opts.Respond == nil {
-				return nil, errNoResponder
+			if err := q.sv.takes(); err != nil {
+				return nil, err
 			}
 			content, err := in.content()
 			if err != nil {
@@ -140,7 +140,8 @@ func (q *request) sayAll(ctx context.Context, s *session.Session, says []transcr
 		said, _ := says[i].(transcript.Queued)
 		sent = append(sent, object{"type": userMessage, "id": id + "/0", "content": agentContent(said.Content), "processed_at": nil})
 	}
-	return sent, q.sv.answer(s)
+	q.sv.answer(s)
+	return sent, nil
 }
 
 // interrupt asks to stop the turn, on any server. One that waits for a person is
@@ -150,10 +151,8 @@ func (q *request) interrupt(ctx context.Context, s *session.Session) ([]object, 
 	if err != nil {
 		return nil, err
 	}
-	if q.sv.opts.Respond != nil {
-		err = q.sv.answer(s)
-	}
-	return []object{{"type": userInterrupt, "id": ids[0] + "/0", "processed_at": nil}}, err
+	q.sv.answer(s)
+	return []object{{"type": userInterrupt, "id": ids[0] + "/0", "processed_at": nil}}, nil
 }
 
 // confirm decides on a call. Saying again what was decided is no error.
@@ -186,10 +185,8 @@ func (q *request) confirm(ctx context.Context, s *session.Session, in agentsInpu
 	if sent == nil {
 		return nil, cmp.Or(decideErr, error(errChanged))
 	}
-	if q.sv.opts.Respond != nil {
-		err = q.sv.answer(s)
-	}
-	return sent, err
+	q.sv.answer(s)
+	return sent, nil
 }
 
 func (q *request) agentsSend() error {

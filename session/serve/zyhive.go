@@ -68,8 +68,8 @@ func (b chatBody) content() (content []transcript.Block, err error) {
 
 // chat queues a text, lets it be answered, and streams its turn.
 func (q *request) chat() error {
-	if q.sv.opts.Respond == nil {
-		return errNoResponder
+	if err := q.sv.takes(); err != nil {
+		return err
 	}
 	var body chatBody
 	if err := q.body(&body); err != nil {
@@ -159,7 +159,8 @@ func (q *request) say(s *session.Session, content []transcript.Block) (entry str
 	if err != nil {
 		return "", err
 	}
-	return done.IDs[0], q.sv.answer(s)
+	q.sv.answer(s)
+	return done.IDs[0], nil
 }
 
 // chatStream goes on with a stream.
