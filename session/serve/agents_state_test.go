@@ -127,3 +127,23 @@ func TestAgentsDecidedAndKilled(t *testing.T) {
 	require.NoError(t, sv.Close(t.Context()))
 	require.False(t, asked)
 }
+
+// A request to stop that came when nothing ran is not for the next turn.
+func TestAgentsStoppedWhenIdle(t *testing.T) {
+	t.Parallel()
+	base, _ := agentsServer(t)
+	url := base + "/" + ask(t, http.StatusOK, "POST", base, obj{"agent": "main"})["id"].(string)
+	sendAndFollow(t, url, says("hello"))
+	stop := obj{"events": []obj{{"type": "user.interrupt"}}}
+	ask(t, http.StatusOK, "POST", url+"/events", stop)
+	all := sendAndFollow(t, url, says("danger c1"))
+	require.Equal(t, "requires_action", all[len(all)-1].data["stop_reason"].(obj)["type"])
+	waiting := all[len(all)-1].data["stop_reason"].(obj)["event_ids"].([]any)
+	all = sendAndFollow(t, url, obj{"events": []obj{{"type": "user.tool_confirmation", "tool_use_id": waiting[0], "result": "allow"}}})
+	require.Equal(t, []string{"user.tool_confirmation", "session.status_running", "agent.tool_result", "agent.message", "session.status_idle"}, names(all))
+
+	sendAndFollow(t, url, says("danger c1"))
+	ask(t, http.StatusOK, "POST", url+"/events", says("and this")) // while it waits
+	all = sendAndFollow(t, url, stop)
+	require.Equal(t, "end_turn", all[len(all)-1].data["stop_reason"].(obj)["type"])
+}
