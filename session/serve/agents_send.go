@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/convolog/convolog/session"
@@ -424,33 +423,28 @@ func (q *request) agentsStream() error {
 	return nil
 }
 
-// agentsFollow sends events as they come. The error is nil if nobody is there to be
-// told more.
+// agentsFollow sends events as they come. The error is nil if the client is gone, or the
+// server is stopped.
 func (q *request) agentsFollow(st *stream, s *session.Session, from string, m *agentEvents, rest *since, previews bool) error {
-	ctx, cancel := context.WithCancel(q.Context())
-	defer cancel()
-	defer context.AfterFunc(q.sv.life, cancel)()
-	var beating sync.WaitGroup
-	beating.Go(func() { st.beat(ctx, q.sv.opts.Heartbeat, cancel) })
-	defer beating.Wait()
-	defer cancel()
-	for e, err := range inlined(ctx, s, s.Follow(ctx, from)) {
-		if err != nil {
+	return q.sv.during(q.Context(), st, func(ctx context.Context) error {
+		for e, err := range inlined(ctx, s, s.Follow(ctx, from)) {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return err
-		}
-		for _, ev := range rest.drop(m, e, m.add(e)) {
-			if ev.isPreview() && !previews {
-				continue
+			if err != nil {
+				return err
 			}
-			if st.send(event{id: ev.id, name: ev.typ, data: ev.data}) != nil {
-				return nil
+			for _, ev := range rest.drop(m, e, m.add(e)) {
+				if ev.isPreview() && !previews {
+					continue
+				}
+				if st.send(event{id: ev.id, name: ev.typ, data: ev.data}) != nil {
+					return nil
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // finish ends a stream that an error has ended.
