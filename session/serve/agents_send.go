@@ -387,7 +387,7 @@ func (q *request) agentsStream() error {
 	if err != nil {
 		return err
 	}
-	if err := q.sv.wake(q.Context(), s); err != nil && !errors.Is(err, session.ErrArchived) {
+	if err := q.sv.wake(q.Context(), s); err != nil {
 		return err
 	}
 	seen := or(lastEventID(q.Request), q.URL.Query().Get("after"))

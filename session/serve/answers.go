@@ -353,8 +353,8 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 		return nil
 	}
 	turn, err := s.TryBeginTurn(ctx)
-	if errors.Is(err, session.ErrBusy) {
-		return nil // somebody is there
+	if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrArchived) {
+		return nil // somebody is there, or it is archived
 	}
 	if err != nil {
 		return err

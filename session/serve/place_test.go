@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -81,4 +82,30 @@ func TestRewindWhileStreaming(t *testing.T) {
 	}))
 	require.Equal(t, []string{"text_delta", "text_delta", "reset", "done"}, types)
 	require.Equal(t, http.StatusOK, call(t, "DELETE", ts.URL+"/api/agents/main/chat?sessionId=one", nil).StatusCode)
+}
+
+// A stream goes on where it was also when the session was archived or restored meanwhile.
+func TestResumeArchived(t *testing.T) {
+	t.Parallel()
+	ts, store, sv := served(t, nil)
+	all := chat(t, ts.URL, map[string]any{"message": "a b c"})
+	id := all[len(all)-1].data["sessionId"].(string)
+	ref := session.Ref{Agent: "main", ID: id}
+	s, err := store.Get(t.Context(), ref)
+	require.NoError(t, err)
+	for _, change := range []func(context.Context, session.Ref) error{store.Archive, store.Restore} {
+		turn, err := s.BeginTurn(t.Context()) // the answer is there before its turn is over
+		if err == nil {
+			require.NoError(t, turn.End())
+		}
+		require.NoError(t, change(t.Context(), ref))
+		require.NoError(t, sv.Resume(t.Context(), &session.ListOptions{State: session.AnyState}))
+		for i := range all {
+			resp := call(t, "GET", ts.URL+"/api/agents/main/chat/stream?sessionId="+id, nil, "Last-Event-ID", all[i].id)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			got := []frame{}
+			require.NoError(t, frames(resp.Body, func(f frame) bool { got = append(got, f); return true }))
+			require.Equal(t, all[i+1:], got, i)
+		}
+	}
 }

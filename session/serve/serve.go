@@ -46,7 +46,7 @@ type Options struct {
 	// a loopback host, and not have been forwarded.
 	Open bool
 	// Memory, if set, learns from what OpenViking's commit archives, in the time of the
-	// request, and is searched by its search.
+	// request, is searched by its search, and forgets an owner who is erased.
 	Memory *memory.Store
 	// Surfaces are those to serve; 0 is Everything.
 	Surfaces Surface
