@@ -113,6 +113,9 @@ func (m *agentEvents) add(e transcript.Entry) []agentEvent {
 		m.hear(e, b)
 	case transcript.Queued:
 		if !b.Off {
+			if m.status != sessionRunning && len(m.held) == 0 { // what was asked was for a turn before this one
+				m.asked = false
+			}
 			m.emit(e, 0, userMessage, object{"content": agentContent(b.Content)})
 		}
 	case transcript.Draft:
@@ -220,7 +223,7 @@ func (m *agentEvents) ended() {
 		return
 	}
 	m.end(a.last, a.n, why)
-	m.held, m.asked, m.decided = nil, false, ""
+	m.held, m.asked = nil, false // an answer leaves nothing decided, see speak
 	if !a.calls {
 		clear(m.drafts)
 		clear(m.calls)

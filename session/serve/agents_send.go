@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/convolog/convolog/session"
@@ -68,8 +67,8 @@ func (q *request) plan(events []agentsInput) (steps []step, err error) {
 	for _, in := range events {
 		switch in.Type {
 		case userMessage:
-			if q.sv.opts.Respond == nil {
-				return nil, errNoResponder
+			if err := q.sv.takes(); err != nil {
+				return nil, err
 			}
 			content, err := in.content()
 			if err != nil {
@@ -140,7 +139,8 @@ func (q *request) sayAll(ctx context.Context, s *session.Session, says []transcr
 		said, _ := says[i].(transcript.Queued)
 		sent = append(sent, object{"type": userMessage, "id": id + "/0", "content": agentContent(said.Content), "processed_at": nil})
 	}
-	return sent, q.sv.answer(s)
+	q.sv.answer(s)
+	return sent, nil
 }
 
 // interrupt asks to stop the turn, on any server. One that waits for a person is
@@ -150,10 +150,8 @@ func (q *request) interrupt(ctx context.Context, s *session.Session) ([]object, 
 	if err != nil {
 		return nil, err
 	}
-	if q.sv.opts.Respond != nil {
-		err = q.sv.answer(s)
-	}
-	return []object{{"type": userInterrupt, "id": ids[0] + "/0", "processed_at": nil}}, err
+	q.sv.answer(s)
+	return []object{{"type": userInterrupt, "id": ids[0] + "/0", "processed_at": nil}}, nil
 }
 
 // confirm decides on a call. Saying again what was decided is no error.
@@ -186,10 +184,8 @@ func (q *request) confirm(ctx context.Context, s *session.Session, in agentsInpu
 	if sent == nil {
 		return nil, cmp.Or(decideErr, error(errChanged))
 	}
-	if q.sv.opts.Respond != nil {
-		err = q.sv.answer(s)
-	}
-	return sent, err
+	q.sv.answer(s)
+	return sent, nil
 }
 
 func (q *request) agentsSend() error {
@@ -298,14 +294,41 @@ func goOn(ctx context.Context, s *session.Session, after string) (from string, r
 	case !ok:
 		return "", nil, session.ErrNoEntry
 	}
+	if err := isShown(ctx, s, entry); err != nil {
+		return "", nil, err
+	}
 	from, err = beginning(ctx, s, entry)
 	return from, newSince(after), err
+}
+
+// isShown gives [session.ErrNoEntry] for an entry that events are never made of: there
+// is none, or it only repeats another one.
+func isShown(ctx context.Context, s *session.Session, entry string) error {
+	from := s.ID()
+	page, err := s.Page(ctx, entry, -1)
+	if err != nil {
+		return err
+	}
+	if len(page) > 0 {
+		from = page[0].ID
+	}
+	for e, err := range s.EntriesAfter(ctx, from) {
+		if err != nil || e.ID == entry {
+			return err
+		}
+	}
+	return session.ErrNoEntry
 }
 
 // newest returns up to n events in front of one, the last one first. It reads parts of
 // the session, from behind, that most often have enough.
 func newest(ctx context.Context, s *session.Session, before string, n int, fits func(agentEvent) bool) (events []agentEvent, err error) {
 	until, _, _ := place(before) // the entry that ends the part to read; empty is the end
+	if until != "" && until != s.ID() {
+		if err := isShown(ctx, s, until); err != nil {
+			return nil, err
+		}
+	}
 	for seen := before; ; seen = "" {
 		page, err := s.Page(ctx, until, -max(64, n))
 		if err != nil {
@@ -364,7 +387,7 @@ func (q *request) agentsStream() error {
 	if err != nil {
 		return err
 	}
-	if err := q.sv.wake(q.Context(), s); err != nil && !errors.Is(err, session.ErrArchived) {
+	if err := q.sv.wake(q.Context(), s); err != nil {
 		return err
 	}
 	seen := or(lastEventID(q.Request), q.URL.Query().Get("after"))
@@ -400,33 +423,28 @@ func (q *request) agentsStream() error {
 	return nil
 }
 
-// agentsFollow sends events as they come. The error is nil if nobody is there to be
-// told more.
+// agentsFollow sends events as they come. The error is nil if the client is gone, or the
+// server is stopped.
 func (q *request) agentsFollow(st *stream, s *session.Session, from string, m *agentEvents, rest *since, previews bool) error {
-	ctx, cancel := context.WithCancel(q.Context())
-	defer cancel()
-	defer context.AfterFunc(q.sv.life, cancel)()
-	var beating sync.WaitGroup
-	beating.Go(func() { st.beat(ctx, q.sv.opts.Heartbeat, cancel) })
-	defer beating.Wait()
-	defer cancel()
-	for e, err := range inlined(ctx, s, s.Follow(ctx, from)) {
-		if err != nil {
+	return q.sv.during(q.Context(), st, func(ctx context.Context) error {
+		for e, err := range inlined(ctx, s, s.Follow(ctx, from)) {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return err
-		}
-		for _, ev := range rest.drop(m, e, m.add(e)) {
-			if ev.isPreview() && !previews {
-				continue
+			if err != nil {
+				return err
 			}
-			if st.send(event{id: ev.id, name: ev.typ, data: ev.data}) != nil {
-				return nil
+			for _, ev := range rest.drop(m, e, m.add(e)) {
+				if ev.isPreview() && !previews {
+					continue
+				}
+				if st.send(event{id: ev.id, name: ev.typ, data: ev.data}) != nil {
+					return nil
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // finish ends a stream that an error has ended.

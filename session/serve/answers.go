@@ -52,16 +52,31 @@ type answers struct {
 	more atomic.Bool // something was said since it looked
 }
 
-// answer lets what is queued in a session be answered, in the background.
-func (sv *Server) answer(s *session.Session) error {
+// takes says why the server takes no texts to answer, before they are queued: a client
+// that tries again later would say them twice.
+func (sv *Server) takes() error {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
-	if sv.closed {
+	switch {
+	case sv.opts.Respond == nil:
+		return errNoResponder
+	case sv.closed:
 		return errClosed
+	}
+	return nil
+}
+
+// answer lets what is queued in a session be answered, in the background. If the server
+// is being stopped it waits for the next one.
+func (sv *Server) answer(s *session.Session) {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	if sv.closed || sv.opts.Respond == nil {
+		return
 	}
 	if a := sv.answers[s.Ref()]; a != nil {
 		a.more.Store(true)
-		return nil
+		return
 	}
 	a := &answers{}
 	sv.answers[s.Ref()] = a
@@ -80,7 +95,6 @@ func (sv *Server) answer(s *session.Session) error {
 			sv.mu.Unlock()
 		}
 	})
-	return nil
 }
 
 // isAnswering reports whether this server works on a session.
@@ -339,8 +353,8 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 		return nil
 	}
 	turn, err := s.TryBeginTurn(ctx)
-	if errors.Is(err, session.ErrBusy) {
-		return nil // somebody is there
+	if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrArchived) {
+		return nil // somebody is there, or it is archived
 	}
 	if err != nil {
 		return err
@@ -356,5 +370,6 @@ func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	if err != nil || len(pending.Queued) == 0 && !held.goesOn {
 		return err
 	}
-	return sv.answer(s)
+	sv.answer(s)
+	return nil
 }

@@ -28,6 +28,15 @@ func (p Principal) may(agent string) bool {
 	return len(p.Agents) == 0 || slices.Contains(p.Agents, agent)
 }
 
+// account is the name that requests are counted by: the owner, or nothing for
+// administrators.
+func (p Principal) account() string {
+	if p.Admin {
+		return ""
+	}
+	return p.Owner
+}
+
 // ErrUnauthorized says that a request names nobody who is known.
 var ErrUnauthorized = errors.New("no key, or one that is not known")
 

@@ -29,7 +29,8 @@
 // alone: it checks both addresses and the Host, and refuses requests that were
 // forwarded. Web pages of other sites are refused, also for GET, except those of
 // Options.Origins. Bodies must be JSON and are bounded in size and time, before the
-// sender is known too; [Server.HTTPServer] bounds headers. A session of another owner
+// sender is known too; [Server.HTTPServer] bounds headers, and Options.Requests what one
+// owner may have open at once, streams and searches included. A session of another owner
 // is answered like one that does not exist, except that an ID in use cannot be taken.
 // Problems (RFC 9457) have stable codes; neither they nor the log name paths, keys or
 // texts. Every answer forbids browsers to take it for a page.

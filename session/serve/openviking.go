@@ -54,7 +54,7 @@ func user(owner string) string { return or(owner, "default") }
 
 type vikingSession struct {
 	ID           string `json:"session_id"`
-	User         string `json:"user"`
+	User         string `json:"user,omitempty"`
 	MessageCount *int   `json:"message_count,omitempty"`
 }
 
@@ -179,7 +179,7 @@ func (q *request) vikingAdd() error {
 	if err != nil {
 		return err
 	}
-	q.envelope(http.StatusOK, map[string]any{"session_id": s.ID(), "message_count": n}, nil)
+	q.envelope(http.StatusOK, vikingSession{ID: s.ID(), MessageCount: &n}, nil)
 	return nil
 }
 

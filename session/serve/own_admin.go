@@ -42,12 +42,31 @@ type ownErasure struct {
 	Entries  []session.Selection `json:"entries,omitempty"`
 }
 
-func (q *request) ownPlanErase(e ownErasure) (session.ErasePlan, error) {
-	return q.store.PlanErase(q.Context(), session.Erasure{Owner: e.Owner, Sessions: e.Sessions, Entries: e.Entries})
+// ownErasePlan is a plan that also says whose memories go, as a plan that was sent has
+// nothing for an [transcript.Eraser].
+type ownErasePlan struct {
+	session.ErasePlan
+	Memories string `json:"memories,omitempty"` // of which owner
 }
 
-func (q *request) ownErase(plan session.ErasePlan) (session.EraseReport, error) {
-	return q.store.Erase(q.Context(), plan)
+func (q *request) ownPlanErase(e ownErasure) (p ownErasePlan, err error) {
+	var also []transcript.Eraser
+	if m := q.sv.opts.Memory; m != nil {
+		also, p.Memories = append(also, m), e.Owner
+	}
+	p.ErasePlan, err = q.store.PlanErase(q.Context(), session.Erasure{Owner: e.Owner, Sessions: e.Sessions, Entries: e.Entries}, also...)
+	return p, err
+}
+
+// ownErase carries out a plan. After an error the same plan may be sent again.
+func (q *request) ownErase(p ownErasePlan) (session.EraseReport, error) {
+	report, err := q.store.Erase(q.Context(), p.ErasePlan)
+	if err != nil || q.sv.opts.Memory == nil {
+		return report, err
+	}
+	places, err := q.sv.opts.Memory.Erase(q.Context(), transcript.Subject{Owner: p.Memories})
+	report.Places = append(report.Places, places...)
+	return report, err
 }
 
 // ownExport answers with text that no browser shows as a page.

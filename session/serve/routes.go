@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,6 +52,7 @@ type request struct {
 	store *session.Store // that of who
 	data  []byte         // the body
 	began time.Time
+	busy  bool // it counts among those of who
 }
 
 // An endpoint answers the requests of a route.
@@ -99,6 +101,7 @@ func unknown(h http.Header, found http.Handler) error {
 // ServeHTTP answers a request of the route.
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &request{Request: r, w: &writer{ResponseWriter: w, patience: e.sv.opts.Patience}, sv: e.sv, began: time.Now()}
+	defer q.leave()
 	err := q.admit(e.route)
 	if err == nil {
 		err = e.route.do(q)
@@ -122,6 +125,9 @@ func (q *request) admit(route Route) (err error) {
 	if route.Admin && (!q.who.Admin || len(q.who.Agents) > 0) {
 		return errForbidden
 	}
+	if err := q.enter(); err != nil {
+		return err
+	}
 	if key := q.Header.Get("Idempotency-Key"); len(key) > 255 || !utf8.ValidString(key) {
 		return invalid("the idempotency key is longer than 255 bytes, or not UTF-8")
 	}
@@ -140,8 +146,34 @@ func (q *request) admit(route Route) (err error) {
 		return errLines
 	case !ofLines && !q.has("application/json"):
 		return errMedia
+	case !ofLines && !utf8.Valid(q.data):
+		return errNotJSON
 	}
 	return nil
+}
+
+// enter counts the request until leave, among those of its owner, or those of all
+// administrators.
+func (q *request) enter() error {
+	q.sv.mu.Lock()
+	defer q.sv.mu.Unlock()
+	if q.sv.busy[q.who.account()] >= q.sv.opts.Requests {
+		return errFull
+	}
+	q.sv.busy[q.who.account()]++
+	q.busy = true
+	return nil
+}
+
+func (q *request) leave() {
+	if !q.busy {
+		return
+	}
+	q.sv.mu.Lock()
+	defer q.sv.mu.Unlock()
+	if q.sv.busy[q.who.account()]--; q.sv.busy[q.who.account()] == 0 {
+		delete(q.sv.busy, q.who.account())
+	}
 }
 
 // read reads the body. Afterwards the client has nothing more to send, and nothing
@@ -153,7 +185,10 @@ func (q *request) read() (err error) {
 	if q.ContentLength > q.sv.opts.MaxBody {
 		return errTooLarge
 	}
-	if q.data, err = io.ReadAll(http.MaxBytesReader(q.w.ResponseWriter, q.Body, q.sv.opts.MaxBody)); err != nil {
+	var data bytes.Buffer
+	data.Grow(int(min(max(q.ContentLength, 0), 64<<10)) + bytes.MinRead) // a client may say more than it sends
+	_, err = data.ReadFrom(http.MaxBytesReader(q.w.ResponseWriter, q.Body, q.sv.opts.MaxBody))
+	if q.data = data.Bytes(); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return err
 		}
@@ -177,7 +212,11 @@ func (q *request) body(v any) error {
 // has reports whether the body has a media type. Pages of other sites can send
 // text/plain without asking, and are refused by it.
 func (q *request) has(media string) bool {
-	said, _, err := mime.ParseMediaType(q.Header.Get("Content-Type"))
+	text := q.Header.Get("Content-Type")
+	if text == media {
+		return true
+	}
+	said, _, err := mime.ParseMediaType(text)
 	return err == nil && said == media
 }
 

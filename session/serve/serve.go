@@ -46,7 +46,7 @@ type Options struct {
 	// a loopback host, and not have been forwarded.
 	Open bool
 	// Memory, if set, learns from what OpenViking's commit archives, in the time of the
-	// request, and is searched by its search.
+	// request, is searched by its search, and forgets an owner who is erased.
 	Memory *memory.Store
 	// Surfaces are those to serve; 0 is Everything.
 	Surfaces Surface
@@ -63,6 +63,7 @@ type Options struct {
 	MaxBody     int64         // bytes of a request; 0 is 32 MiB
 	Generations int           // answers that are made at once; 0 is 64. Others wait
 	Queue       int           // texts that may wait in one session; 0 is 8. Then it is 503
+	Requests    int           // of one owner at once, streams included; 0 is 1024. More are 503
 	Timeout     time.Duration // for one answer; 0 is 30 minutes
 	Heartbeat   time.Duration // of silence after which a stream gets a comment; 0 is 15 seconds
 	// Patience is how long a client may take to read an event or to send a body; 0 is
@@ -86,6 +87,7 @@ type Server struct {
 	mu      sync.Mutex
 	closed  bool
 	answers map[session.Ref]*answers // of sessions that are being answered
+	busy    map[string]int           // how many requests of each account are being answered
 	working sync.WaitGroup
 
 	describing sync.Mutex // held while labels are read and changed
@@ -102,10 +104,11 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	if opts == nil || opts.Auth == nil && !opts.Open || opts.Auth != nil && opts.Open {
 		return nil, errNoAuth
 	}
-	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), answers: map[session.Ref]*answers{}}
+	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), answers: map[session.Ref]*answers{}, busy: map[string]int{}}
 	o := &sv.opts
 	o.Surfaces, o.Agent = or(o.Surfaces, Everything), or(o.Agent, "main")
 	o.MaxBody, o.Generations, o.Queue = or(o.MaxBody, 32<<20), or(o.Generations, 64), or(o.Queue, 8)
+	o.Requests = or(o.Requests, 1024)
 	o.Timeout, o.Heartbeat, o.Patience = or(o.Timeout, 30*time.Minute), or(o.Heartbeat, 15*time.Second), or(o.Patience, 30*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()

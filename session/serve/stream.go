@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,13 +95,12 @@ func (st *stream) beat(ctx context.Context, every time.Duration, end context.Can
 	}
 }
 
-// A show is what a stream shows of a session.
+// A show is what a stream shows of a session, until the end of a turn.
 type show struct {
 	s    *session.Session
-	turn string // if not empty: the queued text whose turn is shown, until it ends
+	turn string // if not empty: the queued text whose turn alone is shown
 	from string // the entry to begin behind
-	seen string // the event that the client has seen last; empty if it has seen none
-	once bool   // end at the end of a turn
+	seen string // the event that the client has seen last, which [find] has found; empty if it has seen none
 	// event returns the event for a frame; false if this surface has none.
 	event func(frame) (event, bool)
 }
@@ -127,37 +127,21 @@ func (sv *Server) during(ctx context.Context, st *stream, f func(context.Context
 func (sv *Server) show(ctx context.Context, st *stream, sh show) error {
 	t := newTail(sh.turn)
 	skip := sh.seen != ""
-	seenEntry, _, _ := place(sh.seen)
-	passed := false
 	for e, err := range sh.s.Follow(ctx, sh.from) {
 		if err != nil {
 			return err
 		}
 		for _, f := range t.add(e) {
-			if skip {
-				switch {
-				case f.id() == sh.seen:
-					skip = false
-					if f.kind == frameEnd && sh.once {
-						return nil
-					}
-					continue
-				case passed && f.entry != seenEntry: // there is no such frame any more
-					skip = false
-					if err := sv.sendFrame(st, sh, frame{entry: f.entry, kind: frameReset, time: f.time, source: f.source}); err != nil {
-						return err
-					}
-				default:
-					passed = passed || f.entry == seenEntry
-					continue
+			if !skip {
+				if err := sv.sendFrame(st, sh, f); err != nil {
+					return err
 				}
 			}
-			if err := sv.sendFrame(st, sh, f); err != nil {
-				return err
-			}
-			if f.kind == frameEnd && (sh.turn != "" || sh.once) {
+			seen := f.id() == sh.seen
+			if f.kind == frameEnd && (seen || !skip) {
 				return nil
 			}
+			skip = skip && !seen
 		}
 	}
 	return nil
@@ -174,13 +158,31 @@ func (sv *Server) sendFrame(st *stream, sh show, f frame) error {
 	return st.send(e)
 }
 
-// resume says where a stream begins that a client goes on with.
+// resume says where a stream begins that a client goes on with. An event that the
+// session does not have gives [session.ErrNoEntry].
 func resume(ctx context.Context, s *session.Session, seen string) (from string, err error) {
 	entry, _, ok := place(seen)
 	if !ok {
 		return "", session.ErrNoEntry
 	}
-	return turnOf(ctx, s, entry)
+	if from, err = turnOf(ctx, s, entry); err != nil {
+		return "", err
+	}
+	return from, find(ctx, s, newTail(""), from, seen)
+}
+
+// find looks for an event behind an entry. One that is not there yet was sent to
+// nobody, and to wait for it would be to wait for ever.
+func find(ctx context.Context, s *session.Session, t *tail, from, seen string) error {
+	for e, err := range s.EntriesAfter(ctx, from) {
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(t.add(e), func(f frame) bool { return f.id() == seen }) {
+			return nil
+		}
+	}
+	return session.ErrNoEntry
 }
 
 // isGone reports whether a stream has ended because its session was deleted.

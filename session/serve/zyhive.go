@@ -68,8 +68,8 @@ func (b chatBody) content() (content []transcript.Block, err error) {
 
 // chat queues a text, lets it be answered, and streams its turn.
 func (q *request) chat() error {
-	if q.sv.opts.Respond == nil {
-		return errNoResponder
+	if err := q.sv.takes(); err != nil {
+		return err
 	}
 	var body chatBody
 	if err := q.body(&body); err != nil {
@@ -87,7 +87,19 @@ func (q *request) chat() error {
 	if err != nil {
 		return err
 	}
-	return q.zyStream(s, show{s: s, turn: entry, from: entry, seen: lastEventID(q.Request)})
+	sh := show{s: s, turn: entry, from: entry, seen: lastEventID(q.Request)}
+	if sh.seen == "" {
+		return q.zyStream(s, sh)
+	}
+	err = find(q.Context(), s, newTail(entry), entry, sh.seen)
+	if errors.Is(err, session.ErrNoEntry) {
+		sh.seen = ""
+		return q.zyStream(s, sh, zyEvent{Type: "reset"})
+	}
+	if err != nil {
+		return err
+	}
+	return q.zyStream(s, sh)
 }
 
 // chatSession returns the session that a text is said in, or a new one. One that is
@@ -147,7 +159,8 @@ func (q *request) say(s *session.Session, content []transcript.Block) (entry str
 	if err != nil {
 		return "", err
 	}
-	return done.IDs[0], q.sv.answer(s)
+	q.sv.answer(s)
+	return done.IDs[0], nil
 }
 
 // chatStream goes on with a stream.
@@ -163,7 +176,7 @@ func (q *request) chatStream() error {
 	if seen != "" {
 		from, err := resume(q.Context(), s, seen)
 		if err == nil {
-			return q.zyStream(s, show{s: s, from: from, seen: seen, once: true})
+			return q.zyStream(s, show{s: s, from: from, seen: seen})
 		}
 		if !errors.Is(err, session.ErrNoEntry) {
 			return err
@@ -174,7 +187,7 @@ func (q *request) chatStream() error {
 		return err
 	}
 	if begin != "" {
-		return q.zyStream(s, show{s: s, from: begin, once: true}, zyEvent{Type: "reset"})
+		return q.zyStream(s, show{s: s, from: begin}, zyEvent{Type: "reset"})
 	}
 	return newStream(q.w).send(event{data: zyEvent{Type: "idle"}})
 }
@@ -227,11 +240,21 @@ func (q *request) chatStop() error {
 	return nil
 }
 
-// stop asks whoever answers in a session to stop, on any server.
+// stop asks whoever answers in a session to stop, on any server: the one that has the
+// turn, even if a rewind has taken back what it answers.
 func (q *request) stop(s *session.Session) error {
 	begin, err := running(q.Context(), s)
-	if err != nil || begin == "" {
+	if err != nil {
 		return err
+	}
+	if begin == "" {
+		turn, err := s.TryBeginTurn(q.Context())
+		if err == nil {
+			return turn.End()
+		}
+		if !errors.Is(err, session.ErrBusy) {
+			return err
+		}
 	}
 	_, err = s.Append(q.Context(), transcript.Interrupt{By: q.who.Owner})
 	return err

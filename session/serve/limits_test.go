@@ -1,0 +1,165 @@
+package serve_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/memory"
+	"github.com/convolog/convolog/session/serve"
+)
+
+// The limit of an owner leaves the others alone, and a stream that has ended counts no
+// more.
+func TestRequestsOfOneOwner(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := served(t, &serve.Options{Requests: 2, Auth: serve.Keys(map[string]serve.Principal{
+		"alice": {Owner: "alice"}, "phone": {Owner: "alice", Agents: []string{"main"}}, "bob": {Owner: "bob"}, "admin": {Admin: true, Owner: "alice"},
+	})})
+	talk(t, store, "one")
+	url := ts.URL + "/v1/store/sessions/main/one"
+	status := func(key string) int {
+		return call(t, "GET", ts.URL+"/v1/store/sessions", nil, "X-Api-Key", key).StatusCode
+	}
+	streams, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 2 {
+		req, err := http.NewRequestWithContext(streams, "GET", url+"/follow", nil)
+		require.NoError(t, err)
+		req.Header.Set("X-Api-Key", "alice")
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+	}
+	for _, key := range []string{"alice", "phone"} {
+		full := call(t, "GET", url, nil, "X-Api-Key", key)
+		require.Equal(t, http.StatusServiceUnavailable, full.StatusCode)
+		require.NotEmpty(t, full.Header.Get("Retry-After"))
+	}
+	require.Equal(t, http.StatusOK, status("bob"))
+	require.Equal(t, http.StatusOK, status("admin"))
+	require.Equal(t, http.StatusUnauthorized, status("nobody"))
+	cancel()
+	require.Eventually(t, func() bool { return status("alice") == http.StatusOK }, soon, 5*time.Millisecond)
+}
+
+// A person who is erased is forgotten too, by a plan that was sent back.
+func TestOwnEraseMemories(t *testing.T) {
+	t.Parallel()
+	memories, err := memory.Open(memory.Folder(t.TempDir()), nil)
+	require.NoError(t, err)
+	ts, store, _ := served(t, &serve.Options{Memory: memories, Auth: serve.Keys(map[string]serve.Principal{"admin-key": {Admin: true}})})
+	talk(t, store, "one")
+	for _, owner := range []string{"alice", "bob"} {
+		_, err = memories.Add(t.Context(), memory.Scope{Agent: "main", Owner: owner}, memory.Preferences, "fruit", owner+" likes apples")
+		require.NoError(t, err)
+	}
+	list := func(owner string) (n int) {
+		for _, err := range memories.List(t.Context(), memory.Scope{Agent: "main", Owner: owner}) {
+			require.NoError(t, err)
+			n++
+		}
+		return n
+	}
+	admin := newAsker(t, ts, "admin-key")
+	var plan, stale map[string]any
+	admin.ask(200, "POST", "/v1/store/erase", map[string]any{"sessions": []session.Ref{{Agent: "main", ID: "one"}}}, &stale)
+	require.NotContains(t, stale, "memories")
+	admin.ask(200, "POST", "/v1/store/erase", map[string]any{"owner": "alice"}, &plan)
+	require.Equal(t, []int{1, 1}, []int{list("alice"), list("bob")})
+	var receipt session.EraseReport
+	for range 2 { // again is no error
+		admin.ask(200, "POST", "/v1/store/erase/apply", plan, &receipt)
+		require.Equal(t, []int{0, 1}, []int{list("alice"), list("bob")})
+	}
+	admin.ask(404, "GET", "/v1/store/sessions/main/one", nil, nil)
+}
+
+// An administrator of some agents is none for the routes that reach all of them.
+func TestAdministratorOfSomeAgents(t *testing.T) {
+	t.Parallel()
+	ts, store, sv := served(t, &serve.Options{Respond: serve.ResponderFunc(echo), Auth: serve.Keys(map[string]serve.Principal{
+		"some": {Admin: true, Agents: []string{"other"}}, "alice": {Owner: "alice"},
+	})})
+	s := talk(t, store, "one")
+	page, err := s.Page(t.Context(), "", 2)
+	require.NoError(t, err)
+	before := state(t, s)
+	for _, r := range sv.Routes() {
+		if !r.Admin && !isOfSession(r) {
+			continue
+		}
+		for _, key := range []string{"some", "alice"} {
+			if key == "alice" && !r.Admin {
+				continue
+			}
+			req := target{"main", "one", page[1].ID}.fill(t, ts.URL, r)
+			req.Header.Set("X-Api-Key", key)
+			// Other programs take these for more rights.
+			for _, name := range []string{"X-Owner", "X-User", "X-Forwarded-User", "X-Remote-User", "X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url"} {
+				req.Header.Set(name, "/v1/store/sessions")
+			}
+			status, _, body := send(t, req)
+			require.Contains(t, []int{http.StatusForbidden, http.StatusNotFound}, status, "%s %s %s: %s", key, r.Method, r.Path, body)
+		}
+	}
+	require.Equal(t, before, state(t, s))
+}
+
+// Nobody gets at sessions of others, nor gives others sessions, by what a body says.
+func TestOwnerByBody(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := withKeys(t)
+	s := talk(t, store, "one")
+	page, err := s.Page(t.Context(), "", 2)
+	require.NoError(t, err)
+	alice, bob := newAsker(t, ts, "alice-key"), newAsker(t, ts, "bob-key")
+	at := "/v1/store/sessions/main/one"
+	for _, body := range []string{`{"owner":"bob"}`, `{"Owner":"bob"}`, `{"owner":"","OWNER":"bob"}`, `{"title":"x","owner":""}`} {
+		status, answer := alice.raw("PATCH", at, "application/json", []byte(body))
+		require.Equal(t, http.StatusForbidden, status, "%s: %s", body, answer)
+	}
+	for _, body := range []string{`{"entry":"` + page[1].ID + `","owner":"bob"}`, `{"entry":"` + page[1].ID + `","parent":{"agent":"main","id":"x","call":"y"},"owner":"bob"}`} {
+		status, answer := alice.raw("POST", at+"/fork", "application/json", []byte(body))
+		require.GreaterOrEqual(t, status, 400, "%s: %s", body, answer)
+	}
+	for _, path := range []string{"/v1/sessions", "/api/v1/sessions"} {
+		status, answer := bob.raw("POST", path, "application/json", []byte(`{"owner":"alice","user":"alice","session_id":"ofbob"}`))
+		require.Equal(t, http.StatusOK, status, "%s", answer)
+	}
+	infos, err := store.List(t.Context(), &session.ListOptions{Owner: "alice"})
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+	bob.ask(200, "GET", "/v1/store/sessions?owner=alice", nil, nil)
+	status, answer := bob.raw("GET", "/v1/store/sessions?owner=alice", "", nil)
+	require.NotContains(t, string(answer), `"one"`, status)
+}
+
+// Bodies that are no JSON of the route change nothing.
+func TestHostileBodies(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := served(t, &serve.Options{Open: true})
+	s := talk(t, store, "one")
+	before := state(t, s)
+	a := newAsker(t, ts, "")
+	deep := strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000)
+	for _, body := range []string{
+		"{\"role\":\"user\",\"content\":\"\xff\xfe\"}", `{"role":"user","content":"a"} {}`, `{"role":"user","content":"a"`, deep, `[]`, `"x"`,
+		`{"role":"user","content":1e999}`, "\xef\xbb\xbf{}", "\x1f\x8b\x08\x00",
+	} {
+		status, answer := a.raw("POST", "/api/v1/sessions/one/messages", "application/json", []byte(body))
+		require.Equal(t, http.StatusBadRequest, status, "%.50q: %s", body, answer)
+		status, answer = a.raw("PATCH", "/v1/store/sessions/main/one", "application/json", []byte(strings.ReplaceAll(body, "role", "titel")))
+		require.Equal(t, http.StatusBadRequest, status, "%.50q: %s", body, answer)
+	}
+	for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json, text/plain", ""} {
+		status, answer := a.raw("POST", "/api/v1/sessions/one/messages", media, []byte(`{"role":"user","content":"a"}`))
+		require.Equal(t, http.StatusUnsupportedMediaType, status, "%s: %s", media, answer)
+	}
+	require.Equal(t, before, state(t, s))
+}

@@ -1,0 +1,111 @@
+package serve_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/transcript"
+)
+
+// repeated returns the ID of an entry that repeats another one, as those behind a
+// compaction do.
+func repeated(t *testing.T, s *session.Session) string {
+	t.Helper()
+	page, err := s.Page(t.Context(), "", 1)
+	require.NoError(t, err)
+	ids, err := s.Append(t.Context(), transcript.Repeat(transcript.State{Name: "x", Value: []byte("1")}, page[0].ID))
+	require.NoError(t, err)
+	return ids[0]
+}
+
+// A place that no event has, wherever a client has it from, is answered at once: with
+// a reset, with an error, but never with silence.
+func TestUnknownPlaces(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := served(t, nil)
+	all := chat(t, ts.URL, map[string]any{"message": "a b c"}, "Idempotency-Key", "k")
+	id := all[len(all)-1].data["sessionId"].(string)
+	s, err := store.Get(t.Context(), session.Ref{Agent: "main", ID: id})
+	require.NoError(t, err)
+	other := chat(t, ts.URL, map[string]any{"message": "another session"})
+	draft, _, _ := strings.Cut(all[0].id, "/")
+	places := []string{
+		repeated(t, s) + "/0", draft + "/7", draft + "/99999999999999999999", draft + "/-1", draft, "/0", "x", id + "/0",
+		other[0].id, "019ffffff-ffff-7fff-bfff-ffffffffffff/0",
+	}
+	for _, at := range places {
+		resp := call(t, "GET", ts.URL+"/api/agents/main/chat/stream?sessionId="+id, nil, "Last-Event-ID", at)
+		var got []frame
+		require.NoError(t, frames(resp.Body, func(f frame) bool { got = append(got, f); return true }))
+		require.Len(t, got, 1, at)
+		require.Equal(t, "idle", got[0].typ(), at)
+
+		// A request that is made again begins again.
+		got = chat(t, ts.URL, map[string]any{"message": "a b c"}, "Idempotency-Key", "k", "Last-Event-ID", at)
+		require.Equal(t, "reset", got[0].typ(), at)
+		require.Equal(t, all, got[1:], at)
+	}
+	for i := range all { // and one that knows its place goes on there, also behind the end
+		got := chat(t, ts.URL, map[string]any{"message": "a b c"}, "Idempotency-Key", "k", "Last-Event-ID", all[i].id)
+		require.Equal(t, len(all)-i-1, len(got), i)
+		require.Equal(t, all[i+1:], append([]frame{}, got...), i)
+	}
+
+	url := ts.URL + "/v1/sessions/" + id + "/events"
+	for _, at := range []string{places[0], "x", "/0", other[0].id, "019ffffff-ffff-7fff-bfff-ffffffffffff/0"} {
+		require.Equal(t, http.StatusNotFound, call(t, "GET", url+"/stream", nil, "Last-Event-ID", at).StatusCode, at)
+		require.Equal(t, http.StatusBadRequest, call(t, "GET", url+"?page="+at, nil).StatusCode, at)
+		require.Equal(t, http.StatusBadRequest, call(t, "GET", url+"?order=desc&page="+at, nil).StatusCode, at)
+	}
+}
+
+// A rewind ends the streams of a turn at once, and the answer can still be stopped.
+func TestRewindWhileStreaming(t *testing.T) {
+	t.Parallel()
+	ts, store, _ := served(t, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo)})
+	s := talk(t, store, "one")
+	page, err := s.Page(t.Context(), "", 2)
+	require.NoError(t, err)
+	resp := call(t, "POST", ts.URL+"/api/agents/main/chat", map[string]any{"message": "so far wait", "sessionId": "one"})
+	var types []string
+	require.NoError(t, frames(resp.Body, func(f frame) bool {
+		if types = append(types, f.typ()); len(types) == 2 {
+			require.NoError(t, s.Rewind(t.Context(), page[1].ID))
+		}
+		return true
+	}))
+	require.Equal(t, []string{"text_delta", "text_delta", "reset", "done"}, types)
+	require.Equal(t, http.StatusOK, call(t, "DELETE", ts.URL+"/api/agents/main/chat?sessionId=one", nil).StatusCode)
+}
+
+// A stream goes on where it was also when the session was archived or restored meanwhile.
+func TestResumeArchived(t *testing.T) {
+	t.Parallel()
+	ts, store, sv := served(t, nil)
+	all := chat(t, ts.URL, map[string]any{"message": "a b c"})
+	id := all[len(all)-1].data["sessionId"].(string)
+	ref := session.Ref{Agent: "main", ID: id}
+	s, err := store.Get(t.Context(), ref)
+	require.NoError(t, err)
+	for _, change := range []func(context.Context, session.Ref) error{store.Archive, store.Restore} {
+		turn, err := s.BeginTurn(t.Context()) // the answer is there before its turn is over
+		if err == nil {
+			require.NoError(t, turn.End())
+		}
+		require.NoError(t, change(t.Context(), ref))
+		require.NoError(t, sv.Resume(t.Context(), &session.ListOptions{State: session.AnyState}))
+		for i := range all {
+			resp := call(t, "GET", ts.URL+"/api/agents/main/chat/stream?sessionId="+id, nil, "Last-Event-ID", all[i].id)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			got := []frame{}
+			require.NoError(t, frames(resp.Body, func(f frame) bool { got = append(got, f); return true }))
+			require.Equal(t, all[i+1:], got, i)
+		}
+	}
+}

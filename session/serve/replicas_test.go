@@ -1,0 +1,93 @@
+package serve_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+)
+
+// replica is a server of its own on a folder that others serve too.
+func replica(t *testing.T, dir string) (string, *serve.Server) {
+	t.Helper()
+	store, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
+	require.NoError(t, err)
+	sv, err := serve.New(store, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo), Logger: quiet})
+	require.NoError(t, err)
+	ts := httptest.NewServer(sv)
+	t.Cleanup(func() {
+		require.NoError(t, sv.Close(context.Background()))
+		ts.Close()
+		require.NoError(t, store.Close())
+	})
+	return ts.URL, sv
+}
+
+// A client may talk to any of the servers of a folder: one streams, stops and goes on
+// with what another answers.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, first := replica(t, dir)
+	two, _ := replica(t, dir)
+	all := chat(t, one, map[string]any{"message": "hello"})
+	id := all[len(all)-1].data["sessionId"].(string)
+	at := "?sessionId=" + id
+
+	resp := call(t, "POST", one+"/api/agents/main/chat", map[string]any{"message": "so far wait", "sessionId": id})
+	all = nil
+	var queued *http.Response
+	require.NoError(t, frames(resp.Body, func(f frame) bool {
+		if all = append(all, f); len(all) != 2 {
+			return true
+		}
+		// The other server says that it is being answered, shows it, takes more, and stops it.
+		status := decode(t, call(t, "GET", two+"/api/agents/main/chat/status"+at, nil))
+		require.Equal(t, []any{"generating", false}, []any{status["status"], status["hasWorker"]})
+		shown := call(t, "GET", two+"/api/agents/main/chat/stream"+at, nil, "Last-Event-ID", all[0].id)
+		require.NoError(t, frames(shown.Body, func(f frame) bool {
+			require.Equal(t, all[1], f)
+			return false
+		}))
+		require.NoError(t, shown.Body.Close())
+		require.Equal(t, http.StatusOK, call(t, "DELETE", two+"/api/agents/main/chat"+at, nil).StatusCode)
+		queued = call(t, "POST", two+"/api/agents/main/chat", map[string]any{"message": "and more", "sessionId": id})
+		return true
+	}))
+	require.Equal(t, "so far", text(all))
+	require.Equal(t, "done", all[len(all)-1].typ())
+	var more []frame
+	require.NoError(t, frames(queued.Body, func(f frame) bool { more = append(more, f); return true }))
+	require.Equal(t, "and more", text(more))
+
+	// One is closed in the middle of an answer; its clients go on with the other, which
+	// may be the one that answers.
+	resp = call(t, "POST", one+"/api/agents/main/chat", map[string]any{"message": "up to here wait", "sessionId": id})
+	all = nil
+	require.NoError(t, frames(resp.Body, func(f frame) bool {
+		if all = append(all, f); len(all) == 2 {
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, first.Close(over), context.Canceled)
+		}
+		return len(all) < 2
+	}))
+	resp = call(t, "GET", two+"/api/agents/main/chat/stream"+at, nil, "Last-Event-ID", all[1].id)
+	require.Equal(t, http.StatusOK, call(t, "DELETE", two+"/api/agents/main/chat"+at, nil).StatusCode)
+	require.NoError(t, frames(resp.Body, func(f frame) bool { all = append(all, f); return true }))
+	require.Contains(t, []string{"up to", "up to here"}, text(all))
+	require.Equal(t, "done", all[len(all)-1].typ())
+	require.Equal(t, http.StatusServiceUnavailable, call(t, "POST", one+"/api/agents/main/chat", map[string]any{"message": "x", "sessionId": id}).StatusCode)
+	// It has not taken what it has refused, which a client says again elsewhere.
+	require.Equal(t, http.StatusServiceUnavailable, call(t, "POST", one+"/v1/sessions/"+id+"/events", says("x")).StatusCode)
+	for _, e := range listed(t, two+"/v1/sessions/"+id, "types=user.message") {
+		require.NotEqual(t, "x", e["content"].([]any)[0].(obj)["text"])
+	}
+	more = chat(t, two, map[string]any{"message": "still here", "sessionId": id})
+	require.Equal(t, "still here", text(more))
+}
