@@ -1,0 +1,127 @@
+package pgdriver
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+var _ driver.Archiver = (*Driver)(nil)
+
+// Archive implements [driver.Archiver]. The lines are kept in compressed blocks.
+func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error) error {
+	return fail("archive", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && r.Archived }, func(s *still) error {
+		if s.row.Archived {
+			return nil
+		}
+		if err := s.allow(check); err != nil {
+			return err
+		}
+		return s.pack()
+	}))
+}
+
+// Restore implements [driver.Archiver].
+func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
+	return fail("restore", ref, d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && !r.Archived }, func(s *still) error {
+		if !s.row.Archived {
+			return nil
+		}
+		return s.unpack()
+	}))
+}
+
+// DeleteIf implements [driver.Archiver].
+func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
+	errs := make([]error, len(refs))
+	for i, ref := range refs {
+		errs[i] = fail("delete", ref, d.still(ctx, ref, func(_ driver.Row, err error) bool { return err != nil }, func(s *still) error {
+			if err := s.allow(check); err != nil {
+				return err
+			}
+			return s.exec("SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
+		}))
+		if errs[i] == nil {
+			d.names.Delete(ref)
+		}
+	}
+	return errs
+}
+
+// blockLines is how many lines a block of an archive has at most.
+const blockLines = pageLines
+
+// pack puts the lines of a session into blocks.
+func (s *still) pack() error {
+	for first := int64(0); first < s.lines; {
+		page, err := s.page(first)
+		if err != nil {
+			return err
+		}
+		var block bytes.Buffer
+		zip := gzip.NewWriter(&block)
+		for _, l := range page {
+			_, _ = zip.Write(append(l.data, '\n')) // into memory
+		}
+		_ = zip.Close()
+		last := page[len(page)-1].seq
+		if err := s.exec("INSERT INTO {s}.blocks (body, first, last, data) VALUES ($1, $2, $3, $4)", s.body, first+1, last, block.Bytes()); err != nil {
+			return err
+		}
+		first = last
+	}
+	if err := s.exec("DELETE FROM {s}.lines WHERE body = $1", s.body); err != nil {
+		return err
+	}
+	return s.exec("UPDATE {s}.sessions SET archived = true WHERE agent = $1 AND id = $2", s.row.Agent, s.row.ID)
+}
+
+// unpack is the reverse.
+func (s *still) unpack() error {
+	for first := int64(0); first < s.lines; {
+		page, err := s.page(first)
+		if err != nil {
+			return err
+		}
+		all := make([]driver.Line, len(page))
+		for i, l := range page {
+			e := record(l.data, s.body, l.seq-1).Entry
+			all[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: l.data}
+		}
+		l, err := linesOf(all)
+		if err != nil {
+			return err
+		}
+		if err := s.insert(first, l); err != nil {
+			return err
+		}
+		first = page[len(page)-1].seq
+	}
+	if err := s.exec("DELETE FROM {s}.blocks WHERE body = $1", s.body); err != nil {
+		return err
+	}
+	return s.exec("UPDATE {s}.sessions SET archived = false WHERE agent = $1 AND id = $2", s.row.Agent, s.row.ID)
+}
+
+// unzip returns the lines of a block that lie between two places.
+func unzip(block []byte, seq, from, to int64) (page []storedLine, err error) {
+	zip, err := gzip.NewReader(bytes.NewReader(block))
+	if err != nil {
+		return nil, fmt.Errorf("an archived block is damaged: %w", err)
+	}
+	text, err := io.ReadAll(zip)
+	if err != nil {
+		return nil, fmt.Errorf("an archived block is damaged: %w", err)
+	}
+	for line := range bytes.Lines(text) {
+		if seq > from && seq <= to {
+			page = append(page, storedLine{seq, bytes.TrimSuffix(line, []byte{'\n'})})
+		}
+		seq++
+	}
+	return page, nil
+}

@@ -1,0 +1,198 @@
+package pgdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+var errInUse = fmt.Errorf("the ID is in use, nothing was written: %w", fs.ErrExist)
+
+// LoadOrCreate implements [driver.Driver].
+func (d *Driver) LoadOrCreate(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line)) (row driver.Row, created bool, err error) {
+	if err := d.enter(ctx); err != nil {
+		return row, false, failKey("load or create", agent, key, err)
+	}
+	defer d.ops.Done()
+	for {
+		row, err = d.current(ctx, agent, key)
+		if err == nil || !errors.Is(err, errNoSession) {
+			break
+		}
+		row, err = d.create(ctx, agent, key, header, nil, true)
+		if created = err == nil; !errors.Is(err, errAgain) {
+			break
+		}
+	}
+	return row, created, failKey("load or create", agent, key, err)
+}
+
+// Create implements [driver.Driver].
+func (d *Driver) Create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more ...driver.Line) (row driver.Row, err error) {
+	if err := d.enter(ctx); err != nil {
+		return row, failKey("create", agent, key, err)
+	}
+	defer d.ops.Done()
+	for err = errAgain; errors.Is(err, errAgain); {
+		row, err = d.create(ctx, agent, key, header, more, false)
+	}
+	return row, failKey("create", agent, key, err)
+}
+
+// errAgain says that somebody else was given the gen.
+var errAgain = errors.New("the key has changed meanwhile")
+
+// create makes a session, the first of its key if only is set. It calls header with
+// the next gen, and fails with errAgain if that is not the next one any more.
+func (d *Driver) create(ctx context.Context, agent, key string, header func(gen int64) (driver.Row, driver.Line), more []driver.Line, only bool) (row driver.Row, err error) {
+	if err := checkKey(agent, key); err != nil {
+		return row, err
+	}
+	gen, err := d.gen(ctx, agent, key)
+	if err != nil {
+		return row, err
+	}
+	row, first := header(gen + 1)
+	row.Agent, row.Key, row.Gen = agent, key, gen+1
+	if err := driver.CheckRef(row.Ref()); err != nil {
+		return row, err
+	}
+	l, err := linesOf(append([]driver.Line{first}, more...))
+	if err != nil {
+		return row, err
+	}
+	seconds, nanoseconds, text, err := stored(row)
+	if err != nil {
+		return row, err
+	}
+	if l.head == "" {
+		l.head = driver.NoHead
+	}
+	var status string
+	var body *int64
+	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
+		agent, row.ID, []byte(key), keyHash(key), row.Gen, row.Rev, d.sync, seconds, nanoseconds, text, only,
+		l.types, l.ids, l.data, l.head, l.keys, l.hashes, l.starts, l.sizes)
+	err = d.call(ctx, create, func(ctx context.Context) (bool, error) {
+		// Only this call knows the ID of its first line, and a session is there whole.
+		status = "ok"
+		return d.written(ctx, row.Ref(), first.ID, &body)
+	}, &status, &body)
+	switch {
+	case err != nil:
+		return row, err
+	case status == "exists":
+		return row, errInUse
+	case status == "again":
+		return row, errAgain
+	}
+	d.names.Store(row.Ref(), *body)
+	d.changed(row.Ref())
+	return row, nil
+}
+
+// gen returns the highest gen that a key has given.
+func (d *Driver) gen(ctx context.Context, agent, key string) (gen int64, err error) {
+	err = d.row(ctx, "SELECT gen FROM {s}.keys WHERE agent = $1 AND hash = $2", agent, keyHash(key)).Scan(&gen)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return gen, err
+}
+
+// SetCurrent implements [driver.Driver].
+func (d *Driver) SetCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
+	if err := d.enter(ctx); err != nil {
+		return row, fail("set current", ref, err)
+	}
+	defer d.ops.Done()
+	for err = errAgain; errors.Is(err, errAgain); {
+		row, err = d.setCurrent(ctx, ref, line)
+	}
+	return row, fail("set current", ref, err)
+}
+
+func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen int64) driver.Line) (row driver.Row, err error) {
+	if row, err = d.get(ctx, ref); err != nil {
+		return row, err
+	}
+	if row.Archived {
+		return row, driver.ErrArchived
+	}
+	gen, err := d.gen(ctx, ref.Agent, row.Key)
+	if err != nil {
+		return row, err
+	}
+	current, err := d.current(ctx, ref.Agent, row.Key)
+	if err != nil {
+		return row, err
+	}
+	if current.ID == ref.ID {
+		return current, nil
+	}
+	row.Gen = gen + 1
+	l := line(row.Gen)
+	if _, err := linesOf([]driver.Line{l}); err != nil {
+		return row, err
+	}
+	var status string
+	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7)", ref.Agent, ref.ID, row.Gen, d.sync, l.Type, l.ID, l.Data)
+	err = d.call(ctx, set, func(ctx context.Context) (bool, error) {
+		status = "ok"
+		return d.written(ctx, ref, l.ID, new(*int64))
+	}, &status)
+	switch {
+	case err != nil:
+		return row, err
+	case status == "gone":
+		return row, errNoSession
+	case status == "archived":
+		return row, driver.ErrArchived
+	case status == "again":
+		return row, errAgain
+	}
+	d.changed(ref)
+	return row, nil
+}
+
+// Delete implements [driver.Driver]. What the server keeps of a deleted row until
+// its next VACUUM, and in its write-ahead log and backups, is out of reach.
+func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
+	var errs []error
+	for _, ref := range refs {
+		errs = append(errs, fail("delete", ref, d.delete(ctx, ref)))
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	if err := driver.CheckRef(ref); err != nil {
+		return err
+	}
+	var there bool
+	remove := d.row(ctx, "SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
+	err := d.call(ctx, remove, func(ctx context.Context) (gone bool, err error) {
+		if _, err = d.get(ctx, ref); errors.Is(err, errNoSession) {
+			there, gone, err = true, true, nil
+		}
+		return gone, err
+	}, &there)
+	if err != nil {
+		return err
+	}
+	d.names.Delete(ref)
+	if !there {
+		return errNoSession
+	}
+	d.changed(ref)
+	return nil
+}

@@ -1,0 +1,43 @@
+// Package pgdriver keeps sessions in PostgreSQL, so that programs on several machines
+// share them. It is a module of its own, on pgx.
+//
+//	pool, err := pgxpool.New(ctx, "postgres://...")
+//	d, err := pgdriver.Open(ctx, pool, nil)
+//	store := session.OpenDriver(d, nil)
+//
+// It passes the suite of package sessiontest, as the file driver does. A line is a row
+// with the bytes that were appended; one call of a function in the database appends,
+// under the lock of the session's row. Appends of one process to one session that come
+// at the same time share a transaction.
+//
+// # Durability
+//
+// A nil error means that the server has committed, with the synchronous_commit that it
+// is set to; [Open] refuses a server that has it or fsync off, unless Options.Async is
+// set. What a failover to another server keeps is up to the replication.
+//
+// A call that loses its connection finds out whether it was committed before it tries
+// again, for half a minute. After that an [*UnknownError] says that nobody knows. Reads
+// are tried again for as long.
+//
+// # Turns
+//
+// The turn lock is a lease with an end. A process that does not run for longer than
+// Options.Lease, because it was stopped or its machine was asleep, has lost it, and
+// appends nothing to the session until it has released the turn.
+//
+// # Following
+//
+// A change is notified outside its transaction, because commits that notify wait for
+// each other, and followers look by themselves every ten seconds besides. Behind a
+// pooler that passes no notifications on they look once a second. Nothing else of the
+// driver needs a session of the server, and no statement is prepared, so a pooler in
+// transaction mode will do.
+//
+// # Limits
+//
+// A deleted or erased word is gone from the tables. The server has it until the next
+// VACUUM in the dead rows, and longer in its write-ahead log and in backups. A session
+// has at most 16,777,215 lines. Blobs, memories and channel logs are not kept in the
+// database.
+package pgdriver

@@ -1,0 +1,240 @@
+package pgdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// Options of [Open]. Nil and zero fields are the defaults.
+type Options struct {
+	// Schema is the schema that holds the tables; empty means "convolog". It is made
+	// if it is not there.
+	Schema string
+	// Async acknowledges appends that the server has not put on stable storage yet,
+	// and allows a server that never does (fsync or synchronous_commit off). The
+	// last of them may be lost when the server crashes, in order.
+	Async bool
+	// Lease is how long a turn lock outlives the process that holds it; 0 means 15
+	// seconds. It is renewed three times in that time.
+	Lease time.Duration
+	// Logger receives what a person should know, such as a connection for
+	// notifications that was lost. Nil is silent.
+	Logger *slog.Logger
+}
+
+// Driver is a [driver.Driver] in a PostgreSQL database. It is safe for several
+// goroutines.
+type Driver struct {
+	pool  *pgxpool.Pool
+	opts  Options
+	sql   *strings.Replacer // of {s}, the schema
+	sync  string            // synchronous_commit of a write
+	names sync.Map          // of the bodies that were used, by ref
+
+	closing context.Context //nolint:containedctx // done once Close was called
+	close   context.CancelFunc
+
+	mu      sync.Mutex
+	ops     sync.WaitGroup // calls under way; Add with mu held and the driver open
+	queues  map[driver.Ref]*queue
+	leases  map[driver.Ref]*lease
+	watches watches
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// Open returns a driver on a database, in which it makes or brings up to date its
+// tables. The pool stays the caller's, who closes it after the driver.
+//
+// It fails if the server would acknowledge what a crash of it can lose, unless
+// Options.Async allows that.
+func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, error) {
+	d := &Driver{pool: pool, queues: map[driver.Ref]*queue{}, leases: map[driver.Ref]*lease{}}
+	if opts != nil {
+		d.opts = *opts
+	}
+	if d.opts.Schema == "" {
+		d.opts.Schema = "convolog"
+	}
+	if d.opts.Lease <= 0 {
+		d.opts.Lease = 15 * time.Second
+	}
+	if d.opts.Logger == nil {
+		d.opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	d.sql = strings.NewReplacer("{s}", pgx.Identifier{d.opts.Schema}.Sanitize())
+	if err := d.durable(ctx); err != nil {
+		return nil, fmt.Errorf("pgdriver: open: %w", err)
+	}
+	if err := d.migrate(ctx); err != nil {
+		return nil, fmt.Errorf("pgdriver: open: schema %q: %w", d.opts.Schema, err)
+	}
+	d.closing, d.close = context.WithCancel(context.Background())
+	return d, nil
+}
+
+// durable finds out what the server promises with a commit.
+func (d *Driver) durable(ctx context.Context) error {
+	var fsync string
+	err := d.pool.QueryRow(ctx, "SELECT current_setting('synchronous_commit'), current_setting('fsync')", pgx.QueryExecModeExec).Scan(&d.sync, &fsync)
+	switch {
+	case err != nil:
+		return err
+	case d.opts.Async:
+		d.sync = "off"
+	case fsync != "on":
+		return errors.New("the server has fsync off, so a crash of it loses what was acknowledged: switch it on, or set Options.Async")
+	case d.sync == "off":
+		return errors.New("synchronous_commit is off, so a crash of the server loses what was acknowledged: switch it on, or set Options.Async")
+	}
+	return nil
+}
+
+// enter begins a call, which ends with d.ops.Done.
+func (d *Driver) enter(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.ready(ctx)
+	if err == nil {
+		d.ops.Add(1)
+	}
+	return err
+}
+
+// ready returns why a call cannot go on, if it cannot.
+func (d *Driver) ready(ctx context.Context) error {
+	if d.closing.Err() != nil {
+		return driver.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// Close implements [driver.Driver]. The pool stays open.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	if d.closing.Err() != nil {
+		d.mu.Unlock()
+		return fmt.Errorf("pgdriver: close: %w", driver.ErrClosed)
+	}
+	d.close()
+	d.mu.Unlock()
+	d.ops.Wait()
+	d.endWatches(driver.ErrClosed)
+	return nil
+}
+
+// A query is one statement that yields one row. Statements are never prepared, which
+// poolers in transaction mode demand.
+type query struct {
+	d    *Driver
+	ctx  context.Context //nolint:containedctx // until Scan
+	sql  string
+	args []any
+}
+
+// row asks for one row, and for as long as it takes the server to come back.
+func (d *Driver) row(ctx context.Context, sql string, args ...any) query {
+	return query{d, ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)}
+}
+
+// acquire takes a connection from the pool. If it fails nothing was sent.
+func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return nil, notSent{err}
+	}
+	return conn, nil
+}
+
+// Scan implements [pgx.Row].
+func (q query) Scan(to ...any) error {
+	ctx, cancel := reading(q.ctx)
+	defer cancel()
+	return persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, nil)
+}
+
+func (q query) once(ctx context.Context, to ...any) error {
+	conn, err := q.d.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return conn.QueryRow(ctx, q.sql, q.args...).Scan(to...)
+}
+
+// rows has take read the rows of a query, again if the server goes away meanwhile.
+func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string, args ...any) error {
+	ctx, cancel := reading(ctx)
+	defer cancel()
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	return persist(ctx, func(ctx context.Context) error {
+		rows, err := d.pool.Query(ctx, d.sql.Replace(sql), args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		if err := take(rows); err != nil {
+			return err
+		}
+		return rows.Err()
+	}, nil)
+}
+
+// exec is a statement that may be carried out twice.
+func (d *Driver) exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	args = append([]any{pgx.QueryExecModeExec}, args...)
+	err = persist(ctx, func(ctx context.Context) error {
+		tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), args...)
+		affected = tag.RowsAffected()
+		return err
+	}, nil)
+	return affected, err
+}
+
+// call calls a function once, unless settled says that it was not carried out.
+func (d *Driver) call(ctx context.Context, q query, settled func(context.Context) (bool, error), to ...any) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	return persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, settled)
+}
+
+var errNoSession error = verdict{fmt.Errorf("there is no such session: %w", fs.ErrNotExist)}
+
+// missing makes a session that is not there of a row that is not there.
+func missing(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errNoSession
+	}
+	return err
+}
+
+// fail says which call on which session failed. Nil stays nil.
+func fail(op string, ref driver.Ref, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pgdriver: %s: session %q of agent %q: %w", op, ref.ID, ref.Agent, err)
+}
+
+func failKey(op, agent, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pgdriver: %s: key %q of agent %q: %w", op, key, agent, err)
+}

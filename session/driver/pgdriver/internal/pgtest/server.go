@@ -1,0 +1,214 @@
+// Package pgtest runs a PostgreSQL server for tests: one that can be killed.
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A Server is a server on a port of the loopback interface, with fsync on.
+type Server struct {
+	// URL is for superuser convolog and the database postgres.
+	URL string
+
+	bin, dir string
+	port     int
+	as       *syscall.Credential // nil is this user
+	cmd      *exec.Cmd
+	ended    chan struct{}
+}
+
+// ErrMissing says that no server is installed.
+var ErrMissing = errors.New("PostgreSQL is not installed: on Debian it is the package postgresql")
+
+// Start makes a database cluster and starts a server on it. As root it runs as the
+// user postgres, because a server refuses to run as root.
+func Start(ctx context.Context) (*Server, error) {
+	bin, err := find()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "convolog-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, dir: dir}
+	if os.Getuid() == 0 {
+		if err := s.dropRoot(); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	out, err := s.command(ctx, "initdb", "-D", filepath.Join(dir, "data"), "-A", "trust", "-U", "convolog", "-E", "UTF8", "--no-sync").CombinedOutput()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(dir))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s.port = l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s.URL = fmt.Sprintf("postgres://convolog@127.0.0.1:%d/postgres?sslmode=disable", s.port)
+	if err := s.Run(ctx); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+// find returns the folder of the programs of the newest server.
+func find() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path), nil
+	}
+	all, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(all) == 0 {
+		return "", ErrMissing
+	}
+	version := func(path string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 if it is none
+		return n
+	}
+	return filepath.Dir(slices.MaxFunc(all, func(a, b string) int { return version(a) - version(b) })), nil
+}
+
+func (s *Server) dropRoot() error {
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return err
+	}
+	s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(s.dir, int(uid), int(gid)) //nolint:gosec // parsed as 32 bits
+}
+
+// command is one of the server's programs, in a process group of its own.
+func (s *Server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.as}
+	return cmd
+}
+
+// Run starts the server and waits until it answers, which may take a recovery.
+func (s *Server) Run(ctx context.Context) error {
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		cmd := s.command(context.WithoutCancel(ctx), "postgres", "-D", filepath.Join(s.dir, "data"), "-p", strconv.Itoa(s.port),
+			"-k", s.dir, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=on", "-c", "max_connections=200")
+		cmd.Stdout, cmd.Stderr = log, log
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		s.cmd, s.ended = cmd, make(chan struct{})
+		go func() {
+			defer close(s.ended)
+			_ = cmd.Wait() // it will be killed
+		}()
+		for running := true; running; {
+			if s.answers(ctx) == nil {
+				return nil
+			}
+			select {
+			case <-s.ended: // processes of the one before are still there
+				running = false
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return s.Wait(ctx)
+}
+
+func (s *Server) answers(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}
+
+// Wait waits until the server answers.
+func (s *Server) Wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := s.answers(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			return fmt.Errorf("the server does not answer: %w\n%s", err, text)
+		}
+	}
+}
+
+// Kill kills every process of the server at once, as a crash of the machine would,
+// but for the page cache.
+func (s *Server) Kill() error {
+	pid := s.cmd.Process.Pid
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil { // it makes no more children
+		return err
+	}
+	for _, child := range children(pid) {
+		_ = syscall.Kill(child, syscall.SIGKILL) // it may have ended
+	}
+	err := syscall.Kill(pid, syscall.SIGKILL)
+	<-s.ended
+	return err
+}
+
+// children returns the processes whose parent this is. They are in sessions of their
+// own, not in its process group.
+func children(pid int) (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		var child, parent int
+		var state string
+		_, rest, _ := bytes.Cut(text, []byte(") "))
+		if _, err := fmt.Sscan(string(rest), &state, &parent); err != nil || parent != pid {
+			continue
+		}
+		if _, err := fmt.Sscan(string(text), &child); err == nil {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+// Stop kills the server and removes its data.
+func (s *Server) Stop() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }

@@ -1,0 +1,105 @@
+package pgdriver
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A cursor is the body of the session above, and the number of lines before it
+// below. So a cursor of lines that were replaced is never taken for one of the new
+// lines.
+const (
+	lineBits = 24
+	maxLines = 1<<lineBits - 1
+)
+
+func cursorOf(body, lines int64) driver.Cursor { return driver.Cursor(body<<lineBits | lines) }
+
+// place returns the number of lines before a cursor, which must be one of the body.
+func place(c driver.Cursor, body int64) (lines int64, err error) {
+	switch {
+	case c <= 0:
+		return 0, nil
+	case int64(c)>>lineBits != body:
+		return 0, driver.ErrReplaced
+	}
+	return int64(c) & maxLines, nil
+}
+
+// lines are lines on their way into the database.
+type lines struct {
+	types, ids []string
+	data       [][]byte
+	head       string // the ID of the last one that can be a head
+	// The idempotency keys of whole batches: their hashes, those of the content, the
+	// lines before each and the lines in it.
+	keys          [][]byte
+	hashes        []string
+	starts, sizes []int32
+}
+
+var errBadLine = errors.New("a line holds a newline, nothing was written")
+
+// linesOf takes lines apart. It does not retain them longer than the call that
+// writes them.
+func linesOf(all []driver.Line) (lines, error) {
+	l := lines{types: []string{}, ids: []string{}, data: [][]byte{}, keys: [][]byte{}, hashes: []string{}, starts: []int32{}, sizes: []int32{}}
+	if len(all) > maxLines {
+		return l, fmt.Errorf("%d lines are more than the %d that a session can have, nothing was written", len(all), maxLines)
+	}
+	var batcher transcript.Batcher
+	for i, line := range all {
+		if bytes.IndexByte(line.Data, '\n') >= 0 {
+			return l, errBadLine
+		}
+		l.types, l.ids, l.data = append(l.types, line.Type), append(l.ids, line.ID), append(l.data, line.Data)
+		if transcript.IsHead(line.Type) {
+			l.head = line.ID
+		}
+		if !mayHaveKey(line.Data) && !batcher.Open() {
+			continue
+		}
+		for _, b := range batcher.Take(record(line.Data, 0, int64(i))) {
+			if first := b.Entries[0]; b.Complete && first.Idem != "" {
+				n := len(b.Entries)
+				l.keys, l.hashes = append(l.keys, keyHash(first.Idem)), append(l.hashes, first.IdemHash)
+				l.starts, l.sizes = append(l.starts, int32(i+1-n)), append(l.sizes, int32(n)) //nolint:gosec // at most maxLines
+			}
+		}
+	}
+	return l, nil
+}
+
+// mayHaveKey reports whether a line may have an idempotency key.
+func mayHaveKey(line []byte) bool { return bytes.Contains(line, []byte(`"idem"`)) }
+
+// keyHash is what stands for an idempotency key, or for that of a session.
+func keyHash(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:]
+}
+
+// record makes the record of the line behind at lines of a body. It takes data over.
+func record(data []byte, body, at int64) transcript.Record {
+	rec := transcript.Record{Offset: int64(cursorOf(body, at)), End: int64(cursorOf(body, at+1))}
+	var err error
+	if rec.Entry, err = transcript.ParseEntry(data); err == nil {
+		return rec
+	}
+	for found, err := range transcript.Scan(bytes.NewReader(data), int64(len(data)), &transcript.ScanOptions{Final: true}) {
+		if err == nil {
+			rec.Entry, rec.Damage = found.Entry, found.Damage
+		}
+		break
+	}
+	if rec.Damage == nil {
+		rec.Damage = &transcript.Damage{Kind: transcript.DamageMalformed, Reason: err.Error()}
+	}
+	rec.Damage.Offset, rec.Damage.Size = rec.Offset, int64(len(data))
+	return rec
+}

@@ -1,0 +1,83 @@
+package pgdriver_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/pgdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// No statement reads a table from end to end.
+func TestIndexScans(t *testing.T) {
+	pool := poolOf(t, server)
+	ctx, schema := t.Context(), newSchema(t, pool)
+	d, err := pgdriver.Open(ctx, pool, &pgdriver.Options{Schema: schema})
+	require.NoError(t, err)
+	s := pgx.Identifier{schema}.Sanitize()
+	exec := func(sql string) {
+		t.Helper()
+		_, err := pool.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	sessions, each := extent(3_000, 20_000, 100_000), extent(10, 20, 100)
+	header := func(gen int64) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: "mine", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
+		return driver.Row{ID: e.ID, UpdatedAt: time.Unix(500, 0)}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	}
+	row, _, err := d.LoadOrCreate(ctx, "main", "key", header)
+	require.NoError(t, err)
+	exec(fmt.Sprintf(`INSERT INTO %s.sessions (agent, id, lines, head, key, key_hash, gen, rev, updated_s, updated_ns, row)
+		SELECT 'main', 's' || n, %d, '-', 'k', sha256(n::text::bytea), 1, 0, n, 0, '{}' FROM generate_series(1, %d) n`, s, each, sessions))
+	exec(fmt.Sprintf(`INSERT INTO %[1]s.lines (body, seq, type, id, data)
+		SELECT t.body, n, 'custom', 'l' || n, '{}' FROM %[1]s.sessions t, generate_series(1, %[2]d) n WHERE t.id <> 'mine'`, s, each))
+	exec(fmt.Sprintf(`INSERT INTO %[1]s.batches SELECT body, sha256(n::text::bytea), 'h', n, 1
+		FROM %[1]s.sessions t, generate_series(1, 5) n`, s))
+	exec("ANALYZE " + s + ".sessions, " + s + ".lines, " + s + ".batches")
+	scans := func() (whole, by int64) {
+		t.Helper()
+		err := pool.QueryRow(ctx, `SELECT sum(seq_scan), sum(idx_scan) FROM pg_stat_user_tables
+			WHERE schemaname = $1 AND relname IN ('sessions', 'lines', 'batches')`, schema).Scan(&whole, &by)
+		require.NoError(t, err)
+		return whole, by
+	}
+	var before, by int64
+	require.Eventually(t, func() bool { // the statistics of the lines above come late
+		was := before
+		before, by = scans()
+		return before == was && before > 0
+	}, 30*time.Second, 1500*time.Millisecond)
+
+	const rounds = 50
+	for n := range rounds {
+		e := transcript.Entry{ID: fmt.Sprint("e", n), Idem: fmt.Sprint("k", n), IdemHash: "h", Body: transcript.Custom{Name: "n"}}
+		line := driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+		_, err := d.Append(ctx, row.Ref(), []driver.Line{line}, driver.Cond{Idem: e.Idem, IdemHash: e.IdemHash, Conflicts: []string{"x"}})
+		require.NoError(t, err)
+		_, err = d.Current(ctx, "main", "key")
+		require.NoError(t, err)
+		list, err := d.List(ctx, "main", driver.Place{UpdatedAt: time.Unix(int64(sessions/2), 0), ID: "~"}, 20)
+		require.NoError(t, err)
+		require.Len(t, list, 20)
+		require.NoError(t, d.Put(ctx, row))
+		for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
+			for _, err := range d.Scan(ctx, row.Ref(), 0, dir) {
+				require.NoError(t, err)
+			}
+		}
+		_, err = d.Agents(ctx)
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		_, now := scans()
+		return now >= by+5*rounds
+	}, 30*time.Second, 500*time.Millisecond)
+	after, _ := scans()
+	require.Equal(t, before, after, "a table was read from end to end")
+	require.NoError(t, d.Close())
+}

@@ -1,0 +1,141 @@
+package pgdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// patience is how long a call goes on trying while the server is away: a restart and
+// most failovers are shorter.
+const patience = 30 * time.Second
+
+// reading is ctx for a call that only reads.
+func reading(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, patience)
+}
+
+// writing is ctx for a write: one that has begun is finished.
+func writing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), patience)
+}
+
+// persist calls do until it succeeds, or fails for another reason than that the
+// server was away. If nobody knows what became of a transaction, settled finds out
+// whether it was committed; nil says that doing it twice does no harm.
+func persist(ctx context.Context, do func(context.Context) error, settled func(context.Context) (bool, error)) error {
+	unsure := false
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		var err error
+		if unsure {
+			var done bool
+			if done, err = settled(ctx); done && err == nil {
+				return nil
+			}
+			unsure = err != nil
+		}
+		if !unsure {
+			err = do(ctx)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !unsure && interrupted(err) && settled != nil:
+			unsure = true
+		case !interrupted(err) && !again(err):
+			return outcomeOf(unsure, err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return outcomeOf(unsure, err)
+		}
+	}
+}
+
+// An UnknownError leaves open whether a write was committed: the server went away
+// before it answered, and did not come back in time. It matches
+// [*filelog.NotDurableError], which is session.NotDurableError, too.
+type UnknownError struct{ Err error }
+
+// Error says what to do.
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("the server went away before it answered (%v), so the write may have happened: look when it is back, or append again under the same idempotency key", e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// As makes it a [*filelog.NotDurableError].
+func (e *UnknownError) As(target any) bool {
+	t, ok := target.(**filelog.NotDurableError)
+	if ok {
+		*t = &filelog.NotDurableError{Path: "PostgreSQL", Err: e.Err}
+	}
+	return ok
+}
+
+func outcomeOf(unsure bool, err error) error {
+	if unsure {
+		return &UnknownError{err}
+	}
+	return err
+}
+
+// interrupted reports whether nobody knows what became of a transaction. A server
+// that ends a connection says so after the commit, too, so only an error that leaves
+// the connection usable speaks of the transaction. pgconn.SafeToRetry is not asked: it
+// holds a connection that broke while the answers of a batch were read for one that
+// was closed before (pgx 5.12).
+func interrupted(err error) bool {
+	if _, unsent := errors.AsType[notSent](err); unsent {
+		return false
+	}
+	if e, answered := errors.AsType[*pgconn.PgError](err); answered {
+		return e.SeverityUnlocalized != "ERROR" && e.Severity != "ERROR"
+	}
+	return lost(err)
+}
+
+// lost reports whether an error is about the connection, or the time.
+func lost(err error) bool {
+	return !errors.Is(err, pgx.ErrNoRows) && !isVerdict(err)
+}
+
+// A verdict is an error of this package's own, which came from an answer.
+type verdict struct{ error }
+
+func (e verdict) Unwrap() error { return e.error }
+
+func isVerdict(err error) bool {
+	_, ok := errors.AsType[verdict](err)
+	return ok
+}
+
+// again reports whether a transaction that was rolled back, or never begun, may go
+// through the next time.
+func again(err error) bool {
+	e, answered := errors.AsType[*pgconn.PgError](err)
+	if !answered {
+		return lost(err) // no connection
+	}
+	switch e.Code {
+	case "40001", "40P01", // serialization failure, deadlock
+		"55P03",                   // lock not available
+		"57P01", "57P02", "57P03", // the server is being stopped or started
+		"25006": // read only: the other side of a failover
+		return true
+	}
+	return e.Code[:2] == "08" || e.Code[:2] == "53" // connection, resources
+}
+
+// notSent is an error that came before anything was sent.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }

@@ -1,0 +1,142 @@
+package pgdriver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+var _ driver.Rewriter = (*Driver)(nil)
+
+var errNoHeader = errors.New("the first of the new lines is no header with a higher rev, nothing was changed")
+
+// Rewrite implements [driver.Rewriter]. The new lines are in memory until all are
+// written. As after Delete, the server keeps the old ones until its next VACUUM.
+func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
+	return fail("rewrite", ref, d.rewrite(ctx, ref, change))
+}
+
+func (d *Driver) rewrite(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
+	rev := 0
+	return d.still(ctx, ref, func(r driver.Row, err error) bool { return err == nil && rev > 0 && r.Rev >= rev }, func(s *still) error {
+		if s.row.Archived {
+			return verdict{driver.ErrArchived}
+		}
+		var all []driver.Line
+		err := change(s.records, func(line []byte) error {
+			line = bytes.Clone(line)
+			e, err := transcript.ParseEntry(line)
+			all = append(all, driver.Line{ID: e.ID, Type: e.Type(), Data: line})
+			return err
+		})
+		if err != nil {
+			return verdict{err}
+		}
+		rev, err = s.replace(all)
+		return err
+	})
+}
+
+// records yields the lines of the session as they are in its transaction.
+func (s *still) records(yield func(transcript.Record, error) bool) {
+	for first := int64(0); first < s.lines; {
+		page, err := s.page(first)
+		if err != nil {
+			yield(transcript.Record{}, err)
+			return
+		}
+		for _, l := range page {
+			if !yield(record(l.data, s.body, l.seq-1), nil) {
+				return
+			}
+			first = l.seq
+		}
+	}
+}
+
+// replace gives the session a new body with these lines.
+func (s *still) replace(all []driver.Line) (rev int, err error) {
+	var h transcript.Header
+	if len(all) > 0 {
+		e, err := transcript.ParseEntry(all[0].Data)
+		if err != nil {
+			return 0, verdict{err}
+		}
+		h, _ = e.Body.(transcript.Header)
+	}
+	if h.Rev <= s.row.Rev {
+		return 0, verdict{errNoHeader}
+	}
+	l, err := linesOf(all)
+	if err != nil {
+		return 0, err
+	}
+	if l.head == "" {
+		l.head = driver.NoHead
+	}
+	seconds, nanoseconds, text, err := stored(driver.Row{UpdatedAt: s.row.UpdatedAt, CreatedAt: h.Created})
+	if err != nil {
+		return 0, err
+	}
+	old := s.body
+	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = nextval('{s}.bodies'), lines = $3, head = $4, rev = $5,
+		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`), pgx.QueryExecModeExec,
+		s.row.Agent, s.row.ID, len(all), l.head, h.Rev, seconds, nanoseconds, text)
+	if err := row.Scan(&s.body); err != nil {
+		return 0, err
+	}
+	if err := s.insert(0, l); err != nil {
+		return 0, err
+	}
+	if err := s.exec("DELETE FROM {s}.lines WHERE body = $1", old); err != nil {
+		return 0, err
+	}
+	return h.Rev, s.exec("DELETE FROM {s}.batches WHERE body = $1", old)
+}
+
+// Note implements [driver.Rewriter].
+func (d *Driver) Note(ctx context.Context, name string, data []byte) error {
+	if err := d.enter(ctx); err != nil {
+		return fmt.Errorf("pgdriver: note: %w", err)
+	}
+	defer d.ops.Done()
+	var err error
+	if data == nil {
+		_, err = d.exec(ctx, "DELETE FROM {s}.notes WHERE name = $1", name)
+	} else {
+		_, err = d.exec(ctx, "INSERT INTO {s}.notes (name, data) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET data = excluded.data", name, data)
+	}
+	if err != nil {
+		return fmt.Errorf("pgdriver: note %q: %w", name, err)
+	}
+	return nil
+}
+
+// Notes implements [driver.Rewriter].
+func (d *Driver) Notes(ctx context.Context) (map[string][]byte, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, fmt.Errorf("pgdriver: notes: %w", err)
+	}
+	defer d.ops.Done()
+	notes := map[string][]byte{}
+	err := d.rows(ctx, func(rows pgx.Rows) error {
+		var name string
+		var data []byte
+		_, err := pgx.ForEachRow(rows, []any{&name, &data}, func() error {
+			notes[name] = bytes.Clone(data)
+			return nil
+		})
+		return err
+	}, "SELECT name, data FROM {s}.notes")
+	if err != nil {
+		return nil, fmt.Errorf("pgdriver: notes: %w", err)
+	}
+	return notes, nil
+}

@@ -1,0 +1,175 @@
+package pgdriver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// rowColumns are those that readRow reads.
+const rowColumns = "t.agent, t.id, t.key, t.gen, t.rev, t.archived, t.row"
+
+// isCurrent says whether a session is the current one of its key.
+const isCurrent = `(NOT t.archived AND t.gen = (SELECT max(o.gen) FROM {s}.sessions o
+	WHERE o.agent = t.agent AND o.key_hash = t.key_hash AND NOT o.archived))`
+
+// readRow makes a row of its columns, and of more that the query has.
+func readRow(r pgx.Row, more ...any) (row driver.Row, err error) {
+	var agent, id string
+	var key, text []byte
+	var gen int64
+	var rev int
+	var archived bool
+	if err = r.Scan(append([]any{&agent, &id, &key, &gen, &rev, &archived, &text}, more...)...); err != nil {
+		return row, missing(err)
+	}
+	if err := json.Unmarshal(text, &row); err != nil {
+		row = driver.Row{} // the lines say the rest
+	}
+	row.Agent, row.ID, row.Key, row.Gen, row.Rev, row.Archived = agent, id, string(key), gen, rev, archived
+	return row, nil
+}
+
+// stored is a row as its columns hold it.
+func stored(row driver.Row) (seconds int64, nanoseconds int, text []byte, err error) {
+	text, err = json.Marshal(row)
+	return row.UpdatedAt.Unix(), row.UpdatedAt.Nanosecond(), text, err
+}
+
+// Get implements [driver.Driver].
+func (d *Driver) Get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+	if err := d.enter(ctx); err != nil {
+		return driver.Row{}, fail("get", ref, err)
+	}
+	defer d.ops.Done()
+	row, err := d.get(ctx, ref)
+	return row, fail("get", ref, err)
+}
+
+func (d *Driver) get(ctx context.Context, ref driver.Ref) (driver.Row, error) {
+	if err := driver.CheckRef(ref); err != nil {
+		return driver.Row{}, err
+	}
+	return readRow(d.row(ctx, "SELECT "+rowColumns+" FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2", ref.Agent, ref.ID))
+}
+
+// Current implements [driver.Driver].
+func (d *Driver) Current(ctx context.Context, agent, key string) (driver.Row, error) {
+	if err := d.enter(ctx); err != nil {
+		return driver.Row{}, failKey("current", agent, key, err)
+	}
+	defer d.ops.Done()
+	row, err := d.current(ctx, agent, key)
+	return row, failKey("current", agent, key, err)
+}
+
+func (d *Driver) current(ctx context.Context, agent, key string) (driver.Row, error) {
+	if err := checkKey(agent, key); err != nil {
+		return driver.Row{}, err
+	}
+	return readRow(d.row(ctx, "SELECT "+rowColumns+` FROM {s}.sessions t
+		WHERE t.agent = $1 AND t.key_hash = $2 AND NOT t.archived ORDER BY t.gen DESC LIMIT 1`, agent, keyHash(key)))
+}
+
+func checkKey(agent, key string) error {
+	if err := driver.CheckAgent(agent); err != nil {
+		return err
+	}
+	return driver.CheckKey(key)
+}
+
+// Put implements [driver.Driver].
+func (d *Driver) Put(ctx context.Context, row driver.Row) error {
+	ref := row.Ref()
+	if err := d.enter(ctx); err != nil {
+		return fail("put", ref, err)
+	}
+	defer d.ops.Done()
+	return fail("put", ref, d.put(ctx, ref, row))
+}
+
+func (d *Driver) put(ctx context.Context, ref driver.Ref, row driver.Row) error {
+	if err := driver.CheckRef(ref); err != nil {
+		return err
+	}
+	seconds, nanoseconds, text, err := stored(row)
+	if err != nil {
+		return err
+	}
+	n, err := d.exec(ctx, `UPDATE {s}.sessions SET updated_s = $3, updated_ns = $4, row = $5
+		WHERE agent = $1 AND id = $2 AND NOT archived AND rev <= $6`, ref.Agent, ref.ID, seconds, nanoseconds, text, row.Rev)
+	if err != nil || n > 0 {
+		return err
+	}
+	now, err := d.get(ctx, ref)
+	if err == nil && now.Archived {
+		err = driver.ErrArchived
+	}
+	return err // nil: the row was made of lines that were replaced
+}
+
+// Agents implements [driver.Driver].
+func (d *Driver) Agents(ctx context.Context) ([]string, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, fmt.Errorf("pgdriver: agents: %w", err)
+	}
+	defer d.ops.Done()
+	var names []string
+	err := d.rows(ctx, func(rows pgx.Rows) (err error) {
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	}, `WITH RECURSIVE names AS (
+		(SELECT agent FROM {s}.sessions ORDER BY agent LIMIT 1)
+		UNION ALL
+		SELECT (SELECT t.agent FROM {s}.sessions t WHERE t.agent > n.agent ORDER BY t.agent LIMIT 1) FROM names n WHERE n.agent IS NOT NULL)
+		SELECT agent FROM names WHERE agent IS NOT NULL`)
+	if err != nil {
+		return nil, fmt.Errorf("pgdriver: agents: %w", err)
+	}
+	return names, nil
+}
+
+// List implements [driver.Driver].
+func (d *Driver) List(ctx context.Context, agent string, after driver.Place, n int) ([]driver.Row, error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, fmt.Errorf("pgdriver: list: agent %q: %w", agent, err)
+	}
+	defer d.ops.Done()
+	list, err := d.list(ctx, agent, after, n)
+	if err != nil {
+		return nil, fmt.Errorf("pgdriver: list: agent %q: %w", agent, err)
+	}
+	return list, nil
+}
+
+func (d *Driver) list(ctx context.Context, agent string, after driver.Place, n int) (list []driver.Row, err error) {
+	if err := driver.CheckAgent(agent); err != nil {
+		return nil, err
+	}
+	if (after == driver.Place{}) {
+		after = driver.Place{UpdatedAt: time.Unix(1<<62, 0), ID: "~"} // in front of everything
+	}
+	var limit *int
+	if n > 0 {
+		limit = &n
+	}
+	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
+		list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (driver.Row, error) {
+			var current bool
+			row, err := readRow(r, &current)
+			row.Current = current
+			return row, err
+		})
+		return err
+	}, "SELECT "+rowColumns+", "+isCurrent+`
+		FROM {s}.sessions t
+		WHERE t.agent = $1 AND (t.updated_s, t.updated_ns, t.id) < ($2, $3, $4)
+		ORDER BY t.updated_s DESC, t.updated_ns DESC, t.id DESC LIMIT $5`,
+		agent, after.UpdatedAt.Unix(), after.UpdatedAt.Nanosecond(), after.ID, limit)
+	return list, err
+}

@@ -1,0 +1,158 @@
+package pgdriver
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A page is what a scan has in memory: so many lines at most, and no more bytes than
+// that once there is one.
+const (
+	pageLines = 512
+	pageBytes = 1 << 20
+)
+
+const selectLines = `SELECT seq, data FROM (
+	SELECT seq, data, sum(octet_length(data)) OVER (ORDER BY seq {dir}) - octet_length(data) AS before
+	FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT $4) p
+	WHERE before < $5 ORDER BY seq {dir}`
+
+// A page of an archive is a block. The last two parameters are not needed there, and
+// a parameter has to be used.
+const selectBlock = `SELECT first, data FROM {s}.blocks
+	WHERE body = $1 AND last > $2 AND first <= $3 AND $4::int + $5::int > 0 ORDER BY first {dir} LIMIT 1`
+
+// pageQuery asks for the next page of lines behind $2 and up to $3.
+func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
+	query, order := selectLines, ""
+	if archived {
+		query = selectBlock
+	}
+	if dir == driver.Backward {
+		order = "DESC"
+	}
+	return d.sql.Replace(strings.ReplaceAll(query, "{dir}", order))
+}
+
+// collect returns the page that such a query has found.
+func collect(rows pgx.Rows, archived bool, from, to int64) (page []storedLine, err error) {
+	page, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l storedLine, err error) { return l, r.Scan(&l.seq, &l.data) })
+	if err == nil && archived && len(page) > 0 {
+		page, err = unzip(page[0].data, page[0].seq, from, to)
+	}
+	return page, err
+}
+
+// Scan implements [driver.Driver]. A loop sees the lines that were there when it
+// began, a page at a time; it keeps no connection between two pages.
+func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return func(yield func(transcript.Record, error) bool) {
+		if err := d.scan(ctx, ref, from, dir, func(rec transcript.Record) bool { return yield(rec, nil) }); err != nil {
+			yield(transcript.Record{}, fail("scan", ref, err))
+		}
+	}
+}
+
+// scan gives records until give returns false.
+func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction, give func(transcript.Record) bool) error {
+	body, end, archived, err := d.end(ctx, ref)
+	if err != nil {
+		return err
+	}
+	first, err := place(from, body)
+	if err != nil {
+		return err
+	}
+	for first < end {
+		page, err := d.page(ctx, archived, dir, body, first, end)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 { // archived or restored meanwhile, deleted or replaced
+			was, now := archived, body
+			if now, _, archived, err = d.end(ctx, ref); err == nil && (now != body || archived == was) {
+				err = driver.ErrReplaced
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if dir == driver.Backward && archived {
+			slices.Reverse(page)
+		}
+		for _, line := range page {
+			if err := d.ready(ctx); err != nil {
+				return err
+			}
+			if !give(record(line.data, body, line.seq-1)) {
+				return nil
+			}
+		}
+		if last := page[len(page)-1].seq; dir == driver.Backward {
+			end = last - 1
+		} else {
+			first = last
+		}
+	}
+	return nil
+}
+
+type storedLine struct {
+	seq  int64
+	data []byte
+}
+
+func (d *Driver) page(ctx context.Context, archived bool, dir driver.Direction, body, first, end int64) (page []storedLine, err error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer d.ops.Done()
+	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
+		page, err = collect(rows, archived, first, end)
+		return err
+	}, d.pageQuery(archived, dir), body, first, end, pageLines, pageBytes)
+	return page, err
+}
+
+// end returns the body of a session, how many lines it has, and whether they are in
+// an archive. It fails once with
+// [driver.ErrReplaced] when the body is not the one that this driver knew, because
+// the cursors that the caller has are old.
+func (d *Driver) end(ctx context.Context, ref driver.Ref) (body, lines int64, archived bool, err error) {
+	if err := d.enter(ctx); err != nil {
+		return 0, 0, false, err
+	}
+	defer d.ops.Done()
+	if err := driver.CheckRef(ref); err != nil {
+		return 0, 0, false, err
+	}
+	err = d.row(ctx, "SELECT body, lines, archived FROM {s}.sessions WHERE agent = $1 AND id = $2", ref.Agent, ref.ID).Scan(&body, &lines, &archived)
+	if err = missing(err); err != nil {
+		return 0, 0, false, err
+	}
+	if was, known := d.names.Swap(ref, body); known && was != body {
+		return 0, 0, false, driver.ErrReplaced
+	}
+	return body, lines, archived, nil
+}
+
+// Settle implements [driver.Driver]. The database never shows a part of an append.
+func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
+	body, lines, _, err := d.end(ctx, ref)
+	return cursorOf(body, lines), fail("settle", ref, err)
+}
+
+// Flush implements [driver.Driver]. What was acknowledged is as durable as it will
+// be; with Options.Async the server writes it soon after.
+func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
+	_, err := d.Get(ctx, ref)
+	return err
+}

@@ -1,0 +1,228 @@
+-- Version 1. {s} is the quoted name of the schema.
+
+CREATE TABLE {s}.versions (
+	version    integer PRIMARY KEY, -- of the schema
+	min_writer integer NOT NULL,    -- the oldest version of the driver that may write
+	applied    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- A key keeps the highest gen it has given, to deleted sessions too. Its name is
+-- only in its sessions.
+CREATE TABLE {s}.keys (
+	agent text COLLATE "C" NOT NULL,
+	hash  bytea NOT NULL, -- SHA-256 of the name
+	gen   bigint NOT NULL,
+	PRIMARY KEY (agent, hash)
+);
+
+CREATE SEQUENCE {s}.bodies;
+
+CREATE TABLE {s}.sessions (
+	agent      text COLLATE "C" NOT NULL,
+	id         text COLLATE "C" NOT NULL,
+	body       bigint NOT NULL UNIQUE DEFAULT nextval('{s}.bodies'), -- names the lines; a rewrite gives another one
+	lines      bigint NOT NULL,
+	head       text NOT NULL, -- entry ID, '-' if there is none
+	key        bytea NOT NULL, -- text may hold no NUL
+	key_hash   bytea NOT NULL,
+	gen        bigint NOT NULL,
+	rev        integer NOT NULL,
+	archived   boolean NOT NULL DEFAULT false,
+	updated_s  bigint NOT NULL, -- of the row: seconds and nanoseconds
+	updated_ns integer NOT NULL,
+	row        bytea NOT NULL, -- JSON
+	turn       text,          -- who holds the turn lock
+	turn_until timestamptz,
+	fence      bigint NOT NULL DEFAULT 0, -- grows with each turn
+	PRIMARY KEY (agent, id)
+);
+CREATE INDEX sessions_newest ON {s}.sessions (agent, updated_s DESC, updated_ns DESC, id DESC);
+CREATE INDEX sessions_key ON {s}.sessions (agent, key_hash, gen DESC);
+
+CREATE TABLE {s}.lines (
+	body bigint NOT NULL,
+	seq  bigint NOT NULL, -- 1 is the header
+	type text NOT NULL,
+	id   text NOT NULL,
+	data bytea NOT NULL,
+	PRIMARY KEY (body, seq)
+);
+
+-- The lines of an archived session: gzip of lines with their newlines.
+CREATE TABLE {s}.blocks (
+	body  bigint NOT NULL,
+	first bigint NOT NULL,
+	last  bigint NOT NULL,
+	data  bytea NOT NULL,
+	PRIMARY KEY (body, first)
+);
+
+-- The idempotency keys of whole batches.
+CREATE TABLE {s}.batches (
+	body  bigint NOT NULL,
+	key   bytea NOT NULL, -- SHA-256
+	hash  text NOT NULL,  -- of the content
+	start bigint NOT NULL, -- the lines before it
+	count integer NOT NULL,
+	PRIMARY KEY (body, key)
+);
+
+CREATE TABLE {s}.notes (name text PRIMARY KEY, data bytea NOT NULL);
+
+-- Moves with every change; a poller compares it.
+CREATE SEQUENCE {s}.changes;
+
+-- insert_lines adds lines to a body that is locked or not yet visible.
+CREATE FUNCTION {s}.insert_lines(
+	p_body bigint, p_start bigint, p_types text[], p_ids text[], p_data bytea[],
+	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[]
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO {s}.lines (body, seq, type, id, data)
+		SELECT p_body, p_start + n, t, i, d FROM unnest(p_types, p_ids, p_data) WITH ORDINALITY AS l(t, i, d, n);
+	IF cardinality(p_keys) > 0 THEN
+		INSERT INTO {s}.batches (body, key, hash, start, count)
+			SELECT p_body, k, h, p_start + b, c FROM unnest(p_keys, p_hashes, p_starts, p_counts) AS x(k, h, b, c)
+			ON CONFLICT (body, key) DO UPDATE SET hash = excluded.hash, start = excluded.start, count = excluded.count;
+	END IF;
+	PERFORM nextval('{s}.changes');
+END $$;
+
+-- append is one append: lock, look, write. The outcome is in o_status; only 'ok' has
+-- written.
+CREATE FUNCTION {s}.append(
+	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text,
+	p_head text, p_key bytea, p_hash text, p_base bigint, p_conflicts text[],
+	p_types text[], p_ids text[], p_data bytea[], p_new_head text,
+	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[],
+	OUT o_status text, OUT o_body bigint, OUT o_start bigint, OUT o_end bigint, OUT o_ids text[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+	s record;
+	b record;
+BEGIN
+	PERFORM set_config('synchronous_commit', p_sync, true);
+	SELECT t.body, t.lines, t.head, t.archived, t.fence, t.turn_until INTO s
+		FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
+	IF NOT FOUND THEN
+		o_status := 'gone';
+		RETURN;
+	END IF;
+	o_body := s.body;
+	IF s.archived THEN
+		o_status := 'archived';
+	ELSIF p_body <> 0 AND p_body <> s.body THEN
+		o_status := 'replaced';
+	ELSIF p_fence <> 0 AND (p_fence <> s.fence OR s.turn_until IS NULL OR s.turn_until < clock_timestamp()) THEN
+		o_status := 'fenced';
+	END IF;
+	IF o_status IS NOT NULL THEN
+		RETURN;
+	END IF;
+	IF p_key IS NOT NULL THEN
+		SELECT * INTO b FROM {s}.batches t WHERE t.body = s.body AND t.key = p_key;
+		IF FOUND THEN
+			o_status := CASE WHEN b.hash IN (p_hash, 'erased') THEN 'repeated' ELSE 'mismatch' END;
+			o_start := b.start;
+			o_end := b.start + b.count;
+			o_ids := ARRAY(SELECT l.id FROM {s}.lines l WHERE l.body = s.body AND l.seq > o_start AND l.seq <= o_end ORDER BY l.seq);
+			RETURN;
+		END IF;
+	END IF;
+	IF p_head <> '' AND p_head <> s.head OR cardinality(p_conflicts) > 0 AND EXISTS (
+		SELECT FROM {s}.lines l WHERE l.body = s.body AND l.seq > p_base AND l.type = ANY (p_conflicts)) THEN
+		o_status := 'conflict';
+		RETURN;
+	END IF;
+	o_start := s.lines;
+	o_end := s.lines + cardinality(p_data);
+	PERFORM {s}.insert_lines(s.body, s.lines, p_types, p_ids, p_data, p_keys, p_hashes, p_starts, p_counts);
+	UPDATE {s}.sessions t SET lines = o_end, head = CASE WHEN p_new_head = '' THEN t.head ELSE p_new_head END
+		WHERE t.agent = p_agent AND t.id = p_id;
+	o_status := 'ok';
+END $$;
+
+-- create makes a session if its key has given gen p_gen - 1 last.
+CREATE FUNCTION {s}.create(
+	p_agent text, p_id text, p_key bytea, p_key_hash bytea, p_gen bigint, p_rev integer, p_sync text,
+	p_updated_s bigint, p_updated_ns integer, p_row bytea, p_only_first boolean,
+	p_types text[], p_ids text[], p_data bytea[], p_head text,
+	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[],
+	OUT o_status text, OUT o_body bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+	v_gen bigint;
+BEGIN
+	PERFORM set_config('synchronous_commit', p_sync, true);
+	INSERT INTO {s}.keys (agent, hash, gen) VALUES (p_agent, p_key_hash, 0) ON CONFLICT DO NOTHING;
+	SELECT k.gen INTO v_gen FROM {s}.keys k WHERE k.agent = p_agent AND k.hash = p_key_hash FOR NO KEY UPDATE;
+	IF v_gen <> p_gen - 1 OR p_only_first AND EXISTS (
+		SELECT FROM {s}.sessions t WHERE t.agent = p_agent AND t.key_hash = p_key_hash AND NOT t.archived) THEN
+		o_status := 'again';
+		RETURN;
+	END IF;
+	INSERT INTO {s}.sessions (agent, id, lines, head, key, key_hash, gen, rev, updated_s, updated_ns, row)
+		VALUES (p_agent, p_id, cardinality(p_data), p_head, p_key, p_key_hash, p_gen, p_rev, p_updated_s, p_updated_ns, p_row)
+		ON CONFLICT (agent, id) DO NOTHING RETURNING body INTO o_body;
+	IF o_body IS NULL THEN
+		o_status := 'exists';
+		RETURN;
+	END IF;
+	PERFORM {s}.insert_lines(o_body, 0, p_types, p_ids, p_data, p_keys, p_hashes, p_starts, p_counts);
+	UPDATE {s}.keys k SET gen = p_gen WHERE k.agent = p_agent AND k.hash = p_key_hash;
+	o_status := 'ok';
+END $$;
+
+-- set_current gives a session the highest gen of its key, and a line that says so.
+CREATE FUNCTION {s}.set_current(
+	p_agent text, p_id text, p_gen bigint, p_sync text, p_type text, p_line_id text, p_data bytea,
+	OUT o_status text
+) LANGUAGE plpgsql AS $$
+DECLARE
+	v_hash bytea;
+	v_gen  bigint;
+	s      record;
+BEGIN
+	PERFORM set_config('synchronous_commit', p_sync, true);
+	SELECT t.key_hash INTO v_hash FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id;
+	SELECT k.gen INTO v_gen FROM {s}.keys k WHERE k.agent = p_agent AND k.hash = v_hash FOR NO KEY UPDATE;
+	SELECT t.body, t.lines, t.archived INTO s
+		FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
+	IF NOT FOUND THEN
+		o_status := 'gone';
+	ELSIF s.archived THEN
+		o_status := 'archived';
+	ELSIF v_gen <> p_gen - 1 THEN
+		o_status := 'again';
+	ELSE
+		PERFORM {s}.insert_lines(s.body, s.lines, ARRAY[p_type], ARRAY[p_line_id], ARRAY[p_data], '{}', '{}', '{}', '{}');
+		UPDATE {s}.sessions t SET lines = s.lines + 1, gen = p_gen WHERE t.agent = p_agent AND t.id = p_id;
+		UPDATE {s}.keys k SET gen = p_gen WHERE k.agent = p_agent AND k.hash = v_hash;
+		o_status := 'ok';
+	END IF;
+END $$;
+
+-- remove deletes a session whose row is locked, or locks it.
+CREATE FUNCTION {s}.remove(p_agent text, p_id text, p_sync text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	v_body bigint;
+BEGIN
+	PERFORM set_config('synchronous_commit', p_sync, true);
+	DELETE FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id RETURNING t.body INTO v_body;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	DELETE FROM {s}.lines l WHERE l.body = v_body;
+	DELETE FROM {s}.blocks k WHERE k.body = v_body;
+	DELETE FROM {s}.batches b WHERE b.body = v_body;
+	PERFORM nextval('{s}.changes');
+	RETURN true;
+END $$;
+
+-- look says where a line is, once nobody else writes to the session: the answer to
+-- a COMMIT that nobody heard.
+CREATE FUNCTION {s}.look(p_agent text, p_id text, p_line_id text, OUT o_body bigint, OUT o_seq bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	SELECT t.body INTO o_body FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
+	SELECT max(l.seq) INTO o_seq FROM {s}.lines l WHERE l.body = o_body AND l.id = p_line_id;
+END $$;

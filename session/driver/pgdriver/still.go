@@ -1,0 +1,117 @@
+package pgdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// A still session is one that nobody can append to, and whose key stays as it is, as
+// long as its transaction lasts.
+type still struct {
+	ctx         context.Context //nolint:containedctx // that of the transaction
+	d           *Driver
+	tx          pgx.Tx
+	row         driver.Row // with Size and Current
+	body, lines int64
+	busy        bool // a turn is running
+}
+
+// still has change change a session while nothing else can. Settled says of a session
+// whether that was done.
+func (d *Driver) still(ctx context.Context, ref driver.Ref, settled func(driver.Row, error) bool, change func(*still) error) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	if err := driver.CheckRef(ref); err != nil {
+		return err
+	}
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	err := persist(ctx, func(ctx context.Context) error {
+		return d.transaction(ctx, func(tx pgx.Tx) error {
+			s := &still{ctx: ctx, d: d, tx: tx}
+			if err := s.lock(ref); err != nil {
+				return err
+			}
+			return change(s)
+		})
+	}, func(ctx context.Context) (bool, error) {
+		row, err := d.get(ctx, ref)
+		if err != nil && !errors.Is(err, errNoSession) {
+			return false, err
+		}
+		return settled(row, err), nil
+	})
+	if err == nil {
+		d.changed(ref)
+	}
+	return err
+}
+
+// lock locks the key and then the session.
+func (s *still) lock(ref driver.Ref) error {
+	if err := s.exec("SELECT set_config('synchronous_commit', $1, true)", s.d.sync); err != nil {
+		return err
+	}
+	if err := s.exec(`SELECT k.gen FROM {s}.keys k JOIN {s}.sessions t ON k.agent = t.agent AND k.hash = t.key_hash
+		WHERE t.agent = $1 AND t.id = $2 FOR NO KEY UPDATE OF k`, ref.Agent, ref.ID); err != nil {
+		return err
+	}
+	if err := s.exec("SELECT FROM {s}.sessions WHERE agent = $1 AND id = $2 FOR UPDATE", ref.Agent, ref.ID); err != nil {
+		return err
+	}
+	row, err := readRow(s.tx.QueryRow(s.ctx, s.d.sql.Replace("SELECT "+rowColumns+", t.body, t.lines, "+isCurrent+`,
+			t.turn IS NOT NULL AND t.turn_until >= clock_timestamp()
+		FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2`), pgx.QueryExecModeExec, ref.Agent, ref.ID),
+		&s.body, &s.lines, &s.row.Current, &s.busy)
+	if err != nil {
+		return err
+	}
+	row.Size, row.Current = int64(cursorOf(s.body, s.lines)), s.row.Current
+	s.row = row
+	return nil
+}
+
+// allow reports why the session must stay as it is, if there is a reason.
+func (s *still) allow(check func(driver.Row) error) error {
+	if s.busy {
+		return verdict{driver.ErrBusy}
+	}
+	if check != nil {
+		if err := check(s.row); err != nil {
+			return verdict{err}
+		}
+	}
+	return nil
+}
+
+func (s *still) exec(sql string, args ...any) error {
+	_, err := s.tx.Exec(s.ctx, s.d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
+	return err
+}
+
+// page returns the lines behind a place.
+func (s *still) page(first int64) ([]storedLine, error) {
+	query := s.d.pageQuery(s.row.Archived, driver.Forward)
+	rows, err := s.tx.Query(s.ctx, query, pgx.QueryExecModeExec, s.body, first, s.lines, pageLines, pageBytes)
+	if err != nil {
+		return nil, err
+	}
+	page, err := collect(rows, s.row.Archived, first, s.lines)
+	if err == nil && len(page) == 0 {
+		err = verdict{fmt.Errorf("line %d is missing", first+1)}
+	}
+	return page, err
+}
+
+// insert adds lines behind a place.
+func (s *still) insert(first int64, l lines) error {
+	return s.exec("SELECT {s}.insert_lines($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+		s.body, first, l.types, l.ids, l.data, l.keys, l.hashes, l.starts, l.sizes)
+}

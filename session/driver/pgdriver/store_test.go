@@ -1,0 +1,149 @@
+package pgdriver_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/pgdriver"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The same things done in a folder and in a database give the same sessions.
+func TestLikeAFolder(t *testing.T) {
+	folder, err := session.Open(t.TempDir(), nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, folder.Close()) }()
+	pool := poolOf(t, server)
+	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool)})
+	require.NoError(t, err)
+	database := session.OpenDriver(d, nil)
+	defer func() { require.NoError(t, database.Close()) }()
+	require.Equal(t, live(t, folder), live(t, database))
+}
+
+var (
+	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	times = regexp.MustCompile(`"20\d\d-\d\d-\d\dT[^"]*"`)
+	sums  = regexp.MustCompile(`"(crc|idemHash|promptHash)":"[^"]*"`)
+)
+
+// live uses a store in every way and says what came of it, with IDs by their order.
+func live(t *testing.T, st *session.Store) string {
+	ctx := t.Context()
+	var out strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
+	key := session.Key{Agent: "main", Channel: "test", Peer: "anna"}
+	s, err := st.Load(ctx, key)
+	require.NoError(t, err)
+	heard := follow(t, s)
+	first, err := s.Append(ctx, transcript.UserText("Where is Porto?\x00 \u2028"))
+	require.NoError(t, err)
+	for range 2 { // a retry
+		res, err := s.AppendIf(ctx, session.Cond{Idem: "key"}, transcript.AssistantText("In Portugal."))
+		require.NoError(t, err)
+		say("repeated: %t", res.Repeated)
+	}
+	call := transcript.ToolCallBlock{ID: "c1", Name: "map", Input: []byte(`{"city":"Porto"}`)}
+	_, err = s.Append(ctx, transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{call}})
+	require.NoError(t, err)
+	turn, err := s.BeginTurn(ctx)
+	require.NoError(t, err)
+	require.NoError(t, s.RunTools(ctx, []transcript.ToolCallBlock{call}, 1, func(context.Context, transcript.ToolCallBlock) transcript.Message {
+		return transcript.ToolResult("c1", "41.15 N")
+	}))
+	require.NoError(t, turn.End())
+	title, ttl := "Travel", int64(3600)
+	require.NoError(t, s.SetMeta(ctx, transcript.Meta{Title: &title, TTL: &ttl, Labels: []string{"a", "b"}}))
+	require.NoError(t, s.Pin(ctx, first[0]))
+
+	fork, err := s.Fork(ctx, first[0], &session.CreateOptions{Title: "Fork"})
+	require.NoError(t, err)
+	_, err = fork.Append(ctx, transcript.AssistantText("On the Douro."))
+	require.NoError(t, err)
+	require.NoError(t, s.Rewind(ctx, first[0]))
+	for hit, err := range st.Search(ctx, session.Query{Text: "porto"}) {
+		require.NoError(t, err)
+		say("hit: %s", hit.Excerpt)
+	}
+	describe := func(what string) {
+		for _, state := range []session.State{session.Live, session.Archived} {
+			infos, err := st.List(ctx, &session.ListOptions{State: state})
+			require.NoError(t, err)
+			for _, i := range infos {
+				say("%s: %q %v %d messages, %d turns, current %t", what, i.Title, i.Labels, i.Messages, i.Turns, i.Current)
+			}
+		}
+		for _, ref := range []session.Ref{s.Ref(), fork.Ref()} {
+			got, err := st.Get(ctx, ref)
+			if errors.Is(err, fs.ErrNotExist) {
+				say("%s: gone", what)
+				continue
+			}
+			require.NoError(t, err)
+			var lines, page bytes.Buffer
+			require.NoError(t, exchange.Lines(ctx, got, &lines))
+			require.NoError(t, exchange.Markdown(ctx, got, &page))
+			say("%s:\n%s\n%s", what, lines.String(), page.String())
+		}
+	}
+	describe("said")
+	require.NoError(t, st.Archive(ctx, fork.Ref()))
+	describe("archived")
+	_, err = fork.Append(ctx, transcript.UserText("too late"))
+	say("%t", errors.Is(err, session.ErrArchived))
+	require.NoError(t, st.Restore(ctx, fork.Ref()))
+	require.NoError(t, s.MakeCurrent(ctx))
+	describe("restored")
+	plan, err := st.PlanErase(ctx, session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{first[0]}}}})
+	require.NoError(t, err)
+	_, err = st.Erase(ctx, plan)
+	require.NoError(t, err)
+	describe("erased")
+	require.NotContains(t, strings.Split(out.String(), "erased:")[1], "Where is Porto?")
+	require.NoError(t, st.Delete(ctx, fork.Ref()))
+	describe("deleted")
+	for _, text := range heard() {
+		say("heard %s", text)
+	}
+
+	ids := map[string]string{}
+	text := uuids.ReplaceAllStringFunc(out.String(), func(id string) string {
+		if ids[id] == "" {
+			ids[id] = fmt.Sprintf("id-%d", len(ids)+1)
+		}
+		return ids[id]
+	})
+	return sums.ReplaceAllString(times.ReplaceAllString(text, `"time"`), `"$1":""`)
+}
+
+// follow returns a function that returns the types of the entries that were heard.
+func follow(t *testing.T, s *session.Session) func() []string {
+	ctx, cancel := context.WithCancel(t.Context())
+	heard := make(chan []string, 1)
+	go func() {
+		var all []string
+		for e, err := range s.Follow(ctx, "") {
+			if err != nil {
+				break
+			}
+			if all = append(all, e.Type()); e.Type() == transcript.TypePin {
+				break
+			}
+		}
+		heard <- all
+	}()
+	return func() []string {
+		defer cancel()
+		return <-heard
+	}
+}

@@ -1,0 +1,131 @@
+package pgdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+// A lease is a turn lock that this driver holds. It is a row with an end, which is
+// moved as long as the process lives; the fence grows with each lease, so that an
+// append can say under which one it is made.
+type lease struct {
+	holder string
+	fence  int64
+}
+
+// LockTurn implements [driver.Driver]. The lock is a lease, see Options.Lease: it
+// ends with the process after that time. A process that does not run for so long
+// loses it, and then its appends to the session fail with [driver.ErrBusy] until it
+// releases the turn. Calling release again does nothing. A lock outlives Close, but
+// not the pool.
+func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (release func() error, err error) {
+	if err := d.enter(ctx); err != nil {
+		return nil, fail("lock turn", ref, err)
+	}
+	defer d.ops.Done()
+	l, err := d.lockTurn(ctx, ref, wait)
+	if err != nil {
+		return nil, fail("lock turn", ref, err)
+	}
+	d.mu.Lock()
+	d.leases[ref] = l
+	d.mu.Unlock()
+	stop := make(chan struct{})
+	go d.renew(ref, l, stop)
+	return sync.OnceValue(func() error {
+		close(stop)
+		return fail("release turn", ref, d.releaseTurn(ref, l))
+	}), nil
+}
+
+func (d *Driver) lockTurn(ctx context.Context, ref driver.Ref, wait bool) (*lease, error) {
+	if err := driver.CheckRef(ref); err != nil {
+		return nil, err
+	}
+	l := &lease{holder: uuid.NewString()}
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		take := d.row(ctx, `UPDATE {s}.sessions SET turn = $3, turn_until = clock_timestamp() + $4, fence = fence + 1
+			WHERE agent = $1 AND id = $2 AND NOT archived AND (turn IS NULL OR turn = $3 OR turn_until < clock_timestamp())
+			RETURNING fence`, ref.Agent, ref.ID, l.holder, d.opts.Lease)
+		err := take.Scan(&l.fence)
+		if err == nil {
+			return l, nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return nil, d.waited(ctx, err)
+		}
+		row, err := d.get(ctx, ref)
+		switch {
+		case err != nil:
+			return nil, d.waited(ctx, err)
+		case row.Archived:
+			return nil, driver.ErrArchived
+		case !wait:
+			return nil, driver.ErrBusy
+		}
+		select {
+		case <-time.After(pause):
+		case <-d.closing.Done():
+			return nil, driver.ErrClosed
+		case <-ctx.Done():
+			return nil, d.waited(ctx, ctx.Err())
+		}
+	}
+}
+
+// waited is the error of a wait that may have ended with its context.
+func (d *Driver) waited(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", driver.ErrBusy, ctx.Err())
+	}
+	return err
+}
+
+// renew moves the end of a lease until it is released or lost.
+func (d *Driver) renew(ref driver.Ref, l *lease, stop <-chan struct{}) {
+	tick := time.NewTicker(d.opts.Lease / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), d.opts.Lease)
+		n, err := d.exec(ctx, `UPDATE {s}.sessions SET turn_until = clock_timestamp() + $4
+			WHERE agent = $1 AND id = $2 AND turn = $3 AND turn_until > clock_timestamp()`, ref.Agent, ref.ID, l.holder, d.opts.Lease)
+		cancel()
+		if err == nil && n == 0 {
+			return // lost: the fence says so to every append
+		}
+	}
+}
+
+func (d *Driver) releaseTurn(ref driver.Ref, l *lease) error {
+	d.mu.Lock()
+	if d.leases[ref] == l {
+		delete(d.leases, ref)
+	}
+	d.mu.Unlock()
+	_, err := d.exec(context.Background(), "UPDATE {s}.sessions SET turn = NULL, turn_until = NULL WHERE agent = $1 AND id = $2 AND turn = $3",
+		ref.Agent, ref.ID, l.holder)
+	return err
+}
+
+// fence returns that of the turn which this driver holds, 0 if none.
+func (d *Driver) fence(ref driver.Ref) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.leases[ref]; l != nil {
+		return l.fence
+	}
+	return 0
+}

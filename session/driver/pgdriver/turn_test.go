@@ -1,0 +1,59 @@
+package pgdriver_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver/pgdriver"
+)
+
+// A process that holds a turn is stopped until its lease has ended, and somebody else
+// has had a turn. When it goes on it writes nothing.
+func TestStoppedHolder(t *testing.T) {
+	pool := poolOf(t, server)
+	schema := newSchema(t, pool)
+	const lease = 300 * time.Millisecond
+	cmd := exec.CommandContext(t.Context(), os.Args[0], schema, "holder", lease.String())
+	cmd.Env = append(os.Environ(), "CONVOLOG_CHILD="+server.URL)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan()) // it holds the turn and has appended
+
+	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema, Lease: lease})
+	require.NoError(t, err)
+	row, err := d.Current(t.Context(), "main", "key")
+	require.NoError(t, err)
+	_, err = d.LockTurn(t.Context(), row.Ref(), false)
+	require.Error(t, err, "the turn is held")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	release, err := d.LockTurn(t.Context(), row.Ref(), true) // once the lease has ended
+	require.NoError(t, err)
+	require.NoError(t, release())
+	before, err := d.Settle(t.Context(), row.Ref())
+	require.NoError(t, err)
+
+	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+	_, err = in.Write([]byte("go on\n"))
+	require.NoError(t, err)
+	require.True(t, lines.Scan())
+	require.True(t, strings.Contains(lines.Text(), "lease"), lines.Text())
+	after, err := d.Settle(t.Context(), row.Ref())
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.True(t, lines.Scan(), "after the turn is released")
+	require.Equal(t, "<nil>", lines.Text())
+	require.NoError(t, cmd.Wait())
+	require.NoError(t, d.Close())
+}

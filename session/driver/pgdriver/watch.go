@@ -1,0 +1,198 @@
+package pgdriver
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+var _ driver.Watcher = (*Driver)(nil)
+
+// How often a driver that is watched looks whether something has changed: seldom
+// while notifications arrive, because a process may be killed between a commit and
+// its notification.
+const (
+	pollAlone    = time.Second
+	pollNotified = 10 * time.Second
+)
+
+// watches are the callers of Watch, and what runs for them.
+type watches struct {
+	mu      sync.Mutex
+	all     map[*watch]bool
+	stop    context.CancelFunc // of the listener; nil if nobody watches
+	pending map[driver.Ref]bool
+	sending bool
+}
+
+type watch struct {
+	ref     driver.Ref // zero for all sessions
+	changed func(driver.Ref, error)
+}
+
+// Watch implements [driver.Watcher]. It listens on a connection of its own. Behind a
+// pooler that swallows notifications it looks once a second.
+func (d *Driver) Watch(ref driver.Ref, changed func(driver.Ref, error)) (stop func(), err error) {
+	if err := d.enter(context.Background()); err != nil {
+		return nil, fail("watch", ref, err)
+	}
+	defer d.ops.Done()
+	w := &watch{ref, changed}
+	ws := &d.watches
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.all == nil {
+		ws.all = map[*watch]bool{}
+	}
+	ws.all[w] = true
+	if ws.stop == nil {
+		ctx, cancel := context.WithCancel(d.closing)
+		ws.stop = cancel
+		go d.listen(ctx)
+	}
+	return sync.OnceFunc(func() {
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		delete(ws.all, w)
+		if len(ws.all) == 0 && ws.stop != nil {
+			ws.stop()
+			ws.stop = nil
+		}
+	}), nil
+}
+
+// tell tells the watches about a session, or about all of them if ref is zero.
+func (d *Driver) tell(ref driver.Ref) {
+	ws := &d.watches
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for w := range ws.all {
+		if ref == (driver.Ref{}) || w.ref == ref || w.ref == (driver.Ref{}) {
+			w.changed(ref, nil)
+		}
+	}
+}
+
+// endWatches ends all watches with an error.
+func (d *Driver) endWatches(err error) {
+	ws := &d.watches
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for w := range ws.all {
+		w.changed(driver.Ref{}, err)
+	}
+	ws.all = nil
+}
+
+// changed says that a session has changed: here at once, and to other processes by a
+// notification, which is not part of a transaction because commits that notify wait
+// for each other.
+func (d *Driver) changed(ref driver.Ref) {
+	d.tell(ref)
+	ws := &d.watches
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.pending == nil {
+		ws.pending = map[driver.Ref]bool{}
+	}
+	ws.pending[ref] = true
+	if !ws.sending {
+		ws.sending = true
+		go d.notify()
+	}
+}
+
+// notify sends what is pending, until nothing is.
+func (d *Driver) notify() {
+	ws := &d.watches
+	for {
+		ws.mu.Lock()
+		if len(ws.pending) == 0 {
+			ws.sending = false
+			ws.mu.Unlock()
+			return
+		}
+		names := make([]string, 0, len(ws.pending))
+		for ref := range ws.pending {
+			name, err := json.Marshal([2]string{ref.Agent, ref.ID})
+			if err == nil {
+				names = append(names, string(name))
+			}
+		}
+		clear(ws.pending)
+		ws.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), pollNotified)
+		_, err := d.exec(ctx, "SELECT count(pg_notify($1, name)) FROM unnest($2::text[]) AS name", d.channel(), names)
+		cancel()
+		if err != nil {
+			d.opts.Logger.Warn("pgdriver: notify", "err", err) // others look by themselves
+		}
+	}
+}
+
+func (d *Driver) channel() string { return "convolog_" + d.opts.Schema }
+
+// listen tells the watches what others do, until nobody watches.
+func (d *Driver) listen(ctx context.Context) {
+	heard := make(chan struct{}, 1)
+	go d.hear(ctx, heard)
+	var last int64
+	for pause := pollAlone; ctx.Err() == nil; {
+		var now int64
+		if err := d.row(ctx, "SELECT last_value FROM {s}.changes").Scan(&now); err == nil && now != last {
+			last = now
+			d.tell(driver.Ref{})
+		}
+		select {
+		case <-heard:
+			pause = pollNotified
+			continue
+		case <-time.After(pause):
+			pause = pollAlone // until something is heard again
+		case <-ctx.Done():
+		}
+	}
+}
+
+// hear receives notifications.
+func (d *Driver) hear(ctx context.Context, heard chan<- struct{}) {
+	for ctx.Err() == nil {
+		if err := d.hearOn(ctx, heard); err != nil && ctx.Err() == nil {
+			d.opts.Logger.Warn("pgdriver: listen", "err", err)
+		}
+		select {
+		case <-time.After(pollAlone):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (d *Driver) hearOn(ctx context.Context, heard chan<- struct{}) error {
+	conn, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{d.channel()}.Sanitize(), pgx.QueryExecModeExec); err != nil {
+		return err
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		var name [2]string
+		if json.Unmarshal([]byte(n.Payload), &name) == nil {
+			d.tell(driver.Ref{Agent: name[0], ID: name[1]})
+		}
+		select {
+		case heard <- struct{}{}:
+		default:
+		}
+	}
+}
