@@ -52,8 +52,6 @@ func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(dri
 	return errs
 }
 
-// blockLines is how many lines a block of an archive has at most.
-const blockLines = pageLines
 
 // pack puts the lines of a session into blocks.
 func (s *still) pack() error {
