@@ -40,6 +40,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
 	code := run(ctx, os.Args[1:], &console{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
 		terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr),
@@ -59,7 +60,7 @@ func run(ctx context.Context, args []string, con *console) int {
 		con.print(c.help())
 		return 0
 	}
-	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if err == nil {
 		return 0
 	}
 	if !errors.Is(err, errFound) {

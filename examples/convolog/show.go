@@ -34,7 +34,10 @@ func show(ctx context.Context, c *call) error {
 func follow(ctx context.Context, c *call) error {
 	v := &view{call: c}
 	for e, err := range c.backend.follow(ctx, c.ref, c.after) {
-		if err == nil {
+		switch {
+		case ctx.Err() != nil: // as it is meant to end
+			return nil
+		case err == nil:
 			err = v.entry(e)
 		}
 		if err != nil {

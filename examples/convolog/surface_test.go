@@ -127,6 +127,13 @@ func TestNonsense(t *testing.T) {
 		require.Contains(t, errs, want)
 	}
 	sh.must(exitUsage, "session", "list", "--url", "ftp://x")
+
+	// A command that Ctrl-C has cut short has not succeeded.
+	sh = overFolder(t)
+	sh.must(0, "session", "new")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Equal(t, exitFailed, run(ctx, append([]string{"session", "list"}, sh.store...), sh.console(io.Discard, io.Discard)))
 }
 
 func nonsense(t *testing.T, sh *shell, worded bool) {
