@@ -39,6 +39,8 @@ type backend interface {
 	health(ctx context.Context, ref session.Ref) (session.Health, error)
 	export(ctx context.Context, ref session.Ref, as, model string, w io.Writer) error
 
+	// file returns where the lines of a session are, or nothing.
+	file(i session.Info) string
 	// leftovers returns what is wrong with the files besides the sessions.
 	leftovers(ctx context.Context) ([]finding, error)
 	// repair repairs all findings that are marked so.

@@ -39,7 +39,7 @@ type diagnosis struct {
 // explanations say what each kind of damage is.
 var explanations = map[transcript.DamageKind]finding{
 	transcript.DamageTorn: {
-		Text: "A record is not complete: a process was killed, or the disk was full, while it was written. It was never acknowledged.", Note: true,
+		Text: "A record is not complete, as when a process is killed or the disk is full while it is written. It was never acknowledged then.", Note: true,
 		Way: "nothing is to be done; it is left in place and passed over",
 	},
 	transcript.DamageNUL: {
@@ -79,6 +79,10 @@ func damaged(d transcript.Damage) finding {
 		f = finding{Text: "This is damage of a kind that is not known: " + d.Reason + ".", Way: "compare the place with a copy of the file"}
 	}
 	f.Kind, f.Offset, f.Size = string(d.Kind), d.Offset, d.Size
+	if d.Offset == 0 {
+		f.Text += " It is the first record, which says whose conversation this is."
+		f.Way, f.Note = "restore the first line from a copy; until then the session can be read, and perhaps not appended to", false
+	}
 	return f
 }
 
@@ -141,6 +145,9 @@ func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
 		}
 		for _, damage := range h.Damage {
 			found = append(found, damaged(damage))
+		}
+		for n := range found {
+			found[n].File = c.backend.file(i)
 		}
 		for _, f := range append(found, repairsOf(len(h.Repairs))...) {
 			f.Agent, f.Session = i.Agent, i.ID
@@ -206,9 +213,6 @@ func (c *call) examineFile(ctx context.Context, name string, d *diagnosis) error
 func (c *call) explain(d diagnosis) {
 	show := func(sign string, f finding) {
 		where := cmp.Or(f.File, f.Session)
-		if f.File != "" && f.Session != "" && c.width() == 0 {
-			where = f.File + ", session " + f.Session
-		}
 		if f.Size > 0 && f.Kind != "history" {
 			where += fmt.Sprintf(", %d bytes at %d", f.Size, f.Offset)
 		}

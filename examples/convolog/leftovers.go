@@ -71,6 +71,14 @@ var (
 	}
 )
 
+func (f *folder) file(i session.Info) string {
+	agent, id := filedriver.EncodeName(i.Agent), filedriver.EncodeName(i.ID)+".jsonl"
+	if i.State == session.Archived {
+		return filepath.Join(f.dir, "agents", agent, "archive", id+".gz")
+	}
+	return filepath.Join(f.dir, "agents", agent, "sessions", id)
+}
+
 // leftovers looks at the files and changes none.
 func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
 	err = filepath.WalkDir(f.dir, func(name string, d fs.DirEntry, err error) error {

@@ -266,6 +266,8 @@ func (r *remote) health(ctx context.Context, ref session.Ref) (session.Health, e
 	return ask[session.Health](ctx, r, http.MethodGet, at(ref, "/health"), nil)
 }
 
+func (r *remote) file(session.Info) string { return "" } // which is nobody's business
+
 func (r *remote) leftovers(context.Context) ([]finding, error) { return nil, nil }
 
 func (r *remote) repair(context.Context) error {
