@@ -141,7 +141,7 @@ func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
 		}
 		found := []finding{}
 		if err != nil {
-			found = append(found, finding{Kind: "unreadable", Text: "The session cannot be read: " + err.Error(), Way: "restore its transcript from a copy, or delete the session"})
+			found = append(found, finding{Kind: "unreadable", Text: "The session cannot be read: " + err.Error(), Way: "if it does not say so itself: restore its transcript from a copy, or delete the session"})
 		}
 		for _, damage := range h.Damage {
 			found = append(found, damaged(damage))
