@@ -19,6 +19,7 @@ const (
 var ownRoutes = []Route{
 	{Surface: Everything, Method: "GET", Path: "/openapi.json", Summary: "Describe these routes.", do: (*request).document},
 	onStore(Route{Method: "GET", Path: ownStore + "/sessions", Summary: "List sessions."}, (*request).ownList),
+	onStore(Route{Method: "POST", Path: ownStore + "/sessions", Summary: "Create a session."}, (*request).ownCreate),
 	onStore(Route{Method: "GET", Path: ownStore + "/usage", Summary: "Sum up what answers have cost."}, (*request).ownUsage),
 	onStore(Route{Method: "GET", Path: ownStore + "/changes", Summary: "Follow which sessions change.", media: mediaEvents}, (*request).ownChanges),
 	onStore(Route{Method: "POST", Path: ownStore + "/search", Summary: "Search what was said.", media: mediaLines}, (*request).ownSearch),
@@ -32,6 +33,8 @@ var ownRoutes = []Route{
 	onSession(Route{Method: "PATCH", Path: ownSession, Summary: "Change title, labels, owner, lifetime or pin."}, (*request).ownMeta),
 	onSession(Route{Method: "DELETE", Path: ownSession, Summary: "Delete a session."}, (*request).ownDelete),
 	onSession(Route{Method: "GET", Path: ownSession + "/entries", Summary: "Read a page of the conversation."}, (*request).ownPage),
+	onSession(Route{Method: "POST", Path: ownSession + "/entries", Summary: "Append a message."}, (*request).ownAppend),
+	onSession(Route{Method: "POST", Path: ownSession + "/commit", Summary: "Archive the messages."}, (*request).ownCommit),
 	onSession(Route{Method: "GET", Path: ownSession + "/entries/{entry}", Summary: "Read what stands around an entry."}, (*request).ownWindow),
 	onSession(Route{Method: "GET", Path: ownSession + "/follow", Summary: "Follow the entries.", media: mediaEvents}, (*request).ownFollow),
 	onSession(Route{Method: "GET", Path: ownSession + "/health", Summary: "Look for damage."}, (*request).ownHealth),

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
+	"path"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/exchange"
@@ -119,7 +120,12 @@ type ownImported struct {
 // ownImport imports a transcript. It may be sent again: what is there already is not
 // appended twice.
 func (q *request) ownImport() error {
-	files, err := oneFile("session.jsonl", q.data)
+	// A transcript that does not say its ID has that of its file.
+	name := "session.jsonl"
+	if _, said, err := mime.ParseMediaType(q.Header.Get("Content-Disposition")); err == nil && fs.ValidPath(said["filename"]) {
+		name = path.Base(said["filename"])
+	}
+	files, err := oneFile(name, q.data)
 	if err != nil {
 		return err
 	}

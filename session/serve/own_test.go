@@ -195,6 +195,26 @@ func TestOwnRoutes(t *testing.T) {
 	alice.ask(204, "DELETE", "/v1/store/sessions/main/three", nil, nil)
 	alice.ask(404, "GET", "/v1/store/sessions/main/three", nil, nil)
 
+	// A session from its beginning.
+	info = session.Info{}
+	alice.ask(200, "POST", "/v1/store/sessions", map[string]string{"key": "main:test:four", "id": "four", "title": "T"}, &info)
+	require.Equal(t, []any{"four", "main:test:four", "T", "alice"}, []any{info.ID, info.Key, info.Title, info.Owner})
+	alice.ask(409, "POST", "/v1/store/sessions", map[string]string{"key": "main:test:four", "id": "four"}, nil)
+	for _, bad := range []map[string]string{{"key": "four"}, {"key": "main:test:four", "id": "../four"}, {}} {
+		alice.ask(400, "POST", "/v1/store/sessions", bad, nil)
+	}
+	newAsker(t, ts, "agent-key").ask(404, "POST", "/v1/store/sessions", map[string]string{"key": "main:test:five"}, nil)
+	var added session.Appended
+	alice.ask(200, "POST", "/v1/store/sessions/main/four/entries", map[string]string{"role": "user", "content": "hi"}, &added)
+	alice.ask(200, "GET", "/v1/store/sessions/main/four/entries?last=true&limit=1", nil, &back)
+	require.Equal(t, added.IDs, entryIDs(back.Entries))
+	alice.ask(400, "POST", "/v1/store/sessions/main/four/entries", map[string]string{"role": "system", "content": "hi"}, nil)
+	newAsker(t, ts, "bob-key").ask(404, "POST", "/v1/store/sessions/main/four/entries", map[string]string{"role": "user", "content": "hi"}, nil)
+	alice.ask(200, "POST", "/v1/store/sessions/main/four/entries", map[string]string{"role": "assistant", "content": "hello"}, nil)
+	var committed session.Committed
+	alice.ask(200, "POST", "/v1/store/sessions/main/four/commit", nil, &committed)
+	require.True(t, committed.Archived)
+
 	// Exports, of which one can be imported.
 	status, lines := alice.raw("GET", at+"/export", "", nil)
 	require.Equal(t, 200, status)

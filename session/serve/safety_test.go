@@ -38,6 +38,7 @@ func (g target) fill(t testing.TB, url string, r serve.Route) *http.Request {
 		"/commit": `{}`, "/v1/search/search": `{"query":"fruit","session_id":"ID"}`, "/store/search": `{"text":"fruit"}`,
 		"{id}/search": `{"text":"fruit"}`, "/fork": `{"entry":"ENTRY"}`, "/rewind": `{"turns":1}`, "/sessions/{id}": `{"title":"x"}`,
 		"/{agent}/{id}": `{"title":"x"}`, "/archive": `{}`, "/restore": `{}`, "/events": `{"events":[{"type":"user.message","content":[{"type":"text","text":"x"}]}]}`, "/v1/sessions": `{"session_id":"new-of-bob"}`,
+		"/store/sessions": `{"key":"main:test:bob"}`, "/entries": `{"role":"user","content":"x"}`,
 	} {
 		if strings.HasSuffix(r.Path, suffix) && r.Method != "GET" && r.Method != "DELETE" {
 			body = strings.NewReplacer("ID", g.id, "ENTRY", g.entry).Replace(text)

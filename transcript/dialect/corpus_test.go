@@ -71,7 +71,7 @@ func scan(t testing.TB, d dialect.Dialect, data string) []transcript.Record {
 }
 
 // The findings that the manifest states for each file, in the words of kinds,
-// and a text to look for in some records. The tests of examples/inspect check
+// and a text to look for in some records. The tests of examples/convolog check
 // the histories.
 var hazards = map[string]struct {
 	want string

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"bytes"
@@ -51,7 +51,7 @@ func TestInspect(t *testing.T) {
 		before[f] = string(data)
 	}
 	var text, lines bytes.Buffer
-	require.NoError(t, run(&text, false, files))
+	require.NoError(t, Run(&text, false, files))
 	for _, want := range []string{
 		"dialect   mini-claw\n", "session   0123456789ab  key main:cli:user", "not-object: 2 bytes at offset", "torn: ", "moved-result at entry @",
 		"history   3 messages, 1 turns", "dialect   claw0\n", "history   2 messages", "dialect   native\n", "none that is known",
@@ -60,11 +60,11 @@ func TestInspect(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}
 	}
-	require.NoError(t, run(&lines, true, files))
+	require.NoError(t, Run(&lines, true, files))
 	dec := json.NewDecoder(&lines)
-	var got []finding
+	var got []Finding
 	for dec.More() {
-		var f finding
+		var f Finding
 		require.NoError(t, dec.Decode(&f))
 		got = append(got, f)
 	}
@@ -81,7 +81,7 @@ func TestInspect(t *testing.T) {
 func TestInspectBadFiles(t *testing.T) {
 	good := write(t, "good.jsonl", `{"type":"user","content":"x","ts":1}`+"\n")
 	var out bytes.Buffer
-	err := run(&out, false, []string{"nowhere.jsonl", os.DevNull, t.TempDir(), good})
+	err := Run(&out, false, []string{"nowhere.jsonl", os.DevNull, t.TempDir(), good})
 	if err == nil || !strings.Contains(err.Error(), "nowhere.jsonl") || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("run = %v", err)
 	}
@@ -94,7 +94,7 @@ func TestInspectBadFiles(t *testing.T) {
 func TestInspectControls(t *testing.T) {
 	const header = `{"type":"session","id":"a\u001b[2J\nfake","key":"k\u202e","created":"2026-03-01T09:00:00Z"}` + "\n"
 	var out bytes.Buffer
-	require.NoError(t, run(&out, false, []string{write(t, "a.jsonl", header)}))
+	require.NoError(t, Run(&out, false, []string{write(t, "a.jsonl", header)}))
 	if want := "  session   a\uFFFD[2J\uFFFDfake  key k\uFFFD\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%q", want, &out)
 	}
@@ -102,10 +102,10 @@ func TestInspectControls(t *testing.T) {
 
 // Of a folder every session is shown, with what the program's index says.
 func TestInspectFolder(t *testing.T) {
-	const root = "../../transcript/dialect/testdata"
+	const root = "../../../../transcript/dialect/testdata"
 	folders := []string{root + "/pi", root + "/openviking", root + "/zyhive", root + "/mini-claw"}
 	var text, lines bytes.Buffer
-	require.NoError(t, run(&text, false, folders))
+	require.NoError(t, Run(&text, false, folders))
 	for _, want := range []string{
 		"index     agents/main/sessions/sessions.json: pi, 2 sessions\n", "0190-tree.jsonl.bak-12-34", "session   0190-tree  key agent:main:telegram:direct:7\n",
 		"  title     Named\n  labels    good\n", "2  of these custom: branch\n", "error     dialect: agents/main/sessions/sessions.json lists it", "1 other files, 1 memories",
@@ -115,11 +115,11 @@ func TestInspectFolder(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}
 	}
-	require.NoError(t, run(&lines, true, folders))
+	require.NoError(t, Run(&lines, true, folders))
 	dec := json.NewDecoder(&lines)
 	n := 0
 	for dec.More() {
-		var f finding
+		var f Finding
 		require.NoError(t, dec.Decode(&f))
 		if n++; f.Error == "" && (f.Dialect == "" || !f.Sure || f.Session == "") {
 			t.Errorf("found %+v", f)

@@ -1,4 +1,4 @@
-package main
+package convert
 
 import (
 	"cmp"
@@ -46,16 +46,16 @@ func each(sessions iter.Seq[dialect.Session], write func(dialect.Session) (strin
 }
 
 // targets makes the target of each format.
-var targets = map[string]func(job) (target, error){
+var targets = map[string]func(Job) (target, error){
 	string(dialect.Native):     newStore,
 	string(dialect.MiniClaw):   newProgram,
 	string(dialect.Claw0):      newProgram,
 	string(dialect.ZyHive):     newProgram,
 	string(dialect.OpenViking): newProgram,
-	"jsonl": newDocuments(".jsonl", func(ctx context.Context, _ job, s *session.Session, w io.Writer) (int, error) {
+	"jsonl": newDocuments(".jsonl", func(ctx context.Context, _ Job, s *session.Session, w io.Writer) (int, error) {
 		return 0, exchange.Lines(ctx, s, w)
 	}),
-	"markdown": newDocuments(".md", func(ctx context.Context, _ job, s *session.Session, w io.Writer) (int, error) {
+	"markdown": newDocuments(".md", func(ctx context.Context, _ Job, s *session.Session, w io.Writer) (int, error) {
 		return 0, exchange.Markdown(ctx, s, w)
 	}),
 	"anthropic":        newDocuments(".json", request(wire.Anthropic{})),
@@ -69,7 +69,7 @@ func formats() []string { return slices.Sorted(maps.Keys(targets)) }
 
 // request returns a function that writes a provider's request.
 func request(r exchange.Renderer) export {
-	return func(ctx context.Context, j job, s *session.Session, w io.Writer) (int, error) {
+	return func(ctx context.Context, j Job, s *session.Session, w io.Writer) (int, error) {
 		report, err := exchange.Request(ctx, s, w, r, transcript.Request{Model: j.model})
 		return len(report), err
 	}
@@ -81,7 +81,7 @@ type store struct {
 	dry bool
 }
 
-func newStore(j job) (target, error) {
+func newStore(j Job) (target, error) {
 	if _, err := os.Stat(j.dir); j.dry && errors.Is(err, fs.ErrNotExist) {
 		return store{session.OpenDriver(memdriver.New(nil), nil), true}, nil
 	}
@@ -144,7 +144,7 @@ type folder struct {
 	dry  bool
 }
 
-func openFolder(j job) (folder, error) {
+func openFolder(j Job) (folder, error) {
 	if _, err := os.Stat(j.dir); j.dry && errors.Is(err, fs.ErrNotExist) {
 		return folder{dry: true}, nil
 	}
@@ -191,7 +191,7 @@ type program struct {
 	w *dialect.Writer
 }
 
-func newProgram(j job) (target, error) {
+func newProgram(j Job) (target, error) {
 	f, err := openFolder(j)
 	if err != nil {
 		return nil, err
@@ -212,19 +212,19 @@ func (p program) write(ctx context.Context, sessions iter.Seq[dialect.Session]) 
 func (p program) close() error { return errors.Join(p.w.Close(), p.folder.close()) }
 
 // export writes one session and returns how much of it has no place there.
-type export func(ctx context.Context, j job, s *session.Session, w io.Writer) (lost int, err error)
+type export func(ctx context.Context, j Job, s *session.Session, w io.Writer) (lost int, err error)
 
 // documents writes a file for each session, named after its ID.
 type documents struct {
 	folder
-	job   job
+	job   Job
 	ext   string
 	do    export
 	taken map[string]bool
 }
 
-func newDocuments(ext string, do export) func(job) (target, error) {
-	return func(j job) (target, error) {
+func newDocuments(ext string, do export) func(Job) (target, error) {
+	return func(j Job) (target, error) {
 		f, err := openFolder(j)
 		return documents{f, j, ext, do, map[string]bool{}}, err
 	}

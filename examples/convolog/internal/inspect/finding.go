@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"cmp"
@@ -10,16 +10,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
+	"github.com/convolog/convolog/examples/convolog/internal/screen"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 	"github.com/convolog/convolog/transcript/tokens"
 )
 
-// finding is what is found in one transcript.
-type finding struct {
+// Finding is what is found in one transcript.
+type Finding struct {
 	File     string              `json:"file"`
 	Bytes    int64               `json:"bytes"`
 	Dialect  dialect.Dialect     `json:"dialect"` // empty if it is none that is known
@@ -43,15 +43,15 @@ type finding struct {
 	Error    string              `json:"error,omitempty"` // why there is no more of a history
 }
 
-func newFinding(name string) *finding {
-	return &finding{
+func newFinding(name string) *Finding {
+	return &Finding{
 		File: name, Entries: map[string]int{}, Asides: map[string]int{},
 		Damage: []transcript.Damage{}, Repairs: rebuild.Report{}, Calls: []string{},
 	}
 }
 
 // inspect reads a transcript.
-func inspect(name string) (_ *finding, err error) {
+func inspect(name string) (_ *Finding, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func inspect(name string) (_ *finding, err error) {
 }
 
 // inspectSession reads a session of a folder.
-func inspectSession(folder string, s dialect.Session) *finding {
+func inspectSession(folder string, s dialect.Session) *Finding {
 	f := newFinding(filepath.Join(folder, filepath.FromSlash(s.Path)))
 	if info, err := os.Stat(f.File); err == nil && info.Mode().IsRegular() {
 		f.Bytes = info.Size()
@@ -92,7 +92,7 @@ func inspectSession(folder string, s dialect.Session) *finding {
 }
 
 // read folds the records.
-func (f *finding) read(records iter.Seq2[transcript.Record, error]) error {
+func (f *Finding) read(records iter.Seq2[transcript.Record, error]) error {
 	fold := rebuild.New(nil)
 	var batcher transcript.Batcher
 	for rec, err := range records {
@@ -116,7 +116,7 @@ func (f *finding) read(records iter.Seq2[transcript.Record, error]) error {
 
 // add folds batches up to the first that cannot be: the entries and the damage
 // behind it are counted all the same.
-func (f *finding) add(fold *rebuild.Fold, batches []transcript.Batch) {
+func (f *Finding) add(fold *rebuild.Fold, batches []transcript.Batch) {
 	for _, b := range batches {
 		if err := fold.Add(b); err != nil && f.Error == "" {
 			f.Error = err.Error()
@@ -124,7 +124,7 @@ func (f *finding) add(fold *rebuild.Fold, batches []transcript.Batch) {
 	}
 }
 
-func (f *finding) take(batcher *transcript.Batcher, rec transcript.Record) []transcript.Batch {
+func (f *Finding) take(batcher *transcript.Batcher, rec transcript.Record) []transcript.Batch {
 	if rec.Damage != nil {
 		f.Damage = append(f.Damage, *rec.Damage)
 	}
@@ -147,15 +147,15 @@ func (f *finding) take(batcher *transcript.Batcher, rec transcript.Record) []tra
 	return batcher.Add(rec.Entry)
 }
 
-func (f *finding) print(out io.Writer) error {
+func (f *Finding) print(out io.Writer) error {
 	var err error
 	line := func(name, format string, args ...any) {
 		if err == nil {
-			text := printable(fmt.Sprintf(format, args...), "")
+			text := screen.Printable(fmt.Sprintf(format, args...), "")
 			_, err = fmt.Fprintf(out, "  %-9s %s\n", name, text)
 		}
 	}
-	if _, err := fmt.Fprintf(out, "%s (%d bytes)\n", printable(f.File, ""), f.Bytes); err != nil {
+	if _, err := fmt.Fprintf(out, "%s (%d bytes)\n", screen.Printable(f.File, ""), f.Bytes); err != nil {
 		return err
 	}
 	switch {
@@ -209,29 +209,17 @@ func (f *finding) print(out io.Writer) error {
 
 // printFolder says what a folder holds besides sessions.
 func printFolder(out io.Writer, name string, f *dialect.Folder) error {
-	name = printable(name, "")
+	name = screen.Printable(name, "")
 	_, err := fmt.Fprintf(out, "%s: %d other files, %d memories\n", name, len(f.Others), len(f.Memories))
 	for _, i := range f.Indexes {
 		switch {
 		case err != nil:
 			return err
 		case i.Err != nil:
-			_, err = fmt.Fprintf(out, "  index     %s: %s\n", printable(i.Path, ""), printable(i.Err.Error(), ""))
+			_, err = fmt.Fprintf(out, "  index     %s: %s\n", screen.Printable(i.Path, ""), screen.Printable(i.Err.Error(), ""))
 		default:
-			_, err = fmt.Fprintf(out, "  index     %s: %s, %d sessions\n", printable(i.Path, ""), cmp.Or(i.Dialect, "unknown"), i.Sessions)
+			_, err = fmt.Fprintf(out, "  index     %s: %s, %d sessions\n", screen.Printable(i.Path, ""), cmp.Or(i.Dialect, "unknown"), i.Sessions)
 		}
 	}
 	return err
-}
-
-// printable returns text, which may be from anywhere, without the characters
-// that command a terminal, break lines or turn them around, but for those in
-// keep.
-func printable(text, keep string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cc, unicode.Bidi_Control) && !strings.ContainsRune(keep, r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
 }

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func outline(h rebuild.History) string {
 // The histories that the manifest of the sample files and the description of
 // the samples of pi state.
 func TestCorpora(t *testing.T) {
-	const root = "../../transcript/dialect/testdata/corpora"
+	const root = "../../../../transcript/dialect/testdata/corpora"
 	for _, tt := range []struct{ name, want string }{
 		{"hazards/zyhive/01-seed-compaction.jsonl", "u summary:前10轮已压缩..., m11 | a m12 | u m13"},
 		{"hazards/zyhive/02-reappended-compaction.jsonl", "u summary:S1, m5 | a m6 | u m7"},
@@ -92,7 +92,7 @@ func TestCorpora(t *testing.T) {
 
 // The same about the fixtures.
 func TestFixtures(t *testing.T) {
-	const root = "../../transcript/dialect/testdata"
+	const root = "../../../../transcript/dialect/testdata"
 	for name, want := range map[string]string{
 		"zyhive/scout/sessions/ses-documented.jsonl":    "u summary:one and two, three | a four | u five",
 		"zyhive/scout/sessions/ses-repeated.jsonl":      "u summary:S2, m5 | a m6 | u m7 | a m8 | u m9",

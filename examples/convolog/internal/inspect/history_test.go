@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"bytes"
@@ -58,7 +58,7 @@ func scanBytes(d dialect.Dialect, data []byte) iter.Seq2[transcript.Record, erro
 // files beside the checkout if they are there.
 func transcripts(t testing.TB) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		for _, root := range []string{"../../transcript/dialect/testdata", "../../../shared/corpora"} {
+		for _, root := range []string{"../../../../transcript/dialect/testdata", "../../../../../shared/corpora"} {
 			if _, err := os.Stat(root); err != nil {
 				t.Log("not here, so not tested: ", root)
 				continue
@@ -79,7 +79,7 @@ func transcripts(t testing.TB) iter.Seq2[string, []byte] {
 	}
 }
 
-// go test ./examples/inspect samples the prefixes. -faults=gate tries a thousand
+// This test samples the prefixes. -faults=gate tries a thousand
 // of every transcript, which .ci/run asks for.
 var faults = flag.String("faults", "short", "how many prefixes are tried: short, gate or long")
 
@@ -112,7 +112,7 @@ func TestEveryPrefix(t *testing.T) {
 
 // A session of many files is valid as well.
 func TestEverySession(t *testing.T) {
-	for _, root := range []string{"../../transcript/dialect/testdata", "../../../shared/corpora"} {
+	for _, root := range []string{"../../../../transcript/dialect/testdata", "../../../../../shared/corpora"} {
 		if _, err := os.Stat(root); err != nil {
 			t.Log("not here, so not tested: ", root)
 			continue

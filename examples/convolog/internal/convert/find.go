@@ -1,4 +1,4 @@
-package main
+package convert
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-// find returns the sessions of a folder, or the one in a file. The error says
+// Find returns the sessions of a folder, or the one in a file. The error says
 // what of it could not be read.
-func find(name string) (iter.Seq[dialect.Session], error) {
+func Find(name string) (iter.Seq[dialect.Session], error) {
 	none := func(func(dialect.Session) bool) {}
 	info, err := os.Stat(name)
 	if err != nil {
@@ -33,5 +33,5 @@ func find(name string) (iter.Seq[dialect.Session], error) {
 			return func(yield func(dialect.Session) bool) { yield(s) }, nil
 		}
 	}
-	return none, fmt.Errorf("%s: not a transcript of a known program: go run ./examples/inspect %s says what is in it", name, name)
+	return none, fmt.Errorf("%s: not a transcript of a known program: convolog inspect %s says what is in it", name, name)
 }

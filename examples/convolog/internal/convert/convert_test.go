@@ -1,4 +1,4 @@
-package main
+package convert
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
-const fixtures = "../../transcript/dialect/testdata"
+const fixtures = "../../../../transcript/dialect/testdata"
 
 var programs = []string{"mini-claw", "claw0", "zyhive", "openviking", "pi", "claude-code"}
 
@@ -151,7 +151,7 @@ func TestConvertToStore(t *testing.T) {
 		want := histories(t, from)
 		dir := filepath.Join(t.TempDir(), "store")
 		var dry, out bytes.Buffer
-		j := job{from: []string{from}, to: "native", dir: dir, dry: true}
+		j := Job{from: []string{from}, to: "native", dir: dir, dry: true}
 		_ = j.run(t.Context(), &dry) // a fixture lists sessions that are not there
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s: a dry run has made %s", program, dir)
@@ -179,7 +179,7 @@ func TestConvertToDocuments(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "out")
 		var out bytes.Buffer
-		dry := job{from: []string{from}, to: string(to), dir: dir, dry: true}
+		dry := Job{from: []string{from}, to: string(to), dir: dir, dry: true}
 		require.NoError(t, dry.run(t.Context(), &out))
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s: a dry run has made %s", to, dir)
@@ -201,22 +201,25 @@ func TestConvertToDocuments(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range []string{"a b -to zyhive dir", "-to zyhive a b dir", "a b dir --to=zyhive", "a -dry-run b -to zyhive dir"} {
-		j, err := arguments(strings.Fields(args))
-		if j.to != "zyhive" || j.dir != "dir" || !slices.Equal(j.from, []string{"a", "b"}) || err != nil || j.dry != strings.Contains(args, "dry") {
-			t.Errorf("%s: %+v %v", args, j, err)
-		}
+	j, err := New([]string{"a", "b", "dir"}, "zyhive", "", true)
+	require.NoError(t, err)
+	require.Equal(t, Job{from: []string{"a", "b"}, to: "zyhive", dir: "dir", dry: true}, j)
+	for _, c := range []struct{ to, names, want string }{
+		{"", "a dir", "no --to"}, {"pi", "a b", "no format"}, {"zyhive", "dir", "only one of"}, {"zyhive", "", "no FROM"},
+	} {
+		_, err := New(strings.Fields(c.names), c.to, "", false)
+		require.ErrorContains(t, err, c.want)
 	}
-	for _, args := range []string{"", "a dir", "-to zyhive dir", "-to zyhive", "a b -nonsense", "-to pi a b", "-to"} {
-		if _, err := arguments(strings.Fields(args)); err == nil {
-			t.Errorf("%s: no error", args)
-		}
+	for _, names := range [][]string{{"", "dir"}, {"a", ""}} {
+		_, err := New(names, "zyhive", "", false)
+		require.ErrorContains(t, err, "empty name")
 	}
-	for _, args := range [][]string{{"", "-to", "zyhive", "dir"}, {"a", "-to", "zyhive", ""}} {
-		if _, err := arguments(args); err == nil || !strings.Contains(err.Error(), "empty name") {
-			t.Errorf("%q: %v", args, err)
-		}
-	}
+}
+
+// run is Run of which only the error matters.
+func (j Job) run(ctx context.Context, out io.Writer) error {
+	_, err := j.Run(ctx, out)
+	return err
 }
 
 func TestConvertErrors(t *testing.T) {
@@ -254,13 +257,13 @@ func TestConvertThroughLink(t *testing.T) {
 // A document that cannot be written whole is not left behind.
 func TestConvertHalf(t *testing.T) {
 	dir := t.TempDir()
-	f, err := openFolder(job{dir: dir})
+	f, err := openFolder(Job{dir: dir})
 	require.NoError(t, err)
-	docs := documents{f, job{}, ".md", func(_ context.Context, _ job, _ *session.Session, w io.Writer) (int, error) {
+	docs := documents{f, Job{}, ".md", func(_ context.Context, _ Job, _ *session.Session, w io.Writer) (int, error) {
 		_, err := io.WriteString(w, "half")
 		return 0, errors.Join(err, errors.New("the disk is full"))
 	}, map[string]bool{}}
-	folder, err := dialect.ReadFolder(os.DirFS("../../transcript/dialect/testdata/claw0"))
+	folder, err := dialect.ReadFolder(os.DirFS("../../../../transcript/dialect/testdata/claw0"))
 	require.NoError(t, err)
 	n := 0
 	for _, err := range docs.write(t.Context(), folder.Sessions()) {
@@ -276,5 +279,5 @@ func TestConvertHalf(t *testing.T) {
 
 func convert(t *testing.T, out *bytes.Buffer, to dialect.Dialect, dir, from string) error {
 	t.Helper()
-	return job{from: []string{from}, to: string(to), dir: dir, model: "m"}.run(t.Context(), out)
+	return Job{from: []string{from}, to: string(to), dir: dir, model: "m"}.run(t.Context(), out)
 }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// A backend is a store: a folder or a server. Commands know no more of it. The methods
+// of session.Store are the same here.
+type backend interface {
+	List(ctx context.Context, opts *session.ListOptions) ([]session.Info, error)
+	Usage(ctx context.Context, opts *session.ListOptions) (session.Usage, error)
+	Search(ctx context.Context, q session.Query) iter.Seq2[session.Hit, error]
+	Archive(ctx context.Context, ref session.Ref) error
+	Restore(ctx context.Context, ref session.Ref) error
+	Delete(ctx context.Context, refs ...session.Ref) error
+	PlanRetention(ctx context.Context, r session.Retention) (session.RetentionPlan, error)
+	Apply(ctx context.Context, plan session.RetentionPlan) (session.RetentionReport, error)
+	PlanErase(ctx context.Context, what session.Erasure, also ...transcript.Eraser) (session.ErasePlan, error)
+	Erase(ctx context.Context, plan session.ErasePlan, also ...transcript.Eraser) (session.EraseReport, error)
+	Close() error
+
+	create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error)
+	describe(ctx context.Context, ref session.Ref) (described, error)
+	add(ctx context.Context, ref session.Ref, role transcript.Role, text string) (session.Appended, error)
+	commit(ctx context.Context, ref session.Ref) (session.Committed, error)
+	title(ctx context.Context, ref session.Ref, text string) (session.Info, error)
+	fork(ctx context.Context, ref session.Ref, entry string, opts session.CreateOptions) (session.Info, error)
+	// page returns up to n entries after one, or with a negative n before one.
+	page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error)
+	follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error]
+	searchIn(ctx context.Context, ref session.Ref, q session.Query) iter.Seq2[session.Hit, error]
+	health(ctx context.Context, ref session.Ref) (session.Health, error)
+	export(ctx context.Context, ref session.Ref, as, model string, w io.Writer) error
+
+	// file returns where the lines of a session are, or nothing.
+	file(i session.Info) string
+	// leftovers returns what is wrong with the files besides the sessions.
+	leftovers(ctx context.Context) ([]finding, error)
+	// repair repairs all findings that are marked so.
+	repair(ctx context.Context) error
+	// take imports what is in a file or a folder, and reports on each session.
+	take(ctx context.Context, name string, report func(imported) error) error
+}
+
+// described is all that is known of a session.
+type described struct {
+	Info    session.Info    `json:"info"`
+	Stats   session.Stats   `json:"stats"`
+	Pending rebuild.Pending `json:"pending"`
+}
+
+// imported says what became of a session that was imported.
+type imported struct {
+	Session  session.Ref    `json:"session"`
+	Key      string         `json:"key"`
+	Created  bool           `json:"created"`
+	Records  int            `json:"records"`
+	Appended int            `json:"appended"`
+	Lost     dialect.Losses `json:"lost,omitempty"`
+	Failed   *failure       `json:"failed,omitempty"`
+}
+
+type failure struct {
+	Title string `json:"title"`
+}

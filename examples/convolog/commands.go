@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// access says what a command does with the store.
+type access int
+
+const (
+	changes access = iota // which must be there
+	looks                 // and changes nothing, not even a line that was left unfinished; with arguments there need be none
+	makes                 // the store, if it is not there
+	files                 // nothing
+)
+
+// A command is a row of the table of all commands.
+type command struct {
+	name, args string
+	flags      string // beside those of all commands
+	access     access
+	help       string
+	do         func(context.Context, *call) error
+}
+
+const (
+	newFlags  = "id title for"
+	listFlags = "agent owner label state"
+)
+
+// commands returns the table.
+func commands() []command {
+	return []command{
+		{"session new", "[KEY]", newFlags, makes, "Make a session and print its ID. Without a key it has one of its own.", newSession},
+		{"session list", "", listFlags + " limit", changes, "List sessions, the one with the newest message first.", listSessions},
+		{"session get", "SESSION", "", changes, "Describe a session: its row, its numbers, what is pending.", getSession},
+		{"session delete", "SESSION", "", changes, "Delete a session for good.", deleteSession},
+		{"session add-message", "SESSION", "role content", changes, "Append a message.", addMessage},
+		{"session commit", "SESSION", "", changes, "Archive the messages, for memories to be made of.", commit},
+
+		{"show", "SESSION", "last full", changes, "Print the whole conversation; with --json its lines.", show},
+		{"title", "SESSION [TEXT]", "", changes, "Print the title, or set it.", title},
+		{"follow", "SESSION", "after full", changes, "Print the conversation and what is appended to it, until Ctrl-C.", follow},
+		{"search", "WORDS...", "in regexp ranked role tool agent owner limit", changes, "Find what was said, compacted or not. Words end in * for their beginnings; \"phrases\" have quotes.", search},
+		{"fork", "SESSION [ENTRY]", newFlags, changes, "Make a session that begins like this one up to an entry, without one up to the end.", fork},
+		{"stats", "[SESSION]", listFlags, changes, "Count turns, tokens, compactions; without a session, all sessions.", stats},
+		{"usage", "[SESSION]", listFlags, changes, "Sum up what the answers have cost, by model.", usage},
+
+		{"prune", "", "older-than ttl max-sessions max-bytes per-key per-owner delete force n", changes, "Archive, or delete, what is too old or too much. Look at it with -n first.", prune},
+		{"archive", "SESSION", "", changes, "Compress a session. It is still read and found.", archiveSession},
+		{"restore", "SESSION", "", changes, "Bring an archived session back.", restoreSession},
+		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place that has data of an owner, a session or entries; with --yes erase it.", erase},
+		{"doctor", "[FILE|FOLDER...]", "repair", looks, "Explain what is wrong with the store, or with transcripts of any program, and change nothing.", doctor},
+		{"import", "FILE|FOLDER...", "", makes, "Bring sessions of this or another program into the store; again for what was added since.", importSessions},
+		{"export", "SESSION", "as model", changes, "Write a session to the standard output.", export},
+
+		{"inspect", "FILE|FOLDER...", "", files, "Say what is in transcripts of any program: entries, damage, what a model would see.", inspectFiles},
+		{"convert", "FROM... FOLDER", "to model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},
+		{"serve", "", "addr", files, "Put the folder behind HTTP, for this machine, or for those with the key.", serveFolder},
+	}
+}
+
+// find returns the command of a name, or nil.
+func find(name string) *command {
+	for _, c := range commands() {
+		if c.name == name {
+			return &c
+		}
+	}
+	return nil
+}
+
+const overview = `convolog looks at conversations and keeps house, in a folder or over HTTP.
+
+Usage: convolog COMMAND [ARGUMENTS] [FLAGS]
+
+  session new | list | get | delete | add-message | commit  sessions, one by one
+  show, follow, search     read a conversation, watch it grow, find texts
+  title, fork              name a session, branch off
+  stats, usage             numbers and costs
+  prune, archive, restore  put away what is old, and bring it back
+  erase                    remove a person, a session or entries everywhere
+  doctor                   explain damage, repair what is safe
+  import, export           in and out of the store
+  inspect, convert         transcripts of any program, without a store
+  serve                    put a folder behind HTTP
+  help COMMAND             arguments and flags of a command
+
+Sessions are named by ID, the beginning of one, or key. With every command:
+  --dir FOLDER, --url [URL]   the store: .convolog, http://localhost:1933
+  --key KEY                   for the server; or CONVOLOG_KEY
+  --json                      for scripts
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 found by doctor
+`
+
+// help returns the help on the command, or on all of them.
+func (c *call) help() string {
+	if c.command.name == "" {
+		return overview
+	}
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "Usage: convolog %s [FLAGS]\n\n%s\n\n", strings.TrimSpace(c.command.name+" "+c.command.args), wrap(c.command.help, columns))
+	for _, d := range flagsOf(everywhere + " " + c.command.flags) {
+		name := strings.TrimSpace("--" + d.name + " " + d.arg)
+		if len(d.name) == 1 {
+			name = "-" + d.name
+		}
+		fmt.Fprintf(&sb, "  %-22s %s\n", name, d.help)
+	}
+	return sb.String()
+}
+
+// wrap breaks a text of words into lines of at most width letters.
+func wrap(text string, width int) string {
+	var sb strings.Builder
+	at := 0
+	for word := range strings.FieldsSeq(text) {
+		switch n := len(word); {
+		case at == 0:
+		case at+1+n > width:
+			sb.WriteByte('\n')
+			at = 0
+		default:
+			sb.WriteByte(' ')
+			at++
+		}
+		sb.WriteString(word)
+		at += len(word)
+	}
+	return sb.String()
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/convolog/convolog/examples/convolog/internal/screen"
+)
+
+// A console is where a command reads and prints.
+type console struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+	terminal bool // whether out is one
+	watched  bool // whether err is one
+
+	progressing bool // whether err has a line that is not ended
+}
+
+// columns is how wide a terminal is that does not say.
+const columns = 80
+
+// isTerminal reports whether a file is a terminal.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// printable returns a text without what commands a terminal.
+func printable(text string) string { return screen.Printable(text, "\n\t") }
+
+func (con *console) print(text string) { _, _ = io.WriteString(con.out, text) }
+
+// width is how many columns the output has; 0 if it is no terminal.
+func (con *console) width() int {
+	if !con.terminal {
+		return 0
+	}
+	if n, err := strconv.Atoi(con.getenv("COLUMNS")); err == nil && n >= 20 {
+		return n
+	}
+	return columns
+}
+
+// cut returns a text on one line that fits into a number of columns; 0 is any number.
+func cut(text string, width int) string {
+	text = screen.Printable(strings.Join(strings.Fields(text), " "), "")
+	if width <= 0 || len(text) <= width {
+		return text
+	}
+	used := 0
+	for i, r := range text {
+		if used += wide(r); used > width {
+			for ; i > 0 && used > width-1; used -= wide(r) {
+				var size int
+				r, size = utf8.DecodeLastRuneInString(text[:i])
+				i -= size
+			}
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// wide is how many columns a letter takes.
+func wide(r rune) int {
+	if r >= 0x1100 && (r <= 0x115f || r >= 0x2e80 && r <= 0xd7a3 || r >= 0xf900 && r <= 0xfaff || r >= 0xfe30 && r <= 0xff60 || r >= 0x1f300 && r <= 0x3fffd) {
+		return 2
+	}
+	return 1
+}
+
+// The colours that are used.
+const (
+	bold  = "1"
+	faint = "2"
+	red   = "31"
+	green = "32"
+)
+
+// paint colours a text, on a terminal and unless NO_COLOR is set.
+func (con *console) paint(colour, text string) string {
+	if !con.terminal || con.getenv("NO_COLOR") != "" || con.getenv("TERM") == "dumb" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// progress shows how far a long work is, to a person.
+func (con *console) progress(format string, args ...any) {
+	if con.watched {
+		con.progressing = true
+		_, _ = fmt.Fprintf(con.err, "\r\x1b[K%s", cut(fmt.Sprintf(format, args...), columns-1))
+	}
+}
+
+// endProgress removes what progress has shown.
+func (con *console) endProgress() {
+	if con.progressing {
+		con.progressing = false
+		_, _ = io.WriteString(con.err, "\r\x1b[K")
+	}
+}
+
+// value prints a value as JSON if that is asked for, or calls text to print it.
+func (c *call) value(v any, text func()) error {
+	c.endProgress()
+	if !c.json {
+		text()
+		return nil
+	}
+	encoder := json.NewEncoder(c.out)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// say prints a line, whose arguments may be from anywhere.
+func (c *call) say(format string, args ...any) {
+	c.print(printable(fmt.Sprintf(format, args...)) + "\n")
+}

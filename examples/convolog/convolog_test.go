@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output")
+
+// A shell runs command lines over one store.
+type shell struct {
+	testing.TB
+	dir    string
+	store  []string // the flags that name it
+	env    map[string]string
+	in     string
+	screen bool // whether the output is a terminal
+}
+
+// overFolder returns a shell over a new folder.
+func overFolder(t testing.TB) *shell {
+	dir := filepath.Join(t.TempDir(), "store")
+	return &shell{TB: t, dir: dir, store: []string{"--dir", dir}}
+}
+
+// overURL returns a shell over a server of a new folder.
+func overURL(t testing.TB) *shell {
+	sh := overFolder(t)
+	store, err := session.Open(sh.dir, nil)
+	require.NoError(t, err)
+	sv, err := serve.New(store, &serve.Options{Auth: serve.Keys(map[string]serve.Principal{"secret": {Admin: true}}), Renderers: renderers})
+	require.NoError(t, err)
+	server := httptest.NewServer(sv)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		require.NoError(t, sv.Close(context.Background()))
+		require.NoError(t, store.Close())
+	})
+	sh.store, sh.env = []string{"--url", server.URL}, map[string]string{"CONVOLOG_KEY": "secret"}
+	return sh
+}
+
+// run runs a command and returns what it prints, and its exit code.
+func (sh *shell) run(args ...string) (out, errs string, code int) {
+	sh.Helper()
+	var stdout, stderr bytes.Buffer
+	code = run(sh.Context(), append(args, sh.store...), sh.console(&stdout, &stderr))
+	return stdout.String(), stderr.String(), code
+}
+
+func (sh *shell) console(out, errs io.Writer) *console {
+	return &console{
+		in: strings.NewReader(sh.in), out: out, err: errs, terminal: sh.screen, watched: sh.screen,
+		getenv: func(name string) string { return sh.env[name] },
+	}
+}
+
+// must is run for a command that must end with an exit code.
+func (sh *shell) must(code int, args ...string) string {
+	sh.Helper()
+	out, errs, got := sh.run(args...)
+	require.Equal(sh, code, got, "%q: %s%s", args, out, errs)
+	return out
+}
+
+var volatile = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "ID"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "TIME"},
+	{regexp.MustCompile(`"crc":"[0-9a-f]+"`), `"crc":"CRC"`},
+	{regexp.MustCompile(`"(size|freed|ttl)":[1-9]\d*`), `"$1":"N"`},
+	{regexp.MustCompile(`http://127\.0\.0\.1:\d+`), "URL"},
+	{regexp.MustCompile(`"score":[0-9.]+`), `"score":"SCORE"`}, // which goes by the length of lines, and so by their times
+	{regexp.MustCompile(`"idemHash":"[^"]*"`), `"idemHash":"HASH"`},
+}
+
+// steady returns a text with what differs from run to run replaced. Equal IDs have
+// equal names.
+func steady(text string) string {
+	ids := map[string]string{}
+	for i, v := range volatile {
+		text = v.pattern.ReplaceAllStringFunc(text, func(match string) string {
+			if i > 0 {
+				return v.pattern.ReplaceAllString(match, v.with)
+			}
+			if ids[match] == "" {
+				ids[match] = fmt.Sprintf("ID%d", len(ids)+1)
+			}
+			return ids[match]
+		})
+	}
+	return text
+}
+
+// foreign is a transcript of claw0.
+const foreign = `{"type": "user", "content": "hi from claw0", "ts": 1771927201.5}
+{"type": "assistant", "content": [{"type": "text", "text": "hello"}], "ts": 1771927202.5}
+`
+
+// script has every command that works over a store, by the names of what it must print.
+func script(sh *shell) [][]string {
+	file := filepath.Join(sh.TempDir(), "elsewhere.jsonl")
+	require.NoError(sh, os.WriteFile(file, []byte(foreign), 0o600))
+	return [][]string{
+		{"new", "session", "new", "main:cli:user", "--id", "alpha", "--title", "Porto", "--for", "alice"},
+		{"new-without", "session", "new", "--id", "beta"},
+		{"add", "session", "add-message", "alpha", "--role", "user", "--content", "What does a week in Porto cost?"},
+		{"add-answer", "--json", "session", "add-message", "--content", "About 900 euros.", "al", "--role=assistant"},
+		{"add-stdin", "session", "add-message", "main:cli:user", "--role", "user", "--content", "-"},
+		{"list", "session", "list"},
+		{"list-one", "session", "list", "--limit", "1", "--owner", "alice"},
+		{"get", "session", "get", "alpha"},
+		{"show", "show", "alpha"},
+		{"show-last", "show", "alpha", "--last", "1"},
+		{"title", "title", "alpha"},
+		{"title-set", "title", "beta", "Second <of> two"},
+		{"search", "search", "euro*", "--in", "alpha"},
+		{"search-all", "search", "(?i)PORTO", "--regexp", "--role", "user"},
+		{"search-ranked", "search", "porto", "weather", "--ranked"},
+		{"fork", "fork", "alpha", "--id", "gamma"},
+		{"commit", "session", "commit", "alpha"},
+		{"commit-again", "session", "commit", "alpha"},
+		{"stats", "stats", "alpha"},
+		{"stats-all", "stats"},
+		{"usage", "usage", "alpha"},
+		{"usage-all", "usage"},
+		{"prune-n", "prune", "--max-sessions", "1", "-n"},
+		{"prune", "prune", "--max-sessions", "1", "--force"},
+		{"archive", "archive", "gamma"},
+		{"list-archived", "session", "list", "--state", "archived"},
+		{"restore", "restore", "gamma"},
+		{"export", "export", "gamma"},
+		{"export-request", "export", "gamma", "--as", "anthropic", "--model", "m"},
+		{"import", "import", file},
+		{"import-again", "import", file},
+		{"doctor", "doctor"},
+		{"delete", "session", "delete", "gamma"},
+		{"erase-plan", "erase", "--owner", "alice"},
+		{"erase", "erase", "alpha", "--yes"},
+		{"list-left", "session", "list", "--state", "any"},
+	}
+}
+
+// Every command over a store prints the same JSON over a folder and over a URL.
+func TestCommands(t *testing.T) {
+	covered := map[string]bool{}
+	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
+		t.Run(name, func(t *testing.T) {
+			sh := open(t)
+			sh.in = "And in winter?"
+			for _, step := range script(sh) {
+				out := steady(sh.must(0, append([]string{"--json"}, step[1:]...)...))
+				for line := range strings.Lines(out) {
+					require.True(t, json.Valid([]byte(strings.NewReplacer(`"N"`, "1").Replace(line))), "%s: %s", step[0], line)
+				}
+				golden(t, step[0], out)
+				for _, c := range commands() {
+					if strings.Contains(" "+strings.Join(step[1:], " ")+" ", " "+c.name+" ") {
+						covered[c.name] = true
+					}
+				}
+			}
+		})
+	}
+	for _, c := range commands() {
+		if c.access != files && c.name != "follow" { // which has tests of its own
+			require.True(t, covered[c.name], "no test of convolog %s --json", c.name)
+		}
+	}
+}
+
+// golden compares an output with a file of testdata.
+func golden(t testing.TB, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".json")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(filepath.Clean(file))
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, name)
+}
+
+// Follow yields what is there and what comes, over both.
+func TestFollow(t *testing.T) {
+	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
+		t.Run(name, func(t *testing.T) {
+			sh := open(t)
+			sh.must(0, "session", "new", "--id", "alpha")
+			sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "one")
+			ctx, cancel := context.WithCancel(t.Context())
+			r, w := io.Pipe()
+			code := make(chan int, 1)
+			go func() {
+				code <- run(ctx, append([]string{"follow", "alpha", "--json"}, sh.store...), sh.console(w, io.Discard))
+				_ = w.Close()
+			}()
+			lines, got := json.NewDecoder(r), ""
+			for n := range 3 {
+				if n == 2 {
+					sh.must(0, "session", "add-message", "alpha", "--role", "assistant", "--content", "two")
+				}
+				var line json.RawMessage
+				require.NoError(t, lines.Decode(&line))
+				got += string(line) + "\n"
+			}
+			cancel()
+			go func() { _, _ = io.Copy(io.Discard, r) }()
+			require.Zero(t, <-code)
+			golden(t, "follow", steady(got))
+		})
+	}
+}
+
+// The commands over files print JSON too, and refuse a URL.
+func TestFiles(t *testing.T) {
+	sh := overFolder(t)
+	sh.store = nil
+	dir := t.TempDir()
+	file := filepath.Join(dir, "elsewhere.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(foreign), 0o600))
+	plain := func(text string) string { return steady(strings.ReplaceAll(text, dir, "DIR")) }
+	golden(t, "inspect", plain(sh.must(0, "inspect", "--json", file)))
+	golden(t, "convert", plain(sh.must(0, "convert", file, filepath.Join(dir, "out"), "--to", "jsonl", "-json")))
+	golden(t, "convert-n", plain(sh.must(0, "convert", "-n", file, filepath.Join(dir, "other"), "--to", "markdown", "-json")))
+	require.NoDirExists(t, filepath.Join(dir, "other"))
+	for _, args := range [][]string{{"inspect", file, "--url"}, {"serve", "--url"}, {"convert", file, dir, "--url"}, {"doctor", file, "--url"}} {
+		sh.must(exitUsage, args...)
+	}
+}

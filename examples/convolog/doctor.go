@@ -1,0 +1,235 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/convolog/convolog/examples/convolog/internal/inspect"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// A finding is something that is not as it should be, in plain words.
+type finding struct {
+	Kind    string `json:"kind"`
+	Agent   string `json:"agent,omitempty"`
+	Session string `json:"session,omitempty"`
+	File    string `json:"file,omitempty"`
+	Offset  int64  `json:"offset,omitempty"` // of the place in the file, in bytes
+	Size    int64  `json:"size,omitempty"`
+	Text    string `json:"text"`
+	Way     string `json:"way"` // the way out
+	// Note says that nobody need do anything about it.
+	Note bool `json:"note,omitempty"`
+	// Repairable says that --repair does what is to be done.
+	Repairable bool `json:"repairable,omitempty"`
+}
+
+// A diagnosis is all that doctor has found.
+type diagnosis struct {
+	Sessions int       `json:"sessions"` // that were looked at
+	Repaired []finding `json:"repaired,omitempty"`
+	Findings []finding `json:"findings"`
+}
+
+// explanations say what each kind of damage is.
+var explanations = map[transcript.DamageKind]finding{
+	transcript.DamageTorn: {
+		Text: "A record is not complete, as when a process is killed or the disk is full while it is written. It was never acknowledged then.", Note: true,
+		Way: "nothing is to be done; it is left in place and passed over",
+	},
+	transcript.DamageNUL: {
+		Text: "There are NUL bytes, as a power cut leaves them where data had not reached the disk.",
+		Way:  "what stood there was not yet on stable storage; if it is missed, take it from a copy of the file. The rest is read",
+	},
+	transcript.DamageUTF8: {
+		Text: "A record has bytes that are not UTF-8: the disk or another program has changed it.",
+		Way:  "compare the place with a copy of the file; the rest is read",
+	},
+	transcript.DamageNotJSON: {
+		Text: "This is not JSON: another program or a person has written to the file, or the disk has changed it.",
+		Way:  "compare the place with a copy of the file; the rest is read",
+	},
+	transcript.DamageNotObject: {
+		Text: "This is JSON, but no record: another program or a person has written to the file.",
+		Way:  "compare the place with a copy of the file; the rest is read",
+	},
+	transcript.DamageMalformed: {
+		Text: "A record has no type, or a member of the wrong type: another program has written it.",
+		Way:  "compare the place with a copy of the file; the rest is read",
+	},
+	transcript.DamageTooLong: {
+		Text: "A line is longer than any that is read.",
+		Way:  "look at it with another tool; the rest is read",
+	},
+	transcript.DamageCRC: {
+		Text: "A record is not the one that was written: a letter of it has changed. It is read as it is.",
+		Way:  "compare it with a copy of the file",
+	},
+}
+
+// damaged explains damage.
+func damaged(d transcript.Damage) finding {
+	f, ok := explanations[d.Kind]
+	if !ok {
+		f = finding{Text: "This is damage of a kind that is not known: " + d.Reason + ".", Way: "compare the place with a copy of the file"}
+	}
+	f.Kind, f.Offset, f.Size = string(d.Kind), d.Offset, d.Size
+	if d.Offset == 0 {
+		f.Text += " It is the first record, which says whose conversation this is."
+		f.Way, f.Note = "restore the first line from a copy; until then the session can be read, and perhaps not appended to", false
+	}
+	return f
+}
+
+func doctor(ctx context.Context, c *call) error {
+	look := c.examine
+	if len(c.args) > 0 {
+		if err := c.local(); err != nil {
+			return err
+		}
+		if c.repair {
+			return c.wrong("--repair is for a store, which --dir names: files of other programs are left as they are")
+		}
+		look = c.examineFiles
+	}
+	found, err := look(ctx)
+	if err != nil {
+		return err
+	}
+	if c.repair {
+		if err := c.backend.repair(ctx); err != nil {
+			return err
+		}
+		before := found.Findings
+		if found, err = look(ctx); err != nil {
+			return err
+		}
+		found.Repaired = slices.DeleteFunc(before, func(f finding) bool { return !f.Repairable || slices.Contains(found.Findings, f) })
+	}
+	if err := c.value(found, func() { c.explain(found) }); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(found.Findings, func(f finding) bool { return !f.Note }) {
+		return errFound
+	}
+	return nil
+}
+
+// examine looks at every session of the store and at what lies beside them.
+func (c *call) examine(ctx context.Context) (d diagnosis, err error) {
+	d.Findings = []finding{}
+	left, err := c.backend.leftovers(ctx)
+	if err != nil {
+		return d, err
+	}
+	infos, err := c.backend.List(ctx, &session.ListOptions{State: session.AnyState})
+	if err != nil {
+		return d, err
+	}
+	slices.SortFunc(infos, func(a, b session.Info) int { return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.ID, b.ID)) })
+	for _, i := range infos {
+		d.Sessions++
+		c.progress("%d of %d sessions", d.Sessions, len(infos))
+		h, err := c.backend.health(ctx, i.Ref)
+		if ctx.Err() != nil {
+			return d, ctx.Err()
+		}
+		found := []finding{}
+		if err != nil {
+			found = append(found, finding{Kind: "unreadable", Text: "The session cannot be read: " + err.Error(), Way: "if it does not say so itself: restore its transcript from a copy, or delete the session"})
+		}
+		for _, damage := range h.Damage {
+			found = append(found, damaged(damage))
+		}
+		for n := range found {
+			found[n].File = c.backend.file(i)
+		}
+		for _, f := range append(found, repairsOf(len(h.Repairs))...) {
+			f.Agent, f.Session = i.Agent, i.ID
+			d.Findings = append(d.Findings, f)
+		}
+	}
+	d.Findings = append(d.Findings, left...)
+	return d, nil
+}
+
+// repairsOf is a note on the repairs that a history needs.
+func repairsOf(n int) []finding {
+	if n == 0 {
+		return nil
+	}
+	return []finding{{
+		Kind: "history", Size: int64(n), Note: true,
+		Text: fmt.Sprintf("Repairs make a valid request of the history (%d), such as an error for a result that is missing.", n),
+		Way:  "nothing is to be done: they are made whenever it is read, and the file stays as it is",
+	}}
+}
+
+// examineFiles looks at transcripts of any program.
+func (c *call) examineFiles(ctx context.Context) (d diagnosis, err error) {
+	d.Findings = []finding{}
+	var errs []error
+	for _, name := range c.args {
+		err := c.examineFile(ctx, name, &d)
+		if errors.Is(err, dialect.ErrChannelLog) {
+			d.Findings, err = append(d.Findings, finding{
+				Kind: "channel-log", File: name, Note: true,
+				Text: "This is the log of a channel for administrators, and no session.", Way: "package transcript/convlog reads it",
+			}), nil
+		}
+		errs = append(errs, err)
+	}
+	return d, errors.Join(errs...)
+}
+
+func (c *call) examineFile(ctx context.Context, name string, d *diagnosis) error {
+	return inspect.Each([]string{name}, func(string, *dialect.Folder) error { return nil }, func(f *inspect.Finding) error {
+		d.Sessions++
+		c.progress("%d files", d.Sessions)
+		found := []finding{}
+		if f.Dialect == "" {
+			found = append(found, finding{Kind: "unknown", Text: "This is no transcript of a program that is known.", Way: "nothing reads it; convolog inspect shows what is in it"})
+		}
+		if f.Error != "" {
+			found = append(found, finding{Kind: "unreadable", Text: "It cannot be read to its end: " + f.Error, Way: "restore it from a copy"})
+		}
+		for _, damage := range f.Damage {
+			found = append(found, damaged(damage))
+		}
+		for _, one := range append(found, repairsOf(len(f.Repairs))...) {
+			one.File, one.Session = f.File, f.Session
+			d.Findings = append(d.Findings, one)
+		}
+		return ctx.Err()
+	})
+}
+
+// explain prints a diagnosis.
+func (c *call) explain(d diagnosis) {
+	show := func(sign string, f finding) {
+		where := cmp.Or(f.File, f.Session)
+		if f.Size > 0 && f.Kind != "history" {
+			where += fmt.Sprintf(", %d bytes at %d", f.Size, f.Offset)
+		}
+		c.print(sign + " " + c.paint(bold, printable(f.Kind)) + "  " + printable(where) + "\n")
+		c.print(wrap(printable(f.Text), columns) + "\n" + wrap("Way out: "+printable(f.Way)+map[bool]string{true: " (--repair)"}[f.Repairable && sign != "+"]+".", columns) + "\n\n")
+	}
+	notes := 0
+	for _, f := range d.Repaired {
+		show(c.paint(green, "+"), f)
+	}
+	for _, f := range d.Findings {
+		if f.Note {
+			notes++
+			show("-", f)
+			continue
+		}
+		show(c.paint(red, "!"), f)
+	}
+	c.say("%d sessions: %d findings, %d notes, %d repaired.", d.Sessions, len(d.Findings)-notes, notes, len(d.Repaired))
+}

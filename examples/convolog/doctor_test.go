@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/transcript"
+)
+
+// snapshot returns all files below a folder, with their modes.
+func snapshot(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || d.IsDir() {
+			all[name] = info.Mode().String()
+			return err
+		}
+		data, err := os.ReadFile(name)
+		all[name] = info.Mode().String() + " " + string(data)
+		return err
+	}))
+	return all
+}
+
+// diagnose runs doctor, and returns what it has found in short: its kinds, those of
+// notes in brackets.
+func (sh *shell) diagnose(args ...string) (found, repaired []string) {
+	sh.Helper()
+	out, errs, code := sh.run(append([]string{"doctor", "--json"}, args...)...)
+	require.Empty(sh, errs)
+	var d diagnosis
+	require.NoError(sh, json.Unmarshal([]byte(out), &d))
+	bad := false
+	for _, f := range d.Findings {
+		require.NotEmpty(sh, f.Text+f.Way, "%+v", f)
+		if f.File != "" && f.Agent != "" {
+			_, err := os.Stat(f.File)
+			require.NoError(sh, err)
+		}
+		if f.Note {
+			f.Kind = "(" + f.Kind + ")"
+		}
+		bad = bad || !f.Note
+		found = append(found, f.Kind)
+	}
+	require.Equal(sh, map[bool]int{true: exitFound}[bad], code, "%+v", d)
+	for _, f := range d.Repaired {
+		repaired = append(repaired, f.Kind)
+	}
+	return found, repaired
+}
+
+// said returns the conversation of each session, the index aside.
+func (sh *shell) said(id string) string {
+	sh.Helper()
+	return sh.must(0, "show", id, "--json")
+}
+
+// Doctor explains stores as crashes leave them and changes nothing. A repair loses
+// nothing that was acknowledged, and the next look says what remains.
+func TestDoctorOnCrashes(t *testing.T) {
+	const half = `{"type":"user","id":"01900000-0000-7000-8000-000000000001","ts":"2026-11-`
+	appended := func(text string) func(t testing.TB, agent, file string) {
+		return func(t testing.TB, _, file string) {
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(file, append(data, text...), 0o600))
+		}
+	}
+	changed := func(old, with string) func(t testing.TB, agent, file string) {
+		return func(t testing.TB, _, file string) {
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Contains(t, string(data), old)
+			require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(data), old, with, 1)), 0o600))
+		}
+	}
+	beside := func(name string) func(t testing.TB, agent, file string) {
+		return func(t testing.TB, agent, file string) {
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(agent, name)), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(agent, name), data, 0o600))
+		}
+	}
+	for _, c := range []struct {
+		name         string
+		damage       func(t testing.TB, agent, file string)
+		found, after []string
+		repaired     []string
+	}{
+		{"nothing", func(testing.TB, string, string) {}, nil, nil, nil},
+		{"torn line", appended(half), []string{"(torn)", "unfinished"}, []string{"(torn)"}, []string{"unfinished"}},
+		{"torn line in front of others", appended(half + "\n"), []string{"(torn)"}, []string{"(torn)"}, nil},
+		{"a record without its end", appended(`{"type":"user","id":"01900000-0000-7000-8000-000000000001","ts":"2026-11-20T08:00:00Z","content":"x"}`), []string{"unfinished"}, nil, []string{"unfinished"}},
+		{"NULs at the end", appended(strings.Repeat("\x00", 100)), []string{"nul", "unfinished"}, []string{"nul"}, []string{"unfinished"}},
+		{"NULs between lines", changed("\n", "\n\x00\x00\n"), []string{"nul"}, []string{"nul"}, nil},
+		{"glued lines", changed("}\n{\"type\":\"assistant\"", "}{\"type\":\"assistant\""), nil, nil, nil},
+		{"a line glued to a torn one", appended(half + `{"type":"title","id":"01900000-0000-7000-8000-000000000002","ts":"2026-11-20T08:00:00Z"}` + "\n"), []string{"(torn)"}, []string{"(torn)"}, nil},
+		{"a letter that has changed", changed("one", "ons"), []string{"crc"}, []string{"crc"}, nil},
+		{"text of somebody", appended("hello\n"), []string{"not-json"}, []string{"not-json"}, nil},
+		{"lost header", changed(`{"type":"session"`, `{"type":"sess`), []string{"torn"}, []string{"torn"}, nil},
+		{"another file in its place", func(t testing.TB, _, file string) { require.NoError(t, os.WriteFile(file, []byte("a,b\n"), 0o600)) }, []string{"unreadable"}, []string{"unreadable"}, nil},
+		{"copy under another name", beside("sessions/copy.jsonl"), []string{"unreadable"}, []string{"unreadable"}, nil},
+		{"lost index", func(t testing.TB, agent, _ string) {
+			require.NoError(t, os.Remove(filepath.Join(agent, "sessions.jsonl")))
+		}, []string{"index-lost"}, nil, []string{"index-lost"}},
+		{"index of NULs", func(t testing.TB, agent, _ string) {
+			require.NoError(t, os.WriteFile(filepath.Join(agent, "sessions.jsonl"), make([]byte, 500), 0o600))
+		}, []string{"index-damaged"}, nil, []string{"index-damaged"}},
+		{"index that is cut", func(t testing.TB, agent, _ string) {
+			require.NoError(t, os.Truncate(filepath.Join(agent, "sessions.jsonl"), 150))
+		}, []string{"index-damaged"}, nil, []string{"index-damaged"}},
+		{"copy in the making", beside("sessions/alpha.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
+		{"index in the making", beside("sessions.jsonl.tmp-0123456789abcdef"), []string{"leftover"}, nil, []string{"leftover"}},
+		{"copy by hand", beside("sessions/alpha.jsonl.bak"), []string{"(stranger)"}, []string{"(stranger)"}, nil},
+		{"archive beside the transcript", beside("archive/alpha.jsonl.gz"), []string{"archived-twice"}, nil, []string{"archived-twice"}},
+		{"media of nobody", beside("blobs/nobody/0000"), []string{"(blobs-without-session)"}, []string{"(blobs-without-session)"}, nil},
+		{"failed sync", func(t testing.TB, _, file string) { require.NoError(t, os.Chmod(file, 0o600|os.ModeSticky)) }, []string{"not-durable"}, nil, []string{"not-durable"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sh := overFolder(t)
+			for _, id := range []string{"alpha", "other"} {
+				sh.must(0, "session", "new", "--id", id)
+				sh.must(0, "session", "add-message", id, "--role", "user", "--content", "one")
+				sh.must(0, "session", "add-message", id, "--role", "assistant", "--content", "two")
+			}
+			sh.must(0, "fork", "other", "--id", "old")
+			sh.must(0, "archive", "old")
+			said := sh.said("other") + sh.said("alpha")
+			agent := filepath.Join(sh.dir, "agents", "main")
+			c.damage(t, agent, filepath.Join(agent, "sessions", "alpha.jsonl"))
+			before := snapshot(t, sh.dir)
+			found, _ := sh.diagnose()
+			require.Equal(t, c.found, found)
+			require.Equal(t, before, snapshot(t, sh.dir), "doctor has changed something")
+
+			found, repaired := sh.diagnose("--repair")
+			require.Equal(t, [][]string{c.after, c.repaired}, [][]string{found, repaired})
+			found, _ = sh.diagnose()
+			require.Equal(t, c.after, found)
+			if !slices.Contains(c.found, "crc") && c.name != "another file in its place" {
+				require.True(t, strings.HasPrefix(sh.said("other")+sh.said("alpha"), said), "something is lost:\n%s", sh.said("alpha"))
+			}
+			after, err := os.ReadFile(filepath.Join(agent, "sessions", "alpha.jsonl"))
+			require.NoError(t, err)
+			_, was, _ := strings.Cut(before[filepath.Join(agent, "sessions", "alpha.jsonl")], " ")
+			require.True(t, bytes.HasPrefix(after, []byte(was)), "a line has changed")
+		})
+	}
+}
+
+// An erase that a kill has cut short is found, and finished.
+func TestDoctorHalfErased(t *testing.T) {
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	index := filepath.Join(sh.dir, "agents", "main", "sessions.jsonl")
+	data, err := os.ReadFile(index)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(index, append(data, `{"delete":"alpha"}`+"\n"...), 0o600))
+	before := snapshot(t, sh.dir)
+	found, _ := sh.diagnose()
+	require.Equal(t, []string{"half-erased"}, found)
+	require.Equal(t, before, snapshot(t, sh.dir))
+	found, repaired := sh.diagnose("--repair")
+	require.Empty(t, found)
+	require.Equal(t, []string{"half-erased"}, repaired)
+	require.Equal(t, "[]\n", sh.must(0, "session", "list", "--json"))
+}
+
+// Doctor has an explanation for every file of the sample files, and changes none.
+func TestDoctorOnCorpora(t *testing.T) {
+	sh := overFolder(t)
+	sh.store = nil
+	kinds := map[string]int{}
+	for _, root := range []string{"../../transcript/dialect/testdata", "../../../shared/corpora"} {
+		if _, err := os.Stat(root); err != nil {
+			t.Log("not here, so not tested: ", root)
+			continue
+		}
+		var files []string
+		before := map[string]fs.FileInfo{}
+		require.NoError(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && filepath.Ext(name) == ".jsonl" {
+				files = append(files, name)
+				before[name], err = d.Info()
+			}
+			return err
+		}))
+		require.NotEmpty(t, files)
+		found, _ := sh.diagnose(files...)
+		for _, kind := range found {
+			kinds[kind]++
+		}
+		for name, info := range before {
+			now, err := os.Stat(name)
+			require.NoError(t, err)
+			require.Equal(t, []any{info.Size(), info.ModTime()}, []any{now.Size(), now.ModTime()}, name)
+		}
+		sh.diagnose(root) // as folders
+	}
+	require.Positive(t, kinds["(torn)"], "%v", kinds)
+	for kind := range explanations {
+		require.NotEmpty(t, damaged(transcript.Damage{Kind: kind}).Text)
+	}
+	require.NotEmpty(t, damaged(transcript.Damage{Kind: "new"}).Way)
+}
+
+// What cannot be repaired is refused, and said so.
+func TestDoctorRefuses(t *testing.T) {
+	sh := overURL(t)
+	_, errs, code := sh.run("doctor", "--repair")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "needs the files")
+	local := overFolder(t)
+	local.must(exitUsage, "doctor", "--repair", "x.jsonl")
+	local.must(exitAbsent, "doctor")
+	require.NoDirExists(t, local.dir)
+	foreign := &shell{TB: t, store: []string{"--dir", "../../transcript/dialect/testdata/claw0"}}
+	out, errs, code := foreign.run("doctor")
+	require.Equal(t, exitFailed, code, "%s%s", out, errs)
+	require.Contains(t, errs, "convolog convert")
+}
+
+// A store with a session of each dialect of damage over HTTP has the same findings as
+// over its folder, the files aside.
+func TestDoctorOverURL(t *testing.T) {
+	sh := overURL(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	file := filepath.Join(sh.dir, "agents", "main", "sessions", "alpha.jsonl")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, append(data, "hello\n"...), 0o600))
+	found, _ := sh.diagnose()
+	require.Equal(t, []string{"not-json"}, found)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+
+	"github.com/convolog/convolog/examples/convolog/internal/convert"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A folder is a backend over files.
+type folder struct {
+	*session.Store
+	dir string
+}
+
+var _ backend = (*folder)(nil)
+
+func openFolder(dir string, readOnly bool) (*folder, error) {
+	store, err := session.Open(dir, storeOptions(dir, readOnly))
+	if errors.Is(err, filedriver.ErrForeign) {
+		err = fmt.Errorf("%w\nconvolog inspect %s shows it, and convolog convert %s --to native FOLDER brings it into a store", err, dir, dir)
+	}
+	return &folder{store, dir}, err
+}
+
+// storeOptions returns the options that fit a folder: one that has blobs keeps them.
+func storeOptions(dir string, readOnly bool) *session.Options {
+	opts := &session.Options{ReadOnly: readOnly}
+	if found, err := filepath.Glob(filepath.Join(dir, "agents", "*", "blobs")); err == nil && len(found) > 0 {
+		opts.Blobs = blobs.New(dir)
+	}
+	return opts
+}
+
+// renderers are the forms of model requests.
+var renderers = map[string]exchange.Renderer{
+	"anthropic": wire.Anthropic{}, "openai-chat": wire.OpenAIChat{}, "openai-responses": wire.OpenAIResponses{},
+	"gemini": wire.Gemini{}, "bedrock": wire.Bedrock{},
+}
+
+func (f *folder) create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error) {
+	return described1(f.Create(ctx, key, &opts))
+}
+
+// described1 describes a session that there is if there is no error.
+func described1(s *session.Session, err error) (session.Info, error) {
+	if err != nil {
+		return session.Info{}, err
+	}
+	return s.Info(), nil
+}
+
+// with calls do with a session and returns what that does.
+func with[T any](ctx context.Context, f *folder, ref session.Ref, do func(*session.Session) (T, error)) (out T, err error) {
+	s, err := f.Get(ctx, ref)
+	if err != nil {
+		return out, err
+	}
+	return do(s)
+}
+
+func (f *folder) describe(ctx context.Context, ref session.Ref) (described, error) {
+	return with(ctx, f, ref, func(s *session.Session) (d described, err error) {
+		d.Pending, err = s.Pending(ctx)
+		d.Info, d.Stats = s.Info(), s.Stats()
+		return d, err
+	})
+}
+
+func (f *folder) add(ctx context.Context, ref session.Ref, role transcript.Role, text string) (session.Appended, error) {
+	return with(ctx, f, ref, func(s *session.Session) (session.Appended, error) {
+		m := transcript.UserText(text)
+		m.Role = role
+		return s.AppendIf(ctx, session.Cond{}, m)
+	})
+}
+
+func (f *folder) commit(ctx context.Context, ref session.Ref) (session.Committed, error) {
+	return with(ctx, f, ref, func(s *session.Session) (session.Committed, error) { return s.Commit(ctx, nil) })
+}
+
+func (f *folder) title(ctx context.Context, ref session.Ref, text string) (session.Info, error) {
+	return with(ctx, f, ref, func(s *session.Session) (session.Info, error) {
+		err := s.SetMeta(ctx, transcript.Meta{Title: &text})
+		return s.Info(), err
+	})
+}
+
+func (f *folder) fork(ctx context.Context, ref session.Ref, entry string, opts session.CreateOptions) (session.Info, error) {
+	return with(ctx, f, ref, func(s *session.Session) (session.Info, error) { return described1(s.Fork(ctx, entry, &opts)) })
+}
+
+func (f *folder) page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error) {
+	return with(ctx, f, ref, func(s *session.Session) ([]transcript.Entry, error) { return s.Page(ctx, entry, n) })
+}
+
+func (f *folder) follow(ctx context.Context, ref session.Ref, after string) iter.Seq2[transcript.Entry, error] {
+	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[transcript.Entry, error] { return s.Follow(ctx, after) })
+}
+
+func (f *folder) searchIn(ctx context.Context, ref session.Ref, q session.Query) iter.Seq2[session.Hit, error] {
+	return within(ctx, f, ref, func(s *session.Session) iter.Seq2[session.Hit, error] { return s.Search(ctx, q) })
+}
+
+// within is with for what yields.
+func within[T any](ctx context.Context, f *folder, ref session.Ref, do func(*session.Session) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		s, err := f.Get(ctx, ref)
+		if err != nil {
+			yield(*new(T), err)
+			return
+		}
+		do(s)(yield)
+	}
+}
+
+func (f *folder) health(ctx context.Context, ref session.Ref) (session.Health, error) {
+	return with(ctx, f, ref, func(s *session.Session) (session.Health, error) { return s.Health(ctx) })
+}
+
+func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, w io.Writer) error {
+	s, err := f.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	switch renderer, ok := renderers[as]; {
+	case ok:
+		_, err = exchange.Request(ctx, s, out, renderer, transcript.Request{Model: model})
+	case as == "markdown":
+		err = exchange.Markdown(ctx, s, out)
+	default:
+		err = exchange.Lines(ctx, s, out)
+	}
+	return errors.Join(err, out.Flush())
+}
+
+func (f *folder) take(ctx context.Context, name string, report func(imported) error) error {
+	sessions, err := convert.Find(name)
+	if err != nil {
+		return err
+	}
+	for s := range sessions {
+		reports, err := exchange.Import(ctx, f.Store, one(s), nil)
+		if err != nil && len(reports) == 0 {
+			return err
+		}
+		for _, r := range reports {
+			im := imported{r.Session, r.Key.String(), r.Created, r.Records, r.Appended, r.Lost, nil}
+			if r.Err != nil {
+				im.Failed = &failure{r.Err.Error()}
+			}
+			if err := report(im); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func one[T any](v T) iter.Seq[T] { return func(yield func(T) bool) { yield(v) } }

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// totals are the numbers of several sessions.
+type totals struct {
+	Sessions int            `json:"sessions"`
+	States   map[string]int `json:"states"`
+	Messages int            `json:"messages"`
+	Turns    int            `json:"turns"`
+	Tokens   int            `json:"tokens"`
+	Bytes    int64          `json:"size"`
+}
+
+func stats(ctx context.Context, c *call) error {
+	if len(c.args) > 0 {
+		d, err := c.backend.describe(ctx, c.ref)
+		if err != nil {
+			return err
+		}
+		return c.value(d.Stats, func() {
+			c.say("%d turns, ~%d tokens, %d compactions, %d commits", d.Stats.Turns, d.Stats.Tokens, d.Stats.Compressions, d.Stats.Commits)
+			c.say("%d contexts and %d skills used, %d memories", d.Stats.Contexts, d.Stats.Skills, d.Stats.Memories)
+		})
+	}
+	opts := c.list
+	if c.state == "" {
+		opts.State = session.AnyState
+	}
+	infos, err := c.backend.List(ctx, &opts)
+	if err != nil {
+		return err
+	}
+	sum := totals{Sessions: len(infos), States: map[string]int{}}
+	for _, i := range infos {
+		sum.States[cmp.Or(string(i.State), "live")]++
+		sum.Messages, sum.Turns, sum.Tokens, sum.Bytes = sum.Messages+i.Messages, sum.Turns+i.Turns, sum.Tokens+i.Tokens, sum.Bytes+i.Size
+	}
+	return c.value(sum, func() {
+		c.say("%d sessions, %d messages, %d turns, ~%d tokens, %d bytes", sum.Sessions, sum.Messages, sum.Turns, sum.Tokens, sum.Bytes)
+		for _, state := range slices.Sorted(maps.Keys(sum.States)) {
+			c.say("%6d %s", sum.States[state], state)
+		}
+	})
+}
+
+func usage(ctx context.Context, c *call) error {
+	var sum session.Usage
+	var err error
+	if len(c.args) > 0 {
+		var d described
+		d, err = c.backend.describe(ctx, c.ref)
+		sum = d.Info.Usage
+	} else {
+		opts := c.list
+		if c.state == "" {
+			opts.State = session.AnyState
+		}
+		sum, err = c.backend.Usage(ctx, &opts)
+	}
+	if err != nil {
+		return err
+	}
+	if sum == nil {
+		sum = session.Usage{}
+	}
+	return c.value(sum, func() {
+		if len(sum) == 0 {
+			c.say("No answer has said what it has cost.")
+		}
+		for _, model := range slices.Sorted(maps.Keys(sum)) {
+			u := sum[model]
+			c.say("%s: %d answers, %d tokens in, %d from and %d to a cache, %d out", model, u.Answers, u.Input, u.CacheRead, u.CacheWrite, u.Output)
+		}
+	})
+}
+
+func prune(ctx context.Context, c *call) error {
+	r := c.retention
+	if r.MaxSessions < 0 || r.MaxBytes < 0 || r.PerKey < 0 {
+		return c.wrong("a limit is less than 0")
+	}
+	if !r.TTL && r.Default == 0 && r.MaxSessions == 0 && r.MaxBytes == 0 && r.PerKey == 0 {
+		return c.wrong("say what to put away: --older-than, --ttl, --max-sessions, --max-bytes or --per-key")
+	}
+	plan, err := c.backend.PlanRetention(ctx, r)
+	if err != nil {
+		return err
+	}
+	if c.dryRun {
+		return c.value(plan, func() { c.say("%s", strings.TrimSpace(plan.String())) })
+	}
+	c.progress("putting away %d sessions", len(plan.Items))
+	report, err := c.backend.Apply(ctx, plan)
+	if errors.Is(err, session.ErrForce) {
+		return fmt.Errorf("%w\nconvolog prune -n shows the plan; --force carries it out", err)
+	}
+	shown := c.value(report, func() {
+		done := 0
+		for _, i := range report.Items {
+			if i.Outcome == "done" {
+				done++
+				continue
+			}
+			c.say("%s stays: %s", i.ID, cmp.Or(i.Reason, i.Outcome))
+		}
+		word := map[bool]string{true: "deleted", false: "archived"}[plan.Delete]
+		c.say("%d sessions are %s, %d bytes.", done, word, report.Freed)
+	})
+	return errors.Join(err, shown)
+}
+
+func archiveSession(ctx context.Context, c *call) error {
+	return c.put(ctx, c.backend.Archive, "archived")
+}
+
+func restoreSession(ctx context.Context, c *call) error {
+	return c.put(ctx, c.backend.Restore, "restored")
+}
+
+// put archives or restores a session, and prints it.
+func (c *call) put(ctx context.Context, change func(context.Context, session.Ref) error, as string) error {
+	if err := change(ctx, c.ref); err != nil {
+		return err
+	}
+	d, err := c.backend.describe(ctx, c.ref)
+	return c.describedAs(d.Info, err, as)
+}
+
+func erase(ctx context.Context, c *call) error {
+	what := session.Erasure{Owner: c.list.Owner}
+	c.list.Owner = ""
+	if what.Owner == "" && len(c.args) == 0 || what.Owner != "" && len(c.args) > 0 {
+		return c.wrong("name a session, or an owner with --owner, and not both")
+	}
+	switch len(c.args) {
+	case 0:
+	case 1:
+		what.Sessions = []session.Ref{c.ref}
+	default:
+		what.Entries = []session.Selection{{Session: c.ref, Entries: c.args[1:]}}
+	}
+	plan, err := c.backend.PlanErase(ctx, what)
+	if err != nil {
+		return err
+	}
+	if !c.yes {
+		return c.value(plan, func() {
+			c.places(plan.Places)
+			if len(plan.Places) > 0 {
+				c.say("Nothing was erased. With --yes it is, for good.")
+			}
+		})
+	}
+	report, err := c.backend.Erase(ctx, plan)
+	if err != nil {
+		return err
+	}
+	return c.value(report, func() {
+		c.places(report.Places)
+		c.say("Erased. Out of reach from here:")
+		for _, beyond := range report.Beyond {
+			c.say("  %s", beyond)
+		}
+	})
+}
+
+func (c *call) places(places []transcript.Place) {
+	for _, p := range places {
+		c.say("%-10s %s %s %s%s", p.Kind, p.Session, p.Entry, p.Name, map[bool]string{true: fmt.Sprintf(" (%d)", p.Count)}[p.Count > 1])
+	}
+	if len(places) == 0 {
+		c.say("There is nothing to erase.")
+	}
+}

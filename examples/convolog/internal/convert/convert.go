@@ -1,0 +1,165 @@
+// Package convert writes sessions in the form of another program. FROM is a transcript,
+// or a folder in which sessions are looked for, in the native format or any dialect
+// that package transcript/dialect reads. The format is one of:
+//
+//	native      a store of Convolog; what was imported earlier is brought up
+//	            to date, nothing is doubled, and the original lines are kept
+//	mini-claw, claw0, zyhive, openviking
+//	            the files of these programs
+//	jsonl       a transcript of Convolog each, without a store
+//	markdown    a document for people each
+//	anthropic, openai-chat, openai-responses, gemini, bedrock
+//	            a request each, as a model would be sent
+//
+// The folder to write to is made if it is not there. No file in it is ever
+// overwritten, and nothing in FROM is changed. A document that cannot be written whole
+// is removed again. A dry run writes nothing at all.
+//
+// The output is the conversation as a model would be shown it without compactions:
+// repaired, without what was rewound. Compactions are written where the format has
+// them. What it has no place for is counted.
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/convolog/convolog/examples/convolog/internal/screen"
+)
+
+// A Job is what the command line asks for.
+type Job struct {
+	from  []string
+	to    string
+	dir   string
+	model string // in requests
+	dry   bool
+}
+
+// New returns the job for names, of which the last is the folder to write to. The
+// error says what is wrong with them.
+func New(names []string, to, model string, dry bool) (Job, error) {
+	j, rest := Job{to: to, model: model, dry: dry}, names
+	switch {
+	case j.to == "":
+		return j, fmt.Errorf("no --to: say which format to write, one of %s", strings.Join(formats(), ", "))
+	case targets[j.to] == nil:
+		return j, fmt.Errorf("there is no format %q, only %s", j.to, strings.Join(formats(), ", "))
+	case slices.Contains(rest, ""):
+		return j, errors.New("an empty name among FROM and DIR: is a variable not set?")
+	case len(rest) == 0:
+		return j, errors.New("no FROM and no DIR: name what to read, and last the folder to write to")
+	case len(rest) == 1:
+		return j, fmt.Errorf("only one of FROM and DIR: %q is taken for DIR, name what to read in front of it", rest[0])
+	}
+	j.from, j.dir = rest[:len(rest)-1], rest[len(rest)-1]
+	return j, nil
+}
+
+// Summary is what a job has done.
+type Summary struct {
+	To       string   `json:"to"`
+	Folder   string   `json:"folder"`
+	DryRun   bool     `json:"dryRun,omitempty"`
+	Sessions []string `json:"sessions"` // a line about each that was written
+	Failed   int      `json:"failed"`
+}
+
+// Run converts all it can, also after a session that it cannot, and prints a line about
+// each.
+func (j Job) Run(ctx context.Context, out io.Writer) (sum Summary, err error) {
+	sum = Summary{To: j.to, Folder: j.dir, DryRun: j.dry, Sessions: []string{}}
+	if err := j.check(); err != nil {
+		return sum, err
+	}
+	w, err := targets[j.to](j)
+	if err != nil {
+		return sum, err
+	}
+	var errs []error
+	for _, name := range j.from {
+		sessions, err := Find(name)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for line, err := range w.write(ctx, sessions) {
+			if ctx.Err() != nil {
+				return sum, errors.Join(append(errs, ctx.Err(), w.close())...)
+			}
+			if err != nil {
+				sum.Failed++
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+				continue
+			}
+			sum.Sessions = append(sum.Sessions, line)
+			if _, err := fmt.Fprintln(out, screen.Printable(line, "")); err != nil {
+				return sum, errors.Join(err, w.close())
+			}
+		}
+	}
+	errs = append(errs, w.close())
+	done := "written to " + j.dir
+	if j.dry {
+		done = "would be written to " + j.dir
+	}
+	_, err = fmt.Fprintf(out, "%d sessions %s, %d failed\n", len(sum.Sessions), done, sum.Failed)
+	if len(sum.Sessions)+sum.Failed == 0 {
+		errs = append(errs, errors.New("no session was found: convolog inspect FROM says what the files are"))
+	}
+	return sum, errors.Join(append(errs, err)...)
+}
+
+// check says what is wrong with FROM and DIR.
+func (j Job) check() error {
+	info, err := os.Stat(j.dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a folder: name one to write to, last of all", j.dir)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	dir, err := resolved(j.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range j.from {
+		from, err := resolved(name)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(from)
+		if err != nil {
+			return fmt.Errorf("cannot read FROM: %w", err)
+		}
+		rel, relErr := filepath.Rel(from, dir)
+		if info.IsDir() && relErr == nil && (rel == "." || filepath.IsLocal(rel)) {
+			return fmt.Errorf("%s is in %s, which is read: choose another folder to write to", j.dir, name)
+		}
+	}
+	return nil
+}
+
+// resolved returns the absolute path of a file, without links in as much of it
+// as is there.
+func resolved(name string) (string, error) {
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	rest := ""
+	for dir := full; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if dir == filepath.Dir(dir) {
+			return full, nil
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}

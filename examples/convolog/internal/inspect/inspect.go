@@ -1,0 +1,72 @@
+// Package inspect says what is in transcripts: which program wrote them, what they
+// hold, what is damaged, and what a model would be shown. It reads the native format
+// and every dialect of package transcript/dialect, and changes nothing.
+package inspect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// Run prints what is in all files and folders, also after one that cannot be read. Of
+// a folder it shows the sessions that are found there or below, with what the
+// program's index says about them; as JSON each is a line.
+func Run(out io.Writer, asJSON bool, names []string) error {
+	encoder := json.NewEncoder(out)
+	return Each(names, func(name string, folder *dialect.Folder) error {
+		if asJSON {
+			return nil
+		}
+		return printFolder(out, name, folder)
+	}, func(f *Finding) error {
+		if asJSON {
+			return encoder.Encode(f)
+		}
+		return f.print(out)
+	})
+}
+
+// Each calls inFolder with every folder among names and show with what is in every
+// session of them, until one of them returns an error. Its own error says which could
+// not be read.
+func Each(names []string, inFolder func(string, *dialect.Folder) error, show func(*Finding) error) error {
+	var errs []error
+	for _, name := range names {
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case info.IsDir():
+			folder, err := dialect.ReadFolder(os.DirFS(name))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			}
+			if folder == nil {
+				continue
+			}
+			if err := inFolder(name, folder); err != nil {
+				return err
+			}
+			for s := range folder.Sessions() {
+				if err := show(inspectSession(name, s)); err != nil {
+					return err
+				}
+			}
+		default:
+			f, err := inspect(name)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if err := show(f); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

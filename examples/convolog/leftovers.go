@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// temporary matches the names of files in the making.
+var temporary = regexp.MustCompile(`^(.+)\.tmp-[0-9a-f]{16}$`)
+
+// The findings on files. Repair does what opening a store for writing does anyway, in
+// sessions that nobody would open soon.
+var (
+	unfinished = finding{
+		Kind: "unfinished", Repairable: true,
+		Text: "The last line has no end: a process was killed while it was writing, or is writing at this moment.",
+		Way:  "the next append ends the line; nothing in front of it is lost",
+	}
+	suspect = finding{
+		Kind: "not-durable", Repairable: true,
+		Text: "A sync of the file has failed, so its last bytes may not survive a power cut.",
+		Way:  "check the disk; the next append copies the file to new blocks",
+	}
+	noIndex = finding{
+		Kind: "index-lost", Repairable: true,
+		Text: "The index of the agent is missing. Lists are made from the transcripts, which takes longer.",
+		Way:  "the next writer makes it again",
+	}
+	badIndex = finding{
+		Kind: "index-damaged", Repairable: true,
+		Text: "The index of the agent has lines that cannot be read. It says nothing that the transcripts do not say.",
+		Way:  "the next writer makes it again",
+	}
+	leftover = finding{
+		Kind: "leftover", Repairable: true,
+		Text: "A copy or a new file was in the making when its process was killed, or is now.",
+		Way:  "nobody reads it; it is removed unless its writer is at work",
+	}
+	halfErased = finding{
+		Kind: "half-erased", Repairable: true,
+		Text: "A deletion or an erase was cut short, and words that somebody wanted gone are still there.",
+		Way:  "opening the store for writing finishes it",
+	}
+	twice = finding{
+		Kind: "archived-twice", Repairable: true,
+		Text: "There is an archive beside the transcript of the same session. It does not count.",
+		Way:  "the next writer removes it",
+	}
+	stranger = finding{
+		Kind: "stranger", Note: true,
+		Text: "The name is none that this program gives: a copy made by hand, or a file of somebody else. Nobody reads it.",
+		Way:  "move it away if it is not needed; convolog inspect shows what is in it",
+	}
+	lonelyBlobs = finding{
+		Kind: "blobs-without-session", Note: true,
+		Text: "There are media of a session that is not there.",
+		Way:  "remove the folder if the session was deleted; restore the transcript if it was lost",
+	}
+)
+
+func (f *folder) file(i session.Info) string {
+	agent, id := filedriver.EncodeName(i.Agent), filedriver.EncodeName(i.ID)+".jsonl"
+	if i.State == session.Archived {
+		return filepath.Join(f.dir, "agents", agent, "archive", id+".gz")
+	}
+	return filepath.Join(f.dir, "agents", agent, "sessions", id)
+}
+
+// leftovers looks at the files and changes none.
+func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
+	err = filepath.WalkDir(f.dir, func(name string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		rel, relErr := filepath.Rel(f.dir, name)
+		if err = errors.Join(err, relErr); errors.Is(err, fs.ErrNotExist) {
+			return nil // it is gone meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		parts := strings.Split(filepath.ToSlash(rel), "/")
+		if d.IsDir() && (len(parts) == 1 && rel != "." && rel != "agents" || len(parts) == 3 && parts[2] == "convlogs") {
+			return fs.SkipDir
+		}
+		one, ok := f.judge(name, parts, d)
+		if ok {
+			one.File = name
+			found = append(found, one)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// judge says what is wrong with a file or folder.
+func (f *folder) judge(name string, parts []string, d fs.DirEntry) (finding, bool) {
+	base := d.Name()
+	switch {
+	case !d.IsDir() && temporary.MatchString(base):
+		return leftover, true
+	case len(parts) == 1:
+		return halfErased, strings.HasPrefix(base, "erase-") && strings.HasSuffix(base, ".jsonl")
+	case len(parts) == 2 && d.IsDir():
+		_, err := os.Stat(filepath.Join(name, "sessions.jsonl"))
+		sessions, _ := os.ReadDir(filepath.Join(name, "sessions"))
+		return noIndex, errors.Is(err, fs.ErrNotExist) && len(sessions) > 0
+	case len(parts) == 3 && base == "sessions.jsonl":
+		return judgeIndex(name)
+	case len(parts) == 4 && parts[2] == "sessions":
+		return judgeTranscript(name, base, d)
+	case len(parts) == 4 && parts[2] == "archive":
+		_, err := os.Stat(filepath.Join(filepath.Dir(filepath.Dir(name)), "sessions", strings.TrimSuffix(base, ".gz")))
+		return twice, err == nil
+	case len(parts) == 4 && parts[2] == "blobs" && d.IsDir():
+		agent := filepath.Dir(filepath.Dir(name))
+		_, live := os.Stat(filepath.Join(agent, "sessions", base+".jsonl"))
+		_, archived := os.Stat(filepath.Join(agent, "archive", base+".jsonl.gz"))
+		return lonelyBlobs, live != nil && archived != nil
+	}
+	return finding{}, false
+}
+
+func judgeTranscript(name, base string, d fs.DirEntry) (finding, bool) {
+	stem, isTranscript := strings.CutSuffix(base, ".jsonl")
+	_, ours := filedriver.DecodeName(stem)
+	info, err := d.Info()
+	switch {
+	case strings.HasSuffix(base, ".jsonl.suspect"):
+		return suspect, true
+	case !isTranscript || err != nil || !ours && len(stem) < 100: // longer names are hashed
+		return stranger, err == nil
+	case info.Mode()&fs.ModeSticky != 0:
+		return suspect, true
+	case !info.Mode().IsRegular() || info.Size() == 0:
+		return finding{}, false
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return finding{Kind: "unreadable", Text: "The file cannot be opened: " + err.Error(), Way: "check its owner and its permissions"}, true
+	}
+	defer func() { _ = file.Close() }() // only read
+	last := make([]byte, 1)
+	_, err = file.ReadAt(last, info.Size()-1)
+	return unfinished, err == nil && last[0] != '\n'
+}
+
+func judgeIndex(name string) (finding, bool) {
+	info, err := os.Stat(name)
+	if err == nil && info.Mode()&fs.ModeSticky != 0 {
+		return halfErased, true
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return finding{}, false
+	}
+	first := true
+	for line := range bytes.Lines(data) {
+		var l struct {
+			Index         int    `json:"index"`
+			Delete, Erase string // of a session
+		}
+		err := json.Unmarshal(line, &l)
+		switch {
+		case err != nil && len(bytes.TrimSpace(line)) > 0 || first && l.Index == 0:
+			return badIndex, true
+		case l.Delete != "" || l.Erase != "":
+			return halfErased, true
+		}
+		first = false
+	}
+	return badIndex, first
+}
+
+// repair opens the store for writing, reads every session, and closes it again. That
+// finishes deletions and erases, ends lines that were left unfinished, and makes the
+// index again. Files whose sync has failed are copied, and leftovers of killed
+// processes are removed under their locks. No line that is complete is touched.
+func (f *folder) repair(ctx context.Context) (err error) {
+	before, err := f.leftovers(ctx)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if f.Store, err = session.Open(f.dir, storeOptions(f.dir, false)); err != nil {
+		return err
+	}
+	errs := []error{f.mend(ctx, before), f.Close()}
+	f.Store, err = session.Open(f.dir, storeOptions(f.dir, true))
+	return errors.Join(append(errs, err)...)
+}
+
+func (f *folder) mend(ctx context.Context, before []finding) error {
+	infos, err := f.List(ctx, &session.ListOptions{State: session.AnyState})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	written := map[string]bool{} // agents whose index has had a writer
+	for _, i := range infos {
+		s, err := f.Get(ctx, i.Ref)
+		if err == nil {
+			if _, err = s.Health(ctx); err == nil && i.State != session.Archived {
+				_ = s.Recover(ctx) // the second look at the file says if it has failed
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if written[i.Agent] {
+			continue
+		}
+		written[i.Agent] = true
+		// The session is in this state already, and a writer puts the index in order.
+		put := f.Restore
+		if i.State == session.Archived {
+			put = f.Archive
+		}
+		errs = append(errs, put(ctx, i.Ref))
+	}
+	for _, b := range before {
+		if m := temporary.FindStringSubmatch(path.Base(filepath.ToSlash(b.File))); b.Kind == leftover.Kind && m != nil {
+			errs = append(errs, removeTemps(filepath.Dir(b.File), m[1]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeTemps removes what dead writers have left of a file.
+func removeTemps(dir, name string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("remove leftovers: %w", err)
+	}
+	return errors.Join(filelog.RemoveTemps(root, name), root.Close())
+}

@@ -1,0 +1,144 @@
+// Convolog looks at conversations and keeps house, in a folder or over HTTP.
+//
+//	go run ./examples/convolog session list
+//	go run ./examples/convolog show 0193 --url http://localhost:1933
+//	go run ./examples/convolog help
+//
+// Every command works over a folder (--dir) and over a server (--url), but for
+// inspect, convert, serve and doctor --repair, which need files. With --json a
+// command prints one JSON value, or a line of JSON for each item of a stream.
+//
+// The exit code is 0 if all went well, 1 if it failed, 2 if the command line is
+// wrong, 3 if there is no such session, folder or server, and 4 if doctor has found
+// something.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver"
+)
+
+// The exit codes.
+const (
+	exitFailed = iota + 1
+	exitUsage
+	exitAbsent
+	exitFound
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
+	code := run(ctx, os.Args[1:], &console{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
+		terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr),
+	})
+	stop()
+	os.Exit(code)
+}
+
+// run carries out a command line and returns the exit code.
+func run(ctx context.Context, args []string, con *console) int {
+	c, err := parse(args, con)
+	if err == nil {
+		err = c.run(ctx)
+	}
+	con.endProgress()
+	if errors.Is(err, errHelp) {
+		con.print(c.help())
+		return 0
+	}
+	if err == nil {
+		return 0
+	}
+	if !errors.Is(err, errFound) {
+		_, _ = fmt.Fprintln(con.err, "convolog:", printable(err.Error()))
+	}
+	if usage, ok := errors.AsType[usageError](err); ok {
+		_, _ = fmt.Fprintf(con.err, "Try: convolog %s\n", usage.try)
+	}
+	return exitCode(err)
+}
+
+// exitCode returns the exit code of an error.
+func exitCode(err error) int {
+	_, usage := errors.AsType[usageError](err)
+	_, misnamed := errors.AsType[*driver.NameError](err)
+	refused, _ := errors.AsType[*problem](err)
+	_, several := errors.AsType[*session.AmbiguousError](err)
+	_, unreachable := errors.AsType[*url.Error](err)
+	switch {
+	case usage || misnamed || refused != nil && refused.Status == http.StatusBadRequest:
+		return exitUsage
+	case errors.Is(err, errFound):
+		return exitFound
+	case several || unreachable || errors.Is(err, fs.ErrNotExist) || errors.Is(err, session.ErrNoEntry) || errors.Is(err, errNoServer):
+		return exitAbsent
+	}
+	return exitFailed
+}
+
+// A usageError says what is wrong with the command line.
+type usageError struct {
+	text string
+	try  string // the arguments that show help
+}
+
+// Error returns the text.
+func (e usageError) Error() string { return e.text }
+
+var (
+	errHelp  = errors.New("help is asked for")
+	errFound = errors.New("doctor has found something")
+)
+
+// run opens the store that the command needs and carries it out.
+func (c *call) run(ctx context.Context) (err error) {
+	if c.command.do == nil {
+		return errHelp
+	}
+	if c.command.access != files && (c.command.access != looks || len(c.args) == 0) {
+		if c.backend, err = c.open(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.backend.Close()) }()
+	}
+	if len(c.args) > 0 && strings.HasPrefix(strings.TrimPrefix(c.command.args, "["), "SESSION") {
+		if c.ref, err = c.named(ctx, c.args[0]); err != nil {
+			return err
+		}
+	}
+	return c.command.do(ctx, c)
+}
+
+// open opens the store that the flags name.
+func (c *call) open() (backend, error) {
+	if c.url != "" {
+		return newRemote(c.url, c.key)
+	}
+	if _, err := os.Stat(c.dir); err != nil && c.command.access != makes {
+		return nil, fmt.Errorf("%w: name the folder of the store with --dir, or a server with --url", err)
+	}
+	return openFolder(c.dir, c.command.access == looks)
+}
+
+// text returns a text that may be - for the standard input.
+func (c *call) text(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	data, err := io.ReadAll(c.in)
+	return string(data), err
+}

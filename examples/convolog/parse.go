@@ -1,0 +1,272 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/convolog/convolog/session"
+)
+
+const (
+	defaultDir = ".convolog"
+	defaultURL = "http://localhost:1933"
+)
+
+// A call is a command line that was understood.
+type call struct {
+	*console
+	*options
+	command *command
+	args    []string
+	backend backend
+	ref     session.Ref // of the session that the first argument names
+}
+
+// options are the values of all flags.
+type options struct {
+	dir, url, key string
+	json          bool
+	list          session.ListOptions
+	create        session.CreateOptions
+	retention     session.Retention
+	query         session.Query
+	role, content string
+	last          int
+	full, regexp  bool
+	within, state string
+	as, model, to string
+	after         string
+	yes, dryRun   bool
+	repair        bool
+	addr          string
+}
+
+// A flagDef is a flag of some commands.
+type flagDef struct {
+	name, arg, help string
+	bind            func(o *options) any // where its value goes
+}
+
+// everywhere are the flags of all commands.
+const everywhere = "dir url key json"
+
+var flagDefs = []flagDef{
+	{"dir", "FOLDER", "the folder of the store; without it " + defaultDir, func(o *options) any { return &o.dir }},
+	{"url", "[URL]", "a server instead; without a URL " + defaultURL, nil},
+	{"key", "KEY", "the key for the server; without it CONVOLOG_KEY", func(o *options) any { return &o.key }},
+	{"json", "", "print JSON, for scripts", func(o *options) any { return &o.json }},
+
+	{"agent", "NAME", "only sessions of this agent", func(o *options) any { return &o.list.Agent }},
+	{"owner", "NAME", "only sessions of this owner", func(o *options) any { return &o.list.Owner }},
+	{"label", "LABEL", "only sessions with this label", func(o *options) any { return &o.list.Label }},
+	{"state", "STATE", "live, expired, archived or any; without it live", func(o *options) any { return &o.state }},
+	{"limit", "N", "at most so many", func(o *options) any { return &o.list.Limit }},
+
+	{"id", "ID", "the ID of the new session; without it one is made", func(o *options) any { return &o.create.ID }},
+	{"title", "TEXT", "the title of the new session", func(o *options) any { return &o.create.Title }},
+	{"for", "OWNER", "the person that the new session belongs to", func(o *options) any { return &o.create.Owner }},
+
+	{"role", "ROLE", "user or assistant", func(o *options) any { return &o.role }},
+	{"content", "TEXT", "the text; - reads the standard input", func(o *options) any { return &o.content }},
+	{"last", "N", "only the last N entries", func(o *options) any { return &o.last }},
+	{"full", "", "do not shorten calls, results and reasoning", func(o *options) any { return &o.full }},
+	{"after", "ENTRY", "begin behind this entry", func(o *options) any { return &o.after }},
+
+	{"in", "SESSION", "search in this session alone", func(o *options) any { return &o.within }},
+	{"regexp", "", "the words are a regular expression", func(o *options) any { return &o.regexp }},
+	{"ranked", "", "the best first instead of the newest; any word will do", func(o *options) any { return &o.query.Ranked }},
+	{"tool", "NAME", "only calls of this tool, and results", func(o *options) any { return &o.query.Tool }},
+
+	{"older-than", "TIME", "sessions without a message for so long, such as 30d", func(o *options) any { return &o.retention.Default }},
+	{"ttl", "", "sessions whose own time is over", func(o *options) any { return &o.retention.TTL }},
+	{"max-sessions", "N", "the oldest sessions beyond so many", func(o *options) any { return &o.retention.MaxSessions }},
+	{"max-bytes", "N", "the oldest sessions beyond so many bytes", func(o *options) any { return &o.retention.MaxBytes }},
+	{"per-key", "N", "the oldest sessions of each key beyond so many", func(o *options) any { return &o.retention.PerKey }},
+	{"per-owner", "", "count for each owner alone", func(o *options) any { return &o.retention.PerOwner }},
+	{"delete", "", "delete instead of archiving, archived ones too", func(o *options) any { return &o.retention.Delete }},
+	{"force", "", "even if it is most of the sessions; trust the clock", func(o *options) any { return &o.retention.Force }},
+	{"n", "", "change nothing, only say what would be done", func(o *options) any { return &o.dryRun }},
+	{"yes", "", "do it; without it, only say what would go", func(o *options) any { return &o.yes }},
+	{"repair", "", "repair what is safe to repair", func(o *options) any { return &o.repair }},
+
+	{"as", "FORM", "jsonl, markdown, anthropic, openai-chat, gemini ...", func(o *options) any { return &o.as }},
+	{"to", "FORM", "the form: native, markdown, zyhive, anthropic ...", func(o *options) any { return &o.to }},
+	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},
+	{"addr", "ADDRESS", "the address; without it 127.0.0.1:1933", func(o *options) any { return &o.addr }},
+}
+
+// flagsOf returns the flags that names has, separated by spaces.
+func flagsOf(names string) (defs []flagDef) {
+	for _, d := range flagDefs {
+		if slices.Contains(strings.Fields(names), d.name) {
+			defs = append(defs, d)
+		}
+	}
+	return defs
+}
+
+// set makes the flags for a part of the command line.
+func (o *options) set(names string) *flag.FlagSet {
+	set := flag.NewFlagSet("convolog", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	for _, d := range flagsOf(names) {
+		if d.bind != nil {
+			bind(set, d.name, d.bind(o))
+			continue
+		}
+		set.BoolFunc(d.name, "", func(v string) error {
+			o.url = v
+			if v == "true" {
+				o.url = defaultURL
+			}
+			return nil
+		})
+	}
+	return set
+}
+
+// bind makes one flag.
+func bind(set *flag.FlagSet, name string, value any) {
+	switch v := value.(type) {
+	case *string:
+		set.StringVar(v, name, *v, "")
+	case *bool:
+		set.BoolVar(v, name, *v, "")
+	case *int:
+		set.IntVar(v, name, *v, "")
+	case *int64:
+		set.Int64Var(v, name, *v, "")
+	case *time.Duration:
+		set.Func(name, "", func(text string) (err error) {
+			*v, err = duration(text)
+			return err
+		})
+	}
+}
+
+// duration reads a time such as 30d or 12h.
+func duration(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 0 || n > 36500 {
+			return 0, errors.New("it is no number of days")
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, errors.New("write it as 30d or 12h")
+	}
+	return d, nil
+}
+
+// parse reads a command line. Flags may be anywhere; behind -- there are none.
+func parse(args []string, con *console) (*call, error) {
+	c := &call{console: con, options: &options{dir: defaultDir, key: con.getenv("CONVOLOG_KEY"), addr: "127.0.0.1:1933"}, command: &command{}}
+	args, literal := joinURL(args), []string(nil)
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, literal = args[:i], args[i+1:]
+	}
+	name, args, err := c.commandName(args)
+	if err != nil {
+		return c, err
+	}
+	if c.command = find(name); c.command == nil {
+		c.command = &command{}
+		return c, usageError{fmt.Sprintf("there is no command %q", name), "help"}
+	}
+	for {
+		if args, err = c.flags(args, everywhere+" "+c.command.flags); err != nil {
+			return c, err
+		}
+		if len(args) == 0 {
+			break
+		}
+		c.args, args = append(c.args, args[0]), args[1:]
+	}
+	c.args = append(c.args, literal...)
+	return c, c.check()
+}
+
+// commandName reads the name of the command, and returns what follows.
+func (c *call) commandName(args []string) (name string, rest []string, err error) {
+	help := []string(nil)
+	for rest = args; err == nil; {
+		rest, err = c.flags(rest, everywhere)
+		switch {
+		case err != nil:
+		case len(rest) == 0:
+			return "", nil, errHelp
+		case name == "" && rest[0] == "help":
+			help, rest = []string{"-h"}, rest[1:]
+		case name == "" && rest[0] == "session":
+			name, rest = "session ", rest[1:]
+		default:
+			return name + rest[0], append(help, rest[1:]...), nil
+		}
+	}
+	return "", nil, err
+}
+
+// flags reads the flags that args begin with, and returns what follows.
+func (c *call) flags(args []string, names string) ([]string, error) {
+	set := c.set(names)
+	err := set.Parse(args)
+	switch {
+	case err == nil:
+		return set.Args(), nil
+	case errors.Is(err, flag.ErrHelp):
+		return nil, errHelp
+	}
+	text := strings.Replace(err.Error(), "flag provided but not defined: ", "there is no flag ", 1)
+	return nil, usageError{text, strings.TrimSpace("help " + c.command.name)}
+}
+
+// joinURL makes one argument of --url and a URL behind it.
+func joinURL(args []string) []string {
+	args = slices.Clone(args)
+	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
+		if (args[i] == "--url" || args[i] == "-url") && strings.Contains(args[i+1], "://") {
+			args = slices.Replace(args, i, i+2, args[i]+"="+args[i+1])
+		}
+	}
+	return args
+}
+
+// check says what is wrong with the number of arguments, or with a flag.
+func (c *call) check() error {
+	words := strings.Fields(c.command.args)
+	most := len(words)
+	least := most - strings.Count(c.command.args, "[")
+	switch {
+	case len(c.args) < least:
+		return c.wrong("an argument is missing: convolog %s %s", c.command.name, c.command.args)
+	case len(c.args) > most && !strings.Contains(c.command.args, "..."):
+		return c.wrong("%q is too much: convolog %s", c.args[most], strings.TrimSpace(c.command.name+" "+c.command.args))
+	case slices.Contains(c.args, "") && c.command.name != "title":
+		return c.wrong("an argument is empty: is a variable not set?")
+	case c.list.Limit < 0 || c.last < 0:
+		return c.wrong("a number is less than 0")
+	}
+	switch c.list.State = session.State(c.state); c.state {
+	case "", "live":
+		c.list.State = session.Live
+	case "any":
+		c.list.State = session.AnyState
+	case string(session.Archived), string(session.Expired):
+	default:
+		return c.wrong("there is no state %q, only live, expired, archived and any", c.state)
+	}
+	return nil
+}
+
+// wrong returns a usageError about this command.
+func (c *call) wrong(format string, args ...any) error {
+	return usageError{fmt.Sprintf(format, args...), "help " + c.command.name}
+}

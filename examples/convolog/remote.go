@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/convolog/convolog/examples/convolog/internal/convert"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/transcript"
+)
+
+// A remote is a backend over the routes of package serve below /v1/store.
+type remote struct {
+	base string
+	key  string
+}
+
+var _ backend = (*remote)(nil)
+
+// errNoServer says that whatever answers is no server of this kind.
+var errNoServer = errors.New("it answers, but not as a server of Convolog does: is the URL right?")
+
+func newRemote(base, key string) (*remote, error) {
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, usageError{fmt.Sprintf("%q is not the URL of a server: write it as %s", base, defaultURL), "help"}
+	}
+	return &remote{strings.TrimSuffix(base, "/"), key}, nil
+}
+
+// A problem is why the server has refused a request.
+type problem struct {
+	serve.Problem
+	base string
+}
+
+// Error returns one line with the server and the cause.
+func (p *problem) Error() string {
+	text := p.base + ": " + p.Title
+	if p.Detail != "" {
+		text += ": " + p.Detail
+	}
+	if p.Status == http.StatusUnauthorized {
+		text += " (set CONVOLOG_KEY, or give --key)"
+	}
+	return text
+}
+
+// Is reports whether target is the error that the store itself gives.
+func (p *problem) Is(target error) bool {
+	return p.Code == "NOT_FOUND" && target == fs.ErrNotExist || p.Code == "FORCE_NEEDED" && target == session.ErrForce
+}
+
+// A body is what a request says.
+type body struct {
+	media string
+	name  string // of a file
+	data  []byte
+}
+
+// open makes a request, and returns the answer if it is good.
+func (r *remote) open(ctx context.Context, method, path string, b body) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, r.base+"/v1/store"+path, bytes.NewReader(b.data))
+	if err != nil {
+		return nil, err
+	}
+	if b.media != "" {
+		req.Header.Set("Content-Type", b.media)
+	}
+	if b.name != "" {
+		req.Header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": b.name}))
+	}
+	if r.key != "" {
+		req.Header.Set("X-API-Key", r.key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no server answers: %w (convolog serve starts one)", err)
+	}
+	if err != nil || resp.StatusCode < 300 {
+		return resp, err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	p := problem{base: r.base}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil || json.Unmarshal(data, &p.Problem) != nil || p.Code == "" || p.Code == "NO_ROUTE" {
+		return nil, fmt.Errorf("%s: %s: %w", r.base, resp.Status, errNoServer)
+	}
+	return nil, &p
+}
+
+// ask makes a request and decodes the answer. A GET has in as parameters.
+func ask[T any](ctx context.Context, r *remote, method, path string, in any) (out T, err error) {
+	var b body
+	switch {
+	case in == nil:
+	case method == http.MethodGet:
+		path += "?" + parameters(in).Encode()
+	default:
+		b.media = "application/json"
+		if b.data, err = json.Marshal(in); err != nil {
+			return out, err
+		}
+	}
+	resp, err := r.open(ctx, method, path, b)
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	if resp.StatusCode == http.StatusNoContent {
+		return out, nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return out, fmt.Errorf("%s: %w: %w", r.base, errNoServer, err)
+	}
+	return out, nil
+}
+
+// parameters returns the members of a struct as those of a query.
+func parameters(v any) url.Values {
+	values := url.Values{}
+	data, err := json.Marshal(v)
+	members := map[string]any{}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err == nil && decoder.Decode(&members) == nil {
+		for name, v := range members {
+			values.Set(name, fmt.Sprint(v))
+		}
+	}
+	return values
+}
+
+// at returns the path of a session.
+func at(ref session.Ref, more string) string {
+	return "/sessions/" + url.PathEscape(ref.Agent) + "/" + url.PathEscape(ref.ID) + more
+}
+
+func (r *remote) Close() error { return nil }
+
+func (r *remote) List(ctx context.Context, want *session.ListOptions) (all []session.Info, err error) {
+	const most = 500 // of a page
+	for opts := *want; ; {
+		opts.Limit = most
+		if want.Limit > 0 {
+			opts.Limit = min(most, want.Limit-len(all))
+		}
+		page, err := ask[struct {
+			Sessions []session.Info
+			Next     string
+		}](ctx, r, http.MethodGet, "/sessions", opts)
+		all, opts.After = append(all, page.Sessions...), page.Next
+		if err != nil || page.Next == "" || want.Limit > 0 && len(all) >= want.Limit {
+			return all, err
+		}
+	}
+}
+
+func (r *remote) describe(ctx context.Context, ref session.Ref) (described, error) {
+	return ask[described](ctx, r, http.MethodGet, at(ref, ""), nil)
+}
+
+func (r *remote) Usage(ctx context.Context, opts *session.ListOptions) (session.Usage, error) {
+	return ask[session.Usage](ctx, r, http.MethodGet, "/usage", opts)
+}
+
+func (r *remote) create(ctx context.Context, key session.Key, opts session.CreateOptions) (session.Info, error) {
+	return ask[session.Info](ctx, r, http.MethodPost, "/sessions", struct {
+		Key string `json:"key"`
+		session.CreateOptions
+	}{key.String(), opts})
+}
+
+func (r *remote) add(ctx context.Context, ref session.Ref, role transcript.Role, text string) (session.Appended, error) {
+	return ask[session.Appended](ctx, r, http.MethodPost, at(ref, "/entries"), map[string]string{"role": string(role), "content": text})
+}
+
+func (r *remote) commit(ctx context.Context, ref session.Ref) (session.Committed, error) {
+	return ask[session.Committed](ctx, r, http.MethodPost, at(ref, "/commit"), nil)
+}
+
+func (r *remote) title(ctx context.Context, ref session.Ref, text string) (session.Info, error) {
+	return ask[session.Info](ctx, r, http.MethodPatch, at(ref, ""), map[string]string{"title": text})
+}
+
+func (r *remote) fork(ctx context.Context, ref session.Ref, entry string, opts session.CreateOptions) (session.Info, error) {
+	return ask[session.Info](ctx, r, http.MethodPost, at(ref, "/fork"), struct {
+		Entry string `json:"entry"`
+		session.CreateOptions
+	}{entry, opts})
+}
+
+func (r *remote) Archive(ctx context.Context, ref session.Ref) error {
+	return r.do(ctx, http.MethodPost, at(ref, "/archive"))
+}
+
+func (r *remote) Restore(ctx context.Context, ref session.Ref) error {
+	return r.do(ctx, http.MethodPost, at(ref, "/restore"))
+}
+
+func (r *remote) Delete(ctx context.Context, refs ...session.Ref) (err error) {
+	for _, ref := range refs {
+		err = errors.Join(err, r.do(ctx, http.MethodDelete, at(ref, "")))
+	}
+	return err
+}
+
+// do makes a request of whose answer nothing is needed.
+func (r *remote) do(ctx context.Context, method, path string) error {
+	_, err := ask[struct{}](ctx, r, method, path, nil)
+	return err
+}
+
+func (r *remote) page(ctx context.Context, ref session.Ref, entry string, n int) ([]transcript.Entry, error) {
+	type place struct {
+		After  string `json:"after,omitempty"`
+		Before string `json:"before,omitempty"`
+		Last   bool   `json:"last,omitempty"`
+		Limit  int    `json:"limit"`
+	}
+	p := place{After: entry, Limit: n}
+	if n < 0 {
+		p = place{Before: entry, Last: entry == "", Limit: -n}
+	}
+	page, err := ask[struct{ Entries []transcript.Entry }](ctx, r, http.MethodGet, at(ref, "/entries"), p)
+	return page.Entries, err
+}
+
+func (r *remote) PlanRetention(ctx context.Context, want session.Retention) (session.RetentionPlan, error) {
+	return ask[session.RetentionPlan](ctx, r, http.MethodPost, "/retention", want)
+}
+
+func (r *remote) Apply(ctx context.Context, plan session.RetentionPlan) (session.RetentionReport, error) {
+	return ask[session.RetentionReport](ctx, r, http.MethodPost, "/retention/apply", plan)
+}
+
+func (r *remote) PlanErase(ctx context.Context, what session.Erasure, _ ...transcript.Eraser) (session.ErasePlan, error) {
+	return ask[session.ErasePlan](ctx, r, http.MethodPost, "/erase", map[string]any{
+		"owner": what.Owner, "sessions": what.Sessions, "entries": what.Entries,
+	})
+}
+
+func (r *remote) Erase(ctx context.Context, plan session.ErasePlan, _ ...transcript.Eraser) (session.EraseReport, error) {
+	return ask[session.EraseReport](ctx, r, http.MethodPost, "/erase/apply", plan)
+}
+
+func (r *remote) health(ctx context.Context, ref session.Ref) (session.Health, error) {
+	return ask[session.Health](ctx, r, http.MethodGet, at(ref, "/health"), nil)
+}
+
+func (r *remote) file(session.Info) string { return "" } // which is nobody's business
+
+func (r *remote) leftovers(context.Context) ([]finding, error) { return nil, nil }
+
+func (r *remote) repair(context.Context) error {
+	return usageError{"--repair needs the files: run it where the folder is, with --dir", "help doctor"}
+}
+
+func (r *remote) export(ctx context.Context, ref session.Ref, as, model string, w io.Writer) error {
+	resp, err := r.open(ctx, http.MethodGet, at(ref, "/export?")+url.Values{"as": {as}, "model": {model}}.Encode(), body{})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, resp.Body)
+	return errors.Join(err, resp.Body.Close())
+}
+
+// take sends the transcripts of a folder one by one: a server knows nothing of the
+// files beside them.
+func (r *remote) take(ctx context.Context, name string, report func(imported) error) error {
+	sessions, err := convert.Find(name)
+	if err != nil {
+		return err
+	}
+	root := name
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		root = filepath.Dir(name)
+	}
+	for s := range sessions {
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(s.Path)))
+		if err != nil {
+			return fmt.Errorf("%w: a server takes single files; use convolog convert %s --to native FOLDER", err, name)
+		}
+		resp, err := r.open(ctx, http.MethodPost, "/import", body{"application/jsonl", path.Base(s.Path), data})
+		if err != nil {
+			return fmt.Errorf("%s: %w", cmp.Or(s.Path, name), err)
+		}
+		var reports []imported
+		err = json.NewDecoder(bufio.NewReader(resp.Body)).Decode(&reports)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			return err
+		}
+		for _, im := range reports {
+			if err := report(im); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// named returns the session that a name stands for: its ID, its key, or the beginning
+// of its ID.
+func (c *call) named(ctx context.Context, name string) (session.Ref, error) {
+	ref := session.Ref{Agent: cmp.Or(c.list.Agent, "main"), ID: name}
+	if !strings.ContainsAny(name, ":/") {
+		_, err := c.backend.describe(ctx, ref)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return ref, nil // if it fails for another reason, the command says so
+		}
+	}
+	infos, err := c.backend.List(ctx, &session.ListOptions{Agent: c.list.Agent, State: session.AnyState})
+	if err != nil {
+		return ref, err
+	}
+	fits := func(fit func(session.Info) bool) []session.Info {
+		return slices.DeleteFunc(slices.Clone(infos), func(i session.Info) bool { return !fit(i) })
+	}
+	for _, fit := range []func(session.Info) bool{
+		func(i session.Info) bool { return i.Key == name && i.Current },
+		func(i session.Info) bool { return i.ID == name || i.Key == name },
+		func(i session.Info) bool { return strings.HasPrefix(i.ID, name) },
+	} {
+		switch found := fits(fit); len(found) {
+		case 0:
+		case 1:
+			return found[0].Ref, nil
+		default:
+			return ref, &session.AmbiguousError{Query: name, Matches: found}
+		}
+	}
+	return ref, fmt.Errorf("no session has the ID or the key %q, or an ID that begins so: %w", name, fs.ErrNotExist)
+}
+
+func newSession(ctx context.Context, c *call) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	c.create.ID = cmp.Or(c.create.ID, id.String())
+	key := session.Key{Agent: cmp.Or(c.list.Agent, "main"), Channel: "cli", Peer: c.create.ID}
+	if len(c.args) > 0 {
+		if key, err = session.ParseKey(c.args[0]); err != nil {
+			return usageError{err.Error(), "help session new"}
+		}
+	}
+	info, err := c.backend.create(ctx, key, c.create)
+	return c.made(info, err)
+}
+
+// made prints a session that was made.
+func (c *call) made(info session.Info, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.value(info, func() { c.say("%s", info.ID) })
+}
+
+// describedAs prints a session that was changed.
+func (c *call) describedAs(info session.Info, err error, as string) error {
+	if err != nil {
+		return err
+	}
+	return c.value(info, func() { c.say("%s is %s.", info.ID, as) })
+}
+
+func listSessions(ctx context.Context, c *call) error {
+	infos, err := c.backend.List(ctx, &c.list)
+	if err != nil {
+		return err
+	}
+	return c.value(append([]session.Info{}, infos...), func() {
+		if len(infos) == 0 {
+			c.say("There are no sessions. convolog session new makes one.")
+		}
+		for _, i := range infos {
+			what := cmp.Or(i.Title, i.Key)
+			if i.State != session.Live {
+				what = "(" + string(i.State) + ") " + what
+			}
+			row := fmt.Sprintf("  %s %4d  ", stamp(i.UpdatedAt), i.Messages)
+			id := fmt.Sprintf("%-36s", i.ID)
+			c.print(c.paint(bold, id) + row + cut(what, max(0, c.width()-len(id)-len(row))) + "\n")
+		}
+	})
+}
+
+// stamp prints a time for a person.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "                "
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+func getSession(ctx context.Context, c *call) error {
+	d, err := c.backend.describe(ctx, c.ref)
+	if err != nil {
+		return err
+	}
+	return c.value(d, func() {
+		i := d.Info
+		rows := [][2]string{
+			{"session", i.ID},
+			{"agent", i.Agent},
+			{"key", i.Key},
+			{"title", i.Title},
+			{"owner", i.Owner},
+			{"labels", strings.Join(i.Labels, ", ")},
+			{"state", cmp.Or(string(i.State), "live")},
+			{"created", stamp(i.CreatedAt)},
+			{"updated", stamp(i.UpdatedAt)},
+			{"history", fmt.Sprintf("%d turns, %d messages, ~%d tokens, %d bytes", i.Turns, i.Messages, i.Tokens, i.Size)},
+			{"compacted", fmt.Sprintf("%d times, %d commits", d.Stats.Compressions, d.Stats.Commits)},
+		}
+		if d.Pending.Owed {
+			rows = append(rows, [2]string{"pending", "the model owes an answer"})
+		}
+		for _, call := range d.Pending.Calls {
+			rows = append(rows, [2]string{"pending", "a call without a result: " + call.Call.Name + " " + call.Call.ID})
+		}
+		c.rows(rows)
+	})
+}
+
+// rows prints names and values, those without a value left out.
+func (c *call) rows(rows [][2]string) {
+	for _, row := range rows {
+		if strings.TrimSpace(row[1]) != "" {
+			c.print(c.paint(faint, fmt.Sprintf("%-10s", row[0])) + " " + cut(row[1], max(0, c.width()-11)) + "\n")
+		}
+	}
+}
+
+func deleteSession(ctx context.Context, c *call) error {
+	if err := c.backend.Delete(ctx, c.ref); err != nil {
+		return err
+	}
+	return c.value(map[string]session.Ref{"deleted": c.ref}, func() { c.say("%s is deleted.", c.ref.ID) })
+}
+
+func addMessage(ctx context.Context, c *call) error {
+	role := transcript.Role(c.role)
+	switch {
+	case role != transcript.RoleUser && role != transcript.RoleAssistant:
+		return c.wrong("--role is user or assistant, not %q", c.role)
+	case c.content == "":
+		return c.wrong("--content is missing: the text, or - for the standard input")
+	}
+	text, err := c.text(c.content)
+	if err != nil {
+		return err
+	}
+	added, err := c.backend.add(ctx, c.ref, role, text)
+	if err != nil {
+		return err
+	}
+	return c.value(added, func() { c.say("%s", strings.Join(added.IDs, "\n")) })
+}
+
+func commit(ctx context.Context, c *call) error {
+	done, err := c.backend.commit(ctx, c.ref)
+	if err != nil {
+		return err
+	}
+	return c.value(done, func() {
+		if !done.Archived {
+			c.say("Nothing was archived: %s.", done.Reason)
+			return
+		}
+		c.say("%s: %d messages. %s", done.Archive, done.Messages, done.Abstract)
+	})
+}
+
+func title(ctx context.Context, c *call) error {
+	if len(c.args) == 1 {
+		d, err := c.backend.describe(ctx, c.ref)
+		if err != nil {
+			return err
+		}
+		return c.value(d.Info, func() { c.say("%s", d.Info.Title) })
+	}
+	info, err := c.backend.title(ctx, c.ref, c.args[1])
+	return c.describedAs(info, err, fmt.Sprintf("called %q", info.Title))
+}
+
+func fork(ctx context.Context, c *call) error {
+	entry := c.ref.ID // the beginning
+	if len(c.args) > 1 {
+		entry = c.args[1]
+	} else {
+		last, err := c.backend.page(ctx, c.ref, "", -1)
+		if err != nil {
+			return err
+		}
+		if len(last) > 0 {
+			entry = last[0].ID
+		}
+	}
+	info, err := c.backend.fork(ctx, c.ref, entry, c.create)
+	return c.made(info, err)
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// The same steps through Go, HTTP and the command line, over a folder and a URL, give
+// the same lines but for IDs and times.
+func TestSameTranscript(t *testing.T) {
+	lines := map[string]string{}
+
+	// Go
+	dir := t.TempDir()
+	store, err := session.Open(dir, nil)
+	require.NoError(t, err)
+	s, err := store.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"}, &session.CreateOptions{ID: "alpha", Title: "Porto"})
+	require.NoError(t, err)
+	for _, m := range []transcript.Message{transcript.UserText("What does it cost?"), transcript.AssistantText("900 euros."), transcript.UserText("And now?")} {
+		_, err := s.Append(t.Context(), m)
+		require.NoError(t, err)
+	}
+	_, err = s.Commit(t.Context(), nil)
+	require.NoError(t, err)
+	name := "Cheap"
+	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &name}))
+	require.NoError(t, store.Close())
+	lines["Go"] = transcriptOf(t, dir)
+
+	// HTTP
+	sh := overURL(t)
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/sessions", `{"key":"main:cli:user","id":"alpha","title":"Porto"}`},
+		{"POST", "/sessions/main/alpha/entries", `{"role":"user","content":"What does it cost?"}`},
+		{"POST", "/sessions/main/alpha/entries", `{"role":"assistant","content":"900 euros."}`},
+		{"POST", "/sessions/main/alpha/entries", `{"role":"user","content":"And now?"}`},
+		{"POST", "/sessions/main/alpha/commit", ``},
+		{"PATCH", "/sessions/main/alpha", `{"title":"Cheap"}`},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, sh.store[1]+"/v1/store"+c.path, strings.NewReader(c.body))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Api-Key", "secret")
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode, c.path)
+		require.NoError(t, resp.Body.Close())
+	}
+	lines["HTTP"] = transcriptOf(t, sh.dir)
+
+	// The command line
+	for name, sh := range map[string]*shell{"folder": overFolder(t), "URL": overURL(t)} {
+		sh.must(0, "session", "new", "main:cli:user", "--id", "alpha", "--title", "Porto")
+		sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "What does it cost?")
+		sh.must(0, "session", "add-message", "alpha", "--role", "assistant", "--content", "900 euros.")
+		sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "And now?")
+		sh.must(0, "session", "commit", "alpha")
+		sh.must(0, "title", "alpha", "Cheap")
+		lines[name] = transcriptOf(t, sh.dir)
+	}
+	for name, got := range lines {
+		require.Equal(t, lines["Go"], got, name)
+	}
+}
+
+// transcriptOf returns the transcript of alpha in a folder, without IDs and times.
+func transcriptOf(t testing.TB, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions", "alpha.jsonl"))
+	require.NoError(t, err)
+	require.Positive(t, bytes.Count(data, []byte("\n")))
+	return steady(string(data))
+}
+
+// All help fits a screen, and the overview has every command.
+func TestHelp(t *testing.T) {
+	sh := overFolder(t)
+	sh.store = nil
+	for _, args := range [][]string{{}, {"help"}, {"-h"}, {"--json", "--help"}, {"session"}, {"help", "session"}} {
+		require.Equal(t, overview, sh.must(0, args...), "%q", args)
+	}
+	texts := []string{overview}
+	for _, c := range commands() {
+		name := strings.TrimPrefix(c.name, "session ")
+		require.Contains(t, overview, name)
+		help := sh.must(0, append([]string{"help"}, strings.Fields(c.name)...)...)
+		require.Equal(t, help, sh.must(0, append(strings.Fields(c.name), "-h")...))
+		for f := range strings.FieldsSeq(c.flags) {
+			require.Contains(t, help, "-"+f)
+		}
+		texts = append(texts, help)
+	}
+	for _, text := range texts {
+		require.Less(t, strings.Count(text, "\n"), 24, text)
+		for line := range strings.Lines(text) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), columns, line)
+		}
+	}
+	for _, d := range flagDefs { // each is of some command
+		require.True(t, strings.Contains(strings.Join(texts, "\n"), "-"+d.name), d.name)
+	}
+}
+
+// Nonsense is refused with a way out and changes nothing.
+func TestNonsense(t *testing.T) {
+	for name, open := range map[string]func(testing.TB) *shell{"folder": overFolder, "url": overURL} {
+		t.Run(name, func(t *testing.T) { nonsense(t, open(t), name == "folder") })
+	}
+	sh := overFolder(t)
+	sh.store = nil
+	for url, want := range map[string]string{"--url=http://127.0.0.1:1": "no server answers", "--url=127.0.0.1:1": "no server answers"} {
+		_, errs, code := sh.run("session", "list", url)
+		require.Equal(t, exitAbsent, code)
+		require.Contains(t, errs, want)
+	}
+	sh.must(exitUsage, "session", "list", "--url", "ftp://x")
+
+	// A command that Ctrl-C has cut short has not succeeded.
+	sh = overFolder(t)
+	sh.must(0, "session", "new")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Equal(t, exitFailed, run(ctx, append([]string{"session", "list"}, sh.store...), sh.console(io.Discard, io.Discard)))
+}
+
+func nonsense(t *testing.T, sh *shell, worded bool) {
+	sh.must(0, "session", "new", "--id", "alpha")
+	sh.must(0, "session", "new", "--id", "alpine")
+	before := snapshot(t, filepath.Join(sh.dir, "agents", "main", "sessions"))
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{exitUsage, `no command "nonsense"`, []string{"nonsense"}},
+		{exitUsage, `no command "session nonsense"`, []string{"session", "nonsense"}},
+		{exitUsage, "no flag -bogus", []string{"show", "alpha", "--bogus"}},
+		{exitUsage, "an argument is missing", []string{"show"}},
+		{exitUsage, "is too much", []string{"show", "alpha", "beta"}},
+		{exitUsage, "is empty", []string{"show", ""}},
+		{exitUsage, "--role is", []string{"session", "add-message", "alpha", "--role", "system", "--content", "x"}},
+		{exitUsage, "--content is missing", []string{"session", "add-message", "alpha", "--role", "user"}},
+		{exitUsage, "invalid value", []string{"session", "list", "--limit", "x"}},
+		{exitUsage, "less than 0", []string{"session", "list", "--limit", "-1"}},
+		{exitUsage, "no state", []string{"session", "list", "--state", "dead"}},
+		{exitUsage, "say what to put away", []string{"prune"}},
+		{exitUsage, "30d", []string{"prune", "--older-than", "yesterday"}},
+		{exitUsage, "name a session, or an owner", []string{"erase"}},
+		{exitUsage, "no form", []string{"export", "alpha", "--as", "pdf"}},
+		{exitUsage, "parsing regexp", []string{"search", "(", "--regexp"}},
+		{exitUsage, "key", []string{"session", "new", "no key"}},
+		{exitUsage, "no --to", []string{"convert", "a", "b"}},
+		{exitAbsent, "no session has", []string{"show", "beta"}},
+		{exitAbsent, "alpine", []string{"show", "al"}},
+		{exitAbsent, "no such file", []string{"import", filepath.Join(sh.dir, "nowhere")}},
+		{exitAbsent, "no session has", []string{"show", "../alpha"}},
+		{exitAbsent, "", []string{"fork", "alpha", "nowhere"}},
+		{exitFailed, "exist", []string{"session", "new", "--id", "alpha"}},
+		{exitUsage, "letters", []string{"session", "new", "--id", "../alpha"}},
+	} {
+		out, errs, code := sh.run(c.args...)
+		require.Equal(t, c.code, code, "%q: %s%s", c.args, out, errs)
+		require.True(t, !worded || strings.Contains(errs, c.want), "%q: %s", c.args, errs)
+		require.Empty(t, out, "%q", c.args)
+		require.NotEmpty(t, errs)
+	}
+	require.Equal(t, before, snapshot(t, filepath.Join(sh.dir, "agents", "main", "sessions")))
+}
+
+// Keys that are wrong, and servers that are none, are said so.
+func TestWrongServer(t *testing.T) {
+	sh := overURL(t)
+	sh.env = nil
+	_, errs, code := sh.run("session", "list")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "CONVOLOG_KEY")
+	sh.must(0, "session", "list", "--key", "secret")
+	sh.store[1] += "/elsewhere"
+	_, errs, code = sh.run("session", "list", "--key", "secret")
+	require.Equal(t, exitAbsent, code)
+	require.Contains(t, errs, "is the URL right?")
+}
+
+// Text from elsewhere commands no terminal; colour is for terminals that want it.
+func TestScreen(t *testing.T) {
+	sh := overFolder(t)
+	sh.screen, sh.env = true, map[string]string{"NO_COLOR": "1"}
+	sh.must(0, "session", "new", "--id", "alpha", "--title", "red \x1b[31m 颜色 "+strings.Repeat("long ", 40))
+	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "clear \x1b[2J\n\u202eturned")
+	for _, args := range [][]string{{"session", "list"}, {"show", "alpha"}, {"search", "clear"}, {"session", "get", "alpha"}, {"doctor"}} {
+		out, _, code := sh.run(args...)
+		require.Zero(t, code)
+		require.NotContains(t, out, "\x1b")
+		require.NotContains(t, out, "\u202e")
+		for line := range strings.Lines(out) {
+			width := 0
+			for _, r := range strings.TrimSuffix(line, "\n") {
+				width += wide(r)
+			}
+			require.LessOrEqual(t, width, columns, line)
+		}
+	}
+	sh.env = nil
+	out, errs, _ := sh.run("session", "list")
+	require.Contains(t, out, "\x1b[1m")
+	require.Empty(t, errs)
+	_, errs, _ = sh.run("doctor")
+	require.Contains(t, errs, "1 of 1 sessions")
+	require.True(t, strings.HasSuffix(errs, "\r\x1b[K"))
+	sh.screen = false
+	out, errs, _ = sh.run("session", "list")
+	require.NotContains(t, out+errs, "\x1b")
+}
+
+// Serve is a server for the other commands, and ends when it is told.
+func TestServe(t *testing.T) {
+	for _, key := range []string{"", "secret"} {
+		sh := overFolder(t)
+		sh.must(0, "session", "new", "--id", "alpha")
+		sh.env = map[string]string{"CONVOLOG_KEY": key}
+		ctx, cancel := context.WithCancel(t.Context())
+		r, w := io.Pipe()
+		code := make(chan int, 1)
+		go func() {
+			code <- run(ctx, append([]string{"serve", "--addr", "127.0.0.1:0", "--json"}, sh.store...), sh.console(w, io.Discard))
+		}()
+		var said struct{ URL string }
+		require.NoError(t, json.NewDecoder(r).Decode(&said))
+		remote := &shell{TB: t, store: []string{"--url", said.URL}, env: sh.env}
+		require.Contains(t, remote.must(0, "session", "list"), "alpha")
+		golden(t, "serve", steady(`{"url":"`+said.URL+`"}`+"\n"))
+		remote.env = nil
+		remote.must(map[bool]int{true: exitFailed}[key != ""], "session", "list")
+		cancel()
+		require.Zero(t, <-code)
+	}
+	sh := overFolder(t)
+	sh.must(exitUsage, "serve", "--addr", "0.0.0.0:0")
+}
