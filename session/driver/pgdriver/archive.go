@@ -52,7 +52,6 @@ func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(dri
 	return errs
 }
 
-
 // pack puts the lines of a session into blocks.
 func (s *still) pack() error {
 	for first := int64(0); first < s.lines; {
