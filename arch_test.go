@@ -29,6 +29,7 @@ var imports = map[string][]string{
 	"internal/jsontext":  {},
 	"internal/lazy":      {},
 	"internal/words":     {},
+	"internal/page":      {"session", "transcript", "transcript/tokens"},
 	"transcript":         {"internal/jsontext"},
 	"transcript/tokens":  {"transcript"},
 	"transcript/filelog": {},
@@ -56,8 +57,8 @@ var imports = map[string][]string{
 		"compact", "guard", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
 		"session", "transcript", "transcript/filelog", "transcript/tokens",
 	},
-	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
-	"session/serve":    {"rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
+	"session/exchange": {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
+	"session/serve":    {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
 	"examples/...":     {"..."},
 }
 
