@@ -168,9 +168,9 @@ func (tb *tab) press(keys string) {
 	tb.Helper()
 	names := map[rune]string{'\r': "Enter", '\t': "Tab", '\x1b': "Escape"}
 	for _, r := range keys {
-		key := object{"type": "keyDown", "key": string(r), "text": string(r), "windowsVirtualKeyCode": r}
+		key := object{"type": "keyDown", "key": string(r), "text": string(r)}
 		if name := names[r]; name != "" {
-			key["key"], key["code"] = name, name
+			key["key"], key["code"], key["windowsVirtualKeyCode"] = name, name, r
 		}
 		if r == '\t' || r == '\x1b' {
 			delete(key, "text")
@@ -252,7 +252,7 @@ func talk(t *testing.T, store *session.Store, id string, items ...transcript.Ite
 // open shows a session.
 func (tb *tab) open(url, id string) {
 	tb.Helper()
-	tb.visit(url + "/page#s=" + strings.ReplaceAll(fmt.Sprintf(`["main","%s"]`, id), `"`, "%22"))
+	tb.do("Page.navigate", object{"url": url + "/page#s=" + strings.ReplaceAll(fmt.Sprintf(`["main","%s"]`, id), `"`, "%22")})
 	tb.until(`document.getElementById("title").textContent`)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
 	"github.com/convolog/convolog/transcript"
@@ -64,7 +65,7 @@ func trip(t *testing.T, store *session.Store) *session.Session {
 		say(transcript.ToolResult(fmt.Sprint("a", i), "08:09 11:23  32.70 EUR\n10:09 13:18  26.15 EUR\n13:39 16:44  32.70 EUR"))
 		say(answer("The 10:09 is the cheapest, and direct."))
 	}
-	_, err := s.Compact(t.Context(), nil)
+	_, err := s.Compact(t.Context(), &compact.Options{Keep: compact.Keep{Turns: 5}})
 	require.NoError(t, err)
 	say(transcript.UserText("We are four now, and my mother cannot walk far. Does the budget of **1,200 EUR** still hold for the weekend in Porto?"))
 	say(answer("I check the hotel near São Bento and the trains for four.",
