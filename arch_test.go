@@ -79,7 +79,7 @@ var testImports = map[string][]string{
 	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
 	"session/memory":      {"session/driver/memdriver", "transcript/dialect"},
 	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
-	"session/serve":       {"rebuild/wire"},
+	"session/serve":       {"rebuild/wire", "session/driver/memdriver", "transcript/convlog"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
 

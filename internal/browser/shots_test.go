@@ -134,6 +134,6 @@ func TestShots(t *testing.T) {
 		tb.until(`document.querySelectorAll("#feed article").length > 20 && document.querySelectorAll("#legend li").length > 3`)
 		data := tb.capture(object{"format": "webp", "quality": 70})
 		require.Less(t, len(data), 60<<10)
-		require.NoError(t, os.WriteFile(filepath.Join(*shots, "page-"+scheme+".webp"), data, 0o644)) //nolint:gosec // for everybody
+		require.NoError(t, os.WriteFile(filepath.Join(*shots, scheme+".webp"), data, 0o644)) //nolint:gosec // for everybody
 	}
 }
