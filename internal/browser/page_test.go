@@ -334,4 +334,7 @@ func TestSignIn(t *testing.T) {
 	tb.click(".older")
 	tb.until(`document.querySelectorAll("#feed article").length === 150 && document.querySelector("#feed .text").textContent === "log line 0"`)
 	tb.shot("logs")
+	tb.js(`document.getElementById("words").focus()`)
+	tb.press("line 77\r")
+	tb.until(`document.querySelectorAll("#feed article").length === 1`)
 }
