@@ -258,7 +258,7 @@ func TestKeyboard(t *testing.T) {
 	tb.press("e")
 	tb.until(`document.activeElement.id === "newtitle"`)
 	tb.press("By hand\r")
-	tb.until(`document.getElementById("title").textContent === "By hand"`)
+	tb.until(`document.getElementById("rename").hidden && document.getElementById("title").textContent === "By hand"`)
 	require.Equal(t, "By hand", s.Info().Title)
 	tb.press("/")
 	tb.until(`document.activeElement.id === "words"`)

@@ -35,7 +35,7 @@ func logsOf(t *testing.T) func(context.Context, serve.ChannelQuery) (any, error)
 			return l.Channels(ctx, q.Agent, q.Type)
 		}
 		found := []convlog.Found{}
-		for f, err := range l.Entries(ctx, convlog.Channel{Agent: q.Agent, Type: q.Type, Chat: q.Chat}, convlog.Query{Before: q.Before}) {
+		for f, err := range l.Entries(ctx, convlog.Channel{Agent: q.Agent, Type: q.Type, Chat: q.Chat}, convlog.Query{Text: q.Text, Before: q.Before}) {
 			if err != nil || len(found) == q.Limit {
 				return found, err
 			}
