@@ -28,9 +28,6 @@ func (p Principal) may(agent string) bool {
 	return len(p.Agents) == 0 || slices.Contains(p.Agents, agent)
 }
 
-// mayAll reports whether the principal may use the routes for administrators.
-func (p Principal) mayAll() bool { return p.Admin && len(p.Agents) == 0 }
-
 // ErrUnauthorized says that a request names nobody who is known.
 var ErrUnauthorized = errors.New("no key, or one that is not known")
 

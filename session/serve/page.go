@@ -49,6 +49,9 @@ func (q *request) fills(s *session.Session, _ none) (page.Context, error) {
 // another site causes has it.
 const keyCookie = "convolog-key"
 
+// mayAll reports whether the principal may use the routes for administrators.
+func (p Principal) mayAll() bool { return p.Admin && len(p.Agents) == 0 }
+
 // asking is who asks, for the page. It is said to everybody, so that one without a key
 // is asked for it.
 type asking struct {
