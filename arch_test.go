@@ -29,6 +29,7 @@ var imports = map[string][]string{
 	"internal/jsontext":  {},
 	"internal/lazy":      {},
 	"internal/words":     {},
+	"internal/page":      {"session", "transcript", "transcript/tokens"},
 	"transcript":         {"internal/jsontext"},
 	"transcript/tokens":  {"transcript"},
 	"transcript/filelog": {},
@@ -56,8 +57,8 @@ var imports = map[string][]string{
 		"compact", "guard", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
 		"session", "transcript", "transcript/filelog", "transcript/tokens",
 	},
-	"session/exchange": {"rebuild", "session", "transcript", "transcript/dialect"},
-	"session/serve":    {"rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
+	"session/exchange": {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
+	"session/serve":    {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
 	"examples/...":     {"..."},
 }
 
@@ -78,7 +79,7 @@ var testImports = map[string][]string{
 	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
 	"session/memory":      {"session/driver/memdriver", "transcript/dialect"},
 	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
-	"session/serve":       {"rebuild/wire"},
+	"session/serve":       {"rebuild/wire", "session/driver/memdriver", "transcript/convlog"},
 	"session/sessiontest": {"session/driver/memdriver"},
 }
 

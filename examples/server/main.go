@@ -32,6 +32,7 @@ import (
 type config struct {
 	addr, dir, keys string
 	url, model      string
+	page            bool          // whether to serve it
 	window          int           // tokens
 	grace           time.Duration // that answers get when the server is stopped
 }
@@ -41,6 +42,7 @@ func main() {
 	flag.StringVar(&c.addr, "addr", "localhost:8080", "`address` to listen on")
 	flag.StringVar(&c.dir, "dir", ".convolog", "`folder` that the conversations are kept in")
 	flag.StringVar(&c.keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine")
+	flag.BoolVar(&c.page, "page", false, "serve a page to look at the conversations, at /page")
 	flag.StringVar(&c.url, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
 	flag.StringVar(&c.model, "model", "scripted", "`name` of the model")
 	flag.IntVar(&c.window, "window", 180_000, "context window in `tokens`; 0 for an unknown one")
@@ -63,6 +65,9 @@ func run(ctx context.Context, c config, ready func(addr string)) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	opts := &serve.Options{Respond: newAgent(c), Open: c.keys == ""}
+	if c.page {
+		opts.Surfaces = serve.Everything | serve.Page
+	}
 	if c.keys != "" {
 		keys, err := readKeys(c.keys)
 		if err != nil {

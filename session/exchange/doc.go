@@ -1,6 +1,6 @@
 // Package exchange brings sessions of other programs into a store and writes
 // sessions in other forms: lines of the format, requests of a provider, files
-// of other programs, Markdown for people.
+// of other programs, Markdown and HTML for people.
 //
 //	reports, err := exchange.Import(ctx, store, folder.Sessions(), nil)
 //	err = exchange.Markdown(ctx, s, w)

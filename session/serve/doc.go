@@ -35,6 +35,18 @@
 // Problems (RFC 9457) have stable codes; neither they nor the log name paths, keys or
 // texts. Every answer forbids browsers to take it for a page.
 //
+// # Show a page
+//
+// With Options.Surfaces: Everything|Page there is a page at /page, one file that loads
+// nothing: sessions with search and filters; messages with calls, results and
+// reasoning folded; what fills the window, and where compactions were; answers while
+// they are written; titles, forks and exports; and for administrators the logs of
+// channels, if Options.ChannelLogs reads them. It works below any prefix, in dark and
+// light, on narrow screens and with keys: press ? for a list. Where Options.Auth is
+// set the page asks for a key and has it kept in a cookie that no script can read and
+// no other site can send. Whatever was said is shown as text. Export as html gives the
+// same view of one session in a file that opens offline, see [exchange.HTML].
+//
 // # Reconnect
 //
 // An answer that is being made belongs to the server and not to the connection

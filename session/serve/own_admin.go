@@ -72,7 +72,7 @@ func (q *request) ownErase(p ownErasePlan) (session.EraseReport, error) {
 
 // ownExport answers with text that no browser shows as a page.
 func (q *request) ownExport(s *session.Session, x struct {
-	As    string `json:"as"` // jsonl, which is the default, markdown, or one of Options.Renderers
+	As    string `json:"as"` // jsonl, which is the default, markdown, html, or one of Options.Renderers
 	Model string `json:"model"`
 },
 ) (done, error) {
@@ -88,6 +88,9 @@ func (q *request) ownExport(s *session.Session, x struct {
 	case x.As == "markdown":
 		name = s.ID() + ".md"
 		write = func(w io.Writer) error { return exchange.Markdown(q.Context(), s, w) }
+	case x.As == "html":
+		name = s.ID() + ".html"
+		write = func(w io.Writer) error { return exchange.HTML(q.Context(), s, w) }
 	case x.As != "" && x.As != "jsonl":
 		return done{}, invalid("there is no such form")
 	}

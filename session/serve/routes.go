@@ -28,13 +28,14 @@ type Route struct {
 	do      func(*request) error
 	in, out any    // what is taken and answered, for the document; nil is not said
 	media   string // of the answer; empty is application/json
+	public  bool   // for everybody, as it has nothing of the store
 }
 
 // Routes returns the routes that are served.
 func (sv *Server) Routes() []Route { return append([]Route(nil), sv.routes...) }
 
 // allRoutes are those of all surfaces.
-var allRoutes = join(zyHiveRoutes, openVikingRoutes, ownRoutes, agentsRoutes)
+var allRoutes = join(zyHiveRoutes, openVikingRoutes, ownRoutes, channelRoutes, agentsRoutes, pageRoutes)
 
 func join(tables ...[]Route) (all []Route) {
 	for _, t := range tables {
@@ -113,6 +114,9 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit finds out who asks, and reads the body.
 func (q *request) admit(route Route) (err error) {
+	if route.public {
+		return q.read()
+	}
 	if q.sv.isCrossSite(q.Request) {
 		return errCrossSite
 	}
@@ -122,7 +126,7 @@ func (q *request) admit(route Route) (err error) {
 		}
 		return err
 	}
-	if route.Admin && (!q.who.Admin || len(q.who.Agents) > 0) {
+	if route.Admin && !q.who.mayAll() {
 		return errForbidden
 	}
 	if err := q.enter(); err != nil {

@@ -30,7 +30,7 @@ const (
 	// Agents is sessions and events in the shape of Anthropic's managed agents, below
 	// /v1/sessions.
 	Agents
-	// Everything is all of them.
+	// Everything is all of these; [Page] comes on top of it.
 	Everything = ZyHive | OpenViking | Own | Agents
 )
 
@@ -59,6 +59,10 @@ type Options struct {
 	// Renderers are the forms of model requests that the store's own routes export
 	// sessions in, by names such as "anthropic".
 	Renderers map[string]exchange.Renderer
+
+	// ChannelLogs reads the logs of channels for administrators; without it requests
+	// for them get 501.
+	ChannelLogs func(context.Context, ChannelQuery) (any, error)
 
 	MaxBody     int64         // bytes of a request; 0 is 32 MiB
 	Generations int           // answers that are made at once; 0 is 64. Others wait
@@ -107,6 +111,9 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 	sv := &Server{store: store, opts: *opts, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), answers: map[session.Ref]*answers{}, busy: map[string]int{}}
 	o := &sv.opts
 	o.Surfaces, o.Agent = or(o.Surfaces, Everything), or(o.Agent, "main")
+	if o.Surfaces&Page != 0 {
+		o.Surfaces |= Own
+	}
 	o.MaxBody, o.Generations, o.Queue = or(o.MaxBody, 32<<20), or(o.Generations, 64), or(o.Queue, 8)
 	o.Requests = or(o.Requests, 1024)
 	o.Timeout, o.Heartbeat, o.Patience = or(o.Timeout, 30*time.Minute), or(o.Heartbeat, 15*time.Second), or(o.Patience, 30*time.Second)

@@ -1,0 +1,84 @@
+// Package page is the page that people look at sessions with: one file of HTML, CSS
+// and JavaScript that loads nothing. It is served over the routes of package serve,
+// and with a session inside of it, it is an export that opens offline.
+package page
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+//go:embed page.html
+var file []byte
+
+// The marks in the file where an export differs.
+const (
+	policyMark = "<!-- policy -->"
+	dataMark   = `<script type="application/json" id="data">`
+)
+
+// Live returns the page, which must not be modified.
+func Live() []byte { return file }
+
+// Policy is the content security policy of the page: the style and the script of the
+// file, by their hashes, and nothing else. Images are those that are in the data.
+// Connect says where the script may connect to; empty is nowhere.
+func Policy(connect string) string {
+	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; " + hashes()
+	if connect != "" {
+		policy += "; connect-src " + connect
+	}
+	return policy
+}
+
+var hashes = sync.OnceValue(func() string {
+	hash := func(open, end string) string {
+		_, rest, _ := bytes.Cut(file, []byte(open))
+		inner, _, _ := bytes.Cut(rest, []byte(end))
+		sum := sha256.Sum256(inner)
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return "style-src " + hash("<style>", "</style>") + "; script-src " + hash("<script>", "</script>")
+})
+
+// Write writes the page with a session inside of it.
+func Write(w io.Writer, info session.Info, c Context, entries iter.Seq2[transcript.Entry, error]) error {
+	front, back, _ := bytes.Cut(file, []byte(dataMark))
+	policy := []byte(`<meta http-equiv="Content-Security-Policy" content="` + Policy("") + `">`)
+	out := bufio.NewWriter(w)
+	_, _ = out.Write(bytes.Replace(front, []byte(policyMark), policy, 1))
+	_, _ = out.WriteString(dataMark)
+	// Marshal escapes < in all it writes, so that nothing in it ends the element.
+	head, err := json.Marshal(map[string]any{"info": info, "context": c})
+	if err != nil {
+		return err
+	}
+	_, _ = out.Write(bytes.TrimSuffix(head, []byte("}")))
+	_, _ = out.WriteString(`,"entries":[`)
+	separator := "\n"
+	for e, err := range entries {
+		if err != nil {
+			return err
+		}
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		_, _ = out.WriteString(separator)
+		_, _ = out.Write(line)
+		separator = ",\n"
+	}
+	_, _ = out.WriteString("]}")
+	_, _ = out.Write(back)
+	return out.Flush() // the first error of all of these
+}

@@ -1,0 +1,46 @@
+package exchange
+
+import (
+	"context"
+	"io"
+
+	"github.com/convolog/convolog/internal/page"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/transcript"
+)
+
+// HTML writes the session as one file for a browser: the page of package serve with
+// the session inside of it. It opens offline, loads nothing and runs nothing but its
+// own script, which the policy in the file allows by its hash: whatever was said is
+// shown as text. It has what [Markdown] has, and images.
+func HTML(ctx context.Context, s *session.Session, w io.Writer) error {
+	entries, _, err := conversation(ctx, s)
+	if err != nil {
+		return err
+	}
+	info, err := redactedInfo(ctx, s)
+	if err != nil {
+		return err
+	}
+	fills, err := page.Of(ctx, s)
+	if err != nil {
+		return err
+	}
+	return failed(s, page.Write(w, info, fills, func(yield func(transcript.Entry, error) bool) {
+		for i, e := range entries {
+			switch e.Body.(type) {
+			case transcript.Fragment, transcript.Compaction:
+			default:
+				continue
+			}
+			one, err := s.Inline(ctx, entries[i:i+1])
+			if err != nil {
+				yield(transcript.Entry{}, err)
+				return
+			}
+			if !yield(one[0], nil) {
+				return
+			}
+		}
+	}))
+}

@@ -1,0 +1,57 @@
+package serve
+
+import "context"
+
+// ChannelQuery says what is wanted of the logs of channels, see package convlog. With
+// an empty Chat the channels of Agent and Type are, of all if these are empty: a list
+// with the members agent, type, chat, size and changed. Otherwise up to Limit of the
+// messages of the chat are, the newest first: a list with time, role, content, sender
+// and place, of which the last is the Before of the next page.
+type ChannelQuery struct {
+	Agent  string `json:"agent"`
+	Type   string `json:"type"`
+	Chat   string `json:"chat"`
+	Sender string `json:"sender"`
+	Text   string `json:"text"` // in the content
+	Before string `json:"before"`
+	Limit  int    `json:"limit"`
+}
+
+var channelRoutes = []Route{
+	onStore(Route{Method: "GET", Path: ownStore + "/channels", Summary: "List the logs of channels.", Admin: true}, (*request).channels),
+	onStore(Route{Method: "GET", Path: ownStore + "/channels/messages", Summary: "Read a page of the log of a channel.", Admin: true}, (*request).channelMessages),
+}
+
+type channelList struct {
+	Channels any `json:"channels"`
+}
+
+func (q *request) channels(of struct {
+	Agent string `json:"agent"`
+	Type  string `json:"type"`
+},
+) (l channelList, err error) {
+	l.Channels, err = q.channelLogs(q.Context(), ChannelQuery{Agent: of.Agent, Type: of.Type})
+	return l, err
+}
+
+type channelPage struct {
+	Messages any `json:"messages"`
+}
+
+func (q *request) channelMessages(of ChannelQuery) (p channelPage, err error) {
+	if of.Agent == "" || of.Type == "" || of.Chat == "" {
+		return p, invalid("say which channel: agent, type and chat")
+	}
+	of.Limit = clamp(of.Limit, 100, 1000)
+	p.Messages, err = q.channelLogs(q.Context(), of)
+	return p, err
+}
+
+// channelLogs calls that of the options.
+func (q *request) channelLogs(ctx context.Context, query ChannelQuery) (any, error) {
+	if q.sv.opts.ChannelLogs == nil {
+		return nil, errUnsupported
+	}
+	return q.sv.opts.ChannelLogs(ctx, query)
+}

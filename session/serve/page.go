@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/convolog/convolog/internal/page"
+	"github.com/convolog/convolog/session"
+)
+
+// Page is a page to look at sessions with, at /page. It is no part of [Everything]:
+// ask for Everything|Page. It uses the routes of [Own], which are served
+// with it.
+const Page Surface = 1 << 16
+
+const mediaHTML = "text/html; charset=utf-8"
+
+var pageRoutes = []Route{
+	{Surface: Page, Method: "GET", Path: "/page", Summary: "Look at sessions.", media: mediaHTML, public: true, do: (*request).page},
+	ofPage(onStore(Route{Method: "GET", Path: "/page/key", Summary: "Say what the one who asks may see.", public: true}, (*request).asks)),
+	ofPage(onStore(Route{Method: "POST", Path: "/page/key", Summary: "Sign in: keep the key of this request in a cookie."}, (*request).signIn)),
+	ofPage(onStore(Route{Method: "DELETE", Path: "/page/key", Summary: "Sign out."}, (*request).signOut)),
+	onSession(Route{Method: "GET", Path: ownSession + "/context", Summary: "Say what fills the window of a session."}, (*request).fills),
+}
+
+func ofPage(r Route) Route {
+	r.Surface = Page
+	return r
+}
+
+// page answers with the page. It has nothing of the store, so everybody may see it,
+// and follow a link of another site to it.
+func (q *request) page() error {
+	q.w.Header().Set("Content-Type", mediaHTML)
+	q.w.Header().Set("Content-Security-Policy", page.Policy("'self'")+"; frame-ancestors 'none'")
+	q.w.Header().Set("Referrer-Policy", "no-referrer")
+	_, err := q.w.Write(page.Live())
+	return err
+}
+
+func (q *request) fills(s *session.Session, _ none) (page.Context, error) {
+	return page.Of(q.Context(), s)
+}
+
+// A browser's EventSource sends no header with a key, so the page has the key of the
+// one who signs in kept in a cookie: scripts cannot read it, and no request that
+// another site causes has it.
+const keyCookie = "convolog-key"
+
+// mayAll reports whether the principal may use the routes for administrators.
+func (p Principal) mayAll() bool { return p.Admin && len(p.Agents) == 0 }
+
+// asking is who asks, for the page. It is said to everybody, so that one without a key
+// is asked for it.
+type asking struct {
+	Known       bool `json:"known"`
+	Cookie      bool `json:"cookie"` // by the cookie
+	ChannelLogs bool `json:"channelLogs"`
+}
+
+func (q *request) asks(_ none) (a asking, err error) {
+	if q.sv.isCrossSite(q.Request) {
+		return a, errCrossSite
+	}
+	who, err := q.sv.principal(q.Request)
+	if errors.Is(err, errNotLocal) {
+		return a, err
+	}
+	a.Known = err == nil
+	a.Cookie = a.Known && signedIn(q.Request) != q.Request
+	a.ChannelLogs = a.Known && who.mayAll() && q.sv.opts.ChannelLogs != nil
+	return a, nil
+}
+
+func (q *request) signIn(_ none) (none, error) {
+	key := keyOf(q.Request)
+	if key == "" { // it was known by something else
+		return none{}, nil
+	}
+	q.setCookie(base64.RawURLEncoding.EncodeToString([]byte(key)), 0)
+	return none{}, nil
+}
+
+func (q *request) signOut(_ none) (none, error) {
+	q.setCookie("", -1)
+	return none{}, nil
+}
+
+func (q *request) setCookie(value string, age int) {
+	path, _, _ := strings.Cut(q.RequestURI, "?")
+	http.SetCookie(q.w, &http.Cookie{
+		Name: keyCookie, Value: value, MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Path:   strings.TrimSuffix(path, "page/key"), // with the prefix of http.StripPrefix
+		Secure: q.TLS != nil || strings.EqualFold(q.Header.Get("X-Forwarded-Proto"), "https"),
+	})
+}
+
+// signedIn returns a request with the key that its cookie has, in the headers where
+// Options.Auth looks for it, unless it has one there.
+func signedIn(r *http.Request) *http.Request {
+	cookie, err := r.Cookie(keyCookie)
+	if err != nil || keyOf(r) != "" {
+		return r
+	}
+	key, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("X-API-Key", string(key))
+	r.Header.Set("Authorization", "Bearer "+string(key))
+	return r
+}
