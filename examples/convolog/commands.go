@@ -58,7 +58,7 @@ func commands() []command {
 
 		{"inspect", "FILE|FOLDER...", "", files, "Say what is in transcripts of any program: entries, damage, what a model would see.", inspectFiles},
 		{"convert", "FROM... FOLDER", "to model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},
-		{"serve", "", "addr", files, "Put the folder behind HTTP, for this machine, or for those with the key.", serveFolder},
+		{"serve", "", "addr page", files, "Put the folder behind HTTP, for this machine, or for those with the key.", serveFolder},
 	}
 }
 

@@ -48,12 +48,12 @@ func importSessions(ctx context.Context, c *call) error {
 }
 
 func export(ctx context.Context, c *call) error {
-	if as := cmp.Or(c.as, "jsonl"); as != "jsonl" && as != "markdown" && renderers[as] == nil {
-		return c.wrong("there is no form %q, only jsonl, markdown and %v", as, slices.Sorted(maps.Keys(renderers)))
+	if as := cmp.Or(c.as, "jsonl"); as != "jsonl" && as != "markdown" && as != "html" && renderers[as] == nil {
+		return c.wrong("there is no form %q, only jsonl, markdown, html and %v", as, slices.Sorted(maps.Keys(renderers)))
 	}
 	out := c.out
-	if c.json && c.as == "markdown" {
-		return c.wrong("markdown is no JSON")
+	if c.json && (c.as == "markdown" || c.as == "html") {
+		return c.wrong("%s is no JSON", c.as)
 	}
 	return c.backend.export(ctx, c.ref, c.as, c.model, out)
 }
@@ -99,6 +99,9 @@ func serveFolder(ctx context.Context, c *call) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	opts := &serve.Options{Open: c.key == "", Renderers: renderers}
+	if c.page {
+		opts.Surfaces = serve.Everything | serve.Page
+	}
 	if !opts.Open {
 		opts.Auth = serve.Keys(map[string]serve.Principal{c.key: {Admin: true}})
 	}

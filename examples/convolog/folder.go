@@ -140,6 +140,8 @@ func (f *folder) export(ctx context.Context, ref session.Ref, as, model string, 
 		_, err = exchange.Request(ctx, s, out, renderer, transcript.Request{Model: model})
 	case as == "markdown":
 		err = exchange.Markdown(ctx, s, out)
+	case as == "html":
+		err = exchange.HTML(ctx, s, out)
 	default:
 		err = exchange.Lines(ctx, s, out)
 	}

@@ -43,7 +43,7 @@ type options struct {
 	as, model, to string
 	after         string
 	yes, dryRun   bool
-	repair        bool
+	repair, page  bool
 	addr          string
 }
 
@@ -95,10 +95,11 @@ var flagDefs = []flagDef{
 	{"yes", "", "do it; without it, only say what would go", func(o *options) any { return &o.yes }},
 	{"repair", "", "repair what is safe to repair", func(o *options) any { return &o.repair }},
 
-	{"as", "FORM", "jsonl, markdown, anthropic, openai-chat, gemini ...", func(o *options) any { return &o.as }},
+	{"as", "FORM", "jsonl, markdown, html, anthropic, gemini ...", func(o *options) any { return &o.as }},
 	{"to", "FORM", "the form: native, markdown, zyhive, anthropic ...", func(o *options) any { return &o.to }},
 	{"model", "NAME", "the model in requests", func(o *options) any { return &o.model }},
 	{"addr", "ADDRESS", "the address; without it 127.0.0.1:1933", func(o *options) any { return &o.addr }},
+	{"page", "", "with a page for browsers, at /page", func(o *options) any { return &o.page }},
 }
 
 // flagsOf returns the flags that names has, separated by spaces.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -235,12 +236,18 @@ func TestServe(t *testing.T) {
 		r, w := io.Pipe()
 		code := make(chan int, 1)
 		go func() {
-			code <- run(ctx, append([]string{"serve", "--addr", "127.0.0.1:0", "--json"}, sh.store...), sh.console(w, io.Discard))
+			args := append([]string{"serve", "--addr", "127.0.0.1:0", "--json", "--page=" + strconv.FormatBool(key == "")}, sh.store...)
+			code <- run(ctx, args, sh.console(w, io.Discard))
 		}()
 		var said struct{ URL string }
 		require.NoError(t, json.NewDecoder(r).Decode(&said))
 		remote := &shell{TB: t, store: []string{"--url", said.URL}, env: sh.env}
 		require.Contains(t, remote.must(0, "session", "list"), "alpha")
+		require.Contains(t, remote.must(0, "export", "--as", "html", "alpha"), "<title>")
+		page, err := http.Get(said.URL + "/page")
+		require.NoError(t, err)
+		require.NoError(t, page.Body.Close())
+		require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[key == ""], page.StatusCode)
 		golden(t, "serve", steady(`{"url":"`+said.URL+`"}`+"\n"))
 		remote.env = nil
 		remote.must(map[bool]int{true: exitFailed}[key != ""], "session", "list")

@@ -20,10 +20,12 @@ func export(ctx context.Context, r *repl, name string) (err error) {
 	switch {
 	case strings.HasSuffix(name, ".md"):
 		write = exchange.Markdown
+	case strings.HasSuffix(name, ".html"):
+		write = exchange.HTML
 	case strings.HasSuffix(name, ".jsonl"):
 		write = exchange.Lines
 	default:
-		r.out.say("Usage: /export [file], with .md for reading or .jsonl for the transcript")
+		r.out.say("Usage: /export [file], with .md or .html for reading, or .jsonl for the transcript")
 		return nil
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // no file is overwritten
