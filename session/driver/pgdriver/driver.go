@@ -177,7 +177,7 @@ func (q query) once(ctx context.Context, to ...any) error {
 func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string, args ...any) error {
 	ctx, cancel := reading(ctx)
 	defer cancel()
-	args = append([]any{pgx.QueryExecModeExec}, args...)
+	args = append([]any{pgx.QueryExecModeExec, pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)
 	return persist(ctx, func(ctx context.Context) error {
 		rows, err := d.pool.Query(ctx, d.sql.Replace(sql), args...)
 		if err != nil {

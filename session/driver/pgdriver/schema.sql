@@ -101,7 +101,9 @@ DECLARE
 	s record;
 	b record;
 BEGIN
-	PERFORM set_config('synchronous_commit', p_sync, true);
+	IF current_setting('synchronous_commit') <> p_sync THEN
+		PERFORM set_config('synchronous_commit', p_sync, true);
+	END IF;
 	SELECT t.body, t.lines, t.head, t.archived, t.fence, t.turn_until INTO s
 		FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
 	IF NOT FOUND THEN

@@ -127,7 +127,7 @@ func (d *Driver) notify() {
 		clear(ws.pending)
 		ws.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), pollNotified)
-		_, err := d.exec(ctx, "SELECT count(pg_notify($1, name)) FROM unnest($2::text[]) AS name", d.channel(), names)
+		_, err := d.exec(ctx, "SELECT set_config('synchronous_commit', 'off', true), count(pg_notify($1, name)) FROM unnest($2::text[]) AS name", d.channel(), names)
 		cancel()
 		if err != nil {
 			d.opts.Logger.Warn("pgdriver: notify", "err", err) // others look by themselves
