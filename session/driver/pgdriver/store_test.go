@@ -90,10 +90,9 @@ func live(t *testing.T, st *session.Store) string {
 				continue
 			}
 			require.NoError(t, err)
-			var lines, page bytes.Buffer
+			var lines bytes.Buffer
 			require.NoError(t, exchange.Lines(ctx, got, &lines))
-			require.NoError(t, exchange.Markdown(ctx, got, &page))
-			say("%s:\n%s\n%s", what, lines.String(), page.String())
+			say("%s:\n%s", what, lines.String())
 		}
 	}
 	describe("said")
