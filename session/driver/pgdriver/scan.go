@@ -15,12 +15,12 @@ import (
 // A page is what a scan has in memory: so many lines at most, and no more bytes than
 // that once there is one.
 const (
-	pageLines = 512
+	pageLines = 1024
 	pageBytes = 1 << 20
 )
 
 const selectLines = `SELECT seq, data FROM (
-	SELECT seq, data, sum(octet_length(data)) OVER (ORDER BY seq {dir}) - octet_length(data) AS before
+	SELECT seq, data, sum(octet_length(data)) OVER (ORDER BY seq {dir} ROWS UNBOUNDED PRECEDING) - octet_length(data) AS before
 	FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT $4) p
 	WHERE before < $5 ORDER BY seq {dir}`
 

@@ -35,7 +35,7 @@ CREATE TABLE {s}.sessions (
 	turn_until timestamptz,
 	fence      bigint NOT NULL DEFAULT 0, -- grows with each turn
 	PRIMARY KEY (agent, id)
-);
+) WITH (fillfactor = 70); -- most updates touch no index and find room beside the row
 CREATE INDEX sessions_newest ON {s}.sessions (agent, updated_s DESC, updated_ns DESC, id DESC);
 CREATE INDEX sessions_key ON {s}.sessions (agent, key_hash, gen DESC);
 
@@ -78,8 +78,12 @@ CREATE FUNCTION {s}.insert_lines(
 	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	INSERT INTO {s}.lines (body, seq, type, id, data)
-		SELECT p_body, p_start + n, t, i, d FROM unnest(p_types, p_ids, p_data) WITH ORDINALITY AS l(t, i, d, n);
+	IF cardinality(p_data) = 1 THEN -- most are, and this is cheaper
+		INSERT INTO {s}.lines (body, seq, type, id, data) VALUES (p_body, p_start + 1, p_types[1], p_ids[1], p_data[1]);
+	ELSE
+		INSERT INTO {s}.lines (body, seq, type, id, data)
+			SELECT p_body, p_start + n, t, i, d FROM unnest(p_types, p_ids, p_data) WITH ORDINALITY AS l(t, i, d, n);
+	END IF;
 	IF cardinality(p_keys) > 0 THEN
 		INSERT INTO {s}.batches (body, key, hash, start, count)
 			SELECT p_body, k, h, p_start + b, c FROM unnest(p_keys, p_hashes, p_starts, p_counts) AS x(k, h, b, c)
@@ -104,7 +108,7 @@ BEGIN
 	IF current_setting('synchronous_commit') <> p_sync THEN
 		PERFORM set_config('synchronous_commit', p_sync, true);
 	END IF;
-	SELECT t.body, t.lines, t.head, t.archived, t.fence, t.turn_until INTO s
+	SELECT t.ctid, t.body, t.lines, t.head, t.archived, t.fence, t.turn_until INTO s
 		FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
 		o_status := 'gone';
@@ -140,7 +144,7 @@ BEGIN
 	o_end := s.lines + cardinality(p_data);
 	PERFORM {s}.insert_lines(s.body, s.lines, p_types, p_ids, p_data, p_keys, p_hashes, p_starts, p_counts);
 	UPDATE {s}.sessions t SET lines = o_end, head = CASE WHEN p_new_head = '' THEN t.head ELSE p_new_head END
-		WHERE t.agent = p_agent AND t.id = p_id;
+		WHERE t.ctid = s.ctid; -- it is locked, so it has not moved
 	o_status := 'ok';
 END $$;
 

@@ -21,6 +21,10 @@ const (
 	pollNotified = 10 * time.Second
 )
 
+// notifyPause is the time between two notifications, each of which stands for all
+// changes since the one before. The first one does not wait.
+const notifyPause = 5 * time.Millisecond
+
 // watches are the callers of Watch, and what runs for them.
 type watches struct {
 	mu      sync.Mutex
@@ -132,6 +136,7 @@ func (d *Driver) notify() {
 		if err != nil {
 			d.opts.Logger.Warn("pgdriver: notify", "err", err) // others look by themselves
 		}
+		time.Sleep(notifyPause)
 	}
 }
 
