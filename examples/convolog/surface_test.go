@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -176,6 +178,14 @@ func nonsense(t *testing.T, sh *shell, worded bool) {
 		require.True(t, !worded || strings.Contains(errs, c.want), "%q: %s", c.args, errs)
 		require.Empty(t, out, "%q", c.args)
 		require.NotEmpty(t, errs)
+		_, errs, _ = sh.run(append(c.args, "--json")...)
+		var said struct {
+			Error string
+			Exit  int
+		}
+		require.NoError(t, json.Unmarshal([]byte(errs), &said), "%q: %s", c.args, errs)
+		require.Equal(t, c.code, said.Exit)
+		require.NotEmpty(t, said.Error)
 	}
 	require.Equal(t, before, snapshot(t, filepath.Join(sh.dir, "agents", "main", "sessions")))
 }
@@ -192,6 +202,68 @@ func TestWrongServer(t *testing.T) {
 	_, errs, code = sh.run("session", "list", "--key", "secret")
 	require.Equal(t, exitAbsent, code)
 	require.Contains(t, errs, "is the URL right?")
+}
+
+// Another server is never taken for one of Convolog, not even by a command that streams.
+func TestOtherServer(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, "<html>hello</html>")
+	}))
+	defer other.Close()
+	sh := &shell{TB: t, store: []string{"--url", other.URL}}
+	for _, args := range []string{"session list", "show a", "follow a", "search a", "export a", "archive a", "erase a --yes", "doctor"} {
+		out, errs, code := sh.run(strings.Fields(args)...)
+		require.Equal(t, exitAbsent, code, "%s: %s", args, errs)
+		require.Empty(t, out)
+		require.Contains(t, errs, "is the URL right?")
+	}
+	local := overFolder(t)
+	local.must(0, "session", "new")
+	local.must(exitUsage, "session", "list", "--url=")
+}
+
+// A command that only looks needs no right to write, and leaves nothing behind.
+func TestLooking(t *testing.T) {
+	sh := overFolder(t)
+	require.NoError(t, os.Mkdir(sh.dir, 0o700))
+	for _, args := range []string{"session list", "show alpha", "title alpha x", "doctor", "prune --ttl"} {
+		_, errs, code := sh.run(strings.Fields(args)...)
+		require.Equal(t, exitAbsent, code, errs)
+		require.Contains(t, errs, "--dir")
+	}
+	require.Len(t, snapshot(t, sh.dir), 1)
+
+	sh.must(0, "session", "new", "--id", "alpha")
+	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "one")
+	file := filepath.Join(sh.dir, "agents", "main", "sessions", "alpha.jsonl")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, append(data, `{"type":"us`...), 0o600))
+	require.NoError(t, os.Remove(filepath.Join(sh.dir, "agents", "main", "sessions.jsonl")))
+	before := snapshot(t, sh.dir)
+	for _, args := range []string{"session list", "session get alpha", "show alpha", "search one", "stats", "usage", "export alpha"} {
+		sh.must(0, strings.Fields(args)...)
+	}
+	require.Equal(t, before, snapshot(t, sh.dir))
+}
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A command whose output is lost has failed.
+func TestLostOutput(t *testing.T) {
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "one")
+	for _, args := range []string{"help", "session list", "show alpha", "search one", "export alpha", "stats", "doctor", "session list --json"} {
+		var errs bytes.Buffer
+		code := run(t.Context(), append(strings.Fields(args), sh.store...), sh.console(fullDisk{}, &errs))
+		require.Equal(t, exitFailed, code, args)
+		require.Contains(t, errs.String(), "no space")
+	}
 }
 
 // Text from elsewhere commands no terminal; colour is for terminals that want it.
