@@ -89,8 +89,9 @@ const (
 	green = "32"
 )
 
-// paint colours a text, on a terminal and unless NO_COLOR is set.
+// paint makes a text printable, and colours it on a terminal unless NO_COLOR is set.
 func (con *console) paint(colour, text string) string {
+	text = printable(text)
 	if !con.terminal || con.getenv("NO_COLOR") != "" || con.getenv("TERM") == "dumb" {
 		return text
 	}

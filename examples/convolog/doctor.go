@@ -216,7 +216,7 @@ func (c *call) explain(d diagnosis) {
 		if f.Size > 0 && f.Kind != "history" {
 			where += fmt.Sprintf(", %d bytes at %d", f.Size, f.Offset)
 		}
-		c.print(sign + " " + c.paint(bold, printable(f.Kind)) + "  " + printable(where) + "\n")
+		c.print(sign + " " + c.paint(bold, f.Kind) + "  " + printable(where) + "\n")
 		c.print(wrap(printable(f.Text), columns) + "\n" + wrap("Way out: "+printable(f.Way)+map[bool]string{true: " (--repair)"}[f.Repairable && sign != "+"]+".", columns) + "\n\n")
 	}
 	notes := 0

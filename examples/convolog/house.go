@@ -169,7 +169,7 @@ func erase(ctx context.Context, c *call) error {
 	}
 	return c.value(report, func() {
 		c.places(report.Places)
-		c.say("Erased. Out of reach from here:")
+		c.say("Out of reach from here:")
 		for _, beyond := range report.Beyond {
 			c.say("  %s", beyond)
 		}

@@ -15,7 +15,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,8 +139,8 @@ func (c *call) open() (backend, error) {
 	_, err := os.Stat(filepath.Join(c.dir, "agents"))
 	absent := err != nil && c.command.access != makes
 	f, err := openFolder(c.dir, absent || c.command.access == looks || c.command.access == looksOr)
-	if absent {
-		return nil, fmt.Errorf("there is no store in %q: name its folder with --dir, or a server with --url: %w", c.dir, cmp.Or(err, fs.ErrNotExist))
+	if absent && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		err = fmt.Errorf("there is no store in %q: name its folder with --dir, or a server with --url: %w", c.dir, fs.ErrNotExist)
 	}
 	return f, err
 }

@@ -162,7 +162,7 @@ func search(ctx context.Context, c *call) error {
 		err = c.value(hit, func() {
 			who := cmp.Or(hit.Tool, hit.Role)
 			c.print(c.paint(faint, fmt.Sprintf("%s %s  %s", hit.Session.ID, hit.Entry, stamp(hit.Time))) + "\n")
-			c.print("  " + c.paint(bold, printable(who)) + " " + cut(hit.Excerpt, max(0, c.width()-3-len(who))) + "\n")
+			c.print("  " + c.paint(bold, who) + " " + cut(hit.Excerpt, max(0, c.width()-3-len(who))) + "\n")
 		})
 		if err != nil {
 			return err

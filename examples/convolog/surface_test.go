@@ -272,6 +272,11 @@ func TestScreen(t *testing.T) {
 	sh.screen, sh.env = true, map[string]string{"NO_COLOR": "1"}
 	sh.must(0, "session", "new", "--id", "alpha", "--title", "red \x1b[31m 颜色 "+strings.Repeat("long ", 40))
 	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "clear \x1b[2J\n\u202eturned")
+	file := filepath.Join(sh.dir, "agents", "main", "sessions", "alpha.jsonl")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	data = append(data, `{"type":"user","id":"x\u001b[31m","ts":"2026-11-23T06:16:36Z","content":"clear that"}`+"\n"...)
+	require.NoError(t, os.WriteFile(file, data, 0o600))
 	for _, args := range [][]string{{"session", "list"}, {"show", "alpha"}, {"search", "clear"}, {"session", "get", "alpha"}, {"doctor"}} {
 		out, _, code := sh.run(args...)
 		require.Zero(t, code)
