@@ -39,6 +39,10 @@ func TestSameTranscript(t *testing.T) {
 	require.NoError(t, err)
 	name := "Cheap"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &name}))
+	head, err := s.Head(t.Context())
+	require.NoError(t, err)
+	_, err = s.Fork(t.Context(), head, &session.CreateOptions{ID: "beta"})
+	require.NoError(t, err)
 	require.NoError(t, store.Close())
 	lines["Go"] = transcriptOf(t, dir)
 
@@ -61,6 +65,7 @@ func TestSameTranscript(t *testing.T) {
 		require.Equal(t, 200, resp.StatusCode, c.path)
 		require.NoError(t, resp.Body.Close())
 	}
+	sh.must(0, "fork", "alpha", "--id", "beta")
 	lines["HTTP"] = transcriptOf(t, sh.dir)
 
 	// The command line
@@ -71,6 +76,7 @@ func TestSameTranscript(t *testing.T) {
 		sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "And now?")
 		sh.must(0, "session", "commit", "alpha")
 		sh.must(0, "title", "alpha", "Cheap")
+		sh.must(0, "fork", "alpha", "--id", "beta")
 		lines[name] = transcriptOf(t, sh.dir)
 	}
 	for name, got := range lines {
@@ -78,13 +84,17 @@ func TestSameTranscript(t *testing.T) {
 	}
 }
 
-// transcriptOf returns the transcript of alpha in a folder, without IDs and times.
+// transcriptOf returns the transcripts of alpha and its fork in a folder, without IDs and times.
 func transcriptOf(t testing.TB, dir string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions", "alpha.jsonl"))
-	require.NoError(t, err)
-	require.Positive(t, bytes.Count(data, []byte("\n")))
-	return steady(string(data))
+	text := ""
+	for _, id := range []string{"alpha", "beta"} {
+		data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions", id+".jsonl"))
+		require.NoError(t, err)
+		require.Positive(t, bytes.Count(data, []byte("\n")))
+		text += string(data)
+	}
+	return steady(text)
 }
 
 // All help fits a screen, and the overview has every command.
