@@ -19,7 +19,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -143,13 +142,4 @@ func (c *call) open() (backend, error) {
 		err = fmt.Errorf("there is no store in %q: name its folder with --dir, or a server with --url: %w", c.dir, fs.ErrNotExist)
 	}
 	return f, err
-}
-
-// text returns a text that may be - for the standard input.
-func (c *call) text(arg string) (string, error) {
-	if arg != "-" {
-		return arg, nil
-	}
-	data, err := io.ReadAll(c.in)
-	return string(data), err
 }

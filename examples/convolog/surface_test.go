@@ -87,14 +87,14 @@ func TestSameTranscript(t *testing.T) {
 // transcriptOf returns the transcripts of alpha and its fork in a folder, without IDs and times.
 func transcriptOf(t testing.TB, dir string) string {
 	t.Helper()
-	text := ""
+	var text strings.Builder
 	for _, id := range []string{"alpha", "beta"} {
 		data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions", id+".jsonl"))
 		require.NoError(t, err)
 		require.Positive(t, bytes.Count(data, []byte("\n")))
-		text += string(data)
+		text.WriteString(string(data))
 	}
-	return steady(text)
+	return steady(text.String())
 }
 
 // All help fits a screen, and the overview has every command.
@@ -165,6 +165,9 @@ func nonsense(t *testing.T, sh *shell, worded bool) {
 		{exitUsage, "is empty", []string{"show", ""}},
 		{exitUsage, "--role is", []string{"session", "add-message", "alpha", "--role", "system", "--content", "x"}},
 		{exitUsage, "--content is missing", []string{"session", "add-message", "alpha", "--role", "user"}},
+		{exitUsage, "input is empty", []string{"session", "add-message", "alpha", "--role", "user", "--content", "-"}},
+		{exitUsage, "not UTF-8", []string{"session", "add-message", "alpha", "--role", "user", "--content", "\xff"}},
+		{exitAbsent, "none of these", []string{"erase", "alpha", "nowhere", "--yes"}},
 		{exitUsage, "invalid value", []string{"session", "list", "--limit", "x"}},
 		{exitUsage, "less than 0", []string{"session", "list", "--limit", "-1"}},
 		{exitUsage, "no state", []string{"session", "list", "--state", "dead"}},
