@@ -11,7 +11,8 @@ type access int
 
 const (
 	changes access = iota // which must be there
-	looks                 // and changes nothing, not even a line that was left unfinished; with arguments there need be none
+	looks                 // and changes nothing, not even a line that was left unfinished
+	looksOr               // like looks, but with arguments there need be no store
 	makes                 // the store, if it is not there
 	files                 // nothing
 )
@@ -34,27 +35,27 @@ const (
 func commands() []command {
 	return []command{
 		{"session new", "[KEY]", newFlags, makes, "Make a session and print its ID. Without a key it has one of its own.", newSession},
-		{"session list", "", listFlags + " limit", changes, "List sessions, the one with the newest message first.", listSessions},
-		{"session get", "SESSION", "", changes, "Describe a session: its row, its numbers, what is pending.", getSession},
+		{"session list", "", listFlags + " limit", looks, "List sessions, the one with the newest message first.", listSessions},
+		{"session get", "SESSION", "", looks, "Describe a session: its row, its numbers, what is pending.", getSession},
 		{"session delete", "SESSION", "", changes, "Delete a session for good.", deleteSession},
 		{"session add-message", "SESSION", "role content", changes, "Append a message.", addMessage},
 		{"session commit", "SESSION", "", changes, "Archive the messages, for memories to be made of.", commit},
 
-		{"show", "SESSION", "last full", changes, "Print the whole conversation; with --json its lines.", show},
+		{"show", "SESSION", "last full", looks, "Print the whole conversation; with --json its lines.", show},
 		{"title", "SESSION [TEXT]", "", changes, "Print the title, or set it.", title},
-		{"follow", "SESSION", "after full", changes, "Print the conversation and what is appended to it, until Ctrl-C.", follow},
-		{"search", "WORDS...", "in regexp ranked role tool agent owner limit", changes, "Find what was said, compacted or not. Words end in * for their beginnings; \"phrases\" have quotes.", search},
+		{"follow", "SESSION", "after full", looks, "Print the conversation and what is appended to it, until Ctrl-C.", follow},
+		{"search", "WORDS...", "in regexp ranked role tool agent owner limit", looks, "Find what was said, compacted or not. Words end in * for their beginnings; \"phrases\" have quotes.", search},
 		{"fork", "SESSION [ENTRY]", newFlags, changes, "Make a session that begins like this one up to an entry, without one up to the end.", fork},
-		{"stats", "[SESSION]", listFlags, changes, "Count turns, tokens, compactions; without a session, all sessions.", stats},
-		{"usage", "[SESSION]", listFlags, changes, "Sum up what the answers have cost, by model.", usage},
+		{"stats", "[SESSION]", listFlags, looks, "Count turns, tokens, compactions; without a session, all sessions.", stats},
+		{"usage", "[SESSION]", listFlags, looks, "Sum up what the answers have cost, by model.", usage},
 
 		{"prune", "", "older-than ttl max-sessions max-bytes per-key per-owner delete force n", changes, "Archive, or delete, what is too old or too much. Look at it with -n first.", prune},
 		{"archive", "SESSION", "", changes, "Compress a session. It is still read and found.", archiveSession},
 		{"restore", "SESSION", "", changes, "Bring an archived session back.", restoreSession},
 		{"erase", "[SESSION] [ENTRY...]", "owner yes", changes, "Show every place that has data of an owner, a session or entries; with --yes erase it.", erase},
-		{"doctor", "[FILE|FOLDER...]", "repair", looks, "Explain what is wrong with the store, or with transcripts of any program, and change nothing.", doctor},
+		{"doctor", "[FILE|FOLDER...]", "repair", looksOr, "Explain what is wrong with the store, or with transcripts of any program, and change nothing.", doctor},
 		{"import", "FILE|FOLDER...", "", makes, "Bring sessions of this or another program into the store; again for what was added since.", importSessions},
-		{"export", "SESSION", "as model", changes, "Write a session to the standard output.", export},
+		{"export", "SESSION", "as model", looks, "Write a session to the standard output.", export},
 
 		{"inspect", "FILE|FOLDER...", "", files, "Say what is in transcripts of any program: entries, damage, what a model would see.", inspectFiles},
 		{"convert", "FROM... FOLDER", "to model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},

@@ -20,7 +20,8 @@ type console struct {
 	terminal bool // whether out is one
 	watched  bool // whether err is one
 
-	progressing bool // whether err has a line that is not ended
+	progressing bool  // whether err has a line that is not ended
+	failed      error // why something was not printed
 }
 
 // columns is how wide a terminal is that does not say.
@@ -35,7 +36,11 @@ func isTerminal(f *os.File) bool {
 // printable returns a text without what commands a terminal.
 func printable(text string) string { return screen.Printable(text, "\n\t") }
 
-func (con *console) print(text string) { _, _ = io.WriteString(con.out, text) }
+func (con *console) print(text string) {
+	if _, err := io.WriteString(con.out, text); err != nil && con.failed == nil {
+		con.failed = err
+	}
+}
 
 // width is how many columns the output has; 0 if it is no terminal.
 func (con *console) width() int {
@@ -84,8 +89,9 @@ const (
 	green = "32"
 )
 
-// paint colours a text, on a terminal and unless NO_COLOR is set.
+// paint makes a text printable, and colours it on a terminal unless NO_COLOR is set.
 func (con *console) paint(colour, text string) string {
+	text = printable(text)
 	if !con.terminal || con.getenv("NO_COLOR") != "" || con.getenv("TERM") == "dumb" {
 		return text
 	}
@@ -113,7 +119,7 @@ func (c *call) value(v any, text func()) error {
 	c.endProgress()
 	if !c.json {
 		text()
-		return nil
+		return c.failed
 	}
 	encoder := json.NewEncoder(c.out)
 	encoder.SetEscapeHTML(false)

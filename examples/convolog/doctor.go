@@ -36,47 +36,29 @@ type diagnosis struct {
 	Findings []finding `json:"findings"`
 }
 
+// compare is the way out of most damage.
+const compare = "compare the place with a copy of the file; the rest is read"
+
 // explanations say what each kind of damage is.
 var explanations = map[transcript.DamageKind]finding{
 	transcript.DamageTorn: {
-		Text: "A record is not complete, as when a process is killed or the disk is full while it is written. It was never acknowledged then.", Note: true,
-		Way: "nothing is to be done; it is left in place and passed over",
+		Text: "A record is not complete, as when a process is killed or the disk is full while it is written. It was never acknowledged then.",
+		Way:  "nothing is to be done; it is left in place and passed over", Note: true,
 	},
-	transcript.DamageNUL: {
-		Text: "There are NUL bytes, as a power cut leaves them where data had not reached the disk.",
-		Way:  "what stood there was not yet on stable storage; if it is missed, take it from a copy of the file. The rest is read",
-	},
-	transcript.DamageUTF8: {
-		Text: "A record has bytes that are not UTF-8: the disk or another program has changed it.",
-		Way:  "compare the place with a copy of the file; the rest is read",
-	},
-	transcript.DamageNotJSON: {
-		Text: "This is not JSON: another program or a person has written to the file, or the disk has changed it.",
-		Way:  "compare the place with a copy of the file; the rest is read",
-	},
-	transcript.DamageNotObject: {
-		Text: "This is JSON, but no record: another program or a person has written to the file.",
-		Way:  "compare the place with a copy of the file; the rest is read",
-	},
-	transcript.DamageMalformed: {
-		Text: "A record has no type, or a member of the wrong type: another program has written it.",
-		Way:  "compare the place with a copy of the file; the rest is read",
-	},
-	transcript.DamageTooLong: {
-		Text: "A line is longer than any that is read.",
-		Way:  "look at it with another tool; the rest is read",
-	},
-	transcript.DamageCRC: {
-		Text: "A record is not the one that was written: a letter of it has changed. It is read as it is.",
-		Way:  "compare it with a copy of the file",
-	},
+	transcript.DamageNUL:       {Text: "There are NUL bytes, as a power cut leaves them where data had not reached the disk.", Way: "what stood there was not yet on stable storage; if it is missed, take it from a copy of the file. The rest is read"},
+	transcript.DamageUTF8:      {Text: "A record has bytes that are not UTF-8: the disk or another program has changed it.", Way: compare},
+	transcript.DamageNotJSON:   {Text: "This is not JSON: another program or a person has written to the file, or the disk has changed it.", Way: compare},
+	transcript.DamageNotObject: {Text: "This is JSON, but no record: another program or a person has written to the file.", Way: compare},
+	transcript.DamageMalformed: {Text: "A record has no type, or a member of the wrong type: another program has written it.", Way: compare},
+	transcript.DamageTooLong:   {Text: "A line is longer than any that is read.", Way: "look at it with another tool; the rest is read"},
+	transcript.DamageCRC:       {Text: "A record is not the one that was written: a letter of it has changed. It is read as it is.", Way: "compare it with a copy of the file"},
 }
 
 // damaged explains damage.
 func damaged(d transcript.Damage) finding {
 	f, ok := explanations[d.Kind]
 	if !ok {
-		f = finding{Text: "This is damage of a kind that is not known: " + d.Reason + ".", Way: "compare the place with a copy of the file"}
+		f = finding{Text: "This is damage of a kind that is not known: " + d.Reason + ".", Way: compare}
 	}
 	f.Kind, f.Offset, f.Size = string(d.Kind), d.Offset, d.Size
 	if d.Offset == 0 {
@@ -163,11 +145,10 @@ func repairsOf(n int) []finding {
 	if n == 0 {
 		return nil
 	}
-	return []finding{{
-		Kind: "history", Size: int64(n), Note: true,
-		Text: fmt.Sprintf("Repairs make a valid request of the history (%d), such as an error for a result that is missing.", n),
-		Way:  "nothing is to be done: they are made whenever it is read, and the file stays as it is",
-	}}
+	f := note("history", fmt.Sprintf("Repairs make a valid request of the history (%d), such as an error for a result that is missing.", n),
+		"nothing is to be done: they are made whenever it is read, and the file stays as it is")
+	f.Size = int64(n)
+	return []finding{f}
 }
 
 // examineFiles looks at transcripts of any program.
@@ -177,10 +158,9 @@ func (c *call) examineFiles(ctx context.Context) (d diagnosis, err error) {
 	for _, name := range c.args {
 		err := c.examineFile(ctx, name, &d)
 		if errors.Is(err, dialect.ErrChannelLog) {
-			d.Findings, err = append(d.Findings, finding{
-				Kind: "channel-log", File: name, Note: true,
-				Text: "This is the log of a channel for administrators, and no session.", Way: "package transcript/convlog reads it",
-			}), nil
+			f := note("channel-log", "This is the log of a channel for administrators, and no session.", "package transcript/convlog reads it")
+			f.File = name
+			d.Findings, err = append(d.Findings, f), nil
 		}
 		errs = append(errs, err)
 	}
@@ -216,7 +196,7 @@ func (c *call) explain(d diagnosis) {
 		if f.Size > 0 && f.Kind != "history" {
 			where += fmt.Sprintf(", %d bytes at %d", f.Size, f.Offset)
 		}
-		c.print(sign + " " + c.paint(bold, printable(f.Kind)) + "  " + printable(where) + "\n")
+		c.print(sign + " " + c.paint(bold, f.Kind) + "  " + printable(where) + "\n")
 		c.print(wrap(printable(f.Text), columns) + "\n" + wrap("Way out: "+printable(f.Way)+map[bool]string{true: " (--repair)"}[f.Repairable && sign != "+"]+".", columns) + "\n\n")
 	}
 	notes := 0

@@ -51,11 +51,10 @@ func export(ctx context.Context, c *call) error {
 	if as := cmp.Or(c.as, "jsonl"); as != "jsonl" && as != "markdown" && as != "html" && renderers[as] == nil {
 		return c.wrong("there is no form %q, only jsonl, markdown, html and %v", as, slices.Sorted(maps.Keys(renderers)))
 	}
-	out := c.out
 	if c.json && (c.as == "markdown" || c.as == "html") {
 		return c.wrong("%s is no JSON", c.as)
 	}
-	return c.backend.export(ctx, c.ref, c.as, c.model, out)
+	return c.backend.export(ctx, c.ref, c.as, c.model, c.out)
 }
 
 // local says that a command cannot work over a server.

@@ -155,6 +155,9 @@ func erase(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	if len(c.args) > 1 && len(plan.Places) == 0 {
+		return fmt.Errorf("%s has none of these entries, so nothing is erased: %w", c.ref.ID, session.ErrNoEntry)
+	}
 	if !c.yes {
 		return c.value(plan, func() {
 			c.places(plan.Places)
@@ -169,7 +172,7 @@ func erase(ctx context.Context, c *call) error {
 	}
 	return c.value(report, func() {
 		c.places(report.Places)
-		c.say("Erased. Out of reach from here:")
+		c.say("Out of reach from here:")
 		for _, beyond := range report.Beyond {
 			c.say("  %s", beyond)
 		}

@@ -24,52 +24,33 @@ var temporary = regexp.MustCompile(`^(.+)\.tmp-[0-9a-f]{16}$`)
 // The findings on files. Repair does what opening a store for writing does anyway, in
 // sessions that nobody would open soon.
 var (
-	unfinished = finding{
-		Kind: "unfinished", Repairable: true,
-		Text: "The last line has no end: a process was killed while it was writing, or is writing at this moment.",
-		Way:  "the next append ends the line; nothing in front of it is lost",
-	}
-	suspect = finding{
-		Kind: "not-durable", Repairable: true,
-		Text: "A sync of the file has failed, so its last bytes may not survive a power cut.",
-		Way:  "check the disk; the next append copies the file to new blocks",
-	}
-	noIndex = finding{
-		Kind: "index-lost", Repairable: true,
-		Text: "The index of the agent is missing. Lists are made from the transcripts, which takes longer.",
-		Way:  "the next writer makes it again",
-	}
-	badIndex = finding{
-		Kind: "index-damaged", Repairable: true,
-		Text: "The index of the agent has lines that cannot be read. It says nothing that the transcripts do not say.",
-		Way:  "the next writer makes it again",
-	}
-	leftover = finding{
-		Kind: "leftover", Repairable: true,
-		Text: "A copy or a new file was in the making when its process was killed, or is now.",
-		Way:  "nobody reads it; it is removed unless its writer is at work",
-	}
-	halfErased = finding{
-		Kind: "half-erased", Repairable: true,
-		Text: "A deletion or an erase was cut short, and words that somebody wanted gone are still there.",
-		Way:  "opening the store for writing finishes it",
-	}
-	twice = finding{
-		Kind: "archived-twice", Repairable: true,
-		Text: "There is an archive beside the transcript of the same session. It does not count.",
-		Way:  "the next writer removes it",
-	}
-	stranger = finding{
-		Kind: "stranger", Note: true,
-		Text: "The name is none that this program gives: a copy made by hand, or a file of somebody else. Nobody reads it.",
-		Way:  "move it away if it is not needed; convolog inspect shows what is in it",
-	}
-	lonelyBlobs = finding{
-		Kind: "blobs-without-session", Note: true,
-		Text: "There are media of a session that is not there.",
-		Way:  "remove the folder if the session was deleted; restore the transcript if it was lost",
-	}
+	unfinished = repairable("unfinished",
+		"The last line has no end: a process was killed while it was writing, or is writing at this moment.", "the next append ends the line; nothing in front of it is lost")
+	suspect = repairable("not-durable",
+		"A sync of the file has failed, so its last bytes may not survive a power cut.", "check the disk; the next append copies the file to new blocks")
+	noIndex = repairable("index-lost",
+		"The index of the agent is missing. Lists are made from the transcripts, which takes longer.", "the next writer makes it again")
+	badIndex = repairable("index-damaged",
+		"The index of the agent has lines that cannot be read. It says nothing that the transcripts do not say.", "the next writer makes it again")
+	leftover = repairable("leftover",
+		"A copy or a new file was in the making when its process was killed, or is now.", "nobody reads it; it is removed unless its writer is at work")
+	halfErased = repairable("half-erased",
+		"A deletion or an erase was cut short, and words that somebody wanted gone are still there.", "opening the store for writing finishes it")
+	twice = repairable("archived-twice",
+		"There is an archive beside the transcript of the same session. It does not count.", "the next writer removes it")
+	stranger = note("stranger",
+		"The name is none that this program gives: a copy made by hand, or a file of somebody else. Nobody reads it.", "move it away if it is not needed; convolog inspect shows what is in it")
+	lonelyBlobs = note("blobs-without-session",
+		"There are media of a session that is not there.", "remove the folder if the session was deleted; restore the transcript if it was lost")
 )
+
+func repairable(kind, text, way string) finding {
+	return finding{Kind: kind, Text: text, Way: way, Repairable: true}
+}
+
+func note(kind, text, way string) finding {
+	return finding{Kind: kind, Text: text, Way: way, Note: true}
+}
 
 func (f *folder) file(i session.Info) string {
 	agent, id := filedriver.EncodeName(i.Agent), filedriver.EncodeName(i.ID)+".jsonl"

@@ -6,7 +6,8 @@
 //
 // Every command works over a folder (--dir) and over a server (--url), but for
 // inspect, convert, serve and doctor --repair, which need files. With --json a
-// command prints one JSON value, or a line of JSON for each item of a stream.
+// command prints one JSON value, or a line of JSON for each item of a stream. If it
+// fails, the standard error has {"error":"...","exit":1}.
 //
 // The exit code is 0 if all went well, 1 if it failed, 2 if the command line is
 // wrong, 3 if there is no such session, folder or server, and 4 if doctor has found
@@ -15,14 +16,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -58,16 +61,20 @@ func run(ctx context.Context, args []string, con *console) int {
 	con.endProgress()
 	if errors.Is(err, errHelp) {
 		con.print(c.help())
-		return 0
+		err = con.failed
 	}
 	if err == nil {
 		return 0
 	}
-	if !errors.Is(err, errFound) {
+	usage, misused := errors.AsType[usageError](err)
+	switch code := exitCode(err); {
+	case errors.Is(err, errFound):
+	case c.json || slices.Contains(args, "--json") || slices.Contains(args, "-json"):
+		_ = json.NewEncoder(con.err).Encode(map[string]any{"error": err.Error(), "exit": code})
+	case misused:
+		_, _ = fmt.Fprintf(con.err, "convolog: %s\nTry: convolog %s\n", printable(usage.text), usage.try)
+	default:
 		_, _ = fmt.Fprintln(con.err, "convolog:", printable(err.Error()))
-	}
-	if usage, ok := errors.AsType[usageError](err); ok {
-		_, _ = fmt.Fprintf(con.err, "Try: convolog %s\n", usage.try)
 	}
 	return exitCode(err)
 }
@@ -109,7 +116,7 @@ func (c *call) run(ctx context.Context) (err error) {
 	if c.command.do == nil {
 		return errHelp
 	}
-	if c.command.access != files && (c.command.access != looks || len(c.args) == 0) {
+	if c.command.access != files && (c.command.access != looksOr || len(c.args) == 0) {
 		if c.backend, err = c.open(); err != nil {
 			return err
 		}
@@ -128,17 +135,11 @@ func (c *call) open() (backend, error) {
 	if c.url != "" {
 		return newRemote(c.url, c.key)
 	}
-	if _, err := os.Stat(c.dir); err != nil && c.command.access != makes {
-		return nil, fmt.Errorf("%w: name the folder of the store with --dir, or a server with --url", err)
+	_, err := os.Stat(filepath.Join(c.dir, "agents"))
+	absent := err != nil && c.command.access != makes
+	f, err := openFolder(c.dir, absent || c.command.access == looks || c.command.access == looksOr)
+	if absent && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		err = fmt.Errorf("there is no store in %q: name its folder with --dir, or a server with --url: %w", c.dir, fs.ErrNotExist)
 	}
-	return openFolder(c.dir, c.command.access == looks)
-}
-
-// text returns a text that may be - for the standard input.
-func (c *call) text(arg string) (string, error) {
-	if arg != "-" {
-		return arg, nil
-	}
-	data, err := io.ReadAll(c.in)
-	return string(data), err
+	return f, err
 }

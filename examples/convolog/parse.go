@@ -122,8 +122,10 @@ func (o *options) set(names string) *flag.FlagSet {
 			continue
 		}
 		set.BoolFunc(d.name, "", func(v string) error {
-			o.url = v
-			if v == "true" {
+			switch o.url = v; v {
+			case "":
+				return errors.New("it is empty: is a variable not set?")
+			case "true":
 				o.url = defaultURL
 			}
 			return nil

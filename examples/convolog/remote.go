@@ -16,6 +16,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/examples/convolog/internal/convert"
@@ -76,6 +77,9 @@ type body struct {
 	data  []byte
 }
 
+// medias are the types of all good answers.
+var medias = []string{"application/json", "application/jsonl", "text/event-stream", "text/plain"}
+
 // open makes a request, and returns the answer if it is good.
 func (r *remote) open(ctx context.Context, method, path string, b body) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, r.base+"/v1/store"+path, bytes.NewReader(b.data))
@@ -95,8 +99,12 @@ func (r *remote) open(ctx context.Context, method, path string, b body) (*http.R
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("no server answers: %w (convolog serve starts one)", err)
 	}
-	if err != nil || resp.StatusCode < 300 {
-		return resp, err
+	if err != nil {
+		return nil, err
+	}
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if resp.StatusCode == http.StatusNoContent || resp.StatusCode < 300 && slices.Contains(medias, media) {
+		return resp, nil
 	}
 	defer func() { _ = resp.Body.Close() }() // only read
 	p := problem{base: r.base}

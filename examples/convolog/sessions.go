@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -164,9 +166,19 @@ func addMessage(ctx context.Context, c *call) error {
 	case c.content == "":
 		return c.wrong("--content is missing: the text, or - for the standard input")
 	}
-	text, err := c.text(c.content)
-	if err != nil {
-		return err
+	text := c.content
+	if text == "-" {
+		data, err := io.ReadAll(c.in)
+		if err != nil {
+			return err
+		}
+		text = string(data)
+	}
+	switch {
+	case text == "":
+		return c.wrong("the standard input is empty")
+	case !utf8.ValidString(text):
+		return c.wrong("the text is not UTF-8, and would not be kept as it is")
 	}
 	added, err := c.backend.add(ctx, c.ref, role, text)
 	if err != nil {

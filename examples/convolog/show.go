@@ -11,8 +11,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// pageSize is how many entries are asked for at a time.
-const pageSize = 500
+// The number of entries that are asked for at a time. A page costs a look at the
+// whole transcript.
+const (
+	pageSize  = 500 // at most, of a server
+	localSize = 20_000
+)
 
 func show(ctx context.Context, c *call) error {
 	v := &view{call: c}
@@ -22,9 +26,13 @@ func show(ctx context.Context, c *call) error {
 	if c.last > 0 {
 		return v.page(c.backend.page(ctx, c.ref, "", -c.last))
 	}
+	size := localSize
+	if c.url != "" {
+		size = pageSize
+	}
 	for after := ""; ; {
-		entries, err := c.backend.page(ctx, c.ref, after, pageSize)
-		if err := v.page(entries, err); err != nil || len(entries) < pageSize {
+		entries, err := c.backend.page(ctx, c.ref, after, size)
+		if err := v.page(entries, err); err != nil || len(entries) < size {
 			return err
 		}
 		after = entries[len(entries)-1].ID
@@ -154,7 +162,7 @@ func search(ctx context.Context, c *call) error {
 		err = c.value(hit, func() {
 			who := cmp.Or(hit.Tool, hit.Role)
 			c.print(c.paint(faint, fmt.Sprintf("%s %s  %s", hit.Session.ID, hit.Entry, stamp(hit.Time))) + "\n")
-			c.print("  " + c.paint(bold, printable(who)) + " " + cut(hit.Excerpt, max(0, c.width()-3-len(who))) + "\n")
+			c.print("  " + c.paint(bold, who) + " " + cut(hit.Excerpt, max(0, c.width()-3-len(who))) + "\n")
 		})
 		if err != nil {
 			return err

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -38,6 +40,10 @@ func TestSameTranscript(t *testing.T) {
 	require.NoError(t, err)
 	name := "Cheap"
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &name}))
+	head, err := s.Head(t.Context())
+	require.NoError(t, err)
+	_, err = s.Fork(t.Context(), head, &session.CreateOptions{ID: "beta"})
+	require.NoError(t, err)
 	require.NoError(t, store.Close())
 	lines["Go"] = transcriptOf(t, dir)
 
@@ -60,6 +66,7 @@ func TestSameTranscript(t *testing.T) {
 		require.Equal(t, 200, resp.StatusCode, c.path)
 		require.NoError(t, resp.Body.Close())
 	}
+	sh.must(0, "fork", "alpha", "--id", "beta")
 	lines["HTTP"] = transcriptOf(t, sh.dir)
 
 	// The command line
@@ -70,6 +77,7 @@ func TestSameTranscript(t *testing.T) {
 		sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "And now?")
 		sh.must(0, "session", "commit", "alpha")
 		sh.must(0, "title", "alpha", "Cheap")
+		sh.must(0, "fork", "alpha", "--id", "beta")
 		lines[name] = transcriptOf(t, sh.dir)
 	}
 	for name, got := range lines {
@@ -77,13 +85,17 @@ func TestSameTranscript(t *testing.T) {
 	}
 }
 
-// transcriptOf returns the transcript of alpha in a folder, without IDs and times.
+// transcriptOf returns the transcripts of alpha and its fork in a folder, without IDs and times.
 func transcriptOf(t testing.TB, dir string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions", "alpha.jsonl"))
-	require.NoError(t, err)
-	require.Positive(t, bytes.Count(data, []byte("\n")))
-	return steady(string(data))
+	var text strings.Builder
+	for _, id := range []string{"alpha", "beta"} {
+		data, err := os.ReadFile(filepath.Join(dir, "agents", "main", "sessions", id+".jsonl"))
+		require.NoError(t, err)
+		require.Positive(t, bytes.Count(data, []byte("\n")))
+		text.WriteString(string(data))
+	}
+	return steady(text.String())
 }
 
 // All help fits a screen, and the overview has every command.
@@ -154,6 +166,9 @@ func nonsense(t *testing.T, sh *shell, worded bool) {
 		{exitUsage, "is empty", []string{"show", ""}},
 		{exitUsage, "--role is", []string{"session", "add-message", "alpha", "--role", "system", "--content", "x"}},
 		{exitUsage, "--content is missing", []string{"session", "add-message", "alpha", "--role", "user"}},
+		{exitUsage, "input is empty", []string{"session", "add-message", "alpha", "--role", "user", "--content", "-"}},
+		{exitUsage, "not UTF-8", []string{"session", "add-message", "alpha", "--role", "user", "--content", "\xff"}},
+		{exitAbsent, "none of these", []string{"erase", "alpha", "nowhere", "--yes"}},
 		{exitUsage, "invalid value", []string{"session", "list", "--limit", "x"}},
 		{exitUsage, "less than 0", []string{"session", "list", "--limit", "-1"}},
 		{exitUsage, "no state", []string{"session", "list", "--state", "dead"}},
@@ -177,6 +192,14 @@ func nonsense(t *testing.T, sh *shell, worded bool) {
 		require.True(t, !worded || strings.Contains(errs, c.want), "%q: %s", c.args, errs)
 		require.Empty(t, out, "%q", c.args)
 		require.NotEmpty(t, errs)
+		_, errs, _ = sh.run(append(c.args, "--json")...)
+		var said struct {
+			Error string
+			Exit  int
+		}
+		require.NoError(t, json.Unmarshal([]byte(errs), &said), "%q: %s", c.args, errs)
+		require.Equal(t, c.code, said.Exit)
+		require.NotEmpty(t, said.Error)
 	}
 	require.Equal(t, before, snapshot(t, filepath.Join(sh.dir, "agents", "main", "sessions")))
 }
@@ -195,12 +218,79 @@ func TestWrongServer(t *testing.T) {
 	require.Contains(t, errs, "is the URL right?")
 }
 
+// Another server is never taken for one of Convolog, not even by a command that streams.
+func TestOtherServer(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, "<html>hello</html>")
+	}))
+	defer other.Close()
+	sh := &shell{TB: t, store: []string{"--url", other.URL}}
+	for _, args := range []string{"session list", "show a", "follow a", "search a", "export a", "archive a", "erase a --yes", "doctor"} {
+		out, errs, code := sh.run(strings.Fields(args)...)
+		require.Equal(t, exitAbsent, code, "%s: %s", args, errs)
+		require.Empty(t, out)
+		require.Contains(t, errs, "is the URL right?")
+	}
+	local := overFolder(t)
+	local.must(0, "session", "new")
+	local.must(exitUsage, "session", "list", "--url=")
+}
+
+// A command that only looks needs no right to write, and leaves nothing behind.
+func TestLooking(t *testing.T) {
+	sh := overFolder(t)
+	require.NoError(t, os.Mkdir(sh.dir, 0o700))
+	for _, args := range []string{"session list", "show alpha", "title alpha x", "doctor", "prune --ttl"} {
+		_, errs, code := sh.run(strings.Fields(args)...)
+		require.Equal(t, exitAbsent, code, errs)
+		require.Contains(t, errs, "--dir")
+	}
+	require.Len(t, snapshot(t, sh.dir), 1)
+
+	sh.must(0, "session", "new", "--id", "alpha")
+	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "one")
+	file := filepath.Join(sh.dir, "agents", "main", "sessions", "alpha.jsonl")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, append(data, `{"type":"us`...), 0o600))
+	require.NoError(t, os.Remove(filepath.Join(sh.dir, "agents", "main", "sessions.jsonl")))
+	before := snapshot(t, sh.dir)
+	for _, args := range []string{"session list", "session get alpha", "show alpha", "search one", "stats", "usage", "export alpha"} {
+		sh.must(0, strings.Fields(args)...)
+	}
+	require.Equal(t, before, snapshot(t, sh.dir))
+}
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A command whose output is lost has failed.
+func TestLostOutput(t *testing.T) {
+	sh := overFolder(t)
+	sh.must(0, "session", "new", "--id", "alpha")
+	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "one")
+	for _, args := range []string{"help", "session list", "show alpha", "search one", "export alpha", "stats", "doctor", "session list --json"} {
+		var errs bytes.Buffer
+		code := run(t.Context(), append(strings.Fields(args), sh.store...), sh.console(fullDisk{}, &errs))
+		require.Equal(t, exitFailed, code, args)
+		require.Contains(t, errs.String(), "no space")
+	}
+}
+
 // Text from elsewhere commands no terminal; colour is for terminals that want it.
 func TestScreen(t *testing.T) {
 	sh := overFolder(t)
 	sh.screen, sh.env = true, map[string]string{"NO_COLOR": "1"}
 	sh.must(0, "session", "new", "--id", "alpha", "--title", "red \x1b[31m 颜色 "+strings.Repeat("long ", 40))
 	sh.must(0, "session", "add-message", "alpha", "--role", "user", "--content", "clear \x1b[2J\n\u202eturned")
+	file := filepath.Join(sh.dir, "agents", "main", "sessions", "alpha.jsonl")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	data = append(data, `{"type":"user","id":"x\u001b[31m","ts":"2026-11-23T06:16:36Z","content":"clear that"}`+"\n"...)
+	require.NoError(t, os.WriteFile(file, data, 0o600))
 	for _, args := range [][]string{{"session", "list"}, {"show", "alpha"}, {"search", "clear"}, {"session", "get", "alpha"}, {"doctor"}} {
 		out, _, code := sh.run(args...)
 		require.Zero(t, code)

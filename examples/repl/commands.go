@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -109,7 +108,8 @@ func (r *repl) find(ctx context.Context, query, usage string) (*session.Session,
 		return nil, nil
 	}
 	info, err := r.store.Find(ctx, query, &session.ListOptions{State: session.AnyState})
-	if n, numErr := strconv.Atoi(query); errors.Is(err, fs.ErrNotExist) && numErr == nil && n > 0 && n <= len(r.listed) {
+	named := err == nil && (info.ID == query || info.Key == query || info.Title == query)
+	if n, numErr := strconv.Atoi(query); !named && numErr == nil && n > 0 && n <= len(r.listed) {
 		return r.store.Get(ctx, r.listed[n-1])
 	}
 	if amb, ok := errors.AsType[*session.AmbiguousError](err); ok {

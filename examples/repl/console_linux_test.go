@@ -204,8 +204,8 @@ func TestPaste(t *testing.T) {
 	}
 }
 
-// Ctrl-C keeps what there is of an answer and brings the prompt back; a second
-// one ends the program. The next start shows what there was, and the user's
+// Ctrl-C keeps what there is of an answer and brings the prompt back. An impatient
+// second one does not leave; two at the prompt do. The next start shows what there was, and the user's
 // texts are its history.
 func TestStopKillRestart(t *testing.T) {
 	dir := t.TempDir()
@@ -217,6 +217,8 @@ func TestStopKillRestart(t *testing.T) {
 	s.send("\x03")
 	s.await("Cancelled.")
 	s.await(testPrompt)
+	s.send("\x03")
+	s.await("Ctrl-C again")
 	s.send("\x03")
 	s.await("Bye.")
 	s.ends()

@@ -42,7 +42,7 @@ type console struct {
 	keys    *keys
 	shelf   shelf
 	past    []string // what was read, oldest first
-	stopped bool     // nothing was read since the last Ctrl-C
+	stopped bool     // nothing was read since a Ctrl-C at the prompt
 
 	mu      sync.Mutex // guards reading, closed and the modes of the terminal
 	reading bool

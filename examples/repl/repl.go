@@ -207,9 +207,6 @@ func (r *repl) turn(ctx context.Context, begin func(context.Context) error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		r.out.say("Cancelled. What was said so far is kept.")
-		if r.console != nil {
-			r.console.stopped = true
-		}
 	case err != nil:
 		r.fail(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
 )
 
 // testConfig is the scripted model without waits on a store below dir.
@@ -112,6 +114,18 @@ func TestNumberForkExport(t *testing.T) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	contains(t, string(text), "two", "three")
+}
+
+// A number is that of the list, also where an ID begins with it.
+func TestNumberBeforePrefix(t *testing.T) {
+	dir := t.TempDir()
+	store, err := session.Open(filepath.Join(dir, "store"), nil)
+	require.NoError(t, err)
+	_, err = store.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "other"}, &session.CreateOptions{ID: "1old", Title: "other"})
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
+	out := drive(t, dir, "/new mine", "/sessions", "/delete 1", "/delete 1old")
+	contains(t, out, "  1  0", "Cannot delete the current session", "Deleted: 1old")
 }
 
 // The list of commands leaves room for two prompts on a screen of 24 by 80.
