@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -73,7 +74,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, erro
 	if d.opts.Logger == nil {
 		d.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	d.sql = strings.NewReplacer("{s}", pgx.Identifier{d.opts.Schema}.Sanitize())
+	d.sql = strings.NewReplacer("{s}", pgx.Identifier{d.opts.Schema}.Sanitize(), "{max}", strconv.Itoa(maxLines))
 	if err := d.durable(ctx); err != nil {
 		return nil, fmt.Errorf("pgdriver: open: %w", err)
 	}
