@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/puddle/v2"
 	"github.com/stretchr/testify/require"
@@ -280,4 +282,69 @@ func TestIsolationOfTheRole(t *testing.T) {
 			require.NoError(t, d.Close())
 		}
 	}
+}
+
+// A wait for the turn that is given up leaves no lock behind.
+func TestWaitGivenUp(t *testing.T) {
+	pool := poolOf(t, server)
+	schema := newSchema(t, pool)
+	d := opened(t, pool, schema)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT FROM "+schema+".sessions FOR UPDATE")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(30*time.Millisecond, cancel)
+	_, err = d.LockTurn(ctx, ref, true)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, d.Close())
+	var held int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+schema+".sessions WHERE turn IS NOT NULL").Scan(&held))
+	require.Zero(t, held)
+}
+
+// Names of schemas that PostgreSQL would cut off are refused, and the longest works,
+// notifications included. The connection that listens is made as those of the pool are.
+func TestNamesOfSchemas(t *testing.T) {
+	admin := poolOf(t, server)
+	for _, name := range []string{strings.Repeat("a", 64), `a"b`, "a'b", "a$$b", "a\x00b", "{s}", "\xff"} {
+		_, err := pgdriver.Open(t.Context(), admin, &pgdriver.Options{Schema: name})
+		require.ErrorIs(t, err, fs.ErrInvalid, name)
+	}
+	const name = "Ü-long-enough-to-be-cut-off-and-with spaces,-63-bytes-altogeth"
+	require.Len(t, name, 63)
+	t.Cleanup(func() {
+		_, err := admin.Exec(context.Background(), `DROP SCHEMA "`+name+`" CASCADE`)
+		require.NoError(t, err)
+	})
+	var connects atomic.Int64
+	pool := poolWith(t, func(c *pgxpool.Config) {
+		c.ConnConfig.Database = "no such one"
+		c.BeforeConnect = func(_ context.Context, cc *pgx.ConnConfig) error {
+			cc.Database = "postgres"
+			connects.Add(1)
+			return nil
+		}
+	})
+	here, there := opened(t, pool, name), opened(t, pool, name)
+	heard := make(chan driver.Ref, 1000)
+	stop, err := here.Watch(ref, func(r driver.Ref, _ error) {
+		select {
+		case heard <- r:
+		default:
+		}
+	})
+	require.NoError(t, err)
+	for n, got := 0, (driver.Ref{}); got != ref; n++ { // by its name, not by looking
+		_, err := there.Append(t.Context(), ref, []driver.Line{lineOf(strconv.Itoa(n))}, driver.Cond{})
+		require.NoError(t, err)
+		select {
+		case got = <-heard:
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	stop()
+	require.NoError(t, here.Close())
+	require.NoError(t, there.Close())
 }
