@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -15,11 +16,11 @@ import (
 
 // The parameters of the function append, and its answer.
 const (
-	callAppend = "SELECT o_status, o_body, o_start, o_end, o_ids FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)"
+	callAppend = "SELECT o_status, o_body, o_start, o_end, o_ids FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)"
 )
 
 var appendTypes = []uint32{
-	pgtype.TextOID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID, pgtype.TextOID,
+	pgtype.TextOID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID, pgtype.TextOID, pgtype.UUIDOID,
 	pgtype.TextOID, pgtype.ByteaOID, pgtype.TextOID, pgtype.Int8OID, pgtype.TextArrayOID,
 	pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID, pgtype.TextOID,
 	pgtype.ByteaArrayOID, pgtype.TextArrayOID, pgtype.Int4ArrayOID, pgtype.Int4ArrayOID,
@@ -40,6 +41,9 @@ type call struct {
 	body  int64 // that the caller knows; 0 is any
 	fence int64 // of the turn that this process holds; 0 is none
 	lines lines
+	// attempt names the last one to write the lines. The server may still have it
+	// before it when the connection is lost, so it is revoked before the next.
+	attempt pgtype.UUID
 
 	done chan struct{} // closed once the rest is set
 	out  outcome
@@ -128,6 +132,8 @@ func (d *Driver) verdict(c *call) error {
 		return errLeaseLost
 	case "mismatch":
 		return driver.ErrIdemMismatch
+	case "full":
+		return errFull
 	case "conflict":
 		return driver.ErrConflict
 	}
@@ -147,13 +153,17 @@ func (c *call) args(sync string) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkTexts("condition", append([]string{c.cond.Head, c.cond.IdemHash}, c.cond.Conflicts...)...); err != nil {
+		return nil, err
+	}
+	c.attempt = pgtype.UUID{Bytes: uuid.New(), Valid: true}
 	var key []byte
 	if c.cond.Idem != "" {
 		key = keyHash(c.cond.Idem)
 	}
 	l := &c.lines
 	return []any{
-		c.ref.Agent, c.ref.ID, c.base(), c.fence, sync,
+		c.ref.Agent, c.ref.ID, c.base(), c.fence, sync, c.attempt,
 		c.cond.Head, key, c.cond.IdemHash, base, append([]string{}, c.cond.Conflicts...),
 		l.types, l.ids, l.data, l.head, l.keys, l.hashes, l.starts, l.sizes,
 	}, nil
@@ -227,6 +237,9 @@ func (d *Driver) write(calls []*call) {
 			continue
 		}
 		first := err
+		if len(calls) > 1 && !interrupted(first) {
+			first = nil // it may be about another one
+		}
 		c.err = persist(ctx, func(ctx context.Context) error {
 			if first != nil {
 				err := first
@@ -245,8 +258,8 @@ func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 			return false, nil
 		}
 		var body, seq *int64
-		err := d.row(ctx, "SELECT o_body, o_seq FROM {s}.look($1, $2, $3)", c.ref.Agent, c.ref.ID, c.lines.ids[0]).once(ctx, &body, &seq)
-		if err != nil || seq == nil {
+		found, err := d.look(ctx, c.ref, c.lines.ids[0], c.lines.data[0], c.attempt, &body, &seq)
+		if err != nil || !found {
 			return false, err
 		}
 		start, end := *seq-1, *seq-1+int64(len(c.lines.ids))
@@ -255,11 +268,15 @@ func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 	}
 }
 
-// written reports whether a session has a line, once nobody else writes to it.
-func (d *Driver) written(ctx context.Context, ref driver.Ref, id string, body **int64) (bool, error) {
-	var seq *int64
-	err := d.row(ctx, "SELECT o_body, o_seq FROM {s}.look($1, $2, $3)", ref.Agent, ref.ID, id).once(ctx, body, &seq)
-	return seq != nil, err
+// look reports whether a session has a line, once nobody else writes to it. If it has
+// not, the attempt to append it, nil if there is none, writes nothing any more.
+func (d *Driver) look(ctx context.Context, ref driver.Ref, id string, data []byte, attempt any, body, seq **int64) (bool, error) {
+	var archived *bool
+	err := d.row(ctx, "SELECT o_body, o_seq, o_archived FROM {s}.look($1, $2, $3, $4, $5)", ref.Agent, ref.ID, id, data, attempt).once(ctx, body, seq, &archived)
+	if err == nil && *seq == nil && archived != nil && *archived {
+		err = verdict{driver.ErrArchived} // the line may be in a block
+	}
+	return *seq != nil, err
 }
 
 // send makes one round trip. A nil error says that the transaction was committed,
@@ -366,5 +383,5 @@ func (d *Driver) transaction(ctx context.Context, do func(pgx.Tx) error) error {
 		return err
 	}
 	defer conn.Release()
-	return pgx.BeginFunc(ctx, conn, do)
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do) // whatever the role's default is
 }

@@ -78,11 +78,22 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(gen 
 	create := d.row(ctx, "SELECT o_status, o_body FROM {s}.create($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
 		agent, row.ID, []byte(key), keyHash(key), row.Gen, row.Rev, d.sync, seconds, nanoseconds, text, only,
 		l.types, l.ids, l.data, l.head, l.keys, l.hashes, l.starts, l.sizes)
-	err = d.call(ctx, create, func(ctx context.Context) (bool, error) {
+	unsure := false
+	written := func(ctx context.Context) (bool, error) {
 		// Only this call knows the ID of its first line, and a session is there whole.
-		status = "ok"
-		return d.written(ctx, row.Ref(), first.ID, &body)
-	}, &status, &body)
+		unsure, status = true, "ok"
+		var seq *int64
+		return d.look(ctx, row.Ref(), first.ID, first.Data, nil, &body, &seq)
+	}
+	err = d.call(ctx, create, written, &status, &body)
+	if err == nil && unsure && status != "ok" { // perhaps by the attempt before, which nobody waited for
+		was := status
+		if done, lookErr := written(ctx); lookErr != nil {
+			err = &UnknownError{lookErr}
+		} else if !done {
+			status = was
+		}
+	}
 	switch {
 	case err != nil:
 		return row, err
@@ -144,7 +155,7 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	set := d.row(ctx, "SELECT {s}.set_current($1,$2,$3,$4,$5,$6,$7)", ref.Agent, ref.ID, row.Gen, d.sync, l.Type, l.ID, l.Data)
 	err = d.call(ctx, set, func(ctx context.Context) (bool, error) {
 		status = "ok"
-		return d.written(ctx, ref, l.ID, new(*int64))
+		return d.look(ctx, ref, l.ID, l.Data, nil, new(*int64), new(*int64))
 	}, &status)
 	switch {
 	case err != nil:
@@ -153,6 +164,8 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 		return row, errNoSession
 	case status == "archived":
 		return row, driver.ErrArchived
+	case status == "full":
+		return row, errFull
 	case status == "again":
 		return row, errAgain
 	}

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,7 +22,8 @@ import (
 // Options of [Open]. Nil and zero fields are the defaults.
 type Options struct {
 	// Schema is the schema that holds the tables; empty means "convolog". It is made
-	// if it is not there.
+	// if it is not there. It has at most 63 bytes, and no quote, dollar sign,
+	// backslash or control character.
 	Schema string
 	// Async acknowledges appends that the server has not put on stable storage yet,
 	// and allows a server that never does (fsync or synchronous_commit off). The
@@ -73,7 +77,11 @@ func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, erro
 	if d.opts.Logger == nil {
 		d.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	d.sql = strings.NewReplacer("{s}", pgx.Identifier{d.opts.Schema}.Sanitize())
+	if !utf8.ValidString(d.opts.Schema) || len(d.opts.Schema) > maxName ||
+		strings.ContainsFunc(d.opts.Schema, func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(`"'$\{`, r) }) {
+		return nil, fmt.Errorf("pgdriver: open: %w", &driver.NameError{What: "schema", Name: d.opts.Schema, Rule: "at most 63 bytes without quotes, '$', '{' and backslashes"})
+	}
+	d.sql = strings.NewReplacer("{s}", pgx.Identifier{d.opts.Schema}.Sanitize(), "{max}", strconv.Itoa(maxLines))
 	if err := d.durable(ctx); err != nil {
 		return nil, fmt.Errorf("pgdriver: open: %w", err)
 	}
@@ -83,6 +91,10 @@ func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, erro
 	d.closing, d.close = context.WithCancel(context.Background())
 	return d, nil
 }
+
+// maxName is how long a name in PostgreSQL is: it cuts off the rest, so that two names
+// may become one.
+const maxName = 63
 
 // durable finds out what the server promises with a commit.
 func (d *Driver) durable(ctx context.Context) error {

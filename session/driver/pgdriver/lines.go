@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -43,7 +46,21 @@ type lines struct {
 	starts, sizes []int32
 }
 
-var errBadLine = errors.New("a line holds a newline, nothing was written")
+var (
+	errBadLine = errors.New("a line holds a newline, nothing was written")
+	errFull    = fmt.Errorf("the session would have more than %d lines, nothing was written: fork it, or begin a new one", maxLines)
+)
+
+// checkTexts returns an error that matches [fs.ErrInvalid] if the database cannot hold
+// one of the texts.
+func checkTexts(what string, texts ...string) error {
+	for _, text := range texts {
+		if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
+			return fmt.Errorf("%.100q in a %s is not UTF-8 without NUL, nothing was written: %w", text, what, fs.ErrInvalid)
+		}
+	}
+	return nil
+}
 
 // linesOf takes lines apart. It does not retain them longer than the call that
 // writes them.
@@ -56,6 +73,9 @@ func linesOf(all []driver.Line) (lines, error) {
 	for i, line := range all {
 		if bytes.IndexByte(line.Data, '\n') >= 0 {
 			return l, errBadLine
+		}
+		if err := checkTexts("type or an entry ID", line.Type, line.ID); err != nil {
+			return l, err
 		}
 		l.types, l.ids, l.data = append(l.types, line.Type), append(l.ids, line.ID), append(l.data, line.Data)
 		if transcript.IsHead(line.Type) {

@@ -21,7 +21,7 @@ var version = len(migrations)
 // migrate makes the tables or brings them up to date, under a lock that other
 // drivers wait for.
 func (d *Driver) migrate(ctx context.Context) error {
-	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		exec := func(sql string, args ...any) error {
 			_, err := tx.Exec(ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
 
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -105,7 +106,7 @@ func interrupted(err error) bool {
 
 // lost reports whether an error is about the connection, or the time.
 func lost(err error) bool {
-	return !errors.Is(err, pgx.ErrNoRows) && !isVerdict(err)
+	return !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, puddle.ErrClosedPool) && !isVerdict(err)
 }
 
 // A verdict is an error of this package's own, which came from an answer.

@@ -76,7 +76,8 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 			return err
 		}
 		if len(page) == 0 { // archived or restored meanwhile, deleted or replaced
-			was, now := archived, body
+			var now int64
+			was := archived
 			if now, _, archived, err = d.end(ctx, ref); err == nil && (now != body || archived == was) {
 				err = driver.ErrReplaced
 			}

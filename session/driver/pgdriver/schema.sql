@@ -67,6 +67,13 @@ CREATE TABLE {s}.batches (
 	PRIMARY KEY (body, key)
 );
 
+-- Attempts at an append that were given up when their connection was lost. One that
+-- still waits inside the server finds itself here, and writes nothing.
+CREATE TABLE {s}.revoked (
+	attempt uuid PRIMARY KEY,
+	at      timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 CREATE TABLE {s}.notes (name text PRIMARY KEY, data bytea NOT NULL);
 
 -- Moves with every change; a poller compares it.
@@ -95,7 +102,7 @@ END $$;
 -- append is one append: lock, look, write. The outcome is in o_status; only 'ok' has
 -- written.
 CREATE FUNCTION {s}.append(
-	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text,
+	p_agent text, p_id text, p_body bigint, p_fence bigint, p_sync text, p_attempt uuid,
 	p_head text, p_key bytea, p_hash text, p_base bigint, p_conflicts text[],
 	p_types text[], p_ids text[], p_data bytea[], p_new_head text,
 	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[],
@@ -115,7 +122,9 @@ BEGIN
 		RETURN;
 	END IF;
 	o_body := s.body;
-	IF s.archived THEN
+	IF EXISTS (SELECT FROM {s}.revoked r WHERE r.attempt = p_attempt) THEN
+		o_status := 'revoked';
+	ELSIF s.archived THEN
 		o_status := 'archived';
 	ELSIF p_body <> 0 AND p_body <> s.body THEN
 		o_status := 'replaced';
@@ -142,6 +151,10 @@ BEGIN
 	END IF;
 	o_start := s.lines;
 	o_end := s.lines + cardinality(p_data);
+	IF o_end > {max} THEN
+		o_status := 'full';
+		RETURN;
+	END IF;
 	PERFORM {s}.insert_lines(s.body, s.lines, p_types, p_ids, p_data, p_keys, p_hashes, p_starts, p_counts);
 	UPDATE {s}.sessions t SET lines = o_end, head = CASE WHEN p_new_head = '' THEN t.head ELSE p_new_head END
 		WHERE t.ctid = s.ctid; -- it is locked, so it has not moved
@@ -200,6 +213,8 @@ BEGIN
 		o_status := 'archived';
 	ELSIF v_gen <> p_gen - 1 THEN
 		o_status := 'again';
+	ELSIF s.lines >= {max} THEN
+		o_status := 'full';
 	ELSE
 		PERFORM {s}.insert_lines(s.body, s.lines, ARRAY[p_type], ARRAY[p_line_id], ARRAY[p_data], '{}', '{}', '{}', '{}');
 		UPDATE {s}.sessions t SET lines = s.lines + 1, gen = p_gen WHERE t.agent = p_agent AND t.id = p_id;
@@ -226,9 +241,18 @@ BEGIN
 END $$;
 
 -- look says where a line is, once nobody else writes to the session: the answer to
--- a COMMIT that nobody heard.
-CREATE FUNCTION {s}.look(p_agent text, p_id text, p_line_id text, OUT o_body bigint, OUT o_seq bigint) LANGUAGE plpgsql AS $$
+-- a COMMIT that nobody heard. If the line is not there the attempt to write it is
+-- revoked. The UPDATE changes nothing, but fails an attempt that has waited for the
+-- lock with an older snapshot, as the isolation levels above READ COMMITTED take one.
+CREATE FUNCTION {s}.look(
+	p_agent text, p_id text, p_line_id text, p_data bytea, p_attempt uuid,
+	OUT o_body bigint, OUT o_seq bigint, OUT o_archived boolean
+) LANGUAGE plpgsql AS $$
 BEGIN
-	SELECT t.body INTO o_body FROM {s}.sessions t WHERE t.agent = p_agent AND t.id = p_id FOR NO KEY UPDATE;
-	SELECT max(l.seq) INTO o_seq FROM {s}.lines l WHERE l.body = o_body AND l.id = p_line_id;
+	UPDATE {s}.sessions t SET head = t.head WHERE t.agent = p_agent AND t.id = p_id RETURNING t.body, t.archived INTO o_body, o_archived;
+	SELECT max(l.seq) INTO o_seq FROM {s}.lines l WHERE l.body = o_body AND l.id = p_line_id AND l.data = p_data;
+	IF o_seq IS NULL AND p_attempt IS NOT NULL THEN
+		DELETE FROM {s}.revoked r WHERE r.at < clock_timestamp() - interval '7 days';
+		INSERT INTO {s}.revoked (attempt) VALUES (p_attempt) ON CONFLICT DO NOTHING;
+	END IF;
 END $$;

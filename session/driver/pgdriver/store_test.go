@@ -33,7 +33,7 @@ func TestLikeAFolder(t *testing.T) {
 
 var (
 	uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	times = regexp.MustCompile(`"20\d\d-\d\d-\d\dT[^"]*"`)
+	times = regexp.MustCompile(`"20\d\d-\d\d-\d\dT[^"]*"|20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ`)
 	sums  = regexp.MustCompile(`"(crc|idemHash|promptHash)":"[^"]*"`)
 )
 

@@ -60,6 +60,7 @@ func (d *Driver) lockTurn(ctx context.Context, ref driver.Ref, wait bool) (*leas
 			return l, nil
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
+			d.ops.Go(func() { _ = d.releaseTurn(ref, l) }) // it may have been taken, and would last as long as a lease
 			return nil, d.waited(ctx, err)
 		}
 		row, err := d.get(ctx, ref)
@@ -115,8 +116,9 @@ func (d *Driver) releaseTurn(ref driver.Ref, l *lease) error {
 		delete(d.leases, ref)
 	}
 	d.mu.Unlock()
-	_, err := d.exec(context.Background(), "UPDATE {s}.sessions SET turn = NULL, turn_until = NULL WHERE agent = $1 AND id = $2 AND turn = $3",
-		ref.Agent, ref.ID, l.holder)
+	// Not WHERE turn = $3, which would not wait for an attempt to take it that is under way.
+	_, err := d.exec(context.Background(), `UPDATE {s}.sessions SET turn = NULLIF(turn, $3),
+		turn_until = CASE WHEN turn = $3 THEN NULL ELSE turn_until END WHERE agent = $1 AND id = $2`, ref.Agent, ref.ID, l.holder)
 	return err
 }
 

@@ -2,6 +2,7 @@ package pgdriver
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"sync"
 	"time"
@@ -140,7 +141,13 @@ func (d *Driver) notify() {
 	}
 }
 
-func (d *Driver) channel() string { return "convolog_" + d.opts.Schema }
+// channel is the name of a channel, which has 63 bytes at most.
+func (d *Driver) channel() string {
+	if name := "convolog_" + d.opts.Schema; len(name) <= maxName {
+		return name
+	}
+	return "convolog_" + hex.EncodeToString(keyHash(d.opts.Schema)[:16])
+}
 
 // listen tells the watches what others do, until nobody watches.
 func (d *Driver) listen(ctx context.Context) {
@@ -178,7 +185,13 @@ func (d *Driver) hear(ctx context.Context, heard chan<- struct{}) {
 }
 
 func (d *Driver) hearOn(ctx context.Context, heard chan<- struct{}) error {
-	conn, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
+	cfg := d.pool.Config()
+	if cfg.BeforeConnect != nil { // it may set a password that changes
+		if err := cfg.BeforeConnect(ctx, cfg.ConnConfig); err != nil {
+			return err
+		}
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg.ConnConfig)
 	if err != nil {
 		return err
 	}
