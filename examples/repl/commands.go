@@ -31,7 +31,7 @@ func commands() []command {
 		{"/compact", "[n]", "summarise the history, all but the last n turns", compactNow},
 		{"/rewind", "[n]", "take back the last n turns (1)", rewind},
 		{"/continue", "", "let the model go on with what is pending", resume},
-		{"/export", "[file]", "write this session to a new .md or .jsonl file", export},
+		{"/export", "[file]", "write it to a new .md, .html or .jsonl file", export},
 		{"/title", "<text>", "give this session a title", setTitle},
 		{"/delete", "<session>", "delete another session", deleteSession},
 		{"/archive", "<session>", "put another session away; /search still finds it", archive},
