@@ -44,8 +44,10 @@
 // channels, if Options.ChannelLogs reads them. It works below any prefix, in dark and
 // light, on narrow screens and with keys: press ? for a list. Where Options.Auth is
 // set the page asks for a key and has it kept in a cookie that no script can read and
-// no other site can send. Whatever was said is shown as text. Export as html gives the
-// same view of one session in a file that opens offline, see [exchange.HTML].
+// no other site can send. The cookie holds that key, and browsers send a cookie to all
+// ports of a host: give the server a host name of its own. Whatever was said is shown
+// as text. Export as html gives the same view of one session in a file that opens
+// offline, see [exchange.HTML].
 //
 // # Reconnect
 //

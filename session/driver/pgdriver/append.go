@@ -14,11 +14,9 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-// The parameters of the function append, and its answer.
-const (
-	callAppend = "SELECT o_status, o_body, o_start, o_end, o_ids FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)"
-)
+const callAppend = "SELECT o_status, o_body, o_start, o_end, o_ids FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)"
 
+// appendTypes are those of the parameters.
 var appendTypes = []uint32{
 	pgtype.TextOID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID, pgtype.TextOID, pgtype.UUIDOID,
 	pgtype.TextOID, pgtype.ByteaOID, pgtype.TextOID, pgtype.Int8OID, pgtype.TextArrayOID,
