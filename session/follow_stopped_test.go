@@ -38,6 +38,7 @@ func TestFollowStopped(t *testing.T) {
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &got))
 		return got
 	}
+	require.Zero(t, next().N, "it has loaded the session")
 	add(t, s, transcript.Custom{Name: endOfTalk})
 	require.Equal(t, 2, next().N)
 
