@@ -219,7 +219,7 @@ func TestDoctorOnCorpora(t *testing.T) {
 	require.NotEmpty(t, damaged(transcript.Damage{Kind: "new"}).Way)
 }
 
-// What cannot be repaired is refused, and said so.
+// Doctor refuses to repair a server or single files, and says so.
 func TestDoctorRefuses(t *testing.T) {
 	sh := overURL(t)
 	_, errs, code := sh.run("doctor", "--repair")

@@ -316,7 +316,7 @@ func TestScreen(t *testing.T) {
 	require.NotContains(t, out+errs, "\x1b")
 }
 
-// Serve is a server for the other commands, and ends when it is told.
+// The other commands can use the server that serve starts; cancelling ends it.
 func TestServe(t *testing.T) {
 	for _, key := range []string{"", "secret"} {
 		sh := overFolder(t)

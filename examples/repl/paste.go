@@ -11,8 +11,8 @@ import (
 // breakMark stands for a line break in a line that is being edited.
 const breakMark = "␤"
 
-// What an edited line may have as it is. The editor cuts lines at 4,096
-// characters.
+// Limits of a line that is being edited; a longer paste is kept aside. The editor cuts
+// lines at 4,096 characters.
 const (
 	mostInLine = 1000 // characters
 	mostBreaks = 3

@@ -178,7 +178,7 @@ func TestRefusedAlone(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// What the database cannot hold as text is refused before anything is sent.
+// Append refuses text that PostgreSQL cannot store before it sends anything.
 func TestTextsThatCannotBeHeld(t *testing.T) {
 	pool := poolOf(t, server)
 	d := opened(t, pool, newSchema(t, pool))

@@ -173,8 +173,8 @@ func (d *Driver) setCurrent(ctx context.Context, ref driver.Ref, line func(gen i
 	return row, nil
 }
 
-// Delete implements [driver.Driver]. What the server keeps of a deleted row until
-// its next VACUUM, and in its write-ahead log and backups, is out of reach.
+// Delete implements [driver.Driver]. It cannot reach copies of deleted rows that the
+// server keeps until its next VACUUM, in its write-ahead log and in backups.
 func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 	var errs []error
 	for _, ref := range refs {

@@ -14,7 +14,7 @@
 //
 // A nil error means that the server has committed, with the synchronous_commit that it
 // is set to; [Open] refuses a server that has it or fsync off, unless Options.Async is
-// set. What a failover to another server keeps is up to the replication.
+// set. A failover keeps as much as the replication had copied.
 //
 // A call that loses its connection finds out whether it was committed before it tries
 // again, for half a minute. After that an [*UnknownError] says that nobody knows. Reads

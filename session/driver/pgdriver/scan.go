@@ -151,9 +151,14 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, err
 	return cursorOf(body, lines), fail("settle", ref, err)
 }
 
-// Flush implements [driver.Driver]. What was acknowledged is as durable as it will
-// be; with Options.Async the server writes it soon after.
+// Flush implements [driver.Driver]. With Options.Async it makes one commit that waits
+// for the disk, and so for all commits before it; otherwise there is nothing to wait
+// for. A transaction that writes nothing would not wait, so it writes a message.
 func (d *Driver) Flush(ctx context.Context, ref driver.Ref) error {
 	_, err := d.Get(ctx, ref)
+	if err == nil && d.opts.Async {
+		_, err = d.exec(ctx, "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'convolog', '')")
+		err = fail("flush", ref, err)
+	}
 	return err
 }

@@ -17,7 +17,7 @@
 //
 // The output is the conversation as a model would be shown it without compactions:
 // repaired, without what was rewound. Compactions are written where the format has
-// them. What it has no place for is counted.
+// them. The report counts everything that the format has no place for.
 package convert
 
 import (
