@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
@@ -60,7 +61,7 @@ func (sv *Server) takes() error {
 	switch {
 	case sv.opts.Respond == nil:
 		return errNoResponder
-	case sv.closed:
+	case sv.closing.Err() != nil:
 		return errClosed
 	}
 	return nil
@@ -71,7 +72,7 @@ func (sv *Server) takes() error {
 func (sv *Server) answer(s *session.Session) {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
-	if sv.closed || sv.opts.Respond == nil {
+	if sv.closing.Err() != nil || sv.opts.Respond == nil {
 		return
 	}
 	if a := sv.answers[s.Ref()]; a != nil {
@@ -83,7 +84,7 @@ func (sv *Server) answer(s *session.Session) {
 	sv.working.Go(func() {
 		for {
 			a.more.Store(false)
-			if err := sv.answerAll(s); err != nil && !isGone(err) && sv.life.Err() == nil {
+			if err := sv.answerAll(s); err != nil && !isGone(err) && !errors.Is(err, errClosed) && sv.life.Err() == nil {
 				sv.log("answering failed", s, err)
 			}
 			sv.mu.Lock()
@@ -110,21 +111,45 @@ func (sv *Server) log(what string, s *session.Session, err error) {
 	sv.opts.Logger.Warn("serve: "+what, "agent", s.Ref().Agent, "session", s.ID(), "err", discreet(err))
 }
 
-// answerAll answers until nothing is queued. It waits for turns of others, and for
-// its place among those of this server.
+// answerAll answers until nothing is queued.
 func (sv *Server) answerAll(s *session.Session) error {
-	if err := sv.slots.Acquire(sv.life, 1); err != nil {
-		return err
-	}
-	defer sv.slots.Release(1)
 	for {
-		turn, err := s.BeginTurn(sv.life) // which closes the drafts of turns that are over
+		turn, err := sv.begin(s)
 		if err != nil {
 			return err
 		}
 		said, err := sv.oneTurn(s, turn)
-		if err = errors.Join(err, turn.End()); err != nil || !said {
+		err = errors.Join(err, turn.End())
+		sv.slots.Release(1)
+		if err != nil || !said {
 			return err
+		}
+	}
+}
+
+// maxPause is how long it may take to see that the turn of another server is over.
+const maxPause = time.Second
+
+// begin begins a turn, which closes the drafts of turns that are over, and takes one of
+// the slots of this server. It waits for both, but holds no slot while another server
+// has the turn.
+func (sv *Server) begin(s *session.Session) (*session.Turn, error) {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, maxPause) {
+		if err := sv.slots.Acquire(sv.life, 1); err != nil {
+			return nil, err
+		}
+		turn, err := s.TryBeginTurn(sv.life)
+		if err == nil {
+			return turn, nil
+		}
+		sv.slots.Release(1)
+		if !errors.Is(err, session.ErrBusy) {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-sv.closing.Done(): // the other server answers what is queued
+			return nil, errClosed
 		}
 	}
 }
@@ -331,7 +356,8 @@ func lastDrained(ctx context.Context, s *session.Session) (none transcript.Entry
 
 // Resume ends what the turns of a server that was killed have left open, and answers
 // what is queued, in all sessions that were changed since a time. A program calls it
-// when it starts. Sessions that others are answering are left to them.
+// when it starts. Sessions that others are answering are left to them, and taken over
+// when these are gone.
 func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
 	infos, err := sv.store.List(ctx, opts)
 	for _, info := range infos {
@@ -347,16 +373,20 @@ func (sv *Server) Resume(ctx context.Context, opts *session.ListOptions) error {
 }
 
 // wake looks whether something in a session was left open by a server that is gone,
-// and lets it be ended and answered.
+// and lets it be ended and answered. If another server has the turn, it waits for the
+// end of it in the background.
 func (sv *Server) wake(ctx context.Context, s *session.Session) error {
 	if sv.opts.Respond == nil || sv.isAnswering(s) {
 		return nil
 	}
 	turn, err := s.TryBeginTurn(ctx)
-	if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrArchived) {
-		return nil // somebody is there, or it is archived
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, session.ErrArchived):
+		return nil
+	case errors.Is(err, session.ErrBusy): // with another server, which may be killed, or have been
+		sv.answer(s)
+		return nil
+	case err != nil:
 		return err
 	}
 	held, err := suspended(ctx, s)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
+	"github.com/convolog/convolog/transcript"
 )
 
 // replica is a server of its own on a folder that others serve too.
@@ -90,4 +91,47 @@ func TestReplicas(t *testing.T) {
 	}
 	more = chat(t, two, map[string]any{"message": "still here", "sessionId": id})
 	require.Equal(t, "still here", text(more))
+}
+
+// A server that waits for the turn of another one answers other sessions meanwhile,
+// and ends the turn when the other server is gone, for a client that was there before.
+func TestServerOutlivesAnother(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
+	require.NoError(t, err)
+	defer store.Close()
+	sv, err := serve.New(store, &serve.Options{Open: true, Respond: serve.ResponderFunc(echo), Logger: quiet, Generations: 1})
+	require.NoError(t, err)
+	ts := httptest.NewServer(sv)
+	defer ts.Close()
+	defer sv.Close(context.Background())
+
+	// The other one has taken a text and said a part of the answer.
+	other, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
+	require.NoError(t, err)
+	defer other.Close()
+	s, err := other.Create(t.Context(), session.Key{Agent: "main", Channel: "http", Peer: "p"}, nil)
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), transcript.Queued{Content: []transcript.Block{transcript.TextBlock{Text: "hello"}}})
+	require.NoError(t, err)
+	turn, err := s.BeginTurn(t.Context())
+	require.NoError(t, err)
+	_, err = turn.DrainOne(t.Context())
+	require.NoError(t, err)
+	draft := turn.Draft("test", "model", transcript.Made{})
+	require.NoError(t, draft.Write(t.Context(), "so far"))
+	require.NoError(t, draft.Flush(t.Context()))
+
+	resp := call(t, "GET", ts.URL+"/api/agents/main/chat/stream?sessionId="+s.ID(), nil)
+	var all []frame
+	require.NoError(t, frames(resp.Body, func(f frame) bool {
+		if all = append(all, f); f.typ() == "text_delta" {
+			require.Equal(t, "elsewhere", text(chat(t, ts.URL, map[string]any{"message": "elsewhere"})))
+			require.NoError(t, turn.End()) // as the end of its process would
+		}
+		return true
+	}))
+	require.Equal(t, "so far", text(all))
+	require.Equal(t, "done", all[len(all)-1].typ())
 }

@@ -86,10 +86,11 @@ type Server struct {
 	slots  *semaphore.Weighted // of answers
 	counts counts
 
+	closing context.Context //nolint:containedctx // done once Close was called
+	close   context.CancelFunc
 	life    context.Context //nolint:containedctx // ends streams and answers at Close
 	end     context.CancelCauseFunc
-	mu      sync.Mutex
-	closed  bool
+	mu      sync.Mutex               // also held while closing is cancelled
 	answers map[session.Ref]*answers // of sessions that are being answered
 	busy    map[string]int           // how many requests of each account are being answered
 	working sync.WaitGroup
@@ -126,6 +127,7 @@ func New(store *session.Store, opts *Options) (*Server, error) {
 		}
 	}
 	sv.slots = semaphore.NewWeighted(int64(o.Generations))
+	sv.closing, sv.close = context.WithCancel(context.Background())
 	sv.life, sv.end = context.WithCancelCause(context.Background())
 	for _, r := range allRoutes {
 		if o.Surfaces&r.Surface != 0 {
@@ -162,7 +164,7 @@ func (sv *Server) HTTPServer(addr string) *http.Server {
 // server. Nothing of the server runs afterwards.
 func (sv *Server) Close(ctx context.Context) error {
 	sv.mu.Lock()
-	sv.closed = true
+	sv.close()
 	sv.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
