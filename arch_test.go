@@ -29,6 +29,7 @@ var imports = map[string][]string{
 	"internal/jsontext":  {},
 	"internal/lazy":      {},
 	"internal/words":     {},
+	"internal/pgtest":    {},
 	"internal/page":      {"session", "transcript", "transcript/tokens"},
 	"transcript":         {"internal/jsontext"},
 	"transcript/tokens":  {"transcript"},

@@ -3,6 +3,7 @@ package pgdriver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -78,19 +79,15 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, all []driver.Line, 
 	if err := driver.CheckRef(ref); err != nil {
 		return res, err
 	}
-	c := &call{ref: ref, cond: cond, body: d.known(ref), fence: d.fence(ref), done: make(chan struct{})}
-	if c.lines, err = linesOf(all); err != nil {
-		return res, err
-	}
-	if cond.Check != nil {
-		err = d.appendChecked(ctx, c)
-	} else {
-		err = d.share(ctx, c)
-	}
+	lines, err := linesOf(all)
 	if err != nil {
 		return res, err
 	}
-	if err := d.verdict(c); err != nil {
+	c, err := d.appendOnce(ctx, ref, lines, cond)
+	for errors.Is(err, errLeaseLost) && c.fence != d.fence(ref) { // released while the append was on its way
+		c, err = d.appendOnce(ctx, ref, lines, cond)
+	}
+	if err != nil {
 		return res, err
 	}
 	if c.out.status == "ok" && len(all) > 0 {
@@ -100,6 +97,20 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, all []driver.Line, 
 		Start: cursorOf(c.out.body, *c.out.start), End: cursorOf(c.out.body, *c.out.end),
 		Repeated: c.out.status == "repeated", IDs: c.ids(),
 	}, nil
+}
+
+// appendOnce appends under the fence of the turn that this driver holds now.
+func (d *Driver) appendOnce(ctx context.Context, ref driver.Ref, lines lines, cond driver.Cond) (c *call, err error) {
+	c = &call{ref: ref, cond: cond, lines: lines, body: d.known(ref), fence: d.fence(ref), done: make(chan struct{})}
+	if cond.Check != nil {
+		err = d.appendChecked(ctx, c)
+	} else {
+		err = d.share(ctx, c)
+	}
+	if err != nil {
+		return c, err
+	}
+	return c, d.verdict(c)
 }
 
 func (c *call) ids() []string {

@@ -17,10 +17,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/internal/pgtest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/pgdriver"
-	"github.com/convolog/convolog/session/driver/pgdriver/internal/pgtest"
 	"github.com/convolog/convolog/transcript"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/session/driver/pgdriver/internal/pgtest"
+	"github.com/convolog/convolog/internal/pgtest"
 )
 
 var faults = flag.String("faults", "short", "how many crashes: short, gate or long")

@@ -2,6 +2,7 @@ package pgdriver_test
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -10,9 +11,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/pgdriver"
+	"github.com/convolog/convolog/transcript"
 )
 
 // A process that holds a turn is stopped until its lease has ended, and somebody else
@@ -57,5 +60,53 @@ func TestStoppedHolder(t *testing.T) {
 		said = append(said, rec.Entry.ID)
 	}
 	require.Equal(t, []string{"session", "holder-1", "holder-3"}, said)
+	require.NoError(t, d.Close())
+}
+
+// Appends that belong to no turn go through while turns of the same process begin and
+// end.
+func TestAppendsBesideTurns(t *testing.T) {
+	pool := poolOf(t, server)
+	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool)})
+	require.NoError(t, err)
+	row, _, err := d.LoadOrCreate(t.Context(), "main", "key", func(gen int64) (driver.Row, driver.Line) {
+		e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}
+		return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	})
+	require.NoError(t, err)
+	over, turns := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			release, err := d.LockTurn(t.Context(), row.Ref(), true)
+			if err == nil {
+				err = release()
+			}
+			select {
+			case <-over:
+				turns <- err
+				return
+			default:
+				if err != nil {
+					turns <- err
+					return
+				}
+			}
+		}
+	}()
+	var talking errgroup.Group
+	for who := range 8 { // some wait for the transaction of others, with the fence they came with
+		talking.Go(func() error {
+			for n := range 50 {
+				e := transcript.Entry{ID: fmt.Sprint(who, "-", n), Body: transcript.Custom{Name: "n"}}
+				if _, err := d.Append(t.Context(), row.Ref(), []driver.Line{{ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, talking.Wait())
+	close(over)
+	require.NoError(t, <-turns)
 	require.NoError(t, d.Close())
 }

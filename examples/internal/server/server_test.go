@@ -1,9 +1,10 @@
-package main
+package server
 
 import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,15 +14,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/serve"
 )
 
 // started runs the program until the test ends, or stop is called.
-func started(t *testing.T, c config) (url string, stop func() error) {
+func started(t *testing.T, dir string, c Config) (url string, stop func() error) {
 	t.Helper()
+	store, err := session.Open(dir, nil)
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	addr, done := make(chan string, 1), make(chan error, 1)
-	go func() { done <- run(ctx, c, func(a string) { addr <- a }) }()
+	go func() { done <- errors.Join(Run(ctx, c, store, func(a string) { addr <- a }), store.Close()) }()
 	select {
 	case a := <-addr:
 		return "http://" + a, func() error { cancel(); return <-done }
@@ -57,15 +61,15 @@ func say(t *testing.T, url, body string, header ...string) (events []string) {
 // A server answers, is stopped while it does, and the next one goes on.
 func TestServer(t *testing.T) {
 	t.Parallel()
-	c := config{addr: "localhost:0", dir: t.TempDir(), model: "scripted", window: 100_000, grace: time.Minute}
-	url, stop := started(t, c)
+	dir, c := t.TempDir(), Config{Addr: "localhost:0", Model: "scripted", Window: 100_000, Grace: time.Minute}
+	url, stop := started(t, dir, c)
 	all := strings.Join(say(t, url, `{"message":"time"}`), "\n")
 	require.Contains(t, all, `"tool_call":{"id":`)
 	require.Contains(t, all, "UTC")
 	require.Contains(t, all, `"type":"done"`)
 	require.NoError(t, stop())
 
-	url, stop = started(t, c)
+	url, stop = started(t, dir, c)
 	events := say(t, url, `{"message":"hello"}`)
 	require.Contains(t, events[len(events)-1], `"type":"done"`)
 	require.NoError(t, stop())
@@ -83,7 +87,7 @@ func TestKeys(t *testing.T) {
 	require.ErrorContains(t, err, ":1:")
 
 	require.NoError(t, os.WriteFile(file, []byte("secret anna\n"), 0o600))
-	url, stop := started(t, config{addr: "localhost:0", dir: t.TempDir(), keys: file, model: "scripted"})
+	url, stop := started(t, t.TempDir(), Config{Addr: "localhost:0", Keys: file, Model: "scripted"})
 	require.Equal(t, []string{"401 Unauthorized"}, say(t, url, `{"message":"x"}`))
 	require.NotEmpty(t, say(t, url, `{"message":"x"}`, "X-API-Key", "secret"))
 	require.NoError(t, stop())

@@ -1,4 +1,7 @@
-// Package pgtest runs a PostgreSQL server for tests: one that can be killed.
+//go:build unix
+
+// Package pgtest runs a PostgreSQL server for tests: one that can be killed. It needs no
+// client, so that any module can use it.
 package pgtest
 
 import (
@@ -15,8 +18,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // A Server is a server on a port of the loopback interface, with fsync on.
@@ -73,7 +74,8 @@ func Start(ctx context.Context) (*Server, error) {
 // find returns the folder of the programs of the newest server.
 func find() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(path), nil
+		path, err = filepath.EvalSymlinks(path) // it may be alone where it was found
+		return filepath.Dir(path), err
 	}
 	all, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(all) == 0 {
@@ -140,6 +142,8 @@ func (s *Server) Run(ctx context.Context) error {
 			case <-s.ended: // processes of the one before are still there
 				running = false
 			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+				return errors.Join(s.Wait(ctx), s.Kill())
 			}
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -148,11 +152,11 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) answers(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.URL)
+	out, err := s.command(ctx, "pg_isready", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "convolog", "-d", "postgres").CombinedOutput()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %s", err, out)
 	}
-	return conn.Close(ctx)
+	return nil
 }
 
 // Wait waits until the server answers.

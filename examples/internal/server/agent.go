@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -29,14 +29,14 @@ const maxRounds = 30
 // sync.
 const often = 100 * time.Millisecond
 
-func newAgent(c config) *agent {
-	model := &anthropic.Client{URL: c.url, APIKey: os.Getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
-	if c.url == "" {
-		model.URL, model.HTTP = "http://scripted.invalid", &http.Client{Transport: scripted(c.window)}
+func newAgent(c Config) *agent {
+	model := &anthropic.Client{URL: c.URL, APIKey: os.Getenv("ANTHROPIC_API_KEY"), HTTP: http.DefaultClient}
+	if c.URL == "" {
+		model.URL, model.HTTP = "http://scripted.invalid", &http.Client{Transport: scripted(c.Window)}
 	}
 	return &agent{model, &guard.Guard{
-		Model: c.model, System: "You are a helpful assistant.", Tools: []transcript.Tool{clock},
-		Window: c.window, MaxOutput: min(wire.DefaultMaxOutput, c.window/4),
+		Model: c.Model, System: "You are a helpful assistant.", Tools: []transcript.Tool{clock},
+		Window: c.Window, MaxOutput: min(wire.DefaultMaxOutput, c.Window/4),
 	}}
 }
 

@@ -1,0 +1,127 @@
+// Package server is the server of the examples server and shared, which differ in what
+// they keep conversations in.
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/serve"
+)
+
+// Config is what the flags say, see [Config.Flags].
+type Config struct {
+	Addr, Keys string
+	URL, Model string
+	Page       bool          // whether to serve it
+	Window     int           // tokens
+	Grace      time.Duration // that answers get when the server is stopped
+}
+
+// Flags defines the flags of a server.
+func (c *Config) Flags(f *flag.FlagSet) {
+	f.StringVar(&c.Addr, "addr", "localhost:8080", "`address` to listen on")
+	f.StringVar(&c.Keys, "keys", "", "`file` with lines of a key and the owner whose it is, or * for an administrator; needed unless the address is of this machine")
+	f.BoolVar(&c.Page, "page", false, "serve a page to look at the conversations, at /page")
+	f.StringVar(&c.URL, "url", "", "base `URL` of an Anthropic-compatible service; empty for the scripted model")
+	f.StringVar(&c.Model, "model", "scripted", "`name` of the model")
+	f.IntVar(&c.Window, "window", 180_000, "context window in `tokens`; 0 for an unknown one")
+	f.DurationVar(&c.Grace, "grace", 30*time.Second, "`time` that answers get to end when the server is stopped")
+}
+
+// Main serves the store that open returns until the process is told to stop, and exits
+// if it cannot.
+func Main(c Config, open func(context.Context) (*session.Store, error)) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	store, err := open(ctx)
+	if err == nil {
+		err = errors.Join(Run(ctx, c, store, func(addr string) { fmt.Println("http://" + addr) }), store.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "server:", err)
+		os.Exit(1)
+	}
+}
+
+// Run serves a store until ctx is done. It calls ready with the address.
+func Run(ctx context.Context, c Config, store *session.Store, ready func(addr string)) (err error) {
+	opts := &serve.Options{Respond: newAgent(c), Open: c.Keys == ""}
+	if c.Page {
+		opts.Surfaces = serve.Everything | serve.Page
+	}
+	if c.Keys != "" {
+		keys, err := readKeys(c.Keys)
+		if err != nil {
+			return err
+		}
+		opts.Auth = serve.Keys(keys)
+	}
+	sv, err := serve.New(store, opts)
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Addr)
+	if err != nil {
+		return err
+	}
+	if addr, ok := listener.Addr().(*net.TCPAddr); opts.Open && (!ok || !addr.IP.IsLoopback()) {
+		return errors.Join(errors.New("without -keys the address must be of this machine alone, such as localhost:8080"), listener.Close())
+	}
+	server := sv.HTTPServer(c.Addr)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	if err := sv.Resume(ctx, &session.ListOptions{Since: time.Now().Add(-24 * time.Hour)}); err != nil {
+		slog.Warn("some sessions were not resumed", "err", err)
+	}
+	ready(listener.Addr().String())
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	// Answers end, or are kept as far as they came; then streams end, and connections.
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
+	defer cancel()
+	_ = sv.Close(grace)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if stopped := server.Shutdown(last); err == nil && !errors.Is(stopped, http.ErrServerClosed) {
+		err = stopped
+	}
+	return err
+}
+
+// readKeys reads who may use the server.
+func readKeys(file string) (map[string]serve.Principal, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	keys := map[string]serve.Principal{}
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		switch fields := strings.Fields(lines.Text()); {
+		case len(fields) == 0 || strings.HasPrefix(fields[0], "#"):
+		case len(fields) != 2:
+			return nil, fmt.Errorf("%s:%d: want a key and an owner", file, n)
+		case fields[1] == "*":
+			keys[fields[0]] = serve.Principal{Admin: true}
+		default:
+			keys[fields[0]] = serve.Principal{Owner: fields[1]}
+		}
+	}
+	return keys, lines.Err()
+}

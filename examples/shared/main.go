@@ -1,0 +1,52 @@
+// Shared is example server on several machines: its replicas keep their conversations
+// in one PostgreSQL database, and a client may talk to any of them.
+//
+//	createdb convolog
+//	go -C examples/shared run . -database postgres:///convolog -addr localhost:8081 &
+//	go -C examples/shared run . -database postgres:///convolog -addr localhost:8082 &
+//	curl -N localhost:8081/api/agents/main/chat -d '{"message":"hello"}' -H 'Content-Type: application/json'
+//
+// Cut curl off, or kill the first replica, and go on at the other one with the
+// session and the last ID that were seen:
+//
+//	curl -N 'localhost:8082/api/agents/main/chat/stream?sessionId=SESSION' -H 'Last-Event-ID: ID'
+//
+// An answer belongs to the replica that has begun it, and goes on whoever listens. If
+// that replica is killed, the others take its conversations over when its lease has
+// ended: the answer ends where it was cut, and what is queued is answered. In front of
+// them a load balancer needs no sticky sessions.
+package main
+
+import (
+	"context"
+	"flag"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/convolog/convolog/examples/internal/server"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/pgdriver"
+)
+
+func main() {
+	var c server.Config
+	c.Flags(flag.CommandLine)
+	database := flag.String("database", "", "`URL` of the database; what it leaves out comes from the variables that psql knows, such as PGHOST")
+	schema := flag.String("schema", "", "`name` of the schema for the tables; empty for convolog")
+	lease := flag.Duration("lease", 15*time.Second, "`time` after which a replica that does not answer is taken for dead")
+	flag.Parse()
+	server.Main(c, func(ctx context.Context) (*session.Store, error) {
+		pool, err := pgxpool.New(ctx, *database)
+		if err != nil {
+			return nil, err
+		}
+		// The pool is closed by the end of the process, after the store.
+		d, err := pgdriver.Open(ctx, pool, &pgdriver.Options{Schema: *schema, Lease: *lease, Logger: slog.Default()})
+		if err != nil {
+			return nil, err
+		}
+		return session.OpenDriver(d, nil), nil
+	})
+}
