@@ -12,6 +12,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/internal/pgtest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/pgdriver"
@@ -63,17 +65,63 @@ func run(m *testing.M) int {
 // lease is short, so that a test does not wait long for what a killed replica has left.
 const lease = time.Second
 
+// A model is the service that the replicas of a test ask.
+type model struct {
+	url        string
+	sent, held atomic.Int64 // events of an answer: those that came, and the one to stop at if it is not 0
+}
+
+func newModel(t *testing.T) *model {
+	m := &model{}
+	service := httptest.NewServer(&guardtest.Model{
+		Answer: func(r guardtest.Request) guardtest.Answer {
+			said := strings.Split(r.UserText(), "\n\n") // the last of those that have no answer
+			return guardtest.Say(answer(said[len(said)-1]))
+		},
+		Pace: m.pace,
+	})
+	t.Cleanup(service.Close)
+	m.url = service.URL
+	return m
+}
+
+func (m *model) pace(ctx context.Context) error {
+	m.sent.Add(1)
+	for ctx.Err() == nil {
+		time.Sleep(20 * time.Millisecond)
+		if held := m.held.Load(); held == 0 || m.sent.Load() < held {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// hold makes the model stop in the middle of its next answer, or go on.
+func (m *model) hold(on bool) {
+	m.sent.Store(0)
+	m.held.Store(0)
+	if on {
+		m.held.Store(25)
+	}
+}
+
+// answer is what the model says to a text: some 70 events.
+func answer(text string) string {
+	return text + strings.Repeat(" and so on it goes", 60)
+}
+
 // A replica is a process of this program.
 type replica struct {
 	t      *testing.T
+	model  *model
 	schema string
 	url    atomic.Pointer[string]
 	cmd    *exec.Cmd
 }
 
-func start(t *testing.T, schema string) *replica {
+func start(t *testing.T, m *model, schema string) *replica {
 	t.Helper()
-	r := &replica{t: t, schema: schema}
+	r := &replica{t: t, model: m, schema: schema}
 	r.run()
 	t.Cleanup(r.kill)
 	return r
@@ -81,7 +129,7 @@ func start(t *testing.T, schema string) *replica {
 
 func (r *replica) run() {
 	r.t.Helper()
-	r.cmd = exec.Command(os.Args[0], "-addr", "localhost:0", "-database", database.URL, "-schema", r.schema, "-lease", lease.String()) //nolint:gosec // this test again
+	r.cmd = exec.Command(os.Args[0], "-addr", "localhost:0", "-database", database.URL, "-schema", r.schema, "-lease", lease.String(), "-url", r.model.url) //nolint:gosec // this test again
 	r.cmd.Env = append(os.Environ(), "CONVOLOG_REPLICA=1")
 	r.cmd.Stderr = os.Stderr
 	out, err := r.cmd.StdoutPipe()
@@ -181,11 +229,6 @@ func (c *client) once(ctx context.Context, url string, left int) (over bool, err
 	return false, nil
 }
 
-// answer is what the scripted model says to a text.
-func answer(text string) string {
-	return fmt.Sprintf("You said %q, and this is a script that answers slowly enough to be killed while it does. Say time to see it call a tool.", text)
-}
-
 func (c *client) check(t *testing.T) {
 	t.Helper()
 	ids := map[string]bool{}
@@ -226,14 +269,21 @@ func TestReconnect(t *testing.T) {
 	t.Parallel()
 	const schema = "reconnect"
 	store := open(t, schema)
-	replicas := []*replica{start(t, schema), start(t, schema)}
-	id := create(t, store, "p")
-	talk := func(key string, first int, between func()) *client {
+	m := newModel(t)
+	replicas := []*replica{start(t, m, schema), start(t, m, schema)}
+	// One says something to a replica, and goes on at the other one.
+	talk := func(first int, kill bool) {
+		m.hold(true)
+		defer m.hold(false)
 		turn := -1
-		c := &client{replicas: replicas, session: id, key: key, message: "hello"}
+		c := &client{replicas: replicas, key: fmt.Sprint(first, kill), message: "hello"}
+		c.session = create(t, store, c.key) // which no replica waits for, so that the first one answers
 		c.at = func() int {
-			if turn++; turn == 1 && between != nil {
-				between()
+			if turn++; turn == 1 {
+				if kill {
+					replicas[first].kill()
+				}
+				m.hold(false)
 			}
 			return (first + min(turn, 1)) % 2
 		}
@@ -246,16 +296,16 @@ func TestReconnect(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.NoError(t, c.run(ctx))
-		require.Greater(t, len(c.seen), 2)
+		require.Equal(t, kill, c.failed, "%v", c.seen)
 		c.check(t)
-		return c
+		if kill {
+			replicas[first].run()
+		}
 	}
-	require.False(t, talk("whole", 0, nil).failed)
-	require.True(t, talk("first killed", 0, replicas[0].kill).failed)
-	replicas[0].run()
-	require.True(t, talk("second killed", 1, replicas[1].kill).failed)
-	replicas[1].run()
-	require.False(t, talk("whole again", 1, nil).failed)
+	for _, first := range []int{0, 1} {
+		talk(first, false)
+		talk(first, true)
+	}
 }
 
 // Clients that are cut at random, and talk to any replica, while replicas are killed and
@@ -268,7 +318,8 @@ func TestReplicasKilled(t *testing.T) {
 		clients, kills = 100, 20
 	}
 	store := open(t, schema)
-	replicas := []*replica{start(t, schema), start(t, schema)}
+	m := newModel(t)
+	replicas := []*replica{start(t, m, schema), start(t, m, schema)}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	all := make([]*client, clients)
@@ -278,7 +329,7 @@ func TestReplicasKilled(t *testing.T) {
 		c := &client{
 			replicas: replicas, key: fmt.Sprint("key", i), message: fmt.Sprint("message ", i),
 			at:  func() int { return random.IntN(2) },
-			cut: func() int { return 1 + random.IntN(4) },
+			cut: func() int { return 1 + random.IntN(12) },
 		}
 		if c.session = create(t, store, fmt.Sprint("p", i)); i%2 == 1 {
 			c.session = all[i-1].session // two say something in one conversation
