@@ -27,7 +27,7 @@ type mistake struct {
 	make       func(b *broken)
 }
 
-var mistakes = slices.Concat(lineMistakes, scanMistakes, sessionMistakes, rowMistakes, lockMistakes, condMistakes, watchMistakes, archiveMistakes, rewriteMistakes)
+var mistakes = slices.Concat(lineMistakes, scanMistakes, sessionMistakes, rowMistakes, lockMistakes, condMistakes, watchMistakes, archiveMistakes, rewriteMistakes, adoptMistakes)
 
 var lineMistakes = []mistake{
 	{"loses the last line", "append/contiguous", func(b *broken) {

@@ -38,6 +38,7 @@ type broken struct {
 	rewrite      func(ctx context.Context, ref driver.Ref, change changeFunc) error
 	note         func(ctx context.Context, name string, data []byte) error
 	notes        func(ctx context.Context) (map[string][]byte, error)
+	adopt        func(ctx context.Context, row driver.Row, header driver.Line) error
 	close        func() error
 }
 
@@ -74,13 +75,14 @@ func newBroken(d driver.Driver, s *shared) *broken {
 	watcher, _ := d.(driver.Watcher)
 	archiver, _ := d.(driver.Archiver)
 	rewriter, _ := d.(driver.Rewriter)
+	adopter, _ := d.(driver.Adopter)
 	return &broken{
 		Driver: d, shared: s, watch: watcher.Watch,
 		rewrite: rewriter.Rewrite, note: rewriter.Note, notes: rewriter.Notes,
 		append: d.Append, scan: d.Scan, settle: d.Settle, loadOrCreate: d.LoadOrCreate, create: d.Create,
 		setCurrent: d.SetCurrent, delete: d.Delete, get: d.Get, current: d.Current, put: d.Put,
 		agents: d.Agents, list: d.List, lockTurn: d.LockTurn, flush: d.Flush, close: d.Close,
-		archive: archiver.Archive, restore: archiver.Restore, deleteIf: archiver.DeleteIf,
+		archive: archiver.Archive, restore: archiver.Restore, deleteIf: archiver.DeleteIf, adopt: adopter.Adopt,
 	}
 }
 
@@ -145,6 +147,10 @@ func (b *broken) Note(ctx context.Context, name string, data []byte) error {
 }
 
 func (b *broken) Notes(ctx context.Context) (map[string][]byte, error) { return b.notes(ctx) }
+
+func (b *broken) Adopt(ctx context.Context, row driver.Row, header driver.Line) error {
+	return b.adopt(ctx, row, header)
+}
 
 func (b *broken) Close() error { return b.close() }
 

@@ -25,8 +25,8 @@
 //
 // A driver whose system has no turn lock returns an error that matches
 // [errors.ErrUnsupported] from LockTurn; the rules about it are then skipped. So
-// are those about [driver.Watcher], [driver.Archiver] and [driver.Rewriter] if the
-// driver is none.
+// are those about [driver.Watcher], [driver.Archiver], [driver.Rewriter] and
+// [driver.Adopter] if the driver is none.
 //
 // # What is not checked
 //

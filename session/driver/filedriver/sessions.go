@@ -142,7 +142,8 @@ func (d *Driver) create(ctx context.Context, agent, key string, header func(int6
 			}
 		}
 		if !found && err == nil {
-			row, err = a.create(key, header, more)
+			_, highest := x.current(key)
+			row, err = a.create(key, highest+1, header, more)
 		}
 		return err
 	})
@@ -175,11 +176,10 @@ func (d *Driver) writable(name string, header func(int64) (driver.Row, driver.Li
 // create makes a transcript. The caller holds the lock of the index, which is
 // up to date. A busy line comes first, then the file gets its name, then the
 // index its row: the next writer finishes or discards what a kill left.
-func (a *agent) create(key string, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
+func (a *agent) create(key string, gen int64, header func(int64) (driver.Row, driver.Line), more []driver.Line) (driver.Row, error) {
 	x := a.idx
-	_, highest := x.current(key)
-	row, line := header(highest + 1)
-	row.Agent, row.Key, row.Gen = a.name, key, highest+1
+	row, line := header(gen)
+	row.Agent, row.Key, row.Gen = a.name, key, gen
 	ref := row.Ref()
 	if err := driver.CheckRef(ref); err != nil {
 		return driver.Row{}, err

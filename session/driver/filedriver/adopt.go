@@ -1,0 +1,57 @@
+package filedriver
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+var _ driver.Adopter = (*Driver)(nil)
+
+// Adopt implements [driver.Adopter].
+func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) error {
+	if err := d.enter(ctx); err != nil {
+		return err
+	}
+	defer d.ops.Done()
+	if err := driver.CheckKey(row.Key); err != nil {
+		return err
+	}
+	first := func(int64) (driver.Row, driver.Line) { return row, header }
+	a, err := d.writable(row.Agent, first)
+	if err != nil {
+		return err
+	}
+	x := a.idx
+	return x.hold(ctx, func() error {
+		if err := x.readyKey(ctx, row.Key); err != nil {
+			return err
+		}
+		for e := x.byKey[row.Key]; e != nil; e = e.next {
+			if e.gen == row.Gen && e.id != row.ID {
+				return fmt.Errorf("session %s of agent %q: session %s of the key has gen %d, too: %w: nothing was written", row.ID, a.name, e.id, e.gen, fs.ErrExist)
+			}
+		}
+		x.check(row.ID)
+		e := x.find(row.ID)
+		switch {
+		case e == nil:
+			_, err := a.create(row.Key, row.Gen, first, nil)
+			return err
+		case e.key != row.Key:
+			return fmt.Errorf("session %s of agent %q: %w: it is of the key %q", row.ID, a.name, fs.ErrExist, e.key)
+		case e.archived:
+			return a.archivedError(row.Ref())
+		case e.gen >= row.Gen:
+			return nil
+		}
+		was, ok := x.row(e)
+		if !ok {
+			return d.notFound(row.Ref())
+		}
+		was.Gen = row.Gen
+		return x.putRow(was, was.Size)
+	})
+}

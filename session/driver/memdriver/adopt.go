@@ -1,0 +1,63 @@
+package memdriver
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"github.com/convolog/convolog/session/driver"
+)
+
+var _ driver.Adopter = (*Driver)(nil)
+
+// Adopt implements [driver.Adopter].
+func (d *Driver) Adopt(ctx context.Context, row driver.Row, header driver.Line) error {
+	const op = "Adopt"
+	if err := d.begin(ctx); err != nil {
+		return fail(op, row.Ref(), err)
+	}
+	defer d.storage.mu.Unlock()
+	return fail(op, row.Ref(), d.adopt(op, row, header))
+}
+
+// adopt is Adopt for a caller that has locked the storage.
+func (d *Driver) adopt(op string, row driver.Row, header driver.Line) error {
+	if row.Agent == "" || row.Key == "" {
+		return errNoName
+	}
+	k := d.storage.keys[keyRef{row.Agent, row.Key}]
+	highest := row.Gen
+	if k != nil {
+		highest = max(highest, k.gen)
+		for _, s := range k.sessions {
+			if s.row.Gen == row.Gen && s.row.ID != row.ID {
+				return fmt.Errorf("session %q of the key has gen %d, too, nothing was written: %w", s.row.ID, row.Gen, fs.ErrExist)
+			}
+		}
+	}
+	s := d.storage.sessions[row.Ref()]
+	switch {
+	case s == nil:
+		made, err := d.storage.prepare(row, []driver.Line{header})
+		if err == nil {
+			err = d.writable(op, row.Ref())
+		}
+		if err != nil {
+			return err
+		}
+		d.storage.add(made)
+		k = d.storage.keys[keyRef{row.Agent, row.Key}]
+	case s.row.Key != row.Key:
+		return errInUse
+	case s.row.Archived:
+		return driver.ErrArchived
+	case s.row.Gen < row.Gen:
+		if err := d.writable(op, row.Ref()); err != nil {
+			return err
+		}
+		s.row.Gen = row.Gen
+		d.storage.tell(row.Ref())
+	}
+	k.gen = highest
+	return nil
+}
