@@ -94,6 +94,13 @@ func scopeMethods() map[string]func(t *testing.T, scope *session.Store, s *sessi
 			_, none := scope.Get(t.Context(), session.Ref{Agent: "main", ID: strings.Repeat("0", len(s.ID()))})
 			require.Equal(t, strings.ReplaceAll(none.Error(), strings.Repeat("0", len(s.ID())), s.ID()), err.Error(), "one tells that the session is there")
 		},
+		"CopyTo": func(t *testing.T, scope *session.Store, s *session.Session) {
+			to := session.OpenDriver(memdriver.New(nil), nil)
+			_, err := scope.CopyTo(t.Context(), to, s.Ref(), false)
+			absent(t, err)
+			_, err = to.CopyTo(t.Context(), scope, s.Ref(), false)
+			require.ErrorIs(t, err, errors.ErrUnsupported)
+		},
 		"Create": func(t *testing.T, scope *session.Store, s *session.Session) {
 			_, err := scope.Create(t.Context(), key(t, s), nil)
 			absent(t, err)

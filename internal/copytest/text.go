@@ -1,0 +1,109 @@
+package copytest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/dialect"
+)
+
+// Text returns all that users of a store can see in it: lists, lines, histories,
+// requests and exports. Stores that are copies of each other have the same text.
+func Text(ctx context.Context, st *session.Store) (string, error) {
+	infos, err := st.List(ctx, &session.ListOptions{State: session.AnyState})
+	if err != nil {
+		return "", err
+	}
+	var sb strings.Builder
+	for _, info := range infos {
+		info.Size = 0 // every driver has places of its own
+		if err := add(&sb, "session", info); err != nil {
+			return "", err
+		}
+		s, err := st.Get(ctx, info.Ref)
+		if err == nil {
+			err = describe(ctx, &sb, s)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return sb.String(), nil
+}
+
+func add(w io.Writer, name string, v any) error {
+	text, err := json.Marshal(v)
+	if err == nil {
+		_, err = fmt.Fprintf(w, "%s: %s\n", name, text)
+	}
+	return err
+}
+
+// describe writes all that can be seen in one session.
+func describe(ctx context.Context, w io.Writer, s *session.Session) error {
+	for _, write := range []func(context.Context, *session.Session, io.Writer) error{exchange.Lines, exchange.Markdown, request, foreign, standing} {
+		if err := write(ctx, s, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func request(ctx context.Context, s *session.Session, w io.Writer) error {
+	_, err := exchange.Request(ctx, s, w, wire.Anthropic{}, transcript.Request{Model: "m"})
+	return err
+}
+
+// kept writes the files of another program behind one another.
+type kept struct{ io.Writer }
+
+func (kept) Close() error { return nil }
+
+func foreign(ctx context.Context, s *session.Session, w io.Writer) error {
+	to, err := dialect.NewWriter(dialect.ZyHive, func(name string) (io.WriteCloser, error) {
+		_, err := fmt.Fprintf(w, "file %s:\n", name)
+		return kept{w}, err
+	})
+	if err != nil {
+		return err
+	}
+	lost, err := exchange.Export(ctx, s, to, dialect.Session{})
+	if err == nil {
+		err = to.Close()
+	}
+	if err == nil {
+		err = add(w, "lost", lost)
+	}
+	return err
+}
+
+// standing writes what stands beside the conversation.
+func standing(ctx context.Context, s *session.Session, w io.Writer) error {
+	pins, err := s.Pins(ctx)
+	if err != nil {
+		return err
+	}
+	state, err := s.State(ctx)
+	if err != nil {
+		return err
+	}
+	pending, err := s.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	var archives []session.ArchiveInfo
+	for a, err := range s.Archives(ctx) {
+		if err != nil {
+			return err
+		}
+		archives = append(archives, a)
+	}
+	return add(w, "standing", []any{pins, state, pending, archives, s.Stats()})
+}

@@ -1,0 +1,430 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// ErrDiverged says that the copy of a session has lines that the session has not.
+// Nothing was written.
+var ErrDiverged = errors.New("the copy has other lines than the session: nothing was written; delete one of the two, or copy into another store")
+
+// Copied reports on a session that was copied.
+type Copied struct {
+	Ref
+	Created  bool                // the other store did not have it
+	Lines    int                 // of the session
+	Appended int                 // of these were new to the other store
+	Blobs    int                 // were new to it
+	Missing  int                 // blobs that new lines name, and that the session does not have
+	Damage   []transcript.Damage // places in the session that are no lines; they were not copied
+}
+
+// CopyTo copies a session to another store, over the same driver or another one:
+// its lines byte for byte, the blobs that they name, its place among the sessions of
+// its key, and whether it is archived. If the other store has a part of the session
+// already, CopyTo adds what is missing, so a copy that was killed can be continued,
+// and one that has grown old can be brought up to date. With dryRun nothing is
+// written, and the report says what would be.
+//
+// When the error is nil, every line that was there when CopyTo began has been read
+// back from the other store, as have the blobs. Lines that are appended to the session
+// meanwhile may be missing; the next call brings them. A place in a damaged file that
+// is no line cannot be copied: the report has it, and everything around it is copied.
+//
+// If the other store has lines of the session that are not in it, because the copy was
+// continued or the session was erased from, the error matches [ErrDiverged]. If the
+// key has another session there with the same gen, the error matches fs.ErrExist and
+// names that session. In both cases nothing was written. A session without a header
+// that can be read cannot be copied, nor can one that has blobs be copied to a store
+// without [Options].Blobs. A driver that is no [driver.Adopter], and a scope, cannot be
+// copied to: the error matches [errors.ErrUnsupported].
+//
+// Nobody should use the copy before CopyTo has returned: until then it is the
+// beginning of the session. The turn lock is not taken. Options.Redact is not called.
+func (st *Store) CopyTo(ctx context.Context, to *Store, ref Ref, dryRun bool) (Copied, error) {
+	for tries := 1; ; tries++ {
+		c := copying{from: st, to: to, dry: dryRun, Copied: Copied{Ref: ref}}
+		err := c.run(ctx)
+		if tries < copyTries && errors.Is(err, driver.ErrReplaced) {
+			continue // it was restored, or replaced by an erase
+		}
+		if !dryRun {
+			to.looks.Add(1)
+			to.table.forget(ref)
+			to.tell(ctx, ref)
+		}
+		return c.Copied, st.wrap("copy", ref, err)
+	}
+}
+
+// copyTries is how often CopyTo starts again because one of the sessions is replaced.
+const copyTries = 3
+
+// A copying is one try of CopyTo.
+type copying struct {
+	Copied
+	from, to *Store
+	dry      bool
+	adopter  driver.Adopter
+
+	row, there driver.Row    // of the session, and of the copy
+	end        driver.Cursor // of the session when the copy began
+	at         driver.Cursor // of the copy
+	header     transcript.Entry
+	gen        int64 // that the lines up to here give the session
+	torn       bool  // a kill has left a part of a line in the copy
+	batcher    transcript.Batcher
+	chunk      []driver.Line // that are to be appended
+	size       int           // of the chunk in bytes
+	blobs      map[string]bool
+}
+
+// chunkBytes is how large a chunk is that is appended at once, but for the last
+// batch in it.
+const chunkBytes = 1 << 20
+
+func (c *copying) run(ctx context.Context) (err error) {
+	var ok bool
+	if c.adopter, ok = c.to.drv.(driver.Adopter); !ok {
+		return fmt.Errorf("the other store cannot be copied to: %w", errors.ErrUnsupported)
+	}
+	if c.row, err = c.from.drv.Get(ctx, c.Ref); err != nil {
+		return err
+	}
+	if c.end, err = c.from.drv.Settle(ctx, c.Ref); err != nil {
+		return err
+	}
+	if c.there, err = c.to.drv.Get(ctx, c.Ref); errors.Is(err, fs.ErrNotExist) {
+		c.Created, err = true, nil
+	} else if err == nil {
+		c.at, err = c.to.drv.Settle(ctx, c.Ref)
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.lines(ctx); err != nil || c.dry {
+		return err
+	}
+	if c.torn {
+		if err := c.clear(ctx); err != nil {
+			return err
+		}
+		return driver.ErrReplaced // the next try copies it anew
+	}
+	if c.Appended > 0 {
+		if err := c.verify(ctx); err != nil {
+			return err
+		}
+	}
+	return c.finish(ctx)
+}
+
+// lines compares the lines of the session with those of the copy, and appends what
+// the copy does not have. Nothing is appended before the last line of the copy was
+// compared.
+func (c *copying) lines(ctx context.Context) error {
+	next, stop := iter.Pull2(c.copied(ctx))
+	defer stop()
+	for rec, err := range c.from.drv.Scan(ctx, c.Ref, 0, driver.Forward) {
+		if err != nil {
+			return err
+		}
+		if driver.Cursor(rec.Offset) >= c.end {
+			break
+		}
+		if !rec.HasEntry() {
+			c.Damage = append(c.Damage, *rec.Damage)
+			c.batcher.Break()
+			continue
+		}
+		if c.Lines++; c.Lines == 1 {
+			c.header = rec.Entry
+		}
+		switch b := rec.Entry.Body.(type) {
+		case transcript.Header:
+			c.gen = max(c.gen, b.Gen)
+		case transcript.Current:
+			c.gen = max(c.gen, b.Gen)
+		}
+		theirs, err, ok := next()
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			err = c.add(ctx, rec.Entry)
+		case !bytes.Equal(theirs.Line(), rec.Entry.Line()):
+			err = fmt.Errorf("%w (line %d differs)", ErrDiverged, c.Lines)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if _, err, ok := next(); err != nil {
+		return err
+	} else if ok {
+		return fmt.Errorf("%w (it has more than the %d of the session)", ErrDiverged, c.Lines)
+	}
+	if c.torn && len(c.Damage) > 0 {
+		c.torn = false // as likely as not it is the damage of the session
+		if c.Appended > 0 {
+			return errTorn
+		}
+	}
+	return c.flush(ctx)
+}
+
+// copied yields the lines of the copy.
+func (c *copying) copied(ctx context.Context) iter.Seq2[transcript.Entry, error] {
+	return func(yield func(transcript.Entry, error) bool) {
+		if c.Created {
+			return
+		}
+		for rec, err := range c.to.drv.Scan(ctx, c.Ref, 0, driver.Forward) {
+			if err == nil && !rec.HasEntry() {
+				c.torn = true
+				continue
+			}
+			if !yield(rec.Entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// add adds a line to the chunk, and appends a chunk that is large enough in front of
+// it.
+func (c *copying) add(ctx context.Context, e transcript.Entry) error {
+	c.Appended++
+	if c.torn {
+		return nil
+	}
+	if c.Appended == 1 && !c.dry {
+		if err := c.begin(ctx); err != nil {
+			return err
+		}
+	}
+	if c.size >= chunkBytes && !c.batcher.Open() {
+		if err := c.flush(ctx); err != nil {
+			return err
+		}
+	}
+	c.batcher.Add(e)
+	if c.Lines > 1 {
+		c.chunk, c.size = append(c.chunk, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}), c.size+len(e.Line())
+	}
+	for hash := range blobsOf(e) {
+		if c.blobs == nil {
+			c.blobs = map[string]bool{}
+		}
+		c.blobs[hash] = true
+	}
+	return nil
+}
+
+// begin makes the copy ready for the first line that it does not have.
+func (c *copying) begin(ctx context.Context) (err error) {
+	if c.Created {
+		return c.create(ctx)
+	}
+	if c.there.Archived {
+		if err := c.to.Restore(ctx, c.Ref); err != nil {
+			return err
+		}
+	}
+	return c.adopt(ctx)
+}
+
+// create makes the copy, with the first line of the session.
+func (c *copying) create(ctx context.Context) error {
+	if _, ok := c.header.Body.(transcript.Header); !ok || len(c.Damage) > 0 {
+		return errNoHeader
+	}
+	first := newReader(&c.to.opts)
+	first.row.ID, first.row.Agent = c.ID, c.Agent
+	err := first.note(c.header)
+	if err == nil {
+		c.there = first.row
+		c.there.Gen = 0 // nobody has one yet
+		err = c.adopt(ctx)
+	}
+	if err == nil {
+		c.at, err = c.to.drv.Settle(ctx, c.Ref)
+	}
+	return err
+}
+
+// adopt gives the copy the gen of the session, and makes the copy if it is not there.
+func (c *copying) adopt(ctx context.Context) error {
+	gen := max(c.row.Gen, c.gen)
+	if c.there.Gen >= gen {
+		return nil
+	}
+	c.there.Gen = gen
+	return c.adopter.Adopt(ctx, c.there, driver.Line{ID: c.header.ID, Type: c.header.Type(), Data: c.header.Line()})
+}
+
+// flush appends the chunk, behind the blobs that it names.
+func (c *copying) flush(ctx context.Context) error {
+	hashes := slices.Sorted(maps.Keys(c.blobs))
+	chunk := c.chunk
+	c.blobs, c.chunk, c.size = nil, nil, 0
+	for _, hash := range hashes {
+		if err := c.blob(ctx, hash); err != nil {
+			return err
+		}
+	}
+	if len(chunk) == 0 || c.dry {
+		return nil
+	}
+	res, err := c.to.drv.Append(ctx, c.Ref, chunk, driver.Cond{Check: func(start driver.Cursor) error {
+		if start != c.at {
+			return fmt.Errorf("%w (somebody appends to it)", ErrDiverged)
+		}
+		return nil
+	}})
+	c.at = res.End
+	return err
+}
+
+var errNoBlobs = errors.New("it has images or documents beside its lines, and the other store has no place for them: open that store with Options.Blobs")
+
+// blob copies a blob and reads it back.
+func (c *copying) blob(ctx context.Context, hash string) error {
+	from, to := c.from.opts.Blobs, c.to.opts.Blobs
+	if from == nil {
+		c.Missing++
+		return nil
+	}
+	data, err := from.Get(ctx, c.Ref, hash)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.Missing++
+		return nil
+	case err != nil:
+		return err
+	case to == nil:
+		return errNoBlobs
+	}
+	c.Blobs++
+	if c.dry {
+		return nil
+	}
+	if err := to.Put(ctx, c.Ref, hash, data); err != nil {
+		return err
+	}
+	got, err := to.Get(ctx, c.Ref, hash)
+	if err == nil && !bytes.Equal(got, data) {
+		err = fmt.Errorf("the blob %.12s was read back with other content: check the other store, delete the session there and copy again", hash)
+	}
+	return err
+}
+
+// verify reads the copy, and compares it with the session batch by batch.
+func (c *copying) verify(ctx context.Context) error {
+	before := func(recs records, end driver.Cursor) records {
+		return func(yield func(transcript.Record, error) bool) {
+			for rec, err := range recs {
+				if err == nil && driver.Cursor(rec.Offset) >= end || !yield(rec, err) {
+					return
+				}
+			}
+		}
+	}
+	next, stop := iter.Pull2(transcript.Batches(before(c.to.drv.Scan(ctx, c.Ref, 0, driver.Forward), c.at)))
+	defer stop()
+	lines := 0
+	for batch, err := range transcript.Batches(before(c.from.drv.Scan(ctx, c.Ref, 0, driver.Forward), c.end)) {
+		if err != nil {
+			return err
+		}
+		theirs, err, _ := next()
+		if err != nil {
+			return err
+		}
+		same := func(a, b transcript.Entry) bool { return bytes.Equal(a.Line(), b.Line()) }
+		if batch.Complete != theirs.Complete || !slices.EqualFunc(batch.Entries, theirs.Entries, same) {
+			return fmt.Errorf("the copy was read back and differs behind line %d: check the other store, delete the session there and copy again", lines)
+		}
+		lines += len(batch.Entries)
+	}
+	return nil
+}
+
+// finish makes the row and the state of the copy those of the session.
+func (c *copying) finish(ctx context.Context) (err error) {
+	if c.there, err = c.to.drv.Get(ctx, c.Ref); err != nil {
+		return err
+	}
+	if c.there.Archived && c.row.Archived {
+		return nil
+	}
+	if c.there.Archived {
+		err = c.to.Restore(ctx, c.Ref)
+	}
+	if err == nil {
+		err = c.adopt(ctx) // others may have made it the current session since begin
+	}
+	if err == nil && c.there.Size != int64(c.at) {
+		var row driver.Row
+		row, err = describe(driver.Row{ID: c.ID, Agent: c.Agent, Key: c.row.Key}, c.to.scan(ctx, c.Ref), &c.to.opts)
+		if err == nil {
+			err = c.to.drv.Put(ctx, row)
+		}
+	}
+	if err == nil && c.row.Archived {
+		err = c.to.Archive(ctx, c.Ref)
+	}
+	return err
+}
+
+var errTorn = errors.New("the copy holds a part of a line: delete the copy, and copy again")
+
+// clear deletes a copy in which a kill has left a part of a line, perhaps inside of a
+// batch. All lines of the copy are in the session too.
+func (c *copying) clear(ctx context.Context) error {
+	apart, err := c.apart(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := c.to.archiver()
+	if err == nil && !apart {
+		err = errors.New("both stores are the same one")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errTorn, err)
+	}
+	return errors.Join(a.DeleteIf(ctx, []Ref{c.Ref}, func(row driver.Row) error {
+		if row.Size != int64(c.at) {
+			return errChanged
+		}
+		return nil
+	})...)
+}
+
+// apart reports whether the two stores do not have one storage: a note in one of them
+// is not in the other one.
+func (c *copying) apart(ctx context.Context) (bool, error) {
+	from, ok := c.from.table.store.drv.(driver.Rewriter)
+	to, also := c.to.drv.(driver.Rewriter)
+	if !ok || !also {
+		return false, nil
+	}
+	name := "copy-" + rand.Text()
+	if err := to.Note(ctx, name, []byte("{}")); err != nil {
+		return false, err
+	}
+	notes, err := from.Notes(ctx)
+	_, same := notes[name]
+	return err == nil && !same, errors.Join(err, to.Note(ctx, name, nil))
+}

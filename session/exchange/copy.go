@@ -1,0 +1,123 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/convolog/convolog/session"
+)
+
+// CopyOptions of [Copy]. Nil and zero fields are the defaults.
+type CopyOptions struct {
+	// DryRun writes nothing. The report says what would be copied.
+	DryRun bool
+	// Each, if not nil, is called after each session, with the error that kept it
+	// from being copied.
+	Each func(session.Copied, error)
+}
+
+// CopyReport counts what [Copy] did.
+type CopyReport struct {
+	Sessions int `json:"sessions"` // of the store that was copied from
+	Created  int `json:"created"`  // of them were new to the other store
+	Changed  int `json:"changed"`  // of them had new lines, those that were new included
+	Lines    int `json:"lines"`    // that were new
+	Blobs    int `json:"blobs"`    // images, documents and the like that were new
+	Missing  int `json:"missing"`  // blobs that are named by new lines and not there
+	Damage   int `json:"damage"`   // places in files that are no lines, and were not copied
+	Failed   int `json:"failed"`   // sessions
+}
+
+// Copy copies the sessions of a store to another one: from a folder to a database, for
+// example, and back. All agents, sessions and keys are copied with all of their lines
+// byte for byte, and with the blobs that these name; archived sessions are archived
+// there, too, and the same sessions are current. So histories, exports and listings
+// are the same in both stores. Memories and channel logs are no sessions: copy their
+// folders.
+//
+// Each session is copied by [session.Store.CopyTo], which says what is guaranteed.
+// A Copy that was killed goes on when it is called again, and a later one brings what
+// is new. A session that fails does not keep others from being copied; the error
+// joins all failures. Further sessions of the other store stay as they are, so
+// sessions that were deleted here are not deleted there. If one of them is therefore the
+// current session of a key that both stores have, the error says so.
+//
+// Copy stops when ctx is done. It needs some hundred bytes of memory for each session.
+// Programs may use the store that is copied from meanwhile; nobody should use the
+// copy. A scope copies the sessions of its owner.
+func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (report CopyReport, err error) {
+	var o CopyOptions
+	if opts != nil {
+		o = *opts
+	}
+	infos, err := from.List(ctx, &session.ListOptions{State: session.AnyState})
+	if err != nil {
+		return report, fmt.Errorf("exchange: copy: %w", err)
+	}
+	var errs []error
+	for _, info := range infos {
+		if err := ctx.Err(); err != nil {
+			errs = append(errs, err)
+			break
+		}
+		c, err := from.CopyTo(ctx, to, info.Ref, o.DryRun)
+		report.add(c, err)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if o.Each != nil {
+			o.Each(c, err)
+		}
+	}
+	if len(errs) == 0 && !o.DryRun {
+		errs = append(errs, sameCurrent(ctx, infos, to))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return report, fmt.Errorf("exchange: copy: %w", err)
+	}
+	return report, nil
+}
+
+// add counts a session.
+func (r *CopyReport) add(c session.Copied, err error) {
+	r.Sessions++
+	r.Damage += len(c.Damage)
+	if err != nil {
+		r.Failed++
+		return
+	}
+	if c.Created {
+		r.Created++
+	}
+	if c.Appended > 0 {
+		r.Changed++
+	}
+	r.Lines, r.Blobs, r.Missing = r.Lines+c.Appended, r.Blobs+c.Blobs, r.Missing+c.Missing
+}
+
+// sameCurrent reports the sessions of the copy that are current in the place of those
+// of the store.
+func sameCurrent(ctx context.Context, infos []session.Info, to *session.Store) error {
+	type key struct{ agent, name string }
+	current, known := map[key]string{}, map[session.Ref]bool{}
+	for _, info := range infos {
+		known[info.Ref] = true
+		if info.Current {
+			current[key{info.Agent, info.Key}] = info.ID
+		}
+	}
+	theirs, err := to.List(ctx, &session.ListOptions{State: session.AnyState})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, info := range theirs {
+		want := current[key{info.Agent, info.Key}]
+		if info.Current && want != "" && !known[info.Ref] {
+			errs = append(errs, fmt.Errorf("session %s of agent %q is not in the store that was copied, and in the copy it is current in the place of %s: delete it there, or make %s current there",
+				info.ID, info.Agent, want, want))
+		}
+	}
+	return errors.Join(errs...)
+}

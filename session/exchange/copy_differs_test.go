@@ -1,0 +1,243 @@
+package exchange_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
+)
+
+func say(t testing.TB, s *session.Session, texts ...string) []string {
+	t.Helper()
+	var items []transcript.Item
+	for _, text := range texts {
+		items = append(items, transcript.UserText(text))
+	}
+	ids, err := s.Append(t.Context(), items...)
+	require.NoError(t, err)
+	return ids
+}
+
+// A session that differs from its copy is an error that names it, and changes
+// nothing; the others are copied.
+func TestCopyDiverged(t *testing.T) {
+	for name, differ := range map[string]func(t *testing.T, from, to *session.Store, s *session.Session, ids []string){
+		"continued": func(t *testing.T, _, to *session.Store, s *session.Session, _ []string) {
+			copy, err := to.Get(t.Context(), s.Ref())
+			require.NoError(t, err)
+			say(t, copy, "said to the copy")
+		},
+		"continued in both": func(t *testing.T, _, to *session.Store, s *session.Session, _ []string) {
+			copy, err := to.Get(t.Context(), s.Ref())
+			require.NoError(t, err)
+			say(t, copy, "said to the copy")
+			say(t, s, "said here", "and here")
+		},
+		"erased": func(t *testing.T, from, _ *session.Store, s *session.Session, ids []string) {
+			p, err := from.PlanErase(t.Context(), session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: ids[1:2]}}})
+			require.NoError(t, err)
+			_, err = from.Erase(t.Context(), p)
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := inMemory(), folderOf(t, t.TempDir())
+			s := load(t, from)
+			ids := say(t, s, "one", "two", "three")
+			copied(t, from, to)
+			differ(t, from, to, s, ids)
+			before := textOf(t, to)
+			_, err := from.CopyTo(t.Context(), to, s.Ref(), false)
+			require.ErrorIs(t, err, session.ErrDiverged)
+			require.ErrorContains(t, err, s.ID())
+			require.Equal(t, before, textOf(t, to))
+
+			other, err := from.Create(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "other"}, nil)
+			require.NoError(t, err)
+			report, err := exchange.Copy(t.Context(), from, to, nil)
+			require.ErrorIs(t, err, session.ErrDiverged)
+			require.Equal(t, exchange.CopyReport{Sessions: 2, Created: 1, Changed: 1, Lines: 1, Failed: 1}, report)
+			_, err = to.Get(t.Context(), other.Ref())
+			require.NoError(t, err)
+
+			require.NoError(t, to.Delete(t.Context(), s.Ref()), "the way out that the error names")
+			copied(t, from, to)
+			require.Equal(t, textOf(t, from), textOf(t, to))
+		})
+	}
+}
+
+// Sessions that only the copy has stay, unless they are in the way.
+func TestCopyOthers(t *testing.T) {
+	from, to := inMemory(), inMemory()
+	mine := load(t, from)
+	theirs := load(t, to) // the first one of the same key
+	_, err := exchange.Copy(t.Context(), from, to, nil)
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.ErrorContains(t, err, theirs.ID())
+	_, err = to.Get(t.Context(), mine.Ref())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	_, err = from.Create(t.Context(), cli, nil)
+	require.NoError(t, err)
+	require.NoError(t, mine.MakeCurrent(t.Context())) // its gen is above that of theirs now
+	copied(t, from, to)
+	now, err := to.Lookup(t.Context(), cli)
+	require.NoError(t, err)
+	require.Equal(t, mine.ID(), now.ID())
+	require.NoError(t, theirs.MakeCurrent(t.Context()))
+	_, err = exchange.Copy(t.Context(), from, to, nil)
+	require.ErrorContains(t, err, theirs.ID())
+	require.ErrorContains(t, err, mine.ID())
+}
+
+// transcripts returns the names of the transcripts in a folder.
+func transcripts(t testing.TB, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "agents", "*", "sessions", "*.jsonl"))
+	require.NoError(t, err)
+	return names
+}
+
+// A part of a batch that a kill has left in the copy does not stay there.
+func TestCopyTorn(t *testing.T) {
+	from, dir := inMemory(), t.TempDir()
+	s := load(t, from)
+	say(t, s, "one", "two", "three")
+	to := folderOf(t, dir)
+	copied(t, from, to)
+	require.NoError(t, to.Close())
+	name := transcripts(t, dir)[0]
+	whole, err := os.ReadFile(name)
+	require.NoError(t, err)
+	want := textOf(t, from)
+	for size := bytes.IndexByte(whole, '\n') + 1; size < len(whole); size += 7 {
+		require.NoError(t, os.WriteFile(name, whole[:size], 0o600))
+		to := folderOf(t, dir)
+		_, err := to.Get(t.Context(), s.Ref()) // ends the part of a line
+		require.NoError(t, err)
+		copied(t, from, to)
+		require.Equal(t, want, textOf(t, to), size)
+		require.NoError(t, to.Close())
+		got, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, string(whole), string(got), size)
+	}
+}
+
+func linesIn(t testing.TB, st *session.Store, ref session.Ref) string {
+	t.Helper()
+	s, err := st.Get(t.Context(), ref)
+	require.NoError(t, err)
+	var sb strings.Builder
+	require.NoError(t, exchange.Lines(t.Context(), s, &sb))
+	return sb.String()
+}
+
+// Places that are no lines are reported and left out, and nothing is deleted when a
+// folder is copied to itself.
+func TestCopyDamage(t *testing.T) {
+	dir := t.TempDir()
+	from := folderOf(t, dir)
+	s := load(t, from)
+	for _, text := range []string{"one", "two", "three"} {
+		say(t, s, text)
+	}
+	require.NoError(t, from.Close())
+	name := transcripts(t, dir)[0]
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	at := bytes.Index(text, []byte(`"two"`))
+	text[at] = 'x'
+	require.NoError(t, os.WriteFile(name, text, 0o600))
+
+	from = folderOf(t, dir)
+	want := linesIn(t, from, s.Ref())
+	require.NotContains(t, want, "two")
+	var seen []session.Copied
+	each := func(c session.Copied, err error) {
+		require.NoError(t, err)
+		seen = append(seen, c)
+	}
+	to := memoryOf(nil)
+	for range 2 {
+		report, err := exchange.Copy(t.Context(), from, to, &exchange.CopyOptions{Each: each})
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Damage)
+		require.Equal(t, want, linesIn(t, to, s.Ref()))
+	}
+	require.Equal(t, 3, seen[0].Appended)
+	require.Zero(t, seen[1].Appended)
+	require.Equal(t, int64(bytes.LastIndexByte(text[:at], '\n')+1), seen[0].Damage[0].Offset)
+
+	copied(t, from, folderOf(t, dir))
+	now, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(now))
+}
+
+// Lines that are appended during a copy come with the next one.
+func TestCopyGrowing(t *testing.T) {
+	from, to := folderOf(t, t.TempDir()), memoryOf(nil)
+	a := load(t, from)
+	b, err := from.Create(t.Context(), cli, nil)
+	require.NoError(t, err)
+	_, err = exchange.Copy(t.Context(), from, to, &exchange.CopyOptions{Each: func(session.Copied, error) {
+		say(t, a, "more")
+		say(t, b, "more")
+		require.NoError(t, a.MakeCurrent(t.Context()))
+		require.NoError(t, b.MakeCurrent(t.Context()))
+	}})
+	require.NoError(t, err)
+	copied(t, from, to)
+	require.Equal(t, textOf(t, from), textOf(t, to))
+}
+
+// A session of many chunks is copied, a part of it first.
+func TestCopyLong(t *testing.T) {
+	from, to := memoryOf(nil), folderOf(t, t.TempDir())
+	s := load(t, from)
+	long := strings.Repeat("long ", 40_000)
+	for range 3 {
+		for range 6 {
+			say(t, s, long, long, "short")
+		}
+		c, err := from.CopyTo(t.Context(), to, s.Ref(), false)
+		require.NoError(t, err)
+		require.Positive(t, c.Appended)
+		require.Equal(t, textOf(t, from), textOf(t, to))
+	}
+}
+
+// Stores without a place for blobs, scopes, and drivers that cannot take sessions over.
+func TestCopyRefuses(t *testing.T) {
+	from := filled(t, 1, 60)
+	picture := base64.StdEncoding.EncodeToString(make([]byte, 15_000))
+	_, err := load(t, from).Append(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
+		transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: picture}},
+	}})
+	require.NoError(t, err)
+	_, err = exchange.Copy(t.Context(), from, inMemory(), nil)
+	require.ErrorContains(t, err, "Options.Blobs")
+
+	scope, err := memoryOf(nil).Scope("ada")
+	require.NoError(t, err)
+	_, err = exchange.Copy(t.Context(), from, scope, nil)
+	require.ErrorContains(t, err, "unsupported operation")
+
+	theirs, err := from.Scope("ada")
+	require.NoError(t, err)
+	to := memoryOf(nil)
+	copied(t, theirs, to)
+	require.NotEmpty(t, textOf(t, to))
+	require.Equal(t, textOf(t, theirs), textOf(t, to))
+}

@@ -1,0 +1,159 @@
+package exchange_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/copytest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
+)
+
+// copierVar makes the test program a process that copies one folder to another.
+const copierVar = "CONVOLOG_COPIER"
+
+func TestMain(m *testing.M) {
+	if dirs := os.Getenv(copierVar); dirs != "" {
+		if err := copier(filepath.SplitList(dirs)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// copier copies a folder and says so after each session.
+func copier(dirs []string) error {
+	var stores []*session.Store
+	for _, dir := range dirs {
+		st, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Blobs: blobs.New(dir)})
+		if err != nil {
+			return err
+		}
+		stores = append(stores, st)
+	}
+	_, err := exchange.Copy(context.Background(), stores[0], stores[1], &exchange.CopyOptions{Each: func(c session.Copied, _ error) { fmt.Println(c.ID) }})
+	return err
+}
+
+// folderOf opens a store in a folder, with blobs.
+func folderOf(t testing.TB, dir string) *session.Store {
+	t.Helper()
+	st, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Blobs: blobs.New(dir)})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = st.Close() }) // a test may have closed it
+	return st
+}
+
+func memoryOf(opts *memdriver.Options) *session.Store {
+	return session.OpenDriver(memdriver.New(opts), &session.Options{Blobs: blobs.NewMemory()})
+}
+
+// filled returns a folder with sessions.
+func filled(t testing.TB, seed uint64, n int) *session.Store {
+	t.Helper()
+	st := folderOf(t, t.TempDir())
+	require.NoError(t, copytest.Fill(t.Context(), st, seed, n))
+	return st
+}
+
+func textOf(t testing.TB, st *session.Store) string {
+	t.Helper()
+	text, err := copytest.Text(t.Context(), st)
+	require.NoError(t, err)
+	return text
+}
+
+func copied(t testing.TB, from, to *session.Store) exchange.CopyReport {
+	t.Helper()
+	report, err := exchange.Copy(t.Context(), from, to, nil)
+	require.NoError(t, err)
+	return report
+}
+
+// Everything is the same in a copy, in a copy of the copy, and after the source has
+// grown.
+func TestCopy(t *testing.T) {
+	for seed := range uint64(8) {
+		from, middle, end := filled(t, seed, 60), memoryOf(nil), folderOf(t, t.TempDir())
+		for round := range uint64(3) {
+			want := textOf(t, from)
+			plan, err := exchange.Copy(t.Context(), from, middle, &exchange.CopyOptions{DryRun: true})
+			require.NoError(t, err)
+			require.Equal(t, plan, copied(t, from, middle), "the dry run says something else")
+			require.Equal(t, want, textOf(t, middle), seed)
+			copied(t, middle, end)
+			require.Equal(t, want, textOf(t, end), seed)
+			require.Equal(t, exchange.CopyReport{Sessions: plan.Sessions}, copied(t, from, end), "a second copy brings nothing")
+			require.NoError(t, copytest.Grow(t.Context(), from, 100*seed+round, 20))
+		}
+	}
+}
+
+// A copy that fails at any write goes on when it is made again.
+func TestCopyFails(t *testing.T) {
+	from := filled(t, 3, 40)
+	want := textOf(t, from)
+	errDisk := errors.New("the disk is full")
+	for fail, failed := 1, true; failed; fail++ {
+		writes := 0
+		failed = false
+		to := memoryOf(&memdriver.Options{Fail: func(string, driver.Ref) error {
+			if writes++; writes >= fail && !failed {
+				failed = true
+				return errDisk
+			}
+			return nil
+		}})
+		if report, err := exchange.Copy(t.Context(), from, to, nil); failed {
+			require.ErrorIs(t, err, errDisk)
+			require.Equal(t, 1, report.Failed)
+		}
+		copied(t, from, to)
+		require.Equal(t, want, textOf(t, to), "after a failure of write %d", fail)
+	}
+}
+
+// A copy that is killed anywhere goes on when it is made again.
+func TestCopyKilled(t *testing.T) {
+	folder, dir := t.TempDir(), t.TempDir()
+	from := folderOf(t, folder)
+	require.NoError(t, copytest.Fill(t.Context(), from, 5, 120))
+	want := textOf(t, from)
+	infos, err := from.List(t.Context(), &session.ListOptions{State: session.AnyState})
+	require.NoError(t, err)
+	require.NoError(t, from.Close())
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 8 {
+		cmd := exec.CommandContext(t.Context(), exe)
+		cmd.Env = append(os.Environ(), copierVar+"="+folder+string(filepath.ListSeparator)+dir)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines := bufio.NewScanner(out)
+		for range 1 + r.IntN(len(infos)) {
+			lines.Scan()
+		}
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+	}
+	from, to := folderOf(t, folder), folderOf(t, dir)
+	copied(t, from, to)
+	require.Equal(t, want, textOf(t, to))
+}
