@@ -5,7 +5,8 @@
 //	go run ./examples/convolog help
 //
 // Every command works over a folder (--dir) and over a server (--url), but for
-// inspect, convert, serve and doctor --repair, which need files. With --json a
+// inspect, convert, copy, serve and doctor --repair, which need files. The same program
+// for stores in PostgreSQL is in session/driver/pgdriver/convolog. With --json a
 // command prints one JSON value, or a line of JSON for each item of a stream. If it
 // fails, the standard error has {"error":"...","exit":1}.
 //
@@ -14,132 +15,6 @@
 // something.
 package main
 
-import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"net/http"
-	"net/url"
-	"os"
-	"os/signal"
-	"path/filepath"
-	"slices"
-	"strings"
-	"syscall"
+import "github.com/convolog/convolog/examples/convolog/cli"
 
-	"github.com/convolog/convolog/session"
-	"github.com/convolog/convolog/session/driver"
-)
-
-// The exit codes.
-const (
-	exitFailed = iota + 1
-	exitUsage
-	exitAbsent
-	exitFound
-)
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait
-	code := run(ctx, os.Args[1:], &console{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv,
-		terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr),
-	})
-	stop()
-	os.Exit(code)
-}
-
-// run carries out a command line and returns the exit code.
-func run(ctx context.Context, args []string, con *console) int {
-	c, err := parse(args, con)
-	if err == nil {
-		err = c.run(ctx)
-	}
-	con.endProgress()
-	if errors.Is(err, errHelp) {
-		con.print(c.help())
-		err = con.failed
-	}
-	if err == nil {
-		return 0
-	}
-	usage, misused := errors.AsType[usageError](err)
-	switch code := exitCode(err); {
-	case errors.Is(err, errFound):
-	case c.json || slices.Contains(args, "--json") || slices.Contains(args, "-json"):
-		_ = json.NewEncoder(con.err).Encode(map[string]any{"error": err.Error(), "exit": code})
-	case misused:
-		_, _ = fmt.Fprintf(con.err, "convolog: %s\nTry: convolog %s\n", printable(usage.text), usage.try)
-	default:
-		_, _ = fmt.Fprintln(con.err, "convolog:", printable(err.Error()))
-	}
-	return exitCode(err)
-}
-
-// exitCode returns the exit code of an error.
-func exitCode(err error) int {
-	_, usage := errors.AsType[usageError](err)
-	_, misnamed := errors.AsType[*driver.NameError](err)
-	refused, _ := errors.AsType[*problem](err)
-	_, several := errors.AsType[*session.AmbiguousError](err)
-	_, unreachable := errors.AsType[*url.Error](err)
-	switch {
-	case usage || misnamed || refused != nil && refused.Status == http.StatusBadRequest:
-		return exitUsage
-	case errors.Is(err, errFound):
-		return exitFound
-	case several || unreachable || errors.Is(err, fs.ErrNotExist) || errors.Is(err, session.ErrNoEntry) || errors.Is(err, errNoServer):
-		return exitAbsent
-	}
-	return exitFailed
-}
-
-// A usageError says what is wrong with the command line.
-type usageError struct {
-	text string
-	try  string // the arguments that show help
-}
-
-// Error returns the text.
-func (e usageError) Error() string { return e.text }
-
-var (
-	errHelp  = errors.New("help is asked for")
-	errFound = errors.New("doctor has found something")
-)
-
-// run opens the store that the command needs and carries it out.
-func (c *call) run(ctx context.Context) (err error) {
-	if c.command.do == nil {
-		return errHelp
-	}
-	if c.command.access != files && (c.command.access != looksOr || len(c.args) == 0) {
-		if c.backend, err = c.open(); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, c.backend.Close()) }()
-	}
-	if len(c.args) > 0 && strings.HasPrefix(strings.TrimPrefix(c.command.args, "["), "SESSION") {
-		if c.ref, err = c.named(ctx, c.args[0]); err != nil {
-			return err
-		}
-	}
-	return c.command.do(ctx, c)
-}
-
-// open opens the store that the flags name.
-func (c *call) open() (backend, error) {
-	if c.url != "" {
-		return newRemote(c.url, c.key)
-	}
-	_, err := os.Stat(filepath.Join(c.dir, "agents"))
-	absent := err != nil && c.command.access != makes
-	f, err := openFolder(c.dir, absent || c.command.access == looks || c.command.access == looksOr)
-	if absent && (err == nil || errors.Is(err, fs.ErrNotExist)) {
-		err = fmt.Errorf("there is no store in %q: name its folder with --dir, or a server with --url: %w", c.dir, fs.ErrNotExist)
-	}
-	return f, err
-}
+func main() { cli.Main(nil) }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -59,6 +59,7 @@ func commands() []command {
 
 		{"inspect", "FILE|FOLDER...", "", files, "Say what is in transcripts of any program: entries, damage, what a model would see.", inspectFiles},
 		{"convert", "FROM... FOLDER", "to model n", files, "Write transcripts in another form to a folder, and overwrite nothing.", convertFiles},
+		{"copy", "FROM TO", "n", files, "Copy all sessions of a store to another one, byte for byte; again for what was added since. A killed copy goes on.", copyStore},
 		{"serve", "", "addr page", files, "Put the folder behind HTTP, for this machine, or for those with the key.", serveFolder},
 	}
 }
@@ -86,6 +87,7 @@ Usage: convolog COMMAND [ARGUMENTS] [FLAGS]
   doctor                   explain damage, repair what is safe
   import, export           in and out of the store
   inspect, convert         transcripts of any program, without a store
+  copy                     a whole store into another one
   serve                    put a folder behind HTTP
   help COMMAND             arguments and flags of a command
 

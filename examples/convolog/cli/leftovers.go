@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -53,6 +53,9 @@ func note(kind, text, way string) finding {
 }
 
 func (f *folder) file(i session.Info) string {
+	if f.dir == "" {
+		return ""
+	}
 	agent, id := filedriver.EncodeName(i.Agent), filedriver.EncodeName(i.ID)+".jsonl"
 	if i.State == session.Archived {
 		return filepath.Join(f.dir, "agents", agent, "archive", id+".gz")
@@ -62,6 +65,9 @@ func (f *folder) file(i session.Info) string {
 
 // leftovers looks at the files and changes none.
 func (f *folder) leftovers(ctx context.Context) (found []finding, err error) {
+	if f.dir == "" {
+		return nil, nil
+	}
 	err = filepath.WalkDir(f.dir, func(name string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -18,10 +18,10 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A folder is a backend over files.
+// A folder is a backend over a store that is opened here: of files, or in a database.
 type folder struct {
 	*session.Store
-	dir string
+	dir string // empty if it is in a database
 }
 
 var _ backend = (*folder)(nil)

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -243,6 +243,29 @@ func TestFiles(t *testing.T) {
 	golden(t, "convert", plain(sh.must(0, "convert", file, filepath.Join(dir, "out"), "--to", "jsonl", "-json")))
 	golden(t, "convert-n", plain(sh.must(0, "convert", "-n", file, filepath.Join(dir, "other"), "--to", "markdown", "-json")))
 	require.NoDirExists(t, filepath.Join(dir, "other"))
+
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	sh.must(0, "import", file, "--dir", from)
+	golden(t, "copy-n", sh.must(0, "copy", from, to, "-n", "--json"))
+	require.NoDirExists(t, to)
+	golden(t, "copy", sh.must(0, "copy", from, to, "--json"))
+	golden(t, "copy-again", sh.must(0, "copy", from, to, "--json"))
+	require.Equal(t, sh.must(0, "session", "list", "--dir", from), sh.must(0, "session", "list", "--dir", to))
+	require.Equal(t, "1 sessions: 0 new ones, 0 lines and 0 blobs would be copied.\n", sh.must(0, "copy", "-n", from, to))
+	sh.must(0, "session", "add-message", "main:claw0:elsewhere", "--role", "user", "--content", "more", "--dir", to)
+	_, errs, code := sh.run("copy", from, to)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "nothing was written")
+	for want, args := range map[string][]string{
+		"same folder": {from, from}, "not over a server": {from, "http://localhost"}, "pgdriver": {"postgres://localhost", to}, "missing": {from}, "--url": {from, to, "--url"},
+	} {
+		_, errs, code := sh.run(append([]string{"copy"}, args...)...)
+		require.Equal(t, exitUsage, code, errs)
+		require.Contains(t, errs, want)
+	}
+	sh.must(exitAbsent, "copy", filepath.Join(dir, "nowhere"), to)
+	require.NoDirExists(t, filepath.Join(dir, "nowhere"))
+
 	for _, args := range [][]string{{"inspect", file, "--url"}, {"serve", "--url"}, {"convert", file, dir, "--url"}, {"doctor", file, "--url"}} {
 		sh.must(exitUsage, args...)
 	}

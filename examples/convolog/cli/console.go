@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -19,6 +19,7 @@ type console struct {
 	getenv   func(string) string
 	terminal bool // whether out is one
 	watched  bool // whether err is one
+	opener   Opener
 
 	progressing bool  // whether err has a line that is not ended
 	failed      error // why something was not printed

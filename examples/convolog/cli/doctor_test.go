@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -186,7 +186,7 @@ func TestDoctorOnCorpora(t *testing.T) {
 	sh := overFolder(t)
 	sh.store = nil
 	kinds := map[string]int{}
-	for _, root := range []string{"../../transcript/dialect/testdata", "../../../shared/corpora"} {
+	for _, root := range []string{"../../../transcript/dialect/testdata", "../../../../shared/corpora"} {
 		if _, err := os.Stat(root); err != nil {
 			t.Log("not here, so not tested: ", root)
 			continue
@@ -229,7 +229,7 @@ func TestDoctorRefuses(t *testing.T) {
 	local.must(exitUsage, "doctor", "--repair", "x.jsonl")
 	local.must(exitAbsent, "doctor")
 	require.NoDirExists(t, local.dir)
-	foreign := &shell{TB: t, store: []string{"--dir", "../../transcript/dialect/testdata/claw0"}}
+	foreign := &shell{TB: t, store: []string{"--dir", "../../../transcript/dialect/testdata/claw0"}}
 	out, errs, code := foreign.run("doctor")
 	require.Equal(t, exitFailed, code, "%s%s", out, errs)
 	require.Contains(t, errs, "convolog convert")

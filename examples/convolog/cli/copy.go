@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/driver/memdriver"
+	"github.com/convolog/convolog/session/exchange"
+)
+
+func copyStore(ctx context.Context, c *call) (err error) {
+	if err := c.local(); err != nil {
+		return err
+	}
+	from, err := c.copyFrom(ctx, c.args[0])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := c.copyTo(ctx, c.args[1])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	n := 0
+	var damaged []session.Copied
+	report, err := exchange.Copy(ctx, from, to, &exchange.CopyOptions{DryRun: c.dryRun, Each: func(s session.Copied, _ error) {
+		if n++; len(s.Damage) > 0 {
+			damaged = append(damaged, s)
+		}
+		c.progress("%d sessions copied", n)
+	}})
+	shown := c.value(report, func() {
+		for _, s := range damaged {
+			for _, d := range s.Damage {
+				c.say("%s: %d bytes at %d are no line, and were left out", s.ID, d.Size, d.Offset)
+			}
+		}
+		verb := map[bool]string{true: "would be", false: "were"}[c.dryRun]
+		c.say("%d sessions: %d new ones, %d lines and %d blobs %s copied.", report.Sessions, report.Created, report.Lines, report.Blobs, verb)
+		if report.Missing > 0 {
+			c.say("%d blobs are missing in %s.", report.Missing, c.args[0])
+		}
+		if report.Failed > 0 {
+			c.say("%d sessions were not copied.", report.Failed)
+		}
+	})
+	return errors.Join(err, shown)
+}
+
+// copyFrom opens the store that is copied, which must be there.
+func (c *call) copyFrom(ctx context.Context, name string) (*session.Store, error) {
+	if strings.Contains(name, "://") {
+		return c.database(ctx, name)
+	}
+	if _, err := os.Stat(filepath.Join(name, "agents")); err != nil {
+		return nil, fmt.Errorf("there is no store in %q: %w", name, fs.ErrNotExist)
+	}
+	f, err := openFolder(name, true)
+	return f.Store, err
+}
+
+// copyTo opens the store that is copied to, and makes it unless nothing is to be
+// written.
+func (c *call) copyTo(ctx context.Context, name string) (*session.Store, error) {
+	if strings.Contains(name, "://") {
+		return c.database(ctx, name)
+	}
+	a, err := os.Stat(c.args[0])
+	b, absent := os.Stat(name)
+	if err == nil && absent == nil && os.SameFile(a, b) {
+		return nil, c.wrong("%s and %s are the same folder", c.args[0], name)
+	}
+	if c.dryRun && errors.Is(absent, fs.ErrNotExist) {
+		return session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: blobs.NewMemory()}), nil
+	}
+	return session.Open(name, &session.Options{Blobs: blobs.New(name), ReadOnly: c.dryRun})
+}
+
+// database opens a store that is in a database.
+func (c *call) database(ctx context.Context, url string) (*session.Store, error) {
+	switch {
+	case c.isDatabase(url):
+		return c.opener(ctx, url)
+	case strings.HasPrefix(url, "http"):
+		return nil, c.wrong("copy works on folders and databases, not over a server such as %s: name its folder or database", url)
+	}
+	return nil, c.wrong("%s is neither a folder nor a database that this program knows; for PostgreSQL there is\ngo run github.com/convolog/convolog/session/driver/pgdriver/convolog", url)
+}
