@@ -1,0 +1,56 @@
+// Convolog is the command line convolog for stores in PostgreSQL, too:
+//
+//	go run ./convolog copy .convolog postgres://localhost/chats
+//	go run ./convolog session list --url postgres://localhost/chats
+//
+// The parameter schema of a URL names the schema that has the tables; without it that
+// is convolog. All other parameters are those of libpq.
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/convolog/convolog/examples/convolog/cli"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/pgdriver"
+)
+
+func main() { cli.Main(open) }
+
+// open opens the store that a URL names.
+func open(ctx context.Context, url string) (*session.Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err // without the password
+	}
+	opts := &pgdriver.Options{Schema: config.ConnConfig.RuntimeParams["schema"]}
+	delete(config.ConnConfig.RuntimeParams, "schema")
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err = pool.Ping(ctx); err == nil {
+		var d *pgdriver.Driver
+		if d, err = pgdriver.Open(ctx, pool, opts); err == nil {
+			return session.OpenDriver(owned{d, pool}, nil), nil
+		}
+	}
+	pool.Close()
+	return nil, fmt.Errorf("database %s on %s: %w", config.ConnConfig.Database, config.ConnConfig.Host, err)
+}
+
+// owned is a driver that closes its pool.
+type owned struct {
+	*pgdriver.Driver
+	pool *pgxpool.Pool
+}
+
+// Close implements [driver.Driver].
+func (d owned) Close() error {
+	err := d.Driver.Close()
+	d.pool.Close()
+	return err
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/internal/copytest"
+	"github.com/convolog/convolog/internal/pgtest"
+	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/exchange"
+)
+
+var server *pgtest.Server
+
+// childVar makes the test program the program that it tests, or a copier.
+const childVar = "CONVOLOG_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childVar) {
+	case "main":
+		main()
+		os.Exit(0)
+	case "copier":
+		if err := copier(os.Args[1], os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if server, err = pgtest.Start(context.Background()); err != nil {
+		if !errors.Is(err, pgtest.ErrMissing) {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		fmt.Println("skipped:", err)
+		return 0
+	}
+	code := m.Run()
+	if err := server.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// copier copies a folder to a database, or back, and says so after each session.
+func copier(name, url string) error {
+	ctx := context.Background()
+	from, err := session.Open(name, &session.Options{Sync: session.SyncNever})
+	if err != nil {
+		return err
+	}
+	to, err := open(ctx, url)
+	if err != nil {
+		return err
+	}
+	_, err = exchange.Copy(ctx, from, to, &exchange.CopyOptions{Each: func(c session.Copied, _ error) { fmt.Println(c.ID) }})
+	return err
+}
+
+func child(t testing.TB, role string, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), exe, args...)
+	cmd.Env = append(os.Environ(), childVar+"="+role)
+	return cmd
+}
+
+// convolog runs a command line.
+func convolog(t testing.TB, code int, args ...string) string {
+	t.Helper()
+	cmd := child(t, "main", args...)
+	out, err := cmd.CombinedOutput()
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	if !failed {
+		require.NoError(t, err)
+		require.Zero(t, code, "%q: %s", args, out)
+		return string(out)
+	}
+	require.Equal(t, code, exit.ExitCode(), "%q: %s", args, out)
+	return string(out)
+}
+
+func textOf(t testing.TB, st *session.Store) string {
+	t.Helper()
+	text, err := copytest.Text(t.Context(), st)
+	require.NoError(t, err)
+	return text
+}
+
+// A folder is copied to a database and back by the command line, with kills in between.
+func TestCopyKilled(t *testing.T) {
+	dir, back, url := t.TempDir(), t.TempDir(), server.URL+"&schema=killed"
+	from, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
+	require.NoError(t, err)
+	require.NoError(t, copytest.Fill(t.Context(), from, 9, 80))
+	want := textOf(t, from)
+	infos, err := from.List(t.Context(), &session.ListOptions{State: session.AnyState})
+	require.NoError(t, err)
+	require.NoError(t, from.Close())
+	convolog(t, 0, "session", "list", "--url", url) // makes the tables
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 5 {
+		cmd := child(t, "copier", dir, url)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines := bufio.NewScanner(out)
+		for range 1 + r.IntN(len(infos)-1) {
+			lines.Scan()
+		}
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+	}
+	require.Contains(t, convolog(t, 0, "copy", dir, url), fmt.Sprintf("%d sessions", len(infos)))
+	require.Contains(t, convolog(t, 0, "copy", url, back, "-n"), "would be copied")
+	convolog(t, 0, "copy", url, back)
+	to, err := session.Open(back, nil)
+	require.NoError(t, err)
+	require.Equal(t, want, textOf(t, to))
+	require.NoError(t, to.Close())
+	require.Contains(t, convolog(t, 0, "copy", back, url), " 0 new ones, 0 lines")
+}
+
+// Other commands work over a database, too.
+func TestCommands(t *testing.T) {
+	url := server.URL + "&schema=commands"
+	convolog(t, 0, "session", "new", "main:cli:user", "--id", "alpha", "--url", url)
+	convolog(t, 0, "session", "add-message", "alpha", "--role", "user", "--content", "What does Porto cost?", "--url", url)
+	for _, args := range [][]string{{"session", "list"}, {"show", "alpha"}, {"search", "porto"}, {"export", "alpha"}, {"doctor"}, {"archive", "alpha"}} {
+		require.Contains(t, convolog(t, 0, append(args, "--url", url)...), map[bool]string{true: "alpha", false: ""}[args[0] == "session"])
+	}
+	convolog(t, 2, "doctor", "--repair", "--url", url)
+	convolog(t, 3, "show", "beta", "--url", url)
+	require.Contains(t, convolog(t, 3, "session", "list", "--url", "postgres://127.0.0.1:1/none"), "none")
+}
