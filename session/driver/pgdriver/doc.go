@@ -40,4 +40,9 @@
 // VACUUM in the dead rows, and longer in its write-ahead log and in backups. A session
 // has at most 16,777,215 lines. Blobs, memories and channel logs are not kept in the
 // database.
+//
+// # Growth
+//
+// GROWTH.md beside this file says how large the tables become, which settings and
+// partitions large ones need, and what to know about backups.
 package pgdriver

@@ -15,7 +15,7 @@ import (
 
 // No statement reads a table from end to end: the server counts the scans of what the
 // driver has really called, statements inside of functions included. With -faults=long
-// there are 100,000 sessions and 10 million lines, which take four minutes.
+// there are 100,000 sessions and 10 million lines, which take two minutes.
 func TestIndexScans(t *testing.T) {
 	pool := poolOf(t, server)
 	ctx, schema := t.Context(), newSchema(t, pool)
