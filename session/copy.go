@@ -209,7 +209,7 @@ func (c *copying) add(ctx context.Context, e transcript.Entry) error {
 	if c.torn {
 		return nil
 	}
-	if c.Appended == 1 && !c.dry {
+	if c.Appended == 1 {
 		if err := c.begin(ctx); err != nil {
 			return err
 		}
@@ -234,6 +234,12 @@ func (c *copying) add(ctx context.Context, e transcript.Entry) error {
 
 // begin makes the copy ready for the first line that it does not have.
 func (c *copying) begin(ctx context.Context) (err error) {
+	if _, ok := c.header.Body.(transcript.Header); c.Created && (!ok || len(c.Damage) > 0) {
+		return errNoHeader
+	}
+	if c.dry {
+		return nil
+	}
 	if c.Created {
 		return c.create(ctx)
 	}
@@ -247,9 +253,6 @@ func (c *copying) begin(ctx context.Context) (err error) {
 
 // create makes the copy, with the first line of the session.
 func (c *copying) create(ctx context.Context) error {
-	if _, ok := c.header.Body.(transcript.Header); !ok || len(c.Damage) > 0 {
-		return errNoHeader
-	}
 	first := newReader(&c.to.opts)
 	first.row.ID, first.row.Agent = c.ID, c.Agent
 	err := first.note(c.header)
@@ -289,7 +292,7 @@ func (c *copying) flush(ctx context.Context) error {
 	}
 	res, err := c.to.drv.Append(ctx, c.Ref, chunk, driver.Cond{Check: func(start driver.Cursor) error {
 		if start != c.at {
-			return fmt.Errorf("%w (somebody appends to it)", ErrDiverged)
+			return fmt.Errorf("somebody else appends to the copy: %w", ErrConflict)
 		}
 		return nil
 	}})
