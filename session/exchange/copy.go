@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/convolog/convolog/session"
 )
@@ -13,7 +16,7 @@ type CopyOptions struct {
 	// DryRun writes nothing. The report says what would be copied.
 	DryRun bool
 	// Each, if not nil, is called after each session, with the error that kept it
-	// from being copied.
+	// from being copied. Calls come one at a time, in any order.
 	Each func(session.Copied, error)
 }
 
@@ -29,6 +32,9 @@ type CopyReport struct {
 	Failed   int `json:"failed"`   // sessions
 }
 
+// copiers is how many sessions are copied at a time: a database is mostly waited for.
+const copiers = 8
+
 // Copy copies the sessions of a store to another one: from a folder to a database, for
 // example, and back. All agents, sessions and keys are copied with all of their lines
 // byte for byte, and with the blobs that these name; archived sessions are archived
@@ -43,7 +49,7 @@ type CopyReport struct {
 // sessions that were deleted here are not deleted there. If one of them is therefore the
 // current session of a key that both stores have, the error says so.
 //
-// Copy stops when ctx is done. It needs some hundred bytes of memory for each session.
+// Copy copies eight sessions at a time, and stops when ctx is done. It needs some hundred bytes of memory for each session.
 // Programs may use the store that is copied from meanwhile; nobody should use the
 // copy. A scope copies the sessions of its owner.
 func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (report CopyReport, err error) {
@@ -55,20 +61,31 @@ func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (repo
 	if err != nil {
 		return report, fmt.Errorf("exchange: copy: %w", err)
 	}
+	var mu sync.Mutex // guards report and errs, and calls of Each
 	var errs []error
+	var group errgroup.Group
+	group.SetLimit(copiers)
 	for _, info := range infos {
-		if err := ctx.Err(); err != nil {
-			errs = append(errs, err)
+		if ctx.Err() != nil {
 			break
 		}
-		c, err := from.CopyTo(ctx, to, info.Ref, o.DryRun)
-		report.add(c, err)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		if o.Each != nil {
-			o.Each(c, err)
-		}
+		group.Go(func() error {
+			c, err := from.CopyTo(ctx, to, info.Ref, o.DryRun)
+			mu.Lock()
+			defer mu.Unlock()
+			report.add(c, err)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if o.Each != nil {
+				o.Each(c, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // errs has them
+	if ctx.Err() != nil && len(errs) == 0 {
+		errs = append(errs, ctx.Err())
 	}
 	if len(errs) == 0 && !o.DryRun {
 		errs = append(errs, sameCurrent(ctx, infos, to))

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/session"
@@ -37,6 +38,7 @@ func copyStore(ctx context.Context, c *call) (err error) {
 		}
 		c.progress("%d sessions copied", n)
 	}})
+	slices.SortFunc(damaged, func(a, b session.Copied) int { return strings.Compare(a.ID, b.ID) })
 	shown := c.value(report, func() {
 		for _, s := range damaged {
 			for _, d := range s.Damage {
