@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/convolog/convolog/session/driver"
@@ -82,12 +81,11 @@ type copying struct {
 	end        driver.Cursor // of the session when the copy began
 	at         driver.Cursor // of the copy
 	header     transcript.Entry
-	gen        int64 // that the lines up to here give the session
-	torn       bool  // a kill has left a part of a line in the copy
+	torn       bool // a kill has left a part of a line in the copy
 	batcher    transcript.Batcher
-	chunk      []driver.Line // that are to be appended
-	size       int           // of the chunk in bytes
-	blobs      map[string]bool
+	chunk      []driver.Line   // that are to be appended
+	size       int             // of the chunk in bytes
+	blobs      map[string]bool // that the lines up to here name: whether they are to be copied
 }
 
 // chunkBytes is how large a chunk is that is appended at once, but for the last
@@ -151,13 +149,8 @@ func (c *copying) lines(ctx context.Context) error {
 		if c.Lines++; c.Lines == 1 {
 			c.header = rec.Entry
 		}
-		switch b := rec.Entry.Body.(type) {
-		case transcript.Header:
-			c.gen = max(c.gen, b.Gen)
-		case transcript.Current:
-			c.gen = max(c.gen, b.Gen)
-		}
 		theirs, err, ok := next()
+		c.name(rec.Entry, !ok)
 		switch {
 		case err != nil:
 			return err
@@ -223,13 +216,19 @@ func (c *copying) add(ctx context.Context, e transcript.Entry) error {
 	if c.Lines > 1 {
 		c.chunk, c.size = append(c.chunk, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}), c.size+len(e.Line())
 	}
-	for hash := range blobsOf(e) {
-		if c.blobs == nil {
-			c.blobs = map[string]bool{}
-		}
-		c.blobs[hash] = true
-	}
 	return nil
+}
+
+// name notes the blobs that a line names for the first time.
+func (c *copying) name(e transcript.Entry, copy bool) {
+	for hash := range blobsOf(e) {
+		if _, known := c.blobs[hash]; !known {
+			if c.blobs == nil {
+				c.blobs = map[string]bool{}
+			}
+			c.blobs[hash] = copy
+		}
+	}
 }
 
 // begin makes the copy ready for the first line that it does not have.
@@ -269,23 +268,25 @@ func (c *copying) create(ctx context.Context) error {
 
 // adopt gives the copy the gen of the session, and makes the copy if it is not there.
 func (c *copying) adopt(ctx context.Context) error {
-	gen := max(c.row.Gen, c.gen)
-	if c.there.Gen >= gen {
+	if c.there.Gen >= c.row.Gen {
 		return nil
 	}
-	c.there.Gen = gen
+	c.there.Gen = c.row.Gen
 	return c.adopter.Adopt(ctx, c.there, driver.Line{ID: c.header.ID, Type: c.header.Type(), Data: c.header.Line()})
 }
 
 // flush appends the chunk, behind the blobs that it names.
 func (c *copying) flush(ctx context.Context) error {
-	hashes := slices.Sorted(maps.Keys(c.blobs))
 	chunk := c.chunk
-	c.blobs, c.chunk, c.size = nil, nil, 0
-	for _, hash := range hashes {
+	c.chunk, c.size = nil, 0
+	for hash, due := range c.blobs {
+		if !due {
+			continue
+		}
 		if err := c.blob(ctx, hash); err != nil {
 			return err
 		}
+		c.blobs[hash] = false
 	}
 	if len(chunk) == 0 || c.dry {
 		return nil
@@ -366,7 +367,10 @@ func (c *copying) verify(ctx context.Context) error {
 
 // finish makes the row and the state of the copy those of the session.
 func (c *copying) finish(ctx context.Context) (err error) {
-	if c.there, err = c.to.drv.Get(ctx, c.Ref); err != nil {
+	if c.Appended > 0 {
+		c.there, err = c.to.drv.Get(ctx, c.Ref)
+	}
+	if err != nil {
 		return err
 	}
 	if c.there.Archived && c.row.Archived {

@@ -2,16 +2,21 @@ package exchange_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
 	"github.com/convolog/convolog/transcript"
 )
@@ -25,6 +30,13 @@ func say(t testing.TB, s *session.Session, texts ...string) []string {
 	ids, err := s.Append(t.Context(), items...)
 	require.NoError(t, err)
 	return ids
+}
+
+// picture is a message with an image that becomes a blob, if the store has them.
+func picture(n byte) transcript.Message {
+	data := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{n}, 15_000))
+	image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: data}}
+	return transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{image}}
 }
 
 // A session that differs from its copy is an error that names it, and changes
@@ -222,10 +234,7 @@ func TestCopyLong(t *testing.T) {
 // Stores without a place for blobs, scopes, and drivers that cannot take sessions over.
 func TestCopyRefuses(t *testing.T) {
 	from := filled(t, 1, 60)
-	picture := base64.StdEncoding.EncodeToString(make([]byte, 15_000))
-	_, err := load(t, from).Append(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{
-		transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: picture}},
-	}})
+	_, err := load(t, from).Append(t.Context(), picture(1))
 	require.NoError(t, err)
 	_, err = exchange.Copy(t.Context(), from, inMemory(), nil)
 	require.ErrorContains(t, err, "Options.Blobs")
@@ -241,4 +250,183 @@ func TestCopyRefuses(t *testing.T) {
 	copied(t, theirs, to)
 	require.NotEmpty(t, textOf(t, to))
 	require.Equal(t, textOf(t, theirs), textOf(t, to))
+}
+
+// A lossy driver changes what it is given.
+type lossy struct {
+	*memdriver.Driver
+	change func(lines []driver.Line) []driver.Line
+}
+
+func (d lossy) Append(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+	return d.Driver.Append(ctx, ref, d.change(slices.Clone(lines)), cond)
+}
+
+// lossyBlobs keep no more than a part.
+type lossyBlobs struct{ session.Blobs }
+
+func (b lossyBlobs) Put(ctx context.Context, ref driver.Ref, hash string, data []byte) error {
+	return b.Blobs.Put(ctx, ref, hash, data[1:])
+}
+
+// A copy that does not read back as it was written is an error.
+func TestCopyReadsBack(t *testing.T) {
+	from := inMemory()
+	say(t, load(t, from), "one", "two", "three")
+	for name, change := range map[string]func([]driver.Line) []driver.Line{
+		"last line": func(l []driver.Line) []driver.Line { return l[:len(l)-1] },
+		"letter": func(l []driver.Line) []driver.Line {
+			l[1].Data = bytes.Replace(l[1].Data, []byte("two"), []byte("too"), 1)
+			return l
+		},
+		"order": func(l []driver.Line) []driver.Line {
+			l[0], l[1] = l[1], l[0]
+			return l
+		},
+	} {
+		to := session.OpenDriver(lossy{memdriver.New(nil), change}, nil)
+		_, err := exchange.Copy(t.Context(), from, to, nil)
+		require.ErrorContains(t, err, "read back", name)
+		require.ErrorContains(t, err, "copy again", name)
+	}
+	full := memoryOf(nil)
+	_, err := load(t, full).Append(t.Context(), picture(1))
+	require.NoError(t, err)
+	to := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: lossyBlobs{blobs.NewMemory()}})
+	_, err = exchange.Copy(t.Context(), full, to, nil)
+	require.ErrorContains(t, err, "read back")
+}
+
+// Blobs are counted once, and a blob that is missing is missing in the copy, too.
+func TestCopyBlobs(t *testing.T) {
+	kept := blobs.NewMemory()
+	from, to := session.OpenDriver(memdriver.New(nil), &session.Options{Blobs: kept}), memoryOf(nil)
+	s := load(t, from)
+	_, err := s.Append(t.Context(), picture(1), picture(1), picture(2), picture(3))
+	require.NoError(t, err)
+	hashes, err := kept.List(t.Context(), s.Ref())
+	require.NoError(t, err)
+	require.NoError(t, kept.Delete(t.Context(), s.Ref(), hashes[0]))
+	report := copied(t, from, to)
+	require.Equal(t, 2, report.Blobs)
+	require.Equal(t, 1, report.Missing)
+	require.Equal(t, textOf(t, from), textOf(t, to))
+	_, err = s.Append(t.Context(), picture(4))
+	require.NoError(t, err)
+	report = copied(t, from, to)
+	require.Equal(t, 1, report.Blobs)
+	require.Zero(t, report.Missing)
+}
+
+// A busy driver has others do something right before or after a call.
+type busy struct {
+	*memdriver.Driver
+	beforeSettle, afterSettle, beforeDelete func()
+}
+
+func (d *busy) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
+	if do := d.beforeSettle; do != nil {
+		d.beforeSettle = nil
+		do()
+	}
+	at, err := d.Driver.Settle(ctx, ref)
+	if do := d.afterSettle; do != nil {
+		d.afterSettle = nil
+		do()
+	}
+	return at, err
+}
+
+func (d *busy) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
+	d.beforeDelete()
+	return d.Driver.DeleteIf(ctx, refs, check)
+}
+
+// A session that becomes the current one, and grows, while it is looked at: what is
+// missing comes with the next copy, and no line is half there.
+func TestCopyWhileInUse(t *testing.T) {
+	under := memdriver.New(nil)
+	others := session.OpenDriver(under.Reopen(), nil)
+	old := load(t, others)
+	say(t, old, "one")
+	_, err := others.Create(t.Context(), cli, nil)
+	require.NoError(t, err)
+	hooks := &busy{Driver: under}
+	from, to := session.OpenDriver(hooks, nil), inMemory()
+	hooks.beforeSettle = func() { require.NoError(t, old.MakeCurrent(t.Context())) }
+	hooks.afterSettle = func() { say(t, old, "two") }
+	c, err := from.CopyTo(t.Context(), to, old.Ref(), false)
+	require.NoError(t, err)
+	require.Equal(t, 3, c.Lines, "its header, a text, and the line that makes it current")
+	copied(t, from, to)
+	require.Equal(t, textOf(t, others), textOf(t, to))
+}
+
+// A copy that a kill has damaged is not deleted when somebody has appended to it since.
+func TestCopyTornInUse(t *testing.T) {
+	from, under := inMemory(), memdriver.New(nil)
+	s := load(t, from)
+	say(t, s, "one", "two")
+	others := session.OpenDriver(under.Reopen(), nil)
+	copied(t, from, others)
+	torn := []driver.Line{{Data: []byte(`{"type":"us`)}}
+	_, err := under.Append(t.Context(), s.Ref(), torn, driver.Cond{})
+	require.NoError(t, err)
+	to := session.OpenDriver(&busy{Driver: under, beforeDelete: func() {
+		theirs, err := others.Get(t.Context(), s.Ref())
+		require.NoError(t, err)
+		say(t, theirs, "mine")
+	}}, nil)
+	_, err = exchange.Copy(t.Context(), from, to, nil)
+	require.Error(t, err)
+	require.Contains(t, linesIn(t, others, s.Ref()), "mine")
+}
+
+// A store that is copied to itself loses nothing, even if a writer dies meanwhile.
+func TestCopyToItself(t *testing.T) {
+	under := memdriver.New(nil)
+	from := session.OpenDriver(under.Reopen(), nil)
+	s := load(t, from)
+	say(t, s, "one", "two")
+	copied(t, from, from)
+	to := session.OpenDriver(&busy{Driver: under, beforeSettle: func() {
+		_, err := under.Append(t.Context(), s.Ref(), []driver.Line{{Data: []byte(`{"type":"us`)}}, driver.Cond{})
+		require.NoError(t, err)
+	}}, nil)
+	_, err := exchange.Copy(t.Context(), from, to, nil)
+	require.ErrorContains(t, err, "same")
+	require.Contains(t, linesIn(t, from, s.Ref()), "two")
+	copied(t, from, to) // the damage is that of the session
+}
+
+// A session is archived in the copy if it is archived, whatever became of the copy.
+func TestCopyArchived(t *testing.T) {
+	from, to := folderOf(t, t.TempDir()), memoryOf(nil)
+	s := load(t, from)
+	say(t, s, "one")
+	archived := func(st *session.Store) bool {
+		infos, err := st.List(t.Context(), &session.ListOptions{State: session.Archived})
+		require.NoError(t, err)
+		return len(infos) == 1
+	}
+	for _, change := range []func() error{
+		func() error { return nil },
+		func() error { return from.Archive(t.Context(), s.Ref()) },
+		func() error { return from.Restore(t.Context(), s.Ref()) },
+		func() error { return to.Archive(t.Context(), s.Ref()) },
+		func() error {
+			say(t, s, "two")
+			return to.Archive(t.Context(), s.Ref())
+		},
+		func() error {
+			say(t, s, "three")
+			return from.Archive(t.Context(), s.Ref())
+		},
+		func() error { return to.Restore(t.Context(), s.Ref()) },
+	} {
+		require.NoError(t, change())
+		copied(t, from, to)
+		require.Equal(t, archived(from), archived(to))
+		require.Equal(t, textOf(t, from), textOf(t, to))
+	}
 }

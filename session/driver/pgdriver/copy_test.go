@@ -1,6 +1,8 @@
 package pgdriver_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,8 +10,10 @@ import (
 	"github.com/convolog/convolog/internal/copytest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/blobs"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/driver/pgdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
 )
 
 // A folder, its copy in a database and the copy of that in a folder are the same.
@@ -47,4 +51,35 @@ func TestCopy(t *testing.T) {
 		}
 		require.NoError(t, middle.Close())
 	}
+}
+
+// An idempotency key is found in a copy, also that of a batch of many lines which lies
+// across the place where a chunk is full.
+func TestCopyKeepsKeys(t *testing.T) {
+	pool := poolOf(t, server)
+	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool)})
+	require.NoError(t, err)
+	from, to := session.OpenDriver(memdriver.New(nil), nil), session.OpenDriver(d, nil)
+	s, err := from.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	require.NoError(t, err)
+	var batch []transcript.Item
+	for range 5 {
+		batch = append(batch, transcript.UserText(strings.Repeat("long ", 50_000)))
+	}
+	_, err = s.Append(t.Context(), batch[:2]...)
+	require.NoError(t, err)
+	for n := range 3 {
+		_, err := s.AppendIf(t.Context(), session.Cond{Idem: fmt.Sprint("key", n)}, batch...)
+		require.NoError(t, err)
+	}
+	_, err = exchange.Copy(t.Context(), from, to, nil)
+	require.NoError(t, err)
+	copied, err := to.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	for n := range 3 {
+		done, err := copied.AppendIf(t.Context(), session.Cond{Idem: fmt.Sprint("key", n)}, batch...)
+		require.NoError(t, err)
+		require.True(t, done.Repeated, n)
+	}
+	require.NoError(t, to.Close())
 }
