@@ -9,6 +9,7 @@ import (
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/dialect"
 )
 
@@ -43,4 +44,24 @@ func ExampleImport() {
 	// main:cli:ann true 2 of 2
 	// main:cli:ann false 0 of 2
 	// 1 turn
+}
+
+// A folder is copied to another store, and again when it has grown.
+func ExampleCopy() {
+	ctx := context.Background()
+	folder, database := session.OpenDriver(memdriver.New(nil), nil), session.OpenDriver(memdriver.New(nil), nil)
+	s, err := folder.Load(ctx, session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, text := range []string{"Hello.", "Hello again."} {
+		if _, err := s.Append(ctx, transcript.UserText(text)); err != nil {
+			log.Fatal(err)
+		}
+		report, err := exchange.Copy(ctx, folder, database, nil)
+		fmt.Println(report.Created, "new sessions,", report.Lines, "new lines,", err)
+	}
+	// Output:
+	// 1 new sessions, 2 new lines, <nil>
+	// 0 new sessions, 1 new lines, <nil>
 }
