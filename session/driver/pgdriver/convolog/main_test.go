@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -104,7 +105,7 @@ func textOf(t testing.TB, st *session.Store) string {
 
 // A folder is copied to a database and back by the command line, with kills in between.
 func TestCopyKilled(t *testing.T) {
-	dir, back, url := t.TempDir(), t.TempDir(), server.URL+"&schema=killed"
+	dir, back, url := t.TempDir(), t.TempDir(), server.URL+"&schema="+crand.Text()
 	from, err := session.Open(dir, &session.Options{Sync: session.SyncNever})
 	require.NoError(t, err)
 	require.NoError(t, copytest.Fill(t.Context(), from, 9, 80))
@@ -139,7 +140,7 @@ func TestCopyKilled(t *testing.T) {
 
 // Other commands work over a database, too.
 func TestCommands(t *testing.T) {
-	url := server.URL + "&schema=commands"
+	url := server.URL + "&schema=" + crand.Text()
 	convolog(t, 0, "session", "new", "main:cli:user", "--id", "alpha", "--url", url)
 	convolog(t, 0, "session", "add-message", "alpha", "--role", "user", "--content", "What does Porto cost?", "--url", url)
 	for _, args := range [][]string{{"session", "list"}, {"show", "alpha"}, {"search", "porto"}, {"export", "alpha"}, {"doctor"}, {"archive", "alpha"}} {
