@@ -3,12 +3,10 @@ package session
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
@@ -220,13 +218,13 @@ func (c *copying) add(ctx context.Context, e transcript.Entry) error {
 }
 
 // name notes the blobs that a line names for the first time.
-func (c *copying) name(e transcript.Entry, copy bool) {
+func (c *copying) name(e transcript.Entry, due bool) {
 	for hash := range blobsOf(e) {
 		if _, known := c.blobs[hash]; !known {
 			if c.blobs == nil {
 				c.blobs = map[string]bool{}
 			}
-			c.blobs[hash] = copy
+			c.blobs[hash] = due
 		}
 	}
 }
@@ -334,37 +332,6 @@ func (c *copying) blob(ctx context.Context, hash string) error {
 	return err
 }
 
-// verify reads the copy, and compares it with the session batch by batch.
-func (c *copying) verify(ctx context.Context) error {
-	before := func(recs records, end driver.Cursor) records {
-		return func(yield func(transcript.Record, error) bool) {
-			for rec, err := range recs {
-				if err == nil && driver.Cursor(rec.Offset) >= end || !yield(rec, err) {
-					return
-				}
-			}
-		}
-	}
-	next, stop := iter.Pull2(transcript.Batches(before(c.to.drv.Scan(ctx, c.Ref, 0, driver.Forward), c.at)))
-	defer stop()
-	lines := 0
-	for batch, err := range transcript.Batches(before(c.from.drv.Scan(ctx, c.Ref, 0, driver.Forward), c.end)) {
-		if err != nil {
-			return err
-		}
-		theirs, err, _ := next()
-		if err != nil {
-			return err
-		}
-		same := func(a, b transcript.Entry) bool { return bytes.Equal(a.Line(), b.Line()) }
-		if batch.Complete != theirs.Complete || !slices.EqualFunc(batch.Entries, theirs.Entries, same) {
-			return fmt.Errorf("the copy was read back and differs behind line %d: check the other store, delete the session there and copy again", lines)
-		}
-		lines += len(batch.Entries)
-	}
-	return nil
-}
-
 // finish makes the row and the state of the copy those of the session.
 func (c *copying) finish(ctx context.Context) (err error) {
 	if c.Appended > 0 {
@@ -393,45 +360,4 @@ func (c *copying) finish(ctx context.Context) (err error) {
 		err = c.to.Archive(ctx, c.Ref)
 	}
 	return err
-}
-
-var errTorn = errors.New("the copy holds a part of a line: delete the copy, and copy again")
-
-// clear deletes a copy in which a kill has left a part of a line, perhaps inside of a
-// batch. All lines of the copy are in the session too.
-func (c *copying) clear(ctx context.Context) error {
-	apart, err := c.apart(ctx)
-	if err != nil {
-		return err
-	}
-	a, err := c.to.archiver()
-	if err == nil && !apart {
-		err = errors.New("both stores are the same one")
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errTorn, err)
-	}
-	return errors.Join(a.DeleteIf(ctx, []Ref{c.Ref}, func(row driver.Row) error {
-		if row.Size != int64(c.at) {
-			return errChanged
-		}
-		return nil
-	})...)
-}
-
-// apart reports whether the two stores do not have one storage: a note in one of them
-// is not in the other one.
-func (c *copying) apart(ctx context.Context) (bool, error) {
-	from, ok := c.from.table.store.drv.(driver.Rewriter)
-	to, also := c.to.drv.(driver.Rewriter)
-	if !ok || !also {
-		return false, nil
-	}
-	name := "copy-" + rand.Text()
-	if err := to.Note(ctx, name, []byte("{}")); err != nil {
-		return false, err
-	}
-	notes, err := from.Notes(ctx)
-	_, same := notes[name]
-	return err == nil && !same, errors.Join(err, to.Note(ctx, name, nil))
 }
