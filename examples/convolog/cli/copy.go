@@ -94,5 +94,5 @@ func (c *call) database(ctx context.Context, url string) (*session.Store, error)
 	case strings.HasPrefix(url, "http"):
 		return nil, c.wrong("copy works on folders and databases, not over a server such as %s: name its folder or database", url)
 	}
-	return nil, c.wrong("%s is neither a folder nor a database that this program knows; for PostgreSQL there is\ngo run github.com/convolog/convolog/session/driver/pgdriver/convolog", url)
+	return nil, c.wrong("%s is neither a folder nor a database that this program knows; the convolog of session/driver/pgdriver knows PostgreSQL", url)
 }

@@ -1,7 +1,12 @@
-// Convolog is the command line convolog for stores in PostgreSQL, too:
+// Convolog is the command line convolog for stores in PostgreSQL, too. In a clone of
+// the repository:
 //
-//	go run ./convolog copy .convolog postgres://localhost/chats
-//	go run ./convolog session list --url postgres://localhost/chats
+//	go install -C session/driver/pgdriver ./convolog
+//	convolog copy .convolog postgres://localhost/chats
+//	convolog session list --url postgres://localhost/chats
+//
+// It makes the tables when it opens a database that does not have them, also if a
+// command only looks.
 //
 // The parameter schema of a URL names the schema that has the tables; without it that
 // is convolog. All other parameters are those of libpq.
