@@ -201,7 +201,7 @@ func (a *assembler) addPrompt(n *node, b transcript.System) {
 	a.last()
 	it := a.newItem(n, 1)
 	it.prompt, it.since = true, n.ord
-	it.parts = append(it.parts, part{transcript.TextBlock{Text: PromptHeading + "\n" + b.Text}, source{n, 0}})
+	it.parts = append(it.parts, part{transcript.TextBlock{Text: PromptHeading + "\n" + b.Text}, source{n, transcript.PromptEntry}})
 	a.items = append(a.items, it)
 	a.prompted, a.lastUser = true, max(a.lastUser, n.ord)
 }

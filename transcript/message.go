@@ -35,8 +35,9 @@ type Origin struct {
 	// greater Batch was appended later. It is 0 for a synthetic block and for
 	// a summary.
 	Batch int
-	// Block is the index of the block in the content of its entry, or
-	// [WholeEntry]. That of a synthetic block tells what it was made up for.
+	// Block is the index of the block in the content of its entry,
+	// [WholeEntry] or [PromptEntry]. That of a synthetic block tells what it was
+	// made up for.
 	Block int
 	API   string // of the answer it is part of, as in [Response]
 	Model string
@@ -54,9 +55,15 @@ type Answer struct {
 	Intact bool
 }
 
-// WholeEntry is the Block of an [Origin] whose block is all that its entry
-// holds: a call or a result on a line of its own.
-const WholeEntry = -1
+// The values of [Origin.Block] that are no index.
+const (
+	// WholeEntry is that of a block which is all that its entry holds: a call or
+	// a result on a line of its own.
+	WholeEntry = -1
+	// PromptEntry is that of a text of the user which is a [System] entry: a later
+	// system prompt. A renderer may give it the role that the provider has for it.
+	PromptEntry = -2
+)
 
 // UserText returns a user message of one text.
 func UserText(text string) Message {

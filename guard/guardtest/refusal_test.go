@@ -75,7 +75,7 @@ func TestInvalid(t *testing.T) {
 		{"tool without a name", body(`"tools":[{"input_schema":{"type":"object"}}]`), "tools.0.custom.name: Field required"},
 		{"tool without a schema", body(`"tools":[{"name":"f"}]`), "tools.0.custom.input_schema: Field required"},
 		{"tool twice", body(`"tools":[` + tool + `,` + tool + `]`), "tools: Tool names must be unique."},
-		{"role", body(`"messages":[{"role":"system","content":"Hi"}]`), "messages.0.role: Input should be 'user' or 'assistant'"},
+		{"role", body(`"messages":[{"role":"tool","content":"Hi"}]`), "messages.0.role: Input should be 'user' or 'assistant'"},
 		{"prefill", body(`"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hm"}]`), "This model does not support assistant message prefill. The conversation must end with a user message."},
 		{
 			"call without a result", body(`"messages":[` + calls + `,{"role":"user","content":"?"}]`),

@@ -2,6 +2,7 @@ package guardtest
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -41,12 +42,17 @@ func (r Request) Results() (results []transcript.ToolResultBlock) {
 	return results
 }
 
-func (r Request) last() transcript.Message {
-	n := len(r.Messages)
-	if n == 0 || r.Messages[n-1].Role != transcript.RoleUser {
+// last returns the last message if it is a user's. One of the system may follow it.
+func (r Request) last() (m transcript.Message) {
+	for _, m = range slices.Backward(r.Messages) {
+		if m.Role == transcript.RoleUser || m.Role == transcript.RoleAssistant {
+			break
+		}
+	}
+	if m.Role != transcript.RoleUser {
 		return transcript.Message{}
 	}
-	return r.Messages[n-1]
+	return m
 }
 
 // callIDs returns the IDs of the calls in the messages.

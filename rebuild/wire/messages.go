@@ -45,27 +45,31 @@ func (r *renderer) messages() []transcript.Message {
 		}
 		dropped = false
 	}
-	return out
+	return withSystem(out)
 }
 
 // content returns the blocks of message i as the target takes them.
 func (r *renderer) content(i int) []transcript.Block {
 	m := r.req.Messages[i]
 	if m.Role == transcript.RoleUser {
-		return r.userContent(m)
+		return r.userContent(i, m)
 	}
 	return r.answerContent(i, m)
 }
 
-func (r *renderer) userContent(m transcript.Message) []transcript.Block {
+func (r *renderer) userContent(i int, m transcript.Message) []transcript.Block {
 	out := make([]transcript.Block, 0, len(m.Content))
 	for j, b := range m.Content {
-		entry := originOf(m, j).Entry
+		o := originOf(m, j)
 		if res, ok := b.(transcript.ToolResultBlock); ok {
 			res.CallID = r.ids.result(res.CallID)
 			b = res
 		}
-		out = append(out, r.userBlock(entry, b))
+		b = r.userBlock(o.Entry, b)
+		if text, ok := b.(transcript.TextBlock); ok && o.Block == transcript.PromptEntry && r.asSystem(i) {
+			b = systemText{text}
+		}
+		out = append(out, b)
 	}
 	return out
 }

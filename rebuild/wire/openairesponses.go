@@ -40,6 +40,8 @@ type OpenAIResponses struct {
 //   - IDs of calls that are not unique, not of letters, digits, _ and -, or of
 //     more than 64 bytes are replaced by ones derived from them, in the call and
 //     in its result.
+//   - A later system prompt of a session, which is a text of the user in the history,
+//     is a message of role "developer".
 //   - The items of an answer go back to the model that made them as they came,
 //     with their IDs, in all turns, so that the bytes of a conversation do not
 //     change when a turn ends. Other models get texts and calls without IDs.

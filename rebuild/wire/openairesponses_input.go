@@ -37,34 +37,51 @@ func (r *responsesRenderer) input() []json.RawMessage {
 
 func responsesTakes(openAIPart) string { return "" }
 
-// user renders results, each as an item, and one message of the rest.
+// user renders results, each as an item, and one message of the rest. A later system
+// prompt is a message of the developer's.
 func (r *responsesRenderer) user(m transcript.Message) {
 	var rest []openAIPart
 	for j, b := range m.Content {
-		entry := originOf(m, j).Entry
+		o := originOf(m, j)
 		switch b := b.(type) {
 		case transcript.ToolResultBlock:
-			r.result(entry, b)
+			r.result(o.Entry, b)
 		case transcript.ToolCallBlock:
-			r.note(rebuild.DroppedBlock, entry, "a call in a user message")
+			r.note(rebuild.DroppedBlock, o.Entry, "a call in a user message")
 		default:
-			rest = append(rest, r.parts(entry, b, responsesTakes)...)
+			if o.Block == transcript.PromptEntry {
+				r.says(m, rest)
+				rest = nil
+				r.message("developer", r.parts(o.Entry, b, responsesTakes))
+				continue
+			}
+			rest = append(rest, r.parts(o.Entry, b, responsesTakes)...)
 		}
 	}
-	dropped := r.dropped
-	if r.dropped = false; len(rest) == 0 {
+	r.says(m, rest)
+	r.dropped = false
+}
+
+// says adds what the user says; behind an answer that was left out, to the message in
+// front of it.
+func (r *responsesRenderer) says(m transcript.Message, parts []openAIPart) {
+	if len(parts) == 0 {
 		return
 	}
-	if n := len(r.out); dropped && n > 0 && n == r.said {
-		rest = append(r.rest, rest...)
+	if n := len(r.out); r.dropped && n > 0 && n == r.said {
+		parts = append(r.rest, parts...)
 		r.out = r.out[:n-1]
 		r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
 	}
-	r.said, r.rest = len(r.out)+1, rest
+	r.said, r.rest = len(r.out)+1, parts
+	r.message("user", parts)
+}
+
+func (r *responsesRenderer) message(role string, parts []openAIPart) {
 	o := jsontext.AppendObject(nil)
 	o.String("type", "message")
-	o.String("role", "user")
-	appendResponsesContent(&o, "content", rest)
+	o.String("role", role)
+	appendResponsesContent(&o, "content", parts)
 	r.out = append(r.out, o.End())
 }
 

@@ -128,20 +128,27 @@ func (r *renderer) unfit(i int, content []transcript.Block, b transcript.Block, 
 // 5.5, and what is newer. Names are those of [transcript.Request]: of the Messages
 // API "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0".
 func checksPrefix(model string) bool {
+	_, version := claudeVersion(model)
+	return version > 500
+}
+
+// claudeVersion returns the line of a model of Claude and its version, "opus" and
+// 408 for Opus 4.8; nothing for other names and for those before Claude 4.
+func claudeVersion(model string) (line string, version int) {
 	_, name, isClaude := strings.Cut(model, "claude-")
 	parts := strings.Split(name, "-")
 	if !isClaude || len(parts) < 2 {
-		return false
+		return "", 0
 	}
 	generation, err := strconv.Atoi(parts[1])
 	if err != nil || '0' <= name[0] && name[0] <= '9' { // claude-3-7-sonnet and older
-		return false
+		return "", 0
 	}
 	minor := 0
 	if len(parts) > 2 && len(parts[2]) < 3 { // not a date
 		minor, _ = strconv.Atoi(parts[2])
 	}
-	return generation > 5 || generation == 5 && minor > 0
+	return parts[0], generation*100 + minor
 }
 
 // isWhole reports whether reasoning can be given back at all: the API refuses

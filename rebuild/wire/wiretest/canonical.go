@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -18,7 +19,9 @@ import (
 //
 //	messages         there is at least one
 //	first-user       the first is a user message
-//	role             roles are user and assistant
+//	role             roles are user and assistant, and system with a model that
+//	                 takes it: texts behind a user's message, in front of an
+//	                 answer or at the end
 //	alternation      no two neighbours have the same role
 //	prefill          the last is a user message, or an answer that stopped
 //	                 inside a tool of the provider and is to be continued
@@ -163,13 +166,40 @@ func (r *referee) envelope() {
 }
 
 func (r *referee) role(i int) {
+	before := transcript.Role("")
+	if i > 0 {
+		before = r.req.Messages[i-1].Role
+	}
 	switch role := r.req.Messages[i].Role; {
+	case role == roleSystem:
+		r.systemMessage(i, before)
 	case role != transcript.RoleUser && role != transcript.RoleAssistant:
 		r.flag("role", i, -1, "messages.%d.role: Input should be 'user' or 'assistant'", i)
 	case i == 0 && role != transcript.RoleUser:
 		r.flag("first-user", i, -1, `messages: first message must use the "user" role`)
-	case i > 0 && role == r.req.Messages[i-1].Role:
+	case role == before, role == transcript.RoleUser && before == roleSystem:
 		r.flag("alternation", i, -1, `messages: roles must alternate between "user" and "assistant", but found multiple %q roles in a row`, role)
+	}
+}
+
+// roleSystem is the role of messages that change what the system prompt says.
+const roleSystem transcript.Role = "system"
+
+// takesSystem matches the models that take the role.
+var takesSystem = lazy.New(`claude-(opus-(4-([89]|[1-9]\d)\b|[5-9])|sonnet-(5-[5-9]|[6-9])|(fable|mythos)-[5-9])`)
+
+// systemMessage checks a message of that role.
+func (r *referee) systemMessage(i int, before transcript.Role) {
+	switch {
+	case !takesSystem.Get().MatchString(r.req.Model):
+		r.flag("role", i, -1, "messages.%d: role 'system' is not supported on this model", i)
+	case before != transcript.RoleUser:
+		r.flag("role", i, -1, "messages.%d: a `system` message must follow a `user` message", i)
+	}
+	for j, b := range r.req.Messages[i].Content {
+		if _, text := b.(transcript.TextBlock); !text {
+			r.flag("block-role", i, j, "messages.%d: `system` messages can only have `text` blocks", i)
+		}
 	}
 }
 

@@ -87,7 +87,11 @@ func TestValidateRules(t *testing.T) {
 	tests := []struct{ name, request, rule, text string }{
 		{"no messages", `{"messages":[]}`, "messages", "messages: at least one message is required"},
 		{"assistant first", answer + "," + user, "first-user", `messages: first message must use the "user" role`},
-		{"role", `{"role":"system","content":"x"},` + user, "role", "messages.0.role: Input should be 'user' or 'assistant'"},
+		{"role", `{"role":"tool","content":"x"},` + user, "role", "messages.0.role: Input should be 'user' or 'assistant'"},
+		{"system with another model", `{"messages":[` + user + `,{"role":"system","content":"x"}],"model":"claude-sonnet-5"}`, "role", "messages.1: role 'system' is not supported on this model"},
+		{"system behind an answer", `{"messages":[` + user + "," + answer + `,{"role":"system","content":"x"}],"model":"claude-opus-5"}`, "role", "messages.2: a `system` message must follow a `user` message"},
+		{"system in front of a user", `{"messages":[` + user + `,{"role":"system","content":"x"},` + user + `],"model":"claude-opus-5"}`, "alternation", `messages: roles must alternate between "user" and "assistant", but found multiple "user" roles in a row`},
+		{"image of the system", `{"messages":[` + user + `,{"role":"system","content":[{"type":"image","source":{"type":"file","file_id":"f"}}]}],"model":"claude-opus-5"}`, "block-role", "messages.1: `system` messages can only have `text` blocks"},
 		{"two users", user + "," + user, "alternation", `messages: roles must alternate between "user" and "assistant", but found multiple "user" roles in a row`},
 		{"two answers", user + "," + answer + "," + answer + "," + user, "alternation", `messages: roles must alternate between "user" and "assistant", but found multiple "assistant" roles in a row`},
 		{"prefill", user + "," + answer, "prefill", "This model does not support assistant message prefill. The conversation must end with a user message."},
