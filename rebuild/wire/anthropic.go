@@ -69,6 +69,8 @@ type Anthropic struct {
 //   - Calls of the provider's own tools are given back with their results to
 //     the model that made them. One without its result is kept only at the end
 //     of the request, where the provider is to continue it (pause_turn).
+//   - Blocks of an answer whose type is not known here go back to the model that made
+//     them as they came.
 //   - Other blocks that the API does not take become a short text in a user
 //     message and are left out of an answer. An answer that nothing is left of
 //     is left out, and the user messages around it are joined, results first.

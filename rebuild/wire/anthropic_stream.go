@@ -141,41 +141,36 @@ func (s *AnthropicStream) startBlock(event []byte) (Delta, error) {
 	return Delta{}, nil
 }
 
-// anthropicDeltas are the members that the deltas of a type add to, which have
-// the same names in the delta but for the input of a call.
-var anthropicDeltas = map[string][]string{
-	"text_delta": {"text"}, "thinking_delta": {"thinking"}, "signature_delta": {"signature"}, "input_json_delta": {"partial_json"},
-	"compaction_delta": {"content", "encrypted_content"},
-}
-
+// addDelta takes what a delta adds: its texts go on the members of their names, but
+// for the input of a call.
 func (s *AnthropicStream) addDelta(event []byte) (d Delta, err error) {
 	p, err := s.open(event, "index")
 	if err != nil {
 		return Delta{}, err
 	}
 	delta, _ := jsontext.Member(event, "delta")
-	kind := stringMember(delta, "type")
-	for _, name := range anthropicDeltas[kind] {
-		value, _ := jsontext.Member(delta, name)
+	for name, value := range jsontext.Members(delta) {
 		text, ok := jsontext.String(value)
-		if !ok && kind == "compaction_delta" {
-			continue // null: nothing was summarised
+		switch {
+		case name == "citation" && jsontext.IsObject(value):
+			p.list = append(p.list, slices.Clone(value))
+			continue
+		case !ok || name == "type": // null in a compaction: nothing was summarised
+			continue
+		case name == "text":
+			d.Text += text
+		case name == "thinking":
+			d.Thinking += text
+		case name == inputDelta:
+			d.Input += text
 		}
 		p.grow(name, 0, text)
-		switch name {
-		case "text":
-			d.Text = text
-		case "thinking":
-			d.Thinking = text
-		case "partial_json":
-			d.Input = text
-		}
-	}
-	if citation, ok := jsontext.Member(delta, "citation"); ok && kind == "citations_delta" {
-		p.list = append(p.list, slices.Clone(citation))
 	}
 	return d, nil
 }
+
+// inputDelta is the member of a delta that adds to the input of a call.
+const inputDelta = "partial_json"
 
 // anthropicBlock returns the block so far, nil if there is nothing to show of it.
 func anthropicBlock(p *piece) transcript.Block {
@@ -198,20 +193,27 @@ func anthropicBlock(p *piece) transcript.Block {
 	if err != nil {
 		return nil
 	}
-	if t, ok := block.(transcript.TextBlock); ok && !p.done && t.Text == "" {
-		return nil
+	switch b := block.(type) {
+	case transcript.TextBlock:
+		if !p.done && b.Text == "" {
+			return nil
+		}
+	case transcript.RawBlock:
+		if !p.done {
+			return nil // nobody could make anything of a part of it
+		}
 	}
 	return block
 }
 
 // anthropicMembers returns the members of a block that deltas have changed.
 func anthropicMembers(p *piece) (members []member) {
-	for _, name := range []string{"text", "thinking", "signature", "content", "encrypted_content"} {
-		if text, ok := p.text(name); ok && (p.done || name != "signature") {
-			members = append(members, member{name, jsontext.AppendString(nil, stringMember(p.start, name)+string(text))})
+	for _, t := range p.texts {
+		if t.name != inputDelta && (p.done || t.name != "signature") {
+			members = append(members, member{t.name, jsontext.AppendString(nil, stringMember(p.start, t.name)+string(t.text))})
 		}
 	}
-	text, changed := p.text("partial_json")
+	text, changed := p.text(inputDelta)
 	if changed || p.kind == "tool_use" || serverIDs[p.kind] != "" {
 		input, _ := jsontext.Member(p.start, "input")
 		if len(text) > 0 || !p.done || jsontext.IsNull(input) {

@@ -76,8 +76,9 @@ func (Bedrock) ToolName(name string) string { return toolName(name) }
 //   - Of more than 5 documents or 20 images the last stay, the others become a
 //     short text. This changes the bytes of earlier messages.
 //   - A result that is an error has a text, and texts only.
-//   - Citations of a text, and calls of tools that the provider ran with their
-//     results, go back to the model that made them.
+//   - Citations of a text, calls of tools that the provider ran with their results,
+//     and blocks of kinds that are not known here go back to the model that made
+//     them.
 //   - Other blocks that the API does not take, cache marks included, become a short text in a user message and are left out of an
 //     answer. An answer that nothing is left of is left out, and the user
 //     messages around it are joined.

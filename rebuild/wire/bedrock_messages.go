@@ -2,6 +2,7 @@ package wire
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -252,10 +253,11 @@ func (r *bedrockRenderer) result(entry string, b transcript.ToolResultBlock) (ou
 	return out
 }
 
-// ranByProvider returns the indexes of the blocks of an answer that are a call of a
-// tool which the provider ran itself, with its result behind it.
+// ranByProvider returns the indexes of the opaque blocks of an answer that go back: a
+// call of a tool which the provider ran itself, with its result behind it, and what
+// is of a kind that only the API knows.
 func (r *bedrockRenderer) ranByProvider(m transcript.Message) map[int]bool {
-	var keep map[int]bool
+	keep := map[int]bool{}
 	open := map[string]int{} // index of the call by its ID
 	for j, b := range m.Content {
 		raw, ok := b.(transcript.RawBlock)
@@ -272,14 +274,28 @@ func (r *bedrockRenderer) ranByProvider(m transcript.Message) map[int]bool {
 		case isResult && stringMember(result, "type") != "" && hasOnly(block, "toolResult"):
 			id = stringMember(result, "toolUseId")
 			if at, found := open[id]; found {
-				if keep == nil {
-					keep = map[int]bool{}
-				}
 				keep[at], keep[j] = true, true
 				r.ids.take(id)
 				delete(open, id)
 			}
+		case !isCall && !isResult:
+			keep[j] = isUnknownBedrock(block)
 		}
 	}
 	return keep
 }
+
+// isUnknownBedrock reports whether a content block is one that only the API knows.
+func isUnknownBedrock(block []byte) bool {
+	n := 0
+	for name := range jsontext.Members(block) {
+		if slices.Contains(bedrockKinds, name) {
+			return false
+		}
+		n++
+	}
+	return n == 1
+}
+
+// bedrockKinds are the kinds of content blocks that the API has.
+var bedrockKinds = strings.Fields("text image document video audio toolUse toolResult reasoningContent cachePoint guardContent searchResult citationsContent")

@@ -42,6 +42,64 @@ func TestAnthropicOwnBlocks(t *testing.T) {
 	require.NotContains(t, string(sent), "toolset")
 }
 
+// A block of a type that is not known goes back to its maker as it came, whole or
+// streamed; a call of such a type, and the result of one, with its other half.
+func TestUnknownBlocks(t *testing.T) {
+	const thing = `{"type":"vision_board", "note":"a","z":[1, 2]}`
+	const call, result = `{"type":"swarm_use","id":"sw_1","input":{}}`, `{"type":"swarm_tool_result","tool_use_id":"sw_1","content":null}`
+	answer := func(blocks string) transcript.Message {
+		resp, err := wire.Anthropic{}.Response([]byte(`{"role":"assistant","model":"claude-x","content":[` + blocks + `]}`))
+		require.NoError(t, err)
+		return resp.Message
+	}
+	sent := func(m transcript.Message) string {
+		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "claude-x", Messages: []transcript.Message{transcript.UserText("go"), m, transcript.UserText("more")}})
+		require.NoError(t, err)
+		require.Empty(t, wiretest.Anthropic{}.Validate(body))
+		return string(body)
+	}
+	const text = `{"type":"text","text":"x"}`
+	require.Contains(t, sent(answer(thing+","+call+","+result+","+text)), `"content":[`+thing+`,`+call+`,`+result+`,`+text+`]`)
+	require.Contains(t, sent(answer(call+","+text)), `"content":[`+text+`]`)
+	require.Contains(t, sent(answer(result+","+text)), `"content":[`+text+`]`)
+	require.Contains(t, sent(answer(`{"type":"vision_board","a":1,"a":2},`+text)), `"content":[`+text+`]`)
+	other := answer(thing + "," + text)
+	other.Origins = []transcript.Origin{{API: "anthropic", Model: "claude-y"}, {API: "anthropic", Model: "claude-y"}}
+	require.Contains(t, sent(other), `"content":[`+text+`]`)
+
+	s := wire.Anthropic{}.NewStream()
+	for _, event := range []string{
+		`{"type":"message_start","message":{"role":"assistant","model":"claude-x","content":[]}}`,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"vision_board","note":"","z":1}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"note_delta","note":"wri"}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"note_delta","note":"tten"}}`,
+	} {
+		_, err := s.Add([]byte(event))
+		require.NoError(t, err)
+	}
+	require.Empty(t, s.Response().Message.Content, "half of it says nothing")
+	_, err := s.Add([]byte(`{"type":"content_block_stop","index":0}`))
+	require.NoError(t, err)
+	require.Equal(t, `{"type":"vision_board","note":"written","z":1}`, string(transcript.MarshalBlock(s.Response().Message.Content[0])))
+
+	// Items of Responses that want something of the client's do not go back.
+	for items, kept := range map[string]bool{
+		`{"type":"new_item","id":"n_1", "x":[1, 2]}`: true,
+		`{"type":"tool_search_call","id":"ts_1","call_id":"c_1","status":"completed"},{"type":"tool_search_output","id":"ts_2","call_id":"c_1","tools":[]}`: true,
+		`{"type":"tool_search_call","id":"ts_1","call_id":"c_1","status":"completed"}`:                                                                      false,
+		`{"type":"new_item","id":"n_1","status":"in_progress"}`:                                                                                             false,
+		`{"type":"new_item"}`:                           false,
+		`{"type":"mcp_approval_request","id":"mcpr_1"}`: false,
+	} {
+		resp, err := wire.OpenAIResponses{}.Response([]byte(`{"model":"gpt-x","output":[` + items + `,{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x"}]}]}`))
+		require.NoError(t, err)
+		body, _, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, transcript.UserText("more")}})
+		require.NoError(t, err)
+		require.Equal(t, kept, strings.Contains(string(body), items), items)
+		require.Empty(t, wiretest.OpenAIResponses{}.Validate(body))
+	}
+}
+
 // A compaction that comes over a stream is what it would have been otherwise.
 func TestAnthropicCompactionStream(t *testing.T) {
 	for content, want := range map[string]string{`"What was done."`: `"What was done."`, "null": "null"} {

@@ -48,9 +48,8 @@
 //	compaction, with content        yes        -      -          -       -
 //	fallback                        yes        -      -          -       -
 //	compaction, encrypted           -          -      yes        -       -
-//	web_search_call and its like    -          -      yes        -       -
-//	gemini_part                     -          -      -          yes     -
 //	bedrock_block, a tool it ran    -          -      -          -       yes
+//	of a type not known here        yes        -      yes        yes     yes
 //
 // In the table "yes" is as it came, "text" a text that stands for it or holds what
 // it says, "moved" behind the results, and "-" is left out, with a word in the

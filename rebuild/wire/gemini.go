@@ -82,7 +82,7 @@ func (Gemini) ToolName(name string) string {
 //   - Thoughts are given back to the model that made them, those of all turns, and
 //     are left out of an answer that nothing else is left of.
 //   - Parts of a kind that this package has no block for, code that the model
-//     ran for example, go back to the model that made them.
+//     ran for example, go back to the model that made them as they came.
 //   - Other blocks that the API does not take become a short text in a user
 //     message and are left out of an answer. An answer that nothing is left of
 //     is left out, and the user messages around it are joined.

@@ -169,42 +169,39 @@ func geminiCallID(extra transcript.Extra) string {
 }
 
 // opaquePart returns the part that a block holds, nil if it is none that the
-// API takes back.
+// API takes back. What only the API knows goes back as it came.
 func opaquePart(b transcript.RawBlock) []byte {
-	if b.BlockType() != opaqueGemini || !jsontext.Valid(b.JSON) {
-		return nil
-	}
 	part, _ := jsontext.Member(b.JSON, "part")
-	if !jsontext.IsObject(part) {
+	if b.BlockType() != opaqueGemini || !jsontext.Valid(b.JSON) || !hasEachOnce(part) {
 		return nil
 	}
-	o := jsontext.AppendObject(nil)
-	data, ok := 0, true
+	ok, known, others := true, 0, 0
 	for name, value := range jsontext.Members(part) {
-		data++
+		known++
 		switch name {
+		case "text", "functionCall", "functionResponse":
+			return nil // in another place
 		case "executableCode":
-			ok = ok && jsontext.IsObject(value) && stringMember(value, "code") != "" && stringMember(value, "language") != ""
+			ok = ok && stringMember(value, "code") != "" && stringMember(value, "language") != ""
 		case "codeExecutionResult":
-			ok = ok && jsontext.IsObject(value) && stringMember(value, "outcome") != ""
+			ok = ok && stringMember(value, "outcome") != ""
 		case "inlineData":
-			ok = ok && hasOnly(value, "mimeType", "data", "displayName") &&
-				isGeminiMedia(stringMember(value, "mimeType")) && isBase64(stringMember(value, "data"))
+			ok = ok && hasOnly(value, "mimeType", "data", "displayName") && isGeminiMedia(stringMember(value, "mimeType")) && isBase64(stringMember(value, "data"))
 		case "fileData":
 			ok = ok && hasOnly(value, "mimeType", "fileUri", "displayName") && isFileURI(stringMember(value, "fileUri"))
 		case "thoughtSignature":
-			data--
 			signature, _ := jsontext.String(value)
 			ok = ok && isBase64(signature)
+			known--
 		default:
-			return nil
+			others++
+			known--
 		}
-		o.Value(name, value)
 	}
-	if !ok || data != 1 || !hasOnly(part, "executableCode", "codeExecutionResult", "inlineData", "fileData", "thoughtSignature") {
+	if !ok || known > 1 || known+others == 0 {
 		return nil
 	}
-	return o.End()
+	return jsontext.AppendValue(nil, part)
 }
 
 // hasOnly reports whether a value is an object without other members than

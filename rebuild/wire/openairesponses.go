@@ -49,15 +49,16 @@ type OpenAIResponses struct {
 //     provider stores answers), only to the model that made it, and only with
 //     the item behind it. If it is left out the items behind it lose their IDs,
 //     by which the provider would miss it.
-//   - Items of tools that the provider ran go back if they ended.
+//   - Items of tools that the provider ran, and of types that are not known here, go
+//     back as they came if they ended.
 //   - An image or a document that the API does not take (a file of another
 //     provider, another type) becomes a short text; a text document its text; a
 //     search result its texts.
 //   - Calls of tools that the API defines and the client runs (shell, local_shell,
 //     apply_patch, computer) go back to the model that made them as they came, and
 //     their results in the form that each wants; other models see functions.
-//   - Other opaque blocks, and images and documents in an answer, are left out. An
-//     answer that nothing is left of is left out, and the user messages around it
+//   - Opaque blocks of other models, and images and documents in an answer, are left
+//     out. An answer that nothing is left of is left out, and the user messages around it
 //     are joined.
 //   - Members of blocks that items do not have are left out. The API has no
 //     mark for results that are errors.

@@ -104,12 +104,26 @@ func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) {
 	r.out = append(r.out, o.End())
 }
 
-// ranByProvider are the items of tools that the provider ran, and those that
-// are opaque. Items that want an output of the client's are not among them.
-var ranByProvider = []string{
-	"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call",
-	"mcp_list_tools", "mcp_call", "compaction",
+// isOwnItem reports whether a raw block of an answer is an item that goes back as it
+// came: of a tool that the provider ran, opaque, or of a type that only the provider
+// knows. Parts of messages have no ID. An item that wants an output or an approval of
+// the client's, which a transcript cannot hold, is not given back.
+func isOwnItem(b transcript.RawBlock, answer []transcript.Block) bool {
+	kind := b.BlockType()
+	if !jsontext.Valid(b.JSON) || !hasEachOnce(b.JSON) || !hasEnded(b.JSON) || clientCalls[kind] != "" || slices.Contains(notAsTheyCame, kind) ||
+		stringMember(b.JSON, "id")+stringMember(b.JSON, "encrypted_content") == "" {
+		return false
+	}
+	call := stringMember(b.JSON, "call_id")
+	return call == "" || slices.ContainsFunc(answer, func(other transcript.Block) bool {
+		raw, ok := other.(transcript.RawBlock)
+		return ok && stringMember(raw.JSON, "call_id") == call && raw.BlockType() != kind && hasEnded(raw.JSON)
+	})
 }
+
+// notAsTheyCame are types of items that have blocks of their own or want something
+// from the client.
+var notAsTheyCame = []string{"", "message", "reasoning", "function_call", customCall, "mcp_approval_request"}
 
 // An outputItem is an element of an answer on its way back.
 type outputItem struct {
@@ -129,7 +143,7 @@ func (r *responsesRenderer) answer(i int, m transcript.Message) {
 	unshown := r.unshown(i)
 	items := make([]outputItem, 0, len(m.Content))
 	for j, b := range m.Content {
-		if it, ok := r.item(originOf(m, j), b); ok {
+		if it, ok := r.item(originOf(m, j), b, m.Content); ok {
 			if call, isCall := b.(transcript.ToolCallBlock); isCall && stringMember(it.ext, "type") == "computer_call" && unshown[call.ID] {
 				it.ext, it.kept = nil, nil // it goes as that of a function, as below
 			}
@@ -152,7 +166,7 @@ func (r *responsesRenderer) answer(i int, m transcript.Message) {
 }
 
 // item returns what an answer has in the place of a block.
-func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block) (it outputItem, ok bool) {
+func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block, answer []transcript.Block) (it outputItem, ok bool) {
 	it = outputItem{block: b, origin: o}
 	keep := func(extra transcript.Extra) {
 		it.ext = r.ext(o, extra)
@@ -188,9 +202,8 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block) (it ou
 		return it, true
 	case transcript.RawBlock:
 		if r.native(o) {
-			if it.bare = true; slices.Contains(ranByProvider, b.BlockType()) && jsontext.Valid(b.JSON) && hasEnded(b.JSON) &&
-				stringMember(b.JSON, "id")+stringMember(b.JSON, "encrypted_content") != "" {
-				it.kept, it.bare = b.JSON, false
+			if it.bare = !isOwnItem(b, answer); !it.bare {
+				it.kept = b.JSON
 			}
 			return it, true
 		}

@@ -9,8 +9,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Raw blocks that the API takes back, with the members it knows. Anything else
-// is opaque and goes nowhere.
+// Raw blocks that the API takes back, with the members it knows.
 var rawMembers = map[string][]string{
 	"server_tool_use": {"id", "name", "input", cacheControl, "caller"},
 	"mcp_tool_use":    {"id", "name", "server_name", "input", cacheControl, "caller"},
@@ -40,6 +39,30 @@ func isWholeAlone(b transcript.RawBlock) bool {
 	return ok && given
 }
 
+// isUnknown reports whether a block of an answer is of a type that only its maker
+// knows, and whole: that goes back as it came, byte for byte.
+func isUnknown(b transcript.RawBlock) bool {
+	switch kind := b.BlockType(); kind {
+	case "", "text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking", "context",
+		opaqueGemini, opaqueBedrock:
+		return false // without a member that the type has, or not of this API
+	default:
+		return rawMembers[kind] == nil && standAlone[kind] == "" && hasEachOnce(b.JSON)
+	}
+}
+
+// hasEachOnce reports whether no member of an object is there twice.
+func hasEachOnce(obj []byte) bool {
+	seen := map[string]bool{}
+	for name := range jsontext.Members(obj) {
+		if seen[name] {
+			return false
+		}
+		seen[name] = true
+	}
+	return len(seen) > 0
+}
+
 // isUpload reports whether a block says that a file is in the container of the
 // provider's code execution. A user or an answer may have it.
 func isUpload(b transcript.RawBlock) bool {
@@ -54,47 +77,50 @@ var serverIDs = map[string]string{"server_tool_use": "srvtoolu_", "mcp_tool_use"
 // isServerTool reports whether b is a call of a provider's own tool or a result.
 func isServerTool(b transcript.Block) bool {
 	raw, ok := b.(transcript.RawBlock)
-	if !ok {
-		return false
-	}
-	kind := raw.BlockType()
-	_, call := serverIDs[kind]
-	return call || strings.HasSuffix(kind, "_tool_result") && rawMembers[kind] != nil
+	return ok && (serverIDs[raw.BlockType()] != "" || isServerResult(raw) || isUnknownCall(raw))
+}
+
+// isServerResult reports whether b says that it is the result of such a call, of
+// a tool that is known or not.
+func isServerResult(b transcript.RawBlock) bool {
+	kind := b.BlockType()
+	return (isUnknown(b) || strings.HasSuffix(kind, "_tool_result") && rawMembers[kind] != nil) && stringMember(b.JSON, "tool_use_id") != ""
+}
+
+// isUnknownCall reports whether b looks like a call that the provider runs, of a type
+// that is not known.
+func isUnknownCall(b transcript.RawBlock) bool {
+	_, ok := jsontext.Member(b.JSON, "input")
+	return ok && stringMember(b.JSON, "id") != "" && isUnknown(b)
 }
 
 // serverPairs returns the indexes of the blocks of answer i that belong to
 // whole pairs of a call that the provider ran and its result, and of those that
 // stand alone.
 func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
-	var keep map[int]bool
+	keep := map[int]bool{}
 	open := map[string]int{} // index of the call by its ID
 	for j, b := range m.Content {
 		raw, ok := b.(transcript.RawBlock)
 		if !ok || !r.native(originOf(m, j)) || !jsontext.Valid(raw.JSON) {
 			continue
 		}
-		if keep == nil {
-			keep = map[int]bool{}
-		}
-		kind := raw.BlockType()
-		if isWholeAlone(raw) || isUpload(raw) {
-			keep[j] = true
-			continue
-		}
-		if prefix, call := serverIDs[kind]; call {
-			if id := stringMember(raw.JSON, "id"); isServerCall(kind, prefix, raw.JSON) && !r.ids.used[id] {
-				if _, twice := open[id]; !twice {
-					open[id] = j
-				}
+		switch {
+		case isServerCall(raw), isUnknownCall(raw):
+			id := stringMember(raw.JSON, "id")
+			if _, twice := open[id]; !twice && !r.ids.used[id] {
+				open[id] = j
 			}
-			continue
-		}
-		id := stringMember(raw.JSON, "tool_use_id")
-		content, _ := jsontext.Member(raw.JSON, "content")
-		if call, found := open[id]; found && isServerTool(raw) && !jsontext.IsNull(content) {
-			keep[call], keep[j] = true, true
-			delete(open, id)
-			r.ids.take(id)
+		case isServerResult(raw):
+			id := stringMember(raw.JSON, "tool_use_id")
+			content, _ := jsontext.Member(raw.JSON, "content")
+			if call, found := open[id]; found && (isUnknown(raw) || !jsontext.IsNull(content)) {
+				keep[call], keep[j] = true, true
+				delete(open, id)
+				r.ids.take(id)
+			}
+		default:
+			keep[j] = isWholeAlone(raw) || isUpload(raw) || isUnknown(raw)
 		}
 	}
 	// An answer that the provider paused ends with a call or a result of its
@@ -108,11 +134,13 @@ func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
 	return keep
 }
 
-func isServerCall(kind, prefix string, obj []byte) bool {
-	rest, ok := strings.CutPrefix(stringMember(obj, "id"), prefix)
-	input, _ := jsontext.Member(obj, "input")
-	return ok && isID(rest) && isID(stringMember(obj, "name")) && jsontext.IsObject(input) &&
-		(kind != "mcp_tool_use" || stringMember(obj, "server_name") != "")
+// isServerCall reports whether b is a whole call of a provider's own tool.
+func isServerCall(b transcript.RawBlock) bool {
+	kind := b.BlockType()
+	rest, ok := strings.CutPrefix(stringMember(b.JSON, "id"), serverIDs[kind])
+	input, _ := jsontext.Member(b.JSON, "input")
+	return serverIDs[kind] != "" && ok && isID(rest) && isID(stringMember(b.JSON, "name")) && jsontext.IsObject(input) &&
+		(kind != "mcp_tool_use" || stringMember(b.JSON, "server_name") != "")
 }
 
 // isSearchResult reports whether obj is a search result that a user or a tool
@@ -133,10 +161,10 @@ func isSearchResult(obj []byte) bool {
 	return n > 0
 }
 
-// rawBlock returns b without the members that the API does not know.
+// rawBlock returns b without members that the API does not know, if they are known.
 func (r *renderer) rawBlock(entry string, b transcript.RawBlock) transcript.Block {
 	kind := b.BlockType()
-	if standAlone[kind] != "" {
+	if rawMembers[kind] == nil {
 		return b
 	}
 	return filterMembers(b, func(name string, value []byte) bool {

@@ -34,10 +34,16 @@ var blockRows = []struct{ name, role, content string }{
 	{"compaction, with content", "assistant", `{"type":"compaction","content":"x"},{"type":"text","text":"x"}`},
 	{"fallback", "assistant", `{"type":"fallback","to":"m"},{"type":"text","text":"x"}`},
 	{"compaction, encrypted", "assistant", `{"type":"compaction","id":"cmp_1","encrypted_content":"e"},{"type":"text","text":"x"}`},
-	{"web_search_call and its like", "assistant", `{"type":"web_search_call","id":"ws_1","status":"completed"},{"type":"text","text":"x"}`},
-	{"gemini_part", "assistant", `{"type":"gemini_part","part":{"executableCode":{"language":"PYTHON","code":"1"}}},{"type":"text","text":"x"}`},
 	{"bedrock_block, a tool it ran", "assistant", `{"type":"bedrock_block","block":{"toolUse":{"toolUseId":"t","name":"n","type":"server_tool_use","input":{}}}},` +
 		`{"type":"bedrock_block","block":{"toolResult":{"toolUseId":"t","type":"r","content":[]}}},{"type":"text","text":"x"}`},
+	// Of each API another: Chat Completions has none.
+	{
+		"of a type not known here", "assistant", `{"type":"new_block","x":1},{"type":"text","text":"x"}
+{"type":"new_block"},{"type":"text","text":"x"}
+{"type":"web_search_call","id":"ws_1","status":"completed"},{"type":"new_item","id":"n_1"},{"type":"text","text":"x"}
+{"type":"gemini_part","part":{"executableCode":{"language":"PYTHON","code":"1"}}},{"type":"gemini_part","part":{"newPart":{}}},{"type":"text","text":"x"}
+{"type":"bedrock_block","block":{"newBlock":{}}},{"type":"text","text":"x"}`,
+	},
 }
 
 // blockTable says what becomes of each block with each API.
@@ -47,6 +53,7 @@ func blockTable(t *testing.T) string {
 	for _, row := range blockRows {
 		fmt.Fprintf(&sb, "//\t%-31s", row.name)
 		for i, s := range speakers {
+			content := strings.Split(row.content, "\n")
 			if s.name == "anthropic" {
 				s.model, s.request = "claude-x", wire.Anthropic{Thinking: []byte(`{"type":"adaptive"}`)}.Request
 			}
@@ -55,7 +62,7 @@ func blockTable(t *testing.T) string {
 			}
 			own := transcript.Origin{API: s.name, Model: s.model, Entry: "a", Batch: 1}
 			width := []int{10, 6, 10, 7, 0}[i]
-			fmt.Fprintf(&sb, " %-*s", width, becomes(t, s, row.role, row.content, own))
+			fmt.Fprintf(&sb, " %-*s", width, becomes(t, s, row.role, content[min(i, len(content)-1)], own))
 		}
 		sb.WriteString("\n")
 	}

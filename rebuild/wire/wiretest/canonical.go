@@ -222,7 +222,7 @@ func (r *referee) paused(i int) bool {
 		return false
 	}
 	raw, ok := m.Content[len(m.Content)-1].(transcript.RawBlock)
-	return ok && (serverCall(raw.BlockType()) || serverResult(raw.BlockType()))
+	return ok && ofServer(raw)
 }
 
 // calls checks that the calls of message i are answered as they must be.

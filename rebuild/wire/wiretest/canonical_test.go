@@ -111,8 +111,8 @@ func TestValidateRules(t *testing.T) {
 			"messages.0.content.0: Input tag 'context' found using 'type' does not match any of the expected tags: 'document', 'image', 'redacted_thinking', 'search_result', 'server_tool_use', 'text', 'thinking', 'tool_result', 'tool_use'",
 		},
 		{
-			"unknown type", said(`{"type":"reasoning","id":"x"}`), "block-type",
-			"messages.1.content.0: Input tag 'reasoning' found using 'type' does not match any of the expected tags: 'document', 'image', 'redacted_thinking', 'search_result', 'server_tool_use', 'text', 'thinking', 'tool_result', 'tool_use'",
+			"unknown type", asUser(`{"type":"reasoning","id":"x"}`), "block-type",
+			"messages.0.content.0: Input tag 'reasoning' found using 'type' does not match any of the expected tags: 'document', 'image', 'redacted_thinking', 'search_result', 'server_tool_use', 'text', 'thinking', 'tool_result', 'tool_use'",
 		},
 		{"text without text", asUser(`{"type":"text"}`), "block-type", "messages.0.content.0.text: Field required"},
 		{
@@ -304,8 +304,8 @@ func TestValidateMutations(t *testing.T) {
 		{`{"type":"text","text":"Go on."`, `{"type":"text","text":"x","cache_control":{"type":"ephemeral"}},{"type":"text","text":"Go on."`, "marks"},
 		{`"cache_control":{"type":"ephemeral","ttl":"1h"}`, `"cache_control":{"type":"persistent"}`, "member"},
 		{`"id":"srvtoolu_1"`, `"id":"srvtoolu_2"`, "server-tool"},
-		{`"type":"web_search_tool_result"`, `"type":"unknown_tool_result"`, "block-type"},
-		{`"type":"server_tool_use"`, `"type":"server_call"`, "block-type"},
+		{`"type":"web_search_tool_result","tool_use_id":"srvtoolu_1"`, `"type":"unknown_result","tool_use_id":"srvtoolu_0"`, "server-tool"},
+		{`"type":"server_tool_use","id":"srvtoolu_1"`, `"type":"server_call","id":"srvtoolu_0"`, "server-tool"},
 		{`"source":"s","title":"t","content":[{"type":"text","text":"found"}]},{`, `"source":"s","content":[{"type":"text","text":"found"}]},{`, "block-type"},
 		{`"citations":[{"type":"web_search_result_location"}]`, `"citations":"none"`, "member"},
 		{`"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_3","content":"package b"}]`, `"role":"user","content":[{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"toolu_3","content":"package b"}]`, "result-order"},

@@ -141,7 +141,7 @@ func (r *responsesReferee) item(i int, raw json.RawMessage) {
 		it.Type = "message"
 	}
 	known, ok := responsesMembers[it.Type]
-	if !ok {
+	if !ok && (it.ID == "" || it.Type == "") { // else an item that is newer than this
 		r.flag("item", i, -1, "Invalid value: '%s'. Supported values are: '%s'.", it.Type, strings.Join(slices.Sorted(maps.Keys(responsesMembers)), "', '"))
 		return
 	}
