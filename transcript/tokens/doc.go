@@ -7,7 +7,7 @@
 // the vocabulary of its models. Single texts of a few kilobytes are off by some
 // four percent on average, texts in Swedish or traditional Chinese by ten, a
 // conversation of many texts by about three at most. The models of Claude, whose
-// vocabulary is not public, are estimated by a factor: what a provider reports
+// vocabulary is not public, are estimated by factors, see [Family]: what a provider reports
 // about its own requests is better, and [Estimator.Factor] takes it.
 //
 // An estimate is not a bound. Random words of letters alone are half as large

@@ -17,7 +17,7 @@ type tally struct {
 
 // tokens returns the sum; what has any weight is a token.
 func (t *tally) tokens(factor float64) int {
-	n := (t.words.latin*t.rule.latin + t.words.scripted*t.rule.scripted) / 100
+	n := t.words.of(t.rule.percent)
 	n += t.fixed * hundred
 	if factor > 0 {
 		n = int(math.Ceil(float64(n) * factor))
@@ -32,6 +32,7 @@ func (t *tally) json(s json.RawMessage) { t.add(weigh(s, t.rule.weights)) }
 func (t *tally) add(w weight) {
 	t.words.latin += w.latin
 	t.words.scripted += w.scripted
+	t.words.plain += w.plain
 }
 
 func (t *tally) blocks(blocks []transcript.Block) {

@@ -5,8 +5,14 @@ import "unicode/utf8"
 // A weight is the sum of what the pieces of a text weigh, in hundredths of a
 // token.
 type weight struct {
-	latin    int // words in the Latin script, digits, punctuation, symbols
+	latin    int // words in the Latin script
 	scripted int // words in other scripts
+	plain    int // digits, blanks, punctuation, symbols
+}
+
+// of returns the sum of the parts, each times its percentage.
+func (w weight) of(percent weight) int {
+	return (w.latin*percent.latin + w.scripted*percent.scripted + w.plain*percent.plain) / 100
 }
 
 // weigh returns the weight of a text. It goes over the text once and allocates
@@ -32,7 +38,7 @@ func weigh[T ~string | ~[]byte](s T, w *weights) weight {
 				i++
 			}
 			n = i - n
-			sum.latin += (n+2)/3*w[digits] + n*w[digit]
+			sum.plain += (n+2)/3*w[digits] + n*w[digit]
 		case k == space, k == newline:
 			i = weighBlank(s, i, w, &sum)
 		default:
@@ -194,7 +200,7 @@ func weighBlank[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 	}
 	if breaks > 0 {
 		// The longest token for line breaks has sixteen of them.
-		sum.latin += (breaks + 15) / 16 * w[newline]
+		sum.plain += (breaks + 15) / 16 * w[newline]
 	}
 	n := blanks + others
 	if n == 0 {
@@ -206,11 +212,11 @@ func weighBlank[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 		alone--
 	case next != classes:
 		alone--
-		sum.latin += w[space] // the last one is a second token
+		sum.plain += w[space] // the last one is a second token
 	}
 	if alone > 0 {
 		// Tokens have 128 blanks at most, or sixteen tabs.
-		sum.latin += max((alone-others)/128+others/16, 1) * w[space]
+		sum.plain += max((alone-others)/128+others/16, 1) * w[space]
 	}
 	switch {
 	case next.letter():
@@ -267,6 +273,6 @@ func weighSigns[T ~string | ~[]byte](s T, i int, w *weights, sum *weight) int {
 	for i < len(s) && (s[i] == '\n' || s[i] == '\r') {
 		i++
 	}
-	sum.latin += max(n, hundred)
+	sum.plain += max(n, hundred)
 	return i
 }
