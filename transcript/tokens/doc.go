@@ -10,6 +10,7 @@
 // vocabulary is not public, are estimated by factors, see [Family]: what a provider reports
 // about its own requests is better, and [Estimator.Factor] takes it.
 //
-// An estimate is not a bound. Random words of letters alone are half as large
-// again as they are estimated, words of capitals and small letters smaller.
+// An estimate is not a bound. Random words of letters alone have up to 70 % more
+// tokens than estimated, random Chinese characters two and random Korean syllables
+// three times as many.
 package tokens
