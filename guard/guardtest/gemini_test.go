@@ -75,13 +75,13 @@ func askBedrock(ctx context.Context, c client, req transcript.Request, stream bo
 }
 
 // readFrames adds the events of a stream.
-func readFrames(data []byte, s *wire.BedrockStream) error {
+func readFrames(data []byte, s *wire.Stream) error {
 	for len(data) > 0 {
 		kind, payload, rest, ok := frame(data)
 		if !ok {
 			return io.ErrUnexpectedEOF
 		}
-		if _, err := s.Add(kind, payload); err != nil {
+		if _, err := s.Add(wire.BedrockEvent(kind, payload)); err != nil {
 			return err
 		}
 		data = rest

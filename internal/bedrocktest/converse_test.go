@@ -74,7 +74,7 @@ func streamed(t testing.TB, c *bedrockruntime.Client, req transcript.Request) (*
 	stream := format.NewStream()
 	for e := range events.Events() {
 		kind, payload := event(t, e)
-		if _, err := stream.Add(kind, payload); err != nil {
+		if _, err := stream.Add(wire.BedrockEvent(kind, payload)); err != nil {
 			return stream.Response(), err
 		}
 	}

@@ -6,18 +6,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/transcript"
 )
-
-// Delta is what one event of a stream has to show. Most events fill one field
-// or none.
-type Delta struct {
-	Text     string // goes on the text of the answer
-	Thinking string // goes on the reasoning
-	ToolName string // a call of this tool begins
-	Input    string // goes on the input of the call, not valid JSON by itself
-	Done     bool   // the answer is complete
-}
 
 // An accumulator puts the pieces of a streamed answer together, of whatever API:
 // what an event means is the API's business.
@@ -25,7 +14,8 @@ type accumulator struct {
 	pieces []*piece
 	usage  []member // newest values
 	reason string   // for the end, in the API's words
-	done   bool
+	done   bool     // the API gave a reason
+	over   bool     // and has nothing more to say
 	failed bool
 }
 
@@ -56,18 +46,10 @@ type member struct {
 	value json.RawMessage
 }
 
-// eventObject returns an event without white space around it, or an error if it is
-// no JSON object.
-func eventObject(event []byte) ([]byte, error) {
-	event = jsontext.Trim(event)
-	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
-		return nil, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
-	}
-	return event, nil
-}
+func (a *accumulator) base() *accumulator { return a }
 
-// add begins a piece.
-func (a *accumulator) add(index int64, kind string, start []byte) *piece {
+// begin begins a piece.
+func (a *accumulator) begin(index int64, kind string, start []byte) *piece {
 	p := &piece{index: index, kind: kind, start: slices.Clone(start)}
 	a.pieces = append(a.pieces, p)
 	return p
@@ -129,18 +111,6 @@ func (a *accumulator) counts() json.RawMessage {
 		o.Value(m.name, m.value)
 	}
 	return o.End()
-}
-
-// stopped returns why the answer has ended, if it has; complete is the reason that
-// the API gave.
-func (a *accumulator) stopped(complete transcript.StopReason) transcript.StopReason {
-	switch {
-	case a.failed:
-		return transcript.StopError
-	case !a.done:
-		return transcript.StopAborted
-	}
-	return complete
 }
 
 // grow adds to the n-th text of a name.

@@ -9,29 +9,24 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// AnthropicStream puts the events of a streamed answer together. The zero value
-// is ready to use; it is for one goroutine.
-type AnthropicStream struct {
+type anthropicStream struct {
 	accumulator
 	message json.RawMessage // of message_start
 }
 
-// NewStream returns an AnthropicStream.
-func (a Anthropic) NewStream() *AnthropicStream { return new(AnthropicStream) }
+// NewStream returns a stream for an answer.
+func (a Anthropic) NewStream() *Stream { return &Stream{new(anthropicStream)} }
 
-// Add takes the data of one server-sent event. Events and deltas of unknown
-// types are ignored. The event may be reused afterwards.
-//
-// An error event gives an [*APIError]. Any other error means that the event is
-// not one of a stream, or not one that can follow those before it; it is left
-// out, and what was added before stays.
-func (s *AnthropicStream) Add(event []byte) (Delta, error) {
-	event, err := eventObject(event)
-	if err != nil {
-		return Delta{}, err
+func (*anthropicStream) refusal(event []byte) *APIError {
+	if stringMember(event, "type") != "error" {
+		return nil
 	}
+	return NewAPIError(0, event)
+}
+
+func (s *anthropicStream) add(event []byte) (Delta, error) {
 	kind := stringMember(event, "type")
-	if s.done && kind != "error" && kind != "ping" {
+	if s.done && kind != "ping" {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt([]byte(kind)))
 	}
 	switch kind {
@@ -52,14 +47,11 @@ func (s *AnthropicStream) Add(event []byte) (Delta, error) {
 	case "message_stop":
 		s.end()
 		return Delta{Done: true}, nil
-	case "error":
-		s.failed = true
-		return Delta{}, NewAPIError(0, event)
 	}
 	return Delta{}, nil
 }
 
-func (s *AnthropicStream) start(event []byte) error {
+func (s *anthropicStream) start(event []byte) error {
 	message, _ := jsontext.Member(event, "message")
 	if s.message != nil || !jsontext.IsObject(message) {
 		return fmt.Errorf("wire: stream: unexpected message_start: %q", excerpt(event))
@@ -75,7 +67,7 @@ func (s *AnthropicStream) start(event []byte) error {
 	return nil
 }
 
-func (s *AnthropicStream) addMessageDelta(event []byte) error {
+func (s *anthropicStream) addMessageDelta(event []byte) error {
 	delta, _ := jsontext.Member(event, "delta")
 	if reason := stringMember(delta, "stop_reason"); reason != "" {
 		s.reason = reason
@@ -91,7 +83,7 @@ func (s *AnthropicStream) addMessageDelta(event []byte) error {
 }
 
 // addBeside takes what is kept beside the counts of usage.
-func (s *AnthropicStream) addBeside(obj json.RawMessage) {
+func (s *anthropicStream) addBeside(obj json.RawMessage) {
 	for _, name := range besideUsage {
 		if value, ok := jsontext.Member(obj, name); ok && !jsontext.IsNull(value) {
 			o := jsontext.AppendObject(nil)
@@ -101,20 +93,14 @@ func (s *AnthropicStream) addBeside(obj json.RawMessage) {
 	}
 }
 
-// Response returns the answer as far as it came. After the last event it is
-// what [Anthropic.Response] would have given. Before that its StopReason is
-// [transcript.StopAborted], after an error event [transcript.StopError]: the
-// text is kept as far as it came, reasoning too, though without a signature; a
-// call that was not finished has the text of its input so far as a JSON string.
-// The response is the caller's and does not change with later events.
-func (s *AnthropicStream) Response() *transcript.Response {
+func (s *anthropicStream) response() *transcript.Response {
 	resp, err := newResponse(s.message)
 	if err != nil { // start has checked it
 		resp = new(transcript.Response)
 	}
 	resp.API = apiAnthropic
 	resp.Message.Role = transcript.RoleAssistant
-	resp.StopReason = s.stopped(transcript.StopReason(s.reason))
+	resp.StopReason = transcript.StopReason(s.reason)
 	_ = resp.Usage.UnmarshalJSON(s.counts()) // an object
 	for _, p := range s.pieces {
 		if block := anthropicBlock(p); block != nil {
@@ -124,13 +110,13 @@ func (s *AnthropicStream) Response() *transcript.Response {
 	return resp
 }
 
-func (s *AnthropicStream) startBlock(event []byte) (Delta, error) {
+func (s *anthropicStream) startBlock(event []byte) (Delta, error) {
 	block, _ := jsontext.Member(event, "content_block")
 	known, index, ok := s.at(event, "index")
 	if !ok || !jsontext.IsObject(block) || stringMember(block, "type") == "" || known != nil {
 		return Delta{}, fmt.Errorf("wire: stream: unexpected content_block_start: %q", excerpt(event))
 	}
-	switch p := s.add(index, stringMember(block, "type"), block); p.kind {
+	switch p := s.begin(index, stringMember(block, "type"), block); p.kind {
 	case "text":
 		return Delta{Text: stringMember(block, "text")}, nil
 	case "thinking":
@@ -143,7 +129,7 @@ func (s *AnthropicStream) startBlock(event []byte) (Delta, error) {
 
 // addDelta takes what a delta adds: its texts go on the members of their names, but
 // for the input of a call.
-func (s *AnthropicStream) addDelta(event []byte) (d Delta, err error) {
+func (s *anthropicStream) addDelta(event []byte) (d Delta, err error) {
 	p, err := s.open(event, "index")
 	if err != nil {
 		return Delta{}, err

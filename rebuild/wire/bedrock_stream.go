@@ -134,36 +134,45 @@ func bedrockStop(reason string) transcript.StopReason {
 	return transcript.StopReason(reason) // the others have our names
 }
 
-// BedrockStream puts the events of ConverseStream together. Use
-// [Bedrock.NewStream]; the zero value does not know its model. It is for one
-// goroutine.
-type BedrockStream struct {
+type bedrockStream struct {
 	accumulator
 	format Bedrock
 }
 
 // NewStream returns a stream for an answer to a request of b.
-func (b Bedrock) NewStream() *BedrockStream { return &BedrockStream{format: b} }
+func (b Bedrock) NewStream() *Stream { return &Stream{&bedrockStream{format: b}} }
 
-// Add takes one event: its type, as its header :event-type (or, of an error,
-// :exception-type) has it, "contentBlockDelta" for example, and its JSON. The
-// binary framing of events is the business of an SDK. Events of unknown types
-// are ignored. Done is set by messageStop; metadata with the usage follows. The
-// payload may be reused afterwards.
-//
-// An event whose type ends in "Exception" gives an [*APIError]. Any other error
-// means that the event is not one of a stream, or not one that can follow those
-// before it; it is left out, and what was added before stays.
-func (s *BedrockStream) Add(kind string, payload []byte) (Delta, error) {
-	payload, err := eventObject(payload)
-	if err != nil {
-		return Delta{}, err
+// BedrockEvent returns an event of ConverseStream for [Stream.Add]: its type, as its
+// header :event-type (or, of an error, :exception-type) has it, "contentBlockDelta" for
+// example, and its JSON. The binary framing of events is the business of an SDK. The
+// event messageStop is the last but one: metadata with the usage follows.
+func BedrockEvent(kind string, payload []byte) []byte {
+	event := append(jsontext.AppendString([]byte{'{'}, kind), ':')
+	return append(append(event, payload...), '}')
+}
+
+// typed takes such an event apart.
+func typed(event []byte) (kind string, payload []byte) {
+	for kind, payload = range jsontext.Members(event) {
+		break
 	}
-	if strings.HasSuffix(kind, "Exception") {
-		s.failed = true
-		e := NewAPIError(0, payload)
-		e.Type = kind
-		return Delta{}, e
+	return kind, payload
+}
+
+func (*bedrockStream) refusal(event []byte) *APIError {
+	kind, payload := typed(event)
+	if !strings.HasSuffix(kind, "Exception") {
+		return nil
+	}
+	e := NewAPIError(0, payload)
+	e.Type = kind
+	return e
+}
+
+func (s *bedrockStream) add(event []byte) (Delta, error) {
+	kind, payload := typed(event)
+	if !jsontext.IsObject(payload) {
+		return Delta{}, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
 	}
 	if s.done && strings.HasPrefix(kind, "contentBlock") {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", kind)
@@ -200,27 +209,27 @@ func (s *BedrockStream) Add(kind string, payload []byte) (Delta, error) {
 // blockIndex is the member of an event that says which block it is about.
 const blockIndex = "contentBlockIndex"
 
-func (s *BedrockStream) startBlock(payload []byte) (Delta, error) {
+func (s *bedrockStream) startBlock(payload []byte) (Delta, error) {
 	p, index, ok := s.at(payload, blockIndex)
 	if !ok || p != nil {
 		return Delta{}, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(payload))
 	}
 	start, _ := jsontext.Member(payload, "start")
 	if !jsontext.IsObject(start) {
-		s.add(index, "text", nil)
+		s.begin(index, "text", nil)
 		return Delta{}, nil
 	}
 	call, _ := jsontext.Member(start, "toolUse")
 	if !jsontext.IsObject(call) || stringMember(call, "type") != "" {
-		s.add(index, "opaque", start)
+		s.begin(index, "opaque", start)
 		return Delta{}, nil
 	}
-	s.add(index, "call", call)
+	s.begin(index, "call", call)
 	return Delta{ToolName: stringMember(call, "name")}, nil
 }
 
 // delta adds to a block. Texts and reasoning have no start of their own.
-func (s *BedrockStream) delta(payload []byte) (Delta, error) {
+func (s *bedrockStream) delta(payload []byte) (Delta, error) {
 	delta, _ := jsontext.Member(payload, "delta")
 	if !jsontext.IsObject(delta) {
 		return Delta{}, fmt.Errorf("wire: stream: delta is not an object: %q", excerpt(payload))
@@ -235,9 +244,9 @@ func (s *BedrockStream) delta(payload []byte) (Delta, error) {
 	case !ok || p != nil && p.done:
 		return Delta{}, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(payload))
 	case p == nil && jsontext.IsObject(reasoning):
-		p = s.add(index, "thinking", nil)
+		p = s.begin(index, "thinking", nil)
 	case p == nil:
-		p = s.add(index, "text", nil)
+		p = s.begin(index, "text", nil)
 	}
 	switch {
 	case isText && p.kind == "text":
@@ -268,16 +277,10 @@ func (s *BedrockStream) delta(payload []byte) (Delta, error) {
 	return Delta{}, nil
 }
 
-// Response returns the answer as far as it came. After metadata it is what
-// [Bedrock.Response] would have given. Before messageStop its StopReason is
-// [transcript.StopAborted], after an exception [transcript.StopError]: the text
-// is kept as far as it came, reasoning too, though without a signature; a call
-// that was not finished has the text of its input so far as a JSON string. The
-// response is the caller's and does not change with later events.
-func (s *BedrockStream) Response() *transcript.Response {
+func (s *bedrockStream) response() *transcript.Response {
 	resp := s.format.newResponse()
 	resp.Usage = bedrockUsage(s.counts())
-	resp.StopReason = s.stopped(bedrockStop(s.reason))
+	resp.StopReason = bedrockStop(s.reason)
 	for _, p := range s.pieces {
 		if block := bedrockSoFar(p); block != nil {
 			resp.Message.Content = append(resp.Message.Content, block)

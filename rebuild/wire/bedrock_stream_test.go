@@ -98,10 +98,10 @@ func TestBedrockStream(t *testing.T) {
 			var shown strings.Builder
 			done := false
 			for _, e := range bedrockEvents(t, body, n) {
-				payload := []byte(e.payload)
-				d, err := s.Add(e.kind, payload)
+				event := wire.BedrockEvent(e.kind, []byte(e.payload))
+				d, err := s.Add(event)
 				require.NoError(t, err, "%s", name)
-				clear(payload) // the stream must not hold on to it
+				clear(event) // the stream must not hold on to it
 				shown.WriteString(d.Text)
 				done = done || d.Done
 				resp := s.Response()
@@ -138,18 +138,18 @@ func TestBedrockStreamErrors(t *testing.T) {
 		{[]bedrockEvent{{"contentBlockDelta", `{"contentBlockIndex":0}`}}, `wire: stream: delta is not an object: `},
 	}
 	for _, tt := range tests {
-		var s wire.BedrockStream
+		s := wire.Bedrock{}.NewStream()
 		var err error
 		for _, e := range tt.events {
-			_, err = s.Add(e.kind, []byte(e.payload))
+			_, err = s.Add(wire.BedrockEvent(e.kind, []byte(e.payload)))
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("error %v, want %s", err, tt.want)
 		}
 	}
-	var s wire.BedrockStream
-	_, _ = s.Add(text.kind, []byte(text.payload))
-	_, err := s.Add("modelStreamErrorException", []byte(`{"message":"it broke"}`))
+	s := wire.Bedrock{}.NewStream()
+	_, _ = s.Add(wire.BedrockEvent(text.kind, []byte(text.payload)))
+	_, err := s.Add(wire.BedrockEvent("modelStreamErrorException", []byte(`{"message":"it broke"}`)))
 	var apiErr *wire.APIError
 	if !errors.As(err, &apiErr) || apiErr.Type != "modelStreamErrorException" || apiErr.Message != "it broke" {
 		t.Errorf("error = %v", err)
@@ -169,11 +169,11 @@ func FuzzBedrockStream(f *testing.F) {
 		f.Add([]byte(sb.String()))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var s wire.BedrockStream
+		s := wire.Bedrock{}.NewStream()
 		var shown strings.Builder
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
 			kind, payload, _ := bytes.Cut(line, []byte(" "))
-			d, err := s.Add(string(kind), payload)
+			d, err := s.Add(wire.BedrockEvent(string(kind), payload))
 			if err == nil {
 				shown.WriteString(d.Text)
 			} else if d != (wire.Delta{}) {

@@ -306,7 +306,7 @@ func TestBedrockOwnBlocks(t *testing.T) {
 		{"contentBlockStop", `{"contentBlockIndex":2}`},
 		{"messageStop", `{"stopReason":"end_turn"}`},
 	} {
-		_, err := s.Add(e[0], []byte(e[1]))
+		_, err := s.Add(wire.BedrockEvent(e[0], []byte(e[1])))
 		require.NoError(t, err)
 	}
 	require.Equal(t, resp.Message, s.Response().Message)

@@ -43,7 +43,7 @@ func FuzzStream(f *testing.F) {
 		f.Add([]byte(strings.Join(events(f, body, 5), "\n")))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var s wire.AnthropicStream
+		s := wire.Anthropic{}.NewStream()
 		var shown strings.Builder
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
 			d, err := s.Add(line)

@@ -34,14 +34,10 @@ func (g Gemini) Response(body []byte) (*transcript.Response, error) {
 	if !jsontext.IsArray(candidates) && !jsontext.IsObject(feedback) {
 		return nil, fmt.Errorf("wire: the answer has no candidates: %q", excerpt(body))
 	}
-	s.done = true
-	return s.Response(), nil
+	return s.events.response(), nil
 }
 
-// GeminiStream puts the events of a streamed answer together. Use
-// [Gemini.NewStream]; the zero value is ready to use too. It is for one
-// goroutine.
-type GeminiStream struct {
+type geminiStream struct {
 	accumulator
 	model   string // instead of the version that the API gives
 	version string
@@ -58,25 +54,18 @@ const (
 	geminiSigned  = "thoughtSignature"
 )
 
-// NewStream returns a stream for an answer to a request of g.
-func (g Gemini) NewStream() *GeminiStream { return &GeminiStream{model: g.Model} }
+// NewStream returns a stream for an answer to a request of g. Pieces of one text, and
+// of one thought, become one part; a signature ends it.
+func (g Gemini) NewStream() *Stream { return &Stream{&geminiStream{model: g.Model}} }
 
-// Add takes the data of one server-sent event. Pieces of one text, and of one
-// thought, become one part; a signature ends it. Of several calls in one event
-// the Delta names the last. Done is set by the event with the reason for the
-// end; one with usage may follow. The event may be reused afterwards.
-//
-// An error event gives an [*APIError]. Any other error means that the event is
-// not one of a stream; it is left out, and what was added before stays.
-func (s *GeminiStream) Add(event []byte) (Delta, error) {
-	event, err := eventObject(event)
-	if err != nil {
-		return Delta{}, err
+func (*geminiStream) refusal(event []byte) *APIError {
+	if _, failed := jsontext.Member(event, "error"); !failed {
+		return nil
 	}
-	if _, failed := jsontext.Member(event, "error"); failed {
-		s.failed = true
-		return Delta{}, NewAPIError(0, event)
-	}
+	return NewAPIError(0, event)
+}
+
+func (s *geminiStream) add(event []byte) (Delta, error) {
 	candidate, err := firstCandidate(event)
 	if err != nil {
 		return Delta{}, err
@@ -151,10 +140,10 @@ func candidateParts(candidate []byte) (parts [][]byte, err error) {
 }
 
 // addPart takes one part.
-func (s *GeminiStream) addPart(part []byte, d *Delta) {
+func (s *geminiStream) addPart(part []byte, d *Delta) {
 	signature := stringMember(part, geminiSigned)
 	begin := func(kind string, start []byte) *piece {
-		p := s.add(int64(len(s.pieces)), kind, start)
+		p := s.begin(int64(len(s.pieces)), kind, start)
 		p.grow(geminiSigned, 0, signature)
 		return p
 	}
@@ -216,11 +205,7 @@ func hasData(part []byte) bool {
 	return false
 }
 
-// Response returns the answer as far as it came. After the last event it is
-// what [Gemini.Response] would have given. Before that its StopReason is
-// [transcript.StopAborted], after an error event [transcript.StopError]. The
-// response is the caller's and does not change with later events.
-func (s *GeminiStream) Response() *transcript.Response {
+func (s *geminiStream) response() *transcript.Response {
 	resp := &transcript.Response{
 		Message: transcript.Message{Role: transcript.RoleAssistant},
 		API:     apiGemini, Model: s.version, RequestID: s.id,
@@ -235,12 +220,12 @@ func (s *GeminiStream) Response() *transcript.Response {
 	if s.blocked && s.reason == "" {
 		stop = transcript.StopRefusal
 	}
-	resp.StopReason = s.stopped(stop)
+	resp.StopReason = stop
 	return resp
 }
 
 // block returns part i as a block.
-func (s *GeminiStream) block(i int, p *piece, ids map[string]bool) transcript.Block {
+func (s *geminiStream) block(i int, p *piece, ids map[string]bool) transcript.Block {
 	ext := jsontext.AppendObject(nil)
 	ext.OptString(geminiSigned, p.signed())
 	extra := func() transcript.Extra { return withExt(ext.End()) }
@@ -281,14 +266,14 @@ func (s *GeminiStream) block(i int, p *piece, ids map[string]bool) transcript.Bl
 
 // callID makes an ID for a call that came without one. It is the same however
 // often the answer is read.
-func (s *GeminiStream) callID(i int, call []byte) string {
+func (s *geminiStream) callID(i int, call []byte) string {
 	sum := sha256.Sum256([]byte(s.id + "\x00" + strconv.Itoa(i) + "\x00" + string(call)))
 	return "call_" + hex.EncodeToString(sum[:12])
 }
 
 // readUsage returns the counts. Tokens read from a cache are part of those of
 // the prompt, and thoughts are not part of those of the answer.
-func (s *GeminiStream) readUsage() (u transcript.Usage) {
+func (s *geminiStream) readUsage() (u transcript.Usage) {
 	tools, thoughts := 0, 0
 	u.Extra = readCounts(s.counts(), map[string]*int{
 		"promptTokenCount": &u.Input, "toolUsePromptTokenCount": &tools, "cachedContentTokenCount": &u.CacheRead,

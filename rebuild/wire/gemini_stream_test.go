@@ -71,7 +71,7 @@ func TestGeminiStream(t *testing.T) {
 		whole, err := wire.Gemini{}.Response([]byte(body))
 		require.NoError(t, err)
 		for _, n := range []int{1, 7, 1000} {
-			var s wire.GeminiStream
+			s := wire.Gemini{}.NewStream()
 			var shown strings.Builder
 			done := false
 			for _, e := range geminiEvents(t, body, n) {
@@ -126,7 +126,7 @@ func FuzzGeminiStream(f *testing.F) {
 		f.Add([]byte(strings.Join(geminiEvents(f, body, 5), "\n")))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var s wire.GeminiStream
+		s := wire.Gemini{}.NewStream()
 		var shown strings.Builder
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
 			d, err := s.Add(line)

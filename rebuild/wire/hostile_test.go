@@ -191,7 +191,7 @@ func TestMangledStream(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(bedrockAnswers)) {
 			s, list := wire.Bedrock{Model: bedrockModel}.NewStream(), bedrockEvents(t, bedrockAnswers[name], 3)
 			for _, i := range order(len(list)) {
-				_, _ = s.Add(list[i].kind, []byte(list[i].payload))
+				_, _ = s.Add(wire.BedrockEvent(list[i].kind, []byte(list[i].payload)))
 			}
 			check(name, s)
 		}

@@ -168,6 +168,14 @@ func openAIUsage(usage json.RawMessage, prompt, completion, details string) (u t
 	return u
 }
 
+// openAIRefusal returns the error that an event of a stream says, nil if it says none.
+func openAIRefusal(event []byte) *APIError {
+	if !isOpenAIError(event) {
+		return nil
+	}
+	return NewAPIError(0, event)
+}
+
 // isOpenAIError reports whether obj is an error in the place of an answer.
 func isOpenAIError(obj []byte) bool {
 	failed, _ := jsontext.Member(obj, "error")

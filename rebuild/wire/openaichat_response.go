@@ -147,7 +147,7 @@ func (a *chatAnswer) readCall(e []byte) {
 		f, member, kind = custom, "input", chatCustom
 	}
 	if p == nil {
-		p = a.add(index, kind, nil)
+		p = a.begin(index, kind, nil)
 	}
 	if kind == chatCustom {
 		p.kind = kind

@@ -5,50 +5,26 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
-	"github.com/convolog/convolog/transcript"
 )
 
-// OpenAIChatStream puts the events of a streamed answer together. The zero
-// value is ready to use; it is for one goroutine.
-type OpenAIChatStream struct {
-	answer chatAnswer
-	over   bool // [DONE] came
-}
+// NewStream returns a stream for an answer. Choices other than the first are ignored.
+// Some servers end their stream at the finish reason, without [DONE].
+func (c OpenAIChat) NewStream() *Stream { return &Stream{new(chatAnswer)} }
 
-// NewStream returns an OpenAIChatStream.
-func (c OpenAIChat) NewStream() *OpenAIChatStream { return new(OpenAIChatStream) }
+func (*chatAnswer) refusal(event []byte) *APIError { return openAIRefusal(event) }
 
-// Add takes the data of one server-sent event; the last one is [DONE]. Choices
-// other than the first are ignored. The event may be reused afterwards.
-//
-// An error event gives an [*APIError]. Any other error means that the event is
-// not one of a stream, or not one that can follow those before it; it is left
-// out, and what was added before stays.
-func (s *OpenAIChatStream) Add(event []byte) (Delta, error) {
-	if string(jsontext.Trim(event)) == "[DONE]" {
-		s.over = true
-		return Delta{Done: true}, nil
-	}
-	event, err := eventObject(event)
-	if err != nil {
-		return Delta{}, err
-	}
-	if isOpenAIError(event) {
-		s.answer.failed = true
-		return Delta{}, NewAPIError(0, event)
-	}
-	if s.over {
+func (a *chatAnswer) add(event []byte) (Delta, error) {
+	if a.over {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt(event))
 	}
 	usage, err := usageMember(event, "usage")
 	if err != nil {
 		return Delta{}, err
 	}
-	d, err := s.choices(event)
+	d, err := a.choices(event)
 	if err != nil {
 		return Delta{}, err
 	}
-	a := &s.answer
 	if a.id == "" {
 		a.id = stringMember(event, "id")
 	}
@@ -62,7 +38,7 @@ func (s *OpenAIChatStream) Add(event []byte) (Delta, error) {
 }
 
 // choices adds the first choice of an event.
-func (s *OpenAIChatStream) choices(event []byte) (d Delta, err error) {
+func (a *chatAnswer) choices(event []byte) (d Delta, err error) {
 	choices, _ := jsontext.Member(event, "choices")
 	for choice := range jsontext.Elements(choices) {
 		index, _ := jsontext.Member(choice, "index")
@@ -70,7 +46,6 @@ func (s *OpenAIChatStream) choices(event []byte) (d Delta, err error) {
 			continue
 		}
 		delta, _ := jsontext.Member(choice, "delta")
-		a := &s.answer
 		before, calls, inputs := a.sizes(), len(a.pieces), a.inputBytes()
 		if jsontext.IsObject(delta) {
 			if err := a.read(delta); err != nil {
@@ -106,17 +81,4 @@ func (a *chatAnswer) inputBytes() (n int) {
 		n += p.size("input")
 	}
 	return n
-}
-
-// Response returns the answer as far as it came. Once a finish reason came it
-// is what [OpenAIChat.Response] would have given: some servers end their stream
-// there. Before that its StopReason is [transcript.StopAborted], after an error
-// event [transcript.StopError]: the text is kept as far as it came, reasoning
-// too; a call whose input is not whole has the text of its input so far as a
-// JSON string. The response is the caller's and does not change with later
-// events.
-func (s *OpenAIChatStream) Response() *transcript.Response {
-	resp := s.answer.response()
-	resp.StopReason = s.answer.stopped(resp.StopReason)
-	return resp
 }

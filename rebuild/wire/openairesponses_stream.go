@@ -10,44 +10,37 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// OpenAIResponsesStream puts the events of a streamed answer together. The zero
-// value is ready to use; it is for one goroutine.
-type OpenAIResponsesStream struct {
+type responsesStream struct {
 	accumulator
-	response json.RawMessage // of the newest event that has one
+	newest json.RawMessage // response of the newest event that has one
 }
 
-// NewStream returns an OpenAIResponsesStream.
-func (s OpenAIResponses) NewStream() *OpenAIResponsesStream { return new(OpenAIResponsesStream) }
+// NewStream returns a stream for an answer. An event that says that the answer failed
+// is an error event.
+func (s OpenAIResponses) NewStream() *Stream { return &Stream{new(responsesStream)} }
 
-// Add takes the data of one server-sent event. Events of unknown types are
-// ignored. The event may be reused afterwards.
-//
-// An error event, and one that says that the answer failed, give an
-// [*APIError]. Any other error means that the event is not one of a stream, or
-// not one that can follow those before it; it is left out, and what was added
-// before stays.
-func (s *OpenAIResponsesStream) Add(event []byte) (Delta, error) {
-	if string(jsontext.Trim(event)) == "[DONE]" { // of some imitators
-		return Delta{}, nil
+func (s *responsesStream) refusal(event []byte) *APIError {
+	if e := openAIRefusal(event); e != nil || s.done || stringMember(event, "type") != "response.failed" {
+		return e
 	}
-	event, err := eventObject(event)
-	if err != nil {
-		return Delta{}, err
+	response, _ := jsontext.Member(event, "response")
+	if s.update("response.failed", response) != nil {
+		return nil // for add
 	}
+	return NewAPIError(0, response)
+}
+
+func (s *responsesStream) add(event []byte) (Delta, error) {
 	kind := stringMember(event, "type")
 	response, _ := jsontext.Member(event, "response")
-	switch {
-	case isOpenAIError(event):
-		s.failed = true
-		return Delta{}, NewAPIError(0, event)
-	case s.done:
+	if s.done {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt([]byte(kind)))
 	}
 	switch kind {
 	case "response.created", "response.in_progress", "response.queued",
 		"response.completed", "response.incomplete", "response.failed":
-		return s.update(kind, response)
+		err := s.update(kind, response)
+		return Delta{Done: s.done}, err
 	case "response.output_item.added":
 		return s.startItem(event)
 	case "response.output_item.done":
@@ -68,31 +61,27 @@ func (s *OpenAIResponsesStream) Add(event []byte) (Delta, error) {
 }
 
 // update takes what an event says about the whole answer.
-func (s *OpenAIResponsesStream) update(kind string, response []byte) (Delta, error) {
+func (s *responsesStream) update(kind string, response []byte) error {
 	if !jsontext.IsObject(response) {
-		return Delta{}, fmt.Errorf("wire: stream: %s without a response", kind)
+		return fmt.Errorf("wire: stream: %s without a response", kind)
 	}
 	if _, err := responsesAnswer(response); err != nil {
-		return Delta{}, err
+		return err
 	}
-	s.response = slices.Clone(response)
-	switch kind {
-	case "response.failed":
-		s.failed = true
-		return Delta{}, NewAPIError(0, response)
-	case "response.completed", "response.incomplete":
-		s.done = true // pieces that have not ended stay so
+	s.newest = slices.Clone(response)
+	if kind == "response.completed" || kind == "response.incomplete" {
+		s.done, s.over = true, true // pieces that have not ended stay so
 	}
-	return Delta{Done: s.done}, nil
+	return nil
 }
 
-func (s *OpenAIResponsesStream) startItem(event []byte) (Delta, error) {
+func (s *responsesStream) startItem(event []byte) (Delta, error) {
 	raw, _ := jsontext.Member(event, "item")
 	known, index, ok := s.at(event, "output_index")
 	if !ok || !jsontext.IsObject(raw) || stringMember(raw, "type") == "" || known != nil {
 		return Delta{}, fmt.Errorf("wire: stream: unexpected response.output_item.added: %q", excerpt(event))
 	}
-	switch p := s.add(index, stringMember(raw, "type"), raw); p.kind {
+	switch p := s.begin(index, stringMember(raw, "type"), raw); p.kind {
 	case "function_call", customCall:
 		return Delta{ToolName: stringMember(raw, "name")}, nil
 	default:
@@ -100,7 +89,7 @@ func (s *OpenAIResponsesStream) startItem(event []byte) (Delta, error) {
 	}
 }
 
-func (s *OpenAIResponsesStream) endItem(event []byte) error {
+func (s *responsesStream) endItem(event []byte) error {
 	raw, _ := jsontext.Member(event, "item")
 	p, err := s.open(event, "output_index")
 	if err != nil {
@@ -113,7 +102,7 @@ func (s *OpenAIResponsesStream) endItem(event []byte) error {
 	return nil
 }
 
-func (s *OpenAIResponsesStream) addText(event []byte, indexName string) (Delta, error) {
+func (s *responsesStream) addText(event []byte, indexName string) (Delta, error) {
 	p, err := s.open(event, "output_index")
 	if err != nil {
 		return Delta{}, err
@@ -125,26 +114,20 @@ func (s *OpenAIResponsesStream) addText(event []byte, indexName string) (Delta, 
 	return Delta{Text: text}, nil
 }
 
-// Response returns the answer as far as it came. After the last event it is
-// what [OpenAIResponses.Response] would have given. Before that its StopReason is
-// [transcript.StopAborted], after an error event [transcript.StopError]: the
-// text is kept as far as it came, reasoning too, though not what would let it go
-// back; a call that was not finished has the text of its input so far as a JSON
-// string. The response is the caller's and does not change with later events.
-func (s *OpenAIResponsesStream) Response() *transcript.Response {
-	if output, _ := jsontext.Member(s.response, "output"); s.done && jsontext.IsArray(output) && string(jsontext.Trim(output)) != "[]" {
-		if resp, err := (OpenAIResponses{}).Response(s.response); err == nil {
+func (s *responsesStream) response() *transcript.Response {
+	if output, _ := jsontext.Member(s.newest, "output"); s.done && jsontext.IsArray(output) && string(jsontext.Trim(output)) != "[]" {
+		if resp, err := (OpenAIResponses{}).Response(s.newest); err == nil {
 			return resp
 		}
 	}
-	resp, err := responsesAnswer(s.response)
+	resp, err := responsesAnswer(s.newest)
 	if err != nil { // update has checked it
 		resp = &transcript.Response{API: apiOpenAIResponses, Message: transcript.Message{Role: transcript.RoleAssistant}}
 	}
 	for _, p := range s.pieces {
 		resp.Message.Content = append(resp.Message.Content, itemSoFar(p)...)
 	}
-	resp.StopReason = s.stopped(responsesStop(s.response, resp.Message.Content))
+	resp.StopReason = responsesStop(s.newest, resp.Message.Content)
 	return resp
 }
 

@@ -109,7 +109,7 @@ func TestStreamEqualsResponse(t *testing.T) {
 		whole, err := wire.Anthropic{}.Response([]byte(body))
 		require.NoError(t, err)
 		for _, n := range []int{1, 7, 1000} {
-			var s wire.AnthropicStream
+			s := wire.Anthropic{}.NewStream()
 			done := false
 			for _, e := range events(t, body, n) {
 				event := []byte(e)
@@ -173,7 +173,7 @@ func TestStreamCut(t *testing.T) {
 	for name, body := range answers {
 		all := events(t, body, 3)
 		for n := range len(all) {
-			var s wire.AnthropicStream
+			s := wire.Anthropic{}.NewStream()
 			var shown strings.Builder
 			for _, e := range all[:n] {
 				d, err := s.Add([]byte(e))
@@ -233,7 +233,7 @@ func TestStreamErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var s wire.AnthropicStream
+			s := wire.Anthropic{}.NewStream()
 			var err error
 			for i, e := range tt.events {
 				if _, err = s.Add([]byte(e)); err != nil && i < len(tt.events)-1 {
@@ -249,7 +249,7 @@ func TestStreamErrors(t *testing.T) {
 
 func TestStreamErrorEvent(t *testing.T) {
 	all := events(t, answers["text"], 4)
-	var s wire.AnthropicStream
+	s := wire.Anthropic{}.NewStream()
 	for _, e := range all[:5] {
 		if _, err := s.Add([]byte(e)); err != nil {
 			t.Fatal(err)
@@ -267,7 +267,7 @@ func TestStreamErrorEvent(t *testing.T) {
 
 // A signature is for the whole text only.
 func TestStreamCutThinking(t *testing.T) {
-	var s wire.AnthropicStream
+	s := wire.Anthropic{}.NewStream()
 	for _, e := range []string{
 		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"a","signature":"s"}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"b"}}`,
@@ -283,7 +283,7 @@ func TestStreamCutThinking(t *testing.T) {
 
 // A stream that was never begun gives an answer too.
 func TestStreamZero(t *testing.T) {
-	resp := new(wire.AnthropicStream).Response()
+	resp := wire.Anthropic{}.NewStream().Response()
 	if resp.StopReason != transcript.StopAborted || resp.Message.Role != transcript.RoleAssistant || len(resp.Message.Content) != 0 {
 		t.Errorf("response = %+v", resp)
 	}

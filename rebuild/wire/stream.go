@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Delta is what one event of a stream has to show. Most events fill one field
+// or none. Of several calls in one event it has the last.
+type Delta struct {
+	Text     string // goes on the text of the answer
+	Thinking string // goes on the reasoning
+	ToolName string // a call of this tool begins
+	Input    string // goes on the input of the call, not valid JSON by itself
+	Done     bool   // the answer is complete; an event with the usage may follow
+}
+
+// Stream puts the events of a streamed answer together. The method NewStream of a
+// format gives one. It is for one goroutine.
+type Stream struct{ events streamed }
+
+// streamed is a stream of one API: its events, put together by an accumulator.
+type streamed interface {
+	base() *accumulator
+	// refusal returns the error that an event says, nil if it says none.
+	refusal(event []byte) *APIError
+	// add takes an event that says no error.
+	add(event []byte) (Delta, error)
+	// response returns the answer so far with the stop reason that the API gave.
+	response() *transcript.Response
+}
+
+// Add takes one event: the data of a server-sent event, [DONE] included, or for
+// Bedrock what [BedrockEvent] makes of it. Events of unknown types are ignored. The
+// event may be reused afterwards.
+//
+// An error event gives an [*APIError]. Any other error means that the event is
+// not one of a stream, or not one that can follow those before it; it is left
+// out, and what was added before stays.
+func (s *Stream) Add(event []byte) (Delta, error) {
+	a := s.events.base()
+	if string(jsontext.Trim(event)) == "[DONE]" {
+		first := !a.over
+		a.over = true
+		return Delta{Done: first}, nil
+	}
+	event, err := eventObject(event)
+	if err != nil {
+		return Delta{}, err
+	}
+	if e := s.events.refusal(event); e != nil {
+		a.failed = true
+		return Delta{}, e
+	}
+	return s.events.add(event)
+}
+
+// Response returns the answer as far as it came. After the last event it is what the
+// method Response of the format would have given. Before that its StopReason is
+// [transcript.StopAborted], after an error event [transcript.StopError]: the text is
+// kept as far as it came, and reasoning without what would let it go back; a call that
+// was not finished has the text of its input so far as a JSON string. The response is
+// the caller's and does not change with later events.
+func (s *Stream) Response() *transcript.Response {
+	resp := s.events.response()
+	switch a := s.events.base(); {
+	case a.failed:
+		resp.StopReason = transcript.StopError
+	case !a.done:
+		resp.StopReason = transcript.StopAborted
+	}
+	return resp
+}
+
+// eventObject returns an event without white space around it, or an error if it is
+// no JSON object.
+func eventObject(event []byte) ([]byte, error) {
+	event = jsontext.Trim(event)
+	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
+		return nil, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
+	}
+	return event, nil
+}
