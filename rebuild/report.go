@@ -64,7 +64,7 @@ const (
 	ReplacedBlock   Rule = "replaced-block"   // a block that the target does not take became a text
 	MovedMedia      Rule = "moved-media"      // an image or a document of a result was moved behind the results: the target takes texts in them
 	SplitAnswer     Rule = "split-answer"     // an answer with more calls than the target takes became several, each with its results
-	AddedAnswer     Rule = "added-answer"     // a short answer was put between results and a user message
+	AddedAnswer     Rule = "added-answer"     // a short answer was put in front of a user message
 	AddedTools      Rule = "added-tools"      // a request with calls and without tools got definitions of the names alone
 	HalfSurrogate   Rule = "half-surrogate"   // half a character in the JSON of a call or a block became U+FFFD
 	ThinkingOff     Rule = "thinking-off"     // thinking was not asked for: the running turn's reasoning is not there, or there is no room

@@ -50,7 +50,8 @@ type Anthropic struct {
 //   - A later system prompt of a session is a message of role "system" with the
 //     models that take it, if the answer behind it was made by one of these: in the
 //     history it is a text of the user. It stays that where the API does not take
-//     such a message.
+//     such a message. "[no answer]" stands behind one for an answer that nothing is
+//     left of.
 //   - IDs of calls that are not unique, not in the alphabet or too long are
 //     replaced by ones derived from them, in the call and in its result.
 //   - Reasoning of this API is given back in its place if [rebuild.Reasoned]

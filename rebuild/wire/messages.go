@@ -28,6 +28,11 @@ func (r *renderer) messages() []transcript.Message {
 	for i, m := range r.req.Messages {
 		content := r.content(i)
 		if m.Role == transcript.RoleAssistant && len(content) == 0 && len(m.Content) > 0 {
+			if endsWithPrompt(out) {
+				out = append(out, transcript.AssistantText("[no answer]"))
+				r.note(rebuild.AddedAnswer, originOf(m, 0).Entry, "behind a system message, as nothing is left of one")
+				continue
+			}
 			r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
 			dropped = true
 			continue

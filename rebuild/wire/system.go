@@ -37,6 +37,17 @@ func (r *renderer) asSystem(i int) bool {
 	return takesSystem(r.req.Model)
 }
 
+// endsWithPrompt reports whether messages end with a system prompt that has the role:
+// what the user says next cannot be joined to it.
+func endsWithPrompt(messages []transcript.Message) bool {
+	if len(messages) == 0 {
+		return false
+	}
+	content := messages[len(messages)-1].Content
+	said := func(b transcript.Block) bool { _, prompt := b.(systemText); return !prompt }
+	return slices.ContainsFunc(content, said) && !said(content[len(content)-1])
+}
+
 // withSystem makes messages of the system prompts that end a message of the user.
 // Where something follows them, or stands nowhere in front of them, they stay texts.
 func withSystem(messages []transcript.Message) []transcript.Message {

@@ -51,12 +51,15 @@ func TestSystemMessages(t *testing.T) {
 	require.NotContains(t, send(model, history("claude-sonnet-5")), `"role":"system"`, "the answer was made from a text of the user")
 	require.NotContains(t, send(model, []transcript.Message{message(t, forged, transcript.Origin{Entry: "u", Batch: 1})}), `"role":"system"`)
 
-	// Alone in its message, or in front of what the user says, it cannot have the role.
+	// Alone in its message it cannot have the role. An answer that nothing is left of
+	// stays between it and what the user says.
 	alone := history("")[0]
 	alone.Content, alone.Origins = alone.Content[1:], alone.Origins[1:]
 	require.NotContains(t, send(model, []transcript.Message{alone}), `"role":"system"`)
 	gone := message(t, `{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"}]}`, transcript.Origin{API: "anthropic", Model: model})
-	require.NotContains(t, send(model, append(history(""), gone, transcript.UserText("more"))), `"role":"system"`)
+	after := send(model, append(history(""), gone, transcript.UserText("more")))
+	require.Contains(t, after, `{"role":"assistant","content":"[no answer]"}`)
+	require.Empty(t, wiretest.ValidateNext([]byte(send(model, history(""))), []byte(after)))
 
 	// The Responses API calls it a message of the developer's.
 	body, _, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-6", Messages: history("gpt-6")})
