@@ -28,11 +28,8 @@ var anthropicMembers = map[string]bool{
 	"tool_choice": true, "tools": true, "top_k": false, "top_p": false,
 }
 
-// Decode reads the body of a request. Its rules are json, body (members that are
-// missing, not known or not of their types), those of [Validate] with the marks on
-// the system prompt and on tools counted, thinking (a request that demands
-// reasoning has room for it and goes on from some) and image (at most 5 MB).
-// What is wrong with the body is the only violation then.
+// Decode reads the body of a request and judges it. What is wrong with the body is the
+// only violation then.
 func (a Anthropic) Decode(body []byte) (Request, []Violation) {
 	r := referee{}
 	r.req.Messages = []transcript.Message{}

@@ -21,45 +21,6 @@ type Bedrock struct {
 }
 
 // Decode reads the body of a request and judges it.
-//
-// The rules:
-//
-//	json             the body is an object in UTF-8
-//	member           there are no members that the API does not know
-//	messages         there is at least one message
-//	first-user       the first is a user's
-//	role             roles are user and assistant
-//	alternation      no two neighbours have the same role
-//	prefill          the last is a user's
-//	content          a message has content
-//	block            a block has exactly one kind of data
-//	block-role       calls and reasoning are the assistant's, results, images and
-//	                 documents the user's
-//	text             no text is empty or white space
-//	missing-result   every call has a result in the next message
-//	orphan-result    and every result a call in the previous one
-//	doubled-result   and no other result has the same call
-//	result-order     results come first in a message
-//	mixed            and alone, for models that want that
-//	error-content    an error has content, and texts only
-//	id-unique        IDs of calls are unique in the request
-//	id               IDs are 1 to 64 of A-Z a-z 0-9 _ . : -
-//	name             names of tools are 1 to 64 of A-Z a-z 0-9 _ -
-//	input            inputs are objects
-//	tool-config      tools are defined if there are calls or results
-//	tools            they have unique names and a schema
-//	thinking         reasoning is signed, or has data
-//	thinking-order   it comes before calls, is not the end of a message, and is the
-//	                 start of the last answer with calls if the request demands it
-//	media            images and documents have a format and bytes that fit
-//	document-name    names of documents are 1 to 200 of A-Z a-z 0-9 - ( ) [ ] and
-//	                 single spaces, and unique in the request
-//	document-text    there is a text beside a document
-//	cache-points     at most four in the request
-//	media-count      at most 5 documents and 20 images
-//	system           the system prompt is not white space
-//	max-tokens       the output limit is positive, and above the thinking budget
-//	surrogate        strings have no halves of surrogate pairs
 func (b Bedrock) Decode(body []byte) (Request, []Violation) {
 	c := bedrockCheck{pure: b.PureResults || strings.Contains(b.Model, "llama"), ids: map[string]bool{}, documents: map[string]bool{}}
 	c.body(body)

@@ -14,44 +14,6 @@ import (
 // Anthropic does, and returns every violation in the order of the messages; none
 // means that the API will accept them. Origins are ignored. A history of
 // rebuild.Fold that ends with a user message has none.
-//
-// The rules:
-//
-//	messages         there is at least one
-//	first-user       the first is a user message
-//	role             roles are user and assistant, and system with a model that
-//	                 takes it: texts behind a user's message, in front of an
-//	                 answer or at the end
-//	alternation      no two neighbours have the same role
-//	prefill          the last is a user message, or an answer that stopped
-//	                 inside a tool of the provider and is to be continued
-//	content          a message has content
-//	block-role       a block is in a message of a role that may hold it
-//	block-type       a block is of a known type and has its members
-//	member           a block has no members besides
-//	text             no text is empty or white space
-//	missing-result   every call has a result in the next message
-//	doubled-result   and only one
-//	error-content    a result that is an error has texts only
-//	toolset          and names the toolset of its call, if that has one
-//	result-order     results come first in it, one after the other
-//	orphan-result    a result answers a call of the previous message
-//	id-unique        IDs of calls are unique in the request
-//	id-pattern       IDs have letters, digits, _ and - only
-//	id-length        and at most 64 of them
-//	name             names of tools are 1 to 64 of the same characters
-//	input            the input of a call is an object
-//	source           an image or a document says where its bytes are
-//	thinking         reasoning is not empty and signed, or has data
-//	thinking-order   it comes before the calls it led to, is not the end of
-//	                 a message, and is the start of the last message of the
-//	                 running turn that called tools and has any
-//	marks            at most four blocks have cache_control, no empty text
-//	server-tool      a call to a tool of the provider and its result are in
-//	                 one message, in this order
-//	tools            definitions have unique names and a schema
-//	system           the system prompt is not white space
-//	max-tokens       the output limit is not negative
 func Validate(req transcript.Request) []Violation {
 	r := referee{judge: judge{req: Request{Request: req}}}
 	r.canonical()

@@ -7,6 +7,77 @@
 // by the rules of the Messages API, whose blocks are those of package transcript.
 // [ValidateNext] looks at two requests: whether the second only adds to the first.
 //
+// The table says what a request must do: the name of the rule in a [Violation], and the
+// APIs that have it, Anthropic (A, [Validate] too), Chat Completions (C), Responses (R),
+// Gemini (G) and Bedrock (B). The index of a message is that of the content with Gemini
+// and of the item with Responses.
+//
+//	json             A C R G B  the body is JSON in UTF-8, and an object
+//	surrogate        G B        strings have no halves of surrogate pairs; else json
+//	body             A          members are there, known, and of their types
+//	model            C R        the body has a model
+//	missing, type    C R        members are there, and of their types
+//	member           all        there are no members that the API does not know
+//	messages         A C R B    there is at least one message; contents with G
+//	role             all        roles are known; system is one that A takes from some
+//	                            models: texts behind a user's message, in front of an
+//	                            answer or at the end
+//	first-user       A G B      the first message is a user's
+//	alternation      A G B      no two neighbours have the same role; with G a content
+//	                            of responses is a turn, after which the user may speak
+//	prefill          A C G B    the last is a user's, or with A an answer that stopped
+//	                            inside a tool of the provider; C with ShortIDs
+//	user-after-tool  C          no user is right behind results, with ShortIDs
+//	content          A C R B    a message has content, or with C calls; parts with G
+//	block-role       A B        a block is in a message that may hold it; part-role
+//	                            with G
+//	block-type       A          a block is of a known kind and has its members, or is
+//	                            an answer's and newer than this; block with B, part
+//	                            with C, R and G, item with R
+//	text             all        no text is empty, nor blank with A and B; that of a
+//	                            result with C and R, and one with a signature, may be
+//	missing-result   all        every call has its result, next
+//	orphan-result    all        and every result its call, of the same kind with R, of
+//	                            the same name, place and ID with G
+//	doubled-result   A C R B    and no other result has the same call
+//	result-order     A B        results come first in a message
+//	mixed            G B        and alone; B for models that want that
+//	error-content    A B        a result that is an error has texts only
+//	toolset          A          a result names the toolset of its call, if it has one
+//	id-unique        A C R B    IDs of calls, and with R of items, are unique
+//	id-pattern       A C R      IDs are of A-Z a-z 0-9 _ -, and not empty; id with B
+//	id-length        A C R      they have 64 of these at most, 40 with C, nine letters
+//	                            and digits with ShortIDs
+//	name             all        names of tools are 1 to 64 of them; with C and R also
+//	                            name-length and name-pattern
+//	input            A C R B    the input of a call is an object; args with G
+//	calls            C          an answer has at most 128 calls
+//	server-tool      A          a call that the provider runs and its result are in one
+//	                            message, in this order
+//	thinking         A B        reasoning is signed, or has data
+//	thinking-order   A B        it is not the end of a message, nor with B behind calls,
+//	                            and is the start of the last answer with calls if the
+//	                            request demands it; thinking with A
+//	reasoning        C R        every answer with calls has some, with Reasoning; with R
+//	                            an item of its answer follows it, and it is encrypted
+//	                            unless the provider stores it
+//	signature        G          the first call of an answer of the running turn is
+//	                            signed, or another part; signatures are base64
+//	source           A C R      an image or a file says where its bytes are; media with
+//	                            G and B; image with A: at most 5 MB
+//	document-name    B          names are 1 to 200 of A-Z a-z 0-9 - ( ) [ ] and single
+//	                            spaces, and unique in the request
+//	document-text    B          there is a text beside a document
+//	media-count      B          at most 5 documents and 20 images
+//	marks            A          at most four cache marks, none on an empty text;
+//	                            cache-points with B
+//	tools            all        definitions have unique names and a schema; with C and R
+//	                            there are at most 128
+//	tool-config      B          tools are defined if there are calls or results
+//	system           A B        the system prompt is not white space
+//	max-tokens       all        an output limit is positive, the only one, and above the
+//	                            thinking budget
+//
 // Nothing here shares code with the fold, the renderers and the readers, so each
 // tests the other. No running program imports this package; package
 // guard/guardtest makes a model of it that agents can be run against.
@@ -28,7 +99,7 @@ import (
 
 // Violation is one rule that a request breaks.
 type Violation struct {
-	Rule    string // short name of the rule; the lists are at the Decode methods
+	Rule    string // its name in the table of the package
 	Message int    // index of the message, -1 if it is about none
 	Block   int    // index in the message's content, -1 if it is about none
 	Text    string // in the provider's own words where they are known

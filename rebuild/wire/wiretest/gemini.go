@@ -19,37 +19,8 @@ type Gemini struct {
 	Stream bool
 }
 
-// Decode reads the body of a request and judges it. Message and Block of a
-// violation are the indexes of the content and of the part. Calls that have no ID
-// get one, and results are those of the calls before them, in their order.
-//
-// The rules:
-//
-//	json             the body is an object in UTF-8
-//	member           there are no members that the API does not know
-//	contents         there is at least one content
-//	role             roles are user and model
-//	first-user       the first is a user's
-//	alternation      no two neighbours have the same role; a content of function
-//	                 responses is a turn of its own, after which the user may speak
-//	prefill          the last is a user's
-//	parts            a content has parts
-//	part             a part has exactly one kind of data
-//	text             no text is empty, unless it carries a signature
-//	part-role        calls and thoughts are the model's, responses the user's
-//	mixed            function responses are alone in their content
-//	missing-result   every call has a response in the next content
-//	orphan-result    and every response a call in the previous one, of the same
-//	                 name, in the same order, with the same ID if it has one
-//	name             names of functions are 1 to 64 of A-Z a-z 0-9 _ . : - and
-//	                 begin with a letter or _
-//	args             arguments and responses are objects
-//	signature        signatures are base64; the first call of an answer of the
-//	                 running turn has one, or another part of that answer has
-//	media            inline data is base64 of a media type the API takes
-//	tools            functions have unique names
-//	max-tokens       the output limit is positive
-//	surrogate        strings have no halves of surrogate pairs
+// Decode reads the body of a request and judges it. Calls that have no ID get one, and
+// results are those of the calls before them, in their order.
 func (g Gemini) Decode(body []byte) (Request, []Violation) {
 	c := geminiCheck{model: g.Model}
 	c.body(body)

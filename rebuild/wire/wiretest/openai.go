@@ -19,14 +19,14 @@ type openAI struct{ sse }
 type openAIReferee struct{ judge }
 
 // body decodes the members of a request.
-func (r *openAIReferee) body(body []byte) map[string]json.RawMessage {
+func (r *openAIReferee) body(body []byte) map[string]any {
 	at, _ := halfSurrogate(body)
-	m, ok := members(body)
-	if !ok || !isJSON(body) || at >= 0 {
+	m := tree(body)
+	if m == nil || at >= 0 {
 		r.flag("json", -1, -1, "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.)")
 		return nil
 	}
-	if json.Unmarshal(m["model"], &r.req.Model) != nil || r.req.Model == "" {
+	if r.req.Model = text(m["model"]); r.req.Model == "" {
 		r.flag("model", -1, -1, "you must provide a model parameter")
 	}
 	return m
@@ -34,43 +34,44 @@ func (r *openAIReferee) body(body []byte) map[string]json.RawMessage {
 
 // envelope checks the other members of a request: those that are known, and the
 // types of stream and of the output limits.
-func (r *openAIReferee) envelope(m map[string]json.RawMessage, known, unknownText string, limits ...string) {
+func (r *openAIReferee) envelope(m map[string]any, known, unknownText string, limits ...string) {
 	for _, name := range unknown(m, strings.Fields(known)...) {
 		r.flag("member", -1, -1, unknownText, name)
 	}
-	r.member(m, "stream", "a boolean", &r.req.Stream)
+	r.req.Stream, _ = m["stream"].(bool)
+	r.typed(m, "stream", "a boolean")
 	for _, name := range limits {
-		if r.member(m, name, "an integer", &r.req.MaxOutput) && r.req.MaxOutput < 1 {
+		if !r.typed(m, name, "an integer") {
+			continue
+		}
+		if r.req.MaxOutput, _ = integer(m[name]); r.req.MaxOutput < 1 {
 			r.flag("max-tokens", -1, -1, "Invalid '%s': integer below minimum value. Expected a value >= 1, but got %d instead.", name, r.req.MaxOutput)
 		}
 	}
 }
 
-// member reads a member of a plain type, and reports whether there is one.
-func (r *openAIReferee) member(m map[string]json.RawMessage, name, kind string, dst any) bool {
+// typed reports whether there is a member of a type; another type is flagged.
+func (r *openAIReferee) typed(m map[string]any, name, kind string) bool {
 	value := m[name]
-	if isNull(value) {
+	if value != nil && jsonType(value) != kind {
+		r.flag("type", -1, -1, "Invalid type for '%s': expected %s.", name, kind)
 		return false
 	}
-	err := json.Unmarshal(value, dst)
-	if err != nil {
-		r.flag("type", -1, -1, "Invalid type for '%s': expected %s.", name, kind)
-	}
-	return err == nil
+	return value != nil
 }
 
-// list decodes a member that must be a list that is not empty.
-func (r *openAIReferee) list(members map[string]json.RawMessage, name string) (list []json.RawMessage) {
-	raw, ok := members[name]
+// list returns a member that must be a list that is not empty.
+func (r *openAIReferee) list(m map[string]any, name string) []any {
+	value, ok := m[name]
 	switch {
 	case !ok:
 		r.flag("missing", -1, -1, "Missing required parameter: '%s'.", name)
-	case json.Unmarshal(raw, &list) != nil || list == nil:
-		r.flag("type", -1, -1, "Invalid type for '%s': expected an array of objects, but got %s instead.", name, jsonType(raw))
-	case len(list) == 0:
+	case jsonType(value) != "an array":
+		r.flag("type", -1, -1, "Invalid type for '%s': expected an array of objects, but got %s instead.", name, jsonType(value))
+	case len(list(value)) == 0:
 		r.flag("messages", -1, -1, "%s", emptyArray(name))
 	}
-	return list
+	return list(value)
 }
 
 func emptyArray(param string) string {
@@ -78,12 +79,8 @@ func emptyArray(param string) string {
 }
 
 // jsonType names the type of a JSON value as the provider does.
-func jsonType(raw json.RawMessage) string {
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		return "nothing"
-	}
-	switch v.(type) {
+func jsonType(v any) string {
+	switch v := v.(type) {
 	case nil:
 		return "null"
 	case string:
@@ -94,8 +91,12 @@ func jsonType(raw json.RawMessage) string {
 		return "an object"
 	case bool:
 		return "a boolean"
+	default:
+		if _, ok := integer(v); !ok {
+			return "a number"
+		}
+		return "an integer"
 	}
-	return "an integer"
 }
 
 const (
@@ -117,134 +118,149 @@ func (r *openAIReferee) name(rule, param, name string, most, message, block int)
 	}
 }
 
-// arguments checks the input of a call: a JSON object in a string.
-func (r *openAIReferee) arguments(param string, raw json.RawMessage, message, block int) {
-	var text string
-	var object map[string]json.RawMessage
+// arguments checks the input of a call, a JSON object in a string, and returns it.
+func (r *openAIReferee) arguments(param string, v any, message, block int) json.RawMessage {
+	input, ok := v.(string)
 	switch {
-	case len(raw) == 0:
+	case v == nil:
 		r.flag("input", message, block, "Missing required parameter: '%s'.", param)
-	case json.Unmarshal(raw, &text) != nil || jsonType(raw) == "null":
-		r.flag("input", message, block, "Invalid type for '%s': expected a string, but got %s instead.", param, jsonType(raw))
-	case json.Unmarshal([]byte(text), &object) != nil || object == nil:
+	case !ok:
+		r.flag("input", message, block, "Invalid type for '%s': expected a string, but got %s instead.", param, jsonType(v))
+	case tree([]byte(input)) == nil:
 		r.flag("input", message, block, "Invalid '%s': the arguments are not a JSON object.", param)
 	}
+	return json.RawMessage(input)
 }
 
 // tools checks the definitions; function returns the one that is to have a
-// name, or nil.
-func (r *openAIReferee) tools(raw json.RawMessage, function func(json.RawMessage) (param string, def json.RawMessage)) {
-	if raw == nil {
-		return
+// name, or no param.
+func (r *openAIReferee) tools(v any, function func(map[string]any) (param string, def any)) {
+	if v != nil && jsonType(v) != "an array" {
+		r.flag("tools", -1, -1, "Invalid type for 'tools': expected an array of objects, but got %s instead.", jsonType(v))
 	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		r.flag("tools", -1, -1, "Invalid type for 'tools': expected an array of objects, but got %s instead.", jsonType(raw))
-		return
+	tools := list(v)
+	r.req.HasTools = len(tools) > 0
+	if len(tools) > maxOpenAITools {
+		r.flag("tools", -1, -1, "Invalid 'tools': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxOpenAITools, len(tools))
 	}
-	r.req.HasTools = len(list) > 0
-	if len(list) > maxOpenAITools {
-		r.flag("tools", -1, -1, "Invalid 'tools': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxOpenAITools, len(list))
-	}
-	for i, v := range list {
-		param, def := function(v)
-		if param == "" {
+	for i, tool := range tools {
+		param, def := function(object(tool))
+		f := object(def)
+		switch {
+		case param == "":
 			continue // run by the provider
-		}
-		var f struct {
-			Name        string          `json:"name"`
-			Description string          `json:"description"`
-			Parameters  json.RawMessage `json:"parameters"`
-		}
-		if json.Unmarshal(def, &f) != nil {
+		case f == nil:
 			r.flag("tools", -1, -1, "Invalid type for 'tools[%d]%s': expected an object.", i, strings.TrimSuffix(param, "."))
 			continue
 		}
-		r.name("tools", fmt.Sprintf("tools[%d]%sname", i, param), f.Name, maxOpenAIName, -1, -1)
-		if schema, _ := members(f.Parameters); string(schema["type"]) != `"object"` {
-			r.flag("tools", -1, -1, "Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"', got 'type: %s'.", f.Name, schema["type"])
+		name, schema := text(f["name"]), object(f["parameters"])
+		r.name("tools", fmt.Sprintf("tools[%d]%sname", i, param), name, maxOpenAIName, -1, -1)
+		if schema["type"] != "object" {
+			r.flag("tools", -1, -1, "Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"', got 'type: %s'.", name, encode(schema["type"]))
 		}
-		r.req.Tools = append(r.req.Tools, transcript.Tool{Name: f.Name, Description: f.Description, InputSchema: f.Parameters})
+		r.req.Tools = append(r.req.Tools, transcript.Tool{Name: name, Description: text(f["description"]), InputSchema: encode(f["parameters"])})
 	}
 }
 
 // content checks a text or a list of parts of some types, and returns its blocks.
-func (r *openAIReferee) content(i int, param string, raw json.RawMessage, kinds []string, mayBeEmpty bool) (blocks []transcript.Block) {
-	switch jsonType(raw) {
-	case "a string":
-		text := jsonText(raw)
-		if text != "" {
-			blocks = append(blocks, transcript.TextBlock{Text: text})
+func (r *openAIReferee) content(i int, param string, v any, kinds []string, mayBeEmpty bool) (blocks []transcript.Block) {
+	switch v := v.(type) {
+	case string:
+		if v != "" {
+			blocks = append(blocks, transcript.TextBlock{Text: v})
 		} else if !mayBeEmpty {
 			r.flag("text", i, -1, "Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
 		}
-	case "an array":
-		var parts []json.RawMessage
-		_ = json.Unmarshal(raw, &parts) // is one
-		if len(parts) == 0 && !mayBeEmpty {
+	case []any:
+		if len(v) == 0 && !mayBeEmpty {
 			r.flag("content", i, -1, "%s", emptyArray(param))
 		}
-		for j, p := range parts {
+		for j, p := range v {
 			if b := r.part(i, j, fmt.Sprintf("%s[%d]", param, j), p, kinds); b != nil {
 				blocks = append(blocks, b)
 			}
 		}
 	default:
-		r.flag("content", i, -1, "Invalid type for '%s': expected one of a string or array of objects, but got %s instead.", param, jsonType(raw))
+		r.flag("content", i, -1, "Invalid type for '%s': expected one of a string or array of objects, but got %s instead.", param, jsonType(v))
 	}
 	return blocks
 }
 
 // part checks a part and returns its block, nil if it is not of a type that it may
 // have.
-func (r *openAIReferee) part(i, j int, param string, raw json.RawMessage, kinds []string) transcript.Block {
-	var p openAIPart
-	if json.Unmarshal(raw, &p) != nil {
-		r.flag("part", i, j, "Invalid type for '%s': expected an object, but got %s instead.", param, jsonType(raw))
+func (r *openAIReferee) part(i, j int, param string, v any, kinds []string) transcript.Block {
+	p := object(v)
+	if p == nil {
+		r.flag("part", i, j, "Invalid type for '%s': expected an object, but got %s instead.", param, jsonType(v))
 		return nil
 	}
-	if !slices.Contains(kinds, p.Type) {
-		if p.Type == "image_url" {
+	kind := text(p["type"])
+	if !slices.Contains(kinds, kind) {
+		if kind == "image_url" {
 			r.flag("part", i, j, "Invalid 'messages[%d]'. Image URLs are only allowed for messages with role 'user', but this message with role 'tool' contains an image URL.", i)
 			return nil
 		}
-		r.flag("part", i, j, "Invalid value: '%s'. Supported values are: '%s'.", p.Type, strings.Join(kinds, "', '"))
+		r.flag("part", i, j, "Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(kinds, "', '"))
 		return nil
 	}
-	switch url := p.imageURL(); p.Type {
-	case "text", "refusal", "input_text", "output_text":
-		if p.Text == "" && p.Refusal == "" {
-			r.flag("text", i, j, "Invalid '%s.%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param, p.Type)
-		}
+	switch kind {
 	case "image_url", "input_image":
-		if p.Type == "image_url" {
-			param += ".image_url"
-		}
-		if p.FileID == "" && !isHTTPS(url) && !isDataURL(url, "image/png", "image/jpeg", "image/gif", "image/webp") {
-			r.flag("source", i, j, "Invalid '%s.%s'. Expected a valid URL, but got a value with an invalid format.", param, map[bool]string{true: "url", false: "image_url"}[p.Type == "image_url"])
-		}
+		return r.image(i, j, param, kind, p)
 	case "input_audio":
-		if !isBytes(p.Audio.Data) || p.Audio.Format == "" {
+		audio := object(p["input_audio"])
+		if !isBytes(text(audio["data"])) || text(audio["format"]) == "" {
 			r.flag("source", i, j, "Invalid '%s.input_audio'. Expected base64 data and a format.", param)
 		}
+		return transcript.TextBlock{}
 	case "file":
-		if p.File == nil || !p.File.isFile() {
+		file := object(p["file"])
+		if !isFile(file) {
 			r.flag("source", i, j, "Invalid '%s.file'. Expected a file ID, or a filename and base64 data with a MIME type.", param)
 		}
+		return transcript.DocumentBlock{Title: text(file["filename"]), Source: openAISource(text(file["file_data"]), text(file["file_id"]))}
 	case "input_file":
-		if !p.isFile() && !isHTTPS(p.FileURL) {
+		url := text(p["file_url"])
+		if !isFile(p) && !isHTTPS(url) {
 			r.flag("source", i, j, "Invalid '%s'. Expected a file ID, a URL, or a filename and base64 data with a MIME type.", param)
 		}
+		return transcript.DocumentBlock{Title: text(p["filename"]), Source: openAISource(text(p["file_data"])+url, text(p["file_id"]))}
+	case "thinking":
+		var said strings.Builder
+		for _, chunk := range list(p["thinking"]) {
+			said.WriteString(text(object(chunk)["text"]))
+		}
+		return transcript.ThinkingBlock{Thinking: said.String()}
 	}
-	return p.block()
+	said := text(p["text"]) + text(p["refusal"])
+	if said == "" {
+		r.flag("text", i, j, "Invalid '%s.%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param, kind)
+	}
+	return transcript.TextBlock{Text: said}
+}
+
+func (r *openAIReferee) image(i, j int, param, kind string, p map[string]any) transcript.Block {
+	member := "image_url"
+	if kind == "image_url" {
+		param, member = param+".image_url", "url"
+	}
+	url, id := imageURL(p), text(p["file_id"])
+	if id == "" && !isHTTPS(url) && !isDataURL(url, "image/png", "image/jpeg", "image/gif", "image/webp") {
+		r.flag("source", i, j, "Invalid '%s.%s'. Expected a valid URL, but got a value with an invalid format.", param, member)
+	}
+	return transcript.ImageBlock{Source: openAISource(url, id)}
+}
+
+// imageURL returns where an image is.
+func imageURL(p map[string]any) string {
+	return text(p["image_url"]) + text(object(p["image_url"])["url"])
 }
 
 // isFile reports whether a part says where a file is: by an ID or by its bytes.
-func (p openAIPart) isFile() bool {
-	if p.FileID != "" {
-		return p.FileData == ""
+func isFile(p map[string]any) bool {
+	if text(p["file_id"]) != "" {
+		return text(p["file_data"]) == ""
 	}
-	return p.FileName != "" && isDataURL(p.FileData, "application/pdf")
+	return text(p["filename"]) != "" && isDataURL(text(p["file_data"]), "application/pdf")
 }
 
 func isHTTPS(url string) bool { return strings.HasPrefix(strings.ToLower(url), "https://") }
@@ -256,45 +272,6 @@ func isDataURL(url string, types ...string) bool {
 	return strings.HasPrefix(url, "data:") && slices.Contains(types, kind) && data != "" && err == nil && !strings.ContainsAny(data, "\r\n")
 }
 
-// openAIPart is a part of the content of a message, of either API.
-type openAIPart struct {
-	Type     string          `json:"type"`
-	Text     string          `json:"text"`
-	Refusal  string          `json:"refusal"`
-	ImageURL json.RawMessage `json:"image_url"` // an object or a string
-	File     *openAIPart     `json:"file"`
-	FileID   string          `json:"file_id"`
-	FileURL  string          `json:"file_url"`
-	FileName string          `json:"filename"`
-	FileData string          `json:"file_data"`
-	Thinking []openAIPart    `json:"thinking"`
-	Audio    struct {
-		Data   string `json:"data"`
-		Format string `json:"format"`
-	} `json:"input_audio"`
-}
-
-// block returns a valid part as a block.
-func (p openAIPart) block() transcript.Block {
-	switch p.Type {
-	case "thinking":
-		var texts []string
-		for _, chunk := range p.Thinking {
-			texts = append(texts, chunk.Text)
-		}
-		return transcript.ThinkingBlock{Thinking: strings.Join(texts, "")}
-	case "image_url", "input_image":
-		return transcript.ImageBlock{Source: openAISource(p.imageURL(), p.FileID)}
-	case "input_file":
-		return transcript.DocumentBlock{Title: p.FileName, Source: openAISource(p.FileData+p.FileURL, p.FileID)}
-	case "file":
-		if p.File != nil {
-			return transcript.DocumentBlock{Title: p.File.FileName, Source: openAISource(p.File.FileData, p.File.FileID)}
-		}
-	}
-	return transcript.TextBlock{Text: p.Text + p.Refusal}
-}
-
 func openAISource(url, fileID string) transcript.Source {
 	if data, ok := strings.CutPrefix(url, "data:"); ok {
 		media, data, _ := strings.Cut(data, ";base64,")
@@ -304,15 +281,6 @@ func openAISource(url, fileID string) transcript.Source {
 		return transcript.Source{Type: "file", FileID: fileID}
 	}
 	return transcript.Source{Type: "url", URL: url}
-}
-
-// imageURL returns where an image is.
-func (p openAIPart) imageURL() string {
-	if url := jsonText(p.ImageURL); url != "" {
-		return url
-	}
-	image, _ := members(p.ImageURL)
-	return jsonText(image["url"])
 }
 
 // Word returns an error in the words of the provider.

@@ -2,7 +2,6 @@ package wiretest
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,32 +21,8 @@ type OpenAIChat struct {
 	asSent bool // Reasoning if a request has some
 }
 
-// Decode reads a body and judges it by the rules of the Chat Completions API, and
-// by those that imitators of it have besides.
-//
-//	json, model, missing, type, messages   the body is an object with a model and
-//	                 a list of messages that is not empty
-//	role             roles are system, developer, user, assistant and tool
-//	member           a message has no members besides those of its role, and the
-//	                 body none that are not known
-//	content          a message has content, an answer that, or calls, or a refusal
-//	part             a part is of a type that its role may have
-//	text             no text is empty, that of a result excepted
-//	source           an image or a file says where its bytes are
-//	missing-result   every call has its result before any other message
-//	doubled-result   and only one
-//	orphan-result    a result answers a call of the answer before it
-//	id-unique        IDs of calls are unique in the body
-//	id, id-length, id-pattern   and 1 to 40 letters, digits, _ and -;
-//	                 nine letters and digits with ShortIDs
-//	name, name-length, name-pattern   names of tools are 1 to 64 of them
-//	input            the arguments of a call are a JSON object in a string
-//	calls            an answer has at most 128 calls
-//	reasoning        and reasoning, with Reasoning
-//	user-after-tool  a user message is not right behind results, and
-//	prefill          the last is not an answer, both with ShortIDs
-//	max-tokens       an output limit is positive, and there is one at most
-//	tools            there are at most 128 definitions, with names and schemas
+// Decode reads a body and judges it by the rules of the Chat Completions API, and by
+// those that imitators of it have besides.
 func (c OpenAIChat) Decode(body []byte) (Request, []Violation) {
 	if c.asSent {
 		c.Reasoning = bytes.Contains(body, []byte(`"reasoning_content":`)) || bytes.Contains(body, []byte(`"reasoning":"`))
@@ -57,19 +32,18 @@ func (c OpenAIChat) Decode(body []byte) (Request, []Violation) {
 	if m == nil {
 		return r.req, r.found
 	}
-	for i, raw := range r.list(m, "messages") {
-		r.message(i, raw)
+	for i, v := range r.list(m, "messages") {
+		r.message(i, v)
 	}
 	r.close()
 	if r.format.ShortIDs && r.before == "assistant" {
 		r.flag("prefill", r.at, -1, "Expected last role to be one of: [tool, user] but got assistant")
 	}
-	r.tools(m["tools"], func(tool json.RawMessage) (string, json.RawMessage) {
-		t, _ := members(tool)
-		if kind := jsonText(t["type"]); kind != "function" && kind != "" {
+	r.tools(m["tools"], func(tool map[string]any) (string, any) {
+		if kind := text(tool["type"]); kind != "function" && kind != "" {
 			return "", nil
 		}
-		return ".function.", t["function"]
+		return ".function.", tool["function"]
 	})
 	r.envelope(m, chatRequestMembers, "Unrecognized request argument supplied: %s", "max_tokens", "max_completion_tokens")
 	if m["max_tokens"] != nil && m["max_completion_tokens"] != nil {
@@ -115,14 +89,13 @@ var chatParts = map[string][]string{
 	"assistant": {"text", "refusal"},
 }
 
-func (r *chatReferee) message(i int, raw json.RawMessage) {
-	var m map[string]json.RawMessage
-	if json.Unmarshal(raw, &m) != nil || m == nil {
-		r.flag("type", i, -1, "Invalid type for 'messages[%d]': expected an object, but got %s instead.", i, jsonType(raw))
+func (r *chatReferee) message(i int, v any) {
+	m := object(v)
+	if m == nil {
+		r.flag("type", i, -1, "Invalid type for 'messages[%d]': expected an object, but got %s instead.", i, jsonType(v))
 		return
 	}
-	var role string
-	_ = json.Unmarshal(m["role"], &role) // an empty one is refused
+	role := text(m["role"]) // an empty one is refused
 	known := chatMembers[role]
 	if known == nil {
 		r.flag("role", i, -1, "Invalid value: '%s'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.", role)
@@ -148,7 +121,7 @@ func (r *chatReferee) message(i int, raw json.RawMessage) {
 		r.answer(i, param, m)
 	case "tool":
 		content := r.given(i, param, role, m["content"])
-		r.say(transcript.RoleUser, transcript.ToolResultBlock{CallID: jsonText(m["tool_call_id"])}.WithContent(content...))
+		r.say(transcript.RoleUser, transcript.ToolResultBlock{CallID: text(m["tool_call_id"])}.WithContent(content...))
 	case "user":
 		r.say(transcript.RoleUser, r.given(i, param, role, m["content"])...)
 	default:
@@ -157,8 +130,8 @@ func (r *chatReferee) message(i int, raw json.RawMessage) {
 }
 
 // given checks the content of a message, which must have some.
-func (r *chatReferee) given(i int, param, role string, content json.RawMessage) []transcript.Block {
-	if isNull(content) {
+func (r *chatReferee) given(i int, param, role string, content any) []transcript.Block {
+	if content == nil {
 		r.flag("content", i, -1, "Invalid value for 'content': expected a string, got null.")
 		return nil
 	}
@@ -171,17 +144,17 @@ func (r *chatReferee) given(i int, param, role string, content json.RawMessage) 
 
 // answer checks an answer: its content may be missing if it calls tools or is a
 // refusal.
-func (r *chatReferee) answer(i int, param string, m map[string]json.RawMessage) {
+func (r *chatReferee) answer(i int, param string, m map[string]any) {
 	calls, n := r.calls(i, m["tool_calls"])
 	if n > 0 && r.format.Reasoning && !r.format.ShortIDs && m["reasoning_content"] == nil && m["reasoning"] == nil {
 		r.flag("reasoning", i, -1, "Missing `reasoning_content` field in the assistant message at message index %d", i)
 	}
 	var blocks []transcript.Block
-	if thought := jsonText(m["reasoning_content"]); thought != "" {
+	if thought := text(m["reasoning_content"]); thought != "" {
 		blocks = append(blocks, transcript.ThinkingBlock{Thinking: thought})
 	}
-	refusal := jsonText(m["refusal"])
-	if !isNull(m["content"]) || n == 0 && refusal == "" && m["audio"] == nil {
+	refusal := text(m["refusal"])
+	if m["content"] != nil || n == 0 && refusal == "" && m["audio"] == nil {
 		blocks = append(blocks, r.given(i, param, "assistant", m["content"])...)
 	}
 	if refusal != "" {
@@ -191,44 +164,37 @@ func (r *chatReferee) answer(i int, param string, m map[string]json.RawMessage) 
 }
 
 // calls checks the calls of an answer, and returns them and how many there are.
-func (r *chatReferee) calls(i int, raw json.RawMessage) (blocks []transcript.Block, n int) {
+func (r *chatReferee) calls(i int, v any) (blocks []transcript.Block, n int) {
 	r.at = i
-	if isNull(raw) {
+	if v == nil {
 		return nil, 0
 	}
-	var calls []struct {
-		ID       string `json:"id"`
-		Type     string `json:"type"`
-		Function struct {
-			Name      string          `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
-		} `json:"function"`
-	}
 	param := fmt.Sprintf("messages[%d].tool_calls", i)
-	if json.Unmarshal(raw, &calls) != nil {
-		r.flag("type", i, -1, "Invalid type for '%s': expected an array of objects, but got %s instead.", param, jsonType(raw))
-		return nil, 1
-	}
+	calls, ok := v.([]any)
 	switch {
+	case !ok || slices.ContainsFunc(calls, func(c any) bool { return object(c) == nil }):
+		r.flag("type", i, -1, "Invalid type for '%s': expected an array of objects, but got %s instead.", param, jsonType(v))
+		return nil, 1
 	case len(calls) == 0:
 		r.flag("calls", i, -1, "%s", emptyArray(param))
 	case len(calls) > maxOpenAITools:
 		r.flag("calls", i, -1, "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", param, maxOpenAITools, len(calls))
 	}
-	for j, c := range calls {
-		at := fmt.Sprintf("%s[%d]", param, j)
-		if c.Type != "function" {
-			r.flag("calls", i, j, "Invalid value: '%s'. Supported values are: 'function' and 'custom'.", c.Type)
+	for j, v := range calls {
+		c, at := object(v), fmt.Sprintf("%s[%d]", param, j)
+		f := object(c["function"])
+		id, name := text(c["id"]), text(f["name"])
+		if c["type"] != "function" {
+			r.flag("calls", i, j, "Invalid value: '%s'. Supported values are: 'function' and 'custom'.", text(c["type"]))
 		}
-		r.id(at+".id", c.ID, i, j)
-		if r.ids[c.ID] {
-			r.flag("id-unique", i, j, "Duplicate value for 'tool_call_id' of '%s' in message[%d]", c.ID, i)
+		r.id(at+".id", id, i, j)
+		if r.ids[id] {
+			r.flag("id-unique", i, j, "Duplicate value for 'tool_call_id' of '%s' in message[%d]", id, i)
 		}
-		r.ids[c.ID] = true
-		r.open = append(r.open, c.ID)
-		r.name("name", at+".function.name", c.Function.Name, maxOpenAIName, i, j)
-		r.arguments(at+".function.arguments", c.Function.Arguments, i, j)
-		blocks = append(blocks, transcript.ToolCallBlock{ID: c.ID, Name: c.Function.Name, Input: json.RawMessage(jsonText(c.Function.Arguments))})
+		r.ids[id] = true
+		r.open = append(r.open, id)
+		r.name("name", at+".function.name", name, maxOpenAIName, i, j)
+		blocks = append(blocks, transcript.ToolCallBlock{ID: id, Name: name, Input: r.arguments(at+".function.arguments", f["arguments"], i, j)})
 	}
 	return blocks, len(calls)
 }
@@ -242,9 +208,9 @@ func (r *chatReferee) id(param, id string, i, j int) {
 }
 
 // result checks that a tool message answers a call.
-func (r *chatReferee) result(i int, m map[string]json.RawMessage) {
-	var id string
-	if json.Unmarshal(m["tool_call_id"], &id) != nil {
+func (r *chatReferee) result(i int, m map[string]any) {
+	id, ok := m["tool_call_id"].(string)
+	if !ok {
 		r.flag("missing", i, -1, "Missing required parameter: 'messages[%d].tool_call_id'.", i)
 		return
 	}

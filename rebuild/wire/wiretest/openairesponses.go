@@ -18,58 +18,34 @@ const responsesRequestMembers = `background context_management conversation incl
 	parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store stream
 	stream_options temperature text tool_choice tools top_logprobs top_p truncation user`
 
-// Decode reads a body and judges it by the rules of the Responses API. Message of a
-// violation is the index of the item.
-//
-//	json, model, missing, type, messages   the body is an object with a model and
-//	                 a list of items that is not empty
-//	item             an item is of a type that can be given
-//	role             roles are user, assistant, system and developer
-//	member           an item has no members besides those of its type, unless
-//	                 it has an ID and so is the provider's
-//	content          a message has content
-//	part             a part is of a type that its role may have
-//	text             no text is empty, that of an output excepted
-//	source           an image or a file says where its bytes are
-//	missing-result   every call has an output behind it
-//	doubled-result   and only one
-//	orphan-result    an output has a call of its kind before it
-//	id-unique        IDs of calls, and those of items, are unique in the body
-//	id, id-length, id-pattern   those of calls are 1 to 64 letters, digits, _ and -
-//	name, name-length, name-pattern   names of tools are, too
-//	input            the arguments of a call are a JSON object in a string
-//	reasoning        reasoning is followed by an item of the same answer, and is
-//	                 encrypted unless the provider stores it
-//	tools            there are at most 128 definitions, with names and schemas
+// Decode reads the body of a request and judges it.
 func (o OpenAIResponses) Decode(body []byte) (Request, []Violation) {
 	r := responsesReferee{calls: map[string]string{}, done: map[string]bool{}, items: map[string]bool{}}
 	m := r.body(body)
 	if m == nil {
 		return r.req, r.found
 	}
-	if json.Unmarshal(m["store"], &r.stored) != nil {
-		r.stored = true // what the API takes for it
-	}
-	if jsonType(m["input"]) == "a string" {
-		r.say(transcript.RoleUser, transcript.TextBlock{Text: jsonText(m["input"])})
+	store, given := m["store"].(bool)
+	r.stored = store || !given
+	if input, ok := m["input"].(string); ok {
+		r.say(transcript.RoleUser, transcript.TextBlock{Text: input})
 	} else {
-		for i, raw := range r.list(m, "input") {
-			r.item(i, raw)
+		for i, v := range r.list(m, "input") {
+			r.item(i, v)
 		}
 	}
 	r.ends()
-	r.tools(m["tools"], func(tool json.RawMessage) (string, json.RawMessage) {
-		if t, _ := members(tool); jsonText(t["type"]) != "function" {
+	r.tools(m["tools"], func(tool map[string]any) (string, any) {
+		if tool["type"] != "function" {
 			return "", nil
 		}
 		return ".", tool
 	})
-	var previous, instructions string
 	r.envelope(m, responsesRequestMembers, "Unknown parameter: '%s'.", "max_output_tokens")
-	r.member(m, "instructions", "a string", &instructions)
-	r.req.System = instructions + r.req.System
-	if r.member(m, "previous_response_id", "a string", &previous) {
-		r.flag("missing", -1, -1, "Previous response with id '%s' not found.", previous)
+	r.typed(m, "instructions", "a string")
+	r.req.System = text(m["instructions"]) + r.req.System
+	if r.typed(m, "previous_response_id", "a string") {
+		r.flag("missing", -1, -1, "Previous response with id '%s' not found.", m["previous_response_id"])
 	}
 	return r.req, r.found
 }
@@ -115,81 +91,63 @@ var responsesMembers = map[string][]string{
 	"mcp_list_tools": nil, "mcp_call": nil, "compaction": nil,
 }
 
-type checkedItem struct {
-	ID        string          `json:"id"`
-	Type      string          `json:"type"`
-	Role      string          `json:"role"`
-	CallID    string          `json:"call_id"`
-	Name      string          `json:"name"`
-	Encrypted string          `json:"encrypted_content"`
-	Input     string          `json:"input"`
-	Arguments json.RawMessage `json:"arguments"`
-	Content   json.RawMessage `json:"content"`
-	Output    json.RawMessage `json:"output"`
-	Summary   json.RawMessage `json:"summary"`
-}
-
-func (r *responsesReferee) item(i int, raw json.RawMessage) {
-	m, ok := members(raw)
-	if !ok {
-		r.flag("type", i, -1, "Invalid type for 'input[%d]': expected an input item, but got %s instead.", i, jsonType(raw))
+func (r *responsesReferee) item(i int, v any) {
+	m := object(v)
+	if m == nil {
+		r.flag("type", i, -1, "Invalid type for 'input[%d]': expected an input item, but got %s instead.", i, jsonType(v))
 		return
 	}
-	var it checkedItem
-	_ = json.Unmarshal(raw, &it) // members of other types are as empty
-	if _, given := m["type"]; !given && it.Role != "" {
-		it.Type = "message"
+	kind, id, role, encrypted := text(m["type"]), text(m["id"]), text(m["role"]), text(m["encrypted_content"])
+	if _, given := m["type"]; !given && role != "" {
+		kind = "message"
 	}
-	known, ok := responsesMembers[it.Type]
-	if !ok && (it.ID == "" || it.Type == "") { // else an item that is newer than this
-		r.flag("item", i, -1, "Invalid value: '%s'. Supported values are: '%s'.", it.Type, strings.Join(slices.Sorted(maps.Keys(responsesMembers)), "', '"))
+	known, ok := responsesMembers[kind]
+	if !ok && (id == "" || kind == "") { // else an item that is newer than this
+		r.flag("item", i, -1, "Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(slices.Sorted(maps.Keys(responsesMembers)), "', '"))
 		return
 	}
-	if known != nil && it.ID == "" {
+	if known != nil && id == "" {
 		for _, name := range unknown(m, append(known, "type")...) {
 			r.flag("member", i, -1, "Unknown parameter: 'input[%d].%s'.", i, name)
 		}
 	}
-	if known == nil && it.ID == "" && it.Encrypted == "" {
+	if known == nil && id == "" && encrypted == "" {
 		r.flag("missing", i, -1, "Missing required parameter: 'input[%d].id'.", i)
 	}
-	if it.ID != "" && it.Type != "local_shell_call_output" {
-		if r.items[it.ID] {
-			r.flag("id-unique", i, -1, "Duplicate item found with id %s. Remove duplicate items from your input and try again.", it.ID)
+	if id != "" && kind != "local_shell_call_output" {
+		if r.items[id] {
+			r.flag("id-unique", i, -1, "Duplicate item found with id %s. Remove duplicate items from your input and try again.", id)
 		}
-		r.items[it.ID] = true
+		r.items[id] = true
 	}
-	if _, reasoning, ok := strings.Cut(it.ID, afterReasoning); ok && !r.items[reasoning] {
-		r.flag("reasoning", i, -1, "Item '%s' of type '%s' was provided without its required 'reasoning' item: '%s'.", it.ID, it.Type, reasoning)
+	if _, reasoning, ok := strings.Cut(id, afterReasoning); ok && !r.items[reasoning] {
+		r.flag("reasoning", i, -1, "Item '%s' of type '%s' was provided without its required 'reasoning' item: '%s'.", id, kind, reasoning)
 	}
-	ofModel := it.Type != "message" && !strings.HasSuffix(it.Type, "_output") || it.Role == "assistant"
-	if it.Type == "reasoning" || !ofModel {
-		r.alone(it.Type == "reasoning")
+	ofModel := kind != "message" && !strings.HasSuffix(kind, "_output") || role == "assistant"
+	if kind == "reasoning" || !ofModel {
+		r.alone(kind == "reasoning")
 	} else {
 		r.pending = ""
 	}
-	switch it.Type {
+	switch kind {
 	default:
-		if b, err := transcript.UnmarshalBlock(raw); err == nil {
-			r.say(transcript.RoleAssistant, b)
-		}
+		r.say(transcript.RoleAssistant, transcript.RawBlock{JSON: encode(m)})
 	case "message":
-		r.message(i, it)
+		r.message(i, role, m["content"])
 	case "function_call", "custom_tool_call", "shell_call", "local_shell_call", "apply_patch_call", "computer_call":
-		r.call(i, it, m)
+		r.call(i, kind, m)
 	case "local_shell_call_output":
-		it.CallID = it.ID
-		r.output(i, it)
+		r.output(i, kind, id, m["output"])
 	case "function_call_output", "custom_tool_call_output", "shell_call_output", "apply_patch_call_output", "computer_call_output":
-		r.output(i, it)
+		r.output(i, kind, text(m["call_id"]), m["output"])
 	case "reasoning":
-		r.pending, r.at = it.ID, i
-		if jsonType(it.Summary) != "an array" {
+		r.pending, r.at = id, i
+		if jsonType(m["summary"]) != "an array" {
 			r.flag("missing", i, -1, "Missing required parameter: 'input[%d].summary'.", i)
 		}
-		r.say(transcript.RoleAssistant, transcript.RawBlock{JSON: raw})
-		if !r.stored && it.Encrypted == "" {
-			r.flag("reasoning", i, -1, "Item with id '%s' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.", it.ID)
+		r.say(transcript.RoleAssistant, transcript.RawBlock{JSON: encode(m)})
+		if !r.stored && encrypted == "" {
+			r.flag("reasoning", i, -1, "Item with id '%s' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.", id)
 		}
 	}
 }
@@ -202,17 +160,17 @@ func (r *responsesReferee) alone(more bool) {
 	}
 }
 
-func (r *responsesReferee) message(i int, it checkedItem) {
+func (r *responsesReferee) message(i int, role string, content any) {
 	param := fmt.Sprintf("input[%d].content", i)
-	switch it.Role {
+	switch role {
 	case "user":
-		r.say(transcript.RoleUser, r.content(i, param, it.Content, responsesGiven, false)...)
+		r.say(transcript.RoleUser, r.content(i, param, content, responsesGiven, false)...)
 	case "system", "developer":
-		r.req.System += transcript.Message{Content: r.content(i, param, it.Content, responsesGiven, false)}.Text()
+		r.req.System += transcript.Message{Content: r.content(i, param, content, responsesGiven, false)}.Text()
 	case "assistant":
-		r.say(transcript.RoleAssistant, r.content(i, param, it.Content, []string{"output_text", "refusal"}, false)...)
+		r.say(transcript.RoleAssistant, r.content(i, param, content, []string{"output_text", "refusal"}, false)...)
 	default:
-		r.flag("role", i, -1, "Invalid value: '%s'. Supported values are: 'assistant', 'system', 'developer', and 'user'.", it.Role)
+		r.flag("role", i, -1, "Invalid value: '%s'. Supported values are: 'assistant', 'system', 'developer', and 'user'.", role)
 	}
 }
 
@@ -225,59 +183,59 @@ var clientCalls = map[string][]string{
 	"shell_call": {"action"}, "local_shell_call": {"action"}, "apply_patch_call": {"operation"}, "computer_call": {"action", "actions"},
 }
 
-func (r *responsesReferee) call(i int, it checkedItem, m map[string]json.RawMessage) {
-	param := fmt.Sprintf("input[%d]", i)
-	r.name("id", param+".call_id", it.CallID, 64, i, -1)
+func (r *responsesReferee) call(i int, kind string, m map[string]any) {
+	param, id, name := fmt.Sprintf("input[%d]", i), text(m["call_id"]), text(m["name"])
+	r.name("id", param+".call_id", id, 64, i, -1)
 	var input json.RawMessage
-	switch asked := clientCalls[it.Type]; {
+	switch asked := clientCalls[kind]; {
 	case asked != nil:
-		it.Name = strings.TrimSuffix(it.Type, "_call")
-		maps.DeleteFunc(m, func(name string, _ json.RawMessage) bool { return !slices.Contains(asked, name) })
+		name = strings.TrimSuffix(kind, "_call")
+		maps.DeleteFunc(m, func(name string, _ any) bool { return !slices.Contains(asked, name) })
 		if input = encode(m); len(m) != 1 {
 			r.flag("input", i, -1, "Missing required parameter: '%s.%s'.", param, asked[0])
 		}
-	case it.Type == "function_call":
-		r.arguments(param+".arguments", it.Arguments, i, -1)
-		input = json.RawMessage(jsonText(it.Arguments))
+	case kind == "function_call":
+		input = r.arguments(param+".arguments", m["arguments"], i, -1)
 	default:
-		input = encode(map[string]string{"input": it.Input})
+		input = encode(map[string]string{"input": text(m["input"])})
 	}
-	r.name("name", param+".name", it.Name, maxOpenAIName, i, -1)
-	r.say(transcript.RoleAssistant, transcript.ToolCallBlock{ID: it.CallID, Name: it.Name, Input: input})
-	if _, twice := r.calls[it.CallID]; twice {
-		r.flag("id-unique", i, -1, "Duplicate function call with call_id %s.", it.CallID)
+	r.name("name", param+".name", name, maxOpenAIName, i, -1)
+	r.say(transcript.RoleAssistant, transcript.ToolCallBlock{ID: id, Name: name, Input: input})
+	if _, twice := r.calls[id]; twice {
+		r.flag("id-unique", i, -1, "Duplicate function call with call_id %s.", id)
 		return
 	}
-	r.calls[it.CallID] = it.Type + "_output"
-	r.order = append(r.order, openCall{it.CallID, i})
+	r.calls[id] = kind + "_output"
+	r.order = append(r.order, openCall{id, i})
 }
 
-func (r *responsesReferee) output(i int, it checkedItem) {
-	switch want, ok := r.calls[it.CallID]; {
-	case !ok || want != it.Type:
-		r.flag("orphan-result", i, -1, "No tool call found for function call output with call_id %s.", it.CallID)
-	case r.done[it.CallID]:
-		r.flag("doubled-result", i, -1, "Duplicate function call output with call_id %s.", it.CallID)
+func (r *responsesReferee) output(i int, kind, id string, output any) {
+	switch want, ok := r.calls[id]; {
+	case !ok || want != kind:
+		r.flag("orphan-result", i, -1, "No tool call found for function call output with call_id %s.", id)
+	case r.done[id]:
+		r.flag("doubled-result", i, -1, "Duplicate function call output with call_id %s.", id)
 	}
-	r.done[it.CallID] = true
+	r.done[id] = true
 	param := fmt.Sprintf("input[%d].output", i)
 	var content []transcript.Block
-	switch it.Type {
+	switch kind {
 	case "shell_call_output", "apply_patch_call_output":
-		if jsonType(it.Output) != map[string]string{"shell_call_output": "an array", "apply_patch_call_output": "a string"}[it.Type] && it.Output != nil {
+		if output != nil && jsonType(output) != map[string]string{"shell_call_output": "an array", "apply_patch_call_output": "a string"}[kind] {
 			r.flag("type", i, -1, "Invalid type for '%s'.", param)
 		}
-		content = []transcript.Block{transcript.TextBlock{Text: cmp.Or(jsonText(it.Output), string(it.Output))}}
+		content = []transcript.Block{transcript.TextBlock{Text: cmp.Or(text(output), string(encode(output)))}}
 	case "computer_call_output":
-		var p openAIPart
-		if _ = json.Unmarshal(it.Output, &p); p.Type != "computer_screenshot" || p.imageURL() == "" && p.FileID == "" {
+		p := object(output)
+		url, file := imageURL(p), text(p["file_id"])
+		if p["type"] != "computer_screenshot" || url+file == "" {
 			r.flag("source", i, -1, "Invalid '%s'. Expected a screenshot.", param)
 		}
-		content = []transcript.Block{transcript.ImageBlock{Source: openAISource(p.imageURL(), p.FileID)}}
+		content = []transcript.Block{transcript.ImageBlock{Source: openAISource(url, file)}}
 	default:
-		content = r.content(i, param, it.Output, responsesGiven, true)
+		content = r.content(i, param, output, responsesGiven, true)
 	}
-	r.say(transcript.RoleUser, transcript.ToolResultBlock{CallID: it.CallID}.WithContent(content...))
+	r.say(transcript.RoleUser, transcript.ToolResultBlock{CallID: id}.WithContent(content...))
 }
 
 // ends checks what only the end of the list shows.
