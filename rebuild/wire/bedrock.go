@@ -91,7 +91,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
 	}
-	if err := cmp.Or(b.check(req), b.Cache.check()); err != nil {
+	if err := cmp.Or(checkObject("thinking", b.Thinking), checkParams(b.Params, "messages"), b.Cache.check()); err != nil {
 		return nil, nil, err
 	}
 	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
@@ -109,12 +109,12 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 
 	o := jsontext.AppendObject(nil)
 	appendParams(&o, b.Params, inferenceConfig, modelFields)
-	joined(&o, modelFields, b.Params, func(m *jsontext.Object) {
-		if !jsontext.IsNull(asked) {
-			m.Value("thinking", asked)
-		}
-	})
-	joined(&o, inferenceConfig, b.Params, func(m *jsontext.Object) { m.OptInt("maxTokens", int64(req.MaxOutput)) })
+	if err := cmp.Or(
+		joined(&o, modelFields, b.Params, member{"thinking", asked}),
+		joined(&o, inferenceConfig, b.Params, limit("maxTokens", req.MaxOutput)),
+	); err != nil {
+		return nil, nil, err
+	}
 	if _, given := b.Params["system"]; !given && !isBlank(req.System) {
 		o.Func("system", func(dst []byte) []byte {
 			return append(b.pointed(append(jsontext.AppendString(append(dst, `[{"text":`...), req.System), '}')), ']')
@@ -128,21 +128,6 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 		o.OptValue("toolConfig", tools)
 	}
 	return r.end(&o, "messages", func(dst []byte) []byte { return append(dst, messages...) })
-}
-
-// check returns what cannot be written of a request besides its roles.
-func (b Bedrock) check(req transcript.Request) error {
-	limit, thinking := "", ""
-	if req.MaxOutput > 0 {
-		limit = "maxTokens"
-	}
-	if b.Thinking != nil {
-		thinking = "thinking"
-	}
-	return cmp.Or(
-		checkObject("thinking", b.Thinking), checkParams(b.Params, "messages"),
-		checkJoined(b.Params, inferenceConfig, limit), checkJoined(b.Params, modelFields, thinking),
-	)
 }
 
 // The members that hold the output limit and Thinking among others.

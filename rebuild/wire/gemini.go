@@ -95,19 +95,16 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
 	}
-	if err := g.check(req); err != nil {
+	if err := cmp.Or(checkObject("thinking", g.Thinking), checkParams(g.Params, "contents")); err != nil {
 		return nil, nil, err
 	}
 	r := geminiRenderer{rendering: rendering{req: req, api: apiGemini}, format: g}
 	contents := r.contents()
 
 	o := jsontext.AppendObject(nil)
-	joined(&o, generationConfig, g.Params, func(m *jsontext.Object) {
-		m.OptInt("maxOutputTokens", int64(req.MaxOutput))
-		if !jsontext.IsNull(g.Thinking) {
-			m.Value("thinkingConfig", g.Thinking)
-		}
-	})
+	if err := joined(&o, generationConfig, g.Params, limit("maxOutputTokens", req.MaxOutput), member{"thinkingConfig", g.Thinking}); err != nil {
+		return nil, nil, err
+	}
 	appendParams(&o, g.Params, generationConfig)
 	if _, given := g.Params["systemInstruction"]; !given && !isBlank(req.System) {
 		o.Func("systemInstruction", func(dst []byte) []byte {
@@ -127,21 +124,6 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 
 // generationConfig is the member that holds the output limit among others.
 const generationConfig = "generationConfig"
-
-// check returns what cannot be written of a request besides its roles.
-func (g Gemini) check(req transcript.Request) error {
-	limit, thinking := "", ""
-	if req.MaxOutput > 0 {
-		limit = "maxOutputTokens"
-	}
-	if g.Thinking != nil {
-		thinking = "thinkingConfig"
-	}
-	return cmp.Or(
-		checkObject("thinking", g.Thinking), checkParams(g.Params, "contents"),
-		checkJoined(g.Params, generationConfig, limit), checkJoined(g.Params, generationConfig, thinking),
-	)
-}
 
 // tools returns the member of that name.
 func (r *geminiRenderer) tools(tools []transcript.Tool) (json.RawMessage, error) {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"maps"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -12,47 +13,50 @@ import (
 const maxMarks = 4
 
 // limitMarks takes the first cache marks away until no more than budget are
-// left: the last ones reach furthest.
+// left: the last ones reach furthest. The messages are the renderer's.
 func (r *renderer) limitMarks(messages []transcript.Message, budget int) {
-	excess := -max(budget, 0)
-	eachMark(messages, func() bool { excess++; return false })
-	if excess <= 0 {
-		return
-	}
-	eachMark(messages, func() bool {
-		if excess == 0 {
-			return false
-		}
-		excess--
-		r.note(rebuild.DroppedMember, "", "cache_control: more than four")
-		return true
-	})
-}
-
-// eachMark calls strip for every cache mark in order and removes those for
-// which it returns true.
-func eachMark(messages []transcript.Message, strip func() bool) {
+	var marked []*transcript.Block
 	for _, m := range messages {
-		eachMarkIn(m.Content, strip)
+		marked = appendMarkedBlocks(marked, m.Content)
+	}
+	for _, b := range marked[:max(len(marked)-max(budget, 0), 0)] {
+		*b = unmarked(*b)
+		r.note(rebuild.DroppedMember, "", "cache_control: more than four")
 	}
 }
 
-// eachMarkIn changes blocks, which must belong to the renderer.
-func eachMarkIn(blocks []transcript.Block, strip func() bool) {
+// appendMarkedBlocks appends where the blocks that have a mark are, in their order.
+func appendMarkedBlocks(marked []*transcript.Block, blocks []transcript.Block) []*transcript.Block {
 	for i, b := range blocks {
-		switch b := b.(type) {
-		case transcript.ToolResultBlock:
-			eachMarkIn(b.Content, strip)
-		case transcript.RawBlock:
-			mark, _ := jsontext.Member(b.JSON, cacheControl)
-			if !jsontext.IsNull(mark) && strip() {
-				blocks[i] = filterMembers(b, func(name string, _ []byte) bool { return name != cacheControl })
-			}
+		if res, ok := b.(transcript.ToolResultBlock); ok {
+			marked = appendMarkedBlocks(marked, res.Content)
 		}
-		if marked, ok := withExtra(b, func(e transcript.Extra) transcript.Extra { return strippedExtra(e, strip) }); ok {
-			blocks[i] = marked
+		mark := json.RawMessage(nil)
+		if raw, ok := b.(transcript.RawBlock); ok {
+			mark, _ = jsontext.Member(raw.JSON, cacheControl)
+		}
+		withExtra(b, func(e transcript.Extra) transcript.Extra {
+			mark = e[cacheControl]
+			return e
+		})
+		if !jsontext.IsNull(mark) {
+			marked = append(marked, &blocks[i])
 		}
 	}
+	return marked
+}
+
+// unmarked returns a block without its mark.
+func unmarked(b transcript.Block) transcript.Block {
+	if raw, ok := b.(transcript.RawBlock); ok {
+		return filterMembers(raw, func(name string, _ []byte) bool { return name != cacheControl })
+	}
+	b, _ = withExtra(b, func(e transcript.Extra) transcript.Extra {
+		e = maps.Clone(e)
+		delete(e, cacheControl)
+		return e
+	})
+	return b
 }
 
 // withExtra returns a block with other members beside its own; ok is false for one
@@ -76,13 +80,4 @@ func withExtra(b transcript.Block, change func(transcript.Extra) transcript.Extr
 		return b, true
 	}
 	return nil, false
-}
-
-func strippedExtra(extra transcript.Extra, strip func() bool) transcript.Extra {
-	if jsontext.IsNull(extra[cacheControl]) || !strip() {
-		return extra
-	}
-	extra = maps.Clone(extra)
-	delete(extra, cacheControl)
-	return extra
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -46,34 +47,39 @@ func appendParams(o *jsontext.Object, params map[string]json.RawMessage, joined 
 	}
 }
 
-// checkJoined returns an error if a member of params that others are added to is
-// no object, or has the member added itself; added is empty if nothing is.
-func checkJoined(params map[string]json.RawMessage, name, added string) error {
+// joined writes a member that is made of that of params and of others, nothing if
+// both are empty. It is an error if that of params is no object or has one of the
+// others too.
+func joined(o *jsontext.Object, name string, params map[string]json.RawMessage, others ...member) error {
 	value, given := params[name]
-	if !given {
-		return nil
-	}
-	value = jsontext.Trim(value)
-	if !jsontext.IsObject(value) {
+	if value = jsontext.Trim(value); given && !jsontext.IsObject(value) {
 		return fmt.Errorf("wire: params: %q is not a JSON object: %q", name, excerpt(value))
 	}
-	if _, twice := jsontext.Member(value, added); twice && added != "" {
-		return fmt.Errorf("wire: params: %s: %q is written from the request", name, added)
+	m := jsontext.AppendObject(nil)
+	for k, v := range jsontext.Members(value) {
+		m.Value(k, v)
+	}
+	for _, other := range others {
+		if jsontext.IsNull(other.value) {
+			continue
+		}
+		if _, twice := jsontext.Member(value, other.name); twice {
+			return fmt.Errorf("wire: params: %s: %q is written from the request", name, other.name)
+		}
+		m.Value(other.name, other.value)
+	}
+	if text := m.End(); len(text) > len("{}") {
+		o.Value(name, text)
 	}
 	return nil
 }
 
-// joined writes a member that is made of that of params and of what more adds;
-// nothing if both are empty.
-func joined(o *jsontext.Object, name string, params map[string]json.RawMessage, more func(*jsontext.Object)) {
-	m := jsontext.AppendObject(nil)
-	for k, v := range jsontext.Members(jsontext.Trim(params[name])) {
-		m.Value(k, v)
+// limit returns the member for an output limit; null if there is none.
+func limit(name string, tokens int) member {
+	if tokens == 0 {
+		return member{name: name}
 	}
-	more(&m)
-	if text := m.End(); len(text) > len("{}") {
-		o.Value(name, text)
-	}
+	return member{name, strconv.AppendInt(nil, int64(tokens), 10)}
 }
 
 // checkObject returns an error if a setting that may be nil is no object.
