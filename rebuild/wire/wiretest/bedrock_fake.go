@@ -33,18 +33,20 @@ func (Bedrock) IsInput(e Event) bool {
 }
 
 // Word returns an error in the words of the provider.
-func (Bedrock) Word(no Refusal, limit int64) Refusal {
-	no = worded(no, bedrockTexts, limit)
-	no.Status, no.Kind = bedrockStatus(no.Status)
-	return no
-}
+func (Bedrock) Word(no Refusal, limit int64) Refusal { return bedrockWords.say(no, limit) }
 
-// bedrockTexts are the words for usual errors, by the kind of the Messages API.
-var bedrockTexts = map[string]string{
-	KindOverloaded:   "Bedrock is unable to process your request.",
-	KindRate:         "Too many requests, please wait before trying again.",
-	KindAPI:          "The system encountered an unexpected error during processing. Try your request again.",
-	KindUnauthorized: "The security token included in the request is invalid.",
+var bedrockWords = words{
+	kinds: map[int]string{
+		http.StatusBadRequest: "ValidationException", http.StatusForbidden: "AccessDeniedException", http.StatusNotFound: "ResourceNotFoundException",
+		http.StatusTooManyRequests: "ThrottlingException", http.StatusServiceUnavailable: "ServiceUnavailableException",
+		http.StatusRequestTimeout: "ModelTimeoutException", http.StatusInternalServerError: "InternalServerException",
+	},
+	texts: map[string]string{
+		KindOverloaded:   "Bedrock is unable to process your request.",
+		KindRate:         "Too many requests, please wait before trying again.",
+		KindAPI:          "The system encountered an unexpected error during processing. Try your request again.",
+		KindUnauthorized: "The security token included in the request is invalid.",
+	},
 }
 
 // Refuse returns the body of an error.
@@ -65,36 +67,16 @@ func (Bedrock) Head(h http.Header, no *Refusal, requestID string) {
 	}
 }
 
-// bedrockStatus returns the status of HTTP that stands for one of the Messages
-// API, and the exception.
-func bedrockStatus(status int) (int, string) {
-	names := map[int]string{
-		http.StatusBadRequest: "ValidationException", http.StatusForbidden: "AccessDeniedException", http.StatusNotFound: "ResourceNotFoundException",
-		http.StatusTooManyRequests: "ThrottlingException", http.StatusServiceUnavailable: "ServiceUnavailableException",
-		http.StatusRequestTimeout: "ModelTimeoutException", http.StatusInternalServerError: "InternalServerException",
-	}
-	switch status {
-	case http.StatusUnauthorized:
-		status = http.StatusForbidden
-	case http.StatusGatewayTimeout:
-		status = http.StatusRequestTimeout
-	}
-	return plainStatus(status, names)
-}
-
 // Fit refuses a request that the model has no room for.
 func (Bedrock) Fit(l Limits, req Request, tokens int) *Refusal {
-	const from = "The model returned the following errors: "
-	switch {
-	case l.MaxOutput > 0 && req.MaxOutput > l.MaxOutput:
+	if l.MaxOutput > 0 && req.MaxOutput > l.MaxOutput {
 		return Invalid("The maximum tokens you requested exceeds the model limit of %d. Try again with a maximum tokens value that is lower than %d.", l.MaxOutput, l.MaxOutput)
-	case l.Window > 0 && tokens > l.Window:
-		return overflow(from+"prompt is too long: %d tokens > %d maximum", tokens, l.Window)
-	case l.reserves(req, tokens):
-		return overflow(from+"input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again",
-			tokens, req.MaxOutput, l.Window)
 	}
-	return nil
+	no := Anthropic{}.Fit(l, req, tokens)
+	if no != nil {
+		no.Text = "The model returned the following errors: " + no.Text
+	}
+	return no
 }
 
 // bedrockContent returns a block of an answer as it goes out, nil if there is

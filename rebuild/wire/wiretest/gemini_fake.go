@@ -25,18 +25,20 @@ func (Gemini) Frame(e Event) []byte { return fmt.Appendf(nil, "data: %s\r\n\r\n"
 func (Gemini) IsInput(Event) bool { return false }
 
 // Word returns an error in the words of the provider.
-func (Gemini) Word(no Refusal, limit int64) Refusal {
-	no = worded(no, geminiTexts, limit)
-	no.Status, no.Kind = geminiStatus(no.Status)
-	return no
-}
+func (Gemini) Word(no Refusal, limit int64) Refusal { return geminiWords.say(no, limit) }
 
-// geminiTexts are the words for usual errors, by the kind of the Messages API.
-var geminiTexts = map[string]string{
-	KindOverloaded:   "The model is overloaded. Please try again later.",
-	KindRate:         "Resource has been exhausted (e.g. check quota).",
-	KindAPI:          "An internal error has occurred. Please retry.",
-	KindUnauthorized: "Request had invalid authentication credentials.",
+var geminiWords = words{
+	kinds: map[int]string{
+		http.StatusBadRequest: "INVALID_ARGUMENT", http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED",
+		http.StatusNotFound: "NOT_FOUND", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED", http.StatusServiceUnavailable: "UNAVAILABLE",
+		http.StatusGatewayTimeout: "DEADLINE_EXCEEDED", http.StatusInternalServerError: "INTERNAL",
+	},
+	texts: map[string]string{
+		KindOverloaded:   "The model is overloaded. Please try again later.",
+		KindRate:         "Resource has been exhausted (e.g. check quota).",
+		KindAPI:          "An internal error has occurred. Please retry.",
+		KindUnauthorized: "Request had invalid authentication credentials.",
+	},
 }
 
 // Refuse returns the body of an error.
@@ -51,17 +53,6 @@ func (g Gemini) Fail(no *Refusal, _ Message, requestID string) Event {
 
 // Head sets the headers of an answer.
 func (Gemini) Head(http.Header, *Refusal, string) {}
-
-// geminiStatus returns the status of HTTP that stands for one of the Messages
-// API, and its name.
-func geminiStatus(status int) (int, string) {
-	names := map[int]string{
-		http.StatusBadRequest: "INVALID_ARGUMENT", http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED",
-		http.StatusNotFound: "NOT_FOUND", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED", http.StatusServiceUnavailable: "UNAVAILABLE",
-		http.StatusGatewayTimeout: "DEADLINE_EXCEEDED", http.StatusInternalServerError: "INTERNAL",
-	}
-	return plainStatus(status, names)
-}
 
 // Fit refuses a request that the model has no room for.
 func (Gemini) Fit(l Limits, req Request, tokens int) *Refusal {

@@ -63,30 +63,34 @@ func TooLarge() *Refusal {
 // TextTooLarge is what Anthropic says about a body of too many bytes.
 const TextTooLarge = "Request exceeds the maximum size"
 
-// worded gives a usual error the words that a provider has for its kind.
-func worded(no Refusal, texts map[string]string, limit int64) Refusal {
-	switch text := texts[no.Kind]; {
+// words are what a provider calls errors: their kinds by the status of HTTP, and the
+// texts of usual ones by the kind of the Messages API.
+type words struct {
+	kinds map[int]string
+	texts map[string]string
+}
+
+// instead holds the statuses that a provider has in the place of others.
+var instead = map[int]int{
+	http.StatusRequestEntityTooLarge: http.StatusBadRequest, http.StatusMethodNotAllowed: http.StatusBadRequest,
+	http.StatusPaymentRequired: http.StatusForbidden, http.StatusUnauthorized: http.StatusForbidden,
+	http.StatusGatewayTimeout: http.StatusRequestTimeout, StatusOverloaded: http.StatusServiceUnavailable,
+}
+
+// say returns an error in these words. limit is the size that a body may have.
+func (w words) say(no Refusal, limit int64) Refusal {
+	switch text := w.texts[no.Kind]; {
 	case no.Usual && no.Kind == KindTooLarge:
 		no.Text = fmt.Sprintf(textPayload, limit)
 	case no.Usual && text != "":
 		no.Text = text
 	}
+	if w.kinds[no.Status] == "" {
+		no.Status = instead[no.Status]
+	}
+	if w.kinds[no.Status] == "" {
+		no.Status = http.StatusInternalServerError
+	}
+	no.Kind = w.kinds[no.Status]
 	return no
-}
-
-// plainStatus returns the status that stands for one of the Messages API with a
-// provider that has those of names, and its name.
-func plainStatus(status int, names map[int]string) (int, string) {
-	switch status {
-	case http.StatusRequestEntityTooLarge, http.StatusMethodNotAllowed:
-		status = http.StatusBadRequest
-	case http.StatusPaymentRequired:
-		status = http.StatusForbidden
-	case StatusOverloaded:
-		status = http.StatusServiceUnavailable
-	}
-	if names[status] == "" {
-		status = http.StatusInternalServerError
-	}
-	return status, names[status]
 }
