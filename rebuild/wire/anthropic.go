@@ -41,19 +41,15 @@ type Anthropic struct {
 }
 
 // Request renders the body of a call to POST /v1/messages. An output limit of 0
-// becomes [DefaultMaxOutput]; an empty model or system prompt is left out. The
-// report says what was changed; entries are those of the Origins. An error
-// means that a role, Thinking or Params cannot be written.
+// becomes [DefaultMaxOutput].
 //
-// Beyond what [rebuild.Fold] sees to, it sees to this:
+// Beyond what every format does, see the package, it sees to this:
 //
 //   - A later system prompt of a session is a message of role "system" with the
 //     models that take it, if the answer behind it was made by one of these: in the
 //     history it is a text of the user. It stays that where the API does not take
 //     such a message. "[no answer]" stands behind one for an answer that nothing is
 //     left of.
-//   - IDs of calls that are not unique, not in the alphabet or too long are
-//     replaced by ones derived from them, in the call and in its result.
 //   - Reasoning of this API is given back in its place if [rebuild.Reasoned]
 //     leaves it and Thinking is not "disabled". That of answers which do not say
 //     what they were made from is given back within the running turn, to the
@@ -70,20 +66,9 @@ type Anthropic struct {
 //   - Calls of the provider's own tools are given back with their results to
 //     the model that made them. One without its result is kept only at the end
 //     of the request, where the provider is to continue it (pause_turn).
-//   - Blocks of an answer whose type is not known here go back to the model that made
-//     them as they came.
-//   - Other blocks that the API does not take become a short text in a user
-//     message and are left out of an answer. An answer that nothing is left of
-//     is left out, and the user messages around it are joined, results first.
-//   - Escaped halves of surrogate pairs, which a call cut by a length limit may
-//     have in its input, become U+FFFD.
 //   - An image of more than 5 MB becomes a short text, and so do the images and
 //     documents that come first in a body of more than 32 MB.
-//   - Members that a block may not have are left out. Of more than four cache
-//     marks the last four stay.
-//
-// Blocks without Origins are vouched for by the caller. A model's dated name
-// and its alias are the same model.
+//   - Of more than four cache marks the last four stay.
 func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	body, report, err = a.request(req, mediaBudget{})
 	if excess := len(body) - maxBody; excess > 0 {

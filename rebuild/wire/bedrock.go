@@ -58,15 +58,11 @@ func (b Bedrock) Path(model string) string {
 func (Bedrock) ToolName(name string) string { return toolName(name) }
 
 // Request renders the body of a call of Converse or ConverseStream. The model
-// is not in it: see [Bedrock.Path]. An output limit of 0 and an empty system
-// prompt are left out. The report says what was changed; entries are those of
-// the Origins. An error means that a role, Thinking or Params cannot be
-// written, or that two tools have one name.
+// is not in it: see [Bedrock.Path].
 //
-// Beyond what every provider asks, it sees to this:
+// Beyond what every format does, see the package, it sees to this:
 //
-//   - IDs are rewritten and reasoning is given back by the rules of
-//     [Anthropic.Request]; so is what becomes of Thinking when the running turn
+//   - Reasoning is given back by the rules of [Anthropic.Request]; so is what becomes of Thinking when the running turn
 //     has no reasoning to go on from, or the output limit no room.
 //   - If the messages have calls, the request defines tools: if it has none,
 //     those that are called, see [rebuild.AddedTools].
@@ -76,17 +72,8 @@ func (Bedrock) ToolName(name string) string { return toolName(name) }
 //   - Of more than 5 documents or 20 images the last stay, the others become a
 //     short text. This changes the bytes of earlier messages.
 //   - A result that is an error has a text, and texts only.
-//   - Citations of a text, calls of tools that the provider ran with their results,
-//     and blocks of kinds that are not known here go back to the model that made
-//     them.
-//   - Other blocks that the API does not take, cache marks included, become a short text in a user message and are left out of an
-//     answer. An answer that nothing is left of is left out, and the user
-//     messages around it are joined.
+//   - Citations of a text go back to the model that made them.
 //   - Names of tools are as [Bedrock.ToolName] says.
-//   - Escaped halves of surrogate pairs become U+FFFD.
-//
-// Blocks without Origins are vouched for by the caller. A model's dated name
-// and its alias are the same model.
 func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err

@@ -16,8 +16,25 @@
 // block.
 //
 // Rendering applies what only the target demands, and reports it in a
-// [rebuild.Report]: IDs are rewritten when the target does not take them,
-// reasoning and opaque blocks go back only to the model that made them. A
+// [rebuild.Report], whose entries are those of the Origins. Every format sees to this:
+//
+//   - IDs of calls that are not unique, not in the alphabet of the target or too long
+//     are replaced by ones derived from them, in the call and in its result.
+//   - Reasoning and opaque blocks go back only to the model that made them. A model's
+//     dated name and its alias are the same model; blocks without Origins are vouched
+//     for by the caller.
+//   - Calls of tools that the provider ran go back with their results, and blocks of an
+//     answer that only its maker knows go back as they came.
+//   - Other blocks that the target does not take become a short text in a user message
+//     and are left out of an answer; members that it does not take are left out. An
+//     answer that nothing is left of is left out, and the user messages around it are
+//     joined.
+//   - Escaped halves of surrogate pairs, which a call cut by a length limit may have in
+//     its input, become U+FFFD.
+//   - An output limit of 0, an empty model and a blank system prompt are left out.
+//
+// An error of a method Request means that a role or a setting of the format cannot be
+// written, or that two tools have one name. A
 // request whose messages are a [rebuild.History] that ends with a user message
 // is valid once rendered: package rebuild/wire/wiretest has the rules. So a
 // conversation may change its provider at any request, in the middle of a turn

@@ -61,12 +61,9 @@ func (Gemini) ToolName(name string) string {
 }
 
 // Request renders the body of a call of generateContent or
-// streamGenerateContent. The model is not in it: see [Gemini.Path]. An output
-// limit of 0 and an empty system prompt are left out. The report says what was
-// changed; entries are those of the Origins. An error means that a role,
-// Thinking or Params cannot be written, or that two tools have one name.
+// streamGenerateContent. The model is not in it: see [Gemini.Path].
 //
-// Beyond what every provider asks, it sees to this:
+// Beyond what every format does, see the package, it sees to this:
 //
 //   - Calls and results are paired by order and name. A call has an ID only if
 //     the API gave it one, and then so has its result.
@@ -81,16 +78,7 @@ func (Gemini) ToolName(name string) string {
 //     its place, unless another part of the answer is signed.
 //   - Thoughts are given back to the model that made them, those of all turns, and
 //     are left out of an answer that nothing else is left of.
-//   - Parts of a kind that this package has no block for, code that the model
-//     ran for example, go back to the model that made them as they came.
-//   - Other blocks that the API does not take become a short text in a user
-//     message and are left out of an answer. An answer that nothing is left of
-//     is left out, and the user messages around it are joined.
 //   - Names of tools are as [Gemini.ToolName] says.
-//   - Escaped halves of surrogate pairs become U+FFFD.
-//
-// Blocks without Origins are vouched for by the caller. A model's dated name
-// and its alias are the same model.
 func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err

@@ -77,16 +77,10 @@ func (c OpenAIChat) ids() idForm {
 	return idForm{prefix: "call_", most: maxChatID}
 }
 
-// Request renders the body of a call to POST /v1/chat/completions. An output
-// limit of 0, an empty model and a blank system prompt are left out. The report
-// says what was changed; entries are those of the Origins. An error means that a
-// role or Params cannot be written.
+// Request renders the body of a call to POST /v1/chat/completions.
 //
-// Beyond what [rebuild.Fold] sees to, it does this:
+// Beyond what every format does, see the package, it sees to this:
 //
-//   - IDs of calls that are not unique, not of letters, digits, _ and -, or of
-//     more than 40 bytes are replaced by ones derived from them, in the call and
-//     in its result.
 //   - A result becomes a message of its own. Images and documents in it follow
 //     in a user message behind all results ([rebuild.MovedMedia]), with a text that says
 //     which call they belong to. The API has no mark for errors.
@@ -99,10 +93,6 @@ func (c OpenAIChat) ids() idForm {
 //   - What an answer said aloud goes back by its ID to the model that said it, and
 //     as a text to others.
 //   - An answer with more than 128 calls becomes several, each with its results.
-//   - Opaque blocks, and images and documents in an answer, are left out. An
-//     answer that nothing is left of is left out, and the user messages around
-//     it are joined.
-//   - Members of blocks that parts of messages do not have are left out.
 func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	c = c.inDialect()
 	limit := "max_completion_tokens"

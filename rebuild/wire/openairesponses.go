@@ -30,16 +30,10 @@ type OpenAIResponses struct {
 	Params map[string]json.RawMessage
 }
 
-// Request renders the body of a call to POST /v1/responses. An output limit of
-// 0, an empty model and a blank system prompt are left out. "store" is false. The
-// report says what was changed; entries are those of the Origins. An error means
-// that a role, Reasoning or Params cannot be written.
+// Request renders the body of a call to POST /v1/responses. "store" is false.
 //
-// Beyond what [rebuild.Fold] sees to, it does this:
+// Beyond what every format does, see the package, it sees to this:
 //
-//   - IDs of calls that are not unique, not of letters, digits, _ and -, or of
-//     more than 64 bytes are replaced by ones derived from them, in the call and
-//     in its result.
 //   - A later system prompt of a session, which is a text of the user in the history,
 //     is a message of role "developer".
 //   - The items of an answer go back to the model that made them as they came,
@@ -57,11 +51,7 @@ type OpenAIResponses struct {
 //   - Calls of tools that the API defines and the client runs (shell, local_shell,
 //     apply_patch, computer) go back to the model that made them as they came, and
 //     their results in the form that each wants; other models see functions.
-//   - Opaque blocks of other models, and images and documents in an answer, are left
-//     out. An answer that nothing is left of is left out, and the user messages around it
-//     are joined.
-//   - Members of blocks that items do not have are left out. The API has no
-//     mark for results that are errors.
+//   - The API has no mark for results that are errors.
 func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := checkRoles(req.Messages); err != nil {
 		return nil, nil, err
