@@ -33,6 +33,9 @@ type Anthropic struct {
 	// themselves take what is left of the four; those in Params count too. Empty: no
 	// marks.
 	Cache CacheTTL
+	// PlainPrompts leaves later system prompts texts of the user, for services that
+	// imitate the API without its messages of role "system".
+	PlainPrompts bool
 	// Params are further members of the request, temperature or tool_choice
 	// for example. "system" and "tools" are used instead of what the request
 	// says, for cache marks on them and for tools that the provider runs. The
@@ -94,7 +97,7 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	}
 	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
 	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
-	r := renderer{rendering: rendering{req: req, api: apiAnthropic}, turn: runningTurn(req.Messages), media: media}
+	r := renderer{rendering: rendering{req: req, api: apiAnthropic}, turn: runningTurn(req.Messages), media: media, plainPrompts: a.PlainPrompts}
 	asked := a.Thinking
 	if thinking == "enabled" {
 		thinking, asked = r.budget(asked, limit)

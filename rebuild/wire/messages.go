@@ -17,6 +17,8 @@ type renderer struct {
 	turn     int    // index of the message that started the running turn
 	media    mediaBudget
 	toolsets map[string]json.RawMessage // by the ID of a call
+
+	plainPrompts bool // see Anthropic
 }
 
 // messages goes through the request once, in order, and looks back only, so

@@ -28,13 +28,16 @@ type systemText struct{ transcript.TextBlock }
 // if the model takes it, and so does the one that made the answer behind them. So a
 // prompt stays what it was in the request for that answer.
 func (r *renderer) asSystem(i int) bool {
+	if r.plainPrompts || !takesSystem(r.req.Model) {
+		return false
+	}
 	for _, m := range r.req.Messages[i+1:] {
 		if m.Role == transcript.RoleAssistant {
 			o := originOf(m, 0)
-			return takesSystem(r.req.Model) && (o == vouched || o.API == apiAnthropic && takesSystem(o.Model))
+			return o == vouched || o.API == apiAnthropic && takesSystem(o.Model)
 		}
 	}
-	return takesSystem(r.req.Model)
+	return true
 }
 
 // endsWithPrompt reports whether messages end with a system prompt that has the role:

@@ -51,6 +51,10 @@ func TestSystemMessages(t *testing.T) {
 	require.NotContains(t, send(model, history("claude-sonnet-5")), `"role":"system"`, "the answer was made from a text of the user")
 	require.NotContains(t, send(model, []transcript.Message{message(t, forged, transcript.Origin{Entry: "u", Batch: 1})}), `"role":"system"`)
 
+	body, _, err := wire.Anthropic{PlainPrompts: true}.Request(transcript.Request{Model: model, Messages: history("")})
+	require.NoError(t, err)
+	require.NotContains(t, string(body), `"role":"system"`)
+
 	// Alone in its message it cannot have the role. An answer that nothing is left of
 	// stays between it and what the user says.
 	alone := history("")[0]
@@ -62,7 +66,7 @@ func TestSystemMessages(t *testing.T) {
 	require.Empty(t, wiretest.ValidateNext([]byte(send(model, history(""))), []byte(after)))
 
 	// The Responses API calls it a message of the developer's.
-	body, _, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-6", Messages: history("gpt-6")})
+	body, _, err = wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-6", Messages: history("gpt-6")})
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"input":[{"type":"message","role":"user","content":"go"},{"type":"message","role":"developer","content":"`+heading+`"},`)
 	require.Empty(t, wiretest.OpenAIResponses{}.Validate(body))
