@@ -182,7 +182,7 @@ func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64
 // error says otherwise, none.
 func (l *Log) write(op string, start int64, lines []byte) error {
 	l.end = 0
-	n, err := writeFull(l.file(), lines)
+	n, err := l.file().Write(lines)
 	if err != nil {
 		return l.takeBack(op, start, n, len(lines), err)
 	}
@@ -212,7 +212,7 @@ func (l *Log) settle(ctx context.Context, op string) (w written, err error) {
 	if l.opts.ReadOnly {
 		return w, nil
 	}
-	if n, err := writeFull(l.file(), newline); n < 1 {
+	if n, err := l.file().Write(newline); n < 1 {
 		return w, l.fail(op, err)
 	}
 	w.tail = end

@@ -44,7 +44,7 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if _, err := root.Lstat(name); err == nil { // publish checks it again
 		return nil, newError(op, path, fs.ErrExist)
 	}
-	t, err := writeNew(op, root, name, first, opts.Sync != SyncNever, publish, opts)
+	t, err := writeNew(op, root, name, content(first), opts.Sync != SyncNever, publish, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +66,7 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 // folder could not be synced. After any other error the old content is
 // untouched.
 func WriteFileAtomic(root *os.Root, name string, data []byte, sync bool) error {
-	t, err := writeNew("write", root, name, data, sync, (*os.Root).Rename, new(Options))
-	if err != nil {
-		return err
-	}
-	_ = t.Unlock() // closing the file does it too
-	_ = t.Close()  // what was to be safe was synced
-	return nil
+	return writeAtomic(root, name, content(data), sync, (*os.Root).Rename)
 }
 
 // WriteAtomic is [WriteFileAtomic] with sync set for content that need not fit
@@ -90,15 +84,25 @@ func WriteAtomic(root *os.Root, name string, write func(io.Writer) error, verify
 		}
 		return root.Rename(from, to)
 	}
-	t, err := install(root, name, new(Options), func(t *tempFile) error { return write(t) }, true, verified)
+	return writeAtomic(root, name, write, true, verified)
+}
+
+func writeAtomic(root *os.Root, name string, write func(io.Writer) error, sync bool, move func(root *os.Root, from, to string) error) error {
+	t, err := writeNew("write", root, name, write, sync, move, new(Options))
 	if err != nil {
-		return newError("write", fullPath(root, name), err)
+		return err
 	}
-	defer func() { _ = t.Close() }() // what was to be safe was synced
-	if err := syncFolder(root, name, nil); err != nil {
-		return &NotDurableError{Path: fullPath(root, name), Err: cause(err)}
-	}
+	_ = t.Unlock() // closing the file does it too
+	_ = t.Close()  // what was to be safe was synced
 	return nil
+}
+
+// content returns what writes data.
+func content(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
 }
 
 // RemoveTemps removes the temporary files that dead writers have left for the
@@ -233,34 +237,22 @@ func install(root *os.Root, name string, opts *Options, fill func(*tempFile) err
 	return t, nil
 }
 
-// writeNew installs a file with the content data. A [*NotDurableError] says that
+// writeNew installs a file with what write writes. A [*NotDurableError] says that
 // its name may not survive a power cut.
-func writeNew(op string, root *os.Root, name string, data []byte, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
+func writeNew(op string, root *os.Root, name string, write func(io.Writer) error, sync bool, move func(root *os.Root, from, to string) error, opts *Options) (*tempFile, error) {
 	path := fullPath(root, name)
-	fill := func(t *tempFile) error {
-		_, err := writeFull(t, data)
-		return err
-	}
-	t, err := install(root, name, opts, fill, sync, move)
+	t, err := install(root, name, opts, func(t *tempFile) error { return write(t) }, sync, move)
 	if err != nil {
 		return nil, newError(op, path, err)
 	}
 	if sync {
 		if err := syncFolder(root, name, opts.seam); err != nil {
-			_ = t.Close() // the error that counts is the folder's
-			return nil, &NotDurableError{Path: path, End: int64(len(data)), Err: cause(err)}
+			now, _ := t.Lookup() // for the error alone
+			_ = t.Close()        // the error that counts is the folder's
+			return nil, &NotDurableError{Path: path, End: now.size, Err: cause(err)}
 		}
 	}
 	return t, nil
-}
-
-// writeFull writes all of p, or says how much of it.
-func writeFull(w io.Writer, p []byte) (n int, err error) {
-	n, err = w.Write(p)
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	return n, err
 }
 
 // link gives a file another name, unless that name is in use.

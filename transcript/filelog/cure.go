@@ -302,7 +302,7 @@ func copyLines(to io.Writer, from io.ReaderAt, size int64, lines unsynced) error
 		if err := lines.overlay(p, off); err != nil {
 			return err
 		}
-		if _, err := writeFull(to, p); err != nil {
+		if _, err := to.Write(p); err != nil {
 			return err
 		}
 		off += int64(len(p))

@@ -261,3 +261,17 @@ func (l *Log) lookup(op string) (look, error) {
 	}
 	return now, nil
 }
+
+// settleDebts returns the error of a lookup. If that says that another file has
+// the name, the lines that this Log has acknowledged and not synced must be in
+// that file: if they are not, a sync of this Log has failed, and its caller must
+// not just open the name anew.
+func (l *Log) settleDebts(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrReplaced) || l.opts.Sync.interval == 0 {
+		return err
+	}
+	if failed := l.sync(ctx, l.owed()); failed != nil {
+		return failed.refusal()
+	}
+	return err
+}

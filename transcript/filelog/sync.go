@@ -157,18 +157,19 @@ func (l *Log) syncNow(s *Synced) {
 	if err != nil || l.opts.Sync.interval > 0 {
 		_, lookErr = f.Lookup()
 	}
-	*s = Synced{Took: since(began), Bytes: dirty.end - dirty.start, Err: cause(err)}
+	*s = Synced{Took: since(began), Bytes: dirty.end - dirty.start}
 
 	l.mu.Lock()
 	later := l.dirty
 	l.dirty = dirty.cover(later)
 	switch {
 	case lookErr != nil && l.compare(err):
-		if l.synced >= target {
-			s.Err = nil
+		if l.synced < target {
+			s.Err = cause(err)
 		}
 	case err != nil:
-		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}
+		s.Err = cause(err)
+		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: s.Err}
 	default:
 		l.synced, l.dirty = target, later
 		l.unsynced.drop(parts)
