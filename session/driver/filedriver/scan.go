@@ -16,9 +16,14 @@ import (
 
 // Scan implements [driver.Driver].
 func (d *Driver) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	return records(func(yield func(transcript.Record) bool) error { return d.scan(ctx, ref, from, dir, yield) })
+}
+
+// records returns what scan yields, and at the end the error of scan.
+func records(scan func(yield func(transcript.Record) bool) error) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		stopped := false
-		err := d.scan(ctx, ref, from, dir, func(rec transcript.Record) bool {
+		err := scan(func(rec transcript.Record) bool {
 			stopped = !yield(rec, nil)
 			return !stopped
 		})

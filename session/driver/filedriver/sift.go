@@ -14,16 +14,7 @@ var _ driver.Sifter = (*Driver)(nil)
 // Sift implements [driver.Sifter]. It opens the transcript for itself: a search
 // through a store leaves the logs that are in use open.
 func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) iter.Seq2[transcript.Record, error] {
-	return func(yield func(transcript.Record, error) bool) {
-		stopped := false
-		err := d.sift(ctx, ref, keep, func(rec transcript.Record) bool {
-			stopped = !yield(rec, nil)
-			return !stopped
-		})
-		if err != nil && !stopped {
-			yield(transcript.Record{}, err)
-		}
-	}
+	return records(func(yield func(transcript.Record) bool) error { return d.sift(ctx, ref, keep, yield) })
 }
 
 func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yield func(transcript.Record) bool) error {
