@@ -344,14 +344,11 @@ func poll(ctx context.Context, ended <-chan struct{}, try func() (bool, error)) 
 			runtime.Gosched()
 			continue
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return busy(ctx)
 		case <-ended:
-			timer.Stop()
 			return ErrClosed
 		}
 		wait = min(wait*3/2, maxWait)

@@ -41,9 +41,6 @@ func Create(root *os.Root, name string, first []byte, opts *Options) (*Log, erro
 	if len(first) == 0 || first[len(first)-1] != '\n' {
 		return nil, newError(op, path, errNotLines)
 	}
-	if _, err := root.Lstat(name); err == nil { // publish checks it again
-		return nil, newError(op, path, fs.ErrExist)
-	}
 	t, err := writeNew(op, root, name, content(first), opts.Sync != SyncNever, publish, opts)
 	if err != nil {
 		return nil, err
