@@ -191,13 +191,7 @@ func (x *index) restore(ref driver.Ref) error {
 	}
 	x.compared()
 	x.a.d.at("restore: row")
-	x.check(ref.ID)
-	if e := x.find(ref.ID); e != nil {
-		if row, ok := x.row(e); ok {
-			err = x.putRow(row, row.Size)
-		}
-	}
-	if err != nil {
+	if err := x.putChecked(ref); err != nil {
 		x.a.d.log.Warn("the row of a restored session was not written; readers look at its transcript", "folder", x.a.dir, "session", ref.ID, "err", err)
 	}
 	return nil
@@ -310,12 +304,8 @@ func (x *index) stillRow(ctx context.Context, f found) (row driver.Row, err erro
 	if err := x.readyKey(ctx, e.key); err != nil {
 		return row, err
 	}
-	if e = x.find(f.id); e == nil {
-		return row, x.a.d.notFound(driver.Ref{Agent: x.a.name, ID: f.id})
-	}
-	row, ok := x.row(e)
-	if !ok {
-		return row, x.a.d.notFound(driver.Ref{Agent: x.a.name, ID: f.id})
+	if row, err = x.checked(driver.Ref{Agent: x.a.name, ID: f.id}); err != nil {
+		return row, err
 	}
 	cur, _ := x.current(row.Key)
 	row.Current = cur != nil && cur.id == f.id

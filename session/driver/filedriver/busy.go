@@ -39,6 +39,15 @@ func (x *index) putRow(row driver.Row, size int64) error {
 	return x.write(recs...)
 }
 
+// putChecked writes the row of a session as its transcript is now.
+func (x *index) putChecked(ref driver.Ref) error {
+	row, err := x.checked(ref)
+	if err == nil {
+		err = x.putRow(row, row.Size)
+	}
+	return err
+}
+
 // stillBusy reports whether this process must go on saying that it is busy with
 // a session whose row it is about to write. The log is nil if it is not open.
 func (x *index) stillBusy(row driver.Row, o *openLog) (from int64, still bool) {
@@ -155,7 +164,11 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	short, cancel := context.WithTimeout(ctx, busyWait)
 	defer cancel()
 	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
-		return x.buryArchived(ref)
+		row, err := x.checked(ref)
+		if err != nil {
+			return err
+		}
+		return x.putArchived(row)
 	}
 	o, err := x.a.acquire(ref)
 	if err != nil {
@@ -164,26 +177,7 @@ func (x *index) bury(ctx context.Context, ref driver.Ref) error {
 	x.suspectDead(o)
 	if _, err = o.log.Settle(short); err == nil {
 		o.checked.Store(true)
-		x.check(ref.ID)
-		if e := x.find(ref.ID); e != nil {
-			if row, ok := x.row(e); ok {
-				err = x.putRow(row, row.Size)
-			}
-		}
+		err = x.putChecked(ref)
 	}
 	return x.a.d.logs.release(o, err)
-}
-
-// buryArchived is bury of a session that a dead writer has archived.
-func (x *index) buryArchived(ref driver.Ref) error {
-	x.check(ref.ID)
-	e := x.find(ref.ID)
-	if e == nil {
-		return x.a.d.notFound(ref)
-	}
-	row, ok := x.row(e)
-	if !ok {
-		return x.a.d.notFound(ref)
-	}
-	return x.putArchived(row)
 }

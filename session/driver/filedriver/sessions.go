@@ -268,12 +268,8 @@ func (x *index) setCurrent(ctx context.Context, o *openLog, line func(gen int64)
 	if row.Size == int64(res.Start) {
 		row.Size, row.LastID = int64(res.End), l.ID
 	} else { // others have appended in between
-		x.check(row.ID)
-		if e = x.find(row.ID); e != nil {
-			row, ok = x.row(e)
-		}
-		if e == nil || !ok {
-			return row, x.a.d.notFound(o.ref) // somebody has removed it by hand
+		if row, err = x.checked(o.ref); err != nil {
+			return row, err
 		}
 	}
 	row.Gen = max(row.Gen, gen)

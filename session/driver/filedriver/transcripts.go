@@ -166,6 +166,19 @@ func (x *index) check(id string) (changed bool) {
 	return true
 }
 
+// checked returns the row of a session after check.
+func (x *index) checked(ref driver.Ref) (row driver.Row, err error) {
+	x.check(ref.ID)
+	ok := false
+	if e := x.find(ref.ID); e != nil {
+		row, ok = x.row(e)
+	}
+	if !ok {
+		return row, x.a.d.notFound(ref)
+	}
+	return row, nil
+}
+
 // look makes the row of a transcript. One that cannot be understood keeps the
 // row it has, or gets one that says only which key it belongs to; opening it
 // says what is wrong. It returns why.
