@@ -238,11 +238,7 @@ func (a *agent) archives() (all []found, err error) {
 			continue
 		}
 		f := found{file: archiveFolder + "/" + file.Name(), archived: true}
-		if f.id, ok = DecodeName(enc); !ok && isHashed(enc) {
-			e, _, _ := a.header(f) // without a header it has no ID
-			f.id, ok = e.ID, EncodeName(e.ID) == enc
-		}
-		if ok && driver.CheckRef(driver.Ref{Agent: "-", ID: f.id}) == nil {
+		if f.id, ok = a.idOf(f, enc); ok {
 			all = append(all, f)
 		}
 	}

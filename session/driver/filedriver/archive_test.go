@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -377,5 +378,24 @@ func TestArchiveReadsAsTranscript(t *testing.T) {
 		err = errors.Join(err, scanErr)
 	}
 	require.ErrorIs(t, err, driver.ErrReplaced, "as from a transcript that was cut")
+	require.NoError(t, d.Close())
+}
+
+// An archive beside its transcript that cannot be removed keeps nobody from
+// writing, and is not tried again with every row.
+func TestArchiveThatCannotBeRemoved(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	require.NoError(t, os.MkdirAll(filepath.Join(archivePath(dir, "a"), "inside"), 0o700))
+	var log strings.Builder
+	d = open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for i := range 3 {
+		row.Title = fmt.Sprint(i)
+		require.NoError(t, d.Put(t.Context(), row))
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "archives beside their transcripts could not be removed"), log.String())
+	require.Equal(t, "2", list(t, d)[0].Title)
 	require.NoError(t, d.Close())
 }

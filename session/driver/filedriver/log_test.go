@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -130,6 +131,16 @@ func TestPutOfAnOldRow(t *testing.T) {
 	before := indexText(t, dir)
 	require.NoError(t, other.Put(t.Context(), old))
 	require.NotContains(t, indexText(t, dir)[len(before):], `"busy"`)
+
+	// It is not, either, if the index has not more than its row.
+	behind := t.TempDir()
+	third := open(t, behind, nil)
+	row := create(t, third, "a", "k")
+	appendRaw(t, third.Path(row.Ref()), note("1").Data)
+	before = indexText(t, behind)
+	require.NoError(t, third.Put(t.Context(), row))
+	require.NotContains(t, indexText(t, behind)[len(before):], `"busy"`)
+	require.NoError(t, third.Close())
 
 	// A row of less than another process has put does not replace that.
 	fresh := list(t, other)[0]
@@ -270,6 +281,8 @@ func TestIndexBecomesNewer(t *testing.T) {
 	_, err = d.Get(t.Context(), row.Ref())
 	require.ErrorContains(t, err, "use a newer program")
 	require.ErrorContains(t, d.Put(t.Context(), row), "use a newer program")
+	_, err = d.Append(t.Context(), row.Ref(), []driver.Line{note("1")}, driver.Cond{})
+	require.ErrorContains(t, err, "use a newer program")
 	require.Equal(t, text, indexText(t, dir))
 	require.NoError(t, d.Close())
 }
@@ -458,6 +471,32 @@ func TestIndexIsRewritten(t *testing.T) {
 	require.Contains(t, indexText(t, dir), `"busy":"b"`)
 	require.NoError(t, d.Close())
 	require.NoError(t, other.Close())
+}
+
+// An index that cannot be rewritten goes on growing, and a deletion that needs it
+// fails and can be repeated.
+func TestIndexThatCannotBeRewritten(t *testing.T) {
+	dir := t.TempDir()
+	var log strings.Builder
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	row := create(t, d, "a", "k")
+	gone := create(t, d, "b", "other key").Ref()
+	inTheWay := filepath.Join(dir, "agents/main/sessions.jsonl.tmp-0123456789abcdef")
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	for !strings.Contains(log.String(), "the index could not be rewritten") {
+		row.Title = fmt.Sprint(log.Len(), strings.Repeat(" title", 1000))
+		require.NoError(t, d.Put(t.Context(), row))
+		require.Less(t, len(indexText(t, dir)), 1<<20)
+	}
+	require.Error(t, d.Delete(t.Context(), gone))
+	require.Contains(t, indexText(t, dir), `{"delete":"b"}`)
+	require.NoError(t, os.Remove(inTheWay))
+	require.NoError(t, d.Put(t.Context(), row))
+	require.NotContains(t, indexText(t, dir), `"b"`)
+	rows := list(t, d)
+	require.Equal(t, []string{"a"}, ids(rows))
+	require.Equal(t, row.Title, rows[0].Title)
+	require.NoError(t, d.Close())
 }
 
 // The index stays small when many processes each add a little to it.

@@ -251,6 +251,9 @@ func TestRewriteOfAnUnknownKey(t *testing.T) {
 	text := indexText(t, dir)
 	require.NotContains(t, text, "damage")
 	require.NotContains(t, text, `"row":{"id":"bad"`)
+	require.NoError(t, os.WriteFile(d.Path(bad), []byte("garbage\n"), 0o600))
+	_, _, err := d.LoadOrCreate(t.Context(), "main", "another key", header("new", "another key"))
+	require.ErrorContains(t, err, "it has no header that can be read; nothing was written")
 	require.NoError(t, d.Close())
 }
 

@@ -74,13 +74,20 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 				if rnd.IntN(2) == 0 {
 					row.LastID = "x"
 				}
-				table.set(entryOf(row))
+				e := entryOf(row)
+				e.n = rnd.IntN(3)
+				table.set(e)
 				model[id] = row
 			}
 			if rnd.IntN(40) == 0 {
 				table.sorted = false // as after the index was read anew
 			}
 			require.Len(t, table.byID, len(model))
+			bytes := int64(0)
+			for _, e := range table.byID {
+				bytes += int64(e.n)
+			}
+			require.Equal(t, bytes, table.bytes)
 			keys := map[string]bool{}
 			for _, row := range model {
 				keys[row.Key] = true
@@ -92,7 +99,7 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 
 // Lines as this package writes them need no decoding.
 func TestPeek(t *testing.T) {
-	row := driver.Row{ID: "a", Key: "main:cli:user", Gen: 12, Size: 345, LastID: "b", UpdatedAt: time.Unix(1700000000, 0), Title: "t"}
+	row := driver.Row{ID: "a", Key: "main:cli:user", Gen: 12, Size: 9876543210, LastID: "b", UpdatedAt: time.Unix(1700000000, 0), Title: "t"}
 	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}} {
 		line := bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n"))
 		e, by, ok := peekRow(line)
@@ -100,6 +107,7 @@ func TestPeek(t *testing.T) {
 		require.Equal(t, rec.By, by)
 		require.Equal(t, rec.Row.ID+rec.Row.Key, e.id+e.key)
 		require.Equal(t, rec.Row.LastID != "", e.used)
+		require.Equal(t, []int64{rec.Row.Size, rec.Row.Gen}, []int64{e.size, e.gen})
 		require.JSONEq(t, string(line), string(line[:e.at])+string(line[e.at:e.at+int64(e.n)])+"}")
 	}
 	for _, rec := range []record{{By: 7, Busy: "a"}, {By: 1 << 47, Busy: "a", From: 12}} {

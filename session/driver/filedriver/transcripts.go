@@ -258,22 +258,27 @@ type found struct {
 }
 
 // found returns the transcript that a file of the folder is. It reports false if
-// it is none. The ID of one with a hashed name is in its header.
+// it is none.
 func (a *agent) found(file string) (f found, ok bool) {
 	enc, ok := strings.CutSuffix(file, extension)
 	if !ok {
 		return f, false
 	}
-	id, ok := DecodeName(enc)
-	if !ok && isHashed(enc) {
-		e, _, _ := a.header(found{file: file}) // without a header it has no ID
-		if e.ID == "" {
-			return found{file: file, id: file}, true
-		}
+	f.file = file
+	if f.id, ok = a.idOf(f, enc); f.id == "" && isHashed(enc) {
+		f.id, ok = file, true
+	}
+	return f, ok
+}
+
+// idOf returns the ID of the session of a file with a name. That of one with a
+// hashed name is in its header, and empty if that cannot be read.
+func (a *agent) idOf(f found, enc string) (id string, ok bool) {
+	if id, ok = DecodeName(enc); !ok && isHashed(enc) {
+		e, _, _ := a.header(f)
 		id, ok = e.ID, EncodeName(e.ID) == enc
 	}
-	ok = ok && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil
-	return found{file: file, id: id}, ok
+	return id, ok && driver.CheckRef(driver.Ref{Agent: "-", ID: id}) == nil
 }
 
 // stat finds the transcript of a session, or its archive if there is none.

@@ -61,18 +61,13 @@ func (x *index) locked(ctx context.Context, f func() error) error {
 			return err
 		}
 	}
-	switch {
-	case x.file == nil:
-		err = x.rewrite(false)
-	case x.info.Size() > x.applied: // a killed writer left a part of a line
-		if _, err = x.file.Write([]byte("\n")); err != nil {
-			err = x.fail("write index", err, "nothing was written; make room or make the file writable")
-		} else {
-			err = x.refresh()
+	if x.file != nil && x.info.Size() > x.applied { // a killed writer left a part of a line
+		if _, err := x.file.Write([]byte("\n")); err != nil {
+			return x.fail("write index", err, "nothing was written; make room or make the file writable")
 		}
-	}
-	if err != nil {
-		return err
+		if err := x.refresh(); err != nil {
+			return err
+		}
 	}
 	return f()
 }

@@ -1,0 +1,64 @@
+//go:build unix
+
+package filedriver_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stretchr/testify/require"
+)
+
+const withoutRoom = "FILEDRIVER_WITHOUT_ROOM"
+
+// A row for which the disk has no room leaves the index as it was, wherever in
+// the row the room ends. Where a killed writer has left a part of a line, nothing
+// is written before that line can be ended.
+func TestIndexWithoutRoom(t *testing.T) {
+	if os.Getenv(withoutRoom) == "" { // the limit is one of the whole process
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIndexWithoutRoom$")
+		child.Env = append(os.Environ(), withoutRoom+"=1")
+		out, err := child.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	before := indexText(t, dir)
+	put := func(room int) error {
+		var limit unix.Rlimit
+		require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+		less := limit
+		less.Cur = min(uint64(len(before)+room), limit.Max)
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &less))
+		defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)) }()
+		return d.Put(t.Context(), row)
+	}
+	for room := range 100 {
+		row.Title = fmt.Sprint("title ", room)
+		err := put(room)
+		require.ErrorIs(t, err, syscall.EFBIG)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, "nothing was written")
+		require.Equal(t, before, indexText(t, dir))
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"by":1,"row":{"id":"a","si`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	before = indexText(t, dir)
+	require.ErrorIs(t, put(0), syscall.EFBIG)
+	require.Equal(t, before, indexText(t, dir))
+	require.NoError(t, d.Put(t.Context(), row))
+	require.Equal(t, row.Title, list(t, d)[0].Title)
+	require.NoError(t, d.Close())
+}

@@ -1,0 +1,35 @@
+package filedriver_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver/filedriver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// A note that cannot be removed is an error, and one that is not there is none.
+func TestNoteThatCannotBeRemoved(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	require.NoError(t, d.Note(t.Context(), "a", nil))
+	inside := filepath.Join(dir, "a.jsonl", "inside")
+	require.NoError(t, os.MkdirAll(inside, 0o700))
+	require.ErrorContains(t, d.Note(t.Context(), "a", nil), "remove it by hand")
+	require.NoError(t, d.Note(t.Context(), "b", []byte("words\n")))
+	notes, err := d.Notes(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string][]byte{"b": []byte("words\n")}, notes)
+	require.NoError(t, os.RemoveAll(filepath.Dir(inside)))
+	require.NoError(t, d.Note(t.Context(), "b", nil))
+	require.NoError(t, d.Close())
+	d = open(t, dir, &filedriver.Options{ReadOnly: true})
+	require.ErrorIs(t, d.Note(t.Context(), "b", []byte("more\n")), filelog.ErrReadOnly)
+	notes, err = d.Notes(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, notes)
+	require.NoError(t, d.Close())
+}
