@@ -35,6 +35,7 @@ func snapshotTree(t *testing.T, dir string) map[string]string {
 // about and what to do, and nothing is changed.
 func TestBadTranscripts(t *testing.T) {
 	header := `{"type":"session","id":"s1","ts":"2026-11-20T08:00:00Z","v":1,"key":"main:cli:user","gen":1}` + "\n"
+	const text = `{"type":"user","id":"u","ts":"2026-11-20T08:00:00Z","content":"hi"}` + "\n"
 	for _, tt := range []struct {
 		name  string
 		place func(t *testing.T, path string)
@@ -44,9 +45,10 @@ func TestBadTranscripts(t *testing.T) {
 		{name: "empty", place: content("")},
 		{name: "garbage", place: content("\x00\x01 not a transcript\n")},
 		{name: "JSON of something else", place: content("{\"a\":1}\n[1,2]\n")},
-		{name: "newer version", place: content(strings.Replace(header, `"v":1`, `"v":2`, 1) + `{"type":"user","id":"u","content":"hi"}` + "\n"), read: true, is: session.ErrNewerFormat},
-		{name: "newer critical entry", place: content(header + `{"type":"fork","id":"x","critical":true}` + "\n"), is: session.ErrNewerFormat},
+		{name: "newer version", place: content(strings.Replace(header, `"v":1`, `"v":2`, 1) + text), read: true, is: session.ErrNewerFormat},
+		{name: "newer critical entry", place: content(header + text + `{"type":"fork","id":"x","critical":true}` + "\n"), is: session.ErrNewerFormat},
 		{name: "the header of another session", place: content(strings.Replace(header, `"s1"`, `"s2"`, 1))},
+		{name: "the header and a text of another session", place: content(strings.Replace(header, `"s1"`, `"s2"`, 1) + text)},
 		{name: "a folder", place: func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }},
 		{name: "a link out", place: func(t *testing.T, path string) {
 			out := filepath.Join(t.TempDir(), "out")
@@ -88,6 +90,13 @@ func TestBadTranscripts(t *testing.T) {
 			}
 			if tt.is != nil && !errors.Is(err, tt.is) {
 				t.Errorf("error %v does not match %v", err, tt.is)
+			}
+			infos, err := st.List(t.Context(), nil)
+			must(t, err)
+			for _, info := range infos {
+				if !tt.read && (info.Messages > 0 || info.Title != "") {
+					t.Errorf("the list says more than that it is there: %+v", info)
+				}
 			}
 			// By its key it is not taken for missing either.
 			if s, err := st.Load(t.Context(), cli); err == nil && (s.ID() != "s1" || !tt.read) {

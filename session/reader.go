@@ -81,7 +81,6 @@ func (r *reader) begin(scan scan, known driver.Row, whole bool) error {
 			w = walk{} // something is odd: read every line
 		case known.Size > 0 && known.Rev == h.Rev:
 			r.version, r.row, r.counted = h.Version, known, driver.Cursor(known.Size)
-			r.row.Labels = slices.Clone(known.Labels)
 		default:
 			if err := r.note(header); err != nil {
 				return err

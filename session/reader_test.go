@@ -49,10 +49,50 @@ func TestCutBatchOfAnother(t *testing.T) {
 	require.Equal(t, 2, infos[0].Messages)
 }
 
-// unsettled is a driver that never knows whether somebody is still writing.
-type unsettled struct{ driver.Driver }
+// unsettled is a driver that never knows whether somebody is still writing, or
+// fails when it is asked.
+type unsettled struct {
+	driver.Driver
+	err error
+}
 
-func (unsettled) Settle(context.Context, driver.Ref) (driver.Cursor, error) { return 0, nil }
+func (d unsettled) Settle(context.Context, driver.Ref) (driver.Cursor, error) { return 0, d.err }
+
+// A reader goes on without knowing what is final only where somebody is writing.
+func TestSettleFails(t *testing.T) {
+	mem := memdriver.New(nil)
+	add(t, load(t, session.OpenDriver(mem, nil), cli), transcript.UserText("q"))
+	for _, test := range []struct{ err, want error }{
+		{context.DeadlineExceeded, nil},
+		{errNoRead, errNoRead},
+	} {
+		_, err := session.OpenDriver(unsettled{mem, test.err}, nil).Load(t.Context(), cli)
+		require.ErrorIs(t, err, test.want)
+	}
+}
+
+// settling counts the calls of Settle.
+type settling struct {
+	driver.Driver
+	calls int
+}
+
+func (d *settling) Settle(ctx context.Context, ref driver.Ref) (driver.Cursor, error) {
+	d.calls++
+	return d.Driver.Settle(ctx, ref)
+}
+
+// Reading on takes no lock unless a batch is incomplete.
+func TestReadingOnSettlesNothing(t *testing.T) {
+	mem := memdriver.New(nil)
+	d := &settling{Driver: mem}
+	s := load(t, session.OpenDriver(d, nil), cli)
+	require.Equal(t, ``, shape(t, s))
+	require.Equal(t, 1, d.calls)
+	add(t, load(t, session.OpenDriver(mem, nil), cli), transcript.UserText("q"))
+	require.Equal(t, `[u:q]`, shape(t, s))
+	require.Equal(t, 1, d.calls)
+}
 
 // An append directly behind the first lines of another one, which somebody may
 // still be writing when they are read: both are in the history in their order.
@@ -60,7 +100,7 @@ func TestAppendBehindAnOpenBatch(t *testing.T) {
 	dir := t.TempDir()
 	drv, err := filedriver.Open(dir, &filedriver.Options{Sync: unsynced.Sync})
 	require.NoError(t, err)
-	st := session.OpenDriver(unsettled{drv}, unsynced)
+	st := session.OpenDriver(unsettled{drv, nil}, unsynced)
 	defer closed(t, st)
 	s := load(t, st, cli)
 	add(t, s, transcript.UserText("q"))

@@ -35,7 +35,6 @@ func describe(known driver.Row, scan scan, opts *Options) (driver.Row, error) {
 // was added since the last time.
 func (r *reader) describe() driver.Row {
 	row := r.row
-	row.Labels = slices.Clone(row.Labels)
 	row.Size, row.Turns, row.TokenEstimate = int64(r.next), r.fold.Turns(), r.stored.Count(r.fold)
 	return row
 }

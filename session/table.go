@@ -163,7 +163,7 @@ func (s *state) settle(ctx context.Context) (driver.Cursor, error) {
 	short, cancel := context.WithTimeout(ctx, settleWait)
 	defer cancel()
 	end, err := s.store.drv.Settle(short, s.ref)
-	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return 0, nil
 	}
 	return end, err
