@@ -55,6 +55,25 @@ func TestFileSizeLimit(t *testing.T) {
 	reopen(t, root, "first\n"+lines+"torn\n"+lines)
 }
 
+// An open for which there is no descriptor says so.
+func TestOpenWithoutDescriptors(t *testing.T) {
+	if isChild() {
+		dir, _ := childArgs()
+		root := must(os.OpenRoot(dir))
+		var limit unix.Rlimit
+		must(0, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+		limit.Cur = 3
+		must(0, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+		if _, err := filelog.Open(root, name, nil); !errors.Is(err, syscall.EMFILE) {
+			must(0, fmt.Errorf("without descriptors: %w", err))
+		}
+		os.Exit(0)
+	}
+	root, dir := folder(t)
+	create(t, root, "first\n", nil)
+	require.NoError(t, start(t, dir).Wait())
+}
+
 func appendTo(t *testing.T, l *filelog.Log, lines string) error {
 	_, _, err := l.Append(t.Context(), []byte(lines), nil)
 	return err

@@ -109,7 +109,7 @@ func TestOnWait(t *testing.T) {
 		release, err := other.Hold(t.Context())
 		require.NoError(t, err)
 		ctx := context.WithValue(t.Context(), nameKey{}, "impatient")
-		short, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, LongWait)
 		defer cancel()
 		if _, _, err := l.Append(short, []byte("no\n"), nil); !errors.Is(err, ErrBusy) {
 			t.Errorf("Append = %v", err)
@@ -125,7 +125,7 @@ func TestOnWait(t *testing.T) {
 			lock Lock
 			took time.Duration
 			err  error
-		}{{AppendLock, 2 * time.Millisecond, ErrBusy}, {AppendLock, time.Second, nil}} {
+		}{{AppendLock, LongWait, ErrBusy}, {AppendLock, time.Second, nil}} {
 			got := o.waits[i]
 			if got.Lock != want.lock || got.Took < want.took || got.Took > want.took+2*maxWait || !errors.Is(got.Err, want.err) {
 				t.Errorf("told of %+v, want %+v", got, want)

@@ -1,8 +1,11 @@
 package filelog_test
 
 import (
+	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,4 +53,53 @@ func TestRemoveTemps(t *testing.T) {
 	got, err := root.ReadFile("index")
 	require.NoError(t, err)
 	require.Equal(t, "two", string(got))
+}
+
+// What is written replaces the old content if it is written whole, and verify
+// allows it after it has read the same; otherwise nothing changes.
+func TestWriteAtomic(t *testing.T) {
+	root := lockRoot(t)
+	refused := errors.New("refused")
+	write := func(w io.Writer) error {
+		_, err := w.Write([]byte("new"))
+		return err
+	}
+	read := ""
+	allow := func(r io.ReaderAt, size int64) error {
+		b := make([]byte, size)
+		_, err := r.ReadAt(b, 0)
+		read = string(b)
+		return err
+	}
+	require.NoError(t, filelog.WriteFileAtomic(root, "a", []byte("old"), false))
+	for _, test := range []struct {
+		write  func(io.Writer) error
+		verify func(io.ReaderAt, int64) error
+	}{
+		{func(w io.Writer) error { return errors.Join(write(w), refused) }, allow},
+		{write, func(io.ReaderAt, int64) error { return refused }},
+	} {
+		err := filelog.WriteAtomic(root, "a", test.write, test.verify)
+		require.ErrorIs(t, err, refused)
+		require.ErrorContains(t, err, root.Name()+"/a")
+		require.Empty(t, read)
+		got, err := root.ReadFile("a")
+		require.NoError(t, err)
+		require.Equal(t, "old", string(got))
+	}
+	require.NoError(t, filelog.WriteAtomic(root, "a", write, allow))
+	require.Equal(t, "new", read)
+	got, err := root.ReadFile("a")
+	require.NoError(t, err)
+	require.Equal(t, "new", string(got))
+	files, err := os.ReadDir(root.Name())
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+
+	// A temporary file that disappears before it is read is not taken for verified.
+	err = filelog.WriteAtomic(root, "a", func(w io.Writer) error {
+		temps, err := filepath.Glob(root.Name() + "/a.tmp-*")
+		return errors.Join(err, os.Remove(temps[0]))
+	}, allow)
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
