@@ -296,7 +296,7 @@ func endure(t testing.TB, wl workload, policy filelog.SyncPolicy, m mutant, whic
 // the disk may show; under SyncNever it survives the end of the process.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	which := extent(*faults, sample{6, 480, 20}, sample{2, 96, 1}, sample{1, 1, 1})
+	which := extent(*faults, sample{6, 480, 5}, sample{2, 96, 1}, sample{1, 1, 1})
 	want := extent(*faults, 400, 5_000, 100_000)
 	var total atomic.Int64
 	t.Cleanup(func() { // after the workloads
