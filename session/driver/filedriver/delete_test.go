@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"testing"
@@ -160,4 +161,47 @@ func TestTornDelete(t *testing.T) {
 		add(t, d, ref, "1")
 		require.NoError(t, d.Close())
 	}
+}
+
+// No word of lines that were replaced stays in the folder, in the index either: at
+// once, and after a kill that came behind the replacing.
+func TestRewriteLeavesNoWord(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := wordy(t, d, "a")
+	old := indexText(t, dir)
+	change := func(records iter.Seq2[transcript.Record, error], write func([]byte) error) error {
+		for rec, err := range records {
+			if err != nil {
+				return err
+			}
+			h, ok := rec.Entry.Body.(transcript.Header)
+			if !ok {
+				continue
+			}
+			h.Key, h.Rev = "k", h.Rev+1
+			if err := write(transcript.Entry{ID: rec.Entry.ID, Body: h}.Line()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	require.NoError(t, d.Rewrite(t.Context(), ref, change))
+	require.Empty(t, wordsIn(t, dir))
+	require.NoError(t, d.Close())
+
+	path := filepath.Join(dir, "agents/main/sessions.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(old+`{"erase":"a"}`+"\n"), 0o600))
+	inTheWay := path + ".tmp-0123456789abcdef"
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	d = open(t, dir, nil)
+	require.Error(t, d.Put(t.Context(), driver.Row{ID: "a", Agent: "main"}), "not before the erase is finished")
+	require.NotEmpty(t, wordsIn(t, dir))
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Remove(inTheWay))
+	require.NoError(t, os.Chmod(path, 0o600|os.ModeSticky))
+	d = open(t, dir, nil)
+	require.Empty(t, wordsIn(t, dir))
+	require.Equal(t, "k", list(t, d)[0].Key)
+	require.NoError(t, d.Close())
 }

@@ -1,6 +1,7 @@
 package filedriver_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -647,4 +648,62 @@ func TestOldIndexIsRemoved(t *testing.T) {
 		_, err := os.Lstat(filepath.Join(agent, name))
 		require.ErrorIs(t, err, fs.ErrNotExist, name)
 	}
+}
+
+// Without an index, a store that is only read looks at each transcript once.
+func TestReadOnlyWithoutIndex(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	require.NoError(t, d.Close())
+	loseIndex(t, dir)
+	var asked []string
+	opts := described(&asked)
+	opts.ReadOnly = true
+	d = open(t, dir, opts)
+	for range 3 {
+		require.Len(t, list(t, d), 1)
+	}
+	require.Equal(t, []string{"a from 0"}, asked)
+	require.NoError(t, d.Close())
+}
+
+// A session that was just made by a process which was killed before it wrote the
+// row gets one from the next writer, though that has looked after dead ones before.
+func TestRowOfASessionInTheMaking(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	a := create(t, d, "a", "k")
+	text, err := os.ReadFile(d.Path(a.Ref()))
+	require.NoError(t, err)
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"b"}`, deadWriter))
+	made := d.Path(driver.Ref{Agent: "main", ID: "b"})
+	require.NoError(t, os.WriteFile(made, []byte(strings.Replace(string(text), `"id":"a"`, `"id":"b"`, 1)), 0o600))
+	require.NoError(t, os.Chtimes(filepath.Dir(made), time.Time{}, time.Unix(1, 0)))
+	require.NoError(t, d.Put(t.Context(), a))
+	require.Contains(t, indexText(t, dir), `"row":{"id":"b"`)
+	require.NoError(t, d.Close())
+}
+
+// A wait for the lock of the index is told, in the name of no session.
+func TestWaitForTheIndex(t *testing.T) {
+	dir := t.TempDir()
+	var waits []filelog.Wait
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, OnWait: func(_ context.Context, ref driver.Ref, w filelog.Wait) {
+		require.Equal(t, driver.Ref{Agent: "main"}, ref)
+		waits = append(waits, w)
+	}})
+	create(t, d, "a", "k")
+	waits = nil
+	root, err := os.OpenRoot(filepath.Join(dir, "agents/main"))
+	require.NoError(t, err)
+	lock, err := filelog.OpenLockFile(root, "sessions.lock")
+	require.NoError(t, err)
+	require.NoError(t, lock.Lock(t.Context(), 0))
+	_, err = d.Create(hang(t, 2*filelog.LongWait), "main", "k", header("b", "k"))
+	require.ErrorIs(t, err, driver.ErrBusy)
+	require.Len(t, waits, 1)
+	require.Equal(t, filelog.AppendLock, waits[0].Lock)
+	require.ErrorIs(t, waits[0].Err, filelog.ErrBusy)
+	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
 }

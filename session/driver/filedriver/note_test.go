@@ -11,8 +11,9 @@ import (
 	"github.com/convolog/convolog/transcript/filelog"
 )
 
-// A note that cannot be removed is an error, and one that is not there is none.
-func TestNoteThatCannotBeRemoved(t *testing.T) {
+// A note that cannot be removed is an error, and one that is not there is none. A
+// store that is only read stays as it is.
+func TestNotes(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, nil)
 	require.NoError(t, d.Note(t.Context(), "a", nil))
@@ -26,10 +27,18 @@ func TestNoteThatCannotBeRemoved(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Dir(inside)))
 	require.NoError(t, d.Note(t.Context(), "b", nil))
 	require.NoError(t, d.Close())
+	temp := filepath.Join(dir, "c.jsonl.tmp-0123456789abcdef") // of a killed process
+	require.NoError(t, os.WriteFile(temp, []byte("words\n"), 0o600))
 	d = open(t, dir, &filedriver.Options{ReadOnly: true})
 	require.ErrorIs(t, d.Note(t.Context(), "b", []byte("more\n")), filelog.ErrReadOnly)
 	notes, err = d.Notes(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, notes)
+	require.FileExists(t, temp)
+	require.NoError(t, d.Close())
+	d = open(t, dir, nil)
+	_, err = d.Notes(t.Context())
+	require.NoError(t, err)
+	require.NoFileExists(t, temp)
 	require.NoError(t, d.Close())
 }

@@ -16,6 +16,7 @@ func FuzzDecodeRow(f *testing.F) {
 	f.Add([]byte(`{"id":"a","ID":"b","size":null,"title":3}`))
 	f.Add([]byte(`{"id":"a","rev":2,"archived":true,"ttl":60,"pinned":null,"titleByHand":true,"titledAt":4}`))
 	f.Add([]byte(`{"id":"a","archived":1,"rev":null}`))
+	f.Add([]byte(`{"id":"a","labels":5}`))
 	f.Add([]byte(`{"id":"a"`))
 	f.Add([]byte(`{"gen":1.0,"gen":18446744073709551616,"labels":null,"usage":{"m":{"answers":1}},"usage":{"n":{}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -143,3 +143,13 @@ func FuzzPeekRow(f *testing.F) {
 		require.Equal(t, int64(7), by)
 	})
 }
+
+// Nothing is left of a session that nobody is busy with any more.
+func TestUnmark(t *testing.T) {
+	x := &index{busy: map[string][]busyMark{"a": {{by: 1}, {by: 2}}}}
+	x.unmark("a", 1)
+	require.Equal(t, map[string][]busyMark{"a": {{by: 2}}}, x.busy)
+	x.unmark("b", 2)
+	x.unmark("a", 2, 3)
+	require.Empty(t, x.busy)
+}

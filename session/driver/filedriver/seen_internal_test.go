@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -88,4 +89,46 @@ func TestKeysBegin(t *testing.T) {
 	require.NoError(t, s.readKeys(unreadable{}, end, at[602]))
 	require.NoError(t, s.readKeys(unreadable{}, end, at[2990]))
 	require.Error(t, s.readKeys(unreadable{}, end, at[599]))
+}
+
+// The head that was read is not read again.
+func TestReadHeadOnce(t *testing.T) {
+	line := append(transcript.Entry{ID: "a", Body: transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}}.Line(), '\n')
+	s := new(seen)
+	require.NoError(t, s.readHead(bytes.NewReader(line), int64(len(line))))
+	require.Equal(t, "a", s.head)
+	require.NoError(t, s.readHead(unreadable{}, int64(len(line))))
+	require.Equal(t, "a", s.head)
+}
+
+// A batch with a damaged line is not there, and where one becomes so later the
+// other conditions count.
+func TestDamagedBatchIsNoHit(t *testing.T) {
+	first := transcript.Entry{ID: "a", Idem: "key", IdemHash: "hash", Batch: 2, Body: transcript.Custom{Name: "note", Data: []byte(`1`)}}
+	second := transcript.Entry{ID: "b", Part: 2, Body: transcript.Custom{Name: "note", Data: []byte(`2`)}}
+	single := transcript.Entry{ID: "c", Idem: "single", IdemHash: "hash", Body: transcript.Custom{Name: "note", Data: []byte(`3`)}}
+	var sound, damaged []byte
+	for _, e := range []transcript.Entry{first, second, single} {
+		line := append(e.Sealed().Line(), '\n')
+		sound = append(sound, line...)
+		if e.ID != "a" {
+			line = bytes.Replace(line, []byte(`"note"`), []byte(`"NOTE"`), 1)
+		}
+		damaged = append(damaged, line...)
+	}
+	end := int64(len(sound))
+	s := new(seen)
+	for _, key := range []string{"key", "single"} {
+		res, err := s.check(bytes.NewReader(sound), 0, end, driver.Cond{Idem: key, IdemHash: "hash"})
+		require.NoError(t, err)
+		require.True(t, res.Repeated, key)
+	}
+	require.Len(t, s.keys, 2)
+	for _, s := range []*seen{s, {}} {
+		for _, key := range []string{"key", "single"} {
+			_, err := s.check(bytes.NewReader(damaged), 0, end, driver.Cond{Idem: key, IdemHash: "hash", Head: "x"})
+			require.ErrorIs(t, err, driver.ErrConflict, key)
+		}
+		require.Empty(t, s.keys)
+	}
 }

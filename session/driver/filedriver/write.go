@@ -89,10 +89,8 @@ func (x *index) finish(ctx context.Context) error {
 	if err := x.compare(ctx); err != nil {
 		return err
 	}
-	if len(x.erases) > 0 {
-		if err := x.finishErases(); err != nil {
-			return err
-		}
+	if err := x.finishErases(); err != nil {
+		return err
 	}
 	if len(x.deletes) > 0 {
 		remove := func(id string) error { return x.a.remove(id, busyWait) }
