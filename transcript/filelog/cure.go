@@ -116,10 +116,8 @@ func (l *Log) place(ctx context.Context, op string, lines unsynced) (size int64,
 		if holds {
 			return 0, nil
 		}
-	} else if err != nil {
-		return 0, err
 	}
-	return l.copyOver(op, lines)
+	return l.copyOver(op, lines) // which looks the name up, too
 }
 
 // copyOver gives the file's name to a copy that is on stable storage, and goes

@@ -14,7 +14,11 @@ func TestSyncInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := new(faultDisk)
 		w := newWorkload(t, d)
-		l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Second), seam: d.seam()})
+		var background []bool
+		l, err := Create(w.root, workName, []byte(workFirst), &Options{
+			Sync: SyncInterval(time.Second), seam: d.seam(),
+			OnSync: func(_ context.Context, s Synced) { background = append(background, s.Background) },
+		})
 		require.NoError(t, err)
 		pass := func(wait time.Duration, syncs int32) {
 			t.Helper()
@@ -43,6 +47,7 @@ func TestSyncInterval(t *testing.T) {
 		add()
 		require.NoError(t, l.Close())
 		pass(time.Hour, 4)
+		require.Equal(t, []bool{true, false, false}, background, "the interval, Flush, Close")
 		w.reopen(t)
 	})
 }

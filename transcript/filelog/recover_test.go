@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -327,6 +329,32 @@ func TestMatchesDisk(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, same, "beyond the end")
 	closeAll(t, l)
+	same, err = matchesDisk(root, "missing", nil, 0, 1)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.False(t, same)
+}
+
+// A read in which a copy takes the place of the file reads the copy.
+func TestReadDuringACure(t *testing.T) {
+	d := new(faultDisk)
+	w := newWorkload(t, d)
+	w.create()
+	require.NoError(t, os.Chmod(filepath.Join(w.root.Name(), workName), 0o600|os.ModeSticky))
+	d.step = func(op string) error {
+		if op != "read" {
+			return nil
+		}
+		d.step = nil
+		return w.log.Flush(t.Context())
+	}
+	got := make([]byte, len(workFirst))
+	_, err := w.log.ReadAt(got, 0)
+	require.NoError(t, err)
+	require.Equal(t, workFirst, string(got))
+	require.EqualValues(t, 1, w.log.Copies())
+	closeAll(t, w.log)
+	_, err = w.log.ReadAt(got, 0)
+	require.ErrorIs(t, err, ErrClosed)
 }
 
 // A lock that cannot be given back keeps nobody waiting: the descriptor is closed
