@@ -23,8 +23,8 @@ import (
 
 // A queued text is taken over once, and stays so.
 func TestQueue(t *testing.T) {
-	st := open(t, t.TempDir(), nil)
-	defer closed(t, st)
+	dir := t.TempDir()
+	st := open(t, dir, nil)
 	s := load(t, st, cli)
 	ctx := t.Context()
 	first := add(t, s, transcript.UserText("one"), answer("1"))[1]
@@ -60,7 +60,24 @@ func TestQueue(t *testing.T) {
 	ids, err = turn.Drain(ctx)
 	require.NoError(t, err)
 	require.Empty(t, ids)
+
+	// A restart behind a rewind to the beginning knows that it was taken over.
+	_, err = s.Queue(ctx, transcript.UserText("four"))
+	require.NoError(t, err)
+	ids, err = turn.Drain(ctx)
+	require.NoError(t, err)
+	require.Len(t, ids, 1)
+	_, err = s.Queue(ctx, transcript.UserText("five"))
+	require.NoError(t, err)
+	must(t, s.Rewind(ctx, s.ID()))
 	require.NoError(t, turn.End())
+	closed(t, st)
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	p, err = load(t, st, cli).Pending(ctx)
+	require.NoError(t, err)
+	require.Len(t, p.Queued, 1)
+	require.Equal(t, "five", p.Queued[0].Message.Text())
 }
 
 // The answer takes the place of its draft; of a turn that died the draft becomes
