@@ -46,6 +46,8 @@ func TestBadTranscripts(t *testing.T) {
 		{name: "garbage", place: content("\x00\x01 not a transcript\n")},
 		{name: "JSON of something else", place: content("{\"a\":1}\n[1,2]\n")},
 		{name: "newer version", place: content(strings.Replace(header, `"v":1`, `"v":2`, 1) + text), read: true, is: session.ErrNewerFormat},
+		{name: "newer version, behind a compaction", place: content(strings.Replace(header, `"v":1`, `"v":2`, 1) + text + strings.Replace(text, `"u"`, `"kept"`, 1) +
+			`{"type":"compaction","id":"c","ts":"2026-11-20T08:00:00Z","summary":"s","firstKeptEntryId":"kept","coversTo":"u","turnsBefore":1}` + "\n"), read: true, is: session.ErrNewerFormat},
 		{name: "newer critical entry", place: content(header + text + `{"type":"fork","id":"x","critical":true}` + "\n"), is: session.ErrNewerFormat},
 		{name: "the header of another session", place: content(strings.Replace(header, `"s1"`, `"s2"`, 1))},
 		{name: "the header and a text of another session", place: content(strings.Replace(header, `"s1"`, `"s2"`, 1) + text)},
