@@ -246,3 +246,16 @@ func TestLink(t *testing.T) {
 	}
 	w.reopen(t)
 }
+
+// A Log that is only read cannot write, whatever the permissions of the file are.
+func TestReadOnlyCannotWrite(t *testing.T) {
+	w := newWorkload(t, new(faultDisk))
+	w.create()
+	l, err := Open(w.root, workName, &Options{ReadOnly: true})
+	require.NoError(t, err)
+	_, err = l.file().Write([]byte("x"))
+	require.Error(t, err)
+	closeAll(t, l, w.log)
+	require.Equal(t, workFirst, string(w.content()))
+	w.reopen(t)
+}

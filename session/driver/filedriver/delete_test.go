@@ -205,3 +205,18 @@ func TestRewriteLeavesNoWord(t *testing.T) {
 	require.Equal(t, "k", list(t, d)[0].Key)
 	require.NoError(t, d.Close())
 }
+
+// The lines of a session whose transcript is no file cannot be replaced.
+func TestRewriteOfAFolder(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Remove(d.Path(ref)))
+	require.NoError(t, os.Mkdir(d.Path(ref), 0o700))
+	d = open(t, dir, nil)
+	err := d.Rewrite(t.Context(), ref, func(iter.Seq2[transcript.Record, error], func([]byte) error) error { return nil })
+	require.ErrorContains(t, err, "not a regular file")
+	require.DirExists(t, d.Path(ref))
+	require.NoError(t, d.Close())
+}

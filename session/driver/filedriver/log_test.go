@@ -561,6 +561,20 @@ func TestFilesByHand(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// A transcript that was removed is not listed, though its folder looks untouched.
+func TestFileRemovedByHand(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Remove(d.Path(ref)))
+	require.NoError(t, os.Chtimes(filepath.Dir(d.Path(ref)), time.Time{}, time.Unix(1, 0)))
+	d = open(t, dir, nil)
+	require.Equal(t, []string{"b"}, ids(list(t, d)))
+	require.NoError(t, d.Close())
+}
+
 // The next writer adds the row of a transcript that somebody put into the folder,
 // so that nobody has to read it again.
 func TestRowOfAFileByHand(t *testing.T) {

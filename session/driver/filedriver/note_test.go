@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/filedriver"
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -41,4 +42,7 @@ func TestNotes(t *testing.T) {
 	require.NoError(t, err)
 	require.NoFileExists(t, temp)
 	require.NoError(t, d.Close())
+	require.ErrorIs(t, d.Note(t.Context(), "b", nil), driver.ErrClosed)
+	_, err = d.Notes(t.Context())
+	require.ErrorIs(t, err, driver.ErrClosed)
 }

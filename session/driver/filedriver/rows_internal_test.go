@@ -51,6 +51,7 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 					}
 				}
 				require.Equal(t, want, got, "seed %d: page of %d behind %v", seed, n, after)
+				require.True(t, table.sorted, "the next page costs nothing")
 			case 2:
 				key := fmt.Sprint("k", rnd.IntN(4))
 				var want driver.Row
