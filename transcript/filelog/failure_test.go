@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -258,4 +259,32 @@ func TestReadOnlyCannotWrite(t *testing.T) {
 	closeAll(t, l, w.log)
 	require.Equal(t, workFirst, string(w.content()))
 	w.reopen(t)
+}
+
+// Nothing adds nothing to a range.
+func TestCover(t *testing.T) {
+	for _, e := range []extent{{3, 5}, {}, {4, 4}} {
+		require.Equal(t, extent{3, 5}, extent{3, 5}.cover(e))
+		require.Equal(t, extent{3, 5}, e.cover(extent{3, 5}))
+		require.Equal(t, extent{3, 5}, extent{9, 9}.cover(extent{3, 5}))
+	}
+	require.Equal(t, extent{1, 9}, extent{1, 2}.cover(extent{8, 9}))
+	require.Equal(t, extent{1, 9}, extent{3, 9}.cover(extent{1, 4}))
+}
+
+// Lines that wait for a sync are in doubt if what has taken the file's name cannot
+// be opened: it may be a copy that lacks them.
+func TestWhatTookTheNameCannotBeOpened(t *testing.T) {
+	w := newWorkload(t, new(faultDisk))
+	l, err := Create(w.root, workName, []byte(workFirst), &Options{Sync: SyncInterval(time.Hour)})
+	require.NoError(t, err)
+	mustAppend(t, l, "one\n")
+	require.NoError(t, w.root.Remove(workName))
+	require.NoError(t, w.root.Mkdir(workName, 0o700))
+	_, err = l.Size()
+	failed, ok := errors.AsType[*NotDurableError](err)
+	require.True(t, ok, "%v", err)
+	require.True(t, failed.Refused)
+	require.ErrorContains(t, failed, "not a regular file")
+	require.Error(t, l.Close())
 }

@@ -399,3 +399,18 @@ func TestArchiveThatCannotBeRemoved(t *testing.T) {
 	require.Equal(t, "2", list(t, d)[0].Title)
 	require.NoError(t, d.Close())
 }
+
+// The next writer ends the busy line of one that was killed after it had archived
+// the session.
+func TestDeadWriterOfAnArchive(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Close())
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	d = open(t, dir, nil)
+	create(t, d, "b", "other key")
+	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+	require.NoError(t, d.Close())
+}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -218,5 +219,34 @@ func TestRewriteOfAFolder(t *testing.T) {
 	err := d.Rewrite(t.Context(), ref, func(iter.Seq2[transcript.Record, error], func([]byte) error) error { return nil })
 	require.ErrorContains(t, err, "not a regular file")
 	require.DirExists(t, d.Path(ref))
+	require.NoError(t, d.Close())
+}
+
+// A row that is written behind the deletion of its session, by a process that did
+// not know of it, goes too.
+func TestRowBehindADeletion(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	wordy(t, d, "a")
+	require.NoError(t, d.Close())
+	lines := strings.SplitAfter(indexText(t, dir), "\n")
+	last := lines[len(lines)-2]
+	require.Contains(t, last, words[4])
+	addLine(t, dir, `{"delete":"a"}`+"\n"+strings.TrimSpace(last))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "agents/main/sessions.jsonl"), 0o600|os.ModeSticky))
+	d = open(t, dir, nil)
+	require.Empty(t, wordsIn(t, dir))
+	require.Empty(t, list(t, d))
+	require.NoError(t, d.Close())
+}
+
+// A rewritten index says once that a session is busy.
+func TestRewriteKeepsABusyLine(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	a, b := create(t, d, "a", "k").Ref(), create(t, d, "b", "k").Ref()
+	add(t, d, a, "1")
+	require.NoError(t, d.Delete(t.Context(), b))
+	require.Equal(t, 1, strings.Count(indexText(t, dir), `"busy":"a"`))
 	require.NoError(t, d.Close())
 }

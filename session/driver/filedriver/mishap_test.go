@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -244,8 +245,11 @@ func TestRewriteOfAnUnknownKey(t *testing.T) {
 	require.NoError(t, d.Close())
 	bad := driver.Ref{Agent: "main", ID: "bad"}
 	require.NoError(t, os.WriteFile(d.Path(bad), append(note("x").Data, '\n'), 0o600))
-	d = open(t, dir, nil)
+	var log strings.Builder
+	d = open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	list(t, d)
+	require.Contains(t, log.String(), "a transcript cannot be read")
+	require.Contains(t, log.String(), d.Path(bad))
 	addLine(t, dir, "damage")
 	create(t, d, "next", "k")
 	text := indexText(t, dir)

@@ -89,6 +89,7 @@ func TestKeysBegin(t *testing.T) {
 	require.NoError(t, s.readKeys(unreadable{}, end, at[602]))
 	require.NoError(t, s.readKeys(unreadable{}, end, at[2990]))
 	require.Error(t, s.readKeys(unreadable{}, end, at[599]))
+	require.Error(t, s.readKeys(unreadable{}, end+100, at[602]), "what was added since")
 }
 
 // The head that was read is not read again.
