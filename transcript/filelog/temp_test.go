@@ -55,8 +55,8 @@ func TestRemoveTemps(t *testing.T) {
 	require.Equal(t, "two", string(got))
 }
 
-// What is written replaces the old content if it is written whole, and verify
-// allows it after it has read the same; otherwise nothing changes.
+// New content replaces the old if it was written whole and verify has read and
+// allowed it; otherwise nothing changes.
 func TestWriteAtomic(t *testing.T) {
 	root := lockRoot(t)
 	refused := errors.New("refused")

@@ -83,7 +83,7 @@ func TestKeysBegin(t *testing.T) {
 	_, err := keysBegin(unreadable{}, end, 1)
 	require.ErrorContains(t, err, "read")
 
-	// What was read is not read again.
+	// A second call reads nothing again.
 	s := new(seen)
 	require.NoError(t, s.readKeys(bytes.NewReader(text.Bytes()), end, at[602]))
 	require.NoError(t, s.readKeys(unreadable{}, end, at[602]))
