@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -281,4 +282,39 @@ func TestLongMeta(t *testing.T) {
 	if info := load(t, st, cli).Info(); len(info.Labels) != len(labels) || info.Owner != owner {
 		t.Errorf("%d labels and an owner of %d bytes, want %d and %d", len(info.Labels), len(info.Owner), len(labels), len(owner))
 	}
+}
+
+// unscanned is a driver whose scans fail while err is set.
+type unscanned struct {
+	driver.Driver
+	err error
+}
+
+func (d *unscanned) Scan(ctx context.Context, ref driver.Ref, from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
+	if d.err != nil {
+		return func(yield func(transcript.Record, error) bool) { yield(transcript.Record{}, d.err) }
+	}
+	return d.Driver.Scan(ctx, ref, from, dir)
+}
+
+// No row is put of a session whose last lines cannot be read.
+func TestNoRowOfWhatCannotBeRead(t *testing.T) {
+	d := &unscanned{Driver: memdriver.New(nil)}
+	h := &held{Driver: d}
+	st := session.OpenDriver(h, nil)
+	s := load(t, st, cli)
+	add(t, s, transcript.UserText("q"))
+	add(t, load(t, session.OpenDriver(d.Driver, nil), cli), answer("of another process"))
+	add(t, s, transcript.UserText("next")) // behind what was read
+	h.forget()
+	d.err = errNoRead
+	_, err := st.List(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, h.puts)
+	d.err = nil
+	_, err = s.AfterTurn(t.Context())
+	require.NoError(t, err)
+	require.Len(t, h.puts, 1)
+	require.Equal(t, 3, h.puts[0].Messages)
+	closed(t, st)
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -412,5 +413,12 @@ func TestDeadWriterOfAnArchive(t *testing.T) {
 	d = open(t, dir, nil)
 	create(t, d, "b", "other key")
 	require.Contains(t, indexText(t, dir), fmt.Sprintf(`"ends":[%d]`, deadWriter))
+
+	// Its row is not written again with every change of the folder.
+	before := indexText(t, dir)
+	ahead := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Dir(archivePath(dir, "a")), ahead, ahead))
+	create(t, d, "c", "other key")
+	require.NotContains(t, indexText(t, dir)[len(before):], `"id":"a"`)
 	require.NoError(t, d.Close())
 }

@@ -146,7 +146,9 @@ func TestPutOfAnOldRow(t *testing.T) {
 	// A row of less than another process has put does not replace that.
 	fresh := list(t, other)[0]
 	require.NoError(t, other.Put(t.Context(), fresh))
+	before = indexText(t, dir)
 	require.NoError(t, d.Put(t.Context(), old))
+	require.Contains(t, indexText(t, dir)[len(before):], `"messageCount":3`)
 	require.Equal(t, 3, list(t, d)[0].Messages)
 	require.NoError(t, d.Close())
 	require.NoError(t, other.Close())
@@ -720,4 +722,52 @@ func TestWaitForTheIndex(t *testing.T) {
 	require.Equal(t, filelog.AppendLock, waits[0].Lock)
 	require.ErrorIs(t, waits[0].Err, filelog.ErrBusy)
 	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
+}
+
+// A process that goes on being busy behind its row says so once.
+func TestStillBusyIsSaidOnce(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Size = int64(add(t, d, row.Ref(), "1").End)
+	add(t, d, row.Ref(), "2")
+	require.NoError(t, d.Put(t.Context(), row))
+	before := indexText(t, dir)
+	add(t, d, row.Ref(), "3")
+	require.Equal(t, before, indexText(t, dir))
+	require.NoError(t, d.Close())
+}
+
+// A session whose transcript cannot be understood any more keeps the row it had.
+func TestRowThatCannotBeMadeAnew(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Title = "kept"
+	require.NoError(t, d.Put(t.Context(), row))
+	add(t, d, row.Ref(), "1")
+	other := open(t, dir, &filedriver.Options{ReadOnly: true, Describe: func(row driver.Row, _ filedriver.Scan) (driver.Row, error) {
+		return driver.Row{Title: "half"}, errors.New("not understood")
+	}})
+	require.Equal(t, "kept", list(t, other)[0].Title)
+	require.NoError(t, other.Close())
+	require.NoError(t, d.Close())
+}
+
+// Files with names that this package does not give are no sessions.
+func TestOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	for _, name := range []string{"UPPER.jsonl", "a b.jsonl", ".jsonl", "a.jsonl.bak"} {
+		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(d.Path(ref)), name), []byte("words\n"), 0o600))
+	}
+	loseIndex(t, dir)
+	d = open(t, dir, nil)
+	require.Equal(t, []string{"a"}, ids(list(t, d)))
+	_, created, err := d.LoadOrCreate(t.Context(), "main", "other key", header("b", "other key"))
+	require.NoError(t, err)
+	require.True(t, created)
+	require.NoError(t, d.Close())
 }

@@ -66,6 +66,8 @@ func TestKilledCreateLeavesNoWord(t *testing.T) {
 	d = open(t, dir, nil)
 	create(t, d, "next", "k")
 	require.Empty(t, wordsIn(t, dir))
+	require.NoError(t, d.Delete(t.Context(), driver.Ref{Agent: "main", ID: "next"})) // rewrites the index
+	require.NotContains(t, indexText(t, dir), "half")
 	require.NoError(t, d.Close())
 }
 
