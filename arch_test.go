@@ -49,6 +49,7 @@ var imports = map[string][]string{
 	"session/driver/memdriver":  {"session/driver", "transcript"},
 	"session/sessiontest":       {"session/driver", "transcript"},
 	"session/blobs":             {"internal/filename", "session/driver", "transcript/filelog"},
+	"session/blobs/blobstest":   {"session"},
 	"session": {
 		"compact", "guard", "internal/abstract", "internal/jsontext", "internal/words", "rebuild",
 		"session/driver", "session/driver/filedriver",
@@ -58,7 +59,8 @@ var imports = map[string][]string{
 		"compact", "guard", "internal/filename", "internal/jsontext", "internal/lazy", "internal/words", "rebuild",
 		"session", "transcript", "transcript/filelog", "transcript/tokens",
 	},
-	"session/exchange": {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
+	"session/memory/memorytest": {"session/memory"},
+	"session/exchange":          {"internal/page", "rebuild", "session", "transcript", "transcript/dialect"},
 	// For tests, of nested modules too.
 	"internal/copytest": {"compact", "rebuild/wire", "session", "session/exchange", "transcript", "transcript/dialect"},
 	"session/serve":     {"internal/page", "rebuild", "session", "session/driver", "session/exchange", "session/memory", "transcript", "transcript/dialect"},
@@ -80,6 +82,7 @@ var testImports = map[string][]string{
 	"guard":               {"rebuild/wire", "session", "session/driver/memdriver"},
 	"rebuild":             {"rebuild/wire", "transcript/dialect"},
 	"session":             {"rebuild/wire", "session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"},
+	"session/blobs":       {"session"},
 	"session/memory":      {"session/driver/memdriver", "transcript/dialect"},
 	"session/exchange":    {"rebuild/wire", "session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"},
 	"session/serve":       {"rebuild/wire", "session/driver/memdriver", "transcript/convlog"},

@@ -24,6 +24,9 @@ func NewMemory() *Memory { return &Memory{all: map[driver.Ref]map[string][]byte{
 
 // Put keeps a copy of data under its hash.
 func (m *Memory) Put(_ context.Context, ref driver.Ref, hash string, data []byte) error {
+	if err := checkHash(hash); err != nil {
+		return fmt.Errorf("blobs: keep: %w", err)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all[ref] == nil {
