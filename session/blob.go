@@ -49,7 +49,7 @@ type keeper struct {
 
 // keep returns entries whose media are blobs, and the check under which they must
 // be appended, which keeps these; nil if there are none.
-func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, func(driver.Cursor) error, error) {
+func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, func(context.Context, driver.Cursor) error, error) {
 	blobs := s.store.opts.Blobs
 	if blobs == nil {
 		return entries, nil, nil
@@ -75,7 +75,7 @@ func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]trans
 		return entries, nil, nil
 	}
 	left := s.leftovers(ctx)
-	return out, func(start driver.Cursor) error {
+	return out, func(ctx context.Context, start driver.Cursor) error {
 		for hash, data := range k.puts {
 			if err := blobs.Put(ctx, s.ref, hash, data); err != nil {
 				return err

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -88,10 +87,7 @@ func (left sweep) clear(ctx context.Context, s *Session, needed map[string][]byt
 	left.done.Store(true)
 }
 
-var (
-	errSwept = errors.New("the blobs are in order: nothing was to be appended")
-	errGrown = errors.New("somebody has appended meanwhile")
-)
+var errGrown = errors.New("somebody has appended meanwhile")
 
 // dropBlobs removes the blobs of the session that no line names any more.
 func (s *Session) dropBlobs(ctx context.Context) error {
@@ -99,7 +95,6 @@ func (s *Session) dropBlobs(ctx context.Context) error {
 	if blobs == nil {
 		return nil
 	}
-	none := []driver.Line{{Type: transcript.TypeCustom, Data: []byte("{}")}}
 	for {
 		t := s.store.table.acquire(s.ref)
 		t.swept.Store(false)
@@ -108,16 +103,13 @@ func (s *Session) dropBlobs(ctx context.Context) error {
 		if !left.found {
 			return errors.New("the blobs of the session were not listed: erase again")
 		}
-		_, err := s.store.drv.Append(ctx, s.ref, none, driver.Cond{Check: func(start driver.Cursor) error {
+		_, err := s.store.drv.Append(ctx, s.ref, nil, driver.Cond{Check: func(ctx context.Context, start driver.Cursor) error {
 			if left.end != 0 && left.end != start {
 				return errGrown
 			}
-			return cmp.Or(blobs.Delete(ctx, s.ref, left.orphans...), errSwept)
+			return blobs.Delete(ctx, s.ref, left.orphans...)
 		}})
-		switch {
-		case errors.Is(err, errSwept):
-			return nil
-		case !errors.Is(err, errGrown):
+		if !errors.Is(err, errGrown) {
 			return err
 		}
 	}

@@ -29,7 +29,8 @@ import (
 type Driver interface {
 	// Append adds lines, all or none, one after the other and with nothing in
 	// between, if cond holds. The condition and the write are one step: no
-	// other append comes in between. It does not retain lines.
+	// other append comes in between. Without lines only the condition is checked. It
+	// does not retain lines.
 	Append(ctx context.Context, ref Ref, lines []Line, cond Cond) (Result, error)
 
 	// Scan yields the records of a session in the given direction. Forward it
@@ -155,8 +156,10 @@ type Cond struct {
 	// Check, if not nil, is called once all of the above holds, with the cursor at
 	// which the lines will start. Until the append is over nobody else can append to
 	// the session or delete it. An error of Check fails the append. Check must not use
-	// the driver, and may be called again if the driver repeats the append.
-	Check func(start Cursor) error
+	// the driver, and may be called again if the driver repeats the append. Its context
+	// is that of the append, and may carry a transaction: what Check stores with it, in
+	// a place that the driver knows, is there with the lines or not at all.
+	Check func(ctx context.Context, start Cursor) error
 }
 
 // NoHead is the Head of a session that has none.

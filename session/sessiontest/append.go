@@ -2,6 +2,7 @@ package sessiontest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -29,6 +30,7 @@ var appendRules = []Rule{
 	{"append/result", "Result is what an append did.", appendResult},
 	{"append/foreign", "All methods may be called by several goroutines, and several processes may use one storage at a time.", appendForeign},
 	{"append/many", "Append adds lines, all or none", appendMany},
+	{"append/none", "Without lines only the condition is checked.", appendNone},
 	{"append/long", "one JSON object, without a newline", appendLong},
 	{"append/owned", textOwned, appendOwned},
 }
@@ -155,6 +157,27 @@ func appendMany(c *check) {
 	c.wantIDs("a session of 10,001 lines, forward", c.ids(d, ref), want)
 	slices.Reverse(want)
 	c.wantIDs("a session of 10,001 lines, backward", idsOf(c.scan(d, ref, 0, driver.Backward)), want)
+}
+
+func appendNone(c *check) {
+	d := c.start()
+	ref := c.create(d, "main", "k").Ref()
+	want := c.ids(d, ref)
+	end := c.settle(d, ref)
+	called := 0
+	cond := driver.Cond{Head: driver.NoHead, Check: func(_ context.Context, at driver.Cursor) error {
+		if called++; at != end {
+			c.errorf("Check was called with the cursor %d, the session ends at %d", at, end)
+		}
+		return nil
+	}}
+	if r := c.appendIf(d, ref, cond); called != 1 || r.Start != end || r.End != end || r.Repeated {
+		c.errorf("an append of no lines at %d returns %+v, and Check was called %d times", end, r, called)
+	}
+	c.appendIf(d, ref, driver.Cond{})
+	_, err := d.Append(c.ctx, ref, nil, driver.Cond{Head: "other"})
+	c.wantErr("Append of no lines to another head", err, driver.ErrConflict)
+	c.wantIDs("a session to which no lines were appended", c.ids(d, ref), want)
 }
 
 func appendLong(c *check) {

@@ -205,7 +205,7 @@ var condMistakes = []mistake{
 	{"calls Check first", "check/called", func(b *broken) {
 		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
 			if cond.Check != nil {
-				err = cond.Check(0)
+				err = cond.Check(context.Background(), 0)
 			}
 			cond.Check = nil
 			return r, err
@@ -214,8 +214,8 @@ var condMistakes = []mistake{
 	{"does what Check forbids", "check/fails", func(b *broken) {
 		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
 			if check := cond.Check; check != nil {
-				cond.Check = func(at driver.Cursor) error {
-					_ = check(at)
+				cond.Check = func(ctx context.Context, at driver.Cursor) error {
+					_ = check(ctx, at)
 					return nil
 				}
 			}
@@ -225,7 +225,7 @@ var condMistakes = []mistake{
 	{"calls Check beside other appends", "check/alone", func(b *broken) {
 		b.appendAfter(func(_ driver.Ref, cond *driver.Cond) (r driver.Result, err error) {
 			if cond.Check != nil {
-				err = cond.Check(0)
+				err = cond.Check(context.Background(), 0)
 			}
 			cond.Check = nil
 			return r, err

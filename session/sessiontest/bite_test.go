@@ -86,6 +86,22 @@ var lineMistakes = []mistake{
 			return cache
 		})
 	}},
+	{"refuses no lines", "append/none", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			if len(lines) == 0 {
+				return driver.Result{}, errors.New("no lines")
+			}
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+	}},
+	{"takes no lines for no call", "append/none", func(b *broken) {
+		b.append = func(ctx context.Context, ref driver.Ref, lines []driver.Line, cond driver.Cond) (driver.Result, error) {
+			if len(lines) == 0 {
+				return driver.Result{}, nil
+			}
+			return b.Driver.Append(ctx, ref, lines, cond)
+		}
+	}},
 	{"stops at 8,192 lines", "append/many", func(b *broken) {
 		b.rewritten(func(recs []transcript.Record) []transcript.Record { return recs[:min(len(recs), 8192)] })
 	}},

@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -23,7 +24,7 @@ func checkCalled(c *check) {
 	ref := c.create(d, "main", "k").Ref()
 	called := 0
 	var start driver.Cursor
-	cond := driver.Cond{Check: func(at driver.Cursor) error {
+	cond := driver.Cond{Check: func(_ context.Context, at driver.Cursor) error {
 		called++
 		start = at
 		return nil
@@ -54,8 +55,8 @@ func checkFails(c *check) {
 	d := c.start()
 	ref := c.create(d, "main", "k").Ref()
 	want := errors.New("no")
-	c.refused("whose Check fails", d, ref, driver.Cond{Check: func(driver.Cursor) error { return want }}, want)
-	c.refused("whose Check fails, with a head", d, ref, driver.Cond{Head: driver.NoHead, Check: func(driver.Cursor) error { return want }}, want)
+	c.refused("whose Check fails", d, ref, driver.Cond{Check: func(context.Context, driver.Cursor) error { return want }}, want)
+	c.refused("whose Check fails, with a head", d, ref, driver.Cond{Head: driver.NoHead, Check: func(context.Context, driver.Cursor) error { return want }}, want)
 }
 
 func checkAlone(c *check) {
@@ -63,7 +64,7 @@ func checkAlone(c *check) {
 	other := c.second(d)
 	ref := c.create(d, "main", "k").Ref()
 	done := make(chan struct{})
-	c.appendIf(d, ref, driver.Cond{Check: func(driver.Cursor) error {
+	c.appendIf(d, ref, driver.Cond{Check: func(context.Context, driver.Cursor) error {
 		line := c.note("from another driver")
 		go func() {
 			defer close(done)

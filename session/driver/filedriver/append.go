@@ -94,13 +94,13 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 // append.
 const maxPooled = 64 << 10
 
-var errRepeated = errors.New("appended before")
+var (
+	errRepeated = errors.New("appended before")
+	errNoLines  = errors.New("there are no lines to append")
+)
 
 // appendTo appends lines to an open log.
 func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
-	if len(lines) == 0 {
-		return res, errors.New("filedriver: append: no lines")
-	}
 	pooled, _ := d.lines.Get().(*[]byte)
 	if pooled == nil {
 		pooled = new([]byte)
@@ -123,15 +123,27 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 			return err
 		}
 	}
-	if holds := check; cond.Check != nil {
+	if holds := check; cond.Check != nil || len(lines) == 0 {
 		check = func(end int64) error {
 			if holds != nil {
 				if err := holds(end); err != nil {
 					return err
 				}
 			}
-			return cond.Check(driver.Cursor(end))
+			if cond.Check != nil {
+				if err := cond.Check(ctx, driver.Cursor(end)); err != nil {
+					return err
+				}
+			}
+			if len(lines) == 0 {
+				res = driver.Result{Start: driver.Cursor(end), End: driver.Cursor(end)}
+				return errNoLines
+			}
+			return nil
 		}
+	}
+	if len(lines) == 0 {
+		buf = append(buf, '\n') // is not written
 	}
 	for {
 		start, end, err := o.log.Append(ctx, buf, check)
@@ -139,7 +151,10 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 			o.checked.Store(o.looked.Load())
 			return driver.Result{Start: driver.Cursor(start), End: driver.Cursor(end)}, nil
 		}
-		if !errors.Is(err, errRepeated) {
+		switch {
+		case errors.Is(err, errNoLines):
+			return res, nil
+		case !errors.Is(err, errRepeated):
 			return driver.Result{}, err
 		}
 		if again, err := d.secure(ctx, o.log, cond, res); err != nil || !again {

@@ -155,7 +155,7 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		return driver.Result{}, fail(op, ref, err)
 	}
 	if cond.Check != nil {
-		if err := cond.Check(s.end()); err != nil {
+		if err := cond.Check(ctx, s.end()); err != nil {
 			return driver.Result{}, fail(op, ref, err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -165,7 +164,7 @@ func (c *call) args(sync string) ([]any, error) {
 	if err := checkTexts("condition", append([]string{c.cond.Head, c.cond.IdemHash}, c.cond.Conflicts...)...); err != nil {
 		return nil, err
 	}
-	c.attempt = pgtype.UUID{Bytes: uuid.New(), Valid: true}
+	c.attempt = newAttempt()
 	var key []byte
 	if c.cond.Idem != "" {
 		key = keyHash(c.cond.Idem)
@@ -377,10 +376,11 @@ func (d *Driver) appendChecked(ctx context.Context, c *call) error {
 			if c.out.status != "ok" {
 				return nil
 			}
-			if err := c.cond.Check(cursorOf(c.out.body, *c.out.start)); err != nil {
-				return verdict{err}
+			err := c.cond.Check(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body, *c.out.start))
+			if err != nil && !tx.Conn().IsClosed() { // Check may have used it
+				err = verdict{err}
 			}
-			return nil
+			return err
 		})
 	}, c.settled(d))
 }

@@ -71,11 +71,28 @@ func poolWith(t *testing.T, change func(*pgxpool.Config)) *pgxpool.Pool {
 // driver tries again, and when the server gets to the first attempt it writes nothing.
 func TestAttemptOutlivesItsConnection(t *testing.T) {
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
-		t.Run(level, func(t *testing.T) { testZombie(t, level) })
+		t.Run("append, "+level, func(t *testing.T) {
+			testZombie(t, level, func(ctx context.Context, d *pgdriver.Driver) error {
+				_, err := d.Append(ctx, ref, []driver.Line{lineOf("one")}, driver.Cond{})
+				return err
+			}, func(d *pgdriver.Driver) { require.Equal(t, []string{"session", "one"}, idsOf(t, d)) })
+		})
+		t.Run("file, "+level, func(t *testing.T) {
+			testZombie(t, level, func(ctx context.Context, d *pgdriver.Driver) error {
+				if err := d.Memories().Write(ctx, "a/x", []byte("one")); err != nil {
+					return err
+				}
+				return d.Memories().Write(ctx, "a/x", []byte("two"))
+			}, func(d *pgdriver.Driver) {
+				data, err := d.Memories().Read(t.Context(), "a/x")
+				require.NoError(t, err)
+				require.Equal(t, "two", string(data))
+			})
+		})
 	}
 }
 
-func testZombie(t *testing.T, level string) {
+func testZombie(t *testing.T, level string, write func(context.Context, *pgdriver.Driver) error, check func(*pgdriver.Driver)) {
 	admin := poolOf(t, server)
 	schema := newSchema(t, admin)
 	var forwarded atomic.Int64
@@ -125,8 +142,7 @@ func testZombie(t *testing.T, level string) {
 	before := forwarded.Load()
 	done := make(chan error, 1)
 	go func() {
-		_, err := d.Append(context.WithoutCancel(t.Context()), ref, []driver.Line{lineOf("one")}, driver.Cond{})
-		done <- err
+		done <- write(context.WithoutCancel(t.Context()), d)
 	}()
 	require.Eventually(t, func() bool { return forwarded.Load() > before }, time.Minute, time.Millisecond)
 	require.NoError(t, (<-clients).Close())
@@ -138,7 +154,7 @@ func testZombie(t *testing.T, level string) {
 		return err == nil && busy == 0
 	}, time.Minute, 5*time.Millisecond)
 	time.Sleep(20 * time.Millisecond)
-	require.Equal(t, []string{"session", "one"}, idsOf(t, d))
+	check(d)
 	require.NoError(t, d.Close())
 }
 
@@ -194,7 +210,7 @@ func TestTextsThatCannotBeHeld(t *testing.T) {
 	} {
 		_, err := d.Append(t.Context(), ref, []driver.Line{c.line}, c.cond)
 		require.ErrorIs(t, err, fs.ErrInvalid, name)
-		c.cond.Check = func(driver.Cursor) error { return nil }
+		c.cond.Check = func(context.Context, driver.Cursor) error { return nil }
 		_, err = d.Append(t.Context(), ref, []driver.Line{c.line}, c.cond)
 		require.ErrorIs(t, err, fs.ErrInvalid, name)
 	}

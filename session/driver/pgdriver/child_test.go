@@ -3,8 +3,10 @@ package pgdriver_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,6 +40,13 @@ func talk(ctx context.Context, url string, args []string) error {
 	d, err := pgdriver.Open(ctx, pool, opts)
 	if err != nil {
 		return err
+	}
+	if args[1] == "worker" {
+		n, err := strconv.Atoi(args[3])
+		if err != nil {
+			return err
+		}
+		return work(ctx, d, n, func(did deed) error { return json.NewEncoder(os.Stdout).Encode(did) })
 	}
 	row, _, err := d.LoadOrCreate(ctx, "main", "key", func(gen int64) (driver.Row, driver.Line) {
 		e := transcript.Entry{ID: "session", Body: transcript.Header{Version: transcript.Version, Key: "key", Gen: gen}}

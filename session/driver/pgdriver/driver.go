@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/convolog/convolog/session/driver"
@@ -53,6 +54,7 @@ type Driver struct {
 	ops     sync.WaitGroup // calls under way; Add with mu held and the driver open
 	queues  map[driver.Ref]*queue
 	leases  map[driver.Ref]*lease
+	locks   locks
 	watches watches
 }
 
@@ -64,7 +66,7 @@ var _ driver.Driver = (*Driver)(nil)
 // It fails if the server would acknowledge what a crash of it can lose, unless
 // Options.Async allows that.
 func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, error) {
-	d := &Driver{pool: pool, queues: map[driver.Ref]*queue{}, leases: map[driver.Ref]*lease{}}
+	d := &Driver{pool: pool, queues: map[driver.Ref]*queue{}, leases: map[driver.Ref]*lease{}, locks: locks{all: map[string]pgtype.UUID{}}}
 	if opts != nil {
 		d.opts = *opts
 	}

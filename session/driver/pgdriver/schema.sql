@@ -67,11 +67,36 @@ CREATE TABLE {s}.batches (
 	PRIMARY KEY (body, key)
 );
 
--- Attempts at an append that were given up when their connection was lost. One that
+-- Attempts at a write that were given up when their connection was lost. One that
 -- still waits inside the server finds itself here, and writes nothing.
 CREATE TABLE {s}.revoked (
 	attempt uuid PRIMARY KEY,
 	at      timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- What the lines of a session leave out, such as images. A blob goes with its session.
+CREATE TABLE {s}.blobs (
+	agent text COLLATE "C" NOT NULL,
+	id    text COLLATE "C" NOT NULL,
+	hash  bytea NOT NULL, -- SHA-256 of data
+	data  bytea NOT NULL,
+	PRIMARY KEY (agent, id, hash),
+	FOREIGN KEY (agent, id) REFERENCES {s}.sessions ON DELETE CASCADE
+);
+ALTER TABLE {s}.blobs ALTER data SET STORAGE EXTERNAL; -- most are compressed already
+
+-- The files of memories. A version is the attempt that has written the file.
+CREATE TABLE {s}.files (
+	name    text COLLATE "C" PRIMARY KEY,
+	version uuid NOT NULL,
+	data    bytea NOT NULL
+);
+
+-- The locks of folders of files. A name is hashed, because it may be a person's.
+CREATE TABLE {s}.locks (
+	folder bytea PRIMARY KEY, -- SHA-256
+	holder uuid NOT NULL,     -- another one each time
+	until  timestamptz NOT NULL
 );
 
 CREATE TABLE {s}.notes (name text PRIMARY KEY, data bytea NOT NULL);
@@ -240,6 +265,45 @@ BEGIN
 	RETURN true;
 END $$;
 
+-- write_file writes or, without data, removes a file and those below it, while the
+-- locks that the writer holds last. An attempt that was revoked, or is being revoked,
+-- fails: its name is in use.
+CREATE FUNCTION {s}.write_file(
+	p_name text, p_attempt uuid, p_data bytea, p_new boolean, p_sync text, p_folders bytea[], p_holders uuid[]
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	v_held bigint;
+BEGIN
+	PERFORM set_config('synchronous_commit', p_sync, true);
+	INSERT INTO {s}.revoked (attempt) VALUES (p_attempt);
+	DELETE FROM {s}.revoked r WHERE r.attempt = p_attempt;
+	PERFORM FROM {s}.locks l JOIN unnest(p_folders, p_holders) AS h(folder, holder) ON l.folder = h.folder AND l.holder = h.holder
+		WHERE l.until > clock_timestamp() ORDER BY l.folder FOR SHARE OF l;
+	GET DIAGNOSTICS v_held = ROW_COUNT;
+	IF v_held < cardinality(p_folders) THEN
+		RETURN 'fenced';
+	END IF;
+	IF p_data IS NULL THEN
+		DELETE FROM {s}.files f WHERE f.name = p_name OR f.name > p_name || '/' AND f.name < p_name || '0'; -- which follows the slash
+	ELSIF p_new THEN
+		INSERT INTO {s}.files (name, version, data) VALUES (p_name, p_attempt, p_data) ON CONFLICT DO NOTHING;
+		IF NOT FOUND THEN
+			RETURN 'exists';
+		END IF;
+	ELSE
+		INSERT INTO {s}.files (name, version, data) VALUES (p_name, p_attempt, p_data)
+			ON CONFLICT (name) DO UPDATE SET version = excluded.version, data = excluded.data;
+	END IF;
+	RETURN 'ok';
+END $$;
+
+-- revoke has an attempt end or fail.
+CREATE FUNCTION {s}.revoke(p_attempt uuid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	DELETE FROM {s}.revoked r WHERE r.at < clock_timestamp() - interval '7 days';
+	INSERT INTO {s}.revoked (attempt) VALUES (p_attempt) ON CONFLICT DO NOTHING;
+END $$;
+
 -- look says where a line is, once nobody else writes to the session: the answer to
 -- a COMMIT that nobody heard. If the line is not there the attempt to write it is
 -- revoked. The UPDATE changes nothing, but fails an attempt that has waited for the
@@ -252,7 +316,6 @@ BEGIN
 	UPDATE {s}.sessions t SET head = t.head WHERE t.agent = p_agent AND t.id = p_id RETURNING t.body, t.archived INTO o_body, o_archived;
 	SELECT max(l.seq) INTO o_seq FROM {s}.lines l WHERE l.body = o_body AND l.id = p_line_id AND l.data = p_data;
 	IF o_seq IS NULL AND p_attempt IS NOT NULL THEN
-		DELETE FROM {s}.revoked r WHERE r.at < clock_timestamp() - interval '7 days';
-		INSERT INTO {s}.revoked (attempt) VALUES (p_attempt) ON CONFLICT DO NOTHING;
+		PERFORM {s}.revoke(p_attempt);
 	END IF;
 END $$;

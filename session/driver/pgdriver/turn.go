@@ -39,7 +39,8 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (relea
 	d.leases[ref] = l
 	d.mu.Unlock()
 	stop := make(chan struct{})
-	go d.renew(ref, l, stop)
+	go d.renew(stop, `UPDATE {s}.sessions SET turn_until = clock_timestamp() + $1
+		WHERE agent = $2 AND id = $3 AND turn = $4 AND turn_until > clock_timestamp()`, ref.Agent, ref.ID, l.holder)
 	return sync.OnceValue(func() error {
 		close(stop)
 		return fail("release turn", ref, d.releaseTurn(ref, l))
@@ -51,47 +52,58 @@ func (d *Driver) lockTurn(ctx context.Context, ref driver.Ref, wait bool) (*leas
 		return nil, err
 	}
 	l := &lease{holder: uuid.NewString()}
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	err := d.await(ctx, func() (bool, error) {
 		take := d.row(ctx, `UPDATE {s}.sessions SET turn = $3, turn_until = clock_timestamp() + $4, fence = fence + 1
 			WHERE agent = $1 AND id = $2 AND NOT archived AND (turn IS NULL OR turn = $3 OR turn_until < clock_timestamp())
 			RETURNING fence`, ref.Agent, ref.ID, l.holder, d.opts.Lease)
 		err := take.Scan(&l.fence)
-		if err == nil {
-			return l, nil
-		}
 		if !errors.Is(err, pgx.ErrNoRows) {
-			d.ops.Go(func() { _ = d.releaseTurn(ref, l) }) // it may have been taken, and would last as long as a lease
-			return nil, d.waited(ctx, err)
+			if err != nil {
+				d.ops.Go(func() { _ = d.releaseTurn(ref, l) }) // it may have been taken, and would last as long as a lease
+			}
+			return err == nil, err
 		}
 		row, err := d.get(ctx, ref)
 		switch {
 		case err != nil:
-			return nil, d.waited(ctx, err)
+			return false, err
 		case row.Archived:
-			return nil, driver.ErrArchived
+			return false, driver.ErrArchived
 		case !wait:
-			return nil, driver.ErrBusy
+			return false, driver.ErrBusy
 		}
-		select {
-		case <-time.After(pause):
-		case <-d.closing.Done():
-			return nil, driver.ErrClosed
-		case <-ctx.Done():
-			return nil, d.waited(ctx, ctx.Err())
+		return false, nil
+	})
+	return l, err
+}
+
+// await calls take, with pauses, until a lock is taken or take fails. The error of a
+// wait that was given up matches [driver.ErrBusy] and that of ctx.
+func (d *Driver) await(ctx context.Context, take func() (taken bool, err error)) error {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		taken, err := take()
+		if taken {
+			return nil
+		}
+		if err == nil {
+			select {
+			case <-time.After(pause):
+			case <-d.closing.Done():
+				return driver.ErrClosed
+			case <-ctx.Done():
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", driver.ErrBusy, ctx.Err())
+		case err != nil:
+			return err
 		}
 	}
 }
 
-// waited is the error of a wait that may have ended with its context.
-func (d *Driver) waited(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", driver.ErrBusy, ctx.Err())
-	}
-	return err
-}
-
-// renew moves the end of a lease until it is released or lost.
-func (d *Driver) renew(ref driver.Ref, l *lease, stop <-chan struct{}) {
+// renew moves the end of a lease, which sql adds to, until it is released or lost.
+func (d *Driver) renew(stop <-chan struct{}, sql string, args ...any) {
 	tick := time.NewTicker(d.opts.Lease / 3)
 	defer tick.Stop()
 	for {
@@ -101,11 +113,10 @@ func (d *Driver) renew(ref driver.Ref, l *lease, stop <-chan struct{}) {
 		case <-tick.C:
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), d.opts.Lease)
-		n, err := d.exec(ctx, `UPDATE {s}.sessions SET turn_until = clock_timestamp() + $4
-			WHERE agent = $1 AND id = $2 AND turn = $3 AND turn_until > clock_timestamp()`, ref.Agent, ref.ID, l.holder, d.opts.Lease)
+		n, err := d.exec(ctx, sql, append([]any{d.opts.Lease}, args...)...)
 		cancel()
 		if err == nil && n == 0 {
-			return // lost: the fence says so to every append
+			return // lost: the fence says so to every write
 		}
 	}
 }

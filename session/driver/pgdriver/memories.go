@@ -1,0 +1,193 @@
+package pgdriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/memory"
+)
+
+// maxFileName is how long the name of a file may be, in bytes, so that an index holds it.
+const maxFileName = 2000
+
+// Memories returns the Storage of the database, for memory.Open:
+//
+//	m, err := memory.Open(d.Memories(), &memory.Options{Extractor: extractor})
+//
+// A file has at most 256 MiB, its name 2,000 bytes. A lock is a lease, as that of a turn:
+// see Options.Lease. If this driver was stopped for so long that one of its locks may
+// have ended, its writes and removals fail, and change nothing, until the lock is
+// unlocked.
+func (d *Driver) Memories() memory.Storage { return files{d} }
+
+type files struct{ d *Driver }
+
+// locks are those of folders that a driver holds.
+type locks struct {
+	// mu is held for reading during a write, so that no lock on which the write
+	// depends is given back meanwhile. It guards all.
+	mu  sync.RWMutex
+	all map[string]pgtype.UUID // holders, by the hash of the folder
+}
+
+var errLockLost = errors.New("the lease of a lock that this process holds has ended, nothing was written: unlock it and begin again")
+
+// List implements [memory.Storage].
+func (f files) List(ctx context.Context, folder string) (list []memory.File, err error) {
+	below := folder + "/"
+	if folder == "." {
+		below = ""
+	}
+	err = f.with(ctx, "list", folder, true, func() error {
+		return f.d.rows(ctx, func(rows pgx.Rows) (err error) {
+			list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (file memory.File, err error) {
+				return file, r.Scan(&file.Name, &file.Version)
+			})
+			return err
+		}, `SELECT name, version::text FROM {s}.files WHERE name > $1 AND ($1 = '' OR name < left($1, -1) || '0') ORDER BY name`, below) // 0 follows the slash
+	})
+	return list, err
+}
+
+// Read implements [memory.Storage].
+func (f files) Read(ctx context.Context, name string) (data []byte, err error) {
+	err = f.with(ctx, "read", name, false, func() error {
+		err := f.d.row(ctx, "SELECT data FROM {s}.files WHERE name = $1", name).Scan(&data)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = fs.ErrNotExist
+		}
+		return err
+	})
+	return data, err
+}
+
+// Create implements [memory.Storage].
+func (f files) Create(ctx context.Context, name string, data []byte) error {
+	return f.put(ctx, "create", name, data, true)
+}
+
+// Write implements [memory.Storage].
+func (f files) Write(ctx context.Context, name string, data []byte) error {
+	return f.put(ctx, "write", name, data, false)
+}
+
+// Remove implements [memory.Storage].
+func (f files) Remove(ctx context.Context, name string) error {
+	return f.with(ctx, "remove", name, false, func() error { return f.change(ctx, name, nil, false) })
+}
+
+func (f files) put(ctx context.Context, op, name string, data []byte, fresh bool) error {
+	return f.with(ctx, op, name, false, func() error {
+		if len(data) > maxData {
+			return fmt.Errorf("%d bytes are more than %d, nothing was written: %w", len(data), maxData, fs.ErrInvalid)
+		}
+		if data == nil {
+			data = []byte{} // nil removes
+		}
+		return f.change(ctx, name, data, fresh)
+	})
+}
+
+// change calls the function write_file once, however often that takes.
+func (f files) change(ctx context.Context, name string, data []byte, fresh bool) error {
+	held := &f.d.locks
+	held.mu.RLock()
+	defer held.mu.RUnlock()
+	folders, holders := [][]byte{}, []pgtype.UUID{}
+	for folder, holder := range held.all {
+		folders, holders = append(folders, []byte(folder)), append(holders, holder)
+	}
+	var status string
+	var attempt pgtype.UUID
+	ctx, cancel := writing(ctx)
+	defer cancel()
+	err := persist(ctx, func(ctx context.Context) error {
+		attempt = newAttempt()
+		return f.d.row(ctx, "SELECT {s}.write_file($1, $2, $3, $4, $5, $6, $7)", name, attempt, data, fresh, f.d.sync, folders, holders).once(ctx, &status)
+	}, func(ctx context.Context) (done bool, err error) {
+		status = "ok"
+		if err := f.d.row(ctx, "SELECT {s}.revoke($1)", attempt).once(ctx, nil); err != nil {
+			return false, err
+		}
+		err = f.d.row(ctx, "SELECT EXISTS (SELECT FROM {s}.files WHERE name = $1 AND version = $2)", name, attempt).once(ctx, &done)
+		return done, err
+	})
+	switch {
+	case err != nil:
+		return err
+	case status == "fenced":
+		return errLockLost
+	case status == "exists":
+		return fs.ErrExist
+	}
+	return nil
+}
+
+func newAttempt() pgtype.UUID { return pgtype.UUID{Bytes: uuid.New(), Valid: true} }
+
+// Lock implements [memory.Storage].
+func (f files) Lock(ctx context.Context, folder string) (unlock func(), err error) {
+	d, hash, holder := f.d, keyHash(folder), newAttempt()
+	free := func() error {
+		_, err := d.exec(context.Background(), "DELETE FROM {s}.locks WHERE folder = $1 AND holder = $2", hash, holder)
+		return err
+	}
+	err = f.with(ctx, "lock", folder, false, func() error {
+		err := d.await(ctx, func() (bool, error) {
+			n, err := d.exec(ctx, `INSERT INTO {s}.locks AS l (folder, holder, until) VALUES ($1, $2, clock_timestamp() + $3)
+				ON CONFLICT (folder) DO UPDATE SET holder = excluded.holder, until = excluded.until
+				WHERE l.until < clock_timestamp() OR l.holder = excluded.holder`, hash, holder, d.opts.Lease)
+			return n > 0, err
+		})
+		if err != nil {
+			d.ops.Go(func() { _ = free() }) // it may have been taken
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.locks.mu.Lock()
+	d.locks.all[string(hash)] = holder
+	d.locks.mu.Unlock()
+	stop := make(chan struct{})
+	go d.renew(stop, "UPDATE {s}.locks SET until = clock_timestamp() + $1 WHERE folder = $2 AND holder = $3 AND until > clock_timestamp()", hash, holder)
+	return sync.OnceFunc(func() {
+		close(stop)
+		d.locks.mu.Lock()
+		if d.locks.all[string(hash)] == holder {
+			delete(d.locks.all, string(hash))
+		}
+		d.locks.mu.Unlock()
+		if err := free(); err != nil {
+			d.opts.Logger.Warn("pgdriver: a lock ends with its lease", "folder", folder, "err", err)
+		}
+	}), nil
+}
+
+// with calls do if name can be one. The error names it.
+func (f files) with(ctx context.Context, op, name string, root bool, do func() error) error {
+	err := f.d.enter(ctx)
+	if err == nil {
+		defer f.d.ops.Done()
+		err = checkTexts("name of a file", name)
+		if !fs.ValidPath(name) || name == "." && !root || len(name) > maxFileName {
+			err = &driver.NameError{What: "file of a memory", Name: name, Rule: "a clean relative path with slashes, of at most 2,000 bytes"}
+		}
+		if err == nil {
+			err = do()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pgdriver: %s memory file %.200q: %w", op, name, err)
+	}
+	return nil
+}
