@@ -357,13 +357,13 @@ func (d *Driver) appendChecked(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	args, err := c.args(d.sync)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := writing(ctx)
 	defer cancel()
 	return persist(ctx, func(ctx context.Context) error {
+		args, err := c.args(d.sync) // of a new attempt: the one before is revoked
+		if err != nil {
+			return verdict{err}
+		}
 		return d.transaction(ctx, func(tx pgx.Tx) error {
 			row := tx.QueryRow(ctx, d.sql.Replace(callAppend), append([]any{pgx.QueryExecModeExec}, args...)...)
 			var body *int64

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -39,13 +40,20 @@ func (d *Driver) Restore(ctx context.Context, ref driver.Ref) error {
 func (d *Driver) DeleteIf(ctx context.Context, refs []driver.Ref, check func(driver.Row) error) []error {
 	errs := make([]error, len(refs))
 	for i, ref := range refs {
-		errs[i] = fail("delete", ref, d.still(ctx, ref, func(_ driver.Row, err error) bool { return err != nil }, func(s *still) error {
+		unsure := false
+		err := d.still(ctx, ref, func(_ driver.Row, err error) bool {
+			unsure = true
+			return err != nil
+		}, func(s *still) error {
 			if err := s.allow(check); err != nil {
 				return err
 			}
 			return s.exec("SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
-		}))
-		if errs[i] == nil {
+		})
+		if unsure && errors.Is(err, errNoSession) { // an attempt that nobody waited for has deleted it
+			err = nil
+		}
+		if errs[i] = fail("delete", ref, err); err == nil {
 			d.names.Delete(ref)
 		}
 	}

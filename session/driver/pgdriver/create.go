@@ -192,10 +192,12 @@ func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	var there bool
+	unsure := false
 	remove := d.row(ctx, "SELECT {s}.remove($1, $2, $3)", ref.Agent, ref.ID, d.sync)
 	err := d.call(ctx, remove, func(ctx context.Context) (gone bool, err error) {
+		unsure = true
 		if _, err = d.get(ctx, ref); errors.Is(err, errNoSession) {
-			there, gone, err = true, true, nil
+			gone, err = true, nil
 		}
 		return gone, err
 	}, &there)
@@ -203,7 +205,7 @@ func (d *Driver) delete(ctx context.Context, ref driver.Ref) error {
 		return err
 	}
 	d.names.Delete(ref)
-	if !there {
+	if !there && !unsure { // or it was deleted by an attempt that nobody waited for
 		return errNoSession
 	}
 	d.changed(ref)

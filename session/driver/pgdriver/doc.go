@@ -20,6 +20,14 @@
 // again, for half a minute. After that an [*UnknownError] says that nobody knows. Reads
 // are tried again for as long.
 //
+// # Media and memories
+//
+// [Driver.Blobs] keeps images, documents and the like in the database, committed with
+// the lines that name them. [Driver.Memories] keeps what package memory learns.
+//
+//	store := session.OpenDriver(d, &session.Options{Blobs: d.Blobs()})
+//	known, err := memory.Open(d.Memories(), nil)
+//
 // # Turns
 //
 // The turn lock is a lease with an end. A process that does not run for longer than
@@ -34,12 +42,21 @@
 // driver needs a session of the server, and no statement is prepared, so a pooler in
 // transaction mode will do.
 //
+// # Rights
+//
+// The first [Open] makes the tables, for which its role needs CREATE on the database,
+// or on a schema that is there. Another role needs, after that:
+//
+//	GRANT USAGE ON SCHEMA convolog TO app;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA convolog TO app;
+//	GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA convolog TO app;
+//
 // # Limits
 //
 // A deleted or erased word is gone from the tables. The server has it until the next
 // VACUUM in the dead rows, and longer in its write-ahead log and in backups. A session
-// has at most 16,777,215 lines. Blobs, memories and channel logs are not kept in the
-// database.
+// has at most 16,777,215 lines, a blob and a file of a memory 256 MiB. Channel logs are
+// not kept in the database.
 //
 // # Growth
 //

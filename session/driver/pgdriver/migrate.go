@@ -3,9 +3,11 @@ package pgdriver
 import (
 	"context"
 	_ "embed" // for the schema
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 //go:embed schema.sql
@@ -21,7 +23,7 @@ var version = len(migrations)
 // migrate makes the tables or brings them up to date, under a lock that other
 // drivers wait for.
 func (d *Driver) migrate(ctx context.Context) error {
-	return pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, d.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		exec := func(sql string, args ...any) error {
 			_, err := tx.Exec(ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
 			return err
@@ -29,10 +31,17 @@ func (d *Driver) migrate(ctx context.Context) error {
 		if err := exec("SELECT pg_advisory_xact_lock(hashtext('convolog'), hashtext($1))", d.opts.Schema); err != nil {
 			return err
 		}
-		var there bool
-		row := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", pgx.QueryExecModeExec, pgx.Identifier{d.opts.Schema, "versions"}.Sanitize())
-		if err := row.Scan(&there); err != nil {
+		var schema, there bool
+		row := tx.QueryRow(ctx, `SELECT count(*) > 0, count(*) FILTER (WHERE EXISTS (
+			SELECT FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'versions')) > 0
+			FROM pg_namespace n WHERE n.nspname = $1`, pgx.QueryExecModeExec, d.opts.Schema)
+		if err := row.Scan(&schema, &there); err != nil {
 			return err
+		}
+		if !schema { // IF NOT EXISTS would need the right to make one
+			if err := exec("CREATE SCHEMA {s}"); err != nil {
+				return err
+			}
 		}
 		have, minWriter := 0, 0
 		if there {
@@ -40,8 +49,6 @@ func (d *Driver) migrate(ctx context.Context) error {
 			if err := row.Scan(&have, &minWriter); err != nil {
 				return err
 			}
-		} else if err := exec("CREATE SCHEMA IF NOT EXISTS {s}"); err != nil {
-			return err
 		}
 		if minWriter > version {
 			return fmt.Errorf("the tables have version %d, which this driver (version %d) must not write to: use a newer one", have, version)
@@ -57,4 +64,8 @@ func (d *Driver) migrate(ctx context.Context) error {
 		}
 		return nil
 	})
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "42501" { // insufficient privilege
+		err = fmt.Errorf("the role %q lacks a right: open the driver once with a role that may make the tables, and grant this one what the documentation of the package lists: %w", d.pool.Config().ConnConfig.User, err)
+	}
+	return err
 }
