@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -56,12 +55,7 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(dir))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	s.port = l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
+	if s.port, err = freePort(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	s.URL = fmt.Sprintf("postgres://convolog@127.0.0.1:%d/postgres?sslmode=disable", s.port)
@@ -151,8 +145,10 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Wait(ctx)
 }
 
-func (s *Server) answers(ctx context.Context) error {
-	out, err := s.command(ctx, "pg_isready", "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "convolog", "-d", "postgres").CombinedOutput()
+func (s *Server) answers(ctx context.Context) error { return s.answersOn(ctx, s.port) }
+
+func (s *Server) answersOn(ctx context.Context, port int) error {
+	out, err := s.command(ctx, "pg_isready", "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-U", "convolog", "-d", "postgres").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

@@ -57,8 +57,10 @@ func photo(seed uint64) transcript.Message {
 // else that touches blobs. Nothing is left of what is erased or deleted.
 func TestBlobsOfAStore(t *testing.T) {
 	admin := poolOf(t, server)
-	schema := newSchema(t, admin)
-	pool := poolWith(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	testBlobsOfAStore(t, admin, newSchema(t, admin), poolWith(t, func(c *pgxpool.Config) { c.MaxConns = 1 }))
+}
+
+func testBlobsOfAStore(t *testing.T, admin *pgxpool.Pool, schema string, pool *pgxpool.Pool) {
 	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 	require.NoError(t, err)
 	st := session.OpenDriver(d, &session.Options{Blobs: d.Blobs()})

@@ -41,6 +41,17 @@ func talk(ctx context.Context, url string, args []string) error {
 	if err != nil {
 		return err
 	}
+	if args[1] == "mixer" {
+		n, err := strconv.ParseUint(args[3], 10, 64)
+		if err != nil {
+			return err
+		}
+		steps, err := strconv.Atoi(args[4])
+		if err != nil {
+			return err
+		}
+		return mix(ctx, d, n, steps, func(e event) error { return json.NewEncoder(os.Stdout).Encode(e) })
+	}
 	if args[1] == "worker" {
 		n, err := strconv.Atoi(args[3])
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -39,6 +40,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Getenv("CONVOLOG_CHILD") != "" {
 		os.Exit(child(os.Getenv("CONVOLOG_CHILD"), flag.Args()))
 	}
+	if url := os.Getenv("CONVOLOG_SERVER"); url != "" { // of another process
+		server = &pgtest.Server{URL: url}
+		os.Exit(m.Run())
+	}
 	os.Exit(run(m))
 }
 
@@ -69,10 +74,22 @@ func poolOf(t testing.TB, s *pgtest.Server) *pgxpool.Pool {
 	return pool
 }
 
+// emptied removes the rows of a schema's tables, if it is there.
+func emptied(t testing.TB, pool *pgxpool.Pool, schema string) {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `SELECT format('DELETE FROM %I.%I', schemaname, tablename)
+		FROM pg_tables WHERE schemaname = $1 AND tablename <> 'versions'`, schema)
+	require.NoError(t, err)
+	deletes, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), strings.Join(deletes, ";"), pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+}
+
 // newSchema returns the name of a schema that is dropped after the test.
 func newSchema(t testing.TB, pool *pgxpool.Pool) string {
 	t.Helper()
-	name := fmt.Sprintf("test_%d", schemas.Add(1))
+	name := fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
 	t.Cleanup(func() {
 		_, err := pool.Exec(context.Background(), "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE")
 		require.NoError(t, err)

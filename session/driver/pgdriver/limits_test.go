@@ -1,0 +1,151 @@
+package pgdriver_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/session/driver/pgdriver"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Lines of 16 MiB are appended, read in both directions, archived and restored.
+func TestLongLines(t *testing.T) {
+	pool := poolOf(t, server)
+	d := opened(t, pool, newSchema(t, pool))
+	var want []string
+	for i := range 2 {
+		text := strings.Repeat(fmt.Sprint(i, "汉\\u0000"), 16<<20/10)
+		e := transcript.Entry{ID: fmt.Sprint("long", i), Body: transcript.Custom{Name: "n", Data: []byte(`"` + text + `"`)}}
+		_, err := d.Append(t.Context(), ref, []driver.Line{lineOf(fmt.Sprint("short", i)), {ID: e.ID, Type: e.Type(), Data: e.Line()}}, driver.Cond{})
+		require.NoError(t, err)
+		want = append(want, string(lineOf(fmt.Sprint("short", i)).Data), string(e.Line()))
+	}
+	require.Greater(t, len(want[1]), 16<<20-100)
+	check := func() {
+		t.Helper()
+		for _, dir := range []driver.Direction{driver.Forward, driver.Backward} {
+			var got []string
+			for rec, err := range d.Scan(t.Context(), ref, 0, dir) {
+				require.NoError(t, err)
+				got = append(got, string(rec.Entry.Line()))
+			}
+			if dir == driver.Backward {
+				slices.Reverse(got)
+			}
+			require.True(t, slices.Equal(want, got[1:]), "%d lines", len(got))
+		}
+	}
+	check()
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	check()
+	require.NoError(t, d.Restore(t.Context(), ref))
+	check()
+	require.NoError(t, d.Close())
+}
+
+// Rows of any time that JSON can hold are listed in their order, whole and by pages.
+func TestExtremeTimes(t *testing.T) {
+	pool := poolOf(t, server)
+	d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool)})
+	require.NoError(t, err)
+	times := []time.Time{
+		time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
+		time.Date(2026, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Unix(0, 0).UTC(), time.Unix(-1, 999_999_999).UTC(),
+		time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC),
+		{},
+		time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	for i := range times {
+		i = (i*3 + 2) % len(times)
+		row, err := d.Create(t.Context(), "main", "k", func(gen int64) (driver.Row, driver.Line) {
+			row, line := headerOf(gen)
+			row.ID, row.UpdatedAt = fmt.Sprint("s", i), times[(i+1)%len(times)]
+			return row, line
+		})
+		require.NoError(t, err)
+		row.UpdatedAt = times[i]
+		require.NoError(t, d.Put(t.Context(), row))
+	}
+	for _, size := range []int{0, 1, 3} {
+		var got []time.Time
+		for after := (driver.Place{}); ; {
+			page, err := d.List(t.Context(), "main", after, size)
+			require.NoError(t, err)
+			for _, row := range page {
+				got = append(got, row.UpdatedAt)
+			}
+			if len(page) == 0 || size == 0 {
+				break
+			}
+			after = page[len(page)-1].Place()
+		}
+		require.Equal(t, times, got)
+	}
+	row, err := d.Get(t.Context(), driver.Ref{Agent: "main", ID: "s0"})
+	require.NoError(t, err)
+	row.UpdatedAt = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	require.ErrorContains(t, d.Put(t.Context(), row), "year")
+	require.NoError(t, d.Close())
+}
+
+// A role that may not make tables is told what to do, and after that works.
+func TestRoleWithoutRights(t *testing.T) {
+	admin := poolOf(t, server)
+	schema := newSchema(t, admin)
+	role := "app_" + schema
+	exec := func(sql string) {
+		t.Helper()
+		_, err := admin.Exec(t.Context(), strings.NewReplacer("{s}", schema, "{r}", role).Replace(sql))
+		require.NoError(t, err)
+	}
+	exec("CREATE ROLE {r} LOGIN")
+	t.Cleanup(func() {
+		_, err := admin.Exec(context.Background(), strings.NewReplacer("{r}", role).Replace("DROP OWNED BY {r}; DROP ROLE {r}"))
+		require.NoError(t, err)
+	})
+	app := poolWith(t, func(c *pgxpool.Config) { c.ConnConfig.User = role })
+	opts := &pgdriver.Options{Schema: schema}
+	refused := func() {
+		t.Helper()
+		_, err := pgdriver.Open(t.Context(), app, opts)
+		require.ErrorContains(t, err, "lacks a right")
+		require.ErrorContains(t, err, role)
+		require.ErrorContains(t, err, schema)
+	}
+	refused()
+	exec("CREATE SCHEMA {s}")
+	refused()
+	d, err := pgdriver.Open(t.Context(), admin, opts)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	refused()
+	exec("GRANT USAGE ON SCHEMA {s} TO {r}")
+	exec("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {s} TO {r}")
+	exec("GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {s} TO {r}")
+	d = opened(t, app, schema)
+	_, err = d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Cond{})
+	require.NoError(t, err)
+	release, err := d.LockTurn(t.Context(), ref, false)
+	require.NoError(t, err)
+	require.NoError(t, release())
+	require.NoError(t, d.Blobs().Put(t.Context(), ref, strings.Repeat("ab", 32), []byte("x")))
+	unlock, err := d.Memories().Lock(t.Context(), "a")
+	require.NoError(t, err)
+	require.NoError(t, d.Memories().Write(t.Context(), "a/b", []byte("x")))
+	require.NoError(t, d.Memories().Remove(t.Context(), "a"))
+	unlock()
+	require.NoError(t, d.Archive(t.Context(), ref, nil))
+	require.NoError(t, d.Restore(t.Context(), ref))
+	require.NoError(t, d.Note(t.Context(), "n", []byte("x")))
+	require.NoError(t, d.Delete(t.Context(), ref))
+	require.NoError(t, d.Close())
+}
