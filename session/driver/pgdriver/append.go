@@ -248,7 +248,7 @@ func (d *Driver) write(calls []*call) {
 		if len(calls) > 1 && !interrupted(first) {
 			first = nil // it may be about another one
 		}
-		c.err = persist(ctx, func(ctx context.Context) error {
+		c.err = d.persist(ctx, func(ctx context.Context) error {
 			if first != nil {
 				err := first
 				first = nil
@@ -295,11 +295,20 @@ func (d *Driver) send(ctx context.Context, calls []*call) error {
 		return err
 	}
 	defer conn.Release()
+	sql := d.sql.Replace(callAppend)
+	statement := ""
+	if d.direct.Load() {
+		prepared, err := conn.Conn().Prepare(ctx, sql, sql)
+		if err != nil {
+			return notSent{err}
+		}
+		statement = prepared.Name
+	}
 	batch, sent := &pgconn.Batch{}, make([]*call, 0, len(calls))
 	for _, c := range calls {
 		args, err := c.args(d.sync)
 		if err == nil {
-			err = appendParams(batch, conn.Conn().TypeMap(), d.sql.Replace(callAppend), args)
+			err = appendParams(batch, conn.Conn().TypeMap(), statement, sql, args)
 		}
 		if err != nil {
 			err = verdict{err}
@@ -324,8 +333,8 @@ func (d *Driver) send(ctx context.Context, calls []*call) error {
 	return cmp.Or(results.Close(), err)
 }
 
-// appendParams adds a query with its parameters in binary form.
-func appendParams(batch *pgconn.Batch, types *pgtype.Map, sql string, args []any) error {
+// appendParams adds a query, prepared or not, with its parameters in binary form.
+func appendParams(batch *pgconn.Batch, types *pgtype.Map, statement, sql string, args []any) error {
 	values, formats := make([][]byte, len(args)), make([]int16, len(args))
 	for i, arg := range args {
 		formats[i] = pgx.BinaryFormatCode
@@ -335,7 +344,11 @@ func appendParams(batch *pgconn.Batch, types *pgtype.Map, sql string, args []any
 		}
 		values[i] = value
 	}
-	batch.ExecParams(sql, values, appendTypes, formats, []int16{pgx.BinaryFormatCode})
+	if statement != "" {
+		batch.ExecPrepared(statement, values, formats, []int16{pgx.BinaryFormatCode})
+	} else {
+		batch.ExecParams(sql, values, appendTypes, formats, []int16{pgx.BinaryFormatCode})
+	}
 	return nil
 }
 
@@ -359,13 +372,13 @@ func (d *Driver) appendChecked(ctx context.Context, c *call) error {
 	}
 	ctx, cancel := writing(ctx)
 	defer cancel()
-	return persist(ctx, func(ctx context.Context) error {
+	return d.persist(ctx, func(ctx context.Context) error {
 		args, err := c.args(d.sync) // of a new attempt: the one before is revoked
 		if err != nil {
 			return verdict{err}
 		}
 		return d.transaction(ctx, func(tx pgx.Tx) error {
-			row := tx.QueryRow(ctx, d.sql.Replace(callAppend), append([]any{pgx.QueryExecModeExec}, args...)...)
+			row := tx.QueryRow(ctx, d.sql.Replace(callAppend), d.args(args)...)
 			var body *int64
 			if err := row.Scan(&c.out.status, &body, &c.out.start, &c.out.end, &c.out.ids); err != nil {
 				return err

@@ -119,6 +119,6 @@ func (b blobs) exec(ctx context.Context, sql string, args ...any) error {
 		_, err := b.d.exec(ctx, sql, args...)
 		return err
 	}
-	_, err := tx.Exec(ctx, b.d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
+	_, err := tx.Exec(ctx, b.d.sql.Replace(sql), b.d.args(args)...)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -46,6 +47,8 @@ type Driver struct {
 	sql   *strings.Replacer // of {s}, the schema
 	sync  string            // synchronous_commit of a write
 	names sync.Map          // of the bodies that were used, by ref
+	// direct says that connections lead to the server itself, and not to a pooler.
+	direct atomic.Bool
 
 	closing context.Context //nolint:containedctx // done once Close was called
 	close   context.CancelFunc
@@ -98,10 +101,18 @@ func Open(ctx context.Context, pool *pgxpool.Pool, opts *Options) (*Driver, erro
 // may become one.
 const maxName = 63
 
-// durable finds out what the server promises with a commit.
+// durable finds out what the server promises with a commit, and whether it is the
+// server that answers: a pooler says that it is another process.
 func (d *Driver) durable(ctx context.Context) error {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
 	var fsync string
-	err := d.pool.QueryRow(ctx, "SELECT current_setting('synchronous_commit'), current_setting('fsync')", pgx.QueryExecModeExec).Scan(&d.sync, &fsync)
+	var pid uint32
+	err = conn.QueryRow(ctx, "SELECT current_setting('synchronous_commit'), current_setting('fsync'), pg_backend_pid()", pgx.QueryExecModeExec).Scan(&d.sync, &fsync, &pid)
+	d.direct.Store(pid == conn.Conn().PgConn().PID())
 	switch {
 	case err != nil:
 		return err
@@ -148,8 +159,18 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// A query is one statement that yields one row. Statements are never prepared, which
-// poolers in transaction mode demand.
+// args puts the mode in front of the arguments of a statement. On a connection to the
+// server itself statements are prepared once, which saves planning them; poolers in
+// transaction mode may give every statement to another process of the server.
+func (d *Driver) args(args []any) []any {
+	mode := pgx.QueryExecModeExec
+	if d.direct.Load() {
+		mode = pgx.QueryExecModeCacheStatement
+	}
+	return append([]any{mode}, args...)
+}
+
+// A query is one statement that yields one row.
 type query struct {
 	d    *Driver
 	ctx  context.Context //nolint:containedctx // until Scan
@@ -159,7 +180,7 @@ type query struct {
 
 // row asks for one row, and for as long as it takes the server to come back.
 func (d *Driver) row(ctx context.Context, sql string, args ...any) query {
-	return query{d, ctx, d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)}
+	return query{d, ctx, d.sql.Replace(sql), args}
 }
 
 // acquire takes a connection from the pool. If it fails nothing was sent.
@@ -175,7 +196,7 @@ func (d *Driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 func (q query) Scan(to ...any) error {
 	ctx, cancel := reading(q.ctx)
 	defer cancel()
-	return persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, nil)
+	return q.d.persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, nil)
 }
 
 func (q query) once(ctx context.Context, to ...any) error {
@@ -184,16 +205,16 @@ func (q query) once(ctx context.Context, to ...any) error {
 		return err
 	}
 	defer conn.Release()
-	return conn.QueryRow(ctx, q.sql, q.args...).Scan(to...)
+	return conn.QueryRow(ctx, q.sql, q.d.args(q.args)...).Scan(to...)
 }
 
 // rows has take read the rows of a query, again if the server goes away meanwhile.
 func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string, args ...any) error {
 	ctx, cancel := reading(ctx)
 	defer cancel()
-	args = append([]any{pgx.QueryExecModeExec, pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)
-	return persist(ctx, func(ctx context.Context) error {
-		rows, err := d.pool.Query(ctx, d.sql.Replace(sql), args...)
+	args = append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, args...)
+	return d.persist(ctx, func(ctx context.Context) error {
+		rows, err := d.pool.Query(ctx, d.sql.Replace(sql), d.args(args)...)
 		if err != nil {
 			return err
 		}
@@ -209,9 +230,8 @@ func (d *Driver) rows(ctx context.Context, take func(pgx.Rows) error, sql string
 func (d *Driver) exec(ctx context.Context, sql string, args ...any) (affected int64, err error) {
 	ctx, cancel := writing(ctx)
 	defer cancel()
-	args = append([]any{pgx.QueryExecModeExec}, args...)
-	err = persist(ctx, func(ctx context.Context) error {
-		tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), args...)
+	err = d.persist(ctx, func(ctx context.Context) error {
+		tag, err := d.pool.Exec(ctx, d.sql.Replace(sql), d.args(args)...)
 		affected = tag.RowsAffected()
 		return err
 	}, nil)
@@ -225,7 +245,7 @@ func (d *Driver) call(ctx context.Context, q query, settled func(context.Context
 	}
 	ctx, cancel := writing(ctx)
 	defer cancel()
-	return persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, settled)
+	return d.persist(ctx, func(ctx context.Context) error { return q.once(ctx, to...) }, settled)
 }
 
 var errNoSession error = verdict{fmt.Errorf("there is no such session: %w", fs.ErrNotExist)}

@@ -2,12 +2,14 @@ package pgdriver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -95,6 +97,46 @@ func TestExtremeTimes(t *testing.T) {
 	row.UpdatedAt = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 	require.ErrorContains(t, d.Put(t.Context(), row), "year")
 	require.NoError(t, d.Close())
+}
+
+// A pooler that looks like the server itself forgets statements. The driver notices.
+func TestStatementsForgotten(t *testing.T) {
+	admin := poolOf(t, server)
+	schema := newSchema(t, admin)
+	for name, call := range map[string]func(d *pgdriver.Driver) error{
+		"read": func(d *pgdriver.Driver) error {
+			_, err := d.Get(t.Context(), ref)
+			return err
+		},
+		"append": func(d *pgdriver.Driver) error {
+			_, err := d.Append(t.Context(), ref, []driver.Line{lineOf("a")}, driver.Cond{})
+			return err
+		},
+		"archive": func(d *pgdriver.Driver) error {
+			return errors.Join(d.Archive(t.Context(), ref, nil), d.Restore(t.Context(), ref))
+		},
+		"scan": func(d *pgdriver.Driver) error {
+			for _, err := range d.Scan(t.Context(), ref, 0, driver.Forward) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := poolWith(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
+			d := opened(t, pool, schema)
+			require.NoError(t, call(d))
+			var prepared int
+			require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%'||$1||'%'", pgx.QueryExecModeExec, schema).Scan(&prepared))
+			require.Positive(t, prepared)
+			_, err := pool.Exec(t.Context(), "DEALLOCATE ALL", pgx.QueryExecModeExec)
+			require.NoError(t, err)
+			require.NoError(t, call(d))
+			require.NoError(t, d.Close())
+		})
+	}
 }
 
 // A role that may not make tables is told what to do, and after that works.

@@ -109,7 +109,7 @@ func (f files) change(ctx context.Context, name string, data []byte, fresh bool)
 	var attempt pgtype.UUID
 	ctx, cancel := writing(ctx)
 	defer cancel()
-	err := persist(ctx, func(ctx context.Context) error {
+	err := f.d.persist(ctx, func(ctx context.Context) error {
 		attempt = newAttempt()
 		return f.d.row(ctx, "SELECT {s}.write_file($1, $2, $3, $4, $5, $6, $7)", name, attempt, data, fresh, f.d.sync, folders, holders).once(ctx, &status)
 	}, func(ctx context.Context) (done bool, err error) {

@@ -30,7 +30,7 @@ func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 // persist calls do until it succeeds, or fails for another reason than that the
 // server was away. If nobody knows what became of a transaction, settled finds out
 // whether it was committed; nil says that doing it twice does no harm.
-func persist(ctx context.Context, do func(context.Context) error, settled func(context.Context) (bool, error)) error {
+func (d *Driver) persist(ctx context.Context, do func(context.Context) error, settled func(context.Context) (bool, error)) error {
 	unsure := false
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		var err error
@@ -49,6 +49,8 @@ func persist(ctx context.Context, do func(context.Context) error, settled func(c
 			return nil
 		case !unsure && interrupted(err) && settled != nil:
 			unsure = true
+		case unprepared(err):
+			d.direct.Store(false) // it is a pooler after all
 		case !interrupted(err) && !again(err):
 			return outcomeOf(unsure, err)
 		}
@@ -134,6 +136,13 @@ func again(err error) bool {
 		return true
 	}
 	return e.Code[:2] == "08" || e.Code[:2] == "53" // connection, resources
+}
+
+// unprepared reports whether a statement was not there, or was there already, because
+// another process of the server has it. Nothing was done then.
+func unprepared(err error) bool {
+	e, answered := errors.AsType[*pgconn.PgError](err)
+	return answered && (e.Code == "26000" || e.Code == "42P05")
 }
 
 // notSent is an error that came before anything was sent.

@@ -87,8 +87,8 @@ func (s *still) replace(all []driver.Line) (rev int, err error) {
 	}
 	old := s.body
 	row := s.tx.QueryRow(s.ctx, s.d.sql.Replace(`UPDATE {s}.sessions SET body = nextval('{s}.bodies'), lines = $3, head = $4, rev = $5,
-		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`), pgx.QueryExecModeExec,
-		s.row.Agent, s.row.ID, len(all), l.head, h.Rev, seconds, nanoseconds, text)
+		updated_s = $6, updated_ns = $7, row = $8 WHERE agent = $1 AND id = $2 RETURNING body`),
+		s.d.args([]any{s.row.Agent, s.row.ID, len(all), l.head, h.Rev, seconds, nanoseconds, text})...)
 	if err := row.Scan(&s.body); err != nil {
 		return 0, err
 	}

@@ -33,7 +33,7 @@ func (d *Driver) still(ctx context.Context, ref driver.Ref, settled func(driver.
 	}
 	ctx, cancel := writing(ctx)
 	defer cancel()
-	err := persist(ctx, func(ctx context.Context) error {
+	err := d.persist(ctx, func(ctx context.Context) error {
 		return d.transaction(ctx, func(tx pgx.Tx) error {
 			s := &still{ctx: ctx, d: d, tx: tx}
 			if err := s.lock(ref); err != nil {
@@ -68,7 +68,7 @@ func (s *still) lock(ref driver.Ref) error {
 	}
 	row, err := readRow(s.tx.QueryRow(s.ctx, s.d.sql.Replace("SELECT "+rowColumns+", t.body, t.lines, "+isCurrent+`,
 			t.turn IS NOT NULL AND t.turn_until >= clock_timestamp()
-		FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2`), pgx.QueryExecModeExec, ref.Agent, ref.ID),
+		FROM {s}.sessions t WHERE t.agent = $1 AND t.id = $2`), s.d.args([]any{ref.Agent, ref.ID})...),
 		&s.body, &s.lines, &s.row.Current, &s.busy)
 	if err != nil {
 		return err
@@ -92,14 +92,14 @@ func (s *still) allow(check func(driver.Row) error) error {
 }
 
 func (s *still) exec(sql string, args ...any) error {
-	_, err := s.tx.Exec(s.ctx, s.d.sql.Replace(sql), append([]any{pgx.QueryExecModeExec}, args...)...)
+	_, err := s.tx.Exec(s.ctx, s.d.sql.Replace(sql), s.d.args(args)...)
 	return err
 }
 
 // page returns the lines behind a place.
 func (s *still) page(first int64) ([]storedLine, error) {
 	query := s.d.pageQuery(s.row.Archived, driver.Forward)
-	rows, err := s.tx.Query(s.ctx, query, pgx.QueryExecModeExec, s.body, first, s.lines, pageLines, pageBytes)
+	rows, err := s.tx.Query(s.ctx, query, s.d.args([]any{s.body, first, s.lines, pageLines, pageBytes})...)
 	if err != nil {
 		return nil, err
 	}

@@ -115,6 +115,9 @@ func answer(client, up net.Conn, cut chan struct{}) {
 			continue
 		default:
 		}
+		if message[0] == 'K' { // a pooler's, so that each statement comes with its text
+			message[5] ^= 1
+		}
 		if _, err := client.Write(message); err != nil {
 			return
 		}
