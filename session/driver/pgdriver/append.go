@@ -14,7 +14,8 @@ import (
 	"github.com/convolog/convolog/session/driver"
 )
 
-const callAppend = "SELECT o_status, o_body, o_start, o_end, o_ids FROM {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)"
+// callAppend yields one record. FROM would make a table of it, which costs more.
+const callAppend = "SELECT {s}.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)"
 
 // appendTypes are those of the parameters.
 var appendTypes = []uint32{
@@ -26,10 +27,13 @@ var appendTypes = []uint32{
 
 // An outcome is what the function append answers.
 type outcome struct {
-	status     string
-	body       int64
-	start, end *int64
-	ids        []string
+	status           string
+	body, start, end pgtype.Int8
+	ids              []string
+}
+
+func (o *outcome) fields() pgtype.CompositeFields {
+	return pgtype.CompositeFields{&o.status, &o.body, &o.start, &o.end, &o.ids}
 }
 
 // A call is one append on its way.
@@ -93,7 +97,7 @@ func (d *Driver) append(ctx context.Context, ref driver.Ref, all []driver.Line, 
 		d.changed(ref)
 	}
 	return driver.Result{
-		Start: cursorOf(c.out.body, *c.out.start), End: cursorOf(c.out.body, *c.out.end),
+		Start: cursorOf(c.out.body.Int64, c.out.start.Int64), End: cursorOf(c.out.body.Int64, c.out.end.Int64),
 		Repeated: c.out.status == "repeated", IDs: c.ids(),
 	}, nil
 }
@@ -123,8 +127,8 @@ var errLeaseLost = fmt.Errorf("the lease of this process's turn has ended, nothi
 
 // verdict is the error of an outcome.
 func (d *Driver) verdict(c *call) error {
-	if c.out.body != 0 {
-		d.names.Store(c.ref, c.out.body)
+	if c.out.body.Valid {
+		d.names.Store(c.ref, c.out.body.Int64)
 	}
 	switch c.out.status {
 	case "ok", "repeated":
@@ -270,11 +274,13 @@ func (c *call) settled(d *Driver) func(context.Context) (bool, error) {
 		if err != nil || !found {
 			return false, err
 		}
-		start, end := *seq-1, *seq-1+int64(len(c.lines.ids))
-		c.out = outcome{status: "ok", body: *body, start: &start, end: &end}
+		start := *seq - 1
+		c.out = outcome{"ok", valid(*body), valid(start), valid(start + int64(len(c.lines.ids))), nil}
 		return true, nil
 	}
 }
+
+func valid(n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: true} }
 
 // look reports whether a session has a line, once nobody else writes to it. If it has
 // not, the attempt to append it, nil if there is none, writes nothing any more.
@@ -295,10 +301,15 @@ func (d *Driver) send(ctx context.Context, calls []*call) error {
 		return err
 	}
 	defer conn.Release()
+	return d.sendOn(ctx, conn.Conn(), calls)
+}
+
+// sendOn is send on a connection, in its transaction if there is one.
+func (d *Driver) sendOn(ctx context.Context, conn *pgx.Conn, calls []*call) error {
 	sql := d.sql.Replace(callAppend)
 	statement := ""
 	if d.direct.Load() {
-		prepared, err := conn.Conn().Prepare(ctx, sql, sql)
+		prepared, err := conn.Prepare(ctx, sql, sql)
 		if err != nil {
 			return notSent{err}
 		}
@@ -308,7 +319,7 @@ func (d *Driver) send(ctx context.Context, calls []*call) error {
 	for _, c := range calls {
 		args, err := c.args(d.sync)
 		if err == nil {
-			err = appendParams(batch, conn.Conn().TypeMap(), statement, sql, args)
+			err = appendParams(batch, conn.TypeMap(), statement, sql, args)
 		}
 		if err != nil {
 			err = verdict{err}
@@ -317,14 +328,15 @@ func (d *Driver) send(ctx context.Context, calls []*call) error {
 			sent = append(sent, c)
 		}
 	}
-	results := conn.Conn().PgConn().ExecBatch(ctx, batch)
+	var err error
+	results := conn.PgConn().ExecBatch(ctx, batch)
 	for _, c := range sent {
 		if !results.NextResult() {
 			break // Close says why
 		}
 		r := results.ResultReader()
 		for r.NextRow() {
-			c.out, err = readOutcome(conn.Conn().TypeMap(), r)
+			c.out, err = readOutcome(conn.TypeMap(), r)
 		}
 		if _, closeErr := r.Close(); err != nil || closeErr != nil {
 			break
@@ -353,16 +365,8 @@ func appendParams(batch *pgconn.Batch, types *pgtype.Map, statement, sql string,
 }
 
 func readOutcome(types *pgtype.Map, r *pgconn.ResultReader) (out outcome, err error) {
-	values, fields := r.Values(), r.FieldDescriptions()
-	for i, to := range []any{&out.status, &out.body, &out.start, &out.end, &out.ids} {
-		if i == 1 && values[i] == nil {
-			continue // there is no such session
-		}
-		if err := types.Scan(fields[i].DataTypeOID, fields[i].Format, values[i], to); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
+	field := r.FieldDescriptions()[0]
+	return out, types.Scan(field.DataTypeOID, field.Format, r.Values()[0], out.fields())
 }
 
 // appendChecked is share for a call with a function that must allow it.
@@ -373,23 +377,14 @@ func (d *Driver) appendChecked(ctx context.Context, c *call) error {
 	ctx, cancel := writing(ctx)
 	defer cancel()
 	return d.persist(ctx, func(ctx context.Context) error {
-		args, err := c.args(d.sync) // of a new attempt: the one before is revoked
-		if err != nil {
-			return verdict{err}
-		}
 		return d.transaction(ctx, func(tx pgx.Tx) error {
-			row := tx.QueryRow(ctx, d.sql.Replace(callAppend), d.args(args)...)
-			var body *int64
-			if err := row.Scan(&c.out.status, &body, &c.out.start, &c.out.end, &c.out.ids); err != nil {
+			if err := cmp.Or(d.sendOn(ctx, tx.Conn(), []*call{c}), c.err); err != nil {
 				return err
-			}
-			if body != nil {
-				c.out.body = *body
 			}
 			if c.out.status != "ok" {
 				return nil
 			}
-			err := c.cond.Check(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body, *c.out.start))
+			err := c.cond.Check(context.WithValue(ctx, inside{d}, tx), cursorOf(c.out.body.Int64, c.out.start.Int64))
 			if err != nil && !tx.Conn().IsClosed() { // Check may have used it
 				err = verdict{err}
 			}

@@ -110,12 +110,8 @@ CREATE FUNCTION {s}.insert_lines(
 	p_keys bytea[], p_hashes text[], p_starts integer[], p_counts integer[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	IF cardinality(p_data) = 1 THEN -- most are, and this is cheaper
-		INSERT INTO {s}.lines (body, seq, type, id, data) VALUES (p_body, p_start + 1, p_types[1], p_ids[1], p_data[1]);
-	ELSE
-		INSERT INTO {s}.lines (body, seq, type, id, data)
-			SELECT p_body, p_start + n, t, i, d FROM unnest(p_types, p_ids, p_data) WITH ORDINALITY AS l(t, i, d, n);
-	END IF;
+	INSERT INTO {s}.lines (body, seq, type, id, data)
+		SELECT p_body, p_start + n, t, i, d FROM unnest(p_types, p_ids, p_data) WITH ORDINALITY AS l(t, i, d, n);
 	IF cardinality(p_keys) > 0 THEN
 		INSERT INTO {s}.batches (body, key, hash, start, count)
 			SELECT p_body, k, h, p_start + b, c FROM unnest(p_keys, p_hashes, p_starts, p_counts) AS x(k, h, b, c)
@@ -136,6 +132,7 @@ CREATE FUNCTION {s}.append(
 DECLARE
 	s record;
 	b record;
+	v_change bigint;
 BEGIN
 	IF current_setting('synchronous_commit') <> p_sync THEN
 		PERFORM set_config('synchronous_commit', p_sync, true);
@@ -147,9 +144,7 @@ BEGIN
 		RETURN;
 	END IF;
 	o_body := s.body;
-	IF EXISTS (SELECT FROM {s}.revoked r WHERE r.attempt = p_attempt) THEN
-		o_status := 'revoked';
-	ELSIF s.archived THEN
+	IF s.archived THEN
 		o_status := 'archived';
 	ELSIF p_body <> 0 AND p_body <> s.body THEN
 		o_status := 'replaced';
@@ -169,10 +164,15 @@ BEGIN
 			RETURN;
 		END IF;
 	END IF;
-	IF p_head <> '' AND p_head <> s.head OR cardinality(p_conflicts) > 0 AND EXISTS (
-		SELECT FROM {s}.lines l WHERE l.body = s.body AND l.seq > p_base AND l.type = ANY (p_conflicts)) THEN
+	IF p_head <> '' AND p_head <> s.head THEN
 		o_status := 'conflict';
 		RETURN;
+	END IF;
+	IF cardinality(p_conflicts) > 0 THEN -- an IF of its own, because an EXISTS costs something
+		IF EXISTS (SELECT FROM {s}.lines l WHERE l.body = s.body AND l.seq > p_base AND l.type = ANY (p_conflicts)) THEN
+			o_status := 'conflict';
+			RETURN;
+		END IF;
 	END IF;
 	o_start := s.lines;
 	o_end := s.lines + cardinality(p_data);
@@ -180,9 +180,19 @@ BEGIN
 		o_status := 'full';
 		RETURN;
 	END IF;
-	PERFORM {s}.insert_lines(s.body, s.lines, p_types, p_ids, p_data, p_keys, p_hashes, p_starts, p_counts);
 	UPDATE {s}.sessions t SET lines = o_end, head = CASE WHEN p_new_head = '' THEN t.head ELSE p_new_head END
-		WHERE t.ctid = s.ctid; -- it is locked, so it has not moved
+		WHERE t.ctid = s.ctid -- it is locked, so it has not moved
+			AND NOT EXISTS (SELECT FROM {s}.revoked r WHERE r.attempt = p_attempt);
+	IF NOT FOUND THEN
+		o_status := 'revoked';
+		RETURN;
+	END IF;
+	IF cardinality(p_data) = 1 AND cardinality(p_keys) = 0 THEN -- most are, and this is cheaper
+		INSERT INTO {s}.lines (body, seq, type, id, data) VALUES (s.body, o_end, p_types[1], p_ids[1], p_data[1]);
+		v_change := nextval('{s}.changes');
+	ELSE
+		PERFORM {s}.insert_lines(s.body, s.lines, p_types, p_ids, p_data, p_keys, p_hashes, p_starts, p_counts);
+	END IF;
 	o_status := 'ok';
 END $$;
 

@@ -22,8 +22,8 @@ const (
 	pollNotified = 10 * time.Second
 )
 
-// notifyPause is the time between two notifications, each of which stands for all
-// changes since the one before. The first one does not wait.
+// notifyPause is the least time between two notifications, each of which stands for
+// all changes since the one before. The first one does not wait.
 const notifyPause = 5 * time.Millisecond
 
 // watches are the callers of Watch, and what runs for them.
@@ -131,13 +131,14 @@ func (d *Driver) notify() {
 		}
 		clear(ws.pending)
 		ws.mu.Unlock()
+		start := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), pollNotified)
 		_, err := d.exec(ctx, "SELECT set_config('synchronous_commit', 'off', true), count(pg_notify($1, name)) FROM unnest($2::text[]) AS name", d.channel(), names)
 		cancel()
 		if err != nil {
 			d.opts.Logger.Warn("pgdriver: notify", "err", err) // others look by themselves
 		}
-		time.Sleep(notifyPause)
+		time.Sleep(max(notifyPause, 9*time.Since(start))) // a tenth of a connection's time at most
 	}
 }
 
