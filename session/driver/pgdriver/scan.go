@@ -19,10 +19,14 @@ const (
 	pageBytes = 1 << 20
 )
 
-const selectLines = `SELECT seq, data FROM (
-	SELECT seq, data, sum(octet_length(data)) OVER (ORDER BY seq {dir} ROWS UNBOUNDED PRECEDING) - octet_length(data) AS before
-	FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT $4) p
-	WHERE before < $5 ORDER BY seq {dir}`
+// The sum is cheap; a running sum is asked for only if the lines are long.
+const selectLines = `SELECT seq, data FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT (
+	SELECT CASE WHEN sum(size) <= $5 THEN $4 ELSE (
+		SELECT count(*) FROM (
+			SELECT sum(octet_length(data)) OVER (ORDER BY seq {dir} ROWS UNBOUNDED PRECEDING) - octet_length(data) AS before
+			FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT $4) w
+		WHERE before < $5) END
+	FROM (SELECT octet_length(data) AS size FROM {s}.lines WHERE body = $1 AND seq > $2 AND seq <= $3 ORDER BY seq {dir} LIMIT $4) p)`
 
 // A page of an archive is a block. The last two parameters are not needed there, and
 // a parameter has to be used.
@@ -41,13 +45,29 @@ func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
 	return d.sql.Replace(strings.ReplaceAll(query, "{dir}", order))
 }
 
-// collect returns the page that such a query has found.
-func collect(rows pgx.Rows, archived bool, from, to int64) (page []storedLine, err error) {
-	page, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l storedLine, err error) { return l, r.Scan(&l.seq, &l.data) })
-	if err == nil && archived && len(page) > 0 {
-		page, err = unzip(page[0].data, page[0].seq, from, to)
+// collect returns the page that such a query has found. It makes of each line what
+// as does, while the server sends the next ones.
+func collect[T any](rows pgx.Rows, archived bool, from, to int64, as func(seq int64, data []byte) T) (page []T, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		var seq int64
+		var data []byte // a new one for each line
+		if err := rows.Scan(&seq, &data); err != nil {
+			return nil, err
+		}
+		if !archived {
+			page = append(page, as(seq, data))
+			continue
+		}
+		lines, err := unzip(data, seq, from, to)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			page = append(page, as(l.seq, l.data))
+		}
 	}
-	return page, err
+	return page, rows.Err()
 }
 
 // Scan implements [driver.Driver]. A loop sees the lines that were there when it
@@ -89,15 +109,15 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 		if dir == driver.Backward && archived {
 			slices.Reverse(page)
 		}
-		for _, line := range page {
+		for _, rec := range page {
 			if err := d.ready(ctx); err != nil {
 				return err
 			}
-			if !give(record(line.data, body, line.seq-1)) {
+			if !give(rec) {
 				return nil
 			}
 		}
-		if last := page[len(page)-1].seq; dir == driver.Backward {
+		if last := page[len(page)-1].End & maxLines; dir == driver.Backward {
 			end = last - 1
 		} else {
 			first = last
@@ -111,13 +131,13 @@ type storedLine struct {
 	data []byte
 }
 
-func (d *Driver) page(ctx context.Context, archived bool, dir driver.Direction, body, first, end int64) (page []storedLine, err error) {
+func (d *Driver) page(ctx context.Context, archived bool, dir driver.Direction, body, first, end int64) (page []transcript.Record, err error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer d.ops.Done()
 	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
-		page, err = collect(rows, archived, first, end)
+		page, err = collect(rows, archived, first, end, func(seq int64, data []byte) transcript.Record { return record(data, body, seq-1) })
 		return err
 	}, d.pageQuery(archived, dir), body, first, end, pageLines, pageBytes)
 	return page, err

@@ -103,7 +103,7 @@ func (s *still) page(first int64) ([]storedLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := collect(rows, s.row.Archived, first, s.lines)
+	page, err := collect(rows, s.row.Archived, first, s.lines, func(seq int64, data []byte) storedLine { return storedLine{seq, data} })
 	if err == nil && len(page) == 0 {
 		err = verdict{fmt.Errorf("line %d is missing", first+1)}
 	}
