@@ -91,7 +91,7 @@ func (b blobs) Delete(ctx context.Context, ref driver.Ref, hashes ...string) err
 
 // with calls do with the hashes as bytes.
 func (b blobs) with(ctx context.Context, ref driver.Ref, hashes []string, do func(sums [][]byte) error) error {
-	if ctx.Value(inside{b.d}) == nil { // that call has entered
+	if ctx.Value(inside(b)) == nil { // that call has entered
 		if err := b.d.enter(ctx); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (b blobs) with(ctx context.Context, ref driver.Ref, hashes []string, do fun
 // exec is a statement in the transaction of a Check, if ctx is from there. So an
 // append takes one connection, and nobody waits for a second one while holding it.
 func (b blobs) exec(ctx context.Context, sql string, args ...any) error {
-	tx, ok := ctx.Value(inside{b.d}).(pgx.Tx)
+	tx, ok := ctx.Value(inside(b)).(pgx.Tx)
 	if !ok {
 		_, err := b.d.exec(ctx, sql, args...)
 		return err

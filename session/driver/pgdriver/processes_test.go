@@ -226,6 +226,9 @@ func TestTwoProcesses(t *testing.T) {
 	}))
 	require.ErrorIs(t, <-heard, io.EOF)
 	require.NoError(t, cmd.Wait())
+	require.NoError(t, d.Close())
+	d, err = pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema}) // one that knows no cursors
+	require.NoError(t, err)
 	checkEvents(t, d, append(events, theirs...))
 	require.NoError(t, d.Close())
 }
