@@ -49,6 +49,7 @@ func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
 // as does, while the server sends the next ones.
 func collect[T any](rows pgx.Rows, archived bool, from, to int64, as func(seq int64, data []byte) T) (page []T, err error) {
 	defer rows.Close()
+	page = make([]T, 0, min(to-from, pageLines))
 	for rows.Next() {
 		var seq int64
 		var data []byte // a new one for each line
