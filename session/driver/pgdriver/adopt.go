@@ -37,7 +37,7 @@ func (d *Driver) adopt(ctx context.Context, row driver.Row, header driver.Line) 
 	ctx, cancel := writing(ctx)
 	defer cancel()
 	s := &still{d: d, row: row}
-	err = persist(ctx, func(ctx context.Context) error {
+	err = d.persist(ctx, func(ctx context.Context) error {
 		return d.transaction(ctx, func(tx pgx.Tx) error {
 			s.ctx, s.tx = ctx, tx
 			return s.adopt(l)
