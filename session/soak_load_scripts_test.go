@@ -1,4 +1,4 @@
-package guardtest
+package session_test
 
 import (
 	"math/rand/v2"
