@@ -32,8 +32,9 @@ type saying struct {
 // shown of it.
 func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) (shown transcript.Message) {
 	shown = transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
-	all := o.gather(h, c)
-	done.Pins = o.pinned(h, c)
+	kept := entries(h.Messages[c.At:])
+	all := o.gather(h, c, kept)
+	done.Pins = slices.DeleteFunc(slices.Clone(o.Pins), func(p transcript.Carried) bool { return kept[p.Entry] })
 	pins := 0
 	if len(done.Pins) > 0 {
 		pins = countText(o.Counter, rebuild.CarriedText(transcript.Compaction{Pins: done.Pins}))
@@ -53,24 +54,19 @@ func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) (s
 	return shown
 }
 
-// pinned returns the pins that the kept part does not show.
-func (o Options) pinned(h rebuild.History, c Cut) (pins []transcript.Carried) {
-	shown := map[string]bool{}
-	for _, m := range h.Messages[c.At:] {
+// entries returns the IDs of the entries that messages show.
+func entries(msgs []transcript.Message) map[string]bool {
+	ids := map[string]bool{}
+	for _, m := range msgs {
 		for _, at := range m.Origins {
-			shown[at.Entry] = true
+			ids[at.Entry] = at.Entry != ""
 		}
 	}
-	for _, p := range o.Pins {
-		if !shown[p.Entry] {
-			pins = append(pins, p)
-		}
-	}
-	return pins
+	return ids
 }
 
-// gather collects what may be carried, without what the kept part shows.
-func (o Options) gather(h rebuild.History, c Cut) carried {
+// gather collects what may be carried, without the entries that are shown.
+func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried {
 	var all carried
 	if last := h.Compaction; last != nil {
 		for _, s := range last.Said {
@@ -89,12 +85,6 @@ func (o Options) gather(h rebuild.History, c Cut) carried {
 	}
 	if !c.Split && !unanswered(covered) {
 		all.close()
-	}
-	shown := map[string]bool{}
-	for _, m := range h.Messages[c.At:] {
-		for _, at := range m.Origins {
-			shown[at.Entry] = at.Entry != ""
-		}
 	}
 	all.said = newestOf(all.said, func(s saying) (entry, key string) { return s.Entry, s.whole }, shown)
 	of := func(i transcript.Carried) (entry, key string) { return i.Entry, i.Tool + "\n" + i.Text }
