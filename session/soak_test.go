@@ -325,7 +325,7 @@ func adversarial(r guardtest.Request) guardtest.Answer {
 	case 3:
 		return guardtest.Call(guardtest.Tool("read", `{"path":"/etc/passwd"}`))
 	case 4:
-		return guardtest.CutOff("They talked about")
+		return guardtest.Answer{Text: "They talked about", Stop: transcript.StopMaxTokens}
 	case 5:
 		return guardtest.Say("OK")
 	case 6:
