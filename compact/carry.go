@@ -85,11 +85,12 @@ func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried
 	return all
 }
 
-// newestOf returns the items whose entries are not shown, of equal ones the last.
+// newestOf returns the items whose entries are neither shown nor erased, of equal ones
+// the last.
 func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcript.Carried) {
 	known := map[[2]string]bool{}
 	for _, i := range slices.Backward(items) {
-		if key := [2]string{i.Tool, i.Text}; !shown[i.Entry] && !known[key] {
+		if key := [2]string{i.Tool, i.Text}; !shown[i.Entry] && !known[key] && i.Text != transcript.ErasedText {
 			known[key] = true
 			list = append(list, i)
 		}

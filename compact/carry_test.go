@@ -189,3 +189,14 @@ func TestForgedList(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// An entry that was erased says nothing that could be carried.
+func TestCarriedWithoutErased(t *testing.T) {
+	f := shop(t)
+	add(t, f, "e1", transcript.UserText(transcript.ErasedText), transcript.ToolError("c1", transcript.ErasedText), transcript.AssistantText("yes"))
+	add(t, f, "e2", transcript.UserText("last"), transcript.AssistantText("yes"))
+	c, err := compactOnce(t, f, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: says("They move an order, and a test fails. "+nthSummary(1), nil)})
+	require.NoError(t, err)
+	require.Contains(t, texts(c.Said), "next 4")
+	require.NotContains(t, append(texts(c.Said), texts(c.Errors)...), transcript.ErasedText)
+}
