@@ -151,7 +151,7 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 		case transcript.DocumentBlock:
 			text = "[document: " + oneLine(b.Title+" "+describeSource(b.Source), 200) + "]"
 		}
-		if at.Batch == 0 || at.Block == transcript.WholeEntry || IsPrompt(b) || blank(text) {
+		if at.Batch == 0 || at.Block == transcript.WholeEntry || at.Block == transcript.PromptEntry || blank(text) {
 			continue // made up, the late result of a call, or a system prompt
 		}
 		if n := len(lines); n > 0 && lines[n-1].Entry == at.Entry {
@@ -161,12 +161,6 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 		}
 	}
 	return lines
-}
-
-// IsPrompt reports whether a block is a system prompt that is shown as a text.
-func IsPrompt(b transcript.Block) bool {
-	t, ok := b.(transcript.TextBlock)
-	return ok && strings.HasPrefix(t.Text, rebuild.PromptHeading+"\n")
 }
 
 // unanswered reports whether a history ends with a turn in which the assistant
