@@ -298,8 +298,8 @@ func TestEraseReasoning(t *testing.T) {
 	require.Contains(t, text, "three")
 }
 
-// What a compaction has carried of an entry is shown in front of later reasoning, also
-// where the entry itself was erased before.
+// An item that a compaction has carried is shown in front of later reasoning, also where
+// its entry was erased before.
 func TestEraseCarriedAgain(t *testing.T) {
 	t.Parallel()
 	st := session.OpenDriver(memdriver.New(nil), nil)
