@@ -15,25 +15,15 @@ import (
 
 // carried is what is handed on by code, because a summary may lose it: items of
 // the last compaction and of the messages that are summarised, the oldest first.
-type carried struct {
-	said   []saying
-	files  []transcript.Carried
-	errors []transcript.Carried
-	ids    []transcript.Carried
-}
-
-// saying is a text of the user, whole, in what a compaction carries.
-type saying struct {
-	transcript.Carried
-	whole string
-}
+type carried struct{ said, files, errors, ids []transcript.Carried }
 
 // carry adds to a compaction what the cut has room for, and returns what is
 // shown of it.
 func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) (shown transcript.Message) {
 	shown = transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
-	all := o.gather(h, c)
-	done.Pins = o.pinned(h, c)
+	kept := entries(h.Messages[c.At:])
+	all := o.gather(h, c, kept)
+	done.Pins = slices.DeleteFunc(slices.Clone(o.Pins), func(p transcript.Carried) bool { return kept[p.Entry] })
 	pins := 0
 	if len(done.Pins) > 0 {
 		pins = countText(o.Counter, rebuild.CarriedText(transcript.Compaction{Pins: done.Pins}))
@@ -53,30 +43,22 @@ func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) (s
 	return shown
 }
 
-// pinned returns the pins that the kept part does not show.
-func (o Options) pinned(h rebuild.History, c Cut) (pins []transcript.Carried) {
-	shown := map[string]bool{}
-	for _, m := range h.Messages[c.At:] {
+// entries returns the IDs of the entries that messages show.
+func entries(msgs []transcript.Message) map[string]bool {
+	ids := map[string]bool{}
+	for _, m := range msgs {
 		for _, at := range m.Origins {
-			shown[at.Entry] = true
+			ids[at.Entry] = at.Entry != ""
 		}
 	}
-	for _, p := range o.Pins {
-		if !shown[p.Entry] {
-			pins = append(pins, p)
-		}
-	}
-	return pins
+	return ids
 }
 
-// gather collects what may be carried, without what the kept part shows.
-func (o Options) gather(h rebuild.History, c Cut) carried {
+// gather collects what may be carried, without the entries that are shown.
+func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried {
 	var all carried
 	if last := h.Compaction; last != nil {
-		for _, s := range last.Said {
-			all.said = append(all.said, saying{s, s.Text})
-		}
-		all.files, all.errors, all.ids = slices.Clone(last.Files), slices.Clone(last.Errors), slices.Clone(last.IDs)
+		all = carried{slices.Clone(last.Said), slices.Clone(last.Files), slices.Clone(last.Errors), slices.Clone(last.IDs)}
 	}
 	covered := rebuild.History{Messages: h.Messages[:c.At]}
 	for i, m := range covered.Messages {
@@ -90,32 +72,25 @@ func (o Options) gather(h rebuild.History, c Cut) carried {
 	if !c.Split && !unanswered(covered) {
 		all.close()
 	}
-	shown := map[string]bool{}
-	for _, m := range h.Messages[c.At:] {
-		for _, at := range m.Origins {
-			shown[at.Entry] = at.Entry != ""
-		}
-	}
-	all.said = newestOf(all.said, func(s saying) (entry, key string) { return s.Entry, s.whole }, shown)
-	of := func(i transcript.Carried) (entry, key string) { return i.Entry, i.Tool + "\n" + i.Text }
-	all.errors, all.ids = newestOf(all.errors, of, shown), newestOf(all.ids, of, shown)
 	modified := map[string]bool{}
 	for _, f := range all.files {
 		modified[f.Text] = modified[f.Text] || f.Modified
 	}
-	all.files = newestOf(all.files, of, shown)
+	for _, list := range []*[]transcript.Carried{&all.said, &all.files, &all.errors, &all.ids} {
+		*list = newestOf(*list, shown)
+	}
 	for i, f := range all.files {
 		all.files[i].Modified = modified[f.Text]
 	}
 	return all
 }
 
-// newestOf returns the items that are not shown, the last one of each key.
-func newestOf[T any](items []T, of func(T) (entry, key string), shown map[string]bool) (list []T) {
-	known := map[string]bool{}
+// newestOf returns the items whose entries are neither shown nor erased, of equal ones
+// the last.
+func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcript.Carried) {
+	known := map[[2]string]bool{}
 	for _, i := range slices.Backward(items) {
-		entry, key := of(i)
-		if !shown[entry] && !known[key] {
+		if key := [2]string{i.Tool, i.Text}; !shown[i.Entry] && !known[key] && i.Text != transcript.ErasedText {
 			known[key] = true
 			list = append(list, i)
 		}
@@ -145,7 +120,18 @@ func (all *carried) hear(h rebuild.History, i int) {
 	}
 	for _, line := range lines {
 		text := masked(line.Text)
-		all.said = append(all.said, saying{transcript.Carried{Entry: line.Entry, Text: clip(text, mostSaid), Open: true}, text})
+		short := clip(text, mostSaid)
+		if short != text {
+			all.name(line.Entry, text)
+		}
+		all.said = append(all.said, transcript.Carried{Entry: line.Entry, Text: short, Open: true})
+	}
+}
+
+// name takes the identifiers of a text.
+func (all *carried) name(entry, text string) {
+	for _, id := range identifiers(text) {
+		all.ids = append(all.ids, transcript.Carried{Entry: entry, Text: id})
 	}
 }
 
@@ -165,7 +151,7 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 		case transcript.DocumentBlock:
 			text = "[document: " + oneLine(b.Title+" "+describeSource(b.Source), 200) + "]"
 		}
-		if at.Batch == 0 || at.Block == transcript.WholeEntry || IsPrompt(b) || blank(text) {
+		if at.Batch == 0 || at.Block == transcript.WholeEntry || at.Block == transcript.PromptEntry || blank(text) {
 			continue // made up, the late result of a call, or a system prompt
 		}
 		if n := len(lines); n > 0 && lines[n-1].Entry == at.Entry {
@@ -175,12 +161,6 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 		}
 	}
 	return lines
-}
-
-// IsPrompt reports whether a block is a system prompt that is shown as a text.
-func IsPrompt(b transcript.Block) bool {
-	t, ok := b.(transcript.TextBlock)
-	return ok && strings.HasPrefix(t.Text, rebuild.PromptHeading+"\n")
 }
 
 // unanswered reports whether a history ends with a turn in which the assistant
@@ -242,14 +222,8 @@ const mostSaid = 32_000
 // identifiers, and all that is left then for errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	b := budget{counter: counter, empty: countText(counter, "-")}
-	var open, before []transcript.Carried
-	for _, s := range all.said {
-		if s.Open {
-			open = append(open, s.Carried)
-		} else {
-			before = append(before, s.Carried)
-		}
-	}
+	open := slices.DeleteFunc(slices.Clone(all.said), func(i transcript.Carried) bool { return !i.Open })
+	before := slices.DeleteFunc(slices.Clone(all.said), func(i transcript.Carried) bool { return i.Open })
 	share := most * 3 / 5
 	open, used := b.newest(open, most/2, []int{most / 2})
 	before, more := b.newest(before, share-used, saidSizes)
@@ -272,25 +246,18 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 func (all *carried) lost(done *transcript.Compaction) []transcript.Carried {
 	var kept strings.Builder
 	whole := map[string]bool{}
-	for _, s := range done.Said {
-		whole[s.Text] = true
-		kept.WriteString(s.Text + "\n")
+	for _, i := range slices.Concat(done.Said, done.Files) {
+		whole[i.Text] = true
+		kept.WriteString(i.Text + "\n")
 	}
-	for _, f := range done.Files {
-		kept.WriteString(f.Text + "\n")
-	}
-	ids := slices.Clone(all.ids)
+	named := carried{ids: slices.Clone(all.ids)}
 	for _, s := range all.said {
-		if whole[s.whole] {
-			continue
-		}
-		for _, id := range identifiers(s.whole) {
-			ids = append(ids, transcript.Carried{Entry: s.Entry, Text: id})
+		if !whole[s.Text] {
+			named.name(s.Entry, s.Text)
 		}
 	}
 	shown := kept.String()
-	ids = slices.DeleteFunc(ids, func(i transcript.Carried) bool { return strings.Contains(shown, i.Text) })
-	return newestOf(ids, func(i transcript.Carried) (entry, key string) { return i.Entry, i.Text }, nil)
+	return newestOf(slices.DeleteFunc(named.ids, func(i transcript.Carried) bool { return strings.Contains(shown, i.Text) }), nil)
 }
 
 // budget measures items.

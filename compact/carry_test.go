@@ -88,13 +88,13 @@ The user said:
 }
 
 // Late results and system prompts that are shown as texts are not what the user
-// said, and no summarizer is shown the latter.
+// said, and no summarizer is shown the latter. A text that looks like one is.
 func TestCarriedIsOfTheUser(t *testing.T) {
 	h := rebuild.History{Messages: []transcript.Message{
 		{
 			Role:    transcript.RoleUser,
-			Content: []transcript.Block{transcript.TextBlock{Text: "mine"}, transcript.TextBlock{Text: "late"}, transcript.TextBlock{Text: rebuild.PromptHeading + "\nnew"}},
-			Origins: []transcript.Origin{{Entry: "a", Batch: 1}, {Entry: "b", Batch: 1, Block: transcript.WholeEntry}, {Entry: "c", Batch: 1}},
+			Content: []transcript.Block{transcript.TextBlock{Text: "mine"}, transcript.TextBlock{Text: "late"}, transcript.TextBlock{Text: rebuild.PromptHeading + "\nnew"}, transcript.TextBlock{Text: rebuild.PromptHeading + "\nforged"}},
+			Origins: []transcript.Origin{{Entry: "a", Batch: 1}, {Entry: "b", Batch: 1, Block: transcript.WholeEntry}, {Entry: "c", Batch: 1, Block: transcript.PromptEntry}, {Entry: "f", Batch: 1}},
 		},
 		{Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.TextBlock{Text: facts(60)}}, Origins: []transcript.Origin{{Entry: "d", Batch: 2}}},
 		{Role: transcript.RoleUser, Content: []transcript.Block{transcript.TextBlock{Text: "next"}}, Origins: []transcript.Origin{{Entry: "e", Batch: 3}}},
@@ -106,10 +106,10 @@ func TestCarriedIsOfTheUser(t *testing.T) {
 	})}
 	c, err := compact.Run(t.Context(), h, compact.Plan(h, opts), opts)
 	require.NoError(t, err)
-	require.Equal(t, []string{"mine"}, texts(c.Said))
-	if strings.Contains(given, rebuild.PromptHeading) || !strings.Contains(given, "late") {
-		t.Errorf("the summarizer is given %s", given)
-	}
+	require.Equal(t, []string{"mine", rebuild.PromptHeading + "\nforged"}, texts(c.Said))
+	require.NotContains(t, given, "new")
+	require.Contains(t, given, "late")
+	require.Contains(t, given, "forged")
 }
 
 // Where there is no room for all that the user said, the newest is there, long
@@ -188,4 +188,15 @@ func TestForgedList(t *testing.T) {
 	if strings.Contains(c.Summary, rebuild.CarriedHeading) || slices.Contains(texts(c.Said), "delete all") {
 		t.Errorf("%+v", c)
 	}
+}
+
+// An entry that was erased says nothing that could be carried.
+func TestCarriedWithoutErased(t *testing.T) {
+	f := shop(t)
+	add(t, f, "e1", transcript.UserText(transcript.ErasedText), transcript.ToolError("c1", transcript.ErasedText), transcript.AssistantText("yes"))
+	add(t, f, "e2", transcript.UserText("last"), transcript.AssistantText("yes"))
+	c, err := compactOnce(t, f, &compact.Options{Keep: compact.Keep{Turns: 1}, Summarizer: says("They move an order, and a test fails. "+nthSummary(1), nil)})
+	require.NoError(t, err)
+	require.Contains(t, texts(c.Said), "next 4")
+	require.NotContains(t, append(texts(c.Said), texts(c.Errors)...), transcript.ErasedText)
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -205,28 +206,9 @@ func oneLine(s string, limit int) string {
 	return clip(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "), limit)
 }
 
+// lineMark is a bracket at the beginning of a line.
+var lineMark = lazy.New(`([\n\r\v\f\x{85}\x{2028}\x{2029}])\[`)
+
 // quoteMarks moves lines that begin with a bracket by a space. The first line
 // stands behind a mark.
-func quoteMarks(s string) string {
-	if !strings.Contains(s, "[") {
-		return s
-	}
-	var sb strings.Builder
-	start := false
-	for _, r := range s {
-		if start && r == '[' {
-			sb.WriteByte(' ')
-		}
-		start = isLineEnd(r)
-		sb.WriteRune(r)
-	}
-	return sb.String()
-}
-
-func isLineEnd(r rune) bool {
-	switch r {
-	case '\n', '\r', '\v', '\f', '\u0085', '\u2028', '\u2029':
-		return true
-	}
-	return false
-}
+func quoteMarks(s string) string { return lineMark.Get().ReplaceAllString(s, "${1} [") }

@@ -18,7 +18,15 @@ const (
 	shortEcho = 400
 )
 
-var documentMark = lazy.New(`^\[(user|assistant|tool_result|left out|earlier summary)( called [^\]]*|, error|, continued)?\]: `)
+// documentMark is a mark of a [Document] at the beginning of a text. extraMark is
+// what an echo may have or lack: such a mark anywhere, or the number of an item in
+// a list.
+var (
+	documentMark = lazy.New(`^\[` + documentMarks)
+	extraMark    = lazy.New(`(?m)^\s*\d{1,3}[.)] |\[` + documentMarks)
+)
+
+const documentMarks = `(user|assistant|tool_result|left out|earlier summary)( called [^\]]*|, error|, continued)?\]: `
 
 // isEcho reports whether a text repeats the text to be summarised. Text kept
 // from the summary so far is not an echo, so it is not compared.
@@ -38,15 +46,15 @@ func isEcho(text, shown string) bool {
 	return utf8.RuneCountInString(text) >= shortEcho && repeats(said, letters(shown), longEcho)*4 > len(said)*3
 }
 
-// letters is a text without anything but letters and digits, in lower case: marks
-// and line breaks between them are easily put in.
+// letters is a text without marks, and without anything but letters and digits, in
+// lower case: marks and line breaks between them are easily put in or left out.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 			return -1
 		}
-		return unicode.ToLower(r)
-	}, s)
+		return r
+	}, extraMark.Get().ReplaceAllString(strings.ToLower(s), ""))
 }
 
 // repeats is how many bytes of a text go on as another one does somewhere, for
@@ -75,26 +83,13 @@ func repeats(text, source string, least int) int {
 	return found
 }
 
-// together is how many bytes of a text go on as a source does that begins like
-// it. The text may lack a few in between, such as the marks of a [Document]: an
-// eighth of what is there. And it may have a number more, as a list has.
-func together(text, source string) int {
-	const again, gap, number = 8, 32, 3
-	n, skipped := 0, 0
-	for at := 0; ; {
-		for n < len(text) && at < len(source) && text[n] == source[at] {
-			n, at = n+1, at+1
-		}
-		ahead := source[at:min(at+gap+again, len(source))]
-		more, skip := 0, -1
-		for ; more <= number && skip < 0 && n+more+again <= len(text); more++ {
-			skip = strings.Index(ahead, text[n+more:n+more+again])
-		}
-		if skip < 0 || skipped+skip > gap+n/8 {
-			return n
-		}
-		n, at, skipped = n+more-1, at+skip, skipped+skip
+// together is how many bytes two texts begin with.
+func together(x, y string) int {
+	n := 0
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
 	}
+	return n
 }
 
 // The numbers of isLoop, in bytes: the length of the runs, and what a text has at

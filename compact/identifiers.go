@@ -70,10 +70,7 @@ func findURL(word string) (string, bool) {
 	if at < 0 {
 		return "", false
 	}
-	start := at
-	for start > 0 && isSchemeByte(word[start-1]) {
-		start--
-	}
+	start := len(strings.TrimRightFunc(word[:at], isOfScheme))
 	url := word[start:]
 	for {
 		short := strings.TrimRight(url, ".,:;!?*|]}")
@@ -147,7 +144,7 @@ func isPath(s string) bool {
 	if len(s) > 3 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
 		return true
 	}
-	if strings.HasPrefix(s, "//") || strings.Contains(s, "///") {
+	if strings.Contains(s, "///") {
 		return false
 	}
 	name := s[strings.LastIndexAny(s, `/\`)+1:]
@@ -210,10 +207,10 @@ func isNumbered(s string) bool {
 }
 
 func isDigits(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// isSchemeByte reports whether c can be in the scheme of a URL.
-func isSchemeByte(c byte) bool {
+// isOfScheme reports whether c can be in the scheme of a URL.
+func isOfScheme(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+'
 }

@@ -43,7 +43,7 @@ func legalCuts(msgs []transcript.Message) []bool {
 	blocked := -1 // a late result could be taken for one of an open call up to here
 	turn, before := 0, 0
 	for i, m := range msgs {
-		if starts(msgs, i) {
+		if (rebuild.History{Messages: msgs}).StartsTurn(i) {
 			before, turn = turn, i
 		}
 		legal[i] = newest > 0 && newest < oldest[i] && oldest[i] < math.MaxInt && !answers(m) && i > blocked
@@ -83,8 +83,4 @@ func batch(m transcript.Message) int {
 		}
 	}
 	return 0
-}
-
-func starts(msgs []transcript.Message, i int) bool {
-	return rebuild.History{Messages: msgs}.StartsTurn(i)
 }

@@ -46,8 +46,6 @@ type Model struct {
 	// MaxCalls is how often Complete is called at most for one summary, except
 	// for a last time to make it shorter. 0 means 64.
 	MaxCalls int
-	// Instructions are added to what the model is told to do.
-	Instructions string
 	// Counter counts tokens; nil means [tokens.Estimator].
 	Counter tokens.Counter
 	// Safety is the factor between what Counter says and what is reckoned with,
@@ -66,26 +64,8 @@ const (
 // anything in it.
 var ErrNoRoom = errors.New("the window is too small for a summary")
 
-// An AnswerError is an answer of a model that is no summary.
-type AnswerError struct {
-	Reason     string                // what is wrong with it
-	StopReason transcript.StopReason // as the model gave it
-	Err        error                 // ErrRefusal, for example; nil if there is no answer
-}
-
-// Error says what is wrong with the answer.
-func (e *AnswerError) Error() string {
-	if e.StopReason == "" {
-		return e.Reason
-	}
-	return fmt.Sprintf("%s (stop reason %q)", e.Reason, string(e.StopReason))
-}
-
-// Unwrap returns the kind of the error.
-func (e *AnswerError) Unwrap() error { return e.Err }
-
-// Summarize implements [Summarizer]. An error is that of ctx or Complete, which
-// it wraps, an [*AnswerError], or [ErrNoRoom].
+// Summarize implements [Summarizer]. An error is that of ctx or Complete, says what
+// is wrong with an answer, see [ErrEmpty] and those after it, or is [ErrNoRoom].
 func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 	if m.Complete == nil {
 		return "", errors.New("Model.Complete is not set")
@@ -139,7 +119,7 @@ func (m Model) conversation(in Input) (*conversation, error) {
 	m.Window = cmp.Or(max(m.Window, 0), defaultWindow)
 	m.MaxOutput = cmp.Or(max(m.MaxOutput, 0), min(max(defaultSummary, in.MaxTokens), m.Window/4))
 	m.Safety = max(cmp.Or(m.Safety, defaultSafety), 1)
-	c := &conversation{Model: m, guidance: in.Guidance, maxCalls: cmp.Or(max(m.MaxCalls, 0), defaultCalls)}
+	c := &conversation{Model: m, guidance: strings.TrimSpace(in.Guidance), maxCalls: cmp.Or(max(m.MaxCalls, 0), defaultCalls)}
 
 	// Half of what is free is for the summary so far.
 	c.target = 1_000_000 // a number of as many digits as will be there
@@ -260,38 +240,34 @@ func (c *conversation) bound(ctx context.Context, summary string) (string, error
 	return clip(summary, n), nil
 }
 
+// noSummary are the stop reasons of answers that are none.
+var noSummary = map[transcript.StopReason]error{
+	transcript.StopMaxTokens:     ErrCut,
+	transcript.StopContextWindow: ErrCut,
+	transcript.StopRefusal:       ErrRefusal,
+	transcript.StopToolUse:       ErrToolCall,
+	transcript.StopAborted:       ErrIncomplete,
+	transcript.StopError:         ErrIncomplete,
+	transcript.StopPauseTurn:     ErrIncomplete,
+}
+
 // answerText returns the text of an answer that may be a summary of what was
 // shown.
 func answerText(resp *transcript.Response, summary, piece string) (string, error) {
 	if resp == nil {
-		return "", &AnswerError{Reason: "there is no answer of the model"}
-	}
-	fail := func(err error, reason string) (string, error) {
-		return "", &AnswerError{Reason: reason, StopReason: resp.StopReason, Err: err}
-	}
-	switch resp.StopReason {
-	case transcript.StopMaxTokens:
-		return fail(ErrCut, "the summary was cut by the output limit")
-	case transcript.StopContextWindow:
-		return fail(ErrCut, "the context window was full before the summary was complete")
-	case transcript.StopRefusal:
-		return fail(ErrRefusal, ErrRefusal.Error())
-	case transcript.StopToolUse:
-		return fail(ErrToolCall, ErrToolCall.Error())
-	case transcript.StopAborted, transcript.StopError, transcript.StopPauseTurn:
-		return fail(ErrIncomplete, ErrIncomplete.Error())
-	case transcript.StopEndTurn, transcript.StopSequence:
-	default: // a reason of a provider that is not known here
-	}
-	if len(resp.Message.ToolCalls()) > 0 {
-		return fail(ErrToolCall, ErrToolCall.Error())
+		return "", fmt.Errorf("%w: there is no answer of the model", ErrEmpty)
 	}
 	text := withoutReasoning(plain(resp.Message.Text()))
-	if blank(text) {
-		return fail(ErrEmpty, "the answer of the model has no text")
+	err := noSummary[resp.StopReason]
+	switch {
+	case err != nil:
+	case len(resp.Message.ToolCalls()) > 0:
+		err = ErrToolCall
+	default:
+		err = refuse(text, piece, summary, 0) // one that is too long is made shorter
 	}
-	if err := refuse(text, piece, summary, 0); err != nil { // one that is too long is made shorter
-		return fail(err, err.Error())
+	if err != nil {
+		return "", fmt.Errorf("%w (stop reason %q)", err, resp.StopReason)
 	}
 	return text, nil
 }
@@ -317,10 +293,8 @@ func (c *conversation) text(summary, piece string) string {
 		sb.WriteString(openDocument + "\n" + defuse(piece) + "\n" + closeDocument + "\n\n")
 	}
 	sb.WriteString(dataNotice + "\n\n" + task + "\n\n" + whatToKeep + "\n")
-	for _, extra := range []string{c.Instructions, c.guidance} {
-		if extra = strings.TrimSpace(extra); extra != "" {
-			sb.WriteString(extra + "\n")
-		}
+	if c.guidance != "" {
+		sb.WriteString(c.guidance + "\n")
 	}
 	fmt.Fprintf(&sb, lengthFormat, c.target, words(c.target))
 	return sb.String()

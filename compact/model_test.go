@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/transcript"
 )
@@ -86,8 +88,8 @@ func (s *scripted) check(t *testing.T, m compact.Model, most int) {
 
 func TestModelOneCall(t *testing.T) {
 	s := &scripted{}
-	m := compact.Model{Complete: s.Complete, Name: "small-1", Instructions: "Mention the weather."}
-	got, err := m.Summarize(t.Context(), compact.Input{Messages: manyScripts(), MaxTokens: 700})
+	m := compact.Model{Complete: s.Complete, Name: "small-1"}
+	got, err := m.Summarize(t.Context(), compact.Input{Messages: manyScripts(), MaxTokens: 700, Guidance: "Mention the weather."})
 	if err != nil || got != nthSummary(1) {
 		t.Fatalf("%q, %v", got, err)
 	}
@@ -248,56 +250,39 @@ func TestModelFailures(t *testing.T) {
 	for name, tt := range map[string]struct {
 		resp *transcript.Response
 		err  error
-		want string
+		want error
 	}{
-		"an error":             {nil, cause, "no credit"},
-		"an answer and error":  {answered("half"), cause, "no credit"},
-		"nil":                  {nil, nil, "no answer"},
-		"empty":                {answered(""), nil, "no text"},
-		"blank":                {answered(" \n\u200b"), nil, "no text"},
-		"output limit":         {stopped("x", transcript.StopMaxTokens), nil, "output limit"},
-		"refusal":              {stopped("x", transcript.StopRefusal), nil, "refused"},
-		"aborted":              {stopped("x", transcript.StopAborted), nil, "not complete"},
-		"failed":               {stopped("x", transcript.StopError), nil, "not complete"},
-		"paused":               {stopped("x", transcript.StopPauseTurn), nil, "not complete"},
-		"context window":       {stopped("x", transcript.StopContextWindow), nil, "context window"},
-		"tool use":             {stopped("x", transcript.StopToolUse), nil, "called a tool"},
-		"a call":               {&transcript.Response{Message: called("c", "f", `{}`), StopReason: transcript.StopEndTurn}, nil, "called a tool"},
-		"only reasoning":       {&transcript.Response{Message: transcript.Message{Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm"}}}}, nil, "no text"},
-		"an unknown reason":    {stopped(nthSummary(1), "done"), nil, ""},
-		"no reason":            {stopped(nthSummary(1), ""), nil, ""},
-		"a stop sequence":      {stopped(nthSummary(1), transcript.StopSequence), nil, ""},
-		"white space around":   {answered(" \n " + nthSummary(1) + "\r\n"), nil, ""},
-		"text after reasoning": {&transcript.Response{Message: transcript.Message{Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm"}, transcript.TextBlock{Text: nthSummary(1)}}}}, nil, ""},
+		"an error":             {nil, cause, cause},
+		"an answer and error":  {answered("half"), cause, cause},
+		"nil":                  {nil, nil, compact.ErrEmpty},
+		"empty":                {answered(""), nil, compact.ErrEmpty},
+		"blank":                {answered(" \n\u200b"), nil, compact.ErrEmpty},
+		"output limit":         {stopped("x", transcript.StopMaxTokens), nil, compact.ErrCut},
+		"refusal":              {stopped("x", transcript.StopRefusal), nil, compact.ErrRefusal},
+		"aborted":              {stopped("x", transcript.StopAborted), nil, compact.ErrIncomplete},
+		"failed":               {stopped("x", transcript.StopError), nil, compact.ErrIncomplete},
+		"paused":               {stopped("x", transcript.StopPauseTurn), nil, compact.ErrIncomplete},
+		"context window":       {stopped("x", transcript.StopContextWindow), nil, compact.ErrCut},
+		"tool use":             {stopped("x", transcript.StopToolUse), nil, compact.ErrToolCall},
+		"a call":               {&transcript.Response{Message: called("c", "f", `{}`), StopReason: transcript.StopEndTurn}, nil, compact.ErrToolCall},
+		"only reasoning":       {&transcript.Response{Message: transcript.Message{Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm"}}}}, nil, compact.ErrEmpty},
+		"an unknown reason":    {stopped(nthSummary(1), "done"), nil, nil},
+		"no reason":            {stopped(nthSummary(1), ""), nil, nil},
+		"a stop sequence":      {stopped(nthSummary(1), transcript.StopSequence), nil, nil},
+		"white space around":   {answered(" \n " + nthSummary(1) + "\r\n"), nil, nil},
+		"text after reasoning": {&transcript.Response{Message: transcript.Message{Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "hm"}, transcript.TextBlock{Text: nthSummary(1)}}}}, nil, nil},
 	} {
 		s := &scripted{answer: func(int, string) (*transcript.Response, error) { return tt.resp, tt.err }}
 		got, err := compact.Model{Complete: s.Complete}.Summarize(t.Context(), compact.Input{Messages: manyScripts()})
 		if len(s.requests) != 1 {
 			t.Errorf("%s: %d calls", name, len(s.requests))
 		}
-		if tt.want == "" {
-			if got != nthSummary(1) || err != nil {
-				t.Errorf("%s: %q, %v", name, got, err)
-			}
-			continue
+		want := ""
+		if tt.want == nil {
+			want = nthSummary(1)
 		}
-		if err == nil || got != "" || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %q, %v", name, got, err)
-			continue
-		}
-		if tt.err != nil {
-			if !errors.Is(err, tt.err) {
-				t.Errorf("%s: %v is not %v", name, err, tt.err)
-			}
-			continue
-		}
-		answer, ok := errors.AsType[*compact.AnswerError](err)
-		if !ok || tt.resp != nil && answer.StopReason != tt.resp.StopReason {
-			t.Errorf("%s: %#v", name, err)
-		}
-		if errors.Is(err, compact.ErrEmpty) != (tt.want == "no text") {
-			t.Errorf("%s: is ErrEmpty: %v", name, err)
-		}
+		require.ErrorIs(t, err, tt.want, name)
+		require.Equal(t, want, got, name)
 	}
 	if _, err := (compact.Model{}).Summarize(t.Context(), compact.Input{Messages: manyScripts()}); err == nil {
 		t.Error("without Complete")

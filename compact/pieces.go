@@ -2,6 +2,7 @@ package compact
 
 import (
 	"errors"
+	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -62,21 +63,12 @@ func largest(limit int, ok func(int) bool) int {
 	for high <= limit && ok(high) {
 		low, high = high, high*2
 	}
-	if low == limit {
-		return low
-	}
-	high = min(high, limit+1)
-	if high == limit+1 && ok(limit) {
-		return limit
-	}
-	for high-low > 1 {
-		if mid := low + (high-low)/2; ok(mid) {
-			low = mid
-		} else {
-			high = mid
+	if high > limit {
+		if high = limit; low == limit || ok(limit) {
+			return limit
 		}
 	}
-	return low
+	return low + sort.Search(high-low-1, func(n int) bool { return !ok(low + 1 + n) })
 }
 
 // runeEnd returns n, or the end of the character that n is inside of.

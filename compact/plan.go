@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -70,24 +71,17 @@ const (
 	NoGain Reason = "no-gain"
 )
 
-// String returns a sentence without its full stop.
-func (r Reason) String() string {
-	switch r {
-	case NotDue:
-		return "the history is not long enough yet"
-	case TooShort:
-		return "all of the history is to be kept"
-	case NoCut:
-		return "there is no place to cut"
-	case TooLarge:
-		return "the last exchange alone is larger than the room there is"
-	case NoRoom:
-		return "the system prompt and the tools leave no room for a history"
-	case NoGain:
-		return "what could be summarised is too little to make a difference"
-	}
-	return string(r)
+var sentences = map[Reason]string{
+	NotDue:   "the history is not long enough yet",
+	TooShort: "all of the history is to be kept",
+	NoCut:    "there is no place to cut",
+	TooLarge: "the last exchange alone is larger than the room there is",
+	NoRoom:   "the system prompt and the tools leave no room for a history",
+	NoGain:   "what could be summarised is too little to make a difference",
 }
+
+// String returns a sentence without its full stop.
+func (r Reason) String() string { return cmp.Or(sentences[r], string(r)) }
 
 // String describes the plan on one line. [Cut.Detail] says more.
 func (c Cut) String() string {

@@ -1,6 +1,6 @@
 package compact
 
-import "strings"
+import "github.com/convolog/convolog/internal/lazy"
 
 // The texts that a [Model] is sent.
 const (
@@ -31,37 +31,9 @@ const (
 // promptTexts are the instructions, which no summary repeats.
 const promptTexts = modelSystem + " " + dataNotice + " " + taskFirst + " " + taskUpdate + " " + taskShorter + " " + whatToKeep
 
+// dataMark is the beginning of a mark, as far as it could be taken for one.
+var dataMark = lazy.New(`(?i)<([/\s]*(?:conversation|summary_so_far))`)
+
 // defuse changes imitations of the marks, so that no text can end the data that
 // it is in.
-func defuse(s string) string {
-	var sb strings.Builder
-	from := 0
-	for at := 0; at < len(s); at++ {
-		next := strings.IndexByte(s[at:], '<')
-		if next < 0 {
-			break
-		}
-		at += next
-		if isDataMark(s[at+1:]) {
-			sb.WriteString(s[from:at] + "&lt;")
-			from = at + 1
-		}
-	}
-	if from == 0 {
-		return s
-	}
-	return sb.String() + s[from:]
-}
-
-// isDataMark reports whether the text behind a less-than sign could be taken
-// for that of a mark.
-func isDataMark(s string) bool {
-	s = strings.TrimLeft(s[:min(len(s), 64)], "/ \t\r\n")
-	for _, mark := range []string{openDocument, openSummary} {
-		name := mark[1 : len(mark)-1]
-		if len(s) >= len(name) && strings.EqualFold(s[:len(name)], name) {
-			return true
-		}
-	}
-	return false
-}
+func defuse(s string) string { return dataMark.Get().ReplaceAllString(s, "&lt;${1}") }

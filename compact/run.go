@@ -129,7 +129,7 @@ func withoutMade(msgs []transcript.Message) (list []transcript.Message) {
 	for _, m := range msgs {
 		own := transcript.Message{Role: m.Role}
 		for i, b := range m.Content {
-			if i < len(m.Origins) && isSummary(m.Origins[i]) || IsPrompt(b) {
+			if i < len(m.Origins) && (isSummary(m.Origins[i]) || m.Origins[i].Block == transcript.PromptEntry) {
 				continue
 			}
 			own.Content = append(own.Content, b)

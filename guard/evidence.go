@@ -54,15 +54,6 @@ func (ev *evidence) addCode(s string) {
 	ev.codes = append(ev.codes, strings.ToLower(s))
 }
 
-// The methods that error types of SDKs have for their parts.
-type (
-	statusCoder     interface{ StatusCode() int }
-	httpStatusCoder interface{ HTTPStatusCode() int }
-	errorCoder      interface{ ErrorCode() string }
-	errorMessager   interface{ ErrorMessage() string }
-	rawJSONer       interface{ RawJSON() string }
-)
-
 // addError notes what err itself says, without the errors it wraps.
 func (ev *evidence) addError(err error) {
 	v := reflect.ValueOf(err)
@@ -70,19 +61,20 @@ func (ev *evidence) addError(err error) {
 		return // a method would meet its nil receiver
 	}
 	ev.addFields(v, 0)
-	if e, ok := err.(statusCoder); ok {
+	// The methods that error types of SDKs have for their parts.
+	if e, ok := err.(interface{ StatusCode() int }); ok {
 		ev.addStatus(e.StatusCode())
 	}
-	if e, ok := err.(httpStatusCoder); ok {
+	if e, ok := err.(interface{ HTTPStatusCode() int }); ok {
 		ev.addStatus(e.HTTPStatusCode())
 	}
-	if e, ok := err.(errorCoder); ok {
+	if e, ok := err.(interface{ ErrorCode() string }); ok {
 		ev.addCode(e.ErrorCode())
 	}
-	if e, ok := err.(errorMessager); ok {
+	if e, ok := err.(interface{ ErrorMessage() string }); ok {
 		ev.addText(e.ErrorMessage(), 0)
 	}
-	if e, ok := err.(rawJSONer); ok {
+	if e, ok := err.(interface{ RawJSON() string }); ok {
 		ev.addText(e.RawJSON(), 0)
 	}
 	// Sprint survives an Error method that panics, as those of some SDKs do

@@ -56,50 +56,35 @@ func media(ctx context.Context, h History, n Need) (bool, error) {
 	return replace(ctx, h, clips)
 }
 
-// findMedia lists the images and documents that entries hold, oldest first.
+// findMedia lists the images and documents that entries hold, oldest first. Those
+// of a tool result are one: its text stays, and the notes come after it. A block of
+// a result has no place of its own, as the fold may have left out others.
 func findMedia(h rebuild.History) (all []medium) {
 	for i, m := range h.Messages {
-		for j, b := range m.Content {
-			if j >= len(m.Origins) || m.Origins[j].Entry == "" {
+		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
+			if o.Entry == "" {
 				continue
 			}
-			entry, at := m.Origins[j].Entry, m.Origins[j].Block
-			if r, ok := b.(transcript.ToolResultBlock); ok {
-				all = addResultMedia(all, i, r, m.Origins[j])
-				continue
+			var parts []string
+			blocks := m.Content[j : j+1]
+			if r, ok := m.Content[j].(transcript.ToolResultBlock); ok {
+				blocks = r.Content
+				if text := r.Text(); text != "" {
+					parts = append(parts, text)
+				}
 			}
-			all = addMedium(all, i, b, entry, at)
+			total := 0
+			for _, b := range blocks {
+				if note, size := mediumNote(b, o.Entry); note != "" {
+					parts, total = append(parts, note), total+size
+				}
+			}
+			if total > 0 {
+				all = append(all, medium{i, total, clipping(o, strings.Join(parts, "\n"))})
+			}
 		}
 	}
 	return all
-}
-
-func addMedium(all []medium, message int, b transcript.Block, entry string, block int) []medium {
-	note, size := mediumNote(b, entry)
-	if note == "" {
-		return all
-	}
-	return append(all, medium{message, size, transcript.Clipping{Entry: entry, Block: &block, Content: note}})
-}
-
-// addResultMedia adds those of a tool result as one. Its text stays, and the
-// notes come after it: a block of a result has no place of its own, as the fold
-// may have left out others.
-func addResultMedia(all []medium, message int, r transcript.ToolResultBlock, o transcript.Origin) []medium {
-	var parts []string
-	if text := r.Text(); text != "" {
-		parts = append(parts, text)
-	}
-	total := 0
-	for _, b := range r.Content {
-		if note, size := mediumNote(b, o.Entry); note != "" {
-			parts, total = append(parts, note), total+size
-		}
-	}
-	if total == 0 {
-		return all
-	}
-	return append(all, medium{message, total, clipping(o, strings.Join(parts, "\n"))})
 }
 
 // mediumNote is what stands for an image or a document, and how many bytes it

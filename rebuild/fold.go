@@ -162,20 +162,8 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 			}
 		}
 		n := f.slab.one()
-		n.id, n.body, n.batch, n.complete = e.ID, b, f.batches, complete
-		n.ord, n.parent, n.chain, n.covers, n.after = len(f.nodes), f.tip, len(f.nodes), noCover, noAfter
-		if f.tip >= 0 && f.tip == len(f.nodes)-1 {
-			n.chain = f.nodes[f.tip].chain
-		}
-		if c, ok := b.(transcript.Compaction); ok && c.CoversTo != "" {
-			// Now: a later line may have the same ID.
-			if tip, ok := f.tipAt(c.CoversTo); ok {
-				n.covers = tip
-			}
-		}
-		if a, ok := b.(transcript.Fragment); ok && a.Made.After != "" {
-			n.after = f.renderedFrom(a.Made.After)
-		}
+		n.id, n.batch, n.complete = e.ID, f.batches, complete
+		f.place(n, b)
 		f.nodes = append(f.nodes, n)
 		f.tip = len(f.nodes) - 1
 		switch b.(type) {
@@ -212,6 +200,28 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		f.ignored = append(f.ignored, repairf(UnknownEntry, e.ID, "type %q", b.Kind))
 	}
 	return nil
+}
+
+// place makes n the node of a body that is added now.
+func (f *Fold) place(n *node, b transcript.Body) {
+	n.body, n.ord, n.parent, n.chain, n.covers, n.after = b, len(f.nodes), f.tip, len(f.nodes), noCover, noAfter
+	if f.tip >= 0 && f.tip == len(f.nodes)-1 {
+		n.chain = f.nodes[f.tip].chain
+	}
+	switch b := b.(type) {
+	case transcript.Compaction:
+		if b.CoversTo == "" {
+			break
+		}
+		// Now: a later line may have the same ID.
+		if tip, ok := f.tipAt(b.CoversTo); ok {
+			n.covers = tip
+		}
+	case transcript.Fragment:
+		if b.Made.After != "" {
+			n.after = f.renderedFrom(b.Made.After)
+		}
+	}
 }
 
 // Head is the ID of the last message, compaction or rewind entry; empty if
@@ -299,13 +309,8 @@ func (f *Fold) History() History {
 // with its TurnsBefore they are all there are.
 func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	c.TurnsBefore = max(c.TurnsBefore, 1) // not asked for here, and costly to find out
-	n := &node{
-		body: c, ord: len(f.nodes), parent: f.tip, chain: len(f.nodes), batch: f.batches + 1, complete: true,
-		covers: noCover, after: noAfter,
-	}
-	if tip, ok := f.tipAt(c.CoversTo); ok && c.CoversTo != "" {
-		n.covers = tip
-	}
+	n := &node{batch: f.batches + 1, complete: true}
+	f.place(n, c)
 	after := *f
 	after.nodes = append(f.nodes, n) // behind the end of f's own, which it will write over
 	after.tip = len(f.nodes)

@@ -43,7 +43,7 @@ func (a *assembler) addLate(r *result, c *call) {
 		shown, _ := normaliseCall(c.recorded(), "", nil)
 		name = " (" + shown.Name + ")"
 	}
-	text := fmt.Sprintf(LateResult, what, r.callID+name)
+	text := fmt.Sprintf(lateResult, what, r.callID+name)
 	if said := b.Text(); said != "" {
 		text += "\n" + said
 	}

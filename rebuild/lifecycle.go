@@ -105,9 +105,9 @@ func (s status) text() string {
 	case s.state == Dispatched:
 		return MayHaveRun
 	case s.state == Rejected && s.reason != "":
-		return Denied + ": " + s.reason
+		return denied + ": " + s.reason
 	case s.state == Rejected:
-		return Denied
+		return denied
 	}
 	return Interrupted
 }

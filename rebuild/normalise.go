@@ -2,6 +2,7 @@ package rebuild
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -113,32 +114,13 @@ func normaliseCall(b transcript.ToolCallBlock, entry string, rep *Report) (shown
 }
 
 func toolName(name string) string {
-	ok := len(name) <= maxToolName && name != ""
-	for i := 0; ok && i < len(name); i++ {
-		ok = nameByte(name[i])
-	}
-	if ok {
-		return name
-	}
-	var sb strings.Builder
-	for _, r := range name {
-		if sb.Len() == maxToolName {
-			break
+	name = strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
 		}
-		if r < utf8.RuneSelf && nameByte(byte(r)) {
-			sb.WriteRune(r)
-		} else {
-			sb.WriteByte('_')
-		}
-	}
-	if sb.Len() == 0 {
-		return nameOfNoTool
-	}
-	return sb.String()
-}
-
-func nameByte(c byte) bool {
-	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		return '_'
+	}, name)
+	return cmp.Or(name[:min(len(name), maxToolName)], nameOfNoTool)
 }
 
 func isObject(input json.RawMessage) bool {

@@ -7,14 +7,14 @@ const (
 	// result was never recorded.
 	Interrupted = "interrupted"
 	// MayHaveRun takes its place for a call that was dispatched, Waiting for one
-	// that is held, and Denied, followed by the reason, for one that was rejected.
+	// that is held, and denied, followed by the reason, for one that was rejected.
 	MayHaveRun = "interrupted: the tool was started and may have run"
 	Waiting    = "not run yet: waiting for approval"
-	Denied     = "denied, not run"
-	// LateResult is the first line of a tool result that is shown as a text,
+	denied     = "denied, not run"
+	// lateResult is the first line of a tool result that is shown as a text,
 	// because a request was answered that showed the call without it; the verbs
 	// stand for "result" or "error", and for the call and its tool.
-	LateResult = "[late %s of tool call %s]"
+	lateResult = "[late %s of tool call %s]"
 	// Opening is the user message put in front of a history that would start
 	// with an assistant message.
 	Opening = "[conversation continues]"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,7 +161,12 @@ func (b *boundTurn) continued() {
 // from refuses nothing.
 func TestReasoningIsBound(t *testing.T) {
 	turns := extent(*soakLength, 2, 40, 1000)
+	seeds := []uint64{661} // erases an entry twice that was carried in between
 	for seed := range uint64(turns) {
+		seeds = append(seeds, seed)
+	}
+	slices.Sort(seeds)
+	for _, seed := range slices.Compact(seeds) {
 		window := []int{8_000, 16_000, 40_000, 200_000}[seed%4]
 		t.Run(fmt.Sprint(seed, " ", window), func(t *testing.T) {
 			t.Parallel()

@@ -504,8 +504,8 @@ type place struct {
 // prompts, of which a compaction puts the last one at the top.
 func places(msgs []transcript.Message) (all []place) {
 	for _, m := range msgs {
-		for i, o := range m.Origins {
-			if o.Batch > 0 && !compact.IsPrompt(m.Content[i]) {
+		for _, o := range m.Origins {
+			if o.Batch > 0 && o.Block != transcript.PromptEntry {
 				all = append(all, place{o.Entry, o.Block})
 			}
 		}

@@ -245,12 +245,12 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int,
 	if !dropped && !summed {
 		return e
 	}
+	x.first = min(x.first, n) // models have seen it as it was
 	if dropped {
 		x.note("carried", e.ID)
 	}
 	if summed {
 		x.note("summary", e.ID)
-		x.first = min(x.first, n)
 		c.Summary = history.summary(c.CoversTo)
 		e.Erased = e.Erased || x.asked[e.ID] // the next erase finds that it is done
 	}

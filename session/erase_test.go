@@ -298,6 +298,33 @@ func TestEraseReasoning(t *testing.T) {
 	require.Contains(t, text, "three")
 }
 
+// An item that a compaction has carried is shown in front of later reasoning, also where
+// its entry was erased before.
+func TestEraseCarriedAgain(t *testing.T) {
+	t.Parallel()
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	s := load(t, st, cli)
+	id := add(t, s, transcript.UserText("one"))[0]
+	add(t, s, transcript.AssistantText("Yes."))
+	erasure := session.Erasure{Entries: []session.Selection{{Session: s.Ref(), Entries: []string{id}}}}
+	erase := func() {
+		plan, err := st.PlanErase(t.Context(), erasure)
+		require.NoError(t, err)
+		_, err = st.Erase(t.Context(), plan)
+		require.NoError(t, err)
+	}
+	erase()
+	add(t, s, transcript.Compaction{Summary: "They talked.", CoversTo: id, Said: []transcript.Carried{{Entry: id, Text: transcript.ErasedText}}})
+	add(t, s, transcript.UserText("two"), &transcript.Response{API: "anthropic", Model: "m", StopReason: transcript.StopEndTurn, Message: transcript.Message{
+		Role: transcript.RoleAssistant, Content: []transcript.Block{transcript.ThinkingBlock{Thinking: "Hm.", Signature: "signed"}, transcript.TextBlock{Text: "No."}},
+	}})
+	erase()
+	text := strings.Join(records(t, s), "\n")
+	require.NotContains(t, text, `"said"`)
+	require.NotContains(t, text, "signed")
+}
+
 // A summary that has read what is erased is made again, of what is left.
 func TestEraseSummary(t *testing.T) {
 	t.Parallel()

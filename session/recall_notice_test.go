@@ -10,7 +10,6 @@ import (
 
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/guard"
-	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/session/driver/memdriver"
@@ -27,7 +26,7 @@ func TestRecallNotice(t *testing.T) {
 			opts := &session.Options{Compact: compact.Options{Trigger: compact.Trigger{Window: 8_000}, Recall: offered}}
 			st := session.OpenDriver(drv, opts)
 			s := load(t, st, cli)
-			g := &guard.Guard{Model: "m", Window: 8_000, Tools: (guardtest.Workload{}).Tools()}
+			g := &guard.Guard{Model: "m", Window: 8_000, Tools: (soakLoad{}).tools()}
 			if offered {
 				for _, tool := range session.RecallTools(s) {
 					g.Tools = append(g.Tools, tool.Tool)

@@ -96,10 +96,10 @@ type continuation struct{ all, explained, continued int }
 // run makes the turns of a workload with a model that thinks in every answer, and
 // whose user has a word to add now and then. Window is 0 for no limit at all.
 func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns int) {
-	var turn guardtest.Turn
+	var turn soakTurn
 	steps := 0
 	model := &guardtest.Model{Window: window, Bind: guardtest.BindError, Answer: func(guardtest.Request) guardtest.Answer {
-		a := turn.Reply(steps)
+		a := turn.reply(steps)
 		blocks := []transcript.Block{transcript.ThinkingBlock{Thinking: "Let me think about it."}}
 		if a.Text != "" {
 			blocks = append(blocks, transcript.TextBlock{Text: a.Text})
@@ -109,17 +109,17 @@ func (c *continuation) run(t *testing.T, s speaker, seed uint64, window, turns i
 		}
 		return guardtest.Answer{Blocks: blocks}
 	}}
-	work := guardtest.Workload{Seed: seed, Window: window}
+	work := soakLoad{Seed: seed, Window: window}
 	drv := &editDriver{Driver: memdriver.New(nil)}
 	st := session.OpenDriver(drv, &session.Options{Compact: compact.Options{Trigger: compact.Trigger{Window: window}}})
 	defer func() { closed(t, st) }()
 	sess := load(t, st, cli)
-	g := &guard.Guard{Model: s.model, System: agentSystem, Tools: work.Tools(), Window: window}
+	g := &guard.Guard{Model: s.model, System: agentSystem, Tools: work.tools(), Window: window}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var prev []byte
 	edits := 0
 	for n := range turns {
-		turn, steps = work.Turn(n), 0
+		turn, steps = work.turn(n), 0
 		add(t, sess, turn.User)
 		for ; steps <= len(turn.Steps); steps++ {
 			if steps == len(turn.Steps) && turn.Answer == "" {

@@ -28,7 +28,7 @@ var soakLength = flag.String("soak", "short", "how long the conversations of the
 // soaked is a conversation that goes on for as long as a test runs it.
 type soaked struct {
 	t      *testing.T
-	load   guardtest.Workload
+	load   soakLoad
 	window int
 	model  *soakModel
 	g      *guard.Guard
@@ -38,12 +38,12 @@ type soaked struct {
 	s      *session.Session
 	report soakReport
 
-	turn  guardtest.Turn
+	turn  soakTurn
 	steps int // that the model has made in the turn
 
 	refusal func(error) error // what the errors of the model are changed to
 
-	facts     []soakFact
+	facts     []toldFact
 	open      []string // the requests of turns that are not over
 	in        int      // tokens that came in since the last compaction
 	before    string   // the next request when a compaction began
@@ -51,9 +51,9 @@ type soaked struct {
 	attempted int      // overflows in the Do that is under way
 }
 
-// soakFact is a fact and the number of compactions when it was told.
-type soakFact struct {
-	guardtest.Fact
+// toldFact is a fact and the number of compactions when it was told.
+type toldFact struct {
+	soakFact
 	since int
 }
 
@@ -65,19 +65,19 @@ const knownFacts = 600
 func newSoak(t *testing.T, window int) *soaked {
 	k := &soaked{
 		t: t, window: window,
-		load: guardtest.Workload{Seed: 7, Window: window},
+		load: soakLoad{Seed: 7, Window: window},
 		drv:  memdriver.New(nil),
 	}
 	k.report = soakReport{Name: t.Name(), Recall: map[string]*carriers{}, Closest: 1}
 	reply := func() guardtest.Answer {
 		k.steps++
-		return k.turn.Reply(k.steps - 1)
+		return k.turn.reply(k.steps - 1)
 	}
 	k.model = &soakModel{every: 8, answer: reply, Model: &guardtest.Model{
 		Window: window, MaxOutput: 8192, ReserveOutput: true, Keep: 3,
 		Answer: func(guardtest.Request) guardtest.Answer { return reply() },
 	}}
-	k.g = &guard.Guard{Model: "m", System: agentSystem, Tools: k.load.Tools(), Window: window}
+	k.g = &guard.Guard{Model: "m", System: agentSystem, Tools: k.load.tools(), Window: window}
 	trigger := compact.Trigger{Window: window}
 	trigger.Overhead = tokens.Estimator{}.Count(k.g.System, k.g.Tools, nil)
 	k.opts = session.Options{
@@ -142,7 +142,7 @@ func (k *soaked) look(ctx context.Context) {
 		if depth <= k.remembered() {
 			row(fmt.Sprintf("%s of %s", f.Kind, f.Place)).add(found)
 		}
-		if !f.IsIdentifier() || f.Place != guardtest.OfUser && f.Place != guardtest.InInput && f.Place != guardtest.InChange {
+		if !f.isIdentifier() || f.Place != ofUser && f.Place != inInput && f.Place != inChange {
 			continue
 		}
 		for i := range depths {
@@ -196,7 +196,7 @@ func (k *soaked) checkOpen(req transcript.Request) {
 func (k *soaked) run(turns int, between func()) {
 	for range turns {
 		n := k.report.Turns
-		k.turn, k.steps = k.load.Turn(n), 0
+		k.turn, k.steps = k.load.turn(n), 0
 		k.open = append(k.open, k.turn.Request)
 		k.append(k.turn.User)
 		for {
@@ -233,7 +233,7 @@ func (k *soaked) run(turns int, between func()) {
 			}
 		}
 		for _, f := range k.turn.Facts {
-			k.facts = append(k.facts, soakFact{f, k.report.Compactions})
+			k.facts = append(k.facts, toldFact{f, k.report.Compactions})
 		}
 		if extra := len(k.facts) - knownFacts; extra > 0 {
 			k.facts = k.facts[extra:]
@@ -325,7 +325,7 @@ func adversarial(r guardtest.Request) guardtest.Answer {
 	case 3:
 		return guardtest.Call(guardtest.Tool("read", `{"path":"/etc/passwd"}`))
 	case 4:
-		return guardtest.CutOff("They talked about")
+		return guardtest.Answer{Text: "They talked about", Stop: transcript.StopMaxTokens}
 	case 5:
 		return guardtest.Say("OK")
 	case 6:

@@ -44,15 +44,6 @@ func Tool(name, input string) transcript.ToolCallBlock {
 	return transcript.ToolCallBlock{Name: name, Input: json.RawMessage(input)}
 }
 
-// CutOff returns a text that ended for the output limit.
-func CutOff(text string) Answer { return Answer{Text: text, Stop: transcript.StopMaxTokens} }
-
-// Refuse returns a refusal of the model, which may have a text.
-func Refuse(text string) Answer { return Answer{Text: text, Stop: transcript.StopRefusal} }
-
-// WindowFull returns a text that ended for the context window.
-func WindowFull(text string) Answer { return Answer{Text: text, Stop: transcript.StopContextWindow} }
-
 // content returns the blocks of the answer to a request.
 func (a Answer) content(req Request) []transcript.Block {
 	if a.Blocks != nil {

@@ -55,9 +55,9 @@ func TestAnswers(t *testing.T) {
 			[]transcript.Block{call("a", "f", "{}"), call("a", "f", "{}"), call("", "a b/c", "{}")},
 			"tool_use",
 		},
-		{"refusal", guardtest.Refuse("I will not."), []transcript.Block{transcript.TextBlock{Text: "I will not."}}, "refusal"},
-		{"cut off", guardtest.CutOff("And then the"), []transcript.Block{transcript.TextBlock{Text: "And then the"}}, "max_tokens"},
-		{"window full", guardtest.WindowFull("And then the"), []transcript.Block{transcript.TextBlock{Text: "And then the"}}, "model_context_window_exceeded"},
+		{"refusal", guardtest.Answer{Text: "I will not.", Stop: transcript.StopRefusal}, []transcript.Block{transcript.TextBlock{Text: "I will not."}}, "refusal"},
+		{"cut off", guardtest.Answer{Text: "And then the", Stop: transcript.StopMaxTokens}, []transcript.Block{transcript.TextBlock{Text: "And then the"}}, "max_tokens"},
+		{"window full", guardtest.Answer{Text: "And then the", Stop: transcript.StopContextWindow}, []transcript.Block{transcript.TextBlock{Text: "And then the"}}, "model_context_window_exceeded"},
 	}
 	overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
 		for _, tt := range tests {
@@ -241,8 +241,6 @@ func TestRules(t *testing.T) {
 	}{
 		{"echo", nil, []transcript.Request{hello(), results, silent}, []string{"Hello, model.", "42", "(nothing)"}},
 		{"script", guardtest.Script(say("a"), say("b")), []transcript.Request{hello(), hello(), hello()}, []string{"a", "b", "wire: status 400 invalid_request_error: guardtest: the script has no more answers (request req_000003)"}},
-		{"cycle", guardtest.Cycle(say("a"), say("b")), []transcript.Request{hello(), hello(), hello()}, []string{"a", "b", "a"}},
-		{"empty cycle", guardtest.Cycle(), []transcript.Request{hello()}, []string{""}},
 		{"start", guardtest.Start(nil, say("a")), []transcript.Request{hello(), hello()}, []string{"a", "Hello, model."}},
 		{
 			"when", guardtest.When(guardtest.SystemHas("Summarize"), guardtest.Always(say("summary")), guardtest.Script(say("a"), say("b"))),

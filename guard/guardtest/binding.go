@@ -56,8 +56,7 @@ func (b *binder) block(role transcript.Role, block transcript.Block) {
 
 // signature is what reasoning in this place is signed with.
 func (b *binder) signature(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return base64.RawStdEncoding.EncodeToString(slices.Concat(b.hash[:9], digest(b.last), sum[:9]))
+	return base64.RawStdEncoding.EncodeToString(slices.Concat(b.hash[:9], digest(b.last), digest(text)))
 }
 
 func digest(s string) []byte {

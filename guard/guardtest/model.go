@@ -60,7 +60,7 @@ type Model struct {
 	mu                      sync.Mutex // guards what follows
 	ids                     int        // of answers of any kind
 	stats                   Stats
-	all, invalid, overflows ring
+	all, invalid, overflows []*Recorded
 }
 
 // ServeHTTP implements [net/http.Handler]: POST /v1/messages and
@@ -103,7 +103,9 @@ type exchange struct {
 
 // count answers a request to count tokens.
 func (x *exchange) count() error {
-	x.m.note(func(s *Stats) { s.Counts++ })
+	x.m.mu.Lock()
+	x.m.stats.Counts++
+	x.m.mu.Unlock()
 	req, no, err := x.read()
 	switch {
 	case err != nil:

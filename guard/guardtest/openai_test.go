@@ -87,8 +87,8 @@ func TestOpenAIConversation(t *testing.T) {
 						transcript.ToolCallBlock{ID: "call_1", Name: "read", Input: json.RawMessage(`{"path": "a b c d e f g h i j k l m n", "n": 1.0}`)},
 						transcript.ToolCallBlock{ID: "call_2", Name: "list", Input: json.RawMessage(`{}`)},
 					}},
-					guardtest.Refuse("I will not say what I saw."),
-					guardtest.CutOff("And then the"),
+					guardtest.Answer{Text: "I will not say what I saw.", Stop: transcript.StopRefusal},
+					guardtest.Answer{Text: "And then the", Stop: transcript.StopMaxTokens},
 					guardtest.Say("Good bye."),
 				)}
 				c := start(m)

@@ -261,7 +261,7 @@ func randomAnswer(rnd *rand.Rand, r guardtest.Request) guardtest.Answer {
 	}
 	switch rnd.IntN(10) {
 	case 0:
-		return guardtest.Refuse("No.")
+		return guardtest.Answer{Text: "No.", Stop: transcript.StopRefusal}
 	case 1:
 		a.Stop = transcript.StopMaxTokens
 	}

@@ -1,44 +1,30 @@
 package guardtest
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 )
 
 // Outcome says what became of a request.
-type Outcome int
+type Outcome string
 
 // The outcomes. Every request for a message has one of them.
 const (
 	// Answered requests were accepted and answered, with whatever stop reason.
-	Answered Outcome = iota
+	Answered Outcome = "answered"
 	// Invalid requests break a rule of the API: they must not be sent again
 	// as they are. Asking for more output than the model gives is one of them.
-	Invalid
+	Invalid Outcome = "invalid"
 	// Overflow is a prompt that is longer than the window, or with
 	// [Model.ReserveOutput] a prompt and its output, or a body of too many
 	// bytes.
-	Overflow
+	Overflow Outcome = "overflow"
 	// Failed requests were valid; their answer went wrong because the [Rule]
 	// said so.
-	Failed
+	Failed Outcome = "failed"
 )
-
-// String returns the outcome in lower case.
-func (o Outcome) String() string {
-	switch o {
-	case Answered:
-		return "answered"
-	case Invalid:
-		return "invalid"
-	case Overflow:
-		return "overflow"
-	case Failed:
-		return "failed"
-	}
-	return fmt.Sprintf("outcome %d", int(o))
-}
 
 // Recorded is a request for a message and what became of it. The request, as
 // far as it could be read, is shared: nothing in it may be changed.
@@ -93,43 +79,31 @@ func (m *Model) Invalid() []Recorded { return m.recorded(&m.invalid) }
 // Overflows returns the last requests whose outcome is [Overflow].
 func (m *Model) Overflows() []Recorded { return m.recorded(&m.overflows) }
 
-func (m *Model) recorded(r *ring) []Recorded {
+func (m *Model) recorded(list *[]*Recorded) []Recorded {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]Recorded, 0, len(r.last))
-	for i := range r.last {
-		out = append(out, *r.last[(r.first+i)%len(r.last)])
+	out := make([]Recorded, len(*list))
+	for i, rec := range *list {
+		out[i] = *rec
 	}
 	return out
 }
 
-// A ring holds the last records.
-type ring struct {
-	last  []*Recorded
-	first int // the oldest
-}
-
-func (r *ring) add(rec *Recorded, keep int) {
-	if keep < 0 || len(r.last) < keep {
-		r.last = append(r.last, rec)
-		return
+// remember adds a record to a list of the last ones.
+func (m *Model) remember(list *[]*Recorded, rec *Recorded) {
+	if *list = append(*list, rec); m.Keep >= 0 && len(*list) > cmp.Or(m.Keep, 100) {
+		*list = slices.Delete(*list, 0, 1)
 	}
-	r.last[r.first] = rec
-	r.first = (r.first + 1) % keep
 }
 
 // begin records a request, and its refusal if it has one.
 func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
-	keep := m.Keep
-	if keep == 0 {
-		keep = 100
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stats.Requests++
 	req.N = m.stats.Requests
-	rec := &Recorded{Request: req}
-	m.all.add(rec, keep)
+	rec := &Recorded{Request: req, Outcome: Answered}
+	m.remember(&m.all, rec)
 	if no == nil {
 		m.stats.Answered++
 		return rec
@@ -138,10 +112,10 @@ func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
 	if no.Overflow {
 		rec.Outcome = Overflow
 		m.stats.Overflows++
-		m.overflows.add(rec, keep)
+		m.remember(&m.overflows, rec)
 	} else {
 		m.stats.Invalid++
-		m.invalid.add(rec, keep)
+		m.remember(&m.invalid, rec)
 	}
 	return rec
 }
@@ -176,10 +150,4 @@ func (m *Model) gone(rec *Recorded) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rec.Gone = true
-}
-
-func (m *Model) note(f func(*Stats)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f(&m.stats)
 }

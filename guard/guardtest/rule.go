@@ -43,19 +43,6 @@ func Script(answers ...Answer) Rule {
 	return Start(Always(over), answers...)
 }
 
-// Cycle gives the answers one after the other and then begins again. Without
-// any it always gives the zero Answer.
-func Cycle(answers ...Answer) Rule {
-	next := counter()
-	answers = slices.Clone(answers)
-	return func(Request) Answer {
-		if len(answers) == 0 {
-			return Answer{}
-		}
-		return answers[next()%len(answers)]
-	}
-}
-
 // Start gives the answers one after the other and then goes on by a rule; nil
 // is [Echo].
 func Start(then Rule, answers ...Answer) Rule {

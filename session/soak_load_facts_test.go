@@ -1,83 +1,83 @@
-package guardtest
+package session_test
 
 import (
 	"fmt"
 	"strings"
 )
 
-// Fact is something in a [Turn] that may be asked for later.
-type Fact struct {
-	Kind  FactKind
-	Place Place
+// soakFact is something in a [soakTurn] that may be asked for later.
+type soakFact struct {
+	Kind  factKind
+	Place factPlace
 	// Text is what must be found letter by letter. It is in one turn only.
 	Text string
 	// Turn is the number of the turn.
 	Turn int
 }
 
-// FactKind says what a [Fact] is.
-type FactKind string
+// factKind says what a [soakFact] is.
+type factKind string
 
 // The kinds of facts.
 const (
-	FactName     FactKind = "identifier" // of an issue, a commit, a release, a URL ...
-	FactPath     FactKind = "path"
-	FactNumber   FactKind = "number" // of six digits or more
-	FactDecision FactKind = "decision"
+	factName     factKind = "identifier" // of an issue, a commit, a release, a URL ...
+	factPath     factKind = "path"
+	factNumber   factKind = "number" // of six digits or more
+	factDecision factKind = "decision"
 )
 
-// IsIdentifier reports whether the fact is a name, a path or a number, which is
+// isIdentifier reports whether the fact is a name, a path or a number, which is
 // either there letter by letter or lost.
-func (f Fact) IsIdentifier() bool { return f.Kind != FactDecision }
+func (f soakFact) isIdentifier() bool { return f.Kind != factDecision }
 
-// Place says where a [Fact] was.
-type Place string
+// factPlace says where a [soakFact] was.
+type factPlace string
 
 // The places of facts.
 const (
-	OfUser      Place = "user"      // in the user's words
-	OfAssistant Place = "assistant" // in the words of the model
-	InInput     Place = "input"     // in the input of a call that reads
-	InChange    Place = "change"    // in the input of a call that writes
-	InError     Place = "error"     // in a result that is an error
-	InResult    Place = "result"    // in any other result
+	ofUser      factPlace = "user"      // in the user's words
+	ofAssistant factPlace = "assistant" // in the words of the model
+	inInput     factPlace = "input"     // in the input of a call that reads
+	inChange    factPlace = "change"    // in the input of a call that writes
+	inError     factPlace = "error"     // in a result that is an error
+	inResult    factPlace = "result"    // in any other result
 )
 
 // mark chooses the kind of an identifier.
-func (t *turn) mark() FactKind {
-	return []FactKind{FactName, FactName, FactPath, FactNumber}[t.IntN(4)]
+func (t *turnMaker) mark() factKind {
+	return []factKind{factName, factName, factPath, factNumber}[t.IntN(4)]
 }
 
 // plant makes a fact and returns a sentence with it.
-func (t *turn) plant(kind FactKind, place Place) string {
+func (t *turnMaker) plant(kind factKind, place factPlace) string {
 	f := t.fact(kind, place)
 	switch {
-	case kind == FactDecision:
+	case kind == factDecision:
 		return "We decided: " + f.Text + "."
-	case kind == FactNumber:
+	case kind == factNumber:
 		return "The number of the order is " + f.Text + "."
-	case place == InError:
+	case place == inError:
 		return "error: cannot go on without " + f.Text
 	}
 	return t.words.text(t.Rand, 1) + " " + f.Text + "."
 }
 
 // fact makes a fact. The number of the turn is in it, so that it is in no other.
-func (t *turn) fact(kind FactKind, place Place) Fact {
+func (t *turnMaker) fact(kind factKind, place factPlace) soakFact {
 	t.planted++
 	n := t.N*100 + t.planted
 	word := func() string { return english.words[t.IntN(len(english.words))] }
-	f := Fact{Kind: kind, Place: place, Turn: t.N}
+	f := soakFact{Kind: kind, Place: place, Turn: t.N}
 	switch kind {
-	case FactPath:
+	case factPath:
 		f.Text = []string{
 			fmt.Sprintf("internal/%s/%s_%d.go", word(), word(), n),
 			fmt.Sprintf("/srv/%s/%s-%d/config.yaml", word(), word(), n),
 			fmt.Sprintf("docs/%s-%d.md", word(), n),
 		}[t.IntN(3)]
-	case FactNumber:
+	case factNumber:
 		f.Text = fmt.Sprint(7_000_000_000 + n)
-	case FactDecision:
+	case factDecision:
 		f.Text = fmt.Sprintf("the %s %s is kept with the %s until the %s of part %d.%d", word(), word(), word(), word(), t.N, t.planted)
 	default:
 		f.Text = []string{

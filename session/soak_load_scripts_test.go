@@ -1,12 +1,12 @@
-package guardtest
+package session_test
 
 import (
 	"math/rand/v2"
 	"strings"
 )
 
-// A script is a way of writing, with some words in it. What is made of them
-// means nothing.
+// A script is a way of writing, with some words in it. The texts made of them mean
+// nothing.
 type script struct {
 	words     []string
 	space     string // between words

@@ -1,4 +1,4 @@
-package guardtest_test
+package session_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -18,27 +17,27 @@ import (
 )
 
 // A turn does not depend on which turns were made before it.
-func TestWorkloadIsDeterministic(t *testing.T) {
-	w := guardtest.Workload{Seed: 3}
-	var forward []guardtest.Turn
+func TestSoakLoadIsDeterministic(t *testing.T) {
+	w := soakLoad{Seed: 3}
+	var forward []soakTurn
 	for n := range 200 {
-		forward = append(forward, w.Turn(n))
+		forward = append(forward, w.turn(n))
 	}
 	for n := 199; n >= 0; n-- {
-		if again := w.Turn(n); !reflect.DeepEqual(again, forward[n]) {
+		if again := w.turn(n); !reflect.DeepEqual(again, forward[n]) {
 			t.Fatalf("turn %d is\n%v\nit was\n%v", n, again, forward[n])
 		}
 	}
-	if other := (guardtest.Workload{Seed: 4}).Turn(0); reflect.DeepEqual(other, forward[0]) {
+	if other := (soakLoad{Seed: 4}).turn(0); reflect.DeepEqual(other, forward[0]) {
 		t.Error("another seed makes the same turn")
 	}
 }
 
 // All that a workload promises is in it, a strict model takes all of it, and
 // what is to be found is in one turn only.
-func TestWorkload(t *testing.T) {
+func TestSoakLoad(t *testing.T) {
 	const turns, window = 3_000, 32_000
-	w := guardtest.Workload{Seed: 1, Window: window}
+	w := soakLoad{Seed: 1, Window: window}
 	seen := map[string]int{}
 	places := map[string]int{}
 	texts := map[string]int{} // request or fact -> its turn
@@ -48,10 +47,10 @@ func TestWorkload(t *testing.T) {
 		}
 	}
 	for n := range turns {
-		turn := w.Turn(n)
+		turn := w.turn(n)
 		messages := []transcript.Message{turn.User}
 		for i, s := range turn.Steps {
-			a := turn.Reply(i)
+			a := turn.reply(i)
 			if a.Text != s.Text || len(a.Calls) != len(s.Calls) || len(s.Calls) == 0 || len(s.Results) != len(s.Calls) {
 				t.Fatalf("turn %d: the reply to step %d is %+v", n, i, a)
 			}
@@ -75,7 +74,7 @@ func TestWorkload(t *testing.T) {
 				count("base64", len(r.Text()) > 250 && !strings.ContainsAny(r.Text(), " \n"))
 			}
 		}
-		if last := turn.Reply(len(turn.Steps)); turn.Answer != "" {
+		if last := turn.reply(len(turn.Steps)); turn.Answer != "" {
 			if last.Text != turn.Answer || len(last.Calls) > 0 {
 				t.Fatalf("turn %d ends with %+v", n, last)
 			}
@@ -87,7 +86,7 @@ func TestWorkload(t *testing.T) {
 			t.Fatalf("turn %d: %v", n, v)
 		}
 
-		all := textOf(t, messages)
+		all := allSaid(t, messages)
 		if !strings.HasPrefix(turn.User.Text(), turn.Request) {
 			t.Fatalf("turn %d: the user does not say %q", n, turn.Request)
 		}
@@ -124,8 +123,8 @@ func TestWorkload(t *testing.T) {
 	t.Log(seen, places)
 }
 
-// textOf is all that is said in messages, as it is written.
-func textOf(t *testing.T, messages []transcript.Message) string {
+// allSaid is all that is said in messages, as it is written.
+func allSaid(t *testing.T, messages []transcript.Message) string {
 	t.Helper()
 	body, _, err := wire.Anthropic{}.Request(transcript.Request{Messages: messages})
 	require.NoError(t, err)

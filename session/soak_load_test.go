@@ -1,29 +1,30 @@
-package guardtest
+package session_test
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
 
+	"github.com/convolog/convolog/guard/guardtest"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Workload is a long conversation that is made up from a seed: what the user
+// soakLoad is a long conversation that is made up from a seed: what the user
 // writes, what the model calls, what the tools return, and what of it is to be
 // remembered. It goes from tasks of a coding agent (reading, searching, testing
 // and editing files, also several at once, with errors, images, base64 and
 // results that are larger than the window) to plain talk in several scripts and
-// back. The same Workload gives the same turns, in whatever order they are
+// back. The same soakLoad gives the same turns, in whatever order they are
 // asked for. It is plain data and safe for several goroutines.
-type Workload struct {
+type soakLoad struct {
 	Seed uint64
 	// Window is that of the model in tokens; what is huge is measured by it.
 	// 0 means 32,000.
 	Window int
 }
 
-// Turn is one turn of a [Workload].
-type Turn struct {
+// soakTurn is one turn of a [soakLoad].
+type soakTurn struct {
 	// N is its number, from 0.
 	N int
 	// User is the message that begins it, and Request the words in it that say
@@ -31,39 +32,39 @@ type Turn struct {
 	User    transcript.Message
 	Request string
 	// Steps are what the model does before its last words.
-	Steps []Step
+	Steps []soakStep
 	// Answer is the last words. If they are empty the turn is given up after
 	// the last of the results.
 	Answer string
 	// Facts are what was said in the turn that is worth being remembered.
-	Facts []Fact
+	Facts []soakFact
 }
 
-// Step is an answer that calls tools, and their results.
-type Step struct {
+// soakStep is an answer that calls tools, and their results.
+type soakStep struct {
 	Text  string
 	Calls []transcript.ToolCallBlock // at least one, with their IDs
 	// Results are in the order of the calls, a message for each.
 	Results []transcript.Message
 }
 
-// Reply is what the model answers after so many steps of the turn.
-func (t Turn) Reply(steps int) Answer {
+// reply is what the model answers after so many steps of the turn.
+func (t soakTurn) reply(steps int) guardtest.Answer {
 	if steps < len(t.Steps) {
 		s := t.Steps[steps]
-		return Answer{Text: s.Text, Calls: s.Calls}
+		return guardtest.Answer{Text: s.Text, Calls: s.Calls}
 	}
-	return Say(t.Answer)
+	return guardtest.Say(t.Answer)
 }
 
-// Turn makes the turn of that number.
-func (w Workload) Turn(n int) Turn {
+// turn makes the turn of that number.
+func (w soakLoad) turn(n int) soakTurn {
 	const episode = 25 // turns about one thing
 	about := rand.New(rand.NewPCG(w.Seed, uint64(n/episode)))
-	t := &turn{
-		Turn:   Turn{N: n},
-		Rand:   rand.New(rand.NewPCG(w.Seed^0x5eed, uint64(n))),
-		window: w.Window,
+	t := &turnMaker{
+		soakTurn: soakTurn{N: n},
+		Rand:     rand.New(rand.NewPCG(w.Seed^0x5eed, uint64(n))),
+		window:   w.Window,
 	}
 	if t.window <= 0 {
 		t.window = 32_000
@@ -77,12 +78,12 @@ func (w Workload) Turn(n int) Turn {
 		t.words = talk
 		t.chat()
 	}
-	return t.Turn
+	return t.soakTurn
 }
 
-// turn is a Turn in the making.
-type turn struct {
-	Turn
+// turnMaker is a soakTurn in the making.
+type turnMaker struct {
+	soakTurn
 	*rand.Rand
 	window  int
 	words   *script
@@ -91,27 +92,27 @@ type turn struct {
 }
 
 // one reports something that is true once in n times.
-func (t *turn) one(n int) bool { return t.IntN(n) == 0 }
+func (t *turnMaker) one(n int) bool { return t.IntN(n) == 0 }
 
 // request begins the user's message.
-func (t *turn) request(what string) {
+func (t *turnMaker) request(what string) {
 	t.Request = fmt.Sprintf("(%d) %s", t.N+1, what)
 	t.User = transcript.UserText(t.Request)
 }
 
 // say adds to what the user writes.
-func (t *turn) say(text string) {
+func (t *turnMaker) say(text string) {
 	t.User.Content = append(t.User.Content, transcript.TextBlock{Text: text})
 }
 
 // chat is a turn without tools, or with a single search.
-func (t *turn) chat() {
+func (t *turnMaker) chat() {
 	t.request(t.words.text(t.Rand, 1+t.IntN(4)))
 	if t.one(3) {
-		t.say(t.plant(FactDecision, OfUser))
+		t.say(t.plant(factDecision, ofUser))
 	}
 	if t.one(4) {
-		t.say(t.plant(t.mark(), OfUser))
+		t.say(t.plant(t.mark(), ofUser))
 	}
 	if t.one(60) {
 		t.User.Content = append(t.User.Content, t.image())
@@ -122,18 +123,18 @@ func (t *turn) chat() {
 	}
 	t.Answer = t.words.text(t.Rand, 2+t.IntN(9))
 	if t.one(12) {
-		t.Answer += "\n" + t.plant(t.mark(), OfAssistant)
+		t.Answer += "\n" + t.plant(t.mark(), ofAssistant)
 	}
 }
 
 // task is a turn of a coding agent.
-func (t *turn) task() {
+func (t *turnMaker) task() {
 	t.request(t.words.text(t.Rand, 1+t.IntN(2)))
 	if t.one(5) {
-		t.say(t.plant(FactDecision, OfUser))
+		t.say(t.plant(factDecision, ofUser))
 	}
 	if t.one(5) {
-		t.say(t.plant(t.mark(), OfUser))
+		t.say(t.plant(t.mark(), ofUser))
 	}
 	steps := t.IntN(4)
 	if t.one(150) {
@@ -152,7 +153,7 @@ func (t *turn) task() {
 			text = t.words.text(t.Rand, 1)
 		}
 		if t.one(20) {
-			text += "\n" + t.plant(t.mark(), OfAssistant)
+			text += "\n" + t.plant(t.mark(), ofAssistant)
 		}
 		t.endStep(strings.TrimSpace(text))
 	}
@@ -163,11 +164,11 @@ func (t *turn) task() {
 }
 
 // step returns the step that calls are added to.
-func (t *turn) step() *Step {
+func (t *turnMaker) step() *soakStep {
 	if n := len(t.Steps); n > 0 && t.Steps[n-1].Text == unfinished {
 		return &t.Steps[n-1]
 	}
-	t.Steps = append(t.Steps, Step{Text: unfinished})
+	t.Steps = append(t.Steps, soakStep{Text: unfinished})
 	return &t.Steps[len(t.Steps)-1]
 }
 
@@ -175,4 +176,4 @@ func (t *turn) step() *Step {
 const unfinished = "\x00"
 
 // endStep gives the step its text.
-func (t *turn) endStep(text string) { t.step().Text = text }
+func (t *turnMaker) endStep(text string) { t.step().Text = text }

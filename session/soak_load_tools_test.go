@@ -1,4 +1,4 @@
-package guardtest
+package session_test
 
 import (
 	"encoding/base64"
@@ -10,8 +10,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Tools are the tools that a [Workload] calls.
-func (w Workload) Tools() []transcript.Tool {
+// tools are the tools that a [soakLoad] calls.
+func (w soakLoad) tools() []transcript.Tool {
 	schema := func(names ...string) json.RawMessage {
 		var sb strings.Builder
 		for i, name := range names {
@@ -33,7 +33,7 @@ func (w Workload) Tools() []transcript.Tool {
 }
 
 // call adds a call of a tool and its result to the running step.
-func (t *turn) call(name string, input map[string]any, text string, more ...transcript.Block) {
+func (t *turnMaker) call(name string, input map[string]any, text string, more ...transcript.Block) {
 	s := t.step()
 	id := fmt.Sprintf("toolu_%d_%d_%d", t.N, len(t.Steps), len(s.Calls))
 	raw, _ := json.Marshal(input) // strings can be written
@@ -50,7 +50,7 @@ func (t *turn) call(name string, input map[string]any, text string, more ...tran
 }
 
 // useTool adds one call of a coding agent.
-func (t *turn) useTool() {
+func (t *turnMaker) useTool() {
 	switch n := t.IntN(100); {
 	case n < 40:
 		t.readFile()
@@ -66,14 +66,14 @@ func (t *turn) useTool() {
 }
 
 // path is one of the files of the project.
-func (t *turn) path() string {
+func (t *turnMaker) path() string {
 	return fmt.Sprintf("internal/%s/%s.go", t.project, english.words[t.IntN(len(english.words))])
 }
 
-func (t *turn) readFile() {
-	path, place := t.path(), InInput
+func (t *turnMaker) readFile() {
+	path, place := t.path(), inInput
 	if t.one(25) {
-		path = t.fact(FactPath, place).Text
+		path = t.fact(factPath, place).Text
 	}
 	lines := 5 + t.IntN(60)
 	switch {
@@ -84,23 +84,23 @@ func (t *turn) readFile() {
 	}
 	text := t.source(lines)
 	if t.one(30) {
-		text = "// " + t.plant(t.mark(), InResult) + "\n" + text
+		text = "// " + t.plant(t.mark(), inResult) + "\n" + text
 	}
 	t.call("read", map[string]any{"path": path}, text)
 }
 
-func (t *turn) grep() {
+func (t *turnMaker) grep() {
 	var sb strings.Builder
 	for range 2 + t.IntN(50) {
 		fmt.Fprintf(&sb, "%s:%d: %s\n", t.path(), 1+t.IntN(900), t.codeLine())
 	}
 	if t.one(30) {
-		sb.WriteString(t.plant(FactPath, InResult) + "\n")
+		sb.WriteString(t.plant(factPath, inResult) + "\n")
 	}
 	t.call("grep", map[string]any{"pattern": english.words[t.IntN(len(english.words))], "path": "internal"}, sb.String())
 }
 
-func (t *turn) test() {
+func (t *turnMaker) test() {
 	input := map[string]any{"package": "./internal/" + t.project}
 	if !t.one(3) {
 		t.call("test", input, fmt.Sprintf("ok  \tinternal/%s\t%d.%03ds\n", t.project, t.IntN(9), t.IntN(1000)))
@@ -108,7 +108,7 @@ func (t *turn) test() {
 	}
 	text := "error: exit status 1\n"
 	if t.one(4) {
-		text = t.plant(t.mark(), InError) + "\n"
+		text = t.plant(t.mark(), inError) + "\n"
 	}
 	for range 1 + t.IntN(25) {
 		text += fmt.Sprintf("--- FAIL: Test%s (0.0%ds)\n    %s:%d: %s\n", t.project, t.IntN(9), t.path(), t.IntN(900), t.codeLine())
@@ -116,15 +116,15 @@ func (t *turn) test() {
 	t.call("test", input, text)
 }
 
-func (t *turn) edit() {
+func (t *turnMaker) edit() {
 	path := t.path()
 	if t.one(8) {
-		path = t.fact(FactPath, InChange).Text
+		path = t.fact(factPath, inChange).Text
 	}
 	t.call("edit", map[string]any{"path": path, "old_string": t.source(1 + t.IntN(6)), "new_string": t.source(1 + t.IntN(12))}, "edited")
 }
 
-func (t *turn) fetch() {
+func (t *turnMaker) fetch() {
 	input := map[string]any{"url": "https://pages.example/" + t.project}
 	switch t.IntN(3) {
 	case 0:
@@ -142,7 +142,7 @@ func (t *turn) fetch() {
 }
 
 // image is the head of a PNG, from which its size can be read.
-func (t *turn) image() transcript.Block {
+func (t *turnMaker) image() transcript.Block {
 	data := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR")
 	data = binary.BigEndian.AppendUint32(data, uint32(100+t.IntN(1400)))
 	data = binary.BigEndian.AppendUint32(data, uint32(100+t.IntN(1400)))
@@ -151,7 +151,7 @@ func (t *turn) image() transcript.Block {
 }
 
 // source is so many lines of a program.
-func (t *turn) source(lines int) string {
+func (t *turnMaker) source(lines int) string {
 	var sb strings.Builder
 	for range lines {
 		sb.WriteString(t.codeLine())
@@ -160,7 +160,7 @@ func (t *turn) source(lines int) string {
 	return sb.String()
 }
 
-func (t *turn) codeLine() string {
+func (t *turnMaker) codeLine() string {
 	w := func() string { return english.words[t.IntN(len(english.words))] }
 	switch t.IntN(5) {
 	case 0:
