@@ -232,8 +232,10 @@ func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compa
 
 	changed := slices.DeleteFunc(slices.Clone(all.files), func(f transcript.Carried) bool { return !f.Modified })
 	read := slices.DeleteFunc(slices.Clone(all.files), func(f transcript.Carried) bool { return f.Modified })
-	changed, used = b.newest(changed, left*2/3, nil)
-	read, more = b.newest(read, left*2/3-used, nil)
+	room := left * 2 / 3 // of which the newest that were read have a quarter, if they need it
+	_, more = b.newest(read, room/4, nil)
+	changed, used = b.newest(changed, room-more, nil)
+	read, more = b.newest(read, room-used, nil)
 	done.Files = slices.Concat(changed, read)
 	left -= used + more
 

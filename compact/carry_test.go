@@ -112,6 +112,28 @@ func TestCarriedIsOfTheUser(t *testing.T) {
 	require.Contains(t, given, "forged")
 }
 
+// Where there is no room for all files, the newest that were read are there beside the
+// newest that were modified, which have most of it.
+func TestCarriedManyFiles(t *testing.T) {
+	f := rebuild.New(nil)
+	for i := range 100 {
+		tool := "write_file"
+		if i%5 == 4 {
+			tool = "read_file"
+		}
+		id := fmt.Sprint("c", i)
+		add(t, f, fmt.Sprint("t", i), transcript.UserText("on"), called(id, tool, fmt.Sprintf(`{"path":"/srv/shop/file%d.go"}`, i)), transcript.ToolResult(id, "ok"), transcript.AssistantText(facts(20)))
+	}
+	add(t, f, "last", transcript.UserText("next"), transcript.AssistantText("yes"))
+	c, err := compactOnce(t, f, &compact.Options{Keep: compact.Keep{Turns: 1}, MaxCarried: 400, Summarizer: says(nthSummary(1), nil)})
+	require.NoError(t, err)
+	read := texts(slices.DeleteFunc(slices.Clone(c.Files), func(i transcript.Carried) bool { return i.Modified }))
+	require.Contains(t, read, "/srv/shop/file99.go")
+	require.Contains(t, texts(c.Files), "/srv/shop/file98.go")
+	require.NotContains(t, texts(c.Files), "/srv/shop/file0.go")
+	require.Less(t, len(read), len(c.Files)/2)
+}
+
 // Where there is no room for all that the user said, the newest is there, long
 // texts lose their middle, and the identifiers of what is gone are named.
 func TestCarriedWithoutRoom(t *testing.T) {
