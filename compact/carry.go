@@ -85,8 +85,8 @@ func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried
 	return all
 }
 
-// newestOf returns the items whose entries are neither shown nor erased, of equal ones
-// the last.
+// newestOf returns the items whose entries are neither shown nor erased. Of equal
+// items it keeps the last.
 func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcript.Carried) {
 	known := map[[2]string]bool{}
 	for _, i := range slices.Backward(items) {

@@ -240,7 +240,7 @@ func (c *conversation) bound(ctx context.Context, summary string) (string, error
 	return clip(summary, n), nil
 }
 
-// noSummary are the stop reasons of answers that are none.
+// noSummary holds the stop reasons of answers that are not summaries.
 var noSummary = map[transcript.StopReason]error{
 	transcript.StopMaxTokens:     ErrCut,
 	transcript.StopContextWindow: ErrCut,

@@ -12,7 +12,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// ErrDiverged says that the copy of a session has lines that the session has not.
+// ErrDiverged says that the copy of a session has lines that the session lacks.
 // Nothing was written.
 var ErrDiverged = errors.New("the copy has other lines than the session: nothing was written; delete one of the two, or copy into another store")
 

@@ -6,8 +6,8 @@
 //
 // Without -url it needs no network: a scripted model inside the program streams
 // its answers. With -url (and a key in ANTHROPIC_API_KEY) any Anthropic-compatible
-// endpoint answers. Without -keys it serves this machine alone. Example shared is the
-// same server on several machines.
+// endpoint answers. Without -keys it serves this machine alone. The same server on
+// several machines is examples/shared.
 package main
 
 import (

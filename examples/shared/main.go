@@ -1,4 +1,4 @@
-// Shared is example server on several machines: its replicas keep their conversations
+// Shared is examples/server on several machines: its replicas keep their conversations
 // in one PostgreSQL database, and a client may talk to any of them.
 //
 //	createdb convolog
@@ -11,10 +11,10 @@
 //
 //	curl -N 'localhost:8082/api/agents/main/chat/stream?sessionId=SESSION' -H 'Last-Event-ID: ID'
 //
-// An answer belongs to the replica that has begun it, and goes on whoever listens. If
-// that replica is killed, the others take its conversations over when its lease has
-// ended: the answer ends where it was cut, and what is queued is answered. In front of
-// them a load balancer needs no sticky sessions.
+// An answer belongs to the replica that has begun it, and goes on when no client
+// listens. If that replica is killed, the others take over its conversations when its
+// lease has ended: the answer ends where it was cut, and queued messages are answered.
+// A load balancer in front of the replicas needs no sticky sessions.
 package main
 
 import (

@@ -7,7 +7,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Delta is what one event of a stream has to show. Most events fill one field
+// Delta is what one event of a stream adds to an answer. Most events fill one field
 // or none. Of several calls in one event it has the last.
 type Delta struct {
 	Text     string // goes on the text of the answer

@@ -39,8 +39,8 @@ const copiers = 8
 // example, and back. All agents, sessions and keys are copied with all of their lines
 // byte for byte, and with the blobs that these name; archived sessions are archived
 // there, too, and the same sessions are current. So histories, exports and listings
-// are the same in both stores. Memories and channel logs are not copied: they are
-// no sessions.
+// are the same in both stores. Memories and channel logs are not
+// copied: they are not sessions.
 //
 // Each session is copied by [session.Store.CopyTo], which says what is guaranteed.
 // A Copy that was killed goes on when it is called again, and a later one brings what
@@ -49,7 +49,7 @@ const copiers = 8
 // sessions that were deleted here are not deleted there. If one of them is therefore the
 // current session of a key that both stores have, the error says so.
 //
-// Copy copies eight sessions at a time, and stops when ctx is done. It needs some
+// Copy copies eight sessions at a time, and stops when ctx is done. It needs a few
 // hundred bytes of memory for each session. Programs may use the store that is copied
 // from meanwhile; nobody should use the copy. A scope copies the sessions of its owner.
 func Copy(ctx context.Context, from, to *session.Store, opts *CopyOptions) (report CopyReport, err error) {

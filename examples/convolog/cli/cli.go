@@ -35,8 +35,8 @@ const (
 type Opener func(ctx context.Context, url string) (*session.Store, error)
 
 // Main carries out the command line of the process, and ends the process with an exit
-// code. Open opens the stores whose URLs are not of HTTP, for every command; nil says
-// that there are none.
+// code. For every command, open opens the stores whose URLs are not those of HTTP
+// servers. If open is nil, such URLs are errors.
 func Main(open Opener) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait

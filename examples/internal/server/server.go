@@ -1,5 +1,5 @@
-// Package server is the server of the examples server and shared, which differ in what
-// they keep conversations in.
+// Package server is what examples/server and examples/shared have in common. They
+// differ in the store that they serve.
 package server
 
 import (
@@ -41,8 +41,8 @@ func (c *Config) Flags(f *flag.FlagSet) {
 	f.DurationVar(&c.Grace, "grace", 30*time.Second, "`time` that answers get to end when the server is stopped")
 }
 
-// Main serves the store that open returns until the process is told to stop, and exits
-// if it cannot.
+// Main serves the store that open returns until the process is interrupted or
+// terminated. If it cannot, it exits with an error.
 func Main(c Config, open func(context.Context) (*session.Store, error)) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -16,8 +16,9 @@ import (
 	"github.com/convolog/convolog/session"
 )
 
-// TestBlobs checks every rule in a subtest of its name. Storage is called for each,
-// and returns a function that opens a place without blobs, and each time the same one.
+// TestBlobs checks every rule in a subtest of its name. It calls storage once for
+// each rule. The function that storage returns opens the same place every time, at first
+// without blobs.
 // The sessions in refs may have blobs there.
 func TestBlobs(t *testing.T, storage func(t *testing.T, refs ...session.Ref) (open func() session.Blobs)) {
 	for _, rule := range []struct {

@@ -701,7 +701,7 @@ func TestRowOfASessionInTheMaking(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A wait for the lock of the index is told, in the name of no session.
+// A wait for the lock of the index is observed, and names no session.
 func TestWaitForTheIndex(t *testing.T) {
 	dir := t.TempDir()
 	var waits []filelog.Wait

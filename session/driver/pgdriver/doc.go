@@ -39,8 +39,8 @@
 // A change is notified outside its transaction, because commits that notify wait for
 // each other, and followers look by themselves every ten seconds besides. Behind a
 // pooler that passes no notifications on they look once a second. Nothing else of the
-// driver needs a session of the server, and no statement is prepared, so a pooler in
-// transaction mode will do.
+// driver needs a session of the server: statements are prepared only on connections
+// that lead to the server itself. So a pooler in transaction mode will do.
 //
 // # Rights
 //

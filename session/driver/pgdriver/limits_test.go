@@ -139,7 +139,7 @@ func TestStatementsForgotten(t *testing.T) {
 	}
 }
 
-// A role that may not make tables is told what to do, and after that works.
+// A role that may not create tables gets an error with the way out, and works after that.
 func TestRoleWithoutRights(t *testing.T) {
 	admin := poolOf(t, server)
 	schema := newSchema(t, admin)

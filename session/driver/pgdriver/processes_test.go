@@ -193,8 +193,8 @@ func again(recs iter.Seq2[transcript.Record, error], write func([]byte) error) e
 	return nil
 }
 
-// Two processes do everything at once to the same sessions, and the database is what
-// both were told.
+// Two processes do everything at once to the same sessions, and the database has what
+// was acknowledged to both.
 func TestTwoProcesses(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)

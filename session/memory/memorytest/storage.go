@@ -16,8 +16,9 @@ import (
 	"github.com/convolog/convolog/session/memory"
 )
 
-// TestStorage checks every rule in a subtest of its name. Storage is called for each,
-// and returns a function that opens an empty storage, and each time the same one.
+// TestStorage checks every rule in a subtest of its name. It calls storage once for
+// each rule. The function that storage returns opens the same storage every time, at
+// first an empty one.
 func TestStorage(t *testing.T, storage func(t *testing.T) (open func() memory.Storage)) {
 	for _, rule := range []struct {
 		name, text string

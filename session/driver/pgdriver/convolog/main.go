@@ -1,15 +1,15 @@
-// Convolog is the command line convolog for stores in PostgreSQL, too. In a clone of
-// the repository:
+// Convolog is the command line of examples/convolog, and can open stores in PostgreSQL.
+// In a clone of the repository:
 //
 //	go install -C session/driver/pgdriver ./convolog
 //	convolog copy .convolog postgres://localhost/chats
 //	convolog session list --url postgres://localhost/chats
 //
-// It makes the tables when it opens a database that does not have them, also if a
-// command only looks.
+// Every command creates the tables in a database that does not have them, also a
+// command that only reads.
 //
-// The parameter schema of a URL names the schema that has the tables; without it that
-// is convolog. All other parameters are those of libpq.
+// The parameter schema of a URL names the schema of the tables, convolog by default.
+// All other parameters are those of libpq.
 package main
 
 import (
