@@ -126,7 +126,7 @@ func (r *renderer) unfit(i int, content []transcript.Block, b transcript.Block, 
 // checksPrefix reports whether a model refuses reasoning behind a changed prefix,
 // at least for some accounts: Claude since Fable 5.1 and Opus, Sonnet and Haiku
 // 5.5, and what is newer. Names are those of [transcript.Request]: of the Messages
-// API "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0".
+// API "claude-opus-5-5-20260901", of Bedrock also "us.anthropic.claude-opus-5-5-v1:0", of Vertex "claude-opus-5-5@20260901".
 func checksPrefix(model string) bool {
 	_, version := claudeVersion(model)
 	return version > 500
@@ -135,6 +135,7 @@ func checksPrefix(model string) bool {
 // claudeVersion returns the line of a model of Claude and its version, "opus" and
 // 408 for Opus 4.8; nothing for other names and for those before Claude 4.
 func claudeVersion(model string) (line string, version int) {
+	model, _ = cutDate(model)
 	_, name, isClaude := strings.Cut(model, "claude-")
 	parts := strings.Split(name, "-")
 	if !isClaude || len(parts) < 2 {

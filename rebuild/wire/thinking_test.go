@@ -184,7 +184,7 @@ func TestUnboundThinking(t *testing.T) {
 	for model, kept := range map[string]bool{
 		"claude-3-7-sonnet-20250219": true, "claude-opus-4-8": true, "claude-sonnet-5-20260401": true, "claude-fable-5": true,
 		"us.anthropic.claude-opus-5-v1:0": true, "some-imitator": true,
-		"claude-fable-5-1": false, "claude-opus-5-5": false, "claude-haiku-5-5-20260915": false, "claude-opus-6": false,
+		"claude-fable-5-1": false, "claude-opus-5-5": false, "claude-haiku-5-5-20260915": false, "claude-opus-5-5@20260915": false, "claude-opus-6": false,
 		"us.anthropic.claude-sonnet-5-5-v1:0": false,
 	} {
 		o := native
