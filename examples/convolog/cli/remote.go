@@ -42,7 +42,7 @@ func newRemote(base, key string) (*remote, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usageError{fmt.Sprintf("%q is not the URL of a server: write it as %s", base, defaultURL), "help"}
+		return nil, usageError{fmt.Sprintf("%q is not the URL of a server: write it as %s; the convolog of session/driver/pgdriver opens databases", base, defaultURL), "help"}
 	}
 	return &remote{strings.TrimSuffix(base, "/"), key}, nil
 }
