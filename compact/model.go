@@ -17,13 +17,13 @@ import (
 // call to pair and no tool. It is safe for several goroutines if Complete is.
 //
 // Every request fits the window of the model: tokens by Counter times Safety
-// plus MaxOutput are never more than Window. What does not fit into one request
+// plus MaxOutput are never more than Window. A conversation too long for one request
 // is shown piece by piece, each time with the summary so far, which the model
 // is to bring up to date. If that took more than MaxCalls calls, results of
 // tools are shortened, then all texts, and then messages in the middle are left
 // out; each time the text says what is missing.
 //
-// What the model wrote is refused if it is no summary, see [ErrEmpty] and those
+// An answer that is no summary is refused, see [ErrEmpty] and the errors
 // after it. The conversation is shown as data between marks that nothing in it
 // can end, with the instructions behind it.
 //

@@ -65,8 +65,8 @@ type Options struct {
 	// the goroutine of the summarizer and waited for.
 	Observe func(ctx context.Context, s Step)
 	// Check is asked by Plan about the cut it has chosen; if it returns false
-	// another one is looked for. Who has the fold can see there what the
-	// history does not show; a session does so in any case. Nil accepts every
+	// another one is looked for. A caller that has the fold can see there what
+	// the history does not show; a session always looks. Nil accepts every
 	// cut.
 	Check func(c Cut) bool
 }

@@ -33,8 +33,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // Besides the summary the entry has what no summarizer is trusted with, at most
 // MaxCarried tokens of it: what the user said, the files that calls have read and
 // modified, the last errors of tools, and identifiers of what there was no room
-// for. What is known of the compaction before is merged with what is new, by
-// code. Passwords and keys that look like such are masked.
+// for. Code merges the items of the compaction before with the new
+// ones. Passwords and keys that look like such are masked.
 //
 // An error is an [*Error] and matches what the summarizer returned, or what is
 // wrong with its summary, see [ErrEmpty] and those after it. The summarizer is

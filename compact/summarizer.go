@@ -24,7 +24,7 @@ type Summarizer interface {
 // Input is what a [Summarizer] is given. It must not be modified.
 type Input struct {
 	// Previous is the summary of the compaction before this one; empty if
-	// there was none. What it says must be in the new summary: the old one is
+	// there was none. The new summary must say what it says: the old one is
 	// shown no longer.
 	Previous string
 	// Messages is the part of the history that the summary stands for, oldest

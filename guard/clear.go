@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// What Clear keeps: so many results, and the newest ones of so many tokens.
+	// Clear keeps this many results, and the newest ones of this many tokens.
 	keptResults      = 5
 	keptResultTokens = 40_000
 

@@ -13,7 +13,7 @@ import (
 // Clip is the stage "clip", that shortens tool results: each to three tenths of the
 // window (of 180,000 tokens at most, if it is not known), and those of the last message,
 // which no compaction can leave out, to half of the room for all of them
-// together. What stays is the beginning and the end, at line breaks where there
+// together. The beginning and the end stay, at line breaks where there
 // are some near, with a note in between that says how much is left out and the
 // ID of the entry that has all of it, and the tool that reads it if the model is
 // offered one, and that a JSON text is not one any more.

@@ -16,8 +16,8 @@
 // offer a tool that reads it again.
 //
 // Every change is committed to the history before the next call, so that a
-// restart sends the same. What is not an overflow is returned untouched, and so
-// is an answer; an overflow that nothing could cure is an [*OverflowError] that
+// restart sends the same. Other errors are returned untouched, as are
+// answers; an overflow that nothing could cure is an [*OverflowError] that
 // holds the provider's error.
 //
 // The same window of a model is told to the [Guard], which then looks before it
@@ -25,8 +25,8 @@
 // turn and not in the middle of one; and to a summarizing model, which may be
 // another one. Each works without the others.
 //
-// What a Do learns, the window of the model and by how much the estimate of
-// tokens is off, it commits too, if the history is [Calibrated].
+// If the history is [Calibrated], a Do also commits what it learns: the window of the
+// model, and by how much the estimate of tokens is off.
 //
 // [Classify] says whether an error is an overflow, of what, and by which rule.
 // The guard needs no package of a provider and no package of this module's

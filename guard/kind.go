@@ -40,8 +40,8 @@ const (
 	// rate limit that goes away by waiting is [NotOverflow].
 	RateLimit Kind = "rate_limit_single_request"
 
-	// StopReason is an answer that was cut because the window was full. What
-	// was said so far is an answer to keep; the next request needs a shorter
+	// StopReason is an answer that was cut because the window was full. Its
+	// text so far is an answer to keep; the next request needs a shorter
 	// history.
 	StopReason Kind = "stop_reason"
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// OverflowError is an overflow that could not be cured. What was done to the
-// history so far is committed; nothing was lost.
+// OverflowError is an overflow that could not be cured. All changes made to the
+// history so far are committed; nothing was lost.
 type OverflowError struct {
 	Overflow Overflow
 	Attempts int // calls that were made

@@ -5,7 +5,7 @@
 // [History]: a system prefix and messages that every provider's rules accept,
 // however broken the entries are. It is pure and deterministic: no clock, no
 // random, synthetic texts are fixed. The same entries give the same bytes on
-// every machine, before and after a restart. What had to be repaired is in the
+// every machine, before and after a restart. All repairs are in the
 // [Report].
 //
 // The rules are those of format version 1, listed in FORMAT.md. In short:

@@ -40,7 +40,7 @@ func PromptHash(system string, tools []transcript.Tool) string {
 // the others. Reasoning that is not signed in this way, and that of answers that
 // do not say what they were made from, stays for the renderer to decide.
 //
-// What Reasoned returns stays the same when it is given to Reasoned again. The
+// Reasoned of its own result returns the same. The
 // messages given are not modified.
 func Reasoned(messages []transcript.Message, promptHash string) (out []transcript.Message, thought string) {
 	keep := map[*transcript.Answer]bool{}

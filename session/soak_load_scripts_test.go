@@ -26,7 +26,7 @@ func (s *script) sentence(r *rand.Rand) string {
 	return sb.String()
 }
 
-// text makes a text of so many sentences.
+// text makes a text of a number of sentences.
 func (s *script) text(r *rand.Rand, sentences int) string {
 	var sb strings.Builder
 	for i := range sentences {

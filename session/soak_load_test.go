@@ -48,7 +48,7 @@ type soakStep struct {
 	Results []transcript.Message
 }
 
-// reply is what the model answers after so many steps of the turn.
+// reply is what the model answers after a number of steps of the turn.
 func (t soakTurn) reply(steps int) guardtest.Answer {
 	if steps < len(t.Steps) {
 		s := t.Steps[steps]

@@ -150,7 +150,7 @@ func (t *turnMaker) image() transcript.Block {
 	return transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(data)}}
 }
 
-// source is so many lines of a program.
+// source returns lines of a program.
 func (t *turnMaker) source(lines int) string {
 	var sb strings.Builder
 	for range lines {

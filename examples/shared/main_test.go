@@ -176,7 +176,7 @@ func (c *client) run(ctx context.Context) error {
 	return fmt.Errorf("client %s has seen %q: %w", c.key, c.text, ctx.Err())
 }
 
-// once talks to a replica until the connection breaks. That it cannot is no error.
+// once talks to a replica until the connection breaks. A failed connection is no error.
 func (c *client) once(ctx context.Context, url string, left int) (over bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

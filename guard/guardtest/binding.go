@@ -16,7 +16,7 @@ import (
 // something else than what it was made from.
 type Binding int
 
-// What a model with a binding signs is bound to the system prompt, the tools,
+// Reasoning that a model with a binding signs is bound to the system prompt, the tools,
 // all blocks in front of it but cache marks, and the reasoning right in front of
 // it.
 const (

@@ -19,7 +19,7 @@
 //	}
 //	client := &http.Client{Transport: m} // any host
 //
-// What a model says is a [Rule], a function from a [Request] to an [Answer].
+// A model answers by a [Rule], a function from a [Request] to an [Answer].
 // [Say] and [Call] make answers; [Fail], [Stall], [CutAfter] and their like
 // make those that go wrong; [Script], [When] and [Start] make rules of them.
 //
@@ -47,12 +47,12 @@
 // and outputs; of OpenAI's also members that are unknown or not of their types,
 // and an item of an answer that comes back without the reasoning before it.
 //
-// What an API cannot say of an [Answer] is left out of it: blocks of other
+// Parts of an [Answer] that an API cannot say are left out: blocks of other
 // providers, and of Chat Completions the order of texts and calls. Gemini's
 // signatures are those that a block has in its member "ext", and one of its own
 // on the first call where a model wants it.
 //
-// What is not checked: keys, names of models, the values of sampling
+// These are not checked: keys, names of models, the values of sampling
 // parameters, whether a tool that is called was defined, schemas of inputs,
 // pages of documents, signatures of reasoning without [Model.Bind], and rate
 // limits.

@@ -3,14 +3,14 @@
 //
 // A [transcript.Request] is in no provider's form. [Anthropic] turns it into
 // the body of a call to the Messages API and turns the answer, whole or
-// streamed, into a [transcript.Response]; [OpenAIChat] does so for Chat
+// streamed, into a [transcript.Response]; [OpenAIChat] is for Chat
 // Completions and its imitators, [OpenAIResponses] for the Responses API,
 // [Gemini] for generateContent of Google's APIs and [Bedrock] for Converse of
 // Amazon's. They have no HTTP client: any will do, [ReadSSE] splits what a
 // stream sends into events, and [NewAPIError] reads the refusals of all five.
 //
 // An answer that is appended to a session and rendered again comes out as it
-// came in. What only one API knows of a block (IDs of items, encrypted
+// came in. Data of a block that only one API knows (IDs of items, encrypted
 // reasoning, signatures of calls) is in the block's member "ext", which goes
 // back to no other; a part of an answer that there is no block for is an opaque
 // block.
@@ -72,7 +72,6 @@
 // it says, "moved" behind the results, and "-" is left out, with a word in the
 // report. Other models get the texts and the calls of an answer.
 //
-// What breaks the rules of every provider (calls without results, roles that
-// do not alternate) is not repaired here: that is the business of
-// [rebuild.Fold].
+// Messages that break the rules of every provider (calls without results, roles
+// that do not alternate) are not repaired here, but by [rebuild.Fold].
 package wire

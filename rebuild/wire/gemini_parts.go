@@ -169,7 +169,7 @@ func geminiCallID(extra transcript.Extra) string {
 }
 
 // opaquePart returns the part that a block holds, nil if it is none that the
-// API takes back. What only the API knows goes back as it came.
+// API takes back. Parts that only the API knows go back as they came.
 func opaquePart(b transcript.RawBlock) []byte {
 	part, _ := jsontext.Member(b.JSON, "part")
 	if b.BlockType() != opaqueGemini || !jsontext.Valid(b.JSON) || !hasEachOnce(part) {

@@ -36,7 +36,7 @@ var blockRows = []struct{ name, role, content string }{
 	{"compaction, encrypted", "assistant", `{"type":"compaction","id":"cmp_1","encrypted_content":"e"},{"type":"text","text":"x"}`},
 	{"bedrock_block, a tool it ran", "assistant", `{"type":"bedrock_block","block":{"toolUse":{"toolUseId":"t","name":"n","type":"server_tool_use","input":{}}}},` +
 		`{"type":"bedrock_block","block":{"toolResult":{"toolUseId":"t","type":"r","content":[]}}},{"type":"text","text":"x"}`},
-	// Of each API another: Chat Completions has none.
+	// Each API has a different one; Chat Completions has none.
 	{
 		"of a type not known here", "assistant", `{"type":"new_block","x":1},{"type":"text","text":"x"}
 {"type":"new_block"},{"type":"text","text":"x"}

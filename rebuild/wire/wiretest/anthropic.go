@@ -28,8 +28,8 @@ var anthropicMembers = map[string]bool{
 	"tool_choice": true, "tools": true, "top_k": false, "top_p": false,
 }
 
-// Decode reads the body of a request and judges it. What is wrong with the body is the
-// only violation then.
+// Decode reads the body of a request and judges it. Violations of the body as a whole
+// hide all others.
 func (a Anthropic) Decode(body []byte) (Request, []Violation) {
 	r := referee{}
 	r.req.Messages = []transcript.Message{}

@@ -23,7 +23,7 @@ const maxData = 256 << 20
 //
 //	store := session.OpenDriver(d, &session.Options{Blobs: d.Blobs()})
 //
-// What an append stores there is committed with its lines. Blobs go with their
+// Blobs that an append stores are committed with its lines. Blobs go with their
 // session, however it is deleted, and Put to a session that is not there fails. A blob
 // has at most 256 MiB. Larger media, and a database that is to stay small, need a
 // bucket: a session.Blobs of the application's own, which takes four methods.

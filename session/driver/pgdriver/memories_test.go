@@ -86,8 +86,8 @@ func (lessons) Extract(_ context.Context, in memory.Input) ([]memory.Candidate, 
 	return []memory.Candidate{{Category: memory.Preferences, Topic: in.Messages[0].Text(), Text: memory.Text{Abstract: "Likes " + in.Messages[0].Text()}}}, nil
 }
 
-// What sessions of several replicas teach is known to all of them, and gone when the
-// owner is erased.
+// Memories from sessions of several replicas are known to all of them, and gone when
+// the owner is erased.
 func TestMemoriesOfAStore(t *testing.T) {
 	pool := poolOf(t, server)
 	schema := newSchema(t, pool)

@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A page is what a scan has in memory: so many lines at most, and no more bytes than
-// that once there is one.
+// A page is what a scan has in memory: this many lines at most, and beyond its first line
+// no more than this many bytes.
 const (
 	pageLines = 1024
 	pageBytes = 1 << 20
