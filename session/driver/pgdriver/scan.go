@@ -12,8 +12,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A page is what a scan has in memory: this many lines at most, and beyond its first line
-// no more than this many bytes.
+// A page is what a scan has in memory: this many lines at most, and no further line once
+// it has this many bytes.
 const (
 	pageLines = 1024
 	pageBytes = 1 << 20
