@@ -23,14 +23,14 @@ type Copied struct {
 	Lines    int                 // of the session
 	Appended int                 // of these were new to the other store
 	Blobs    int                 // were new to it
-	Missing  int                 // blobs that new lines name, and that the session does not have
+	Missing  int                 // blobs that lines name, and that neither store has
 	Damage   []transcript.Damage // places in the session that are no lines; they were not copied
 }
 
 // CopyTo copies a session to another store, over the same driver or another one:
 // its lines byte for byte, the blobs that they name, its place among the sessions of
 // its key, and whether it is archived. If the other store has a part of the session
-// already, CopyTo adds what is missing, so a copy that was killed can be continued,
+// already, CopyTo adds what is missing, blobs included, so a copy that was killed can be continued,
 // and one that has grown old can be brought up to date. With dryRun nothing is
 // written, and the report says what would be.
 //
@@ -84,6 +84,7 @@ type copying struct {
 	chunk      []driver.Line   // that are to be appended
 	size       int             // of the chunk in bytes
 	blobs      map[string]bool // that the lines up to here name: whether they are to be copied
+	listed     bool            // blobs of the lines that the copy had are to be copied if it lacks them
 }
 
 // chunkBytes is how large a chunk is that is appended at once, but for the last
@@ -277,6 +278,9 @@ func (c *copying) adopt(ctx context.Context) error {
 func (c *copying) flush(ctx context.Context) error {
 	chunk := c.chunk
 	c.chunk, c.size = nil, 0
+	if err := c.lacking(ctx); err != nil {
+		return err
+	}
 	for hash, due := range c.blobs {
 		if !due {
 			continue
@@ -297,6 +301,29 @@ func (c *copying) flush(ctx context.Context) error {
 	}})
 	c.at = res.End
 	return err
+}
+
+// lacking finds the blobs that the copy lacks although it has the lines that name
+// them: one of the stores may have been opened without Blobs then.
+func (c *copying) lacking(ctx context.Context) error {
+	if c.listed || len(c.blobs) == 0 {
+		return nil
+	}
+	c.listed = true
+	there := map[string]bool{}
+	if to := c.to.opts.Blobs; to != nil && !c.Created {
+		hashes, err := to.List(ctx, c.Ref)
+		if err != nil {
+			return err
+		}
+		for _, hash := range hashes {
+			there[hash] = true
+		}
+	}
+	for hash, due := range c.blobs {
+		c.blobs[hash] = due || !there[hash]
+	}
+	return nil
 }
 
 var errNoBlobs = errors.New("it has images or documents beside its lines, and the other store has no place for them: open that store with Options.Blobs")

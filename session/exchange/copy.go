@@ -27,7 +27,7 @@ type CopyReport struct {
 	Changed  int `json:"changed"`  // of them had new lines, those that were new included
 	Lines    int `json:"lines"`    // that were new
 	Blobs    int `json:"blobs"`    // images, documents and the like that were new
-	Missing  int `json:"missing"`  // blobs that are named by new lines and not there
+	Missing  int `json:"missing"`  // blobs that lines name and neither store has
 	Damage   int `json:"damage"`   // places in files that are no lines, and were not copied
 	Failed   int `json:"failed"`   // sessions
 }

@@ -315,7 +315,21 @@ func TestCopyBlobs(t *testing.T) {
 	require.NoError(t, err)
 	report = copied(t, from, to)
 	require.Equal(t, 1, report.Blobs)
+	require.Equal(t, 1, report.Missing, "it still is")
+}
+
+// Blobs that were not there when their lines were copied come with the next copy.
+func TestCopyBringsBlobs(t *testing.T) {
+	d, kept := memdriver.New(nil), blobs.NewMemory()
+	full, bare := session.OpenDriver(d, &session.Options{Blobs: kept}), session.OpenDriver(d, nil)
+	to := memoryOf(nil)
+	_, err := load(t, full).Append(t.Context(), picture(1), picture(2))
+	require.NoError(t, err)
+	require.Equal(t, 2, copied(t, bare, to).Missing)
+	report := copied(t, full, to)
+	require.Equal(t, 2, report.Blobs)
 	require.Zero(t, report.Missing)
+	require.Equal(t, exchange.CopyReport{Sessions: 1}, copied(t, full, to))
 }
 
 // A busy driver has others do something right before or after a call.
