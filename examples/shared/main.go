@@ -47,6 +47,6 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return session.OpenDriver(d, nil), nil
+		return session.OpenDriver(d, &session.Options{Blobs: d.Blobs()}), nil
 	})
 }

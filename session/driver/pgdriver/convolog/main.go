@@ -40,7 +40,7 @@ func open(ctx context.Context, url string) (*session.Store, error) {
 	if err = pool.Ping(ctx); err == nil {
 		var d *pgdriver.Driver
 		if d, err = pgdriver.Open(ctx, pool, opts); err == nil {
-			return session.OpenDriver(owned{d, pool}, nil), nil
+			return session.OpenDriver(owned{d, pool}, &session.Options{Blobs: d.Blobs()}), nil
 		}
 	}
 	pool.Close()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	crand "crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,7 +17,9 @@ import (
 	"github.com/convolog/convolog/internal/copytest"
 	"github.com/convolog/convolog/internal/pgtest"
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/blobs"
 	"github.com/convolog/convolog/session/exchange"
+	"github.com/convolog/convolog/transcript"
 )
 
 var server *pgtest.Server
@@ -136,6 +139,31 @@ func TestCopyKilled(t *testing.T) {
 	require.Equal(t, want, textOf(t, to))
 	require.NoError(t, to.Close())
 	require.Contains(t, convolog(t, 0, "copy", back, url), " 0 new ones, 0 lines")
+}
+
+// Media that a store keeps beside its lines go to the database and back.
+func TestCopyMedia(t *testing.T) {
+	dir, back, url := t.TempDir(), t.TempDir(), server.URL+"&schema="+crand.Text()
+	from, err := session.Open(dir, &session.Options{Sync: session.SyncNever, Blobs: blobs.New(dir)})
+	require.NoError(t, err)
+	s, err := from.Load(t.Context(), session.Key{Agent: "main", Channel: "cli", Peer: "user"})
+	require.NoError(t, err)
+	image := transcript.ImageBlock{Source: transcript.Source{Type: "base64", MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(make([]byte, 30_000))}}
+	_, err = s.Append(t.Context(), transcript.Message{Role: transcript.RoleUser, Content: []transcript.Block{image}})
+	require.NoError(t, err)
+	want, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, from.Close())
+	require.Contains(t, convolog(t, 0, "copy", dir, url), " 1 blobs were copied.")
+	require.Contains(t, convolog(t, 0, "copy", url, back), " 1 blobs were copied.")
+	to, err := session.Open(back, &session.Options{Blobs: blobs.New(back)})
+	require.NoError(t, err)
+	s, err = to.Get(t.Context(), s.Ref())
+	require.NoError(t, err)
+	got, err := s.History(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.NoError(t, to.Close())
 }
 
 // Other commands work over a database, too.
