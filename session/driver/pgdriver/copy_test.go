@@ -32,9 +32,10 @@ func TestCopy(t *testing.T) {
 			require.NoError(t, err)
 			return text
 		}
-		d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: newSchema(t, pool)})
+		schema := newSchema(t, pool)
+		d, err := pgdriver.Open(t.Context(), pool, &pgdriver.Options{Schema: schema})
 		require.NoError(t, err)
-		from, middle, end := folder(), session.OpenDriver(d, &session.Options{Blobs: blobs.NewMemory()}), folder()
+		from, middle, end := folder(), session.OpenDriver(d, &session.Options{Blobs: d.Blobs()}), folder()
 		require.NoError(t, copytest.Fill(t.Context(), from, seed, 60))
 		for round := range uint64(2) {
 			want := text(from)
@@ -48,6 +49,14 @@ func TestCopy(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, exchange.CopyReport{Sessions: report.Sessions}, again, "a second copy brings nothing")
 			require.NoError(t, copytest.Grow(t.Context(), from, 100*seed+round, 20))
+		}
+		infos, err := middle.List(t.Context(), &session.ListOptions{State: session.AnyState})
+		require.NoError(t, err)
+		for _, info := range infos {
+			require.NoError(t, middle.Delete(t.Context(), info.Ref))
+		}
+		for _, table := range []string{"sessions", "lines", "blocks", "batches", "blobs"} {
+			require.Zero(t, countOf(t, pool, schema, table), table)
 		}
 		require.NoError(t, middle.Close())
 	}
