@@ -51,7 +51,7 @@ type soaked struct {
 	attempted int      // overflows in the Do that is under way
 }
 
-// toldFact is a fact and the number of compactions when it was told.
+// A toldFact is a fact, with the number of compactions before it came up.
 type toldFact struct {
 	soakFact
 	since int

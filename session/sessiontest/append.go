@@ -36,7 +36,7 @@ var appendRules = []Rule{
 }
 
 // textOwned is a rule that package driver does not state.
-const textOwned = "What a method is given is the caller's again when it returns: changing it changes nothing that is stored."
+const textOwned = "A method keeps none of its arguments: changing them after it has returned changes nothing that is stored."
 
 func appendContiguous(c *check) {
 	const rounds = 8

@@ -32,7 +32,7 @@ func TestStorage(t *testing.T, storage func(t *testing.T) (open func() memory.St
 		{"create/race", "Create makes a file: of several that make one, in any process, one does.", createRace},
 		{"write", "Its content is replaced at once.", write},
 		{"remove", "Remove removes a file, or a folder and all that is in it.", remove},
-		{"owned", "What a method is given is the caller's again when it returns.", owned},
+		{"owned", "A method keeps none of its arguments: changing them after it has returned changes nothing that is stored.", owned},
 		{"lock", "The lock is exclusive between all goroutines and processes.", lock},
 		{"lock/wait", "Lock waits for the lock of a folder that need not exist, and takes it.", lockWait},
 		{"canceled", "A method whose context is done changes nothing.", canceled},
