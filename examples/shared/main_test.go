@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -42,24 +41,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	var err error
-	if database, err = pgtest.Start(context.Background()); err != nil {
-		fmt.Println("skipped:", err)
-		if errors.Is(err, pgtest.ErrMissing) {
-			return 0
-		}
-		return 1
-	}
-	code := m.Run()
-	if err := database.Stop(); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	return code
+	os.Exit(pgtest.Main(m, &database))
 }
 
 // lease is short, so that a test does not wait long for what a killed replica has left.

@@ -65,6 +65,27 @@ func Start(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
+// Main runs tests that need a server, which they find in server, and returns the exit
+// code. Without a server on the machine it says so and runs none.
+func Main(tests interface{ Run() int }, server **Server) int {
+	s, err := Start(context.Background())
+	switch {
+	case errors.Is(err, ErrMissing):
+		fmt.Println("skipped:", err)
+		return 0
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	*server = s
+	code := tests.Run()
+	if err := s.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
 // find returns the folder of the programs of the newest server.
 func find() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {

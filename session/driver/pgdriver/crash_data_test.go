@@ -180,25 +180,12 @@ func TestDataServerKilled(t *testing.T) {
 		}
 		workers.Go(func() { _ = work(ctx, drivers[i/2], i, did.add) })
 	}
-	rnd := rand.New(rand.NewPCG(5, 6))
-	kills := extent(2, 40, 400)
-	for n := range kills {
+	kills := extent(4, 40, 400)
+	killAll(t, s, kills, 12, func() int64 {
 		did.mu.Lock()
-		next := did.all + rnd.IntN(12)
-		did.mu.Unlock()
-		for reached := false; !reached && !t.Failed(); {
-			time.Sleep(500 * time.Microsecond)
-			did.mu.Lock()
-			reached = did.all >= next
-			did.mu.Unlock()
-		}
-		if n%20 == 2 {
-			require.NoError(t, s.Kill())
-			require.NoError(t, s.Run(t.Context()))
-			continue
-		}
-		killBackend(t, s, rnd)
-	}
+		defer did.mu.Unlock()
+		return int64(did.all)
+	})
 	cancel()
 	workers.Wait()
 	require.NoError(t, s.Wait(t.Context()))

@@ -35,7 +35,7 @@ func TestServerKilled(t *testing.T) {
 	require.NoError(t, err)
 	st := session.OpenDriver(d, nil)
 
-	kills, whole := extent(4, 60, 1000), 0
+	kills := extent(4, 60, 1000)
 	var talk conversations
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -43,25 +43,33 @@ func TestServerKilled(t *testing.T) {
 	for i := range 8 {
 		writers.Go(func() { talk.write(ctx, t, st, fmt.Sprint("session", i%3), fmt.Sprint("writer", i)) })
 	}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for n := range kills {
-		for next := talk.acked.Load() + rnd.Int64N(40); talk.acked.Load() < next && !t.Failed(); {
-			time.Sleep(500 * time.Microsecond)
-		}
-		if n%20 == 3 {
-			whole++
-			require.NoError(t, s.Kill())
-			require.NoError(t, s.Run(t.Context()))
-			continue
-		}
-		killBackend(t, s, rnd)
-	}
+	whole := killAll(t, s, kills, 40, talk.acked.Load)
 	cancel()
 	writers.Wait()
 	require.NoError(t, s.Wait(t.Context()))
 	require.NoError(t, d.Close())
 	talk.check(t, pool, "")
 	t.Logf("%d kills, %d of the whole server, %d acknowledged, %d unknown, %d refused", kills, whole, talk.acked.Load(), len(talk.unknown), talk.refused)
+}
+
+// killAll kills processes of a server, one at a time and every twentieth time all at once,
+// with up to pause acknowledgements in between. It returns how often it killed them all.
+func killAll(t *testing.T, s *pgtest.Server, kills int, pause int64, acked func() int64) (whole int) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for n := range kills {
+		for next := acked() + rnd.Int64N(pause); acked() < next && !t.Failed(); {
+			time.Sleep(500 * time.Microsecond)
+		}
+		if n%20 != 3 {
+			killBackend(t, s, rnd)
+			continue
+		}
+		whole++
+		require.NoError(t, s.Kill())
+		require.NoError(t, s.Run(t.Context()))
+	}
+	return whole
 }
 
 // killBackend kills one process of the server that a client is connected to, which

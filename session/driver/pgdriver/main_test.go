@@ -2,7 +2,6 @@ package pgdriver_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -44,25 +43,7 @@ func TestMain(m *testing.M) {
 		server = &pgtest.Server{URL: url}
 		os.Exit(m.Run())
 	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	var err error
-	if server, err = pgtest.Start(context.Background()); err != nil {
-		if !errors.Is(err, pgtest.ErrMissing) {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		fmt.Println("skipped:", err)
-		return 0
-	}
-	code := m.Run()
-	if err := server.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	os.Exit(pgtest.Main(m, &server))
 }
 
 // poolOf returns a pool on a server.

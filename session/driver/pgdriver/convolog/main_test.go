@@ -39,25 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	var err error
-	if server, err = pgtest.Start(context.Background()); err != nil {
-		if !errors.Is(err, pgtest.ErrMissing) {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		fmt.Println("skipped:", err)
-		return 0
-	}
-	code := m.Run()
-	if err := server.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	os.Exit(pgtest.Main(m, &server))
 }
 
 // copier copies a folder to a database, or back, and says so after each session.
