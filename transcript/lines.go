@@ -98,13 +98,17 @@ func linesBackward(r io.ReaderAt, from, size int64, maxLine int) iter.Seq2[line,
 		)
 		emit := func(offset int64) bool {
 			l := line{offset: offset, end: end, terminated: term}
-			if n := l.size(); n > int64(maxLine) {
+			switch at, n := offset-pos, l.size(); {
+			case n > int64(maxLine):
 				l.tooLong = true
-			} else if l.text = make([]byte, n); offset-pos+n <= int64(len(buf)) {
-				copy(l.text, buf[offset-pos:])
-			} else if err := readFull(r, l.text, offset); err != nil {
-				yield(line{}, err)
-				return false
+			case at+n <= int64(len(buf)):
+				l.text = bytes.Clone(buf[at : at+n])
+			default:
+				l.text = make([]byte, n)
+				if err := readFull(r, l.text, offset); err != nil {
+					yield(line{}, err)
+					return false
+				}
 			}
 			return yield(l, nil)
 		}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
@@ -63,43 +64,91 @@ func (r Record) HasEntry() bool { return r.Damage == nil || r.Damage.Kind == Dam
 // ts and id are greater than those of the torn record.
 //
 // The sequence may be ranged over several times. It ends after the first pair
-// with an error, which is an error of r.
+// with an error, which is an error of r. Lines of the native format are read and
+// decoded ahead of the loop, by several goroutines: 256 lines at most, and no further
+// one once they have 256 KiB.
 func Scan(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record, error] {
 	o := opts.resolve()
-	return func(yield func(Record, error) bool) {
-		var recs []Record // of one line
-		for l, err := range linesForward(r, o.From, size, o.MaxLine) {
-			if err != nil {
-				yield(Record{}, err)
-				return
-			}
-			recs = o.appendRecords(recs[:0], l)
-			for _, rec := range recs {
-				if !yield(rec, nil) {
-					return
-				}
-			}
-		}
-	}
+	return o.records(linesForward(r, o.From, size, o.MaxLine), false)
 }
 
 // ScanBackward yields the records of [Scan] in the opposite order.
 func ScanBackward(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record, error] {
 	o := opts.resolve()
+	return o.records(linesBackward(r, o.From, size, o.MaxLine), true)
+}
+
+// Native lines are decoded ahead of the loop, a group of them by one goroutine. A scan
+// begins with one line and doubles that up to as many groups or bytes, so a loop that
+// ends early has cost little.
+const (
+	groupLines  = 32
+	aheadGroups = 8
+	aheadBytes  = 256 << 10
+)
+
+type group struct {
+	lines []line
+	recs  []Record
+}
+
+// records yields the records of lines; reversed says that those of one line come from
+// the last to the first.
+func (s *scanner) records(lines iter.Seq2[line, error], reversed bool) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		var recs []Record // of one line
-		for l, err := range linesBackward(r, o.From, size, o.MaxLine) {
+		var (
+			groups      [aheadGroups]group
+			last        int // the group that lines are added to
+			count, size int // of all lines
+			limit       = 1
+			decoding    sync.WaitGroup
+		)
+		give := func() bool {
+			groups[last].decode(s, reversed)
+			decoding.Wait()
+			for i := range groups[:last+1] {
+				for _, rec := range groups[i].recs {
+					if !yield(rec, nil) {
+						return false
+					}
+				}
+				groups[i].lines, groups[i].recs = groups[i].lines[:0], groups[i].recs[:0]
+			}
+			if last, count, size = 0, 0, 0; s.native {
+				limit = min(2*limit, groupLines*aheadGroups)
+			}
+			return true
+		}
+		for l, err := range lines {
 			if err != nil {
-				yield(Record{}, err)
+				if give() {
+					yield(Record{}, err)
+				}
 				return
 			}
-			recs = o.appendRecords(recs[:0], l)
-			slices.Reverse(recs)
-			for _, rec := range recs {
-				if !yield(rec, nil) {
+			g := &groups[last]
+			g.lines = append(g.lines, l)
+			count, size = count+1, size+len(l.text)
+			switch {
+			case count == limit || size >= aheadBytes:
+				if !give() {
 					return
 				}
+			case len(g.lines) == groupLines:
+				decoding.Go(func() { g.decode(s, reversed) })
+				last++
 			}
+		}
+		give()
+	}
+}
+
+func (g *group) decode(s *scanner, reversed bool) {
+	g.recs = slices.Grow(g.recs, len(g.lines))
+	for _, l := range g.lines {
+		n := len(g.recs)
+		if g.recs = s.appendRecords(g.recs, l); reversed {
+			slices.Reverse(g.recs[n:])
 		}
 	}
 }
@@ -110,8 +159,8 @@ type scanner struct {
 	native bool
 }
 
-func (o *ScanOptions) resolve() scanner {
-	var r scanner
+func (o *ScanOptions) resolve() *scanner {
+	r := &scanner{}
 	if o != nil {
 		r.ScanOptions = *o
 	}

@@ -31,7 +31,7 @@ var newline = []byte("\n")
 // retain or modify them. Lines above ScanOptions.MaxLine are left out.
 func Sift(r io.ReaderAt, size int64, keep func(offset int64, lines []byte) bool, opts *ScanOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		s := sifter{scanner: opts.resolve(), r: r, keep: keep}
+		s := sifter{scanner: *opts.resolve(), r: r, keep: keep}
 		if buf, ok := siftBuffers.Get().(*[]byte); ok {
 			s.buf = *buf
 		}
