@@ -24,6 +24,7 @@ const module = "github.com/convolog/convolog"
 var imports = map[string][]string{
 	".":                  {},
 	"internal/abstract":  {},
+	"internal/ahead":     {},
 	"internal/blockgzip": {},
 	"internal/filename":  {},
 	"internal/jsontext":  {},
@@ -31,7 +32,7 @@ var imports = map[string][]string{
 	"internal/words":     {},
 	"internal/pgtest":    {},
 	"internal/page":      {"session", "transcript", "transcript/tokens"},
-	"transcript":         {"internal/jsontext"},
+	"transcript":         {"internal/ahead", "internal/jsontext"},
 	"transcript/tokens":  {"transcript"},
 	"transcript/filelog": {},
 	"transcript/redact":  {"internal/lazy"},

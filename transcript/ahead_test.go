@@ -35,7 +35,7 @@ func TestScanDecodesAhead(t *testing.T) {
 	}
 }
 
-// What was read before an error is given before the error.
+// A scan gives the lines that it has read before it gives an error.
 func TestScanGivesWhatItReadBeforeAnError(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 30 {

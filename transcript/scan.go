@@ -4,8 +4,8 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"sync"
 
+	"github.com/convolog/convolog/internal/ahead"
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
@@ -78,79 +78,21 @@ func ScanBackward(r io.ReaderAt, size int64, opts *ScanOptions) iter.Seq2[Record
 	return o.records(linesBackward(r, o.From, size, o.MaxLine), true)
 }
 
-// Native lines are decoded ahead of the loop, a group of them by one goroutine. A scan
-// begins with one line and doubles that up to as many groups or bytes, so a loop that
-// ends early has cost little.
-const (
-	groupLines  = 32
-	aheadGroups = 8
-	aheadBytes  = 256 << 10
-)
-
-type group struct {
-	lines []line
-	recs  []Record
-}
-
 // records yields the records of lines; reversed says that those of one line come from
-// the last to the first.
+// the last to the first. A caller's Decode is called by the loop alone.
 func (s *scanner) records(lines iter.Seq2[line, error], reversed bool) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
-		var (
-			groups      [aheadGroups]group
-			last        int // the group that lines are added to
-			count, size int // of all lines
-			limit       = 1
-			decoding    sync.WaitGroup
-		)
-		give := func() bool {
-			groups[last].decode(s, reversed)
-			decoding.Wait()
-			for i := range groups[:last+1] {
-				for _, rec := range groups[i].recs {
-					if !yield(rec, nil) {
-						return false
-					}
-				}
-				groups[i].lines, groups[i].recs = groups[i].lines[:0], groups[i].recs[:0]
-			}
-			if last, count, size = 0, 0, 0; s.native {
-				limit = min(2*limit, groupLines*aheadGroups)
-			}
-			return true
+	decode := func(recs []Record, l line) []Record {
+		n := len(recs)
+		if recs = s.appendRecords(recs, l); reversed {
+			slices.Reverse(recs[n:])
 		}
-		for l, err := range lines {
-			if err != nil {
-				if give() {
-					yield(Record{}, err)
-				}
-				return
-			}
-			g := &groups[last]
-			g.lines = append(g.lines, l)
-			count, size = count+1, size+len(l.text)
-			switch {
-			case count == limit || size >= aheadBytes:
-				if !give() {
-					return
-				}
-			case len(g.lines) == groupLines:
-				decoding.Go(func() { g.decode(s, reversed) })
-				last++
-			}
-		}
-		give()
+		return recs
 	}
-}
-
-func (g *group) decode(s *scanner, reversed bool) {
-	g.recs = slices.Grow(g.recs, len(g.lines))
-	for _, l := range g.lines {
-		n := len(g.recs)
-		if g.recs = s.appendRecords(g.recs, l); reversed {
-			slices.Reverse(g.recs[n:])
-		}
+	most := 1
+	if s.native {
+		most = ahead.Most
 	}
+	return ahead.Map(lines, most, func(l line) int { return len(l.text) }, decode)
 }
 
 // scanner is ScanOptions with the defaults filled in.

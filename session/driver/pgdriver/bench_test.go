@@ -1,43 +1,59 @@
 package pgdriver_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"slices"
-	"sync"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/session/driver/pgdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
-// A place to append to: a driver, or a table that a program would make for itself.
-type place struct {
-	name   string
-	append func(ctx context.Context, session int, line driver.Line) error
-}
-
-// BenchmarkAppend has 64 goroutines append, each to a session of its own or two
-// drivers to one session, beside transactions that lock a row, insert and update.
+// BenchmarkAppend has 32 goroutines in each of two processes append, each to a session
+// of its own or all to one, beside transactions that lock a row, insert and update.
 func BenchmarkAppend(b *testing.B) {
 	for _, sessions := range []int{64, 1} {
 		b.Run(fmt.Sprint("sessions=", sessions), func(b *testing.B) {
-			ours, theirs := database(b, sessions), table(b, sessions)
+			pool := poolOf(b, server)
+			var sides [2][2]*crowd
+			for i, kind := range []string{"driver", "table"} {
+				schema := newSchema(b, pool)
+				if kind == "driver" {
+					createSessions(b, pool, schema, sessions)
+				} else {
+					createTable(b, pool, schema, sessions)
+				}
+				for half := range sides[i] {
+					sides[i][half] = startCrowd(b, schema, "crowd", kind, fmt.Sprint(half), fmt.Sprint(sessions))
+				}
+			}
 			var took [2]time.Duration
 			for b.Loop() {
-				for i, p := range []place{ours, theirs} {
+				for i, both := range sides {
 					start := time.Now()
-					crowd(b, sessions, p)
+					for _, c := range both {
+						c.begin(b)
+					}
+					for _, c := range both {
+						c.wait(b)
+					}
 					took[i] += time.Since(start)
 				}
 			}
-			appends := float64(b.N) * 64 * 20
+			appends := float64(b.N) * 2 * crowdSize * crowdAppends
 			b.ReportMetric(appends/took[0].Seconds(), "appends/s")
 			b.ReportMetric(appends/took[1].Seconds(), "baseline/s")
 			b.ReportMetric(took[1].Seconds()/took[0].Seconds(), "x-baseline")
@@ -45,19 +61,84 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-func crowd(b *testing.B, sessions int, p place) {
-	var all sync.WaitGroup
-	for g := range 64 {
-		all.Go(func() {
-			for n := range 20 {
-				line := note(fmt.Sprint(g, "-", n))
-				if err := p.append(b.Context(), g%sessions, line); err != nil {
-					b.Error(p.name, err)
-				}
-			}
-		})
+// In each of two processes so many goroutines append so often when they are asked.
+const (
+	crowdSize    = 32
+	crowdAppends = 20
+)
+
+// A crowd is a process that appends.
+type crowd struct {
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func startCrowd(b *testing.B, args ...string) *crowd {
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "CONVOLOG_CHILD="+server.URL)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(b, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, cmd.Start())
+	b.Cleanup(func() {
+		require.NoError(b, in.Close())
+		require.NoError(b, cmd.Wait())
+	})
+	return &crowd{in, bufio.NewScanner(out)}
+}
+
+func (c *crowd) begin(b *testing.B) {
+	_, err := fmt.Fprintln(c.in, "go")
+	require.NoError(b, err)
+}
+
+func (c *crowd) wait(b *testing.B) {
+	require.True(b, c.out.Scan(), c.out.Err())
+	require.Equal(b, "done", c.out.Text())
+}
+
+// appendInCrowd is what such a process does: kind, which half, and how many sessions.
+func appendInCrowd(ctx context.Context, pool *pgxpool.Pool, schema string, args []string) error {
+	half, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
 	}
-	all.Wait()
+	sessions, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
+	add := appendToTable(pool, schema)
+	if args[0] == "driver" {
+		d, err := pgdriver.Open(ctx, pool, &pgdriver.Options{Schema: schema})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = d.Close() }()
+		add = func(ctx context.Context, session int, line driver.Line) error {
+			_, err := d.Append(ctx, driver.Ref{Agent: "main", ID: fmt.Sprint("s", session)}, []driver.Line{line}, driver.Cond{})
+			return err
+		}
+	}
+	for asked := bufio.NewScanner(os.Stdin); asked.Scan(); {
+		all, ctx := errgroup.WithContext(ctx)
+		for g := range crowdSize {
+			all.Go(func() error {
+				for n := range crowdAppends {
+					if err := add(ctx, (half*crowdSize+g)%sessions, note(fmt.Sprint(half, "-", g, "-", n))); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := all.Wait(); err != nil {
+			return err
+		}
+		fmt.Println("done")
+	}
+	return nil
 }
 
 func note(id string) driver.Line {
@@ -65,52 +146,31 @@ func note(id string) driver.Line {
 	return driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 }
 
-func database(b *testing.B, sessions int) place {
-	pools := []*pgxpool.Pool{poolOf(b, server), poolOf(b, server)}
-	schema := newSchema(b, pools[0])
-	var drivers [2]*pgdriver.Driver
-	for i := range drivers {
-		d, err := pgdriver.Open(b.Context(), pools[i], &pgdriver.Options{Schema: schema})
-		require.NoError(b, err)
-		drivers[i] = d
-		b.Cleanup(func() { require.NoError(b, d.Close()) })
-	}
-	var refs []driver.Ref
+func createSessions(b *testing.B, pool *pgxpool.Pool, schema string, sessions int) {
+	d, err := pgdriver.Open(b.Context(), pool, &pgdriver.Options{Schema: schema})
+	require.NoError(b, err)
 	for i := range sessions {
-		row, err := drivers[0].Create(b.Context(), "main", fmt.Sprint(i), func(gen int64) (driver.Row, driver.Line) {
+		_, err := d.Create(b.Context(), "main", fmt.Sprint(i), func(gen int64) (driver.Row, driver.Line) {
 			e := transcript.Entry{ID: fmt.Sprint("s", i), Body: transcript.Header{Version: transcript.Version, Key: "k", Gen: gen}}
 			return driver.Row{ID: e.ID}, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
 		})
 		require.NoError(b, err)
-		refs = append(refs, row.Ref())
 	}
-	turn := 0
-	var mu sync.Mutex
-	return place{"pgdriver", func(ctx context.Context, session int, line driver.Line) error {
-		mu.Lock()
-		turn++
-		d := drivers[turn%2]
-		mu.Unlock()
-		_, err := d.Append(ctx, refs[session], []driver.Line{line}, driver.Cond{})
-		return err
-	}}
+	require.NoError(b, d.Close())
 }
 
-func table(b *testing.B, sessions int) place {
-	pools := []*pgxpool.Pool{poolOf(b, server), poolOf(b, server)}
-	s := pgx.Identifier{newSchema(b, pools[0])}.Sanitize()
-	_, err := pools[0].Exec(b.Context(), fmt.Sprintf(`CREATE SCHEMA %[1]s;
+// createTable makes what a program would make for itself.
+func createTable(b *testing.B, pool *pgxpool.Pool, schema string, sessions int) {
+	_, err := pool.Exec(b.Context(), fmt.Sprintf(`CREATE SCHEMA %[1]s;
 		CREATE TABLE %[1]s.sessions (id int PRIMARY KEY, lines bigint NOT NULL);
 		CREATE TABLE %[1]s.lines (session int, seq bigint, data bytea, PRIMARY KEY (session, seq));
-		INSERT INTO %[1]s.sessions SELECT n, 0 FROM generate_series(0, %[2]d) n`, s, sessions), pgx.QueryExecModeSimpleProtocol)
+		INSERT INTO %[1]s.sessions SELECT n, 0 FROM generate_series(0, %[2]d) n`, pgx.Identifier{schema}.Sanitize(), sessions), pgx.QueryExecModeSimpleProtocol)
 	require.NoError(b, err)
-	turn := 0
-	var mu sync.Mutex
-	return place{"table", func(ctx context.Context, session int, line driver.Line) error {
-		mu.Lock()
-		turn++
-		pool := pools[turn%2]
-		mu.Unlock()
+}
+
+func appendToTable(pool *pgxpool.Pool, schema string) func(ctx context.Context, session int, line driver.Line) error {
+	s := pgx.Identifier{schema}.Sanitize()
+	return func(ctx context.Context, session int, line driver.Line) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			var lines int64
 			if err := tx.QueryRow(ctx, "SELECT lines FROM "+s+".sessions WHERE id = $1 FOR UPDATE", session).Scan(&lines); err != nil {
@@ -122,7 +182,7 @@ func table(b *testing.B, sessions int) place {
 			_, err := tx.Exec(ctx, "UPDATE "+s+".sessions SET lines = $2 WHERE id = $1", session, lines+1)
 			return err
 		})
-	}}
+	}
 }
 
 // BenchmarkLoad scans 1,000 lines beside a plain SELECT that decodes them.

@@ -31,6 +31,9 @@ func talk(ctx context.Context, url string, args []string) error {
 		return err
 	}
 	defer pool.Close()
+	if args[1] == "crowd" {
+		return appendInCrowd(ctx, pool, args[0], args[2:])
+	}
 	opts := &pgdriver.Options{Schema: args[0]}
 	if len(args) > 2 {
 		if opts.Lease, err = time.ParseDuration(args[2]); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/convolog/convolog/internal/ahead"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -45,30 +46,31 @@ func (d *Driver) pageQuery(archived bool, dir driver.Direction) string {
 	return d.sql.Replace(strings.ReplaceAll(query, "{dir}", order))
 }
 
-// collect returns the page that such a query has found. It makes of each line what
-// as does, while the server sends the next ones.
-func collect[T any](rows pgx.Rows, archived bool, from, to int64, as func(seq int64, data []byte) T) (page []T, err error) {
-	defer rows.Close()
-	page = make([]T, 0, min(to-from, pageLines))
-	for rows.Next() {
-		var seq int64
-		var data []byte // a new one for each line
-		if err := rows.Scan(&seq, &data); err != nil {
-			return nil, err
+// found yields the lines that such a query finds, while the server sends them.
+func found(rows pgx.Rows, archived bool, from, to int64) iter.Seq2[storedLine, error] {
+	return func(yield func(storedLine, error) bool) {
+		defer rows.Close()
+		for rows.Next() {
+			var row storedLine
+			err := rows.Scan(&row.seq, &row.data) // new data for each line
+			lines := []storedLine{row}
+			if archived && err == nil {
+				lines, err = unzip(row.data, row.seq, from, to)
+			}
+			if err != nil {
+				yield(row, err)
+				return
+			}
+			for _, l := range lines {
+				if !yield(l, nil) {
+					return
+				}
+			}
 		}
-		if !archived {
-			page = append(page, as(seq, data))
-			continue
-		}
-		lines, err := unzip(data, seq, from, to)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range lines {
-			page = append(page, as(l.seq, l.data))
+		if err := rows.Err(); err != nil {
+			yield(storedLine{}, err)
 		}
 	}
-	return page, rows.Err()
 }
 
 // Scan implements [driver.Driver]. A loop sees the lines that were there when it
@@ -132,14 +134,25 @@ type storedLine struct {
 	data []byte
 }
 
+func (l storedLine) size() int { return len(l.data) }
+
 func (d *Driver) page(ctx context.Context, archived bool, dir driver.Direction, body, first, end int64) (page []transcript.Record, err error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer d.ops.Done()
-	err = d.rows(ctx, func(rows pgx.Rows) (err error) {
-		page, err = collect(rows, archived, first, end, func(seq int64, data []byte) transcript.Record { return record(data, body, seq-1) })
-		return err
+	decode := func(recs []transcript.Record, l storedLine) []transcript.Record {
+		return append(recs, record(l.data, body, l.seq-1))
+	}
+	err = d.rows(ctx, func(rows pgx.Rows) error {
+		page = make([]transcript.Record, 0, min(end-first, pageLines))
+		for rec, err := range ahead.Map(found(rows, archived, first, end), ahead.Most, storedLine.size, decode) {
+			if err != nil {
+				return err
+			}
+			page = append(page, rec)
+		}
+		return nil
 	}, d.pageQuery(archived, dir), body, first, end, pageLines, pageBytes)
 	return page, err
 }

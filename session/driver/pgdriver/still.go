@@ -103,11 +103,17 @@ func (s *still) page(first int64) ([]storedLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := collect(rows, s.row.Archived, first, s.lines, func(seq int64, data []byte) storedLine { return storedLine{seq, data} })
-	if err == nil && len(page) == 0 {
-		err = verdict{fmt.Errorf("line %d is missing", first+1)}
+	var page []storedLine
+	for l, err := range found(rows, s.row.Archived, first, s.lines) {
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, l)
 	}
-	return page, err
+	if len(page) == 0 {
+		return nil, verdict{fmt.Errorf("line %d is missing", first+1)}
+	}
+	return page, nil
 }
 
 // insert adds lines behind a place.
