@@ -6,11 +6,14 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
 )
 
-// An accumulator puts the pieces of a streamed answer together, of whatever API:
-// what an event means is the API's business.
+// An accumulator puts the pieces of an answer together, of whatever API: what an
+// event means is the API's business.
 type accumulator struct {
+	api, model, id string
+
 	pieces []*piece
 	usage  []member // newest values
 	reason string   // for the end, in the API's words
@@ -25,7 +28,7 @@ type piece struct {
 	index int64
 	kind  string          // in the API's words
 	start json.RawMessage // as it began
-	whole json.RawMessage // as it ended, if the API says it once more
+	whole json.RawMessage // if the API said it as a whole
 	done  bool
 	// What was added to it: texts by the member that they go on, and the elements of
 	// a list.
@@ -55,6 +58,20 @@ func (a *accumulator) begin(index int64, kind string, start []byte) *piece {
 	return p
 }
 
+// complete adds a piece that came as a whole.
+func (a *accumulator) complete(whole []byte) {
+	p := a.begin(int64(len(a.pieces)), "", nil)
+	p.whole, p.done = slices.Clone(whole), true
+}
+
+// blocks returns what a function makes of the pieces.
+func (a *accumulator) blocks(read func(*piece) []transcript.Block) (all []transcript.Block) {
+	for _, p := range a.pieces {
+		all = append(all, read(p)...)
+	}
+	return all
+}
+
 // find returns the newest piece with an index, nil if there is none.
 func (a *accumulator) find(index int64) *piece {
 	for _, p := range slices.Backward(a.pieces) {
@@ -68,8 +85,7 @@ func (a *accumulator) find(index int64) *piece {
 // at returns the piece with the index that a member of an event says; it is nil if
 // there is none. ok says that there is an index.
 func (a *accumulator) at(event []byte, name string) (p *piece, index int64, ok bool) {
-	raw, _ := jsontext.Member(event, name)
-	if index, ok = jsontext.Int(raw); ok {
+	if index, ok = jsontext.Int(get(event, name)); ok {
 		p = a.find(index)
 	}
 	return p, index, ok
@@ -83,6 +99,15 @@ func (a *accumulator) open(event []byte, name string) (*piece, error) {
 	return nil, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(event))
 }
 
+// stop ends the piece that an event says has ended.
+func (a *accumulator) stop(event []byte, name string) error {
+	p, err := a.open(event, name)
+	if err == nil {
+		p.done = true
+	}
+	return err
+}
+
 // end ends the answer.
 func (a *accumulator) end() {
 	a.done = true
@@ -91,7 +116,17 @@ func (a *accumulator) end() {
 	}
 }
 
-// mergeUsage takes newer counts. They are cumulative.
+// addUsage takes the newer counts that a member of an event has. They are
+// cumulative.
+func (a *accumulator) addUsage(event []byte, name string) error {
+	usage := get(event, name)
+	if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
+		return fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
+	}
+	a.mergeUsage(usage)
+	return nil
+}
+
 func (a *accumulator) mergeUsage(usage json.RawMessage) {
 	for name, value := range jsontext.Members(slices.Clone(usage)) {
 		i := slices.IndexFunc(a.usage, func(m member) bool { return m.name == name })

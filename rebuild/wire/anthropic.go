@@ -205,9 +205,3 @@ func appendMessage(dst []byte, m transcript.Message) []byte {
 	text, _ := m.MarshalJSON() // never fails
 	return append(dst, text...)
 }
-
-func stringMember(obj []byte, name string) string {
-	raw, _ := jsontext.Member(obj, name)
-	s, _ := jsontext.String(raw)
-	return s
-}

@@ -72,11 +72,3 @@ func (e *APIError) Error() string {
 	}
 	return sb.String()
 }
-
-// isErrorBody reports whether obj is an error in place of an answer. Some
-// proxies leave out the type.
-func isErrorBody(obj []byte) bool {
-	_, failed := jsontext.Member(obj, "error")
-	_, content := jsontext.Member(obj, "content")
-	return stringMember(obj, "type") == "error" || failed && !content
-}

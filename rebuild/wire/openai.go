@@ -54,7 +54,7 @@ func (r *openAI) parts(entry string, b transcript.Block, takes func(openAIPart) 
 		return r.document(entry, b, takes)
 	}
 	if raw, ok := b.(transcript.RawBlock); ok && r.api == apiOpenAIChat && raw.BlockType() == "input_audio" && jsontext.Valid(raw.JSON) {
-		if audio, _ := jsontext.Member(raw.JSON, "input_audio"); stringMember(audio, "data") != "" && stringMember(audio, "format") != "" {
+		if audio := get(raw.JSON, "input_audio"); stringMember(audio, "data") != "" && stringMember(audio, "format") != "" {
 			return []openAIPart{{kind: openAIAudio, raw: audio}}
 		}
 	}
@@ -161,23 +161,18 @@ func appendFunction(o *jsontext.Object, t transcript.Tool) {
 // part of the prompt; all members that are not counted here are in Extra.
 func openAIUsage(usage json.RawMessage, prompt, completion, details string) (u transcript.Usage) {
 	u.Extra = readCounts(usage, map[string]*int{prompt: &u.Input, completion: &u.Output})
-	cached, _ := jsontext.Member(u.Extra[details], "cached_tokens")
-	n, _ := jsontext.Int(cached)
+	n, _ := jsontext.Int(get(u.Extra[details], "cached_tokens"))
 	u.CacheRead = min(max(int(n), 0), max(u.Input, 0))
 	u.Input -= u.CacheRead
 	return u
 }
 
-// openAIRefusal returns the error that an event of a stream says, nil if it says none.
-func openAIRefusal(event []byte) *APIError {
-	if !isOpenAIError(event) {
+// openAIRefusal returns the error in an event or in the place of an answer, nil if
+// there is none.
+func openAIRefusal(obj []byte) *APIError {
+	failed := get(obj, "error")
+	if stringMember(obj, "type") != "error" && !jsontext.IsObject(failed) && !jsontext.IsString(failed) {
 		return nil
 	}
-	return NewAPIError(0, event)
-}
-
-// isOpenAIError reports whether obj is an error in the place of an answer.
-func isOpenAIError(obj []byte) bool {
-	failed, _ := jsontext.Member(obj, "error")
-	return stringMember(obj, "type") == "error" || jsontext.IsObject(failed) || jsontext.IsString(failed)
+	return NewAPIError(0, obj)
 }

@@ -19,40 +19,33 @@ import (
 // An error body gives an [*APIError], without a status; [NewAPIError] takes
 // one.
 func (c OpenAIChat) Response(body []byte) (*transcript.Response, error) {
-	body, err := answerObject(body, isOpenAIError)
-	if err != nil {
-		return nil, err
-	}
-	choices, _ := jsontext.Member(body, "choices")
-	for choice := range jsontext.Elements(choices) {
-		message, _ := jsontext.Member(choice, "message")
-		if !jsontext.IsObject(message) {
-			break
-		}
-		usage, err := usageMember(body, "usage")
-		if err != nil {
-			return nil, err
-		}
-		a := chatAnswer{model: stringMember(body, "model"), id: stringMember(body, "id"), usage: usage}
-		if err := a.read(message); err != nil {
-			return nil, err
-		}
-		a.reason, a.done = stringMember(choice, "finish_reason"), true
-		return a.response(), nil
-	}
-	return nil, fmt.Errorf("wire: the answer has no message: %q", excerpt(body))
+	return c.NewStream().whole(body)
 }
 
-// A chatAnswer is an answer, whole or as far as it came. Its first piece has the
-// texts and the reasoning, by the members that they came in; the others are calls.
+// A chatAnswer is an answer, whole or as far as it came. The texts and the reasoning
+// are in said, by the members that they came in; the pieces are calls.
 type chatAnswer struct {
 	accumulator
-	model, id  string
-	usage      json.RawMessage
 	said       piece
 	details    []json.RawMessage // of reasoning
 	annotation []json.RawMessage
 	audio      []member // what was said aloud, but for its transcript and its bytes
+}
+
+func (a *chatAnswer) whole(body []byte) error {
+	for choice := range jsontext.Elements(get(body, "choices")) {
+		message := get(choice, "message")
+		if !jsontext.IsObject(message) {
+			break
+		}
+		a.model, a.id = stringMember(body, "model"), stringMember(body, "id")
+		a.reason, a.done = stringMember(choice, "finish_reason"), true
+		if err := a.addUsage(body, "usage"); err != nil {
+			return err
+		}
+		return a.read(message)
+	}
+	return fmt.Errorf("wire: the answer has no message: %q", excerpt(body))
 }
 
 // The kinds of calls. A custom tool has a text as its input.
@@ -63,18 +56,16 @@ const (
 
 // read takes what a message, or a piece of one, adds to the answer.
 func (a *chatAnswer) read(message []byte) error {
-	if role := stringMember(message, "role"); role != "" && role != "assistant" {
-		return fmt.Errorf("wire: the answer has role %q", role)
+	if err := checkAnswer(message); err != nil {
+		return err
 	}
-	content, _ := jsontext.Member(message, "content")
-	switch {
+	switch content := get(message, "content"); {
 	case jsontext.IsString(content):
 		s, _ := jsontext.String(content)
 		a.said.grow("content", 0, s)
 	case jsontext.IsArray(content): // of some imitators
 		for e := range jsontext.Elements(content) {
-			chunks, _ := jsontext.Member(e, reasoningChunks)
-			for c := range jsontext.Elements(chunks) {
+			for c := range jsontext.Elements(get(e, reasoningChunks)) {
 				a.said.grow(reasoningChunks, 0, stringMember(c, "text"))
 			}
 			a.said.grow("content", 0, stringMember(e, "text"))
@@ -83,8 +74,7 @@ func (a *chatAnswer) read(message []byte) error {
 		return fmt.Errorf("wire: the answer has content that is no text: %q", excerpt(content))
 	}
 	a.said.grow("refusal", 0, stringMember(message, "refusal"))
-	audio, _ := jsontext.Member(message, "audio")
-	for name, value := range jsontext.Members(audio) {
+	for name, value := range jsontext.Members(get(message, "audio")) {
 		switch text, ok := jsontext.String(value); {
 		case ok && (name == "transcript" || name == "data"):
 			a.said.grow(name, 0, text)
@@ -97,19 +87,13 @@ func (a *chatAnswer) read(message []byte) error {
 		}
 	}
 	for _, name := range []string{reasoningContent, reasoningPlain} {
-		raw, _ := jsontext.Member(message, name)
-		if text, ok := jsontext.String(raw); ok && (a.member() == "" || a.member() == name) {
+		if text, ok := jsontext.String(get(message, name)); ok && (a.member() == "" || a.member() == name) {
 			a.said.grow(name, 0, text)
 		}
 	}
-	for name, list := range map[string]*[]json.RawMessage{reasoningDetails: &a.details, "annotations": &a.annotation} {
-		raw, _ := jsontext.Member(message, name)
-		for e := range jsontext.Elements(raw) {
-			*list = append(*list, slices.Clone(e))
-		}
-	}
-	calls, _ := jsontext.Member(message, "tool_calls")
-	for e := range jsontext.Elements(calls) {
+	a.details = append(a.details, elements(get(message, reasoningDetails))...)
+	a.annotation = append(a.annotation, elements(get(message, "annotations"))...)
+	for e := range jsontext.Elements(get(message, "tool_calls")) {
 		a.readCall(e)
 	}
 	return nil
@@ -157,7 +141,7 @@ func (a *chatAnswer) readCall(e []byte) {
 			p.grow(name, 0, value)
 		}
 	}
-	raw, _ := jsontext.Member(f, member)
+	raw := get(f, member)
 	input, ok := jsontext.String(raw)
 	if !ok && jsontext.IsObject(raw) {
 		input = string(raw) // some imitators do not quote it
@@ -165,14 +149,12 @@ func (a *chatAnswer) readCall(e []byte) {
 	p.grow("input", 0, input)
 }
 
-func (a *chatAnswer) response() *transcript.Response {
-	resp := &transcript.Response{
-		Message: transcript.Message{Role: transcript.RoleAssistant},
-		API:     apiOpenAIChat, Model: a.model, RequestID: a.id,
-		StopReason: a.stopReason(),
-		Usage:      openAIUsage(a.usage, "prompt_tokens", "completion_tokens", "prompt_tokens_details"),
-	}
-	add := func(b transcript.Block) { resp.Message.Content = append(resp.Message.Content, b) }
+func (*chatAnswer) readUsage(counts json.RawMessage) transcript.Usage {
+	return openAIUsage(counts, "prompt_tokens", "completion_tokens", "prompt_tokens_details")
+}
+
+func (a *chatAnswer) content() (blocks []transcript.Block) {
+	add := func(b transcript.Block) { blocks = append(blocks, b) }
 	text, refusal, member := a.said.from("content", 0), a.said.from("refusal", 0), a.member()
 	reasoning := a.said.from(member, 0)
 	if reasoning != "" || len(a.details) > 0 {
@@ -205,7 +187,7 @@ func (a *chatAnswer) response() *transcript.Response {
 		}
 		add(b)
 	}
-	return resp
+	return blocks
 }
 
 // spoken returns what is known of an answer that was said aloud.
@@ -218,22 +200,4 @@ func (a *chatAnswer) spoken() json.RawMessage {
 		o.OptString("data", a.said.from("data", 0))
 	})
 	return ext.End()
-}
-
-func (a *chatAnswer) stopReason() transcript.StopReason {
-	switch a.reason {
-	case "stop", "tool_calls", "function_call":
-		switch {
-		case len(a.pieces) > 0:
-			return transcript.StopToolUse
-		case a.said.from("refusal", 0) != "":
-			return transcript.StopRefusal
-		}
-		return transcript.StopEndTurn
-	case "length":
-		return transcript.StopMaxTokens
-	case "content_filter":
-		return transcript.StopRefusal
-	}
-	return transcript.StopReason(a.reason)
 }

@@ -1,51 +1,43 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
 // NewStream returns a stream for an answer. Choices other than the first are ignored.
 // Some servers end their stream at the finish reason, without [DONE].
-func (c OpenAIChat) NewStream() *Stream { return &Stream{new(chatAnswer)} }
+func (c OpenAIChat) NewStream() *Stream {
+	return &Stream{&chatAnswer{accumulator: accumulator{api: apiOpenAIChat}}}
+}
 
-func (*chatAnswer) refusal(event []byte) *APIError { return openAIRefusal(event) }
+func (*chatAnswer) refusal(obj []byte) *APIError { return openAIRefusal(obj) }
 
 func (a *chatAnswer) add(event []byte) (Delta, error) {
 	if a.over {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt(event))
 	}
-	usage, err := usageMember(event, "usage")
-	if err != nil {
+	if err := a.addUsage(event, "usage"); err != nil {
 		return Delta{}, err
 	}
 	d, err := a.choices(event)
 	if err != nil {
 		return Delta{}, err
 	}
-	if a.id == "" {
-		a.id = stringMember(event, "id")
-	}
-	if model := stringMember(event, "model"); model != "" {
-		a.model = model
-	}
-	if usage != nil {
-		a.usage = slices.Clone(usage)
-	}
+	a.id = cmp.Or(a.id, stringMember(event, "id"))
+	a.model = cmp.Or(stringMember(event, "model"), a.model)
 	return d, nil
 }
 
 // choices adds the first choice of an event.
 func (a *chatAnswer) choices(event []byte) (d Delta, err error) {
-	choices, _ := jsontext.Member(event, "choices")
-	for choice := range jsontext.Elements(choices) {
-		index, _ := jsontext.Member(choice, "index")
-		if n, ok := jsontext.Int(index); ok && n != 0 {
+	for choice := range jsontext.Elements(get(event, "choices")) {
+		if n, ok := jsontext.Int(get(choice, "index")); ok && n != 0 {
 			continue
 		}
-		delta, _ := jsontext.Member(choice, "delta")
+		delta := get(choice, "delta")
 		before, calls, inputs := a.sizes(), len(a.pieces), a.inputBytes()
 		if jsontext.IsObject(delta) {
 			if err := a.read(delta); err != nil {

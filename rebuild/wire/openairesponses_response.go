@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -20,70 +21,47 @@ import (
 // An error body and an answer that failed give an [*APIError], without a status;
 // [NewAPIError] takes one.
 func (s OpenAIResponses) Response(body []byte) (*transcript.Response, error) {
-	body, err := answerObject(body, isOpenAIError)
-	if err != nil {
-		return nil, err
-	}
-	output, _ := jsontext.Member(body, "output")
+	return s.NewStream().whole(body)
+}
+
+func (s *responsesStream) whole(body []byte) error {
+	output := get(body, "output")
 	if !jsontext.IsArray(output) {
-		return nil, fmt.Errorf("wire: the answer has no list of output: %q", excerpt(body))
+		return fmt.Errorf("wire: the answer has no list of output: %q", excerpt(body))
 	}
-	resp, err := responsesAnswer(body)
-	if err != nil {
-		return nil, err
+	if err := s.update(body); err != nil {
+		return err
 	}
 	for e := range jsontext.Elements(output) {
-		blocks, err := itemBlocks(e)
-		if err != nil {
-			return nil, err
+		if _, err := itemBlocks(e); err != nil {
+			return err
 		}
-		resp.Message.Content = append(resp.Message.Content, blocks...)
+		s.complete(e)
 	}
-	resp.StopReason = responsesStop(body, resp.Message.Content)
-	return resp, nil
+	return nil
 }
 
-// responsesAnswer reads all but the output of a response.
-func responsesAnswer(body []byte) (*transcript.Response, error) {
-	resp := &transcript.Response{
-		Message: transcript.Message{Role: transcript.RoleAssistant},
-		API:     apiOpenAIResponses, Model: stringMember(body, "model"), RequestID: stringMember(body, "id"),
+// update takes what a response says besides its output.
+func (s *responsesStream) update(response []byte) error {
+	if err := s.addUsage(response, "usage"); err != nil {
+		return err
 	}
-	usage, err := usageMember(body, "usage")
-	resp.Usage = openAIUsage(usage, "input_tokens", "output_tokens", "input_tokens_details")
-	return resp, err
-}
-
-func responsesStop(body []byte, content []transcript.Block) transcript.StopReason {
-	switch status := stringMember(body, "status"); status {
-	case "completed", "":
-		if hasCalls(content) {
-			return transcript.StopToolUse
-		}
-		if slices.ContainsFunc(content, isRefusal) {
-			return transcript.StopRefusal
-		}
-		return transcript.StopEndTurn
+	s.model, s.id = stringMember(response, "model"), stringMember(response, "id")
+	switch status := cmp.Or(stringMember(response, "status"), "completed"); status {
+	case "completed":
+		s.reason = status
 	case "incomplete":
-		details, _ := jsontext.Member(body, "incomplete_details")
-		switch reason := stringMember(details, "reason"); reason {
-		case "max_output_tokens", "":
-			return transcript.StopMaxTokens
-		case "content_filter":
-			return transcript.StopRefusal
-		default:
-			return transcript.StopReason(reason)
-		}
+		s.reason = cmp.Or(stringMember(response, "incomplete_details", "reason"), "max_output_tokens")
 	case "failed":
-		return transcript.StopError
+		s.reason = string(transcript.StopError)
+	default: // cancelled, or not at its end
+		s.reason = string(transcript.StopAborted)
 	}
-	return transcript.StopAborted // cancelled, or not at its end
+	return nil
 }
 
-func isRefusal(b transcript.Block) bool {
-	t, ok := b.(transcript.TextBlock)
-	_, refusal := jsontext.Member(t.Extra["ext"], "refusal")
-	return ok && refusal
+func (*responsesStream) readUsage(counts json.RawMessage) transcript.Usage {
+	return openAIUsage(counts, "input_tokens", "output_tokens", "input_tokens_details")
 }
 
 // itemBlocks returns the blocks of an item of an answer.
@@ -116,8 +94,7 @@ func itemBlocks(raw []byte) ([]transcript.Block, error) {
 }
 
 func messageBlocks(raw []byte) (blocks []transcript.Block) {
-	content, _ := jsontext.Member(raw, "content")
-	for p := range jsontext.Elements(content) {
+	for p := range jsontext.Elements(get(raw, "content")) {
 		ext := jsontext.AppendObject(nil)
 		ext.Func("item", otherMembers(raw, "type", "role", "content"))
 		switch stringMember(p, "type") {
@@ -145,23 +122,15 @@ func callBlock(raw []byte) transcript.ToolCallBlock {
 		b.Input = o.End()
 		return b
 	}
-	switch input := stringMember(raw, "arguments"); {
-	case input == "":
-		b.Input = json.RawMessage("{}")
-	case jsontext.Valid([]byte(input)):
-		b.Input = json.RawMessage(input)
-	default:
-		b.Input = jsontext.AppendString(nil, input)
-	}
+	b.Input = callInput([]byte(stringMember(raw, "arguments")), true)
 	return b
 }
 
 // reasoningText returns what may be read of reasoning: its text, or a summary.
 func reasoningText(raw []byte) string {
 	for _, name := range []string{"content", "summary"} {
-		list, _ := jsontext.Member(raw, name)
 		var texts []string
-		for p := range jsontext.Elements(list) {
+		for p := range jsontext.Elements(get(raw, name)) {
 			if text := stringMember(p, "text"); text != "" {
 				texts = append(texts, text)
 			}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,21 +9,20 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-type responsesStream struct {
-	accumulator
-	newest json.RawMessage // response of the newest event that has one
-}
+type responsesStream struct{ accumulator }
 
 // NewStream returns a stream for an answer. An event that says that the answer failed
 // is an error event.
-func (s OpenAIResponses) NewStream() *Stream { return &Stream{new(responsesStream)} }
+func (s OpenAIResponses) NewStream() *Stream {
+	return &Stream{&responsesStream{accumulator{api: apiOpenAIResponses}}}
+}
 
-func (s *responsesStream) refusal(event []byte) *APIError {
-	if e := openAIRefusal(event); e != nil || s.done || stringMember(event, "type") != "response.failed" {
+func (s *responsesStream) refusal(obj []byte) *APIError {
+	if e := openAIRefusal(obj); e != nil || s.done || stringMember(obj, "type") != "response.failed" {
 		return e
 	}
-	response, _ := jsontext.Member(event, "response")
-	if s.update("response.failed", response) != nil {
+	response := get(obj, "response")
+	if !jsontext.IsObject(response) || s.update(response) != nil {
 		return nil // for add
 	}
 	return NewAPIError(0, response)
@@ -32,14 +30,13 @@ func (s *responsesStream) refusal(event []byte) *APIError {
 
 func (s *responsesStream) add(event []byte) (Delta, error) {
 	kind := stringMember(event, "type")
-	response, _ := jsontext.Member(event, "response")
 	if s.done {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt([]byte(kind)))
 	}
 	switch kind {
 	case "response.created", "response.in_progress", "response.queued",
 		"response.completed", "response.incomplete", "response.failed":
-		err := s.update(kind, response)
+		err := s.state(kind, get(event, "response"))
 		return Delta{Done: s.done}, err
 	case "response.output_item.added":
 		return s.startItem(event)
@@ -60,23 +57,27 @@ func (s *responsesStream) add(event []byte) (Delta, error) {
 	return Delta{}, nil
 }
 
-// update takes what an event says about the whole answer.
-func (s *responsesStream) update(kind string, response []byte) error {
+// state takes what an event says about the whole answer. The last one has all of it,
+// unless a proxy has left it out. Pieces that have not ended stay so.
+func (s *responsesStream) state(kind string, response []byte) error {
 	if !jsontext.IsObject(response) {
 		return fmt.Errorf("wire: stream: %s without a response", kind)
 	}
-	if _, err := responsesAnswer(response); err != nil {
+	if err := s.update(response); err != nil {
 		return err
 	}
-	s.newest = slices.Clone(response)
-	if kind == "response.completed" || kind == "response.incomplete" {
-		s.done, s.over = true, true // pieces that have not ended stay so
+	if kind != "response.completed" && kind != "response.incomplete" {
+		return nil
+	}
+	s.done, s.over = true, true
+	if all := (responsesStream{}); all.whole(response) == nil && len(all.pieces) > 0 {
+		s.pieces = all.pieces
 	}
 	return nil
 }
 
 func (s *responsesStream) startItem(event []byte) (Delta, error) {
-	raw, _ := jsontext.Member(event, "item")
+	raw := get(event, "item")
 	known, index, ok := s.at(event, "output_index")
 	if !ok || !jsontext.IsObject(raw) || stringMember(raw, "type") == "" || known != nil {
 		return Delta{}, fmt.Errorf("wire: stream: unexpected response.output_item.added: %q", excerpt(event))
@@ -90,7 +91,7 @@ func (s *responsesStream) startItem(event []byte) (Delta, error) {
 }
 
 func (s *responsesStream) endItem(event []byte) error {
-	raw, _ := jsontext.Member(event, "item")
+	raw := get(event, "item")
 	p, err := s.open(event, "output_index")
 	if err != nil {
 		return err
@@ -107,34 +108,18 @@ func (s *responsesStream) addText(event []byte, indexName string) (Delta, error)
 	if err != nil {
 		return Delta{}, err
 	}
-	raw, _ := jsontext.Member(event, indexName)
-	index, _ := jsontext.Int(raw)
+	index, _ := jsontext.Int(get(event, indexName))
 	text := stringMember(event, "delta")
 	p.grow(stringMember(event, "type"), index, text)
 	return Delta{Text: text}, nil
 }
 
-func (s *responsesStream) response() *transcript.Response {
-	if output, _ := jsontext.Member(s.newest, "output"); s.done && jsontext.IsArray(output) && string(jsontext.Trim(output)) != "[]" {
-		if resp, err := (OpenAIResponses{}).Response(s.newest); err == nil {
-			return resp
-		}
-	}
-	resp, err := responsesAnswer(s.newest)
-	if err != nil { // update has checked it
-		resp = &transcript.Response{API: apiOpenAIResponses, Message: transcript.Message{Role: transcript.RoleAssistant}}
-	}
-	for _, p := range s.pieces {
-		resp.Message.Content = append(resp.Message.Content, itemSoFar(p)...)
-	}
-	resp.StopReason = responsesStop(s.newest, resp.Message.Content)
-	return resp
-}
+func (s *responsesStream) content() []transcript.Block { return s.blocks(itemSoFar) }
 
 // itemSoFar returns the blocks of an item so far.
 func itemSoFar(p *piece) (blocks []transcript.Block) {
 	if p.done {
-		blocks, _ = itemBlocks(p.whole) // endItem has checked it
+		blocks, _ = itemBlocks(p.whole) // it was checked when it came
 		return blocks
 	}
 	var thinking []string
