@@ -43,7 +43,7 @@ func (a *chatAnswer) whole(body []byte) error {
 		if err := a.addUsage(body, "usage"); err != nil {
 			return err
 		}
-		return a.read(message)
+		return a.read(message, new(Delta))
 	}
 	return fmt.Errorf("wire: the answer has no message: %q", excerpt(body))
 }
@@ -54,49 +54,60 @@ const (
 	chatCustom   = "custom"
 )
 
-// read takes what a message, or a piece of one, adds to the answer.
-func (a *chatAnswer) read(message []byte) error {
+// read takes what a message, or a piece of one, adds to the answer, and to d.
+func (a *chatAnswer) read(message []byte, d *Delta) error {
 	if err := checkAnswer(message); err != nil {
 		return err
 	}
 	switch content := get(message, "content"); {
 	case jsontext.IsString(content):
-		s, _ := jsontext.String(content)
-		a.said.grow("content", 0, s)
+		a.say("content", stringMember(content), &d.Text)
 	case jsontext.IsArray(content): // of some imitators
 		for e := range jsontext.Elements(content) {
 			for c := range jsontext.Elements(get(e, reasoningChunks)) {
-				a.said.grow(reasoningChunks, 0, stringMember(c, "text"))
+				a.think(reasoningChunks, stringMember(c, "text"), d)
 			}
-			a.said.grow("content", 0, stringMember(e, "text"))
+			a.say("content", stringMember(e, "text"), &d.Text)
 		}
 	case !jsontext.IsNull(content):
 		return fmt.Errorf("wire: the answer has content that is no text: %q", excerpt(content))
 	}
-	a.said.grow("refusal", 0, stringMember(message, "refusal"))
+	a.say("refusal", stringMember(message, "refusal"), &d.Text)
 	for name, value := range jsontext.Members(get(message, "audio")) {
 		switch text, ok := jsontext.String(value); {
-		case ok && (name == "transcript" || name == "data"):
+		case ok && name == "transcript":
+			a.say(name, text, &d.Text)
+		case ok && name == "data":
 			a.said.grow(name, 0, text)
 		case !jsontext.IsNull(value) && name != "transcript" && name != "data":
-			i := slices.IndexFunc(a.audio, func(m member) bool { return m.name == name })
-			if i >= 0 {
-				a.audio = slices.Delete(a.audio, i, i+1)
-			}
+			a.audio = slices.DeleteFunc(a.audio, func(m member) bool { return m.name == name })
 			a.audio = append(a.audio, member{name, slices.Clone(value)})
 		}
 	}
 	for _, name := range []string{reasoningContent, reasoningPlain} {
-		if text, ok := jsontext.String(get(message, name)); ok && (a.member() == "" || a.member() == name) {
-			a.said.grow(name, 0, text)
+		if text, ok := jsontext.String(get(message, name)); ok {
+			a.think(name, text, d)
 		}
 	}
 	a.details = append(a.details, elements(get(message, reasoningDetails))...)
 	a.annotation = append(a.annotation, elements(get(message, "annotations"))...)
 	for e := range jsontext.Elements(get(message, "tool_calls")) {
-		a.readCall(e)
+		a.readCall(e, d)
 	}
 	return nil
+}
+
+// say adds to a text of the answer, and to what is shown of it.
+func (a *chatAnswer) say(name, text string, shown *string) {
+	a.said.grow(name, 0, text)
+	*shown += text
+}
+
+// think adds to the reasoning: some imitators say it twice, in two members.
+func (a *chatAnswer) think(name, text string, d *Delta) {
+	if a.member() == "" || a.member() == name {
+		a.say(name, text, &d.Thinking)
+	}
 }
 
 // member returns the member that reasoning came in.
@@ -111,7 +122,7 @@ func (a *chatAnswer) member() string {
 
 // readCall adds a call or a piece of one. Some imitators have no index, or the
 // same for all calls: an ID that the call does not have begins another.
-func (a *chatAnswer) readCall(e []byte) {
+func (a *chatAnswer) readCall(e []byte, d *Delta) {
 	id, n := stringMember(e, "id"), len(a.pieces)
 	p, index, ok := a.at(e, "index")
 	if !ok {
@@ -130,13 +141,15 @@ func (a *chatAnswer) readCall(e []byte) {
 	if custom, ok := jsontext.Member(e, chatCustom); ok && !isFunction {
 		f, member, kind = custom, "input", chatCustom
 	}
+	name := stringMember(f, "name")
 	if p == nil {
 		p = a.begin(index, kind, nil)
+		d.ToolName = name
 	}
 	if kind == chatCustom {
 		p.kind = kind
 	}
-	for name, value := range map[string]string{"id": id, "name": stringMember(f, "name")} {
+	for name, value := range map[string]string{"id": id, "name": name} {
 		if p.from(name, 0) == "" {
 			p.grow(name, 0, value)
 		}
@@ -147,6 +160,7 @@ func (a *chatAnswer) readCall(e []byte) {
 		input = string(raw) // some imitators do not quote it
 	}
 	p.grow("input", 0, input)
+	d.Input = input
 }
 
 func (*chatAnswer) readUsage(counts json.RawMessage) transcript.Usage {

@@ -37,40 +37,12 @@ func (a *chatAnswer) choices(event []byte) (d Delta, err error) {
 		if n, ok := jsontext.Int(get(choice, "index")); ok && n != 0 {
 			continue
 		}
-		delta := get(choice, "delta")
-		before, calls, inputs := a.sizes(), len(a.pieces), a.inputBytes()
-		if jsontext.IsObject(delta) {
-			if err := a.read(delta); err != nil {
-				return Delta{}, err
-			}
+		if err := a.read(get(choice, "delta"), &d); err != nil {
+			return Delta{}, err
 		}
 		if reason := stringMember(choice, "finish_reason"); reason != "" {
 			a.reason, a.done = reason, true
 		}
-		d.Text = a.said.from("content", before[0]) + a.said.from("refusal", before[1]) + a.said.from("transcript", before[3])
-		d.Thinking = a.said.from(a.member(), before[2])
-		if len(a.pieces) > calls {
-			d.ToolName = a.pieces[calls].from("name", 0)
-		}
-		if n := len(a.pieces); n > 0 {
-			last := a.pieces[n-1]
-			d.Input = last.from("input", max(0, last.size("input")-a.inputBytes()+inputs))
-		}
 	}
 	return d, nil
-}
-
-// sizes returns how long the text, the refusal and the reasoning are.
-func (a *chatAnswer) sizes() (n [4]int) {
-	for i, name := range []string{"content", "refusal", a.member(), "transcript"} {
-		n[i] = a.said.size(name)
-	}
-	return n
-}
-
-func (a *chatAnswer) inputBytes() (n int) {
-	for _, p := range a.pieces {
-		n += p.size("input")
-	}
-	return n
 }
