@@ -502,7 +502,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
 		}
 	}
 	text, carried := "", CarriedText(c)
-	if !isBlank(c.Summary) {
+	if !IsBlank(c.Summary) {
 		text = SummaryHeading + "\n" + c.Summary
 	}
 	switch f.opts.Summary {

@@ -106,7 +106,7 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	messages := r.messages()
 	_, ownSystem := a.Params["system"]
 	_, ownTools := a.Params["tools"]
-	ownSystem, ownTools = ownSystem || isBlank(req.System), ownTools || len(req.Tools) == 0
+	ownSystem, ownTools = ownSystem || rebuild.IsBlank(req.System), ownTools || len(req.Tools) == 0
 	budget := maxMarks - a.marks()
 	if a.Cache != "" {
 		budget -= count(!ownSystem) + count(!ownTools)

@@ -55,7 +55,7 @@ func (b Bedrock) Path(model string) string {
 // ToolName is how the API is shown a tool of that name, and how answers call
 // it: characters that are not A-Z a-z 0-9 _ - become _, and 64 characters stay.
 // Names that the API takes are not changed.
-func (Bedrock) ToolName(name string) string { return toolName(name) }
+func (Bedrock) ToolName(name string) string { return rebuild.ToolName(name) }
 
 // Request renders the body of a call of Converse or ConverseStream. The model
 // is not in it: see [Bedrock.Path].
@@ -102,7 +102,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 	); err != nil {
 		return nil, nil, err
 	}
-	if _, given := b.Params["system"]; !given && !isBlank(req.System) {
+	if _, given := b.Params["system"]; !given && !rebuild.IsBlank(req.System) {
 		o.Func("system", func(dst []byte) []byte {
 			return append(b.pointed(append(jsontext.AppendString(append(dst, `[{"text":`...), req.System), '}')), ']')
 		})

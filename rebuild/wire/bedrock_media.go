@@ -21,7 +21,7 @@ func (r *bedrockRenderer) userBlocks(entry string, b transcript.Block) []bedrock
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.dropExtra(entry, "text", b.Extra)
-		if isBlank(b.Text) {
+		if rebuild.IsBlank(b.Text) {
 			r.note(rebuild.BlankText, entry, "")
 			return nil
 		}
@@ -63,7 +63,7 @@ func (r *bedrockRenderer) document(entry string, b transcript.DocumentBlock) []b
 		return []bedrockBlock{{json: textJSON(r.leftOut(entry, "document", "more than "+strconv.Itoa(maxDocuments))), text: true}}
 	case b.Source.Type == "content" && isDocumentContent(b.Source.Extra["content"]):
 		return r.contentBlocks(entry, b)
-	case b.Source.Type == "text" && !isBlank(data):
+	case b.Source.Type == "text" && !rebuild.IsBlank(data):
 		format, data = "txt", textBase64(data)
 	case b.Source.Type != "base64" || format == "" || !isBase64(data):
 		return []bedrockBlock{{json: textJSON(r.leftOut(entry, "document", sourceProblem(b.Source))), text: true}}
@@ -75,7 +75,7 @@ func (r *bedrockRenderer) document(entry string, b transcript.DocumentBlock) []b
 	o := jsontext.AppendObject([]byte(`{"document":`))
 	o.String("format", format)
 	o.String("name", name)
-	if !isBlank(b.Context) {
+	if !rebuild.IsBlank(b.Context) {
 		o.String("context", b.Context)
 	}
 	return []bedrockBlock{{json: append(withBytes(&o, data), '}'), document: true}}

@@ -109,7 +109,7 @@ func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
 			r.note(rebuild.DroppedBlock, o.Entry, blockType(b)+" in an answer")
 			continue
 		}
-		if text, ok := b.(transcript.TextBlock); ok && isBlank(text.Text) {
+		if text, ok := b.(transcript.TextBlock); ok && rebuild.IsBlank(text.Text) {
 			r.note(rebuild.BlankText, o.Entry, "")
 			continue
 		}

@@ -30,7 +30,7 @@ var optional = map[string][]string{
 func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block {
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		b.Extra = r.extra(entry, "text", b.Extra, true, !isBlank(b.Text))
+		b.Extra = r.extra(entry, "text", b.Extra, true, !rebuild.IsBlank(b.Text))
 		return b
 	case transcript.ImageBlock:
 		var problem string
@@ -52,7 +52,7 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		return b // not repaired here
 	case transcript.ContextBlock:
 		r.note(rebuild.ReplacedBlock, entry, "a context block")
-		return contextText(b)
+		return rebuild.ContextText(b)
 	case transcript.RawBlock:
 		if isSearchResult(b.JSON) || isUpload(b) {
 			return r.rawBlock(entry, b)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -67,7 +68,7 @@ func (c CacheTTL) roll(messages []transcript.Message) {
 	for _, i := range markedMessages(roles) {
 		content := messages[i].Content
 		for j, b := range slices.Backward(content) {
-			if t, isText := b.(transcript.TextBlock); isText && isBlank(t.Text) {
+			if t, isText := b.(transcript.TextBlock); isText && rebuild.IsBlank(t.Text) {
 				continue
 			}
 			marked, ok := withExtra(b, func(e transcript.Extra) transcript.Extra {

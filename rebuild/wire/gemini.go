@@ -53,7 +53,7 @@ func (g Gemini) Path(model string) string {
 // begin with a letter or _ has one in front, and 64 characters stay. Names that
 // the API takes are not changed.
 func (Gemini) ToolName(name string) string {
-	name = toolName(name)
+	name = rebuild.ToolName(name)
 	if c := name[0]; c == '-' || c >= '0' && c <= '9' {
 		name = "_" + name
 	}
@@ -94,7 +94,7 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		return nil, nil, err
 	}
 	appendParams(&o, g.Params, generationConfig)
-	if _, given := g.Params["systemInstruction"]; !given && !isBlank(req.System) {
+	if _, given := g.Params["systemInstruction"]; !given && !rebuild.IsBlank(req.System) {
 		o.Func("systemInstruction", func(dst []byte) []byte {
 			dst = append(dst, `{"parts":[{"text":`...)
 			return append(jsontext.AppendString(dst, req.System), "}]}"...)

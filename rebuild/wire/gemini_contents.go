@@ -175,7 +175,7 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 	}
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		if isBlank(b.Text) && (!native || geminiSignature(b.Extra) == "") {
+		if rebuild.IsBlank(b.Text) && (!native || geminiSignature(b.Extra) == "") {
 			r.note(rebuild.BlankText, o.Entry, "")
 			return p, false
 		}

@@ -18,7 +18,7 @@ func (r *geminiRenderer) userParts(entry string, b transcript.Block) []geminiPar
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.dropExtra(entry, "text", b.Extra)
-		if isBlank(b.Text) {
+		if rebuild.IsBlank(b.Text) {
 			r.note(rebuild.BlankText, entry, "")
 			return nil
 		}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"unicode"
+	"time"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -104,7 +104,7 @@ func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired b
 	native := r.native(o)
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		b.Extra = r.extra(o.Entry, "text", b.Extra, native, !isBlank(b.Text))
+		b.Extra = r.extra(o.Entry, "text", b.Extra, native, !rebuild.IsBlank(b.Text))
 		return b
 	case transcript.ToolCallBlock:
 		b.ID = r.callID(o.Entry, b.ID)
@@ -124,7 +124,7 @@ func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired b
 		return b
 	case transcript.ContextBlock:
 		r.note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
-		return contextText(b)
+		return rebuild.ContextText(b)
 	case transcript.ToolResultBlock:
 		return r.result(o.Entry, b) // not repaired here
 	case transcript.RawBlock:
@@ -174,23 +174,15 @@ func cutDate(model string) (name, date string) {
 		return name, ""
 	}
 	for _, form := range []string{"-2006-01-02", "-20060102", "@20060102"} {
-		n := len(model) - len(form)
-		if n > 0 && hasForm(model[n:], form) {
-			return model[:n], model[n+1:]
+		at := len(model) - len(form)
+		if at <= 0 {
+			continue
+		}
+		if _, err := time.Parse(form, model[at:]); err == nil {
+			return model[:at], model[at+1:]
 		}
 	}
 	return model, ""
-}
-
-// hasForm reports whether s is form with other digits.
-func hasForm(s, form string) bool {
-	for i, c := range []byte(s) {
-		digit := '0' <= c && c <= '9'
-		if want := form[i]; digit != ('0' <= want && want <= '9') || !digit && c != want {
-			return false
-		}
-	}
-	return true
 }
 
 // resultsFirst joins the contents of two user messages.
@@ -202,10 +194,4 @@ func resultsFirst(x, y []transcript.Block) []transcript.Block {
 		return count(second) - count(first)
 	})
 	return all
-}
-
-// isBlank reports whether s is white space, or the separators U+001C to U+001F
-// that providers take for it.
-func isBlank(s string) bool {
-	return strings.TrimFunc(s, func(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }) == ""
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -98,7 +99,7 @@ func isOpenAIFile(id string) bool { return strings.HasPrefix(id, "file-") }
 func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(openAIPart) string) (parts []openAIPart) {
 	text := func(texts ...string) {
 		for _, s := range texts {
-			if !isBlank(s) {
+			if !rebuild.IsBlank(s) {
 				parts = append(parts, openAIPart{text: s})
 			}
 		}
@@ -122,7 +123,7 @@ func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(o
 	p := r.media(entry, openAIFile, b.Source, takes)
 	if p.kind == openAIFile && clean.Type == "base64" {
 		const suffix = ".pdf" // the API goes by it
-		if p.name = b.Title; isBlank(p.name) {
+		if p.name = b.Title; rebuild.IsBlank(p.name) {
 			p.name = "document"
 		}
 		if !strings.HasSuffix(strings.ToLower(p.name), suffix) {

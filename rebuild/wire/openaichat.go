@@ -109,7 +109,7 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 		openAI:    openAI{rendering{req: req, api: apiOpenAIChat, ids: idMap{form: c.ids()}}},
 		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
-	if !isBlank(req.System) {
+	if !rebuild.IsBlank(req.System) {
 		role := c.SystemRole
 		if role == "" {
 			role = "system"

@@ -86,7 +86,7 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 		}
 	}
 	appendParams(&o, s.Params)
-	if !given("instructions") && !isBlank(req.System) {
+	if !given("instructions") && !rebuild.IsBlank(req.System) {
 		o.String("instructions", req.System)
 	}
 	if !given("tools") && len(req.Tools) > 0 {

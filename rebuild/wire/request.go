@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -88,24 +87,6 @@ func checkObject(name string, value json.RawMessage) error {
 		return fmt.Errorf("wire: %s %q is not a JSON object", name, excerpt(value))
 	}
 	return nil
-}
-
-// toolName returns name in the characters that every provider takes, as the
-// fold does for the names of calls.
-func toolName(name string) string {
-	if name == "" {
-		return "tool"
-	}
-	if isID(name) {
-		return name
-	}
-	name = strings.Map(func(c rune) rune {
-		if c < 0x80 && isID(string(c)) {
-			return c
-		}
-		return '_'
-	}, name)
-	return name[:min(len(name), maxID)]
 }
 
 // renamed returns the tools with the names that a target takes.

@@ -153,7 +153,7 @@ func isSearchResult(obj []byte) bool {
 	content, _ := jsontext.Member(obj, "content")
 	n := 0
 	for e := range jsontext.Elements(content) {
-		if stringMember(e, "type") != "text" || isBlank(stringMember(e, "text")) {
+		if stringMember(e, "type") != "text" || rebuild.IsBlank(stringMember(e, "text")) {
 			return false
 		}
 		n++

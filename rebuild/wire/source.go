@@ -133,11 +133,11 @@ func isDocumentContent(value []byte) bool {
 		return false
 	}
 	if s, ok := jsontext.String(jsontext.Trim(value)); ok {
-		return !isBlank(s)
+		return !rebuild.IsBlank(s)
 	}
 	n := 0
 	for e := range jsontext.Elements(value) {
-		if kind := stringMember(e, "type"); kind != "image" && (kind != "text" || isBlank(stringMember(e, "text"))) {
+		if kind := stringMember(e, "type"); kind != "image" && (kind != "text" || rebuild.IsBlank(stringMember(e, "text"))) {
 			return false
 		}
 		n++
