@@ -182,23 +182,13 @@ func count(b bool) int {
 func (a Anthropic) appendTools(dst []byte, tools []transcript.Tool) []byte {
 	left := len(tools)
 	return appendList(dst, tools, func(dst []byte, t transcript.Tool) []byte {
+		o := jsontext.AppendObject(dst)
+		appendTool(&o, t, "input_schema", `{"type":"object"}`)
 		if left--; left == 0 && a.Cache != "" {
-			return appendMarked(dst, appendTool(nil, t), a.Cache.mark("ephemeral"))
+			o.Value(cacheControl, a.Cache.mark("ephemeral"))
 		}
-		return appendTool(dst, t)
+		return o.End()
 	})
-}
-
-func appendTool(dst []byte, t transcript.Tool) []byte {
-	o := jsontext.AppendObject(dst)
-	o.String("name", t.Name)
-	o.OptString("description", t.Description)
-	schema := t.InputSchema
-	if jsontext.IsNull(schema) {
-		schema = json.RawMessage(`{"type":"object"}`)
-	}
-	o.Value("input_schema", schema)
-	return o.End()
 }
 
 func appendMessage(dst []byte, m transcript.Message) []byte {

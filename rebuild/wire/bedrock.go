@@ -139,16 +139,11 @@ func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error
 		return nil, err
 	}
 	dst := appendList([]byte(`{"tools":`), renamed, func(dst []byte, t transcript.Tool) []byte {
-		schema := t.InputSchema
-		if jsontext.IsNull(schema) {
-			schema = json.RawMessage(`{"type":"object"}`)
+		if !jsontext.IsNull(t.InputSchema) {
+			t.InputSchema = append(jsontext.AppendValue([]byte(`{"json":`), t.InputSchema), '}')
 		}
 		o := jsontext.AppendObject(append(dst, `{"toolSpec":`...))
-		o.String("name", t.Name)
-		o.OptString("description", t.Description)
-		o.Object("inputSchema", func(s *jsontext.Object) {
-			s.Value("json", schema)
-		})
+		appendTool(&o, t, "inputSchema", `{"json":{"type":"object"}}`)
 		return append(o.End(), '}')
 	})
 	return append(append(r.format.pointed(dst[:len(dst)-1]), ']'), '}'), nil

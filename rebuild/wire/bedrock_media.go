@@ -42,10 +42,8 @@ func (r *bedrockRenderer) userBlocks(entry string, b transcript.Block) []bedrock
 	case transcript.DocumentBlock:
 		r.dropExtra(entry, "document", b.Extra)
 		return r.document(entry, b)
-	case transcript.ContextBlock, transcript.RawBlock:
-		return plain(r.plain(entry, b))
 	}
-	return plain(r.leftOut(entry, blockType(b), ""))
+	return plain(r.plain(entry, b))
 }
 
 // documentFormats holds the formats of documents by media type.

@@ -106,7 +106,7 @@ func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
 		o := originOf(m, j)
 		b, ok := r.answerBlock(o, b, paired[j])
 		if !ok {
-			r.note(rebuild.DroppedBlock, o.Entry, blockType(b)+" in an answer")
+			r.drop(o.Entry, b)
 			continue
 		}
 		if text, ok := b.(transcript.TextBlock); ok && rebuild.IsBlank(text.Text) {

@@ -50,18 +50,12 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		return r.result(entry, b)
 	case transcript.ToolCallBlock:
 		return b // not repaired here
-	case transcript.ContextBlock:
-		r.note(rebuild.ReplacedBlock, entry, "a context block")
-		return rebuild.ContextText(b)
 	case transcript.RawBlock:
 		if isSearchResult(b.JSON) || isUpload(b) {
 			return r.rawBlock(entry, b)
 		}
-		return r.replaced(entry, b.BlockType(), "")
-	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
-		return r.replaced(entry, b.BlockType(), "")
 	}
-	return r.replaced(entry, "block", "")
+	return transcript.TextBlock{Text: r.plain(entry, b)}
 }
 
 // mediaSource returns what a source becomes, or what is wrong with it or its size.

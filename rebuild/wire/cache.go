@@ -89,13 +89,3 @@ func cacheKey(key string) string {
 	}
 	return "prompt_cache_key"
 }
-
-// appendMarked writes an element of a list with a cache mark.
-func appendMarked(dst, element []byte, mark json.RawMessage) []byte {
-	o := jsontext.AppendObject(dst)
-	for name, value := range jsontext.Members(element) {
-		o.Value(name, value)
-	}
-	o.Value(cacheControl, mark)
-	return o.End()
-}

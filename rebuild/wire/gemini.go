@@ -121,11 +121,7 @@ func (r *geminiRenderer) tools(tools []transcript.Tool) (json.RawMessage, error)
 	}
 	dst := appendList([]byte(`[{"functionDeclarations":`), renamed, func(dst []byte, t transcript.Tool) []byte {
 		o := jsontext.AppendObject(dst)
-		o.String("name", t.Name)
-		o.OptString("description", t.Description)
-		if !jsontext.IsNull(t.InputSchema) {
-			o.Value("parametersJsonSchema", t.InputSchema)
-		}
+		appendTool(&o, t, "parametersJsonSchema", "")
 		return o.End()
 	})
 	return append(dst, "}]"...), nil

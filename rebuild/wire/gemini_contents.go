@@ -190,9 +190,6 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		obj.String("text", b.Thinking)
 		obj.OptBool("thought", b.Thinking != "")
 		return end(b.Extra)
-	case transcript.RedactedThinkingBlock:
-		r.note(rebuild.DroppedThinking, o.Entry, "of another model")
-		return p, false
 	case transcript.ToolCallBlock:
 		p.call = true
 		call := geminiCall{id: b.ID, name: r.format.ToolName(b.Name)}
@@ -223,7 +220,7 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 			return p, true
 		}
 	}
-	r.note(rebuild.DroppedBlock, o.Entry, blockType(b)+" in an answer")
+	r.drop(o.Entry, b)
 	return p, false
 }
 

@@ -34,10 +34,8 @@ func (r *geminiRenderer) userParts(entry string, b transcript.Block) []geminiPar
 			parts = append(parts, textPart(entry, about))
 		}
 		return append(parts, r.media(entry, b.Source, "document")...)
-	case transcript.ContextBlock, transcript.RawBlock:
-		return []geminiPart{textPart(entry, r.plain(entry, b))}
 	}
-	return []geminiPart{textPart(entry, r.leftOut(entry, blockType(b), ""))}
+	return []geminiPart{textPart(entry, r.plain(entry, b))}
 }
 
 // media returns the parts for an image or a document.

@@ -131,15 +131,8 @@ func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired b
 		if paired {
 			return r.rawBlock(o.Entry, b)
 		}
-		r.note(rebuild.DroppedBlock, o.Entry, b.BlockType()+" in an answer")
-		return nil
-	case transcript.ImageBlock:
-		r.note(rebuild.DroppedBlock, o.Entry, "an image in an answer")
-	case transcript.DocumentBlock:
-		r.note(rebuild.DroppedBlock, o.Entry, "a document in an answer")
-	default:
-		r.note(rebuild.DroppedBlock, o.Entry, "a block of an unknown kind")
 	}
+	r.drop(o.Entry, b)
 	return nil
 }
 

@@ -15,6 +15,9 @@ const (
 	apiOpenAIResponses = "openai-responses"
 )
 
+// noParameters is the schema of a tool that has none.
+const noParameters = `{"type":"object","properties":{}}`
+
 // An openAI is what rendering for both APIs of OpenAI has in common.
 type openAI struct{ rendering }
 
@@ -145,17 +148,6 @@ func callArguments(input json.RawMessage) string {
 		return s
 	}
 	return string(input)
-}
-
-// appendFunction appends the members that define a tool.
-func appendFunction(o *jsontext.Object, t transcript.Tool) {
-	o.String("name", t.Name)
-	o.OptString("description", t.Description)
-	schema := t.InputSchema
-	if jsontext.IsNull(schema) {
-		schema = json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	o.Value("parameters", schema)
 }
 
 // openAIUsage reads counts whose members have these names. Cached tokens are a

@@ -140,7 +140,7 @@ func appendChatTool(dst []byte, t transcript.Tool) []byte {
 	o := jsontext.AppendObject(dst)
 	o.String("type", "function")
 	o.Object("function", func(f *jsontext.Object) {
-		appendFunction(f, t)
+		appendTool(f, t, "parameters", noParameters)
 	})
 	return o.End()
 }

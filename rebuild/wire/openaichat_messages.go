@@ -167,15 +167,6 @@ func (r *chatRenderer) answer(m transcript.Message) {
 	r.out = append(r.out, out)
 }
 
-// drop leaves out a block that an answer cannot have.
-func (r *openAI) drop(entry string, b transcript.Block) {
-	rule, kind := rebuild.DroppedBlock, blockType(b)
-	if kind == "redacted_thinking" || kind == "thinking" {
-		rule = rebuild.DroppedThinking
-	}
-	r.note(rule, entry, kind+" in an answer")
-}
-
 // The members for reasoning: most imitators have the first.
 const (
 	reasoningContent = "reasoning_content"

@@ -100,7 +100,7 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 func appendResponsesTool(dst []byte, t transcript.Tool) []byte {
 	o := jsontext.AppendObject(dst)
 	o.String("type", "function")
-	appendFunction(&o, t)
+	appendTool(&o, t, "parameters", noParameters)
 	o.Bool("strict", false)
 	return o.End()
 }

@@ -91,6 +91,27 @@ func (r *rendering) dropExtra(entry, kind string, extra transcript.Extra) {
 	}
 }
 
+// drop leaves out a block that an answer cannot have.
+func (r *rendering) drop(entry string, b transcript.Block) {
+	rule, kind := rebuild.DroppedBlock, blockType(b)
+	if kind == "redacted_thinking" || kind == "thinking" {
+		rule = rebuild.DroppedThinking
+	}
+	r.note(rule, entry, kind+" in an answer")
+}
+
+// appendTool appends the members that define a tool, its schema under a name. One
+// without a schema has that of none, if that is not empty.
+func appendTool(o *jsontext.Object, t transcript.Tool, name, none string) {
+	schema := t.InputSchema
+	if jsontext.IsNull(schema) {
+		schema = json.RawMessage(none)
+	}
+	o.String("name", t.Name)
+	o.OptString("description", t.Description)
+	o.OptValue(name, schema)
+}
+
 // inputObject returns the input of a call. What is no object is not repaired
 // here.
 func inputObject(b transcript.ToolCallBlock) json.RawMessage {
