@@ -82,27 +82,19 @@ func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.
 
 // request leaves out as much media.
 func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []byte, report rebuild.Report, err error) {
-	if err := checkRoles(req.Messages); err != nil {
+	if err := cmp.Or(
+		checkRoles(req.Messages), checkObject("thinking", a.Thinking), a.Cache.check(),
+		checkParams(a.Params, "model", "max_tokens", "stream", "thinking", "messages"),
+	); err != nil {
 		return nil, nil, err
 	}
-	thinking, err := a.thinking()
-	if err != nil {
-		return nil, nil, err
+	if !jsontext.IsNull(a.Thinking) && stringMember(a.Thinking, "type") == "" {
+		return nil, nil, fmt.Errorf("wire: thinking %q has no type", excerpt(a.Thinking))
 	}
-	if err := checkParams(a.Params, "model", "max_tokens", "stream", "thinking", "messages"); err != nil {
-		return nil, nil, err
-	}
-	if err := a.Cache.check(); err != nil {
-		return nil, nil, err
-	}
-	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
 	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
-	r := renderer{rendering: rendering{req: req, api: apiAnthropic}, turn: runningTurn(req.Messages), media: media, plainPrompts: a.PlainPrompts}
-	asked := a.Thinking
-	if thinking == "enabled" {
-		thinking, asked = r.budget(asked, limit)
-	}
-	r.thinking = thinking
+	r := newRenderer(req, apiAnthropic)
+	r.media, r.plainPrompts = media, a.PlainPrompts
+	thinking := r.ask(a.Thinking, limit)
 	messages := r.messages()
 	_, ownSystem := a.Params["system"]
 	_, ownTools := a.Params["tools"]
@@ -113,18 +105,13 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 		a.Cache.roll(messages)
 	}
 	r.limitMarks(messages, budget)
-	if thinking == "enabled" && !startsWithReasoning(messages) {
-		thinking = ""
-		r.note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
-	}
+	thinking = r.asked(thinking)
 
 	o := jsontext.AppendObject(nil)
 	o.OptString("model", req.Model)
 	o.Int("max_tokens", int64(limit))
 	o.OptBool("stream", a.Stream)
-	if thinking != "" {
-		o.Value("thinking", asked)
-	}
+	o.OptValue("thinking", thinking)
 	appendParams(&o, a.Params)
 	switch {
 	case ownSystem:
@@ -140,21 +127,6 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	return r.end(&o, "messages", func(dst []byte) []byte { return appendList(dst, messages, appendMessage) })
 }
 
-// thinking returns the type of a.Thinking, empty if there is none.
-func (a Anthropic) thinking() (string, error) {
-	if jsontext.IsNull(a.Thinking) {
-		return "", nil
-	}
-	if err := checkObject("thinking", a.Thinking); err != nil {
-		return "", err
-	}
-	kind := stringMember(a.Thinking, "type")
-	if kind == "" {
-		return "", fmt.Errorf("wire: thinking %q has no type", excerpt(a.Thinking))
-	}
-	return kind, nil
-}
-
 // marks counts the cache marks in Params: they count against the same limit.
 func (a Anthropic) marks() (n int) {
 	for name, value := range a.Params {
@@ -163,8 +135,7 @@ func (a Anthropic) marks() (n int) {
 			n += count(!jsontext.IsNull(value))
 		case "system", "tools":
 			for e := range jsontext.Elements(value) {
-				mark, _ := jsontext.Member(e, cacheControl)
-				n += count(!jsontext.IsNull(mark))
+				n += count(!jsontext.IsNull(get(e, cacheControl)))
 			}
 		}
 	}

@@ -75,29 +75,18 @@ func (Bedrock) ToolName(name string) string { return rebuild.ToolName(name) }
 //   - Citations of a text go back to the model that made them.
 //   - Names of tools are as [Bedrock.ToolName] says.
 func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	if err := checkRoles(req.Messages); err != nil {
+	if err := cmp.Or(checkRoles(req.Messages), checkObject("thinking", b.Thinking), checkParams(b.Params, "messages"), b.Cache.check()); err != nil {
 		return nil, nil, err
 	}
-	if err := cmp.Or(checkObject("thinking", b.Thinking), checkParams(b.Params, "messages"), b.Cache.check()); err != nil {
-		return nil, nil, err
-	}
-	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
-	r := bedrockRenderer{renderer: renderer{rendering: rendering{req: req, api: apiBedrock}, turn: runningTurn(req.Messages)}, format: b}
-	asked := b.Thinking
-	r.thinking = stringMember(asked, "type")
-	if r.thinking == "enabled" && req.MaxOutput > 0 {
-		r.thinking, asked = r.budget(asked, req.MaxOutput)
-	}
+	r := bedrockRenderer{renderer: newRenderer(req, apiBedrock), format: b, names: map[string]bool{}}
+	thinking := r.ask(b.Thinking, req.MaxOutput)
 	messages := r.messages()
-	if r.thinking == "enabled" && !r.reasons {
-		asked = nil
-		r.note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
-	}
+	thinking = r.asked(thinking)
 
 	o := jsontext.AppendObject(nil)
 	appendParams(&o, b.Params, inferenceConfig, modelFields)
 	if err := cmp.Or(
-		joined(&o, modelFields, b.Params, member{"thinking", asked}),
+		joined(&o, modelFields, b.Params, member{"thinking", thinking}),
 		joined(&o, inferenceConfig, b.Params, limit("maxTokens", req.MaxOutput)),
 	); err != nil {
 		return nil, nil, err

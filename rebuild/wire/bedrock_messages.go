@@ -12,10 +12,9 @@ import (
 // A bedrockRenderer turns the messages of one request into those of Converse.
 type bedrockRenderer struct {
 	renderer
-	format  Bedrock
-	called  []string        // names of tools in the messages, in the order of the calls
-	reasons bool            // the last answer calls nothing or begins with reasoning
-	names   map[string]bool // of documents
+	format Bedrock
+	called []string        // names of tools in the messages, in the order of the calls
+	names  map[string]bool // of documents
 }
 
 // A bedrockMessage is a message whose results are still apart.
@@ -35,7 +34,6 @@ type bedrockResult struct {
 
 // messages returns the member of that name.
 func (r *bedrockRenderer) messages() []byte {
-	r.reasons = true
 	r.media = countMedia(r.req.Messages)
 	var out []bedrockMessage
 	for i, m := range r.req.Messages {
@@ -96,59 +94,43 @@ func (r *bedrockRenderer) together(m bedrockMessage) (out [][]byte) {
 	return append(out, m.content...)
 }
 
-// answer returns the content of answer i.
+// answer returns the content of answer i, with the reasoning that the Messages API
+// takes.
 func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
 	r.ids.open()
-	var content []transcript.Block
-	var origins []transcript.Origin
-	paired := r.ranByProvider(m)
-	for j, b := range m.Content {
-		o := originOf(m, j)
-		b, ok := r.answerBlock(o, b, paired[j])
-		if !ok {
-			r.drop(o.Entry, b)
-			continue
-		}
-		if text, ok := b.(transcript.TextBlock); ok && rebuild.IsBlank(text.Text) {
-			r.note(rebuild.BlankText, o.Entry, "")
-			continue
-		}
-		content, origins = append(content, b), append(origins, o)
-	}
-	if len(content) == 0 {
-		return nil
-	}
-	content = r.fitThinking(i, content, origins) // as the Messages API has it
-	if len(content) > 0 {
-		r.reasons = !hasCalls(content) || isThinking(content[0])
-	}
-	for _, b := range content {
+	for _, b := range r.answerContent(i, m, r.ranByProvider(m), r.answerBlock) {
 		out = append(out, answerJSON(b))
 	}
 	return out
 }
 
-// answerBlock returns false for what cannot be in an answer. paired says that a
+// answerBlock returns nil for what cannot be in an answer. paired says that a
 // block of a tool that the provider ran has its other half.
-func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) (transcript.Block, bool) {
+func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
 	switch b := b.(type) {
 	case transcript.RawBlock:
-		return b, paired
+		if paired {
+			return b
+		}
 	case transcript.TextBlock:
 		r.dropExtra(o.Entry, "text", b.Extra)
-		citations, _ := jsontext.Member(r.ext(o, b.Extra), "citations")
+		if rebuild.IsBlank(b.Text) {
+			r.note(rebuild.BlankText, o.Entry, "")
+			return nil
+		}
+		citations := get(r.ext(o, b.Extra), "citations")
 		if b.Extra = nil; jsontext.IsArray(citations) {
 			b.Extra = transcript.Extra{"citations": citations}
 		}
-		return b, true
+		return b
 	case transcript.ThinkingBlock:
 		r.dropExtra(o.Entry, "thinking", b.Extra)
-		return b, true
+		return b
 	case transcript.RedactedThinkingBlock:
 		if !isBase64(b.Data) {
 			b.Data = "" // what is not whole is left out as such
 		}
-		return b, true
+		return b
 	case transcript.ToolCallBlock:
 		id, name := r.callID(o.Entry, b.ID), r.format.ToolName(b.Name)
 		if name != b.Name {
@@ -159,45 +141,40 @@ func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, p
 		if !slices.Contains(r.called, name) {
 			r.called = append(r.called, name)
 		}
-		return b, true
+		return b
 	case transcript.ContextBlock:
-		return transcript.TextBlock{Text: r.plain(o.Entry, b)}, true
+		return transcript.TextBlock{Text: r.plain(o.Entry, b)}
 	}
-	return b, false
+	r.drop(o.Entry, b)
+	return nil
 }
 
 // answerJSON returns a block of an answer as it goes out.
 func answerJSON(b transcript.Block) []byte {
 	o := jsontext.AppendObject(nil)
-	object := func(name string, write func(*jsontext.Object)) {
-		o.Object(name, func(inner *jsontext.Object) {
-			write(inner)
-		})
-	}
 	switch b := b.(type) {
 	case transcript.RawBlock:
-		block, _ := jsontext.Member(b.JSON, "block")
-		return jsontext.AppendValue(nil, block)
+		return jsontext.AppendValue(nil, get(b.JSON, "block"))
 	case transcript.TextBlock:
 		if b.Extra == nil {
 			o.String("text", b.Text)
 			break
 		}
-		object("citationsContent", func(o *jsontext.Object) {
+		o.Object("citationsContent", func(o *jsontext.Object) {
 			o.Func("content", func(dst []byte) []byte { return appendList(dst, [][]byte{textJSON(b.Text)}, appendBytes) })
 			o.Value("citations", b.Extra["citations"])
 		})
 	case transcript.ThinkingBlock:
-		object("reasoningContent", func(o *jsontext.Object) {
+		o.Object("reasoningContent", func(o *jsontext.Object) {
 			o.Object("reasoningText", func(text *jsontext.Object) {
 				text.String("text", b.Thinking)
 				text.String("signature", b.Signature)
 			})
 		})
 	case transcript.RedactedThinkingBlock:
-		object("reasoningContent", func(o *jsontext.Object) { o.String("redactedContent", b.Data) })
+		o.Object("reasoningContent", func(o *jsontext.Object) { o.String("redactedContent", b.Data) })
 	case transcript.ToolCallBlock:
-		object("toolUse", func(o *jsontext.Object) {
+		o.Object("toolUse", func(o *jsontext.Object) {
 			o.String("toolUseId", b.ID)
 			o.String("name", b.Name)
 			o.Value("input", inputObject(b))
@@ -264,7 +241,7 @@ func (r *bedrockRenderer) ranByProvider(m transcript.Message) map[int]bool {
 		if !ok || raw.BlockType() != opaqueBedrock || !r.native(originOf(m, j)) || !jsontext.Valid(raw.JSON) {
 			continue
 		}
-		block, _ := jsontext.Member(raw.JSON, "block")
+		block := get(raw.JSON, "block")
 		call, isCall := jsontext.Member(block, "toolUse")
 		result, isResult := jsontext.Member(block, "toolResult")
 		id := stringMember(call, "toolUseId")

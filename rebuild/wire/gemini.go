@@ -80,13 +80,10 @@ func (Gemini) ToolName(name string) string {
 //     are left out of an answer that nothing else is left of.
 //   - Names of tools are as [Gemini.ToolName] says.
 func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	if err := checkRoles(req.Messages); err != nil {
+	if err := cmp.Or(checkRoles(req.Messages), checkObject("thinking", g.Thinking), checkParams(g.Params, "contents")); err != nil {
 		return nil, nil, err
 	}
-	if err := cmp.Or(checkObject("thinking", g.Thinking), checkParams(g.Params, "contents")); err != nil {
-		return nil, nil, err
-	}
-	r := geminiRenderer{rendering: rendering{req: req, api: apiGemini}, format: g}
+	r := geminiRenderer{rendering: newRendering(req, apiGemini, idForm{}), format: g}
 	contents := r.contents()
 
 	o := jsontext.AppendObject(nil)

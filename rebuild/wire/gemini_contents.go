@@ -210,8 +210,8 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		r.note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
 		return textPart(o.Entry, r.plain(o.Entry, b)), true
 	case transcript.ImageBlock:
-		if mime, data := geminiImage(b.Source); data != "" {
-			obj.Func("inlineData", func(dst []byte) []byte { return appendBlob(dst, mime, data) })
+		if mime, data := geminiBlob(b.Source, "image"); data != "" {
+			appendBlob(&obj, mime, data)
 			return end(b.Extra)
 		}
 	case transcript.RawBlock:

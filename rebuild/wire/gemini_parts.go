@@ -40,95 +40,72 @@ func (r *geminiRenderer) userParts(entry string, b transcript.Block) []geminiPar
 
 // media returns the parts for an image or a document.
 func (r *geminiRenderer) media(entry string, s transcript.Source, kind string) []geminiPart {
-	blob := func(mime, data string) []geminiPart {
-		o := jsontext.AppendObject(nil)
-		o.Func("inlineData", func(dst []byte) []byte { return appendBlob(dst, mime, data) })
-		return []geminiPart{{json: o.End(), entry: entry}}
-	}
-	mime, data := geminiImage(s)
-	if kind == "document" {
-		mime, data = geminiDocument(s)
-	}
 	uri := s.URL
 	if s.Type == "file" {
 		uri = s.FileID
 	}
+	o := jsontext.AppendObject(nil)
+	mime, data := geminiBlob(s, kind)
 	switch {
 	case data != "":
-		return blob(mime, data)
+		appendBlob(&o, mime, data)
 	case (s.Type == "url" || s.Type == "file") && isFileURI(uri):
-		o := jsontext.AppendObject(nil)
 		o.Object("fileData", func(f *jsontext.Object) {
 			f.OptString("mimeType", uriType(s.MediaType, uri))
 			f.String("fileUri", uri)
 		})
-		return []geminiPart{{json: o.End(), entry: entry}}
 	case s.Type == "content" && kind == "document" && isDocumentContent(s.Extra["content"]):
 		var parts []geminiPart
 		for _, b := range blocksOfDocument(s.Extra["content"]) {
 			parts = append(parts, r.userParts(entry, b)...)
 		}
 		return parts
+	default:
+		return []geminiPart{textPart(entry, r.leftOut(entry, kind, sourceProblem(s)))}
 	}
-	return []geminiPart{textPart(entry, r.leftOut(entry, kind, sourceProblem(s)))}
+	return []geminiPart{{json: o.End(), entry: entry}}
 }
 
-func textPart(entry, text string) geminiPart {
-	o := jsontext.AppendObject(nil)
-	o.String("text", text)
-	return geminiPart{json: o.End(), entry: entry}
+func textPart(entry, text string) geminiPart { return geminiPart{json: textJSON(text), entry: entry} }
+
+func appendBlob(o *jsontext.Object, mime, data string) {
+	o.Object("inlineData", func(blob *jsontext.Object) {
+		blob.String("mimeType", mime)
+		blob.String("data", data)
+	})
 }
 
-func appendBlob(dst []byte, mime, data string) []byte {
-	o := jsontext.AppendObject(dst)
-	o.String("mimeType", mime)
-	o.String("data", data)
-	return o.End()
-}
-
-// geminiImage returns the type and the base64 of an image in the block; no
-// data if the API does not take it.
-func geminiImage(s transcript.Source) (mime, data string) {
-	if slices.Contains(imageTypes, s.MediaType) && s.Type == "base64" && isBase64(s.Data) {
-		return s.MediaType, s.Data
-	}
-	return "", ""
-}
-
-// geminiDocument does the same for a document; a plain text becomes base64.
-func geminiDocument(s transcript.Source) (mime, data string) {
+// geminiBlob returns the type and the base64 of an image or a document in the block;
+// no data if the API does not take it. A plain text becomes base64.
+func geminiBlob(s transcript.Source, kind string) (mime, data string) {
 	switch {
-	case s.Type == "text" && s.Data != "":
+	case s.Type == "text" && kind == "document" && s.Data != "":
 		return "text/plain", textBase64(s.Data)
-	case s.Type == "base64" && isBase64(s.Data) && slices.Contains(documentTypes, s.MediaType):
+	case s.Type == "base64" && isBase64(s.Data) && slices.Contains(geminiTypes[kind], s.MediaType):
 		return s.MediaType, s.Data
 	}
 	return "", ""
 }
 
-// The media types of images and documents that the API takes.
-var (
-	imageTypes    = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
-	documentTypes = []string{
+// geminiTypes are the media types of images and documents that the API takes.
+var geminiTypes = map[string][]string{
+	"image": {"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"},
+	"document": {
 		"application/pdf", "text/plain", "text/html", "text/css", "text/markdown", "text/csv", "text/xml", "text/rtf", "text/javascript",
-	}
-)
+	},
+}
 
 // isGeminiMedia reports whether the API takes bytes of a media type.
 func isGeminiMedia(mime string) bool {
-	return slices.Contains(imageTypes, mime) || slices.Contains(documentTypes, mime) ||
+	return slices.Contains(geminiTypes["image"], mime) || slices.Contains(geminiTypes["document"], mime) ||
 		strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
 }
 
 // isFileURI reports whether the API can fetch uri: a web page, or a file of
 // Google's.
 func isFileURI(uri string) bool {
-	for _, scheme := range []string{"https://", "gs://"} {
-		if rest, ok := strings.CutPrefix(uri, scheme); ok && rest != "" {
-			return true
-		}
-	}
-	return false
+	scheme, rest, _ := strings.Cut(uri, "://")
+	return (scheme == "https" || scheme == "gs") && rest != ""
 }
 
 // uriType returns the media type of what is at uri, empty if it is not known.
@@ -159,17 +136,13 @@ func geminiSignature(extra transcript.Extra) string {
 
 // geminiCallID returns the ID that the API gave a call.
 func geminiCallID(extra transcript.Extra) string {
-	call, _ := jsontext.Member(extObject(extra), "functionCall")
-	if !jsontext.IsObject(call) {
-		return ""
-	}
-	return stringMember(call, "id")
+	return stringMember(extObject(extra), "functionCall", "id")
 }
 
 // opaquePart returns the part that a block holds, nil if it is none that the
 // API takes back. Parts that only the API knows go back as they came.
 func opaquePart(b transcript.RawBlock) []byte {
-	part, _ := jsontext.Member(b.JSON, "part")
+	part := get(b.JSON, "part")
 	if b.BlockType() != opaqueGemini || !jsontext.Valid(b.JSON) || !hasEachOnce(part) {
 		return nil
 	}
@@ -188,8 +161,7 @@ func opaquePart(b transcript.RawBlock) []byte {
 		case "fileData":
 			ok = ok && hasOnly(value, "mimeType", "fileUri", "displayName") && isFileURI(stringMember(value, "fileUri"))
 		case "thoughtSignature":
-			signature, _ := jsontext.String(value)
-			ok = ok && isBase64(signature)
+			ok = ok && isBase64(stringMember(value))
 			known--
 		default:
 			others++

@@ -161,7 +161,7 @@ func (s *geminiStream) addPart(part []byte, d *Delta) {
 		p.grow(geminiText, 0, text)
 	case len(part) > len("{}"):
 		kind := "opaque"
-		if _, data := geminiImage(blobSource(part)); data != "" {
+		if _, data := geminiBlob(blobSource(part), "image"); data != "" {
 			kind = "image"
 		}
 		begin(kind, part)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -99,22 +100,15 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	if c.MaxTokens {
 		limit = "max_tokens"
 	}
-	if err := checkRoles(req.Messages); err != nil {
-		return nil, nil, err
-	}
-	if err := checkParams(c.Params, "model", limit, "stream", "messages", cacheKey(c.CacheKey)); err != nil {
+	if err := cmp.Or(checkRoles(req.Messages), checkParams(c.Params, "model", limit, "stream", "messages", cacheKey(c.CacheKey))); err != nil {
 		return nil, nil, err
 	}
 	r := chatRenderer{
-		openAI:    openAI{rendering{req: req, api: apiOpenAIChat, ids: idMap{form: c.ids()}}},
+		openAI:    openAI{newRendering(req, apiOpenAIChat, c.ids())},
 		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
 	if !rebuild.IsBlank(req.System) {
-		role := c.SystemRole
-		if role == "" {
-			role = "system"
-		}
-		r.out = append(r.out, chatMessage{role: role, parts: []openAIPart{{text: req.System}}})
+		r.out = append(r.out, chatMessage{role: cmp.Or(c.SystemRole, "system"), parts: []openAIPart{{text: req.System}}})
 	}
 	r.messages()
 

@@ -134,8 +134,8 @@ func (r *chatRenderer) answer(m transcript.Message) {
 				out.refusal = b.Text
 				continue
 			}
-			if audio, _ := jsontext.Member(ext, "audio"); stringMember(audio, "id") != "" && out.audio == "" {
-				out.audio = stringMember(audio, "id")
+			if audio := stringMember(ext, "audio", "id"); audio != "" && out.audio == "" {
+				out.audio = audio
 				continue
 			}
 			out.parts = append(out.parts, openAIPart{text: b.Text})

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -53,19 +54,16 @@ type OpenAIResponses struct {
 //     their results in the form that each wants; other models see functions.
 //   - The API has no mark for results that are errors.
 func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	if err := checkRoles(req.Messages); err != nil {
-		return nil, nil, err
-	}
-	if err := checkParams(s.Params, "model", "max_output_tokens", "stream", "reasoning", "input", cacheKey(s.CacheKey)); err != nil {
-		return nil, nil, err
-	}
-	if err := checkObject("reasoning", s.Reasoning); err != nil {
+	if err := cmp.Or(
+		checkRoles(req.Messages), checkObject("reasoning", s.Reasoning),
+		checkParams(s.Params, "model", "max_output_tokens", "stream", "reasoning", "input", cacheKey(s.CacheKey)),
+	); err != nil {
 		return nil, nil, err
 	}
 	reasons := !jsontext.IsNull(s.Reasoning)
 	stored, _ := jsontext.Bool(s.Params["store"])
 	r := responsesRenderer{
-		openAI: openAI{rendering{req: req, api: apiOpenAIResponses, ids: idMap{form: idForm{prefix: "call_"}}}},
+		openAI: openAI{newRendering(req, apiOpenAIResponses, idForm{prefix: "call_"})},
 		stored: stored, items: map[string]bool{},
 	}
 	input := r.input()

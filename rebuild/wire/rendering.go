@@ -18,6 +18,10 @@ type rendering struct {
 	report rebuild.Report
 }
 
+func newRendering(req transcript.Request, api string, form idForm) rendering {
+	return rendering{req: req, api: api, ids: idMap{form, map[string]bool{}, map[string]int{}, map[string][]string{}}}
+}
+
 func (r *rendering) note(rule rebuild.Rule, entry, detail string) {
 	r.report = append(r.report, rebuild.Repair{Rule: rule, Entry: entry, Detail: detail})
 }
