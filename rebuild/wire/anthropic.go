@@ -116,15 +116,16 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	switch {
 	case ownSystem:
 	case a.Cache != "":
-		system := transcript.TextBlock{Text: req.System, Extra: transcript.Extra{cacheControl: a.Cache.mark("ephemeral")}}
-		o.Value("system", append(append([]byte{'['}, transcript.MarshalBlock(system)...), ']'))
+		o.Value("system", list([]string{req.System}, func(text string) written {
+			return object("type", "text", "text", text, cacheControl, a.Cache.mark("ephemeral"))
+		}))
 	default:
 		o.String("system", req.System)
 	}
 	if !ownTools {
-		o.Func("tools", func(dst []byte) []byte { return a.appendTools(dst, req.Tools) })
+		o.Value("tools", a.tools(req.Tools))
 	}
-	return r.end(&o, "messages", func(dst []byte) []byte { return appendList(dst, messages, appendMessage) })
+	return r.end(&o, "messages", list(messages, messageJSON))
 }
 
 // marks counts the cache marks in Params: they count against the same limit.
@@ -149,20 +150,19 @@ func count(b bool) int {
 	return 0
 }
 
-// appendTools writes the tools, the last with a mark if there are any.
-func (a Anthropic) appendTools(dst []byte, tools []transcript.Tool) []byte {
+// tools returns the tools, the last with a mark if there are any.
+func (a Anthropic) tools(tools []transcript.Tool) written {
 	left := len(tools)
-	return appendList(dst, tools, func(dst []byte, t transcript.Tool) []byte {
-		o := jsontext.AppendObject(dst)
-		appendTool(&o, t, "input_schema", `{"type":"object"}`)
+	return list(tools, func(t transcript.Tool) written {
+		var mark json.RawMessage
 		if left--; left == 0 && a.Cache != "" {
-			o.Value(cacheControl, a.Cache.mark("ephemeral"))
+			mark = a.Cache.mark("ephemeral")
 		}
-		return o.End()
+		return object(append(toolMembers(t, "input_schema", `{"type":"object"}`), cacheControl, mark)...)
 	})
 }
 
-func appendMessage(dst []byte, m transcript.Message) []byte {
+func messageJSON(m transcript.Message) written {
 	text, _ := m.MarshalJSON() // never fails
-	return append(dst, text...)
+	return text
 }

@@ -93,9 +93,7 @@ func (s *anthropicStream) update(message, counts []byte) error {
 	for _, name := range []string{"input_transformations", "container", "context_management"} {
 		for _, obj := range [][]byte{counts, message} {
 			if value := get(obj, name); !jsontext.IsNull(value) {
-				o := jsontext.AppendObject(nil)
-				o.Value(name, value)
-				s.mergeUsage(o.End())
+				s.mergeUsage(json.RawMessage(object(name, value)))
 			}
 		}
 	}
@@ -226,7 +224,7 @@ func anthropicMembers(p *piece) (members []member) {
 	}
 	if len(p.list) > 0 {
 		all := append(elements(get(p.start, "citations")), p.list...)
-		members = append(members, member{"citations", appendList(nil, all, appendRaw)})
+		members = append(members, member{"citations", json.RawMessage(list(all, value))})
 	}
 	return members
 }

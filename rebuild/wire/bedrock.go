@@ -92,9 +92,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 		return nil, nil, err
 	}
 	if _, given := b.Params["system"]; !given && !rebuild.IsBlank(req.System) {
-		o.Func("system", func(dst []byte) []byte {
-			return append(b.pointed(append(jsontext.AppendString(append(dst, `[{"text":`...), req.System), '}')), ']')
-		})
+		o.Value("system", list(b.pointed([]written{textJSON(req.System)}), as))
 	}
 	if _, given := b.Params["toolConfig"]; !given {
 		tools, err := r.tools(req.Tools)
@@ -103,7 +101,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 		}
 		o.OptValue("toolConfig", tools)
 	}
-	return r.end(&o, "messages", func(dst []byte) []byte { return append(dst, messages...) })
+	return r.end(&o, "messages", messages)
 }
 
 // The members that hold the output limit and Thinking among others.
@@ -127,21 +125,20 @@ func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	dst := appendList([]byte(`{"tools":`), renamed, func(dst []byte, t transcript.Tool) []byte {
+	specs := make([]written, 0, len(renamed)+1)
+	for _, t := range renamed {
 		if !jsontext.IsNull(t.InputSchema) {
-			t.InputSchema = append(jsontext.AppendValue([]byte(`{"json":`), t.InputSchema), '}')
+			t.InputSchema = json.RawMessage(object("json", t.InputSchema))
 		}
-		o := jsontext.AppendObject(append(dst, `{"toolSpec":`...))
-		appendTool(&o, t, "inputSchema", `{"json":{"type":"object"}}`)
-		return append(o.End(), '}')
-	})
-	return append(append(r.format.pointed(dst[:len(dst)-1]), ']'), '}'), nil
+		specs = append(specs, object("toolSpec", object(toolMembers(t, "inputSchema", `{"json":{"type":"object"}}`)...)))
+	}
+	return json.RawMessage(object("tools", list(r.format.pointed(specs), as))), nil
 }
 
-// pointed adds a cache point to a list that is not closed yet, if there are any.
-func (b Bedrock) pointed(list []byte) []byte {
+// pointed adds a cache point to a list if there are any.
+func (b Bedrock) pointed(list []written) []written {
 	if b.Cache == "" {
 		return list
 	}
-	return append(append(list, ','), b.Cache.cachePoint()...)
+	return append(list, b.Cache.cachePoint())
 }

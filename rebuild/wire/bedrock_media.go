@@ -4,14 +4,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
 // A bedrockBlock is a block of a user message as it goes out.
 type bedrockBlock struct {
-	json           []byte
+	json           written
 	text, document bool
 }
 
@@ -38,9 +37,8 @@ func (r *bedrockRenderer) userBlocks(entry string, b transcript.Block) []bedrock
 		case problem != "" || b.Source.Type != "base64":
 			return bedrockText(r.leftOut(entry, "image", sourceProblem(b.Source)))
 		}
-		o := jsontext.AppendObject([]byte(`{"image":`))
-		o.String("format", strings.TrimPrefix(b.Source.MediaType, "image/"))
-		return []bedrockBlock{{json: append(withBytes(&o, b.Source.Data), '}')}}
+		format := strings.TrimPrefix(b.Source.MediaType, "image/")
+		return []bedrockBlock{{json: object("image", object("format", format, "source", object("bytes", b.Source.Data)))}}
 	case transcript.DocumentBlock:
 		r.dropExtra(entry, "document", b.Extra)
 		return r.document(entry, b)
@@ -72,13 +70,12 @@ func (r *bedrockRenderer) document(entry string, b transcript.DocumentBlock) []b
 	if b.Title != "" && name != b.Title {
 		r.note(rebuild.BadName, entry, "document "+b.Title+" became "+name)
 	}
-	o := jsontext.AppendObject([]byte(`{"document":`))
-	o.String("format", format)
-	o.String("name", name)
-	if !rebuild.IsBlank(b.Context) {
-		o.String("context", b.Context)
+	about := opt(b.Context)
+	if rebuild.IsBlank(b.Context) {
+		about = ""
 	}
-	return []bedrockBlock{{json: append(withBytes(&o, data), '}'), document: true}}
+	document := object("format", format, "name", name, "context", about, "source", object("bytes", data))
+	return []bedrockBlock{{json: object("document", document), document: true}}
 }
 
 // contentBlocks returns the texts and images that a document consists of.
@@ -122,16 +119,4 @@ func (r *bedrockRenderer) documentName(title string) string {
 	return name
 }
 
-func textJSON(text string) []byte {
-	o := jsontext.AppendObject(nil)
-	o.String("text", text)
-	return o.End()
-}
-
-// withBytes ends an object with its source.
-func withBytes(o *jsontext.Object, data string) []byte {
-	o.Object("source", func(s *jsontext.Object) {
-		s.String("bytes", data)
-	})
-	return o.End()
-}
+func textJSON(text string) written { return object("text", text) }

@@ -22,18 +22,18 @@ type bedrockMessage struct {
 	role    transcript.Role
 	entry   string
 	results []bedrockResult
-	content [][]byte // what follows the results
+	content []written // what follows the results
 }
 
 // A bedrockResult is a result whose content may still grow.
 type bedrockResult struct {
 	id      string
 	isError bool
-	content [][]byte
+	content []written
 }
 
 // messages returns the member of that name.
-func (r *bedrockRenderer) messages() []byte {
+func (r *bedrockRenderer) messages() written {
 	r.media = countMedia(r.req.Messages)
 	var out []bedrockMessage
 	for i, m := range r.req.Messages {
@@ -66,37 +66,32 @@ func (r *bedrockRenderer) messages() []byte {
 			out[i].content = append(out[i].content, r.format.Cache.cachePoint())
 		}
 	}
-	return appendList(nil, out, func(dst []byte, m bedrockMessage) []byte {
-		dst = append(dst, `{"role":"`+string(m.role)+`","content":`...)
-		return append(appendList(dst, r.together(m), appendBytes), '}')
+	return list(out, func(m bedrockMessage) written {
+		return object("role", string(m.role), "content", list(r.together(m), as))
 	})
 }
 
-func appendBytes(dst, v []byte) []byte { return append(dst, v...) }
-
 // together returns the content of a message: results first, then the rest, or all
 // of it in the last result for models that want that.
-func (r *bedrockRenderer) together(m bedrockMessage) (out [][]byte) {
+func (r *bedrockRenderer) together(m bedrockMessage) (out []written) {
 	if n := len(m.results); n > 0 && r.format.PureResults && len(m.content) > 0 {
 		m.results[n-1].content = append(m.results[n-1].content, m.content...)
 		m.content = nil
 		r.note(rebuild.ReplacedBlock, m.entry, "what is beside results is in the last of them")
 	}
 	for _, res := range m.results {
-		o := jsontext.AppendObject([]byte(`{"toolResult":`))
-		o.String("toolUseId", res.id)
-		o.Func("content", func(dst []byte) []byte { return appendList(dst, res.content, appendBytes) })
+		status := opt("")
 		if res.isError {
-			o.String("status", "error")
+			status = "error"
 		}
-		out = append(out, append(o.End(), '}'))
+		out = append(out, object("toolResult", object("toolUseId", res.id, "content", list(res.content, as), "status", status)))
 	}
 	return append(out, m.content...)
 }
 
 // answer returns the content of answer i, with the reasoning that the Messages API
 // takes.
-func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
+func (r *bedrockRenderer) answer(i int, m transcript.Message) (out []written) {
 	r.ids.open()
 	for _, b := range r.answerContent(i, m, r.ranByProvider(m), r.answerBlock) {
 		out = append(out, answerJSON(b))
@@ -150,41 +145,27 @@ func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, p
 }
 
 // answerJSON returns a block of an answer as it goes out.
-func answerJSON(b transcript.Block) []byte {
-	o := jsontext.AppendObject(nil)
+func answerJSON(b transcript.Block) written {
 	switch b := b.(type) {
-	case transcript.RawBlock:
-		return jsontext.AppendValue(nil, get(b.JSON, "block"))
 	case transcript.TextBlock:
 		if b.Extra == nil {
-			o.String("text", b.Text)
-			break
+			return textJSON(b.Text)
 		}
-		o.Object("citationsContent", func(o *jsontext.Object) {
-			o.Func("content", func(dst []byte) []byte { return appendList(dst, [][]byte{textJSON(b.Text)}, appendBytes) })
-			o.Value("citations", b.Extra["citations"])
-		})
+		return object("citationsContent", object("content", list([]string{b.Text}, textJSON), "citations", b.Extra["citations"]))
 	case transcript.ThinkingBlock:
-		o.Object("reasoningContent", func(o *jsontext.Object) {
-			o.Object("reasoningText", func(text *jsontext.Object) {
-				text.String("text", b.Thinking)
-				text.String("signature", b.Signature)
-			})
-		})
+		return object("reasoningContent", object("reasoningText", object("text", b.Thinking, "signature", b.Signature)))
 	case transcript.RedactedThinkingBlock:
-		o.Object("reasoningContent", func(o *jsontext.Object) { o.String("redactedContent", b.Data) })
+		return object("reasoningContent", object("redactedContent", b.Data))
 	case transcript.ToolCallBlock:
-		o.Object("toolUse", func(o *jsontext.Object) {
-			o.String("toolUseId", b.ID)
-			o.String("name", b.Name)
-			o.Value("input", inputObject(b))
-		})
+		return object("toolUse", object("toolUseId", b.ID, "name", b.Name, "input", inputObject(b)))
+	case transcript.RawBlock:
+		return value(get(b.JSON, "block"))
 	}
-	return o.End()
+	return nil
 }
 
 // user returns the results of a user message and what follows them.
-func (r *bedrockRenderer) user(m transcript.Message) (results []bedrockResult, rest [][]byte) {
+func (r *bedrockRenderer) user(m transcript.Message) (results []bedrockResult, rest []written) {
 	text, documents := false, false
 	for j, b := range m.Content {
 		entry := originOf(m, j).Entry
@@ -205,7 +186,7 @@ func (r *bedrockRenderer) user(m transcript.Message) (results []bedrockResult, r
 }
 
 // result returns the content of a result.
-func (r *bedrockRenderer) result(entry string, b transcript.ToolResultBlock) (out [][]byte) {
+func (r *bedrockRenderer) result(entry string, b transcript.ToolResultBlock) (out []written) {
 	r.dropExtra(entry, "tool_result", b.Extra)
 	for _, c := range b.Content {
 		switch c.(type) {

@@ -75,19 +75,12 @@ func bedrockAnswerBlock(block []byte) transcript.Block {
 			return citedText(text.String(), elements(get(value, "citations")))
 		}
 	}
-	o := jsontext.AppendObject(nil)
-	o.String("type", opaqueBedrock)
-	o.Value("block", block)
-	return transcript.RawBlock{JSON: o.End()}
+	return transcript.RawBlock{JSON: json.RawMessage(object("type", opaqueBedrock, "block", json.RawMessage(block)))}
 }
 
 // citedText returns a text with the citations that it came with.
 func citedText(text string, citations []json.RawMessage) transcript.Block {
-	if len(citations) == 0 {
-		return transcript.TextBlock{Text: text}
-	}
-	ext := append(appendList([]byte(`{"citations":`), citations, appendRaw), '}')
-	return transcript.TextBlock{Text: text, Extra: transcript.Extra{"ext": ext}}
+	return transcript.TextBlock{Text: text, Extra: withExt("citations", optList(citations, value))}
 }
 
 // readUsage returns the counts; those of a cache are not part of the input.
@@ -261,20 +254,19 @@ func bedrockBlocks(p *piece) []transcript.Block {
 func (p *piece) ended() []byte {
 	name, added := "input", p.input("input")
 	if len(p.list) > 0 {
-		name, added = "content", appendList(nil, p.list, appendRaw)
+		name, added = "content", json.RawMessage(list(p.list, value))
 	} else if p.size("input") == 0 {
 		return p.start
 	}
-	o := jsontext.AppendObject(nil)
+	var kinds []any
 	for kind, block := range jsontext.Members(p.start) {
-		o.Object(kind, func(inner *jsontext.Object) {
-			for member, value := range jsontext.Members(block) {
-				if member != name {
-					inner.Value(member, value)
-				}
+		var members []any
+		for member, value := range jsontext.Members(block) {
+			if member != name {
+				members = append(members, member, value)
 			}
-			inner.Value(name, added)
-		})
+		}
+		kinds = append(kinds, kind, object(append(members, name, added)...))
 	}
-	return o.End()
+	return object(kinds...)
 }

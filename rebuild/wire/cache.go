@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -32,12 +31,11 @@ func (c CacheTTL) check() error {
 
 // mark returns a mark of a type. Five minutes are what the APIs take for it.
 func (c CacheTTL) mark(kind string) json.RawMessage {
-	o := jsontext.AppendObject(nil)
-	o.String("type", kind)
-	if c == Cache1h {
-		o.String("ttl", string(c))
+	ttl := opt(c)
+	if c != Cache1h {
+		ttl = ""
 	}
-	return o.End()
+	return json.RawMessage(object("type", kind, "ttl", ttl))
 }
 
 // markedMessages returns the indexes of the messages that end with a mark: where
@@ -52,11 +50,7 @@ func markedMessages(roles []transcript.Role) (marked []int) {
 }
 
 // cachePoint is a block of Converse that ends what is to be kept.
-func (c CacheTTL) cachePoint() []byte {
-	o := jsontext.AppendObject(nil)
-	o.Value("cachePoint", c.mark("default"))
-	return o.End()
-}
+func (c CacheTTL) cachePoint() written { return object("cachePoint", c.mark("default")) }
 
 // roll puts marks on the last blocks of messages that can have one. The messages
 // are the renderer's.

@@ -92,10 +92,7 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	}
 	appendParams(&o, g.Params, generationConfig)
 	if _, given := g.Params["systemInstruction"]; !given && !rebuild.IsBlank(req.System) {
-		o.Func("systemInstruction", func(dst []byte) []byte {
-			dst = append(dst, `{"parts":[{"text":`...)
-			return append(jsontext.AppendString(dst, req.System), "}]}"...)
-		})
+		o.Value("systemInstruction", object("parts", list([]string{req.System}, textJSON)))
 	}
 	if _, given := g.Params["tools"]; !given && len(req.Tools) > 0 {
 		tools, err := r.tools(req.Tools)
@@ -104,7 +101,7 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		}
 		o.Value("tools", tools)
 	}
-	return r.end(&o, "contents", func(dst []byte) []byte { return appendList(dst, contents, appendContent) })
+	return r.end(&o, "contents", list(contents, contentJSON))
 }
 
 // generationConfig is the member that holds the output limit among others.
@@ -116,10 +113,8 @@ func (r *geminiRenderer) tools(tools []transcript.Tool) (json.RawMessage, error)
 	if err != nil {
 		return nil, err
 	}
-	dst := appendList([]byte(`[{"functionDeclarations":`), renamed, func(dst []byte, t transcript.Tool) []byte {
-		o := jsontext.AppendObject(dst)
-		appendTool(&o, t, "parametersJsonSchema", "")
-		return o.End()
+	declarations := list(renamed, func(t transcript.Tool) written {
+		return object(toolMembers(t, "parametersJsonSchema", "")...)
 	})
-	return append(dst, "}]"...), nil
+	return json.RawMessage(list([]written{object("functionDeclarations", declarations)}, as)), nil
 }

@@ -44,36 +44,24 @@ func (r *geminiRenderer) media(entry string, s transcript.Source, kind string) [
 	if s.Type == "file" {
 		uri = s.FileID
 	}
-	o := jsontext.AppendObject(nil)
 	mime, data := geminiBlob(s, kind)
 	switch {
 	case data != "":
-		appendBlob(&o, mime, data)
+		return []geminiPart{{json: object("inlineData", object("mimeType", mime, "data", data)), entry: entry}}
 	case (s.Type == "url" || s.Type == "file") && isFileURI(uri):
-		o.Object("fileData", func(f *jsontext.Object) {
-			f.OptString("mimeType", uriType(s.MediaType, uri))
-			f.String("fileUri", uri)
-		})
+		file := object("mimeType", opt(uriType(s.MediaType, uri)), "fileUri", uri)
+		return []geminiPart{{json: object("fileData", file), entry: entry}}
 	case s.Type == "content" && kind == "document" && isDocumentContent(s.Extra["content"]):
 		var parts []geminiPart
 		for _, b := range blocksOfDocument(s.Extra["content"]) {
 			parts = append(parts, r.userParts(entry, b)...)
 		}
 		return parts
-	default:
-		return []geminiPart{textPart(entry, r.leftOut(entry, kind, sourceProblem(s)))}
 	}
-	return []geminiPart{{json: o.End(), entry: entry}}
+	return []geminiPart{textPart(entry, r.leftOut(entry, kind, sourceProblem(s)))}
 }
 
 func textPart(entry, text string) geminiPart { return geminiPart{json: textJSON(text), entry: entry} }
-
-func appendBlob(o *jsontext.Object, mime, data string) {
-	o.Object("inlineData", func(blob *jsontext.Object) {
-		blob.String("mimeType", mime)
-		blob.String("data", data)
-	})
-}
 
 // geminiBlob returns the type and the base64 of an image or a document in the block;
 // no data if the API does not take it. A plain text becomes base64.

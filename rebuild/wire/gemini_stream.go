@@ -200,24 +200,20 @@ func (s *geminiStream) content() (blocks []transcript.Block) {
 
 // block returns part i as a block.
 func (s *geminiStream) block(i int, p *piece, ids map[string]bool) transcript.Block {
-	ext := jsontext.AppendObject(nil)
-	ext.OptString(geminiSigned, p.signed())
-	extra := func() transcript.Extra { return withExt(ext.End()) }
+	extra := withExt(geminiSigned, opt(p.signed()))
 	text, _ := p.text(geminiText)
 	switch p.kind {
 	case geminiText:
 		if len(text) == 0 { // a signature alone; a fold leaves out empty texts
-			return transcript.ThinkingBlock{Extra: extra()}
+			return transcript.ThinkingBlock{Extra: extra}
 		}
-		return transcript.TextBlock{Text: string(text), Extra: extra()}
+		return transcript.TextBlock{Text: string(text), Extra: extra}
 	case geminiThought:
-		return transcript.ThinkingBlock{Thinking: string(text), Extra: extra()}
+		return transcript.ThinkingBlock{Thinking: string(text), Extra: extra}
 	case "call":
 		id := stringMember(p.start, "id")
 		if id != "" {
-			ext.Object("functionCall", func(o *jsontext.Object) {
-				o.String("id", id)
-			})
+			extra = withExt(geminiSigned, opt(p.signed()), "functionCall", object("id", id))
 		}
 		if id == "" || ids[id] {
 			id = s.callID(i, p.start)
@@ -227,14 +223,11 @@ func (s *geminiStream) block(i int, p *piece, ids map[string]bool) transcript.Bl
 		if jsontext.IsNull(args) {
 			args = []byte("{}")
 		}
-		return transcript.ToolCallBlock{ID: id, Name: stringMember(p.start, "name"), Input: slices.Clone(args), Extra: extra()}
+		return transcript.ToolCallBlock{ID: id, Name: stringMember(p.start, "name"), Input: slices.Clone(args), Extra: extra}
 	case "image":
-		return transcript.ImageBlock{Source: blobSource(p.start), Extra: extra()}
+		return transcript.ImageBlock{Source: blobSource(p.start), Extra: extra}
 	}
-	o := jsontext.AppendObject(nil)
-	o.String("type", opaqueGemini)
-	o.Value("part", p.start)
-	return transcript.RawBlock{JSON: o.End()}
+	return transcript.RawBlock{JSON: json.RawMessage(object("type", opaqueGemini, "part", p.start))}
 }
 
 // callID makes an ID for a call that came without one. It is the same however

@@ -172,46 +172,29 @@ func (a *chatAnswer) content() (blocks []transcript.Block) {
 	text, refusal, member := a.said.from("content", 0), a.said.from("refusal", 0), a.member()
 	reasoning := a.said.from(member, 0)
 	if reasoning != "" || len(a.details) > 0 {
-		ext := jsontext.AppendObject(nil)
-		ext.OptString("member", member)
-		if len(a.details) > 0 {
-			ext.Func(reasoningDetails, func(dst []byte) []byte { return appendList(dst, a.details, appendRaw) })
-		}
-		add(transcript.ThinkingBlock{Thinking: reasoning, Extra: withExt(ext.End())})
+		extra := withExt("member", opt(member), reasoningDetails, optList(a.details, value))
+		add(transcript.ThinkingBlock{Thinking: reasoning, Extra: extra})
 	}
 	if text != "" {
-		ext := jsontext.AppendObject(nil)
-		if len(a.annotation) > 0 {
-			ext.Func("annotations", func(dst []byte) []byte { return appendList(dst, a.annotation, appendRaw) })
-		}
-		add(transcript.TextBlock{Text: text, Extra: withExt(ext.End())})
+		add(transcript.TextBlock{Text: text, Extra: withExt("annotations", optList(a.annotation, value))})
 	}
 	if len(a.audio) > 0 {
-		add(transcript.TextBlock{Text: a.said.from("transcript", 0), Extra: transcript.Extra{"ext": a.spoken()}})
+		var members []any
+		for _, m := range a.audio {
+			members = append(members, m.name, m.value)
+		}
+		audio := object(append(members, "data", opt(a.said.from("data", 0)))...)
+		add(transcript.TextBlock{Text: a.said.from("transcript", 0), Extra: withExt("audio", audio)})
 	}
 	if refusal != "" {
-		add(transcript.TextBlock{Text: refusal, Extra: withExt([]byte(`{"refusal":true}`))})
+		add(transcript.TextBlock{Text: refusal, Extra: withExt("refusal", true)})
 	}
 	for _, p := range a.pieces {
 		b := transcript.ToolCallBlock{ID: p.from("id", 0), Name: p.from("name", 0), Input: callInput([]byte(p.from("input", 0)), a.done)}
 		if p.kind == chatCustom {
-			o := jsontext.AppendObject(nil)
-			o.String("input", p.from("input", 0))
-			b.Input = o.End()
+			b.Input = json.RawMessage(object("input", p.from("input", 0)))
 		}
 		add(b)
 	}
 	return blocks
-}
-
-// spoken returns what is known of an answer that was said aloud.
-func (a *chatAnswer) spoken() json.RawMessage {
-	ext := jsontext.AppendObject(nil)
-	ext.Object("audio", func(o *jsontext.Object) {
-		for _, m := range a.audio {
-			o.Value(m.name, m.value)
-		}
-		o.OptString("data", a.said.from("data", 0))
-	})
-	return ext.End()
 }

@@ -26,10 +26,8 @@ func clientCall(raw []byte, kind string) transcript.ToolCallBlock {
 			input.Value(name, value)
 		}
 	}
-	ext := jsontext.AppendObject(nil)
-	ext.String("type", kind)
-	ext.Func("item", otherMembers(raw, append([]string{"type", "call_id"}, askedFor...)...))
-	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: input.End(), Extra: withExt(ext.End())}
+	extra := withExt("type", kind, "item", without(raw, append([]string{"type", "call_id"}, askedFor...)...))
+	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: input.End(), Extra: extra}
 }
 
 // appendAsked writes what a call asks for.
@@ -57,52 +55,37 @@ func isAsked(input json.RawMessage) bool {
 // clientOutput writes the output of one of these calls. A shell wants what each
 // command has written and how it ended; a text that is no such list is what the one
 // command has written. A computer wants a picture of its screen.
-func (r *responsesRenderer) clientOutput(kind, id string, b transcript.ToolResultBlock, parts []openAIPart) json.RawMessage {
+func (r *responsesRenderer) clientOutput(kind, id string, b transcript.ToolResultBlock, parts []openAIPart) written {
 	said := b.Text()
-	o := jsontext.AppendObject(nil)
-	o.String("type", kind+"_output")
-	if kind == "local_shell_call" {
-		o.String("id", id)
-		o.String("output", said)
-		return o.End()
-	}
-	o.String("call_id", id)
+	members := []any{"type", kind + "_output", "call_id", id}
 	switch kind {
+	case "local_shell_call":
+		return object("type", kind+"_output", "id", id, "output", said)
 	case "shell_call":
+		output := written(nil)
 		if isShellOutput(said) {
-			o.Value("output", []byte(said))
-			break
+			output = value([]byte(said))
+		} else {
+			output = list([]bool{b.IsError}, func(failed bool) written { return shellOutput(said, failed) })
 		}
-		o.Func("output", func(dst []byte) []byte { return appendShellOutput(dst, said, b.IsError) })
+		members = append(members, "output", output)
 	case "apply_patch_call":
-		o.String("status", map[bool]string{false: "completed", true: "failed"}[b.IsError])
-		o.OptString("output", said)
+		status := map[bool]string{false: "completed", true: "failed"}[b.IsError]
+		members = append(members, "status", status, "output", opt(said))
 	case "computer_call":
-		o.Object("output", func(screen *jsontext.Object) {
-			screen.String("type", "computer_screenshot")
-			p := parts[slices.IndexFunc(parts, isImage)]
-			screen.OptString("file_id", p.fileID)
-			screen.OptString("image_url", p.url)
-		})
+		p := parts[slices.IndexFunc(parts, isImage)]
+		members = append(members, "output", object("type", "computer_screenshot", "file_id", opt(p.fileID), "image_url", opt(p.url)))
 	}
-	return o.End()
+	return object(members...)
 }
 
 func isImage(p openAIPart) bool { return p.kind == openAIImage }
 
-func appendShellOutput(dst []byte, said string, failed bool) []byte {
-	out, errors, code := said, "", 0
+func shellOutput(said string, failed bool) written {
 	if failed {
-		out, errors, code = "", said, 1
+		return object("stdout", "", "stderr", said, "outcome", object("type", "exit", "exit_code", 1))
 	}
-	o := jsontext.AppendObject(append(dst, '['))
-	o.String("stdout", out)
-	o.String("stderr", errors)
-	o.Object("outcome", func(end *jsontext.Object) {
-		end.String("type", "exit")
-		end.Int("exit_code", int64(code))
-	})
-	return append(o.End(), ']')
+	return object("stdout", said, "stderr", "", "outcome", object("type", "exit", "exit_code", 0))
 }
 
 // isShellOutput reports whether a text is the list that a shell call wants.

@@ -78,33 +78,28 @@ func itemBlocks(raw []byte) ([]transcript.Block, error) {
 		return messageBlocks(raw), nil
 	case "function_call", customCall:
 		b := callBlock(raw)
-		ext := jsontext.AppendObject(nil)
+		own := opt("")
 		if kind == customCall {
-			ext.String("type", customCall)
+			own = customCall
 		}
-		ext.Func("item", otherMembers(raw, "type", "call_id", "name", "arguments", "input"))
-		b.Extra = withExt(ext.End())
+		b.Extra = withExt("type", own, "item", without(raw, "type", "call_id", "name", "arguments", "input"))
 		return []transcript.Block{b}, nil
 	case "reasoning":
-		ext := jsontext.AppendObject(nil)
-		ext.Value("item", raw)
-		return []transcript.Block{transcript.ThinkingBlock{Thinking: reasoningText(raw), Extra: withExt(ext.End())}}, nil
+		return []transcript.Block{transcript.ThinkingBlock{Thinking: reasoningText(raw), Extra: withExt("item", json.RawMessage(raw))}}, nil
 	}
 	return []transcript.Block{transcript.RawBlock{JSON: slices.Clone(raw)}}, nil
 }
 
 func messageBlocks(raw []byte) (blocks []transcript.Block) {
 	for p := range jsontext.Elements(get(raw, "content")) {
-		ext := jsontext.AppendObject(nil)
-		ext.Func("item", otherMembers(raw, "type", "role", "content"))
+		item := without(raw, "type", "role", "content")
 		switch stringMember(p, "type") {
 		case "output_text":
-			ext.Func("part", otherMembers(p, "type", "text"))
-			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "text"), Extra: withExt(ext.End())})
+			extra := withExt("item", item, "part", without(p, "type", "text"))
+			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "text"), Extra: extra})
 		case "refusal":
-			ext.Bool("refusal", true)
-			ext.Func("part", otherMembers(p, "type", "refusal"))
-			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "refusal"), Extra: withExt(ext.End())})
+			extra := withExt("item", item, "refusal", true, "part", without(p, "type", "refusal"))
+			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "refusal"), Extra: extra})
 		case "":
 		default:
 			blocks = append(blocks, transcript.RawBlock{JSON: slices.Clone(p)})
@@ -117,9 +112,7 @@ func messageBlocks(raw []byte) (blocks []transcript.Block) {
 func callBlock(raw []byte) transcript.ToolCallBlock {
 	b := transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: stringMember(raw, "name")}
 	if stringMember(raw, "type") == customCall {
-		o := jsontext.AppendObject(nil)
-		o.String("input", stringMember(raw, "input"))
-		b.Input = o.End()
+		b.Input = json.RawMessage(object("input", stringMember(raw, "input")))
 		return b
 	}
 	b.Input = callInput([]byte(stringMember(raw, "arguments")), true)
@@ -140,18 +133,4 @@ func reasoningText(raw []byte) string {
 		}
 	}
 	return ""
-}
-
-// otherMembers returns a function that writes an object of the members that are
-// not among names.
-func otherMembers(obj []byte, names ...string) func(dst []byte) []byte {
-	return func(dst []byte) []byte {
-		o := jsontext.AppendObject(dst)
-		for name, value := range jsontext.Members(obj) {
-			if !slices.Contains(names, name) {
-				o.Value(name, value)
-			}
-		}
-		return o.End()
-	}
 }

@@ -49,11 +49,12 @@ func extObject(extra transcript.Extra) json.RawMessage {
 }
 
 // withExt returns extra with the members for the API alone.
-func withExt(ext []byte) transcript.Extra {
+func withExt(members ...any) transcript.Extra {
+	ext := object(members...)
 	if string(ext) == "{}" {
 		return nil
 	}
-	return transcript.Extra{"ext": ext}
+	return transcript.Extra{"ext": json.RawMessage(ext)}
 }
 
 // withMember returns extra with one more member.
@@ -67,8 +68,8 @@ func withMember(extra transcript.Extra, name string, value json.RawMessage) tran
 
 // end ends a request with its messages, so that a longer conversation only adds
 // bytes.
-func (r *rendering) end(o *jsontext.Object, name string, messages func(dst []byte) []byte) ([]byte, rebuild.Report, error) {
-	o.Func(name, messages)
+func (r *rendering) end(o *jsontext.Object, name string, messages written) ([]byte, rebuild.Report, error) {
+	o.Func(name, func(dst []byte) []byte { return append(dst, messages...) })
 	body := o.End()
 	if jsontext.MendSurrogates(body) {
 		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in what was kept for the API")
@@ -104,16 +105,14 @@ func (r *rendering) drop(entry string, b transcript.Block) {
 	r.note(rule, entry, kind+" in an answer")
 }
 
-// appendTool appends the members that define a tool, its schema under a name. One
+// toolMembers returns the members that define a tool, its schema under a name. One
 // without a schema has that of none, if that is not empty.
-func appendTool(o *jsontext.Object, t transcript.Tool, name, none string) {
+func toolMembers(t transcript.Tool, name, none string) []any {
 	schema := t.InputSchema
 	if jsontext.IsNull(schema) {
 		schema = json.RawMessage(none)
 	}
-	o.String("name", t.Name)
-	o.OptString("description", t.Description)
-	o.OptValue(name, schema)
+	return []any{"name", t.Name, "description", opt(t.Description), name, schema}
 }
 
 // inputObject returns the input of a call. What is no object is not repaired
@@ -124,18 +123,3 @@ func inputObject(b transcript.ToolCallBlock) json.RawMessage {
 	}
 	return b.Input
 }
-
-// appendList appends a JSON array.
-func appendList[T any](dst []byte, list []T, element func(dst []byte, v T) []byte) []byte {
-	dst = append(dst, '[')
-	for i, v := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = element(dst, v)
-	}
-	return append(dst, ']')
-}
-
-// appendRaw appends a value as it is, but on one line.
-func appendRaw(dst []byte, raw json.RawMessage) []byte { return jsontext.AppendValue(dst, raw) }

@@ -87,25 +87,3 @@ func readCounts(usage json.RawMessage, counts map[string]*int) (others transcrip
 	}
 	return others
 }
-
-// get returns the value at a path of members, nil if there is none.
-func get(obj []byte, path ...string) json.RawMessage {
-	for _, name := range path {
-		obj, _ = jsontext.Member(obj, name)
-	}
-	return obj
-}
-
-// stringMember returns the string at such a path, empty if there is none.
-func stringMember(obj []byte, path ...string) string {
-	s, _ := jsontext.String(get(obj, path...))
-	return s
-}
-
-// elements returns the elements of a list in an array of their own.
-func elements(list []byte) (all []json.RawMessage) {
-	for e := range jsontext.Elements(slices.Clone(list)) {
-		all = append(all, e)
-	}
-	return all
-}

@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/base64"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -34,13 +33,13 @@ func (r *renderer) documentContent(entry string, content json.RawMessage) json.R
 	if !jsontext.IsArray(content) {
 		return content
 	}
-	return appendList(nil, slices.Collect(jsontext.Elements(content)), func(dst, e []byte) []byte {
+	return json.RawMessage(list(elements(content), func(e json.RawMessage) written {
 		b, err := transcript.UnmarshalBlock(e)
 		if err != nil {
 			b = nil
 		}
-		return append(dst, transcript.MarshalBlock(r.userBlock(entry, b))...)
-	})
+		return written(transcript.MarshalBlock(r.userBlock(entry, b)))
+	}))
 }
 
 // cleanSource returns s with the members of its type alone, or what is wrong
