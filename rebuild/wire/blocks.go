@@ -34,14 +34,14 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		return b
 	case transcript.ImageBlock:
 		var problem string
-		if b.Source, problem = r.mediaSource(entry, b.Source, "image"); problem != "" {
+		if b.Source, problem = r.source(entry, b.Source, "image"); problem != "" {
 			return r.replaced(entry, "image", problem)
 		}
 		b.Extra = r.extra(entry, "image", b.Extra, true, true)
 		return b
 	case transcript.DocumentBlock:
 		var problem string
-		if b.Source, problem = r.mediaSource(entry, b.Source, "document"); problem != "" {
+		if b.Source, problem = r.source(entry, b.Source, "document"); problem != "" {
 			return r.replaced(entry, "document", problem)
 		}
 		b.Extra = r.extra(entry, "document", b.Extra, true, true)
@@ -56,15 +56,6 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		}
 	}
 	return transcript.TextBlock{Text: r.plain(entry, b)}
-}
-
-// mediaSource returns what a source becomes, or what is wrong with it or its size.
-func (r *renderer) mediaSource(entry string, s transcript.Source, kind string) (transcript.Source, string) {
-	source, problem := r.source(entry, s, kind)
-	if problem == "" {
-		problem = r.media.takeBytes(source, kind)
-	}
-	return source, problem
 }
 
 // result renders the content of a tool result.

@@ -175,19 +175,23 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		}
 		return end(b.Extra, "text", b.Text)
 	case transcript.ThinkingBlock:
-		if why := refusedThought(native, b); why != "" {
-			r.note(rebuild.DroppedThinking, o.Entry, why)
+		p.thought = true
+		switch {
+		case !native:
+			r.note(rebuild.DroppedThinking, o.Entry, "of another model")
 			return p, false
-		}
-		if p.thought = true; b.Thinking == "" {
+		case b.Thinking != "":
+			return end(b.Extra, "text", b.Thinking, geminiThought, true)
+		case geminiSignature(b.Extra) != "":
 			return end(b.Extra, "text", "")
 		}
-		return end(b.Extra, "text", b.Thinking, geminiThought, true)
+		r.note(rebuild.DroppedThinking, o.Entry, "without its text or signature")
+		return p, false
 	case transcript.ToolCallBlock:
 		p.call = true
 		call := geminiCall{id: b.ID, name: r.format.ToolName(b.Name)}
 		if native {
-			call.wireID = geminiCallID(b.Extra)
+			call.wireID = stringMember(extObject(b.Extra), "functionCall", "id")
 		}
 		r.calls = append(r.calls, call)
 		if call.name != b.Name {
@@ -209,17 +213,6 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 	}
 	r.drop(o.Entry, b)
 	return p, false
-}
-
-// refusedThought says why thoughts are left out, nothing if they are not.
-func refusedThought(native bool, b transcript.ThinkingBlock) string {
-	switch {
-	case !native:
-		return "of another model"
-	case b.Thinking == "" && geminiSignature(b.Extra) == "":
-		return "without its text or signature"
-	}
-	return ""
 }
 
 // signature returns what a part of the target's own was signed with, and reports

@@ -122,11 +122,6 @@ func geminiSignature(extra transcript.Extra) string {
 	return signature
 }
 
-// geminiCallID returns the ID that the API gave a call.
-func geminiCallID(extra transcript.Extra) string {
-	return stringMember(extObject(extra), "functionCall", "id")
-}
-
 // opaquePart returns the part that a block holds, nil if it is none that the
 // API takes back. Parts that only the API knows go back as they came.
 func opaquePart(b transcript.RawBlock) []byte {

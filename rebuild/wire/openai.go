@@ -42,20 +42,18 @@ const (
 	openAIThought // of Mistral: reasoning among the parts of an answer
 )
 
-// parts returns what a user message or a result has in the place of b. takes
-// says whether the API takes an image or a document from that place; if it is
-// empty it does.
-func (r *openAI) parts(entry string, b transcript.Block, takes func(openAIPart) string) []openAIPart {
+// parts returns what a user message or a result has in the place of b.
+func (r *openAI) parts(entry string, b transcript.Block) []openAIPart {
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.dropExtra(entry, "text", b.Extra)
 		return []openAIPart{{text: b.Text}}
 	case transcript.ImageBlock:
 		r.dropExtra(entry, "image", b.Extra)
-		return []openAIPart{r.media(entry, openAIImage, b.Source, takes)}
+		return []openAIPart{r.media(entry, openAIImage, b.Source)}
 	case transcript.DocumentBlock:
 		r.dropExtra(entry, "document", b.Extra)
-		return r.document(entry, b, takes)
+		return r.document(entry, b)
 	}
 	if raw, ok := b.(transcript.RawBlock); ok && r.api == apiOpenAIChat && raw.BlockType() == "input_audio" && jsontext.Valid(raw.JSON) {
 		if audio := get(raw.JSON, "input_audio"); stringMember(audio, "data") != "" && stringMember(audio, "format") != "" {
@@ -70,7 +68,7 @@ func (r *openAI) replaced(entry, kind, why string) openAIPart {
 }
 
 // media returns an image or a file, or the text that stands for it.
-func (r *openAI) media(entry string, kind openAIPartKind, source transcript.Source, takes func(openAIPart) string) openAIPart {
+func (r *openAI) media(entry string, kind openAIPartKind, source transcript.Source) openAIPart {
 	name := "image"
 	if kind == openAIFile {
 		name = "document"
@@ -89,7 +87,7 @@ func (r *openAI) media(entry string, kind openAIPartKind, source transcript.Sour
 	default:
 		return r.replaced(entry, name, "a file of another provider")
 	}
-	if problem := takes(p); problem != "" {
+	if problem := chatRefuses(p); r.api == apiOpenAIChat && problem != "" {
 		return r.replaced(entry, name, problem)
 	}
 	return p
@@ -99,7 +97,7 @@ func isOpenAIFile(id string) bool { return strings.HasPrefix(id, "file-") }
 
 // document returns the parts of a document: what it is about, and its bytes or
 // texts.
-func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(openAIPart) string) (parts []openAIPart) {
+func (r *openAI) document(entry string, b transcript.DocumentBlock) (parts []openAIPart) {
 	text := func(texts ...string) {
 		for _, s := range texts {
 			if !rebuild.IsBlank(s) {
@@ -118,12 +116,12 @@ func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(o
 	case problem == "" && clean.Type == "content":
 		text(b.Title, b.Context)
 		for _, inner := range blocksOfDocument(clean.Extra["content"]) {
-			parts = append(parts, r.parts(entry, inner, takes)...)
+			parts = append(parts, r.parts(entry, inner)...)
 		}
 		return parts
 	}
 	text(b.Context)
-	p := r.media(entry, openAIFile, b.Source, takes)
+	p := r.media(entry, openAIFile, b.Source)
 	if p.kind == openAIFile && clean.Type == "base64" {
 		const suffix = ".pdf" // the API goes by it
 		if p.name = b.Title; rebuild.IsBlank(p.name) {

@@ -186,8 +186,8 @@ func chatCallJSON(c transcript.ToolCallBlock) written {
 	return object("id", c.ID, "type", "function", "function", object("name", c.Name, "arguments", callArguments(c.Input)))
 }
 
-// chatTakes says what is wrong with an image or a file for this API.
-func chatTakes(p openAIPart) string {
+// chatRefuses says what is wrong with an image or a file for this API.
+func chatRefuses(p openAIPart) string {
 	switch {
 	case p.kind == openAIImage && p.fileID != "":
 		return "not by file ID"

@@ -79,7 +79,7 @@ func (r *chatRenderer) user(m transcript.Message) {
 		case transcript.ToolCallBlock:
 			r.note(rebuild.DroppedBlock, entry, "a call in a user message")
 		default:
-			rest = append(rest, r.parts(entry, b, chatTakes)...)
+			rest = append(rest, r.parts(entry, b)...)
 		}
 	}
 	if rest = append(moved, rest...); len(rest) == 0 {
@@ -102,7 +102,7 @@ func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved
 	m := chatMessage{role: "tool", callID: r.ids.result(b.CallID)}
 	r.dropExtra(entry, "tool_result", b.Extra)
 	for _, c := range b.Content {
-		for _, p := range r.parts(entry, c, chatTakes) {
+		for _, p := range r.parts(entry, c) {
 			if p.kind == openAIText {
 				m.parts = append(m.parts, p)
 				continue
@@ -146,7 +146,7 @@ func (r *chatRenderer) answer(m transcript.Message) {
 		case transcript.ThinkingBlock:
 			r.think(o, b, &out)
 		case transcript.ContextBlock:
-			out.parts = append(out.parts, r.parts(o.Entry, b, chatTakes)...)
+			out.parts = append(out.parts, r.parts(o.Entry, b)...)
 		default:
 			r.drop(o.Entry, b)
 		}

@@ -35,8 +35,6 @@ func (r *responsesRenderer) input() []written {
 	return r.out
 }
 
-func responsesTakes(openAIPart) string { return "" }
-
 // user renders results, each as an item, and one message of the rest. A later system
 // prompt is a message of the developer's.
 func (r *responsesRenderer) user(m transcript.Message) {
@@ -52,10 +50,10 @@ func (r *responsesRenderer) user(m transcript.Message) {
 			if o.Block == transcript.PromptEntry {
 				r.says(m, rest)
 				rest = nil
-				r.message("developer", r.parts(o.Entry, b, responsesTakes))
+				r.message("developer", r.parts(o.Entry, b))
 				continue
 			}
-			rest = append(rest, r.parts(o.Entry, b, responsesTakes)...)
+			rest = append(rest, r.parts(o.Entry, b)...)
 		}
 	}
 	r.says(m, rest)
@@ -85,7 +83,7 @@ func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) {
 	r.dropExtra(entry, "tool_result", b.Extra)
 	var parts []openAIPart
 	for _, c := range b.Content {
-		parts = append(parts, r.parts(entry, c, responsesTakes)...)
+		parts = append(parts, r.parts(entry, c)...)
 	}
 	id := r.ids.result(b.CallID)
 	kind := cmp.Or(r.kinds[id], "function_call") + "_output"
@@ -190,7 +188,7 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block, answer
 		}
 		return it, true
 	case transcript.ContextBlock:
-		it.block = transcript.TextBlock{Text: r.parts(o.Entry, b, responsesTakes)[0].text}
+		it.block = transcript.TextBlock{Text: r.parts(o.Entry, b)[0].text}
 		return it, true
 	case transcript.RawBlock:
 		if r.native(o) {

@@ -10,10 +10,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// source returns what b.Source becomes, or what is wrong with it.
+// source returns what a source becomes, or what is wrong with it or its size.
 func (r *renderer) source(entry string, s transcript.Source, kind string) (transcript.Source, string) {
 	clean, problem := cleanSource(s, kind)
-	if problem == "" && s.Type == "content" {
+	if problem != "" {
+		return s, problem
+	}
+	if s.Type == "content" {
 		clean.Extra = transcript.Extra{"content": r.documentContent(entry, s.Extra["content"])}
 	}
 	lost := (clean.MediaType != s.MediaType && s.Type != "text") || clean.Data != s.Data || clean.URL != s.URL || clean.FileID != s.FileID
@@ -21,10 +24,10 @@ func (r *renderer) source(entry string, s transcript.Source, kind string) (trans
 		_, kept := clean.Extra[name]
 		lost = lost || !kept && name != "ext"
 	}
-	if problem == "" && lost {
+	if lost {
 		r.note(rebuild.DroppedMember, entry, "in the source, "+kind+" block")
 	}
-	return clean, problem
+	return clean, r.media.takeBytes(clean, kind)
 }
 
 // documentContent returns the texts and images of a document as the target takes
