@@ -159,39 +159,27 @@ func (p *piece) grow(name string, n int64, text string) {
 	p.texts = append(p.texts, pieceText{name, n, []byte(text)})
 }
 
-// text returns the first text of a name, and whether anything was added to it.
-func (p *piece) text(name string) (text []byte, ok bool) {
+// text returns the first text of a name.
+func (p *piece) text(name string) string {
 	for _, t := range p.texts {
 		if t.name == name {
-			return t.text, true
+			return string(t.text)
 		}
 	}
-	return nil, false
+	return ""
 }
 
-// size returns the length of the first text of a name.
-func (p *piece) size(name string) int {
-	text, _ := p.text(name)
-	return len(text)
+// has reports whether there is a text of a name, which may be empty.
+func (p *piece) has(name string) bool {
+	return slices.ContainsFunc(p.texts, func(t pieceText) bool { return t.name == name })
 }
 
-// from returns what the first text of a name has from a place on.
-func (p *piece) from(name string, at int) string {
-	text, _ := p.text(name)
-	return string(text[at:])
-}
-
-// input returns the input of a call, which has been added to under a name. What is
-// not valid JSON is a string, an unfinished one without any text too.
-func (p *piece) input(name string) json.RawMessage {
-	text, _ := p.text(name)
-	return callInput(text, p.done)
-}
-
-func callInput(text []byte, done bool) json.RawMessage {
+// callInput returns the input of a call that has come as a text. What is not valid
+// JSON is a string, an unfinished one without any text too.
+func callInput(text string, done bool) json.RawMessage {
 	switch {
 	case len(text) > 0:
-		return jsontext.AppendValue(nil, text) // what is not valid becomes a string
+		return jsontext.AppendValue(nil, []byte(text)) // what is not valid becomes a string
 	case done:
 		return json.RawMessage("{}")
 	}

@@ -214,8 +214,8 @@ func anthropicMembers(p *piece) (members []member) {
 			members = append(members, member{t.name, jsontext.AppendString(nil, stringMember(p.start, t.name)+string(t.text))})
 		}
 	}
-	text, changed := p.text(inputDelta)
-	if changed || p.kind == "tool_use" || serverIDs[p.kind] != "" {
+	text := p.text(inputDelta)
+	if p.has(inputDelta) || p.kind == "tool_use" || serverIDs[p.kind] != "" {
 		input := get(p.start, "input")
 		if len(text) > 0 || !p.done || jsontext.IsNull(input) {
 			input = callInput(text, p.done)

@@ -58,11 +58,7 @@ func (r *bedrockRenderer) messages() written {
 		}
 	}
 	if r.format.Cache != "" && !r.format.PureResults {
-		roles := make([]transcript.Role, len(out))
-		for i, m := range out {
-			roles[i] = m.role
-		}
-		for _, i := range markedMessages(roles) {
+		for _, i := range markedMessages(out, func(m bedrockMessage) transcript.Role { return m.role }) {
 			out[i].content = append(out[i].content, r.format.Cache.cachePoint())
 		}
 	}

@@ -224,23 +224,21 @@ func (s *bedrockStream) content() []transcript.Block { return s.blocks(bedrockBl
 
 // bedrockBlocks returns the block so far, none if there is nothing to show of it.
 func bedrockBlocks(p *piece) []transcript.Block {
-	text, _ := p.text("text")
-	signature, _ := p.text("signature")
-	redacted, isRedacted := p.text("redacted")
+	text, redacted := p.text("text"), p.text("redacted")
 	var block transcript.Block
 	switch {
 	case p.whole != nil:
 		block = bedrockAnswerBlock(p.whole)
 	case p.kind == "text" && (len(text) > 0 || p.done):
-		block = citedText(string(text), p.list)
-	case p.kind == "thinking" && isRedacted && p.done:
-		block = transcript.RedactedThinkingBlock{Data: base64.StdEncoding.EncodeToString(redacted)}
-	case p.kind == "thinking" && !isRedacted && p.done:
-		block = transcript.ThinkingBlock{Thinking: string(text), Signature: string(signature)}
-	case p.kind == "thinking" && !isRedacted: // half a signature is worse than none
-		block = transcript.ThinkingBlock{Thinking: string(text)}
+		block = citedText(text, p.list)
+	case p.kind == "thinking" && redacted != "" && p.done:
+		block = transcript.RedactedThinkingBlock{Data: base64.StdEncoding.EncodeToString([]byte(redacted))}
+	case p.kind == "thinking" && redacted == "" && p.done:
+		block = transcript.ThinkingBlock{Thinking: text, Signature: p.text("signature")}
+	case p.kind == "thinking" && redacted == "": // half a signature is worse than none
+		block = transcript.ThinkingBlock{Thinking: text}
 	case p.kind == "call":
-		block = transcript.ToolCallBlock{ID: stringMember(p.start, "toolUseId"), Name: stringMember(p.start, "name"), Input: p.input("input")}
+		block = transcript.ToolCallBlock{ID: stringMember(p.start, "toolUseId"), Name: stringMember(p.start, "name"), Input: callInput(p.text("input"), p.done)}
 	case p.kind == "opaque" && p.done:
 		block = bedrockAnswerBlock(p.ended())
 	default:
@@ -252,10 +250,10 @@ func bedrockBlocks(p *piece) []transcript.Block {
 // ended returns an opaque block with what was added to it: the input of a call, the
 // content of a result.
 func (p *piece) ended() []byte {
-	name, added := "input", p.input("input")
+	name, added := "input", callInput(p.text("input"), p.done)
 	if len(p.list) > 0 {
 		name, added = "content", json.RawMessage(list(p.list, value))
-	} else if p.size("input") == 0 {
+	} else if p.text("input") == "" {
 		return p.start
 	}
 	var kinds []any

@@ -40,9 +40,9 @@ func (c CacheTTL) mark(kind string) json.RawMessage {
 
 // markedMessages returns the indexes of the messages that end with a mark: where
 // this request ends, and where the one before it did, the user message in front.
-func markedMessages(roles []transcript.Role) (marked []int) {
-	for i, role := range slices.Backward(roles) {
-		if role == transcript.RoleUser && len(marked) < 2 {
+func markedMessages[M any](messages []M, role func(M) transcript.Role) (marked []int) {
+	for i, m := range slices.Backward(messages) {
+		if role(m) == transcript.RoleUser && len(marked) < 2 {
 			marked = append(marked, i)
 		}
 	}
@@ -55,11 +55,7 @@ func (c CacheTTL) cachePoint() written { return object("cachePoint", c.mark("def
 // roll puts marks on the last blocks of messages that can have one. The messages
 // are the renderer's.
 func (c CacheTTL) roll(messages []transcript.Message) {
-	roles := make([]transcript.Role, len(messages))
-	for i, m := range messages {
-		roles[i] = m.Role
-	}
-	for _, i := range markedMessages(roles) {
+	for _, i := range markedMessages(messages, func(m transcript.Message) transcript.Role { return m.Role }) {
 		content := messages[i].Content
 		for j, b := range slices.Backward(content) {
 			if t, isText := b.(transcript.TextBlock); isText && rebuild.IsBlank(t.Text) {

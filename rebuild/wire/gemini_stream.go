@@ -150,7 +150,7 @@ func (s *geminiStream) addPart(part []byte, d *Delta) {
 		text, _ := jsontext.String(raw)
 		*shown += text
 		p := s.find(int64(len(s.pieces) - 1))
-		if p == nil || p.kind != kind || p.signed() != "" {
+		if p == nil || p.kind != kind || p.text(geminiSigned) != "" {
 			if text == "" && signature == "" {
 				return
 			}
@@ -166,12 +166,6 @@ func (s *geminiStream) addPart(part []byte, d *Delta) {
 		}
 		begin(kind, part)
 	}
-}
-
-// signed returns the signature of a part.
-func (p *piece) signed() string {
-	signature, _ := p.text(geminiSigned)
-	return string(signature)
 }
 
 // blobSource returns the image in a part, if there is one.
@@ -200,20 +194,20 @@ func (s *geminiStream) content() (blocks []transcript.Block) {
 
 // block returns part i as a block.
 func (s *geminiStream) block(i int, p *piece, ids map[string]bool) transcript.Block {
-	extra := withExt(geminiSigned, opt(p.signed()))
-	text, _ := p.text(geminiText)
+	extra := withExt(geminiSigned, opt(p.text(geminiSigned)))
+	text := p.text(geminiText)
 	switch p.kind {
 	case geminiText:
-		if len(text) == 0 { // a signature alone; a fold leaves out empty texts
+		if text == "" { // a signature alone; a fold leaves out empty texts
 			return transcript.ThinkingBlock{Extra: extra}
 		}
-		return transcript.TextBlock{Text: string(text), Extra: extra}
+		return transcript.TextBlock{Text: text, Extra: extra}
 	case geminiThought:
-		return transcript.ThinkingBlock{Thinking: string(text), Extra: extra}
+		return transcript.ThinkingBlock{Thinking: text, Extra: extra}
 	case "call":
 		id := stringMember(p.start, "id")
 		if id != "" {
-			extra = withExt(geminiSigned, opt(p.signed()), "functionCall", object("id", id))
+			extra = withExt(geminiSigned, opt(p.text(geminiSigned)), "functionCall", object("id", id))
 		}
 		if id == "" || ids[id] {
 			id = s.callID(i, p.start)

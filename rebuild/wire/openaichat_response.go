@@ -113,7 +113,7 @@ func (a *chatAnswer) think(name, text string, d *Delta) {
 // member returns the member that reasoning came in.
 func (a *chatAnswer) member() string {
 	for _, name := range []string{reasoningContent, reasoningPlain, reasoningChunks} {
-		if _, ok := a.said.text(name); ok {
+		if a.said.has(name) {
 			return name
 		}
 	}
@@ -127,14 +127,12 @@ func (a *chatAnswer) readCall(e []byte, d *Delta) {
 	p, index, ok := a.at(e, "index")
 	if !ok {
 		index = int64(n)
-		if n > 0 && (id == "" || id == a.pieces[n-1].from("id", 0)) {
+		if n > 0 && (id == "" || id == a.pieces[n-1].text("id")) {
 			p = a.pieces[n-1]
 		}
 	}
-	if known := ""; p != nil {
-		if known = p.from("id", 0); id != "" && known != "" && known != id {
-			p = nil
-		}
+	if p != nil && id != "" && p.text("id") != "" && p.text("id") != id {
+		p = nil
 	}
 	f, isFunction := jsontext.Member(e, chatFunction)
 	member, kind := "arguments", chatFunction
@@ -150,7 +148,7 @@ func (a *chatAnswer) readCall(e []byte, d *Delta) {
 		p.kind = kind
 	}
 	for name, value := range map[string]string{"id": id, "name": name} {
-		if p.from(name, 0) == "" {
+		if p.text(name) == "" {
 			p.grow(name, 0, value)
 		}
 	}
@@ -169,8 +167,8 @@ func (*chatAnswer) readUsage(counts json.RawMessage) transcript.Usage {
 
 func (a *chatAnswer) content() (blocks []transcript.Block) {
 	add := func(b transcript.Block) { blocks = append(blocks, b) }
-	text, refusal, member := a.said.from("content", 0), a.said.from("refusal", 0), a.member()
-	reasoning := a.said.from(member, 0)
+	text, refusal, member := a.said.text("content"), a.said.text("refusal"), a.member()
+	reasoning := a.said.text(member)
 	if reasoning != "" || len(a.details) > 0 {
 		extra := withExt("member", opt(member), reasoningDetails, optList(a.details, value))
 		add(transcript.ThinkingBlock{Thinking: reasoning, Extra: extra})
@@ -183,16 +181,16 @@ func (a *chatAnswer) content() (blocks []transcript.Block) {
 		for _, m := range a.audio {
 			members = append(members, m.name, m.value)
 		}
-		audio := object(append(members, "data", opt(a.said.from("data", 0)))...)
-		add(transcript.TextBlock{Text: a.said.from("transcript", 0), Extra: withExt("audio", audio)})
+		audio := object(append(members, "data", opt(a.said.text("data")))...)
+		add(transcript.TextBlock{Text: a.said.text("transcript"), Extra: withExt("audio", audio)})
 	}
 	if refusal != "" {
 		add(transcript.TextBlock{Text: refusal, Extra: withExt("refusal", true)})
 	}
 	for _, p := range a.pieces {
-		b := transcript.ToolCallBlock{ID: p.from("id", 0), Name: p.from("name", 0), Input: callInput([]byte(p.from("input", 0)), a.done)}
+		b := transcript.ToolCallBlock{ID: p.text("id"), Name: p.text("name"), Input: callInput(p.text("input"), a.done)}
 		if p.kind == chatCustom {
-			b.Input = json.RawMessage(object("input", p.from("input", 0)))
+			b.Input = json.RawMessage(object("input", p.text("input")))
 		}
 		add(b)
 	}

@@ -115,7 +115,7 @@ func callBlock(raw []byte) transcript.ToolCallBlock {
 		b.Input = json.RawMessage(object("input", stringMember(raw, "input")))
 		return b
 	}
-	b.Input = callInput([]byte(stringMember(raw, "arguments")), true)
+	b.Input = callInput(stringMember(raw, "arguments"), true)
 	return b
 }
 
