@@ -23,11 +23,8 @@ func (a Anthropic) NewStream() *Stream {
 // Response reads the body of an answer that was not streamed. Blocks of types
 // it does not know are kept as they are. What the provider says it has left out
 // of the request is the member "input_transformations" of Usage.Extra, the
-// container of its code execution the member "container". RequestID is the ID of the message;
-// the ID that the provider gives the request is in an HTTP header.
-//
-// An error body gives an [*APIError], without a status; [NewAPIError] takes
-// one.
+// container of its code execution the member "container". RequestID is the ID of the message,
+// not the one in the HTTP header. An error body gives an [*APIError] without a status.
 func (a Anthropic) Response(body []byte) (*transcript.Response, error) {
 	return a.NewStream().whole(body)
 }

@@ -19,8 +19,7 @@ const opaqueBedrock = "bedrock_block"
 // Response reads the body of an answer of Converse. Blocks of kinds it does not
 // know become opaque ones with the block as it is; citations of a text are in
 // the member ext of its block. RequestID is empty: it is in an HTTP header.
-//
-// An error body gives an [*APIError], without a status; [NewAPIError] takes one.
+// An error body gives an [*APIError] without a status.
 func (b Bedrock) Response(body []byte) (*transcript.Response, error) {
 	return b.NewStream().whole(body)
 }

@@ -19,10 +19,8 @@ import (
 //
 // A call gets the ID that the API gave it, or else one made of responseId, its
 // place and what it says. What a part says besides (its thought signature, the
-// ID of a call) is in the member ext of the block.
-//
-// An error body gives an [*APIError], without a status of HTTP unless the body
-// says it.
+// ID of a call) is in the member ext of the block. An error body gives an
+// [*APIError] with the status that it says.
 func (g Gemini) Response(body []byte) (*transcript.Response, error) { return g.NewStream().whole(body) }
 
 func (s *geminiStream) whole(body []byte) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
@@ -86,4 +87,13 @@ func readCounts(usage json.RawMessage, counts map[string]*int) (others transcrip
 		}
 	}
 	return others
+}
+
+// excerpt returns the beginning of data for an error message, in valid UTF-8.
+func excerpt(data []byte) string {
+	const most = 300
+	if len(data) <= most {
+		return strings.ToValidUTF8(string(data), "\uFFFD")
+	}
+	return strings.ToValidUTF8(string(data[:most]), "\uFFFD") + "..."
 }
