@@ -241,14 +241,8 @@ func (r *bedrockRenderer) ranByProvider(m transcript.Message) map[int]bool {
 
 // isUnknownBedrock reports whether a content block is one that only the API knows.
 func isUnknownBedrock(block []byte) bool {
-	n := 0
-	for name := range jsontext.Members(block) {
-		if slices.Contains(bedrockKinds, name) {
-			return false
-		}
-		n++
-	}
-	return n == 1
+	kind, _ := typed(block)
+	return hasOnly(block, kind) && !slices.Contains(bedrockKinds, kind)
 }
 
 // bedrockKinds are the kinds of content blocks that the API has.

@@ -20,36 +20,9 @@ var askedFor = []string{"action", "actions", "operation"}
 
 // clientCall reads one of these calls.
 func clientCall(raw []byte, kind string) transcript.ToolCallBlock {
-	input := jsontext.AppendObject(nil)
-	for _, name := range askedFor {
-		if value, ok := jsontext.Member(raw, name); ok {
-			input.Value(name, value)
-		}
-	}
+	input := object("action", get(raw, "action"), "actions", get(raw, "actions"), "operation", get(raw, "operation"))
 	extra := withExt("type", kind, "item", without(raw, append([]string{"type", "call_id"}, askedFor...)...))
-	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: input.End(), Extra: extra}
-}
-
-// appendAsked writes what a call asks for.
-func appendAsked(o *jsontext.Object, input json.RawMessage) {
-	for name, value := range jsontext.Members(input) {
-		if slices.Contains(askedFor, name) {
-			o.Value(name, value)
-		}
-	}
-}
-
-// isAsked reports whether the input of a call says what is to be done, and nothing
-// besides.
-func isAsked(input json.RawMessage) bool {
-	n := 0
-	for name := range jsontext.Members(input) {
-		if !slices.Contains(askedFor, name) {
-			return false
-		}
-		n++
-	}
-	return n > 0
+	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: json.RawMessage(input), Extra: extra}
 }
 
 // clientOutput writes the output of one of these calls. A shell wants what each
@@ -57,26 +30,24 @@ func isAsked(input json.RawMessage) bool {
 // command has written. A computer wants a picture of its screen.
 func (r *responsesRenderer) clientOutput(kind, id string, b transcript.ToolResultBlock, parts []openAIPart) written {
 	said := b.Text()
-	members := []any{"type", kind + "_output", "call_id", id}
+	kindOut := kind + "_output"
 	switch kind {
 	case "local_shell_call":
-		return object("type", kind+"_output", "id", id, "output", said)
+		return object("type", kindOut, "id", id, "output", said)
 	case "shell_call":
-		output := written(nil)
-		if isShellOutput(said) {
-			output = value([]byte(said))
-		} else {
-			output = list([]bool{b.IsError}, func(failed bool) written { return shellOutput(said, failed) })
+		output := value([]byte(said))
+		if !isShellOutput(said) {
+			output = list([]written{shellOutput(said, b.IsError)}, as)
 		}
-		members = append(members, "output", output)
+		return object("type", kindOut, "call_id", id, "output", output)
 	case "apply_patch_call":
 		status := map[bool]string{false: "completed", true: "failed"}[b.IsError]
-		members = append(members, "status", status, "output", opt(said))
-	case "computer_call":
+		return object("type", kindOut, "call_id", id, "status", status, "output", opt(said))
+	default: // computer_call
 		p := parts[slices.IndexFunc(parts, isImage)]
-		members = append(members, "output", object("type", "computer_screenshot", "file_id", opt(p.fileID), "image_url", opt(p.url)))
+		screen := object("type", "computer_screenshot", "file_id", opt(p.fileID), "image_url", opt(p.url))
+		return object("type", kindOut, "call_id", id, "output", screen)
 	}
-	return object(members...)
 }
 
 func isImage(p openAIPart) bool { return p.kind == openAIImage }
@@ -90,18 +61,10 @@ func shellOutput(said string, failed bool) written {
 
 // isShellOutput reports whether a text is the list that a shell call wants.
 func isShellOutput(said string) bool {
-	if !jsontext.Valid([]byte(said)) || !jsontext.IsArray([]byte(said)) {
-		return false
-	}
-	n := 0
-	for e := range jsontext.Elements([]byte(said)) {
-		outcome, _ := jsontext.Member(e, "outcome")
-		if !hasOnly(e, "stdout", "stderr", "outcome") || !jsontext.IsObject(outcome) {
-			return false
-		}
-		n++
-	}
-	return n > 0
+	outputs := elements([]byte(said))
+	return jsontext.Valid([]byte(said)) && len(outputs) > 0 && !slices.ContainsFunc(outputs, func(e json.RawMessage) bool {
+		return !hasOnly(e, "stdout", "stderr", "outcome") || !jsontext.IsObject(get(e, "outcome"))
+	})
 }
 
 // unshown returns the calls of a computer in answer i whose results have no picture

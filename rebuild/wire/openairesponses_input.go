@@ -172,7 +172,7 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block, answer
 		return it, true
 	case transcript.ToolCallBlock:
 		r.dropExtra(o.Entry, "tool_use", b.Extra)
-		if keep(b.Extra); clientCalls[stringMember(it.ext, "type")] != "" && !isAsked(b.Input) {
+		if keep(b.Extra); clientCalls[stringMember(it.ext, "type")] != "" && !hasOnly(b.Input, askedFor...) {
 			it.ext, it.kept = nil, nil
 		}
 		it.callID = r.callID(o.Entry, b.ID)
@@ -322,7 +322,9 @@ func (r *responsesRenderer) rendered(items []outputItem) written {
 			r.kinds[first.callID] = own
 			kept(own)
 			o.String("call_id", first.callID)
-			appendAsked(&o, b.Input)
+			for name, value := range jsontext.Members(b.Input) {
+				o.Value(name, value)
+			}
 			return o.End()
 		}
 		kept(kind)

@@ -54,8 +54,7 @@ func blockType(b transcript.Block) string {
 // searchText returns the title, the source and the texts of a search result.
 func searchText(obj []byte) string {
 	texts := []string{"[" + stringMember(obj, "title") + ", " + stringMember(obj, "source") + "]"}
-	content, _ := jsontext.Member(obj, "content")
-	for e := range jsontext.Elements(content) {
+	for e := range jsontext.Elements(get(obj, "content")) {
 		texts = append(texts, stringMember(e, "text"))
 	}
 	return strings.Join(texts, "\n")

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -137,14 +138,11 @@ func isDocumentContent(value []byte) bool {
 	if s, ok := jsontext.String(jsontext.Trim(value)); ok {
 		return !rebuild.IsBlank(s)
 	}
-	n := 0
-	for e := range jsontext.Elements(value) {
-		if kind := stringMember(e, "type"); kind != "image" && (kind != "text" || rebuild.IsBlank(stringMember(e, "text"))) {
-			return false
-		}
-		n++
-	}
-	return n > 0
+	content := elements(value)
+	return len(content) > 0 && !slices.ContainsFunc(content, func(e json.RawMessage) bool {
+		kind := stringMember(e, "type")
+		return kind != "image" && (kind != "text" || rebuild.IsBlank(stringMember(e, "text")))
+	})
 }
 
 // blocksOfDocument returns the texts and images that a document is made of.
