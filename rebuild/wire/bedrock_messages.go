@@ -219,30 +219,23 @@ func (r *bedrockRenderer) ranByProvider(m transcript.Message) map[int]bool {
 			continue
 		}
 		block := get(raw.JSON, "block")
-		call, isCall := jsontext.Member(block, "toolUse")
-		result, isResult := jsontext.Member(block, "toolResult")
-		id := stringMember(call, "toolUseId")
+		kind, part := typed(block)
+		id, ran := stringMember(part, "toolUseId"), stringMember(part, "type") != ""
 		switch {
-		case isCall && stringMember(call, "type") != "" && id != "" && hasOnly(block, "toolUse") && !r.ids.used[id]:
+		case !hasOnly(block, kind):
+		case kind == "toolUse" && ran && id != "" && !r.ids.used[id]:
 			open[id] = j
-		case isResult && stringMember(result, "type") != "" && hasOnly(block, "toolResult"):
-			id = stringMember(result, "toolUseId")
+		case kind == "toolResult" && ran:
 			if at, found := open[id]; found {
 				keep[at], keep[j] = true, true
 				r.ids.take(id)
 				delete(open, id)
 			}
-		case !isCall && !isResult:
-			keep[j] = isUnknownBedrock(block)
+		default:
+			keep[j] = !slices.Contains(bedrockKinds, kind)
 		}
 	}
 	return keep
-}
-
-// isUnknownBedrock reports whether a content block is one that only the API knows.
-func isUnknownBedrock(block []byte) bool {
-	kind, _ := typed(block)
-	return hasOnly(block, kind) && !slices.Contains(bedrockKinds, kind)
 }
 
 // bedrockKinds are the kinds of content blocks that the API has.
