@@ -15,10 +15,10 @@ type accumulator struct {
 	api, model, id string
 
 	pieces []*piece
-	usage  []member // newest values
-	reason string   // for the end, in the API's words
-	done   bool     // the API gave a reason
-	over   bool     // and has nothing more to say
+	usage  members // newest values
+	reason string  // for the end, in the API's words
+	done   bool    // the API gave a reason
+	over   bool    // and has nothing more to say
 	failed bool
 }
 
@@ -41,12 +41,6 @@ type pieceText struct {
 	name string
 	n    int64
 	text []byte
-}
-
-// A member is one of an object.
-type member struct {
-	name  string
-	value json.RawMessage
 }
 
 func (a *accumulator) base() *accumulator { return a }
@@ -128,24 +122,11 @@ func (a *accumulator) addUsage(event []byte, name string) error {
 }
 
 func (a *accumulator) mergeUsage(usage json.RawMessage) {
-	for name, value := range jsontext.Members(slices.Clone(usage)) {
-		i := slices.IndexFunc(a.usage, func(m member) bool { return m.name == name })
-		switch {
-		case i < 0:
-			a.usage = append(a.usage, member{name, value})
-		case !jsontext.IsNull(value):
-			a.usage[i].value = value
+	for _, m := range membersOf(slices.Clone(usage)) {
+		if !jsontext.IsNull(m.value) || !a.usage.has(m.name) {
+			a.usage.set(m.name, m.value)
 		}
 	}
-}
-
-// counts returns the usage so far as an object.
-func (a *accumulator) counts() json.RawMessage {
-	o := jsontext.AppendObject(nil)
-	for _, m := range a.usage {
-		o.Value(m.name, m.value)
-	}
-	return o.End()
 }
 
 // grow adds to the n-th text of a name.

@@ -184,44 +184,28 @@ func anthropicBlocks(p *piece) []transcript.Block {
 	return []transcript.Block{block}
 }
 
-// anthropicSoFar returns the JSON of a block so far.
+// anthropicSoFar returns the JSON of a block so far: the members that it began with,
+// and those that deltas have changed. Half a signature is worse than none.
 func anthropicSoFar(p *piece) json.RawMessage {
-	members := anthropicMembers(p)
-	o := jsontext.AppendObject(nil)
-	for name, value := range jsontext.Members(p.start) {
-		if i := slices.IndexFunc(members, func(m member) bool { return m.name == name }); i >= 0 {
-			value = members[i].value
-			members = slices.Delete(members, i, i+1)
-		}
-		if name == "signature" && !p.done {
-			continue // half a signature is worse than none
-		}
-		o.Value(name, value)
-	}
-	for _, m := range members {
-		o.Value(m.name, m.value)
-	}
-	return o.End()
-}
-
-// anthropicMembers returns the members of a block that deltas have changed.
-func anthropicMembers(p *piece) (members []member) {
+	block := membersOf(p.start)
 	for _, t := range p.texts {
-		if t.name != inputDelta && (p.done || t.name != "signature") {
-			members = append(members, member{t.name, jsontext.AppendString(nil, stringMember(p.start, t.name)+string(t.text))})
+		if t.name != inputDelta {
+			block.set(t.name, jsontext.AppendString(nil, stringMember(p.start, t.name)+string(t.text)))
 		}
 	}
-	text := p.text(inputDelta)
-	if p.has(inputDelta) || p.kind == "tool_use" || serverIDs[p.kind] != "" {
+	if text := p.text(inputDelta); p.has(inputDelta) || p.kind == "tool_use" || serverIDs[p.kind] != "" {
 		input := get(p.start, "input")
 		if len(text) > 0 || !p.done || jsontext.IsNull(input) {
 			input = callInput(text, p.done)
 		}
-		members = append(members, member{"input", input})
+		block.set("input", input)
 	}
 	if len(p.list) > 0 {
 		all := append(elements(get(p.start, "citations")), p.list...)
-		members = append(members, member{"citations", json.RawMessage(list(all, value))})
+		block.set("citations", json.RawMessage(list(all, value)))
 	}
-	return members
+	if !p.done {
+		block = slices.DeleteFunc(block, func(m member) bool { return m.name == "signature" })
+	}
+	return block.object()
 }

@@ -42,6 +42,44 @@ func object(members ...any) written {
 	return o.End()
 }
 
+// A member is one of an object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members are those of an object whose values may change.
+type members []member
+
+func membersOf(obj []byte) (all members) {
+	for name, value := range jsontext.Members(obj) {
+		all = append(all, member{name, value})
+	}
+	return all
+}
+
+func (ms members) has(name string) bool {
+	return slices.ContainsFunc(ms, func(m member) bool { return m.name == name })
+}
+
+// set sets a value in its place, or behind the others.
+func (ms *members) set(name string, value json.RawMessage) {
+	i := slices.IndexFunc(*ms, func(m member) bool { return m.name == name })
+	if i < 0 {
+		*ms = append(*ms, member{name: name})
+		i = len(*ms) - 1
+	}
+	(*ms)[i].value = value
+}
+
+func (ms members) object() json.RawMessage {
+	o := jsontext.AppendObject(nil)
+	for _, m := range ms {
+		o.Value(m.name, m.value)
+	}
+	return o.End()
+}
+
 // list returns a list of what element makes of all.
 func list[T any](all []T, element func(T) written) written {
 	dst := written{'['}

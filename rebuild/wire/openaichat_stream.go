@@ -67,7 +67,7 @@ type chatAnswer struct {
 	said       piece
 	details    []json.RawMessage // of reasoning
 	annotation []json.RawMessage
-	audio      []member // what was said aloud, but for its transcript and its bytes
+	audio      members // what was said aloud, but for its transcript and its bytes
 }
 
 func (a *chatAnswer) whole(body []byte) error {
@@ -118,8 +118,7 @@ func (a *chatAnswer) read(message []byte, d *Delta) error {
 		case ok && name == "data":
 			a.said.grow(name, 0, text)
 		case !jsontext.IsNull(value) && name != "transcript" && name != "data":
-			a.audio = slices.DeleteFunc(a.audio, func(m member) bool { return m.name == name })
-			a.audio = append(a.audio, member{name, slices.Clone(value)})
+			a.audio.set(name, slices.Clone(value))
 		}
 	}
 	for _, name := range []string{reasoningContent, reasoningPlain} {
@@ -215,12 +214,11 @@ func (a *chatAnswer) content() (blocks []transcript.Block) {
 		add(transcript.TextBlock{Text: text, Extra: withExt("annotations", optList(a.annotation, value))})
 	}
 	if len(a.audio) > 0 {
-		var members []any
-		for _, m := range a.audio {
-			members = append(members, m.name, m.value)
+		audio := slices.Clone(a.audio)
+		if data := a.said.text("data"); data != "" {
+			audio.set("data", jsontext.AppendString(nil, data))
 		}
-		audio := object(append(members, "data", opt(a.said.text("data")))...)
-		add(transcript.TextBlock{Text: a.said.text("transcript"), Extra: withExt("audio", audio)})
+		add(transcript.TextBlock{Text: a.said.text("transcript"), Extra: withExt("audio", audio.object())})
 	}
 	if refusal != "" {
 		add(transcript.TextBlock{Text: refusal, Extra: withExt("refusal", true)})

@@ -54,21 +54,18 @@ func joined(o *jsontext.Object, name string, params map[string]json.RawMessage, 
 	if value = jsontext.Trim(value); given && !jsontext.IsObject(value) {
 		return fmt.Errorf("wire: params: %q is not a JSON object: %q", name, excerpt(value))
 	}
-	m := jsontext.AppendObject(nil)
-	for k, v := range jsontext.Members(value) {
-		m.Value(k, v)
-	}
+	all := membersOf(value)
 	for _, other := range others {
 		if jsontext.IsNull(other.value) {
 			continue
 		}
-		if _, twice := jsontext.Member(value, other.name); twice {
+		if all.has(other.name) {
 			return fmt.Errorf("wire: params: %s: %q is written from the request", name, other.name)
 		}
-		m.Value(other.name, other.value)
+		all.set(other.name, other.value)
 	}
-	if text := m.End(); len(text) > len("{}") {
-		o.Value(name, text)
+	if len(all) > 0 {
+		o.Value(name, all.object())
 	}
 	return nil
 }

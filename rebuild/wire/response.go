@@ -32,7 +32,7 @@ func (s *Stream) response() *transcript.Response {
 		Message: transcript.Message{Role: transcript.RoleAssistant, Content: content},
 		API:     a.api, Model: a.model, RequestID: a.id,
 		StopReason: stopReason(a.reason, content),
-		Usage:      s.events.readUsage(a.counts()),
+		Usage:      s.events.readUsage(a.usage.object()),
 	}
 }
 

@@ -46,15 +46,9 @@ func (r *renderer) ask(thinking json.RawMessage, limit int) json.RawMessage {
 		return nil
 	}
 	r.note(rebuild.ThinkingLess, "", fmt.Sprintf("a budget of %d tokens, as the output limit is %d", budget, limit))
-	o := jsontext.AppendObject(nil)
-	for member, value := range jsontext.Members(thinking) {
-		if member == name {
-			o.Int(member, int64(budget))
-		} else {
-			o.Value(member, value)
-		}
-	}
-	return o.End()
+	asked := membersOf(thinking)
+	asked.set(name, strconv.AppendInt(nil, int64(budget), 10))
+	return asked.object()
 }
 
 // asked returns the member for the messages that were rendered.
