@@ -44,7 +44,7 @@ type assembler struct {
 	callSlab   slab[call]
 	listSlab   slab[*call]
 	callsSlab  slab[calls]
-	runSlab    slab[run]
+	openSlab   slab[[]*call]
 	resultSlab slab[result]
 }
 
@@ -110,8 +110,7 @@ type call struct {
 	shown  transcript.Block // as it is shown, nil until that is asked for
 	item   *item
 	result *result
-	late   bool  // its result is shown as a text
-	next   *call // in a run
+	late   bool // its result is shown as a text
 
 	entry  string // of its line
 	status status // as it is
@@ -393,7 +392,7 @@ func (a *assembler) addCall(from source, ans *item, block transcript.Block, b tr
 	ans.parts, ans.calls = append(ans.parts, part{block, from}), append(ans.calls, c)
 	if same == nil {
 		same = a.callsSlab.one()
-		same.first, same.open = c, a.runSlab.take(1)[:0]
+		same.first, same.open = c, a.openSlab.take(1)[:0]
 		a.now.calls[b.ID] = same
 	}
 	same.add(c)

@@ -440,10 +440,7 @@ func (f *Fold) path() []int {
 // marker itself. An entry inside a batch stands for the whole batch.
 func (f *Fold) boundary(a *assembler, path []int, marker int) int {
 	e := f.nodes[path[marker]]
-	c, ok := e.body.(transcript.Compaction)
-	if !ok {
-		return marker + 1
-	}
+	c, _ := e.body.(transcript.Compaction)
 	if c.FirstKept != "" {
 		for i := marker - 1; i >= 0; i-- {
 			n := f.nodes[path[i]]
@@ -477,10 +474,7 @@ func (f *Fold) boundary(a *assembler, path []int, marker int) int {
 // summarise puts the summary of the compaction at marker in front.
 func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
 	e := f.nodes[path[marker]]
-	c, ok := e.body.(transcript.Compaction)
-	if !ok {
-		return
-	}
+	c, _ := e.body.(transcript.Compaction)
 	a.turnsBefore, a.compacted = c.TurnsBefore, e.ord
 	if c.TurnsBefore == 0 && start > 0 {
 		before := newAssembler()
@@ -502,7 +496,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
 		}
 	}
 	text, carried := "", CarriedText(c)
-	if !isBlank(c.Summary) {
+	if !IsBlank(c.Summary) {
 		text = SummaryHeading + "\n" + c.Summary
 	}
 	switch f.opts.Summary {

@@ -80,18 +80,15 @@ func (a *assembler) addStatus(n *node) bool {
 
 // unanswered returns the call of an entry if it has no result.
 func (a *assembler) unanswered(callID, entry string) *call {
+	var lists [][]*call
 	if same := a.now.calls[callID]; same != nil {
-		for _, run := range same.open {
-			for c := run.first; c != nil; c = c.next {
-				if c.entry == entry && !c.late {
-					return c
-				}
-			}
-		}
+		lists = append(lists, same.open...)
 	}
-	for _, c := range a.waiting[callID] {
-		if c.entry == entry && !c.late {
-			return c
+	for _, list := range append(lists, a.waiting[callID]) {
+		for _, c := range list {
+			if c.entry == entry && !c.late {
+				return c
+			}
 		}
 	}
 	return nil

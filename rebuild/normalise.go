@@ -13,9 +13,9 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// isBlank reports whether providers take a text for empty: nothing but white
+// IsBlank reports whether providers take a text for empty: nothing but white
 // space and the separators U+001C to U+001F.
-func isBlank(s string) bool {
+func IsBlank(s string) bool {
 	if s != "" && ' ' < s[0] && s[0] < utf8.RuneSelf {
 		return false // as nearly every text
 	}
@@ -27,12 +27,12 @@ func isBlank(s string) bool {
 func (a *assembler) normaliseBlock(entry string, role transcript.Role, b transcript.Block) transcript.Block {
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		if isBlank(b.Text) {
+		if IsBlank(b.Text) {
 			a.note(BlankText, entry, "")
 			return nil
 		}
 	case transcript.ContextBlock:
-		return contextText(b)
+		return ContextText(b)
 	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock, transcript.ToolCallBlock:
 		if role == transcript.RoleUser {
 			a.note(MisplacedBlock, entry, "a %s block in a user message", b.BlockType())
@@ -42,13 +42,10 @@ func (a *assembler) normaliseBlock(entry string, role transcript.Role, b transcr
 	return b
 }
 
-// contextText is how a model is shown a context reference.
-func contextText(b transcript.ContextBlock) transcript.TextBlock {
-	text := "[context " + b.URI + "]"
-	if b.Kind != "" {
-		text = "[" + b.Kind + " " + b.URI + "]"
-	}
-	if !isBlank(b.Abstract) {
+// ContextText is how a model is shown a context reference.
+func ContextText(b transcript.ContextBlock) transcript.TextBlock {
+	text := "[" + cmp.Or(b.Kind, "context") + " " + b.URI + "]"
+	if !IsBlank(b.Abstract) {
 		text += "\n" + b.Abstract
 	}
 	return transcript.TextBlock{Text: text}
@@ -70,7 +67,7 @@ func (a *assembler) normaliseResult(entry string, block transcript.Block, b tran
 		switch c := c.(type) {
 		case transcript.TextBlock: // blank
 		case transcript.ContextBlock:
-			out = append(out, contextText(c))
+			out = append(out, ContextText(c))
 		default:
 			a.note(MisplacedBlock, entry, "a %s block in a tool result", c.BlockType())
 		}
@@ -82,7 +79,7 @@ func (a *assembler) normaliseResult(entry string, block transcript.Block, b tran
 func fitsResult(b transcript.Block) bool {
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		return !isBlank(b.Text)
+		return !IsBlank(b.Text)
 	case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
 		return true
 	}
@@ -99,7 +96,7 @@ func normaliseCall(b transcript.ToolCallBlock, entry string, rep *Report) (shown
 			*rep = append(*rep, r)
 		}
 	}
-	if name := toolName(b.Name); name != b.Name {
+	if name := ToolName(b.Name); name != b.Name {
 		note(repairf(BadName, entry, "%q became %q", b.Name, name))
 		b.Name = name
 	}
@@ -113,7 +110,9 @@ func normaliseCall(b transcript.ToolCallBlock, entry string, rep *Report) (shown
 	return b, changed
 }
 
-func toolName(name string) string {
+// ToolName returns the name of a tool in the characters that every provider takes:
+// others than A-Z a-z 0-9 _ - become _, and 64 characters stay.
+func ToolName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
@@ -138,7 +137,7 @@ func inputObject(input json.RawMessage) json.RawMessage {
 		if isObject(json.RawMessage(s)) {
 			return compact(json.RawMessage(s))
 		}
-		if isBlank(s) {
+		if IsBlank(s) {
 			return json.RawMessage("{}")
 		}
 	}

@@ -20,24 +20,24 @@ func (f *Fold) shownOrder(path []int) (shown []*node, displaced bool) {
 	end := 0 // of the last answer in shown
 	for _, i := range path {
 		n := f.nodes[i]
-		b, isMessage := n.body.(transcript.Fragment)
-		_, isPrompt := n.body.(transcript.System)
 		at := len(shown)
-		switch {
-		case isPrompt, n.isStatus():
-		case !isMessage:
-			continue
-		case b.Role != transcript.RoleAssistant:
-			for at > end && shown[at-1].isPrompt() {
-				at--
+		switch b := n.body.(type) {
+		case transcript.System, transcript.Dispatch, transcript.Decision:
+		case transcript.Fragment:
+			if b.Role != transcript.RoleAssistant {
+				for at > end && shown[at-1].isPrompt() {
+					at--
+				}
+				break
 			}
-		default:
 			if n.after != noAfter {
 				at = end + splitAt(shown[end:], n.after)
 			} else if displaced && n.continues(shown[end-1]) {
 				at = end
 			}
 			displaced, end = at < len(shown), at+1
+		default:
+			continue
 		}
 		shown = slices.Insert(shown, at, n)
 	}
@@ -47,34 +47,21 @@ func (f *Fold) shownOrder(path []int) (shown []*node, displaced bool) {
 // splitAt puts the lines up to ord in front of the others, each in their order,
 // and returns how many they are.
 func splitAt(lines []*node, ord int) int {
-	slices.SortStableFunc(lines, func(a, b *node) int {
-		switch {
-		case a.ord <= ord && b.ord > ord:
-			return -1
-		case a.ord > ord && b.ord <= ord:
-			return 1
+	later := func(n *node) bool { return n.ord > ord }
+	behind := make([]*node, 0, len(lines))
+	for _, n := range lines {
+		if later(n) {
+			behind = append(behind, n)
 		}
-		return 0
-	})
-	n := 0
-	for n < len(lines) && lines[n].ord <= ord {
-		n++
 	}
+	n := len(slices.DeleteFunc(lines, later))
+	copy(lines[n:], behind)
 	return n
 }
 
 func (n *node) isPrompt() bool {
 	_, ok := n.body.(transcript.System)
 	return ok
-}
-
-// isStatus reports whether a node is a dispatch or a decision.
-func (n *node) isStatus() bool {
-	switch n.body.(type) {
-	case transcript.Dispatch, transcript.Decision:
-		return true
-	}
-	return false
 }
 
 // continues reports whether n is a later line of the answer that last is a line

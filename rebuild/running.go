@@ -19,15 +19,12 @@ type calls struct {
 	keyed bool // seen has the first one
 
 	// The calls without a result, by answer: a result goes to the first call
-	// of the last run. One answer may have several, with others in between.
-	open   []run
+	// of the last list. One answer may have several, with others in between.
+	open   [][]*call
 	last   *item // the answer of the last call
-	sealed int   // how many runs came before those of last
+	sealed int   // how many lists came before those of last
 	early  []*call
 }
-
-// run is a list of calls of one answer.
-type run struct{ first, last *call }
 
 // callKey tells a call that is recorded twice. in is the answer it was found
 // in, flatCalls for any answer that is not grouped, or nil for any answer.
@@ -128,19 +125,17 @@ func (r *running) takeSpare(id string) *result {
 }
 
 // add takes the next call. Its result is set if that came before it.
-func (c *calls) add(call *call) {
-	if c.last != call.item {
-		c.last, c.sealed = call.item, len(c.open)
+func (c *calls) add(next *call) {
+	if c.last != next.item {
+		c.last, c.sealed = next.item, len(c.open)
 	}
 	switch {
-	case call.result != nil:
-		c.early = append(c.early, call)
+	case next.result != nil:
+		c.early = append(c.early, next)
 	case len(c.open) > c.sealed:
-		r := &c.open[len(c.open)-1]
-		r.last.next = call
-		r.last = call
+		c.open[len(c.open)-1] = append(c.open[len(c.open)-1], next)
 	default:
-		c.open = append(c.open, run{call, call})
+		c.open = append(c.open, []*call{next})
 	}
 }
 
@@ -152,9 +147,8 @@ func (c *calls) find() *call {
 		return nil
 	}
 	if last := len(c.open) - 1; last >= 0 {
-		found := c.open[last].first
-		c.open[last].first = found.next
-		if found.next == nil {
+		found := c.open[last][0]
+		if c.open[last] = c.open[last][1:]; len(c.open[last]) == 0 {
 			c.open = c.open[:last]
 			c.sealed = min(c.sealed, last)
 		}

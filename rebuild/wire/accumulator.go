@@ -6,16 +6,19 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/transcript"
 )
 
-// An accumulator puts the pieces of a streamed answer together, of whatever API:
-// what an event means is the API's business.
+// An accumulator puts the pieces of an answer together, of whatever API: what an
+// event means is the API's business.
 type accumulator struct {
+	api, model, id string
+
 	pieces []*piece
-	usage  []member // newest values
-	reason string   // for the end, in the API's words
-	done   bool     // the API gave a reason
-	over   bool     // and has nothing more to say
+	usage  members // newest values
+	reason string  // for the end, in the API's words
+	done   bool    // the API gave a reason
+	over   bool    // and has nothing more to say
 	failed bool
 }
 
@@ -25,7 +28,7 @@ type piece struct {
 	index int64
 	kind  string          // in the API's words
 	start json.RawMessage // as it began
-	whole json.RawMessage // as it ended, if the API says it once more
+	whole json.RawMessage // if the API said it as a whole
 	done  bool
 	// What was added to it: texts by the member that they go on, and the elements of
 	// a list.
@@ -40,12 +43,6 @@ type pieceText struct {
 	text []byte
 }
 
-// A member is one of an object.
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
 func (a *accumulator) base() *accumulator { return a }
 
 // begin begins a piece.
@@ -53,6 +50,20 @@ func (a *accumulator) begin(index int64, kind string, start []byte) *piece {
 	p := &piece{index: index, kind: kind, start: slices.Clone(start)}
 	a.pieces = append(a.pieces, p)
 	return p
+}
+
+// complete adds a piece that came as a whole.
+func (a *accumulator) complete(whole []byte) {
+	p := a.begin(int64(len(a.pieces)), "", nil)
+	p.whole, p.done = slices.Clone(whole), true
+}
+
+// blocks returns what a function makes of the pieces.
+func (a *accumulator) blocks(read func(*piece) []transcript.Block) (all []transcript.Block) {
+	for _, p := range a.pieces {
+		all = append(all, read(p)...)
+	}
+	return all
 }
 
 // find returns the newest piece with an index, nil if there is none.
@@ -68,8 +79,7 @@ func (a *accumulator) find(index int64) *piece {
 // at returns the piece with the index that a member of an event says; it is nil if
 // there is none. ok says that there is an index.
 func (a *accumulator) at(event []byte, name string) (p *piece, index int64, ok bool) {
-	raw, _ := jsontext.Member(event, name)
-	if index, ok = jsontext.Int(raw); ok {
+	if index, ok = jsontext.Int(get(event, name)); ok {
 		p = a.find(index)
 	}
 	return p, index, ok
@@ -83,6 +93,15 @@ func (a *accumulator) open(event []byte, name string) (*piece, error) {
 	return nil, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(event))
 }
 
+// stop ends the piece that an event says has ended.
+func (a *accumulator) stop(event []byte, name string) error {
+	p, err := a.open(event, name)
+	if err == nil {
+		p.done = true
+	}
+	return err
+}
+
 // end ends the answer.
 func (a *accumulator) end() {
 	a.done = true
@@ -91,26 +110,23 @@ func (a *accumulator) end() {
 	}
 }
 
-// mergeUsage takes newer counts. They are cumulative.
-func (a *accumulator) mergeUsage(usage json.RawMessage) {
-	for name, value := range jsontext.Members(slices.Clone(usage)) {
-		i := slices.IndexFunc(a.usage, func(m member) bool { return m.name == name })
-		switch {
-		case i < 0:
-			a.usage = append(a.usage, member{name, value})
-		case !jsontext.IsNull(value):
-			a.usage[i].value = value
-		}
+// addUsage takes the newer counts that a member of an event has. They are
+// cumulative.
+func (a *accumulator) addUsage(event []byte, name string) error {
+	usage := get(event, name)
+	if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
+		return fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
 	}
+	a.mergeUsage(usage)
+	return nil
 }
 
-// counts returns the usage so far as an object.
-func (a *accumulator) counts() json.RawMessage {
-	o := jsontext.AppendObject(nil)
-	for _, m := range a.usage {
-		o.Value(m.name, m.value)
+func (a *accumulator) mergeUsage(usage json.RawMessage) {
+	for _, m := range membersOf(slices.Clone(usage)) {
+		if !jsontext.IsNull(m.value) || !a.usage.has(m.name) {
+			a.usage.set(m.name, m.value)
+		}
 	}
-	return o.End()
 }
 
 // grow adds to the n-th text of a name.
@@ -124,39 +140,27 @@ func (p *piece) grow(name string, n int64, text string) {
 	p.texts = append(p.texts, pieceText{name, n, []byte(text)})
 }
 
-// text returns the first text of a name, and whether anything was added to it.
-func (p *piece) text(name string) (text []byte, ok bool) {
+// text returns the first text of a name.
+func (p *piece) text(name string) string {
 	for _, t := range p.texts {
 		if t.name == name {
-			return t.text, true
+			return string(t.text)
 		}
 	}
-	return nil, false
+	return ""
 }
 
-// size returns the length of the first text of a name.
-func (p *piece) size(name string) int {
-	text, _ := p.text(name)
-	return len(text)
+// has reports whether there is a text of a name, which may be empty.
+func (p *piece) has(name string) bool {
+	return slices.ContainsFunc(p.texts, func(t pieceText) bool { return t.name == name })
 }
 
-// from returns what the first text of a name has from a place on.
-func (p *piece) from(name string, at int) string {
-	text, _ := p.text(name)
-	return string(text[at:])
-}
-
-// input returns the input of a call, which has been added to under a name. What is
-// not valid JSON is a string, an unfinished one without any text too.
-func (p *piece) input(name string) json.RawMessage {
-	text, _ := p.text(name)
-	return callInput(text, p.done)
-}
-
-func callInput(text []byte, done bool) json.RawMessage {
+// callInput returns the input of a call that has come as a text. What is not valid
+// JSON is a string, an unfinished one without any text too.
+func callInput(text string, done bool) json.RawMessage {
 	switch {
 	case len(text) > 0:
-		return jsontext.AppendValue(nil, text) // what is not valid becomes a string
+		return jsontext.AppendValue(nil, []byte(text)) // what is not valid becomes a string
 	case done:
 		return json.RawMessage("{}")
 	}

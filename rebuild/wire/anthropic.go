@@ -82,77 +82,50 @@ func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.
 
 // request leaves out as much media.
 func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []byte, report rebuild.Report, err error) {
-	if err := checkRoles(req.Messages); err != nil {
+	if err := cmp.Or(
+		checkRoles(req.Messages), checkObject("thinking", a.Thinking), a.Cache.check(),
+		checkParams(a.Params, "model", "max_tokens", "stream", "thinking", "messages"),
+	); err != nil {
 		return nil, nil, err
 	}
-	thinking, err := a.thinking()
-	if err != nil {
-		return nil, nil, err
+	if !jsontext.IsNull(a.Thinking) && stringMember(a.Thinking, "type") == "" {
+		return nil, nil, fmt.Errorf("wire: thinking %q has no type", excerpt(a.Thinking))
 	}
-	if err := checkParams(a.Params, "model", "max_tokens", "stream", "thinking", "messages"); err != nil {
-		return nil, nil, err
-	}
-	if err := a.Cache.check(); err != nil {
-		return nil, nil, err
-	}
-	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
 	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
-	r := renderer{rendering: rendering{req: req, api: apiAnthropic}, turn: runningTurn(req.Messages), media: media, plainPrompts: a.PlainPrompts}
-	asked := a.Thinking
-	if thinking == "enabled" {
-		thinking, asked = r.budget(asked, limit)
-	}
-	r.thinking = thinking
+	r := newRenderer(req, apiAnthropic)
+	r.media, r.plainPrompts = media, a.PlainPrompts
+	thinking := r.ask(a.Thinking, limit)
 	messages := r.messages()
 	_, ownSystem := a.Params["system"]
 	_, ownTools := a.Params["tools"]
-	ownSystem, ownTools = ownSystem || isBlank(req.System), ownTools || len(req.Tools) == 0
+	ownSystem, ownTools = ownSystem || rebuild.IsBlank(req.System), ownTools || len(req.Tools) == 0
 	budget := maxMarks - a.marks()
 	if a.Cache != "" {
 		budget -= count(!ownSystem) + count(!ownTools)
 		a.Cache.roll(messages)
 	}
 	r.limitMarks(messages, budget)
-	if thinking == "enabled" && !startsWithReasoning(messages) {
-		thinking = ""
-		r.note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
-	}
+	thinking = r.asked(thinking)
 
 	o := jsontext.AppendObject(nil)
 	o.OptString("model", req.Model)
 	o.Int("max_tokens", int64(limit))
 	o.OptBool("stream", a.Stream)
-	if thinking != "" {
-		o.Value("thinking", asked)
-	}
+	o.OptValue("thinking", thinking)
 	appendParams(&o, a.Params)
 	switch {
 	case ownSystem:
 	case a.Cache != "":
-		system := transcript.TextBlock{Text: req.System, Extra: transcript.Extra{cacheControl: a.Cache.mark("ephemeral")}}
-		o.Value("system", append(append([]byte{'['}, transcript.MarshalBlock(system)...), ']'))
+		o.Value("system", list([]string{req.System}, func(text string) written {
+			return object("type", "text", "text", text, cacheControl, a.Cache.mark("ephemeral"))
+		}))
 	default:
 		o.String("system", req.System)
 	}
 	if !ownTools {
-		o.Func("tools", func(dst []byte) []byte { return a.appendTools(dst, req.Tools) })
+		o.Value("tools", a.tools(req.Tools))
 	}
-	return r.end(&o, "messages", func(dst []byte) []byte { return appendList(dst, messages, appendMessage) })
-}
-
-// thinking returns the type of a.Thinking, empty if there is none.
-func (a Anthropic) thinking() (string, error) {
-	if jsontext.IsNull(a.Thinking) {
-		return "", nil
-	}
-	if err := checkObject("thinking", a.Thinking); err != nil {
-		return "", err
-	}
-	kind := stringMember(a.Thinking, "type")
-	if kind == "" {
-		return "", fmt.Errorf("wire: thinking %q has no type", excerpt(a.Thinking))
-	}
-	return kind, nil
+	return r.end(&o, "messages", list(messages, messageJSON))
 }
 
 // marks counts the cache marks in Params: they count against the same limit.
@@ -163,8 +136,7 @@ func (a Anthropic) marks() (n int) {
 			n += count(!jsontext.IsNull(value))
 		case "system", "tools":
 			for e := range jsontext.Elements(value) {
-				mark, _ := jsontext.Member(e, cacheControl)
-				n += count(!jsontext.IsNull(mark))
+				n += count(!jsontext.IsNull(get(e, cacheControl)))
 			}
 		}
 	}
@@ -178,36 +150,19 @@ func count(b bool) int {
 	return 0
 }
 
-// appendTools writes the tools, the last with a mark if there are any.
-func (a Anthropic) appendTools(dst []byte, tools []transcript.Tool) []byte {
+// tools returns the tools, the last with a mark if there are any.
+func (a Anthropic) tools(tools []transcript.Tool) written {
 	left := len(tools)
-	return appendList(dst, tools, func(dst []byte, t transcript.Tool) []byte {
+	return list(tools, func(t transcript.Tool) written {
+		var mark json.RawMessage
 		if left--; left == 0 && a.Cache != "" {
-			return appendMarked(dst, appendTool(nil, t), a.Cache.mark("ephemeral"))
+			mark = a.Cache.mark("ephemeral")
 		}
-		return appendTool(dst, t)
+		return object(append(toolMembers(t, "input_schema", `{"type":"object"}`), cacheControl, mark)...)
 	})
 }
 
-func appendTool(dst []byte, t transcript.Tool) []byte {
-	o := jsontext.AppendObject(dst)
-	o.String("name", t.Name)
-	o.OptString("description", t.Description)
-	schema := t.InputSchema
-	if jsontext.IsNull(schema) {
-		schema = json.RawMessage(`{"type":"object"}`)
-	}
-	o.Value("input_schema", schema)
-	return o.End()
-}
-
-func appendMessage(dst []byte, m transcript.Message) []byte {
+func messageJSON(m transcript.Message) written {
 	text, _ := m.MarshalJSON() // never fails
-	return append(dst, text...)
-}
-
-func stringMember(obj []byte, name string) string {
-	raw, _ := jsontext.Member(obj, name)
-	s, _ := jsontext.String(raw)
-	return s
+	return text
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,17 +12,31 @@ import (
 
 type anthropicStream struct {
 	accumulator
-	message json.RawMessage // of message_start
+	begun bool
 }
 
 // NewStream returns a stream for an answer.
-func (a Anthropic) NewStream() *Stream { return &Stream{new(anthropicStream)} }
+func (a Anthropic) NewStream() *Stream {
+	return &Stream{&anthropicStream{accumulator: accumulator{api: apiAnthropic}}}
+}
 
-func (*anthropicStream) refusal(event []byte) *APIError {
-	if stringMember(event, "type") != "error" {
+// Response reads the body of an answer that was not streamed. Blocks of types
+// it does not know are kept as they are. What the provider says it has left out
+// of the request is the member "input_transformations" of Usage.Extra, the
+// container of its code execution the member "container". RequestID is the ID of the message,
+// not the one in the HTTP header. An error body gives an [*APIError] without a status.
+func (a Anthropic) Response(body []byte) (*transcript.Response, error) {
+	return a.NewStream().whole(body)
+}
+
+// refusal recognises errors of proxies too, some of which leave out the type.
+func (*anthropicStream) refusal(obj []byte) *APIError {
+	_, failed := jsontext.Member(obj, "error")
+	_, content := jsontext.Member(obj, "content")
+	if stringMember(obj, "type") != "error" && (!failed || content) {
 		return nil
 	}
-	return NewAPIError(0, event)
+	return NewAPIError(0, obj)
 }
 
 func (s *anthropicStream) add(event []byte) (Delta, error) {
@@ -31,19 +46,19 @@ func (s *anthropicStream) add(event []byte) (Delta, error) {
 	}
 	switch kind {
 	case "message_start":
-		return Delta{}, s.start(event)
+		message := get(event, "message")
+		if s.begun || !jsontext.IsObject(message) {
+			return Delta{}, fmt.Errorf("wire: stream: unexpected message_start: %q", excerpt(event))
+		}
+		return Delta{}, s.start(message)
 	case "content_block_start":
 		return s.startBlock(event)
 	case "content_block_delta":
 		return s.addDelta(event)
 	case "content_block_stop":
-		p, err := s.open(event, "index")
-		if err == nil {
-			p.done = true
-		}
-		return Delta{}, err
+		return Delta{}, s.stop(event, "index")
 	case "message_delta":
-		return Delta{}, s.addMessageDelta(event)
+		return Delta{}, s.update(get(event, "delta"), event)
 	case "message_stop":
 		s.end()
 		return Delta{Done: true}, nil
@@ -51,67 +66,63 @@ func (s *anthropicStream) add(event []byte) (Delta, error) {
 	return Delta{}, nil
 }
 
-func (s *anthropicStream) start(event []byte) error {
-	message, _ := jsontext.Member(event, "message")
-	if s.message != nil || !jsontext.IsObject(message) {
-		return fmt.Errorf("wire: stream: unexpected message_start: %q", excerpt(event))
-	}
-	if _, err := newResponse(message); err != nil {
+// start takes all but the content of a message.
+func (s *anthropicStream) start(message []byte) error {
+	if err := checkAnswer(message); err != nil {
 		return err
 	}
-	s.message = slices.Clone(message)
-	usage, _ := jsontext.Member(s.message, "usage")
-	s.mergeUsage(usage)
-	s.addBeside(s.message)
-	s.reason = stringMember(message, "stop_reason")
+	if err := s.update(message, message); err != nil {
+		return err
+	}
+	s.begun, s.model, s.id = true, stringMember(message, "model"), stringMember(message, "id")
 	return nil
 }
 
-func (s *anthropicStream) addMessageDelta(event []byte) error {
-	delta, _ := jsontext.Member(event, "delta")
-	if reason := stringMember(delta, "stop_reason"); reason != "" {
-		s.reason = reason
-	}
-	usage, err := usageMember(event, "usage")
-	if err != nil {
+// update takes why the answer ends from one object, and the counts from another.
+// Beside the counts it keeps which reasoning of the request the provider has left
+// out, the container that its code runs in, whose ID later requests may give in
+// Params, and what its own context editing has cleared.
+func (s *anthropicStream) update(message, counts []byte) error {
+	if err := s.addUsage(counts, "usage"); err != nil {
 		return err
 	}
-	s.mergeUsage(usage)
-	s.addBeside(event)
-	s.addBeside(delta)
+	s.reason = cmp.Or(stringMember(message, "stop_reason"), s.reason)
+	for _, name := range []string{"input_transformations", "container", "context_management"} {
+		for _, obj := range [][]byte{counts, message} {
+			if value := get(obj, name); !jsontext.IsNull(value) {
+				s.mergeUsage(json.RawMessage(object(name, value)))
+			}
+		}
+	}
 	return nil
 }
 
-// addBeside takes what is kept beside the counts of usage.
-func (s *anthropicStream) addBeside(obj json.RawMessage) {
-	for _, name := range besideUsage {
-		if value, ok := jsontext.Member(obj, name); ok && !jsontext.IsNull(value) {
-			o := jsontext.AppendObject(nil)
-			o.Value(name, value)
-			s.mergeUsage(o.End())
-		}
+func (s *anthropicStream) whole(body []byte) error {
+	content := get(body, "content")
+	if !jsontext.IsArray(content) {
+		return fmt.Errorf("wire: the answer has no list of content: %q", excerpt(body))
 	}
+	if err := s.start(body); err != nil {
+		return err
+	}
+	for e := range jsontext.Elements(content) {
+		if _, err := transcript.UnmarshalBlock(e); err != nil {
+			return fmt.Errorf("wire: the answer has content that is no block: %q", excerpt(e))
+		}
+		s.complete(e)
+	}
+	return nil
 }
 
-func (s *anthropicStream) response() *transcript.Response {
-	resp, err := newResponse(s.message)
-	if err != nil { // start has checked it
-		resp = new(transcript.Response)
-	}
-	resp.API = apiAnthropic
-	resp.Message.Role = transcript.RoleAssistant
-	resp.StopReason = transcript.StopReason(s.reason)
-	_ = resp.Usage.UnmarshalJSON(s.counts()) // an object
-	for _, p := range s.pieces {
-		if block := anthropicBlock(p); block != nil {
-			resp.Message.Content = append(resp.Message.Content, block)
-		}
-	}
-	return resp
+func (s *anthropicStream) content() []transcript.Block { return s.blocks(anthropicBlocks) }
+
+func (*anthropicStream) readUsage(counts json.RawMessage) (u transcript.Usage) {
+	_ = u.UnmarshalJSON(counts) // an object
+	return u
 }
 
 func (s *anthropicStream) startBlock(event []byte) (Delta, error) {
-	block, _ := jsontext.Member(event, "content_block")
+	block := get(event, "content_block")
 	known, index, ok := s.at(event, "index")
 	if !ok || !jsontext.IsObject(block) || stringMember(block, "type") == "" || known != nil {
 		return Delta{}, fmt.Errorf("wire: stream: unexpected content_block_start: %q", excerpt(event))
@@ -134,8 +145,7 @@ func (s *anthropicStream) addDelta(event []byte) (d Delta, err error) {
 	if err != nil {
 		return Delta{}, err
 	}
-	delta, _ := jsontext.Member(event, "delta")
-	for name, value := range jsontext.Members(delta) {
+	for name, value := range jsontext.Members(get(event, "delta")) {
 		text, ok := jsontext.String(value)
 		switch {
 		case name == "citation" && jsontext.IsObject(value):
@@ -158,62 +168,44 @@ func (s *anthropicStream) addDelta(event []byte) (d Delta, err error) {
 // inputDelta is the member of a delta that adds to the input of a call.
 const inputDelta = "partial_json"
 
-// anthropicBlock returns the block so far, nil if there is nothing to show of it.
-func anthropicBlock(p *piece) transcript.Block {
-	members := anthropicMembers(p)
-	o := jsontext.AppendObject(nil)
-	for name, value := range jsontext.Members(p.start) {
-		if i := slices.IndexFunc(members, func(m member) bool { return m.name == name }); i >= 0 {
-			value = members[i].value
-			members = slices.Delete(members, i, i+1)
-		}
-		if name == "signature" && !p.done {
-			continue // half a signature is worse than none
-		}
-		o.Value(name, value)
+// anthropicBlocks returns the block so far, none if there is nothing to show of it.
+func anthropicBlocks(p *piece) []transcript.Block {
+	raw := p.whole
+	if raw == nil {
+		raw = anthropicSoFar(p)
 	}
-	for _, m := range members {
-		o.Value(m.name, m.value)
-	}
-	block, err := transcript.UnmarshalBlock(o.End())
-	if err != nil {
+	block, err := transcript.UnmarshalBlock(raw)
+	text, isText := block.(transcript.TextBlock)
+	_, isRaw := block.(transcript.RawBlock)
+	// Nobody could make anything of a part of a block that is not known.
+	if err != nil || !p.done && (isRaw || isText && text.Text == "") {
 		return nil
 	}
-	switch b := block.(type) {
-	case transcript.TextBlock:
-		if !p.done && b.Text == "" {
-			return nil
-		}
-	case transcript.RawBlock:
-		if !p.done {
-			return nil // nobody could make anything of a part of it
-		}
-	}
-	return block
+	return []transcript.Block{block}
 }
 
-// anthropicMembers returns the members of a block that deltas have changed.
-func anthropicMembers(p *piece) (members []member) {
+// anthropicSoFar returns the JSON of a block so far: the members that it began with,
+// and those that deltas have changed. Half a signature is worse than none.
+func anthropicSoFar(p *piece) json.RawMessage {
+	block := membersOf(p.start)
 	for _, t := range p.texts {
-		if t.name != inputDelta && (p.done || t.name != "signature") {
-			members = append(members, member{t.name, jsontext.AppendString(nil, stringMember(p.start, t.name)+string(t.text))})
+		if t.name != inputDelta {
+			block.set(t.name, jsontext.AppendString(nil, stringMember(p.start, t.name)+string(t.text)))
 		}
 	}
-	text, changed := p.text(inputDelta)
-	if changed || p.kind == "tool_use" || serverIDs[p.kind] != "" {
-		input, _ := jsontext.Member(p.start, "input")
+	if text := p.text(inputDelta); p.has(inputDelta) || p.kind == "tool_use" || serverIDs[p.kind] != "" {
+		input := get(p.start, "input")
 		if len(text) > 0 || !p.done || jsontext.IsNull(input) {
 			input = callInput(text, p.done)
 		}
-		members = append(members, member{"input", input})
+		block.set("input", input)
 	}
 	if len(p.list) > 0 {
-		before, _ := jsontext.Member(p.start, "citations")
-		var all []json.RawMessage
-		for c := range jsontext.Elements(before) {
-			all = append(all, c)
-		}
-		members = append(members, member{"citations", appendList(nil, append(all, p.list...), appendRaw)})
+		all := append(elements(get(p.start, "citations")), p.list...)
+		block.set("citations", json.RawMessage(list(all, value)))
 	}
-	return members
+	if !p.done {
+		block = slices.DeleteFunc(block, func(m member) bool { return m.name == "signature" })
+	}
+	return block.object()
 }

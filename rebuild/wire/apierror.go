@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,31 +53,16 @@ func NewAPIError(status int, body []byte) *APIError {
 
 // Error returns the status, the type, the code and the message.
 func (e *APIError) Error() string {
-	var sb strings.Builder
-	sb.WriteString("wire:")
+	status, request, text := "", "", "wire: "
 	if e.Status != 0 {
-		sb.WriteString(" status " + strconv.Itoa(e.Status))
+		status = "status " + strconv.Itoa(e.Status)
 	}
-	if e.Type != "" {
-		sb.WriteString(" " + e.Type)
-	}
-	if e.Code != "" {
-		sb.WriteString(" " + e.Code)
-	}
-	if sb.Len() > len("wire:") {
-		sb.WriteString(":")
-	}
-	sb.WriteString(" " + e.Message)
 	if e.RequestID != "" {
-		sb.WriteString(" (request " + e.RequestID + ")")
+		request = " (request " + e.RequestID + ")"
 	}
-	return sb.String()
-}
-
-// isErrorBody reports whether obj is an error in place of an answer. Some
-// proxies leave out the type.
-func isErrorBody(obj []byte) bool {
-	_, failed := jsontext.Member(obj, "error")
-	_, content := jsontext.Member(obj, "content")
-	return stringMember(obj, "type") == "error" || failed && !content
+	said := slices.DeleteFunc([]string{status, e.Type, e.Code}, func(s string) bool { return s == "" })
+	if len(said) > 0 {
+		text += strings.Join(said, " ") + ": "
+	}
+	return text + e.Message + request
 }

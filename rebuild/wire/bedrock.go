@@ -55,7 +55,7 @@ func (b Bedrock) Path(model string) string {
 // ToolName is how the API is shown a tool of that name, and how answers call
 // it: characters that are not A-Z a-z 0-9 _ - become _, and 64 characters stay.
 // Names that the API takes are not changed.
-func (Bedrock) ToolName(name string) string { return toolName(name) }
+func (Bedrock) ToolName(name string) string { return rebuild.ToolName(name) }
 
 // Request renders the body of a call of Converse or ConverseStream. The model
 // is not in it: see [Bedrock.Path].
@@ -75,37 +75,24 @@ func (Bedrock) ToolName(name string) string { return toolName(name) }
 //   - Citations of a text go back to the model that made them.
 //   - Names of tools are as [Bedrock.ToolName] says.
 func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	if err := checkRoles(req.Messages); err != nil {
+	if err := cmp.Or(checkRoles(req.Messages), checkObject("thinking", b.Thinking), checkParams(b.Params, "messages"), b.Cache.check()); err != nil {
 		return nil, nil, err
 	}
-	if err := cmp.Or(checkObject("thinking", b.Thinking), checkParams(b.Params, "messages"), b.Cache.check()); err != nil {
-		return nil, nil, err
-	}
-	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
-	r := bedrockRenderer{renderer: renderer{rendering: rendering{req: req, api: apiBedrock}, turn: runningTurn(req.Messages)}, format: b}
-	asked := b.Thinking
-	r.thinking = stringMember(asked, "type")
-	if r.thinking == "enabled" && req.MaxOutput > 0 {
-		r.thinking, asked = r.budget(asked, req.MaxOutput)
-	}
+	r := bedrockRenderer{renderer: newRenderer(req, apiBedrock), format: b, names: map[string]bool{}}
+	thinking := r.ask(b.Thinking, req.MaxOutput)
 	messages := r.messages()
-	if r.thinking == "enabled" && !r.reasons {
-		asked = nil
-		r.note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
-	}
+	thinking = r.asked(thinking)
 
 	o := jsontext.AppendObject(nil)
 	appendParams(&o, b.Params, inferenceConfig, modelFields)
 	if err := cmp.Or(
-		joined(&o, modelFields, b.Params, member{"thinking", asked}),
+		joined(&o, modelFields, b.Params, member{"thinking", thinking}),
 		joined(&o, inferenceConfig, b.Params, limit("maxTokens", req.MaxOutput)),
 	); err != nil {
 		return nil, nil, err
 	}
-	if _, given := b.Params["system"]; !given && !isBlank(req.System) {
-		o.Func("system", func(dst []byte) []byte {
-			return append(b.pointed(append(jsontext.AppendString(append(dst, `[{"text":`...), req.System), '}')), ']')
-		})
+	if _, given := b.Params["system"]; !given && !rebuild.IsBlank(req.System) {
+		o.Value("system", list(b.pointed([]written{textJSON(req.System)}), as))
 	}
 	if _, given := b.Params["toolConfig"]; !given {
 		tools, err := r.tools(req.Tools)
@@ -114,7 +101,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 		}
 		o.OptValue("toolConfig", tools)
 	}
-	return r.end(&o, "messages", func(dst []byte) []byte { return append(dst, messages...) })
+	return r.end(&o, "messages", messages)
 }
 
 // The members that hold the output limit and Thinking among others.
@@ -138,26 +125,20 @@ func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	dst := appendList([]byte(`{"tools":`), renamed, func(dst []byte, t transcript.Tool) []byte {
-		schema := t.InputSchema
-		if jsontext.IsNull(schema) {
-			schema = json.RawMessage(`{"type":"object"}`)
+	specs := make([]written, 0, len(renamed)+1)
+	for _, t := range renamed {
+		if !jsontext.IsNull(t.InputSchema) {
+			t.InputSchema = json.RawMessage(object("json", t.InputSchema))
 		}
-		o := jsontext.AppendObject(append(dst, `{"toolSpec":`...))
-		o.String("name", t.Name)
-		o.OptString("description", t.Description)
-		o.Object("inputSchema", func(s *jsontext.Object) {
-			s.Value("json", schema)
-		})
-		return append(o.End(), '}')
-	})
-	return append(append(r.format.pointed(dst[:len(dst)-1]), ']'), '}'), nil
+		specs = append(specs, object("toolSpec", object(toolMembers(t, "inputSchema", `{"json":{"type":"object"}}`)...)))
+	}
+	return json.RawMessage(object("tools", list(r.format.pointed(specs), as))), nil
 }
 
-// pointed adds a cache point to a list that is not closed yet, if there are any.
-func (b Bedrock) pointed(list []byte) []byte {
+// pointed adds a cache point to a list if there are any.
+func (b Bedrock) pointed(list []written) []written {
 	if b.Cache == "" {
 		return list
 	}
-	return append(append(list, ','), b.Cache.cachePoint()...)
+	return append(list, b.Cache.cachePoint())
 }

@@ -4,48 +4,46 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
 // A bedrockBlock is a block of a user message as it goes out.
 type bedrockBlock struct {
-	json           []byte
+	json           written
 	text, document bool
+}
+
+func bedrockText(text string) []bedrockBlock {
+	return []bedrockBlock{{json: textJSON(text), text: true}}
 }
 
 // userBlocks returns what a user message or a result has in the place of b.
 func (r *bedrockRenderer) userBlocks(entry string, b transcript.Block) []bedrockBlock {
-	plain := func(text string) []bedrockBlock { return []bedrockBlock{{json: textJSON(text), text: true}} }
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.dropExtra(entry, "text", b.Extra)
-		if isBlank(b.Text) {
+		if rebuild.IsBlank(b.Text) {
 			r.note(rebuild.BlankText, entry, "")
 			return nil
 		}
-		return plain(b.Text)
+		return bedrockText(b.Text)
 	case transcript.ImageBlock:
 		r.dropExtra(entry, "image", b.Extra)
-		format, ok := strings.CutPrefix(b.Source.MediaType, "image/")
-		ok = ok && mediaType(b.Source.MediaType, false) && b.Source.Type == "base64" && isBase64(b.Source.Data)
+		_, problem := cleanSource(b.Source, "image")
 		switch {
 		case r.media.take(b):
-			return plain(r.leftOut(entry, "image", "more than "+strconv.Itoa(maxImages)))
-		case !ok:
-			return plain(r.leftOut(entry, "image", sourceProblem(b.Source)))
+			return bedrockText(r.leftOut(entry, "image", "more than "+strconv.Itoa(maxImages)))
+		case problem != "" || b.Source.Type != "base64":
+			return bedrockText(r.leftOut(entry, "image", sourceProblem(b.Source)))
 		}
-		o := jsontext.AppendObject([]byte(`{"image":`))
-		o.String("format", format)
-		return []bedrockBlock{{json: append(withBytes(&o, b.Source.Data), '}')}}
+		format := strings.TrimPrefix(b.Source.MediaType, "image/")
+		return []bedrockBlock{{json: object("image", object("format", format, "source", object("bytes", b.Source.Data)))}}
 	case transcript.DocumentBlock:
 		r.dropExtra(entry, "document", b.Extra)
 		return r.document(entry, b)
-	case transcript.ContextBlock, transcript.RawBlock:
-		return plain(r.plain(entry, b))
 	}
-	return plain(r.leftOut(entry, blockType(b), ""))
+	return bedrockText(r.plain(entry, b))
 }
 
 // documentFormats holds the formats of documents by media type.
@@ -60,37 +58,36 @@ func (r *bedrockRenderer) document(entry string, b transcript.DocumentBlock) []b
 	format, data := documentFormats[b.Source.MediaType], b.Source.Data
 	switch {
 	case r.media.take(b):
-		return []bedrockBlock{{json: textJSON(r.leftOut(entry, "document", "more than "+strconv.Itoa(maxDocuments))), text: true}}
+		return bedrockText(r.leftOut(entry, "document", "more than "+strconv.Itoa(maxDocuments)))
 	case b.Source.Type == "content" && isDocumentContent(b.Source.Extra["content"]):
 		return r.contentBlocks(entry, b)
-	case b.Source.Type == "text" && !isBlank(data):
+	case b.Source.Type == "text" && !rebuild.IsBlank(data):
 		format, data = "txt", textBase64(data)
 	case b.Source.Type != "base64" || format == "" || !isBase64(data):
-		return []bedrockBlock{{json: textJSON(r.leftOut(entry, "document", sourceProblem(b.Source))), text: true}}
+		return bedrockText(r.leftOut(entry, "document", sourceProblem(b.Source)))
 	}
 	name := r.documentName(b.Title)
 	if b.Title != "" && name != b.Title {
 		r.note(rebuild.BadName, entry, "document "+b.Title+" became "+name)
 	}
-	o := jsontext.AppendObject([]byte(`{"document":`))
-	o.String("format", format)
-	o.String("name", name)
-	if !isBlank(b.Context) {
-		o.String("context", b.Context)
+	about := opt(b.Context)
+	if rebuild.IsBlank(b.Context) {
+		about = ""
 	}
-	return []bedrockBlock{{json: append(withBytes(&o, data), '}'), document: true}}
+	document := object("format", format, "name", name, "context", about, "source", object("bytes", data))
+	return []bedrockBlock{{json: object("document", document), document: true}}
 }
 
 // contentBlocks returns the texts and images that a document consists of.
 func (r *bedrockRenderer) contentBlocks(entry string, b transcript.DocumentBlock) (out []bedrockBlock) {
 	if about := aboutDocument(b); about != "" {
-		out = append(out, bedrockBlock{json: textJSON(about), text: true})
+		out = bedrockText(about)
 	}
 	r.note(rebuild.ReplacedBlock, entry, "a document of texts and images")
 	for _, part := range blocksOfDocument(b.Source.Extra["content"]) {
 		if image, ok := part.(transcript.ImageBlock); ok {
 			// It is not in the count of images, so it does not go out.
-			out = append(out, bedrockBlock{json: textJSON(r.leftOut(entry, image.BlockType(), "in a document")), text: true})
+			out = append(out, bedrockText(r.leftOut(entry, image.BlockType(), "in a document"))...)
 		} else {
 			out = append(out, r.userBlocks(entry, part)...)
 		}
@@ -118,23 +115,8 @@ func (r *bedrockRenderer) documentName(title string) string {
 	for n := 2; r.names[name]; n++ {
 		name = clean + " " + strconv.Itoa(n)
 	}
-	if r.names == nil {
-		r.names = map[string]bool{}
-	}
 	r.names[name] = true
 	return name
 }
 
-func textJSON(text string) []byte {
-	o := jsontext.AppendObject(nil)
-	o.String("text", text)
-	return o.End()
-}
-
-// withBytes ends an object with its source.
-func withBytes(o *jsontext.Object, data string) []byte {
-	o.Object("source", func(s *jsontext.Object) {
-		s.String("bytes", data)
-	})
-	return o.End()
-}
+func textJSON(text string) written { return object("text", text) }

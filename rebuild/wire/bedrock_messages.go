@@ -12,10 +12,9 @@ import (
 // A bedrockRenderer turns the messages of one request into those of Converse.
 type bedrockRenderer struct {
 	renderer
-	format  Bedrock
-	called  []string        // names of tools in the messages, in the order of the calls
-	reasons bool            // the last answer calls nothing or begins with reasoning
-	names   map[string]bool // of documents
+	format Bedrock
+	called []string        // names of tools in the messages, in the order of the calls
+	names  map[string]bool // of documents
 }
 
 // A bedrockMessage is a message whose results are still apart.
@@ -23,19 +22,18 @@ type bedrockMessage struct {
 	role    transcript.Role
 	entry   string
 	results []bedrockResult
-	content [][]byte // what follows the results
+	content []written // what follows the results
 }
 
 // A bedrockResult is a result whose content may still grow.
 type bedrockResult struct {
 	id      string
 	isError bool
-	content [][]byte
+	content []written
 }
 
 // messages returns the member of that name.
-func (r *bedrockRenderer) messages() []byte {
-	r.reasons = true
+func (r *bedrockRenderer) messages() written {
 	r.media = countMedia(r.req.Messages)
 	var out []bedrockMessage
 	for i, m := range r.req.Messages {
@@ -60,95 +58,70 @@ func (r *bedrockRenderer) messages() []byte {
 		}
 	}
 	if r.format.Cache != "" && !r.format.PureResults {
-		roles := make([]transcript.Role, len(out))
-		for i, m := range out {
-			roles[i] = m.role
-		}
-		for _, i := range markedMessages(roles) {
+		for _, i := range markedMessages(out, func(m bedrockMessage) transcript.Role { return m.role }) {
 			out[i].content = append(out[i].content, r.format.Cache.cachePoint())
 		}
 	}
-	return appendList(nil, out, func(dst []byte, m bedrockMessage) []byte {
-		dst = append(dst, `{"role":"`+string(m.role)+`","content":`...)
-		return append(appendList(dst, r.together(m), appendBytes), '}')
+	return list(out, func(m bedrockMessage) written {
+		return object("role", string(m.role), "content", list(r.together(m), as))
 	})
 }
 
-func appendBytes(dst, v []byte) []byte { return append(dst, v...) }
-
 // together returns the content of a message: results first, then the rest, or all
 // of it in the last result for models that want that.
-func (r *bedrockRenderer) together(m bedrockMessage) (out [][]byte) {
+func (r *bedrockRenderer) together(m bedrockMessage) (out []written) {
 	if n := len(m.results); n > 0 && r.format.PureResults && len(m.content) > 0 {
 		m.results[n-1].content = append(m.results[n-1].content, m.content...)
 		m.content = nil
 		r.note(rebuild.ReplacedBlock, m.entry, "what is beside results is in the last of them")
 	}
 	for _, res := range m.results {
-		o := jsontext.AppendObject([]byte(`{"toolResult":`))
-		o.String("toolUseId", res.id)
-		o.Func("content", func(dst []byte) []byte { return appendList(dst, res.content, appendBytes) })
+		status := opt("")
 		if res.isError {
-			o.String("status", "error")
+			status = "error"
 		}
-		out = append(out, append(o.End(), '}'))
+		out = append(out, object("toolResult", object("toolUseId", res.id, "content", list(res.content, as), "status", status)))
 	}
 	return append(out, m.content...)
 }
 
-// answer returns the content of answer i.
-func (r *bedrockRenderer) answer(i int, m transcript.Message) (out [][]byte) {
+// answer returns the content of answer i, with the reasoning that the Messages API
+// takes.
+func (r *bedrockRenderer) answer(i int, m transcript.Message) (out []written) {
 	r.ids.open()
-	var content []transcript.Block
-	var origins []transcript.Origin
-	paired := r.ranByProvider(m)
-	for j, b := range m.Content {
-		o := originOf(m, j)
-		b, ok := r.answerBlock(o, b, paired[j])
-		if !ok {
-			r.note(rebuild.DroppedBlock, o.Entry, blockType(b)+" in an answer")
-			continue
-		}
-		if text, ok := b.(transcript.TextBlock); ok && isBlank(text.Text) {
-			r.note(rebuild.BlankText, o.Entry, "")
-			continue
-		}
-		content, origins = append(content, b), append(origins, o)
-	}
-	if len(content) == 0 {
-		return nil
-	}
-	content = r.fitThinking(i, content, origins) // as the Messages API has it
-	if len(content) > 0 {
-		r.reasons = !hasCalls(content) || isThinking(content[0])
-	}
-	for _, b := range content {
+	for _, b := range r.answerContent(i, m, r.ranByProvider(m), r.answerBlock) {
 		out = append(out, answerJSON(b))
 	}
 	return out
 }
 
-// answerBlock returns false for what cannot be in an answer. paired says that a
+// answerBlock returns nil for what cannot be in an answer. paired says that a
 // block of a tool that the provider ran has its other half.
-func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) (transcript.Block, bool) {
+func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
 	switch b := b.(type) {
 	case transcript.RawBlock:
-		return b, paired
+		if paired {
+			return b
+		}
 	case transcript.TextBlock:
 		r.dropExtra(o.Entry, "text", b.Extra)
-		citations, _ := jsontext.Member(r.ext(o, b.Extra), "citations")
+		if rebuild.IsBlank(b.Text) {
+			r.note(rebuild.BlankText, o.Entry, "")
+			return nil
+		}
+		citations := get(r.ext(o, b.Extra), "citations")
 		if b.Extra = nil; jsontext.IsArray(citations) {
 			b.Extra = transcript.Extra{"citations": citations}
 		}
-		return b, true
+		return b
 	case transcript.ThinkingBlock:
 		r.dropExtra(o.Entry, "thinking", b.Extra)
-		return b, true
+		return b
 	case transcript.RedactedThinkingBlock:
 		if !isBase64(b.Data) {
 			b.Data = "" // what is not whole is left out as such
 		}
-		return b, true
+		return b
 	case transcript.ToolCallBlock:
 		id, name := r.callID(o.Entry, b.ID), r.format.ToolName(b.Name)
 		if name != b.Name {
@@ -159,55 +132,36 @@ func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, p
 		if !slices.Contains(r.called, name) {
 			r.called = append(r.called, name)
 		}
-		return b, true
+		return b
 	case transcript.ContextBlock:
-		return transcript.TextBlock{Text: r.plain(o.Entry, b)}, true
+		return transcript.TextBlock{Text: r.plain(o.Entry, b)}
 	}
-	return b, false
+	r.drop(o.Entry, b)
+	return nil
 }
 
 // answerJSON returns a block of an answer as it goes out.
-func answerJSON(b transcript.Block) []byte {
-	o := jsontext.AppendObject(nil)
-	object := func(name string, write func(*jsontext.Object)) {
-		o.Object(name, func(inner *jsontext.Object) {
-			write(inner)
-		})
-	}
+func answerJSON(b transcript.Block) written {
 	switch b := b.(type) {
-	case transcript.RawBlock:
-		block, _ := jsontext.Member(b.JSON, "block")
-		return jsontext.AppendValue(nil, block)
 	case transcript.TextBlock:
 		if b.Extra == nil {
-			o.String("text", b.Text)
-			break
+			return textJSON(b.Text)
 		}
-		object("citationsContent", func(o *jsontext.Object) {
-			o.Func("content", func(dst []byte) []byte { return appendList(dst, [][]byte{textJSON(b.Text)}, appendBytes) })
-			o.Value("citations", b.Extra["citations"])
-		})
+		return object("citationsContent", object("content", list([]string{b.Text}, textJSON), "citations", b.Extra["citations"]))
 	case transcript.ThinkingBlock:
-		object("reasoningContent", func(o *jsontext.Object) {
-			o.Object("reasoningText", func(text *jsontext.Object) {
-				text.String("text", b.Thinking)
-				text.String("signature", b.Signature)
-			})
-		})
+		return object("reasoningContent", object("reasoningText", object("text", b.Thinking, "signature", b.Signature)))
 	case transcript.RedactedThinkingBlock:
-		object("reasoningContent", func(o *jsontext.Object) { o.String("redactedContent", b.Data) })
+		return object("reasoningContent", object("redactedContent", b.Data))
 	case transcript.ToolCallBlock:
-		object("toolUse", func(o *jsontext.Object) {
-			o.String("toolUseId", b.ID)
-			o.String("name", b.Name)
-			o.Value("input", inputObject(b))
-		})
+		return object("toolUse", object("toolUseId", b.ID, "name", b.Name, "input", inputObject(b)))
+	case transcript.RawBlock:
+		return value(get(b.JSON, "block"))
 	}
-	return o.End()
+	return nil
 }
 
 // user returns the results of a user message and what follows them.
-func (r *bedrockRenderer) user(m transcript.Message) (results []bedrockResult, rest [][]byte) {
+func (r *bedrockRenderer) user(m transcript.Message) (results []bedrockResult, rest []written) {
 	text, documents := false, false
 	for j, b := range m.Content {
 		entry := originOf(m, j).Entry
@@ -228,7 +182,7 @@ func (r *bedrockRenderer) user(m transcript.Message) (results []bedrockResult, r
 }
 
 // result returns the content of a result.
-func (r *bedrockRenderer) result(entry string, b transcript.ToolResultBlock) (out [][]byte) {
+func (r *bedrockRenderer) result(entry string, b transcript.ToolResultBlock) (out []written) {
 	r.dropExtra(entry, "tool_result", b.Extra)
 	for _, c := range b.Content {
 		switch c.(type) {
@@ -264,37 +218,24 @@ func (r *bedrockRenderer) ranByProvider(m transcript.Message) map[int]bool {
 		if !ok || raw.BlockType() != opaqueBedrock || !r.native(originOf(m, j)) || !jsontext.Valid(raw.JSON) {
 			continue
 		}
-		block, _ := jsontext.Member(raw.JSON, "block")
-		call, isCall := jsontext.Member(block, "toolUse")
-		result, isResult := jsontext.Member(block, "toolResult")
-		id := stringMember(call, "toolUseId")
+		block := get(raw.JSON, "block")
+		kind, part := typed(block)
+		id, ran := stringMember(part, "toolUseId"), stringMember(part, "type") != ""
 		switch {
-		case isCall && stringMember(call, "type") != "" && id != "" && hasOnly(block, "toolUse") && !r.ids.used[id]:
+		case !hasOnly(block, kind):
+		case kind == "toolUse" && ran && id != "" && !r.ids.used[id]:
 			open[id] = j
-		case isResult && stringMember(result, "type") != "" && hasOnly(block, "toolResult"):
-			id = stringMember(result, "toolUseId")
+		case kind == "toolResult" && ran:
 			if at, found := open[id]; found {
 				keep[at], keep[j] = true, true
 				r.ids.take(id)
 				delete(open, id)
 			}
-		case !isCall && !isResult:
-			keep[j] = isUnknownBedrock(block)
+		default:
+			keep[j] = !slices.Contains(bedrockKinds, kind)
 		}
 	}
 	return keep
-}
-
-// isUnknownBedrock reports whether a content block is one that only the API knows.
-func isUnknownBedrock(block []byte) bool {
-	n := 0
-	for name := range jsontext.Members(block) {
-		if slices.Contains(bedrockKinds, name) {
-			return false
-		}
-		n++
-	}
-	return n == 1
 }
 
 // bedrockKinds are the kinds of content blocks that the API has.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -18,49 +19,27 @@ const opaqueBedrock = "bedrock_block"
 // Response reads the body of an answer of Converse. Blocks of kinds it does not
 // know become opaque ones with the block as it is; citations of a text are in
 // the member ext of its block. RequestID is empty: it is in an HTTP header.
-//
-// An error body gives an [*APIError], without a status; [NewAPIError] takes one.
+// An error body gives an [*APIError] without a status.
 func (b Bedrock) Response(body []byte) (*transcript.Response, error) {
-	body, err := answerObject(body, isBedrockError)
-	if err != nil {
-		return nil, err
-	}
-	output, _ := jsontext.Member(body, "output")
-	var message []byte
-	if jsontext.IsObject(output) {
-		message, _ = jsontext.Member(output, "message")
-	}
+	return b.NewStream().whole(body)
+}
+
+func (s *bedrockStream) whole(body []byte) error {
+	message := get(body, "output", "message")
 	if !jsontext.IsObject(message) {
-		return nil, fmt.Errorf("wire: the answer has no message: %q", excerpt(body))
+		return fmt.Errorf("wire: the answer has no message: %q", excerpt(body))
 	}
-	if role := stringMember(message, "role"); role != "" && role != string(transcript.RoleAssistant) {
-		return nil, fmt.Errorf("wire: the answer has role %q", role)
+	if err := cmp.Or(checkAnswer(message), s.addUsage(body, "usage")); err != nil {
+		return err
 	}
-	resp := b.newResponse()
-	usage, err := usageMember(body, "usage")
-	if err != nil {
-		return nil, err
-	}
-	resp.Usage = bedrockUsage(usage)
-	resp.StopReason = bedrockStop(stringMember(body, "stopReason"))
-	content, _ := jsontext.Member(message, "content")
-	for e := range jsontext.Elements(content) {
+	s.reason = stringMember(body, "stopReason")
+	for e := range jsontext.Elements(get(message, "content")) {
 		if !jsontext.IsObject(e) {
-			return nil, fmt.Errorf("wire: the answer has content that is no block: %q", excerpt(e))
+			return fmt.Errorf("wire: the answer has content that is no block: %q", excerpt(e))
 		}
-		resp.Message.Content = append(resp.Message.Content, bedrockAnswerBlock(e))
+		s.complete(e)
 	}
-	return resp, nil
-}
-
-// isBedrockError reports whether obj is an error in the place of an answer.
-func isBedrockError(obj []byte) bool {
-	_, answered := jsontext.Member(obj, "output")
-	return !answered && stringMember(obj, "message") != ""
-}
-
-func (b Bedrock) newResponse() *transcript.Response {
-	return &transcript.Response{Message: transcript.Message{Role: transcript.RoleAssistant}, API: apiBedrock, Model: b.Model}
+	return nil
 }
 
 // bedrockAnswerBlock reads one content block.
@@ -75,13 +54,13 @@ func bedrockAnswerBlock(block []byte) transcript.Block {
 			if stringMember(value, "type") != "" {
 				break // a tool that the provider runs itself
 			}
-			input, _ := jsontext.Member(value, "input")
+			input := get(value, "input")
 			if jsontext.IsNull(input) {
 				input = []byte("{}")
 			}
 			return transcript.ToolCallBlock{ID: stringMember(value, "toolUseId"), Name: stringMember(value, "name"), Input: slices.Clone(input)}
 		case name == "reasoningContent":
-			if text, _ := jsontext.Member(value, "reasoningText"); jsontext.IsObject(text) {
+			if text := get(value, "reasoningText"); jsontext.IsObject(text) {
 				return transcript.ThinkingBlock{Thinking: stringMember(text, "text"), Signature: stringMember(text, "signature")}
 			}
 			if data := stringMember(value, "redactedContent"); data != "" {
@@ -89,58 +68,34 @@ func bedrockAnswerBlock(block []byte) transcript.Block {
 			}
 		case name == "citationsContent":
 			var text strings.Builder
-			content, _ := jsontext.Member(value, "content")
-			for e := range jsontext.Elements(content) {
-				if jsontext.IsObject(e) {
-					text.WriteString(stringMember(e, "text"))
-				}
+			for e := range jsontext.Elements(get(value, "content")) {
+				text.WriteString(stringMember(e, "text"))
 			}
-			citations, _ := jsontext.Member(value, "citations")
-			var list []json.RawMessage
-			for c := range jsontext.Elements(citations) {
-				list = append(list, c)
-			}
-			return citedText(text.String(), list)
+			return citedText(text.String(), elements(get(value, "citations")))
 		}
 	}
-	o := jsontext.AppendObject(nil)
-	o.String("type", opaqueBedrock)
-	o.Value("block", block)
-	return transcript.RawBlock{JSON: o.End()}
+	return transcript.RawBlock{JSON: json.RawMessage(object("type", opaqueBedrock, "block", json.RawMessage(block)))}
 }
 
 // citedText returns a text with the citations that it came with.
 func citedText(text string, citations []json.RawMessage) transcript.Block {
-	if len(citations) == 0 {
-		return transcript.TextBlock{Text: text}
-	}
-	ext := append(appendList([]byte(`{"citations":`), citations, appendRaw), '}')
-	return transcript.TextBlock{Text: text, Extra: transcript.Extra{"ext": ext}}
+	return transcript.TextBlock{Text: text, Extra: withExt("citations", optList(citations, value))}
 }
 
-// bedrockUsage returns the counts; those of a cache are not part of the input.
-func bedrockUsage(usage json.RawMessage) (u transcript.Usage) {
-	u.Extra = readCounts(usage, map[string]*int{
+// readUsage returns the counts; those of a cache are not part of the input.
+func (*bedrockStream) readUsage(counts json.RawMessage) (u transcript.Usage) {
+	u.Extra = readCounts(counts, map[string]*int{
 		"inputTokens": &u.Input, "outputTokens": &u.Output, "cacheReadInputTokens": &u.CacheRead, "cacheWriteInputTokens": &u.CacheWrite,
 	})
 	return u
 }
 
-func bedrockStop(reason string) transcript.StopReason {
-	switch reason {
-	case "guardrail_intervened", "content_filtered":
-		return transcript.StopRefusal
-	}
-	return transcript.StopReason(reason) // the others have our names
-}
-
-type bedrockStream struct {
-	accumulator
-	format Bedrock
-}
+type bedrockStream struct{ accumulator }
 
 // NewStream returns a stream for an answer to a request of b.
-func (b Bedrock) NewStream() *Stream { return &Stream{&bedrockStream{format: b}} }
+func (b Bedrock) NewStream() *Stream {
+	return &Stream{&bedrockStream{accumulator{api: apiBedrock, model: b.Model}}}
+}
 
 // BedrockEvent returns an event of ConverseStream for [Stream.Add]: its type, as its
 // header :event-type (or, of an error, :exception-type) has it, "contentBlockDelta" for
@@ -159,14 +114,17 @@ func typed(event []byte) (kind string, payload []byte) {
 	return kind, payload
 }
 
-func (*bedrockStream) refusal(event []byte) *APIError {
-	kind, payload := typed(event)
-	if !strings.HasSuffix(kind, "Exception") {
+// refusal recognises an error in the place of an answer too.
+func (*bedrockStream) refusal(obj []byte) *APIError {
+	if kind, payload := typed(obj); strings.HasSuffix(kind, "Exception") {
+		e := NewAPIError(0, payload)
+		e.Type = kind
+		return e
+	}
+	if get(obj, "output") != nil || stringMember(obj, "message") == "" {
 		return nil
 	}
-	e := NewAPIError(0, payload)
-	e.Type = kind
-	return e
+	return NewAPIError(0, obj)
 }
 
 func (s *bedrockStream) add(event []byte) (Delta, error) {
@@ -179,29 +137,19 @@ func (s *bedrockStream) add(event []byte) (Delta, error) {
 	}
 	switch kind {
 	case "messageStart":
-		if role := stringMember(payload, "role"); role != string(transcript.RoleAssistant) {
-			return Delta{}, fmt.Errorf("wire: the answer has role %q", role)
-		}
+		return Delta{}, checkAnswer(payload)
 	case "contentBlockStart":
 		return s.startBlock(payload)
 	case "contentBlockDelta":
 		return s.delta(payload)
 	case "contentBlockStop":
-		p, err := s.open(payload, blockIndex)
-		if err == nil {
-			p.done = true
-		}
-		return Delta{}, err
+		return Delta{}, s.stop(payload, blockIndex)
 	case "messageStop":
 		s.reason = stringMember(payload, "stopReason")
 		s.end()
 		return Delta{Done: true}, nil
 	case "metadata":
-		usage, err := usageMember(payload, "usage")
-		if err != nil {
-			return Delta{}, err
-		}
-		s.mergeUsage(usage)
+		return Delta{}, s.addUsage(payload, "usage")
 	}
 	return Delta{}, nil
 }
@@ -214,31 +162,27 @@ func (s *bedrockStream) startBlock(payload []byte) (Delta, error) {
 	if !ok || p != nil {
 		return Delta{}, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(payload))
 	}
-	start, _ := jsontext.Member(payload, "start")
-	if !jsontext.IsObject(start) {
+	start, call := get(payload, "start"), get(payload, "start", "toolUse")
+	switch {
+	case !jsontext.IsObject(start):
 		s.begin(index, "text", nil)
-		return Delta{}, nil
-	}
-	call, _ := jsontext.Member(start, "toolUse")
-	if !jsontext.IsObject(call) || stringMember(call, "type") != "" {
+	case !jsontext.IsObject(call) || stringMember(call, "type") != "":
 		s.begin(index, "opaque", start)
-		return Delta{}, nil
+	default:
+		s.begin(index, "call", call)
+		return Delta{ToolName: stringMember(call, "name")}, nil
 	}
-	s.begin(index, "call", call)
-	return Delta{ToolName: stringMember(call, "name")}, nil
+	return Delta{}, nil
 }
 
 // delta adds to a block. Texts and reasoning have no start of their own.
 func (s *bedrockStream) delta(payload []byte) (Delta, error) {
-	delta, _ := jsontext.Member(payload, "delta")
+	delta := get(payload, "delta")
 	if !jsontext.IsObject(delta) {
 		return Delta{}, fmt.Errorf("wire: stream: delta is not an object: %q", excerpt(payload))
 	}
-	text, isText := jsontext.Member(delta, "text")
-	call, _ := jsontext.Member(delta, "toolUse")
-	reasoning, _ := jsontext.Member(delta, "reasoningContent")
-	citation, _ := jsontext.Member(delta, "citation")
-	result, _ := jsontext.Member(delta, "toolResult")
+	text, call, reasoning := get(delta, "text"), get(delta, "toolUse"), get(delta, "reasoningContent")
+	citation, result := get(delta, "citation"), get(delta, "toolResult")
 	p, index, ok := s.at(payload, blockIndex)
 	switch {
 	case !ok || p != nil && p.done:
@@ -249,16 +193,14 @@ func (s *bedrockStream) delta(payload []byte) (Delta, error) {
 		p = s.begin(index, "text", nil)
 	}
 	switch {
-	case isText && p.kind == "text":
-		piece, _ := jsontext.String(text)
+	case text != nil && p.kind == "text":
+		piece := stringMember(text)
 		p.grow("text", 0, piece)
 		return Delta{Text: piece}, nil
 	case jsontext.IsObject(citation) && p.kind == "text":
 		p.list = append(p.list, slices.Clone(citation))
 	case jsontext.IsArray(result) && p.kind == "opaque":
-		for e := range jsontext.Elements(result) {
-			p.list = append(p.list, slices.Clone(e))
-		}
+		p.list = append(p.list, elements(result)...)
 	case jsontext.IsObject(call) && p.kind == "opaque":
 		p.grow("input", 0, stringMember(call, "input"))
 	case jsontext.IsObject(call) && p.kind == "call":
@@ -277,59 +219,51 @@ func (s *bedrockStream) delta(payload []byte) (Delta, error) {
 	return Delta{}, nil
 }
 
-func (s *bedrockStream) response() *transcript.Response {
-	resp := s.format.newResponse()
-	resp.Usage = bedrockUsage(s.counts())
-	resp.StopReason = bedrockStop(s.reason)
-	for _, p := range s.pieces {
-		if block := bedrockSoFar(p); block != nil {
-			resp.Message.Content = append(resp.Message.Content, block)
-		}
-	}
-	return resp
-}
+func (s *bedrockStream) content() []transcript.Block { return s.blocks(bedrockBlocks) }
 
-// bedrockSoFar returns the block so far, nil if there is nothing to show of it.
-func bedrockSoFar(p *piece) transcript.Block {
-	text, _ := p.text("text")
-	signature, _ := p.text("signature")
-	redacted, isRedacted := p.text("redacted")
+// bedrockBlocks returns the block so far, none if there is nothing to show of it.
+func bedrockBlocks(p *piece) []transcript.Block {
+	text, redacted := p.text("text"), p.text("redacted")
+	var block transcript.Block
 	switch {
+	case p.whole != nil:
+		block = bedrockAnswerBlock(p.whole)
 	case p.kind == "text" && (len(text) > 0 || p.done):
-		return citedText(string(text), p.list)
-	case p.kind == "thinking" && isRedacted && p.done:
-		return transcript.RedactedThinkingBlock{Data: base64.StdEncoding.EncodeToString(redacted)}
-	case p.kind == "thinking" && !isRedacted && p.done:
-		return transcript.ThinkingBlock{Thinking: string(text), Signature: string(signature)}
-	case p.kind == "thinking" && !isRedacted: // half a signature is worse than none
-		return transcript.ThinkingBlock{Thinking: string(text)}
+		block = citedText(text, p.list)
+	case p.kind == "thinking" && redacted != "" && p.done:
+		block = transcript.RedactedThinkingBlock{Data: base64.StdEncoding.EncodeToString([]byte(redacted))}
+	case p.kind == "thinking" && redacted == "" && p.done:
+		block = transcript.ThinkingBlock{Thinking: text, Signature: p.text("signature")}
+	case p.kind == "thinking" && redacted == "": // half a signature is worse than none
+		block = transcript.ThinkingBlock{Thinking: text}
 	case p.kind == "call":
-		return transcript.ToolCallBlock{ID: stringMember(p.start, "toolUseId"), Name: stringMember(p.start, "name"), Input: p.input("input")}
+		block = transcript.ToolCallBlock{ID: stringMember(p.start, "toolUseId"), Name: stringMember(p.start, "name"), Input: callInput(p.text("input"), p.done)}
 	case p.kind == "opaque" && p.done:
-		return bedrockAnswerBlock(p.ended())
+		block = bedrockAnswerBlock(p.ended())
+	default:
+		return nil
 	}
-	return nil
+	return []transcript.Block{block}
 }
 
 // ended returns an opaque block with what was added to it: the input of a call, the
 // content of a result.
 func (p *piece) ended() []byte {
-	name, added := "input", p.input("input")
+	name, added := "input", callInput(p.text("input"), p.done)
 	if len(p.list) > 0 {
-		name, added = "content", appendList(nil, p.list, appendRaw)
-	} else if p.size("input") == 0 {
+		name, added = "content", json.RawMessage(list(p.list, value))
+	} else if p.text("input") == "" {
 		return p.start
 	}
-	o := jsontext.AppendObject(nil)
+	var kinds []any
 	for kind, block := range jsontext.Members(p.start) {
-		o.Object(kind, func(inner *jsontext.Object) {
-			for member, value := range jsontext.Members(block) {
-				if member != name {
-					inner.Value(member, value)
-				}
+		var members []any
+		for member, value := range jsontext.Members(block) {
+			if member != name {
+				members = append(members, member, value)
 			}
-			inner.Value(name, added)
-		})
+		}
+		kinds = append(kinds, kind, object(append(members, name, added)...))
 	}
-	return o.End()
+	return object(kinds...)
 }

@@ -30,18 +30,18 @@ var optional = map[string][]string{
 func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block {
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		b.Extra = r.extra(entry, "text", b.Extra, true, !isBlank(b.Text))
+		b.Extra = r.extra(entry, "text", b.Extra, true, !rebuild.IsBlank(b.Text))
 		return b
 	case transcript.ImageBlock:
 		var problem string
-		if b.Source, problem = r.mediaSource(entry, b.Source, "image"); problem != "" {
+		if b.Source, problem = r.source(entry, b.Source, "image"); problem != "" {
 			return r.replaced(entry, "image", problem)
 		}
 		b.Extra = r.extra(entry, "image", b.Extra, true, true)
 		return b
 	case transcript.DocumentBlock:
 		var problem string
-		if b.Source, problem = r.mediaSource(entry, b.Source, "document"); problem != "" {
+		if b.Source, problem = r.source(entry, b.Source, "document"); problem != "" {
 			return r.replaced(entry, "document", problem)
 		}
 		b.Extra = r.extra(entry, "document", b.Extra, true, true)
@@ -50,27 +50,12 @@ func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block 
 		return r.result(entry, b)
 	case transcript.ToolCallBlock:
 		return b // not repaired here
-	case transcript.ContextBlock:
-		r.note(rebuild.ReplacedBlock, entry, "a context block")
-		return contextText(b)
 	case transcript.RawBlock:
 		if isSearchResult(b.JSON) || isUpload(b) {
 			return r.rawBlock(entry, b)
 		}
-		return r.replaced(entry, b.BlockType(), "")
-	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
-		return r.replaced(entry, b.BlockType(), "")
 	}
-	return r.replaced(entry, "block", "")
-}
-
-// mediaSource returns what a source becomes, or what is wrong with it or its size.
-func (r *renderer) mediaSource(entry string, s transcript.Source, kind string) (transcript.Source, string) {
-	source, problem := r.source(entry, s, kind)
-	if problem == "" {
-		problem = r.media.takeBytes(source, kind)
-	}
-	return source, problem
+	return transcript.TextBlock{Text: r.plain(entry, b)}
 }
 
 // result renders the content of a tool result.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -31,19 +32,18 @@ func (c CacheTTL) check() error {
 
 // mark returns a mark of a type. Five minutes are what the APIs take for it.
 func (c CacheTTL) mark(kind string) json.RawMessage {
-	o := jsontext.AppendObject(nil)
-	o.String("type", kind)
-	if c == Cache1h {
-		o.String("ttl", string(c))
+	ttl := opt(c)
+	if c != Cache1h {
+		ttl = ""
 	}
-	return o.End()
+	return json.RawMessage(object("type", kind, "ttl", ttl))
 }
 
 // markedMessages returns the indexes of the messages that end with a mark: where
 // this request ends, and where the one before it did, the user message in front.
-func markedMessages(roles []transcript.Role) (marked []int) {
-	for i, role := range slices.Backward(roles) {
-		if role == transcript.RoleUser && len(marked) < 2 {
+func markedMessages[M any](messages []M, role func(M) transcript.Role) (marked []int) {
+	for i, m := range slices.Backward(messages) {
+		if role(m) == transcript.RoleUser && len(marked) < 2 {
 			marked = append(marked, i)
 		}
 	}
@@ -51,23 +51,15 @@ func markedMessages(roles []transcript.Role) (marked []int) {
 }
 
 // cachePoint is a block of Converse that ends what is to be kept.
-func (c CacheTTL) cachePoint() []byte {
-	o := jsontext.AppendObject(nil)
-	o.Value("cachePoint", c.mark("default"))
-	return o.End()
-}
+func (c CacheTTL) cachePoint() written { return object("cachePoint", c.mark("default")) }
 
 // roll puts marks on the last blocks of messages that can have one. The messages
 // are the renderer's.
 func (c CacheTTL) roll(messages []transcript.Message) {
-	roles := make([]transcript.Role, len(messages))
-	for i, m := range messages {
-		roles[i] = m.Role
-	}
-	for _, i := range markedMessages(roles) {
+	for _, i := range markedMessages(messages, func(m transcript.Message) transcript.Role { return m.Role }) {
 		content := messages[i].Content
 		for j, b := range slices.Backward(content) {
-			if t, isText := b.(transcript.TextBlock); isText && isBlank(t.Text) {
+			if t, isText := b.(transcript.TextBlock); isText && rebuild.IsBlank(t.Text) {
 				continue
 			}
 			marked, ok := withExtra(b, func(e transcript.Extra) transcript.Extra {
@@ -89,12 +81,75 @@ func cacheKey(key string) string {
 	return "prompt_cache_key"
 }
 
-// appendMarked writes an element of a list with a cache mark.
-func appendMarked(dst, element []byte, mark json.RawMessage) []byte {
-	o := jsontext.AppendObject(dst)
-	for name, value := range jsontext.Members(element) {
-		o.Value(name, value)
+// maxMarks is how many blocks of a request may have a cache mark.
+const maxMarks = 4
+
+// limitMarks takes the first cache marks away until no more than budget are
+// left: the last ones reach furthest. The messages are the renderer's.
+func (r *renderer) limitMarks(messages []transcript.Message, budget int) {
+	var marked []*transcript.Block
+	for _, m := range messages {
+		marked = appendMarkedBlocks(marked, m.Content)
 	}
-	o.Value(cacheControl, mark)
-	return o.End()
+	for _, b := range marked[:max(len(marked)-max(budget, 0), 0)] {
+		*b = unmarked(*b)
+		r.note(rebuild.DroppedMember, "", "cache_control: more than four")
+	}
+}
+
+// appendMarkedBlocks appends where the blocks that have a mark are, in their order.
+func appendMarkedBlocks(marked []*transcript.Block, blocks []transcript.Block) []*transcript.Block {
+	for i, b := range blocks {
+		if res, ok := b.(transcript.ToolResultBlock); ok {
+			marked = appendMarkedBlocks(marked, res.Content)
+		}
+		mark := json.RawMessage(nil)
+		if raw, ok := b.(transcript.RawBlock); ok {
+			mark, _ = jsontext.Member(raw.JSON, cacheControl)
+		}
+		withExtra(b, func(e transcript.Extra) transcript.Extra {
+			mark = e[cacheControl]
+			return e
+		})
+		if !jsontext.IsNull(mark) {
+			marked = append(marked, &blocks[i])
+		}
+	}
+	return marked
+}
+
+// unmarked returns a block without its mark.
+func unmarked(b transcript.Block) transcript.Block {
+	if raw, ok := b.(transcript.RawBlock); ok {
+		return filterMembers(raw, func(name string, _ []byte) bool { return name != cacheControl })
+	}
+	b, _ = withExtra(b, func(e transcript.Extra) transcript.Extra {
+		e = maps.Clone(e)
+		delete(e, cacheControl)
+		return e
+	})
+	return b
+}
+
+// withExtra returns a block with other members beside its own; ok is false for one
+// that has no cache mark among them.
+func withExtra(b transcript.Block, change func(transcript.Extra) transcript.Extra) (changed transcript.Block, ok bool) {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ImageBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.DocumentBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ToolCallBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ToolResultBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	}
+	return nil, false
 }

@@ -53,7 +53,7 @@ func (g Gemini) Path(model string) string {
 // begin with a letter or _ has one in front, and 64 characters stay. Names that
 // the API takes are not changed.
 func (Gemini) ToolName(name string) string {
-	name = toolName(name)
+	name = rebuild.ToolName(name)
 	if c := name[0]; c == '-' || c >= '0' && c <= '9' {
 		name = "_" + name
 	}
@@ -80,13 +80,10 @@ func (Gemini) ToolName(name string) string {
 //     are left out of an answer that nothing else is left of.
 //   - Names of tools are as [Gemini.ToolName] says.
 func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	if err := checkRoles(req.Messages); err != nil {
+	if err := cmp.Or(checkRoles(req.Messages), checkObject("thinking", g.Thinking), checkParams(g.Params, "contents")); err != nil {
 		return nil, nil, err
 	}
-	if err := cmp.Or(checkObject("thinking", g.Thinking), checkParams(g.Params, "contents")); err != nil {
-		return nil, nil, err
-	}
-	r := geminiRenderer{rendering: rendering{req: req, api: apiGemini}, format: g}
+	r := geminiRenderer{rendering: newRendering(req, apiGemini, idForm{}), format: g}
 	contents := r.contents()
 
 	o := jsontext.AppendObject(nil)
@@ -94,11 +91,8 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		return nil, nil, err
 	}
 	appendParams(&o, g.Params, generationConfig)
-	if _, given := g.Params["systemInstruction"]; !given && !isBlank(req.System) {
-		o.Func("systemInstruction", func(dst []byte) []byte {
-			dst = append(dst, `{"parts":[{"text":`...)
-			return append(jsontext.AppendString(dst, req.System), "}]}"...)
-		})
+	if _, given := g.Params["systemInstruction"]; !given && !rebuild.IsBlank(req.System) {
+		o.Value("systemInstruction", object("parts", list([]string{req.System}, textJSON)))
 	}
 	if _, given := g.Params["tools"]; !given && len(req.Tools) > 0 {
 		tools, err := r.tools(req.Tools)
@@ -107,7 +101,7 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 		}
 		o.Value("tools", tools)
 	}
-	return r.end(&o, "contents", func(dst []byte) []byte { return appendList(dst, contents, appendContent) })
+	return r.end(&o, "contents", list(contents, contentJSON))
 }
 
 // generationConfig is the member that holds the output limit among others.
@@ -119,14 +113,8 @@ func (r *geminiRenderer) tools(tools []transcript.Tool) (json.RawMessage, error)
 	if err != nil {
 		return nil, err
 	}
-	dst := appendList([]byte(`[{"functionDeclarations":`), renamed, func(dst []byte, t transcript.Tool) []byte {
-		o := jsontext.AppendObject(dst)
-		o.String("name", t.Name)
-		o.OptString("description", t.Description)
-		if !jsontext.IsNull(t.InputSchema) {
-			o.Value("parametersJsonSchema", t.InputSchema)
-		}
-		return o.End()
+	declarations := list(renamed, func(t transcript.Tool) written {
+		return object(toolMembers(t, "parametersJsonSchema", "")...)
 	})
-	return append(dst, "}]"...), nil
+	return json.RawMessage(list([]written{object("functionDeclarations", declarations)}, as)), nil
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -35,7 +34,7 @@ type geminiContent struct {
 
 // A geminiPart is one part as it goes out.
 type geminiPart struct {
-	json    []byte
+	json    written
 	call    bool
 	thought bool
 	signed  bool
@@ -126,13 +125,8 @@ func (r *geminiRenderer) result(entry string, b transcript.ToolResultBlock) (par
 		name = "error"
 	}
 	r.dropExtra(entry, "tool_result", b.Extra)
-	o := jsontext.AppendObject([]byte(`{"functionResponse":`))
-	o.OptString("id", call.wireID)
-	o.String("name", call.name)
-	o.Object("response", func(response *jsontext.Object) {
-		response.String(name, strings.Join(texts, "\n"))
-	})
-	return geminiPart{json: append(o.End(), '}'), entry: entry}, media
+	response := object("id", opt(call.wireID), "name", call.name, "response", object(name, strings.Join(texts, "\n")))
+	return geminiPart{json: object("functionResponse", response), entry: entry}, media
 }
 
 // answer returns the parts of an answer.
@@ -167,55 +161,49 @@ func (r *geminiRenderer) answer(m transcript.Message) []geminiPart {
 func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p geminiPart, ok bool) {
 	native := r.native(o)
 	p.entry, p.native = o.Entry, native
-	obj := jsontext.AppendObject(nil)
-	end := func(extra transcript.Extra) (geminiPart, bool) {
-		p.signed = r.sign(&obj, o.Entry, extra, native)
-		p.json = obj.End()
+	end := func(extra transcript.Extra, members ...any) (geminiPart, bool) {
+		signature := r.signature(o.Entry, extra, native)
+		p.signed = signature != ""
+		p.json = object(append(members, geminiSigned, signature)...)
 		return p, true
 	}
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		if isBlank(b.Text) && (!native || geminiSignature(b.Extra) == "") {
+		if rebuild.IsBlank(b.Text) && (!native || geminiSignature(b.Extra) == "") {
 			r.note(rebuild.BlankText, o.Entry, "")
 			return p, false
 		}
-		obj.String("text", b.Text)
-		return end(b.Extra)
+		return end(b.Extra, "text", b.Text)
 	case transcript.ThinkingBlock:
-		if why := refusedThought(native, b); why != "" {
-			r.note(rebuild.DroppedThinking, o.Entry, why)
-			return p, false
-		}
 		p.thought = true
-		obj.String("text", b.Thinking)
-		obj.OptBool("thought", b.Thinking != "")
-		return end(b.Extra)
-	case transcript.RedactedThinkingBlock:
-		r.note(rebuild.DroppedThinking, o.Entry, "of another model")
+		switch {
+		case !native:
+			r.note(rebuild.DroppedThinking, o.Entry, "of another model")
+			return p, false
+		case b.Thinking != "":
+			return end(b.Extra, "text", b.Thinking, geminiThought, true)
+		case geminiSignature(b.Extra) != "":
+			return end(b.Extra, "text", "")
+		}
+		r.note(rebuild.DroppedThinking, o.Entry, "without its text or signature")
 		return p, false
 	case transcript.ToolCallBlock:
 		p.call = true
 		call := geminiCall{id: b.ID, name: r.format.ToolName(b.Name)}
 		if native {
-			call.wireID = geminiCallID(b.Extra)
+			call.wireID = stringMember(extObject(b.Extra), "functionCall", "id")
 		}
 		r.calls = append(r.calls, call)
 		if call.name != b.Name {
 			r.note(rebuild.BadName, o.Entry, b.Name+" became "+call.name)
 		}
-		obj.Object("functionCall", func(f *jsontext.Object) {
-			f.OptString("id", call.wireID)
-			f.String("name", call.name)
-			f.Value("args", inputObject(b))
-		})
-		return end(b.Extra)
+		return end(b.Extra, "functionCall", object("id", opt(call.wireID), "name", call.name, "args", inputObject(b)))
 	case transcript.ContextBlock:
 		r.note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
 		return textPart(o.Entry, r.plain(o.Entry, b)), true
 	case transcript.ImageBlock:
-		if mime, data := geminiImage(b.Source); data != "" {
-			obj.Func("inlineData", func(dst []byte) []byte { return appendBlob(dst, mime, data) })
-			return end(b.Extra)
+		if mime, data := geminiBlob(b.Source, "image"); data != "" {
+			return end(b.Extra, "inlineData", object("mimeType", mime, "data", data))
 		}
 	case transcript.RawBlock:
 		if part := opaquePart(b); native && part != nil {
@@ -223,35 +211,20 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 			return p, true
 		}
 	}
-	r.note(rebuild.DroppedBlock, o.Entry, blockType(b)+" in an answer")
+	r.drop(o.Entry, b)
 	return p, false
 }
 
-// refusedThought says why thoughts are left out, nothing if they are not.
-func refusedThought(native bool, b transcript.ThinkingBlock) string {
-	switch {
-	case !native:
-		return "of another model"
-	case b.Thinking == "" && geminiSignature(b.Extra) == "":
-		return "without its text or signature"
-	}
-	return ""
-}
-
-// sign writes the signature that a part of the target's own came with, and
-// reports members that no part has.
-func (r *geminiRenderer) sign(obj *jsontext.Object, entry string, extra transcript.Extra, native bool) (signed bool) {
+// signature returns what a part of the target's own was signed with, and reports
+// members that no part has.
+func (r *geminiRenderer) signature(entry string, extra transcript.Extra, native bool) opt {
 	r.dropExtra(entry, "block", extra)
 	signature := geminiSignature(extra)
-	if signature == "" {
-		return false
-	}
-	if !native {
+	if signature != "" && !native {
 		r.note(rebuild.DroppedThinking, entry, "the signature of another model")
-		return false
+		return ""
 	}
-	obj.String("thoughtSignature", signature)
-	return true
+	return opt(signature)
 }
 
 // wantsSignature reports whether a model refuses calls without a signature:
@@ -265,7 +238,6 @@ func wantsSignature(model string) bool {
 	return true
 }
 
-func appendContent(dst []byte, c geminiContent) []byte {
-	dst = append(dst, `{"role":"`+c.role+`","parts":`...)
-	return append(appendList(dst, c.parts, func(dst []byte, p geminiPart) []byte { return append(dst, p.json...) }), '}')
+func contentJSON(c geminiContent) written {
+	return object("role", c.role, "parts", list(c.parts, func(p geminiPart) written { return p.json }))
 }

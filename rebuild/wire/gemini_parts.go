@@ -18,7 +18,7 @@ func (r *geminiRenderer) userParts(entry string, b transcript.Block) []geminiPar
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.dropExtra(entry, "text", b.Extra)
-		if isBlank(b.Text) {
+		if rebuild.IsBlank(b.Text) {
 			r.note(rebuild.BlankText, entry, "")
 			return nil
 		}
@@ -34,37 +34,23 @@ func (r *geminiRenderer) userParts(entry string, b transcript.Block) []geminiPar
 			parts = append(parts, textPart(entry, about))
 		}
 		return append(parts, r.media(entry, b.Source, "document")...)
-	case transcript.ContextBlock, transcript.RawBlock:
-		return []geminiPart{textPart(entry, r.plain(entry, b))}
 	}
-	return []geminiPart{textPart(entry, r.leftOut(entry, blockType(b), ""))}
+	return []geminiPart{textPart(entry, r.plain(entry, b))}
 }
 
 // media returns the parts for an image or a document.
 func (r *geminiRenderer) media(entry string, s transcript.Source, kind string) []geminiPart {
-	blob := func(mime, data string) []geminiPart {
-		o := jsontext.AppendObject(nil)
-		o.Func("inlineData", func(dst []byte) []byte { return appendBlob(dst, mime, data) })
-		return []geminiPart{{json: o.End(), entry: entry}}
-	}
-	mime, data := geminiImage(s)
-	if kind == "document" {
-		mime, data = geminiDocument(s)
-	}
 	uri := s.URL
 	if s.Type == "file" {
 		uri = s.FileID
 	}
+	mime, data := geminiBlob(s, kind)
 	switch {
 	case data != "":
-		return blob(mime, data)
+		return []geminiPart{{json: object("inlineData", object("mimeType", mime, "data", data)), entry: entry}}
 	case (s.Type == "url" || s.Type == "file") && isFileURI(uri):
-		o := jsontext.AppendObject(nil)
-		o.Object("fileData", func(f *jsontext.Object) {
-			f.OptString("mimeType", uriType(s.MediaType, uri))
-			f.String("fileUri", uri)
-		})
-		return []geminiPart{{json: o.End(), entry: entry}}
+		file := object("mimeType", opt(uriType(s.MediaType, uri)), "fileUri", uri)
+		return []geminiPart{{json: object("fileData", file), entry: entry}}
 	case s.Type == "content" && kind == "document" && isDocumentContent(s.Extra["content"]):
 		var parts []geminiPart
 		for _, b := range blocksOfDocument(s.Extra["content"]) {
@@ -75,62 +61,39 @@ func (r *geminiRenderer) media(entry string, s transcript.Source, kind string) [
 	return []geminiPart{textPart(entry, r.leftOut(entry, kind, sourceProblem(s)))}
 }
 
-func textPart(entry, text string) geminiPart {
-	o := jsontext.AppendObject(nil)
-	o.String("text", text)
-	return geminiPart{json: o.End(), entry: entry}
-}
+func textPart(entry, text string) geminiPart { return geminiPart{json: textJSON(text), entry: entry} }
 
-func appendBlob(dst []byte, mime, data string) []byte {
-	o := jsontext.AppendObject(dst)
-	o.String("mimeType", mime)
-	o.String("data", data)
-	return o.End()
-}
-
-// geminiImage returns the type and the base64 of an image in the block; no
-// data if the API does not take it.
-func geminiImage(s transcript.Source) (mime, data string) {
-	if slices.Contains(imageTypes, s.MediaType) && s.Type == "base64" && isBase64(s.Data) {
-		return s.MediaType, s.Data
-	}
-	return "", ""
-}
-
-// geminiDocument does the same for a document; a plain text becomes base64.
-func geminiDocument(s transcript.Source) (mime, data string) {
+// geminiBlob returns the type and the base64 of an image or a document in the block;
+// no data if the API does not take it. A plain text becomes base64.
+func geminiBlob(s transcript.Source, kind string) (mime, data string) {
 	switch {
-	case s.Type == "text" && s.Data != "":
+	case s.Type == "text" && kind == "document" && s.Data != "":
 		return "text/plain", textBase64(s.Data)
-	case s.Type == "base64" && isBase64(s.Data) && slices.Contains(documentTypes, s.MediaType):
+	case s.Type == "base64" && isBase64(s.Data) && slices.Contains(geminiTypes[kind], s.MediaType):
 		return s.MediaType, s.Data
 	}
 	return "", ""
 }
 
-// The media types of images and documents that the API takes.
-var (
-	imageTypes    = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
-	documentTypes = []string{
+// geminiTypes are the media types of images and documents that the API takes.
+var geminiTypes = map[string][]string{
+	"image": {"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"},
+	"document": {
 		"application/pdf", "text/plain", "text/html", "text/css", "text/markdown", "text/csv", "text/xml", "text/rtf", "text/javascript",
-	}
-)
+	},
+}
 
 // isGeminiMedia reports whether the API takes bytes of a media type.
 func isGeminiMedia(mime string) bool {
-	return slices.Contains(imageTypes, mime) || slices.Contains(documentTypes, mime) ||
+	return slices.Contains(geminiTypes["image"], mime) || slices.Contains(geminiTypes["document"], mime) ||
 		strings.HasPrefix(mime, "audio/") || strings.HasPrefix(mime, "video/")
 }
 
 // isFileURI reports whether the API can fetch uri: a web page, or a file of
 // Google's.
 func isFileURI(uri string) bool {
-	for _, scheme := range []string{"https://", "gs://"} {
-		if rest, ok := strings.CutPrefix(uri, scheme); ok && rest != "" {
-			return true
-		}
-	}
-	return false
+	scheme, rest, _ := strings.Cut(uri, "://")
+	return (scheme == "https" || scheme == "gs") && rest != ""
 }
 
 // uriType returns the media type of what is at uri, empty if it is not known.
@@ -159,19 +122,10 @@ func geminiSignature(extra transcript.Extra) string {
 	return signature
 }
 
-// geminiCallID returns the ID that the API gave a call.
-func geminiCallID(extra transcript.Extra) string {
-	call, _ := jsontext.Member(extObject(extra), "functionCall")
-	if !jsontext.IsObject(call) {
-		return ""
-	}
-	return stringMember(call, "id")
-}
-
 // opaquePart returns the part that a block holds, nil if it is none that the
 // API takes back. Parts that only the API knows go back as they came.
 func opaquePart(b transcript.RawBlock) []byte {
-	part, _ := jsontext.Member(b.JSON, "part")
+	part := get(b.JSON, "part")
 	if b.BlockType() != opaqueGemini || !jsontext.Valid(b.JSON) || !hasEachOnce(part) {
 		return nil
 	}
@@ -190,8 +144,7 @@ func opaquePart(b transcript.RawBlock) []byte {
 		case "fileData":
 			ok = ok && hasOnly(value, "mimeType", "fileUri", "displayName") && isFileURI(stringMember(value, "fileUri"))
 		case "thoughtSignature":
-			signature, _ := jsontext.String(value)
-			ok = ok && isBase64(signature)
+			ok = ok && isBase64(stringMember(value))
 			known--
 		default:
 			others++
@@ -207,16 +160,5 @@ func opaquePart(b transcript.RawBlock) []byte {
 // hasOnly reports whether a value is an object without other members than
 // these, each at most once: of two equal names not everybody takes the same.
 func hasOnly(value []byte, names ...string) bool {
-	if !jsontext.IsObject(value) {
-		return false
-	}
-	names = slices.Clone(names)
-	for name := range jsontext.Members(value) {
-		i := slices.Index(names, name)
-		if i < 0 {
-			return false
-		}
-		names = slices.Delete(names, i, i+1)
-	}
-	return true
+	return string(without(value, names...)) == "{}" && hasEachOnce(value)
 }

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,32 +19,23 @@ import (
 //
 // A call gets the ID that the API gave it, or else one made of responseId, its
 // place and what it says. What a part says besides (its thought signature, the
-// ID of a call) is in the member ext of the block.
-//
-// An error body gives an [*APIError], without a status of HTTP unless the body
-// says it.
-func (g Gemini) Response(body []byte) (*transcript.Response, error) {
-	if _, err := eventObject(body); err != nil {
-		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(jsontext.Trim(body)))
+// ID of a call) is in the member ext of the block. An error body gives an
+// [*APIError] with the status that it says.
+func (g Gemini) Response(body []byte) (*transcript.Response, error) { return g.NewStream().whole(body) }
+
+func (s *geminiStream) whole(body []byte) error {
+	if _, err := s.add(body); err != nil {
+		return err
 	}
-	s := g.NewStream()
-	if _, err := s.Add(body); err != nil {
-		return nil, err
+	if !jsontext.IsArray(get(body, "candidates")) && !jsontext.IsObject(get(body, "promptFeedback")) {
+		return fmt.Errorf("wire: the answer has no candidates: %q", excerpt(body))
 	}
-	candidates, _ := jsontext.Member(body, "candidates")
-	feedback, _ := jsontext.Member(body, "promptFeedback")
-	if !jsontext.IsArray(candidates) && !jsontext.IsObject(feedback) {
-		return nil, fmt.Errorf("wire: the answer has no candidates: %q", excerpt(body))
-	}
-	return s.events.response(), nil
+	return nil
 }
 
 type geminiStream struct {
 	accumulator
-	model   string // instead of the version that the API gives
-	version string
-	id      string
-	blocked bool
+	named bool // the model is given, whatever version of it answers
 }
 
 // The kinds of pieces of an answer: text, thought, call, image, opaque. Pieces hold
@@ -56,13 +49,15 @@ const (
 
 // NewStream returns a stream for an answer to a request of g. Pieces of one text, and
 // of one thought, become one part; a signature ends it.
-func (g Gemini) NewStream() *Stream { return &Stream{&geminiStream{model: g.Model}} }
+func (g Gemini) NewStream() *Stream {
+	return &Stream{&geminiStream{accumulator: accumulator{api: apiGemini, model: g.Model, reason: "STOP"}, named: g.Model != ""}}
+}
 
-func (*geminiStream) refusal(event []byte) *APIError {
-	if _, failed := jsontext.Member(event, "error"); !failed {
+func (*geminiStream) refusal(obj []byte) *APIError {
+	if _, failed := jsontext.Member(obj, "error"); !failed {
 		return nil
 	}
-	return NewAPIError(0, event)
+	return NewAPIError(0, obj)
 }
 
 func (s *geminiStream) add(event []byte) (Delta, error) {
@@ -77,20 +72,19 @@ func (s *geminiStream) add(event []byte) (Delta, error) {
 	if s.done && len(parts) > 0 {
 		return Delta{}, fmt.Errorf("wire: stream: content after the end of the answer: %q", excerpt(event))
 	}
-	usage, err := usageMember(event, "usageMetadata")
-	if err != nil {
+	if err := s.addUsage(event, "usageMetadata"); err != nil {
 		return Delta{}, err
 	}
-	setString(&s.version, stringMember(event, "modelVersion"))
-	setString(&s.id, stringMember(event, "responseId"))
-	s.mergeUsage(usage)
+	if version := stringMember(event, "modelVersion"); version != "" && !s.named {
+		s.model = version
+	}
+	s.id = cmp.Or(stringMember(event, "responseId"), s.id)
 	var d Delta
 	for _, part := range parts {
 		s.addPart(part, &d)
 	}
-	feedback, _ := jsontext.Member(event, "promptFeedback")
-	if jsontext.IsObject(feedback) && stringMember(feedback, "blockReason") != "" {
-		s.blocked, d.Done = true, !s.done
+	if stringMember(event, "promptFeedback", "blockReason") != "" {
+		s.reason, d.Done = "SAFETY", !s.done
 	}
 	if reason := stringMember(candidate, "finishReason"); reason != "" && reason != "FINISH_REASON_UNSPECIFIED" {
 		s.reason, d.Done = reason, !s.done
@@ -99,10 +93,9 @@ func (s *geminiStream) add(event []byte) (Delta, error) {
 	return d, nil
 }
 
-// firstCandidate returns the candidate with index 0, an empty object if there
-// is none.
+// firstCandidate returns the candidate with index 0, nil if there is none.
 func firstCandidate(event []byte) ([]byte, error) {
-	candidates, _ := jsontext.Member(event, "candidates")
+	candidates := get(event, "candidates")
 	if !jsontext.IsNull(candidates) && !jsontext.IsArray(candidates) {
 		return nil, fmt.Errorf("wire: the answer's candidates are not a list: %q", excerpt(candidates))
 	}
@@ -110,33 +103,25 @@ func firstCandidate(event []byte) ([]byte, error) {
 		if !jsontext.IsObject(c) {
 			return nil, fmt.Errorf("wire: the answer has a candidate that is not an object: %q", excerpt(c))
 		}
-		index, _ := jsontext.Member(c, "index")
-		if n, _ := jsontext.Int(index); n == 0 {
+		if n, _ := jsontext.Int(get(c, "index")); n == 0 {
 			return c, nil
 		}
 	}
-	return []byte("{}"), nil
+	return nil, nil
 }
 
-func candidateParts(candidate []byte) (parts [][]byte, err error) {
-	content, _ := jsontext.Member(candidate, "content")
-	if jsontext.IsNull(content) {
-		return nil, nil
-	}
-	if !jsontext.IsObject(content) {
+func candidateParts(candidate []byte) ([]json.RawMessage, error) {
+	content := get(candidate, "content")
+	if !jsontext.IsNull(content) && !jsontext.IsObject(content) {
 		return nil, fmt.Errorf("wire: the answer's content is not an object: %q", excerpt(content))
 	}
-	if role := stringMember(content, "role"); role != "" && role != "model" {
-		return nil, fmt.Errorf("wire: the answer has role %q", role)
-	}
-	list, _ := jsontext.Member(content, "parts")
-	for part := range jsontext.Elements(list) {
+	parts := elements(get(content, "parts"))
+	for _, part := range parts {
 		if !jsontext.IsObject(part) {
 			return nil, fmt.Errorf("wire: the answer has a part that is not an object: %q", excerpt(part))
 		}
-		parts = append(parts, part)
 	}
-	return parts, nil
+	return parts, checkAnswer(content)
 }
 
 // addPart takes one part.
@@ -147,25 +132,23 @@ func (s *geminiStream) addPart(part []byte, d *Delta) {
 		p.grow(geminiSigned, 0, signature)
 		return p
 	}
-	call, _ := jsontext.Member(part, "functionCall")
+	call := get(part, "functionCall")
 	raw, hasText := jsontext.Member(part, "text")
 	switch {
 	case jsontext.IsObject(call):
 		if name := stringMember(call, "name"); name != "" {
 			begin("call", call)
-			args, _ := jsontext.Member(call, "args")
-			d.ToolName, d.Input = name, string(args)
+			d.ToolName, d.Input = name, string(get(call, "args"))
 		}
 	case hasText || signature != "" && !hasData(part): // an SDK leaves an empty text out
-		thought, _ := jsontext.Member(part, geminiThought)
 		kind, shown := geminiText, &d.Text
-		if isThought, _ := jsontext.Bool(thought); isThought {
+		if isThought, _ := jsontext.Bool(get(part, geminiThought)); isThought {
 			kind, shown = geminiThought, &d.Thinking
 		}
 		text, _ := jsontext.String(raw)
 		*shown += text
 		p := s.find(int64(len(s.pieces) - 1))
-		if p == nil || p.kind != kind || p.signed() != "" {
+		if p == nil || p.kind != kind || p.text(geminiSigned) != "" {
 			if text == "" && signature == "" {
 				return
 			}
@@ -176,22 +159,16 @@ func (s *geminiStream) addPart(part []byte, d *Delta) {
 		p.grow(geminiText, 0, text)
 	case len(part) > len("{}"):
 		kind := "opaque"
-		if blob, _ := jsontext.Member(part, "inlineData"); jsontext.IsObject(blob) {
-			if _, data := geminiImage(blobSource(blob)); data != "" {
-				kind = "image"
-			}
+		if _, data := geminiBlob(blobSource(part), "image"); data != "" {
+			kind = "image"
 		}
 		begin(kind, part)
 	}
 }
 
-// signed returns the signature of a part.
-func (p *piece) signed() string {
-	signature, _ := p.text(geminiSigned)
-	return string(signature)
-}
-
-func blobSource(blob []byte) transcript.Source {
+// blobSource returns the image in a part, if there is one.
+func blobSource(part []byte) transcript.Source {
+	blob := get(part, "inlineData")
 	return transcript.Source{Type: "base64", MediaType: stringMember(blob, "mimeType"), Data: stringMember(blob, "data")}
 }
 
@@ -205,63 +182,44 @@ func hasData(part []byte) bool {
 	return false
 }
 
-func (s *geminiStream) response() *transcript.Response {
-	resp := &transcript.Response{
-		Message: transcript.Message{Role: transcript.RoleAssistant},
-		API:     apiGemini, Model: s.version, RequestID: s.id,
-		Usage: s.readUsage(),
-	}
-	setString(&resp.Model, s.model)
+func (s *geminiStream) content() (blocks []transcript.Block) {
 	ids := map[string]bool{}
 	for i, p := range s.pieces {
-		resp.Message.Content = append(resp.Message.Content, s.block(i, p, ids))
+		blocks = append(blocks, s.block(i, p, ids))
 	}
-	stop := geminiStop(s.reason, hasCalls(resp.Message.Content))
-	if s.blocked && s.reason == "" {
-		stop = transcript.StopRefusal
-	}
-	resp.StopReason = stop
-	return resp
+	return blocks
 }
 
 // block returns part i as a block.
 func (s *geminiStream) block(i int, p *piece, ids map[string]bool) transcript.Block {
-	ext := jsontext.AppendObject(nil)
-	ext.OptString(geminiSigned, p.signed())
-	extra := func() transcript.Extra { return withExt(ext.End()) }
-	text, _ := p.text(geminiText)
+	extra := withExt(geminiSigned, opt(p.text(geminiSigned)))
+	text := p.text(geminiText)
 	switch p.kind {
 	case geminiText:
-		if len(text) == 0 { // a signature alone; a fold leaves out empty texts
-			return transcript.ThinkingBlock{Extra: extra()}
+		if text == "" { // a signature alone; a fold leaves out empty texts
+			return transcript.ThinkingBlock{Extra: extra}
 		}
-		return transcript.TextBlock{Text: string(text), Extra: extra()}
+		return transcript.TextBlock{Text: text, Extra: extra}
 	case geminiThought:
-		return transcript.ThinkingBlock{Thinking: string(text), Extra: extra()}
+		return transcript.ThinkingBlock{Thinking: text, Extra: extra}
 	case "call":
 		id := stringMember(p.start, "id")
 		if id != "" {
-			ext.Object("functionCall", func(o *jsontext.Object) {
-				o.String("id", id)
-			})
+			extra = withExt(geminiSigned, opt(p.text(geminiSigned)), "functionCall", object("id", id))
 		}
 		if id == "" || ids[id] {
 			id = s.callID(i, p.start)
 		}
 		ids[id] = true
-		args, _ := jsontext.Member(p.start, "args")
+		args := get(p.start, "args")
 		if jsontext.IsNull(args) {
 			args = []byte("{}")
 		}
-		return transcript.ToolCallBlock{ID: id, Name: stringMember(p.start, "name"), Input: slices.Clone(args), Extra: extra()}
+		return transcript.ToolCallBlock{ID: id, Name: stringMember(p.start, "name"), Input: slices.Clone(args), Extra: extra}
 	case "image":
-		blob, _ := jsontext.Member(p.start, "inlineData")
-		return transcript.ImageBlock{Source: blobSource(blob), Extra: extra()}
+		return transcript.ImageBlock{Source: blobSource(p.start), Extra: extra}
 	}
-	o := jsontext.AppendObject(nil)
-	o.String("type", opaqueGemini)
-	o.Value("part", p.start)
-	return transcript.RawBlock{JSON: o.End()}
+	return transcript.RawBlock{JSON: json.RawMessage(object("type", opaqueGemini, "part", p.start))}
 }
 
 // callID makes an ID for a call that came without one. It is the same however
@@ -273,36 +231,12 @@ func (s *geminiStream) callID(i int, call []byte) string {
 
 // readUsage returns the counts. Tokens read from a cache are part of those of
 // the prompt, and thoughts are not part of those of the answer.
-func (s *geminiStream) readUsage() (u transcript.Usage) {
+func (*geminiStream) readUsage(counts json.RawMessage) (u transcript.Usage) {
 	tools, thoughts := 0, 0
-	u.Extra = readCounts(s.counts(), map[string]*int{
+	u.Extra = readCounts(counts, map[string]*int{
 		"promptTokenCount": &u.Input, "toolUsePromptTokenCount": &tools, "cachedContentTokenCount": &u.CacheRead,
 		"candidatesTokenCount": &u.Output, "thoughtsTokenCount": &thoughts,
 	})
 	u.Input, u.Output = max(u.Input+tools-u.CacheRead, 0), u.Output+thoughts
 	return u
-}
-
-// geminiStop returns why the model stopped.
-func geminiStop(reason string, calls bool) transcript.StopReason {
-	switch reason {
-	case "STOP", "":
-		if calls {
-			return transcript.StopToolUse
-		}
-		return transcript.StopEndTurn
-	case "MAX_TOKENS":
-		return transcript.StopMaxTokens
-	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
-		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
-		return transcript.StopRefusal
-	}
-	return transcript.StopReason(reason)
-}
-
-// setString sets *dst unless value is empty.
-func setString(dst *string, value string) {
-	if value != "" {
-		*dst = value
-	}
 }

@@ -32,9 +32,6 @@ func (m *idMap) call(id string) string {
 		given = m.replace(id)
 	}
 	m.take(given)
-	if m.answers == nil {
-		m.answers = map[string][]string{}
-	}
 	m.answers[id] = append(m.answers[id], given)
 	return given
 }
@@ -52,20 +49,12 @@ func (m *idMap) result(id string) string {
 	return given[0]
 }
 
-func (m *idMap) take(id string) {
-	if m.used == nil {
-		m.used = map[string]bool{}
-	}
-	m.used[id] = true
-}
+func (m *idMap) take(id string) { m.used[id] = true }
 
 // replace derives an ID from id and from how often it was replaced before.
 // Another call cannot have it by chance; one that has it all the same is
 // replaced in its turn.
 func (m *idMap) replace(id string) string {
-	if m.tries == nil {
-		m.tries = map[string]int{}
-	}
 	for {
 		m.tries[id]++
 		sum := sha256.Sum256([]byte(strconv.Itoa(m.tries[id]) + ":" + id))

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"unicode"
+	"time"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
@@ -14,11 +14,21 @@ import (
 type renderer struct {
 	rendering
 	thinking string // type of the request's member "thinking"
+	reasons  bool   // the last answer calls nothing or begins with reasoning
 	turn     int    // index of the message that started the running turn
 	media    mediaBudget
 	toolsets map[string]json.RawMessage // by the ID of a call
 
 	plainPrompts bool // see Anthropic
+}
+
+// newRenderer returns a renderer with the reasoning that a model can be shown again.
+func newRenderer(req transcript.Request, api string) renderer {
+	req.Messages, _ = rebuild.Reasoned(req.Messages, rebuild.PromptHash(req.System, req.Tools))
+	return renderer{
+		rendering: newRendering(req, api, idForm{}),
+		reasons:   true, turn: runningTurn(req.Messages), toolsets: map[string]json.RawMessage{},
+	}
 }
 
 // messages goes through the request once, in order, and looks back only, so
@@ -28,10 +38,14 @@ func (r *renderer) messages() []transcript.Message {
 	out := make([]transcript.Message, 0, len(r.req.Messages))
 	dropped := false
 	for i, m := range r.req.Messages {
-		content := r.content(i)
+		render := r.answer
+		if m.Role == transcript.RoleUser {
+			render = r.userContent
+		}
+		content := render(i, m)
 		if m.Role == transcript.RoleAssistant && len(content) == 0 && len(m.Content) > 0 {
 			if endsWithPrompt(out) {
-				out = append(out, transcript.AssistantText("[no answer]"))
+				out, r.reasons = append(out, transcript.AssistantText("[no answer]")), true
 				r.note(rebuild.AddedAnswer, originOf(m, 0).Entry, "behind a system message, as nothing is left of one")
 				continue
 			}
@@ -55,15 +69,6 @@ func (r *renderer) messages() []transcript.Message {
 	return withSystem(out)
 }
 
-// content returns the blocks of message i as the target takes them.
-func (r *renderer) content(i int) []transcript.Block {
-	m := r.req.Messages[i]
-	if m.Role == transcript.RoleUser {
-		return r.userContent(i, m)
-	}
-	return r.answerContent(i, m)
-}
-
 func (r *renderer) userContent(i int, m transcript.Message) []transcript.Block {
 	out := make([]transcript.Block, 0, len(m.Content))
 	for j, b := range m.Content {
@@ -81,20 +86,29 @@ func (r *renderer) userContent(i int, m transcript.Message) []transcript.Block {
 	return out
 }
 
-func (r *renderer) answerContent(i int, m transcript.Message) []transcript.Block {
-	pairs := r.serverPairs(i, m)
+func (r *renderer) answer(i int, m transcript.Message) []transcript.Block {
 	if hasCalls(m.Content) {
 		r.ids.open()
 	}
+	return r.answerContent(i, m, r.serverPairs(i, m), r.answerBlock)
+}
+
+// answerContent returns what a function makes of the blocks of answer i, without
+// reasoning that cannot go back. The indexes of blocks of which paired is true are
+// those in pairs.
+func (r *renderer) answerContent(i int, m transcript.Message, pairs map[int]bool, block func(o transcript.Origin, b transcript.Block, paired bool) transcript.Block) []transcript.Block {
 	out := make([]transcript.Block, 0, len(m.Content))
 	var origins []transcript.Origin // of out
 	for j, b := range m.Content {
 		o := originOf(m, j)
-		if b = r.answerBlock(o, b, pairs[j]); b != nil {
+		if b = block(o, b, pairs[j]); b != nil {
 			out, origins = append(out, b), append(origins, o)
 		}
 	}
-	return r.fitThinking(i, out, origins)
+	if out = r.fitThinking(i, out, origins); len(out) > 0 {
+		r.reasons = !hasCalls(out) || isThinking(out[0])
+	}
+	return out
 }
 
 // answerBlock returns nil for what cannot be in an answer. paired says that a
@@ -104,15 +118,12 @@ func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired b
 	native := r.native(o)
 	switch b := b.(type) {
 	case transcript.TextBlock:
-		b.Extra = r.extra(o.Entry, "text", b.Extra, native, !isBlank(b.Text))
+		b.Extra = r.extra(o.Entry, "text", b.Extra, native, !rebuild.IsBlank(b.Text))
 		return b
 	case transcript.ToolCallBlock:
 		b.ID = r.callID(o.Entry, b.ID)
 		b.Extra = r.extra(o.Entry, "tool_use", b.Extra, native, true)
 		if name := b.Extra[toolsetName]; name != nil {
-			if r.toolsets == nil {
-				r.toolsets = map[string]json.RawMessage{}
-			}
 			r.toolsets[b.ID] = name
 		}
 		return b
@@ -124,22 +135,15 @@ func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired b
 		return b
 	case transcript.ContextBlock:
 		r.note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
-		return contextText(b)
+		return rebuild.ContextText(b)
 	case transcript.ToolResultBlock:
 		return r.result(o.Entry, b) // not repaired here
 	case transcript.RawBlock:
 		if paired {
 			return r.rawBlock(o.Entry, b)
 		}
-		r.note(rebuild.DroppedBlock, o.Entry, b.BlockType()+" in an answer")
-		return nil
-	case transcript.ImageBlock:
-		r.note(rebuild.DroppedBlock, o.Entry, "an image in an answer")
-	case transcript.DocumentBlock:
-		r.note(rebuild.DroppedBlock, o.Entry, "a document in an answer")
-	default:
-		r.note(rebuild.DroppedBlock, o.Entry, "a block of an unknown kind")
 	}
+	r.drop(o.Entry, b)
 	return nil
 }
 
@@ -174,23 +178,15 @@ func cutDate(model string) (name, date string) {
 		return name, ""
 	}
 	for _, form := range []string{"-2006-01-02", "-20060102", "@20060102"} {
-		n := len(model) - len(form)
-		if n > 0 && hasForm(model[n:], form) {
-			return model[:n], model[n+1:]
+		at := len(model) - len(form)
+		if at <= 0 {
+			continue
+		}
+		if _, err := time.Parse(form, model[at:]); err == nil {
+			return model[:at], model[at+1:]
 		}
 	}
 	return model, ""
-}
-
-// hasForm reports whether s is form with other digits.
-func hasForm(s, form string) bool {
-	for i, c := range []byte(s) {
-		digit := '0' <= c && c <= '9'
-		if want := form[i]; digit != ('0' <= want && want <= '9') || !digit && c != want {
-			return false
-		}
-	}
-	return true
 }
 
 // resultsFirst joins the contents of two user messages.
@@ -202,10 +198,4 @@ func resultsFirst(x, y []transcript.Block) []transcript.Block {
 		return count(second) - count(first)
 	})
 	return all
-}
-
-// isBlank reports whether s is white space, or the separators U+001C to U+001F
-// that providers take for it.
-func isBlank(s string) bool {
-	return strings.TrimFunc(s, func(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }) == ""
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -13,6 +14,9 @@ const (
 	apiOpenAIChat      = "openai-chat"
 	apiOpenAIResponses = "openai-responses"
 )
+
+// noParameters is the schema of a tool that has none.
+const noParameters = `{"type":"object","properties":{}}`
 
 // An openAI is what rendering for both APIs of OpenAI has in common.
 type openAI struct{ rendering }
@@ -38,23 +42,21 @@ const (
 	openAIThought // of Mistral: reasoning among the parts of an answer
 )
 
-// parts returns what a user message or a result has in the place of b. takes
-// says whether the API takes an image or a document from that place; if it is
-// empty it does.
-func (r *openAI) parts(entry string, b transcript.Block, takes func(openAIPart) string) []openAIPart {
+// parts returns what a user message or a result has in the place of b.
+func (r *openAI) parts(entry string, b transcript.Block) []openAIPart {
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.dropExtra(entry, "text", b.Extra)
 		return []openAIPart{{text: b.Text}}
 	case transcript.ImageBlock:
 		r.dropExtra(entry, "image", b.Extra)
-		return []openAIPart{r.media(entry, openAIImage, b.Source, takes)}
+		return []openAIPart{r.media(entry, openAIImage, b.Source)}
 	case transcript.DocumentBlock:
 		r.dropExtra(entry, "document", b.Extra)
-		return r.document(entry, b, takes)
+		return r.document(entry, b)
 	}
 	if raw, ok := b.(transcript.RawBlock); ok && r.api == apiOpenAIChat && raw.BlockType() == "input_audio" && jsontext.Valid(raw.JSON) {
-		if audio, _ := jsontext.Member(raw.JSON, "input_audio"); stringMember(audio, "data") != "" && stringMember(audio, "format") != "" {
+		if audio := get(raw.JSON, "input_audio"); stringMember(audio, "data") != "" && stringMember(audio, "format") != "" {
 			return []openAIPart{{kind: openAIAudio, raw: audio}}
 		}
 	}
@@ -66,7 +68,7 @@ func (r *openAI) replaced(entry, kind, why string) openAIPart {
 }
 
 // media returns an image or a file, or the text that stands for it.
-func (r *openAI) media(entry string, kind openAIPartKind, source transcript.Source, takes func(openAIPart) string) openAIPart {
+func (r *openAI) media(entry string, kind openAIPartKind, source transcript.Source) openAIPart {
 	name := "image"
 	if kind == openAIFile {
 		name = "document"
@@ -85,7 +87,7 @@ func (r *openAI) media(entry string, kind openAIPartKind, source transcript.Sour
 	default:
 		return r.replaced(entry, name, "a file of another provider")
 	}
-	if problem := takes(p); problem != "" {
+	if problem := chatRefuses(p); r.api == apiOpenAIChat && problem != "" {
 		return r.replaced(entry, name, problem)
 	}
 	return p
@@ -95,10 +97,10 @@ func isOpenAIFile(id string) bool { return strings.HasPrefix(id, "file-") }
 
 // document returns the parts of a document: what it is about, and its bytes or
 // texts.
-func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(openAIPart) string) (parts []openAIPart) {
+func (r *openAI) document(entry string, b transcript.DocumentBlock) (parts []openAIPart) {
 	text := func(texts ...string) {
 		for _, s := range texts {
-			if !isBlank(s) {
+			if !rebuild.IsBlank(s) {
 				parts = append(parts, openAIPart{text: s})
 			}
 		}
@@ -114,15 +116,15 @@ func (r *openAI) document(entry string, b transcript.DocumentBlock, takes func(o
 	case problem == "" && clean.Type == "content":
 		text(b.Title, b.Context)
 		for _, inner := range blocksOfDocument(clean.Extra["content"]) {
-			parts = append(parts, r.parts(entry, inner, takes)...)
+			parts = append(parts, r.parts(entry, inner)...)
 		}
 		return parts
 	}
 	text(b.Context)
-	p := r.media(entry, openAIFile, b.Source, takes)
+	p := r.media(entry, openAIFile, b.Source)
 	if p.kind == openAIFile && clean.Type == "base64" {
 		const suffix = ".pdf" // the API goes by it
-		if p.name = b.Title; isBlank(p.name) {
+		if p.name = b.Title; rebuild.IsBlank(p.name) {
 			p.name = "document"
 		}
 		if !strings.HasSuffix(strings.ToLower(p.name), suffix) {
@@ -146,38 +148,22 @@ func callArguments(input json.RawMessage) string {
 	return string(input)
 }
 
-// appendFunction appends the members that define a tool.
-func appendFunction(o *jsontext.Object, t transcript.Tool) {
-	o.String("name", t.Name)
-	o.OptString("description", t.Description)
-	schema := t.InputSchema
-	if jsontext.IsNull(schema) {
-		schema = json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	o.Value("parameters", schema)
-}
-
 // openAIUsage reads counts whose members have these names. Cached tokens are a
 // part of the prompt; all members that are not counted here are in Extra.
 func openAIUsage(usage json.RawMessage, prompt, completion, details string) (u transcript.Usage) {
 	u.Extra = readCounts(usage, map[string]*int{prompt: &u.Input, completion: &u.Output})
-	cached, _ := jsontext.Member(u.Extra[details], "cached_tokens")
-	n, _ := jsontext.Int(cached)
+	n, _ := jsontext.Int(get(u.Extra[details], "cached_tokens"))
 	u.CacheRead = min(max(int(n), 0), max(u.Input, 0))
 	u.Input -= u.CacheRead
 	return u
 }
 
-// openAIRefusal returns the error that an event of a stream says, nil if it says none.
-func openAIRefusal(event []byte) *APIError {
-	if !isOpenAIError(event) {
+// openAIRefusal returns the error in an event or in the place of an answer, nil if
+// there is none.
+func openAIRefusal(obj []byte) *APIError {
+	failed := get(obj, "error")
+	if stringMember(obj, "type") != "error" && !jsontext.IsObject(failed) && !jsontext.IsString(failed) {
 		return nil
 	}
-	return NewAPIError(0, event)
-}
-
-// isOpenAIError reports whether obj is an error in the place of an answer.
-func isOpenAIError(obj []byte) bool {
-	failed, _ := jsontext.Member(obj, "error")
-	return stringMember(obj, "type") == "error" || jsontext.IsObject(failed) || jsontext.IsString(failed)
+	return NewAPIError(0, obj)
 }

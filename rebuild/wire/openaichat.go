@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -99,22 +100,15 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	if c.MaxTokens {
 		limit = "max_tokens"
 	}
-	if err := checkRoles(req.Messages); err != nil {
-		return nil, nil, err
-	}
-	if err := checkParams(c.Params, "model", limit, "stream", "messages", cacheKey(c.CacheKey)); err != nil {
+	if err := cmp.Or(checkRoles(req.Messages), checkParams(c.Params, "model", limit, "stream", "messages", cacheKey(c.CacheKey))); err != nil {
 		return nil, nil, err
 	}
 	r := chatRenderer{
-		openAI:    openAI{rendering{req: req, api: apiOpenAIChat, ids: idMap{form: c.ids()}}},
+		openAI:    openAI{newRendering(req, apiOpenAIChat, c.ids())},
 		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
-	if !isBlank(req.System) {
-		role := c.SystemRole
-		if role == "" {
-			role = "system"
-		}
-		r.out = append(r.out, chatMessage{role: role, parts: []openAIPart{{text: req.System}}})
+	if !rebuild.IsBlank(req.System) {
+		r.out = append(r.out, chatMessage{role: cmp.Or(c.SystemRole, "system"), parts: []openAIPart{{text: req.System}}})
 	}
 	r.messages()
 
@@ -131,18 +125,13 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	}
 	appendParams(&o, c.Params)
 	if _, given := c.Params["tools"]; !given && len(req.Tools) > 0 {
-		o.Func("tools", func(dst []byte) []byte { return appendList(dst, req.Tools, appendChatTool) })
+		o.Value("tools", list(req.Tools, chatToolJSON))
 	}
-	return r.end(&o, "messages", func(dst []byte) []byte { return appendList(dst, r.out, appendChatMessage) })
+	return r.end(&o, "messages", list(r.out, chatMessageJSON))
 }
 
-func appendChatTool(dst []byte, t transcript.Tool) []byte {
-	o := jsontext.AppendObject(dst)
-	o.String("type", "function")
-	o.Object("function", func(f *jsontext.Object) {
-		appendFunction(f, t)
-	})
-	return o.End()
+func chatToolJSON(t transcript.Tool) written {
+	return object("type", "function", "function", object(toolMembers(t, "parameters", noParameters)...))
 }
 
 // A chatMessage is a message as the API has it.
@@ -157,78 +146,48 @@ type chatMessage struct {
 	reasoning []member
 }
 
-func appendChatMessage(dst []byte, m chatMessage) []byte {
-	o := jsontext.AppendObject(dst)
-	o.String("role", m.role)
-	o.OptString("tool_call_id", m.callID)
+func chatMessageJSON(m chatMessage) written {
+	members := []any{"role", m.role, "tool_call_id", opt(m.callID)}
 	for _, r := range m.reasoning {
-		o.Value(r.name, r.value)
+		members = append(members, r.name, r.value)
 	}
 	switch {
 	case len(m.parts) == 1 && m.parts[0].kind == openAIText:
-		o.String("content", m.parts[0].text)
+		members = append(members, "content", m.parts[0].text)
 	case len(m.parts) > 0:
-		o.Func("content", func(dst []byte) []byte { return appendList(dst, m.parts, appendChatPart) })
+		members = append(members, "content", list(m.parts, chatPartJSON))
 	case m.role == "assistant":
-		o.Value("content", nil)
+		members = append(members, "content", written("null"))
 	default:
-		o.String("content", "")
+		members = append(members, "content", "")
 	}
 	if m.audio != "" {
-		o.Object("audio", func(audio *jsontext.Object) {
-			audio.String("id", m.audio)
-		})
+		members = append(members, "audio", object("id", m.audio))
 	}
-	o.OptString("refusal", m.refusal)
-	if len(m.calls) > 0 {
-		o.Func("tool_calls", func(dst []byte) []byte { return appendList(dst, m.calls, appendChatCall) })
-	}
-	return o.End()
+	return object(append(members, "refusal", opt(m.refusal), "tool_calls", optList(m.calls, chatCallJSON))...)
 }
 
-func appendChatPart(dst []byte, p openAIPart) []byte {
-	o := jsontext.AppendObject(dst)
+func chatPartJSON(p openAIPart) written {
 	switch p.kind {
 	case openAIText:
-		o.String("type", "text")
-		o.String("text", p.text)
+		return object("type", "text", "text", p.text)
 	case openAIThought:
-		o.String("type", "thinking")
-		o.Func("thinking", func(dst []byte) []byte {
-			return appendList(dst, []openAIPart{{text: p.text}}, appendChatPart)
-		})
+		return object("type", "thinking", "thinking", list([]openAIPart{{text: p.text}}, chatPartJSON))
 	case openAIAudio:
-		o.String("type", "input_audio")
-		o.Value("input_audio", p.raw)
+		return object("type", "input_audio", "input_audio", p.raw)
 	case openAIImage:
-		o.String("type", "image_url")
-		o.Object("image_url", func(image *jsontext.Object) {
-			image.String("url", p.url)
-		})
-	case openAIFile:
-		o.String("type", "file")
-		o.Object("file", func(file *jsontext.Object) {
-			file.OptString("file_id", p.fileID)
-			file.OptString("filename", p.name)
-			file.OptString("file_data", p.url)
-		})
+		return object("type", "image_url", "image_url", object("url", p.url))
+	default: // openAIFile
+		return object("type", "file", "file", object("file_id", opt(p.fileID), "filename", opt(p.name), "file_data", opt(p.url)))
 	}
-	return o.End()
 }
 
-func appendChatCall(dst []byte, c transcript.ToolCallBlock) []byte {
-	o := jsontext.AppendObject(dst)
-	o.String("id", c.ID)
-	o.String("type", "function")
-	o.Object("function", func(f *jsontext.Object) {
-		f.String("name", c.Name)
-		f.String("arguments", callArguments(c.Input))
-	})
-	return o.End()
+func chatCallJSON(c transcript.ToolCallBlock) written {
+	return object("id", c.ID, "type", "function", "function", object("name", c.Name, "arguments", callArguments(c.Input)))
 }
 
-// chatTakes says what is wrong with an image or a file for this API.
-func chatTakes(p openAIPart) string {
+// chatRefuses says what is wrong with an image or a file for this API.
+func chatRefuses(p openAIPart) string {
 	switch {
 	case p.kind == openAIImage && p.fileID != "":
 		return "not by file ID"

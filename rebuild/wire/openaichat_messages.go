@@ -79,7 +79,7 @@ func (r *chatRenderer) user(m transcript.Message) {
 		case transcript.ToolCallBlock:
 			r.note(rebuild.DroppedBlock, entry, "a call in a user message")
 		default:
-			rest = append(rest, r.parts(entry, b, chatTakes)...)
+			rest = append(rest, r.parts(entry, b)...)
 		}
 	}
 	if rest = append(moved, rest...); len(rest) == 0 {
@@ -102,7 +102,7 @@ func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved
 	m := chatMessage{role: "tool", callID: r.ids.result(b.CallID)}
 	r.dropExtra(entry, "tool_result", b.Extra)
 	for _, c := range b.Content {
-		for _, p := range r.parts(entry, c, chatTakes) {
+		for _, p := range r.parts(entry, c) {
 			if p.kind == openAIText {
 				m.parts = append(m.parts, p)
 				continue
@@ -134,8 +134,8 @@ func (r *chatRenderer) answer(m transcript.Message) {
 				out.refusal = b.Text
 				continue
 			}
-			if audio, _ := jsontext.Member(ext, "audio"); stringMember(audio, "id") != "" && out.audio == "" {
-				out.audio = stringMember(audio, "id")
+			if audio := stringMember(ext, "audio", "id"); audio != "" && out.audio == "" {
+				out.audio = audio
 				continue
 			}
 			out.parts = append(out.parts, openAIPart{text: b.Text})
@@ -146,7 +146,7 @@ func (r *chatRenderer) answer(m transcript.Message) {
 		case transcript.ThinkingBlock:
 			r.think(o, b, &out)
 		case transcript.ContextBlock:
-			out.parts = append(out.parts, r.parts(o.Entry, b, chatTakes)...)
+			out.parts = append(out.parts, r.parts(o.Entry, b)...)
 		default:
 			r.drop(o.Entry, b)
 		}
@@ -165,15 +165,6 @@ func (r *chatRenderer) answer(m transcript.Message) {
 		out.reasoning = []member{{reasoningContent, []byte(`""`)}}
 	}
 	r.out = append(r.out, out)
-}
-
-// drop leaves out a block that an answer cannot have.
-func (r *openAI) drop(entry string, b transcript.Block) {
-	rule, kind := rebuild.DroppedBlock, blockType(b)
-	if kind == "redacted_thinking" || kind == "thinking" {
-		rule = rebuild.DroppedThinking
-	}
-	r.note(rule, entry, kind+" in an answer")
 }
 
 // The members for reasoning: most imitators have the first.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -53,19 +54,16 @@ type OpenAIResponses struct {
 //     their results in the form that each wants; other models see functions.
 //   - The API has no mark for results that are errors.
 func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	if err := checkRoles(req.Messages); err != nil {
-		return nil, nil, err
-	}
-	if err := checkParams(s.Params, "model", "max_output_tokens", "stream", "reasoning", "input", cacheKey(s.CacheKey)); err != nil {
-		return nil, nil, err
-	}
-	if err := checkObject("reasoning", s.Reasoning); err != nil {
+	if err := cmp.Or(
+		checkRoles(req.Messages), checkObject("reasoning", s.Reasoning),
+		checkParams(s.Params, "model", "max_output_tokens", "stream", "reasoning", "input", cacheKey(s.CacheKey)),
+	); err != nil {
 		return nil, nil, err
 	}
 	reasons := !jsontext.IsNull(s.Reasoning)
 	stored, _ := jsontext.Bool(s.Params["store"])
 	r := responsesRenderer{
-		openAI: openAI{rendering{req: req, api: apiOpenAIResponses, ids: idMap{form: idForm{prefix: "call_"}}}},
+		openAI: openAI{newRendering(req, apiOpenAIResponses, idForm{prefix: "call_"})},
 		stored: stored, items: map[string]bool{},
 	}
 	input := r.input()
@@ -86,56 +84,41 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 		}
 	}
 	appendParams(&o, s.Params)
-	if !given("instructions") && !isBlank(req.System) {
+	if !given("instructions") && !rebuild.IsBlank(req.System) {
 		o.String("instructions", req.System)
 	}
 	if !given("tools") && len(req.Tools) > 0 {
-		o.Func("tools", func(dst []byte) []byte { return appendList(dst, req.Tools, appendResponsesTool) })
+		o.Value("tools", list(req.Tools, responsesToolJSON))
 	}
-	return r.end(&o, "input", func(dst []byte) []byte { return appendList(dst, input, appendRaw) })
+	return r.end(&o, "input", list(input, as))
 }
 
 // appendResponsesTool says that the schema is not strict: the API takes one that
 // says nothing for that, and refuses most schemas then.
-func appendResponsesTool(dst []byte, t transcript.Tool) []byte {
-	o := jsontext.AppendObject(dst)
-	o.String("type", "function")
-	appendFunction(&o, t)
-	o.Bool("strict", false)
-	return o.End()
+func responsesToolJSON(t transcript.Tool) written {
+	members := append([]any{"type", "function"}, toolMembers(t, "parameters", noParameters)...)
+	return object(append(members, "strict", false)...)
 }
 
-func appendResponsesPart(dst []byte, p openAIPart) []byte {
-	o := jsontext.AppendObject(dst)
-	switch p.kind { //nolint:exhaustive // the others are of Chat Completions alone
-	case openAIText:
-		o.String("type", "input_text")
-		o.String("text", p.text)
-	case openAIImage:
-		o.String("type", "input_image")
-		o.String("detail", "auto")
-		o.OptString("file_id", p.fileID)
-		o.OptString("image_url", p.url)
-	case openAIFile:
-		o.String("type", "input_file")
-		o.OptString("file_id", p.fileID)
-		if o.OptString("filename", p.name); p.name != "" {
-			o.OptString("file_data", p.url)
-		} else {
-			o.OptString("file_url", p.url)
-		}
+func responsesPartJSON(p openAIPart) written {
+	switch {
+	case p.kind == openAIText:
+		return object("type", "input_text", "text", p.text)
+	case p.kind == openAIImage:
+		return object("type", "input_image", "detail", "auto", "file_id", opt(p.fileID), "image_url", opt(p.url))
+	case p.name != "":
+		return object("type", "input_file", "file_id", opt(p.fileID), "filename", p.name, "file_data", opt(p.url))
 	}
-	return o.End()
+	return object("type", "input_file", "file_id", opt(p.fileID), "file_url", opt(p.url))
 }
 
-// appendResponsesContent writes one text as a string.
-func appendResponsesContent(o *jsontext.Object, name string, parts []openAIPart) {
+// responsesContent returns parts as they are written: one text as a string.
+func responsesContent(parts []openAIPart) any {
 	switch {
 	case len(parts) == 0:
-		o.String(name, "")
+		return ""
 	case len(parts) == 1 && parts[0].kind == openAIText:
-		o.String(name, parts[0].text)
-	default:
-		o.Func(name, func(dst []byte) []byte { return appendList(dst, parts, appendResponsesPart) })
+		return parts[0].text
 	}
+	return list(parts, responsesPartJSON)
 }

@@ -20,105 +20,51 @@ var askedFor = []string{"action", "actions", "operation"}
 
 // clientCall reads one of these calls.
 func clientCall(raw []byte, kind string) transcript.ToolCallBlock {
-	input := jsontext.AppendObject(nil)
-	for _, name := range askedFor {
-		if value, ok := jsontext.Member(raw, name); ok {
-			input.Value(name, value)
-		}
-	}
-	ext := jsontext.AppendObject(nil)
-	ext.String("type", kind)
-	ext.Func("item", otherMembers(raw, append([]string{"type", "call_id"}, askedFor...)...))
-	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: input.End(), Extra: withExt(ext.End())}
-}
-
-// appendAsked writes what a call asks for.
-func appendAsked(o *jsontext.Object, input json.RawMessage) {
-	for name, value := range jsontext.Members(input) {
-		if slices.Contains(askedFor, name) {
-			o.Value(name, value)
-		}
-	}
-}
-
-// isAsked reports whether the input of a call says what is to be done, and nothing
-// besides.
-func isAsked(input json.RawMessage) bool {
-	n := 0
-	for name := range jsontext.Members(input) {
-		if !slices.Contains(askedFor, name) {
-			return false
-		}
-		n++
-	}
-	return n > 0
+	input := object("action", get(raw, "action"), "actions", get(raw, "actions"), "operation", get(raw, "operation"))
+	extra := withExt("type", kind, "item", without(raw, append([]string{"type", "call_id"}, askedFor...)...))
+	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: json.RawMessage(input), Extra: extra}
 }
 
 // clientOutput writes the output of one of these calls. A shell wants what each
 // command has written and how it ended; a text that is no such list is what the one
 // command has written. A computer wants a picture of its screen.
-func (r *responsesRenderer) clientOutput(kind, id string, b transcript.ToolResultBlock, parts []openAIPart) json.RawMessage {
+func (r *responsesRenderer) clientOutput(kind, id string, b transcript.ToolResultBlock, parts []openAIPart) written {
 	said := b.Text()
-	o := jsontext.AppendObject(nil)
-	o.String("type", kind+"_output")
-	if kind == "local_shell_call" {
-		o.String("id", id)
-		o.String("output", said)
-		return o.End()
-	}
-	o.String("call_id", id)
+	kindOut := kind + "_output"
 	switch kind {
+	case "local_shell_call":
+		return object("type", kindOut, "id", id, "output", said)
 	case "shell_call":
-		if isShellOutput(said) {
-			o.Value("output", []byte(said))
-			break
+		output := value([]byte(said))
+		if !isShellOutput(said) {
+			output = list([]written{shellOutput(said, b.IsError)}, as)
 		}
-		o.Func("output", func(dst []byte) []byte { return appendShellOutput(dst, said, b.IsError) })
+		return object("type", kindOut, "call_id", id, "output", output)
 	case "apply_patch_call":
-		o.String("status", map[bool]string{false: "completed", true: "failed"}[b.IsError])
-		o.OptString("output", said)
-	case "computer_call":
-		o.Object("output", func(screen *jsontext.Object) {
-			screen.String("type", "computer_screenshot")
-			p := parts[slices.IndexFunc(parts, isImage)]
-			screen.OptString("file_id", p.fileID)
-			screen.OptString("image_url", p.url)
-		})
+		status := map[bool]string{false: "completed", true: "failed"}[b.IsError]
+		return object("type", kindOut, "call_id", id, "status", status, "output", opt(said))
+	default: // computer_call
+		p := parts[slices.IndexFunc(parts, isImage)]
+		screen := object("type", "computer_screenshot", "file_id", opt(p.fileID), "image_url", opt(p.url))
+		return object("type", kindOut, "call_id", id, "output", screen)
 	}
-	return o.End()
 }
 
 func isImage(p openAIPart) bool { return p.kind == openAIImage }
 
-func appendShellOutput(dst []byte, said string, failed bool) []byte {
-	out, errors, code := said, "", 0
+func shellOutput(said string, failed bool) written {
 	if failed {
-		out, errors, code = "", said, 1
+		return object("stdout", "", "stderr", said, "outcome", object("type", "exit", "exit_code", 1))
 	}
-	o := jsontext.AppendObject(append(dst, '['))
-	o.String("stdout", out)
-	o.String("stderr", errors)
-	o.Object("outcome", func(end *jsontext.Object) {
-		end.String("type", "exit")
-		end.Int("exit_code", int64(code))
-	})
-	return append(o.End(), ']')
+	return object("stdout", said, "stderr", "", "outcome", object("type", "exit", "exit_code", 0))
 }
 
 // isShellOutput reports whether a text is the list that a shell call wants.
 func isShellOutput(said string) bool {
-	if !jsontext.Valid([]byte(said)) || !jsontext.IsArray([]byte(said)) {
-		return false
-	}
-	n := 0
-	for e := range jsontext.Elements([]byte(said)) {
-		outcome, _ := jsontext.Member(e, "outcome")
-		if !hasOnly(e, "stdout", "stderr", "outcome") || !jsontext.IsObject(outcome) {
-			return false
-		}
-		n++
-	}
-	return n > 0
+	outputs := elements([]byte(said))
+	return jsontext.Valid([]byte(said)) && len(outputs) > 0 && !slices.ContainsFunc(outputs, func(e json.RawMessage) bool {
+		return !hasOnly(e, "stdout", "stderr", "outcome") || !jsontext.IsObject(get(e, "outcome"))
+	})
 }
 
 // unshown returns the calls of a computer in answer i whose results have no picture

@@ -17,14 +17,14 @@ type responsesRenderer struct {
 	stored bool              // the provider has its own items
 	items  map[string]bool   // IDs of those given back
 	kinds  map[string]string // of the last answer's calls that are no functions, by their IDs
-	out    []json.RawMessage
+	out    []written
 
 	dropped bool         // nothing is left of the last answer
 	said    int          // items up to the last message of the user
 	rest    []openAIPart // and its parts
 }
 
-func (r *responsesRenderer) input() []json.RawMessage {
+func (r *responsesRenderer) input() []written {
 	for i, m := range r.req.Messages {
 		if m.Role == transcript.RoleAssistant {
 			r.answer(i, m)
@@ -34,8 +34,6 @@ func (r *responsesRenderer) input() []json.RawMessage {
 	}
 	return r.out
 }
-
-func responsesTakes(openAIPart) string { return "" }
 
 // user renders results, each as an item, and one message of the rest. A later system
 // prompt is a message of the developer's.
@@ -52,10 +50,10 @@ func (r *responsesRenderer) user(m transcript.Message) {
 			if o.Block == transcript.PromptEntry {
 				r.says(m, rest)
 				rest = nil
-				r.message("developer", r.parts(o.Entry, b, responsesTakes))
+				r.message("developer", r.parts(o.Entry, b))
 				continue
 			}
-			rest = append(rest, r.parts(o.Entry, b, responsesTakes)...)
+			rest = append(rest, r.parts(o.Entry, b)...)
 		}
 	}
 	r.says(m, rest)
@@ -78,18 +76,14 @@ func (r *responsesRenderer) says(m transcript.Message, parts []openAIPart) {
 }
 
 func (r *responsesRenderer) message(role string, parts []openAIPart) {
-	o := jsontext.AppendObject(nil)
-	o.String("type", "message")
-	o.String("role", role)
-	appendResponsesContent(&o, "content", parts)
-	r.out = append(r.out, o.End())
+	r.out = append(r.out, object("type", "message", "role", role, "content", responsesContent(parts)))
 }
 
 func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) {
 	r.dropExtra(entry, "tool_result", b.Extra)
 	var parts []openAIPart
 	for _, c := range b.Content {
-		parts = append(parts, r.parts(entry, c, responsesTakes)...)
+		parts = append(parts, r.parts(entry, c)...)
 	}
 	id := r.ids.result(b.CallID)
 	kind := cmp.Or(r.kinds[id], "function_call") + "_output"
@@ -97,11 +91,7 @@ func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) {
 		r.out = append(r.out, r.clientOutput(r.kinds[id], id, b, parts))
 		return
 	}
-	o := jsontext.AppendObject(nil)
-	o.String("type", kind)
-	o.String("call_id", id)
-	appendResponsesContent(&o, "output", parts)
-	r.out = append(r.out, o.End())
+	r.out = append(r.out, object("type", kind, "call_id", id, "output", responsesContent(parts)))
 }
 
 // isOwnItem reports whether a raw block of an answer is an item that goes back as it
@@ -182,7 +172,7 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block, answer
 		return it, true
 	case transcript.ToolCallBlock:
 		r.dropExtra(o.Entry, "tool_use", b.Extra)
-		if keep(b.Extra); clientCalls[stringMember(it.ext, "type")] != "" && !isAsked(b.Input) {
+		if keep(b.Extra); clientCalls[stringMember(it.ext, "type")] != "" && !hasOnly(b.Input, askedFor...) {
 			it.ext, it.kept = nil, nil
 		}
 		it.callID = r.callID(o.Entry, b.ID)
@@ -198,7 +188,7 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block, answer
 		}
 		return it, true
 	case transcript.ContextBlock:
-		it.block = transcript.TextBlock{Text: r.parts(o.Entry, b, responsesTakes)[0].text}
+		it.block = transcript.TextBlock{Text: r.parts(o.Entry, b)[0].text}
 		return it, true
 	case transcript.RawBlock:
 		if r.native(o) {
@@ -309,7 +299,7 @@ func (it outputItem) continues(next outputItem) bool {
 var ownMembers = []string{"type", "role", "content", "call_id", "name", "arguments", "input"}
 
 // rendered returns the item of a block, or of several texts of one message.
-func (r *responsesRenderer) rendered(items []outputItem) json.RawMessage {
+func (r *responsesRenderer) rendered(items []outputItem) written {
 	first := items[0]
 	o := jsontext.AppendObject(nil)
 	whole := first.id() != "" && !first.bare
@@ -332,7 +322,9 @@ func (r *responsesRenderer) rendered(items []outputItem) json.RawMessage {
 			r.kinds[first.callID] = own
 			kept(own)
 			o.String("call_id", first.callID)
-			appendAsked(&o, b.Input)
+			for name, value := range jsontext.Members(b.Input) {
+				o.Value(name, value)
+			}
 			return o.End()
 		}
 		kept(kind)
@@ -343,12 +335,12 @@ func (r *responsesRenderer) rendered(items []outputItem) json.RawMessage {
 		kept("message")
 		o.String("role", "assistant")
 		if whole {
-			o.Func("content", func(dst []byte) []byte { return appendList(dst, items, appendOutputPart) })
+			o.Value("content", list(items, outputPartJSON))
 		} else {
 			o.String("content", b.Text)
 		}
 	default: // as it came
-		return first.kept
+		return value(first.kept)
 	}
 	return o.End()
 }
@@ -356,31 +348,26 @@ func (r *responsesRenderer) rendered(items []outputItem) json.RawMessage {
 // customCall is the type of a call of a tool whose input is a text.
 const customCall = "custom_tool_call"
 
-// appendOutputPart writes a text as the part that it came in.
-func appendOutputPart(dst []byte, it outputItem) []byte {
+// outputPartJSON returns a text as the part that it came in.
+func outputPartJSON(it outputItem) written {
 	text, _ := it.block.(transcript.TextBlock)
 	kind, name := "output_text", "text"
-	if _, refusal := jsontext.Member(it.ext, "refusal"); refusal {
+	if get(it.ext, "refusal") != nil {
 		kind, name = "refusal", "refusal"
 	}
-	o := jsontext.AppendObject(dst)
-	o.String("type", kind)
-	o.String(name, text.Text)
-	members, _ := jsontext.Member(it.ext, "part")
-	annotations, _ := jsontext.Member(members, "annotations")
-	switch {
+	members := []any{"type", kind, name, text.Text}
+	part := get(it.ext, "part")
+	switch annotations := get(part, "annotations"); {
 	case kind != "output_text":
 	case jsontext.IsArray(annotations):
-		o.Value("annotations", annotations)
+		members = append(members, "annotations", annotations)
 	default:
-		o.Value("annotations", []byte("[]"))
+		members = append(members, "annotations", written("[]"))
 	}
-	if jsontext.IsObject(members) {
-		for name, value := range jsontext.Members(members) {
-			if name != "type" && name != "text" && name != "refusal" && name != "annotations" {
-				o.Value(name, value)
-			}
+	for name, value := range jsontext.Members(part) {
+		if name != "type" && name != "text" && name != "refusal" && name != "annotations" {
+			members = append(members, name, json.RawMessage(value))
 		}
 	}
-	return o.End()
+	return object(members...)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,21 +11,20 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-type responsesStream struct {
-	accumulator
-	newest json.RawMessage // response of the newest event that has one
-}
+type responsesStream struct{ accumulator }
 
 // NewStream returns a stream for an answer. An event that says that the answer failed
 // is an error event.
-func (s OpenAIResponses) NewStream() *Stream { return &Stream{new(responsesStream)} }
+func (s OpenAIResponses) NewStream() *Stream {
+	return &Stream{&responsesStream{accumulator{api: apiOpenAIResponses}}}
+}
 
-func (s *responsesStream) refusal(event []byte) *APIError {
-	if e := openAIRefusal(event); e != nil || s.done || stringMember(event, "type") != "response.failed" {
+func (s *responsesStream) refusal(obj []byte) *APIError {
+	if e := openAIRefusal(obj); e != nil || s.done || stringMember(obj, "type") != "response.failed" {
 		return e
 	}
-	response, _ := jsontext.Member(event, "response")
-	if s.update("response.failed", response) != nil {
+	response := get(obj, "response")
+	if !jsontext.IsObject(response) || s.update(response) != nil {
 		return nil // for add
 	}
 	return NewAPIError(0, response)
@@ -32,14 +32,13 @@ func (s *responsesStream) refusal(event []byte) *APIError {
 
 func (s *responsesStream) add(event []byte) (Delta, error) {
 	kind := stringMember(event, "type")
-	response, _ := jsontext.Member(event, "response")
 	if s.done {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt([]byte(kind)))
 	}
 	switch kind {
 	case "response.created", "response.in_progress", "response.queued",
 		"response.completed", "response.incomplete", "response.failed":
-		err := s.update(kind, response)
+		err := s.state(kind, get(event, "response"))
 		return Delta{Done: s.done}, err
 	case "response.output_item.added":
 		return s.startItem(event)
@@ -60,23 +59,27 @@ func (s *responsesStream) add(event []byte) (Delta, error) {
 	return Delta{}, nil
 }
 
-// update takes what an event says about the whole answer.
-func (s *responsesStream) update(kind string, response []byte) error {
+// state takes what an event says about the whole answer. The last one has all of it,
+// unless a proxy has left it out. Pieces that have not ended stay so.
+func (s *responsesStream) state(kind string, response []byte) error {
 	if !jsontext.IsObject(response) {
 		return fmt.Errorf("wire: stream: %s without a response", kind)
 	}
-	if _, err := responsesAnswer(response); err != nil {
+	if err := s.update(response); err != nil {
 		return err
 	}
-	s.newest = slices.Clone(response)
-	if kind == "response.completed" || kind == "response.incomplete" {
-		s.done, s.over = true, true // pieces that have not ended stay so
+	if kind != "response.completed" && kind != "response.incomplete" {
+		return nil
+	}
+	s.done, s.over = true, true
+	if all := (responsesStream{}); all.whole(response) == nil && len(all.pieces) > 0 {
+		s.pieces = all.pieces
 	}
 	return nil
 }
 
 func (s *responsesStream) startItem(event []byte) (Delta, error) {
-	raw, _ := jsontext.Member(event, "item")
+	raw := get(event, "item")
 	known, index, ok := s.at(event, "output_index")
 	if !ok || !jsontext.IsObject(raw) || stringMember(raw, "type") == "" || known != nil {
 		return Delta{}, fmt.Errorf("wire: stream: unexpected response.output_item.added: %q", excerpt(event))
@@ -90,7 +93,7 @@ func (s *responsesStream) startItem(event []byte) (Delta, error) {
 }
 
 func (s *responsesStream) endItem(event []byte) error {
-	raw, _ := jsontext.Member(event, "item")
+	raw := get(event, "item")
 	p, err := s.open(event, "output_index")
 	if err != nil {
 		return err
@@ -107,34 +110,18 @@ func (s *responsesStream) addText(event []byte, indexName string) (Delta, error)
 	if err != nil {
 		return Delta{}, err
 	}
-	raw, _ := jsontext.Member(event, indexName)
-	index, _ := jsontext.Int(raw)
+	index, _ := jsontext.Int(get(event, indexName))
 	text := stringMember(event, "delta")
 	p.grow(stringMember(event, "type"), index, text)
 	return Delta{Text: text}, nil
 }
 
-func (s *responsesStream) response() *transcript.Response {
-	if output, _ := jsontext.Member(s.newest, "output"); s.done && jsontext.IsArray(output) && string(jsontext.Trim(output)) != "[]" {
-		if resp, err := (OpenAIResponses{}).Response(s.newest); err == nil {
-			return resp
-		}
-	}
-	resp, err := responsesAnswer(s.newest)
-	if err != nil { // update has checked it
-		resp = &transcript.Response{API: apiOpenAIResponses, Message: transcript.Message{Role: transcript.RoleAssistant}}
-	}
-	for _, p := range s.pieces {
-		resp.Message.Content = append(resp.Message.Content, itemSoFar(p)...)
-	}
-	resp.StopReason = responsesStop(s.newest, resp.Message.Content)
-	return resp
-}
+func (s *responsesStream) content() []transcript.Block { return s.blocks(itemSoFar) }
 
 // itemSoFar returns the blocks of an item so far.
 func itemSoFar(p *piece) (blocks []transcript.Block) {
 	if p.done {
-		blocks, _ = itemBlocks(p.whole) // endItem has checked it
+		blocks, _ = itemBlocks(p.whole) // it was checked when it came
 		return blocks
 	}
 	var thinking []string
@@ -163,4 +150,126 @@ func itemSoFar(p *piece) (blocks []transcript.Block) {
 		return nil
 	}
 	return blocks
+}
+
+// Response reads the body of an answer that was not streamed. What an item has
+// besides its text is in the member "ext" of its block; items that no block fits
+// are kept as they are. Usage.Input is the prompt without its cached tokens;
+// Usage.Extra has the counts that are no field, those of reasoning in
+// output_tokens_details. RequestID is the ID of the response, not the one in the
+// HTTP header. An error body and an answer that failed give an [*APIError] without
+// a status.
+func (s OpenAIResponses) Response(body []byte) (*transcript.Response, error) {
+	return s.NewStream().whole(body)
+}
+
+func (s *responsesStream) whole(body []byte) error {
+	output := get(body, "output")
+	if !jsontext.IsArray(output) {
+		return fmt.Errorf("wire: the answer has no list of output: %q", excerpt(body))
+	}
+	if err := s.update(body); err != nil {
+		return err
+	}
+	for e := range jsontext.Elements(output) {
+		if _, err := itemBlocks(e); err != nil {
+			return err
+		}
+		s.complete(e)
+	}
+	return nil
+}
+
+// update takes what a response says besides its output.
+func (s *responsesStream) update(response []byte) error {
+	if err := s.addUsage(response, "usage"); err != nil {
+		return err
+	}
+	s.model, s.id = stringMember(response, "model"), stringMember(response, "id")
+	switch status := cmp.Or(stringMember(response, "status"), "completed"); status {
+	case "completed":
+		s.reason = status
+	case "incomplete":
+		s.reason = cmp.Or(stringMember(response, "incomplete_details", "reason"), "max_output_tokens")
+	case "failed":
+		s.reason = string(transcript.StopError)
+	default: // cancelled, or not at its end
+		s.reason = string(transcript.StopAborted)
+	}
+	return nil
+}
+
+func (*responsesStream) readUsage(counts json.RawMessage) transcript.Usage {
+	return openAIUsage(counts, "input_tokens", "output_tokens", "input_tokens_details")
+}
+
+// itemBlocks returns the blocks of an item of an answer.
+func itemBlocks(raw []byte) ([]transcript.Block, error) {
+	kind := stringMember(raw, "type")
+	if !jsontext.IsObject(raw) || kind == "" {
+		return nil, fmt.Errorf("wire: the answer has output that is no item: %q", excerpt(raw))
+	}
+	if clientCalls[kind] != "" {
+		return []transcript.Block{clientCall(raw, kind)}, nil
+	}
+	switch kind {
+	case "message":
+		return messageBlocks(raw), nil
+	case "function_call", customCall:
+		b := callBlock(raw)
+		own := opt("")
+		if kind == customCall {
+			own = customCall
+		}
+		b.Extra = withExt("type", own, "item", without(raw, "type", "call_id", "name", "arguments", "input"))
+		return []transcript.Block{b}, nil
+	case "reasoning":
+		return []transcript.Block{transcript.ThinkingBlock{Thinking: reasoningText(raw), Extra: withExt("item", json.RawMessage(raw))}}, nil
+	}
+	return []transcript.Block{transcript.RawBlock{JSON: slices.Clone(raw)}}, nil
+}
+
+func messageBlocks(raw []byte) (blocks []transcript.Block) {
+	for p := range jsontext.Elements(get(raw, "content")) {
+		item := without(raw, "type", "role", "content")
+		switch stringMember(p, "type") {
+		case "output_text":
+			extra := withExt("item", item, "part", without(p, "type", "text"))
+			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "text"), Extra: extra})
+		case "refusal":
+			extra := withExt("item", item, "refusal", true, "part", without(p, "type", "refusal"))
+			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "refusal"), Extra: extra})
+		case "":
+		default:
+			blocks = append(blocks, transcript.RawBlock{JSON: slices.Clone(p)})
+		}
+	}
+	return blocks
+}
+
+// callBlock returns a call without what only this API knows of it.
+func callBlock(raw []byte) transcript.ToolCallBlock {
+	b := transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: stringMember(raw, "name")}
+	if stringMember(raw, "type") == customCall {
+		b.Input = json.RawMessage(object("input", stringMember(raw, "input")))
+		return b
+	}
+	b.Input = callInput(stringMember(raw, "arguments"), true)
+	return b
+}
+
+// reasoningText returns what may be read of reasoning: its text, or a summary.
+func reasoningText(raw []byte) string {
+	for _, name := range []string{"content", "summary"} {
+		var texts []string
+		for p := range jsontext.Elements(get(raw, name)) {
+			if text := stringMember(p, "text"); text != "" {
+				texts = append(texts, text)
+			}
+		}
+		if len(texts) > 0 {
+			return strings.Join(texts, "\n\n")
+		}
+	}
+	return ""
 }

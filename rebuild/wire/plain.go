@@ -14,7 +14,7 @@ func (r *rendering) plain(entry string, b transcript.Block) string {
 	switch b := b.(type) {
 	case transcript.ContextBlock:
 		r.note(rebuild.ReplacedBlock, entry, "a context block")
-		return contextText(b).Text
+		return rebuild.ContextText(b).Text
 	case transcript.RawBlock:
 		if isSearchResult(b.JSON) {
 			r.note(rebuild.ReplacedBlock, entry, "a search result")
@@ -51,24 +51,10 @@ func blockType(b transcript.Block) string {
 	return b.BlockType()
 }
 
-// contextText is how a model is shown a context reference, as the fold does.
-func contextText(b transcript.ContextBlock) transcript.TextBlock {
-	kind := b.Kind
-	if kind == "" {
-		kind = "context"
-	}
-	text := "[" + kind + " " + b.URI + "]"
-	if !isBlank(b.Abstract) {
-		text += "\n" + b.Abstract
-	}
-	return transcript.TextBlock{Text: text}
-}
-
 // searchText returns the title, the source and the texts of a search result.
 func searchText(obj []byte) string {
 	texts := []string{"[" + stringMember(obj, "title") + ", " + stringMember(obj, "source") + "]"}
-	content, _ := jsontext.Member(obj, "content")
-	for e := range jsontext.Elements(content) {
+	for e := range jsontext.Elements(get(obj, "content")) {
 		texts = append(texts, stringMember(e, "text"))
 	}
 	return strings.Join(texts, "\n")
@@ -77,10 +63,10 @@ func searchText(obj []byte) string {
 // aboutDocument returns the title and the context of a document as a text.
 func aboutDocument(b transcript.DocumentBlock) string {
 	var about []string
-	if !isBlank(b.Title) {
+	if !rebuild.IsBlank(b.Title) {
 		about = append(about, "[document "+b.Title+"]")
 	}
-	if !isBlank(b.Context) {
+	if !rebuild.IsBlank(b.Context) {
 		about = append(about, b.Context)
 	}
 	return strings.Join(about, "\n")

@@ -18,6 +18,10 @@ type rendering struct {
 	report rebuild.Report
 }
 
+func newRendering(req transcript.Request, api string, form idForm) rendering {
+	return rendering{req: req, api: api, ids: idMap{form, map[string]bool{}, map[string]int{}, map[string][]string{}}}
+}
+
 func (r *rendering) note(rule rebuild.Rule, entry, detail string) {
 	r.report = append(r.report, rebuild.Repair{Rule: rule, Entry: entry, Detail: detail})
 }
@@ -45,11 +49,12 @@ func extObject(extra transcript.Extra) json.RawMessage {
 }
 
 // withExt returns extra with the members for the API alone.
-func withExt(ext []byte) transcript.Extra {
+func withExt(members ...any) transcript.Extra {
+	ext := object(members...)
 	if string(ext) == "{}" {
 		return nil
 	}
-	return transcript.Extra{"ext": ext}
+	return transcript.Extra{"ext": json.RawMessage(ext)}
 }
 
 // withMember returns extra with one more member.
@@ -63,8 +68,8 @@ func withMember(extra transcript.Extra, name string, value json.RawMessage) tran
 
 // end ends a request with its messages, so that a longer conversation only adds
 // bytes.
-func (r *rendering) end(o *jsontext.Object, name string, messages func(dst []byte) []byte) ([]byte, rebuild.Report, error) {
-	o.Func(name, messages)
+func (r *rendering) end(o *jsontext.Object, name string, messages written) ([]byte, rebuild.Report, error) {
+	o.Func(name, func(dst []byte) []byte { return append(dst, messages...) })
 	body := o.End()
 	if jsontext.MendSurrogates(body) {
 		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in what was kept for the API")
@@ -91,6 +96,25 @@ func (r *rendering) dropExtra(entry, kind string, extra transcript.Extra) {
 	}
 }
 
+// drop leaves out a block that an answer cannot have.
+func (r *rendering) drop(entry string, b transcript.Block) {
+	rule, kind := rebuild.DroppedBlock, blockType(b)
+	if kind == "redacted_thinking" || kind == "thinking" {
+		rule = rebuild.DroppedThinking
+	}
+	r.note(rule, entry, kind+" in an answer")
+}
+
+// toolMembers returns the members that define a tool, its schema under a name. One
+// without a schema has that of none, if that is not empty.
+func toolMembers(t transcript.Tool, name, none string) []any {
+	schema := t.InputSchema
+	if jsontext.IsNull(schema) {
+		schema = json.RawMessage(none)
+	}
+	return []any{"name", t.Name, "description", opt(t.Description), name, schema}
+}
+
 // inputObject returns the input of a call. What is no object is not repaired
 // here.
 func inputObject(b transcript.ToolCallBlock) json.RawMessage {
@@ -99,18 +123,3 @@ func inputObject(b transcript.ToolCallBlock) json.RawMessage {
 	}
 	return b.Input
 }
-
-// appendList appends a JSON array.
-func appendList[T any](dst []byte, list []T, element func(dst []byte, v T) []byte) []byte {
-	dst = append(dst, '[')
-	for i, v := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = element(dst, v)
-	}
-	return append(dst, ']')
-}
-
-// appendRaw appends a value as it is, but on one line.
-func appendRaw(dst []byte, raw json.RawMessage) []byte { return jsontext.AppendValue(dst, raw) }

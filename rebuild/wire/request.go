@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -55,21 +54,18 @@ func joined(o *jsontext.Object, name string, params map[string]json.RawMessage, 
 	if value = jsontext.Trim(value); given && !jsontext.IsObject(value) {
 		return fmt.Errorf("wire: params: %q is not a JSON object: %q", name, excerpt(value))
 	}
-	m := jsontext.AppendObject(nil)
-	for k, v := range jsontext.Members(value) {
-		m.Value(k, v)
-	}
+	all := membersOf(value)
 	for _, other := range others {
 		if jsontext.IsNull(other.value) {
 			continue
 		}
-		if _, twice := jsontext.Member(value, other.name); twice {
+		if all.has(other.name) {
 			return fmt.Errorf("wire: params: %s: %q is written from the request", name, other.name)
 		}
-		m.Value(other.name, other.value)
+		all.set(other.name, other.value)
 	}
-	if text := m.End(); len(text) > len("{}") {
-		o.Value(name, text)
+	if len(all) > 0 {
+		o.Value(name, all.object())
 	}
 	return nil
 }
@@ -88,24 +84,6 @@ func checkObject(name string, value json.RawMessage) error {
 		return fmt.Errorf("wire: %s %q is not a JSON object", name, excerpt(value))
 	}
 	return nil
-}
-
-// toolName returns name in the characters that every provider takes, as the
-// fold does for the names of calls.
-func toolName(name string) string {
-	if name == "" {
-		return "tool"
-	}
-	if isID(name) {
-		return name
-	}
-	name = strings.Map(func(c rune) rune {
-		if c < 0x80 && isID(string(c)) {
-			return c
-		}
-		return '_'
-	}, name)
-	return name[:min(len(name), maxID)]
 }
 
 // renamed returns the tools with the names that a target takes.

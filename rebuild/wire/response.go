@@ -3,83 +3,77 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 )
 
-// Response reads the body of an answer that was not streamed. Blocks of types
-// it does not know are kept as they are. What the provider says it has left out
-// of the request is the member "input_transformations" of Usage.Extra, the
-// container of its code execution the member "container". RequestID is the ID of the message;
-// the ID that the provider gives the request is in an HTTP header.
-//
-// An error body gives an [*APIError], without a status; [NewAPIError] takes
-// one.
-func (a Anthropic) Response(body []byte) (*transcript.Response, error) {
-	body, err := answerObject(body, isErrorBody)
-	if err != nil {
+// whole reads the body of an answer that was not streamed.
+func (s *Stream) whole(body []byte) (*transcript.Response, error) {
+	body = jsontext.Trim(body)
+	if !jsontext.Valid(body) || !jsontext.IsObject(body) {
+		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(body))
+	}
+	if e := s.events.refusal(body); e != nil {
+		return nil, e
+	}
+	if err := s.events.whole(body); err != nil {
 		return nil, err
 	}
-	content, ok := jsontext.Member(body, "content")
-	if !ok || !jsontext.IsArray(content) {
-		return nil, fmt.Errorf("wire: the answer has no list of content: %q", excerpt(body))
-	}
-	resp, err := newResponse(body)
-	if err != nil {
-		return nil, err
-	}
-	for e := range jsontext.Elements(content) {
-		b, err := transcript.UnmarshalBlock(e)
-		if err != nil {
-			return nil, fmt.Errorf("wire: the answer has content that is no block: %q", excerpt(e))
-		}
-		resp.Message.Content = append(resp.Message.Content, b)
-	}
-	return resp, nil
+	return s.response(), nil
 }
 
-// newResponse reads all but the content of a message.
-func newResponse(message []byte) (*transcript.Response, error) {
-	if role := stringMember(message, "role"); role != "" && role != string(transcript.RoleAssistant) {
-		return nil, fmt.Errorf("wire: the answer has role %q", role)
+// response returns the answer so far with the stop reason that the API gave.
+func (s *Stream) response() *transcript.Response {
+	a, content := s.events.base(), s.events.content()
+	return &transcript.Response{
+		Message: transcript.Message{Role: transcript.RoleAssistant, Content: content},
+		API:     a.api, Model: a.model, RequestID: a.id,
+		StopReason: stopReason(a.reason, content),
+		Usage:      s.events.readUsage(a.usage.object()),
 	}
-	resp := &transcript.Response{
-		Message:    transcript.Message{Role: transcript.RoleAssistant},
-		API:        apiAnthropic,
-		Model:      stringMember(message, "model"),
-		StopReason: transcript.StopReason(stringMember(message, "stop_reason")),
-		RequestID:  stringMember(message, "id"),
-	}
-	usage, err := usageMember(message, "usage")
-	if err == nil && usage != nil {
-		err = resp.Usage.UnmarshalJSON(usage)
-	}
-	for _, name := range besideUsage {
-		if value, ok := jsontext.Member(message, name); ok && !jsontext.IsNull(value) {
-			resp.Usage.Extra = withMember(resp.Usage.Extra, name, value)
-		}
-	}
-	return resp, err
 }
 
-// besideUsage are the members of an answer that are kept in Usage.Extra: which
-// reasoning of the request the provider has left out, the container that its code
-// runs in, whose ID later requests may give in Params, and what its own context
-// editing has cleared.
-var besideUsage = []string{"input_transformations", "container", "context_management"}
+// stops are the reasons of the APIs that have another name here.
+var stops = map[string]transcript.StopReason{
+	"stop": transcript.StopEndTurn, "tool_calls": transcript.StopEndTurn, "function_call": transcript.StopEndTurn,
+	"completed": transcript.StopEndTurn, "STOP": transcript.StopEndTurn,
+	"length": transcript.StopMaxTokens, "max_output_tokens": transcript.StopMaxTokens, "MAX_TOKENS": transcript.StopMaxTokens,
+	"content_filter": transcript.StopRefusal, "content_filtered": transcript.StopRefusal, "guardrail_intervened": transcript.StopRefusal,
+	"SAFETY": transcript.StopRefusal, "RECITATION": transcript.StopRefusal, "LANGUAGE": transcript.StopRefusal,
+	"BLOCKLIST": transcript.StopRefusal, "PROHIBITED_CONTENT": transcript.StopRefusal, "SPII": transcript.StopRefusal,
+	"IMAGE_SAFETY": transcript.StopRefusal, "IMAGE_PROHIBITED_CONTENT": transcript.StopRefusal, "IMAGE_RECITATION": transcript.StopRefusal,
+}
 
-// usageMember returns the member of an answer or of an event that has the counts,
-// nil if there is none.
-func usageMember(obj []byte, name string) (json.RawMessage, error) {
-	usage, _ := jsontext.Member(obj, name)
-	if jsontext.IsNull(usage) {
-		return nil, nil
+// stopReason returns why the model stopped. Where an API has one word for the end of
+// an answer, the content says what is to be done next.
+func stopReason(reason string, content []transcript.Block) transcript.StopReason {
+	switch stop, known := stops[reason]; {
+	case !known:
+		return transcript.StopReason(reason)
+	case stop == transcript.StopEndTurn && hasCalls(content):
+		return transcript.StopToolUse
+	case stop == transcript.StopEndTurn && slices.ContainsFunc(content, isRefusal):
+		return transcript.StopRefusal
+	default:
+		return stop
 	}
-	if !jsontext.IsObject(usage) {
-		return nil, fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
+}
+
+func isRefusal(b transcript.Block) bool {
+	t, ok := b.(transcript.TextBlock)
+	_, refusal := jsontext.Member(t.Extra["ext"], "refusal")
+	return ok && refusal
+}
+
+// checkAnswer returns an error if a message says that it is not the model's.
+func checkAnswer(message []byte) error {
+	if role := stringMember(message, "role"); role != "" && role != string(transcript.RoleAssistant) && role != "model" {
+		return fmt.Errorf("wire: the answer has role %q", role)
 	}
-	return usage, nil
+	return nil
 }
 
 // readCounts sets the counts of a usage by their names, and returns its other
@@ -95,15 +89,11 @@ func readCounts(usage json.RawMessage, counts map[string]*int) (others transcrip
 	return others
 }
 
-// answerObject returns an answer that was not streamed without white space around
-// it, and an error if it is none.
-func answerObject(body []byte, failed func(obj []byte) bool) ([]byte, error) {
-	body = jsontext.Trim(body)
-	switch {
-	case !jsontext.Valid(body) || !jsontext.IsObject(body):
-		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(body))
-	case failed(body):
-		return nil, NewAPIError(0, body)
+// excerpt returns the beginning of data for an error message, in valid UTF-8.
+func excerpt(data []byte) string {
+	const most = 300
+	if len(data) <= most {
+		return strings.ToValidUTF8(string(data), "\uFFFD")
 	}
-	return body, nil
+	return strings.ToValidUTF8(string(data[:most]), "\uFFFD") + "..."
 }

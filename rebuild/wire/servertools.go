@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -35,8 +36,7 @@ var standAlone = map[string]string{"compaction": "content", "fallback": "to"}
 // isWholeAlone reports whether a block is one of those and has its member.
 func isWholeAlone(b transcript.RawBlock) bool {
 	must, ok := standAlone[b.BlockType()]
-	_, given := jsontext.Member(b.JSON, must)
-	return ok && given
+	return ok && get(b.JSON, must) != nil
 }
 
 // isUnknown reports whether a block of an answer is of a type that only its maker
@@ -90,8 +90,7 @@ func isServerResult(b transcript.RawBlock) bool {
 // isUnknownCall reports whether b looks like a call that the provider runs, of a type
 // that is not known.
 func isUnknownCall(b transcript.RawBlock) bool {
-	_, ok := jsontext.Member(b.JSON, "input")
-	return ok && stringMember(b.JSON, "id") != "" && isUnknown(b)
+	return get(b.JSON, "input") != nil && stringMember(b.JSON, "id") != "" && isUnknown(b)
 }
 
 // serverPairs returns the indexes of the blocks of answer i that belong to
@@ -113,8 +112,7 @@ func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
 			}
 		case isServerResult(raw):
 			id := stringMember(raw.JSON, "tool_use_id")
-			content, _ := jsontext.Member(raw.JSON, "content")
-			if call, found := open[id]; found && (isUnknown(raw) || !jsontext.IsNull(content)) {
+			if call, found := open[id]; found && (isUnknown(raw) || !jsontext.IsNull(get(raw.JSON, "content"))) {
 				keep[call], keep[j] = true, true
 				delete(open, id)
 				r.ids.take(id)
@@ -138,8 +136,7 @@ func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
 func isServerCall(b transcript.RawBlock) bool {
 	kind := b.BlockType()
 	rest, ok := strings.CutPrefix(stringMember(b.JSON, "id"), serverIDs[kind])
-	input, _ := jsontext.Member(b.JSON, "input")
-	return serverIDs[kind] != "" && ok && isID(rest) && isID(stringMember(b.JSON, "name")) && jsontext.IsObject(input) &&
+	return serverIDs[kind] != "" && ok && isID(rest) && isID(stringMember(b.JSON, "name")) && jsontext.IsObject(get(b.JSON, "input")) &&
 		(kind != "mcp_tool_use" || stringMember(b.JSON, "server_name") != "")
 }
 
@@ -150,15 +147,10 @@ func isSearchResult(obj []byte) bool {
 		stringMember(obj, "source") == "" || stringMember(obj, "title") == "" {
 		return false
 	}
-	content, _ := jsontext.Member(obj, "content")
-	n := 0
-	for e := range jsontext.Elements(content) {
-		if stringMember(e, "type") != "text" || isBlank(stringMember(e, "text")) {
-			return false
-		}
-		n++
-	}
-	return n > 0
+	content := elements(get(obj, "content"))
+	return len(content) > 0 && !slices.ContainsFunc(content, func(e json.RawMessage) bool {
+		return stringMember(e, "type") != "text" || rebuild.IsBlank(stringMember(e, "text"))
+	})
 }
 
 // rawBlock returns b without members that the API does not know, if they are known.

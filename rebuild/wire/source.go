@@ -11,10 +11,13 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// source returns what b.Source becomes, or what is wrong with it.
+// source returns what a source becomes, or what is wrong with it or its size.
 func (r *renderer) source(entry string, s transcript.Source, kind string) (transcript.Source, string) {
 	clean, problem := cleanSource(s, kind)
-	if problem == "" && s.Type == "content" {
+	if problem != "" {
+		return s, problem
+	}
+	if s.Type == "content" {
 		clean.Extra = transcript.Extra{"content": r.documentContent(entry, s.Extra["content"])}
 	}
 	lost := (clean.MediaType != s.MediaType && s.Type != "text") || clean.Data != s.Data || clean.URL != s.URL || clean.FileID != s.FileID
@@ -22,10 +25,10 @@ func (r *renderer) source(entry string, s transcript.Source, kind string) (trans
 		_, kept := clean.Extra[name]
 		lost = lost || !kept && name != "ext"
 	}
-	if problem == "" && lost {
+	if lost {
 		r.note(rebuild.DroppedMember, entry, "in the source, "+kind+" block")
 	}
-	return clean, problem
+	return clean, r.media.takeBytes(clean, kind)
 }
 
 // documentContent returns the texts and images of a document as the target takes
@@ -34,13 +37,13 @@ func (r *renderer) documentContent(entry string, content json.RawMessage) json.R
 	if !jsontext.IsArray(content) {
 		return content
 	}
-	return appendList(nil, slices.Collect(jsontext.Elements(content)), func(dst, e []byte) []byte {
+	return json.RawMessage(list(elements(content), func(e json.RawMessage) written {
 		b, err := transcript.UnmarshalBlock(e)
 		if err != nil {
 			b = nil
 		}
-		return append(dst, transcript.MarshalBlock(r.userBlock(entry, b))...)
-	})
+		return written(transcript.MarshalBlock(r.userBlock(entry, b)))
+	}))
 }
 
 // cleanSource returns s with the members of its type alone, or what is wrong
@@ -133,16 +136,13 @@ func isDocumentContent(value []byte) bool {
 		return false
 	}
 	if s, ok := jsontext.String(jsontext.Trim(value)); ok {
-		return !isBlank(s)
+		return !rebuild.IsBlank(s)
 	}
-	n := 0
-	for e := range jsontext.Elements(value) {
-		if kind := stringMember(e, "type"); kind != "image" && (kind != "text" || isBlank(stringMember(e, "text"))) {
-			return false
-		}
-		n++
-	}
-	return n > 0
+	content := elements(value)
+	return len(content) > 0 && !slices.ContainsFunc(content, func(e json.RawMessage) bool {
+		kind := stringMember(e, "type")
+		return kind != "image" && (kind != "text" || rebuild.IsBlank(stringMember(e, "text")))
+	})
 }
 
 // blocksOfDocument returns the texts and images that a document is made of.
@@ -156,4 +156,69 @@ func blocksOfDocument(content json.RawMessage) (blocks []transcript.Block) {
 		}
 	}
 	return blocks
+}
+
+// What a request to Converse may have.
+const (
+	maxDocuments = 5
+	maxImages    = 20
+)
+
+// What a request to the Messages API may have, in bytes of JSON: the API counts
+// an image as the base64 that it gets.
+const (
+	maxImageBytes = 5 << 20
+	maxBody       = 32 << 20
+)
+
+// A mediaBudget says how much is still to be left out: what comes first.
+type mediaBudget struct{ documents, images, bytes int }
+
+// countMedia counts how many documents and images are too many for Converse.
+func countMedia(messages []transcript.Message) (excess mediaBudget) {
+	var walk func(content []transcript.Block)
+	walk = func(content []transcript.Block) {
+		for _, b := range content {
+			switch b := b.(type) {
+			case transcript.DocumentBlock:
+				excess.documents++
+			case transcript.ImageBlock:
+				excess.images++
+			case transcript.ToolResultBlock:
+				walk(b.Content)
+			}
+		}
+	}
+	for _, m := range messages {
+		if m.Role == transcript.RoleUser {
+			walk(m.Content)
+		}
+	}
+	return mediaBudget{documents: max(excess.documents-maxDocuments, 0), images: max(excess.images-maxImages, 0)}
+}
+
+// take reports whether the next image or document is one of those too many.
+func (m *mediaBudget) take(b transcript.Block) bool {
+	n := &m.images
+	if _, ok := b.(transcript.DocumentBlock); ok {
+		n = &m.documents
+	}
+	if *n == 0 {
+		return false
+	}
+	*n--
+	return true
+}
+
+// takeBytes says what is wrong with the next image or document by its bytes,
+// nothing if it can go out.
+func (m *mediaBudget) takeBytes(source transcript.Source, kind string) string {
+	switch n := len(source.Data); {
+	case kind == "image" && n > maxImageBytes:
+		return "more than 5 MB"
+	case m.bytes > 0 && n > 0:
+		m.bytes -= n
+		return "the request has more than 32 MB"
+	}
+	return ""
 }

@@ -21,117 +21,66 @@ const MaxEvent = 64 << 20
 // Data that the end of r cuts off is an event, as some servers leave out the
 // last blank line; when r fails it is not.
 func ReadSSE(r io.Reader, f func(event []byte) error) error {
-	in := sseReader{r: bufio.NewReader(r)}
-	var data []byte
-	open := false // a data line was read since the last event
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, MaxEvent)
+	lines.Split(splitLine())
+	var data []byte // of the event so far, each line with a newline behind it
 	emit := func() error {
-		if !open || len(data) == 0 {
-			open = false
+		event := bytes.TrimSuffix(data, []byte("\n"))
+		if data = data[:0]; len(event) == 0 {
 			return nil
 		}
-		err := f(data)
-		data, open = data[:0], false
-		return err
+		return f(event)
 	}
-	for {
-		line, err := in.next()
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
+	for first := true; lines.Scan(); first = false {
+		line := lines.Bytes()
+		if first {
+			line = bytes.TrimPrefix(line, []byte("\uFEFF"))
 		}
-		if value, ok := dataField(line); ok {
-			if open {
-				data = append(data, '\n')
-			}
-			data, open = append(data, value...), true
-			if len(data) > MaxEvent {
-				return fmt.Errorf("wire: server-sent event of more than %d bytes", MaxEvent)
-			}
-		}
-		if len(line) == 0 || err != nil {
+		if len(line) == 0 {
 			if err := emit(); err != nil {
 				return err
 			}
 		}
-		if err != nil {
-			return nil
-		}
-	}
-}
-
-// dataField returns the value of a line "data: value".
-func dataField(line []byte) (value []byte, ok bool) {
-	const name = "data"
-	if len(line) < len(name) || string(line[:len(name)]) != name {
-		return nil, false
-	}
-	rest := line[len(name):]
-	switch {
-	case len(rest) == 0:
-		return nil, true
-	case rest[0] != ':':
-		return nil, false
-	case len(rest) > 1 && rest[1] == ' ':
-		return rest[2:], true
-	}
-	return rest[1:], true
-}
-
-// An sseReader splits a stream into lines. It gives a line out as soon as its
-// end is there and does not wait for what follows a CR.
-type sseReader struct {
-	r       *bufio.Reader
-	line    []byte
-	afterCR bool // the last line ended with CR: an LF now belongs to it
-	begun   bool
-}
-
-// next returns the next line without its end. At the end of the stream it
-// returns the rest, which may be empty, with io.EOF.
-func (in *sseReader) next() ([]byte, error) {
-	in.line = in.line[:0]
-	for {
-		if _, err := in.r.Peek(1); err != nil {
-			return in.text(), err
-		}
-		chunk, _ := in.r.Peek(in.r.Buffered())
-		if in.afterCR && chunk[0] == '\n' {
-			in.discard(1)
-			in.afterCR = false
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		if string(name) != "data" {
 			continue
 		}
-		in.afterCR = false
-		end := bytes.IndexByte(chunk, '\n')
-		if end < 0 {
-			end = len(chunk)
+		data = append(append(data, bytes.TrimPrefix(value, []byte(" "))...), '\n')
+		if len(data) > MaxEvent {
+			return fmt.Errorf("wire: server-sent event of more than %d bytes", MaxEvent)
 		}
-		if cr := bytes.IndexByte(chunk[:end], '\r'); cr >= 0 {
-			end = cr
-		}
-		if len(in.line)+end > MaxEvent {
-			return nil, fmt.Errorf("wire: line of more than %d bytes in server-sent events", MaxEvent)
-		}
-		in.line = append(in.line, chunk[:end]...)
-		if end == len(chunk) {
-			in.discard(end)
-			continue
-		}
-		in.afterCR = chunk[end] == '\r'
-		in.discard(end + 1)
-		return in.text(), nil
 	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("wire: line of more than %d bytes in server-sent events", MaxEvent)
+	case err != nil:
+		return err
+	}
+	return emit()
 }
 
-// discard skips bytes that were peeked at, which cannot fail.
-func (in *sseReader) discard(n int) { _, _ = in.r.Discard(n) }
-
-// text returns the line; the first one without a byte order mark.
-func (in *sseReader) text() []byte {
-	line := in.line
-	if !in.begun {
-		in.begun = true
-		if len(line) >= 3 && string(line[:3]) == "\uFEFF" {
-			line = line[3:]
+// splitLine returns a function that splits a stream into lines. A line is there as
+// soon as its end is, without waiting for what follows a CR.
+func splitLine() bufio.SplitFunc {
+	afterCR := false // the last line ended with CR: an LF now belongs to it
+	searched := 0    // bytes without an end of the line
+	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
+		start := 0
+		if afterCR && len(data) > 0 && data[0] == '\n' {
+			start = 1
 		}
+		from := max(start, searched)
+		if i := bytes.IndexAny(data[from:], "\r\n"); i >= 0 {
+			end := from + i
+			afterCR, searched = data[end] == '\r', 0
+			return end + 1, data[start:end], nil
+		}
+		if !atEOF || start == len(data) {
+			searched = len(data)
+			return 0, nil, nil
+		}
+		searched = 0
+		return len(data), data[start:], nil
 	}
-	return line
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -21,15 +22,19 @@ type Delta struct {
 // format gives one. It is for one goroutine.
 type Stream struct{ events streamed }
 
-// streamed is a stream of one API: its events, put together by an accumulator.
+// streamed is an answer of one API, streamed or whole, put together by an accumulator.
 type streamed interface {
 	base() *accumulator
-	// refusal returns the error that an event says, nil if it says none.
-	refusal(event []byte) *APIError
+	// refusal returns the error that an event or a whole answer says, nil if it says
+	// none.
+	refusal(obj []byte) *APIError
 	// add takes an event that says no error.
 	add(event []byte) (Delta, error)
-	// response returns the answer so far with the stop reason that the API gave.
-	response() *transcript.Response
+	// whole takes an answer that was not streamed and says no error.
+	whole(body []byte) error
+	// content returns the blocks so far.
+	content() []transcript.Block
+	readUsage(counts json.RawMessage) transcript.Usage
 }
 
 // Add takes one event: the data of a server-sent event, [DONE] included, or for
@@ -41,14 +46,14 @@ type streamed interface {
 // out, and what was added before stays.
 func (s *Stream) Add(event []byte) (Delta, error) {
 	a := s.events.base()
-	if string(jsontext.Trim(event)) == "[DONE]" {
+	event = jsontext.Trim(event)
+	if string(event) == "[DONE]" {
 		first := !a.over
 		a.over = true
 		return Delta{Done: first}, nil
 	}
-	event, err := eventObject(event)
-	if err != nil {
-		return Delta{}, err
+	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
+		return Delta{}, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
 	}
 	if e := s.events.refusal(event); e != nil {
 		a.failed = true
@@ -64,7 +69,7 @@ func (s *Stream) Add(event []byte) (Delta, error) {
 // was not finished has the text of its input so far as a JSON string. The response is
 // the caller's and does not change with later events.
 func (s *Stream) Response() *transcript.Response {
-	resp := s.events.response()
+	resp := s.response()
 	switch a := s.events.base(); {
 	case a.failed:
 		resp.StopReason = transcript.StopError
@@ -72,14 +77,4 @@ func (s *Stream) Response() *transcript.Response {
 		resp.StopReason = transcript.StopAborted
 	}
 	return resp
-}
-
-// eventObject returns an event without white space around it, or an error if it is
-// no JSON object.
-func eventObject(event []byte) ([]byte, error) {
-	event = jsontext.Trim(event)
-	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
-		return nil, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
-	}
-	return event, nil
 }

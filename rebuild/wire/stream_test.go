@@ -255,6 +255,10 @@ func TestStreamErrorEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Some proxies leave out the type.
+	if _, err := (wire.Anthropic{}).NewStream().Add([]byte(`{"error":{"message":"m"}}`)); err == nil || err.Error() != "wire: m" {
+		t.Errorf("error without a type: %v", err)
+	}
 	_, err := s.Add([]byte(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
 	var apiErr *wire.APIError
 	if !errors.As(err, &apiErr) || apiErr.Type != "overloaded_error" || apiErr.Message != "Overloaded" {

@@ -30,29 +30,34 @@ func runningTurn(messages []transcript.Message) int {
 	return start
 }
 
-// budget returns the type of the request's member "thinking", and the member
-// with a budget that is less than the output limit.
-func (r *renderer) budget(thinking json.RawMessage, limit int) (kind string, member json.RawMessage) {
+// ask returns the request's member "thinking" with a budget that is less than the
+// output limit, if there is one, and notes its type.
+func (r *renderer) ask(thinking json.RawMessage, limit int) json.RawMessage {
 	const name, least = "budget_tokens", 1024
-	raw, _ := jsontext.Member(thinking, name)
-	if n, ok := jsontext.Int(raw); !ok || n < int64(limit) {
-		return "enabled", thinking
+	r.thinking = stringMember(thinking, "type")
+	n, ok := jsontext.Int(get(thinking, name))
+	if r.thinking != "enabled" || limit == 0 || !ok || n < int64(limit) {
+		return thinking
 	}
 	budget := limit * 3 / 4
 	if budget < least {
 		r.note(rebuild.ThinkingOff, "", fmt.Sprintf("an output limit of %d tokens leaves no room for it", limit))
-		return "", nil
+		r.thinking = ""
+		return nil
 	}
 	r.note(rebuild.ThinkingLess, "", fmt.Sprintf("a budget of %d tokens, as the output limit is %d", budget, limit))
-	o := jsontext.AppendObject(nil)
-	for member, value := range jsontext.Members(thinking) {
-		if member == name {
-			o.Int(member, int64(budget))
-		} else {
-			o.Value(member, value)
-		}
+	asked := membersOf(thinking)
+	asked.set(name, strconv.AppendInt(nil, int64(budget), 10))
+	return asked.object()
+}
+
+// asked returns the member for the messages that were rendered.
+func (r *renderer) asked(thinking json.RawMessage) json.RawMessage {
+	if r.thinking != "enabled" || r.reasons {
+		return thinking
 	}
-	return "enabled", o.End()
+	r.note(rebuild.ThinkingOff, "", "the answer that the last results belong to has no reasoning to go on from")
+	return nil
 }
 
 func hasCalls(content []transcript.Block) bool {
@@ -161,17 +166,6 @@ func isWhole(b transcript.Block) bool {
 		return b.Signature != ""
 	case transcript.RedactedThinkingBlock:
 		return b.Data != ""
-	}
-	return true
-}
-
-// startsWithReasoning reports whether the answer that the last message has
-// results for begins with reasoning, or calls no tools.
-func startsWithReasoning(messages []transcript.Message) bool {
-	for _, m := range slices.Backward(messages) {
-		if m.Role == transcript.RoleAssistant {
-			return !hasCalls(m.Content) || isThinking(m.Content[0])
-		}
 	}
 	return true
 }
