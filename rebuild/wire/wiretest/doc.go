@@ -127,6 +127,14 @@ func (j *judge) flag(rule string, message, block int, format string, args ...any
 	j.found = append(j.found, Violation{rule, message, block, fmt.Sprintf(format, args...)})
 }
 
+// want flags a rule unless ok, which it returns.
+func (j *judge) want(ok bool, rule string, message, block int, format string, args ...any) bool {
+	if !ok {
+		j.flag(rule, message, block, format, args...)
+	}
+	return ok
+}
+
 // say adds blocks to the messages. Blocks of one role that follow each other are
 // one message.
 func (j *judge) say(role transcript.Role, blocks ...transcript.Block) {
