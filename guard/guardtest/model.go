@@ -113,7 +113,7 @@ func (x *exchange) count() error {
 	case no != nil:
 		return x.sendError(no)
 	}
-	return x.send(http.StatusOK, wiretest.TypeJSON, fmt.Appendf(nil, `{"input_tokens":%d}`, req.Tokens))
+	return x.send(http.StatusOK, "application/json", fmt.Appendf(nil, `{"input_tokens":%d}`, req.Tokens))
 }
 
 // messages answers a request for a message. An error means that the connection

@@ -85,18 +85,18 @@ func (x *exchange) stream(events []wiretest.Event, f *fault, failed wiretest.Eve
 		after = len(events)
 	}
 	for _, e := range events[:after] {
-		if err := x.sendEvent(x.api.Frame(e)); err != nil {
+		if err := x.sendEvent(e.Data); err != nil {
 			return err
 		}
 	}
 	switch f.kind {
 	case faultEvent:
-		return x.sendEvent(x.api.Frame(failed))
+		return x.sendEvent(failed.Data)
 	case faultStall:
 		return x.stall()
 	case faultCutLine:
 		if after < len(events) {
-			half := x.api.Frame(events[after])
+			half := events[after].Data
 			if err := x.sendEvent(half[:len(half)/2]); err != nil {
 				return err
 			}
@@ -112,12 +112,12 @@ func (x *exchange) stream(events []wiretest.Event, f *fault, failed wiretest.Eve
 // midInput returns how many events there are up to the middle of the input of
 // the first call, or half of all.
 func (x *exchange) midInput(events []wiretest.Event) int {
-	first := slices.IndexFunc(events, x.api.IsInput)
+	first := slices.IndexFunc(events, func(e wiretest.Event) bool { return e.Input })
 	if first < 0 {
 		return len(events) / 2
 	}
 	n := 0
-	for first+n < len(events) && x.api.IsInput(events[first+n]) {
+	for first+n < len(events) && events[first+n].Input {
 		n++
 	}
 	return first + (n+1)/2
@@ -174,16 +174,15 @@ func (x *exchange) send(status int, contentType string, body []byte) error {
 func (x *exchange) head(status int, contentType string, no *wiretest.Refusal) {
 	h := x.w.Header()
 	h.Set("Content-Type", contentType)
-	x.api.Head(h, no, x.requestID())
+	x.api.Form().Head(h, no, x.requestID())
 	x.w.WriteHeader(status)
 }
 
 func (x *exchange) contentType(stream bool) string {
-	whole, streamed := x.api.Types()
 	if stream {
-		return streamed
+		return x.api.Form().Stream
 	}
-	return whole
+	return x.api.Form().Whole
 }
 
 func (x *exchange) requestID() string { return fmt.Sprintf("req_%06d", x.id) }

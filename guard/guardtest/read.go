@@ -49,14 +49,14 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 }
 
 // maxBody is the size in bytes that a body may have.
-func (x *exchange) maxBody() int64 { return cmp.Or(x.m.MaxBody, x.api.MaxBody()) }
+func (x *exchange) maxBody() int64 { return cmp.Or(x.m.MaxBody, x.api.Form().MaxBody) }
 
 // worded returns an error as the provider says it.
 func (x *exchange) worded(no *wiretest.Refusal) *wiretest.Refusal {
 	if no == nil {
 		return nil
 	}
-	said := x.api.Word(*no, x.maxBody())
+	said := x.api.Form().Word(*no, x.maxBody())
 	return &said
 }
 

@@ -1,10 +1,8 @@
 package wiretest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -13,7 +11,6 @@ import (
 
 // Anthropic is the Messages API.
 type Anthropic struct {
-	sse
 	// Counting says that requests only ask for a count of tokens.
 	Counting bool
 }
@@ -223,19 +220,10 @@ func (Anthropic) Fit(l Limits, req Request, tokens int) *Refusal {
 	return nil
 }
 
-// Whole returns an answer that is not streamed.
-func (Anthropic) Whole(a Message) []byte { return a.json() }
-
-// Events returns an answer as a stream.
-func (Anthropic) Events(a Message) []Event { return a.events() }
-
-// IsInput reports whether an event adds to the input of a call.
-func (Anthropic) IsInput(e Event) bool {
-	return e.Name == "content_block_delta" && bytes.Contains(e.Data, []byte(`"type":"`+kindInput))
+// Form returns what all answers have in common.
+func (Anthropic) Form() Form {
+	return Form{MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, requestID: "Request-Id"}
 }
-
-// Word returns an error in the words of the provider.
-func (Anthropic) Word(no Refusal, _ int64) Refusal { return no }
 
 // Refuse returns the body of an error. That of a body that is too large comes
 // from a proxy of the provider and has no more than this.
@@ -249,8 +237,5 @@ func (Anthropic) Refuse(no *Refusal, requestID string) []byte {
 
 // Fail returns the event that ends a stream with an error.
 func (a Anthropic) Fail(no *Refusal, _ Message, requestID string) Event {
-	return Event{"error", a.Refuse(no, requestID)}
+	return Event{Data: sse("error", a.Refuse(no, requestID))}
 }
-
-// Head sets the headers of an answer.
-func (Anthropic) Head(h http.Header, _ *Refusal, requestID string) { h.Set("Request-Id", requestID) }

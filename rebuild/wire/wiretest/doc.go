@@ -121,6 +121,7 @@ type Request struct {
 type judge struct {
 	req   Request
 	found []Violation
+	seen  map[[2]string]bool // kinds and IDs
 }
 
 func (j *judge) flag(rule string, message, block int, format string, args ...any) {
@@ -133,6 +134,16 @@ func (j *judge) want(ok bool, rule string, message, block int, format string, ar
 		j.flag(rule, message, block, format, args...)
 	}
 	return ok
+}
+
+// fresh reports whether an ID is the first of its kind.
+func (j *judge) fresh(kind, id string) bool {
+	if j.seen == nil {
+		j.seen = map[[2]string]bool{}
+	}
+	seen := j.seen[[2]string{kind, id}]
+	j.seen[[2]string{kind, id}] = true
+	return !seen
 }
 
 // say adds blocks to the messages. Blocks of one role that follow each other are
@@ -173,6 +184,14 @@ func list(v any) []any {
 func text(v any) string {
 	s, _ := v.(string)
 	return s
+}
+
+// texts returns the texts of a list of objects, joined.
+func texts(v any) (said string) {
+	for _, e := range list(v) {
+		said += text(object(e)["text"])
+	}
+	return said
 }
 
 // integer returns a number, and whether v is one that is an integer.
