@@ -46,7 +46,7 @@ func (Bedrock) Fit(l Limits, req Request, tokens int) *Refusal {
 	}
 	no := Anthropic{}.Fit(l, req, tokens)
 	if no != nil {
-		no.Text = "The model returned the following errors: " + no.Text
+		no.Text = modelSays + no.Text
 	}
 	return no
 }
