@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -28,7 +27,7 @@ type Answer struct {
 	// Usage is what the answer says it cost. Nil: what was counted.
 	Usage *transcript.Usage
 
-	fault *fault
+	fault fault
 }
 
 // Say returns an answer of one text.
@@ -78,7 +77,7 @@ func (m *Model) message(req Request, a Answer) wiretest.Message {
 	stop := a.Stop
 	if stop == "" {
 		stop = transcript.StopEndTurn
-		if slices.ContainsFunc(content, isCall) {
+		if len(transcript.Message{Content: content}.ToolCalls()) > 0 {
 			stop = transcript.StopToolUse
 		}
 	}
@@ -99,9 +98,4 @@ func (m *Model) message(req Request, a Answer) wiretest.Message {
 		out.Usage = transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
 	}
 	return out
-}
-
-func isCall(b transcript.Block) bool {
-	_, ok := b.(transcript.ToolCallBlock)
-	return ok
 }

@@ -57,10 +57,10 @@ type Model struct {
 	// [Model.Overflows] remember, each of them the last. 0: 100; negative: all.
 	Keep int
 
-	mu                      sync.Mutex // guards what follows
-	ids                     int        // of answers of any kind
-	stats                   Stats
-	all, invalid, overflows []*Recorded
+	mu    sync.Mutex // guards what follows
+	ids   int        // of answers of any kind
+	stats Stats
+	last  map[Outcome][]*Recorded // those of all outcomes are under ""
 }
 
 // ServeHTTP implements [net/http.Handler]: POST /v1/messages and
@@ -113,7 +113,7 @@ func (x *exchange) count() error {
 	case no != nil:
 		return x.sendError(no)
 	}
-	return x.send(http.StatusOK, "application/json", fmt.Appendf(nil, `{"input_tokens":%d}`, req.Tokens))
+	return x.send(http.StatusOK, x.contentType(false), nil, fmt.Appendf(nil, `{"input_tokens":%d}`, req.Tokens))
 }
 
 // messages answers a request for a message. An error means that the connection
@@ -124,15 +124,13 @@ func (x *exchange) messages() error {
 		return err
 	}
 	rec := x.m.begin(req, no)
-	defer x.m.end(rec)
+	defer func() {
+		x.m.end(rec, err != nil && !errors.Is(err, errBreak) && !errors.Is(context.Cause(x.r.Context()), errClosed))
+	}()
 	if no != nil {
 		err = x.sendError(no)
 	} else {
-		rule := x.m.Answer
-		err = x.play(rec, rule.orEcho(rec.Request))
-	}
-	if err != nil && !errors.Is(err, errBreak) && !errors.Is(context.Cause(x.r.Context()), errClosed) {
-		x.m.gone(rec)
+		err = x.play(rec, x.m.Answer.orEcho(rec.Request))
 	}
 	return err
 }

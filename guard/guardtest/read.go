@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -61,13 +62,10 @@ func (x *exchange) worded(no *wiretest.Refusal) *wiretest.Refusal {
 }
 
 func usesTools(messages []transcript.Message) bool {
-	for _, m := range messages {
-		for _, b := range m.Content {
-			switch b.(type) {
-			case transcript.ToolCallBlock, transcript.ToolResultBlock:
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(messages, func(m transcript.Message) bool {
+		return slices.ContainsFunc(m.Content, func(b transcript.Block) bool {
+			kind := b.BlockType()
+			return kind == "tool_use" || kind == "tool_result"
+		})
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
-	"github.com/convolog/convolog/transcript"
 )
 
 // Rule says what a model answers. A rule may be called from several goroutines
@@ -46,11 +45,11 @@ func Script(answers ...Answer) Rule {
 // Start gives the answers one after the other and then goes on by a rule; nil
 // is [Echo].
 func Start(then Rule, answers ...Answer) Rule {
-	next := counter()
+	var asked atomic.Int64
 	answers = slices.Clone(answers)
 	return func(r Request) Answer {
-		if i := next(); i < len(answers) {
-			return answers[i]
+		if n := int(asked.Add(1)); n <= len(answers) {
+			return answers[n-1]
 		}
 		return then.orEcho(r)
 	}
@@ -81,10 +80,7 @@ func UserHas(text string) func(Request) bool {
 
 // AfterTools is a condition for [When]: the last message has results of tools.
 func AfterTools(r Request) bool {
-	return slices.ContainsFunc(r.last().Content, func(b transcript.Block) bool {
-		_, ok := b.(transcript.ToolResultBlock)
-		return ok
-	})
+	return len(r.Results()) > 0
 }
 
 func (rule Rule) orEcho(r Request) Answer {
@@ -92,10 +88,4 @@ func (rule Rule) orEcho(r Request) Answer {
 		return Echo(r)
 	}
 	return rule(r)
-}
-
-// counter returns a function that counts its calls from 0.
-func counter() func() int {
-	var n atomic.Int64
-	return func() int { return int(n.Add(1)) - 1 }
 }
