@@ -41,40 +41,31 @@ func Fail(status int, errorType, message string) Answer {
 }
 
 // usual returns an error that every provider has, in the words of Anthropic.
-func usual(status int, errorType, message string) Answer {
-	a := Fail(status, errorType, message)
+func usual(kind, message string) Answer {
+	a := Fail(statusOf[kind], kind, message)
 	a.fault.no.Usual = true
 	return a
 }
 
 // Overloaded fails with status 529; the other providers have 503.
-func Overloaded() Answer {
-	return usual(wiretest.StatusOverloaded, wiretest.KindOverloaded, "Overloaded")
-}
+func Overloaded() Answer { return usual(wiretest.KindOverloaded, "Overloaded") }
 
 // RateLimited fails with status 429 and says in whole seconds, rounded up, when
 // to try again; 0 leaves that out.
 func RateLimited(retryAfter time.Duration) Answer {
-	a := usual(http.StatusTooManyRequests, wiretest.KindRate,
-		"This request would exceed your account's rate limit. Please try again later.")
+	a := usual(wiretest.KindRate, "This request would exceed your account's rate limit. Please try again later.")
 	a.fault.retryAfter = retryAfter
 	return a
 }
 
 // Broken fails with status 500.
-func Broken() Answer {
-	return usual(http.StatusInternalServerError, wiretest.KindAPI, "Internal server error")
-}
+func Broken() Answer { return usual(wiretest.KindAPI, "Internal server error") }
 
 // Unauthorized fails with status 401.
-func Unauthorized() Answer {
-	return usual(http.StatusUnauthorized, wiretest.KindUnauthorized, "invalid x-api-key")
-}
+func Unauthorized() Answer { return usual(wiretest.KindUnauthorized, "invalid x-api-key") }
 
 // TooLarge fails with status 413, as if the body had too many bytes.
-func TooLarge() Answer {
-	return usual(http.StatusRequestEntityTooLarge, wiretest.KindTooLarge, wiretest.TextTooLarge)
-}
+func TooLarge() Answer { return Answer{fault: fault{kind: faultError, no: *wiretest.TooLarge()}} }
 
 // Page answers with a status and an HTML page, as a proxy in between does that
 // fails or finds a body too large.

@@ -31,7 +31,10 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	}
 	read, found := x.api.Decode(body)
 	req.Request, req.Stream = read.Request, read.Stream
-	no = wiretest.Violated(found)
+	if len(found) > 0 {
+		no = wiretest.Invalid("%s", found[0].Text)
+		no.Violations = found
+	}
 	if no == nil && m.RequireTools && !read.HasTools && usesTools(req.Messages) {
 		no = wiretest.Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
 	}

@@ -101,8 +101,8 @@ func canonical(v any) string {
 	return string(encode(v))
 }
 
-// unmarked returns blocks without cache marks. It does not look into the inputs of
-// calls, which are the model's own words.
+// unmarked returns a value without its cache marks, nil if it is only one. It does not
+// look into the inputs of calls, which are the model's own words.
 func unmarked(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -110,33 +110,26 @@ func unmarked(v any) any {
 	case []any:
 		out := make([]any, 0, len(v))
 		for _, e := range v {
-			if e = unmarked1(e); e != nil {
+			if e = unmarked(e); e != nil {
 				out = append(out, e)
 			}
 		}
 		return out
-	}
-	return unmarked1(v)
-}
-
-// unmarked1 returns one value without its cache marks, nil if it is only one.
-func unmarked1(v any) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return v
-	}
-	if m["cachePoint"] != nil {
-		return nil
-	}
-	m = maps.Clone(m)
-	delete(m, "cache_control")
-	if m["type"] == "input_text" { // a message of one text has none of this type
-		m["type"] = "text"
-	}
-	for _, name := range []string{"content", "tools", "toolResult"} {
-		if m[name] != nil {
-			m[name] = unmarked(m[name])
+	case map[string]any:
+		if v["cachePoint"] != nil {
+			return nil
 		}
+		m := maps.Clone(v)
+		delete(m, "cache_control")
+		if m["type"] == "input_text" { // a message of one text has none of this type
+			m["type"] = "text"
+		}
+		for _, name := range []string{"content", "tools", "toolResult"} {
+			if m[name] != nil {
+				m[name] = unmarked(m[name])
+			}
+		}
+		return m
 	}
-	return m
+	return v
 }

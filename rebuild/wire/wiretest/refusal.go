@@ -38,16 +38,6 @@ func Invalid(format string, args ...any) *Refusal {
 	return &Refusal{Status: http.StatusBadRequest, Kind: KindInvalid, Text: fmt.Sprintf(format, args...)}
 }
 
-// Violated refuses a request by what Decode found, nil if that is nothing.
-func Violated(found []Violation) *Refusal {
-	if len(found) == 0 {
-		return nil
-	}
-	no := Invalid("%s", found[0].Text)
-	no.Violations = found
-	return no
-}
-
 func overflow(format string, args ...any) *Refusal {
 	no := Invalid(format, args...)
 	no.Overflow = true
@@ -56,11 +46,8 @@ func overflow(format string, args ...any) *Refusal {
 
 // TooLarge refuses a body of too many bytes.
 func TooLarge() *Refusal {
-	return &Refusal{Status: http.StatusRequestEntityTooLarge, Kind: KindTooLarge, Text: TextTooLarge, Usual: true, Overflow: true}
+	return &Refusal{Status: http.StatusRequestEntityTooLarge, Kind: KindTooLarge, Text: "Request exceeds the maximum size", Usual: true, Overflow: true}
 }
-
-// TextTooLarge is what Anthropic says about a body of too many bytes.
-const TextTooLarge = "Request exceeds the maximum size"
 
 // Form is what all answers of an API have in common.
 type Form struct {
