@@ -55,7 +55,12 @@ func (a Answer) content(req Request) []transcript.Block {
 	if len(a.Calls) == 0 {
 		return content
 	}
-	used := req.callIDs()
+	used := map[string]bool{}
+	for _, m := range req.Messages {
+		for _, c := range m.ToolCalls() {
+			used[c.ID] = true
+		}
+	}
 	for i, c := range a.Calls {
 		if c.ID == "" {
 			for k := i; c.ID == "" || used[c.ID]; k++ {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -57,8 +58,8 @@ type Model struct {
 	// [Model.Overflows] remember, each of them the last. 0: 100; negative: all.
 	Keep int
 
-	mu    sync.Mutex // guards what follows
-	ids   int        // of answers of any kind
+	ids   atomic.Int64 // of answers of any kind
+	mu    sync.Mutex   // guards what follows
 	stats Stats
 	last  map[Outcome][]*Recorded // those of all outcomes are under ""
 }
@@ -70,7 +71,7 @@ type Model struct {
 // cuts a connection, where an answer asks for it, by panicking with
 // [net/http.ErrAbortHandler].
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{m: m, w: w, r: r, id: m.nextID(), api: wiretest.At(r.URL.Path)}
+	x := &exchange{m: m, w: w, r: r, id: int(m.ids.Add(1)), api: wiretest.At(r.URL.Path)}
 	served := x.api != nil
 	if !served {
 		x.api = wiretest.Anthropic{}
@@ -82,7 +83,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		err = x.sendError(x.worded(&wiretest.Refusal{Status: http.StatusMethodNotAllowed, Kind: wiretest.KindInvalid, Text: "Method Not Allowed"}))
-	case r.URL.Path == wiretest.PathCount:
+	case x.api == counting:
 		err = x.count()
 	default:
 		err = x.messages()
@@ -91,6 +92,9 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 }
+
+// counting is the API that is asked for counts of tokens.
+var counting wiretest.API = wiretest.Anthropic{Counting: true}
 
 // An exchange is one HTTP request and its answer.
 type exchange struct {
@@ -151,11 +155,4 @@ func (m *Model) outputTokens(content []transcript.Block) int {
 	msg := transcript.Message{Role: transcript.RoleAssistant, Content: content}
 	empty := transcript.Message{Role: transcript.RoleAssistant}
 	return max(1, m.tokens("", nil, []transcript.Message{msg})-m.tokens("", nil, []transcript.Message{empty}))
-}
-
-func (m *Model) nextID() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ids++
-	return m.ids
 }

@@ -25,29 +25,27 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 		return req, nil, err
 	}
 	req.Body = body
-	anthropic, isAnthropic := x.api.(wiretest.Anthropic)
+	_, isAnthropic := x.api.(wiretest.Anthropic)
 	if isAnthropic && x.r.Header.Get("Anthropic-Version") == "" {
 		return req, wiretest.Invalid("anthropic-version: header is required"), nil
 	}
 	read, found := x.api.Decode(body)
 	req.Request, req.Stream = read.Request, read.Stream
-	if len(found) > 0 {
+	switch {
+	case len(found) > 0:
 		no = wiretest.Invalid("%s", found[0].Text)
 		no.Violations = found
-	}
-	if no == nil && m.RequireTools && !read.HasTools && usesTools(req.Messages) {
+	case m.RequireTools && !read.HasTools && usesTools(req.Messages):
 		no = wiretest.Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
-	}
-	if no == nil {
+	default:
 		req.Dropped, no = m.checkBinding(x.api, &req.Request)
 	}
-	if no != nil {
-		return req, x.worded(no), nil
-	}
-	req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
-	if !anthropic.Counting {
-		limits := wiretest.Limits{Model: cmp.Or(m.Name, req.Model), Window: m.Window, MaxOutput: m.MaxOutput, ReserveOutput: m.ReserveOutput}
-		no = x.api.Fit(limits, read, req.Tokens)
+	if no == nil {
+		req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
+		if x.api != counting {
+			limits := wiretest.Limits{Model: cmp.Or(m.Name, req.Model), Window: m.Window, MaxOutput: m.MaxOutput, ReserveOutput: m.ReserveOutput}
+			no = x.api.Fit(limits, read, req.Tokens)
+		}
 	}
 	return req, x.worded(no), nil
 }

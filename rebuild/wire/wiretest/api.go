@@ -31,13 +31,6 @@ type API interface {
 	Form() Form
 }
 
-// PathMessages is where the Messages API takes requests, PathCount where it
-// counts them.
-const (
-	PathMessages = "/v1/messages"
-	PathCount    = "/v1/messages/count_tokens"
-)
-
 // The paths that say which model is asked: those of the Gemini API and Vertex,
 // and of Converse.
 var (
@@ -48,9 +41,9 @@ var (
 // At returns the API that takes requests at a path, nil if there is none.
 func At(path string) API {
 	switch path {
-	case PathMessages:
+	case "/v1/messages":
 		return Anthropic{}
-	case PathCount:
+	case "/v1/messages/count_tokens":
 		return Anthropic{Counting: true}
 	case "/v1/chat/completions":
 		return OpenAIChat{asSent: true}

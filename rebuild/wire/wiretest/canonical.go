@@ -121,15 +121,17 @@ func (r *referee) role(i int) {
 	}
 }
 
-// paused reports whether message i is an answer that the provider stopped
-// inside a tool of its own, to be sent back unchanged (pause_turn).
+// paused reports whether message i is an answer that the provider stopped inside a tool
+// of its own, to be sent back unchanged (pause_turn): its last block is a call that the
+// provider runs or a result, of a type that may be newer than this.
 func (r *referee) paused(i int) bool {
-	m := r.req.Messages[i]
-	if i != len(r.req.Messages)-1 || m.Role != transcript.RoleAssistant || len(m.Content) == 0 {
+	content := r.content(i, transcript.RoleAssistant)
+	if i != len(r.req.Messages)-1 || len(content) == 0 {
 		return false
 	}
-	raw, ok := m.Content[len(m.Content)-1].(transcript.RawBlock)
-	return ok && ofServer(raw)
+	raw, _ := content[len(content)-1].(transcript.RawBlock)
+	m, _ := members(raw.JSON)
+	return serverCall(jsonText(m["type"])) || m["input"] != nil || m["tool_use_id"] != nil
 }
 
 // content returns that of message i if it is of a role.
@@ -193,6 +195,33 @@ func (r *referee) results(i int) {
 			r.wantAt(got == want, p, "toolset", "", "`toolset_name` %q does not match that of the `tool_use` block, %q", got, want)
 		}
 		answered[res.CallID] = true
+	}
+}
+
+// serverTools checks that the provider's own tools are paired in message i.
+func (r *referee) serverTools(i int) {
+	type use struct{ id, name string }
+	var open []use
+	for j, b := range r.req.Messages[i].Content {
+		raw, ok := b.(transcript.RawBlock)
+		if !ok {
+			continue
+		}
+		kind := raw.BlockType()
+		m, _ := members(raw.JSON)
+		switch {
+		case serverCall(kind), m["input"] != nil: // those that are newer than this too
+			open = append(open, use{jsonText(m["id"]), jsonText(m["name"])})
+		case m["tool_use_id"] != nil:
+			id := jsonText(m["tool_use_id"])
+			k := slices.IndexFunc(open, func(u use) bool { return u.id == id })
+			if r.wantAt(k >= 0, place{i, j, -1}, "server-tool", "", "unexpected `tool_use_id` found in `%s` blocks: %s. Each `%s` block must have a corresponding `server_tool_use` block before it.", kind, id, kind) {
+				open = slices.Delete(open, k, k+1)
+			}
+		}
+	}
+	for _, u := range open {
+		r.want(r.paused(i), "server-tool", i, -1, "messages.%d: `%s` tool use with id `%s` was found without a corresponding `%s_tool_result` block", i, u.name, u.id, u.name)
 	}
 }
 

@@ -38,7 +38,7 @@ var blockKinds = map[string]blockKind{
 	"thinking":          {role: ofAssistant},
 	"redacted_thinking": {role: ofAssistant},
 
-	"search_result":    {raw: true, role: ofUser, may: "cache_control citations", needs: []need{{"source", isText}, {"title", isText}, {"content", isTexts}}},
+	"search_result":    {raw: true, role: ofUser, may: "cache_control citations", needs: []need{{"source", isText}, {"title", isText}, {"content", func(v json.RawMessage) bool { return isList(v, "text") }}}},
 	"container_upload": {raw: true, may: "cache_control", needs: []need{{"file_id", isText}}},
 	"fallback":         {raw: true, role: ofAssistant, may: "trigger from", needs: []need{{"to", isGiven}}},
 	"compaction": {
@@ -57,6 +57,10 @@ var blockKinds = map[string]blockKind{
 }
 
 var serverResult = blockKind{raw: true, role: ofAssistant, may: "cache_control caller", needs: []need{{"tool_use_id", isText}, {"content", isGiven}}}
+
+// The blocks of tools that the provider runs itself. A transcript holds them
+// as raw blocks.
+func serverCall(kind string) bool { return kind == "server_tool_use" || kind == "mcp_tool_use" }
 
 // block checks one block for itself. p.inner says that it is in a tool result.
 func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
@@ -152,6 +156,22 @@ func (r *referee) call(p place, kind, id, name string, input json.RawMessage) {
 	r.wantAt(ok, p, "input", kind+".input", "Input should be a valid dictionary")
 }
 
+// serverCall checks a call that the provider runs, and takes what it checks from its
+// members.
+func (r *referee) serverCall(p place, kind string, m map[string]json.RawMessage) {
+	prefix := "srvtoolu_"
+	if kind == "mcp_tool_use" {
+		prefix = "mcptoolu_"
+	}
+	id := jsonText(m["id"])
+	rest, ok := strings.CutPrefix(id, prefix)
+	r.wantAt(ok && isWord(rest), p, "server-tool", kind+".id", "String should match pattern '^%s[a-zA-Z0-9_]+$'", prefix)
+	r.call(p, kind, id, jsonText(m["name"]), m["input"])
+	for _, name := range []string{"id", "name", "input"} {
+		delete(m, name)
+	}
+}
+
 // member checks an optional member by its name.
 func (r *referee) member(p place, kind, name string, value json.RawMessage, may string) {
 	path := kind + "." + name
@@ -230,9 +250,6 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 func isText(value json.RawMessage) bool { return jsonText(value) != "" }
 
 func isGiven(value json.RawMessage) bool { return !isNull(value) }
-
-// isTexts reports whether value is a list of text blocks that are not blank.
-func isTexts(value json.RawMessage) bool { return isList(value, "text") }
 
 // isContent reports whether value is a text or a list of texts and images.
 func isContent(value json.RawMessage) bool {
