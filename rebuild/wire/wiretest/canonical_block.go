@@ -178,28 +178,27 @@ func (r *referee) member(p place, kind, name string, value json.RawMessage, may 
 	if !r.wantAt(slices.Contains(strings.Fields(may), name), p, "member", path, "Extra inputs are not permitted") || isNull(value) {
 		return
 	}
-	const dictionary = "Input should be a valid dictionary"
-	object, isObject := members(value)
+	object, ok := members(value)
+	want := "Input should be a valid dictionary"
 	switch name {
 	case cacheControl:
-		r.marks++
-		if r.wantAt(isObject, p, "member", path, dictionary) {
-			r.wantAt(jsonText(object["type"]) == "ephemeral", p, "member", path+".type", "Input should be 'ephemeral'")
+		if r.marks++; ok {
+			path, want, ok = path+".type", "Input should be 'ephemeral'", jsonText(object["type"]) == "ephemeral"
 		}
 	case "citations":
 		if kind == "text" {
 			var list []json.RawMessage
-			r.wantAt(json.Unmarshal(value, &list) == nil, p, "member", path, "Input should be a valid list")
-			return
+			want, ok = "Input should be a valid list", json.Unmarshal(value, &list) == nil
 		}
-		r.wantAt(isObject, p, "member", path, dictionary)
-	case "caller":
-		r.wantAt(isObject, p, "member", path, dictionary)
 	case "toolset_name":
-		r.wantAt(isText(value), p, "member", path, "Input should be a valid string")
+		want, ok = "Input should be a valid string", isText(value)
 	case "title", "context": // a string would be in the block's own field
-		r.wantAt(false, p, "member", path, "Input should be a valid string")
+		want, ok = "Input should be a valid string", false
+	case "caller":
+	default:
+		return
 	}
+	r.wantAt(ok, p, "member", path, "%s", want)
 }
 
 // mediaTypes are those of bytes, by the kinds of block and source, as they are named

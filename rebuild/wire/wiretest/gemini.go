@@ -65,10 +65,19 @@ func (c *geminiCheck) body(body []byte) {
 		c.flag("surrogate", -1, -1, "Invalid JSON payload received. Invalid unicode escape: %s", body[at:at+6])
 	}
 	c.members(req, geminiMembers, "", -1, -1)
-	c.config(req["generationConfig"])
-	if system, ok := req["systemInstruction"]; ok {
-		c.system(system)
+	config, ok := req["generationConfig"].(map[string]any)
+	c.want(ok || req["generationConfig"] == nil, "member", -1, -1, "Invalid value at 'generation_config' (%sGenerationConfig)", geminiAPI)
+	if limit, ok := config["maxOutputTokens"]; ok {
+		c.req.MaxOutput, ok = integer(limit)
+		c.want(ok && c.req.MaxOutput >= 1, "max-tokens", -1, -1, "max_output_tokens must be positive.")
 	}
+	system, ok := req["systemInstruction"]
+	parts := list(object(system)["parts"])
+	c.want(!ok || len(parts) > 0, "text", -1, -1, "* GenerateContentRequest.system_instruction.parts: contents.parts must not be empty.")
+	for j, p := range parts {
+		c.want(!blank(object(p)["text"]), "text", -1, -1, "* GenerateContentRequest.system_instruction.parts[%d].data: required oneof field 'data' must have one initialized field", j)
+	}
+	c.req.System = texts(parts)
 	c.tools(req["tools"])
 	contents := list(req["contents"])
 	c.want(len(contents) > 0, "contents", -1, -1, "* GenerateContentRequest.contents: contents is not specified")
@@ -88,26 +97,6 @@ func (c *geminiCheck) members(obj map[string]any, known, at string, content, par
 	for _, name := range unknown(obj, strings.Fields(known)...) {
 		c.flag("member", content, part, "Invalid JSON payload received. Unknown name %q%s: Cannot find field.", name, at)
 	}
-}
-
-func (c *geminiCheck) config(v any) {
-	config, ok := v.(map[string]any)
-	if !c.want(ok || v == nil, "member", -1, -1, "Invalid value at 'generation_config' (%sGenerationConfig)", geminiAPI) {
-		return
-	}
-	if limit, ok := config["maxOutputTokens"]; ok {
-		c.req.MaxOutput, ok = integer(limit)
-		c.want(ok && c.req.MaxOutput >= 1, "max-tokens", -1, -1, "max_output_tokens must be positive.")
-	}
-}
-
-func (c *geminiCheck) system(v any) {
-	parts := list(object(v)["parts"])
-	c.want(len(parts) > 0, "text", -1, -1, "* GenerateContentRequest.system_instruction.parts: contents.parts must not be empty.")
-	for j, p := range parts {
-		c.want(!blank(object(p)["text"]), "text", -1, -1, "* GenerateContentRequest.system_instruction.parts[%d].data: required oneof field 'data' must have one initialized field", j)
-	}
-	c.req.System = texts(parts)
 }
 
 func (c *geminiCheck) tools(v any) {

@@ -56,22 +56,15 @@ func spoken(body map[string]any) (units []unit) {
 	for _, name := range []string{"messages", "contents", "input"} {
 		for i, m := range list(body[name]) {
 			message := object(m)
-			role, _ := message["role"].(string)
-			inside := "content"
-			if message["parts"] != nil {
-				inside = "parts"
-			}
-			for j, b := range blocks(message[inside]) {
-				if text := canonical(b); text != "" {
-					units = append(units, unit{i, j, role + " " + text})
-				}
-			}
-			for _, other := range slices.Sorted(maps.Keys(message)) {
-				if other == inside || other == "role" || other == "type" && message[inside] != nil {
+			grows := message["content"] != nil || message["parts"] != nil
+			for _, name := range slices.Sorted(maps.Keys(message)) {
+				if name == "role" || name == "type" && grows {
 					continue // of a message, which may grow
 				}
-				for j, v := range blocks(message[other]) {
-					units = append(units, unit{i, j, role + " " + other + " " + canonical(v)})
+				for j, v := range blocks(message[name]) {
+					if said := canonical(v); said != "" {
+						units = append(units, unit{i, j, text(message["role"]) + " " + name + " " + said})
+					}
 				}
 			}
 		}

@@ -1,7 +1,6 @@
 package wiretest
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -251,8 +250,7 @@ func isHTTPS(url string) bool { return strings.HasPrefix(strings.ToLower(url), "
 // isDataURL reports whether url holds base64 of one of these media types.
 func isDataURL(url string, types ...string) bool {
 	kind, data, _ := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
-	_, err := base64.StdEncoding.DecodeString(data)
-	return strings.HasPrefix(url, "data:") && slices.Contains(types, kind) && data != "" && err == nil && !strings.ContainsAny(data, "\r\n")
+	return strings.HasPrefix(url, "data:") && slices.Contains(types, kind) && isPadded(data)
 }
 
 func openAISource(url, fileID string) transcript.Source {
