@@ -86,21 +86,16 @@ func (m *Model) message(req Request, a Answer) wiretest.Message {
 			stop = transcript.StopToolUse
 		}
 	}
-	limit, limitStop := req.MaxOutput, transcript.StopMaxTokens
-	if limit == 0 { // OpenAI does not ask for one
-		limit = math.MaxInt
-	}
+	limit, limitStop := cmp.Or(req.MaxOutput, math.MaxInt), transcript.StopMaxTokens // OpenAI does not ask for one
 	if room := m.Window - req.Tokens; m.Window > 0 && room < limit {
 		limit, limitStop = room, transcript.StopContextWindow
 	}
 	if m.outputTokens(content) > limit {
 		content, stop = m.cut(content, limit), limitStop
 	}
-	out := wiretest.Message{Model: cmp.Or(m.Name, req.Model), Content: content, Stop: stop, Dropped: req.Dropped}
-	if a.Usage != nil {
-		out.Usage = *a.Usage
-	} else {
-		out.Usage = transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
+	usage := a.Usage
+	if usage == nil {
+		usage = &transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
 	}
-	return out
+	return wiretest.Message{Model: cmp.Or(m.Name, req.Model), Content: content, Stop: stop, Usage: *usage, Dropped: req.Dropped}
 }

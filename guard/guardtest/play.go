@@ -72,25 +72,23 @@ func (x *exchange) stream(events []wiretest.Event, f fault, failed wiretest.Even
 		after = len(events)
 	default:
 	}
-	for _, e := range events[:after] {
+	sent := slices.Clip(events[:after])
+	switch {
+	case f.kind == faultEvent:
+		sent = append(sent, failed)
+	case f.kind == faultCutLine && after < len(events):
+		line := events[after].Data
+		sent = append(sent, wiretest.Event{Data: line[:len(line)/2]})
+	}
+	for _, e := range sent {
 		if err := x.sendEvent(e.Data); err != nil {
 			return err
 		}
 	}
 	switch f.kind {
-	case faultEvent:
-		return x.sendEvent(failed.Data)
 	case faultStall:
 		return x.stall()
-	case faultCutLine:
-		if after < len(events) {
-			half := events[after].Data
-			if err := x.sendEvent(half[:len(half)/2]); err != nil {
-				return err
-			}
-		}
-		return errBreak
-	case faultCut, faultCutInput:
+	case faultCut, faultCutLine, faultCutInput:
 		return errBreak
 	default:
 		return nil

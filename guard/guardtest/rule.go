@@ -1,6 +1,7 @@
 package guardtest
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,10 +26,7 @@ func Echo(r Request) Answer {
 			texts = append(texts, text)
 		}
 	}
-	if len(texts) == 0 {
-		return Say("(nothing)")
-	}
-	return Say(strings.Join(texts, "\n"))
+	return Say(cmp.Or(strings.Join(texts, "\n"), "(nothing)"))
 }
 
 // Always gives the same answer to every request.

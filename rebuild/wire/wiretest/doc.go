@@ -94,6 +94,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -236,34 +237,21 @@ func isBytes(s string) bool {
 	return err == nil
 }
 
+// escapes matches escaped characters of JSON: a pair of surrogates, the first half of one
+// alone, the second alone, and any other.
+var escapes = lazy.New(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89abAB]..)|(\\u[dD][c-fC-F]..)|\\.`)
+
 // halfSurrogate looks in valid JSON for an escaped half of a surrogate pair,
 // which is no character. It returns the offset of the first and what Anthropic
 // says about it, or -1.
 func halfSurrogate(body []byte) (at int, text string) {
-	for i := 0; i < len(body); i++ {
-		if body[i] != '\\' {
-			continue
-		}
+	for _, m := range escapes.Get().FindAllSubmatchIndex(body, -1) {
 		switch {
-		case isHalf(body, i, 0xd800) && isHalf(body, i+6, 0xdc00):
-			i += 11
-		case isHalf(body, i, 0xd800):
-			return i, "no low surrogate in string"
-		case isHalf(body, i, 0xdc00):
-			return i, "invalid high surrogate in string"
-		default:
-			i++ // the escaped character
+		case m[2] >= 0:
+			return m[2], "no low surrogate in string"
+		case m[4] >= 0:
+			return m[4], "invalid high surrogate in string"
 		}
 	}
 	return -1, ""
-}
-
-// isHalf reports whether an escape at offset i is one of the 1,024 surrogates
-// from first on.
-func isHalf(body []byte, i int, first uint64) bool {
-	if i+6 > len(body) || body[i] != '\\' || body[i+1] != 'u' {
-		return false
-	}
-	n, err := strconv.ParseUint(string(body[i+2:i+6]), 16, 32)
-	return err == nil && n >= first && n < first+0x400
 }

@@ -59,46 +59,40 @@ func geminiParts(a Message) (parts [][]byte) {
 	called := false
 	for _, b := range a.Content {
 		part := map[string]any{}
+		var extra transcript.Extra
 		switch b := b.(type) {
 		case transcript.TextBlock:
-			part["text"] = b.Text
-			sign(part, b.Extra)
+			part["text"], extra = b.Text, b.Extra
 		case transcript.ThinkingBlock:
-			part["text"], part["thought"] = b.Thinking, true
-			sign(part, b.Extra)
+			part["text"], part["thought"], extra = b.Thinking, true, b.Extra
 		case transcript.ToolCallBlock:
 			call := map[string]any{"name": b.Name, "args": inputOf(b)}
 			if b.ID != "" {
 				call["id"] = b.ID
 			}
-			part["functionCall"] = call
-			if sign(part, b.Extra); !called && part["thoughtSignature"] == nil && !strings.Contains(a.Model, "gemini-2") {
-				part["thoughtSignature"] = base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "signature %d", a.ID))
-			}
-			called = true
+			part["functionCall"], extra = call, b.Extra
 		case transcript.RawBlock:
 			var raw struct{ Part json.RawMessage }
-			if json.Unmarshal(b.JSON, &raw) != nil || raw.Part == nil {
-				continue
+			if json.Unmarshal(b.JSON, &raw) == nil && raw.Part != nil {
+				parts = append(parts, raw.Part)
 			}
-			parts = append(parts, raw.Part)
 			continue
 		default:
 			continue
 		}
+		var ext struct{ ThoughtSignature string }
+		_ = json.Unmarshal(extra["ext"], &ext) // most blocks have none
+		if part["functionCall"] != nil && !called {
+			if called = true; !strings.Contains(a.Model, "gemini-2") {
+				ext.ThoughtSignature = cmp.Or(ext.ThoughtSignature, base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "signature %d", a.ID)))
+			}
+		}
+		if ext.ThoughtSignature != "" {
+			part["thoughtSignature"] = ext.ThoughtSignature
+		}
 		parts = append(parts, encode(part))
 	}
 	return parts
-}
-
-// sign puts the signature that a block says in ext on its part.
-func sign(part map[string]any, extra transcript.Extra) {
-	var ext struct {
-		ThoughtSignature string `json:"thoughtSignature"`
-	}
-	if json.Unmarshal(extra["ext"], &ext) == nil && ext.ThoughtSignature != "" {
-		part["thoughtSignature"] = ext.ThoughtSignature
-	}
 }
 
 // inputOf returns the input of a call, which may be no JSON, as JSON.
@@ -136,11 +130,8 @@ func (Gemini) Whole(a Message) []byte { return geminiBody(a, geminiParts(a), tru
 func (Gemini) Events(a Message) (events []Event) {
 	add := func(part []byte) { events = append(events, geminiEvent(geminiBody(a, [][]byte{part}, false))) }
 	for _, part := range geminiParts(a) {
-		var p map[string]any
-		text, ok := "", json.Unmarshal(part, &p) == nil
-		if ok {
-			text, ok = p["text"].(string)
-		}
+		p := tree(part)
+		text, ok := p["text"].(string)
 		if !ok {
 			add(part)
 			continue
