@@ -107,16 +107,8 @@ func (m *Model) sign(req transcript.Request, content []transcript.Block) []trans
 
 // checkBinding checks the reasoning of a request. With [BindDrop] it leaves out
 // what it finds, and says what.
-func (m *Model) checkBinding(api wiretest.API, req *transcript.Request) (out []wiretest.Dropped, no *wiretest.Refusal) {
-	from := ""
-	switch api.(type) {
-	case wiretest.Anthropic:
-	case wiretest.Bedrock:
-		from = "The model returned the following errors: "
-	default:
-		return nil, nil
-	}
-	if m.Bind == BindNone {
+func (m *Model) checkBinding(form wiretest.Form, req *transcript.Request) (out []wiretest.Dropped, no *wiretest.Refusal) {
+	if m.Bind == BindNone || !form.Signs {
 		return nil, nil
 	}
 	b, first := newBinder(*req), true
@@ -132,7 +124,7 @@ func (m *Model) checkBinding(api wiretest.API, req *transcript.Request) (out []w
 				kept = append(kept, block)
 			case m.Bind == BindError:
 				return nil, wiretest.Invalid("%s%s: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
-					"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", from, path)
+					"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", form.Says, path)
 			default:
 				out = append(out, wiretest.Dropped{Type: "thinking_dropped", Path: path, Reason: "prefix_binding_mismatch"})
 			}

@@ -38,7 +38,7 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	case m.RequireTools && !read.HasTools && usesTools(req.Messages):
 		no = wiretest.Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
 	default:
-		req.Dropped, no = m.checkBinding(x.api, &req.Request)
+		req.Dropped, no = m.checkBinding(x.api.Form(), &req.Request)
 	}
 	if no == nil {
 		req.Tokens = m.tokens(req.System, req.Tools, req.Messages)

@@ -222,7 +222,7 @@ func (Anthropic) Fit(l Limits, req Request, tokens int) *Refusal {
 
 // Form returns what all answers have in common.
 func (Anthropic) Form() Form {
-	return Form{MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, requestID: "Request-Id"}
+	return Form{MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, Signs: true, requestID: "Request-Id"}
 }
 
 // Refuse returns the body of an error. That of a body that is too large comes

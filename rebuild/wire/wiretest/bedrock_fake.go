@@ -13,7 +13,8 @@ import (
 // Form returns what all answers have in common.
 func (Bedrock) Form() Form {
 	return Form{
-		MaxBody: 20 << 20, Whole: typeJSON, Stream: "application/vnd.amazon.eventstream", requestID: "X-Amzn-Requestid", errorType: "X-Amzn-Errortype",
+		MaxBody: 20 << 20, Whole: typeJSON, Stream: "application/vnd.amazon.eventstream", Signs: true, Says: modelSays,
+		requestID: "X-Amzn-Requestid", errorType: "X-Amzn-Errortype",
 		kinds: map[int]string{
 			http.StatusBadRequest: "ValidationException", http.StatusForbidden: "AccessDeniedException", http.StatusNotFound: "ResourceNotFoundException",
 			http.StatusTooManyRequests: "ThrottlingException", http.StatusServiceUnavailable: "ServiceUnavailableException",

@@ -172,20 +172,15 @@ func tree(body []byte) map[string]any {
 	return v
 }
 
-func object(v any) map[string]any {
-	m, _ := v.(map[string]any)
-	return m
+// as returns v if it is of a type, else nothing of it.
+func as[T any](v any) T {
+	t, _ := v.(T)
+	return t
 }
 
-func list(v any) []any {
-	l, _ := v.([]any)
-	return l
-}
-
-func text(v any) string {
-	s, _ := v.(string)
-	return s
-}
+func object(v any) map[string]any { return as[map[string]any](v) }
+func list(v any) []any            { return as[[]any](v) }
+func text(v any) string           { return as[string](v) }
 
 // texts returns the texts of a list of objects, joined.
 func texts(v any) (said string) {

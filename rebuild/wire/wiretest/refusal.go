@@ -53,6 +53,8 @@ func TooLarge() *Refusal {
 type Form struct {
 	MaxBody       int64  // bytes that the body of a request may have
 	Whole, Stream string // content types of an answer that is not streamed and of one that is
+	Signs         bool   // requests have the reasoning of answers, which is signed
+	Says          string // in front of what the model itself refuses
 	requestID     string // header that names a request
 	errorType     string // header that names the kind of an error
 	// What the provider says instead of usual errors, by the kind of the Messages API.
