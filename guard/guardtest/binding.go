@@ -62,15 +62,14 @@ func (b *binder) pass(role transcript.Role, block transcript.Block) {
 	b.add(string(role), members)
 }
 
-const bound = 12 // characters of a signature for each of what is in front, the reasoning before and the text
+// A signature has as many bytes, or characters of base64, for each of three: the blocks in
+// front of it, the reasoning before and its own text.
+const boundBytes, bound = 9, 12
 
 // signature is what reasoning in this place is signed with.
 func (b *binder) signature(text string) string {
-	s := ""
-	for _, hash := range [][]byte{b.hash, digest([]byte(b.last)), digest([]byte(text))} {
-		s += base64.RawStdEncoding.EncodeToString(hash)[:bound]
-	}
-	return s
+	sum := slices.Concat(b.hash[:boundBytes], digest([]byte(b.last))[:boundBytes], digest([]byte(text))[:boundBytes])
+	return base64.RawStdEncoding.EncodeToString(sum)
 }
 
 // made reports whether reasoning was made in this place. The reasoning in front of the

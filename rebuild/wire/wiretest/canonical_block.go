@@ -38,7 +38,10 @@ var blockKinds = map[string]blockKind{
 	"thinking":          {role: ofAssistant},
 	"redacted_thinking": {role: ofAssistant},
 
-	"search_result":    {raw: true, role: ofUser, may: "cache_control citations", needs: []need{{"source", isText}, {"title", isText}, {"content", func(v json.RawMessage) bool { return isList(v, "text") }}}},
+	"search_result": {
+		raw: true, role: ofUser, may: "cache_control citations",
+		needs: []need{{"source", isText}, {"title", isText}, {"content", func(v json.RawMessage) bool { return isList(v, "text") }}},
+	},
 	"container_upload": {raw: true, may: "cache_control", needs: []need{{"file_id", isText}}},
 	"fallback":         {raw: true, role: ofAssistant, may: "trigger from", needs: []need{{"to", isGiven}}},
 	"compaction": {

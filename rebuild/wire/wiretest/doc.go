@@ -183,11 +183,12 @@ func list(v any) []any            { return as[[]any](v) }
 func text(v any) string           { return as[string](v) }
 
 // texts returns the texts of a list of objects, joined.
-func texts(v any) (said string) {
+func texts(v any) string {
+	var said strings.Builder
 	for _, e := range list(v) {
-		said += text(object(e)["text"])
+		said.WriteString(text(object(e)["text"]))
 	}
-	return said
+	return said.String()
 }
 
 // integer returns a number, and whether v is one that is an integer.

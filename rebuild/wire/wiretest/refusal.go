@@ -57,7 +57,7 @@ type Form struct {
 	Says          string // in front of what the model itself refuses
 	requestID     string // header that names a request
 	errorType     string // header that names the kind of an error
-	// What the provider says instead of usual errors, by the kind of the Messages API.
+	// The provider's own words for usual errors, by the kind of the Messages API.
 	usual map[string]Refusal
 	kinds map[int]string // of errors by their status, if no other kinds and statuses are known
 }
