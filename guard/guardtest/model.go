@@ -1,6 +1,7 @@
 package guardtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,14 +72,11 @@ type Model struct {
 // cuts a connection, where an answer asks for it, by panicking with
 // [net/http.ErrAbortHandler].
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{m: m, w: w, r: r, id: int(m.ids.Add(1)), api: wiretest.At(r.URL.Path)}
-	served := x.api != nil
-	if !served {
-		x.api = wiretest.Anthropic{}
-	}
+	api := wiretest.At(r.URL.Path)
+	x := &exchange{m: m, w: w, r: r, id: int(m.ids.Add(1)), api: cmp.Or[wiretest.API](api, wiretest.Anthropic{})}
 	var err error
 	switch {
-	case !served:
+	case api == nil:
 		err = x.sendError(&wiretest.Refusal{Status: http.StatusNotFound, Kind: "not_found_error", Text: "Not found"})
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)

@@ -107,26 +107,23 @@ func (Bedrock) Events(a Message) (events []Event) {
 	type object map[string]any
 	add("messageStart", object{"role": "assistant"})
 	for i, b := range a.Content {
-		deltas := func(text string, delta func(string) object) {
+		deltas := func(text string, input bool, delta func(string) object) {
 			for _, piece := range split(text) {
 				add("contentBlockDelta", object{"contentBlockIndex": i, "delta": delta(piece)})
+				events[len(events)-1].Input = input
 			}
 		}
 		switch b := b.(type) {
 		case transcript.TextBlock:
-			deltas(b.Text, func(s string) object { return object{"text": s} })
+			deltas(b.Text, false, func(s string) object { return object{"text": s} })
 		case transcript.ThinkingBlock:
-			deltas(b.Thinking, func(s string) object { return object{"reasoningContent": object{"text": s}} })
-			deltas(b.Signature, func(s string) object { return object{"reasoningContent": object{"signature": s}} })
+			deltas(b.Thinking, false, func(s string) object { return object{"reasoningContent": object{"text": s}} })
+			deltas(b.Signature, false, func(s string) object { return object{"reasoningContent": object{"signature": s}} })
 		case transcript.RedactedThinkingBlock:
 			add("contentBlockDelta", object{"contentBlockIndex": i, "delta": bedrockContent(b)})
 		case transcript.ToolCallBlock:
 			add("contentBlockStart", object{"contentBlockIndex": i, "start": object{"toolUse": object{"toolUseId": b.ID, "name": b.Name}}})
-			from := len(events)
-			deltas(string(b.Input), func(s string) object { return object{"toolUse": object{"input": s}} })
-			for k := range events[from:] {
-				events[from+k].Input = true
-			}
+			deltas(string(b.Input), true, func(s string) object { return object{"toolUse": object{"input": s}} })
 		default:
 			continue
 		}

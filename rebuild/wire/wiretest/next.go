@@ -19,25 +19,18 @@ import (
 func ValidateNext(prev, next []byte) []Violation {
 	var j judge
 	before, after := tree(prev), tree(next)
-	if before == nil || after == nil {
-		j.flag("json", -1, -1, "a body is not a JSON object")
+	if !j.want(before != nil && after != nil, "json", -1, -1, "a body is not a JSON object") {
 		return j.found
 	}
 	for rule, names := range map[string][]string{"system": {"system", "instructions", "systemInstruction"}, "tools": {"tools", "toolConfig"}} {
 		for _, name := range names {
-			if canonical(before[name]) != canonical(after[name]) {
-				j.flag(rule, -1, -1, "%s is not the same", name)
-			}
+			j.want(canonical(before[name]) == canonical(after[name]), rule, -1, -1, "%s is not the same", name)
 		}
 	}
 	was, is := spoken(before), spoken(after)
 	for i, s := range was {
-		if i >= len(is) {
-			j.flag("prefix", s.message, s.block, "the request before went on with %s", s.text)
-			break
-		}
-		if s.text != is[i].text {
-			j.flag("prefix", is[i].message, is[i].block, "%s\nstands where the request before had\n%s", is[i].text, s.text)
+		if !j.want(i < len(is), "prefix", s.message, s.block, "the request before went on with %s", s.text) ||
+			!j.want(s.text == is[i].text, "prefix", is[i].message, is[i].block, "%s\nstands where the request before had\n%s", is[i].text, s.text) {
 			break
 		}
 	}

@@ -106,7 +106,7 @@ const (
 
 // jsonType names the type of a JSON value as the provider does.
 func jsonType(v any) string {
-	switch v := v.(type) {
+	switch v.(type) {
 	case nil:
 		return "null"
 	case string:
@@ -117,12 +117,11 @@ func jsonType(v any) string {
 		return "an object"
 	case bool:
 		return "a boolean"
-	default:
-		if _, ok := integer(v); !ok {
-			return "a number"
-		}
+	}
+	if _, ok := integer(v); ok {
 		return "an integer"
 	}
+	return "a number"
 }
 
 const maxOpenAITools = 128
