@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -28,7 +27,7 @@ type Answer struct {
 	// Usage is what the answer says it cost. Nil: what was counted.
 	Usage *transcript.Usage
 
-	fault *fault
+	fault fault
 }
 
 // Say returns an answer of one text.
@@ -56,7 +55,12 @@ func (a Answer) content(req Request) []transcript.Block {
 	if len(a.Calls) == 0 {
 		return content
 	}
-	used := req.callIDs()
+	used := map[string]bool{}
+	for _, m := range req.Messages {
+		for _, c := range m.ToolCalls() {
+			used[c.ID] = true
+		}
+	}
 	for i, c := range a.Calls {
 		if c.ID == "" {
 			for k := i; c.ID == "" || used[c.ID]; k++ {
@@ -78,30 +82,20 @@ func (m *Model) message(req Request, a Answer) wiretest.Message {
 	stop := a.Stop
 	if stop == "" {
 		stop = transcript.StopEndTurn
-		if slices.ContainsFunc(content, isCall) {
+		if len(transcript.Message{Content: content}.ToolCalls()) > 0 {
 			stop = transcript.StopToolUse
 		}
 	}
-	limit, limitStop := req.MaxOutput, transcript.StopMaxTokens
-	if limit == 0 { // OpenAI does not ask for one
-		limit = math.MaxInt
-	}
+	limit, limitStop := cmp.Or(req.MaxOutput, math.MaxInt), transcript.StopMaxTokens // OpenAI does not ask for one
 	if room := m.Window - req.Tokens; m.Window > 0 && room < limit {
 		limit, limitStop = room, transcript.StopContextWindow
 	}
 	if m.outputTokens(content) > limit {
 		content, stop = m.cut(content, limit), limitStop
 	}
-	out := wiretest.Message{Model: cmp.Or(m.Name, req.Model), Content: content, Stop: stop, Dropped: req.Dropped}
-	if a.Usage != nil {
-		out.Usage = *a.Usage
-	} else {
-		out.Usage = transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
+	usage := a.Usage
+	if usage == nil {
+		usage = &transcript.Usage{Input: req.Tokens, Output: m.outputTokens(content)}
 	}
-	return out
-}
-
-func isCall(b transcript.Block) bool {
-	_, ok := b.(transcript.ToolCallBlock)
-	return ok
+	return wiretest.Message{Model: cmp.Or(m.Name, req.Model), Content: content, Stop: stop, Usage: *usage, Dropped: req.Dropped}
 }

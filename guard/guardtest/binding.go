@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
@@ -43,25 +42,44 @@ func newBinder(req transcript.Request) *binder {
 
 func (b *binder) add(kind string, value any) {
 	text, _ := json.Marshal([]any{kind, value}) // of types that can be marshalled
-	sum := sha256.Sum256(append(b.hash, text...))
-	b.hash = sum[:]
+	b.hash = digest(append(b.hash, text...))
 }
 
-func (b *binder) block(role transcript.Role, block transcript.Block) {
+func digest(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return sum[:]
+}
+
+// pass goes on behind a block.
+func (b *binder) pass(role transcript.Role, block transcript.Block) {
+	if t, ok := block.(transcript.ThinkingBlock); ok {
+		b.last = t.Signature
+		return
+	}
 	var members map[string]any
 	_ = json.Unmarshal(transcript.MarshalBlock(block), &members) // an object
-	maps.DeleteFunc(members, func(name string, _ any) bool { return name == "cache_control" })
+	delete(members, "cache_control")
 	b.add(string(role), members)
 }
 
+// A signature has as many bytes, or characters of base64, for each of three: the blocks in
+// front of it, the reasoning before and its own text.
+const boundBytes, bound = 9, 12
+
 // signature is what reasoning in this place is signed with.
 func (b *binder) signature(text string) string {
-	return base64.RawStdEncoding.EncodeToString(slices.Concat(b.hash[:9], digest(b.last), digest(text)))
+	sum := slices.Concat(b.hash[:boundBytes], digest([]byte(b.last))[:boundBytes], digest([]byte(text))[:boundBytes])
+	return base64.RawStdEncoding.EncodeToString(sum)
 }
 
-func digest(s string) []byte {
-	sum := sha256.Sum256([]byte(s))
-	return sum[:9]
+// made reports whether reasoning was made in this place. The reasoning in front of the
+// first that is sent does not matter.
+func (b *binder) made(t transcript.ThinkingBlock, first bool) bool {
+	want, got := b.signature(t.Thinking), t.Signature
+	if first && len(got) == len(want) {
+		got = got[:bound] + want[bound:2*bound] + got[2*bound:]
+	}
+	return got == want
 }
 
 // sign signs the reasoning of an answer that has no signature.
@@ -86,62 +104,31 @@ func (m *Model) sign(req transcript.Request, content []transcript.Block) []trans
 	return content
 }
 
-// pass goes on behind a block.
-func (b *binder) pass(role transcript.Role, block transcript.Block) {
-	if t, ok := block.(transcript.ThinkingBlock); ok {
-		b.last = t.Signature
-		return
-	}
-	b.block(role, block)
-}
-
 // checkBinding checks the reasoning of a request. With [BindDrop] it leaves out
 // what it finds, and says what.
-func (m *Model) checkBinding(api wiretest.API, req *transcript.Request) ([]wiretest.Dropped, *wiretest.Refusal) {
-	from := ""
-	switch api.(type) {
-	case wiretest.Anthropic:
-	case wiretest.Bedrock:
-		from = "The model returned the following errors: "
-	default:
+func (m *Model) checkBinding(form wiretest.Form, req *transcript.Request) (out []wiretest.Dropped, no *wiretest.Refusal) {
+	if m.Bind == BindNone || !form.Signs {
 		return nil, nil
 	}
-	if m.Bind == BindNone {
-		return nil, nil
-	}
-	var out []wiretest.Dropped
 	b, first := newBinder(*req), true
 	for i, msg := range req.Messages {
 		var kept []transcript.Block
 		for j, block := range msg.Content {
 			t, ok := block.(transcript.ThinkingBlock)
-			if ok && (len(out) > 0 || !b.made(t, first)) {
-				if m.Bind == BindError {
-					return nil, wiretest.Invalid("%smessages.%d.content.%d: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
-						"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", from, i, j)
-				}
-				out = append(out, wiretest.Dropped{Type: "thinking_dropped", Path: fmt.Sprintf("messages.%d.content.%d", i, j), Reason: "prefix_binding_mismatch"})
-				continue
+			path := fmt.Sprintf("messages.%d.content.%d", i, j)
+			switch made := !ok || len(out) == 0 && b.made(t, first); {
+			case made:
+				first = first && !ok
+				b.pass(msg.Role, block)
+				kept = append(kept, block)
+			case m.Bind == BindError:
+				return nil, wiretest.Invalid("%s%s: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "+
+					"Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".", form.Says, path)
+			default:
+				out = append(out, wiretest.Dropped{Type: "thinking_dropped", Path: path, Reason: "prefix_binding_mismatch"})
 			}
-			first = first && !ok
-			b.pass(msg.Role, block)
-			kept = append(kept, block)
 		}
 		req.Messages[i].Content = kept
 	}
 	return out, nil
-}
-
-// made reports whether reasoning was made in this place. What was in front of
-// the first that is sent does not matter.
-func (b *binder) made(t transcript.ThinkingBlock, first bool) bool {
-	want, err := base64.RawStdEncoding.DecodeString(b.signature(t.Thinking))
-	got, gotErr := base64.RawStdEncoding.DecodeString(t.Signature)
-	if err != nil || gotErr != nil || len(got) != len(want) {
-		return false
-	}
-	if first {
-		copy(got[9:18], want[9:18])
-	}
-	return slices.Equal(got, want)
 }

@@ -25,27 +25,15 @@
 //
 // # What is refused
 //
-// Of the Messages API in this order, with the status and the error type of the
-// provider:
+// In this order, with the status and the error type of the provider:
 //
 //   - 404 for a path, 405 for a method that is not served
-//   - 413 for a body of more than 32 MB
-//   - 400 without the header anthropic-version
-//   - 400 for a body that is not JSON; for halves of surrogate pairs too
-//   - 400 for a member that is missing, unknown or not of its type
-//   - 400 for what [wiretest.Validate] finds; the first violation is the text
-//   - 400 for more than four cache marks, those on the system prompt and on
-//     tools counted, and for a request that demands reasoning ("thinking") and
-//     does not go on from some, or leaves no room for it
-//   - 400 for an image of more than 5 MB
+//   - 413 for a body of more than [Model.MaxBody]
+//   - 400 without the header anthropic-version, on the paths of the Messages API
+//   - 400 for what Decode of the API finds, by the rules that package wiretest
+//     lists; the first violation is the text
 //   - 400 for more output tokens than the model gives
 //   - 400 for a prompt that is longer than the window
-//
-// Of the other APIs it refuses a body that is too large or not JSON, what
-// [wiretest.OpenAIChat], [wiretest.OpenAIResponses], [wiretest.Gemini] and
-// [wiretest.Bedrock] find, and too long prompts
-// and outputs; of OpenAI's also members that are unknown or not of their types,
-// and an item of an answer that comes back without the reasoning before it.
 //
 // Parts of an [Answer] that an API cannot say are left out: blocks of other
 // providers, and of Chat Completions the order of texts and calls. Gemini's

@@ -10,14 +10,10 @@ import (
 
 // A fault is what goes wrong with an answer.
 type fault struct {
-	kind  faultKind
-	after int // events of the stream before it
-	// Of an error.
-	status     int
-	errorType  string
-	text       string
+	kind       faultKind
+	after      int              // events of the stream before it
+	no         wiretest.Refusal // of an error; its status is that of a body too
 	retryAfter time.Duration
-	usual      bool // see refusal
 	// Of a body that is sent as it is.
 	mime string // empty: as the request asks for
 	body string
@@ -41,61 +37,54 @@ const (
 // "overloaded_error", and a message. Gemini and Bedrock say the status and the
 // type that they have for that status.
 func Fail(status int, errorType, message string) Answer {
-	return Answer{fault: &fault{kind: faultError, status: status, errorType: errorType, text: message}}
+	return Answer{fault: fault{kind: faultError, no: wiretest.Refusal{Status: status, Kind: errorType, Text: message}}}
 }
 
 // usual returns an error that every provider has, in the words of Anthropic.
-func usual(status int, errorType, message string) Answer {
-	a := Fail(status, errorType, message)
-	a.fault.usual = true
+func usual(kind, message string) Answer {
+	a := Fail(statusOf[kind], kind, message)
+	a.fault.no.Usual = true
 	return a
 }
 
 // Overloaded fails with status 529; the other providers have 503.
-func Overloaded() Answer {
-	return usual(wiretest.StatusOverloaded, wiretest.KindOverloaded, "Overloaded")
-}
+func Overloaded() Answer { return usual(wiretest.KindOverloaded, "Overloaded") }
 
 // RateLimited fails with status 429 and says in whole seconds, rounded up, when
 // to try again; 0 leaves that out.
 func RateLimited(retryAfter time.Duration) Answer {
-	a := usual(http.StatusTooManyRequests, wiretest.KindRate,
-		"This request would exceed your account's rate limit. Please try again later.")
+	a := usual(wiretest.KindRate, "This request would exceed your account's rate limit. Please try again later.")
 	a.fault.retryAfter = retryAfter
 	return a
 }
 
 // Broken fails with status 500.
-func Broken() Answer {
-	return usual(http.StatusInternalServerError, wiretest.KindAPI, "Internal server error")
-}
+func Broken() Answer { return usual(wiretest.KindAPI, "Internal server error") }
 
 // Unauthorized fails with status 401.
-func Unauthorized() Answer {
-	return usual(http.StatusUnauthorized, wiretest.KindUnauthorized, "invalid x-api-key")
-}
+func Unauthorized() Answer { return usual(wiretest.KindUnauthorized, "invalid x-api-key") }
 
 // TooLarge fails with status 413, as if the body had too many bytes.
-func TooLarge() Answer {
-	return usual(http.StatusRequestEntityTooLarge, wiretest.KindTooLarge, wiretest.TextTooLarge)
-}
+func TooLarge() Answer { return Answer{fault: fault{kind: faultError, no: *wiretest.TooLarge()}} }
 
 // Page answers with a status and an HTML page, as a proxy in between does that
 // fails or finds a body too large.
 func Page(status int, html string) Answer {
-	return Answer{fault: &fault{kind: faultBody, status: status, mime: "text/html; charset=utf-8", body: html}}
+	a := Raw(html)
+	a.fault.no.Status, a.fault.mime = status, "text/html; charset=utf-8"
+	return a
 }
 
 // Raw answers with status 200 and a body as it is: no JSON, none at all, or an
 // answer made by hand. It has the content type of the answer that was asked
 // for.
 func Raw(body string) Answer {
-	return Answer{fault: &fault{kind: faultBody, status: http.StatusOK, body: body}}
+	return Answer{fault: fault{kind: faultBody, no: wiretest.Refusal{Status: http.StatusOK}, body: body}}
 }
 
 // Stall holds the connection without an answer until the client goes away or
 // the server is closed.
-func Stall() Answer { return Answer{fault: &fault{kind: faultStall}} }
+func Stall() Answer { return Answer{fault: fault{kind: faultStall}} }
 
 // StallAfter stalls after n events of a stream, message_start being the first
 // and ping one of them. An answer that is not streamed stalls before it begins.
@@ -122,14 +111,12 @@ func EndAfter(n int, a Answer) Answer { return a.with(fault{kind: faultEnd, afte
 // FailAfter puts an error event into a stream after n events, and ends it. An
 // answer that is not streamed fails with the status of that error type.
 func FailAfter(n int, errorType, message string, a Answer) Answer {
-	return a.with(fault{
-		kind: faultEvent, after: n, errorType: errorType, text: message,
-		status: cmp.Or(statusOf[errorType], http.StatusInternalServerError),
-	})
+	status := cmp.Or(statusOf[errorType], http.StatusInternalServerError)
+	return a.with(fault{kind: faultEvent, after: n, no: wiretest.Refusal{Status: status, Kind: errorType, Text: message}})
 }
 
 func (a Answer) with(f fault) Answer {
-	a.fault = &f
+	a.fault = f
 	return a
 }
 

@@ -1,11 +1,13 @@
 package guardtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -57,10 +59,10 @@ type Model struct {
 	// [Model.Overflows] remember, each of them the last. 0: 100; negative: all.
 	Keep int
 
-	mu                      sync.Mutex // guards what follows
-	ids                     int        // of answers of any kind
-	stats                   Stats
-	all, invalid, overflows []*Recorded
+	ids   atomic.Int64 // of answers of any kind
+	mu    sync.Mutex   // guards what follows
+	stats Stats
+	last  map[Outcome][]*Recorded // those of all outcomes are under ""
 }
 
 // ServeHTTP implements [net/http.Handler]: POST /v1/messages and
@@ -70,19 +72,16 @@ type Model struct {
 // cuts a connection, where an answer asks for it, by panicking with
 // [net/http.ErrAbortHandler].
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{m: m, w: w, r: r, id: m.nextID(), api: wiretest.At(r.URL.Path)}
-	served := x.api != nil
-	if !served {
-		x.api = wiretest.Anthropic{}
-	}
+	api := wiretest.At(r.URL.Path)
+	x := &exchange{m: m, w: w, r: r, id: int(m.ids.Add(1)), api: cmp.Or[wiretest.API](api, wiretest.Anthropic{})}
 	var err error
 	switch {
-	case !served:
+	case api == nil:
 		err = x.sendError(&wiretest.Refusal{Status: http.StatusNotFound, Kind: "not_found_error", Text: "Not found"})
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		err = x.sendError(x.worded(&wiretest.Refusal{Status: http.StatusMethodNotAllowed, Kind: wiretest.KindInvalid, Text: "Method Not Allowed"}))
-	case r.URL.Path == wiretest.PathCount:
+	case x.api == counting:
 		err = x.count()
 	default:
 		err = x.messages()
@@ -91,6 +90,9 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 }
+
+// counting is the API that is asked for counts of tokens.
+var counting wiretest.API = wiretest.Anthropic{Counting: true}
 
 // An exchange is one HTTP request and its answer.
 type exchange struct {
@@ -113,7 +115,7 @@ func (x *exchange) count() error {
 	case no != nil:
 		return x.sendError(no)
 	}
-	return x.send(http.StatusOK, wiretest.TypeJSON, fmt.Appendf(nil, `{"input_tokens":%d}`, req.Tokens))
+	return x.send(http.StatusOK, x.contentType(false), nil, fmt.Appendf(nil, `{"input_tokens":%d}`, req.Tokens))
 }
 
 // messages answers a request for a message. An error means that the connection
@@ -124,15 +126,13 @@ func (x *exchange) messages() error {
 		return err
 	}
 	rec := x.m.begin(req, no)
-	defer x.m.end(rec)
+	defer func() {
+		x.m.end(rec, err != nil && !errors.Is(err, errBreak) && !errors.Is(context.Cause(x.r.Context()), errClosed))
+	}()
 	if no != nil {
 		err = x.sendError(no)
 	} else {
-		rule := x.m.Answer
-		err = x.play(rec, rule.orEcho(rec.Request))
-	}
-	if err != nil && !errors.Is(err, errBreak) && !errors.Is(context.Cause(x.r.Context()), errClosed) {
-		x.m.gone(rec)
+		err = x.play(rec, x.m.Answer.orEcho(rec.Request))
 	}
 	return err
 }
@@ -153,11 +153,4 @@ func (m *Model) outputTokens(content []transcript.Block) int {
 	msg := transcript.Message{Role: transcript.RoleAssistant, Content: content}
 	empty := transcript.Message{Role: transcript.RoleAssistant}
 	return max(1, m.tokens("", nil, []transcript.Message{msg})-m.tokens("", nil, []transcript.Message{empty}))
-}
-
-func (m *Model) nextID() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ids++
-	return m.ids
 }

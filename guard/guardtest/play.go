@@ -22,44 +22,31 @@ var errBreak = errors.New("guardtest: connection broken on purpose")
 // play gives an answer to an accepted request.
 func (x *exchange) play(rec *Recorded, a Answer) error {
 	f := a.fault
-	if f == nil {
-		f = &fault{kind: faultNone}
-	}
-	said := x.worded(&wiretest.Refusal{Status: f.status, Kind: f.errorType, Text: f.text, Usual: f.usual})
-	streams := rec.Stream
-	outcome, status, text := Answered, http.StatusOK, ""
+	said := x.worded(&f.no)
+	outcome, text := Answered, ""
 	if f.kind != faultNone {
 		outcome = Failed
 	}
-	switch f.kind {
-	case faultError:
-		status, text = said.Status, said.Text
-	case faultBody:
-		status = f.status
-	case faultEvent:
-		if text = said.Text; !streams {
-			status = said.Status
-		}
-	case faultStall:
-		if !streams || f.after == 0 {
-			status = 0
-		}
-	default:
-	}
-	x.m.settle(rec, outcome, status, text)
-
 	switch {
-	case f.kind == faultStall && status == 0:
-		return x.stall()
-	case f.kind == faultBody:
-		return x.send(status, cmp.Or(f.mime, x.contentType(streams)), []byte(f.body))
-	case f.kind == faultError, f.kind == faultEvent && !streams:
-		x.retryAfter(f.retryAfter)
+	case f.kind == faultError, f.kind == faultEvent && !rec.Stream:
+		x.m.settle(rec, outcome, said.Status, said.Text)
+		if f.retryAfter > 0 {
+			x.w.Header().Set("Retry-After", strconv.Itoa(int((f.retryAfter+time.Second-1)/time.Second)))
+		}
 		return x.sendError(said)
+	case f.kind == faultBody:
+		x.m.settle(rec, outcome, f.no.Status, "")
+		return x.send(f.no.Status, cmp.Or(f.mime, x.contentType(rec.Stream)), nil, []byte(f.body))
+	case f.kind == faultStall && (!rec.Stream || f.after == 0):
+		x.m.settle(rec, outcome, 0, "")
+		return x.stall()
+	case f.kind == faultEvent:
+		text = said.Text
 	}
+	x.m.settle(rec, outcome, http.StatusOK, text)
 	msg := x.m.message(rec.Request, a)
 	msg.ID = x.id
-	if streams {
+	if rec.Stream {
 		return x.stream(x.api.Events(msg), f, x.api.Fail(said, msg, x.requestID()))
 	}
 	return x.sendFaulty(x.api.Whole(msg), f)
@@ -72,37 +59,36 @@ func (x *exchange) stall() error {
 }
 
 // stream sends events until a fault ends them; failed is the event of an error.
-func (x *exchange) stream(events []wiretest.Event, f *fault, failed wiretest.Event) error {
+func (x *exchange) stream(events []wiretest.Event, f fault, failed wiretest.Event) error {
 	x.head(http.StatusOK, x.contentType(true), nil)
 	if err := http.NewResponseController(x.w).Flush(); err != nil {
 		return err
 	}
 	after := min(f.after, len(events))
-	if f.kind == faultCutInput {
-		after = x.midInput(events)
-	}
-	if f.kind == faultNone {
+	switch f.kind {
+	case faultCutInput:
+		after = midInput(events)
+	case faultNone:
 		after = len(events)
+	default:
 	}
-	for _, e := range events[:after] {
-		if err := x.sendEvent(x.api.Frame(e)); err != nil {
+	sent := slices.Clip(events[:after])
+	switch {
+	case f.kind == faultEvent:
+		sent = append(sent, failed)
+	case f.kind == faultCutLine && after < len(events):
+		line := events[after].Data
+		sent = append(sent, wiretest.Event{Data: line[:len(line)/2]})
+	}
+	for _, e := range sent {
+		if err := x.sendEvent(e.Data); err != nil {
 			return err
 		}
 	}
 	switch f.kind {
-	case faultEvent:
-		return x.sendEvent(x.api.Frame(failed))
 	case faultStall:
 		return x.stall()
-	case faultCutLine:
-		if after < len(events) {
-			half := x.api.Frame(events[after])
-			if err := x.sendEvent(half[:len(half)/2]); err != nil {
-				return err
-			}
-		}
-		return errBreak
-	case faultCut, faultCutInput:
+	case faultCut, faultCutLine, faultCutInput:
 		return errBreak
 	default:
 		return nil
@@ -111,16 +97,13 @@ func (x *exchange) stream(events []wiretest.Event, f *fault, failed wiretest.Eve
 
 // midInput returns how many events there are up to the middle of the input of
 // the first call, or half of all.
-func (x *exchange) midInput(events []wiretest.Event) int {
-	first := slices.IndexFunc(events, x.api.IsInput)
+func midInput(events []wiretest.Event) int {
+	first := slices.IndexFunc(events, func(e wiretest.Event) bool { return e.Input })
 	if first < 0 {
 		return len(events) / 2
 	}
-	n := 0
-	for first+n < len(events) && x.api.IsInput(events[first+n]) {
-		n++
-	}
-	return first + (n+1)/2
+	n := slices.IndexFunc(events[first:], func(e wiretest.Event) bool { return !e.Input })
+	return first + (n+1)/2 // every stream has an end behind its inputs
 }
 
 // sendEvent sends an event, or a part of one, at the model's pace.
@@ -144,12 +127,12 @@ func (x *exchange) sendEvent(data []byte) error {
 }
 
 // sendFaulty sends an answer that is not streamed, or half of it.
-func (x *exchange) sendFaulty(body []byte, f *fault) error {
-	if f.kind == faultNone {
-		return x.send(http.StatusOK, x.contentType(false), body)
+func (x *exchange) sendFaulty(body []byte, f fault) error {
+	if f.kind != faultNone {
+		body = body[:len(body)/2]
 	}
-	err := x.send(http.StatusOK, x.contentType(false), body[:len(body)/2])
-	if err != nil || f.kind == faultEnd {
+	err := x.send(http.StatusOK, x.contentType(false), nil, body)
+	if err != nil || f.kind == faultNone || f.kind == faultEnd {
 		return err
 	}
 	if err := http.NewResponseController(x.w).Flush(); err != nil {
@@ -160,36 +143,27 @@ func (x *exchange) sendFaulty(body []byte, f *fault) error {
 
 // sendError sends an error that is worded.
 func (x *exchange) sendError(no *wiretest.Refusal) error {
-	x.head(no.Status, x.contentType(false), no)
-	_, err := x.w.Write(x.api.Refuse(no, x.requestID()))
-	return err
+	return x.send(no.Status, x.contentType(false), no, x.api.Refuse(no, x.requestID()))
 }
 
-func (x *exchange) send(status int, contentType string, body []byte) error {
-	x.head(status, contentType, nil)
+// send sends a whole body; no is nil if it is no error.
+func (x *exchange) send(status int, contentType string, no *wiretest.Refusal, body []byte) error {
+	x.head(status, contentType, no)
 	_, err := x.w.Write(body)
 	return err
 }
 
 func (x *exchange) head(status int, contentType string, no *wiretest.Refusal) {
-	h := x.w.Header()
-	h.Set("Content-Type", contentType)
-	x.api.Head(h, no, x.requestID())
+	x.w.Header().Set("Content-Type", contentType)
+	x.api.Form().Head(x.w.Header(), no, x.requestID())
 	x.w.WriteHeader(status)
 }
 
 func (x *exchange) contentType(stream bool) string {
-	whole, streamed := x.api.Types()
 	if stream {
-		return streamed
+		return x.api.Form().Stream
 	}
-	return whole
+	return x.api.Form().Whole
 }
 
 func (x *exchange) requestID() string { return fmt.Sprintf("req_%06d", x.id) }
-
-func (x *exchange) retryAfter(d time.Duration) {
-	if d > 0 {
-		x.w.Header().Set("Retry-After", strconv.Itoa(int((d+time.Second-1)/time.Second)))
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
@@ -24,50 +25,48 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 		return req, nil, err
 	}
 	req.Body = body
-	anthropic, isAnthropic := x.api.(wiretest.Anthropic)
+	_, isAnthropic := x.api.(wiretest.Anthropic)
 	if isAnthropic && x.r.Header.Get("Anthropic-Version") == "" {
 		return req, wiretest.Invalid("anthropic-version: header is required"), nil
 	}
 	read, found := x.api.Decode(body)
 	req.Request, req.Stream = read.Request, read.Stream
-	no = wiretest.Violated(found)
-	if no == nil && m.RequireTools && !read.HasTools && usesTools(req.Messages) {
+	switch {
+	case len(found) > 0:
+		no = wiretest.Invalid("%s", found[0].Text)
+		no.Violations = found
+	case m.RequireTools && !read.HasTools && usesTools(req.Messages):
 		no = wiretest.Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
+	default:
+		req.Dropped, no = m.checkBinding(x.api.Form(), &req.Request)
 	}
 	if no == nil {
-		req.Dropped, no = m.checkBinding(x.api, &req.Request)
-	}
-	if no != nil {
-		return req, x.worded(no), nil
-	}
-	req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
-	if !anthropic.Counting {
-		limits := wiretest.Limits{Model: cmp.Or(m.Name, req.Model), Window: m.Window, MaxOutput: m.MaxOutput, ReserveOutput: m.ReserveOutput}
-		no = x.api.Fit(limits, read, req.Tokens)
+		req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
+		if x.api != counting {
+			limits := wiretest.Limits{Model: cmp.Or(m.Name, req.Model), Window: m.Window, MaxOutput: m.MaxOutput, ReserveOutput: m.ReserveOutput}
+			no = x.api.Fit(limits, read, req.Tokens)
+		}
 	}
 	return req, x.worded(no), nil
 }
 
 // maxBody is the size in bytes that a body may have.
-func (x *exchange) maxBody() int64 { return cmp.Or(x.m.MaxBody, x.api.MaxBody()) }
+func (x *exchange) maxBody() int64 { return cmp.Or(x.m.MaxBody, x.api.Form().MaxBody) }
 
 // worded returns an error as the provider says it.
 func (x *exchange) worded(no *wiretest.Refusal) *wiretest.Refusal {
 	if no == nil {
 		return nil
 	}
-	said := x.api.Word(*no, x.maxBody())
+	said := x.api.Form().Word(*no, x.maxBody())
 	return &said
 }
 
 func usesTools(messages []transcript.Message) bool {
-	for _, m := range messages {
-		for _, b := range m.Content {
-			switch b.(type) {
-			case transcript.ToolCallBlock, transcript.ToolResultBlock:
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(messages, func(m transcript.Message) bool {
+		return slices.ContainsFunc(m.Content, func(b transcript.Block) bool {
+			kind := b.BlockType()
+			return kind == "tool_use" || kind == "tool_result"
+		})
+	})
 }

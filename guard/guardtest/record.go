@@ -70,30 +70,35 @@ func (m *Model) Stats() Stats {
 // Requests returns the last requests for a message, at most [Model.Keep], in
 // the order they came: those that were refused, and those that are still being
 // answered, too.
-func (m *Model) Requests() []Recorded { return m.recorded(&m.all) }
+func (m *Model) Requests() []Recorded { return m.recorded("") }
 
 // Invalid returns the last requests whose outcome is [Invalid]. A test that
 // ends without one has shown that the client sends what the provider accepts.
-func (m *Model) Invalid() []Recorded { return m.recorded(&m.invalid) }
+func (m *Model) Invalid() []Recorded { return m.recorded(Invalid) }
 
 // Overflows returns the last requests whose outcome is [Overflow].
-func (m *Model) Overflows() []Recorded { return m.recorded(&m.overflows) }
+func (m *Model) Overflows() []Recorded { return m.recorded(Overflow) }
 
-func (m *Model) recorded(list *[]*Recorded) []Recorded {
+func (m *Model) recorded(outcome Outcome) []Recorded {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]Recorded, len(*list))
-	for i, rec := range *list {
+	out := make([]Recorded, len(m.last[outcome]))
+	for i, rec := range m.last[outcome] {
 		out[i] = *rec
 	}
 	return out
 }
 
-// remember adds a record to a list of the last ones.
-func (m *Model) remember(list *[]*Recorded, rec *Recorded) {
-	if *list = append(*list, rec); m.Keep >= 0 && len(*list) > cmp.Or(m.Keep, 100) {
-		*list = slices.Delete(*list, 0, 1)
+// remember adds a record to the last ones of an outcome.
+func (m *Model) remember(outcome Outcome, rec *Recorded) {
+	if m.last == nil {
+		m.last = map[Outcome][]*Recorded{}
 	}
+	last := append(m.last[outcome], rec)
+	if m.Keep >= 0 && len(last) > cmp.Or(m.Keep, 100) {
+		last = slices.Delete(last, 0, 1)
+	}
+	m.last[outcome] = last
 }
 
 // begin records a request, and its refusal if it has one.
@@ -103,20 +108,18 @@ func (m *Model) begin(req Request, no *wiretest.Refusal) *Recorded {
 	m.stats.Requests++
 	req.N = m.stats.Requests
 	rec := &Recorded{Request: req, Outcome: Answered}
-	m.remember(&m.all, rec)
+	m.remember("", rec)
 	if no == nil {
 		m.stats.Answered++
 		return rec
 	}
 	rec.Outcome, rec.Status, rec.Refused, rec.Violations = Invalid, no.Status, no.Text, no.Violations
+	count := &m.stats.Invalid
 	if no.Overflow {
-		rec.Outcome = Overflow
-		m.stats.Overflows++
-		m.remember(&m.overflows, rec)
-	} else {
-		m.stats.Invalid++
-		m.remember(&m.invalid, rec)
+		rec.Outcome, count = Overflow, &m.stats.Overflows
 	}
+	*count++
+	m.remember(rec.Outcome, rec)
 	return rec
 }
 
@@ -131,11 +134,11 @@ func (m *Model) settle(rec *Recorded, outcome Outcome, status int, refused strin
 	}
 }
 
-// end records that the answer has ended.
-func (m *Model) end(rec *Recorded) {
+// end records that the answer has ended, and whether the client went away before.
+func (m *Model) end(rec *Recorded, gone bool) {
 	m.mu.Lock()
-	rec.Done = true
-	if rec.Gone {
+	rec.Done, rec.Gone = true, gone
+	if gone {
 		m.stats.Gone++
 	}
 	done := *rec
@@ -143,11 +146,4 @@ func (m *Model) end(rec *Recorded) {
 	if m.Observe != nil {
 		m.Observe(done)
 	}
-}
-
-// gone records that the client went away.
-func (m *Model) gone(rec *Recorded) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	rec.Gone = true
 }

@@ -54,14 +54,3 @@ func (r Request) last() (m transcript.Message) {
 	}
 	return m
 }
-
-// callIDs returns the IDs of the calls in the messages.
-func (r Request) callIDs() map[string]bool {
-	ids := map[string]bool{}
-	for _, m := range r.Messages {
-		for _, c := range m.ToolCalls() {
-			ids[c.ID] = true
-		}
-	}
-	return ids
-}

@@ -1,13 +1,13 @@
 package guardtest
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
-	"github.com/convolog/convolog/transcript"
 )
 
 // Rule says what a model answers. A rule may be called from several goroutines
@@ -26,10 +26,7 @@ func Echo(r Request) Answer {
 			texts = append(texts, text)
 		}
 	}
-	if len(texts) == 0 {
-		return Say("(nothing)")
-	}
-	return Say(strings.Join(texts, "\n"))
+	return Say(cmp.Or(strings.Join(texts, "\n"), "(nothing)"))
 }
 
 // Always gives the same answer to every request.
@@ -46,11 +43,11 @@ func Script(answers ...Answer) Rule {
 // Start gives the answers one after the other and then goes on by a rule; nil
 // is [Echo].
 func Start(then Rule, answers ...Answer) Rule {
-	next := counter()
+	var asked atomic.Int64
 	answers = slices.Clone(answers)
 	return func(r Request) Answer {
-		if i := next(); i < len(answers) {
-			return answers[i]
+		if n := int(asked.Add(1)); n <= len(answers) {
+			return answers[n-1]
 		}
 		return then.orEcho(r)
 	}
@@ -81,10 +78,7 @@ func UserHas(text string) func(Request) bool {
 
 // AfterTools is a condition for [When]: the last message has results of tools.
 func AfterTools(r Request) bool {
-	return slices.ContainsFunc(r.last().Content, func(b transcript.Block) bool {
-		_, ok := b.(transcript.ToolResultBlock)
-		return ok
-	})
+	return len(r.Results()) > 0
 }
 
 func (rule Rule) orEcho(r Request) Answer {
@@ -92,10 +86,4 @@ func (rule Rule) orEcho(r Request) Answer {
 		return Echo(r)
 	}
 	return rule(r)
-}
-
-// counter returns a function that counts its calls from 0.
-func counter() func() int {
-	var n atomic.Int64
-	return func() int { return int(n.Add(1)) - 1 }
 }

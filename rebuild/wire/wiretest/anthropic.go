@@ -1,10 +1,8 @@
 package wiretest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -13,7 +11,6 @@ import (
 
 // Anthropic is the Messages API.
 type Anthropic struct {
-	sse
 	// Counting says that requests only ask for a count of tokens.
 	Counting bool
 }
@@ -31,13 +28,12 @@ var anthropicMembers = map[string]bool{
 // Decode reads the body of a request and judges it. Violations of the body as a whole
 // hide all others.
 func (a Anthropic) Decode(body []byte) (Request, []Violation) {
-	r := referee{}
+	r := referee{maxImage: 5 << 20}
 	r.req.Messages = []transcript.Message{}
 	var think thinking
 	if r.body(body, a.Counting, &think); len(r.found) == 0 {
 		r.canonical()
 		r.demanded(think)
-		r.images()
 	}
 	return r.req, r.found
 }
@@ -47,30 +43,22 @@ func (a Anthropic) Validate(body []byte) []Violation { return validate(a, body) 
 
 // body reads the members of a request.
 func (r *referee) body(body []byte, counting bool, think *thinking) {
-	if !isJSON(body) {
-		r.flag("json", -1, -1, "The request body is not valid JSON")
-		return
-	}
-	if at, text := halfSurrogate(body); at >= 0 {
-		r.flag("json", -1, -1, "The request body is not valid JSON: %s: line 1 column %d (char %d)", text, at+1, at)
-		return
-	}
+	at, half := halfSurrogate(body)
 	m, ok := members(body)
-	if !ok {
-		r.flag("body", -1, -1, "Input should be a valid dictionary")
-		return
-	}
-	_ = field(r, m, "", "model", true, "string", &r.req.Model) &&
-		(counting || r.maxTokens(m)) &&
+	_ = r.want(isJSON(body), "json", -1, -1, "The request body is not valid JSON") &&
+		r.want(at < 0, "json", -1, -1, "The request body is not valid JSON: %s: line 1 column %d (char %d)", half, at+1, at) &&
+		r.need(ok, "Input should be a valid dictionary") &&
+		field(r, m, "", "model", true, "string", &r.req.Model) &&
+		(counting || field(r, m, "", "max_tokens", true, "integer", &r.req.MaxOutput) &&
+			r.need(r.req.MaxOutput >= 1, "max_tokens: must be greater than or equal to 1")) &&
 		field(r, m, "", "stream", false, "boolean", &r.req.Stream) &&
-		r.system(m["system"]) && r.tools(m) && r.messages(m) && r.thinking(m["thinking"], think)
+		r.system(m["system"]) && r.tools(m) && r.messages(m) && r.thinking(m, think)
 	if len(r.found) > 0 {
 		return
 	}
 	for _, name := range unknown(m) {
-		if whenCounting, known := anthropicMembers[name]; !known || counting && !whenCounting {
-			r.flag("body", -1, -1, "%s: Extra inputs are not permitted", name)
-		}
+		whenCounting, known := anthropicMembers[name]
+		r.need(known && (whenCounting || !counting), "%s: Extra inputs are not permitted", name)
 	}
 	r.mark(m[cacheControl])
 }
@@ -84,34 +72,34 @@ func (r *referee) mark(value json.RawMessage) {
 	}
 }
 
+// need flags what is wrong with the body as a whole unless ok, which it returns.
+func (r *referee) need(ok bool, format string, args ...any) bool {
+	return r.want(ok, "body", -1, -1, format, args...)
+}
+
 // field reads a member of a plain type and reports whether that is right.
 func field[T any](r *referee, m map[string]json.RawMessage, at, name string, required bool, kind string, dst *T) bool {
 	value, ok := m[name]
-	switch {
-	case !ok && required:
-		r.flag("body", -1, -1, "%s%s: Field required", at, name)
+	if !ok {
+		return r.need(!required, "%s%s: Field required", at, name)
+	}
+	return r.need(!isNull(value) && json.Unmarshal(value, dst) == nil, "%s%s: Input should be a valid %s", at, name, kind)
+}
+
+// each calls read for the objects of a list until it returns false, and reports
+// whether it did not.
+func (r *referee) each(m map[string]json.RawMessage, name string, required bool, read func(i int, value json.RawMessage, m map[string]json.RawMessage) bool) bool {
+	var list []json.RawMessage
+	if !field(r, m, "", name, required, "list", &list) {
 		return false
-	case ok && (isNull(value) || json.Unmarshal(value, dst) != nil):
-		r.flag("body", -1, -1, "%s%s: Input should be a valid %s", at, name, kind)
-		return false
+	}
+	for i, v := range list {
+		m, ok := members(v)
+		if !r.need(ok, "%s.%d: Input should be a valid dictionary", name, i) || !read(i, v, m) {
+			return false
+		}
 	}
 	return true
-}
-
-func (r *referee) maxTokens(m map[string]json.RawMessage) bool {
-	if !field(r, m, "", "max_tokens", true, "integer", &r.req.MaxOutput) {
-		return false
-	}
-	if r.req.MaxOutput < 1 {
-		r.flag("body", -1, -1, "max_tokens: must be greater than or equal to 1")
-	}
-	return r.req.MaxOutput >= 1
-}
-
-// wrong flags what is wrong with the body, in a shape that ends a check.
-func (r *referee) wrong(format string, args ...any) bool {
-	r.flag("body", -1, -1, format, args...)
-	return false
 }
 
 // system reads a text or a list of texts.
@@ -120,18 +108,16 @@ func (r *referee) system(value json.RawMessage) bool {
 		return true
 	}
 	var blocks []json.RawMessage
-	if isNull(value) || json.Unmarshal(value, &blocks) != nil {
-		return r.wrong("system: Input should be a valid list")
+	if !r.need(!isNull(value) && json.Unmarshal(value, &blocks) == nil, "system: Input should be a valid list") {
+		return false
 	}
 	var texts []string
 	for i, v := range blocks {
 		b, err := transcript.UnmarshalBlock(v)
 		t, ok := b.(transcript.TextBlock)
-		switch {
-		case err != nil || !ok:
-			return r.wrong("system.%d: Input should be a text block", i)
-		case strings.TrimSpace(t.Text) == "":
-			return r.wrong("system: text content blocks must be non-empty")
+		if !r.need(ok && err == nil, "system.%d: Input should be a text block", i) ||
+			!r.need(strings.TrimSpace(t.Text) != "", "system: text content blocks must be non-empty") {
+			return false
 		}
 		r.mark(t.Extra[cacheControl])
 		texts = append(texts, t.Text)
@@ -143,61 +129,45 @@ func (r *referee) system(value json.RawMessage) bool {
 // tools reads the definitions. Tools that the provider runs have a type of
 // their own and no schema; they are no part of the [transcript.Request].
 func (r *referee) tools(m map[string]json.RawMessage) bool {
-	var defs []json.RawMessage
-	if !field(r, m, "", "tools", false, "list", &defs) {
-		return false
-	}
-	r.req.HasTools = len(defs) > 0
-	for i, v := range defs {
-		tool, ok := members(v)
-		if !ok {
-			return r.wrong("tools.%d: Input should be a valid dictionary", i)
-		}
+	return r.each(m, "tools", false, func(i int, _ json.RawMessage, tool map[string]json.RawMessage) bool {
+		r.req.HasTools = true
 		r.mark(tool[cacheControl])
-		var kind string
-		if k := tool["type"]; !isNull(k) && json.Unmarshal(k, &kind) != nil {
-			return r.wrong("tools.%d.type: Input should be a valid string", i)
+		at, kind := fmt.Sprintf("tools.%d.", i), "custom"
+		if !isNull(tool["type"]) && !field(r, tool, at, "type", true, "string", &kind) {
+			return false
 		}
 		if kind != "" && kind != "custom" {
-			continue
+			return true
 		}
 		var t transcript.Tool
-		at := fmt.Sprintf("tools.%d.custom.", i)
+		at += "custom."
 		if !field(r, tool, at, "name", true, "string", &t.Name) ||
 			!field(r, tool, at, "description", false, "string", &t.Description) ||
 			!field(r, tool, at, "input_schema", true, "dictionary", &t.InputSchema) {
 			return false
 		}
 		r.req.Tools = append(r.req.Tools, t)
-	}
-	return true
+		return true
+	})
 }
 
 func (r *referee) messages(m map[string]json.RawMessage) bool {
-	var messages []json.RawMessage
-	if !field(r, m, "", "messages", true, "list", &messages) {
-		return false
-	}
-	for i, v := range messages {
-		message, ok := members(v)
-		if !ok {
-			return r.wrong("messages.%d: Input should be a valid dictionary", i)
-		}
+	return r.each(m, "messages", true, func(i int, value json.RawMessage, message map[string]json.RawMessage) bool {
 		for _, name := range []string{"role", "content"} {
-			if _, ok := message[name]; !ok {
-				return r.wrong("messages.%d.%s: Field required", i, name)
+			if !r.need(message[name] != nil, "messages.%d.%s: Field required", i, name) {
+				return false
 			}
 		}
 		for _, name := range unknown(message, "role", "content") {
-			return r.wrong("messages.%d.%s: Extra inputs are not permitted", i, name)
+			return r.need(false, "messages.%d.%s: Extra inputs are not permitted", i, name)
 		}
 		var m transcript.Message
-		if json.Unmarshal(v, &m) != nil {
-			return r.wrong("messages.%d.content: Input should be a valid list", i)
+		if !r.need(json.Unmarshal(value, &m) == nil, "messages.%d.content: Input should be a valid list", i) {
+			return false
 		}
 		r.req.Messages = append(r.req.Messages, m)
-	}
-	return true
+		return true
+	})
 }
 
 // thinking is the member of that name: how the model is to reason.
@@ -206,18 +176,13 @@ type thinking struct {
 	Budget int    `json:"budget_tokens"`
 }
 
-func (r *referee) thinking(value json.RawMessage, think *thinking) bool {
-	if value == nil {
+func (r *referee) thinking(m map[string]json.RawMessage, think *thinking) bool {
+	if m["thinking"] == nil {
 		return true
 	}
-	if isNull(value) || json.Unmarshal(value, think) != nil {
-		return r.wrong("thinking: Input should be a valid dictionary")
-	}
-	switch think.Type {
-	case "enabled", "disabled", "adaptive", "between_tools":
-		return true
-	}
-	return r.wrong("thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", think.Type)
+	return field(r, m, "", "thinking", true, "dictionary", think) &&
+		r.need(slices.Contains([]string{"enabled", "disabled", "adaptive", "between_tools"}, think.Type),
+			"thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", think.Type)
 }
 
 // demanded checks what a request that demands reasoning must have: a budget, and
@@ -227,12 +192,8 @@ func (r *referee) demanded(think thinking) {
 	if think.Type != "enabled" {
 		return
 	}
-	if think.Budget < least {
-		r.flag("thinking", -1, -1, "thinking.enabled.budget_tokens: Input should be greater than or equal to %d", least)
-	}
-	if r.req.MaxOutput > 0 && r.req.MaxOutput <= think.Budget {
-		r.flag("thinking", -1, -1, "`max_tokens` must be greater than `thinking.budget_tokens`.")
-	}
+	r.want(think.Budget >= least, "thinking", -1, -1, "thinking.enabled.budget_tokens: Input should be greater than or equal to %d", least)
+	r.want(r.req.MaxOutput <= 0 || r.req.MaxOutput > think.Budget, "thinking", -1, -1, "`max_tokens` must be greater than `thinking.budget_tokens`.")
 	for i, m := range slices.Backward(r.req.Messages) {
 		if m.Role != transcript.RoleAssistant {
 			continue
@@ -242,26 +203,6 @@ func (r *referee) demanded(think thinking) {
 				i, m.Content[0].BlockType())
 		}
 		return
-	}
-}
-
-// images checks the sizes of images. They count as the base64 that they come in.
-func (r *referee) images() {
-	const most = 5 << 20
-	check := func(b transcript.Block, p place) {
-		image, ok := b.(transcript.ImageBlock)
-		if n := len(image.Source.Data); ok && n > most {
-			r.flag("image", p.message, p.block, "%s.image.source.base64: image exceeds 5 MB maximum: %d bytes > %d bytes", p, n, most)
-		}
-	}
-	for i, m := range r.req.Messages {
-		for j, b := range m.Content {
-			check(b, place{i, j, -1})
-			res, _ := b.(transcript.ToolResultBlock)
-			for k, c := range res.Content {
-				check(c, place{i, j, k})
-			}
-		}
 	}
 }
 
@@ -279,19 +220,10 @@ func (Anthropic) Fit(l Limits, req Request, tokens int) *Refusal {
 	return nil
 }
 
-// Whole returns an answer that is not streamed.
-func (Anthropic) Whole(a Message) []byte { return a.json() }
-
-// Events returns an answer as a stream.
-func (Anthropic) Events(a Message) []Event { return a.events() }
-
-// IsInput reports whether an event adds to the input of a call.
-func (Anthropic) IsInput(e Event) bool {
-	return e.Name == "content_block_delta" && bytes.Contains(e.Data, []byte(`"type":"`+kindInput))
+// Form returns what all answers have in common.
+func (Anthropic) Form() Form {
+	return Form{MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, Signs: true, requestID: "Request-Id"}
 }
-
-// Word returns an error in the words of the provider.
-func (Anthropic) Word(no Refusal, _ int64) Refusal { return no }
 
 // Refuse returns the body of an error. That of a body that is too large comes
 // from a proxy of the provider and has no more than this.
@@ -305,8 +237,5 @@ func (Anthropic) Refuse(no *Refusal, requestID string) []byte {
 
 // Fail returns the event that ends a stream with an error.
 func (a Anthropic) Fail(no *Refusal, _ Message, requestID string) Event {
-	return Event{"error", a.Refuse(no, requestID)}
+	return Event{Data: sse("error", a.Refuse(no, requestID))}
 }
-
-// Head sets the headers of an answer.
-func (Anthropic) Head(h http.Header, _ *Refusal, requestID string) { h.Set("Request-Id", requestID) }

@@ -1,6 +1,7 @@
 package wiretest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,22 +9,19 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// json returns the message as one object.
-func (a Message) json() []byte {
-	content := []byte("[")
-	for i, b := range a.Content {
-		if i > 0 {
-			content = append(content, ',')
-		}
-		content = append(content, transcript.MarshalBlock(b)...)
+// Whole returns an answer that is not streamed.
+func (Anthropic) Whole(a Message) []byte {
+	var content [][]byte
+	for _, b := range a.Content {
+		content = append(content, transcript.MarshalBlock(b))
 	}
-	return a.object(append(content, ']'), encode(a.Stop), a.Usage)
+	return a.object(bytes.Join(content, []byte(",")), encode(a.Stop), a.Usage)
 }
 
 // object puts a message together. The content is not encoded again: it keeps
 // its spelling.
 func (a Message) object(content, stop []byte, usage transcript.Usage) []byte {
-	text := fmt.Appendf(nil, `{"model":%s,"id":"msg_%06d","type":"message","role":"assistant","content":%s,"stop_reason":%s,"stop_sequence":null,"usage":%s`,
+	text := fmt.Appendf(nil, `{"model":%s,"id":"msg_%06d","type":"message","role":"assistant","content":[%s],"stop_reason":%s,"stop_sequence":null,"usage":%s`,
 		encode(a.Model), a.ID, content, stop, encode(usage))
 	if len(a.Dropped) > 0 {
 		text = fmt.Appendf(text, `,"input_transformations":%s`, encode(a.Dropped))
@@ -31,17 +29,16 @@ func (a Message) object(content, stop []byte, usage transcript.Usage) []byte {
 	return append(text, '}')
 }
 
-// events returns the message as a stream.
-func (a Message) events() []Event {
-	var events []Event
+// Events returns an answer as a stream.
+func (Anthropic) Events(a Message) (events []Event) {
 	add := func(name, format string, args ...any) {
 		data := fmt.Appendf(nil, `{"type":%q`, name)
 		data = fmt.Appendf(data, format, args...)
-		events = append(events, Event{name, append(data, '}')})
+		events = append(events, Event{Data: sse(name, append(data, '}'))})
 	}
 	begun := a.Usage
 	begun.Output = min(1, begun.Output)
-	add("message_start", `,"message":%s`, a.object([]byte("[]"), []byte("null"), begun))
+	add("message_start", `,"message":%s`, a.object(nil, []byte("null"), begun))
 	for i, b := range a.Content {
 		start, deltas := pieces(b)
 		add("content_block_start", `,"index":%d,"content_block":%s`, i, transcript.MarshalBlock(start))
@@ -50,6 +47,7 @@ func (a Message) events() []Event {
 		}
 		for _, d := range deltas {
 			add("content_block_delta", `,"index":%d,"delta":{"type":%q,%q:%s}`, i, d.kind, d.member, encode(d.text))
+			events[len(events)-1].Input = d.kind == kindInput
 		}
 		add("content_block_stop", `,"index":%d`, i)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"regexp"
 
 	"github.com/convolog/convolog/transcript"
@@ -20,36 +19,17 @@ type API interface {
 	Decode(body []byte) (Request, []Violation)
 	// Fit refuses a valid request that the model has no room for.
 	Fit(l Limits, req Request, tokens int) *Refusal
-	// MaxBody is the size in bytes that a body may have.
-	MaxBody() int64
 	// Whole returns an answer that is not streamed.
 	Whole(a Message) []byte
 	// Events returns an answer as a stream.
 	Events(a Message) []Event
-	// IsInput reports whether an event adds to the input of a call.
-	IsInput(e Event) bool
-	// Frame returns an event as it goes out.
-	Frame(e Event) []byte
-	// Types returns the content types of an answer that is not streamed and of
-	// one that is.
-	Types() (whole, stream string)
-	// Word says an error as the provider does: with its status and its kind, and
-	// in its words if it is a usual one. limit is the size that a body may have.
-	Word(no Refusal, limit int64) Refusal
 	// Refuse returns the body of an error.
 	Refuse(no *Refusal, requestID string) []byte
 	// Fail returns the event that ends a stream with an error.
 	Fail(no *Refusal, a Message, requestID string) Event
-	// Head sets the headers of an answer; no is nil if it is no error.
-	Head(h http.Header, no *Refusal, requestID string)
+	// Form returns what all answers have in common.
+	Form() Form
 }
-
-// PathMessages is where the Messages API takes requests, PathCount where it
-// counts them.
-const (
-	PathMessages = "/v1/messages"
-	PathCount    = "/v1/messages/count_tokens"
-)
 
 // The paths that say which model is asked: those of the Gemini API and Vertex,
 // and of Converse.
@@ -61,9 +41,9 @@ var (
 // At returns the API that takes requests at a path, nil if there is none.
 func At(path string) API {
 	switch path {
-	case PathMessages:
+	case "/v1/messages":
 		return Anthropic{}
-	case PathCount:
+	case "/v1/messages/count_tokens":
 		return Anthropic{Counting: true}
 	case "/v1/chat/completions":
 		return OpenAIChat{asSent: true}
@@ -115,31 +95,19 @@ type Dropped struct {
 	Reason string `json:"reason"`
 }
 
-// Event is one of a stream. Some APIs give it no name.
+// Event is one of a stream.
 type Event struct {
-	Name string
-	Data []byte
+	Data  []byte // as it goes out
+	Input bool   // it adds to the input of a call
 }
 
-// sse is what the APIs have in common that stream server-sent events.
-type sse struct{}
-
-// Frame returns an event as it goes out.
-func (sse) Frame(e Event) []byte {
-	if e.Name == "" {
-		return fmt.Appendf(nil, "data: %s\n\n", e.Data)
+// sse returns a server-sent event. Some APIs give it no name.
+func sse(name string, data []byte) []byte {
+	if name == "" {
+		return fmt.Appendf(nil, "data: %s\n\n", data)
 	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", e.Name, e.Data)
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, data)
 }
-
-// Types returns the content types of answers.
-func (sse) Types() (whole, stream string) { return TypeJSON, "text/event-stream; charset=utf-8" }
-
-// MaxBody is the size in bytes that a body may have.
-func (sse) MaxBody() int64 { return 32 << 20 }
-
-// TypeJSON is the content type of most answers.
-const TypeJSON = "application/json"
 
 // encode returns the JSON of a value that has one, with <, > and & as they are.
 func encode(v any) []byte {

@@ -22,7 +22,7 @@ type Bedrock struct {
 
 // Decode reads the body of a request and judges it.
 func (b Bedrock) Decode(body []byte) (Request, []Violation) {
-	c := bedrockCheck{pure: b.PureResults || strings.Contains(b.Model, "llama"), ids: map[string]bool{}, documents: map[string]bool{}}
+	c := bedrockCheck{pure: b.PureResults || strings.Contains(b.Model, "llama"), media: map[string]int{}}
 	c.body(body)
 	c.req.Model, c.req.Stream = b.Model, b.Stream
 	return c.req, c.found
@@ -33,58 +33,53 @@ func (b Bedrock) Validate(body []byte) []Violation { return validate(b, body) }
 
 type bedrockCheck struct {
 	judge
-	pure      bool
-	ids       map[string]bool // of calls
-	calls     []string        // of the message before
-	documents map[string]bool
-	media     map[string]int
-	tools     bool // the messages use tools
-	points    int  // cache points so far
+	pure   bool
+	calls  []string // of the message before
+	media  map[string]int
+	tools  bool // the messages use tools
+	points int  // cache points so far
 }
 
+const (
+	bedrockMembers = `messages system inferenceConfig toolConfig guardrailConfig additionalModelRequestFields
+		promptVariables additionalModelResponseFieldPaths requestMetadata performanceConfig serviceTier outputConfig`
+	bedrockData = "text image document toolUse toolResult reasoningContent cachePoint video audio guardContent searchResult citationsContent"
+	modelSays   = "The model returned the following errors: "
+)
+
 var (
-	bedrockMembers = []string{
-		"messages", "system", "inferenceConfig", "toolConfig", "guardrailConfig", "additionalModelRequestFields",
-		"promptVariables", "additionalModelResponseFieldPaths", "requestMetadata", "performanceConfig", "serviceTier", "outputConfig",
+	bedrockID       = lazy.New(`^[a-zA-Z0-9_.:-]+$`)
+	bedrockDocument = lazy.New(`^[a-zA-Z0-9\-()\[\]]+( [a-zA-Z0-9\-()\[\]]+)*$`)
+	bedrockFormats  = map[string][]string{
+		"document": {"pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"},
+		"image":    {"png", "jpeg", "gif", "webp"},
 	}
-	bedrockData      = []string{"text", "image", "document", "toolUse", "toolResult", "reasoningContent", "cachePoint", "video", "audio", "guardContent", "searchResult", "citationsContent"}
-	bedrockID        = lazy.New(`^[a-zA-Z0-9_.:-]+$`)
-	bedrockName      = lazy.New(`^[a-zA-Z0-9_-]+$`)
-	bedrockDocument  = lazy.New(`^[a-zA-Z0-9\-()\[\]]+( [a-zA-Z0-9\-()\[\]]+)*$`)
-	bedrockImages    = []string{"png", "jpeg", "gif", "webp"}
-	bedrockDocuments = []string{"pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"}
+	// bedrockRoles are the roles of the messages that may hold a block.
+	bedrockRoles = map[string]string{"toolUse": "assistant", "reasoningContent": "assistant", "toolResult": "user", "image": "user", "document": "user"}
 )
 
 func (c *bedrockCheck) body(body []byte) {
 	req := tree(body)
-	if req == nil {
-		c.flag("json", -1, -1, "The request body is not valid JSON.")
+	if !c.want(req != nil, "json", -1, -1, "The request body is not valid JSON.") {
 		return
 	}
 	if at, _ := halfSurrogate(body); at >= 0 {
 		c.flag("surrogate", -1, -1, "The request body is not valid JSON: %s", body[at:at+6])
 	}
 	c.members(req, bedrockMembers, "", -1, -1)
+	tools := list(object(req["toolConfig"])["tools"])
+	for _, v := range slices.Concat(list(req["system"]), tools) {
+		if object(v)["cachePoint"] != nil {
+			c.points++
+		}
+	}
 	for _, v := range list(req["system"]) {
-		if object(v)["cachePoint"] != nil {
-			c.points++
-		}
 		said, isText := object(v)["text"]
-		if isText && blank(said) {
-			c.flag("system", -1, -1, "The text field in the SystemContentBlock object at system.0 is blank. Add text to the text field, and try again.")
-		}
-		c.req.System += text(said)
+		c.want(!isText || !blank(said), "system", -1, -1, "The text field in the SystemContentBlock object at system.0 is blank. Add text to the text field, and try again.")
 	}
-	for _, v := range list(object(req["toolConfig"])["tools"]) {
-		if object(v)["cachePoint"] != nil {
-			c.points++
-		}
-	}
+	c.req.System = texts(req["system"])
 	messages := list(req["messages"])
-	if len(messages) == 0 {
-		c.flag("messages", -1, -1, "A conversation must start with a user message. Try again with a conversation that starts with a user message.")
-	}
-	c.media = map[string]int{}
+	c.want(len(messages) > 0, "messages", -1, -1, notUserFirst)
 	before := ""
 	for i, v := range messages {
 		before = c.message(i, object(v), before)
@@ -92,143 +87,102 @@ func (c *bedrockCheck) body(body []byte) {
 	if len(c.calls) > 0 {
 		c.results(len(messages), nil)
 	}
-	if before == "assistant" {
-		c.flag("prefill", len(messages)-1, -1, "This model does not support assistant message prefill. The conversation must end with a user message.")
-	}
-	if c.media["document"] > 5 {
-		c.flag("media-count", -1, -1, "You can't include more than 5 documents in a request.")
-	}
-	if c.media["image"] > 20 {
-		c.flag("media-count", -1, -1, "You can't include more than 20 images in a request.")
-	}
-	c.config(req, messages)
+	c.want(before != "assistant", "prefill", len(messages)-1, -1, "This model does not support assistant message prefill. The conversation must end with a user message.")
+	c.want(c.media["document"] <= 5, "media-count", -1, -1, "You can't include more than 5 documents in a request.")
+	c.want(c.media["image"] <= 20, "media-count", -1, -1, "You can't include more than 20 images in a request.")
+	c.config(req, tools, messages)
 }
 
+const notUserFirst = "A conversation must start with a user message. Try again with a conversation that starts with a user message."
+
 // config checks what is beside the messages.
-func (c *bedrockCheck) config(req map[string]any, messages []any) {
-	tools := list(object(req["toolConfig"])["tools"])
-	if c.tools && len(tools) == 0 {
-		c.flag("tool-config", -1, -1, "The toolConfig field must be defined when using toolUse and toolResult content blocks.")
-	}
+func (c *bedrockCheck) config(req map[string]any, tools, messages []any) {
+	c.want(!c.tools || len(tools) > 0, "tool-config", -1, -1, "The toolConfig field must be defined when using toolUse and toolResult content blocks.")
 	c.req.HasTools = len(tools) > 0
-	names := map[string]bool{}
 	for i, v := range tools {
 		spec := object(object(v)["toolSpec"])
 		if spec == nil {
 			continue // a tool of the provider, or a cache point
 		}
 		name := text(spec["name"])
-		c.pattern("name", -1, -1, name, bedrockName, fmt.Sprintf("toolConfig.tools.%d.member.toolSpec.name", i+1))
-		if names[name] {
-			c.flag("tools", -1, -1, "The tool names in toolConfig must be unique: %s", name)
-		}
-		names[name] = true
+		c.pattern("name", -1, -1, name, word, fmt.Sprintf("toolConfig.tools.%d.member.toolSpec.name", i+1))
+		c.want(c.fresh("tool", name), "tools", -1, -1, "The tool names in toolConfig must be unique: %s", name)
 		schema := object(object(spec["inputSchema"])["json"])
-		if schema == nil {
-			c.flag("tools", -1, -1, "The value at toolConfig.tools.%d.toolSpec.inputSchema.json is invalid. Provide a json object for the field and try again.", i)
-		}
+		c.want(schema != nil, "tools", -1, -1, "The value at toolConfig.tools.%d.toolSpec.inputSchema.json is invalid. Provide a json object for the field and try again.", i)
 		c.req.Tools = append(c.req.Tools, transcript.Tool{Name: name, Description: text(spec["description"]), InputSchema: encode(schema)})
 	}
 	limit, limited := integer(object(req["inferenceConfig"])["maxTokens"])
 	c.req.MaxOutput = limit
-	if limited && limit < 1 {
-		c.flag("max-tokens", -1, -1, "1 validation error detected: Value '%v' at 'inferenceConfig.maxTokens' failed to satisfy constraint: Member must have value greater than or equal to 1", limit)
-	}
+	c.want(!limited || limit >= 1, "max-tokens", -1, -1, "1 validation error detected: Value '%v' at 'inferenceConfig.maxTokens' failed to satisfy constraint: Member must have value greater than or equal to 1", limit)
 	thinking := object(object(req["additionalModelRequestFields"])["thinking"])
 	if thinking["type"] != "enabled" {
 		return
 	}
-	if budget, _ := integer(thinking["budget_tokens"]); limited && budget >= limit {
-		c.flag("max-tokens", -1, -1, "The model returned the following errors: `max_tokens` must be greater than `thinking.budget_tokens`.")
-	}
+	budget, _ := integer(thinking["budget_tokens"])
+	c.want(!limited || budget < limit, "max-tokens", -1, -1, modelSays+"`max_tokens` must be greater than `thinking.budget_tokens`.")
 	for i, v := range slices.Backward(messages) {
-		m := object(v)
-		if m["role"] != "assistant" {
-			continue
+		if m := object(v); m["role"] == "assistant" {
+			content := list(m["content"])
+			c.want(!hasBlock(content, "toolUse") || object(content[0])["reasoningContent"] != nil, "thinking-order", i, 0,
+				modelSays+"messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.", i)
+			break
 		}
-		content := list(m["content"])
-		if hasBlock(content, "toolUse") && object(content[0])["reasoningContent"] == nil {
-			c.flag("thinking-order", i, 0, "The model returned the following errors: messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.", i)
-		}
-		break
 	}
 }
 
 // message checks one message and returns its role.
 func (c *bedrockCheck) message(i int, m map[string]any, before string) string {
-	c.members(m, []string{"role", "content"}, fmt.Sprintf("messages.%d", i), i, -1)
+	c.members(m, "role content", fmt.Sprintf("messages.%d", i), i, -1)
 	role := text(m["role"])
 	c.say(transcript.Role(role))
 	content := list(m["content"])
 	switch {
 	case role != "user" && role != "assistant":
 		c.flag("role", i, -1, "1 validation error detected: Value '%s' at 'messages.%d.member.role' failed to satisfy constraint: Member must satisfy enum value set: [user, assistant]", role, i+1)
-	case i == 0 && role == "assistant":
-		c.flag("first-user", i, -1, "A conversation must start with a user message. Try again with a conversation that starts with a user message.")
+	case i == 0:
+		c.want(role == "user", "first-user", i, -1, notUserFirst)
 	case role == before:
 		c.flag("alternation", i, -1, "A conversation must alternate between user and assistant roles. Make sure the conversation alternates between user and assistant roles and try again.")
 	}
-	if len(content) == 0 {
-		c.flag("content", i, -1, "The content field in the Message object at messages.%d is empty. Add a ContentBlock object to the content field and try again.", i)
-	}
+	c.want(len(content) > 0, "content", i, -1, "The content field in the Message object at messages.%d is empty. Add a ContentBlock object to the content field and try again.", i)
 	var results, calls []string
-	lastResult, called := -1, false
+	lastResult := -1
 	for j, v := range content {
 		b := object(v)
 		c.block(i, j, b, role)
 		if b["cachePoint"] == nil {
 			c.say(transcript.Role(role), bedrockBlock(b))
-		} else if c.points++; c.points > 4 {
-			c.flag("cache-points", i, j, "The model returned the following errors: A maximum of 4 blocks with cache_control may be provided.")
+		} else {
+			c.points++
+			c.want(c.points <= 4, "cache-points", i, j, modelSays+"A maximum of 4 blocks with cache_control may be provided.")
 		}
 		if id, ok := object(b["toolResult"])["toolUseId"].(string); ok && role != "assistant" {
-			results = append(results, id)
-			if lastResult != j-1 {
-				c.flag("result-order", i, j, "The model returned the following errors: messages.%d: `tool_result` blocks must come first in the content.", i)
-			}
-			lastResult = j
+			c.want(lastResult == j-1, "result-order", i, j, modelSays+"messages.%d: `tool_result` blocks must come first in the content.", i)
+			results, lastResult = append(results, id), j
 		}
 		if id, ok := object(b["toolUse"])["toolUseId"].(string); ok && text(object(b["toolUse"])["type"]) == "" {
-			calls, called = append(calls, id), true
+			calls = append(calls, id)
 		}
-		if b["reasoningContent"] != nil && (called || j == len(content)-1) {
-			c.flag("thinking-order", i, j, "The model returned the following errors: messages.%d: reasoning must come before the calls it led to and cannot end a message.", i)
-		}
+		c.want(b["reasoningContent"] == nil || calls == nil && j < len(content)-1, "thinking-order", i, j, modelSays+"messages.%d: reasoning must come before the calls it led to and cannot end a message.", i)
 	}
-	if hasBlock(content, "document") && !hasBlock(content, "text") {
-		c.flag("document-text", i, -1, "The content field at messages.%d has a document without a text. Add a text block and try again.", i)
-	}
-	if c.pure && len(results) > 0 && len(results) < len(content) {
-		c.flag("mixed", i, -1, "Conversation blocks and tool result blocks cannot be provided in the same turn.")
-	}
+	c.want(!hasBlock(content, "document") || hasBlock(content, "text"), "document-text", i, -1, "The content field at messages.%d has a document without a text. Add a text block and try again.", i)
+	c.want(!c.pure || results == nil || len(results) == len(content), "mixed", i, -1, "Conversation blocks and tool result blocks cannot be provided in the same turn.")
 	c.results(i, results)
 	c.calls = calls
-	c.tools = c.tools || len(results) > 0 || len(calls) > 0
+	c.tools = c.tools || results != nil || calls != nil
 	return role
 }
 
 // results checks the results of message i against the calls before it.
 func (c *bedrockCheck) results(i int, results []string) {
-	if len(results) > len(c.calls) {
-		c.flag("orphan-result", i, -1, "The number of toolResult blocks at messages.%d.content exceeds the number of toolUse blocks of previous turn.", i)
+	if !c.want(len(results) <= len(c.calls), "orphan-result", i, -1, "The number of toolResult blocks at messages.%d.content exceeds the number of toolUse blocks of previous turn.", i) {
 		return
 	}
-	seen := map[string]bool{}
-	for _, id := range results {
-		if seen[id] {
-			c.flag("doubled-result", i, -1, "The toolResult blocks at messages.%d.content contain duplicate Ids: %s", i, id)
-		}
-		seen[id] = true
+	for k, id := range results {
+		c.want(!slices.Contains(results[:k], id), "doubled-result", i, -1, "The toolResult blocks at messages.%d.content contain duplicate Ids: %s", i, id)
 	}
-	var missing []string
-	for _, id := range c.calls {
-		if !seen[id] {
-			missing = append(missing, id)
-		}
-	}
-	if len(missing) > 0 {
-		c.flag("missing-result", i, -1, "Expected toolResult blocks at messages.%d.content for the following Ids: %s", i, strings.Join(missing, ", "))
-	}
+	missing := slices.DeleteFunc(c.calls, func(id string) bool { return slices.Contains(results, id) })
+	c.want(len(missing) == 0, "missing-result", i, -1, "Expected toolResult blocks at messages.%d.content for the following Ids: %s", i, strings.Join(missing, ", "))
 }
 
 // block checks one block of a message.
@@ -237,104 +191,67 @@ func (c *bedrockCheck) block(i, j int, b map[string]any, role string) {
 	if role != "assistant" { // an answer may have what is newer than this
 		c.members(b, bedrockData, at, i, j)
 	}
-	if len(b) != 1 {
-		c.flag("block", i, j, "The ContentBlock object at %s must set one of the following keys: %s.", at, strings.Join(bedrockData, ", "))
-	}
+	c.want(len(b) == 1, "block", i, j, "The ContentBlock object at %s must set one of the following keys: %s.", at, strings.ReplaceAll(bedrockData, " ", ", "))
 	for _, kind := range unknown(b) {
-		switch kind {
-		case "toolUse", "reasoningContent":
-			if role != "assistant" {
-				c.flag("block-role", i, j, "User messages cannot contain %s. Remove it and try again.", kind)
-			}
-		case "toolResult", "image", "document":
-			if role != "user" && text(object(b[kind])["type"]) == "" {
-				c.flag("block-role", i, j, "Assistant messages cannot contain %s. Remove it and try again.", kind)
-			}
+		switch only := bedrockRoles[kind]; {
+		case only == "assistant":
+			c.want(role == only, "block-role", i, j, "User messages cannot contain %s. Remove it and try again.", kind)
+		case only == "user" && text(object(b[kind])["type"]) == "":
+			c.want(role == only, "block-role", i, j, "Assistant messages cannot contain %s. Remove it and try again.", kind)
 		}
 	}
 	c.data(i, j, at, b)
 	if call, ok := b["toolUse"]; ok {
-		c.call(i, j, at, object(call))
+		c.call(i, j, at+".toolUse", object(call))
 	}
 	if result, ok := b["toolResult"]; ok {
 		c.result(i, j, at, object(result))
 	}
-	if reasoning, ok := b["reasoningContent"]; ok {
-		said := object(object(reasoning)["reasoningText"])
-		if text(said["signature"]) == "" && !isBytes(text(object(reasoning)["redactedContent"])) {
-			c.flag("thinking", i, j, "The model returned the following errors: messages.%d.content.%d.thinking.signature: Field required", i, j)
-		}
-	}
+	reasoning, ok := b["reasoningContent"]
+	signed := text(object(object(reasoning)["reasoningText"])["signature"]) != "" || isBytes(text(object(reasoning)["redactedContent"]))
+	c.want(!ok || signed, "thinking", i, j, modelSays+"messages.%d.content.%d.thinking.signature: Field required", i, j)
 }
 
 // data checks a text, an image or a document, in a message or in a result.
 func (c *bedrockCheck) data(i, j int, at string, b map[string]any) {
-	if said, ok := b["text"]; ok && blank(said) {
-		c.flag("text", i, j, "The text field in the ContentBlock object at %s is blank. Add text to the text field, and try again.", at)
-	}
-	for kind, formats := range map[string][]string{"image": bedrockImages, "document": bedrockDocuments} {
+	said, ok := b["text"]
+	c.want(!ok || !blank(said), "text", i, j, "The text field in the ContentBlock object at %s is blank. Add text to the text field, and try again.", at)
+	for _, kind := range []string{"document", "image"} {
 		v, ok := b[kind]
 		if !ok {
 			continue
 		}
 		c.media[kind]++
-		format := text(object(v)["format"])
-		if !slices.Contains(formats, format) {
-			c.flag("media", i, j, "1 validation error detected: Value '%s' at '%s.%s.format' failed to satisfy constraint: Member must satisfy enum value set: %v", format, at, kind, formats)
-		}
-		if !isPadded(text(object(object(v)["source"])["bytes"])) {
-			c.flag("media", i, j, "The value at %s.%s.source.bytes is not valid base64.", at, kind)
-		}
-		if kind == "document" {
-			c.documentName(i, j, object(v)["name"])
+		formats, format := bedrockFormats[kind], text(object(v)["format"])
+		c.want(slices.Contains(formats, format), "media", i, j, "1 validation error detected: Value '%s' at '%s.%s.format' failed to satisfy constraint: Member must satisfy enum value set: %v", format, at, kind, formats)
+		c.want(isPadded(text(object(object(v)["source"])["bytes"])), "media", i, j, "The value at %s.%s.source.bytes is not valid base64.", at, kind)
+		if name := text(object(v)["name"]); kind == "document" {
+			c.want(len(name) <= 200 && bedrockDocument.Get().MatchString(name), "document-name", i, j, "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, parentheses, and square brackets. The name can't contain more than one consecutive whitespace character.")
+			c.want(c.fresh(kind, name), "document-name", i, j, "Messages can't contain duplicate document names. Rename the document and retry your request.")
 		}
 	}
-}
-
-func (c *bedrockCheck) documentName(i, j int, v any) {
-	name := text(v)
-	if len(name) > 200 || !bedrockDocument.Get().MatchString(name) {
-		c.flag("document-name", i, j, "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, parentheses, and square brackets. The name can't contain more than one consecutive whitespace character.")
-	}
-	if c.documents[name] {
-		c.flag("document-name", i, j, "Messages can't contain duplicate document names. Rename the document and retry your request.")
-	}
-	c.documents[name] = true
 }
 
 func (c *bedrockCheck) call(i, j int, at string, call map[string]any) {
 	id := text(call["toolUseId"])
-	name := text(call["name"])
-	c.members(call, []string{"toolUseId", "name", "input", "type"}, at+".toolUse", i, j)
-	c.pattern("id", i, j, id, bedrockID, at+".toolUse.toolUseId")
-	c.pattern("name", i, j, name, bedrockName, at+".toolUse.name")
-	if c.ids[id] {
-		c.flag("id-unique", i, j, "The model returned the following errors: messages: `tool_use` ids must be unique: %s", id)
-	}
-	c.ids[id] = true
-	if _, ok := call["input"].(map[string]any); !ok {
-		c.flag("input", i, j, "The format of the value at %s.toolUse.input is invalid. Provide a json object for the field and try again.", at)
-	}
+	c.members(call, "toolUseId name input type", at, i, j)
+	c.pattern("id", i, j, id, bedrockID, at+".toolUseId")
+	c.pattern("name", i, j, text(call["name"]), word, at+".name")
+	c.want(c.fresh("call", id), "id-unique", i, j, modelSays+"messages: `tool_use` ids must be unique: %s", id)
+	c.want(object(call["input"]) != nil, "input", i, j, "The format of the value at %s.input is invalid. Provide a json object for the field and try again.", at)
 }
 
 func (c *bedrockCheck) result(i, j int, at string, result map[string]any) {
-	id := text(result["toolUseId"])
-	c.members(result, []string{"toolUseId", "content", "status", "type"}, at+".toolResult", i, j)
-	c.pattern("id", i, j, id, bedrockID, at+".toolResult.toolUseId")
+	c.members(result, "toolUseId content status type", at+".toolResult", i, j)
+	c.pattern("id", i, j, text(result["toolUseId"]), bedrockID, at+".toolResult.toolUseId")
 	content := list(result["content"])
 	isError := result["status"] == "error"
-	if isError && len(content) == 0 {
-		c.flag("error-content", i, j, "The content field at %s.toolResult cannot be empty when status value is error.", at)
-	}
+	c.want(!isError || len(content) > 0, "error-content", i, j, "The content field at %s.toolResult cannot be empty when status value is error.", at)
 	for k, v := range content {
 		b := object(v)
-		c.members(b, []string{"text", "json", "image", "document", "video", "searchResult"}, at+".toolResult.content", i, j)
-		if len(b) != 1 {
-			c.flag("block", i, j, "The ToolResultContentBlock object at %s.toolResult.content.%d must set one key.", at, k)
-		}
-		if isError && !c.pure && b["text"] == nil && b["json"] == nil {
-			c.flag("error-content", i, j, "The model returned the following errors: %s: all content must be type \"text\" if \"is_error\" is true", at)
-		}
+		c.members(b, "text json image document video searchResult", at+".toolResult.content", i, j)
+		c.want(len(b) == 1, "block", i, j, "The ToolResultContentBlock object at %s.toolResult.content.%d must set one key.", at, k)
+		c.want(!isError || c.pure || b["text"] != nil || b["json"] != nil, "error-content", i, j, modelSays+"%s: all content must be type \"text\" if \"is_error\" is true", at)
 		c.data(i, j, fmt.Sprintf("%s.toolResult.content.%d", at, k), b)
 	}
 }
@@ -342,24 +259,19 @@ func (c *bedrockCheck) result(i, j int, at string, result map[string]any) {
 // pattern checks a string of 1 to 64 characters.
 func (c *bedrockCheck) pattern(rule string, i, j int, s string, want *lazy.Regexp, at string) {
 	const failed = "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must "
-	switch {
-	case len(s) > 64:
-		c.flag(rule, i, j, failed+"have length less than or equal to 64", s, at)
-	case !want.Get().MatchString(s):
-		c.flag(rule, i, j, failed+"satisfy regular expression pattern: %s", s, at, strings.Trim(want.Get().String(), "^$"))
-	}
+	_ = c.want(len(s) <= maxName, rule, i, j, failed+"have length less than or equal to 64", s, at) &&
+		c.want(want.Get().MatchString(s), rule, i, j, failed+"satisfy regular expression pattern: %s", s, at, strings.Trim(want.Get().String(), "^$"))
 }
 
-func (c *bedrockCheck) members(obj map[string]any, known []string, at string, message, block int) {
-	for _, name := range unknown(obj, known...) {
+func (c *bedrockCheck) members(obj map[string]any, known, at string, message, block int) {
+	for _, name := range unknown(obj, strings.Fields(known)...) {
 		c.flag("member", message, block, "The value at %s is invalid: unknown member %q.", at, name)
 	}
 }
 
-func blank(v any) bool {
-	return strings.TrimSpace(text(v)) == ""
-}
+func blank(v any) bool { return strings.TrimSpace(text(v)) == "" }
 
+// hasBlock reports whether one of the blocks or parts of a list has a member.
 func hasBlock(content []any, kind string) bool {
 	return slices.ContainsFunc(content, func(v any) bool { return object(v)[kind] != nil })
 }
@@ -375,11 +287,7 @@ func bedrockBlock(b map[string]any) transcript.Block {
 		case "text":
 			return transcript.TextBlock{Text: text(v)}
 		case "citationsContent":
-			var said strings.Builder
-			for _, c := range list(m["content"]) {
-				said.WriteString(text(object(c)["text"]))
-			}
-			return transcript.TextBlock{Text: said.String()}
+			return transcript.TextBlock{Text: texts(m["content"])}
 		case "image":
 			return transcript.ImageBlock{Source: media(kind, m)}
 		case "document":

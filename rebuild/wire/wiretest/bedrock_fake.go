@@ -1,7 +1,6 @@
 package wiretest
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -11,42 +10,23 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// MaxBody is the size in bytes that a body may have.
-func (Bedrock) MaxBody() int64 { return 20 << 20 }
-
-// Types returns the content types of answers.
-func (Bedrock) Types() (whole, stream string) { return TypeJSON, "application/vnd.amazon.eventstream" }
-
-const exception = "Exception" // at the end of the types of errors
-
-// Frame returns an event as it goes out. Types of errors have a small first letter there.
-func (Bedrock) Frame(e Event) []byte {
-	if strings.HasSuffix(e.Name, exception) {
-		return eventFrame("exception", strings.ToLower(e.Name[:1])+e.Name[1:], e.Data)
+// Form returns what all answers have in common.
+func (Bedrock) Form() Form {
+	return Form{
+		MaxBody: 20 << 20, Whole: typeJSON, Stream: "application/vnd.amazon.eventstream", Signs: true, Says: modelSays,
+		requestID: "X-Amzn-Requestid", errorType: "X-Amzn-Errortype",
+		kinds: map[int]string{
+			http.StatusBadRequest: "ValidationException", http.StatusForbidden: "AccessDeniedException", http.StatusNotFound: "ResourceNotFoundException",
+			http.StatusTooManyRequests: "ThrottlingException", http.StatusServiceUnavailable: "ServiceUnavailableException",
+			http.StatusRequestTimeout: "ModelTimeoutException", http.StatusInternalServerError: "InternalServerException",
+		},
+		usual: map[string]Refusal{
+			KindOverloaded:   {Text: "Bedrock is unable to process your request."},
+			KindRate:         {Text: "Too many requests, please wait before trying again."},
+			KindAPI:          {Text: "The system encountered an unexpected error during processing. Try your request again."},
+			KindUnauthorized: {Text: "The security token included in the request is invalid."},
+		},
 	}
-	return eventFrame("event", e.Name, e.Data)
-}
-
-// IsInput reports whether an event adds to the input of a call.
-func (Bedrock) IsInput(e Event) bool {
-	return e.Name == "contentBlockDelta" && bytes.Contains(e.Data, []byte(`"toolUse":{"input":`))
-}
-
-// Word returns an error in the words of the provider.
-func (Bedrock) Word(no Refusal, limit int64) Refusal { return bedrockWords.say(no, limit) }
-
-var bedrockWords = words{
-	kinds: map[int]string{
-		http.StatusBadRequest: "ValidationException", http.StatusForbidden: "AccessDeniedException", http.StatusNotFound: "ResourceNotFoundException",
-		http.StatusTooManyRequests: "ThrottlingException", http.StatusServiceUnavailable: "ServiceUnavailableException",
-		http.StatusRequestTimeout: "ModelTimeoutException", http.StatusInternalServerError: "InternalServerException",
-	},
-	texts: map[string]string{
-		KindOverloaded:   "Bedrock is unable to process your request.",
-		KindRate:         "Too many requests, please wait before trying again.",
-		KindAPI:          "The system encountered an unexpected error during processing. Try your request again.",
-		KindUnauthorized: "The security token included in the request is invalid.",
-	},
 }
 
 // Refuse returns the body of an error.
@@ -54,17 +34,10 @@ func (Bedrock) Refuse(no *Refusal, _ string) []byte {
 	return encode(map[string]string{"message": no.Text})
 }
 
-// Fail returns the event that ends a stream with an error.
+// Fail returns the event that ends a stream with an error. Its type has a small first
+// letter there.
 func (b Bedrock) Fail(no *Refusal, _ Message, requestID string) Event {
-	return Event{no.Kind, b.Refuse(no, requestID)}
-}
-
-// Head sets the headers of an answer.
-func (Bedrock) Head(h http.Header, no *Refusal, requestID string) {
-	h.Set("X-Amzn-Requestid", requestID)
-	if no != nil {
-		h.Set("X-Amzn-Errortype", no.Kind)
-	}
+	return Event{Data: eventFrame("exception", strings.ToLower(no.Kind[:1])+no.Kind[1:], b.Refuse(no, requestID))}
 }
 
 // Fit refuses a request that the model has no room for.
@@ -74,7 +47,7 @@ func (Bedrock) Fit(l Limits, req Request, tokens int) *Refusal {
 	}
 	no := Anthropic{}.Fit(l, req, tokens)
 	if no != nil {
-		no.Text = "The model returned the following errors: " + no.Text
+		no.Text = modelSays + no.Text
 	}
 	return no
 }
@@ -128,26 +101,29 @@ func bedrockUsage(u transcript.Usage) map[string]int {
 
 // Events returns an answer as a stream. Only calls have a start.
 func (Bedrock) Events(a Message) (events []Event) {
-	add := func(kind string, payload any) { events = append(events, Event{kind, encode(payload)}) }
+	add := func(kind string, payload any) {
+		events = append(events, Event{Data: eventFrame("event", kind, encode(payload))})
+	}
 	type object map[string]any
 	add("messageStart", object{"role": "assistant"})
 	for i, b := range a.Content {
-		deltas := func(text string, delta func(string) object) {
+		deltas := func(text string, input bool, delta func(string) object) {
 			for _, piece := range split(text) {
 				add("contentBlockDelta", object{"contentBlockIndex": i, "delta": delta(piece)})
+				events[len(events)-1].Input = input
 			}
 		}
 		switch b := b.(type) {
 		case transcript.TextBlock:
-			deltas(b.Text, func(s string) object { return object{"text": s} })
+			deltas(b.Text, false, func(s string) object { return object{"text": s} })
 		case transcript.ThinkingBlock:
-			deltas(b.Thinking, func(s string) object { return object{"reasoningContent": object{"text": s}} })
-			deltas(b.Signature, func(s string) object { return object{"reasoningContent": object{"signature": s}} })
+			deltas(b.Thinking, false, func(s string) object { return object{"reasoningContent": object{"text": s}} })
+			deltas(b.Signature, false, func(s string) object { return object{"reasoningContent": object{"signature": s}} })
 		case transcript.RedactedThinkingBlock:
 			add("contentBlockDelta", object{"contentBlockIndex": i, "delta": bedrockContent(b)})
 		case transcript.ToolCallBlock:
 			add("contentBlockStart", object{"contentBlockIndex": i, "start": object{"toolUse": object{"toolUseId": b.ID, "name": b.Name}}})
-			deltas(string(b.Input), func(s string) object { return object{"toolUse": object{"input": s}} })
+			deltas(string(b.Input), true, func(s string) object { return object{"toolUse": object{"input": s}} })
 		default:
 			continue
 		}
@@ -171,7 +147,7 @@ func eventFrame(messageType, kind string, payload []byte) []byte {
 		headers = append(headers, value...)
 	}
 	header(fmt.Sprintf(":%s-type", messageType), kind)
-	header(":content-type", TypeJSON)
+	header(":content-type", typeJSON)
 	header(":message-type", messageType)
 	const around = 16 // bytes: two lengths and two checksums
 	frame := binary.BigEndian.AppendUint32(nil, uint32(around+len(headers)+len(payload)))

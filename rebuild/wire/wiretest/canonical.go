@@ -22,73 +22,46 @@ func Validate(req transcript.Request) []Violation {
 
 func (r *referee) canonical() {
 	r.envelope()
+	r.ids = map[string]bool{}
 	for i, m := range r.req.Messages {
 		r.role(i)
-		if len(m.Content) == 0 {
-			r.flag("content", i, -1, "messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
-		}
+		r.want(len(m.Content) > 0, "content", i, -1, "messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
 		for j, b := range m.Content {
 			r.block(place{message: i, block: j, inner: -1}, m.Role, b)
 		}
 		r.calls(i)
 		r.results(i)
 		r.serverTools(i)
-		r.thinkingOrder(i)
+		if last := len(m.Content) - 1; last >= 0 && m.Role == transcript.RoleAssistant && isReasoning(m.Content[last]) {
+			r.flag("thinking-order", i, last, "messages.%d: The final block in an assistant message cannot be `%s`.", i, m.Content[last].BlockType())
+		}
 	}
-	r.ends()
-	if r.marks > maxMarks {
-		r.flag("marks", -1, -1, "A maximum of %d blocks with cache_control may be provided. Found %d.", maxMarks, r.marks)
+	last := len(r.req.Messages) - 1
+	if r.want(last >= 0, "messages", -1, -1, "messages: at least one message is required") {
+		r.want(r.req.Messages[last].Role != transcript.RoleAssistant || r.paused(last), "prefill", last, -1,
+			"This model does not support assistant message prefill. The conversation must end with a user message.")
 	}
+	const most = 4
+	r.want(r.marks <= most, "marks", -1, -1, "A maximum of %d blocks with cache_control may be provided. Found %d.", most, r.marks)
 }
-
-const (
-	maxMarks = 4
-	maxID    = 64
-)
 
 // A referee holds what is known of a request while it is read.
 type referee struct {
 	judge
-	ids   map[string]struct{} // of every call so far
-	marks int
-	// Reused from message to message.
-	first, later idSet
+	ids      map[string]bool // of every call so far
+	marks    int
+	maxImage int // bytes of base64; 0 is no limit
 }
 
-// An idSet holds the few call IDs of one message, or many of them.
-type idSet struct {
-	few  []string
-	many map[string]struct{}
-}
-
-func (s *idSet) reset() { s.few, s.many = s.few[:0], nil }
-
-func (s *idSet) add(id string) {
-	const few = 16
-	if len(s.few) < few {
-		s.few = append(s.few, id)
-		return
+// wantAt flags a block, or a member of it if path is not empty, unless it is ok.
+func (r *referee) wantAt(ok bool, p place, rule, path, format string, args ...any) bool {
+	if !ok {
+		if path != "" {
+			path = "." + path
+		}
+		r.flag(rule, p.message, p.block, "%s%s: %s", p, path, fmt.Sprintf(format, args...))
 	}
-	if s.many == nil {
-		s.many = map[string]struct{}{}
-	}
-	s.many[id] = struct{}{}
-}
-
-func (s *idSet) has(id string) bool {
-	if slices.Contains(s.few, id) {
-		return true
-	}
-	_, ok := s.many[id]
 	return ok
-}
-
-// flagAt flags a block, or a member of it if path is not empty.
-func (r *referee) flagAt(p place, rule, path, format string, args ...any) {
-	if path != "" {
-		path = "." + path
-	}
-	r.flag(rule, p.message, p.block, "%s%s: %s", p, path, fmt.Sprintf(format, args...))
 }
 
 // A place is a block of a message, or of a tool result if inner is not -1.
@@ -104,43 +77,17 @@ func (p place) String() string {
 
 // envelope checks what is beside the messages.
 func (r *referee) envelope() {
-	if r.req.MaxOutput < 0 {
-		r.flag("max-tokens", -1, -1, "max_tokens: Input should be greater than or equal to 1")
-	}
-	if r.req.System != "" && !visible(r.req.System) {
-		r.flag("system", -1, -1, "system: text content blocks must contain non-whitespace text")
-	}
+	r.want(r.req.MaxOutput >= 0, "max-tokens", -1, -1, "max_tokens: Input should be greater than or equal to 1")
+	r.want(r.req.System == "" || visible(r.req.System), "system", -1, -1, "system: text content blocks must contain non-whitespace text")
 	names := map[string]bool{}
 	for i, t := range r.req.Tools {
-		if !isWord(t.Name) || len(t.Name) > maxID {
-			r.flag("name", -1, -1, "tools.%d.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'", i)
-		}
-		if names[t.Name] {
-			r.flag("tools", -1, -1, "tools: Tool names must be unique.")
-		}
+		r.want(isName(t.Name), "name", -1, -1, "tools.%d.name: "+namePattern, i)
+		r.want(!names[t.Name], "tools", -1, -1, "tools: Tool names must be unique.")
 		names[t.Name] = true
-		if schema, ok := members(t.InputSchema); !ok {
-			r.flag("tools", -1, -1, "tools.%d.input_schema: Input should be a valid dictionary", i)
-		} else if jsonText(schema["type"]) != "object" {
-			r.flag("tools", -1, -1, "tools.%d.input_schema.type: Input should be 'object'", i)
+		schema, ok := members(t.InputSchema)
+		if r.want(ok, "tools", -1, -1, "tools.%d.input_schema: Input should be a valid dictionary", i) {
+			r.want(jsonText(schema["type"]) == "object", "tools", -1, -1, "tools.%d.input_schema.type: Input should be 'object'", i)
 		}
-	}
-}
-
-func (r *referee) role(i int) {
-	before := transcript.Role("")
-	if i > 0 {
-		before = r.req.Messages[i-1].Role
-	}
-	switch role := r.req.Messages[i].Role; {
-	case role == roleSystem:
-		r.systemMessage(i, before)
-	case role != transcript.RoleUser && role != transcript.RoleAssistant:
-		r.flag("role", i, -1, "messages.%d.role: Input should be 'user' or 'assistant'", i)
-	case i == 0 && role != transcript.RoleUser:
-		r.flag("first-user", i, -1, `messages: first message must use the "user" role`)
-	case role == before, role == transcript.RoleUser && before == roleSystem:
-		r.flag("alternation", i, -1, `messages: roles must alternate between "user" and "assistant", but found multiple %q roles in a row`, role)
 	}
 }
 
@@ -150,143 +97,132 @@ const roleSystem transcript.Role = "system"
 // takesSystem matches the models that take the role.
 var takesSystem = lazy.New(`claude-(opus-(4-([89]|[1-9]\d)\b|[5-9])|sonnet-(5-[5-9]|[6-9])|(fable|mythos)-[5-9])`)
 
-// systemMessage checks a message of that role.
-func (r *referee) systemMessage(i int, before transcript.Role) {
-	switch {
-	case !takesSystem.Get().MatchString(r.req.Model):
-		r.flag("role", i, -1, "messages.%d: role 'system' is not supported on this model", i)
-	case before != transcript.RoleUser:
-		r.flag("role", i, -1, "messages.%d: a `system` message must follow a `user` message", i)
+func (r *referee) role(i int) {
+	before := transcript.Role("")
+	if i > 0 {
+		before = r.req.Messages[i-1].Role
 	}
-	for j, b := range r.req.Messages[i].Content {
-		if _, text := b.(transcript.TextBlock); !text {
-			r.flag("block-role", i, j, "messages.%d: `system` messages can only have `text` blocks", i)
-		}
-	}
-}
-
-func (r *referee) ends() {
-	n := len(r.req.Messages)
-	if n == 0 {
-		r.flag("messages", -1, -1, "messages: at least one message is required")
-		return
-	}
-	if r.req.Messages[n-1].Role == transcript.RoleAssistant && !r.paused(n-1) {
-		r.flag("prefill", n-1, -1, "This model does not support assistant message prefill. The conversation must end with a user message.")
-	}
-}
-
-// paused reports whether message i is an answer that the provider stopped
-// inside a tool of its own, to be sent back unchanged (pause_turn).
-func (r *referee) paused(i int) bool {
 	m := r.req.Messages[i]
-	if i != len(r.req.Messages)-1 || m.Role != transcript.RoleAssistant || len(m.Content) == 0 {
+	switch role := m.Role; {
+	case role == roleSystem && !takesSystem.Get().MatchString(r.req.Model):
+		r.flag("role", i, -1, "messages.%d: role 'system' is not supported on this model", i)
+	case role == roleSystem:
+		r.want(before == transcript.RoleUser, "role", i, -1, "messages.%d: a `system` message must follow a `user` message", i)
+	case role != transcript.RoleUser && role != transcript.RoleAssistant:
+		r.flag("role", i, -1, "messages.%d.role: Input should be 'user' or 'assistant'", i)
+	case i == 0:
+		r.want(role == transcript.RoleUser, "first-user", i, -1, `messages: first message must use the "user" role`)
+	case role == before, role == transcript.RoleUser && before == roleSystem:
+		r.flag("alternation", i, -1, `messages: roles must alternate between "user" and "assistant", but found multiple %q roles in a row`, role)
+	}
+	for j, b := range m.Content {
+		_, text := b.(transcript.TextBlock)
+		r.want(text || m.Role != roleSystem, "block-role", i, j, "messages.%d: `system` messages can only have `text` blocks", i)
+	}
+}
+
+// paused reports whether message i is an answer that the provider stopped inside a tool
+// of its own, to be sent back unchanged (pause_turn): its last block is a call that the
+// provider runs or a result, of a type that may be newer than this.
+func (r *referee) paused(i int) bool {
+	content := r.content(i, transcript.RoleAssistant)
+	if i != len(r.req.Messages)-1 || len(content) == 0 {
 		return false
 	}
-	raw, ok := m.Content[len(m.Content)-1].(transcript.RawBlock)
-	return ok && ofServer(raw)
+	raw, _ := content[len(content)-1].(transcript.RawBlock)
+	m, _ := members(raw.JSON)
+	return serverCall(jsonText(m["type"])) || m["input"] != nil || m["tool_use_id"] != nil
+}
+
+// content returns that of message i if it is of a role.
+func (r *referee) content(i int, role transcript.Role) []transcript.Block {
+	if i < 0 || i >= len(r.req.Messages) || r.req.Messages[i].Role != role {
+		return nil
+	}
+	return r.req.Messages[i].Content
 }
 
 // calls checks that the calls of message i are answered as they must be.
 func (r *referee) calls(i int) {
-	m := r.req.Messages[i]
-	if m.Role != transcript.RoleAssistant || !callsTools(m) {
+	calls := transcript.Message{Content: r.content(i, transcript.RoleAssistant)}.ToolCalls()
+	if len(calls) == 0 {
 		return
 	}
-	var next []transcript.Block
-	if i+1 < len(r.req.Messages) && r.req.Messages[i+1].Role == transcript.RoleUser {
-		next = r.req.Messages[i+1].Content
-	}
-	first, later := &r.first, &r.later // answered at the start of the next message, or not
-	first.reset()
-	later.reset()
-	for leading, j := true, 0; j < len(next); j++ {
-		res, ok := next[j].(transcript.ToolResultBlock)
+	var first, later []string // answered at the start of the next message, or not
+	leading := true
+	for _, b := range r.content(i+1, transcript.RoleUser) {
+		res, ok := b.(transcript.ToolResultBlock)
 		switch leading = leading && ok; {
 		case leading:
-			first.add(res.CallID)
+			first = append(first, res.CallID)
 		case ok:
-			later.add(res.CallID)
+			later = append(later, res.CallID)
 		}
 	}
 	var missing, late []string
-	for _, b := range m.Content {
-		if call, ok := b.(transcript.ToolCallBlock); ok && !first.has(call.ID) {
-			if later.has(call.ID) {
-				late = append(late, call.ID)
-			} else {
-				missing = append(missing, call.ID)
-			}
+	for _, call := range calls {
+		switch {
+		case slices.Contains(first, call.ID):
+		case slices.Contains(later, call.ID):
+			late = append(late, call.ID)
+		default:
+			missing = append(missing, call.ID)
 		}
 	}
 	const without = "messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message."
-	if len(missing) > 0 {
-		r.flag("missing-result", i, -1, without, i, strings.Join(missing, ", "))
-	}
-	if len(late) > 0 {
-		r.flag("result-order", i+1, -1, without, i, strings.Join(late, ", "))
-	}
+	r.want(missing == nil, "missing-result", i, -1, without, i, strings.Join(missing, ", "))
+	r.want(late == nil, "result-order", i+1, -1, without, i, strings.Join(late, ", "))
 }
 
 // results checks that the results in message i answer calls of the previous
 // message, each once.
 func (r *referee) results(i int) {
-	m := r.req.Messages[i]
-	if m.Role != transcript.RoleUser {
-		return
+	toolsets := map[string]string{} // of the calls; most have none
+	for _, call := range (transcript.Message{Content: r.content(i-1, transcript.RoleAssistant)}).ToolCalls() {
+		toolsets[call.ID] = jsonText(call.Extra["toolset_name"])
 	}
-	calls := &r.first
-	calls.reset()
-	toolsets := map[string]string{} // of calls that have one
-	if i > 0 && r.req.Messages[i-1].Role == transcript.RoleAssistant {
-		for _, b := range r.req.Messages[i-1].Content {
-			if call, ok := b.(transcript.ToolCallBlock); ok {
-				calls.add(call.ID)
-				if name := jsonText(call.Extra["toolset_name"]); name != "" {
-					toolsets[call.ID] = name
-				}
-			}
-		}
-	}
-	answered := &r.later
-	answered.reset()
-	for j, b := range m.Content {
+	answered := map[string]bool{}
+	for j, b := range r.content(i, transcript.RoleUser) {
 		res, ok := b.(transcript.ToolResultBlock)
 		if !ok {
 			continue
 		}
-		switch p := (place{i, j, -1}); {
-		case !calls.has(res.CallID):
-			r.flagAt(p, "orphan-result", "", "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", res.CallID)
-		case answered.has(res.CallID):
-			r.flagAt(p, "doubled-result", "", "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", res.CallID)
-		default:
-			answered.add(res.CallID)
-			if got, want := jsonText(res.Extra["toolset_name"]), toolsets[res.CallID]; got != want {
-				r.flagAt(p, "toolset", "", "`toolset_name` %q does not match that of the `tool_use` block, %q", got, want)
+		p := place{i, j, -1}
+		want, called := toolsets[res.CallID]
+		if r.wantAt(called, p, "orphan-result", "", "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", res.CallID) &&
+			r.wantAt(!answered[res.CallID], p, "doubled-result", "", "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", res.CallID) {
+			got := jsonText(res.Extra["toolset_name"])
+			r.wantAt(got == want, p, "toolset", "", "`toolset_name` %q does not match that of the `tool_use` block, %q", got, want)
+		}
+		answered[res.CallID] = true
+	}
+}
+
+// serverTools checks that the provider's own tools are paired in message i.
+func (r *referee) serverTools(i int) {
+	type use struct{ id, name string }
+	var open []use
+	for j, b := range r.req.Messages[i].Content {
+		raw, ok := b.(transcript.RawBlock)
+		if !ok {
+			continue
+		}
+		kind := raw.BlockType()
+		m, _ := members(raw.JSON)
+		switch {
+		case serverCall(kind), m["input"] != nil: // those that are newer than this too
+			open = append(open, use{jsonText(m["id"]), jsonText(m["name"])})
+		case m["tool_use_id"] != nil:
+			id := jsonText(m["tool_use_id"])
+			k := slices.IndexFunc(open, func(u use) bool { return u.id == id })
+			if r.wantAt(k >= 0, place{i, j, -1}, "server-tool", "", "unexpected `tool_use_id` found in `%s` blocks: %s. Each `%s` block must have a corresponding `server_tool_use` block before it.", kind, id, kind) {
+				open = slices.Delete(open, k, k+1)
 			}
 		}
 	}
-}
-
-// thinkingOrder checks that message i does not end with reasoning.
-func (r *referee) thinkingOrder(i int) {
-	m := r.req.Messages[i]
-	if m.Role != transcript.RoleAssistant || len(m.Content) == 0 {
-		return
+	for _, u := range open {
+		r.want(r.paused(i), "server-tool", i, -1, "messages.%d: `%s` tool use with id `%s` was found without a corresponding `%s_tool_result` block", i, u.name, u.id, u.name)
 	}
-	if last := m.Content[len(m.Content)-1]; isReasoning(last) {
-		r.flag("thinking-order", i, len(m.Content)-1, "messages.%d: The final block in an assistant message cannot be `%s`.", i, last.BlockType())
-	}
-}
-
-func callsTools(m transcript.Message) bool {
-	for _, b := range m.Content {
-		if _, ok := b.(transcript.ToolCallBlock); ok {
-			return true
-		}
-	}
-	return false
 }
 
 func isReasoning(b transcript.Block) bool {
@@ -300,21 +236,17 @@ func isReasoning(b transcript.Block) bool {
 // visible reports whether s has a character that is not white space or one of
 // the separators U+001C to U+001F.
 func visible(s string) bool {
-	for _, r := range s {
-		if !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) {
-			return true
-		}
-	}
-	return false
+	return strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) })
 }
 
-// isWord reports whether s matches ^[a-zA-Z0-9_-]+$.
-func isWord(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return s != ""
-}
+const (
+	maxName     = 64 // characters of a name or an ID
+	wordPattern = "String should match pattern '^[a-zA-Z0-9_-]+$'"
+	namePattern = "String should match pattern '^[a-zA-Z0-9_-]{1,64}$'"
+)
+
+var word = lazy.New(`^[a-zA-Z0-9_-]+$`)
+
+func isWord(s string) bool { return word.Get().MatchString(s) }
+
+func isName(s string) bool { return isWord(s) && len(s) <= maxName }

@@ -1,273 +1,272 @@
 package wiretest
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/convolog/convolog/transcript"
 )
 
+// A blockKind is the rules of the blocks of a type.
+type blockKind struct {
+	role  transcript.Role // of the messages that may hold them; empty: of all
+	may   string          // members that they may have and that transcript has no fields for
+	needs []need          // of a raw block
+	raw   bool            // package transcript has no type for them
+}
+
+// A need is a member that a raw block must have, and what it must be.
+type need struct {
+	name string
+	is   func(json.RawMessage) bool
+}
+
+const (
+	ofUser      = transcript.RoleUser
+	ofAssistant = transcript.RoleAssistant
+)
+
+// blockKinds are the types of blocks that a request may have.
+var blockKinds = map[string]blockKind{
+	"text":              {may: "cache_control citations"},
+	"image":             {role: ofUser, may: "cache_control"},
+	"document":          {role: ofUser, may: "cache_control citations context title"},
+	"tool_use":          {role: ofAssistant, may: "cache_control caller toolset_name"},
+	"tool_result":       {role: ofUser, may: "cache_control toolset_name"},
+	"thinking":          {role: ofAssistant},
+	"redacted_thinking": {role: ofAssistant},
+
+	"search_result": {
+		raw: true, role: ofUser, may: "cache_control citations",
+		needs: []need{{"source", isText}, {"title", isText}, {"content", func(v json.RawMessage) bool { return isList(v, "text") }}},
+	},
+	"container_upload": {raw: true, may: "cache_control", needs: []need{{"file_id", isText}}},
+	"fallback":         {raw: true, role: ofAssistant, may: "trigger from", needs: []need{{"to", isGiven}}},
+	"compaction": {
+		raw: true, role: ofAssistant, may: "cache_control signature encrypted_content tool_changes",
+		needs: []need{{"content", func(v json.RawMessage) bool { return v != nil }}},
+	},
+
+	// Of tools that the provider runs itself.
+	"server_tool_use": {raw: true, role: ofAssistant, may: "cache_control caller"},
+	"mcp_tool_use":    {raw: true, role: ofAssistant, may: "cache_control caller", needs: []need{{"server_name", isText}}},
+	"mcp_tool_result": {raw: true, role: ofAssistant, may: "cache_control caller is_error", needs: serverResult.needs},
+
+	"web_search_tool_result": serverResult, "web_fetch_tool_result": serverResult, "code_execution_tool_result": serverResult,
+	"bash_code_execution_tool_result": serverResult, "text_editor_code_execution_tool_result": serverResult,
+	"tool_search_tool_result": serverResult, "advisor_tool_result": serverResult,
+}
+
+var serverResult = blockKind{raw: true, role: ofAssistant, may: "cache_control caller", needs: []need{{"tool_use_id", isText}, {"content", isGiven}}}
+
+// The blocks of tools that the provider runs itself. A transcript holds them
+// as raw blocks.
+func serverCall(kind string) bool { return kind == "server_tool_use" || kind == "mcp_tool_use" }
+
 // block checks one block for itself. p.inner says that it is in a tool result.
 func (r *referee) block(p place, role transcript.Role, b transcript.Block) {
-	if b == nil {
-		r.flagAt(p, "block-type", "", "Input should be a valid dictionary")
+	raw, isRaw := b.(transcript.RawBlock)
+	rest, ok := members(raw.JSON) // the members that are not checked yet
+	if !r.wantAt(b != nil && ok == isRaw, p, "block-type", "", "Input should be a valid dictionary") {
 		return
 	}
-	if p.inner >= 0 {
-		switch b := b.(type) {
-		case transcript.TextBlock, transcript.ImageBlock, transcript.DocumentBlock:
-		case transcript.RawBlock:
-			if b.BlockType() != "search_result" {
-				r.unknown(p, b.BlockType(), "'document', 'image', 'search_result', 'text'")
-				return
-			}
-		default:
-			r.unknown(p, b.BlockType(), "'document', 'image', 'search_result', 'text'")
-			return
-		}
+	kind := b.BlockType()
+	k, known := blockKinds[kind]
+	const unknown = "Input tag '%s' found using 'type' does not match any of the expected tags: %s"
+	switch {
+	case p.inner >= 0 && (k.role == ofAssistant || isRaw != (kind == "search_result") || !known || kind == "tool_result"):
+		r.wantAt(false, p, "block-type", "", unknown, kind, "'document', 'image', 'search_result', 'text'")
+		return
+	case !known: // blocks of an answer may be of types that are newer than this
+		r.wantAt(role == ofAssistant && kind != "" && kind != "context", p, "block-type", "", unknown, kind,
+			"'document', 'image', 'redacted_thinking', 'search_result', 'server_tool_use', 'text', 'thinking', 'tool_result', 'tool_use'")
+		return
+	case isRaw != k.raw: // it has not the members of its type
+		r.wantAt(false, p, "block-type", kind, "Field required")
+		return
+	}
+	if k.role != "" && role != k.role && (role == ofUser || role == ofAssistant) {
+		r.flag("block-role", p.message, p.block, "messages.%d: `%s` blocks can only be in `%s` messages", p.message, kind, k.role)
 	}
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		r.text(p, b)
+		rest = b.Extra
 	case transcript.ImageBlock:
-		r.only(p, role, transcript.RoleUser, "image")
-		r.source(p, "image", b.Source)
-		r.extra(p, "image", b.Extra, "cache_control")
+		r.source(p, kind, b.Source)
+		rest = b.Extra
 	case transcript.DocumentBlock:
-		r.only(p, role, transcript.RoleUser, "document")
-		r.source(p, "document", b.Source)
-		r.extra(p, "document", b.Extra, "cache_control", "citations", "context", "title")
+		r.source(p, kind, b.Source)
+		rest = b.Extra
 	case transcript.ToolCallBlock:
-		r.only(p, role, transcript.RoleAssistant, "tool_use")
 		r.id(p, "tool_use.id", b.ID)
-		r.unique(p, b.ID)
-		r.name(p, "tool_use.name", b.Name)
-		r.input(p, "tool_use.input", b.Input)
-		r.extra(p, "tool_use", b.Extra, "cache_control", "caller", "toolset_name")
+		r.call(p, kind, b.ID, b.Name, b.Input)
+		rest = b.Extra
 	case transcript.ToolResultBlock:
-		r.only(p, role, transcript.RoleUser, "tool_result")
 		r.id(p, "tool_result.tool_use_id", b.CallID)
 		for k, c := range b.Content {
 			r.block(place{p.message, p.block, k}, role, c)
-			if _, text := c.(transcript.TextBlock); b.IsError && !text {
-				r.flagAt(p, "error-content", "tool_result", "all content must be type `text` if `is_error` is true")
-			}
+			_, text := c.(transcript.TextBlock)
+			r.wantAt(text || !b.IsError, p, "error-content", "tool_result", "all content must be type `text` if `is_error` is true")
 		}
-		r.extra(p, "tool_result", b.Extra, "cache_control", "toolset_name")
+		rest = b.Extra
 	case transcript.ThinkingBlock:
-		r.only(p, role, transcript.RoleAssistant, "thinking")
 		// Its text may be empty: newer models hide it and sign it all the same.
-		if b.Signature == "" {
-			r.flagAt(p, "thinking", "thinking.signature", "Field required")
-		}
-		r.extra(p, "thinking", b.Extra)
+		r.wantAt(b.Signature != "", p, "thinking", "thinking.signature", "Field required")
+		rest = b.Extra
 	case transcript.RedactedThinkingBlock:
-		r.only(p, role, transcript.RoleAssistant, "redacted_thinking")
-		if b.Data == "" {
-			r.flagAt(p, "thinking", "redacted_thinking.data", "Field required")
-		}
-		r.extra(p, "redacted_thinking", b.Extra)
+		r.wantAt(b.Data != "", p, "thinking", "redacted_thinking.data", "Field required")
+		rest = b.Extra
 	case transcript.RawBlock:
-		r.raw(p, role, b)
-	default:
-		r.unknown(p, b.BlockType(), "'document', 'image', 'redacted_thinking', 'search_result', 'server_tool_use', 'text', 'thinking', 'tool_result', 'tool_use'")
+		delete(rest, "type")
+		for _, n := range k.needs {
+			r.wantAt(n.is(rest[n.name]), p, "block-type", kind+"."+n.name, "Field required")
+			delete(rest, n.name)
+		}
+		if serverCall(kind) {
+			r.serverCall(p, kind, rest)
+		}
 	}
-}
-
-func (r *referee) unknown(p place, kind, expected string) {
-	r.flagAt(p, "block-type", "", "Input tag '%s' found using 'type' does not match any of the expected tags: %s", kind, expected)
-}
-
-func (r *referee) only(p place, role, want transcript.Role, kind string) {
-	if role != want && (role == transcript.RoleUser || role == transcript.RoleAssistant) {
-		r.flag("block-role", p.message, p.block, "messages.%d: `%s` blocks can only be in `%s` messages", p.message, kind, want)
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
+		r.member(p, kind, name, rest[name], k.may)
 	}
 }
 
 func (r *referee) text(p place, b transcript.TextBlock) {
-	if !visible(b.Text) {
-		if _, marked := b.Extra["cache_control"]; marked {
-			r.flagAt(p, "marks", "text", "cache_control cannot be set for empty text blocks")
-		}
-		if b.Text == "" {
-			r.flag("text", p.message, p.block, "messages: text content blocks must be non-empty")
-		} else {
-			r.flag("text", p.message, p.block, "messages: text content blocks must contain non-whitespace text")
-		}
+	if visible(b.Text) {
+		return
 	}
-	r.extra(p, "text", b.Extra, "cache_control", "citations")
+	_, marked := b.Extra[cacheControl]
+	r.wantAt(!marked, p, "marks", "text", "cache_control cannot be set for empty text blocks")
+	if r.want(b.Text != "", "text", p.message, p.block, "messages: text content blocks must be non-empty") {
+		r.flag("text", p.message, p.block, "messages: text content blocks must contain non-whitespace text")
+	}
 }
 
 func (r *referee) id(p place, path, id string) {
-	switch {
-	case !isWord(id):
-		r.flagAt(p, "id-pattern", path, "String should match pattern '^[a-zA-Z0-9_-]+$'")
-	case len(id) > maxID:
-		r.flagAt(p, "id-length", path, "String should have at most %d characters", maxID)
-	}
+	_ = r.wantAt(isWord(id), p, "id-pattern", path, wordPattern) &&
+		r.wantAt(len(id) <= maxName, p, "id-length", path, "String should have at most %d characters", maxName)
 }
 
-func (r *referee) unique(p place, id string) {
-	if r.ids == nil {
-		r.ids = make(map[string]struct{}, len(r.req.Messages)/4)
-	}
-	n := len(r.ids)
-	if r.ids[id] = struct{}{}; len(r.ids) == n {
-		r.flagAt(p, "id-unique", "", "`tool_use` ids must be unique")
-	}
+// call checks a call, be it the provider's own.
+func (r *referee) call(p place, kind, id, name string, input json.RawMessage) {
+	r.wantAt(!r.ids[id], p, "id-unique", "", "`tool_use` ids must be unique")
+	r.ids[id] = true
+	r.wantAt(isName(name), p, "name", kind+".name", namePattern)
+	_, ok := members(input)
+	r.wantAt(ok, p, "input", kind+".input", "Input should be a valid dictionary")
 }
 
-func (r *referee) name(p place, path, name string) {
-	if !isWord(name) || len(name) > 64 {
-		r.flagAt(p, "name", path, "String should match pattern '^[a-zA-Z0-9_-]{1,64}$'")
+// serverCall checks a call that the provider runs, and takes what it checks from its
+// members.
+func (r *referee) serverCall(p place, kind string, m map[string]json.RawMessage) {
+	prefix := "srvtoolu_"
+	if kind == "mcp_tool_use" {
+		prefix = "mcptoolu_"
 	}
-}
-
-func (r *referee) input(p place, path string, input json.RawMessage) {
-	if start := bytes.TrimSpace(input); len(start) == 0 || start[0] != '{' || !json.Valid(input) || !utf8.Valid(input) {
-		r.flagAt(p, "input", path, "Input should be a valid dictionary")
-	}
-}
-
-// extra checks the members of a block that have no field of their own.
-func (r *referee) extra(p place, kind string, extra transcript.Extra, allowed ...string) {
-	if len(extra) == 0 {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		r.member(p, kind, name, extra[name], allowed)
+	id := jsonText(m["id"])
+	rest, ok := strings.CutPrefix(id, prefix)
+	r.wantAt(ok && isWord(rest), p, "server-tool", kind+".id", "String should match pattern '^%s[a-zA-Z0-9_]+$'", prefix)
+	r.call(p, kind, id, jsonText(m["name"]), m["input"])
+	for _, name := range []string{"id", "name", "input"} {
+		delete(m, name)
 	}
 }
 
 // member checks an optional member by its name.
-func (r *referee) member(p place, kind, name string, value json.RawMessage, allowed []string) {
+func (r *referee) member(p place, kind, name string, value json.RawMessage, may string) {
 	path := kind + "." + name
-	if !slices.Contains(allowed, name) {
-		r.flagAt(p, "member", path, "Extra inputs are not permitted")
+	if !r.wantAt(slices.Contains(strings.Fields(may), name), p, "member", path, "Extra inputs are not permitted") || isNull(value) {
 		return
 	}
-	if isNull(value) {
-		return
-	}
-	object, isObject := members(value)
+	object, ok := members(value)
+	want := "Input should be a valid dictionary"
 	switch name {
-	case "cache_control":
-		r.marks++
-		switch {
-		case !isObject:
-			r.flagAt(p, "member", path, "Input should be a valid dictionary")
-		case jsonText(object["type"]) != "ephemeral":
-			r.flagAt(p, "member", path+".type", "Input should be 'ephemeral'")
+	case cacheControl:
+		if r.marks++; ok {
+			path, want, ok = path+".type", "Input should be 'ephemeral'", jsonText(object["type"]) == "ephemeral"
 		}
 	case "citations":
-		var list []json.RawMessage
-		switch {
-		case kind == "text" && json.Unmarshal(value, &list) != nil:
-			r.flagAt(p, "member", path, "Input should be a valid list")
-		case kind != "text" && !isObject:
-			r.flagAt(p, "member", path, "Input should be a valid dictionary")
-		}
-	case "caller":
-		if !isObject {
-			r.flagAt(p, "member", path, "Input should be a valid dictionary")
+		if kind == "text" {
+			var list []json.RawMessage
+			want, ok = "Input should be a valid list", json.Unmarshal(value, &list) == nil
 		}
 	case "toolset_name":
-		if jsonText(value) == "" {
-			r.flagAt(p, "member", path, "Input should be a valid string")
-		}
+		want, ok = "Input should be a valid string", isText(value)
 	case "title", "context": // a string would be in the block's own field
-		r.flagAt(p, "member", path, "Input should be a valid string")
+		want, ok = "Input should be a valid string", false
+	case "caller":
+	default:
+		return
 	}
+	r.wantAt(ok, p, "member", path, "%s", want)
 }
 
-var (
-	imageTypes    = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
-	documentTypes = []string{"application/pdf"}
-)
+// mediaTypes are those of bytes, by the kinds of block and source, as they are named
+// where there is another.
+var mediaTypes = map[string]string{
+	"image.base64":    "'image/jpeg', 'image/png', 'image/gif' or 'image/webp'",
+	"document.base64": "'application/pdf'",
+	"document.text":   "'text/plain'",
+}
 
 // source checks where an image or a document is.
 func (r *referee) source(p place, kind string, s transcript.Source) {
 	path := kind + ".source"
 	at := path + "." + s.Type
-	document := kind == "document"
+	types := mediaTypes[kind+"."+s.Type]
 	rest := map[string]bool{"media_type": s.MediaType != "", "data": s.Data != "", "url": s.URL != "", "file_id": s.FileID != ""}
 	for name := range s.Extra {
 		rest[name] = true
 	}
-	use := func(names ...string) {
-		for _, n := range names {
-			delete(rest, n)
-		}
-	}
+	used := []string{"media_type", "data"}
 	switch {
-	case s.Type == "base64":
-		use("media_type", "data")
-		if !document && !slices.Contains(imageTypes, s.MediaType) {
-			r.flagAt(p, "source", at+".media_type", "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'")
+	case types != "":
+		r.wantAt(strings.Contains(types, "'"+s.MediaType+"'") && strings.Contains(s.MediaType, "/"), p, "source", at+".media_type", "Input should be %s", types)
+		if r.wantAt(s.Data != "", p, "source", at+".data", "%s cannot be empty", kind) && s.Type == "base64" {
+			r.wantAt(isPadded(s.Data), p, "source", at, "invalid base64 data")
 		}
-		if document && !slices.Contains(documentTypes, s.MediaType) {
-			r.flagAt(p, "source", at+".media_type", "Input should be 'application/pdf'")
-		}
-		if s.Data == "" {
-			r.flagAt(p, "source", at+".data", "%s cannot be empty", kind)
-		} else if !isPadded(s.Data) {
-			r.flagAt(p, "source", at, "invalid base64 data")
+		if n := len(s.Data); kind == "image" && r.maxImage > 0 {
+			r.wantAt(n <= r.maxImage, p, "image", at, "image exceeds 5 MB maximum: %d bytes > %d bytes", n, r.maxImage)
 		}
 	case s.Type == "url":
-		use("url")
-		if len(s.URL) <= len("https://") || !strings.EqualFold(s.URL[:len("https://")], "https://") {
-			r.flagAt(p, "source", at+".url", "Only HTTPS URLs are supported.")
-		}
+		used = []string{"url"}
+		r.wantAt(isHTTPS(s.URL) && len(s.URL) > len("https://"), p, "source", at+".url", "Only HTTPS URLs are supported.")
 	case s.Type == "file":
-		use("file_id")
-		if s.FileID == "" {
-			r.flagAt(p, "source", at+".file_id", "Field required")
-		}
-	case s.Type == "text" && document:
-		use("media_type", "data")
-		if s.MediaType != "text/plain" {
-			r.flagAt(p, "source", at+".media_type", "Input should be 'text/plain'")
-		}
-		if s.Data == "" {
-			r.flagAt(p, "source", at+".data", "document cannot be empty")
-		}
-	case s.Type == "content" && document:
-		use("content")
-		if !isContent(s.Extra["content"]) {
-			r.flagAt(p, "source", at+".content", "Input should be a valid string or list")
-		}
+		used = []string{"file_id"}
+		r.wantAt(s.FileID != "", p, "source", at+".file_id", "Field required")
+	case s.Type == "content" && kind == "document":
+		used = []string{"content"}
+		r.wantAt(isContent(s.Extra["content"]), p, "source", at+".content", "Input should be a valid string or list")
 	default:
-		r.flagAt(p, "source", path, "Input tag '%s' found using 'type' does not match any of the expected tags: 'base64', 'file', 'url'", s.Type)
+		r.wantAt(false, p, "source", path, "Input tag '%s' found using 'type' does not match any of the expected tags: 'base64', 'file', 'url'", s.Type)
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(rest)) {
-		if rest[name] {
-			r.flagAt(p, "member", at+"."+name, "Extra inputs are not permitted")
-		}
+	for _, name := range unknown(rest, used...) {
+		r.wantAt(!rest[name], p, "member", at+"."+name, "Extra inputs are not permitted")
 	}
 }
 
+func isText(value json.RawMessage) bool { return jsonText(value) != "" }
+
+func isGiven(value json.RawMessage) bool { return !isNull(value) }
+
 // isContent reports whether value is a text or a list of texts and images.
 func isContent(value json.RawMessage) bool {
-	var s string
-	if json.Unmarshal(value, &s) == nil && !isNull(value) {
-		return visible(s)
-	}
+	return visible(jsonText(value)) || isList(value, "text", "image")
+}
+
+// isList reports whether value is a list of blocks of some types, and no text of it is
+// blank.
+func isList(value json.RawMessage, types ...string) bool {
 	var list []json.RawMessage
-	if json.Unmarshal(value, &list) != nil || len(list) == 0 {
-		return false
-	}
-	for _, e := range list {
-		m, _ := members(e)
-		if kind := jsonText(m["type"]); kind != "image" && (kind != "text" || !visible(jsonText(m["text"]))) {
-			return false
-		}
-	}
-	return true
+	return json.Unmarshal(value, &list) == nil && len(list) > 0 && !slices.ContainsFunc(list, func(v json.RawMessage) bool {
+		m, _ := members(v)
+		kind := jsonText(m["type"])
+		return !slices.Contains(types, kind) || kind == "text" && !visible(jsonText(m["text"]))
+	})
 }
 
 // isPadded reports whether s is padded base64.

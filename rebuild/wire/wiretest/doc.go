@@ -94,6 +94,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -121,10 +122,29 @@ type Request struct {
 type judge struct {
 	req   Request
 	found []Violation
+	seen  map[[2]string]bool // kinds and IDs
 }
 
 func (j *judge) flag(rule string, message, block int, format string, args ...any) {
 	j.found = append(j.found, Violation{rule, message, block, fmt.Sprintf(format, args...)})
+}
+
+// want flags a rule unless ok, which it returns.
+func (j *judge) want(ok bool, rule string, message, block int, format string, args ...any) bool {
+	if !ok {
+		j.flag(rule, message, block, format, args...)
+	}
+	return ok
+}
+
+// fresh reports whether an ID is the first of its kind.
+func (j *judge) fresh(kind, id string) bool {
+	if j.seen == nil {
+		j.seen = map[[2]string]bool{}
+	}
+	seen := j.seen[[2]string{kind, id}]
+	j.seen[[2]string{kind, id}] = true
+	return !seen
 }
 
 // say adds blocks to the messages. Blocks of one role that follow each other are
@@ -152,19 +172,23 @@ func tree(body []byte) map[string]any {
 	return v
 }
 
-func object(v any) map[string]any {
-	m, _ := v.(map[string]any)
-	return m
+// as returns v if it is of a type, else nothing of it.
+func as[T any](v any) T {
+	t, _ := v.(T)
+	return t
 }
 
-func list(v any) []any {
-	l, _ := v.([]any)
-	return l
-}
+func object(v any) map[string]any { return as[map[string]any](v) }
+func list(v any) []any            { return as[[]any](v) }
+func text(v any) string           { return as[string](v) }
 
-func text(v any) string {
-	s, _ := v.(string)
-	return s
+// texts returns the texts of a list of objects, joined.
+func texts(v any) string {
+	var said strings.Builder
+	for _, e := range list(v) {
+		said.WriteString(text(object(e)["text"]))
+	}
+	return said.String()
 }
 
 // integer returns a number, and whether v is one that is an integer.
@@ -209,34 +233,21 @@ func isBytes(s string) bool {
 	return err == nil
 }
 
+// escapes matches escaped characters of JSON: a pair of surrogates, the first half of one
+// alone, the second alone, and any other.
+var escapes = lazy.New(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89abAB]..)|(\\u[dD][c-fC-F]..)|\\.`)
+
 // halfSurrogate looks in valid JSON for an escaped half of a surrogate pair,
 // which is no character. It returns the offset of the first and what Anthropic
 // says about it, or -1.
 func halfSurrogate(body []byte) (at int, text string) {
-	for i := 0; i < len(body); i++ {
-		if body[i] != '\\' {
-			continue
-		}
+	for _, m := range escapes.Get().FindAllSubmatchIndex(body, -1) {
 		switch {
-		case isHalf(body, i, 0xd800) && isHalf(body, i+6, 0xdc00):
-			i += 11
-		case isHalf(body, i, 0xd800):
-			return i, "no low surrogate in string"
-		case isHalf(body, i, 0xdc00):
-			return i, "invalid high surrogate in string"
-		default:
-			i++ // the escaped character
+		case m[2] >= 0:
+			return m[2], "no low surrogate in string"
+		case m[4] >= 0:
+			return m[4], "invalid high surrogate in string"
 		}
 	}
 	return -1, ""
-}
-
-// isHalf reports whether an escape at offset i is one of the 1,024 surrogates
-// from first on.
-func isHalf(body []byte, i int, first uint64) bool {
-	if i+6 > len(body) || body[i] != '\\' || body[i+1] != 'u' {
-		return false
-	}
-	n, err := strconv.ParseUint(string(body[i+2:i+6]), 16, 32)
-	return err == nil && n >= first && n < first+0x400
 }

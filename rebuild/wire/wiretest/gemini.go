@@ -3,7 +3,6 @@ package wiretest
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/convolog/convolog/internal/lazy"
@@ -43,123 +42,80 @@ type geminiCall struct {
 	id   string // that the call has in the request
 }
 
+const (
+	geminiMembers  = "contents systemInstruction tools toolConfig generationConfig safetySettings cachedContent labels model serviceTier store"
+	geminiPartData = "text inlineData fileData functionCall functionResponse executableCode codeExecutionResult toolCall toolResponse"
+	geminiPartMore = "thought thoughtSignature partMetadata videoMetadata mediaResolution"
+	geminiFunction = "name description parameters parametersJsonSchema response responseJsonSchema behavior"
+	geminiAPI      = "type.googleapis.com/google.ai.generativelanguage.v1beta."
+)
+
 var (
-	geminiMembers = []string{
-		"contents", "systemInstruction", "tools", "toolConfig", "generationConfig",
-		"safetySettings", "cachedContent", "labels", "model", "serviceTier", "store",
-	}
-	geminiPartData = []string{
-		"text", "inlineData", "fileData", "functionCall", "functionResponse",
-		"executableCode", "codeExecutionResult", "toolCall", "toolResponse",
-	}
-	geminiPartMore = []string{"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
-	geminiName     = lazy.New(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
-	unsigned       = lazy.New(`gemini-(1|2|pro-vision)|gemma|learnlm`)
-	geminiMedia    = []string{
-		"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif",
-		"application/pdf", "text/plain", "text/html", "text/css", "text/markdown", "text/csv", "text/xml", "text/rtf",
-		"text/javascript",
-	}
+	geminiName  = lazy.New(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$`)
+	unsigned    = lazy.New(`gemini-(1|2|pro-vision)|gemma|learnlm`)
+	geminiMedia = lazy.New(`^(image/(png|jpeg|webp|heic|heif)|application/pdf|text/(plain|html|css|markdown|csv|xml|rtf|javascript)|audio/.*|video/.*)$`)
 )
 
 func (c *geminiCheck) body(body []byte) {
 	req := tree(body)
-	if req == nil {
-		c.flag("json", -1, -1, "Invalid JSON payload received. Unexpected token.")
+	if !c.want(req != nil, "json", -1, -1, "Invalid JSON payload received. Unexpected token.") {
 		return
 	}
 	if at, _ := halfSurrogate(body); at >= 0 {
 		c.flag("surrogate", -1, -1, "Invalid JSON payload received. Invalid unicode escape: %s", body[at:at+6])
 	}
 	c.members(req, geminiMembers, "", -1, -1)
-	c.config(req["generationConfig"])
-	if system, ok := req["systemInstruction"]; ok {
-		c.system(system)
+	config, ok := req["generationConfig"].(map[string]any)
+	c.want(ok || req["generationConfig"] == nil, "member", -1, -1, "Invalid value at 'generation_config' (%sGenerationConfig)", geminiAPI)
+	if limit, ok := config["maxOutputTokens"]; ok {
+		c.req.MaxOutput, ok = integer(limit)
+		c.want(ok && c.req.MaxOutput >= 1, "max-tokens", -1, -1, "max_output_tokens must be positive.")
 	}
+	system, ok := req["systemInstruction"]
+	parts := list(object(system)["parts"])
+	c.want(!ok || len(parts) > 0, "text", -1, -1, "* GenerateContentRequest.system_instruction.parts: contents.parts must not be empty.")
+	for j, p := range parts {
+		c.want(!blank(object(p)["text"]), "text", -1, -1, "* GenerateContentRequest.system_instruction.parts[%d].data: required oneof field 'data' must have one initialized field", j)
+	}
+	c.req.System = texts(parts)
 	c.tools(req["tools"])
 	contents := list(req["contents"])
-	if len(contents) == 0 {
-		c.flag("contents", -1, -1, "* GenerateContentRequest.contents: contents is not specified")
-	}
+	c.want(len(contents) > 0, "contents", -1, -1, "* GenerateContentRequest.contents: contents is not specified")
 	turn, before := c.runningTurn(contents), ""
 	for i, v := range contents {
 		before = c.content(i, v, before, i >= turn)
 	}
-	if before == "model" {
-		c.flag("prefill", len(contents)-1, -1, "Requests ending with a model turn are not supported.")
-	}
-	if len(c.calls) > 0 {
-		c.missing(len(contents)-1, 0)
-	}
+	c.want(before != "model", "prefill", len(contents)-1, -1, "Requests ending with a model turn are not supported.")
+	c.pair(len(contents)-1, nil)
 }
 
 // members reports the members of obj that are not known.
-func (c *geminiCheck) members(obj map[string]any, known []string, at string, content, part int) {
+func (c *geminiCheck) members(obj map[string]any, known, at string, content, part int) {
 	if at != "" {
 		at = " at '" + at + "'"
 	}
-	for _, name := range unknown(obj, known...) {
+	for _, name := range unknown(obj, strings.Fields(known)...) {
 		c.flag("member", content, part, "Invalid JSON payload received. Unknown name %q%s: Cannot find field.", name, at)
-	}
-}
-
-func (c *geminiCheck) config(v any) {
-	if v == nil {
-		return
-	}
-	config, ok := v.(map[string]any)
-	if !ok {
-		c.flag("member", -1, -1, "Invalid value at 'generation_config' (type.googleapis.com/google.ai.generativelanguage.v1beta.GenerationConfig)")
-		return
-	}
-	if limit, ok := config["maxOutputTokens"]; ok {
-		if c.req.MaxOutput, ok = integer(limit); !ok || c.req.MaxOutput < 1 {
-			c.flag("max-tokens", -1, -1, "max_output_tokens must be positive.")
-		}
-	}
-}
-
-func (c *geminiCheck) system(v any) {
-	parts := list(object(v)["parts"])
-	if len(parts) == 0 {
-		c.flag("text", -1, -1, "* GenerateContentRequest.system_instruction.parts: contents.parts must not be empty.")
-	}
-	for j, p := range parts {
-		said := text(object(p)["text"])
-		if strings.TrimSpace(said) == "" {
-			c.flag("text", -1, -1, "* GenerateContentRequest.system_instruction.parts[%d].data: required oneof field 'data' must have one initialized field", j)
-		}
-		c.req.System += said
 	}
 }
 
 func (c *geminiCheck) tools(v any) {
 	tools, ok := v.([]any)
-	if v != nil && !ok {
-		c.flag("tools", -1, -1, "Invalid value at 'tools' (type.googleapis.com/google.ai.generativelanguage.v1beta.Tool)")
-	}
+	c.want(ok || v == nil, "tools", -1, -1, "Invalid value at 'tools' (%sTool)", geminiAPI)
 	c.req.HasTools = len(tools) > 0
-	names := map[string]bool{}
 	for i, t := range tools {
 		for j, f := range list(object(t)["functionDeclarations"]) {
 			function := object(f)
 			name := text(function["name"])
 			at := fmt.Sprintf("tools[%d].function_declarations[%d]", i, j)
-			c.members(function, []string{"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"}, at, -1, -1)
-			if !geminiName.Get().MatchString(name) {
-				c.flag("name", -1, -1, "* GenerateContentRequest.%s.name: Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64.", at)
-			}
-			if names[name] {
-				c.flag("tools", -1, -1, "Duplicate function declaration found: %s", name)
-			}
-			names[name] = true
+			c.members(function, geminiFunction, at, -1, -1)
+			c.want(geminiName.Get().MatchString(name), "name", -1, -1, "* GenerateContentRequest.%s.name: Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64.", at)
+			c.want(c.fresh("tool", name), "tools", -1, -1, "Duplicate function declaration found: %s", name)
 			tool := transcript.Tool{Name: name, Description: text(function["description"])}
 			for _, schema := range []string{"parameters", "parametersJsonSchema"} {
 				if s, ok := function[schema]; ok {
 					tool.InputSchema = encode(s)
-					if object(s) == nil {
-						c.flag("tools", -1, -1, "* GenerateContentRequest.%s.%s: schema must be an object", at, schema)
-					}
+					c.want(object(s) != nil, "tools", -1, -1, "* GenerateContentRequest.%s.%s: schema must be an object", at, schema)
 				}
 			}
 			c.req.Tools = append(c.req.Tools, tool)
@@ -172,74 +128,64 @@ func (c *geminiCheck) tools(v any) {
 func (c *geminiCheck) runningTurn(contents []any) int {
 	start, calls := 0, false
 	for i, v := range contents {
-		content := object(v)
-		switch kind := geminiTurn(content); {
-		case kind == "model":
-			calls = holds(content, "functionCall")
-		case kind == "user" && !calls:
+		switch turn, called := geminiTurn(object(v)); {
+		case turn == "model":
+			calls = called
+		case turn == "user" && !calls:
 			start = i
 		}
 	}
 	return start
 }
 
-// geminiTurn returns whose turn a content is: that of the model, of the
-// functions or of the user.
-func geminiTurn(content map[string]any) string {
-	if content["role"] == "model" {
-		return "model"
+// geminiTurn returns whose turn a content is, that of the model, of the functions or of
+// the user, and whether the model calls functions.
+func geminiTurn(content map[string]any) (turn string, calls bool) {
+	parts := list(content["parts"])
+	switch {
+	case content["role"] == "model":
+		return "model", hasBlock(parts, "functionCall")
+	case hasBlock(parts, "functionResponse"):
+		return "function", false
 	}
-	if holds(content, "functionResponse") {
-		return "function"
-	}
-	return "user"
-}
-
-func holds(content map[string]any, name string) bool {
-	return slices.ContainsFunc(list(content["parts"]), func(v any) bool { return object(v)[name] != nil })
+	return "user", false
 }
 
 // content checks one content and returns whose turn it is.
 func (c *geminiCheck) content(i int, v any, before string, running bool) string {
 	content, ok := v.(map[string]any)
-	if !ok {
-		c.flag("member", i, -1, "Invalid value at 'contents[%d]' (type.googleapis.com/google.ai.generativelanguage.v1beta.Content)", i)
+	if !c.want(ok, "member", i, -1, "Invalid value at 'contents[%d]' (%sContent)", i, geminiAPI) {
 		return before
 	}
-	c.members(content, []string{"role", "parts"}, fmt.Sprintf("contents[%d]", i), i, -1)
+	c.members(content, "role parts", fmt.Sprintf("contents[%d]", i), i, -1)
 	role := transcript.RoleAssistant
 	if content["role"] == "user" {
 		role = transcript.RoleUser
-	} else if content["role"] != "model" {
-		c.flag("role", i, -1, "Please use a valid role: user, model.")
 	}
+	c.want(content["role"] == "model" || role == transcript.RoleUser, "role", i, -1, "Please use a valid role: user, model.")
 	parts := list(content["parts"])
-	if len(parts) == 0 {
-		c.flag("parts", i, -1, "* GenerateContentRequest.contents[%d].parts: contents.parts must not be empty.", i)
-	}
-	turn := geminiTurn(content)
-	calls := turn == "model" && holds(content, "functionCall")
+	c.want(len(parts) > 0, "parts", i, -1, "* GenerateContentRequest.contents[%d].parts: contents.parts must not be empty.", i)
+	turn, calls := geminiTurn(content)
+	const alternate = "Please ensure that multiturn requests alternate between user and model."
 	switch {
-	case i == 0 && turn == "model" && calls, turn == before && turn == "model" && calls:
+	case calls && (i == 0 || before == turn):
 		c.flag("alternation", i, -1, "Please ensure that function call turn comes immediately after a user turn or after a function response turn.")
 	case i == 0 && turn == "model":
-		c.flag("first-user", i, -1, "Please ensure that multiturn requests alternate between user and model.")
+		c.flag("first-user", i, -1, alternate)
 	case turn == "function" && before != "model":
 		c.flag("orphan-result", i, -1, "Please ensure that function response turn comes immediately after a function call turn.")
 	case turn == before:
-		c.flag("alternation", i, -1, "Please ensure that multiturn requests alternate between user and model.")
+		c.flag("alternation", i, -1, alternate)
 	}
-	if len(c.calls) > 0 && turn != "function" {
-		c.missing(i-1, 0)
-		c.calls = nil
+	if turn != "function" {
+		c.pair(i-1, nil)
 	}
 	var made []geminiCall
 	var given []map[string]any
 	signed := false
 	for j, p := range parts {
 		part, ok := p.(map[string]any)
-		if !ok {
-			c.flag("part", i, j, "Invalid value at 'contents[%d].parts[%d]' (type.googleapis.com/google.ai.generativelanguage.v1beta.Part)", i, j)
+		if !c.want(ok, "part", i, j, "Invalid value at 'contents[%d].parts[%d]' (%sPart)", i, j, geminiAPI) {
 			continue
 		}
 		c.part(i, j, part, turn)
@@ -259,131 +205,85 @@ func (c *geminiCheck) content(i int, v any, before string, running bool) string 
 		}
 		c.say(role, block)
 	}
-	switch turn {
-	case "function":
-		if len(given) != len(parts) {
-			c.flag("mixed", i, -1, "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.")
-		}
+	if turn == "function" {
+		c.want(len(given) == len(parts), "mixed", i, -1, unequal)
 		c.pair(i, given)
-		c.calls = nil
-	case "model":
-		if len(made) > 0 && running && !signed && c.signs() {
-			c.flag("signature", i, -1, "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call `default_api:%s` , position %d.", text(made[0].call["name"]), i+1)
-		}
+	}
+	if made != nil && turn == "model" {
+		// Which versions want no signatures is fixed; all others do.
+		c.want(!running || signed || unsigned.Get().MatchString(c.model), "signature", i, -1, "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call `default_api:%s` , position %d.", text(made[0].call["name"]), i+1)
 		c.calls = made
 	}
 	return turn
 }
 
-// signs reports whether the model wants signatures. Which versions do not is
-// fixed; all others do.
-func (c *geminiCheck) signs() bool {
-	return !unsigned.Get().MatchString(c.model)
-}
+const unequal = "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."
 
-// pair checks the responses of content i against the calls before it.
+// pair checks the responses of content i against the calls before it, which wait no more.
 func (c *geminiCheck) pair(i int, given []map[string]any) {
-	if len(given) != len(c.calls) {
-		c.missing(i, len(given))
+	calls := c.calls
+	c.calls = nil
+	if !c.want(len(given) >= len(calls), "missing-result", i, -1, unequal) || !c.want(len(given) <= len(calls), "orphan-result", i, -1, unequal) {
 		return
 	}
 	for k, response := range given {
-		call := c.calls[k].call
-		if call["name"] != response["name"] {
-			c.flag("orphan-result", i, k, "function response %v answers function call %v", response["name"], call["name"])
-		}
-		if call["id"] != response["id"] {
-			c.flag("orphan-result", i, k, "function response with ID %v answers function call with ID %v", response["id"], call["id"])
-		}
+		call := calls[k].call
+		c.want(call["name"] == response["name"], "orphan-result", i, k, "function response %v answers function call %v", response["name"], call["name"])
+		c.want(call["id"] == response["id"], "orphan-result", i, k, "function response with ID %v answers function call with ID %v", response["id"], call["id"])
 	}
-}
-
-func (c *geminiCheck) missing(i, given int) {
-	rule := "missing-result"
-	if given > len(c.calls) {
-		rule = "orphan-result"
-	}
-	c.flag(rule, i, -1, "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.")
 }
 
 // part checks one part.
 func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 	at := fmt.Sprintf("contents[%d].parts[%d]", i, j)
-	newer := unknown(part, append(slices.Clone(geminiPartData), geminiPartMore...)...)
+	const known = geminiPartData + " " + geminiPartMore
 	if turn != "model" { // which may say what is newer than this
-		c.members(part, append(slices.Clone(geminiPartData), geminiPartMore...), at, i, j)
+		c.members(part, known, at, i, j)
 	}
 	data := 0
-	for _, name := range geminiPartData {
+	for name := range strings.FieldsSeq(geminiPartData) {
 		if part[name] != nil {
 			data++
 		}
 	}
-	if data != 1 && (data > 1 || len(newer) == 0) {
-		c.flag("part", i, j, "* GenerateContentRequest.%s.data: required oneof field 'data' must have one initialized field", at)
-	}
+	newer := len(unknown(part, strings.Fields(known)...)) > 0
+	c.want(data == 1 || data == 0 && newer, "part", i, j, "* GenerateContentRequest.%s.data: required oneof field 'data' must have one initialized field", at)
 	signature := text(part["thoughtSignature"])
-	if part["thoughtSignature"] != nil && !isBytes(signature) && signature != "skip_thought_signature_validator" {
-		c.flag("signature", i, j, "Invalid value at '%s.thought_signature' (TYPE_BYTES), Base64 decoding failed for %q", at, signature)
-	}
+	c.want(part["thoughtSignature"] == nil || isBytes(signature) || signature == "skip_thought_signature_validator", "signature", i, j,
+		"Invalid value at '%s.thought_signature' (TYPE_BYTES), Base64 decoding failed for %q", at, signature)
 	if said, ok := part["text"]; ok {
-		if s, isString := said.(string); !isString {
-			c.flag("text", i, j, "Invalid value at '%s.text' (TYPE_STRING), %v", at, said)
-		} else if s == "" && signature == "" {
-			c.flag("text", i, j, "Unable to submit request because it has an empty text parameter. Add a value to the parameter and try again.")
-		}
+		s, isString := said.(string)
+		_ = c.want(isString, "text", i, j, "Invalid value at '%s.text' (TYPE_STRING), %v", at, said) &&
+			c.want(s != "" || signature != "", "text", i, j, "Unable to submit request because it has an empty text parameter. Add a value to the parameter and try again.")
 	}
-	if turn != "model" && (part["functionCall"] != nil || part["thought"] != nil || part["thoughtSignature"] != nil) {
-		c.flag("part-role", i, j, "Please use a valid role: model, for function calls and thoughts.")
-	}
-	if turn == "model" && part["functionResponse"] != nil {
-		c.flag("part-role", i, j, "Please use a valid role: user, for function responses.")
-	}
-	c.function(i, j, at+".function_call", part["functionCall"], "args", []string{"id", "name", "args"})
-	c.function(i, j, at+".function_response", part["functionResponse"], "response", []string{"id", "name", "response", "parts", "willContinue", "scheduling"})
+	ofModel := part["functionCall"] != nil || part["thought"] != nil || part["thoughtSignature"] != nil
+	c.want(turn == "model" || !ofModel, "part-role", i, j, "Please use a valid role: model, for function calls and thoughts.")
+	c.want(turn != "model" || part["functionResponse"] == nil, "part-role", i, j, "Please use a valid role: user, for function responses.")
+	c.function(i, j, at+".function_call", part["functionCall"], "args", "id name args")
+	c.function(i, j, at+".function_response", part["functionResponse"], "response", "id name response parts willContinue scheduling")
 	if blob, ok := part["inlineData"]; ok {
-		c.blob(i, j, at, blob)
+		blob, mime := object(blob), text(object(blob)["mimeType"])
+		c.members(blob, "mimeType data displayName", at+".inline_data", i, j)
+		c.want(geminiMedia.Get().MatchString(mime), "media", i, j, "Unable to submit request because it has a mimeType parameter with value %s, which is not supported. Update the mimeType and try again.", mime)
+		c.want(isBytes(text(blob["data"])), "media", i, j, "Invalid value at '%s.inline_data.data' (TYPE_BYTES), Base64 decoding failed", at)
 	}
 	if file, ok := part["fileData"]; ok {
 		file := object(file)
-		c.members(file, []string{"mimeType", "fileUri", "displayName"}, at+".file_data", i, j)
-		if text(file["fileUri"]) == "" {
-			c.flag("media", i, j, "* GenerateContentRequest.%s.file_data.file_uri: file_uri is not specified", at)
-		}
+		c.members(file, "mimeType fileUri displayName", at+".file_data", i, j)
+		c.want(text(file["fileUri"]) != "", "media", i, j, "* GenerateContentRequest.%s.file_data.file_uri: file_uri is not specified", at)
 	}
 }
 
 // function checks a call or a response.
-func (c *geminiCheck) function(i, j int, at string, v any, member string, known []string) {
-	if v == nil {
-		return
-	}
+func (c *geminiCheck) function(i, j int, at string, v any, member, known string) {
 	f, ok := v.(map[string]any)
-	if !ok {
-		c.flag("args", i, j, "Invalid value at '%s'", at)
+	if v == nil || !c.want(ok, "args", i, j, "Invalid value at '%s'", at) {
 		return
 	}
 	c.members(f, known, at, i, j)
-	if !geminiName.Get().MatchString(text(f["name"])) {
-		c.flag("name", i, j, "* GenerateContentRequest.%s.name: Invalid function name. Must start with a letter or an underscore.", at)
-	}
-	if value, ok := f[member]; ok || member == "response" {
-		if object(value) == nil {
-			c.flag("args", i, j, "Invalid value at '%s.%s' (type.googleapis.com/google.protobuf.Struct), %v", at, member, value)
-		}
-	}
-}
-
-func (c *geminiCheck) blob(i, j int, at string, v any) {
-	blob := object(v)
-	c.members(blob, []string{"mimeType", "data", "displayName"}, at+".inline_data", i, j)
-	mime := text(blob["mimeType"])
-	if !slices.Contains(geminiMedia, mime) && !strings.HasPrefix(mime, "audio/") && !strings.HasPrefix(mime, "video/") {
-		c.flag("media", i, j, "Unable to submit request because it has a mimeType parameter with value %s, which is not supported. Update the mimeType and try again.", mime)
-	}
-	if !isBytes(text(blob["data"])) {
-		c.flag("media", i, j, "Invalid value at '%s.inline_data.data' (TYPE_BYTES), Base64 decoding failed", at)
-	}
+	c.want(geminiName.Get().MatchString(text(f["name"])), "name", i, j, "* GenerateContentRequest.%s.name: Invalid function name. Must start with a letter or an underscore.", at)
+	value, ok := f[member]
+	c.want(object(value) != nil || !ok && member != "response", "args", i, j, "Invalid value at '%s.%s' (type.googleapis.com/google.protobuf.Struct), %v", at, member, value)
 }
 
 // geminiBlock returns a part as a block. A result has no call yet.

@@ -1,6 +1,8 @@
 package wiretest
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -10,35 +12,22 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// MaxBody is the size in bytes that a body may have.
-func (Gemini) MaxBody() int64 { return 20 << 20 }
-
-// Types returns the content types of answers.
-func (Gemini) Types() (whole, stream string) {
-	return "application/json; charset=UTF-8", "text/event-stream"
-}
-
-// Frame returns an event as it goes out.
-func (Gemini) Frame(e Event) []byte { return fmt.Appendf(nil, "data: %s\r\n\r\n", e.Data) }
-
-// IsInput reports whether an event adds to the input of a call: here calls come whole.
-func (Gemini) IsInput(Event) bool { return false }
-
-// Word returns an error in the words of the provider.
-func (Gemini) Word(no Refusal, limit int64) Refusal { return geminiWords.say(no, limit) }
-
-var geminiWords = words{
-	kinds: map[int]string{
-		http.StatusBadRequest: "INVALID_ARGUMENT", http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED",
-		http.StatusNotFound: "NOT_FOUND", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED", http.StatusServiceUnavailable: "UNAVAILABLE",
-		http.StatusGatewayTimeout: "DEADLINE_EXCEEDED", http.StatusInternalServerError: "INTERNAL",
-	},
-	texts: map[string]string{
-		KindOverloaded:   "The model is overloaded. Please try again later.",
-		KindRate:         "Resource has been exhausted (e.g. check quota).",
-		KindAPI:          "An internal error has occurred. Please retry.",
-		KindUnauthorized: "Request had invalid authentication credentials.",
-	},
+// Form returns what all answers have in common.
+func (Gemini) Form() Form {
+	return Form{
+		MaxBody: 20 << 20, Whole: "application/json; charset=UTF-8", Stream: "text/event-stream",
+		kinds: map[int]string{
+			http.StatusBadRequest: "INVALID_ARGUMENT", http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED",
+			http.StatusNotFound: "NOT_FOUND", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED", http.StatusServiceUnavailable: "UNAVAILABLE",
+			http.StatusGatewayTimeout: "DEADLINE_EXCEEDED", http.StatusInternalServerError: "INTERNAL",
+		},
+		usual: map[string]Refusal{
+			KindOverloaded:   {Text: "The model is overloaded. Please try again later."},
+			KindRate:         {Text: "Resource has been exhausted (e.g. check quota)."},
+			KindAPI:          {Text: "An internal error has occurred. Please retry."},
+			KindUnauthorized: {Text: "Request had invalid authentication credentials."},
+		},
+	}
 }
 
 // Refuse returns the body of an error.
@@ -48,11 +37,10 @@ func (Gemini) Refuse(no *Refusal, _ string) []byte {
 
 // Fail returns the event that ends a stream with an error.
 func (g Gemini) Fail(no *Refusal, _ Message, requestID string) Event {
-	return Event{"", g.Refuse(no, requestID)}
+	return geminiEvent(g.Refuse(no, requestID))
 }
 
-// Head sets the headers of an answer.
-func (Gemini) Head(http.Header, *Refusal, string) {}
+func geminiEvent(data []byte) Event { return Event{Data: fmt.Appendf(nil, "data: %s\r\n\r\n", data)} }
 
 // Fit refuses a request that the model has no room for.
 func (Gemini) Fit(l Limits, req Request, tokens int) *Refusal {
@@ -71,46 +59,40 @@ func geminiParts(a Message) (parts [][]byte) {
 	called := false
 	for _, b := range a.Content {
 		part := map[string]any{}
+		var extra transcript.Extra
 		switch b := b.(type) {
 		case transcript.TextBlock:
-			part["text"] = b.Text
-			sign(part, b.Extra)
+			part["text"], extra = b.Text, b.Extra
 		case transcript.ThinkingBlock:
-			part["text"], part["thought"] = b.Thinking, true
-			sign(part, b.Extra)
+			part["text"], part["thought"], extra = b.Thinking, true, b.Extra
 		case transcript.ToolCallBlock:
 			call := map[string]any{"name": b.Name, "args": inputOf(b)}
 			if b.ID != "" {
 				call["id"] = b.ID
 			}
-			part["functionCall"] = call
-			if sign(part, b.Extra); !called && part["thoughtSignature"] == nil && !strings.Contains(a.Model, "gemini-2") {
-				part["thoughtSignature"] = base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "signature %d", a.ID))
-			}
-			called = true
+			part["functionCall"], extra = call, b.Extra
 		case transcript.RawBlock:
 			var raw struct{ Part json.RawMessage }
-			if json.Unmarshal(b.JSON, &raw) != nil || raw.Part == nil {
-				continue
+			if json.Unmarshal(b.JSON, &raw) == nil && raw.Part != nil {
+				parts = append(parts, raw.Part)
 			}
-			parts = append(parts, raw.Part)
 			continue
 		default:
 			continue
 		}
+		var ext struct{ ThoughtSignature string }
+		_ = json.Unmarshal(extra["ext"], &ext) // most blocks have none
+		if part["functionCall"] != nil && !called {
+			if called = true; !strings.Contains(a.Model, "gemini-2") {
+				ext.ThoughtSignature = cmp.Or(ext.ThoughtSignature, base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "signature %d", a.ID)))
+			}
+		}
+		if ext.ThoughtSignature != "" {
+			part["thoughtSignature"] = ext.ThoughtSignature
+		}
 		parts = append(parts, encode(part))
 	}
 	return parts
-}
-
-// sign puts the signature that a block says in ext on its part.
-func sign(part map[string]any, extra transcript.Extra) {
-	var ext struct {
-		ThoughtSignature string `json:"thoughtSignature"`
-	}
-	if json.Unmarshal(extra["ext"], &ext) == nil && ext.ThoughtSignature != "" {
-		part["thoughtSignature"] = ext.ThoughtSignature
-	}
 }
 
 // inputOf returns the input of a call, which may be no JSON, as JSON.
@@ -123,18 +105,11 @@ func inputOf(b transcript.ToolCallBlock) json.RawMessage {
 
 // geminiBody puts an answer, or a piece of one, together.
 func geminiBody(a Message, parts [][]byte, last bool) []byte {
-	list := []byte{'['}
-	for i, p := range parts {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, p...)
-	}
-	candidate := fmt.Appendf(nil, `{"content":{"parts":%s],"role":"model"},"index":0`, list)
-	prompt := a.Usage.Input + a.Usage.CacheRead + a.Usage.CacheWrite
+	candidate := fmt.Appendf(nil, `{"content":{"parts":[%s],"role":"model"},"index":0`, bytes.Join(parts, []byte(",")))
+	prompt := a.Usage.Prompt()
 	output := min(1, a.Usage.Output)
 	if last {
-		candidate = fmt.Appendf(candidate, `,"finishReason":%s`, encode(geminiStop(a.Stop)))
+		candidate = fmt.Appendf(candidate, `,"finishReason":%s`, encode(cmp.Or(geminiStops[a.Stop], string(a.Stop))))
 		output = a.Usage.Output
 	}
 	usage := fmt.Sprintf(`{"promptTokenCount":%d,"candidatesTokenCount":%d,"totalTokenCount":%d,"cachedContentTokenCount":%d}`,
@@ -143,17 +118,9 @@ func geminiBody(a Message, parts [][]byte, last bool) []byte {
 		candidate, usage, encode(a.Model), a.ID)
 }
 
-func geminiStop(stop transcript.StopReason) string {
-	switch stop {
-	case transcript.StopEndTurn, transcript.StopToolUse, transcript.StopSequence:
-		return "STOP"
-	case transcript.StopMaxTokens, transcript.StopContextWindow:
-		return "MAX_TOKENS"
-	case transcript.StopRefusal:
-		return "SAFETY"
-	default:
-		return string(stop)
-	}
+var geminiStops = map[transcript.StopReason]string{
+	transcript.StopEndTurn: "STOP", transcript.StopToolUse: "STOP", transcript.StopSequence: "STOP",
+	transcript.StopMaxTokens: "MAX_TOKENS", transcript.StopContextWindow: "MAX_TOKENS", transcript.StopRefusal: "SAFETY",
 }
 
 // Whole returns an answer that is not streamed.
@@ -161,13 +128,10 @@ func (Gemini) Whole(a Message) []byte { return geminiBody(a, geminiParts(a), tru
 
 // Events has texts in pieces, and the signature of one with an empty last piece.
 func (Gemini) Events(a Message) (events []Event) {
-	add := func(part []byte) { events = append(events, Event{"", geminiBody(a, [][]byte{part}, false)}) }
+	add := func(part []byte) { events = append(events, geminiEvent(geminiBody(a, [][]byte{part}, false))) }
 	for _, part := range geminiParts(a) {
-		var p map[string]any
-		text, ok := "", json.Unmarshal(part, &p) == nil
-		if ok {
-			text, ok = p["text"].(string)
-		}
+		p := tree(part)
+		text, ok := p["text"].(string)
 		if !ok {
 			add(part)
 			continue
@@ -183,5 +147,5 @@ func (Gemini) Events(a Message) (events []Event) {
 			add(encode(p))
 		}
 	}
-	return append(events, Event{"", geminiBody(a, [][]byte{[]byte(`{"text":""}`)}, true)})
+	return append(events, geminiEvent(geminiBody(a, [][]byte{[]byte(`{"text":""}`)}, true)))
 }

@@ -19,25 +19,18 @@ import (
 func ValidateNext(prev, next []byte) []Violation {
 	var j judge
 	before, after := tree(prev), tree(next)
-	if before == nil || after == nil {
-		j.flag("json", -1, -1, "a body is not a JSON object")
+	if !j.want(before != nil && after != nil, "json", -1, -1, "a body is not a JSON object") {
 		return j.found
 	}
 	for rule, names := range map[string][]string{"system": {"system", "instructions", "systemInstruction"}, "tools": {"tools", "toolConfig"}} {
 		for _, name := range names {
-			if canonical(before[name]) != canonical(after[name]) {
-				j.flag(rule, -1, -1, "%s is not the same", name)
-			}
+			j.want(canonical(before[name]) == canonical(after[name]), rule, -1, -1, "%s is not the same", name)
 		}
 	}
 	was, is := spoken(before), spoken(after)
 	for i, s := range was {
-		if i >= len(is) {
-			j.flag("prefix", s.message, s.block, "the request before went on with %s", s.text)
-			break
-		}
-		if s.text != is[i].text {
-			j.flag("prefix", is[i].message, is[i].block, "%s\nstands where the request before had\n%s", is[i].text, s.text)
+		if !j.want(i < len(is), "prefix", s.message, s.block, "the request before went on with %s", s.text) ||
+			!j.want(s.text == is[i].text, "prefix", is[i].message, is[i].block, "%s\nstands where the request before had\n%s", is[i].text, s.text) {
 			break
 		}
 	}
@@ -56,22 +49,15 @@ func spoken(body map[string]any) (units []unit) {
 	for _, name := range []string{"messages", "contents", "input"} {
 		for i, m := range list(body[name]) {
 			message := object(m)
-			role, _ := message["role"].(string)
-			inside := "content"
-			if message["parts"] != nil {
-				inside = "parts"
-			}
-			for j, b := range blocks(message[inside]) {
-				if text := canonical(b); text != "" {
-					units = append(units, unit{i, j, role + " " + text})
-				}
-			}
-			for _, other := range slices.Sorted(maps.Keys(message)) {
-				if other == inside || other == "role" || other == "type" && message[inside] != nil {
+			grows := message["content"] != nil || message["parts"] != nil
+			for _, name := range slices.Sorted(maps.Keys(message)) {
+				if name == "role" || name == "type" && grows {
 					continue // of a message, which may grow
 				}
-				for j, v := range blocks(message[other]) {
-					units = append(units, unit{i, j, role + " " + other + " " + canonical(v)})
+				for j, v := range blocks(message[name]) {
+					if said := canonical(v); said != "" {
+						units = append(units, unit{i, j, text(message["role"]) + " " + name + " " + said})
+					}
 				}
 			}
 		}
@@ -101,8 +87,8 @@ func canonical(v any) string {
 	return string(encode(v))
 }
 
-// unmarked returns blocks without cache marks. It does not look into the inputs of
-// calls, which are the model's own words.
+// unmarked returns a value without its cache marks, nil if it is only one. It does not
+// look into the inputs of calls, which are the model's own words.
 func unmarked(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -110,33 +96,26 @@ func unmarked(v any) any {
 	case []any:
 		out := make([]any, 0, len(v))
 		for _, e := range v {
-			if e = unmarked1(e); e != nil {
+			if e = unmarked(e); e != nil {
 				out = append(out, e)
 			}
 		}
 		return out
-	}
-	return unmarked1(v)
-}
-
-// unmarked1 returns one value without its cache marks, nil if it is only one.
-func unmarked1(v any) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return v
-	}
-	if m["cachePoint"] != nil {
-		return nil
-	}
-	m = maps.Clone(m)
-	delete(m, "cache_control")
-	if m["type"] == "input_text" { // a message of one text has none of this type
-		m["type"] = "text"
-	}
-	for _, name := range []string{"content", "tools", "toolResult"} {
-		if m[name] != nil {
-			m[name] = unmarked(m[name])
+	case map[string]any:
+		if v["cachePoint"] != nil {
+			return nil
 		}
+		m := maps.Clone(v)
+		delete(m, "cache_control")
+		if m["type"] == "input_text" { // a message of one text has none of this type
+			m["type"] = "text"
+		}
+		for _, name := range []string{"content", "tools", "toolResult"} {
+			if m[name] != nil {
+				m[name] = unmarked(m[name])
+			}
+		}
+		return m
 	}
-	return m
+	return v
 }

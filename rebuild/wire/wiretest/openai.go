@@ -1,34 +1,67 @@
 package wiretest
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript"
 )
 
 // openAI is what both APIs of OpenAI have in common.
-type openAI struct{ sse }
+type openAI struct{}
 
 // An openAIReferee reads and checks a body by the rules of one of OpenAI's APIs.
-type openAIReferee struct{ judge }
+type openAIReferee struct {
+	judge
+	calls []openCall // those whose results may still come
+}
+
+// An openCall is a call that is to have a result.
+type openCall struct {
+	id, output string // the type of item that its result is, empty with Chat Completions
+	index      int    // of its message or item
+	done       bool
+}
+
+// settle finds the call of a result. It returns the rule that the result breaks, if it
+// breaks one.
+func (r *openAIReferee) settle(id, output string) (broken string) {
+	broken = "orphan-result"
+	for k := range r.calls {
+		c := &r.calls[k]
+		switch {
+		case c.id != id:
+		case c.output != output:
+			c.done = true
+		case c.done:
+			broken = "doubled-result"
+		default:
+			c.done = true
+			return ""
+		}
+	}
+	return broken
+}
+
+// open returns the calls that have no result, and forgets all.
+func (r *openAIReferee) open() []openCall {
+	open := slices.DeleteFunc(r.calls, func(c openCall) bool { return c.done })
+	r.calls = nil
+	return open
+}
 
 // body decodes the members of a request.
 func (r *openAIReferee) body(body []byte) map[string]any {
 	at, _ := halfSurrogate(body)
 	m := tree(body)
-	if m == nil || at >= 0 {
-		r.flag("json", -1, -1, "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.)")
+	if !r.want(m != nil && at < 0, "json", -1, -1, "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.)") {
 		return nil
 	}
-	if r.req.Model = text(m["model"]); r.req.Model == "" {
-		r.flag("model", -1, -1, "you must provide a model parameter")
-	}
+	r.req.Model = text(m["model"])
+	r.want(r.req.Model != "", "model", -1, -1, "you must provide a model parameter")
 	return m
 }
 
@@ -44,43 +77,36 @@ func (r *openAIReferee) envelope(m map[string]any, known, unknownText string, li
 		if !r.typed(m, name, "an integer") {
 			continue
 		}
-		if r.req.MaxOutput, _ = integer(m[name]); r.req.MaxOutput < 1 {
-			r.flag("max-tokens", -1, -1, "Invalid '%s': integer below minimum value. Expected a value >= 1, but got %d instead.", name, r.req.MaxOutput)
-		}
+		r.req.MaxOutput, _ = integer(m[name])
+		r.want(r.req.MaxOutput >= 1, "max-tokens", -1, -1, "Invalid '%s': integer below minimum value. Expected a value >= 1, but got %d instead.", name, r.req.MaxOutput)
 	}
 }
 
 // typed reports whether there is a member of a type; another type is flagged.
 func (r *openAIReferee) typed(m map[string]any, name, kind string) bool {
-	value := m[name]
-	if value != nil && jsonType(value) != kind {
-		r.flag("type", -1, -1, "Invalid type for '%s': expected %s.", name, kind)
-		return false
-	}
-	return value != nil
+	return m[name] != nil && r.want(jsonType(m[name]) == kind, "type", -1, -1, "Invalid type for '%s': expected %s.", name, kind)
 }
 
 // list returns a member that must be a list that is not empty.
 func (r *openAIReferee) list(m map[string]any, name string) []any {
 	value, ok := m[name]
-	switch {
-	case !ok:
-		r.flag("missing", -1, -1, "Missing required parameter: '%s'.", name)
-	case jsonType(value) != "an array":
-		r.flag("type", -1, -1, "Invalid type for '%s': expected an array of objects, but got %s instead.", name, jsonType(value))
-	case len(list(value)) == 0:
-		r.flag("messages", -1, -1, "%s", emptyArray(name))
-	}
+	_ = r.want(ok, "missing", -1, -1, "Missing required parameter: '%s'.", name) &&
+		r.want(jsonType(value) == "an array", "type", -1, -1, notObjects, name, jsonType(value)) &&
+		r.want(len(list(value)) > 0, "messages", -1, -1, emptyArray, name)
 	return list(value)
 }
 
-func emptyArray(param string) string {
-	return fmt.Sprintf("Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
-}
+// The words for what many members may have wrong.
+const (
+	emptyArray  = "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead."
+	longArray   = "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead."
+	emptyString = "Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead."
+	notObjects  = "Invalid type for '%s': expected an array of objects, but got %s instead."
+)
 
 // jsonType names the type of a JSON value as the provider does.
 func jsonType(v any) string {
-	switch v := v.(type) {
+	switch v.(type) {
 	case nil:
 		return "null"
 	case string:
@@ -91,73 +117,52 @@ func jsonType(v any) string {
 		return "an object"
 	case bool:
 		return "a boolean"
-	default:
-		if _, ok := integer(v); !ok {
-			return "a number"
-		}
+	}
+	if _, ok := integer(v); ok {
 		return "an integer"
 	}
+	return "a number"
 }
 
-const (
-	maxOpenAITools = 128
-	maxOpenAIName  = 64
-)
-
-var openAIName = lazy.New(`^[a-zA-Z0-9_-]+$`)
+const maxOpenAITools = 128
 
 // name checks the name of a tool or, with its own limit, the ID of a call.
 func (r *openAIReferee) name(rule, param, name string, most, message, block int) {
-	switch {
-	case name == "":
-		r.flag(rule, message, block, "Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
-	case len(name) > most:
-		r.flag(rule+"-length", message, block, "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, most, len(name))
-	case !openAIName.Get().MatchString(name):
-		r.flag(rule+"-pattern", message, block, "Invalid '%s': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", param)
-	}
+	_ = r.want(name != "", rule, message, block, emptyString, param) &&
+		r.want(len(name) <= most, rule+"-length", message, block, "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, most, len(name)) &&
+		r.want(isWord(name), rule+"-pattern", message, block, "Invalid '%s': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", param)
 }
 
 // arguments checks the input of a call, a JSON object in a string, and returns it.
 func (r *openAIReferee) arguments(param string, v any, message, block int) json.RawMessage {
 	input, ok := v.(string)
-	switch {
-	case v == nil:
-		r.flag("input", message, block, "Missing required parameter: '%s'.", param)
-	case !ok:
-		r.flag("input", message, block, "Invalid type for '%s': expected a string, but got %s instead.", param, jsonType(v))
-	case tree([]byte(input)) == nil:
-		r.flag("input", message, block, "Invalid '%s': the arguments are not a JSON object.", param)
-	}
+	_ = r.want(v != nil, "input", message, block, "Missing required parameter: '%s'.", param) &&
+		r.want(ok, "input", message, block, "Invalid type for '%s': expected a string, but got %s instead.", param, jsonType(v)) &&
+		r.want(tree([]byte(input)) != nil, "input", message, block, "Invalid '%s': the arguments are not a JSON object.", param)
 	return json.RawMessage(input)
 }
 
-// tools checks the definitions; function returns the one that is to have a
-// name, or no param.
-func (r *openAIReferee) tools(v any, function func(map[string]any) (param string, def any)) {
-	if v != nil && jsonType(v) != "an array" {
-		r.flag("tools", -1, -1, "Invalid type for 'tools': expected an array of objects, but got %s instead.", jsonType(v))
-	}
+// tools checks the definitions. Those that are nested are in a member function, and
+// may leave out their type.
+func (r *openAIReferee) tools(v any, nested bool) {
 	tools := list(v)
+	r.want(v == nil || jsonType(v) == "an array", "tools", -1, -1, notObjects, "tools", jsonType(v))
+	r.want(len(tools) <= maxOpenAITools, "tools", -1, -1, longArray, "tools", maxOpenAITools, len(tools))
 	r.req.HasTools = len(tools) > 0
-	if len(tools) > maxOpenAITools {
-		r.flag("tools", -1, -1, "Invalid 'tools': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", maxOpenAITools, len(tools))
-	}
 	for i, tool := range tools {
-		param, def := function(object(tool))
-		f := object(def)
-		switch {
-		case param == "":
+		f, param := object(tool), fmt.Sprintf("tools[%d]", i)
+		if kind := text(f["type"]); kind != "function" && (kind != "" || !nested) {
 			continue // run by the provider
-		case f == nil:
-			r.flag("tools", -1, -1, "Invalid type for 'tools[%d]%s': expected an object.", i, strings.TrimSuffix(param, "."))
+		}
+		if nested {
+			f, param = object(f["function"]), param+".function"
+		}
+		if !r.want(f != nil, "tools", -1, -1, "Invalid type for '%s': expected an object.", param) {
 			continue
 		}
 		name, schema := text(f["name"]), object(f["parameters"])
-		r.name("tools", fmt.Sprintf("tools[%d]%sname", i, param), name, maxOpenAIName, -1, -1)
-		if schema["type"] != "object" {
-			r.flag("tools", -1, -1, "Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"', got 'type: %s'.", name, encode(schema["type"]))
-		}
+		r.name("tools", param+".name", name, maxName, -1, -1)
+		r.want(schema["type"] == "object", "tools", -1, -1, "Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"', got 'type: %s'.", name, encode(schema["type"]))
 		r.req.Tools = append(r.req.Tools, transcript.Tool{Name: name, Description: text(f["description"]), InputSchema: encode(f["parameters"])})
 	}
 }
@@ -166,15 +171,11 @@ func (r *openAIReferee) tools(v any, function func(map[string]any) (param string
 func (r *openAIReferee) content(i int, param string, v any, kinds []string, mayBeEmpty bool) (blocks []transcript.Block) {
 	switch v := v.(type) {
 	case string:
-		if v != "" {
+		if r.want(v != "" || mayBeEmpty, "text", i, -1, emptyString, param) && v != "" {
 			blocks = append(blocks, transcript.TextBlock{Text: v})
-		} else if !mayBeEmpty {
-			r.flag("text", i, -1, "Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
 		}
 	case []any:
-		if len(v) == 0 && !mayBeEmpty {
-			r.flag("content", i, -1, "%s", emptyArray(param))
-		}
+		r.want(len(v) > 0 || mayBeEmpty, "content", i, -1, emptyArray, param)
 		for j, p := range v {
 			if b := r.part(i, j, fmt.Sprintf("%s[%d]", param, j), p, kinds); b != nil {
 				blocks = append(blocks, b)
@@ -190,64 +191,40 @@ func (r *openAIReferee) content(i int, param string, v any, kinds []string, mayB
 // have.
 func (r *openAIReferee) part(i, j int, param string, v any, kinds []string) transcript.Block {
 	p := object(v)
-	if p == nil {
-		r.flag("part", i, j, "Invalid type for '%s': expected an object, but got %s instead.", param, jsonType(v))
-		return nil
-	}
 	kind := text(p["type"])
-	if !slices.Contains(kinds, kind) {
-		if kind == "image_url" {
-			r.flag("part", i, j, "Invalid 'messages[%d]'. Image URLs are only allowed for messages with role 'user', but this message with role 'tool' contains an image URL.", i)
-			return nil
-		}
-		r.flag("part", i, j, "Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(kinds, "', '"))
+	known := slices.Contains(kinds, kind)
+	if !r.want(p != nil, "part", i, j, "Invalid type for '%s': expected an object, but got %s instead.", param, jsonType(v)) ||
+		!r.want(known || kind != "image_url", "part", i, j, "Invalid 'messages[%d]'. Image URLs are only allowed for messages with role 'user', but this message with role 'tool' contains an image URL.", i) ||
+		!r.want(known, "part", i, j, "Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(kinds, "', '")) {
 		return nil
 	}
 	switch kind {
 	case "image_url", "input_image":
-		return r.image(i, j, param, kind, p)
+		member := param + ".image_url"
+		if kind == "image_url" {
+			member += ".url"
+		}
+		url, id := imageURL(p), text(p["file_id"])
+		r.want(id != "" || isHTTPS(url) || isDataURL(url, "image/png", "image/jpeg", "image/gif", "image/webp"), "source", i, j,
+			"Invalid '%s'. Expected a valid URL, but got a value with an invalid format.", member)
+		return transcript.ImageBlock{Source: openAISource(url, id)}
 	case "input_audio":
 		audio := object(p["input_audio"])
-		if !isBytes(text(audio["data"])) || text(audio["format"]) == "" {
-			r.flag("source", i, j, "Invalid '%s.input_audio'. Expected base64 data and a format.", param)
-		}
+		r.want(isBytes(text(audio["data"])) && text(audio["format"]) != "", "source", i, j, "Invalid '%s.input_audio'. Expected base64 data and a format.", param)
 		return transcript.TextBlock{}
 	case "file":
 		file := object(p["file"])
-		if !isFile(file) {
-			r.flag("source", i, j, "Invalid '%s.file'. Expected a file ID, or a filename and base64 data with a MIME type.", param)
-		}
-		return transcript.DocumentBlock{Title: text(file["filename"]), Source: openAISource(text(file["file_data"]), text(file["file_id"]))}
+		r.want(isFile(file), "source", i, j, "Invalid '%s.file'. Expected a file ID, or a filename and base64 data with a MIME type.", param)
+		return openAIFile(file)
 	case "input_file":
-		url := text(p["file_url"])
-		if !isFile(p) && !isHTTPS(url) {
-			r.flag("source", i, j, "Invalid '%s'. Expected a file ID, a URL, or a filename and base64 data with a MIME type.", param)
-		}
-		return transcript.DocumentBlock{Title: text(p["filename"]), Source: openAISource(text(p["file_data"])+url, text(p["file_id"]))}
+		r.want(isFile(p) || isHTTPS(text(p["file_url"])), "source", i, j, "Invalid '%s'. Expected a file ID, a URL, or a filename and base64 data with a MIME type.", param)
+		return openAIFile(p)
 	case "thinking":
-		var said strings.Builder
-		for _, chunk := range list(p["thinking"]) {
-			said.WriteString(text(object(chunk)["text"]))
-		}
-		return transcript.ThinkingBlock{Thinking: said.String()}
+		return transcript.ThinkingBlock{Thinking: texts(p["thinking"])}
 	}
 	said := text(p["text"]) + text(p["refusal"])
-	if said == "" {
-		r.flag("text", i, j, "Invalid '%s.%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param, kind)
-	}
+	r.want(said != "", "text", i, j, emptyString, param+"."+kind)
 	return transcript.TextBlock{Text: said}
-}
-
-func (r *openAIReferee) image(i, j int, param, kind string, p map[string]any) transcript.Block {
-	member := "image_url"
-	if kind == "image_url" {
-		param, member = param+".image_url", "url"
-	}
-	url, id := imageURL(p), text(p["file_id"])
-	if id == "" && !isHTTPS(url) && !isDataURL(url, "image/png", "image/jpeg", "image/gif", "image/webp") {
-		r.flag("source", i, j, "Invalid '%s.%s'. Expected a valid URL, but got a value with an invalid format.", param, member)
-	}
-	return transcript.ImageBlock{Source: openAISource(url, id)}
 }
 
 // imageURL returns where an image is.
@@ -263,13 +240,16 @@ func isFile(p map[string]any) bool {
 	return text(p["filename"]) != "" && isDataURL(text(p["file_data"]), "application/pdf")
 }
 
+func openAIFile(p map[string]any) transcript.Block {
+	return transcript.DocumentBlock{Title: text(p["filename"]), Source: openAISource(text(p["file_data"])+text(p["file_url"]), text(p["file_id"]))}
+}
+
 func isHTTPS(url string) bool { return strings.HasPrefix(strings.ToLower(url), "https://") }
 
 // isDataURL reports whether url holds base64 of one of these media types.
 func isDataURL(url string, types ...string) bool {
 	kind, data, _ := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
-	_, err := base64.StdEncoding.DecodeString(data)
-	return strings.HasPrefix(url, "data:") && slices.Contains(types, kind) && data != "" && err == nil && !strings.ContainsAny(data, "\r\n")
+	return strings.HasPrefix(url, "data:") && slices.Contains(types, kind) && isPadded(data)
 }
 
 func openAISource(url, fileID string) transcript.Source {
@@ -283,56 +263,45 @@ func openAISource(url, fileID string) transcript.Source {
 	return transcript.Source{Type: "url", URL: url}
 }
 
-// Word returns an error in the words of the provider.
-func (openAI) Word(no Refusal, _ int64) Refusal {
-	if !no.Usual {
-		return no
+// Form returns what all answers have in common.
+func (openAI) Form() Form {
+	return Form{
+		MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, requestID: "X-Request-Id",
+		usual: map[string]Refusal{
+			KindOverloaded: {Status: http.StatusServiceUnavailable, Kind: "server_error", Text: "The engine is currently overloaded, please try again later"},
+			KindRate: {
+				Status: http.StatusTooManyRequests, Kind: "requests", Code: "rate_limit_exceeded",
+				Text: "Rate limit reached on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again later.",
+			},
+			KindAPI: {Status: http.StatusInternalServerError, Kind: "server_error", Text: "The server had an error while processing your request. Sorry about that!"},
+			KindUnauthorized: {
+				Status: http.StatusUnauthorized, Kind: KindInvalid, Code: "invalid_api_key",
+				Text: "Incorrect API key provided: key. You can find your API key at https://platform.openai.com/account/api-keys.",
+			},
+		},
 	}
-	say := func(status int, kind, code, text string) {
-		no.Status, no.Kind, no.Code, no.Text = status, kind, code, text
-	}
-	switch no.Kind {
-	case KindOverloaded:
-		say(http.StatusServiceUnavailable, "server_error", "", "The engine is currently overloaded, please try again later")
-	case KindRate:
-		say(http.StatusTooManyRequests, "requests", "rate_limit_exceeded",
-			"Rate limit reached on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again later.")
-	case KindAPI:
-		say(http.StatusInternalServerError, "server_error", "", "The server had an error while processing your request. Sorry about that!")
-	case KindUnauthorized:
-		say(http.StatusUnauthorized, KindInvalid, "invalid_api_key",
-			"Incorrect API key provided: key. You can find your API key at https://platform.openai.com/account/api-keys.")
-	}
-	return no
 }
-
-// Head sets the headers of an answer.
-func (openAI) Head(h http.Header, _ *Refusal, requestID string) { h.Set("X-Request-Id", requestID) }
 
 // Refuse returns the body of an error.
 func (openAI) Refuse(no *Refusal, _ string) []byte {
-	return encode(map[string]any{"error": openAIError(no)})
-}
-
-func openAIError(no *Refusal) map[string]any {
 	orNull := func(s string) any {
 		if s == "" {
 			return nil
 		}
 		return s
 	}
-	return map[string]any{"message": no.Text, "type": no.Kind, "param": orNull(no.Param), "code": orNull(no.Code)}
+	return encode(map[string]any{"error": map[string]any{"message": no.Text, "type": no.Kind, "param": orNull(no.Param), "code": orNull(no.Code)}})
 }
 
 // tooLong refuses a prompt that is longer than the window.
-func (openAI) tooLong(param, format string, args ...any) *Refusal {
+func tooLong(param, format string, args ...any) *Refusal {
 	no := overflow(format, args...)
 	no.Param, no.Code = param, "context_length_exceeded"
 	return no
 }
 
 // tooMuch refuses a request for more output than the model gives.
-func (openAI) tooMuch(l Limits, req Request, param string) *Refusal {
+func tooMuch(l Limits, req Request, param string) *Refusal {
 	if l.MaxOutput == 0 || req.MaxOutput <= l.MaxOutput {
 		return nil
 	}
@@ -341,11 +310,11 @@ func (openAI) tooMuch(l Limits, req Request, param string) *Refusal {
 	return no
 }
 
-// usage returns the counts of an answer under the names of the API.
-func (openAI) usage(u transcript.Usage, prompt, completion, details string) map[string]any {
+// openAIUsage returns the counts of an answer under the names of the API.
+func openAIUsage(u transcript.Usage, prompt, completion string) map[string]any {
 	out := map[string]any{
 		prompt: u.Prompt(), completion: u.Output, "total_tokens": u.Prompt() + u.Output,
-		details: map[string]any{"cached_tokens": u.CacheRead},
+		prompt + "_details": map[string]any{"cached_tokens": u.CacheRead},
 	}
 	for name, value := range u.Extra {
 		out[name] = value

@@ -1,6 +1,7 @@
 package wiretest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 )
@@ -32,21 +33,9 @@ const (
 // StatusOverloaded has no name in net/http.
 const StatusOverloaded = 529
 
-const textPayload = "Request payload size exceeds the limit: %d bytes." // of Gemini and Bedrock
-
 // Invalid refuses a request for good.
 func Invalid(format string, args ...any) *Refusal {
 	return &Refusal{Status: http.StatusBadRequest, Kind: KindInvalid, Text: fmt.Sprintf(format, args...)}
-}
-
-// Violated refuses a request by what Decode found, nil if that is nothing.
-func Violated(found []Violation) *Refusal {
-	if len(found) == 0 {
-		return nil
-	}
-	no := Invalid("%s", found[0].Text)
-	no.Violations = found
-	return no
 }
 
 func overflow(format string, args ...any) *Refusal {
@@ -57,17 +46,35 @@ func overflow(format string, args ...any) *Refusal {
 
 // TooLarge refuses a body of too many bytes.
 func TooLarge() *Refusal {
-	return &Refusal{Status: http.StatusRequestEntityTooLarge, Kind: KindTooLarge, Text: TextTooLarge, Usual: true, Overflow: true}
+	return &Refusal{Status: http.StatusRequestEntityTooLarge, Kind: KindTooLarge, Text: "Request exceeds the maximum size", Usual: true, Overflow: true}
 }
 
-// TextTooLarge is what Anthropic says about a body of too many bytes.
-const TextTooLarge = "Request exceeds the maximum size"
+// Form is what all answers of an API have in common.
+type Form struct {
+	MaxBody       int64  // bytes that the body of a request may have
+	Whole, Stream string // content types of an answer that is not streamed and of one that is
+	Signs         bool   // requests have the reasoning of answers, which is signed
+	Says          string // in front of what the model itself refuses
+	requestID     string // header that names a request
+	errorType     string // header that names the kind of an error
+	// The provider's own words for usual errors, by the kind of the Messages API.
+	usual map[string]Refusal
+	kinds map[int]string // of errors by their status, if no other kinds and statuses are known
+}
 
-// words are what a provider calls errors: their kinds by the status of HTTP, and the
-// texts of usual ones by the kind of the Messages API.
-type words struct {
-	kinds map[int]string
-	texts map[string]string
+const (
+	typeJSON   = "application/json"
+	typeEvents = "text/event-stream; charset=utf-8"
+)
+
+// Head sets the headers of an answer; no is nil if it is no error.
+func (f Form) Head(h http.Header, no *Refusal, requestID string) {
+	if f.requestID != "" {
+		h.Set(f.requestID, requestID)
+	}
+	if f.errorType != "" && no != nil {
+		h.Set(f.errorType, no.Kind)
+	}
 }
 
 // instead holds the statuses that a provider has in the place of others.
@@ -77,20 +84,23 @@ var instead = map[int]int{
 	http.StatusGatewayTimeout: http.StatusRequestTimeout, StatusOverloaded: http.StatusServiceUnavailable,
 }
 
-// say returns an error in these words. limit is the size that a body may have.
-func (w words) say(no Refusal, limit int64) Refusal {
-	switch text := w.texts[no.Kind]; {
-	case no.Usual && no.Kind == KindTooLarge:
-		no.Text = fmt.Sprintf(textPayload, limit)
-	case no.Usual && text != "":
-		no.Text = text
+// Word says an error as the provider does: with its status and its kind, and in its
+// words if it is a usual one. limit is the size that a body may have.
+func (f Form) Word(no Refusal, limit int64) Refusal {
+	if said, ok := f.usual[no.Kind]; ok && no.Usual {
+		no.Status, no.Kind, no.Code, no.Text = cmp.Or(said.Status, no.Status), cmp.Or(said.Kind, no.Kind), said.Code, said.Text
 	}
-	if w.kinds[no.Status] == "" {
-		no.Status = instead[no.Status]
+	if f.kinds == nil {
+		return no
 	}
-	if w.kinds[no.Status] == "" {
-		no.Status = http.StatusInternalServerError
+	if no.Usual && no.Kind == KindTooLarge {
+		no.Text = fmt.Sprintf("Request payload size exceeds the limit: %d bytes.", limit)
 	}
-	no.Kind = w.kinds[no.Status]
+	for _, status := range []int{no.Status, instead[no.Status], http.StatusInternalServerError} {
+		if kind := f.kinds[status]; kind != "" {
+			no.Status, no.Kind = status, kind
+			break
+		}
+	}
 	return no
 }
