@@ -2,7 +2,7 @@ package guard
 
 import (
 	"context"
-	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -51,7 +51,7 @@ type walk struct {
 // an overflow decides, or else the first refusal.
 func (w *walk) chain(err error) (ev evidence, o Overflow) {
 	o.Rule = none
-	if w.left <= 0 || isNil(reflect.ValueOf(err)) {
+	if w.left <= 0 || isNil(err) {
 		return ev, o
 	}
 	w.left--
@@ -95,122 +95,80 @@ func (w *walk) look(err error) {
 
 // decide applies the rules in their order.
 func (ev *evidence) decide(patterns []Pattern) Overflow {
-	ev.statusOfTexts()
+	for _, t := range ev.texts {
+		if m := find("status").FindStringSubmatch(t); m != nil {
+			n, _ := strconv.Atoi(strings.Join(m[1:], "")) // one of them has matched
+			ev.addStatus(n)
+		}
+	}
 	text := strings.Join(ev.texts, "\n")
 	if o, ok := ev.applied(patterns, text); ok {
 		return o
 	}
+	var signs []string
 	for _, c := range ev.codes {
-		if k, ok := known().overflow[c]; ok {
-			return ev.found(k, "code "+c)
-		}
+		signs = append(signs, "code "+c[strings.LastIndexByte(c, '#')+1:]) // behind a namespace of AWS
 	}
-	if o := ev.refusal(); o.Rule != none {
-		return o
-	}
+	signs = append(signs, "status "+strconv.Itoa(ev.status))
 	for _, r := range known().rules {
-		switch {
-		case !r.matches(ev.codes, text):
-		case r.name == rateLimit:
+		switch name, ok := r.decides(signs, text); {
+		case !ok:
+		case name == rateLimit:
 			return ev.rateLimited(text)
 		default:
-			return ev.found(r.kind, r.name)
+			return ev.found(r.kind, name)
 		}
-	}
-	for _, c := range ev.codes {
-		if k, ok := known().late[c]; ok {
-			return ev.found(k, "code "+c)
-		}
-	}
-	switch ev.status {
-	case 413:
-		return ev.found(Bytes, "status 413")
-	case 401, 403:
-		return Overflow{Rule: "auth"}
 	}
 	return Overflow{Rule: none}
-}
-
-// refusal looks for a code or a status that is never an overflow.
-func (ev *evidence) refusal() Overflow {
-	rule := none
-	for _, c := range ev.codes {
-		if _, after, ok := strings.Cut(c, "#"); ok {
-			c = after // behind a namespace of AWS
-		}
-		if r, ok := known().refused[c]; ok {
-			rule = r
-			break
-		}
-	}
-	switch {
-	case rule != none:
-	case ev.status == 429, ev.status == 529:
-		rule = rateLimit
-	case ev.status == 402:
-		rule = "quota"
-	}
-	if rule == rateLimit {
-		return ev.rateLimited(strings.Join(ev.texts, "\n"))
-	}
-	return Overflow{Rule: rule}
 }
 
 // rateLimited tells a request that no wait will let through from one that has
 // to wait.
 func (ev *evidence) rateLimited(text string) Overflow {
-	f := ev.figures("allowance")
-	if f.prompt > 0 && f.limit > 0 {
-		if f.prompt > f.limit {
-			return Overflow{Kind: RateLimit, Prompt: f.prompt, Limit: f.limit, Rule: "single_request"}
-		}
+	o := ev.found(RateLimit, "single_request")
+	single := o.Prompt > o.Limit
+	if o.Prompt == 0 || o.Limit == 0 {
+		single = find("single_request").MatchString(text)
+	}
+	if !single {
 		return Overflow{Rule: rateLimit}
 	}
-	if find("single_request").MatchString(text) {
-		return Overflow{Kind: RateLimit, Limit: f.limit, Rule: "single_request"}
-	}
-	return Overflow{Rule: rateLimit}
+	return o
 }
 
 // found adds the sizes to what a rule has found, and lets them correct it.
 func (ev *evidence) found(k Kind, rule string) Overflow {
 	o := Overflow{Kind: k, Rule: rule}
-	var f figures
+	sort := ""
 	switch k {
 	case Tokens, TokensPlusOutput:
-		f = ev.figures(tokenSizes)
-		for _, t := range ev.texts {
-			if k == Tokens {
-				f.compare(t)
-			}
-		}
+		sort = tokenSizes
 	case Bytes, Item:
-		f = ev.figures("bytes")
+		sort = "bytes"
+	case RateLimit:
+		sort = "allowance"
 	default:
 		return o
 	}
+	// One text is read after the other, as the same sentence may be in several.
+	f := ev.sizes
+	for _, t := range ev.texts {
+		f.merge(readFigures(sort, t))
+	}
+	if k == Tokens {
+		for _, t := range ev.texts {
+			f.compare(t)
+		}
+	}
 	o.Prompt, o.Limit, o.Output, o.AtLeast = f.prompt, f.limit, f.output, f.atLeast
-	if k == Item {
-		o.Path = find("path").FindString(strings.Join(ev.texts, "\n"))
-	}
-	if k != Tokens && k != TokensPlusOutput || f.prompt == 0 || f.limit == 0 {
-		return o
-	}
 	switch {
+	case k == Item:
+		o.Path = find("path").FindString(strings.Join(ev.texts, "\n"))
+	case sort != tokenSizes || f.prompt == 0 || f.limit == 0:
 	case f.prompt > f.limit:
 		o.Kind = Tokens
 	case f.output > 0:
 		o.Kind = TokensPlusOutput
 	}
 	return o
-}
-
-// figures reads the sizes of all texts. One text is read after the other, as
-// the same sentence may be in several.
-func (ev *evidence) figures(sort string) figures {
-	f := ev.sizes
-	for _, t := range ev.texts {
-		f.merge(readFigures(sort, t))
-	}
-	return f
 }

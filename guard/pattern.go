@@ -26,9 +26,8 @@ type Pattern struct {
 // it, by estimate.
 func EmptyBody() Pattern {
 	return Pattern{Name: emptyBody, Match: func(status int, codes []string, text string) (Kind, bool) {
-		text = strings.TrimSpace(text)
-		bare := find("no_body").MatchString(text) || text == "" && len(codes) == 0
-		return Tokens, bare && (status == 400 || status == 413)
+		says := cmp.Or(strings.TrimSpace(text), strings.Join(codes, " "))
+		return Tokens, (status == 400 || status == 413) && (says == "" || find("no_body").MatchString(says))
 	}}
 }
 
@@ -55,11 +54,7 @@ func (ev *evidence) applied(patterns []Pattern, text string) (Overflow, bool) {
 		if p.Match == nil {
 			continue
 		}
-		switch k, ok := p.Match(ev.status, slices.Clone(ev.codes), text); {
-		case !ok:
-		case k == NotOverflow:
-			return Overflow{Rule: cmp.Or(p.Name, "pattern")}, true
-		default:
+		if k, ok := p.Match(ev.status, slices.Clone(ev.codes), text); ok {
 			return ev.found(k, cmp.Or(p.Name, "pattern")), true
 		}
 	}
