@@ -28,11 +28,11 @@ func Classify(err error) Overflow { return (*Guard)(nil).Classify(err) }
 
 // Names of rules that the code asks for, and of the sizes that take more care.
 const (
-	none       = "none"
-	rateLimit  = "rate_limit"
-	longText   = "long_text"
-	mediaCount = "media_count"
-	tokenSizes = "tokens"
+	none        = "none"
+	rateLimit   = "rate_limit"
+	tooLongText = "long_text"
+	mediaCount  = "media_count"
+	tokenSizes  = "tokens"
 )
 
 // maxErrors bounds the errors of a tree that are looked at, in case that one

@@ -2,10 +2,10 @@ package guard
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -30,18 +30,14 @@ const (
 // summary will have seen, while a compaction carries identifiers and errors
 // over. Where results are most of the history and can be fetched again, put it
 // before [Compact].
-func Clear() Stage { return Stage{Name: "clear", Run: clearResults} }
+func Clear() Stage { return editing("clear", nil, clearResults) }
 
-func clearResults(ctx context.Context, h History, n Need) (bool, error) {
-	history, err := h.History(ctx)
-	if err != nil {
-		return false, err
-	}
+func clearResults(h rebuild.History, n Need) []transcript.Clipping {
 	window := cmp.Or(n.Window, usualWindow)
 	kept, keep := 0, min(keptResultTokens, window/5)
 	gain, least := 0, min(worthClearing, max(window/10, 1))
 	var clips []transcript.Clipping
-	for _, m := range slices.Backward(history.Messages) {
+	for _, m := range slices.Backward(h.Messages) {
 		for o, r := range results(m) {
 			size := n.size(r)
 			if kept++; kept <= keptResults || keep >= size {
@@ -57,7 +53,7 @@ func clearResults(ctx context.Context, h History, n Need) (bool, error) {
 		}
 	}
 	if gain < least {
-		return false, nil
+		return nil
 	}
-	return replace(ctx, h, clips)
+	return clips
 }

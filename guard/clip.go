@@ -2,11 +2,10 @@ package guard
 
 import (
 	"cmp"
-	"context"
-	"iter"
 	"math"
 	"slices"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -20,61 +19,25 @@ import (
 // Lines in the middle that speak of errors are quoted behind the note, as far as
 // an eighth of what stays goes. Results without an entry of their own are left
 // alone, and so is what was clipped before.
-func Clip() Stage { return Stage{Name: "clip", Run: clip} }
+func Clip() Stage { return editing("clip", nil, clip) }
 
 // usualWindow is the window of a model that says nothing about it, in tokens.
 const usualWindow = 180_000
 
-func clip(ctx context.Context, h History, n Need) (bool, error) {
-	history, err := h.History(ctx)
-	if err != nil {
-		return false, err
-	}
+func clip(h rebuild.History, n Need) (clips []transcript.Clipping) {
 	most := max(cmp.Or(n.Window, usualWindow)*3/10, 1)
-	var clips []transcript.Clipping
-	for i, m := range history.Messages {
+	for i, m := range h.Messages {
 		limit := most
-		if i == len(history.Messages)-1 && n.Room > 0 {
+		if i == len(h.Messages)-1 && n.Room > 0 {
 			limit = min(limit, level(n, m, n.Room/2))
 		}
 		for o, r := range results(m) {
-			size := n.size(r)
-			if size <= limit {
-				continue
-			}
-			c := clipping(o, shorten(n, r, o.Entry, size, limit))
-			if n.size(r.WithContent(transcript.TextBlock{Text: c.Content})) < size {
-				clips = append(clips, c)
+			if text, ok := shorten(r, n.whole(o.Entry), limit, func(b transcript.Block) int { return n.size(b) }); ok {
+				clips = append(clips, clipping(o, text))
 			}
 		}
 	}
-	return replace(ctx, h, clips)
-}
-
-// results yields the tool results of a message that have an entry, with their
-// origins, the last one first.
-func results(m transcript.Message) iter.Seq2[transcript.Origin, transcript.ToolResultBlock] {
-	return func(yield func(transcript.Origin, transcript.ToolResultBlock) bool) {
-		for j, o := range slices.Backward(m.Origins[:min(len(m.Origins), len(m.Content))]) {
-			if r, ok := m.Content[j].(transcript.ToolResultBlock); ok && o.Entry != "" && !yield(o, r) {
-				return
-			}
-		}
-	}
-}
-
-// replace commits clips, if there are any.
-func replace(ctx context.Context, h History, clips []transcript.Clipping) (changed bool, err error) {
-	if len(clips) == 0 {
-		return false, nil
-	}
-	_, err = h.Append(ctx, transcript.Clip{Clips: clips})
-	return err == nil, err
-}
-
-// size is the number of tokens of a block.
-func (n Need) size(b transcript.Block) int {
-	return counterOr(n.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{b}}})
+	return clips
 }
 
 // level is the size that no result of m may exceed for all of them to have no
@@ -96,37 +59,4 @@ func level(n Need, m transcript.Message, room int) int {
 		room -= s
 	}
 	return math.MaxInt
-}
-
-// shorten returns the text of a result, cut in the middle so that it has about
-// limit tokens instead of size.
-func shorten(n Need, r transcript.ToolResultBlock, entry string, size, limit int) string {
-	media := 0
-	for _, b := range r.Content {
-		if _, ok := b.(transcript.TextBlock); !ok {
-			media++
-		}
-	}
-	l := newLongResult(r.Text(), media, n.whole(entry))
-	keep := len(l.text)
-	for range 40 { // an estimate is not linear, and cuts are at line breaks: approach the limit
-		keep = min(keep*limit/max(size, 1), keep-keep/16-1)
-		if keep <= 0 {
-			break
-		}
-		s := l.excerpt(keep)
-		if size = n.size(r.WithContent(transcript.TextBlock{Text: s})); size <= limit {
-			return s
-		}
-	}
-	return l.excerpt(0)
-}
-
-// clipping replaces the result that a block came from.
-func clipping(o transcript.Origin, content string) transcript.Clipping {
-	c := transcript.Clipping{Entry: o.Entry, Content: content}
-	if o.Block != transcript.WholeEntry {
-		c.Block = &o.Block
-	}
-	return c
 }

@@ -152,18 +152,5 @@ func (r *run) media() int {
 	if len(found) == 0 {
 		return 0
 	}
-	return counterOr(r.g.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: found}})
-}
-
-// mediaOf returns a block, or those in a tool result, that are no text.
-func mediaOf(b transcript.Block) (found []transcript.Block) {
-	switch b := b.(type) {
-	case transcript.ImageBlock, transcript.DocumentBlock:
-		return []transcript.Block{b}
-	case transcript.ToolResultBlock:
-		for _, b := range b.Content {
-			found = append(found, mediaOf(b)...)
-		}
-	}
-	return found
+	return Need{Counter: r.g.Counter}.size(found...)
 }

@@ -25,7 +25,7 @@ func TestTable(t *testing.T) {
 		}
 		names[r.name] = true
 	}
-	for _, name := range []string{rateLimit, longText, mediaCount} {
+	for _, name := range []string{rateLimit, tooLongText, mediaCount} {
 		require.True(t, names[name], "the code asks for the rule %s", name)
 	}
 	for sort, lines := range known.sizes {
