@@ -10,8 +10,7 @@ import (
 
 // Either returns a [Summarizer] that asks one after the other until one
 // succeeds, which means that it returns no error and a text that is not refused,
-// see [ErrEmpty] and those after it; of the last one only a blank text is
-// refused here, and more by [Run]. Either(Model{...}, Extractive{}) has a summary
+// see [ErrEmpty] and those after it. Either(Model{...}, Extractive{}) has a summary
 // also when the model fails. Input.Observe is told why one was skipped.
 //
 // When ctx is done nobody else is asked. Each has the Timeout of [Options] for
@@ -34,12 +33,8 @@ func (s either) Summarize(ctx context.Context, in Input) (string, error) {
 		}
 		last := i == len(s)-1
 		text, err := inPart(ctx, one, in, !last)
-		switch {
-		case err != nil:
-		case !last:
+		if err == nil {
 			err = in.refuse(text)
-		case blank(text):
-			err = ErrEmpty
 		}
 		if err == nil {
 			return text, nil

@@ -24,26 +24,12 @@ const leastOverview = 256
 func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options) (transcript.Compaction, error) {
 	n := len(h.Messages)
 	if to <= 0 || to > n || at < 0 || at > to {
-		return transcript.Compaction{}, &Error{Err: fmt.Errorf("%d and %d are no parts of a history of %d messages", to, at, n)}
+		return Cut{}.failed(fmt.Errorf("%d and %d are no parts of a history of %d messages", to, at, n))
 	}
 	o := opts.filled()
 	c := CutAt(h, at, &o)
-	if err := ctx.Err(); err != nil {
-		return transcript.Compaction{}, &Error{Cut: c, Err: err}
-	}
 	c.MaxSummary = min(o.MaxSummary, max((c.Before-newPlanner(h, o).size(to, n))/2, leastOverview))
-	done := c.Compaction()
-	if at < to {
-		_, done.CoversTo, _ = ends(h.Messages, to)
-	}
-	var err error
-	done.Summary, err = o.summary(ctx, h, c, to, func(string) error { return nil })
-	if err != nil {
-		return transcript.Compaction{}, &Error{Cut: c, Err: err}
-	}
-	shown := o.carry(h, c, &done)
-	done.TokensBefore, done.TokensAfter = c.Before, o.Counter.Count("", nil, []transcript.Message{shown})+c.Kept
-	return done, nil
+	return o.run(ctx, h, c, to, true)
 }
 
 // CutAt returns the cut before a message, or after the last one, whether it is
