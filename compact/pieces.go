@@ -78,11 +78,3 @@ func runeEnd(s string, n int) int {
 	}
 	return n
 }
-
-// runeStart returns n, or the start of the character that n is inside of.
-func runeStart(s string, n int) int {
-	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return n
-}
