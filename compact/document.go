@@ -49,10 +49,7 @@ func countText(c tokens.Counter, text string) int {
 }
 
 func counterOr(c tokens.Counter) tokens.Counter {
-	if c == nil {
-		return tokens.Estimator{}
-	}
-	return c
+	return cmp.Or[tokens.Counter](c, tokens.Estimator{})
 }
 
 // part is one block of a document.
@@ -175,19 +172,18 @@ func callInput(c transcript.ToolCallBlock) string {
 // describeSource says what an image or a document is and how large.
 func describeSource(s transcript.Source) string {
 	kind := label(cmp.Or(s.MediaType, s.Type, "unknown"))
+	size := len(s.Data)
 	switch {
 	case s.Type == "blob":
-		return fmt.Sprintf("%s, %d bytes, left out", kind, s.Blob.Bytes)
+		size = s.Blob.Bytes
 	case s.Type == "base64":
-		return fmt.Sprintf("%s, %d bytes, left out", kind, len(s.Data)*3/4)
-	case s.Data != "":
-		return fmt.Sprintf("%s, %d bytes, left out", kind, len(s.Data))
-	case s.URL != "":
+		size = size * 3 / 4
+	case size == 0 && s.URL != "":
 		return kind + " at " + oneLine(s.URL, 200)
-	case s.FileID != "":
+	case size == 0 && s.FileID != "":
 		return kind + ", file " + oneLine(s.FileID, 200)
 	}
-	return kind + ", 0 bytes"
+	return fmt.Sprintf("%s, %d bytes, left out", kind, size)
 }
 
 // label makes a name that cannot be taken for the end of a mark.

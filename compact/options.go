@@ -162,12 +162,8 @@ func (o *Options) filled() Options {
 	if f.Keep.Tokens <= 0 && f.Keep.Turns <= 0 && f.Keep.Fraction <= 0 {
 		f.Keep = Keep{Tokens: max(filled-f.MaxSummary-f.MaxCarried, 1)}
 	}
-	if f.Counter == nil {
-		f.Counter = tokens.Estimator{}
-	}
-	if f.Summarizer == nil {
-		f.Summarizer = Extractive{Counter: f.Counter}
-	}
+	f.Counter = counterOr(f.Counter)
+	f.Summarizer = cmp.Or[Summarizer](f.Summarizer, Extractive{Counter: f.Counter})
 	if f.Files == nil {
 		f.Files = filesOf
 	}

@@ -1,7 +1,6 @@
 package compact
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -47,46 +46,35 @@ type Cut struct {
 	Overhead int  `json:"overhead,omitempty"`
 }
 
-// Reason says why there is nothing to compact. Its String is a sentence.
+// Reason says why there is nothing to compact, in a sentence without its full
+// stop.
 type Reason string
 
 // The reasons.
 const (
-	// NotDue: the trigger says that it is not time. Plan does not ask it.
-	NotDue Reason = "not-due"
+	// NotDue is that of a trigger. Plan does not ask it.
+	NotDue Reason = "the history is not long enough yet"
 	// TooShort: the history has no more than what is kept.
-	TooShort Reason = "too-short"
-	// NoCut: there is no place to cut, because the history is a single exchange
-	// for example, or because its messages have no Origins.
-	NoCut Reason = "no-cut"
-	// TooLarge: what cannot be summarised, the last exchange, is larger than
-	// Room by far, so a compaction would not help.
-	TooLarge Reason = "too-large"
-	// NoRoom: what the trigger says is sent besides the history, the system
-	// prompt and the tools, leaves less than a tenth of its limit for one. Every
-	// turn would need a compaction, so shorten these or use a larger window.
-	NoRoom Reason = "no-room"
-	// NoGain: the history is larger than Room, and what could be summarised is
-	// too little of it to make it smaller by 10 % or 2,000 tokens.
-	NoGain Reason = "no-gain"
+	TooShort Reason = "all of the history is to be kept"
+	// NoCut: the history is a single exchange for example, or its messages have
+	// no Origins.
+	NoCut Reason = "there is no place to cut"
+	// TooLarge: what cannot be summarised is larger than Room by far, so a
+	// compaction would not help.
+	TooLarge Reason = "the last exchange alone is larger than the room there is"
+	// NoRoom: what the trigger says is sent besides the history leaves less than
+	// a tenth of its limit for one. Every turn would need a compaction, so shorten
+	// these or use a larger window.
+	NoRoom Reason = "the system prompt and the tools leave no room for a history"
+	// NoGain: the history is larger than Room, and would not become smaller by
+	// 10 % or 2,000 tokens.
+	NoGain Reason = "what could be summarised is too little to make a difference"
 )
-
-var sentences = map[Reason]string{
-	NotDue:   "the history is not long enough yet",
-	TooShort: "all of the history is to be kept",
-	NoCut:    "there is no place to cut",
-	TooLarge: "the last exchange alone is larger than the room there is",
-	NoRoom:   "the system prompt and the tools leave no room for a history",
-	NoGain:   "what could be summarised is too little to make a difference",
-}
-
-// String returns a sentence without its full stop.
-func (r Reason) String() string { return cmp.Or(sentences[r], string(r)) }
 
 // String describes the plan on one line. [Cut.Detail] says more.
 func (c Cut) String() string {
 	if c.Nothing != "" {
-		why := c.Nothing.String()
+		why := string(c.Nothing)
 		switch {
 		case c.Nothing == NoRoom && c.Limit > 0:
 			why += fmt.Sprintf(": they have ~%d tokens, and a compaction is due at %d; shorten them or use a larger window", c.Overhead, c.Limit)
@@ -293,25 +281,21 @@ func (p *planner) earliest(from, share int) int {
 // ends returns the first entry of the kept part, the last one before it, and
 // those behind it that are shown in front of the cut.
 func ends(msgs []transcript.Message, at int) (firstKept, coversTo string, read []string) {
-	first := transcript.Origin{}
+	first := transcript.Origin{Batch: math.MaxInt} // nothing is kept
 	for _, m := range msgs[at:] {
 		for _, o := range m.Origins {
-			if o.Batch > 0 && (first.Batch == 0 || o.Batch < first.Batch) {
+			if o.Batch > 0 && o.Batch < first.Batch {
 				first = o
 			}
 		}
-	}
-	if first.Batch == 0 {
-		first.Batch = math.MaxInt // nothing is kept
 	}
 	last := transcript.Origin{}
 	for _, m := range msgs[:at] {
 		for _, o := range m.Origins {
 			switch {
-			case o.Batch == 0:
 			case o.Batch > first.Batch:
 				read = append(read, o.Entry)
-			case o.Batch >= last.Batch && o.Batch < first.Batch:
+			case o.Batch > 0 && o.Batch >= last.Batch && o.Batch < first.Batch:
 				last = o
 			}
 		}

@@ -119,18 +119,16 @@ func (o Options) input(ctx context.Context, h rebuild.History, c Cut, to int) In
 // the system prompts that are shown as texts.
 func withoutMade(msgs []transcript.Message) (list []transcript.Message) {
 	for _, m := range msgs {
-		own := transcript.Message{Role: m.Role}
+		own := m
+		own.Content, own.Origins = nil, nil
 		for i, b := range m.Content {
-			if i < len(m.Origins) && (isSummary(m.Origins[i]) || m.Origins[i].Block == transcript.PromptEntry) {
-				continue
-			}
-			own.Content = append(own.Content, b)
+			at := transcript.Origin{Batch: 1}
 			if i < len(m.Origins) {
-				own.Origins = append(own.Origins, m.Origins[i])
+				at = m.Origins[i]
 			}
-		}
-		if len(own.Content) == len(m.Content) {
-			own = m
+			if !isSummary(at) && at.Block != transcript.PromptEntry {
+				own.Content, own.Origins = append(own.Content, b), append(own.Origins, at)
+			}
 		}
 		if len(own.Content) > 0 {
 			list = append(list, own)
