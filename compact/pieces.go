@@ -1,14 +1,10 @@
 package compact
 
 import (
-	"errors"
 	"sort"
 	"strings"
 	"unicode/utf8"
 )
-
-// errNoPiece says that not even one character fits into a piece.
-var errNoPiece = errors.New("no piece of the conversation fits")
 
 // The texts that join the pieces of a part that is too long for one.
 const (
@@ -27,20 +23,21 @@ type pieces struct {
 func (p *pieces) done() bool { return len(p.rest) == 0 }
 
 // next returns the next piece, for which fits holds: as many whole parts as
-// there is room for, or else the beginning of one.
-func (p *pieces) next(fits func(string) bool) (string, error) {
+// there is room for, or else the beginning of one. It is empty if not even one
+// character fits.
+func (p *pieces) next(fits func(string) bool) string {
 	n := largest(len(p.rest), func(n int) bool { return fits(joinParts(p.rest[:n])) })
 	if n > 0 {
 		piece := joinParts(p.rest[:n])
 		p.rest = p.rest[n:]
-		return piece, nil
+		return piece
 	}
 	head := p.rest[0]
 	begin := func(n int) string { return part{head.mark, head.body[:n]}.String() + continues }
 	n = largest(len(head.body), func(n int) bool { return fits(begin(runeEnd(head.body, n))) })
 	n = runeEnd(head.body, n)
 	if n == 0 {
-		return "", errNoPiece
+		return ""
 	}
 	if at := strings.LastIndexAny(head.body[:n], "\n "); at >= n*3/4 && fits(begin(at+1)) {
 		n = at + 1
@@ -53,7 +50,7 @@ func (p *pieces) next(fits func(string) bool) (string, error) {
 	if rest.body != "" {
 		p.rest = append([]part{rest}, p.rest...)
 	}
-	return piece, nil
+	return piece
 }
 
 // largest returns the greatest n up to limit for which ok holds, 0 if there is
