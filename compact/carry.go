@@ -60,20 +60,28 @@ func entries(msgs []transcript.Message) map[string]bool {
 // gather collects what may be carried, without the entries that are shown.
 func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried {
 	var all carried
+	covered := rebuild.History{Messages: h.Messages[:c.At]}
+	open := openFrom(covered, c.Split)
 	if last := h.Compaction; last != nil {
 		all = carried{slices.Clone(last.Said), slices.Clone(last.Files), slices.Clone(last.Errors), slices.Clone(last.IDs)}
 	}
-	covered := rebuild.History{Messages: h.Messages[:c.At]}
+	for i := range all.said {
+		all.said[i].Open = all.said[i].Open && open < 0
+	}
 	for i, m := range covered.Messages {
 		switch m.Role {
 		case transcript.RoleUser:
-			all.hear(covered, i)
+			for _, line := range userLines(m) {
+				text := masked(line.Text)
+				line.Text, line.Open = clip(text, mostSaid), i >= open
+				if line.Text != text {
+					all.name(line.Entry, text)
+				}
+				all.said = append(all.said, line)
+			}
 		case transcript.RoleAssistant:
 			all.note(m, h.Messages[i+1:min(i+2, len(h.Messages))], o.Files)
 		}
-	}
-	if !c.Split && !unanswered(covered) {
-		all.close()
 	}
 	modified := map[string]bool{}
 	for _, f := range all.files {
@@ -86,6 +94,22 @@ func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried
 		all.files[i].Modified = modified[f.Text]
 	}
 	return all
+}
+
+// openFrom returns the message with which the turn begins that goes on behind what
+// is summarised: less than 0 if it began before, and the number of messages if
+// there is none.
+func openFrom(covered rebuild.History, split bool) int {
+	n := len(covered.Messages)
+	if !split && !unanswered(covered.Messages) {
+		return n
+	}
+	for i := n - 1; i >= 0; i-- {
+		if covered.StartsTurn(i) && !unanswered(covered.Messages[:i]) && len(userLines(covered.Messages[i])) > 0 {
+			return i
+		}
+	}
+	return -1
 }
 
 // newestOf returns the items whose entries are neither shown nor erased. Of equal
@@ -102,34 +126,8 @@ func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcr
 	return list
 }
 
-// close notes that the turn is over of which texts were carried.
-func (all *carried) close() {
-	for i := range all.said {
-		all.said[i].Open = false
-	}
-}
-
 // masked returns a text without the secrets that everybody knows.
 func masked(text string) string { return redact.Secrets(context.Background(), text) }
-
-// hear takes what the user says in message i, one item a line.
-func (all *carried) hear(h rebuild.History, i int) {
-	lines := userLines(h.Messages[i])
-	if len(lines) == 0 {
-		return
-	}
-	if h.StartsTurn(i) && !unanswered(rebuild.History{Messages: h.Messages[:i]}) {
-		all.close()
-	}
-	for _, line := range lines {
-		text := masked(line.Text)
-		short := clip(text, mostSaid)
-		if short != text {
-			all.name(line.Entry, text)
-		}
-		all.said = append(all.said, transcript.Carried{Entry: line.Entry, Text: short, Open: true})
-	}
-}
 
 // name takes the identifiers of a text.
 func (all *carried) name(entry, text string) {
@@ -166,13 +164,13 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 	return lines
 }
 
-// unanswered reports whether a history ends with a turn in which the assistant
-// has said nothing yet, or nothing after its calls.
-func unanswered(h rebuild.History) bool {
-	if len(h.Messages) == 0 {
+// unanswered reports whether messages end with a turn in which the assistant has
+// said nothing yet, or nothing after its calls.
+func unanswered(msgs []transcript.Message) bool {
+	if len(msgs) == 0 {
 		return false
 	}
-	last := h.Messages[len(h.Messages)-1]
+	last := msgs[len(msgs)-1]
 	return last.Role != transcript.RoleAssistant || len(last.ToolCalls()) > 0 || blank(last.Text())
 }
 

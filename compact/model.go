@@ -79,7 +79,7 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 		return "", err
 	}
 	summary := c.previous
-	for shown := 1; !c.left.done(); shown++ {
+	for shown := 1; len(c.left) > 0; shown++ {
 		if c.calls == c.MaxCalls {
 			return "", fmt.Errorf("%w: more than %d calls", ErrNoRoom, c.calls)
 		}
@@ -139,14 +139,14 @@ func (m Model) conversation(in Input) (*conversation, error) {
 	for parts := range c.shortened(before, in.Messages) {
 		ok := true
 		c.chunks = 0
-		for p := (pieces{parts}); ok && !p.done() && c.chunks <= m.MaxCalls; c.chunks++ {
+		for p := parts; ok && len(p) > 0 && c.chunks <= m.MaxCalls; c.chunks++ {
 			ok = p.next(func(piece string) bool { return countText(c.Counter, defuse(piece)) <= room-c.max }) != ""
 		}
 		if !ok {
 			return nil, c.tooSmall()
 		}
 		if c.chunks <= m.MaxCalls {
-			c.left.rest = parts
+			c.left = parts
 			return c, nil
 		}
 	}
@@ -154,8 +154,8 @@ func (m Model) conversation(in Input) (*conversation, error) {
 }
 
 // shortened yields the parts of the document, and less of them each time.
-func (c *conversation) shortened(before []part, msgs []transcript.Message) iter.Seq[[]part] {
-	return func(yield func([]part) bool) {
+func (c *conversation) shortened(before []part, msgs []transcript.Message) iter.Seq[pieces] {
+	return func(yield func(pieces) bool) {
 		var all []part
 		for _, d := range []Document{{}, {Results: 500}, {Results: 100, Texts: 4_000}, {Results: 100, Texts: 1_000}, {Results: 40, Texts: 200}} {
 			all = slices.Concat(before, d.parts(msgs))
@@ -225,7 +225,7 @@ func (c *conversation) bound(ctx context.Context, summary string) (string, error
 		return summary, nil
 	}
 	// Calls are for the conversation first, and for making it shorter last.
-	if c.left.done() && c.fits(c.text(summary, "")) {
+	if len(c.left) == 0 && c.fits(c.text(summary, "")) {
 		var err error
 		if summary, err = c.ask(ctx, summary, ""); err != nil || c.small(summary) {
 			return summary, err

@@ -12,43 +12,37 @@ const (
 	continued = ", continued"
 )
 
-// pieces hands out a document piece by piece, in order. Each is as long as whoever
-// asks for it says, so that a limit may depend on what became of the one before.
-// Pieces end between two blocks; a block that is too long for one goes on in the
-// next ones, and its marks say so.
-type pieces struct {
-	rest []part
-}
-
-func (p *pieces) done() bool { return len(p.rest) == 0 }
+// pieces is what is left of a document that is handed out piece by piece, in order.
+// Each is as long as whoever asks for it says, so that a limit may depend on what
+// became of the one before. Pieces end between two blocks; a block that is too long
+// for one goes on in the next ones, and its marks say so.
+type pieces []part
 
 // next returns the next piece, for which fits holds: as many whole parts as
 // there is room for, or else the beginning of one. It is empty if not even one
 // character fits.
 func (p *pieces) next(fits func(string) bool) string {
-	n := largest(len(p.rest), func(n int) bool { return fits(joinParts(p.rest[:n])) })
+	all := *p
+	n := largest(len(all), func(n int) bool { return fits(joinParts(all[:n])) })
 	if n > 0 {
-		piece := joinParts(p.rest[:n])
-		p.rest = p.rest[n:]
-		return piece
+		*p = all[n:]
+		return joinParts(all[:n])
 	}
-	head := p.rest[0]
-	begin := func(n int) string { return part{head.mark, head.body[:n]}.String() + continues }
-	n = largest(len(head.body), func(n int) bool { return fits(begin(runeEnd(head.body, n))) })
-	n = runeEnd(head.body, n)
+	mark, body := all[0].mark, all[0].body
+	begin := func(n int) string { return part{mark, body[:runeEnd(body, n)]}.String() + continues }
+	n = runeEnd(body, largest(len(body), func(n int) bool { return fits(begin(n)) }))
 	if n == 0 {
 		return ""
 	}
-	if at := strings.LastIndexAny(head.body[:n], "\n "); at >= n*3/4 && fits(begin(at+1)) {
+	if at := strings.LastIndexAny(body[:n], "\n "); at >= n*3/4 && fits(begin(at+1)) {
 		n = at + 1
 	}
 	piece := begin(n)
 	// Replaced, not changed: the parts may be read again.
-	mark, _, _ := strings.Cut(head.mark, " called ")
-	rest := part{strings.TrimSuffix(mark, continued) + continued, head.body[n:]}
-	p.rest = p.rest[1:]
-	if rest.body != "" {
-		p.rest = append([]part{rest}, p.rest...)
+	*p = all[1:]
+	if n < len(body) {
+		mark, _, _ = strings.Cut(mark, " called ")
+		*p = append(pieces{{strings.TrimSuffix(mark, continued) + continued, body[n:]}}, all[1:]...)
 	}
 	return piece
 }
