@@ -122,11 +122,6 @@ func (g *Guard) stages() []Stage {
 	return slices.Clone(g.Stages)
 }
 
-// offers reports whether the model is offered a tool.
-func (g *Guard) offers(name string) bool {
-	return slices.ContainsFunc(g.Tools, func(t transcript.Tool) bool { return t.Name == name })
-}
-
 // request makes the request for a history, bare without any reasoning.
 func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
 	var prompts []string
@@ -143,11 +138,6 @@ func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, trans
 		req.Messages, made.Thought = rebuild.Reasoned(h.Messages, made.PromptHash)
 	}
 	return req, made
-}
-
-// count estimates the size of a prompt.
-func (g *Guard) count(r transcript.Request) int {
-	return counterOr(g.Counter).Count(r.System, r.Tools, r.Messages)
 }
 
 // inspect returns what is known about an answer.

@@ -84,7 +84,7 @@ func (r *run) learn(ctx context.Context, o Overflow) {
 		prompt, bound = r.window, true // it is more than that
 	}
 	if prompt > 0 && r.size > 0 && (!bound || r.expected() < prompt) {
-		r.ratio = min(max(float64(r.size)/float64(prompt), 0.4), 2.5)
+		r.counted = min(max(float64(prompt)/float64(r.size), 0.4), 2.5)
 		if !bound {
 			c.Factor, c.Prompt = r.refit(prompt, true)
 		}
