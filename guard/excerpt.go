@@ -107,10 +107,8 @@ func ends(text []rune, n int) (head, tail []rune) {
 			break
 		}
 	}
-	for i := range len(tail) / 5 {
-		if tail[i] == '\n' {
-			return head, tail[i+1:]
-		}
+	if i := slices.Index(tail[:len(tail)/5], '\n'); i >= 0 {
+		return head, tail[i+1:]
 	}
 	// Inside a line: what belongs to the rune before it is not begun with.
 	for from := len(text) - len(tail); from < len(text) && joins(text, from); from++ {

@@ -13,12 +13,8 @@ import (
 // name.
 type figures struct {
 	prompt, limit, output int
-
-	// total is prompt and output together.
-	total int
-
-	// atLeast says that prompt is a lower bound.
-	atLeast bool
+	total                 int  // prompt and output together
+	atLeast               bool // prompt is a lower bound
 }
 
 // hide takes the numbers out of what is no size, and leaves the words.
@@ -40,12 +36,8 @@ func hide(sort, text string) string {
 
 // readFigures reads the sizes of one sort that a text names.
 func readFigures(sort, text string) figures {
-	over := 0
-	if m := find("excess").FindStringSubmatch(text); m != nil {
-		over = parseNumber(m[1])
-	}
+	excess := find("excess").FindStringSubmatch(text)
 	text = hide(sort, text)
-
 	var f figures
 	seen := map[string]bool{} // the nouns of parts, "" for the output
 	for _, m := range find("part").FindAllStringSubmatch(text, 16) {
@@ -68,8 +60,8 @@ func readFigures(sort, text string) figures {
 		}
 		f.read(re.Get(), text)
 	}
-	if f.prompt == 0 && f.limit > 0 && over > 0 {
-		f.prompt = addSizes(f.limit, over)
+	if f.prompt == 0 && f.limit > 0 && excess != nil {
+		f.prompt = addSizes(f.limit, parseNumber(excess[1]))
 	}
 	if f.prompt == f.total && find("of_both").MatchString(text) {
 		f.prompt = 0
