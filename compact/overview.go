@@ -27,16 +27,16 @@ func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options)
 		return Cut{}.failed(fmt.Errorf("%d and %d are no parts of a history of %d messages", to, at, n))
 	}
 	o := opts.filled()
-	c := CutAt(h, at, &o)
-	c.MaxSummary = min(o.MaxSummary, max((c.Before-newPlanner(h, o).size(to, n))/2, leastOverview))
+	p := newPlanner(h, o)
+	c := p.cut(at)
+	c.MaxSummary = min(o.MaxSummary, max((c.Before-p.size(to, n))/2, leastOverview))
 	return o.run(ctx, h, c, to, true)
 }
 
 // CutAt returns the cut before a message, or after the last one, whether it is
 // legal or not.
 func CutAt(h rebuild.History, at int, opts *Options) Cut {
-	p := newPlanner(h, opts.filled())
-	return p.cut(Cut{Before: p.size(0, len(h.Messages)) + p.system, Keep: p.o.Keep, Room: max(p.o.Room, 0)}, at)
+	return newPlanner(h, opts.filled()).cut(at)
 }
 
 // MadeBy reports whether Extractive has written a summary, or a part of it.

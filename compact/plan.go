@@ -104,10 +104,7 @@ func (c Cut) String() string {
 func Plan(h rebuild.History, opts *Options) Cut {
 	o := opts.filled()
 	p := newPlanner(h, o)
-	c := Cut{Before: p.size(0, len(h.Messages)) + p.system, Keep: o.Keep, Room: max(o.Room, 0)}
-	if c.Limit = o.Trigger.Limit(); c.Limit > 0 {
-		c.Overhead = max(o.Trigger.Overhead, 0)
-	}
+	c := p.none
 	if c.Limit > 0 && c.Overhead > c.Limit/10*9 {
 		c.Nothing = NoRoom
 		return c
@@ -118,7 +115,7 @@ func Plan(h rebuild.History, opts *Options) Cut {
 			c.Nothing = reason
 			return c
 		}
-		cut := p.cut(c, at)
+		cut := p.cut(at)
 		if c.Room > 0 && c.Before > c.Room && cut.Before-cut.After < margin(c.Before) {
 			c.Nothing = NoGain
 			return c
@@ -130,8 +127,9 @@ func Plan(h rebuild.History, opts *Options) Cut {
 	}
 }
 
-// cut completes c for a cut at a message.
-func (p *planner) cut(c Cut, at int) Cut {
+// cut is the one at a message.
+func (p *planner) cut(at int) Cut {
+	c := p.none
 	c.At, c.Split = at, at < len(p.h.Messages) && !p.h.StartsTurn(at)
 	c.Covered, c.Kept = p.size(0, at)+p.system, p.size(at, len(p.h.Messages))
 	c.MaxSummary = max(1, min(p.o.MaxSummary, c.Covered/2))
@@ -153,6 +151,7 @@ type planner struct {
 	system int   // size of the system prefix: the summary of the last compaction
 	listed int   // size of what the last compaction carried
 	legal  []bool
+	none   Cut // what is said of every cut
 }
 
 func newPlanner(h rebuild.History, o Options) *planner {
@@ -167,6 +166,10 @@ func newPlanner(h rebuild.History, o Options) *planner {
 		if text := rebuild.CarriedText(*h.Compaction); text != "" {
 			p.listed = countText(o.Counter, text)
 		}
+	}
+	p.none = Cut{Before: p.size(0, len(h.Messages)) + p.system, Keep: o.Keep, Room: max(o.Room, 0), Limit: o.Trigger.Limit()}
+	if p.none.Limit > 0 {
+		p.none.Overhead = max(o.Trigger.Overhead, 0)
 	}
 	return p
 }
