@@ -68,6 +68,18 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	return text, nil
 }
 
+// MadeBy reports whether Extractive has written a summary, or a part of it.
+func (Extractive) MadeBy(summary string) bool {
+	for line := range strings.Lines(summary) {
+		if strings.HasPrefix(line, "Extract of ") && strings.HasSuffix(strings.TrimSpace(line), madeWithout) {
+			return true
+		}
+	}
+	return false
+}
+
+const madeWithout = "made without a model."
+
 // extracts returns what is said in messages; of what is carried besides no more
 // than how it begins.
 func extracts(msgs []transcript.Message, carried bool) (items []string) {

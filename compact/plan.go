@@ -127,6 +127,12 @@ func Plan(h rebuild.History, opts *Options) Cut {
 	}
 }
 
+// CutAt returns the cut before a message, or after the last one, whether it is
+// legal or not.
+func CutAt(h rebuild.History, at int, opts *Options) Cut {
+	return newPlanner(h, opts.filled()).cut(at)
+}
+
 // cut is the one at a message.
 func (p *planner) cut(at int) Cut {
 	c := p.none

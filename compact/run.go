@@ -56,6 +56,30 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	return opts.filled().run(ctx, h, c, c.At, false)
 }
 
+// leastOverview is how many tokens every overview may have.
+const leastOverview = 256
+
+// Overview returns the compaction that puts a summary of the messages before to in
+// the place of those before at, which is at most to: the messages between them are
+// both summarised and kept. Both may be the number of messages. With an at of 0 it
+// is no compaction, and only its Summary counts.
+//
+// Unlike [Run], Overview does not require the history to become smaller, and it allows
+// every summary 256 tokens. All else is as for Run: what is carried, why a summary is
+// refused, and the error, which is an [*Error]. The cut must be legal, as those of
+// [Plan] are.
+func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options) (transcript.Compaction, error) {
+	n := len(h.Messages)
+	if to <= 0 || to > n || at < 0 || at > to {
+		return Cut{}.failed(fmt.Errorf("%d and %d are no parts of a history of %d messages", to, at, n))
+	}
+	o := opts.filled()
+	p := newPlanner(h, o)
+	c := p.cut(at)
+	c.MaxSummary = min(o.MaxSummary, max((c.Before-p.size(to, n))/2, leastOverview))
+	return o.run(ctx, h, c, to, true)
+}
+
 func (c Cut) failed(err error) (transcript.Compaction, error) {
 	return transcript.Compaction{}, &Error{Cut: c, Err: err}
 }
