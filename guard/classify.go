@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -51,8 +52,8 @@ type walk struct {
 // an overflow decides, or else the first refusal.
 func (w *walk) chain(err error) (ev evidence, o Overflow) {
 	o.Rule = none
-	if w.left <= 0 || isNil(err) {
-		return ev, o
+	if v := reflect.ValueOf(err); w.left <= 0 || err == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return ev, o // a method would meet its nil receiver
 	}
 	w.left--
 	w.look(err)

@@ -65,9 +65,6 @@ func (ev *evidence) addCode(s string) {
 
 // addError notes what err itself says, without the errors it wraps.
 func (ev *evidence) addError(err error) {
-	if isNil(err) {
-		return // a method would meet its nil receiver
-	}
 	ev.addMembers(reflect.ValueOf(err), 0)
 	// The methods that error types of SDKs have for their parts.
 	if e, ok := err.(interface{ StatusCode() int }); ok {
@@ -88,11 +85,6 @@ func (ev *evidence) addError(err error) {
 	// Sprint survives an Error method that panics, as those of some SDKs do
 	// for a value without its request.
 	ev.addText(fmt.Sprint(err), 0)
-}
-
-func isNil(err error) bool {
-	v := reflect.ValueOf(err)
-	return err == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // addMember notes what the member called name says, of a struct or of a JSON
