@@ -74,23 +74,20 @@ func joinParts(parts []part) string {
 // parts returns the blocks of a document, each with what is shown of it.
 func (d Document) parts(msgs []transcript.Message) []part {
 	w := writer{results: cmp.Or(d.Results, defaultResults), texts: d.Texts}
-	if w.texts == 0 {
-		w.texts = -1
-	}
 	for _, m := range msgs {
 		for _, b := range m.Content {
 			w.block(label(string(m.Role)), b)
 		}
 	}
 	if w.reasoning > 0 {
-		w.add("left out", fmt.Sprintf("reasoning of the assistant, %d blocks, %d runes", w.reasoning, w.reasoned), -1)
+		w.add("left out", fmt.Sprintf("reasoning of the assistant, %d blocks, %d runes", w.reasoning, w.reasoned), 0)
 	}
 	return w.parts
 }
 
 // writer collects the parts of a document.
 type writer struct {
-	results, texts      int // runes; less than 0 is no limit
+	results, texts      int // runes; no more than 0 is no limit
 	parts               []part
 	reasoning, reasoned int // blocks and runes left out
 }
@@ -101,7 +98,7 @@ func (w *writer) add(mark, text string, limit int) {
 	if text == "" {
 		return
 	}
-	if limit >= 0 {
+	if limit > 0 {
 		text = clip(text, limit)
 	}
 	w.parts = append(w.parts, part{mark, quoteMarks(text)})
@@ -114,7 +111,20 @@ func (w *writer) block(who string, b transcript.Block) {
 	case transcript.ToolCallBlock:
 		w.add(who+" called "+label(b.Name), callInput(b), w.results)
 	case transcript.ToolResultBlock:
-		w.result(b)
+		mark := "tool_result"
+		if b.IsError {
+			mark += ", error"
+		}
+		n := len(w.parts)
+		w.add(mark, b.Text(), w.results)
+		for _, inner := range b.Content {
+			if _, ok := inner.(transcript.TextBlock); !ok {
+				w.block(mark, inner)
+			}
+		}
+		if len(w.parts) == n {
+			w.add(mark, "(no content)", 0)
+		}
 	case transcript.ThinkingBlock:
 		w.reasoning++
 		w.reasoned += utf8.RuneCountInString(b.Thinking)
@@ -136,24 +146,7 @@ func (w *writer) block(who string, b transcript.Block) {
 	case nil:
 	default:
 		raw, _ := b.(transcript.RawBlock)
-		w.add(who+" "+label(b.BlockType()), fmt.Sprintf("%d bytes of JSON, left out", len(raw.JSON)), -1)
-	}
-}
-
-func (w *writer) result(b transcript.ToolResultBlock) {
-	mark := "tool_result"
-	if b.IsError {
-		mark += ", error"
-	}
-	text, n := b.Text(), len(w.parts)
-	w.add(mark, text, w.results)
-	for _, inner := range b.Content {
-		if _, ok := inner.(transcript.TextBlock); !ok {
-			w.block(mark, inner)
-		}
-	}
-	if len(w.parts) == n {
-		w.add(mark, "(no content)", -1)
+		w.add(who+" "+label(b.BlockType()), fmt.Sprintf("%d bytes of JSON, left out", len(raw.JSON)), 0)
 	}
 }
 

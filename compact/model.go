@@ -210,13 +210,27 @@ func (c *conversation) ask(ctx context.Context, summary, piece string) (string, 
 		Model: c.Name, System: modelSystem, MaxOutput: c.MaxOutput,
 		Messages: []transcript.Message{transcript.UserText(c.text(summary, piece))},
 	})
-	if err == nil {
-		var text string
-		if text, err = answerText(resp, summary, piece); err == nil {
-			return text, nil
+	text := ""
+	switch {
+	case err != nil:
+	case resp == nil:
+		err = fmt.Errorf("%w: there is no answer of the model", ErrEmpty)
+	default:
+		text = withoutReasoning(plain(resp.Message.Text()))
+		if err = noSummary[resp.StopReason]; err == nil && len(resp.Message.ToolCalls()) > 0 {
+			err = ErrToolCall
+		}
+		if err == nil {
+			err = refuse(text, piece, summary, 0) // one that is too long is made shorter
+		}
+		if err != nil {
+			err = fmt.Errorf("%w (stop reason %q)", err, resp.StopReason)
 		}
 	}
-	return "", fmt.Errorf("call %d to the summarizing model: %w", c.calls, err)
+	if err != nil {
+		return "", fmt.Errorf("call %d to the summarizing model: %w", c.calls, err)
+	}
+	return text, nil
 }
 
 // bound returns a summary with at most c.max tokens.
@@ -247,27 +261,6 @@ var noSummary = map[transcript.StopReason]error{
 	transcript.StopAborted:       ErrIncomplete,
 	transcript.StopError:         ErrIncomplete,
 	transcript.StopPauseTurn:     ErrIncomplete,
-}
-
-// answerText returns the text of an answer that may be a summary of what was
-// shown.
-func answerText(resp *transcript.Response, summary, piece string) (string, error) {
-	if resp == nil {
-		return "", fmt.Errorf("%w: there is no answer of the model", ErrEmpty)
-	}
-	text := withoutReasoning(plain(resp.Message.Text()))
-	err := noSummary[resp.StopReason]
-	switch {
-	case err != nil:
-	case len(resp.Message.ToolCalls()) > 0:
-		err = ErrToolCall
-	default:
-		err = refuse(text, piece, summary, 0) // one that is too long is made shorter
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w (stop reason %q)", err, resp.StopReason)
-	}
-	return text, nil
 }
 
 // text is the message of a request: with a piece of the conversation, or

@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -281,10 +282,7 @@ func (p *planner) earliest(from, share int) int {
 			break
 		}
 	}
-	if first == 0 {
-		return last
-	}
-	return first
+	return cmp.Or(first, last)
 }
 
 // ends returns the first entry of the kept part, the last one before it, and
