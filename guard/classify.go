@@ -1,8 +1,10 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -103,8 +105,13 @@ func (ev *evidence) decide(patterns []Pattern) Overflow {
 		}
 	}
 	text := strings.Join(ev.texts, "\n")
-	if o, ok := ev.applied(patterns, text); ok {
-		return o
+	for _, p := range patterns {
+		if p.Match == nil {
+			continue
+		}
+		if k, ok := p.Match(ev.status, slices.Clone(ev.codes), text); ok {
+			return ev.found(k, cmp.Or(p.Name, "pattern"))
+		}
 	}
 	var signs []string
 	for _, c := range ev.codes {

@@ -124,12 +124,7 @@ func (g *Guard) stages() []Stage {
 
 // request makes the request for a history, bare without any reasoning.
 func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
-	var prompts []string
-	for _, s := range []string{g.System, h.Prompt, h.System} {
-		if s != "" {
-			prompts = append(prompts, s)
-		}
-	}
+	prompts := slices.DeleteFunc([]string{g.System, h.Prompt, h.System}, func(s string) bool { return s == "" })
 	req := transcript.Request{Model: g.Model, System: strings.Join(prompts, "\n\n"), Tools: g.Tools, MaxOutput: g.MaxOutput}
 	made := transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(req.System, req.Tools)}
 	if bare {
@@ -142,22 +137,19 @@ func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, trans
 
 // inspect returns what is known about an answer.
 func (g *Guard) inspect(answer any) (Outcome, bool) {
-	switch r := answer.(type) {
-	case transcript.Response:
-		return outcome(r), true
-	case *transcript.Response:
-		if r != nil {
-			return outcome(*r), true
+	if p, ok := answer.(*transcript.Response); ok {
+		if p == nil {
+			return Outcome{}, false
 		}
-		return Outcome{}, false
+		answer = *p
 	}
-	if g.Inspect == nil {
-		return Outcome{}, false
+	r, ok := answer.(transcript.Response)
+	if !ok {
+		if g.Inspect == nil {
+			return Outcome{}, false
+		}
+		return g.Inspect(answer)
 	}
-	return g.Inspect(answer)
-}
-
-func outcome(r transcript.Response) Outcome {
 	o := Outcome{StopReason: r.StopReason, Usage: r.Usage, Empty: true}
 	for _, b := range r.Message.Content {
 		switch b := b.(type) {
@@ -168,7 +160,7 @@ func outcome(r transcript.Response) Outcome {
 			o.Empty = false
 		}
 	}
-	return o
+	return o, true
 }
 
 // Client is a model: what an application implements once, for its own model,

@@ -64,13 +64,8 @@ func (r *run) commit(ctx context.Context, c transcript.Calibration) {
 // learn takes from what a provider refuses how large the window is, and how the
 // estimate compares with what the provider counts.
 func (r *run) learn(ctx context.Context, o Overflow) {
-	switch o.Kind {
-	case Tokens, TokensPlusOutput, Silent, StopReason:
-	default:
+	if !o.Kind.IsOverflow() || o.Kind == Bytes || o.Rule == estimated {
 		return // its limit is no window
-	}
-	if o.Rule == estimated {
-		return
 	}
 	var c transcript.Calibration
 	if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 )
 
@@ -46,17 +45,4 @@ func (g *Guard) Classify(err error) Overflow {
 		return Overflow{Rule: w.stopped}
 	}
 	return o
-}
-
-// applied returns what the first pattern says that knows the error.
-func (ev *evidence) applied(patterns []Pattern, text string) (Overflow, bool) {
-	for _, p := range patterns {
-		if p.Match == nil {
-			continue
-		}
-		if k, ok := p.Match(ev.status, slices.Clone(ev.codes), text); ok {
-			return ev.found(k, cmp.Or(p.Name, "pattern")), true
-		}
-	}
-	return Overflow{}, false
 }
