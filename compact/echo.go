@@ -18,12 +18,12 @@ const (
 	shortEcho = 400
 )
 
-// documentMark is a mark of a [Document] at the beginning of a text. extraMark is
-// what an echo may have or lack: such a mark anywhere, or the number of an item in
-// a list.
+// firstMark is a mark of a [Document] or of the prompt at the beginning of a text.
+// extraMark is what an echo may have or lack: a mark of a Document anywhere, or the
+// number of an item in a list.
 var (
-	documentMark = lazy.New(`^\[` + documentMarks)
-	extraMark    = lazy.New(`(?m)^\s*\d{1,3}[.)] |\[` + documentMarks)
+	firstMark = lazy.New(`^(\[` + documentMarks + `|</?(conversation|summary_so_far)>)`)
+	extraMark = lazy.New(`(?m)^\s*\d{1,3}[.)] |\[` + documentMarks)
 )
 
 const documentMarks = `(user|assistant|tool_result|left out|earlier summary)( called [^\]]*|, error|, continued)?\]: `
@@ -31,13 +31,8 @@ const documentMarks = `(user|assistant|tool_result|left out|earlier summary)( ca
 // isEcho reports whether a text repeats the text to be summarised. Text kept
 // from the summary so far is not an echo, so it is not compared.
 func isEcho(text, shown string) bool {
-	if documentMark.Get().MatchString(text) {
+	if firstMark.Get().MatchString(text) {
 		return true
-	}
-	for _, mark := range []string{openDocument, closeDocument, openSummary, closeSummary} {
-		if strings.HasPrefix(text, mark) {
-			return true
-		}
 	}
 	said := letters(text)
 	if repeats(said, letters(promptTexts), longTask)*5 > len(said) {

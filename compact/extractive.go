@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -69,14 +70,9 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 }
 
 // MadeBy reports whether Extractive has written a summary, or a part of it.
-func (Extractive) MadeBy(summary string) bool {
-	for line := range strings.Lines(summary) {
-		if strings.HasPrefix(line, "Extract of ") && strings.HasSuffix(strings.TrimSpace(line), madeWithout) {
-			return true
-		}
-	}
-	return false
-}
+func (Extractive) MadeBy(summary string) bool { return extractTitle.Get().MatchString(summary) }
+
+var extractTitle = lazy.New(`(?m)^Extract of .*` + madeWithout + `\s*$`)
 
 const madeWithout = "made without a model."
 

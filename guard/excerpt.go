@@ -79,11 +79,10 @@ func (l *longText) excerpt(n int) string {
 		head, tail = ends(l.text, n-n/8)
 		errors = l.errorLines(len(head), len(l.text)-len(tail), n/8)
 	}
-	var parts []string
-	if len(head) > 0 {
-		parts = append(parts, string(head))
+	parts := []string{
+		string(head),
+		fmt.Sprintf("[... %d of %d characters left out%s", len(l.text)-len(head)-len(tail), len(l.text), l.note),
 	}
-	parts = append(parts, fmt.Sprintf("[... %d of %d characters left out%s", len(l.text)-len(head)-len(tail), len(l.text), l.note))
 	if len(errors) > 0 {
 		parts = append(parts, "[lines that speak of errors in what is left out:]")
 		for _, e := range errors {
@@ -91,10 +90,8 @@ func (l *longText) excerpt(n int) string {
 		}
 		parts = append(parts, "[end of these lines]")
 	}
-	if len(tail) > 0 {
-		parts = append(parts, string(tail))
-	}
-	return strings.Join(parts, "\n")
+	parts = append(parts, string(tail))
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "\n")
 }
 
 // ends returns the beginning and the end of a text, together about n runes.
