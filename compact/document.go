@@ -38,10 +38,13 @@ type Document struct {
 	Texts int
 }
 
-const defaultResults = 2_000
+const (
+	defaultResults = 2_000
+	markEnd        = "]: "
+)
 
 // Text returns the messages as one text; it is empty if they have no content.
-func (d Document) Text(msgs []transcript.Message) string { return joinParts(d.parts(msgs)) }
+func (d Document) Text(msgs []transcript.Message) string { return joined(d.parts("", msgs)) }
 
 // countText is the size of a message of one text.
 func countText(c tokens.Counter, text string) int {
@@ -52,28 +55,13 @@ func counterOr(c tokens.Counter) tokens.Counter {
 	return cmp.Or[tokens.Counter](c, tokens.Estimator{})
 }
 
-// part is one block of a document.
-type part struct {
-	mark string // what it is, without brackets; ASCII and short
-	body string // on the line of the mark and after it
-}
+func joined(parts []string) string { return strings.Join(parts, "\n") }
 
-func (p part) String() string { return "[" + p.mark + "]: " + p.body }
-
-func joinParts(parts []part) string {
-	var sb strings.Builder
-	for i, p := range parts {
-		if i > 0 {
-			sb.WriteByte('\n')
-		}
-		sb.WriteString(p.String())
-	}
-	return sb.String()
-}
-
-// parts returns the blocks of a document, each with what is shown of it.
-func (d Document) parts(msgs []transcript.Message) []part {
+// parts returns the blocks of a document, each with its mark and what is shown of
+// it. An earlier summary comes first.
+func (d Document) parts(earlier string, msgs []transcript.Message) []string {
 	w := writer{results: cmp.Or(d.Results, defaultResults), texts: d.Texts}
+	w.add("earlier summary", earlier, w.texts*10)
 	for _, m := range msgs {
 		for _, b := range m.Content {
 			w.block(label(string(m.Role)), b)
@@ -88,11 +76,12 @@ func (d Document) parts(msgs []transcript.Message) []part {
 // writer collects the parts of a document.
 type writer struct {
 	results, texts      int // runes; no more than 0 is no limit
-	parts               []part
+	parts               []string
 	reasoning, reasoned int // blocks and runes left out
 }
 
-// add appends a part with at most so many runes of a text that is not blank.
+// add appends a part with at most so many runes of a text that is not blank. A mark
+// is short, of ASCII and without brackets.
 func (w *writer) add(mark, text string, limit int) {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 	if text == "" {
@@ -101,7 +90,7 @@ func (w *writer) add(mark, text string, limit int) {
 	if limit > 0 {
 		text = clip(text, limit)
 	}
-	w.parts = append(w.parts, part{mark, quoteMarks(text)})
+	w.parts = append(w.parts, "["+mark+markEnd+quoteMarks(text))
 }
 
 func (w *writer) block(who string, b transcript.Block) {

@@ -16,7 +16,7 @@ func Ends(h rebuild.History, at int) (firstKept, coversTo string, read []string)
 
 // Chunks divides the text of messages into pieces of at most limit tokens.
 func Chunks(msgs []transcript.Message, limit int) (list []string, err error) {
-	for p := pieces(Document{}.parts(msgs)); len(p) > 0; {
+	for p := pieces(Document{}.parts("", msgs)); len(p) > 0; {
 		piece := p.next(func(s string) bool { return countText(tokens.Estimator{}, s) <= limit })
 		if piece == "" {
 			return nil, ErrNoRoom

@@ -130,13 +130,11 @@ func (m Model) conversation(in Input) (*conversation, error) {
 		return nil, c.tooSmall()
 	}
 	c.target = max(min(c.max, m.MaxOutput)*4/5, 1)
-	var before []part
-	if !c.small(c.previous) {
-		// Too long to be shown as a whole with each piece.
-		before = append(before, part{"earlier summary", quoteMarks(c.previous)})
-		c.previous = ""
+	earlier := ""
+	if !c.small(c.previous) { // too long to be shown as a whole with each piece
+		c.previous, earlier = "", c.previous
 	}
-	for parts := range c.shortened(before, in.Messages) {
+	for parts := range c.shortened(earlier, in.Messages) {
 		ok := true
 		c.chunks = 0
 		for p := parts; ok && len(p) > 0 && c.chunks <= m.MaxCalls; c.chunks++ {
@@ -154,25 +152,19 @@ func (m Model) conversation(in Input) (*conversation, error) {
 }
 
 // shortened yields the parts of the document, and less of them each time.
-func (c *conversation) shortened(before []part, msgs []transcript.Message) iter.Seq[pieces] {
+func (c *conversation) shortened(earlier string, msgs []transcript.Message) iter.Seq[pieces] {
 	return func(yield func(pieces) bool) {
-		var all []part
+		var all []string
 		for _, d := range []Document{{}, {Results: 500}, {Results: 100, Texts: 4_000}, {Results: 100, Texts: 1_000}, {Results: 40, Texts: 200}} {
-			all = slices.Concat(before, d.parts(msgs))
-			if d.Texts > 0 {
-				for i := range before {
-					all[i].body = clip(all[i].body, d.Texts*10)
-				}
-			}
-			if !yield(all) {
+			if all = d.parts(earlier, msgs); !yield(all) {
 				return
 			}
 		}
 		for keep := len(all) * 3 / 4; keep > 0; keep = keep * 3 / 4 {
 			head, tail := all[:keep/3], all[len(all)-(keep-keep/3):]
 			gone := all[len(head) : len(all)-len(tail)]
-			note := part{"left out", fmt.Sprintf("%d parts of the conversation, ~%d tokens", len(gone), countText(c.Counter, joinParts(gone)))}
-			if !yield(slices.Concat(head, []part{note}, tail)) {
+			note := fmt.Sprintf("[left out]: %d parts of the conversation, ~%d tokens", len(gone), countText(c.Counter, joined(gone)))
+			if !yield(slices.Concat(head, []string{note}, tail)) {
 				return
 			}
 		}

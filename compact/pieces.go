@@ -16,20 +16,20 @@ const (
 // Each is as long as whoever asks for it says, so that a limit may depend on what
 // became of the one before. Pieces end between two blocks; a block that is too long
 // for one goes on in the next ones, and its marks say so.
-type pieces []part
+type pieces []string
 
 // next returns the next piece, for which fits holds: as many whole parts as
 // there is room for, or else the beginning of one. It is empty if not even one
 // character fits.
 func (p *pieces) next(fits func(string) bool) string {
 	all := *p
-	n := largest(len(all), func(n int) bool { return fits(joinParts(all[:n])) })
+	n := largest(len(all), func(n int) bool { return fits(joined(all[:n])) })
 	if n > 0 {
 		*p = all[n:]
-		return joinParts(all[:n])
+		return joined(all[:n])
 	}
-	mark, body := all[0].mark, all[0].body
-	begin := func(n int) string { return part{mark, body[:runeEnd(body, n)]}.String() + continues }
+	mark, body, _ := strings.Cut(all[0], markEnd)
+	begin := func(n int) string { return mark + markEnd + body[:runeEnd(body, n)] + continues }
 	n = runeEnd(body, largest(len(body), func(n int) bool { return fits(begin(n)) }))
 	if n == 0 {
 		return ""
@@ -42,7 +42,7 @@ func (p *pieces) next(fits func(string) bool) string {
 	*p = all[1:]
 	if n < len(body) {
 		mark, _, _ = strings.Cut(mark, " called ")
-		*p = append(pieces{{strings.TrimSuffix(mark, continued) + continued, body[n:]}}, all[1:]...)
+		*p = append(pieces{strings.TrimSuffix(mark, continued) + continued + markEnd + body[n:]}, all[1:]...)
 	}
 	return piece
 }
