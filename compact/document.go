@@ -141,12 +141,10 @@ func (w *writer) block(who string, b transcript.Block) {
 
 // callInput is the input of a call on one line if it is JSON.
 func callInput(c transcript.ToolCallBlock) string {
-	if len(bytes.TrimSpace(c.Input)) == 0 {
-		return "{}"
-	}
+	input := cmp.Or(string(bytes.TrimSpace(c.Input)), "{}")
 	var line bytes.Buffer
-	if json.Compact(&line, c.Input) != nil {
-		return string(c.Input)
+	if json.Compact(&line, []byte(input)) != nil {
+		return input
 	}
 	return line.String()
 }

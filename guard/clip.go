@@ -25,15 +25,24 @@ func Clip() Stage { return editing("clip", nil, clip) }
 // usualWindow is the window of a model that says nothing about it, in tokens.
 const usualWindow = 180_000
 
-func clip(h rebuild.History, n Need) (clips []transcript.Clipping) {
+func clip(h rebuild.History, n Need) []transcript.Clipping {
 	most := max(cmp.Or(n.Window, usualWindow)*3/10, 1)
-	for i, m := range h.Messages {
-		limit := most
+	size := func(b transcript.Block) int { return n.size(b) }
+	return shortened(h, n, size, func(i int) int {
 		if i == len(h.Messages)-1 && n.Room > 0 {
-			limit = min(limit, level(n, m, n.Room/2))
+			return min(most, level(n, h.Messages[i], n.Room/2))
 		}
+		return most
+	})
+}
+
+// shortened clips the tool results whose size is more than the limit for their
+// message.
+func shortened(h rebuild.History, n Need, size func(transcript.Block) int, limit func(i int) int) (clips []transcript.Clipping) {
+	for i, m := range h.Messages {
+		most := limit(i)
 		for o, r := range results(m) {
-			if text, ok := shorten(r, n.whole(o.Entry), limit, func(b transcript.Block) int { return n.size(b) }); ok {
+			if text, ok := shorten(r, n.whole(o.Entry), most, size); ok {
 				clips = append(clips, clipping(o, text))
 			}
 		}

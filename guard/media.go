@@ -38,7 +38,8 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 	case n.Overflow.Kind == Bytes:
 		return oldestMedia(all, n.Overflow)
 	case n.Overflow.Rule == tooLongText:
-		return shortenTexts(h, n)
+		const usual = 1 << 20
+		return shortened(h, n, runesOf, func(int) int { return cmp.Or(n.Overflow.Limit, usual) })
 	case n.Overflow.Rule == mediaCount:
 		for _, m := range all[:(len(all)+1)/2] {
 			clips = append(clips, m.clip)
@@ -136,20 +137,8 @@ func refusedMedium(all []medium, path string) medium {
 	return slices.MaxFunc(all, func(a, b medium) int { return a.size - b.size })
 }
 
-// shortenTexts clips the tool results that are longer than a provider takes one
-// text to be.
-func shortenTexts(h rebuild.History, n Need) (clips []transcript.Clipping) {
-	const usual = 1 << 20
-	runes := func(b transcript.Block) int {
-		r, _ := b.(transcript.ToolResultBlock)
-		return utf8.RuneCountInString(r.Text())
-	}
-	for _, m := range h.Messages {
-		for o, r := range results(m) {
-			if text, ok := shorten(r, n.whole(o.Entry), cmp.Or(n.Overflow.Limit, usual), runes); ok {
-				clips = append(clips, clipping(o, text))
-			}
-		}
-	}
-	return clips
+// runesOf is how long the text of a tool result is, as providers count one text.
+func runesOf(b transcript.Block) int {
+	r, _ := b.(transcript.ToolResultBlock)
+	return utf8.RuneCountInString(r.Text())
 }
