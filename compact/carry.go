@@ -19,28 +19,31 @@ type carried struct{ said, files, errors, ids []transcript.Carried }
 
 // carry adds to a compaction what the cut has room for, and returns what is
 // shown of it.
-func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) (shown transcript.Message) {
-	shown = transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
+func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) transcript.Message {
 	kept := entries(h.Messages[c.At:])
 	all := o.gather(h, c, kept)
 	done.Pins = slices.DeleteFunc(slices.Clone(o.Pins), func(p transcript.Carried) bool { return kept[p.Entry] })
-	pins := 0
+	room := c.MaxCarried
 	if len(done.Pins) > 0 {
-		pins = countText(o.Counter, rebuild.CarriedText(transcript.Compaction{Pins: done.Pins}))
+		room += countText(o.Counter, rebuild.CarriedText(transcript.Compaction{Pins: done.Pins}))
 	}
 	// The sizes of items add up to about that of the text they become.
 	for most := c.MaxCarried; most > 0; most = most * 9 / 10 {
-		all.fit(most, o.Counter, done)
-		if text := rebuild.CarriedText(*done); text == "" || countText(o.Counter, text) <= c.MaxCarried+pins {
-			shown.Content = append(shown.Content, transcript.TextBlock{Text: text})
-			return shown
+		if all.fit(most, o.Counter, done); countText(o.Counter, rebuild.CarriedText(*done)) <= room {
+			return shown(done)
 		}
 	}
 	done.Said, done.Files, done.Errors, done.IDs = nil, nil, nil, nil
-	if pins > 0 {
-		shown.Content = append(shown.Content, transcript.TextBlock{Text: rebuild.CarriedText(*done)})
+	return shown(done)
+}
+
+// shown is the message that a compaction becomes.
+func shown(done *transcript.Compaction) transcript.Message {
+	m := transcript.UserText(rebuild.SummaryHeading + "\n" + done.Summary)
+	if text := rebuild.CarriedText(*done); text != "" {
+		m.Content = append(m.Content, transcript.TextBlock{Text: text})
 	}
-	return shown
+	return m
 }
 
 // entries returns the IDs of the entries that messages show.
@@ -57,20 +60,28 @@ func entries(msgs []transcript.Message) map[string]bool {
 // gather collects what may be carried, without the entries that are shown.
 func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried {
 	var all carried
+	covered := rebuild.History{Messages: h.Messages[:c.At]}
+	open := openFrom(covered, c.Split)
 	if last := h.Compaction; last != nil {
 		all = carried{slices.Clone(last.Said), slices.Clone(last.Files), slices.Clone(last.Errors), slices.Clone(last.IDs)}
 	}
-	covered := rebuild.History{Messages: h.Messages[:c.At]}
+	for i := range all.said {
+		all.said[i].Open = all.said[i].Open && open < 0
+	}
 	for i, m := range covered.Messages {
 		switch m.Role {
 		case transcript.RoleUser:
-			all.hear(covered, i)
+			for _, line := range userLines(m) {
+				text := masked(line.Text)
+				line.Text, line.Open = clip(text, mostSaid), i >= open
+				if line.Text != text {
+					all.name(line.Entry, text)
+				}
+				all.said = append(all.said, line)
+			}
 		case transcript.RoleAssistant:
 			all.note(m, h.Messages[i+1:min(i+2, len(h.Messages))], o.Files)
 		}
-	}
-	if !c.Split && !unanswered(covered) {
-		all.close()
 	}
 	modified := map[string]bool{}
 	for _, f := range all.files {
@@ -83,6 +94,22 @@ func (o Options) gather(h rebuild.History, c Cut, shown map[string]bool) carried
 		all.files[i].Modified = modified[f.Text]
 	}
 	return all
+}
+
+// openFrom returns the message with which the turn begins that goes on behind what
+// is summarised: less than 0 if it began before, and the number of messages if
+// there is none.
+func openFrom(covered rebuild.History, split bool) int {
+	n := len(covered.Messages)
+	if !split && !unanswered(covered.Messages) {
+		return n
+	}
+	for i := n - 1; i >= 0; i-- {
+		if covered.StartsTurn(i) && !unanswered(covered.Messages[:i]) && len(userLines(covered.Messages[i])) > 0 {
+			return i
+		}
+	}
+	return -1
 }
 
 // newestOf returns the items whose entries are neither shown nor erased. Of equal
@@ -99,34 +126,8 @@ func newestOf(items []transcript.Carried, shown map[string]bool) (list []transcr
 	return list
 }
 
-// close notes that the turn is over of which texts were carried.
-func (all *carried) close() {
-	for i := range all.said {
-		all.said[i].Open = false
-	}
-}
-
 // masked returns a text without the secrets that everybody knows.
 func masked(text string) string { return redact.Secrets(context.Background(), text) }
-
-// hear takes what the user says in message i, one item a line.
-func (all *carried) hear(h rebuild.History, i int) {
-	lines := userLines(h.Messages[i])
-	if len(lines) == 0 {
-		return
-	}
-	if h.StartsTurn(i) && !unanswered(rebuild.History{Messages: h.Messages[:i]}) {
-		all.close()
-	}
-	for _, line := range lines {
-		text := masked(line.Text)
-		short := clip(text, mostSaid)
-		if short != text {
-			all.name(line.Entry, text)
-		}
-		all.said = append(all.said, transcript.Carried{Entry: line.Entry, Text: short, Open: true})
-	}
-}
 
 // name takes the identifiers of a text.
 func (all *carried) name(entry, text string) {
@@ -163,13 +164,13 @@ func userLines(m transcript.Message) (lines []transcript.Carried) {
 	return lines
 }
 
-// unanswered reports whether a history ends with a turn in which the assistant
-// has said nothing yet, or nothing after its calls.
-func unanswered(h rebuild.History) bool {
-	if len(h.Messages) == 0 {
+// unanswered reports whether messages end with a turn in which the assistant has
+// said nothing yet, or nothing after its calls.
+func unanswered(msgs []transcript.Message) bool {
+	if len(msgs) == 0 {
 		return false
 	}
-	last := h.Messages[len(h.Messages)-1]
+	last := msgs[len(msgs)-1]
 	return last.Role != transcript.RoleAssistant || len(last.ToolCalls()) > 0 || blank(last.Text())
 }
 
@@ -196,11 +197,8 @@ func (all *carried) note(m transcript.Message, next []transcript.Message, files 
 			continue
 		}
 		read, modified := files(call)
-		for _, path := range read {
-			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: masked(path)})
-		}
-		for _, path := range modified {
-			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: masked(path), Modified: true})
+		for n, path := range slices.Concat(read, modified) {
+			all.files = append(all.files, transcript.Carried{Entry: m.Origins[i].Entry, Text: masked(path), Modified: n >= len(read)})
 		}
 	}
 }
@@ -222,25 +220,23 @@ const mostSaid = 32_000
 // identifiers, and all that is left then for errors.
 func (all *carried) fit(most int, counter tokens.Counter, done *transcript.Compaction) {
 	b := budget{counter: counter, empty: countText(counter, "-")}
-	open := slices.DeleteFunc(slices.Clone(all.said), func(i transcript.Carried) bool { return !i.Open })
-	before := slices.DeleteFunc(slices.Clone(all.said), func(i transcript.Carried) bool { return i.Open })
+	isOpen := func(i transcript.Carried) bool { return i.Open }
+	isModified := func(i transcript.Carried) bool { return i.Modified }
 	share := most * 3 / 5
-	open, used := b.newest(open, most/2, []int{most / 2})
-	before, more := b.newest(before, share-used, saidSizes)
+	open, used := b.newest(all.said, isOpen, most/2, []int{most / 2})
+	before, more := b.newest(all.said, not(isOpen), share-used, saidSizes)
 	done.Said = slices.Concat(before, open)
 	left := most - used - more
 
-	changed := slices.DeleteFunc(slices.Clone(all.files), func(f transcript.Carried) bool { return !f.Modified })
-	read := slices.DeleteFunc(slices.Clone(all.files), func(f transcript.Carried) bool { return f.Modified })
 	room := left * 2 / 3 // of which the newest that were read have a quarter, if they need it
-	_, more = b.newest(read, room/4, nil)
-	changed, used = b.newest(changed, room-more, nil)
-	read, more = b.newest(read, room-used, nil)
+	_, more = b.newest(all.files, not(isModified), room/4, nil)
+	changed, used := b.newest(all.files, isModified, room-more, nil)
+	read, more := b.newest(all.files, not(isModified), room-used, nil)
 	done.Files = slices.Concat(changed, read)
 	left -= used + more
 
-	done.IDs, used = b.newest(all.lost(done), min(left/4, most*6/25), nil)
-	done.Errors, _ = b.newest(all.errors, left-used, errorSizes)
+	done.IDs, used = b.newest(all.lost(done), every, min(left/4, most*6/25), nil)
+	done.Errors, _ = b.newest(all.errors, every, left-used, errorSizes)
 }
 
 // lost returns the identifiers of what the user said that a compaction does not
@@ -272,34 +268,36 @@ func (b budget) size(text string) int {
 	return max(countText(b.counter, "- "+text)-b.empty, 0)
 }
 
-// shown is the size of an item as it is shown: what the user said as it is, the
-// rest as a JSON string.
-func (b budget) shown(i transcript.Carried, quoted bool) int {
-	if quoted {
-		return b.size(i.Tool + strconv.Quote(i.Text))
-	}
-	return b.size(i.Text)
+func every(transcript.Carried) bool { return true }
+
+func not(ok func(transcript.Carried) bool) func(transcript.Carried) bool {
+	return func(i transcript.Carried) bool { return !ok(i) }
 }
 
-// newest returns the newest items that fit into most tokens together, and how
-// many tokens they have. Long ones are cut in the middle: all of them
-// to the first of the sizes that leaves room for all, or else to the last one.
-// Without sizes none is cut.
-func (b budget) newest(items []transcript.Carried, most int, sizes []int) (list []transcript.Carried, used int) {
+// newest returns the newest of those items for which ok holds that fit into most
+// tokens together, and how many tokens they have. Long ones are cut in the middle:
+// all of them to the first of the sizes that leaves room for all, or else to the
+// last one. Without sizes none is cut.
+func (b budget) newest(items []transcript.Carried, ok func(transcript.Carried) bool, most int, sizes []int) (list []transcript.Carried, used int) {
+	all := slices.DeleteFunc(slices.Clone(items), not(ok))
 	for at := range max(len(sizes), 1) {
 		list, used = nil, 0
-		for _, i := range slices.Backward(items) {
+		for _, i := range slices.Backward(all) {
 			if len(sizes) > 0 {
 				i.Text = b.clip(i.Text, min(sizes[at], most-used))
 			}
-			size := b.shown(i, sizes == nil || i.Tool != "")
+			text := i.Text // as it is shown
+			if sizes == nil || i.Tool != "" {
+				text = i.Tool + strconv.Quote(text)
+			}
+			size := b.size(text)
 			if i.Text == "" || used+size > most {
 				break
 			}
 			used += size
 			list = append(list, i)
 		}
-		if len(list) == len(items) {
+		if len(list) == len(all) {
 			break
 		}
 	}

@@ -26,14 +26,10 @@ func (c Cut) Detail(h rebuild.History, counter tokens.Counter) string {
 	if c.Nothing != "" {
 		return sb.String()
 	}
+	p := newPlanner(h, Options{Counter: counterOr(counter)})
 	at := min(max(c.At, 0), len(h.Messages))
-	list := turnsOf(h, at, counterOr(counter))
-	covered := 0
-	for covered < len(list) && list[covered].from < at {
-		covered++
-	}
-	writeTurns(&sb, "summarise", list[:covered])
-	writeTurns(&sb, "keep", list[covered:])
+	p.list(&sb, "summarise", 0, at)
+	p.list(&sb, "keep", at, len(h.Messages))
 	fmt.Fprintf(&sb, "  for ~%d tokens a summary of %d at most, and %d for what code carries\n", c.Covered, c.MaxSummary, c.MaxCarried)
 	return sb.String()
 }
@@ -58,29 +54,36 @@ func (c Cut) why() string {
 	return strings.Join(parts, "; ")
 }
 
-// turnPart is a turn, or the part of one on one side of a cut.
-type turnPart struct {
-	number, from, messages, size int
-	continued                    bool
-	begins                       string
-}
-
-func turnsOf(h rebuild.History, at int, counter tokens.Counter) []turnPart {
-	var list []turnPart
+// list writes a line for each turn, or part of one, of the messages from one index
+// to another.
+func (p *planner) list(sb *strings.Builder, what string, from, to int) {
 	number := 0
-	for i, m := range h.Messages {
-		starts := h.StartsTurn(i)
-		if starts {
+	var starts, numbers []int
+	for i := range to {
+		starting := p.h.StartsTurn(i)
+		if starting {
 			number++
 		}
-		if starts || i == at || len(list) == 0 {
-			list = append(list, turnPart{number: number, from: i, continued: !starts, begins: firstOf(beginning(m), 60)})
+		if i == from || i > from && starting {
+			starts, numbers = append(starts, i), append(numbers, number)
 		}
-		p := &list[len(list)-1]
-		p.messages++
-		p.size += counter.Count("", nil, h.Messages[i:i+1])
 	}
-	return list
+	gone := len(starts) - shownTurns
+	starts = append(starts, to)
+	for k := 0; k < len(numbers); k++ {
+		i, end := starts[k], starts[k+1]
+		if k == shownTurns/2 && gone > 1 {
+			k += gone - 1
+			end = starts[k+1]
+			fmt.Fprintf(sb, "  %s %d turns more, %d messages, ~%d tokens\n", what, gone, end-i, p.size(i, end))
+			continue
+		}
+		turn := fmt.Sprintf("turn %d", numbers[k])
+		if !p.h.StartsTurn(i) {
+			turn += ", continued"
+		}
+		fmt.Fprintf(sb, "  %s %s, %d messages, ~%d tokens: %s\n", what, turn, end-i, p.size(i, end), firstOf(beginning(p.h.Messages[i]), 60))
+	}
 }
 
 // firstOf returns the first runes of a text on one line, and … for the others.
@@ -97,25 +100,5 @@ func beginning(m transcript.Message) string {
 	if lines := userLines(m); m.Role == transcript.RoleUser && len(lines) > 0 {
 		return lines[0].Text
 	}
-	return strings.ReplaceAll(Document{Results: 60, Texts: 60}.Text([]transcript.Message{m}), "\n", " ")
-}
-
-func writeTurns(sb *strings.Builder, what string, list []turnPart) {
-	for i, p := range list {
-		if gone := len(list) - shownTurns; gone > 1 && i >= shownTurns/2 && i < len(list)-shownTurns/2 {
-			if i == shownTurns/2 {
-				messages, size := 0, 0
-				for _, p := range list[i : i+gone] {
-					messages, size = messages+p.messages, size+p.size
-				}
-				fmt.Fprintf(sb, "  %s %d turns more, %d messages, ~%d tokens\n", what, gone, messages, size)
-			}
-			continue
-		}
-		number := fmt.Sprintf("turn %d", p.number)
-		if p.continued {
-			number += ", continued"
-		}
-		fmt.Fprintf(sb, "  %s %s, %d messages, ~%d tokens: %s\n", what, number, p.messages, p.size, strings.ReplaceAll(p.begins, "\n", " "))
-	}
+	return Document{Results: 60, Texts: 60}.Text([]transcript.Message{m})
 }

@@ -38,10 +38,13 @@ type Document struct {
 	Texts int
 }
 
-const defaultResults = 2_000
+const (
+	defaultResults = 2_000
+	markEnd        = "]: "
+)
 
 // Text returns the messages as one text; it is empty if they have no content.
-func (d Document) Text(msgs []transcript.Message) string { return joinParts(d.parts(msgs)) }
+func (d Document) Text(msgs []transcript.Message) string { return joined(d.parts("", msgs)) }
 
 // countText is the size of a message of one text.
 func countText(c tokens.Counter, text string) int {
@@ -49,65 +52,45 @@ func countText(c tokens.Counter, text string) int {
 }
 
 func counterOr(c tokens.Counter) tokens.Counter {
-	if c == nil {
-		return tokens.Estimator{}
-	}
-	return c
+	return cmp.Or[tokens.Counter](c, tokens.Estimator{})
 }
 
-// part is one block of a document.
-type part struct {
-	mark string // what it is, without brackets; ASCII and short
-	body string // on the line of the mark and after it
-}
+func joined(parts []string) string { return strings.Join(parts, "\n") }
 
-func (p part) String() string { return "[" + p.mark + "]: " + p.body }
-
-func joinParts(parts []part) string {
-	var sb strings.Builder
-	for i, p := range parts {
-		if i > 0 {
-			sb.WriteByte('\n')
-		}
-		sb.WriteString(p.String())
-	}
-	return sb.String()
-}
-
-// parts returns the blocks of a document, each with what is shown of it.
-func (d Document) parts(msgs []transcript.Message) []part {
+// parts returns the blocks of a document, each with its mark and what is shown of
+// it. An earlier summary comes first.
+func (d Document) parts(earlier string, msgs []transcript.Message) []string {
 	w := writer{results: cmp.Or(d.Results, defaultResults), texts: d.Texts}
-	if w.texts == 0 {
-		w.texts = -1
-	}
+	w.add("earlier summary", earlier, w.texts*10)
 	for _, m := range msgs {
 		for _, b := range m.Content {
 			w.block(label(string(m.Role)), b)
 		}
 	}
 	if w.reasoning > 0 {
-		w.add("left out", fmt.Sprintf("reasoning of the assistant, %d blocks, %d runes", w.reasoning, w.reasoned), -1)
+		w.add("left out", fmt.Sprintf("reasoning of the assistant, %d blocks, %d runes", w.reasoning, w.reasoned), 0)
 	}
 	return w.parts
 }
 
 // writer collects the parts of a document.
 type writer struct {
-	results, texts      int // runes; less than 0 is no limit
-	parts               []part
+	results, texts      int // runes; no more than 0 is no limit
+	parts               []string
 	reasoning, reasoned int // blocks and runes left out
 }
 
-// add appends a part with at most so many runes of a text that is not blank.
+// add appends a part with at most so many runes of a text that is not blank. A mark
+// is short, of ASCII and without brackets.
 func (w *writer) add(mark, text string, limit int) {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 	if text == "" {
 		return
 	}
-	if limit >= 0 {
+	if limit > 0 {
 		text = clip(text, limit)
 	}
-	w.parts = append(w.parts, part{mark, quoteMarks(text)})
+	w.parts = append(w.parts, "["+mark+markEnd+quoteMarks(text))
 }
 
 func (w *writer) block(who string, b transcript.Block) {
@@ -117,7 +100,20 @@ func (w *writer) block(who string, b transcript.Block) {
 	case transcript.ToolCallBlock:
 		w.add(who+" called "+label(b.Name), callInput(b), w.results)
 	case transcript.ToolResultBlock:
-		w.result(b)
+		mark := "tool_result"
+		if b.IsError {
+			mark += ", error"
+		}
+		n := len(w.parts)
+		w.add(mark, b.Text(), w.results)
+		for _, inner := range b.Content {
+			if _, ok := inner.(transcript.TextBlock); !ok {
+				w.block(mark, inner)
+			}
+		}
+		if len(w.parts) == n {
+			w.add(mark, "(no content)", 0)
+		}
 	case transcript.ThinkingBlock:
 		w.reasoning++
 		w.reasoned += utf8.RuneCountInString(b.Thinking)
@@ -139,35 +135,16 @@ func (w *writer) block(who string, b transcript.Block) {
 	case nil:
 	default:
 		raw, _ := b.(transcript.RawBlock)
-		w.add(who+" "+label(b.BlockType()), fmt.Sprintf("%d bytes of JSON, left out", len(raw.JSON)), -1)
-	}
-}
-
-func (w *writer) result(b transcript.ToolResultBlock) {
-	mark := "tool_result"
-	if b.IsError {
-		mark += ", error"
-	}
-	text, n := b.Text(), len(w.parts)
-	w.add(mark, text, w.results)
-	for _, inner := range b.Content {
-		if _, ok := inner.(transcript.TextBlock); !ok {
-			w.block(mark, inner)
-		}
-	}
-	if len(w.parts) == n {
-		w.add(mark, "(no content)", -1)
+		w.add(who+" "+label(b.BlockType()), fmt.Sprintf("%d bytes of JSON, left out", len(raw.JSON)), 0)
 	}
 }
 
 // callInput is the input of a call on one line if it is JSON.
 func callInput(c transcript.ToolCallBlock) string {
-	if len(bytes.TrimSpace(c.Input)) == 0 {
-		return "{}"
-	}
+	input := cmp.Or(string(bytes.TrimSpace(c.Input)), "{}")
 	var line bytes.Buffer
-	if json.Compact(&line, c.Input) != nil {
-		return string(c.Input)
+	if json.Compact(&line, []byte(input)) != nil {
+		return input
 	}
 	return line.String()
 }
@@ -175,19 +152,18 @@ func callInput(c transcript.ToolCallBlock) string {
 // describeSource says what an image or a document is and how large.
 func describeSource(s transcript.Source) string {
 	kind := label(cmp.Or(s.MediaType, s.Type, "unknown"))
+	size := len(s.Data)
 	switch {
 	case s.Type == "blob":
-		return fmt.Sprintf("%s, %d bytes, left out", kind, s.Blob.Bytes)
+		size = s.Blob.Bytes
 	case s.Type == "base64":
-		return fmt.Sprintf("%s, %d bytes, left out", kind, len(s.Data)*3/4)
-	case s.Data != "":
-		return fmt.Sprintf("%s, %d bytes, left out", kind, len(s.Data))
-	case s.URL != "":
+		size = size * 3 / 4
+	case size == 0 && s.URL != "":
 		return kind + " at " + oneLine(s.URL, 200)
-	case s.FileID != "":
+	case size == 0 && s.FileID != "":
 		return kind + ", file " + oneLine(s.FileID, 200)
 	}
-	return kind + ", 0 bytes"
+	return fmt.Sprintf("%s, %d bytes, left out", kind, size)
 }
 
 // label makes a name that cannot be taken for the end of a mark.
@@ -212,3 +188,21 @@ var lineMark = lazy.New(`([\n\r\v\f\x{85}\x{2028}\x{2029}])\[`)
 // quoteMarks moves lines that begin with a bracket by a space. The first line
 // stands behind a mark.
 func quoteMarks(s string) string { return lineMark.Get().ReplaceAllString(s, "${1} [") }
+
+// clip returns a text of more than n runes as its first and its last ones, n
+// in all, and between them a note of how many were left out.
+func clip(s string, n int) string { return clipTo(s, n, max(n, 0)/3) }
+
+// clipTo is clip with so many of the last runes.
+func clipTo(s string, n, tail int) string {
+	runes := []rune(s)
+	gone := len(runes) - max(n, 0)
+	note := fmt.Sprintf("[... %d runes left out ...]", gone)
+	switch {
+	case gone <= 0:
+		return s
+	case gone == len(runes):
+		return note
+	}
+	return string(runes[:n-tail]) + "\n" + note + "\n" + string(runes[len(runes)-tail:])
+}

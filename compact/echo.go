@@ -8,22 +8,22 @@ import (
 	"github.com/convolog/convolog/internal/lazy"
 )
 
-// echoed is the length of the runs of letters that are looked for, in bytes.
-// Of the conversation only runs of longEcho and more count: a summary may well
-// consist of its sentences, but not of a piece of it. A text shorter than
-// shortEcho, in runes, may be a quotation.
+// Of the conversation only runs of longEcho letters and more count, of the
+// instructions those of longTask, in bytes: a summary may well consist of its
+// sentences, but not of a piece of it. A text shorter than shortEcho, in runes,
+// may be a quotation.
 const (
-	echoed    = 32
+	longTask  = 64
 	longEcho  = 256
 	shortEcho = 400
 )
 
-// documentMark is a mark of a [Document] at the beginning of a text. extraMark is
-// what an echo may have or lack: such a mark anywhere, or the number of an item in
-// a list.
+// firstMark is a mark of a [Document] or of the prompt at the beginning of a text.
+// extraMark is what an echo may have or lack: a mark of a Document anywhere, or the
+// number of an item in a list.
 var (
-	documentMark = lazy.New(`^\[` + documentMarks)
-	extraMark    = lazy.New(`(?m)^\s*\d{1,3}[.)] |\[` + documentMarks)
+	firstMark = lazy.New(`^(\[` + documentMarks + `|</?(conversation|summary_so_far)>)`)
+	extraMark = lazy.New(`(?m)^\s*\d{1,3}[.)] |\[` + documentMarks)
 )
 
 const documentMarks = `(user|assistant|tool_result|left out|earlier summary)( called [^\]]*|, error|, continued)?\]: `
@@ -31,16 +31,11 @@ const documentMarks = `(user|assistant|tool_result|left out|earlier summary)( ca
 // isEcho reports whether a text repeats the text to be summarised. Text kept
 // from the summary so far is not an echo, so it is not compared.
 func isEcho(text, shown string) bool {
-	if documentMark.Get().MatchString(text) {
+	if firstMark.Get().MatchString(text) {
 		return true
 	}
-	for _, mark := range []string{openDocument, closeDocument, openSummary, closeSummary} {
-		if strings.HasPrefix(text, mark) {
-			return true
-		}
-	}
 	said := letters(text)
-	if repeats(said, letters(promptTexts), 2*echoed)*5 > len(said) {
+	if repeats(said, letters(promptTexts), longTask)*5 > len(said) {
 		return true
 	}
 	return utf8.RuneCountInString(text) >= shortEcho && repeats(said, letters(shown), longEcho)*4 > len(said)*3
@@ -59,35 +54,22 @@ func letters(s string) string {
 
 // repeats is how many bytes of a text go on as another one does somewhere, for
 // at least so many bytes.
-func repeats(text, source string, least int) int {
-	const most = 64 // places of one run that are tried
-	known := make(map[string][]int, len(source)/echoed)
-	for at := 0; at+echoed <= len(source); at += echoed {
-		if run := source[at : at+echoed]; len(known[run]) < most {
-			known[run] = append(known[run], at)
+func repeats(text, source string, least int) (n int) {
+	found := map[string]bool{} // whether the source has a run of the text
+	for at := range len(text) - least + 1 {
+		found[text[at:at+least]] = false
+	}
+	for at := range len(source) - least + 1 {
+		if _, ok := found[source[at:at+least]]; ok {
+			found[source[at:at+least]] = true
 		}
 	}
-	found := 0
-	for at := 0; at+echoed <= len(text); {
-		n := 0
-		for _, from := range known[text[at:at+echoed]] {
-			n = max(n, together(text[at:], source[from:]))
+	end := 0
+	for at := range len(text) - least + 1 {
+		if found[text[at:at+least]] {
+			n += at + least - max(at, end)
+			end = at + least
 		}
-		if n < least {
-			at++ // what begins here may go on longer elsewhere
-			continue
-		}
-		found += n
-		at += n
-	}
-	return found
-}
-
-// together is how many bytes two texts begin with.
-func together(x, y string) int {
-	n := 0
-	for n < len(x) && n < len(y) && x[n] == y[n] {
-		n++
 	}
 	return n
 }

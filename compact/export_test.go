@@ -16,13 +16,14 @@ func Ends(h rebuild.History, at int) (firstKept, coversTo string, read []string)
 
 // Chunks divides the text of messages into pieces of at most limit tokens.
 func Chunks(msgs []transcript.Message, limit int) (list []string, err error) {
-	for p := (pieces{Document{}.parts(msgs)}); !p.done() && err == nil; {
-		piece := ""
-		if piece, err = p.next(func(s string) bool { return countText(tokens.Estimator{}, s) <= limit }); err == nil {
-			list = append(list, piece)
+	for p := pieces(Document{}.parts("", msgs)); len(p) > 0; {
+		piece := p.next(func(s string) bool { return countText(tokens.Estimator{}, s) <= limit })
+		if piece == "" {
+			return nil, ErrNoRoom
 		}
+		list = append(list, piece)
 	}
-	return list, err
+	return list, nil
 }
 
 // FilesOf is the default of Options.Files.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -67,6 +68,13 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	}
 	return text, nil
 }
+
+// MadeBy reports whether Extractive has written a summary, or a part of it.
+func (Extractive) MadeBy(summary string) bool { return extractTitle.Get().MatchString(summary) }
+
+var extractTitle = lazy.New(`(?m)^Extract of .*` + madeWithout + `\s*$`)
+
+const madeWithout = "made without a model."
 
 // extracts returns what is said in messages; of what is carried besides no more
 // than how it begins.

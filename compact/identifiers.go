@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 // Limits: longer texts are scanned in part, longer words are ignored.
@@ -25,64 +27,65 @@ func isPathArgument(s string) bool {
 }
 
 // identifiers returns what in a text is to be kept letter by letter.
-func identifiers(s string) []string {
+func identifiers(s string) (list []string) {
 	if len(s) > 2*maxScanned {
-		s = s[:runeStart(s, maxScanned)] + " " + s[runeStart(s, len(s)-maxScanned):]
+		s = s[:maxScanned] + " " + s[len(s)-maxScanned:]
 	}
-	var list []string
 	for word := range strings.FieldsFuncSeq(s, isSpace) {
 		if len(word) < 3 {
 			continue
 		}
-		if url, ok := findURL(word); ok {
+		if url := findURL(word); url != "" {
 			list = append(list, url)
 		}
 		if strings.Contains(word, "://") {
 			continue // one that is too long is not taken in parts
 		}
 		for word := range strings.FieldsFuncSeq(word, isDelimiter) {
-			if id, ok := identifier(word); ok {
+			list = append(list, inWord(word)...)
+		}
+	}
+	return list
+}
+
+// inWord returns a word if it is an identifier, or else those in it between the
+// characters of a script without spaces.
+func inWord(word string) (list []string) {
+	id := identifier(word)
+	first, _ := utf8.DecodeRuneInString(id)
+	last, _ := utf8.DecodeLastRuneInString(id)
+	if isIdeograph(last) {
+		id = "" // it ends in the middle of a sentence
+	}
+	if id == "" || isIdeograph(first) {
+		for run := range strings.FieldsFuncSeq(word, isIdeograph) {
+			if id := identifier(run); id != "" {
 				list = append(list, id)
-			} else if strings.ContainsFunc(word, isIdeograph) {
-				list = append(list, inSentence(word)...)
 			}
 		}
 	}
-	return list
-}
-
-// inSentence returns what is to be kept in a sentence of a script without
-// spaces.
-func inSentence(s string) []string {
-	var list []string
-	for run := range strings.FieldsFuncSeq(s, isIdeograph) {
-		if id, ok := identifier(run); ok {
-			list = append(list, id)
-		}
+	if id != "" && len(list) == 0 {
+		list = append(list, id)
 	}
 	return list
 }
 
-// findURL returns the URL in a word. It may have brackets, but does not end
+var schemed = lazy.New(`[a-zA-Z0-9+]+://.+`)
+
+// findURL returns the URL in a word, or "". It may have brackets, but does not end
 // with one that a sentence has around it.
-func findURL(word string) (string, bool) {
-	at := strings.Index(word, "://")
-	if at < 0 {
-		return "", false
-	}
-	start := len(strings.TrimRightFunc(word[:at], isOfScheme))
-	url := word[start:]
-	for {
-		short := strings.TrimRight(url, ".,:;!?*|]}")
-		if strings.HasSuffix(short, ")") && strings.Count(short, ")") > strings.Count(short, "(") {
-			short = strings.TrimSuffix(short, ")")
+func findURL(word string) string {
+	url := schemed.Get().FindString(word)
+	for short := ""; short != url; {
+		short, url = url, strings.TrimRight(url, ".,:;!?*|]}")
+		if strings.Count(url, ")") > strings.Count(url, "(") {
+			url = strings.TrimSuffix(url, ")")
 		}
-		if short == url {
-			break
-		}
-		url = short
 	}
-	return url, start < at && len(url) > at-start+3 && len(url) <= maxIdentifier
+	if strings.HasSuffix(url, "://") || len(url) > maxIdentifier {
+		return ""
+	}
+	return url
 }
 
 // isSpace says what ends a word that may be a URL.
@@ -100,117 +103,51 @@ func isIdeograph(r rune) bool {
 	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
-// identifier returns a word without what a sentence puts around it, if it is
-// one that is to be kept.
-func identifier(word string) (string, bool) {
-	word = strings.TrimRight(word, ".:!?-")
-	word = strings.TrimLeft(word, ":!?-")
-	if len(word) < 3 || len(word) > maxIdentifier {
-		return "", false
+// identifier returns a word without what a sentence puts around it, or "" if it is
+// none that is to be kept.
+func identifier(word string) string {
+	word = strings.TrimLeft(strings.TrimRight(word, ".:!?-"), ":!?-")
+	switch {
+	case len(word) < 3 || len(word) > maxIdentifier:
+	case strings.ContainsAny(word, `/\`) && isPath(word), !strings.ContainsAny(word, `/\`) && (isFileName(word) || isNumbered(word)):
+		return word
 	}
-	if strings.ContainsAny(word, `/\`) {
-		return word, isPath(word) && !mixed(word)
-	}
-	return word, isFileName(word) && !mixed(word) || isNumbered(word)
+	return ""
 }
 
-// mixed reports whether a word has more than an identifier: it is from a script
-// without spaces and ends in the middle of a sentence, or begins there.
-func mixed(word string) bool {
-	first, _ := utf8.DecodeRuneInString(word)
-	last, _ := utf8.DecodeLastRuneInString(word)
-	if isIdeograph(last) || !isIdeograph(first) {
-		return isIdeograph(last)
-	}
-	for run := range strings.FieldsFuncSeq(word, isIdeograph) {
-		if _, ok := identifier(run); ok {
-			return true
-		}
-	}
-	return false
-}
+var (
+	rooted = lazy.New(`^(?:(?:/|\.\.?/|~/|\\\\).|.:[\\/]).`)
+	// A name with an extension, or a domain, and the number of a line.
+	fileName = lazy.New(`^(?:.+\.[a-z][a-z0-9]{1,5}|.{2,}\.[a-z])(?::[0-9:]+)?$`)
+	// org#34, ann@example.com, GH-12, 48213377, 10.0.0.1, v1.2
+	numbered = lazy.New(`^(?:[\w.@+:-]*#\d+|[\w.+:-]+@[\w@+:-]*[.\d][\w.@+:-]*|[A-Z][A-Z0-9_]*[A-Z][A-Z0-9_]*-\d+` +
+		`|\d{6,}|(?:\d+:)?\d+(?:\.\d+){2,}[\d_+.:-]*|v\d[\w+-]*(?:\.\d[\w+-]*)+)$`)
+	// A hash, a UUID or another name with numbers in it.
+	coded = lazy.New(`^[\w.@+:-]*\d[\w.@+:-]*\d[\w.@+:-]*$`)
+)
 
 // isPath reports whether a word with slashes is a path: one from a root, one
 // with an extension, or one of three names. "and/or" is none.
 func isPath(s string) bool {
-	if !strings.ContainsFunc(s, unicode.IsLetter) {
-		return false
-	}
-	for _, root := range []string{"/", "./", "../", "~/", `\\`} {
-		if strings.HasPrefix(s, root) {
-			return len(s) > len(root)+1
-		}
-	}
-	if len(s) > 3 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
-		return true
-	}
-	if strings.Contains(s, "///") {
-		return false
-	}
 	name := s[strings.LastIndexAny(s, `/\`)+1:]
+	switch {
+	case !strings.ContainsFunc(s, unicode.IsLetter):
+		return false
+	case rooted.Get().MatchString(s):
+		return true
+	case strings.Contains(s, "///"), strings.HasPrefix(s, `\\`):
+		return false
+	}
 	return isFileName(name) || strings.Count(s, "/")+strings.Count(s, `\`) > 1 || strings.Contains(name, "#")
 }
 
-// isFileName reports whether a word has an extension, or is a domain.
 func isFileName(s string) bool {
-	if i := strings.IndexByte(s, ':'); i > 0 && isDigits(strings.ReplaceAll(s[i+1:], ":", "")) {
-		s = s[:i] // with the number of a line
-	}
-	stem, ext := "", ""
-	if i := strings.LastIndexByte(s, '.'); i >= 0 {
-		stem, ext = s[:i], s[i+1:]
-	}
-	if len(stem) < 2 && len(ext) < 2 || stem == "" || len(ext) == 0 || len(ext) > 6 || strings.Contains(s, "..") {
-		return false
-	}
-	for i := range len(ext) {
-		if c := ext[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9' || i == 0) {
-			return false
-		}
-	}
-	return true
+	return strings.Contains(s, ".") && !strings.Contains(s, "..") && fileName.Get().MatchString(s)
 }
 
-// isNumbered reports whether a word is an issue number, a hash, a UUID, a
-// version, an address or another name with numbers in it.
+// isNumbered reports whether a word is a number to be kept or has one in it. A
+// time and a date are none.
 func isNumbered(s string) bool {
-	digits, letters := 0, 0
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9':
-			digits++
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-			letters++
-		case !strings.ContainsRune("#-_.@+:", rune(c)):
-			return false
-		}
-	}
-	if _, number, ok := strings.Cut(s, "#"); ok {
-		return isDigits(number)
-	}
-	if at := strings.IndexByte(s, '@'); at > 0 {
-		return strings.Contains(s[at:], ".") || digits > 0
-	}
-	if strings.Count(s, ":") > 1 {
-		return false // a time
-	}
-	dash := strings.IndexByte(s, '-')
-	switch {
-	case dash > 0 && strings.ToUpper(s[:dash]) == s[:dash] && letters > 1 && isDigits(s[dash+1:]):
-		return true // GH-12
-	case letters == 0:
-		return digits >= 6 && digits == len(s) || strings.Count(s, ".") > 1 && digits > 2
-	case s[0] == 'v' && strings.Count(s, ".") > 0:
-		return digits > 1
-	}
-	return digits >= 2 && len(s) >= 7
-}
-
-func isDigits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-// isOfScheme reports whether c can be in the scheme of a URL.
-func isOfScheme(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+'
+	return numbered.Get().MatchString(s) ||
+		len(s) >= 7 && strings.Count(s, ":") < 2 && strings.ContainsFunc(s, unicode.IsLetter) && coded.Get().MatchString(s)
 }

@@ -30,23 +30,30 @@ func legalCuts(msgs []transcript.Message) []bool {
 		}
 	}
 	open := map[string]int{} // ID -> the last message with a call that has no result
+	legal := make([]bool, n)
 	for i, m := range msgs {
+		legal[i] = true
 		for j, b := range m.Content {
-			if r, ok := b.(transcript.ToolResultBlock); ok && i > 0 && j < len(m.Origins) && m.Origins[j].Batch == 0 {
+			r, isResult := b.(transcript.ToolResultBlock)
+			legal[i] = legal[i] && !isResult
+			if isResult && i > 0 && j < len(m.Origins) && m.Origins[j].Batch == 0 {
 				open[r.CallID] = i - 1
 			}
 		}
 	}
 
-	legal := make([]bool, n)
 	newest := 0   // the last append of anything before i
 	blocked := -1 // a late result could be taken for one of an open call up to here
 	turn, before := 0, 0
+	began := 0 // the append that the first block of the turn came with
 	for i, m := range msgs {
 		if (rebuild.History{Messages: msgs}).StartsTurn(i) {
-			before, turn = turn, i
+			before, turn, began = turn, i, 0
+			if j := slices.IndexFunc(m.Origins, func(o transcript.Origin) bool { return o.Batch > 0 }); j >= 0 {
+				began = m.Origins[j].Batch
+			}
 		}
-		legal[i] = newest > 0 && newest < oldest[i] && oldest[i] < math.MaxInt && !answers(m) && i > blocked
+		legal[i] = legal[i] && newest > 0 && newest < oldest[i] && oldest[i] < math.MaxInt && i > blocked
 		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
 			r, isResult := m.Content[j].(transcript.ToolResultBlock)
 			switch {
@@ -57,7 +64,7 @@ func legalCuts(msgs []transcript.Message) []bool {
 					blocked = max(blocked, at)
 				}
 			}
-			if isResult && o.Batch > 0 && turn > 0 && o.Batch < batch(msgs[turn]) { // of the turn before
+			if isResult && o.Batch > 0 && turn > 0 && o.Batch < began { // of the turn before
 				for k := before + 1; k <= turn; k++ {
 					legal[k] = false
 				}
@@ -65,22 +72,4 @@ func legalCuts(msgs []transcript.Message) []bool {
 		}
 	}
 	return legal
-}
-
-// answers reports whether a message has results of tools.
-func answers(m transcript.Message) bool {
-	return slices.ContainsFunc(m.Content, func(b transcript.Block) bool {
-		_, ok := b.(transcript.ToolResultBlock)
-		return ok
-	})
-}
-
-// batch is the append that the first block of a message came with.
-func batch(m transcript.Message) int {
-	for _, o := range m.Origins {
-		if o.Batch > 0 {
-			return o.Batch
-		}
-	}
-	return 0
 }

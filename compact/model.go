@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -78,13 +79,13 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 		return "", err
 	}
 	summary := c.previous
-	for shown := 1; !c.left.done(); shown++ {
-		if c.calls == c.maxCalls {
+	for shown := 1; len(c.left) > 0; shown++ {
+		if c.calls == c.MaxCalls {
 			return "", fmt.Errorf("%w: more than %d calls", ErrNoRoom, c.calls)
 		}
-		piece, err := c.left.next(func(piece string) bool { return c.fits(c.text(summary, piece)) })
-		if err != nil {
-			return "", fmt.Errorf("%w: %w: a window of %d tokens, %d of them for the answer", ErrNoRoom, err, c.Window, c.MaxOutput)
+		piece := c.left.next(func(piece string) bool { return c.fits(c.text(summary, piece)) })
+		if piece == "" {
+			return "", c.tooSmall()
 		}
 		in.tell(Step{Chunk: shown, Chunks: max(shown, c.chunks)})
 		if summary, err = c.ask(ctx, summary, piece); err != nil {
@@ -103,7 +104,6 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 // conversation is one summary in the making.
 type conversation struct {
 	Model
-	maxCalls int
 	calls    int
 	chunks   int    // pieces to be shown, at most
 	guidance string // for this summary
@@ -118,67 +118,61 @@ func (m Model) conversation(in Input) (*conversation, error) {
 	m.Counter = counterOr(m.Counter)
 	m.Window = cmp.Or(max(m.Window, 0), defaultWindow)
 	m.MaxOutput = cmp.Or(max(m.MaxOutput, 0), min(max(defaultSummary, in.MaxTokens), m.Window/4))
+	m.MaxCalls = cmp.Or(max(m.MaxCalls, 0), defaultCalls)
 	m.Safety = max(cmp.Or(m.Safety, defaultSafety), 1)
-	c := &conversation{Model: m, guidance: strings.TrimSpace(in.Guidance), maxCalls: cmp.Or(max(m.MaxCalls, 0), defaultCalls)}
+	c := &conversation{Model: m, guidance: strings.TrimSpace(in.Guidance), previous: plain(in.Previous)}
 
 	// Half of what is free is for the summary so far.
 	c.target = 1_000_000 // a number of as many digits as will be there
 	room := int(float64(m.Window-m.MaxOutput)/m.Safety) - 1 - c.count(c.text(".", "."))
-	c.max = cmp.Or(in.MaxTokens, defaultSummary)
-	c.max = min(c.max, room/2)
+	c.max = min(cmp.Or(in.MaxTokens, defaultSummary), room/2)
 	if c.max < 1 {
-		return nil, fmt.Errorf("%w: it has %d tokens, %d of them for the answer", ErrNoRoom, m.Window, m.MaxOutput)
+		return nil, c.tooSmall()
 	}
 	c.target = max(min(c.max, m.MaxOutput)*4/5, 1)
-	c.previous = plain(in.Previous)
-	var parts []part
-	if !c.small(c.previous) {
-		// Too long to be shown as a whole with each piece.
-		parts = append(parts, part{"earlier summary", quoteMarks(c.previous)})
-		c.previous = ""
+	earlier := ""
+	if !c.small(c.previous) { // too long to be shown as a whole with each piece
+		c.previous, earlier = "", c.previous
 	}
-	var err error
-	c.left.rest, err = c.ladder(parts, in.Messages, room-c.max)
-	return c, err
+	for parts := range c.shortened(earlier, in.Messages) {
+		ok := true
+		c.chunks = 0
+		for p := parts; ok && len(p) > 0 && c.chunks <= m.MaxCalls; c.chunks++ {
+			ok = p.next(func(piece string) bool { return countText(c.Counter, defuse(piece)) <= room-c.max }) != ""
+		}
+		if !ok {
+			return nil, c.tooSmall()
+		}
+		if c.chunks <= m.MaxCalls {
+			c.left = parts
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %d calls do not suffice", ErrNoRoom, m.MaxCalls)
 }
 
-// ladder returns the parts of the document, shortened until the calls suffice
-// if each shows so many tokens.
-func (c *conversation) ladder(before []part, msgs []transcript.Message, room int) ([]part, error) {
-	var parts []part
-	enough := func() (bool, error) {
-		n := 0
-		p := pieces{parts}
-		for ; !p.done() && n <= c.maxCalls; n++ {
-			if _, err := p.next(func(piece string) bool { return countText(c.Counter, defuse(piece)) <= room }); err != nil {
-				return false, fmt.Errorf("%w: %w: %d tokens are left for each", ErrNoRoom, err, room)
+// shortened yields the parts of the document, and less of them each time.
+func (c *conversation) shortened(earlier string, msgs []transcript.Message) iter.Seq[pieces] {
+	return func(yield func(pieces) bool) {
+		var all []string
+		for _, d := range []Document{{}, {Results: 500}, {Results: 100, Texts: 4_000}, {Results: 100, Texts: 1_000}, {Results: 40, Texts: 200}} {
+			if all = d.parts(earlier, msgs); !yield(all) {
+				return
 			}
 		}
-		c.chunks = n
-		return p.done() && n <= c.maxCalls, nil
-	}
-	for _, d := range []Document{{}, {Results: 500}, {Results: 100, Texts: 4_000}, {Results: 100, Texts: 1_000}, {Results: 40, Texts: 200}} {
-		parts = slices.Concat(before, d.parts(msgs))
-		if d.Texts > 0 {
-			for i := range before {
-				parts[i].body = clip(parts[i].body, d.Texts*10)
+		for keep := len(all) * 3 / 4; keep > 0; keep = keep * 3 / 4 {
+			head, tail := all[:keep/3], all[len(all)-(keep-keep/3):]
+			gone := all[len(head) : len(all)-len(tail)]
+			note := fmt.Sprintf("[left out]: %d parts of the conversation, ~%d tokens", len(gone), countText(c.Counter, joined(gone)))
+			if !yield(slices.Concat(head, []string{note}, tail)) {
+				return
 			}
 		}
-		if ok, err := enough(); ok || err != nil {
-			return parts, err
-		}
 	}
-	all := parts
-	for keep := len(all) * 3 / 4; keep > 0; keep = keep * 3 / 4 {
-		head, tail := keep/3, keep-keep/3
-		gone := all[head : len(all)-tail]
-		note := part{"left out", fmt.Sprintf("%d parts of the conversation, ~%d tokens", len(gone), countText(c.Counter, joinParts(gone)))}
-		parts = slices.Concat(all[:head], []part{note}, all[len(all)-tail:])
-		if ok, err := enough(); ok || err != nil {
-			return parts, err
-		}
-	}
-	return nil, fmt.Errorf("%w: %d calls do not suffice", ErrNoRoom, c.maxCalls)
+}
+
+func (c *conversation) tooSmall() error {
+	return fmt.Errorf("%w: it has %d tokens, %d of them for the answer", ErrNoRoom, c.Window, c.MaxOutput)
 }
 
 // count is the size of a request in tokens by the counter.
@@ -208,13 +202,27 @@ func (c *conversation) ask(ctx context.Context, summary, piece string) (string, 
 		Model: c.Name, System: modelSystem, MaxOutput: c.MaxOutput,
 		Messages: []transcript.Message{transcript.UserText(c.text(summary, piece))},
 	})
-	if err == nil {
-		var text string
-		if text, err = answerText(resp, summary, piece); err == nil {
-			return text, nil
+	text := ""
+	switch {
+	case err != nil:
+	case resp == nil:
+		err = fmt.Errorf("%w: there is no answer of the model", ErrEmpty)
+	default:
+		text = withoutReasoning(plain(resp.Message.Text()))
+		if err = noSummary[resp.StopReason]; err == nil && len(resp.Message.ToolCalls()) > 0 {
+			err = ErrToolCall
+		}
+		if err == nil {
+			err = refuse(text, piece, summary, 0) // one that is too long is made shorter
+		}
+		if err != nil {
+			err = fmt.Errorf("%w (stop reason %q)", err, resp.StopReason)
 		}
 	}
-	return "", fmt.Errorf("call %d to the summarizing model: %w", c.calls, err)
+	if err != nil {
+		return "", fmt.Errorf("call %d to the summarizing model: %w", c.calls, err)
+	}
+	return text, nil
 }
 
 // bound returns a summary with at most c.max tokens.
@@ -223,15 +231,11 @@ func (c *conversation) bound(ctx context.Context, summary string) (string, error
 		return summary, nil
 	}
 	// Calls are for the conversation first, and for making it shorter last.
-	if text := c.text(summary, ""); c.left.done() && c.fits(text) {
-		shorter, err := c.ask(ctx, summary, "")
-		if err != nil {
-			return "", err
+	if len(c.left) == 0 && c.fits(c.text(summary, "")) {
+		var err error
+		if summary, err = c.ask(ctx, summary, ""); err != nil || c.small(summary) {
+			return summary, err
 		}
-		if c.small(shorter) {
-			return shorter, nil
-		}
-		summary = shorter
 	}
 	n := largest(len(summary), func(n int) bool { return c.small(clip(summary, n)) })
 	if n < minShown {
@@ -251,51 +255,24 @@ var noSummary = map[transcript.StopReason]error{
 	transcript.StopPauseTurn:     ErrIncomplete,
 }
 
-// answerText returns the text of an answer that may be a summary of what was
-// shown.
-func answerText(resp *transcript.Response, summary, piece string) (string, error) {
-	if resp == nil {
-		return "", fmt.Errorf("%w: there is no answer of the model", ErrEmpty)
-	}
-	text := withoutReasoning(plain(resp.Message.Text()))
-	err := noSummary[resp.StopReason]
-	switch {
-	case err != nil:
-	case len(resp.Message.ToolCalls()) > 0:
-		err = ErrToolCall
-	default:
-		err = refuse(text, piece, summary, 0) // one that is too long is made shorter
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w (stop reason %q)", err, resp.StopReason)
-	}
-	return text, nil
-}
-
-// words is about how many words so many tokens are.
-func words(tokens int) int { return max(tokens*2/3, 1) }
-
 // text is the message of a request: with a piece of the conversation, or
 // without one if the summary is only to be made shorter.
 func (c *conversation) text(summary, piece string) string {
 	var sb strings.Builder
+	task := taskFirst
 	if summary != "" {
+		task = taskUpdate
 		sb.WriteString(openSummary + "\n" + defuse(summary) + "\n" + closeSummary + "\n\n")
 	}
-	task := taskFirst
-	switch {
-	case piece == "":
+	if piece == "" {
 		task = taskShorter
-	case summary != "":
-		task = taskUpdate
-	}
-	if piece != "" {
+	} else {
 		sb.WriteString(openDocument + "\n" + defuse(piece) + "\n" + closeDocument + "\n\n")
 	}
 	sb.WriteString(dataNotice + "\n\n" + task + "\n\n" + whatToKeep + "\n")
 	if c.guidance != "" {
 		sb.WriteString(c.guidance + "\n")
 	}
-	fmt.Fprintf(&sb, lengthFormat, c.target, words(c.target))
+	fmt.Fprintf(&sb, lengthFormat, c.target, max(c.target*2/3, 1))
 	return sb.String()
 }

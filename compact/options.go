@@ -135,22 +135,17 @@ const (
 	defaultTimeout = 2 * time.Minute
 )
 
-// window is the one that sizes go by.
-func (o Options) window() int {
-	w := cmp.Or(max(o.Window, 0), max(o.Trigger.Window, 0))
-	if t := o.Trigger.Threshold; t > 0 && (w == 0 || t < w) {
-		w = t
-	}
-	return cmp.Or(w, max(o.Room, 0)*4/3, usualWindow)
-}
-
 // filled returns the options with their defaults.
 func (o *Options) filled() Options {
 	var f Options
 	if o != nil {
 		f = *o
 	}
-	window := f.window()
+	window := cmp.Or(max(f.Window, 0), max(f.Trigger.Window, 0)) // that sizes go by
+	if t := f.Trigger.Threshold; t > 0 && (window == 0 || t < window) {
+		window = t
+	}
+	window = cmp.Or(window, max(f.Room, 0)*4/3, usualWindow)
 	f.MaxSummary = cmp.Or(max(f.MaxSummary, 0), min(max(window/32, defaultSummary), mostSummary))
 	f.MaxCarried = max(cmp.Or(f.MaxCarried, window/12), 0)
 	filled := window * 42 / 100
@@ -162,12 +157,8 @@ func (o *Options) filled() Options {
 	if f.Keep.Tokens <= 0 && f.Keep.Turns <= 0 && f.Keep.Fraction <= 0 {
 		f.Keep = Keep{Tokens: max(filled-f.MaxSummary-f.MaxCarried, 1)}
 	}
-	if f.Counter == nil {
-		f.Counter = tokens.Estimator{}
-	}
-	if f.Summarizer == nil {
-		f.Summarizer = Extractive{Counter: f.Counter}
-	}
+	f.Counter = counterOr(f.Counter)
+	f.Summarizer = cmp.Or[Summarizer](f.Summarizer, Extractive{Counter: f.Counter})
 	if f.Files == nil {
 		f.Files = filesOf
 	}

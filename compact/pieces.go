@@ -1,14 +1,10 @@
 package compact
 
 import (
-	"errors"
 	"sort"
 	"strings"
 	"unicode/utf8"
 )
-
-// errNoPiece says that not even one character fits into a piece.
-var errNoPiece = errors.New("no piece of the conversation fits")
 
 // The texts that join the pieces of a part that is too long for one.
 const (
@@ -16,44 +12,39 @@ const (
 	continued = ", continued"
 )
 
-// pieces hands out a document piece by piece, in order. Each is as long as whoever
-// asks for it says, so that a limit may depend on what became of the one before.
-// Pieces end between two blocks; a block that is too long for one goes on in the
-// next ones, and its marks say so.
-type pieces struct {
-	rest []part
-}
-
-func (p *pieces) done() bool { return len(p.rest) == 0 }
+// pieces is what is left of a document that is handed out piece by piece, in order.
+// Each is as long as whoever asks for it says, so that a limit may depend on what
+// became of the one before. Pieces end between two blocks; a block that is too long
+// for one goes on in the next ones, and its marks say so.
+type pieces []string
 
 // next returns the next piece, for which fits holds: as many whole parts as
-// there is room for, or else the beginning of one.
-func (p *pieces) next(fits func(string) bool) (string, error) {
-	n := largest(len(p.rest), func(n int) bool { return fits(joinParts(p.rest[:n])) })
+// there is room for, or else the beginning of one. It is empty if not even one
+// character fits.
+func (p *pieces) next(fits func(string) bool) string {
+	all := *p
+	n := largest(len(all), func(n int) bool { return fits(joined(all[:n])) })
 	if n > 0 {
-		piece := joinParts(p.rest[:n])
-		p.rest = p.rest[n:]
-		return piece, nil
+		*p = all[n:]
+		return joined(all[:n])
 	}
-	head := p.rest[0]
-	begin := func(n int) string { return part{head.mark, head.body[:n]}.String() + continues }
-	n = largest(len(head.body), func(n int) bool { return fits(begin(runeEnd(head.body, n))) })
-	n = runeEnd(head.body, n)
+	mark, body, _ := strings.Cut(all[0], markEnd)
+	begin := func(n int) string { return mark + markEnd + body[:runeEnd(body, n)] + continues }
+	n = runeEnd(body, largest(len(body), func(n int) bool { return fits(begin(n)) }))
 	if n == 0 {
-		return "", errNoPiece
+		return ""
 	}
-	if at := strings.LastIndexAny(head.body[:n], "\n "); at >= n*3/4 && fits(begin(at+1)) {
+	if at := strings.LastIndexAny(body[:n], "\n "); at >= n*3/4 && fits(begin(at+1)) {
 		n = at + 1
 	}
 	piece := begin(n)
 	// Replaced, not changed: the parts may be read again.
-	mark, _, _ := strings.Cut(head.mark, " called ")
-	rest := part{strings.TrimSuffix(mark, continued) + continued, head.body[n:]}
-	p.rest = p.rest[1:]
-	if rest.body != "" {
-		p.rest = append([]part{rest}, p.rest...)
+	*p = all[1:]
+	if n < len(body) {
+		mark, _, _ = strings.Cut(mark, " called ")
+		*p = append(pieces{strings.TrimSuffix(mark, continued) + continued + markEnd + body[n:]}, all[1:]...)
 	}
-	return piece, nil
+	return piece
 }
 
 // largest returns the greatest n up to limit for which ok holds, 0 if there is
@@ -75,14 +66,6 @@ func largest(limit int, ok func(int) bool) int {
 func runeEnd(s string, n int) int {
 	for n < len(s) && !utf8.RuneStart(s[n]) {
 		n++
-	}
-	return n
-}
-
-// runeStart returns n, or the start of the character that n is inside of.
-func runeStart(s string, n int) int {
-	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
-		n--
 	}
 	return n
 }

@@ -47,46 +47,35 @@ type Cut struct {
 	Overhead int  `json:"overhead,omitempty"`
 }
 
-// Reason says why there is nothing to compact. Its String is a sentence.
+// Reason says why there is nothing to compact, in a sentence without its full
+// stop.
 type Reason string
 
 // The reasons.
 const (
-	// NotDue: the trigger says that it is not time. Plan does not ask it.
-	NotDue Reason = "not-due"
+	// NotDue is that of a trigger. Plan does not ask it.
+	NotDue Reason = "the history is not long enough yet"
 	// TooShort: the history has no more than what is kept.
-	TooShort Reason = "too-short"
-	// NoCut: there is no place to cut, because the history is a single exchange
-	// for example, or because its messages have no Origins.
-	NoCut Reason = "no-cut"
-	// TooLarge: what cannot be summarised, the last exchange, is larger than
-	// Room by far, so a compaction would not help.
-	TooLarge Reason = "too-large"
-	// NoRoom: what the trigger says is sent besides the history, the system
-	// prompt and the tools, leaves less than a tenth of its limit for one. Every
-	// turn would need a compaction, so shorten these or use a larger window.
-	NoRoom Reason = "no-room"
-	// NoGain: the history is larger than Room, and what could be summarised is
-	// too little of it to make it smaller by 10 % or 2,000 tokens.
-	NoGain Reason = "no-gain"
+	TooShort Reason = "all of the history is to be kept"
+	// NoCut: the history is a single exchange for example, or its messages have
+	// no Origins.
+	NoCut Reason = "there is no place to cut"
+	// TooLarge: what cannot be summarised is larger than Room by far, so a
+	// compaction would not help.
+	TooLarge Reason = "the last exchange alone is larger than the room there is"
+	// NoRoom: what the trigger says is sent besides the history leaves less than
+	// a tenth of its limit for one. Every turn would need a compaction, so shorten
+	// these or use a larger window.
+	NoRoom Reason = "the system prompt and the tools leave no room for a history"
+	// NoGain: the history is larger than Room, and would not become smaller by
+	// 10 % or 2,000 tokens.
+	NoGain Reason = "what could be summarised is too little to make a difference"
 )
-
-var sentences = map[Reason]string{
-	NotDue:   "the history is not long enough yet",
-	TooShort: "all of the history is to be kept",
-	NoCut:    "there is no place to cut",
-	TooLarge: "the last exchange alone is larger than the room there is",
-	NoRoom:   "the system prompt and the tools leave no room for a history",
-	NoGain:   "what could be summarised is too little to make a difference",
-}
-
-// String returns a sentence without its full stop.
-func (r Reason) String() string { return cmp.Or(sentences[r], string(r)) }
 
 // String describes the plan on one line. [Cut.Detail] says more.
 func (c Cut) String() string {
 	if c.Nothing != "" {
-		why := c.Nothing.String()
+		why := string(c.Nothing)
 		switch {
 		case c.Nothing == NoRoom && c.Limit > 0:
 			why += fmt.Sprintf(": they have ~%d tokens, and a compaction is due at %d; shorten them or use a larger window", c.Overhead, c.Limit)
@@ -116,10 +105,7 @@ func (c Cut) String() string {
 func Plan(h rebuild.History, opts *Options) Cut {
 	o := opts.filled()
 	p := newPlanner(h, o)
-	c := Cut{Before: p.size(0, len(h.Messages)) + p.system, Keep: o.Keep, Room: max(o.Room, 0)}
-	if c.Limit = o.Trigger.Limit(); c.Limit > 0 {
-		c.Overhead = max(o.Trigger.Overhead, 0)
-	}
+	c := p.none
 	if c.Limit > 0 && c.Overhead > c.Limit/10*9 {
 		c.Nothing = NoRoom
 		return c
@@ -130,7 +116,7 @@ func Plan(h rebuild.History, opts *Options) Cut {
 			c.Nothing = reason
 			return c
 		}
-		cut := p.cut(c, at)
+		cut := p.cut(at)
 		if c.Room > 0 && c.Before > c.Room && cut.Before-cut.After < margin(c.Before) {
 			c.Nothing = NoGain
 			return c
@@ -142,8 +128,15 @@ func Plan(h rebuild.History, opts *Options) Cut {
 	}
 }
 
-// cut completes c for a cut at a message.
-func (p *planner) cut(c Cut, at int) Cut {
+// CutAt returns the cut before a message, or after the last one, whether it is
+// legal or not.
+func CutAt(h rebuild.History, at int, opts *Options) Cut {
+	return newPlanner(h, opts.filled()).cut(at)
+}
+
+// cut is the one at a message.
+func (p *planner) cut(at int) Cut {
+	c := p.none
 	c.At, c.Split = at, at < len(p.h.Messages) && !p.h.StartsTurn(at)
 	c.Covered, c.Kept = p.size(0, at)+p.system, p.size(at, len(p.h.Messages))
 	c.MaxSummary = max(1, min(p.o.MaxSummary, c.Covered/2))
@@ -165,6 +158,7 @@ type planner struct {
 	system int   // size of the system prefix: the summary of the last compaction
 	listed int   // size of what the last compaction carried
 	legal  []bool
+	none   Cut // what is said of every cut
 }
 
 func newPlanner(h rebuild.History, o Options) *planner {
@@ -179,6 +173,10 @@ func newPlanner(h rebuild.History, o Options) *planner {
 		if text := rebuild.CarriedText(*h.Compaction); text != "" {
 			p.listed = countText(o.Counter, text)
 		}
+	}
+	p.none = Cut{Before: p.size(0, len(h.Messages)) + p.system, Keep: o.Keep, Room: max(o.Room, 0), Limit: o.Trigger.Limit()}
+	if p.none.Limit > 0 {
+		p.none.Overhead = max(o.Trigger.Overhead, 0)
 	}
 	return p
 }
@@ -284,34 +282,27 @@ func (p *planner) earliest(from, share int) int {
 			break
 		}
 	}
-	if first == 0 {
-		return last
-	}
-	return first
+	return cmp.Or(first, last)
 }
 
 // ends returns the first entry of the kept part, the last one before it, and
 // those behind it that are shown in front of the cut.
 func ends(msgs []transcript.Message, at int) (firstKept, coversTo string, read []string) {
-	first := transcript.Origin{}
+	first := transcript.Origin{Batch: math.MaxInt} // nothing is kept
 	for _, m := range msgs[at:] {
 		for _, o := range m.Origins {
-			if o.Batch > 0 && (first.Batch == 0 || o.Batch < first.Batch) {
+			if o.Batch > 0 && o.Batch < first.Batch {
 				first = o
 			}
 		}
-	}
-	if first.Batch == 0 {
-		first.Batch = math.MaxInt // nothing is kept
 	}
 	last := transcript.Origin{}
 	for _, m := range msgs[:at] {
 		for _, o := range m.Origins {
 			switch {
-			case o.Batch == 0:
 			case o.Batch > first.Batch:
 				read = append(read, o.Entry)
-			case o.Batch >= last.Batch && o.Batch < first.Batch:
+			case o.Batch > 0 && o.Batch >= last.Batch && o.Batch < first.Batch:
 				last = o
 			}
 		}

@@ -114,7 +114,7 @@ func TestPlan(t *testing.T) {
 			tt.opts.Counter = flat{}
 			c := compact.Plan(history(t, tt.words, nil), &tt.opts)
 			got := string(c.Nothing)
-			if c.Nothing != "" && (c.Nothing.String() == got || !strings.Contains(c.String(), c.Nothing.String())) {
+			if !strings.Contains(c.String(), got) {
 				t.Errorf("%s says %s", c.Nothing, c)
 			}
 			if got == "" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -66,7 +67,7 @@ const (
 // if these are not 0. Its rules are about size and form. None looks for words: a
 // summary may be in any language, and about anything.
 func refuse(text, shown, before string, allowed int) error {
-	size := textSize(text)
+	size := tokens.Estimator{}.Text(text)
 	switch {
 	case blank(text):
 		return ErrEmpty
@@ -81,7 +82,7 @@ func refuse(text, shown, before string, allowed int) error {
 	case size >= enough:
 		return nil
 	}
-	n := textSize(before) + textSize(shown)
+	n := tokens.Estimator{}.Text(before) + tokens.Estimator{}.Text(shown)
 	if size < n/dense || n >= longInput && size < n/density {
 		return fmt.Errorf("%w: ~%d tokens for ~%d: %q", ErrTooShort, size, n, oneLine(text, 80))
 	}
@@ -96,16 +97,15 @@ func (in Input) refuse(text string) error {
 	return refuse(text, Document{}.Text(in.Messages), in.Previous, in.MaxTokens)
 }
 
-// textSize is the size of a text alone by estimate.
-func textSize(s string) int {
-	e := tokens.Estimator{}
-	return countText(e, s) - countText(e, "")
-}
-
 var (
 	reasoning = lazy.New(`(?is)^\s*<(think|thinking)>.*?(</(think|thinking)>|$)`)
 	toolTag   = lazy.New(`(?i)^[\s\x60]*(xml\s+|json\s+)?<(antml:)?(tool_calls?|function_calls?|tool_use|invoke|function=)\b`)
 )
+
+// blank reports whether a text has nothing that can be seen.
+func blank(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) })
+}
 
 // withoutReasoning takes out the reasoning that a text begins with.
 func withoutReasoning(text string) string {

@@ -44,64 +44,80 @@ func (e *Error) Unwrap() error { return e.Err }
 // that are not kept; TokensAfter is an estimate for a summary in a user
 // message.
 func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcript.Compaction, error) {
-	o := opts.filled()
-	fail := func(err error) (transcript.Compaction, error) {
-		return transcript.Compaction{}, &Error{Cut: c, Err: err}
-	}
 	if c.Nothing != "" {
-		return fail(errors.New(c.String()))
+		return c.failed(errors.New(c.String()))
 	}
 	if c.At <= 0 || c.At >= len(h.Messages) {
-		return fail(fmt.Errorf("the cut is not one of a history of %d messages", len(h.Messages)))
-	}
-	if err := ctx.Err(); err != nil {
-		return fail(err)
+		return c.failed(fmt.Errorf("the cut is not one of a history of %d messages", len(h.Messages)))
 	}
 	if first, covers, _ := ends(h.Messages, c.At); first != c.FirstKept || covers != c.CoversTo {
-		return fail(fmt.Errorf("the plan is of another history: its cut is between entries %q and %q, here that is between %q and %q; plan again", c.CoversTo, c.FirstKept, covers, first))
+		return c.failed(fmt.Errorf("the plan is of another history: its cut is between entries %q and %q, here that is between %q and %q; plan again", c.CoversTo, c.FirstKept, covers, first))
 	}
-	done := c.Compaction()
-	var err error
-	done.Summary, err = o.summary(ctx, h, c, c.At, func(summary string) error {
-		if size := countText(o.Counter, rebuild.SummaryHeading+"\n"+summary); size >= c.Covered {
-			return fmt.Errorf("%w: ~%d tokens for ~%d", ErrNotSmaller, size, c.Covered)
-		}
-		return nil
-	})
-	if err != nil {
-		return fail(err)
-	}
-	shown := o.carry(h, c, &done)
-	for err = o.smaller(h, c.At, shown); err != nil; err = o.smaller(h, c.At, shown) {
-		if c.MaxCarried /= 2; c.MaxCarried == 0 {
-			return fail(err)
-		}
-		shown = o.carry(h, c, &done)
-	}
-	done.TokensBefore, done.TokensAfter = c.Before, o.Counter.Count("", nil, []transcript.Message{shown})+c.Kept
-	return done, nil
+	return opts.filled().run(ctx, h, c, c.At, false)
 }
 
-// summary asks for the summary of the messages before to, which check may refuse,
-// and returns it as it is stored.
-func (o Options) summary(ctx context.Context, h rebuild.History, c Cut, to int, check func(string) error) (string, error) {
+// leastOverview is how many tokens every overview may have.
+const leastOverview = 256
+
+// Overview returns the compaction that puts a summary of the messages before to in
+// the place of those before at, which is at most to: the messages between them are
+// both summarised and kept. Both may be the number of messages. With an at of 0 it
+// is no compaction, and only its Summary counts.
+//
+// Unlike [Run], Overview does not require the history to become smaller, and it allows
+// every summary 256 tokens. All else is as for Run: what is carried, why a summary is
+// refused, and the error, which is an [*Error]. The cut must be legal, as those of
+// [Plan] are.
+func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options) (transcript.Compaction, error) {
+	n := len(h.Messages)
+	if to <= 0 || to > n || at < 0 || at > to {
+		return Cut{}.failed(fmt.Errorf("%d and %d are no parts of a history of %d messages", to, at, n))
+	}
+	o := opts.filled()
+	p := newPlanner(h, o)
+	c := p.cut(at)
+	c.MaxSummary = min(o.MaxSummary, max((c.Before-p.size(to, n))/2, leastOverview))
+	return o.run(ctx, h, c, to, true)
+}
+
+func (c Cut) failed(err error) (transcript.Compaction, error) {
+	return transcript.Compaction{}, &Error{Cut: c, Err: err}
+}
+
+// run has the messages before to summarised and puts that in the place of those
+// before the cut, which makes the history smaller unless it may grow.
+func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, grow bool) (transcript.Compaction, error) {
+	if err := ctx.Err(); err != nil {
+		return c.failed(err)
+	}
 	in := o.input(ctx, h, c, to)
 	summary, err := in.ask(ctx, o.Summarizer)
-	if err == nil {
-		err = check(summary)
-	}
-	if err == nil {
-		err = in.refuse(summary)
-	}
 	if err != nil {
-		return "", err
+		return c.failed(err)
+	}
+	if size := countText(o.Counter, rebuild.SummaryHeading+"\n"+summary); !grow && size >= c.Covered {
+		return c.failed(fmt.Errorf("%w: ~%d tokens for ~%d", ErrNotSmaller, size, c.Covered))
+	}
+	if err := in.refuse(summary); err != nil {
+		return c.failed(err)
 	}
 	// A heading that the summarizer has made up is a text like any other.
 	summary = strings.ReplaceAll(summary, rebuild.CarriedHeading, strings.Trim(rebuild.CarriedHeading, "[]"))
 	if o.Recall {
 		summary = strings.TrimSpace(strings.TrimSuffix(summary, recallNotice)) + "\n" + recallNotice
 	}
-	return summary, nil
+	done := c.Compaction()
+	done.Summary = summary
+	_, done.CoversTo, _ = ends(h.Messages, to)
+	shown := o.carry(h, c, &done)
+	for err := o.smaller(h, c.At, shown); err != nil && !grow; err = o.smaller(h, c.At, shown) {
+		if c.MaxCarried /= 2; c.MaxCarried == 0 {
+			return c.failed(err)
+		}
+		shown = o.carry(h, c, &done)
+	}
+	done.TokensBefore, done.TokensAfter = c.Before, o.Counter.Count("", nil, []transcript.Message{shown})+c.Kept
+	return done, nil
 }
 
 // recallNotice ends a summary where the model can read what it stands for.
@@ -127,18 +143,16 @@ func (o Options) input(ctx context.Context, h rebuild.History, c Cut, to int) In
 // the system prompts that are shown as texts.
 func withoutMade(msgs []transcript.Message) (list []transcript.Message) {
 	for _, m := range msgs {
-		own := transcript.Message{Role: m.Role}
+		own := m
+		own.Content, own.Origins = nil, nil
 		for i, b := range m.Content {
-			if i < len(m.Origins) && (isSummary(m.Origins[i]) || m.Origins[i].Block == transcript.PromptEntry) {
-				continue
-			}
-			own.Content = append(own.Content, b)
+			at := transcript.Origin{Batch: 1}
 			if i < len(m.Origins) {
-				own.Origins = append(own.Origins, m.Origins[i])
+				at = m.Origins[i]
 			}
-		}
-		if len(own.Content) == len(m.Content) {
-			own = m
+			if !isSummary(at) && at.Block != transcript.PromptEntry {
+				own.Content, own.Origins = append(own.Content, b), append(own.Origins, at)
+			}
 		}
 		if len(own.Content) > 0 {
 			list = append(list, own)

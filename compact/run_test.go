@@ -238,7 +238,7 @@ func TestRunRefuses(t *testing.T) {
 		{"nothing to do", t.Context(), compact.Cut{Nothing: compact.TooShort}, nil},
 		{"no cut", t.Context(), compact.Cut{}, nil},
 		{"a cut of another history", t.Context(), compact.Cut{At: 8}, nil},
-		{"cancelled", cancelled, compact.Cut{At: 2, Covered: 20}, context.Canceled},
+		{"cancelled", cancelled, compact.CutAt(h, 2, never), context.Canceled},
 	}
 	for _, tt := range tests {
 		c, err := compact.Run(tt.ctx, h, tt.cut, never)

@@ -21,34 +21,34 @@ func (r *run) look(ctx context.Context, answer any) Overflow {
 		r.tell(ctx, Event{Kind: EventDropped, Before: r.size, Dropped: dropped})
 	}
 	prompt := out.Usage.Prompt()
+	var o Overflow
+	var c transcript.Calibration
 	switch out.StopReason {
-	case transcript.StopContextWindow:
-		o := Overflow{Kind: StopReason, Prompt: prompt, Output: out.Usage.Output, Rule: "stop reason"}
-		r.tell(ctx, Event{Kind: EventOverflow, Before: r.size, Overflow: o})
-		r.commit(ctx, r.filled(prompt, out.Usage.Cleared(), out.Usage.Output))
-		return Overflow{}
 	case transcript.StopAborted, transcript.StopError, transcript.StopRefusal:
 		return Overflow{}
+	case transcript.StopContextWindow:
+		o = Overflow{Kind: StopReason, Prompt: prompt, Output: out.Usage.Output, Rule: "stop reason"}
+		c = r.filled(prompt, out.Usage.Cleared(), out.Usage.Output)
 	default:
-	}
-	refuted := !out.Empty && r.refute(prompt)
-	o := r.silent(out)
-	if out.Empty && o.Kind != NotOverflow && !r.again {
-		r.again = true
-		return o
-	}
-	c := r.calibrate(prompt+out.Usage.Cleared(), o.Kind != NotOverflow)
-	if refuted {
-		c.Window = transcript.WindowTakenBack
+		refuted := !out.Empty && r.refute(prompt)
+		o = r.silent(out)
+		if out.Empty && o.Kind != NotOverflow && !r.again {
+			r.again = true
+			return o
+		}
+		c = r.calibrate(prompt+out.Usage.Cleared(), o.Kind != NotOverflow)
+		if refuted {
+			c.Window = transcript.WindowTakenBack
+		}
+		if o.Rule == frontDropped {
+			c.Factor, c.Prompt = 0, 0 // the prompt was cut
+			if r.window <= 0 || o.Limit < r.window {
+				c.Window = o.Limit
+			}
+		}
 	}
 	if o.Kind != NotOverflow {
 		r.tell(ctx, Event{Kind: EventOverflow, Before: r.size, Overflow: o})
-	}
-	if o.Rule == frontDropped {
-		c.Factor, c.Prompt = 0, 0 // the prompt was cut
-		if r.window <= 0 || o.Limit < r.window {
-			c.Window = o.Limit
-		}
 	}
 	r.commit(ctx, c)
 	return Overflow{}

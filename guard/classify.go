@@ -1,8 +1,11 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -26,13 +29,55 @@ import (
 // for several goroutines.
 func Classify(err error) Overflow { return (*Guard)(nil).Classify(err) }
 
+// Classify is the package's [Classify] with the patterns of g, which come
+// before every rule but those for a cancellation and a timeout; the first that
+// knows the error decides.
+func (g *Guard) Classify(err error) Overflow {
+	w := walk{left: maxErrors}
+	if g != nil {
+		w.patterns = g.Patterns
+	}
+	_, o := w.chain(err)
+	if w.stopped != "" {
+		return Overflow{Rule: w.stopped}
+	}
+	return o
+}
+
+// A Pattern is a rule that an application adds to [Classify] by [Guard].Patterns,
+// for a provider or a gateway whose words nobody else knows.
+type Pattern struct {
+	// Name is the Rule of what the pattern decides.
+	Name string
+	// Match looks at what an error says: the HTTP status, 0 if it has none; its
+	// types and codes in lower case; its texts, one a line, without the JSON
+	// around them. It returns what was too large, or [NotOverflow] for an error
+	// that must be returned untouched; ok is false if the pattern does not know
+	// the error. Sizes are read from the texts by the rules of Classify.
+	Match func(status int, codes []string, text string) (k Kind, ok bool)
+}
+
+// EmptyBody is a pattern for services that refuse a prompt that is too long
+// with the status 400 or 413 and not a word, as some of Cerebras do. Everywhere
+// else such an answer means anything, so use it in guards of their models alone.
+// Where the window is known [Do] believes it only of prompts that take most of
+// it, by estimate.
+func EmptyBody() Pattern {
+	return Pattern{Name: emptyBody, Match: func(status int, codes []string, text string) (Kind, bool) {
+		says := cmp.Or(strings.TrimSpace(text), strings.Join(codes, " "))
+		return Tokens, (status == 400 || status == 413) && (says == "" || find("no_body").MatchString(says))
+	}}
+}
+
+const emptyBody = "empty body"
+
 // Names of rules that the code asks for, and of the sizes that take more care.
 const (
-	none       = "none"
-	rateLimit  = "rate_limit"
-	longText   = "long_text"
-	mediaCount = "media_count"
-	tokenSizes = "tokens"
+	none        = "none"
+	rateLimit   = "rate_limit"
+	tooLongText = "long_text"
+	mediaCount  = "media_count"
+	tokenSizes  = "tokens"
 )
 
 // maxErrors bounds the errors of a tree that are looked at, in case that one
@@ -51,8 +96,8 @@ type walk struct {
 // an overflow decides, or else the first refusal.
 func (w *walk) chain(err error) (ev evidence, o Overflow) {
 	o.Rule = none
-	if w.left <= 0 || isNil(reflect.ValueOf(err)) {
-		return ev, o
+	if v := reflect.ValueOf(err); w.left <= 0 || err == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return ev, o // a method would meet its nil receiver
 	}
 	w.left--
 	w.look(err)
@@ -95,122 +140,85 @@ func (w *walk) look(err error) {
 
 // decide applies the rules in their order.
 func (ev *evidence) decide(patterns []Pattern) Overflow {
-	ev.statusOfTexts()
-	text := strings.Join(ev.texts, "\n")
-	if o, ok := ev.applied(patterns, text); ok {
-		return o
-	}
-	for _, c := range ev.codes {
-		if k, ok := known().overflow[c]; ok {
-			return ev.found(k, "code "+c)
+	for _, t := range ev.texts {
+		if m := find("status").FindStringSubmatch(t); m != nil {
+			n, _ := strconv.Atoi(strings.Join(m[1:], "")) // one of them has matched
+			ev.addStatus(n)
 		}
 	}
-	if o := ev.refusal(); o.Rule != none {
-		return o
+	text := strings.Join(ev.texts, "\n")
+	for _, p := range patterns {
+		if p.Match == nil {
+			continue
+		}
+		if k, ok := p.Match(ev.status, slices.Clone(ev.codes), text); ok {
+			return ev.found(k, cmp.Or(p.Name, "pattern"))
+		}
 	}
+	var signs []string
+	for _, c := range ev.codes {
+		signs = append(signs, "code "+c[strings.LastIndexByte(c, '#')+1:]) // behind a namespace of AWS
+	}
+	signs = append(signs, "status "+strconv.Itoa(ev.status))
 	for _, r := range known().rules {
-		switch {
-		case !r.matches(ev.codes, text):
-		case r.name == rateLimit:
+		switch name, ok := r.decides(signs, text); {
+		case !ok:
+		case name == rateLimit:
 			return ev.rateLimited(text)
 		default:
-			return ev.found(r.kind, r.name)
+			return ev.found(r.kind, name)
 		}
-	}
-	for _, c := range ev.codes {
-		if k, ok := known().late[c]; ok {
-			return ev.found(k, "code "+c)
-		}
-	}
-	switch ev.status {
-	case 413:
-		return ev.found(Bytes, "status 413")
-	case 401, 403:
-		return Overflow{Rule: "auth"}
 	}
 	return Overflow{Rule: none}
-}
-
-// refusal looks for a code or a status that is never an overflow.
-func (ev *evidence) refusal() Overflow {
-	rule := none
-	for _, c := range ev.codes {
-		if _, after, ok := strings.Cut(c, "#"); ok {
-			c = after // behind a namespace of AWS
-		}
-		if r, ok := known().refused[c]; ok {
-			rule = r
-			break
-		}
-	}
-	switch {
-	case rule != none:
-	case ev.status == 429, ev.status == 529:
-		rule = rateLimit
-	case ev.status == 402:
-		rule = "quota"
-	}
-	if rule == rateLimit {
-		return ev.rateLimited(strings.Join(ev.texts, "\n"))
-	}
-	return Overflow{Rule: rule}
 }
 
 // rateLimited tells a request that no wait will let through from one that has
 // to wait.
 func (ev *evidence) rateLimited(text string) Overflow {
-	f := ev.figures("allowance")
-	if f.prompt > 0 && f.limit > 0 {
-		if f.prompt > f.limit {
-			return Overflow{Kind: RateLimit, Prompt: f.prompt, Limit: f.limit, Rule: "single_request"}
-		}
+	o := ev.found(RateLimit, "single_request")
+	single := o.Prompt > o.Limit
+	if o.Prompt == 0 || o.Limit == 0 {
+		single = find("single_request").MatchString(text)
+	}
+	if !single {
 		return Overflow{Rule: rateLimit}
 	}
-	if find("single_request").MatchString(text) {
-		return Overflow{Kind: RateLimit, Limit: f.limit, Rule: "single_request"}
-	}
-	return Overflow{Rule: rateLimit}
+	return o
 }
 
 // found adds the sizes to what a rule has found, and lets them correct it.
 func (ev *evidence) found(k Kind, rule string) Overflow {
 	o := Overflow{Kind: k, Rule: rule}
-	var f figures
+	sort := ""
 	switch k {
 	case Tokens, TokensPlusOutput:
-		f = ev.figures(tokenSizes)
-		for _, t := range ev.texts {
-			if k == Tokens {
-				f.compare(t)
-			}
-		}
+		sort = tokenSizes
 	case Bytes, Item:
-		f = ev.figures("bytes")
+		sort = "bytes"
+	case RateLimit:
+		sort = "allowance"
 	default:
 		return o
 	}
+	// One text is read after the other, as the same sentence may be in several.
+	f := ev.sizes
+	for _, t := range ev.texts {
+		f.merge(readFigures(sort, t))
+	}
+	if k == Tokens {
+		for _, t := range ev.texts {
+			f.compare(t)
+		}
+	}
 	o.Prompt, o.Limit, o.Output, o.AtLeast = f.prompt, f.limit, f.output, f.atLeast
-	if k == Item {
-		o.Path = find("path").FindString(strings.Join(ev.texts, "\n"))
-	}
-	if k != Tokens && k != TokensPlusOutput || f.prompt == 0 || f.limit == 0 {
-		return o
-	}
 	switch {
+	case k == Item:
+		o.Path = find("path").FindString(strings.Join(ev.texts, "\n"))
+	case sort != tokenSizes || f.prompt == 0 || f.limit == 0:
 	case f.prompt > f.limit:
 		o.Kind = Tokens
 	case f.output > 0:
 		o.Kind = TokensPlusOutput
 	}
 	return o
-}
-
-// figures reads the sizes of all texts. One text is read after the other, as
-// the same sentence may be in several.
-func (ev *evidence) figures(sort string) figures {
-	f := ev.sizes
-	for _, t := range ev.texts {
-		f.merge(readFigures(sort, t))
-	}
-	return f
 }

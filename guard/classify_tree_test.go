@@ -136,6 +136,8 @@ func TestClassifyErrors(t *testing.T) {
 		{"embedded", &embeddingError{fieldError{Message: tooLong}}, guard.Tokens},
 		{"value", valueError{Code: 400, Status: "INVALID_ARGUMENT", Message: "The input token count (3000) exceeds the maximum number of tokens allowed (2000)."}, guard.Tokens},
 		{"value, quota", valueError{Code: 429, Status: "RESOURCE_EXHAUSTED", Message: tooLong}, guard.NotOverflow},
+		{"value, details", valueError{Message: "no", Details: []map[string]any{{"reason": "CONTEXT_LENGTH_EXCEEDED"}}}, guard.Tokens},
+		{"value, details with a text", valueError{Message: "no", Details: []map[string]any{{"error_message": tooLong, "input": "rate limit"}}}, guard.Tokens},
 		{"methods", &pointerError{&message}, guard.Tokens},
 		{"any code", &anyCodeError{Code: "context_length_exceeded"}, guard.Tokens},
 		{"any code, number", &anyCodeError{Code: 413.0}, guard.Bytes},

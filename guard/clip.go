@@ -2,11 +2,11 @@ package guard
 
 import (
 	"cmp"
-	"context"
-	"iter"
+	"fmt"
 	"math"
 	"slices"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -20,61 +20,34 @@ import (
 // Lines in the middle that speak of errors are quoted behind the note, as far as
 // an eighth of what stays goes. Results without an entry of their own are left
 // alone, and so is what was clipped before.
-func Clip() Stage { return Stage{Name: "clip", Run: clip} }
+func Clip() Stage { return editing("clip", nil, clip) }
 
 // usualWindow is the window of a model that says nothing about it, in tokens.
 const usualWindow = 180_000
 
-func clip(ctx context.Context, h History, n Need) (bool, error) {
-	history, err := h.History(ctx)
-	if err != nil {
-		return false, err
-	}
+func clip(h rebuild.History, n Need) []transcript.Clipping {
 	most := max(cmp.Or(n.Window, usualWindow)*3/10, 1)
-	var clips []transcript.Clipping
-	for i, m := range history.Messages {
-		limit := most
-		if i == len(history.Messages)-1 && n.Room > 0 {
-			limit = min(limit, level(n, m, n.Room/2))
+	size := func(b transcript.Block) int { return n.size(b) }
+	return shortened(h, n, size, func(i int) int {
+		if i == len(h.Messages)-1 && n.Room > 0 {
+			return min(most, level(n, h.Messages[i], n.Room/2))
 		}
+		return most
+	})
+}
+
+// shortened clips the tool results whose size is more than the limit for their
+// message.
+func shortened(h rebuild.History, n Need, size func(transcript.Block) int, limit func(i int) int) (clips []transcript.Clipping) {
+	for i, m := range h.Messages {
+		most := limit(i)
 		for o, r := range results(m) {
-			size := n.size(r)
-			if size <= limit {
-				continue
-			}
-			c := clipping(o, shorten(n, r, o.Entry, size, limit))
-			if n.size(r.WithContent(transcript.TextBlock{Text: c.Content})) < size {
-				clips = append(clips, c)
+			if text, ok := shorten(r, n.whole(o.Entry), most, size); ok {
+				clips = append(clips, clipping(o, text))
 			}
 		}
 	}
-	return replace(ctx, h, clips)
-}
-
-// results yields the tool results of a message that have an entry, with their
-// origins, the last one first.
-func results(m transcript.Message) iter.Seq2[transcript.Origin, transcript.ToolResultBlock] {
-	return func(yield func(transcript.Origin, transcript.ToolResultBlock) bool) {
-		for j, o := range slices.Backward(m.Origins[:min(len(m.Origins), len(m.Content))]) {
-			if r, ok := m.Content[j].(transcript.ToolResultBlock); ok && o.Entry != "" && !yield(o, r) {
-				return
-			}
-		}
-	}
-}
-
-// replace commits clips, if there are any.
-func replace(ctx context.Context, h History, clips []transcript.Clipping) (changed bool, err error) {
-	if len(clips) == 0 {
-		return false, nil
-	}
-	_, err = h.Append(ctx, transcript.Clip{Clips: clips})
-	return err == nil, err
-}
-
-// size is the number of tokens of a block.
-func (n Need) size(b transcript.Block) int {
-	return counterOr(n.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: []transcript.Block{b}}})
+	return clips
 }
 
 // level is the size that no result of m may exceed for all of them to have no
@@ -98,35 +71,51 @@ func level(n Need, m transcript.Message, room int) int {
 	return math.MaxInt
 }
 
-// shorten returns the text of a result, cut in the middle so that it has about
-// limit tokens instead of size.
-func shorten(n Need, r transcript.ToolResultBlock, entry string, size, limit int) string {
-	media := 0
-	for _, b := range r.Content {
-		if _, ok := b.(transcript.TextBlock); !ok {
-			media++
-		}
-	}
-	l := newLongResult(r.Text(), media, n.whole(entry))
-	keep := len(l.text)
-	for range 40 { // an estimate is not linear, and cuts are at line breaks: approach the limit
-		keep = min(keep*limit/max(size, 1), keep-keep/16-1)
-		if keep <= 0 {
-			break
-		}
-		s := l.excerpt(keep)
-		if size = n.size(r.WithContent(transcript.TextBlock{Text: s})); size <= limit {
-			return s
-		}
-	}
-	return l.excerpt(0)
-}
+const (
+	// Clear keeps this many results, and the newest ones of this many tokens.
+	keptResults      = 5
+	keptResultTokens = 40_000
 
-// clipping replaces the result that a block came from.
-func clipping(o transcript.Origin, content string) transcript.Clipping {
-	c := transcript.Clipping{Entry: o.Entry, Content: content}
-	if o.Block != transcript.WholeEntry {
-		c.Block = &o.Block
+	// worthClearing is the least gain in tokens for which Clear changes the
+	// history, and with it what a provider has cached of it.
+	worthClearing = 20_000
+)
+
+// Clear is the stage "clear", that replaces old tool results by a note of one
+// line with their size and the ID of the entry that has all of it. It keeps the
+// last five, and the newest ones that have 40,000 tokens together or a fifth of
+// the window, if that is less. It does nothing unless it gains 20,000 tokens, or
+// a tenth of the window.
+//
+// It is not one of the default stages. It costs no call of a model, and what an
+// agent can read again it need not remember; but what it has taken away no
+// summary will have seen, while a compaction carries identifiers and errors
+// over. Where results are most of the history and can be fetched again, put it
+// before [Compact].
+func Clear() Stage { return editing("clear", nil, clearResults) }
+
+func clearResults(h rebuild.History, n Need) []transcript.Clipping {
+	window := cmp.Or(n.Window, usualWindow)
+	kept, keep := 0, min(keptResultTokens, window/5)
+	gain, least := 0, min(worthClearing, max(window/10, 1))
+	var clips []transcript.Clipping
+	for _, m := range slices.Backward(h.Messages) {
+		for o, r := range results(m) {
+			size := n.size(r)
+			if kept++; kept <= keptResults || keep >= size {
+				keep -= size
+				continue
+			}
+			keep = 0 // what is older goes, whatever its size
+			note := fmt.Sprintf("[old result of %d characters left out; %s]", len([]rune(r.Text())), n.whole(o.Entry))
+			if saved := size - n.size(r.WithContent(transcript.TextBlock{Text: note})); saved > size/2 {
+				gain += saved
+				clips = append(clips, clipping(o, note))
+			}
+		}
 	}
-	return c
+	if gain < least {
+		return nil
+	}
+	return clips
 }

@@ -57,14 +57,8 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 		g = &Guard{}
 	}
 	r := &run{g: g, h: h, left: g.stages(), window: g.Window, factor: 1}
-	var none T
-	if err := r.read(ctx); err != nil {
-		return none, err
-	}
-	if err := r.recall(ctx); err != nil {
-		return none, err
-	}
 	if err := r.preflight(ctx); err != nil {
+		var none T
 		return none, err
 	}
 	for {
@@ -126,7 +120,7 @@ type run struct {
 	known   transcript.Calibration // what the history says of the model
 	keeps   bool                   // whether the history keeps what is learned
 	factor  float64                // the provider's tokens for one of the estimate
-	ratio   float64                // estimated tokens for one of the provider's, of this very prompt; 0: not known
+	counted float64                // the same of this very prompt; 0: not known
 	left    []Stage                // that have not run
 	failed  []error                // of stages
 	lowered bool                   // whether the output limit was lowered because of an error
@@ -147,7 +141,8 @@ func (r *run) read(ctx context.Context) error {
 	if !r.refused && answeredBy(h, r.g.Model) {
 		r.cleared = h.Cleared
 	}
-	r.size = r.g.count(r.request)
+	r.size = counterOr(r.g.Counter).Count(r.request.System, r.request.Tools, r.request.Messages)
+	r.limitOutput()
 	return nil
 }
 
@@ -187,21 +182,12 @@ func (r *run) tell(ctx context.Context, e Event) {
 // estimated is the rule of an overflow that was not waited for.
 const estimated = "estimate"
 
-// slack is how much larger than its estimate a prompt is taken for, in percent.
-// Of whole conversations one in twenty is underestimated by more.
-const slack = 5
-
 // expected is the size of the prompt in the provider's tokens, as far as is
 // known, without what the provider clears.
 func (r *run) expected() int { return max(r.sent()-r.cleared, 0) }
 
 // sent is expected with what the provider clears.
-func (r *run) sent() int {
-	if r.ratio > 0 {
-		return int(float64(r.size) / r.ratio)
-	}
-	return int(float64(r.size) * r.factor)
-}
+func (r *run) sent() int { return int(float64(r.size) * cmp.Or(r.counted, r.factor)) }
 
 // curable reports whether something can be done about what an error says.
 func (r *run) curable(o Overflow) bool {
@@ -214,11 +200,14 @@ func (r *run) curable(o Overflow) bool {
 	return o.Kind.IsOverflow() || o.Kind == Item && slices.ContainsFunc(r.left, func(s Stage) bool { return slices.Contains(s.Kinds, Item) })
 }
 
-// preflight makes a prompt smaller that is too long by estimate.
+// preflight makes the first request, and makes it smaller if it is too long by
+// estimate.
 func (r *run) preflight(ctx context.Context) error {
-	if r.fits() {
-		r.limitOutput()
-		return nil
+	if err := r.recall(ctx); err != nil {
+		return err
+	}
+	if err := r.read(ctx); err != nil || r.fits() {
+		return err
 	}
 	_, err := r.cure(ctx, Overflow{
 		Kind: Tokens, Prompt: r.size, Limit: r.window, Output: r.g.MaxOutput, Rule: estimated,
@@ -239,11 +228,15 @@ func (r *run) limitOutput() {
 }
 
 // free is what the prompt leaves of the window.
-func (r *run) free() int {
-	if r.ratio > 0 {
-		return r.window - r.expected()
+func (r *run) free() int { return r.window - r.expected() - r.expected()*r.slack()/100 }
+
+// slack is how much larger than its estimate a prompt is taken for, in percent.
+// Of whole conversations one in twenty is underestimated by more.
+func (r *run) slack() int {
+	if r.counted > 0 {
+		return 0
 	}
-	return r.window - r.expected() - r.expected()*slack/100
+	return 5
 }
 
 // answer is how many tokens an answer needs to be of use: the output limit, but
@@ -269,7 +262,6 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 		if err := r.read(ctx); err != nil {
 			return false, err
 		}
-		r.limitOutput()
 		r.tell(ctx, Event{Kind: EventBare, Overflow: o, Before: r.size})
 		return true, nil
 	}
@@ -311,7 +303,6 @@ func (r *run) cure(ctx context.Context, o Overflow) (again bool, err error) {
 			break
 		}
 	}
-	r.limitOutput()
 	return again, nil
 }
 
@@ -333,18 +324,14 @@ func (r *run) lowerOutput(o Overflow) bool {
 
 // need is what a stage has to make room for.
 func (r *run) need(o Overflow) Need {
-	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: counterOr(r.g.Counter), Recall: r.g.offers(transcript.RecallRead)}
+	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: counterOr(r.g.Counter)}
+	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == transcript.RecallRead })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
 	if n.Window == 0 {
 		n.Window = r.size // it is less than that
 	}
 	if r.window > 0 {
-		room := float64(r.window - r.answer())
-		if r.ratio > 0 {
-			room *= r.ratio
-		} else {
-			room *= 100 / (100 + float64(slack)) / r.factor
-		}
+		room := float64(r.window-r.answer()) * 100 / float64(100+r.slack()) / cmp.Or(r.counted, r.factor)
 		n.Room = max(int(room)-(r.size-history), 1)
 		if n.Refused && n.Room >= history {
 			n.Room = max(history/2, 1) // what was refused does not fit, whatever the figures say
@@ -353,33 +340,20 @@ func (r *run) need(o Overflow) Need {
 	return n
 }
 
-// largest returns the entry that has most of the last message, which no
-// compaction can leave out, and its tokens by estimate; "" if it has no entries.
-func (r *run) largest() (entry string, size int) {
-	if len(r.request.Messages) == 0 {
-		return "", 0
-	}
-	last := r.request.Messages[len(r.request.Messages)-1]
-	n := Need{Counter: counterOr(r.g.Counter)}
-	sizes := map[string]int{}
-	for i, b := range last.Content {
-		if i >= len(last.Origins) || last.Origins[i].Entry == "" {
-			continue
-		}
-		id := last.Origins[i].Entry
-		if sizes[id] += n.size(b); sizes[id] > size {
-			entry, size = id, sizes[id]
-		}
-	}
-	return entry, size
-}
-
 // fail is the error of an overflow that nothing could cure.
 func (r *run) fail(ctx context.Context, o Overflow, err error) error {
 	e := &OverflowError{
 		Overflow: o, Attempts: r.attempt + 1, Estimate: r.size, Window: r.window, Stages: r.failed, Err: err,
 	}
-	e.Largest, e.LargestSize = r.largest()
+	sizes := map[string]int{} // by the entry, of the last message
+	for _, m := range r.request.Messages[max(len(r.request.Messages)-1, 0):] {
+		for i, at := range m.Origins[:min(len(m.Origins), len(m.Content))] {
+			sizes[at.Entry] += Need{Counter: r.g.Counter}.size(m.Content[i])
+			if at.Entry != "" && sizes[at.Entry] > e.LargestSize {
+				e.Largest, e.LargestSize = at.Entry, sizes[at.Entry]
+			}
+		}
+	}
 	r.tell(ctx, Event{Kind: EventFailed, Overflow: o, Before: r.size, Err: e})
 	return e
 }

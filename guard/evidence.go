@@ -1,10 +1,15 @@
 package guard
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 // evidence is what the parts of an error say, without an order.
@@ -12,10 +17,10 @@ type evidence struct {
 	status int
 	codes  []string // lower case
 	texts  []string
-	sizes  figures // of fields made for them
+	sizes  figures // of members made for them
 
-	// bodies counts the JSON bodies read, to bound the work.
-	bodies int
+	// bodies and members count what was read, to bound the work.
+	bodies, members int
 }
 
 const (
@@ -26,9 +31,13 @@ const (
 	// maxTexts bounds all texts together, in bytes.
 	maxTexts = 16 << 10
 
-	maxCodes  = 64
-	maxFields = 64
-	maxDepth  = 4
+	// maxBody bounds the JSON that is looked for in a text, in bytes.
+	maxBody = 1 << 20
+
+	maxBodies  = 24
+	maxMembers = 2 << 10
+	maxCodes   = 64
+	maxDepth   = 4
 )
 
 // addStatus notes an HTTP status. The first one stays: a wrapper's or that of
@@ -56,11 +65,7 @@ func (ev *evidence) addCode(s string) {
 
 // addError notes what err itself says, without the errors it wraps.
 func (ev *evidence) addError(err error) {
-	v := reflect.ValueOf(err)
-	if isNil(v) {
-		return // a method would meet its nil receiver
-	}
-	ev.addFields(v, 0)
+	ev.addMembers(reflect.ValueOf(err), 0)
 	// The methods that error types of SDKs have for their parts.
 	if e, ok := err.(interface{ StatusCode() int }); ok {
 		ev.addStatus(e.StatusCode())
@@ -82,95 +87,135 @@ func (ev *evidence) addError(err error) {
 	ev.addText(fmt.Sprint(err), 0)
 }
 
-func isNil(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Func, reflect.Interface, reflect.Chan:
-		return v.IsNil()
-	default:
-		return false
-	}
-}
-
-// addFields notes the exported fields of a struct whose names say what they
-// hold.
-func (ev *evidence) addFields(v reflect.Value, depth int) {
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		if v.IsNil() || depth > maxDepth {
-			return
-		}
-		v, depth = v.Elem(), depth+1
-	}
-	if v.Kind() != reflect.Struct {
+// addMember notes what the member called name says, of a struct or of a JSON
+// body that stands in so many JSON strings. Members that are not known to hold a
+// part of an error are passed over.
+func (ev *evidence) addMember(name string, v reflect.Value, level int) {
+	v = value(v)
+	if ev.members++; ev.members > maxMembers || !v.IsValid() || v.IsZero() {
 		return
 	}
-	for i := range min(v.NumField(), maxFields) {
-		f := v.Type().Field(i)
-		switch {
-		case f.Anonymous:
-			ev.addFields(v.Field(i), depth+1)
-		case f.IsExported():
-			ev.addField(f.Name, v.Field(i), depth)
-		}
-	}
-}
-
-func (ev *evidence) addField(name string, v reflect.Value, depth int) {
-	text, num := scalar(v)
-	switch strings.ToLower(name) {
-	case "statuscode", "httpstatuscode", "httpstatus", "httpcode":
-		ev.addStatus(num)
-		ev.addCode(text)
-	case "status", "code", "errorcode", "errcode", "type", "errortype", "errtype", "reason":
-		ev.addStatus(num)
-		ev.addCode(text)
-		if num != 0 {
-			ev.addCode(strconv.Itoa(num))
-		}
-	case "message", "msg", "errormessage", "description", "detail", "details",
-		"body", "rawbody", "responsebody", "raw", "rawjson":
-		ev.addText(text, 0)
-		if v.Kind() == reflect.Pointer || v.Kind() == reflect.Struct {
-			ev.addFields(v, depth+1)
-		}
-	case "err", "error", "innererror":
-		ev.addText(text, 0)
-		ev.addFields(v, depth+1)
-	case "response", "rawresponse", "httpresponse":
-		// An *http.Response: its body is not ours to read.
-		if v.Kind() == reflect.Pointer && !v.IsNil() {
-			v = v.Elem()
-		}
-		if v.Kind() == reflect.Struct {
-			if s := v.FieldByName("StatusCode"); s.IsValid() && s.CanInt() {
-				ev.addStatus(int(s.Int()))
-			}
-		}
-	}
-}
-
-// scalar returns a string, bytes, or a number, also behind pointers and in
-// interfaces.
-func scalar(v reflect.Value) (text string, num int) {
-	for range maxDepth {
-		if v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface || v.IsNil() {
-			break
-		}
-		v = v.Elem()
-	}
+	text, number := "", ""
 	switch {
 	case v.Kind() == reflect.String:
-		return v.String(), 0
-	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
-		return string(v.Bytes()), 0
+		text = v.String()
 	case v.CanInt():
-		return "", int(v.Int())
-	case v.CanUint() && v.Uint() < maxSize:
-		return "", int(v.Uint())
+		number = strconv.FormatInt(v.Int(), 10)
+	case v.CanUint():
+		number = strconv.FormatUint(v.Uint(), 10)
 	case v.CanFloat() && v.Float() >= 0 && v.Float() < maxSize:
-		return "", int(v.Float())
-	default:
-		return "", 0
+		number = strconv.Itoa(int(v.Float()))
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
+		text = string(v.Bytes())
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			ev.addMember(name, v.Index(i), level)
+		}
+		return
 	}
+	switch strings.ReplaceAll(strings.ToLower(name), "_", "") {
+	case "code", "errorcode", "errcode", "status", "statuscode", "httpcode", "httpstatus", "httpstatuscode",
+		"type", "errortype", "errtype", "reason", "stopreason", "finishreason":
+		ev.addCode(text + number)
+	case "nprompttokens":
+		ev.sizes.merge(figures{prompt: parseNumber(number)})
+	case "nctx":
+		ev.sizes.merge(figures{limit: parseNumber(number)})
+	case "error", "errors", "err", "message", "msg", "errormessage", "errormsg", "errmsg", "statusmsg", "title",
+		"description", "errordescription", "detail", "details", "cause", "body", "rawbody", "responsebody", "raw", "rawjson":
+		ev.addText(text, level)
+		ev.addMembers(v, level)
+	case "innererror", "baseresp", "data", "metadata", "header", "incompletedetails", "response", "rawresponse", "httpresponse":
+		ev.addMembers(v, level)
+	}
+}
+
+// addMembers notes what the exported members of a struct, or those of a JSON
+// object, say.
+func (ev *evidence) addMembers(v reflect.Value, level int) {
+	switch v = value(v); {
+	case v.Kind() == reflect.Struct:
+		for f, v := range v.Fields() {
+			if f.Anonymous {
+				ev.addMember("error", v, level)
+			} else if f.IsExported() {
+				ev.addMember(f.Name, v, level)
+			}
+		}
+	case v.Kind() == reflect.Map && v.CanInterface():
+		object, _ := v.Interface().(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			ev.addMember(key, reflect.ValueOf(object[key]), level)
+		}
+	}
+}
+
+// value is what pointers and interfaces lead to.
+func value(v reflect.Value) reflect.Value {
+	for range maxDepth {
+		if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+			v = v.Elem()
+		}
+	}
+	return v
+}
+
+// addText notes a text of an error. The JSON in it is taken out and read
+// separately, so that only the parts made for messages are matched: a body may
+// quote the request. A text at level n stands in n JSON strings.
+func (ev *evidence) addText(s string, level int) {
+	if level > maxDepth || strings.TrimSpace(s) == "" {
+		return
+	}
+	rest := ev.takeBodies(s, level)
+	if len(rest) > 2*maxText {
+		rest = rest[:maxText] + "\n" + rest[len(rest)-maxText:]
+	}
+	rest = strings.ToValidUTF8(rest, "")
+	rest = find("noise").ReplaceAllString(rest, "")
+	rest = strings.Join(strings.Fields(rest), " ")
+	if strings.Trim(rest, `{}[]"':, `) == "" {
+		return
+	}
+	// A wrapper's text mostly holds what it wraps.
+	ev.texts = slices.DeleteFunc(ev.texts, func(had string) bool { return strings.Contains(rest, had) })
+	total := len(rest)
+	for _, had := range ev.texts {
+		if strings.Contains(had, rest) {
+			return
+		}
+		total += len(had)
+	}
+	if total <= maxTexts {
+		ev.texts = append(ev.texts, rest)
+	}
+}
+
+// bodyStart is where an object, an array of objects or an object in a JSON string
+// may begin.
+var bodyStart = lazy.New(`\{\s*"|\[\s*\{|"\s*\{\\`)
+
+// takeBodies reads the JSON objects in s and returns s without them.
+func (ev *evidence) takeBodies(s string, level int) string {
+	if len(s) > maxBody {
+		return s
+	}
+	var rest strings.Builder
+	for ; ev.bodies < maxBodies; ev.bodies++ {
+		at := bodyStart.Get().FindStringIndex(s)
+		if at == nil {
+			break
+		}
+		var body any
+		dec := json.NewDecoder(strings.NewReader(s[at[0]:]))
+		if dec.Decode(&body) != nil {
+			rest.WriteString(s[:at[0]+1])
+			s = s[at[0]+1:]
+			continue
+		}
+		rest.WriteString(s[:at[0]] + " ")
+		s = s[at[0]+int(dec.InputOffset()):]
+		ev.addMember("error", reflect.ValueOf(body), level+1)
+	}
+	return rest.String() + s
 }

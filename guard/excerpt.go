@@ -9,34 +9,62 @@ import (
 	"unicode/utf8"
 
 	"github.com/convolog/convolog/internal/lazy"
+	"github.com/convolog/convolog/transcript"
 )
 
-// noteRoom is about how many runes the notes of an excerpt have.
-const noteRoom = 250
-
-// A long text, of which a part is kept.
-type longResult struct {
+// A longText is a text of which a part is kept.
+type longText struct {
 	text   []rune
-	media  int    // images and documents beside it
-	whole  string // where all of it is
-	json   bool
-	errors []span // lines that speak of errors
+	note   string // on what is left out
+	errors []errorLine
 }
 
-// span is a part of a text, in runes.
-type span struct{ from, to int }
+// An errorLine is a line that speaks of errors, from one rune to another.
+type errorLine struct {
+	from, to int
+	text     string // what is quoted of it
+}
 
-func newLongResult(text string, media int, whole string) *longResult {
-	l := &longResult{text: []rune(text), media: media, whole: whole}
-	start := strings.TrimLeft(text, " \t\r\n")
-	l.json = start != "" && (start[0] == '{' || start[0] == '[') && json.Valid([]byte(text))
+// shorten returns the text of a result, cut in the middle so that its size is at
+// most limit, or near to it. It reports whether that makes it smaller.
+func shorten(r transcript.ToolResultBlock, whole string, limit int, size func(transcript.Block) int) (text string, ok bool) {
+	was := size(r)
+	if was <= limit {
+		return "", false
+	}
+	l := newLongText(r.Text())
+	if n := len(mediaOf(r)); n > 0 {
+		l.note = fmt.Sprintf(", and %d images or documents", n) + l.note
+	}
+	l.note += "; " + whole + " ...]"
+	keep, now := len(l.text), was
+	for range 40 { // an estimate is not linear, and cuts are at line breaks: approach the limit
+		keep = max(min(keep*limit/max(now, 1), keep-keep/16-1), 0)
+		text = l.excerpt(keep)
+		if now = size(r.WithContent(transcript.TextBlock{Text: text})); now <= limit || keep == 0 {
+			break
+		}
+	}
+	return text, now < was
+}
+
+func newLongText(text string) *longText {
+	const most = 200 // runes that are quoted of a line
+	l := &longText{text: []rune(text)}
+	if strings.IndexAny(strings.TrimSpace(text), "{[") == 0 && json.Valid([]byte(text)) {
+		l.note = ", so this is no longer valid JSON"
+	}
 	at := 0
 	for line := range strings.Lines(text) {
-		n := utf8.RuneCountInString(line)
-		if speaksOfErrors(line) {
-			l.errors = append(l.errors, span{at, at + utf8.RuneCountInString(strings.TrimRight(line, "\r\n"))})
+		from := at
+		at += utf8.RuneCountInString(line)
+		if line = strings.TrimRight(line, "\r\n"); speaksOfErrors(line) {
+			e := errorLine{from, from + utf8.RuneCountInString(line), line}
+			if e.to-from > most {
+				e.text = string(l.text[from:from+most]) + " [...]"
+			}
+			l.errors = append(l.errors, e)
 		}
-		at += n
 	}
 	return l
 }
@@ -44,34 +72,26 @@ func newLongResult(text string, media int, whole string) *longResult {
 // excerpt keeps about n runes of a text: two thirds at the beginning, the rest
 // at the end, at line breaks where there are some near, and of these an eighth
 // for lines of the middle that speak of errors.
-func (l *longResult) excerpt(n int) string {
+func (l *longText) excerpt(n int) string {
 	head, tail := ends(l.text, n)
 	errors := l.errorLines(len(head), len(l.text)-len(tail), n/8)
 	if len(errors) > 0 {
 		head, tail = ends(l.text, n-n/8)
 		errors = l.errorLines(len(head), len(l.text)-len(tail), n/8)
 	}
-	var parts []string
-	if len(head) > 0 {
-		parts = append(parts, string(head))
+	parts := []string{
+		string(head),
+		fmt.Sprintf("[... %d of %d characters left out%s", len(l.text)-len(head)-len(tail), len(l.text), l.note),
 	}
-	note := fmt.Sprintf("[... %d of %d characters left out", len(l.text)-len(head)-len(tail), len(l.text))
-	if l.media > 0 {
-		note += fmt.Sprintf(", and %d images or documents", l.media)
-	}
-	if l.json {
-		note += ", so this is no longer valid JSON"
-	}
-	parts = append(parts, note+"; "+l.whole+" ...]")
 	if len(errors) > 0 {
 		parts = append(parts, "[lines that speak of errors in what is left out:]")
-		parts = append(parts, errors...)
+		for _, e := range errors {
+			parts = append(parts, e.text)
+		}
 		parts = append(parts, "[end of these lines]")
 	}
-	if len(tail) > 0 {
-		parts = append(parts, string(tail))
-	}
-	return strings.Join(parts, "\n")
+	parts = append(parts, string(tail))
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "\n")
 }
 
 // ends returns the beginning and the end of a text, together about n runes.
@@ -84,10 +104,8 @@ func ends(text []rune, n int) (head, tail []rune) {
 			break
 		}
 	}
-	for i := range len(tail) / 5 {
-		if tail[i] == '\n' {
-			return head, tail[i+1:]
-		}
+	if i := slices.Index(tail[:len(tail)/5], '\n'); i >= 0 {
+		return head, tail[i+1:]
 	}
 	// Inside a line: what belongs to the rune before it is not begun with.
 	for from := len(text) - len(tail); from < len(text) && joins(text, from); from++ {
@@ -123,37 +141,23 @@ func speaksOfErrors(line string) bool {
 }
 
 // errorLines returns the lines between two places that speak of errors and have
-// at most room runes together: the first and the last ones, in order. Long lines
-// are cut.
-func (l *longResult) errorLines(from, to, room int) []string {
-	const most = 200 // runes of a line
+// at most room runes together: the first and the last ones, in order.
+func (l *longText) errorLines(from, to, room int) (found []errorLine) {
 	if room < 40 {
 		return nil
 	}
-	var found []span
-	take := func(s span) bool {
-		room -= min(s.to-s.from, most) + 1
-		if room >= 0 {
-			found = append(found, s)
+	in := slices.DeleteFunc(slices.Clone(l.errors), func(e errorLine) bool { return e.from < from || e.to > to })
+	for len(in) > 0 {
+		// In turns from both sides: the first says why, the last how it ended.
+		e, rest := in[0], in[1:]
+		if len(found)%2 == 1 {
+			e, rest = in[len(in)-1], in[:len(in)-1]
 		}
-		return room >= 0
-	}
-	lo, _ := slices.BinarySearchFunc(l.errors, from, func(s span, at int) int { return s.from - at })
-	hi, _ := slices.BinarySearchFunc(l.errors, to, func(s span, at int) int { return s.to - at })
-	// In turns from both sides: the first says why, the last how it ended.
-	for in := l.errors[lo:max(lo, hi)]; len(in) > 0 && take(in[0]); {
-		if in = in[1:]; len(in) == 0 || !take(in[len(in)-1]) {
+		if room -= utf8.RuneCountInString(e.text) + 1; room < 0 {
 			break
 		}
-		in = in[:len(in)-1]
+		found, in = append(found, e), rest
 	}
-	slices.SortFunc(found, func(a, b span) int { return a.from - b.from })
-	lines := make([]string, len(found))
-	for i, s := range found {
-		lines[i] = string(l.text[s.from:min(s.to, s.from+most)])
-		if s.to-s.from > most {
-			lines[i] += " [...]"
-		}
-	}
-	return lines
+	slices.SortFunc(found, func(a, b errorLine) int { return a.from - b.from })
+	return found
 }

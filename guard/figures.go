@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
@@ -12,12 +13,8 @@ import (
 // name.
 type figures struct {
 	prompt, limit, output int
-
-	// total is prompt and output together.
-	total int
-
-	// atLeast says that prompt is a lower bound.
-	atLeast bool
+	total                 int  // prompt and output together
+	atLeast               bool // prompt is a lower bound
 }
 
 // hide takes the numbers out of what is no size, and leaves the words.
@@ -39,25 +36,19 @@ func hide(sort, text string) string {
 
 // readFigures reads the sizes of one sort that a text names.
 func readFigures(sort, text string) figures {
-	over := 0
-	if m := find("excess").FindStringSubmatch(text); m != nil {
-		over = parseNumber(m[1])
-	}
+	excess := find("excess").FindStringSubmatch(text)
 	text = hide(sort, text)
-
 	var f figures
-	seen := map[string]bool{}
+	seen := map[string]bool{} // the nouns of parts, "" for the output
 	for _, m := range find("part").FindAllStringSubmatch(text, 16) {
-		noun := strings.ToLower(m[2])
-		if seen[noun] {
-			continue
-		}
-		seen[noun] = true
-		if noun == "" {
+		switch noun := strings.ToLower(m[2]); {
+		case seen[noun]:
+		case noun == "":
 			f.output = parseNumber(m[1])
-		} else {
+		default:
 			f.prompt = addSizes(f.prompt, parseNumber(m[1]))
 		}
+		seen[strings.ToLower(m[2])] = true
 	}
 	parts := seen[""] && len(seen) > 1
 	if !parts {
@@ -67,10 +58,10 @@ func readFigures(sort, text string) figures {
 		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || parts) {
 			break
 		}
-		f.read(re.get(), text)
+		f.read(re.Get(), text)
 	}
-	if f.prompt == 0 && f.limit > 0 && over > 0 {
-		f.prompt = addSizes(f.limit, over)
+	if f.prompt == 0 && f.limit > 0 && excess != nil {
+		f.prompt = addSizes(f.limit, parseNumber(excess[1]))
 	}
 	if f.prompt == f.total && find("of_both").MatchString(text) {
 		f.prompt = 0
@@ -125,45 +116,35 @@ func (f *figures) read(re *regexp.Regexp, text string) {
 	if m == nil {
 		return
 	}
+	g := figures{}
 	for i, name := range re.SubexpNames() {
 		switch n := parseNumber(m[i]); name {
 		case "p":
-			settle(&f.prompt, n)
+			g.prompt = cmp.Or(g.prompt, n)
 		case "l":
-			f.settleLimit(n)
+			g.limit = cmp.Or(g.limit, n)
 		case "o":
-			settle(&f.output, n)
+			g.output = cmp.Or(g.output, n)
 		case "t":
-			settle(&f.total, n)
+			g.total = cmp.Or(g.total, n)
 		}
 	}
+	f.merge(g)
 }
 
 // minLimit is the smallest limit that is believed. No model has such a window,
 // so a smaller number is a misread one.
 const minLimit = 256
 
-func (f *figures) settleLimit(found int) {
-	if found >= minLimit {
-		settle(&f.limit, found)
-	}
-}
-
-func settle(size *int, found int) {
-	if *size == 0 {
-		*size = found
-	}
-}
-
 // merge takes from g what f does not say.
 func (f *figures) merge(g figures) {
 	if f.prompt == 0 {
-		f.atLeast = g.atLeast
+		f.prompt, f.atLeast = g.prompt, g.atLeast
 	}
-	settle(&f.prompt, g.prompt)
-	settle(&f.limit, g.limit)
-	settle(&f.output, g.output)
-	settle(&f.total, g.total)
+	if f.limit == 0 && g.limit >= minLimit {
+		f.limit = g.limit
+	}
+	f.output, f.total = cmp.Or(f.output, g.output), cmp.Or(f.total, g.total)
 }
 
 // maxSize bounds a size, so that sums fit an int everywhere. No window and no
@@ -174,30 +155,21 @@ func addSizes(a, b int) int { return min(a+b, maxSize) }
 
 // parseNumber reads what number matches. A number too large to be a size is 0.
 func parseNumber(s string) int {
-	s = strings.TrimSpace(s)
-	scale := 1.0
-	switch {
-	case strings.HasSuffix(s, "k"), strings.HasSuffix(s, "K"):
-		scale = 1e3
-	case strings.HasSuffix(s, "m"), strings.HasSuffix(s, "M"):
-		scale = 1e6
+	digits, scale := "0123456789", 1.0
+	switch s = strings.ToLower(strings.TrimSpace(s)); {
+	case strings.HasSuffix(s, "k"):
+		digits, scale = digits+".", 1e3
+	case strings.HasSuffix(s, "m"):
+		digits, scale = digits+".", 1e6
 	}
-	if scale > 1 {
-		x, err := strconv.ParseFloat(strings.TrimSpace(s[:len(s)-1]), 64)
-		if err != nil || x*scale > maxSize {
-			return 0
-		}
-		return int(math.Round(x * scale))
-	}
-	digits := strings.Map(func(r rune) rune {
-		if r < '0' || r > '9' {
+	x, err := strconv.ParseFloat(strings.Map(func(r rune) rune {
+		if !strings.ContainsRune(digits, r) {
 			return -1
 		}
 		return r
-	}, s)
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n > maxSize {
+	}, s), 64)
+	if err != nil || x*scale > maxSize {
 		return 0
 	}
-	return int(n)
+	return int(math.Round(x * scale))
 }

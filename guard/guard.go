@@ -122,19 +122,9 @@ func (g *Guard) stages() []Stage {
 	return slices.Clone(g.Stages)
 }
 
-// offers reports whether the model is offered a tool.
-func (g *Guard) offers(name string) bool {
-	return slices.ContainsFunc(g.Tools, func(t transcript.Tool) bool { return t.Name == name })
-}
-
 // request makes the request for a history, bare without any reasoning.
 func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
-	var prompts []string
-	for _, s := range []string{g.System, h.Prompt, h.System} {
-		if s != "" {
-			prompts = append(prompts, s)
-		}
-	}
+	prompts := slices.DeleteFunc([]string{g.System, h.Prompt, h.System}, func(s string) bool { return s == "" })
 	req := transcript.Request{Model: g.Model, System: strings.Join(prompts, "\n\n"), Tools: g.Tools, MaxOutput: g.MaxOutput}
 	made := transcript.Made{After: h.After, PromptHash: rebuild.PromptHash(req.System, req.Tools)}
 	if bare {
@@ -145,29 +135,21 @@ func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, trans
 	return req, made
 }
 
-// count estimates the size of a prompt.
-func (g *Guard) count(r transcript.Request) int {
-	return counterOr(g.Counter).Count(r.System, r.Tools, r.Messages)
-}
-
 // inspect returns what is known about an answer.
 func (g *Guard) inspect(answer any) (Outcome, bool) {
-	switch r := answer.(type) {
-	case transcript.Response:
-		return outcome(r), true
-	case *transcript.Response:
-		if r != nil {
-			return outcome(*r), true
+	if p, ok := answer.(*transcript.Response); ok {
+		if p == nil {
+			return Outcome{}, false
 		}
-		return Outcome{}, false
+		answer = *p
 	}
-	if g.Inspect == nil {
-		return Outcome{}, false
+	r, ok := answer.(transcript.Response)
+	if !ok {
+		if g.Inspect == nil {
+			return Outcome{}, false
+		}
+		return g.Inspect(answer)
 	}
-	return g.Inspect(answer)
-}
-
-func outcome(r transcript.Response) Outcome {
 	o := Outcome{StopReason: r.StopReason, Usage: r.Usage, Empty: true}
 	for _, b := range r.Message.Content {
 		switch b := b.(type) {
@@ -178,5 +160,45 @@ func outcome(r transcript.Response) Outcome {
 			o.Empty = false
 		}
 	}
-	return o
+	return o, true
+}
+
+// Client is a model: what an application implements once, for its own model,
+// to use whatever in this module asks one. [Do] does not need it: it takes a
+// function, whose result may be of any type.
+type Client interface {
+	// Complete sends a request and returns the answer. An answer that was cut
+	// is returned with the error, if there is anything of it.
+	Complete(ctx context.Context, req transcript.Request) (*transcript.Response, error)
+}
+
+// History is the conversation that a call is about. A session is one.
+type History interface {
+	// History returns what the model is to be shown.
+	History(ctx context.Context) (rebuild.History, error)
+	// Append commits entries.
+	Append(ctx context.Context, items ...transcript.Item) ([]string, error)
+}
+
+// Calibrated is a [History] that keeps what [Do] learns about models, so that
+// the next Do knows it, also after a restart: the entries of the type
+// [transcript.Calibration] that Do appends. A session is one; what wraps a
+// session has to pass the method on. With any other history Do appends none.
+type Calibrated interface {
+	History
+	// Calibration returns what the entries so far say about a model, the zero
+	// value if they say nothing.
+	Calibration(ctx context.Context, model string) (transcript.Calibration, error)
+}
+
+// Compactor is a [History] whose older part can be replaced by a summary. A
+// session is one; what wraps a session has to pass the method on.
+type Compactor interface {
+	History
+	// CompactFor makes the history smaller, to at most n.Room tokens as n.Counter
+	// counts them if that is possible. It reports whether the history has changed.
+	// An error without a change means that it has not; with one it says what has
+	// failed on the way. One that gains too little of n.Window need not be made if
+	// the request is too long by estimate alone: an estimate is no proof.
+	CompactFor(ctx context.Context, n Need) (changed bool, err error)
 }

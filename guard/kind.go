@@ -1,5 +1,7 @@
 package guard
 
+import "slices"
+
 // Kind says what was too large, and so which remedy helps. The zero value is
 // [NotOverflow].
 type Kind string
@@ -54,12 +56,7 @@ const (
 // model or its endpoint: any kind except [NotOverflow], [Item], [Reasoning] and
 // [RateLimit].
 func (k Kind) IsOverflow() bool {
-	switch k {
-	case NotOverflow, Item, Reasoning, RateLimit:
-		return false
-	default:
-		return true
-	}
+	return !slices.Contains([]Kind{NotOverflow, Item, Reasoning, RateLimit}, k)
 }
 
 // Overflow is what [Classify] found in an error.

@@ -64,13 +64,8 @@ func (r *run) commit(ctx context.Context, c transcript.Calibration) {
 // learn takes from what a provider refuses how large the window is, and how the
 // estimate compares with what the provider counts.
 func (r *run) learn(ctx context.Context, o Overflow) {
-	switch o.Kind {
-	case Tokens, TokensPlusOutput, Silent, StopReason:
-	default:
+	if !o.Kind.IsOverflow() || o.Kind == Bytes || o.Rule == estimated {
 		return // its limit is no window
-	}
-	if o.Rule == estimated {
-		return
 	}
 	var c transcript.Calibration
 	if o.Limit > 0 && (r.window <= 0 || o.Limit < r.window) {
@@ -84,7 +79,7 @@ func (r *run) learn(ctx context.Context, o Overflow) {
 		prompt, bound = r.window, true // it is more than that
 	}
 	if prompt > 0 && r.size > 0 && (!bound || r.expected() < prompt) {
-		r.ratio = min(max(float64(r.size)/float64(prompt), 0.4), 2.5)
+		r.counted = min(max(float64(prompt)/float64(r.size), 0.4), 2.5)
 		if !bound {
 			c.Factor, c.Prompt = r.refit(prompt, true)
 		}
@@ -152,18 +147,5 @@ func (r *run) media() int {
 	if len(found) == 0 {
 		return 0
 	}
-	return counterOr(r.g.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: found}})
-}
-
-// mediaOf returns a block, or those in a tool result, that are no text.
-func mediaOf(b transcript.Block) (found []transcript.Block) {
-	switch b := b.(type) {
-	case transcript.ImageBlock, transcript.DocumentBlock:
-		return []transcript.Block{b}
-	case transcript.ToolResultBlock:
-		for _, b := range b.Content {
-			found = append(found, mediaOf(b)...)
-		}
-	}
-	return found
+	return Need{Counter: r.g.Counter}.size(found...)
 }

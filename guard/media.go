@@ -1,7 +1,7 @@
 package guard
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,9 +23,7 @@ import (
 // not say. Of things that are refused it is the one that the error names, or the
 // largest, or the older half where there are too many. A tool result that is
 // refused as too long is shortened to what is allowed.
-func Media() Stage {
-	return Stage{Name: "media", Kinds: []Kind{Bytes, Item}, Run: media}
-}
+func Media() Stage { return editing("media", []Kind{Bytes, Item}, media) }
 
 // medium is an image or a document in a history.
 type medium struct {
@@ -34,26 +32,22 @@ type medium struct {
 	clip    transcript.Clipping
 }
 
-func media(ctx context.Context, h History, n Need) (bool, error) {
-	history, err := h.History(ctx)
-	if err != nil {
-		return false, err
-	}
-	all := findMedia(history)
-	var clips []transcript.Clipping
+func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
+	all := findMedia(h)
 	switch {
 	case n.Overflow.Kind == Bytes:
-		clips = oldestMedia(all, n.Overflow)
-	case n.Overflow.Rule == longText:
-		clips = shortenText(history, n.Overflow)
+		return oldestMedia(all, n.Overflow)
+	case n.Overflow.Rule == tooLongText:
+		const usual = 1 << 20
+		return shortened(h, n, runesOf, func(int) int { return cmp.Or(n.Overflow.Limit, usual) })
 	case n.Overflow.Rule == mediaCount:
 		for _, m := range all[:(len(all)+1)/2] {
 			clips = append(clips, m.clip)
 		}
 	case len(all) > 0:
-		clips = []transcript.Clipping{refusedMedium(all, n.Overflow.Path).clip}
+		clips = append(clips, refusedMedium(all, n.Overflow.Path).clip)
 	}
-	return replace(ctx, h, clips)
+	return clips
 }
 
 // findMedia lists the images and documents that entries hold, oldest first. Those
@@ -62,49 +56,52 @@ func media(ctx context.Context, h History, n Need) (bool, error) {
 func findMedia(h rebuild.History) (all []medium) {
 	for i, m := range h.Messages {
 		for j, o := range m.Origins[:min(len(m.Origins), len(m.Content))] {
-			if o.Entry == "" {
+			blocks := mediaOf(m.Content[j])
+			if o.Entry == "" || len(blocks) == 0 {
 				continue
 			}
 			var parts []string
-			blocks := m.Content[j : j+1]
-			if r, ok := m.Content[j].(transcript.ToolResultBlock); ok {
-				blocks = r.Content
-				if text := r.Text(); text != "" {
-					parts = append(parts, text)
-				}
+			if r, ok := m.Content[j].(transcript.ToolResultBlock); ok && r.Text() != "" {
+				parts = append(parts, r.Text())
 			}
 			total := 0
 			for _, b := range blocks {
-				if note, size := mediumNote(b, o.Entry); note != "" {
-					parts, total = append(parts, note), total+size
-				}
+				size := len(transcript.MarshalBlock(b))
+				total += size
+				parts = append(parts, fmt.Sprintf("[%s of %d bytes left out; it is in entry %s]", kindOf(b), size, o.Entry))
 			}
-			if total > 0 {
-				all = append(all, medium{i, total, clipping(o, strings.Join(parts, "\n"))})
-			}
+			all = append(all, medium{i, total, clipping(o, strings.Join(parts, "\n"))})
 		}
 	}
 	return all
 }
 
-// mediumNote is what stands for an image or a document, and how many bytes it
-// has; it is empty for other blocks.
-func mediumNote(b transcript.Block, entry string) (note string, size int) {
-	var kind string
+// mediaOf returns a block, or those in a tool result, that are images or documents.
+func mediaOf(b transcript.Block) (found []transcript.Block) {
+	switch b := b.(type) {
+	case transcript.ImageBlock, transcript.DocumentBlock:
+		return []transcript.Block{b}
+	case transcript.ToolResultBlock:
+		for _, b := range b.Content {
+			found = append(found, mediaOf(b)...)
+		}
+	}
+	return found
+}
+
+// kindOf says in a note what an image or a document is.
+func kindOf(b transcript.Block) string {
 	var src transcript.Source
 	switch b := b.(type) {
 	case transcript.ImageBlock:
-		kind, src = "image", b.Source
+		src = b.Source
 	case transcript.DocumentBlock:
-		kind, src = "document", b.Source
-	default:
-		return "", 0
+		src = b.Source
 	}
-	if src.MediaType != "" {
-		kind += " (" + src.MediaType + ")"
+	if src.MediaType == "" {
+		return b.BlockType()
 	}
-	size = len(transcript.MarshalBlock(b))
-	return fmt.Sprintf("[%s of %d bytes left out; it is in entry %s]", kind, size, entry), size
+	return b.BlockType() + " (" + src.MediaType + ")"
 }
 
 // oldestMedia takes as many as it takes to save what is too much, and a tenth of
@@ -140,21 +137,8 @@ func refusedMedium(all []medium, path string) medium {
 	return slices.MaxFunc(all, func(a, b medium) int { return a.size - b.size })
 }
 
-// shortenText clips the tool results that are longer than a provider takes one
-// text to be.
-func shortenText(h rebuild.History, o Overflow) (clips []transcript.Clipping) {
-	const usual = 1 << 20 // runes
-	limit := usual
-	if o.Limit > 0 {
-		limit = o.Limit
-	}
-	for _, m := range h.Messages {
-		for o, r := range results(m) {
-			if text := r.Text(); utf8.RuneCountInString(text) > limit {
-				l := newLongResult(text, 0, o.Entry)
-				clips = append(clips, clipping(o, l.excerpt(limit-limit/8-noteRoom)))
-			}
-		}
-	}
-	return clips
+// runesOf is how long the text of a tool result is, as providers count one text.
+func runesOf(b transcript.Block) int {
+	r, _ := b.(transcript.ToolResultBlock)
+	return utf8.RuneCountInString(r.Text())
 }

@@ -1,10 +1,13 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -58,12 +61,51 @@ func (s Stage) helps(k Kind) bool {
 	return slices.Contains(s.Kinds, k)
 }
 
-// counterOr returns the counter, or the one that is used if there is none.
-func counterOr(c tokens.Counter) tokens.Counter {
-	if c == nil {
-		return tokens.Estimator{}
+// editing is a stage that replaces tool results and other blocks by texts.
+func editing(name string, kinds []Kind, clips func(h rebuild.History, n Need) []transcript.Clipping) Stage {
+	return Stage{Name: name, Kinds: kinds, Run: func(ctx context.Context, h History, n Need) (changed bool, err error) {
+		history, err := h.History(ctx)
+		if err != nil {
+			return false, err
+		}
+		list := clips(history, n)
+		if len(list) == 0 {
+			return false, nil
+		}
+		_, err = h.Append(ctx, transcript.Clip{Clips: list})
+		return err == nil, err
+	}}
+}
+
+// results yields the tool results of a message that have an entry, with their
+// origins, the last one first.
+func results(m transcript.Message) iter.Seq2[transcript.Origin, transcript.ToolResultBlock] {
+	return func(yield func(transcript.Origin, transcript.ToolResultBlock) bool) {
+		for j, o := range slices.Backward(m.Origins[:min(len(m.Origins), len(m.Content))]) {
+			if r, ok := m.Content[j].(transcript.ToolResultBlock); ok && o.Entry != "" && !yield(o, r) {
+				return
+			}
+		}
+	}
+}
+
+// clipping replaces the block that came from there.
+func clipping(o transcript.Origin, content string) transcript.Clipping {
+	c := transcript.Clipping{Entry: o.Entry, Content: content}
+	if o.Block != transcript.WholeEntry {
+		c.Block = &o.Block
 	}
 	return c
+}
+
+// size is the number of tokens of blocks.
+func (n Need) size(blocks ...transcript.Block) int {
+	return counterOr(n.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: blocks}})
+}
+
+// counterOr returns the counter, or the one that is used if there is none.
+func counterOr(c tokens.Counter) tokens.Counter {
+	return cmp.Or[tokens.Counter](c, tokens.Estimator{})
 }
 
 // Compact is the stage "compact", that has the older part of the history

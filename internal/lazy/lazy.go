@@ -20,6 +20,15 @@ type Regexp struct {
 // at yet.
 func New(source string) *Regexp { return &Regexp{source: source} }
 
+// Or returns an expression that matches what r or that source matches. A nil r
+// matches nothing.
+func (r *Regexp) Or(source string) *Regexp {
+	if r == nil {
+		return New(source)
+	}
+	return New(r.source + "|" + source)
+}
+
 // Get returns the compiled expression. It panics if the source is not one, as
 // [regexp.MustCompile] does; the tests of a package have to reach each Get.
 func (r *Regexp) Get() *regexp.Regexp {

@@ -29,3 +29,13 @@ func TestRegexpBadSource(t *testing.T) {
 	re := lazy.New(`(`)
 	require.Panics(t, func() { re.Get() })
 }
+
+// Alternatives are one expression, and what they are made of stays as it was.
+func TestRegexpOr(t *testing.T) {
+	var none *lazy.Regexp
+	a := none.Or(`^a$`)
+	ab := a.Or(`^b$`)
+	require.True(t, ab.Get().MatchString("a"))
+	require.True(t, ab.Get().MatchString("b"))
+	require.False(t, a.Get().MatchString("b"))
+}
