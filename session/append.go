@@ -220,20 +220,19 @@ func (st *Store) line(e transcript.Entry) driver.Line {
 // rewind that comes in between is looked at again.
 func (s *state) commit(ctx context.Context, lines []driver.Line, cond driver.Cond, entries []transcript.Entry, own bool) (res driver.Result, err error) {
 	for range commitTries {
-		bound, err := s.admit(ctx, &cond, entries, own)
-		if err != nil {
+		var bound bool
+		if bound, err = s.admit(ctx, &cond, entries, own); err != nil {
 			return driver.Result{}, err
 		}
-		res, err = s.store.drv.Append(ctx, s.ref, lines, cond)
-		if err == nil {
+		if res, err = s.store.drv.Append(ctx, s.ref, lines, cond); err == nil {
 			return res, nil
 		}
 		s.rowDue.Store(true) // the index may say that this process is about to append
 		if !bound || !errors.Is(err, driver.ErrConflict) || cond.Head != "" {
-			return res, err
+			break
 		}
 	}
-	return res, driver.ErrConflict
+	return res, err
 }
 
 // admit reports why entries must not be appended to the session, if there is a

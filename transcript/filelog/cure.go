@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 const (
@@ -86,7 +87,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	}
 	lines := l.unsynced // stays as it is: nobody else appends or leads
 	l.mu.Unlock()
-	began := l.now()
+	began := time.Now()
 	size, err := l.place(ctx, op, lines)
 	s = Synced{Took: since(began), Bytes: size, Err: cause(err)}
 	l.mu.Lock()

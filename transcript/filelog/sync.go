@@ -77,7 +77,7 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
 }
 
-// sync is syncTo without a way to give up. The context goes to OnSync.
+// sync is syncTo without a way to give up. The context goes to the observer.
 func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 	var s Synced
 	failed, _ := l.syncTo(context.Background(), seq, &s) // never an error then
@@ -97,12 +97,11 @@ func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	due := func() bool { return l.synced < seq && l.failed == nil }
-	if due() {
+	if l.synced < seq && l.failed == nil {
 		if err := l.lead(ctx); err != nil {
 			return nil, err
 		}
-		if due() {
+		if l.synced < seq && l.failed == nil {
 			l.syncNow(s)
 		}
 		<-l.leading
@@ -140,7 +139,7 @@ func (l *Log) syncNow(s *Synced) {
 	l.dirty = extent{}
 	l.mu.Unlock()
 
-	began := l.now()
+	began := time.Now()
 	syncs <- struct{}{}
 	f := l.file()
 	err := poll(context.Background(), nil, func() (bool, error) { return f.LockSync(true) })

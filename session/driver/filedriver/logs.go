@@ -274,14 +274,8 @@ func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
 
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
-	if f := a.d.opts.OnTail; f != nil {
-		o.OnTail = func(ctx context.Context, t filelog.Tail) { f(ctx, ref, t) }
-	}
-	if f := a.d.opts.OnSync; f != nil {
-		o.OnSync = func(ctx context.Context, s filelog.Synced) { f(ctx, ref, s) }
-	}
-	if f := a.d.opts.OnWait; f != nil {
-		o.OnWait = func(ctx context.Context, w filelog.Wait) { f(ctx, ref, w) }
+	if f := a.d.opts.Observe; f != nil {
+		o.Observe = func(ctx context.Context, e filelog.Event) { f(ctx, ref, e) }
 	}
 	return o
 }

@@ -231,8 +231,10 @@ func TestNobodyIsSuspectedAfterABoot(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 
 	var synced []int64
-	d = open(t, dir, &filedriver.Options{OnSync: func(_ context.Context, _ driver.Ref, s filelog.Synced) {
-		synced = append(synced, s.Bytes)
+	d = open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+		if s, ok := e.(filelog.Synced); ok {
+			synced = append(synced, s.Bytes)
+		}
 	}})
 	res := add(t, d, row.Ref(), "2")
 	require.Equal(t, []int64{int64(res.End - res.Start)}, synced)
