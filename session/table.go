@@ -225,21 +225,23 @@ func (t *table) acquire(ref Ref) *state {
 // release ends the use of a state. If too many are unused, the one released
 // first leaves the table, and its row is put.
 func (t *table) release(s *state) {
-	if left := t.leave(s); left != nil {
+	t.mu.Lock()
+	s.users--
+	var left *state
+	if s.users == 0 && t.states[s.ref] == s {
+		t.order.MoveToFront(s.place)
+		if t.unused++; t.unused > t.store.opts.CachedSessions {
+			left = t.oldest()
+		}
+	}
+	t.mu.Unlock()
+	if left != nil {
 		t.store.putRow(context.Background(), left, false)
 	}
 }
 
-func (t *table) leave(s *state) *state {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.users--; s.users > 0 || t.states[s.ref] != s {
-		return nil
-	}
-	t.order.MoveToFront(s.place)
-	if t.unused++; t.unused <= t.store.opts.CachedSessions {
-		return nil
-	}
+// oldest drops the state that was released first. The caller holds t.mu.
+func (t *table) oldest() *state {
 	for e := t.order.Back(); e != nil; e = e.Prev() {
 		if last, ok := e.Value.(*state); ok && last.users == 0 {
 			t.remove(last)

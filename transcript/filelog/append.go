@@ -165,24 +165,15 @@ func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64
 	if err := ctx.Err(); err != nil {
 		return w, l.fail(op, err)
 	}
-	if err := l.write(op, start, lines); err != nil {
+	l.end = 0
+	if n, err := l.file().Write(lines); err == nil {
+		l.end = start + int64(n)
+	} else if err = l.takeBack(op, start, n, len(lines), err); err != nil {
 		return w, err
 	}
 	w.lines = extent{start, start + int64(len(lines))}
 	w.seq = l.wrote(w.lines, lines)
 	return w, nil
-}
-
-// write adds lines at start, the end of the file: all of them or, unless the
-// error says otherwise, none.
-func (l *Log) write(op string, start int64, lines []byte) error {
-	l.end = 0
-	n, err := l.file().Write(lines)
-	if err != nil {
-		return l.takeBack(op, start, n, len(lines), err)
-	}
-	l.end = start + int64(n)
-	return nil
 }
 
 // settle ends an unterminated tail, after [Log.ready]. The caller holds the

@@ -100,7 +100,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 		return s, err
 	}
 	l.failed, l.synced, l.dirty, l.suspect = nil, l.written, extent{}, math.MaxInt64
-	l.unsynced.drop(len(l.unsynced.parts))
+	l.unsynced.drop(l.unsynced)
 	return s, nil
 }
 
@@ -215,7 +215,7 @@ func (l *Log) compare(err error) bool {
 		return false
 	case holds:
 		l.synced, l.dirty = seq, extent{}
-		l.unsynced.drop(len(lines.parts))
+		l.unsynced.drop(lines)
 	default:
 		err = cmp.Or(err, nextErr, errors.New("a copy has taken the file's place, and lacks them"))
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}

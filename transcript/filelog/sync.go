@@ -3,6 +3,7 @@ package filelog
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -71,10 +72,10 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	if due {
 		failed = l.sync(ctx, seq)
 	}
-	if failed == nil {
-		return nil
+	if failed != nil {
+		return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
 	}
-	return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
+	return nil
 }
 
 // sync is syncTo without a way to give up. The context goes to the observer.
@@ -135,7 +136,7 @@ func (l *Log) lead(ctx context.Context) error {
 // [Log.drain] waits for it. If the mark cannot be set the lock stays until the
 // cure closes the descriptor, and other Logs that have just opened the file wait.
 func (l *Log) syncNow(s *Synced) {
-	target, dirty, parts := l.written, l.dirty, len(l.unsynced.parts)
+	target, dirty, owed := l.written, l.dirty, l.unsynced
 	l.dirty = extent{}
 	l.mu.Unlock()
 
@@ -171,7 +172,7 @@ func (l *Log) syncNow(s *Synced) {
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: s.Err}
 	default:
 		l.synced, l.dirty = target, later
-		l.unsynced.drop(parts)
+		l.unsynced.drop(owed)
 	}
 }
 
@@ -215,14 +216,11 @@ func (u *unsynced) add(off int64, data []byte) {
 	u.data = append(u.data, data...)
 }
 
-// drop forgets the first n parts. Parts that were added meanwhile stay.
-func (u *unsynced) drop(n int) {
-	size := 0
-	for _, p := range u.parts[:n] {
-		size += p.n
-	}
-	u.parts = append(u.parts[:0], u.parts[n:]...)
-	u.data = append(u.data[:0], u.data[size:]...)
+// drop forgets the parts that it began with once. Parts that were added meanwhile
+// stay.
+func (u *unsynced) drop(first unsynced) {
+	u.parts = slices.Delete(u.parts, 0, len(first.parts))
+	u.data = slices.Delete(u.data, 0, len(first.data))
 	if len(u.parts) == 0 && cap(u.data) > maxSpare {
 		*u = unsynced{}
 	}

@@ -90,6 +90,7 @@ func Open(dir string, opts *Options) (*Driver, error) {
 	d := &Driver{
 		dir: dir, agents: map[string]*agent{}, ids: map[driver.Ref]uint64{}, log: slog.New(slog.DiscardHandler),
 	}
+	d.lines.New = func() any { return new([]byte) }
 	d.closing, d.close = context.WithCancel(context.Background())
 	if opts != nil {
 		d.opts = *opts

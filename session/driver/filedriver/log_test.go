@@ -389,7 +389,7 @@ func TestWaitForTheIndex(t *testing.T) {
 	lock, err := filelog.OpenLockFile(root, "sessions.lock")
 	require.NoError(t, err)
 	require.NoError(t, lock.Lock(t.Context(), 0))
-	_, err = d.Create(hang(t, 2*filelog.LongWait), "main", "k", header("b", "k"))
+	_, err = d.Create(hang(t, 50*filelog.LongWait), "main", "k", header("b", "k"))
 	require.ErrorIs(t, err, driver.ErrBusy)
 	require.Len(t, waits, 1)
 	require.Equal(t, filelog.AppendLock, waits[0].Lock)

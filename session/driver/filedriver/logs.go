@@ -116,34 +116,39 @@ func (ls *logs) release(o *openLog, err error) error {
 		o.idle = true
 		ls.idle++
 	}
-	oldest, uses := ls.oldest()
+	full := ls.idle > ls.limit
 	ls.mu.Unlock()
 	if unused && stale {
 		ls.shut(o)
 	}
-	if oldest != nil {
-		ls.evict(oldest, uses)
+	if full {
+		ls.evict()
 	}
 	return err
 }
 
-// oldest returns the log that has to go, and how often it was used; nil if there
-// is room for all. It is called with ls.mu held.
-func (ls *logs) oldest() (o *openLog, uses int) {
-	if ls.idle <= ls.limit {
-		return nil, 0
-	}
+// oldest returns the idle log that was asked for first, nil if there is none. It
+// is called with ls.mu held.
+func (ls *logs) oldest() *openLog {
 	for e := ls.order.Back(); e != nil; e = e.Prev() {
-		if o, _ = e.Value.(*openLog); o.idle {
-			break
+		if o, _ := e.Value.(*openLog); o.idle {
+			return o
 		}
 	}
-	return o, o.uses
+	return nil
 }
 
-// evict closes a log that nobody uses, unless somebody has used it meanwhile or
-// its sync fails.
-func (ls *logs) evict(o *openLog, uses int) {
+// evict closes the log that nobody has used for longest, unless somebody uses it
+// meanwhile. One whose sync fails stays, because only it knows.
+func (ls *logs) evict() {
+	ls.mu.Lock()
+	o := ls.oldest()
+	if o == nil {
+		ls.mu.Unlock()
+		return
+	}
+	uses := o.uses
+	ls.mu.Unlock()
 	if ls.owes && ls.failed(o.log) == nil {
 		// So that closing has nothing left to sync: whoever opens the file
 		// while it is closed would not learn of a failure.
@@ -152,19 +157,17 @@ func (ls *logs) evict(o *openLog, uses int) {
 		}
 	}
 	ls.mu.Lock()
-	if !o.idle || o.uses != uses {
-		ls.mu.Unlock()
-		return
+	unused, sound := o.idle && o.uses == uses, ls.failed(o.log) == nil
+	switch {
+	case unused && sound:
+		ls.remove(o)
+	case unused:
+		ls.rouse(o)
 	}
-	ls.rouse(o)
-	if ls.failed(o.log) != nil {
-		ls.mu.Unlock()
-		return
-	}
-	delete(ls.open, o.ref)
-	ls.order.Remove(o.place)
 	ls.mu.Unlock()
-	ls.shut(o)
+	if unused && sound {
+		ls.shut(o)
+	}
 }
 
 func (ls *logs) shut(o *openLog) {
@@ -206,12 +209,17 @@ func (ls *logs) drop(ref driver.Ref) {
 // with ls.mu held.
 func (ls *logs) forget(o *openLog) {
 	o.stale = true
+	ls.remove(o)
+	o.log.Interrupt()
+}
+
+// remove takes a log out of those that are open. It is called with ls.mu held.
+func (ls *logs) remove(o *openLog) {
 	ls.rouse(o)
 	ls.order.Remove(o.place)
 	if ls.open[o.ref] == o {
 		delete(ls.open, o.ref)
 	}
-	o.log.Interrupt()
 }
 
 // interrupt ends the waits for a lock, now and later.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,8 @@ func testLogs(t *testing.T) (*logs, func(id string) *openLog, *os.Root) {
 // A failure to close another session's log is not the outcome of a call.
 func TestEvictionFails(t *testing.T) {
 	ls, use, _ := testLogs(t)
+	var log strings.Builder
+	ls.log = slog.New(slog.NewTextHandler(&log, nil))
 	for i := range 4 {
 		o := use(fmt.Sprint(i))
 		if i == 0 {
@@ -46,9 +49,10 @@ func TestEvictionFails(t *testing.T) {
 			t.Errorf("call %d ended with %v", i, err)
 		}
 	}
-	if len(ls.open) != 2 {
-		t.Errorf("%d logs are open, want 2", len(ls.open))
+	if len(ls.open) != 2 || ls.order.Len() != 2 {
+		t.Errorf("%d logs are open and %d in order, want 2", len(ls.open), ls.order.Len())
 	}
+	require.Contains(t, log.String(), "closing a transcript failed")
 	if err := ls.close(); err != nil {
 		t.Error(err)
 	}
