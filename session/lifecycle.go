@@ -123,6 +123,38 @@ func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, l
 	return nil, s.store.wrap(op, s.ref, ErrConflict)
 }
 
+// RunTools calls run for each call of an answer, at most limit at the same time
+// (all of them if limit is 0), and appends each result as soon as it is there.
+// With a nil error each call has a result.
+//
+// Run returns a result of the call it was given: see [transcript.ToolResult] and
+// [transcript.ToolError]. It is called in goroutines of RunTools, which have ended
+// when RunTools returns. If ctx is done, a call that has not begun gets an error
+// result instead, and results are appended all the same: the history then says
+// what was done and what was not.
+//
+// If a result cannot be appended, the context of the other calls is cancelled and
+// no further one begins. [Session.Pending] has the calls without a result, which
+// can be given to RunTools again.
+func (s *Session) RunTools(
+	ctx context.Context, calls []transcript.ToolCallBlock, limit int,
+	run func(ctx context.Context, call transcript.ToolCallBlock) transcript.Message,
+) error {
+	return each(ctx, calls, limit, func(running context.Context, call transcript.ToolCallBlock) error {
+		if running.Err() != nil && ctx.Err() == nil {
+			return nil // another result could not be appended
+		}
+		var result transcript.Message
+		if err := ctx.Err(); err != nil {
+			result = transcript.ToolError(call.ID, fmt.Sprintf("%s was not run: %v", call.Name, err))
+		} else {
+			result = run(running, call)
+		}
+		_, err := s.Append(context.WithoutCancel(ctx), result)
+		return err
+	})
+}
+
 // RunTools runs the calls of the last answer that are not started or approved, as
 // [Session.RunTools] does, and dispatches each before it is started. Those that
 // are held, rejected or dispatched are left as they are: see [Session.Pending].
@@ -133,24 +165,30 @@ func (t *Turn) RunTools(
 	if err != nil {
 		return err
 	}
+	return each(ctx, pending.Calls, limit, func(running context.Context, c rebuild.PendingCall) error {
+		if c.State != rebuild.NotStarted && c.State != rebuild.Approved {
+			return nil
+		}
+		if running.Err() != nil {
+			return running.Err() // it stays not started
+		}
+		if err := t.dispatch(running, callName{c.Entry, c.Call.ID}); err != nil {
+			return err
+		}
+		_, err := t.s.Append(context.WithoutCancel(ctx), run(running, c.Call))
+		return err
+	})
+}
+
+// each calls f for all calls, at most limit at the same time, or all if limit is 0.
+// Once one has failed the context of the others is done.
+func each[T any](ctx context.Context, calls []T, limit int, f func(running context.Context, call T) error) error {
 	group, running := errgroup.WithContext(ctx)
 	if limit > 0 {
 		group.SetLimit(limit)
 	}
-	for _, c := range pending.Calls {
-		if c.State != rebuild.NotStarted && c.State != rebuild.Approved {
-			continue
-		}
-		group.Go(func() error {
-			if running.Err() != nil {
-				return running.Err() // it stays not started
-			}
-			if err := t.dispatch(running, callName{c.Entry, c.Call.ID}); err != nil {
-				return err
-			}
-			_, err := t.s.Append(context.WithoutCancel(ctx), run(running, c.Call))
-			return err
-		})
+	for _, call := range calls {
+		group.Go(func() error { return f(running, call) })
 	}
 	return group.Wait()
 }

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -180,7 +183,7 @@ func (ls *logs) shut(o *openLog) {
 func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
 	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return l, nil })
 	if err != nil {
-		return err
+		return errors.Join(err, l.Close())
 	}
 	if o.log != l { // somebody was faster
 		err = l.Close()
@@ -236,16 +239,11 @@ func (ls *logs) interrupt() {
 func (ls *logs) close() error {
 	ls.mu.Lock()
 	ls.closed = true
-	var all []*openLog
-	for _, o := range ls.open {
-		all = append(all, o)
-	}
+	all := slices.Collect(maps.Values(ls.open))
 	ls.mu.Unlock()
 	var errs []error
 	for _, o := range all {
-		if err := o.log.Close(); !errors.Is(err, filelog.ErrClosed) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, o.log.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -305,7 +303,7 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 // fileName returns the name of a transcript. One whose hashed name is all that is
 // known of it goes by that name, which is too long for an ID.
 func fileName(id string) string {
-	if enc, ok := strings.CutSuffix(id, extension); ok && isHashed(enc) {
+	if enc, ok := strings.CutSuffix(id, extension); ok && filename.IsHashed(enc) {
 		return id
 	}
 	return EncodeName(id) + extension

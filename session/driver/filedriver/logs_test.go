@@ -109,3 +109,23 @@ func TestDropEndsWaits(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Once the waits for locks are over, a log that is opened does not wait either, and
+// of closed logs none is adopted.
+func TestLateLogs(t *testing.T) {
+	ls, use, root := testLogs(t)
+	_ = ls.release(use("a"), nil)
+	other, err := filelog.Open(root, "a", nil)
+	require.NoError(t, err)
+	release, err := other.Hold(t.Context())
+	require.NoError(t, err)
+	ls.drop(driver.Ref{Agent: "main", ID: "a"})
+	ls.interrupt()
+	o := use("a")
+	_, err = o.log.Settle(t.Context())
+	require.ErrorIs(t, ls.release(o, err), driver.ErrClosed)
+	release()
+	require.NoError(t, ls.close())
+	require.ErrorIs(t, ls.adopt(driver.Ref{Agent: "main", ID: "b"}, other), driver.ErrClosed)
+	require.ErrorIs(t, other.Flush(t.Context()), filelog.ErrClosed)
+}
