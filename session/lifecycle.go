@@ -76,7 +76,7 @@ func entriesOf(ids ...string) []callName {
 
 // mark appends what item returns for each of the calls, if it allows that.
 func (s *Session) mark(ctx context.Context, op string, calls []callName, item func(rebuild.PendingCall) (transcript.Item, bool)) error {
-	_, err := s.appendOn(ctx, op, marking, func(t *state) (items []transcript.Item, err error) {
+	_, err := s.appendOn(ctx, op, marking, func(t *state, _ *driver.Cond) (items []transcript.Item, err error) {
 		pending := t.fold.Pending().Calls
 		for _, name := range calls {
 			n := len(items)
@@ -99,16 +99,20 @@ func (s *Session) mark(ctx context.Context, op string, calls []callName, item fu
 	return err
 }
 
+// commitTries is how often something may come in between a look and the append.
+const commitTries = 100
+
 // appendOn appends what look returns, if no line of those types was appended
-// since it has looked; otherwise it looks again. No items are no append.
-func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, look func(*state) ([]transcript.Item, error)) (ids []string, err error) {
+// since it has looked; otherwise it looks again. Look may add to the types in the
+// condition. No items are no append.
+func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, look func(*state, *driver.Cond) ([]transcript.Item, error)) (ids []string, err error) {
 	for range commitTries {
 		var items []transcript.Item
 		cond := driver.Cond{Conflicts: conflicts}
 		err := s.use(ctx, op, func(t *state) (err error) {
 			if err = t.sync(ctx); err == nil {
 				cond.Base = t.next
-				items, err = look(t)
+				items, err = look(t, &cond)
 			}
 			return err
 		})

@@ -85,7 +85,7 @@ func (t *Turn) DrainOne(ctx context.Context) (string, error) {
 }
 
 func (t *Turn) drain(ctx context.Context, most int) ([]string, error) {
-	return t.s.appendOn(ctx, "drain", []string{transcript.TypeUser, transcript.TypeCompaction}, func(st *state) (items []transcript.Item, err error) {
+	return t.s.appendOn(ctx, "drain", []string{transcript.TypeUser, transcript.TypeCompaction}, func(st *state, _ *driver.Cond) (items []transcript.Item, err error) {
 		for _, q := range st.fold.Standing().Queued {
 			if len(items) < most {
 				items = append(items, transcript.Dequeued(q.Message, q.Entry))

@@ -129,3 +129,15 @@ func TestLateLogs(t *testing.T) {
 	require.ErrorIs(t, ls.adopt(driver.Ref{Agent: "main", ID: "b"}, other), driver.ErrClosed)
 	require.ErrorIs(t, other.Flush(t.Context()), filelog.ErrClosed)
 }
+
+// A log that is open already is not replaced by one that was just made.
+func TestAdoptSecond(t *testing.T) {
+	ls, use, root := testLogs(t)
+	o := use("a")
+	made, err := filelog.Open(root, "a", nil)
+	require.NoError(t, err)
+	require.NoError(t, ls.adopt(o.ref, made))
+	require.ErrorIs(t, made.Flush(t.Context()), filelog.ErrClosed)
+	require.NoError(t, ls.release(o, o.log.Flush(t.Context())))
+	require.NoError(t, ls.close())
+}

@@ -101,13 +101,15 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 // Lines as this package writes them need no decoding.
 func TestPeek(t *testing.T) {
 	row := driver.Row{ID: "a", Key: "main:cli:user", Gen: 12, Size: 9876543210, LastID: "b", UpdatedAt: time.Unix(1700000000, 0), Title: "t"}
-	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}} {
+	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}, {Row: &driver.Row{ID: "a", Key: "k", Rev: 2, Archived: true}}} {
 		line := bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n"))
 		e, by, ok := peekRow(line)
 		require.True(t, ok, "%s", line)
 		require.Equal(t, rec.By, by)
 		require.Equal(t, rec.Row.ID+rec.Row.Key, e.id+e.key)
 		require.Equal(t, rec.Row.LastID != "", e.used)
+		require.Equal(t, rec.Row.Archived, e.archived)
+		require.Equal(t, rec.Row.Rev, e.rev)
 		require.Equal(t, []int64{rec.Row.Size, rec.Row.Gen}, []int64{e.size, e.gen})
 		require.JSONEq(t, string(line), string(line[:e.at])+string(line[e.at:e.at+int64(e.n)])+"}")
 	}
