@@ -69,9 +69,6 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
 		return 0, 0, l.fail(op, errNotLines)
 	}
-	if l.opts.ReadOnly {
-		return 0, 0, l.fail(op, ErrReadOnly)
-	}
 	w, err := l.locked(ctx, op, false, func() (written, error) { return l.add(ctx, op, lines, check) })
 	if err != nil {
 		return 0, 0, err
@@ -271,8 +268,11 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 }
 
 // lock takes first the place within this Log, in the order of arrival, then the
-// kernel's lock, and says how long that took.
+// kernel's lock, and says how long that took. A read-only Log can only share it.
 func (l *Log) lock(ctx context.Context, op string, shared bool) (waited time.Duration, err error) {
+	if l.opts.ReadOnly && !shared {
+		return 0, l.fail(op, ErrReadOnly)
+	}
 	began := time.Now()
 	err = l.takePlace(ctx)
 	if err == nil {

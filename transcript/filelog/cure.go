@@ -54,9 +54,6 @@ func (l *Log) Recover(ctx context.Context) error {
 		return err
 	}
 	defer l.ops.Done()
-	if l.opts.ReadOnly {
-		return l.fail(op, ErrReadOnly)
-	}
 	_, err := l.locked(ctx, op, false, func() (written, error) {
 		s, err := l.cure(ctx, op, true)
 		return written{cured: s}, err

@@ -112,7 +112,7 @@ func Open(dir string, opts *Options) (*Driver, error) {
 		return nil, &filelog.Error{Op: "open store", Path: dir, Err: pathCause(err), Fix: fix}
 	}
 	d.root = root
-	d.watches = newWatches(d)
+	d.watches = &watches{d: d, all: map[*watch]bool{}}
 	d.logs = newLogs(d, cmp.Or(d.opts.OpenFiles, 128))
 	for _, step := range []func() error{d.refuseForeign, d.prepare, d.finishDeletes} {
 		if err := step(); err != nil {
