@@ -141,3 +141,15 @@ func TestAdoptSecond(t *testing.T) {
 	require.NoError(t, ls.release(o, o.log.Flush(t.Context())))
 	require.NoError(t, ls.close())
 }
+
+// A log that nobody uses is closed as soon as it is dropped.
+func TestDropCloses(t *testing.T) {
+	ls, use, _ := testLogs(t)
+	o := use("a")
+	require.NoError(t, ls.release(o, nil))
+	ls.drop(o.ref)
+	require.ErrorIs(t, o.log.Flush(t.Context()), filelog.ErrClosed)
+	ls.drop(o.ref) // there is none
+	require.Zero(t, len(ls.open)+ls.order.Len()+ls.idle)
+	require.NoError(t, ls.close())
+}
