@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,7 +119,7 @@ func TestPeek(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, rec, got)
 	}
-	for _, line := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`} {
+	for _, line := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`, `{"by":1000000000000000000,"busy":"a"}`} {
 		_, ok := peekBusy([]byte(line))
 		require.False(t, ok, line)
 	}
@@ -155,4 +156,13 @@ func TestUnmark(t *testing.T) {
 	x.unmark("b", 2)
 	x.unmark("a", 2, 3)
 	require.Empty(t, x.busy)
+}
+
+// Only the whole name of a file with a hashed name stands for its session as it is.
+func TestFileName(t *testing.T) {
+	hashed := EncodeName(strings.Repeat("x", 200))
+	require.Equal(t, hashed+extension, fileName(hashed+extension))
+	require.NotEqual(t, "a"+extension, fileName("a"+extension))
+	require.Equal(t, EncodeName(hashed)+extension, fileName(hashed))
+	require.NotEqual(t, hashed, fileName(hashed))
 }
