@@ -1,14 +1,12 @@
 package session
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -37,7 +35,7 @@ import (
 // The context is honoured until the write begins. To record the end of a
 // cancelled turn use [context.WithoutCancel].
 func (s *Session) Append(ctx context.Context, items ...transcript.Item) ([]string, error) {
-	done, err := s.AppendIf(ctx, Cond{}, items...)
+	done, err := s.append(ctx, "append", driver.Cond{}, items...)
 	return done.IDs, err
 }
 
@@ -93,12 +91,9 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 		newBatch = transcript.NewBatch
 	}
 	now := st.opts.Now()
-	entries, err := newBatch(now, st.newID, items...)
+	entries, err := newBatch(now, newID, items...)
 	if err == nil {
-		entries, err = st.redacted(ctx, entries)
-	}
-	if err == nil {
-		entries, cond.Check, err = s.keep(ctx, entries)
+		entries, cond.Check, err = s.prepared(ctx, entries)
 	}
 	if err == nil && cond.Idem != "" {
 		cond.IdemHash = IdemHash(entries)
@@ -121,24 +116,54 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	return Appended{IDs: ids}, nil
 }
 
-// write appends the lines of entries and notes what came of it. If own is set
-// the entries are one batch that this package has made; otherwise they are not
-// retained, and the next call that reads finds them in the transcript.
+// lastID is when the last ID was made, in 4,096ths of a millisecond.
+var lastID struct {
+	sync.Mutex
+	at uint64
+}
+
+// newID returns a UUID of version 7, greater than all that it has returned before.
+func newID() string {
+	var id uuid.UUID
+	_, _ = rand.Read(id[:]) // never fails
+	lastID.Lock()
+	lastID.at = max(uint64(time.Now().UnixMicro())<<12/1000, lastID.at+1)
+	binary.BigEndian.PutUint64(id[:], lastID.at>>12<<16|7<<12|lastID.at&0xfff)
+	lastID.Unlock()
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
+}
+
+// prepared returns entries as the options and the scope let them be written, and
+// the check under which they must be.
+func (s *Session) prepared(ctx context.Context, entries []transcript.Entry) ([]transcript.Entry, func(context.Context, driver.Cursor) error, error) {
+	st := s.store
+	if st.owner == "" && st.opts.Redact == nil && st.opts.Blobs == nil {
+		return entries, nil, nil
+	}
+	if err := st.permits(entries); err != nil {
+		return nil, nil, err
+	}
+	entries, err := st.redacted(ctx, entries)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.keep(ctx, entries)
+}
+
+// write appends the lines of entries, which are prepared, and notes what came of
+// it. If own is set the entries are one batch that this package has made, which
+// the next call that reads need not look for in the transcript; otherwise they are
+// not retained.
 func (s *Session) write(ctx context.Context, op string, now time.Time, cond driver.Cond, entries []transcript.Entry, own bool) (driver.Result, error) {
 	st := s.store
-	if err := st.permits(entries); err != nil {
-		return driver.Result{}, st.wrap(op, s.ref, err)
-	}
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
-	lines := make([]driver.Line, len(entries))
-	for i, e := range entries {
-		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
-	}
+	lines := linesOf(entries)
 	began := time.Now()
 	res, err := t.commit(ctx, lines, cond, entries, own)
 	took := time.Since(began)
-	put := false
+	put, meta := false, slices.ContainsFunc(entries, isMeta)
 	switch {
 	case err != nil:
 		if cond.Check != nil {
@@ -146,15 +171,23 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 		}
 		err = st.wrap(op, s.ref, err)
 	case !res.Repeated:
-		put = t.appended(res, now, entries, own)
+		put = t.appended(res, now, entries, own) || meta
 	}
 	if st.opts.Observe != nil {
 		s.tellAppend(ctx, t, Event{Kind: EventAppend, Took: took, Err: err}, res, lines)
 	}
 	if put {
-		st.putRow(ctx, t, slices.ContainsFunc(entries, isMeta))
+		st.putRow(ctx, t, meta)
 	}
 	return res, err
+}
+
+func linesOf(entries []transcript.Entry) []driver.Line {
+	lines := make([]driver.Line, len(entries))
+	for i, e := range entries {
+		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	}
+	return lines
 }
 
 // tellAppend tells the observer about an append and what was found meanwhile.
@@ -165,10 +198,8 @@ func (s *Session) tellAppend(ctx context.Context, t *state, e Event, res driver.
 			e.Bytes += len(l.Data) + 1
 		}
 	}
-	t.mu.Lock()
-	events := append(t.news(), e)
-	t.mu.Unlock()
-	s.store.tell(ctx, s.ref, events...)
+	news, _ := t.locked(func(*state) error { return nil })
+	s.store.tell(ctx, s.ref, append(news, e)...)
 }
 
 // Sealed returns an entry whose line has a checksum, unless [Options].NoChecksum
@@ -188,47 +219,35 @@ func (st *Store) line(e transcript.Entry) driver.Line {
 // commit appends lines under a condition and under what the entries demand. A
 // rewind that comes in between is looked at again.
 func (s *state) commit(ctx context.Context, lines []driver.Line, cond driver.Cond, entries []transcript.Entry, own bool) (res driver.Result, err error) {
-	bound := own && slices.ContainsFunc(entries, isBound)
 	for range commitTries {
-		if err := s.admit(ctx, &cond, entries, own); err != nil {
+		var bound bool
+		if bound, err = s.admit(ctx, &cond, entries, own); err != nil {
 			return driver.Result{}, err
 		}
-		res, err = s.store.drv.Append(ctx, s.ref, lines, cond)
-		if !bound || cond.Base == 0 || !errors.Is(err, driver.ErrConflict) || cond.Head != "" {
+		if res, err = s.store.drv.Append(ctx, s.ref, lines, cond); err == nil {
+			return res, nil
+		}
+		s.rowDue.Store(true) // the index may say that this process is about to append
+		if !bound || !errors.Is(err, driver.ErrConflict) || cond.Head != "" {
 			break
 		}
 	}
-	if err != nil {
-		s.rowDue.Store(true) // the index may say that this process is about to append
-	}
 	return res, err
-}
-
-// isBound reports whether an entry depends on others that are there: an answer that
-// says what it was made from, and the status of a call.
-func isBound(e transcript.Entry) bool {
-	switch b := e.Body.(type) {
-	case transcript.Fragment:
-		return b.Made.After != ""
-	case transcript.ToolStatus:
-		return true
-	}
-	return false
 }
 
 // admit reports why entries must not be appended to the session, if there is a
 // reason, and else completes the condition. If own is set a rewind must name an
 // entry that is there, what an answer was made from must be in force, and the status
-// of a call must not go back.
-func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcript.Entry, own bool) error {
+// of a call must not go back. Bound says that the condition stands for such entries.
+func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcript.Entry, own bool) (bound bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.writable(ctx); err != nil {
-		return err
+		return false, err
 	}
 	cond.Since = s.from
 	if !own {
-		return nil
+		return false, nil
 	}
 	var conflicts []string
 	var said map[string]string // by these entries, of calls
@@ -238,7 +257,7 @@ func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcri
 		case transcript.ToolStatus:
 			if said == nil {
 				if err := s.sync(ctx); err != nil {
-					return err
+					return false, err
 				}
 				said, conflicts = map[string]string{}, append(conflicts, transcript.TypeToolStatus)
 			}
@@ -249,33 +268,34 @@ func (s *state) admit(ctx context.Context, cond *driver.Cond, entries []transcri
 			case cond.Idem != "":
 				gone = true
 			default:
-				return fmt.Errorf("%w: the call %s is %s, which %s cannot follow: nothing was written", ErrConflict, b.CallID, was, b.Status)
+				return false, fmt.Errorf("%w: the call %s is %s, which %s cannot follow: nothing was written", ErrConflict, b.CallID, was, b.Status)
 			}
 		case transcript.Rewind:
 			if err := s.readAll(ctx); err != nil { // the entry may be old
-				return err
+				return false, err
 			}
 			if !s.fold.Has(b.To) {
-				return fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", b.To)
+				return false, fmt.Errorf("there is no entry %q to rewind to: nothing was written; use an ID that Entries gives", b.To)
 			}
 		case transcript.Fragment:
 			if b.Made.After == "" {
 				continue
 			}
 			if err := s.sync(ctx); err != nil {
-				return err
+				return false, err
 			}
 			conflicts = append(conflicts, transcript.TypeRewind)
 			gone = gone || s.fold.Has(b.Made.After) && !s.fold.Live(b.Made.After) // a rewind has taken it back
 		}
 	}
-	if len(conflicts) > 0 {
-		cond.Base, cond.Conflicts = s.next, conflicts
-		if gone {
-			cond.Base = 0
-		}
+	if len(conflicts) == 0 {
+		return false, nil
 	}
-	return nil
+	cond.Base, cond.Conflicts = s.next, conflicts
+	if gone {
+		cond.Base = 0
+	}
+	return !gone, nil
 }
 
 // follows reports whether the status of a call may follow another one, which is
@@ -309,9 +329,10 @@ func (s *state) appended(res driver.Result, now time.Time, entries []transcript.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if own {
-		if err := s.own(res, entries); err != nil {
-			s.reset() // the next read says why
+		for i, e := range entries {
+			entries[i] = e.WithLine(nil) // the fold does not need it
 		}
+		s.fresh = append(s.fresh, fresh{res, entries})
 	}
 	s.wrote = max(s.wrote, res.End)
 	s.wroteAt = now
@@ -319,7 +340,7 @@ func (s *state) appended(res driver.Result, now time.Time, entries []transcript.
 		s.rowAt = now
 	}
 	s.rowDue.Store(true)
-	return now.Sub(s.rowAt) >= rowAge || slices.ContainsFunc(entries, isMeta)
+	return now.Sub(s.rowAt) >= rowAge
 }
 
 // isMeta reports whether an entry changes what describes the session.
@@ -345,29 +366,4 @@ func (s *Session) live(ctx context.Context, ids []string) (live bool) {
 		return err
 	})
 	return live
-}
-
-// ids makes entry and session IDs: UUIDs of version 7, each greater than those
-// that this process made before. It is safe for several goroutines.
-type ids struct {
-	mu     sync.Mutex    // guards the fields below
-	random *bufio.Reader // asks the system once for many IDs
-	last   uint64        // milliseconds and twelve bits below them
-	id     uuid.UUID
-}
-
-const randomAhead = 64 * 16 // bytes, for as many IDs
-
-func newIDs() *ids { return &ids{random: bufio.NewReaderSize(rand.Reader, randomAhead)} }
-
-func (s *ids) next() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, _ = io.ReadFull(s.random, s.id[:]) // rand.Reader never fails
-	now := time.Now()
-	below := uint64(now.Nanosecond()) % 1e6 << 12 / 1e6
-	s.last = max(uint64(now.UnixMilli())<<12|below, s.last+1)
-	binary.BigEndian.PutUint64(s.id[:], s.last>>12<<16|7<<12|s.last&0xfff)
-	s.id[8] = s.id[8]&0x3f | 0x80
-	return s.id.String()
 }

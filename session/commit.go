@@ -10,6 +10,7 @@ import (
 	"github.com/convolog/convolog/compact"
 	"github.com/convolog/convolog/internal/abstract"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -155,7 +156,7 @@ func (s *Session) commitOnce(ctx context.Context, op string, opts CommitOptions)
 		}
 	} else {
 		ids, err = s.appendOn(ctx, op, []string{transcript.TypeRewind, transcript.TypeCompaction, transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted},
-			func(t *state) ([]transcript.Item, error) {
+			func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
 				item, err := a.item(t)
 				return []transcript.Item{item}, err
 			})

@@ -423,59 +423,38 @@ type working struct {
 
 var errNested = errors.New("called by a summarizer or an observer while the session is being compacted, for which it would wait: do it afterwards")
 
-// commitTries is how often a result may come in between the check of what was
-// summarised and the append.
-const commitTries = 100
-
 // commit appends a compaction if what it summarises is still what it was.
 // Calibrations, the system prompt and what else stays in force are in front of it:
 // if the append is cut, the compaction is what is missing.
 func (s *Session) commit(ctx context.Context, op string, w *work, c *transcript.Compaction, cut compact.Cut) (ids []string, err error) {
-	for range commitTries {
-		// A result that comes in after the check may be one that the summary says
-		// is missing, and what is learned then has to be carried over: look again.
-		cond := driver.Cond{Conflicts: []string{
-			transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration, transcript.TypeSystem,
-			transcript.TypePin, transcript.TypeState, transcript.TypeQueued, transcript.TypeDraft,
-			transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted,
-		}}
-		var items []transcript.Item
-		err := s.use(ctx, op, func(t *state) error {
-			if err := t.sync(ctx); err != nil {
-				return err
-			}
-			if t.moved > w.base || !t.measure(c, cut, w.history) {
-				return ErrConflict
-			}
-			cond.Base, items = t.next, t.learned().carried(w, c.TokensAfter)
-			if prompt, ok := t.fold.Prompt(); ok {
-				items = append(items, transcript.System{Text: prompt})
-			}
-			kept := t.fold.Standing()
-			if len(kept.Queued)+len(kept.Drafts) > 0 { // which a message may take over
-				cond.Conflicts = append(cond.Conflicts, transcript.TypeUser, transcript.TypeAssistant)
-			}
-			if w.also == nil {
-				items = append(append(items, kept.Items()...), *c)
-				return nil
-			}
-			kept.Commit, kept.Used = rebuild.Commit{}, nil // the new commit has counted it
-			more, err := w.also(t)
-			items = append(append(items, kept.Items()...), more, *c)
-			return err
-		})
-		if err != nil {
-			return nil, err
+	return s.appendOn(ctx, op, replaced, func(t *state, cond *driver.Cond) ([]transcript.Item, error) {
+		if t.moved > w.base || !t.measure(c, cut, w.history) {
+			return nil, ErrConflict
 		}
-		done, err := s.append(ctx, op, cond, items...)
-		if err == nil {
-			return done.IDs, nil
+		items := t.learned().carried(w, c.TokensAfter)
+		if prompt, ok := t.fold.Prompt(); ok {
+			items = append(items, transcript.System{Text: prompt})
 		}
-		if !errors.Is(err, ErrConflict) {
-			return nil, err
+		kept := t.fold.Standing()
+		if len(kept.Queued)+len(kept.Drafts) > 0 { // which a message may take over
+			cond.Conflicts = append(slices.Clone(cond.Conflicts), transcript.TypeUser, transcript.TypeAssistant)
 		}
-	}
-	return nil, s.store.wrap(op, s.ref, ErrConflict)
+		if w.also == nil {
+			return append(append(items, kept.Items()...), *c), nil
+		}
+		kept.Commit, kept.Used = rebuild.Commit{}, nil // the new commit has counted it
+		more, err := w.also(t)
+		return append(append(items, kept.Items()...), more, *c), err
+	})
+}
+
+// replaced are the types of lines that a compaction replaces or repeats. A result
+// that comes in after the check may be one that the summary says is missing, and
+// what is learned then has to be carried over.
+var replaced = []string{
+	transcript.TypeCompaction, transcript.TypeRewind, transcript.TypeToolResult, transcript.TypeCalibration, transcript.TypeSystem,
+	transcript.TypePin, transcript.TypeState, transcript.TypeQueued, transcript.TypeDraft,
+	transcript.TypeCommit, transcript.TypeUsed, transcript.TypeExtracted,
 }
 
 // measure sets the numbers of a compaction that is to be appended now. It

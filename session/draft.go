@@ -37,7 +37,7 @@ const (
 // Draft begins to keep an answer that is being streamed. Made is that of the
 // [guard.Call] which it answers.
 func (t *Turn) Draft(api, model string, made transcript.Made) *Draft {
-	part := transcript.Draft{Key: t.s.store.newID(), API: api, Model: model, Made: made}
+	part := transcript.Draft{Key: newID(), API: api, Model: model, Made: made}
 	return &Draft{turn: t, part: part, flushed: time.Now()}
 }
 

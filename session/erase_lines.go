@@ -99,7 +99,7 @@ func (x *eraser) lines(ctx context.Context, recs records, write func(line []byte
 		return err
 	}
 	record := transcript.Erasure{Entries: slices.Sorted(maps.Keys(x.gone))}
-	return write(x.st.Sealed(transcript.Entry{ID: x.st.newID(), Time: x.st.opts.Now(), Body: record}).Line())
+	return write(x.st.Sealed(transcript.Entry{ID: newID(), Time: x.st.opts.Now(), Body: record}).Line())
 }
 
 // rewrite notes the places at which something goes. Unless write is nil, it writes

@@ -94,7 +94,7 @@ func (st *Store) restated(m transcript.Meta) transcript.Entry {
 	m.TTL = cmp.Or(m.TTL, new(int64(0)))
 	m.Pinned = new(false)
 	m.Labels = append([]string{}, m.Labels...)
-	return st.Sealed(transcript.Entry{ID: st.newID(), Time: st.opts.Now(), Body: m})
+	return st.Sealed(transcript.Entry{ID: newID(), Time: st.opts.Now(), Body: m})
 }
 
 // evened returns entries to append to the copied lines of a fork, so that it has
@@ -120,7 +120,7 @@ func (st *Store) evened(header transcript.Entry, lines []transcript.Entry, want 
 		}
 	}
 	add := func(b transcript.Body, of string) {
-		more = append(more, st.Sealed(transcript.Entry{ID: st.newID(), Time: st.opts.Now(), Of: of, Body: b}))
+		more = append(more, st.Sealed(transcript.Entry{ID: newID(), Time: st.opts.Now(), Of: of, Body: b}))
 	}
 	has := fold.Standing()
 	// Archives and usage are those of the base. A compaction of a fork may have ended

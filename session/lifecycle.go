@@ -76,7 +76,7 @@ func entriesOf(ids ...string) []callName {
 
 // mark appends what item returns for each of the calls, if it allows that.
 func (s *Session) mark(ctx context.Context, op string, calls []callName, item func(rebuild.PendingCall) (transcript.Item, bool)) error {
-	_, err := s.appendOn(ctx, op, marking, func(t *state) (items []transcript.Item, err error) {
+	_, err := s.appendOn(ctx, op, marking, func(t *state, _ *driver.Cond) (items []transcript.Item, err error) {
 		pending := t.fold.Pending().Calls
 		for _, name := range calls {
 			n := len(items)
@@ -99,16 +99,20 @@ func (s *Session) mark(ctx context.Context, op string, calls []callName, item fu
 	return err
 }
 
+// commitTries is how often something may come in between a look and the append.
+const commitTries = 100
+
 // appendOn appends what look returns, if no line of those types was appended
-// since it has looked; otherwise it looks again. No items are no append.
-func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, look func(*state) ([]transcript.Item, error)) (ids []string, err error) {
+// since it has looked; otherwise it looks again. Look may add to the types in the
+// condition. No items are no append.
+func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, look func(*state, *driver.Cond) ([]transcript.Item, error)) (ids []string, err error) {
 	for range commitTries {
 		var items []transcript.Item
 		cond := driver.Cond{Conflicts: conflicts}
 		err := s.use(ctx, op, func(t *state) (err error) {
 			if err = t.sync(ctx); err == nil {
 				cond.Base = t.next
-				items, err = look(t)
+				items, err = look(t, &cond)
 			}
 			return err
 		})
@@ -123,6 +127,38 @@ func (s *Session) appendOn(ctx context.Context, op string, conflicts []string, l
 	return nil, s.store.wrap(op, s.ref, ErrConflict)
 }
 
+// RunTools calls run for each call of an answer, at most limit at the same time
+// (all of them if limit is 0), and appends each result as soon as it is there.
+// With a nil error each call has a result.
+//
+// Run returns a result of the call it was given: see [transcript.ToolResult] and
+// [transcript.ToolError]. It is called in goroutines of RunTools, which have ended
+// when RunTools returns. If ctx is done, a call that has not begun gets an error
+// result instead, and results are appended all the same: the history then says
+// what was done and what was not.
+//
+// If a result cannot be appended, the context of the other calls is cancelled and
+// no further one begins. [Session.Pending] has the calls without a result, which
+// can be given to RunTools again.
+func (s *Session) RunTools(
+	ctx context.Context, calls []transcript.ToolCallBlock, limit int,
+	run func(ctx context.Context, call transcript.ToolCallBlock) transcript.Message,
+) error {
+	return each(ctx, calls, limit, func(running context.Context, call transcript.ToolCallBlock) error {
+		if running.Err() != nil && ctx.Err() == nil {
+			return nil // another result could not be appended
+		}
+		var result transcript.Message
+		if err := ctx.Err(); err != nil {
+			result = transcript.ToolError(call.ID, fmt.Sprintf("%s was not run: %v", call.Name, err))
+		} else {
+			result = run(running, call)
+		}
+		_, err := s.Append(context.WithoutCancel(ctx), result)
+		return err
+	})
+}
+
 // RunTools runs the calls of the last answer that are not started or approved, as
 // [Session.RunTools] does, and dispatches each before it is started. Those that
 // are held, rejected or dispatched are left as they are: see [Session.Pending].
@@ -133,24 +169,30 @@ func (t *Turn) RunTools(
 	if err != nil {
 		return err
 	}
+	return each(ctx, pending.Calls, limit, func(running context.Context, c rebuild.PendingCall) error {
+		if c.State != rebuild.NotStarted && c.State != rebuild.Approved {
+			return nil
+		}
+		if running.Err() != nil {
+			return running.Err() // it stays not started
+		}
+		if err := t.dispatch(running, callName{c.Entry, c.Call.ID}); err != nil {
+			return err
+		}
+		_, err := t.s.Append(context.WithoutCancel(ctx), run(running, c.Call))
+		return err
+	})
+}
+
+// each calls f for all calls, at most limit at the same time, or all if limit is 0.
+// Once one has failed the context of the others is done.
+func each[T any](ctx context.Context, calls []T, limit int, f func(running context.Context, call T) error) error {
 	group, running := errgroup.WithContext(ctx)
 	if limit > 0 {
 		group.SetLimit(limit)
 	}
-	for _, c := range pending.Calls {
-		if c.State != rebuild.NotStarted && c.State != rebuild.Approved {
-			continue
-		}
-		group.Go(func() error {
-			if running.Err() != nil {
-				return running.Err() // it stays not started
-			}
-			if err := t.dispatch(running, callName{c.Entry, c.Call.ID}); err != nil {
-				return err
-			}
-			_, err := t.s.Append(context.WithoutCancel(ctx), run(running, c.Call))
-			return err
-		})
+	for _, call := range calls {
+		group.Go(func() error { return f(running, call) })
 	}
 	return group.Wait()
 }

@@ -49,14 +49,10 @@ func (s *Session) AppendLines(ctx context.Context, after int64, entries ...trans
 			return 0, s.store.wrap("append", s.ref, fmt.Errorf("entry %d of %d: %w: nothing was written", i+1, len(entries), err))
 		}
 	}
-	entries, err = s.store.redacted(ctx, entries)
-	if err != nil {
-		return 0, s.store.wrap("append", s.ref, err)
-	}
 	if len(entries) == 0 {
 		return after, s.use(ctx, "append", func(t *state) error { return t.writable(ctx) })
 	}
-	entries, check, err := s.keep(ctx, entries)
+	entries, check, err := s.prepared(ctx, entries)
 	if err != nil {
 		return 0, s.store.wrap("append", s.ref, err)
 	}
@@ -119,10 +115,6 @@ func (st *Store) createWith(ctx context.Context, agent, key string, header trans
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
 	}
-	more := make([]driver.Line, len(lines))
-	for i, e := range lines {
-		more[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
-	}
 	if len(lines) > 0 {
 		if row, err = st.rowOf(agent, key, header, lines); err != nil {
 			return row, err
@@ -133,7 +125,7 @@ func (st *Store) createWith(ctx context.Context, agent, key string, header trans
 			return full, line
 		}
 	}
-	if row, err = st.drv.Create(ctx, agent, key, first, more...); err == nil {
+	if row, err = st.drv.Create(ctx, agent, key, first, linesOf(lines)...); err == nil {
 		st.table.forget(row.Ref())
 	}
 	return row, err

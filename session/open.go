@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -75,11 +76,9 @@ func Open(dir string, opts *Options) (*Store, error) {
 	do := &filedriver.Options{
 		Sync: o.Sync, ReadOnly: o.ReadOnly, SingleProcess: o.SingleProcess, Logger: o.Logger,
 		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) { return describe(row, scan, o) },
-		OnTail:   st.onTail,
 	}
-	if o.Observe != nil {
-		do.OnWait = st.onWait
-		do.OnSync = st.onSync
+	if o.Observe != nil || o.Logger.Enabled(context.Background(), slog.LevelWarn) {
+		do.Observe = st.observe
 	}
 	drv, err := filedriver.Open(dir, do)
 	if err != nil {
@@ -90,21 +89,25 @@ func Open(dir string, opts *Options) (*Store, error) {
 	return st, nil
 }
 
-func (st *Store) onTail(ctx context.Context, ref Ref, t Tail) {
-	st.opts.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
-		"offset", t.Offset, "size", t.Size, "whole", t.Complete)
-	if st.opts.Observe != nil {
-		st.keep(ctx, Event{Kind: EventRepair, Session: ref, Tail: t})
+// observe passes on an event of a file. Locks are held, unless nobody has asked
+// for what happened.
+func (st *Store) observe(ctx context.Context, ref Ref, e filelog.Event) {
+	event, background := Event{Session: ref}, false
+	switch e := e.(type) {
+	case filelog.Tail:
+		st.opts.Logger.Warn("ended an unfinished line", "agent", ref.Agent, "session", ref.ID,
+			"offset", e.Offset, "size", e.Size, "whole", e.Complete)
+		event.Kind, event.Tail = EventRepair, e
+	case filelog.Wait:
+		event.Kind, event.Lock, event.Took, event.Err = EventWait, e.Lock, e.Took, e.Err
+	case filelog.Synced:
+		event.Kind, event.Took, event.Bytes, event.Err = EventSync, e.Took, int(e.Bytes), e.Err
+		background = e.Background
 	}
-}
-
-func (st *Store) onWait(ctx context.Context, ref Ref, w filelog.Wait) {
-	st.keep(ctx, Event{Kind: EventWait, Session: ref, Lock: w.Lock, Took: w.Took, Err: w.Err})
-}
-
-func (st *Store) onSync(ctx context.Context, ref Ref, s filelog.Synced) {
-	st.keep(ctx, Event{Kind: EventSync, Session: ref, Took: s.Took, Bytes: int(s.Bytes), Err: s.Err})
-	if s.Background { // no call of the application will tell it, and no lock is held
+	if st.opts.Observe == nil {
+		return
+	}
+	if st.keep(ctx, event); background { // no call of the application will tell it
 		st.tellKept()
 	}
 }

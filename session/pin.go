@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -23,7 +24,7 @@ func (s *Session) Pin(ctx context.Context, entryID string) error {
 	if err != nil {
 		return s.store.wrap("pin", s.ref, err)
 	}
-	_, err = s.appendOn(ctx, "pin", standing, func(t *state) ([]transcript.Item, error) {
+	_, err = s.appendOn(ctx, "pin", standing, func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
 		size := len(text)
 		for _, p := range t.fold.Standing().Pins {
 			if p.Entry == entryID {
@@ -42,7 +43,7 @@ func (s *Session) Pin(ctx context.Context, entryID string) error {
 // Unpin takes a pin back. A text that the last compaction shows stays there until
 // the next one.
 func (s *Session) Unpin(ctx context.Context, entryID string) error {
-	_, err := s.appendOn(ctx, "unpin", standing, func(t *state) (items []transcript.Item, err error) {
+	_, err := s.appendOn(ctx, "unpin", standing, func(t *state, _ *driver.Cond) (items []transcript.Item, err error) {
 		for _, p := range t.fold.Standing().Pins {
 			if p.Entry == entryID {
 				items = append(items, transcript.Pin{Entry: entryID, Off: true})

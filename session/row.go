@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -90,6 +91,21 @@ func (r *reader) note(e transcript.Entry) error {
 		r.row.UpdatedAt = e.Time
 	}
 	return nil
+}
+
+// spent adds an answer to the usage of a row.
+func spent(row *driver.Row, f transcript.Fragment) {
+	if f.Kind != transcript.TypeAssistant || f.Usage.IsZero() {
+		return
+	}
+	sum := maps.Clone(row.Usage)
+	if sum == nil {
+		sum = map[string]driver.Usage{}
+	}
+	sum[f.Model] = sum[f.Model].Plus(driver.Usage{
+		Answers: 1, Input: f.Usage.Input, Output: f.Usage.Output, CacheRead: f.Usage.CacheRead, CacheWrite: f.Usage.CacheWrite,
+	})
+	row.Usage = sum
 }
 
 func applyMeta(row *driver.Row, m transcript.Meta) {

@@ -49,6 +49,7 @@ func (s *Session) read(ctx context.Context, op string, f func(*state)) error {
 func (s *state) locked(f func(*state) error) ([]Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.absorb()
 	err := f(s)
 	return s.news(), err
 }
@@ -193,7 +194,7 @@ func (s *Session) RewindTurns(ctx context.Context, n int) error {
 // MakeCurrent makes the session the current one of its key.
 func (s *Session) MakeCurrent(ctx context.Context) error {
 	_, err := s.store.drv.SetCurrent(ctx, s.ref, func(gen int64) driver.Line {
-		e := transcript.Entry{ID: s.store.newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
+		e := transcript.Entry{ID: newID(), Time: s.store.opts.Now(), Body: transcript.Current{Gen: gen}}
 		return s.store.line(e)
 	})
 	s.store.looks.Add(1)

@@ -39,7 +39,7 @@ func (s *Session) SetState(ctx context.Context, name string, value json.RawMessa
 	if value != nil && !json.Valid(value) {
 		return "", s.store.wrap("set state", s.ref, errors.New("the value is not valid JSON: nothing was written"))
 	}
-	ids, err := s.appendOn(ctx, "set state", []string{transcript.TypeState, transcript.TypeCompaction}, func(t *state) ([]transcript.Item, error) {
+	ids, err := s.appendOn(ctx, "set state", []string{transcript.TypeState, transcript.TypeCompaction}, func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
 		all := t.fold.Standing().State
 		now, size := driver.NoHead, len(name)+len(value)
 		for _, v := range all {

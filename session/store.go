@@ -110,7 +110,6 @@ type Store struct {
 // shared is what a Store and its scopes have in common.
 type shared struct {
 	opts  Options
-	newID func() string
 	table *table
 	kept  kept
 	looks atomic.Uint64 // how often sessions were opened, listed, deleted or made current, and 1
@@ -134,7 +133,7 @@ func (st *Store) resume() {
 
 // newStore returns a store that lacks its driver.
 func newStore(opts *Options) *Store {
-	st := &Store{shared: &shared{newID: newIDs().next}}
+	st := &Store{shared: &shared{}}
 	if opts != nil {
 		st.opts = *opts
 	}
@@ -296,7 +295,7 @@ func (o *CreateOptions) checked() (CreateOptions, error) {
 // header makes the header of a new session, without its gen.
 func (st *Store) header(agent, key string, o CreateOptions) transcript.Entry {
 	if o.ID == "" {
-		o.ID = st.newID()
+		o.ID = newID()
 	}
 	now := st.opts.Now().UTC().Truncate(time.Microsecond)
 	h := transcript.Header{Key: key, Created: now}

@@ -36,8 +36,15 @@ type state struct {
 	wroteAt  time.Time     // the time of its entries
 	rowAt    time.Time     // wroteAt when this process put a row last, or appended first
 	titled   int           // the milestone of the last try to make a title
+	fresh    []fresh       // batches of this process that the reader was not given yet
 
 	uncommitted *uncommitted // nil unless there is a CommitTrigger
+}
+
+// fresh is a batch that this process has appended.
+type fresh struct {
+	driver.Result
+	entries []transcript.Entry
 }
 
 func newState(st *Store, ref Ref) *state {
@@ -46,7 +53,19 @@ func newState(st *Store, ref Ref) *state {
 
 // reset forgets what was read, so that the next call reads the session anew.
 // The caller holds s.mu.
-func (s *state) reset() { s.reader = newReader(&s.store.opts) }
+func (s *state) reset() { s.reader, s.fresh = newReader(&s.store.opts), nil }
+
+// absorb gives the reader what this process has appended, so that no append waits
+// for the fold. The caller holds s.mu.
+func (s *state) absorb() {
+	for _, b := range s.fresh {
+		if err := s.own(b.Result, b.entries); err != nil {
+			s.reset() // the next read says why
+		}
+	}
+	clear(s.fresh)
+	s.fresh = s.fresh[:0]
+}
 
 // scan returns the function that reads the transcript.
 func (s *state) scan(ctx context.Context) scan { return s.store.scan(ctx, s.ref) }
@@ -64,6 +83,7 @@ func (s *state) sync(ctx context.Context) error { return s.syncFrom(ctx, false) 
 // syncFrom is sync; if whole is set and not every line was read, it reads all of
 // them.
 func (s *state) syncFrom(ctx context.Context, whole bool) (err error) {
+	s.absorb()
 	if whole && s.from > 0 {
 		s.reset()
 	}
@@ -83,6 +103,7 @@ func (s *state) readAll(ctx context.Context) error { return s.syncFrom(ctx, true
 // catchUp makes sure that the appends of this process were read. The caller
 // holds s.mu.
 func (s *state) catchUp(ctx context.Context) error {
+	s.absorb()
 	if s.fold == nil || s.next < s.wrote {
 		return s.sync(ctx)
 	}
@@ -204,21 +225,23 @@ func (t *table) acquire(ref Ref) *state {
 // release ends the use of a state. If too many are unused, the one released
 // first leaves the table, and its row is put.
 func (t *table) release(s *state) {
-	if left := t.leave(s); left != nil {
+	t.mu.Lock()
+	s.users--
+	var left *state
+	if s.users == 0 && t.states[s.ref] == s {
+		t.order.MoveToFront(s.place)
+		if t.unused++; t.unused > t.store.opts.CachedSessions {
+			left = t.oldest()
+		}
+	}
+	t.mu.Unlock()
+	if left != nil {
 		t.store.putRow(context.Background(), left, false)
 	}
 }
 
-func (t *table) leave(s *state) *state {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.users--; s.users > 0 || t.states[s.ref] != s {
-		return nil
-	}
-	t.order.MoveToFront(s.place)
-	if t.unused++; t.unused <= t.store.opts.CachedSessions {
-		return nil
-	}
+// oldest drops the state that was released first. The caller holds t.mu.
+func (t *table) oldest() *state {
 	for e := t.order.Back(); e != nil; e = e.Prev() {
 		if last, ok := e.Value.(*state); ok && last.users == 0 {
 			t.remove(last)

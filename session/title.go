@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -65,7 +66,7 @@ func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err
 	if title == "" {
 		return false, nil
 	}
-	ids, err := s.appendOn(ctx, op, []string{transcript.TypeMeta}, func(t *state) ([]transcript.Item, error) {
+	ids, err := s.appendOn(ctx, op, []string{transcript.TypeMeta}, func(t *state, _ *driver.Cond) ([]transcript.Item, error) {
 		if err := t.fill(t.scan(ctx)); err != nil {
 			return nil, err
 		}

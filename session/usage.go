@@ -5,7 +5,6 @@ import (
 	"maps"
 
 	"github.com/convolog/convolog/session/driver"
-	"github.com/convolog/convolog/transcript"
 )
 
 // Usage is what answers have cost, by the model that they name, in tokens as the
@@ -52,19 +51,4 @@ func (st *Store) Usage(ctx context.Context, opts *ListOptions) (Usage, error) {
 		sum.Add(info.Usage)
 	}
 	return sum, err
-}
-
-// spent adds an answer to the usage of a row.
-func spent(row *driver.Row, f transcript.Fragment) {
-	if f.Kind != transcript.TypeAssistant || f.Usage.IsZero() {
-		return
-	}
-	sum := maps.Clone(row.Usage)
-	if sum == nil {
-		sum = map[string]driver.Usage{}
-	}
-	sum[f.Model] = sum[f.Model].Plus(driver.Usage{
-		Answers: 1, Input: f.Usage.Input, Output: f.Usage.Output, CacheRead: f.Usage.CacheRead, CacheWrite: f.Usage.CacheWrite,
-	})
-	row.Usage = sum
 }

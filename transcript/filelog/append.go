@@ -69,9 +69,6 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
 		return 0, 0, l.fail(op, errNotLines)
 	}
-	if l.opts.ReadOnly {
-		return 0, 0, l.fail(op, ErrReadOnly)
-	}
 	w, err := l.locked(ctx, op, false, func() (written, error) { return l.add(ctx, op, lines, check) })
 	if err != nil {
 		return 0, 0, err
@@ -81,8 +78,8 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 
 // Settle waits out an append in progress and returns the offset after the last
 // byte of the file, which then is the end of a line: if the file does not end
-// in '\n', a '\n' is added, whatever the last line holds, and [Options.OnTail]
-// is called. A whole record that had lost its '\n' becomes readable that way,
+// in '\n', a '\n' is added, whatever the last line holds, and [Options.Observe]
+// is told. A whole record that had lost its '\n' becomes readable that way,
 // and a torn one cannot run into the next. The '\n' is synced as the lines of
 // an Append are.
 //
@@ -118,7 +115,7 @@ func (l *Log) Hold(ctx context.Context) (release func(), err error) {
 	w, err := l.settle(ctx, op)
 	release = func() {
 		l.unlock()
-		l.tell(ctx, waited, w)
+		l.tell(ctx, waited, nil, w)
 		l.ops.Done()
 	}
 	if err != nil {
@@ -143,16 +140,11 @@ func (l *Log) locked(ctx context.Context, op string, shared bool, do func() (wri
 	if err != nil {
 		return w, err
 	}
-	defer func() { l.tell(ctx, waited, w) }()
-	defer l.unlock()
+	defer func() {
+		l.unlock()
+		l.tell(ctx, waited, nil, w)
+	}()
 	return do()
-}
-
-// tell tells the observers about a call that has given back the append lock.
-func (l *Log) tell(ctx context.Context, waited time.Duration, w written) {
-	l.tellWait(ctx, waited, nil)
-	l.tellSync(ctx, w.cured)
-	l.tellTail(ctx, w.tail)
 }
 
 // add writes lines at the end of the file. The caller holds the append lock.
@@ -170,24 +162,15 @@ func (l *Log) add(ctx context.Context, op string, lines []byte, check func(int64
 	if err := ctx.Err(); err != nil {
 		return w, l.fail(op, err)
 	}
-	if err := l.write(op, start, lines); err != nil {
+	l.end = 0
+	if n, err := l.file().Write(lines); err == nil {
+		l.end = start + int64(n)
+	} else if err = l.takeBack(op, start, n, len(lines), err); err != nil {
 		return w, err
 	}
 	w.lines = extent{start, start + int64(len(lines))}
 	w.seq = l.wrote(w.lines, lines)
 	return w, nil
-}
-
-// write adds lines at start, the end of the file: all of them or, unless the
-// error says otherwise, none.
-func (l *Log) write(op string, start int64, lines []byte) error {
-	l.end = 0
-	n, err := l.file().Write(lines)
-	if err != nil {
-		return l.takeBack(op, start, n, len(lines), err)
-	}
-	l.end = start + int64(n)
-	return nil
 }
 
 // settle ends an unterminated tail, after [Log.ready]. The caller holds the
@@ -230,8 +213,11 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 		return 0, err
 	}
 	now, err := l.lookup(op)
-	if err = l.settleDebts(ctx, err); err != nil || l.opts.ReadOnly {
-		return now.size, err
+	if err != nil {
+		return 0, l.settleDebts(ctx, err)
+	}
+	if l.opts.ReadOnly {
+		return now.size, nil
 	}
 	if !l.drained {
 		if now, err = l.drain(ctx, op); err != nil {
@@ -281,22 +267,30 @@ func (l *Log) takeBack(op string, start int64, n, size int, err error) error {
 	return l.fail(op, fragment(err))
 }
 
-// lock takes the append lock, and says how long that took if there is an
-// observer.
-func (l *Log) lock(ctx context.Context, op string, shared bool) (time.Duration, error) {
-	began := l.now()
-	err := l.takeLock(ctx, shared)
-	waited := since(began)
+// lock takes first the place within this Log, in the order of arrival, then the
+// kernel's lock, and says how long that took. A read-only Log can only share it.
+func (l *Log) lock(ctx context.Context, op string, shared bool) (waited time.Duration, err error) {
+	if l.opts.ReadOnly && !shared {
+		return 0, l.fail(op, ErrReadOnly)
+	}
+	began := time.Now()
+	err = l.takePlace(ctx)
+	if err == nil {
+		f := l.file()
+		if err = poll(ctx, l.ended, func() (bool, error) { return f.Lock(shared) }); err != nil {
+			<-l.appending
+		}
+	}
+	waited = time.Since(began)
 	if err != nil {
 		err = l.fail(op, err)
-		l.tellWait(ctx, waited, err)
+		l.tell(ctx, waited, err, written{})
 	}
 	return waited, err
 }
 
-// takeLock takes first the place within this Log, in the order of arrival, then
-// the kernel's lock.
-func (l *Log) takeLock(ctx context.Context, shared bool) (err error) {
+// takePlace takes the place within this Log, whose file is open then.
+func (l *Log) takePlace(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -312,16 +306,12 @@ func (l *Log) takeLock(ctx context.Context, shared bool) (err error) {
 		}
 	}
 	if l.shut {
-		err = l.reopen()
+		if err := l.reopen(); err != nil {
+			<-l.appending
+			return err
+		}
 	}
-	if err == nil {
-		f := l.file()
-		err = poll(ctx, l.ended, func() (bool, error) { return f.Lock(shared) })
-	}
-	if err != nil {
-		<-l.appending
-	}
-	return err
+	return nil
 }
 
 // unlock gives up the kernel's lock, then the place within this Log.

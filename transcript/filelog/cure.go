@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 const (
@@ -53,9 +54,6 @@ func (l *Log) Recover(ctx context.Context) error {
 		return err
 	}
 	defer l.ops.Done()
-	if l.opts.ReadOnly {
-		return l.fail(op, ErrReadOnly)
-	}
 	_, err := l.locked(ctx, op, false, func() (written, error) {
 		s, err := l.cure(ctx, op, true)
 		return written{cured: s}, err
@@ -86,7 +84,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 	}
 	lines := l.unsynced // stays as it is: nobody else appends or leads
 	l.mu.Unlock()
-	began := l.now()
+	began := time.Now()
 	size, err := l.place(ctx, op, lines)
 	s = Synced{Took: since(began), Bytes: size, Err: cause(err)}
 	l.mu.Lock()
@@ -99,7 +97,7 @@ func (l *Log) cure(ctx context.Context, op string, recovering bool) (s Synced, e
 		return s, err
 	}
 	l.failed, l.synced, l.dirty, l.suspect = nil, l.written, extent{}, math.MaxInt64
-	l.unsynced.drop(len(l.unsynced.parts))
+	l.unsynced.drop(l.unsynced)
 	return s, nil
 }
 
@@ -214,7 +212,7 @@ func (l *Log) compare(err error) bool {
 		return false
 	case holds:
 		l.synced, l.dirty = seq, extent{}
-		l.unsynced.drop(len(lines.parts))
+		l.unsynced.drop(lines)
 	default:
 		err = cmp.Or(err, nextErr, errors.New("a copy has taken the file's place, and lacks them"))
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: cause(err)}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 )
 
 // The bytes that locks are put on: far past any data, so that a lock that keeps
@@ -256,6 +257,19 @@ func openRegular(root *os.Root, name string, flag int) (*os.File, fs.FileInfo, e
 		}
 	}
 	return nil, nil, ErrReplaced
+}
+
+// control calls do with the descriptor of f, again if a signal interrupts it.
+// The descriptor of a file that was closed is an invalid one. A caller must not
+// close f meanwhile.
+func control(f *os.File, do func(fd int) error) error {
+	for {
+		err := do(int(f.Fd()))
+		if !errors.Is(err, syscall.EINTR) {
+			runtime.KeepAlive(f)
+			return err
+		}
+	}
 }
 
 // fullPath is the name errors show.

@@ -17,7 +17,11 @@ func TestSyncInterval(t *testing.T) {
 		var background []bool
 		l, err := Create(w.root, workName, []byte(workFirst), &Options{
 			Sync: SyncInterval(time.Second), seam: d.seam(),
-			OnSync: func(_ context.Context, s Synced) { background = append(background, s.Background) },
+			Observe: func(_ context.Context, e Event) {
+				if s, ok := e.(Synced); ok {
+					background = append(background, s.Background)
+				}
+			},
 		})
 		require.NoError(t, err)
 		pass := func(wait time.Duration, syncs int32) {

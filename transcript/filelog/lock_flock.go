@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// openFlags keep the open of a FIFO from waiting for its other end.
+const openFlags = unix.O_NONBLOCK
+
 // byteLocks says whether a file has a lock for each of its bytes. These systems
 // have one on the whole file in place of those on bytes that belong to the open
 // file. It is the one for appends, because a second could not be told from it.

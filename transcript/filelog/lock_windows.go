@@ -21,7 +21,7 @@ func tryLock(f *os.File, off int64, shared bool) (bool, error) {
 	if !shared {
 		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
 	}
-	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, overlapped(off))
+	err := control(f, func(fd int) error { return windows.LockFileEx(windows.Handle(fd), flags, 0, 1, 0, overlapped(off)) })
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 		return false, nil
 	}
@@ -30,7 +30,8 @@ func tryLock(f *os.File, off int64, shared bool) (bool, error) {
 
 // unlock gives the lock on the byte at off back.
 func unlock(f *os.File, off int64) error {
-	return os.NewSyscallError("UnlockFileEx", windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, overlapped(off)))
+	err := control(f, func(fd int) error { return windows.UnlockFileEx(windows.Handle(fd), 0, 1, 0, overlapped(off)) })
+	return os.NewSyscallError("UnlockFileEx", err)
 }
 
 func overlapped(off int64) *windows.Overlapped {

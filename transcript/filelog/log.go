@@ -72,15 +72,12 @@ type Options struct {
 	// name up with one system call.
 	Folder *os.File
 
-	// OnTail, if not nil, is called for every unterminated tail that this Log
-	// has ended, OnSync for every sync of the file after its creation, and
-	// OnWait for every wait for the append lock that took at least [LongWait].
-	// They run in the goroutine of the call they are about, with its context,
-	// after that call has released its locks. OnSync for a sync of
-	// [SyncInterval] runs in a goroutine of its own.
-	OnTail func(context.Context, Tail)
-	OnSync func(context.Context, Synced)
-	OnWait func(context.Context, Wait)
+	// Observe, if not nil, is called for every unterminated tail that this Log has
+	// ended, for every sync of the file after its creation, and for every wait for
+	// the append lock that took at least [LongWait]. It runs in the goroutine of the
+	// call that the event is about, with its context, after that call has released
+	// its locks. For a sync of [SyncInterval] it runs in a goroutine of its own.
+	Observe func(context.Context, Event)
 
 	seam *seam
 }

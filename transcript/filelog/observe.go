@@ -7,7 +7,14 @@ import (
 	"time"
 )
 
-// LongWait is the shortest wait for a lock that [Options.OnWait] is called for.
+// An Event is a [Wait], a [Synced] or a [Tail], for [Options.Observe].
+type Event interface{ event() }
+
+func (Wait) event()   {}
+func (Synced) event() {}
+func (Tail) event()   {}
+
+// LongWait is the shortest wait for a lock that [Options.Observe] is told about.
 const LongWait = time.Millisecond
 
 // A Lock says what a lock is for.
@@ -37,36 +44,29 @@ type Synced struct {
 	Background bool
 }
 
-// tellWait reports a wait for the append lock. It does nothing if the wait was short.
-func (l *Log) tellWait(ctx context.Context, took time.Duration, err error) {
-	if l.opts.OnWait != nil && took >= LongWait {
-		l.opts.OnWait(ctx, Wait{AppendLock, took, err})
+// tell reports what a call has met, which has given back the append lock.
+func (l *Log) tell(ctx context.Context, waited time.Duration, err error, w written) {
+	if l.opts.Observe == nil {
+		return
+	}
+	if waited >= LongWait {
+		l.opts.Observe(ctx, Wait{AppendLock, waited, err})
+	}
+	l.tellSync(ctx, w.cured)
+	if w.tail > 0 {
+		l.opts.Observe(ctx, l.readTail(w.tail)) // its bytes are final
 	}
 }
 
-// tellSync reports a sync. It does nothing if this call has not led one.
+// tellSync reports a sync, unless it is the zero value: another call has led it.
 func (l *Log) tellSync(ctx context.Context, s Synced) {
-	if l.opts.OnSync != nil && s != (Synced{}) {
-		l.opts.OnSync(ctx, s)
+	if l.opts.Observe != nil && s != (Synced{}) {
+		l.opts.Observe(ctx, s)
 	}
 }
 
-// now is the time if an observer wants to know how long things take.
-func (l *Log) now() time.Time {
-	if l.opts.OnWait == nil && l.opts.OnSync == nil {
-		return time.Time{}
-	}
-	return time.Now()
-}
-
-// since is the time that has passed since now, at least 1 ns; 0 if there is no
-// observer.
-func since(began time.Time) time.Duration {
-	if began.IsZero() {
-		return 0
-	}
-	return max(time.Since(began), 1)
-}
+// since is the time that has passed since began, at least 1 ns.
+func since(began time.Time) time.Duration { return max(time.Since(began), 1) }
 
 const (
 	tailChunk = 64 << 10
@@ -81,14 +81,6 @@ type Tail struct {
 	Size     int64 // in bytes, the '\n' not counted
 	Complete bool  // one JSON object, which lost only its '\n'; otherwise torn
 	Err      error // why it could not be read back; Complete is false then
-}
-
-// tellTail reports the tail that had ended at end, if there was one. The bytes
-// are final, so no lock is needed to look at them.
-func (l *Log) tellTail(ctx context.Context, end int64) {
-	if end > 0 && l.opts.OnTail != nil {
-		l.opts.OnTail(ctx, l.readTail(end))
-	}
 }
 
 // readTail finds the start of the line whose bytes end at end, and judges it.

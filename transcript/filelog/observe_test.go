@@ -25,16 +25,16 @@ type nameKey struct{}
 func (o *told) options(d *cacheDisk, policy SyncPolicy) *Options {
 	return &Options{
 		Sync: policy, seam: d.seam(),
-		OnSync: func(ctx context.Context, s Synced) {
-			o.syncs, o.names = append(o.syncs, s), append(o.names, ctx.Value(nameKey{}))
-			o.then()
-		},
-		OnWait: func(ctx context.Context, w Wait) {
-			o.waits, o.names = append(o.waits, w), append(o.names, ctx.Value(nameKey{}))
-			o.then()
-		},
-		OnTail: func(ctx context.Context, tail Tail) {
-			o.tails, o.names = append(o.tails, tail), append(o.names, ctx.Value(nameKey{}))
+		Observe: func(ctx context.Context, e Event) {
+			switch e := e.(type) {
+			case Synced:
+				o.syncs = append(o.syncs, e)
+			case Wait:
+				o.waits = append(o.waits, e)
+			case Tail:
+				o.tails = append(o.tails, e)
+			}
+			o.names = append(o.names, ctx.Value(nameKey{}))
 			o.then()
 		},
 	}
@@ -138,29 +138,15 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
-// An observer alone learns how long things took.
-func TestOneObserver(t *testing.T) {
+// A sync without a rest is reported with the least time there is.
+func TestQuickSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newCacheDisk(t)
-		other := d.create(t, SyncNever)
-		var waits []Wait
-		waiting, err := Open(d.root, workName, &Options{seam: d.seam(), OnWait: func(_ context.Context, w Wait) { waits = append(waits, w) }})
-		require.NoError(t, err)
-		release, err := other.Hold(t.Context())
-		require.NoError(t, err)
-		done := started(waiting, "one\n")
-		time.Sleep(time.Second) // in the bubble's time
-		release()
-		require.NoError(t, <-done)
-		require.Len(t, waits, 1)
-		require.GreaterOrEqual(t, waits[0].Took, time.Second)
-
-		var syncs []Synced
-		syncing, err := Open(d.root, workName, &Options{seam: d.seam(), OnSync: func(_ context.Context, s Synced) { syncs = append(syncs, s) }})
-		require.NoError(t, err)
-		mustAppend(t, syncing, "two\n")
-		require.Equal(t, []Synced{{Took: 1, Bytes: int64(len("two\n"))}}, syncs)
-		closeAll(t, waiting, syncing, other)
+		l, o := watched(t, d, SyncAlways)
+		mustAppend(t, l, "two\n")
+		require.Equal(t, []Synced{{Took: 1, Bytes: int64(len("two\n"))}}, o.syncs)
+		require.Empty(t, o.waits)
+		closeAll(t, l)
 	})
 }
 

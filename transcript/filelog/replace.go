@@ -29,9 +29,6 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 		return err
 	}
 	defer l.ops.Done()
-	if l.opts.ReadOnly {
-		return l.fail(op, ErrReadOnly)
-	}
 	_, err := l.locked(ctx, op, false, func() (written, error) {
 		w, err := l.settle(ctx, op)
 		if err != nil {

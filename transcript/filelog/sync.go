@@ -3,6 +3,7 @@ package filelog
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -71,13 +72,13 @@ func (l *Log) acknowledge(ctx context.Context, seq uint64, e extent) error {
 	if due {
 		failed = l.sync(ctx, seq)
 	}
-	if failed == nil {
-		return nil
+	if failed != nil {
+		return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
 	}
-	return &NotDurableError{Path: l.path, Start: e.start, End: e.end, Err: failed.Err}
+	return nil
 }
 
-// sync is syncTo without a way to give up. The context goes to OnSync.
+// sync is syncTo without a way to give up. The context goes to the observer.
 func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 	var s Synced
 	failed, _ := l.syncTo(context.Background(), seq, &s) // never an error then
@@ -97,12 +98,11 @@ func (l *Log) sync(ctx context.Context, seq uint64) *NotDurableError {
 func (l *Log) syncTo(ctx context.Context, seq uint64, s *Synced) (*NotDurableError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	due := func() bool { return l.synced < seq && l.failed == nil }
-	if due() {
+	if l.synced < seq && l.failed == nil {
 		if err := l.lead(ctx); err != nil {
 			return nil, err
 		}
-		if due() {
+		if l.synced < seq && l.failed == nil {
 			l.syncNow(s)
 		}
 		<-l.leading
@@ -136,11 +136,11 @@ func (l *Log) lead(ctx context.Context) error {
 // [Log.drain] waits for it. If the mark cannot be set the lock stays until the
 // cure closes the descriptor, and other Logs that have just opened the file wait.
 func (l *Log) syncNow(s *Synced) {
-	target, dirty, parts := l.written, l.dirty, len(l.unsynced.parts)
+	target, dirty, owed := l.written, l.dirty, l.unsynced
 	l.dirty = extent{}
 	l.mu.Unlock()
 
-	began := l.now()
+	began := time.Now()
 	syncs <- struct{}{}
 	f := l.file()
 	err := poll(context.Background(), nil, func() (bool, error) { return f.LockSync(true) })
@@ -172,7 +172,7 @@ func (l *Log) syncNow(s *Synced) {
 		l.failed = &NotDurableError{Path: l.path, Start: dirty.start, End: dirty.end, Err: s.Err}
 	default:
 		l.synced, l.dirty = target, later
-		l.unsynced.drop(parts)
+		l.unsynced.drop(owed)
 	}
 }
 
@@ -216,14 +216,11 @@ func (u *unsynced) add(off int64, data []byte) {
 	u.data = append(u.data, data...)
 }
 
-// drop forgets the first n parts. Parts that were added meanwhile stay.
-func (u *unsynced) drop(n int) {
-	size := 0
-	for _, p := range u.parts[:n] {
-		size += p.n
-	}
-	u.parts = append(u.parts[:0], u.parts[n:]...)
-	u.data = append(u.data[:0], u.data[size:]...)
+// drop forgets the parts that it began with once. Parts that were added meanwhile
+// stay.
+func (u *unsynced) drop(first unsynced) {
+	u.parts = slices.Delete(u.parts, 0, len(first.parts))
+	u.data = slices.Delete(u.data, 0, len(first.data))
 	if len(u.parts) == 0 && cap(u.data) > maxSpare {
 		*u = unsynced{}
 	}

@@ -156,6 +156,9 @@ func lookupIn(folder *os.File, name string, id fs.FileInfo) (look, error) {
 	return look{found.Size, found.Mode&unix.S_ISVTX != 0}, nil
 }
 
+// openFlags keep the open of a FIFO from waiting for its other end.
+const openFlags = unix.O_NONBLOCK
+
 // byteLocks says whether a file has a lock for each of its bytes: here an
 // open-file-description lock. It belongs to the open file: two opens exclude each
 // other within one process too, and the kernel drops it when the file is closed,

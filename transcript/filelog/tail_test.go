@@ -25,8 +25,12 @@ func breakTail(t testing.TB, root *os.Root, tail string) {
 // observed returns options that note every tail in tails.
 func observed(tails *[]filelog.Tail) *filelog.Options {
 	return &filelog.Options{
-		Sync:   filelog.SyncNever,
-		OnTail: func(_ context.Context, tail filelog.Tail) { *tails = append(*tails, tail) },
+		Sync: filelog.SyncNever,
+		Observe: func(_ context.Context, e filelog.Event) {
+			if tail, ok := e.(filelog.Tail); ok {
+				*tails = append(*tails, tail)
+			}
+		},
 	}
 }
 

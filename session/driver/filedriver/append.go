@@ -53,8 +53,6 @@ func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 // cause returns an error of a log in terms of package driver.
 func (a *agent) cause(ref driver.Ref, err error) error {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, filelog.ErrReplaced):
 		a.d.forgetIdentity(ref) // the caller knows
 		f, statErr := a.stat(ref.ID)
@@ -77,17 +75,14 @@ func (d *Driver) Append(ctx context.Context, ref driver.Ref, lines []driver.Line
 		o.appends.Add(1)
 		defer o.appends.Add(-1)
 		if !o.told.Load() {
-			if err := a.idx.tell(ctx, o); err != nil {
-				return err
-			}
+			err = a.idx.tell(ctx, o)
 		}
-		res, err = d.appendTo(ctx, o, lines, cond)
+		if err == nil {
+			res, err = d.appendTo(ctx, o, lines, cond)
+		}
 		return err
 	})
-	if err != nil {
-		return driver.Result{}, err
-	}
-	return res, nil
+	return res, err
 }
 
 // maxPooled is the size up to which a buffer for lines is kept for the next
@@ -102,9 +97,6 @@ var (
 // appendTo appends lines to an open log.
 func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, cond driver.Cond) (res driver.Result, err error) {
 	pooled, _ := d.lines.Get().(*[]byte)
-	if pooled == nil {
-		pooled = new([]byte)
-	}
 	buf := (*pooled)[:0]
 	defer func() {
 		if *pooled = buf; cap(buf) <= maxPooled {
@@ -115,31 +107,18 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 		return res, err
 	}
 	var check func(end int64) error
-	if cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0 {
+	if cond.Head != "" || cond.Idem != "" || len(cond.Conflicts) > 0 || cond.Check != nil || len(lines) == 0 {
 		check = func(end int64) (err error) {
 			if res, err = o.seen.check(o.log, o.log.Copies(), end, cond); err == nil && res.Repeated {
 				return errRepeated
 			}
+			if err == nil && cond.Check != nil {
+				err = cond.Check(ctx, driver.Cursor(end))
+			}
+			if err == nil && len(lines) == 0 {
+				res, err = driver.Result{Start: driver.Cursor(end), End: driver.Cursor(end)}, errNoLines
+			}
 			return err
-		}
-	}
-	if holds := check; cond.Check != nil || len(lines) == 0 {
-		check = func(end int64) error {
-			if holds != nil {
-				if err := holds(end); err != nil {
-					return err
-				}
-			}
-			if cond.Check != nil {
-				if err := cond.Check(ctx, driver.Cursor(end)); err != nil {
-					return err
-				}
-			}
-			if len(lines) == 0 {
-				res = driver.Result{Start: driver.Cursor(end), End: driver.Cursor(end)}
-				return errNoLines
-			}
-			return nil
 		}
 	}
 	if len(lines) == 0 {

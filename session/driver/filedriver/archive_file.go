@@ -207,20 +207,13 @@ func same(r io.ReaderAt, size, want int64, sum []byte) error {
 // killed process has left of another one. It syncs nothing: beside a transcript an
 // archive that is there again after a power cut does not count.
 func (a *agent) removeArchive(id string) error {
-	if !a.hasArchives() {
-		return nil
+	name := archiveName(id)
+	for _, err := range []error{a.root.Remove(name), filelog.RemoveTemps(a.root, name)} {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	err := a.root.Remove(archiveName(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return cmp.Or(err, filelog.RemoveTemps(a.root, archiveName(id)))
-}
-
-// hasArchives reports whether there is a folder of archives.
-func (a *agent) hasArchives() bool {
-	_, err := a.root.Lstat(archiveFolder)
-	return err == nil
+	return nil
 }
 
 // archives returns the archives in the folder.

@@ -422,3 +422,38 @@ func TestDeadWriterOfAnArchive(t *testing.T) {
 	require.NotContains(t, indexText(t, dir)[len(before):], `"id":"a"`)
 	require.NoError(t, d.Close())
 }
+
+// A writer that finds a session archived does not say that it is busy with it.
+func TestArchivedIsNotBusy(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	row := create(t, d, "a", "k")
+	row.Size = int64(add(t, d, row.Ref(), "1").End)
+	require.NoError(t, d.Put(t.Context(), row))
+	other := open(t, dir, nil)
+	require.NoError(t, other.Archive(t.Context(), row.Ref(), nil))
+	before := indexText(t, dir)
+	_, err := d.Append(t.Context(), row.Ref(), notes(1), driver.Cond{})
+	require.ErrorIs(t, err, driver.ErrArchived)
+	require.Equal(t, before, indexText(t, dir))
+	require.NoError(t, errors.Join(other.Close(), d.Close()))
+}
+
+// Of an archive that cannot be read the next writer makes no row, and says why.
+func TestDeadWriterOfADamagedArchive(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	require.NoError(t, os.MkdirAll(filepath.Dir(archivePath(dir, "a")), 0o700))
+	require.NoError(t, os.WriteFile(archivePath(dir, "a"), []byte("garbage"), 0o600))
+	addLine(t, dir, `{"row":{"id":"a","size":1,"gen":1,"archived":true,"key":"k",damage}}`)
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	var log strings.Builder
+	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	create(t, d, "c", "k")
+	require.Contains(t, log.String(), "could not be looked after")
+	require.NotContains(t, indexText(t, dir), `"id":""`)
+	require.NotContains(t, indexText(t, dir), `"ends"`)
+	require.NoError(t, d.Close())
+}

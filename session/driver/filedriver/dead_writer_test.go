@@ -54,8 +54,10 @@ func TestDeadWriterIsSuspected(t *testing.T) {
 				}
 
 				var synced []int64
-				d = open(t, dir, &filedriver.Options{OnSync: func(_ context.Context, _ driver.Ref, s filelog.Synced) {
-					synced = append(synced, s.Bytes)
+				d = open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+					if s, ok := e.(filelog.Synced); ok {
+						synced = append(synced, s.Bytes)
+					}
 				}})
 				require.NoError(t, promise(ctx, d, ref))
 				require.NotEmpty(t, synced)
@@ -112,7 +114,11 @@ func TestDeadWriterIsNotForgotten(t *testing.T) {
 func TestNobodySuspectsHimself(t *testing.T) {
 	dir := t.TempDir()
 	syncs := 0
-	d := open(t, dir, &filedriver.Options{OpenFiles: 1, OnSync: func(context.Context, driver.Ref, filelog.Synced) { syncs++ }})
+	d := open(t, dir, &filedriver.Options{OpenFiles: 1, Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+		if _, ok := e.(filelog.Synced); ok {
+			syncs++
+		}
+	}})
 	a, b := create(t, d, "a", "k").Ref(), create(t, d, "b", "k").Ref()
 	for i := range 3 {
 		add(t, d, a, fmt.Sprint("a", i))

@@ -61,15 +61,10 @@ func (x *index) finishDeletes(ids []string, remove func(id string) error) error 
 	}
 	durable := x.a.d.opts.Sync != filelog.SyncNever
 	if durable {
-		err := filelog.SyncDir(x.a.sess, ".")
-		if err == nil && x.a.hasArchives() {
-			err = filelog.SyncDir(x.a.root, archiveFolder)
-		}
-		if err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		if err := filelog.SyncDir(x.a.root, blobFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(append(errs, err)...)
+		for _, folder := range []string{"sessions", archiveFolder, blobFolder} {
+			if err := filelog.SyncDir(x.a.root, folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return errors.Join(append(errs, err)...)
+			}
 		}
 	}
 	x.compared()

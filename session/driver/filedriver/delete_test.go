@@ -2,9 +2,11 @@ package filedriver_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -249,4 +251,25 @@ func TestRewriteKeepsABusyLine(t *testing.T) {
 	require.NoError(t, d.Delete(t.Context(), b))
 	require.Equal(t, 1, strings.Count(indexText(t, dir), `"busy":"a"`))
 	require.NoError(t, d.Close())
+}
+
+// An index whose lock is held is read all the same, and a deletion that waits for
+// the lock is said in the log.
+func TestDeletionIsLeftToTheHolder(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	create(t, d, "a", "k")
+	create(t, d, "b", "k")
+	require.NoError(t, d.Close())
+	addLine(t, dir, `{"delete":"a"}`)
+	root, err := os.OpenRoot(filepath.Join(dir, "agents/main"))
+	require.NoError(t, err)
+	lock, err := filelog.OpenLockFile(root, "sessions.lock")
+	require.NoError(t, err)
+	require.NoError(t, lock.Lock(t.Context(), 0))
+	var log strings.Builder
+	d = open(t, dir, &filedriver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.Len(t, list(t, d), 1)
+	require.Contains(t, log.String(), "what somebody was deleting")
+	require.NoError(t, errors.Join(lock.Close(), root.Close(), d.Close()))
 }

@@ -44,14 +44,10 @@ type Options struct {
 	// OpenFiles is how many transcripts stay open while nobody uses them; 0
 	// means 128.
 	OpenFiles int
-	// OnTail receives every unfinished end of a transcript that was settled,
-	// OnSync of every sync of a transcript after its creation, and OnWait of
-	// every long wait for one of its locks, as [filelog.Options] says; OnSync
-	// and OnWait also of those of an agent's index, whose ID is empty. They are
-	// called while locks may be held and must not use the driver.
-	OnTail func(ctx context.Context, ref driver.Ref, tail filelog.Tail)
-	OnSync func(ctx context.Context, ref driver.Ref, s filelog.Synced)
-	OnWait func(ctx context.Context, ref driver.Ref, w filelog.Wait)
+	// Observe receives every event of a transcript, as [filelog.Options] says, every
+	// long wait for its turn lock, and those for an agent's index, whose ID is empty.
+	// It is called while locks may be held and must not use the driver.
+	Observe func(ctx context.Context, ref driver.Ref, e filelog.Event)
 	// Logger is told what a person should know: a corrupt index, a transcript
 	// that cannot be read. Nil is silent.
 	Logger *slog.Logger
@@ -94,6 +90,7 @@ func Open(dir string, opts *Options) (*Driver, error) {
 	d := &Driver{
 		dir: dir, agents: map[string]*agent{}, ids: map[driver.Ref]uint64{}, log: slog.New(slog.DiscardHandler),
 	}
+	d.lines.New = func() any { return new([]byte) }
 	d.closing, d.close = context.WithCancel(context.Background())
 	if opts != nil {
 		d.opts = *opts
@@ -115,7 +112,7 @@ func Open(dir string, opts *Options) (*Driver, error) {
 		return nil, &filelog.Error{Op: "open store", Path: dir, Err: pathCause(err), Fix: fix}
 	}
 	d.root = root
-	d.watches = newWatches(d)
+	d.watches = &watches{d: d, all: map[*watch]bool{}}
 	d.logs = newLogs(d, cmp.Or(d.opts.OpenFiles, 128))
 	for _, step := range []func() error{d.refuseForeign, d.prepare, d.finishDeletes} {
 		if err := step(); err != nil {
@@ -363,7 +360,7 @@ func (d *Driver) agent(name string, create bool) (*agent, error) {
 // waited tells the observer how long a call has waited for a lock of
 // sessions.lock, unless that was short.
 func (d *Driver) waited(ctx context.Context, ref driver.Ref, lock filelog.Lock, began time.Time, err error) {
-	if took := time.Since(began); d.opts.OnWait != nil && took >= filelog.LongWait {
-		d.opts.OnWait(ctx, ref, filelog.Wait{Lock: lock, Took: took, Err: err})
+	if took := time.Since(began); d.opts.Observe != nil && took >= filelog.LongWait {
+		d.opts.Observe(ctx, ref, filelog.Wait{Lock: lock, Took: took, Err: err})
 	}
 }

@@ -84,5 +84,13 @@ func TestConditionsReadNewLines(t *testing.T) {
 	if allocs > 500 {
 		t.Errorf("%.0f allocations for a new key", allocs)
 	}
+	allocs = testing.AllocsPerRun(10, func() {
+		res, err := d.Append(t.Context(), ref, keyed("key1", 1), driver.Cond{Idem: "key1", IdemHash: "hash"})
+		require.NoError(t, err)
+		require.True(t, res.Repeated)
+	})
+	if allocs > 500 {
+		t.Errorf("%.0f allocations for a key that is known", allocs)
+	}
 	require.NoError(t, d.Close())
 }

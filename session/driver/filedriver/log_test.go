@@ -376,9 +376,11 @@ func TestIndexOfManyProcesses(t *testing.T) {
 func TestWaitForTheIndex(t *testing.T) {
 	dir := t.TempDir()
 	var waits []filelog.Wait
-	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, OnWait: func(_ context.Context, ref driver.Ref, w filelog.Wait) {
-		require.Equal(t, driver.Ref{Agent: "main"}, ref)
-		waits = append(waits, w)
+	d := open(t, dir, &filedriver.Options{Sync: filelog.SyncNever, Observe: func(_ context.Context, ref driver.Ref, e filelog.Event) {
+		if w, ok := e.(filelog.Wait); ok {
+			require.Equal(t, driver.Ref{Agent: "main"}, ref)
+			waits = append(waits, w)
+		}
 	}})
 	create(t, d, "a", "k")
 	waits = nil

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -116,34 +119,39 @@ func (ls *logs) release(o *openLog, err error) error {
 		o.idle = true
 		ls.idle++
 	}
-	oldest, uses := ls.oldest()
+	full := ls.idle > ls.limit
 	ls.mu.Unlock()
 	if unused && stale {
 		ls.shut(o)
 	}
-	if oldest != nil {
-		ls.evict(oldest, uses)
+	if full {
+		ls.evict()
 	}
 	return err
 }
 
-// oldest returns the log that has to go, and how often it was used; nil if there
-// is room for all. It is called with ls.mu held.
-func (ls *logs) oldest() (o *openLog, uses int) {
-	if ls.idle <= ls.limit {
-		return nil, 0
-	}
+// oldest returns the idle log that was asked for first, nil if there is none. It
+// is called with ls.mu held.
+func (ls *logs) oldest() *openLog {
 	for e := ls.order.Back(); e != nil; e = e.Prev() {
-		if o, _ = e.Value.(*openLog); o.idle {
-			break
+		if o, _ := e.Value.(*openLog); o.idle {
+			return o
 		}
 	}
-	return o, o.uses
+	return nil
 }
 
-// evict closes a log that nobody uses, unless somebody has used it meanwhile or
-// its sync fails.
-func (ls *logs) evict(o *openLog, uses int) {
+// evict closes the log that nobody has used for longest, unless somebody uses it
+// meanwhile. One whose sync fails stays, because only it knows.
+func (ls *logs) evict() {
+	ls.mu.Lock()
+	o := ls.oldest()
+	if o == nil {
+		ls.mu.Unlock()
+		return
+	}
+	uses := o.uses
+	ls.mu.Unlock()
 	if ls.owes && ls.failed(o.log) == nil {
 		// So that closing has nothing left to sync: whoever opens the file
 		// while it is closed would not learn of a failure.
@@ -152,19 +160,17 @@ func (ls *logs) evict(o *openLog, uses int) {
 		}
 	}
 	ls.mu.Lock()
-	if !o.idle || o.uses != uses {
-		ls.mu.Unlock()
-		return
+	unused, sound := o.idle && o.uses == uses, ls.failed(o.log) == nil
+	switch {
+	case unused && sound:
+		ls.remove(o)
+	case unused:
+		ls.rouse(o)
 	}
-	ls.rouse(o)
-	if ls.failed(o.log) != nil {
-		ls.mu.Unlock()
-		return
-	}
-	delete(ls.open, o.ref)
-	ls.order.Remove(o.place)
 	ls.mu.Unlock()
-	ls.shut(o)
+	if unused && sound {
+		ls.shut(o)
+	}
 }
 
 func (ls *logs) shut(o *openLog) {
@@ -177,7 +183,7 @@ func (ls *logs) shut(o *openLog) {
 func (ls *logs) adopt(ref driver.Ref, l *filelog.Log) error {
 	o, err := ls.acquire(ref, func() (*filelog.Log, error) { return l, nil })
 	if err != nil {
-		return err
+		return errors.Join(err, l.Close())
 	}
 	if o.log != l { // somebody was faster
 		err = l.Close()
@@ -206,12 +212,17 @@ func (ls *logs) drop(ref driver.Ref) {
 // with ls.mu held.
 func (ls *logs) forget(o *openLog) {
 	o.stale = true
+	ls.remove(o)
+	o.log.Interrupt()
+}
+
+// remove takes a log out of those that are open. It is called with ls.mu held.
+func (ls *logs) remove(o *openLog) {
 	ls.rouse(o)
 	ls.order.Remove(o.place)
 	if ls.open[o.ref] == o {
 		delete(ls.open, o.ref)
 	}
-	o.log.Interrupt()
 }
 
 // interrupt ends the waits for a lock, now and later.
@@ -228,16 +239,11 @@ func (ls *logs) interrupt() {
 func (ls *logs) close() error {
 	ls.mu.Lock()
 	ls.closed = true
-	var all []*openLog
-	for _, o := range ls.open {
-		all = append(all, o)
-	}
+	all := slices.Collect(maps.Values(ls.open))
 	ls.mu.Unlock()
 	var errs []error
 	for _, o := range all {
-		if err := o.log.Close(); !errors.Is(err, filelog.ErrClosed) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, o.log.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -274,14 +280,8 @@ func (ls *logs) unsynced(ref driver.Ref, size int64) int64 {
 
 func (a *agent) logOptions(ref driver.Ref) *filelog.Options {
 	o := &filelog.Options{Sync: a.d.opts.Sync, ReadOnly: a.d.opts.ReadOnly, Folder: a.sessFile}
-	if f := a.d.opts.OnTail; f != nil {
-		o.OnTail = func(ctx context.Context, t filelog.Tail) { f(ctx, ref, t) }
-	}
-	if f := a.d.opts.OnSync; f != nil {
-		o.OnSync = func(ctx context.Context, s filelog.Synced) { f(ctx, ref, s) }
-	}
-	if f := a.d.opts.OnWait; f != nil {
-		o.OnWait = func(ctx context.Context, w filelog.Wait) { f(ctx, ref, w) }
+	if f := a.d.opts.Observe; f != nil {
+		o.Observe = func(ctx context.Context, e filelog.Event) { f(ctx, ref, e) }
 	}
 	return o
 }
@@ -303,7 +303,7 @@ func (a *agent) openLog(ref driver.Ref) (*filelog.Log, error) {
 // fileName returns the name of a transcript. One whose hashed name is all that is
 // known of it goes by that name, which is too long for an ID.
 func fileName(id string) string {
-	if enc, ok := strings.CutSuffix(id, extension); ok && isHashed(enc) {
+	if enc, ok := strings.CutSuffix(id, extension); ok && filename.IsHashed(enc) {
 		return id
 	}
 	return EncodeName(id) + extension

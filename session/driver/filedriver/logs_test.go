@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,8 @@ func testLogs(t *testing.T) (*logs, func(id string) *openLog, *os.Root) {
 // A failure to close another session's log is not the outcome of a call.
 func TestEvictionFails(t *testing.T) {
 	ls, use, _ := testLogs(t)
+	var log strings.Builder
+	ls.log = slog.New(slog.NewTextHandler(&log, nil))
 	for i := range 4 {
 		o := use(fmt.Sprint(i))
 		if i == 0 {
@@ -46,9 +49,10 @@ func TestEvictionFails(t *testing.T) {
 			t.Errorf("call %d ended with %v", i, err)
 		}
 	}
-	if len(ls.open) != 2 {
-		t.Errorf("%d logs are open, want 2", len(ls.open))
+	if len(ls.open) != 2 || ls.order.Len() != 2 {
+		t.Errorf("%d logs are open and %d in order, want 2", len(ls.open), ls.order.Len())
 	}
+	require.Contains(t, log.String(), "closing a transcript failed")
 	if err := ls.close(); err != nil {
 		t.Error(err)
 	}
@@ -104,4 +108,48 @@ func TestDropEndsWaits(t *testing.T) {
 	if err := errors.Join(other.Close(), ls.close()); err != nil {
 		t.Error(err)
 	}
+}
+
+// Once the waits for locks are over, a log that is opened does not wait either, and
+// of closed logs none is adopted.
+func TestLateLogs(t *testing.T) {
+	ls, use, root := testLogs(t)
+	_ = ls.release(use("a"), nil)
+	other, err := filelog.Open(root, "a", nil)
+	require.NoError(t, err)
+	release, err := other.Hold(t.Context())
+	require.NoError(t, err)
+	ls.drop(driver.Ref{Agent: "main", ID: "a"})
+	ls.interrupt()
+	o := use("a")
+	_, err = o.log.Settle(t.Context())
+	require.ErrorIs(t, ls.release(o, err), driver.ErrClosed)
+	release()
+	require.NoError(t, ls.close())
+	require.ErrorIs(t, ls.adopt(driver.Ref{Agent: "main", ID: "b"}, other), driver.ErrClosed)
+	require.ErrorIs(t, other.Flush(t.Context()), filelog.ErrClosed)
+}
+
+// A log that is open already is not replaced by one that was just made.
+func TestAdoptSecond(t *testing.T) {
+	ls, use, root := testLogs(t)
+	o := use("a")
+	made, err := filelog.Open(root, "a", nil)
+	require.NoError(t, err)
+	require.NoError(t, ls.adopt(o.ref, made))
+	require.ErrorIs(t, made.Flush(t.Context()), filelog.ErrClosed)
+	require.NoError(t, ls.release(o, o.log.Flush(t.Context())))
+	require.NoError(t, ls.close())
+}
+
+// A log that nobody uses is closed as soon as it is dropped.
+func TestDropCloses(t *testing.T) {
+	ls, use, _ := testLogs(t)
+	o := use("a")
+	require.NoError(t, ls.release(o, nil))
+	ls.drop(o.ref)
+	require.ErrorIs(t, o.log.Flush(t.Context()), filelog.ErrClosed)
+	ls.drop(o.ref) // there is none
+	require.Zero(t, len(ls.open)+ls.order.Len()+ls.idle)
+	require.NoError(t, ls.close())
 }

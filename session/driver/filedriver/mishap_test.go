@@ -3,6 +3,7 @@ package filedriver_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -231,8 +232,10 @@ func TestNobodyIsSuspectedAfterABoot(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "agents/main/sessions.jsonl"), []byte(text), 0o600))
 
 	var synced []int64
-	d = open(t, dir, &filedriver.Options{OnSync: func(_ context.Context, _ driver.Ref, s filelog.Synced) {
-		synced = append(synced, s.Bytes)
+	d = open(t, dir, &filedriver.Options{Observe: func(_ context.Context, _ driver.Ref, e filelog.Event) {
+		if s, ok := e.(filelog.Synced); ok {
+			synced = append(synced, s.Bytes)
+		}
 	}})
 	res := add(t, d, row.Ref(), "2")
 	require.Equal(t, []int64{int64(res.End - res.Start)}, synced)
@@ -293,4 +296,21 @@ func TestRowsAfterABoot(t *testing.T) {
 	}
 	require.Len(t, list(t, d), 3)
 	require.NoError(t, d.Close())
+}
+
+// A session that was deleted and made again is another one, also for a process that
+// had closed its transcript meanwhile. It is told once.
+func TestMadeAgainBehindAClosedFile(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, &filedriver.Options{OpenFiles: -1})
+	ref := create(t, d, "a", "k").Ref()
+	add(t, d, ref, "1")
+	other := open(t, dir, nil)
+	require.NoError(t, other.Delete(t.Context(), ref))
+	create(t, other, "a", "another key")
+	_, err := d.Append(t.Context(), ref, notes(1), driver.Cond{})
+	require.ErrorIs(t, err, driver.ErrReplaced)
+	require.NotErrorIs(t, err, fs.ErrNotExist)
+	add(t, d, ref, "2")
+	require.NoError(t, errors.Join(other.Close(), d.Close()))
 }

@@ -2,82 +2,51 @@ package filedriver
 
 import (
 	"encoding/json"
+	"reflect"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/session/driver"
 )
 
-// decodeRow reads a row as encoding/json does, in a quarter of the time: a list of
+// decodeRow reads a row as encoding/json does, in less than half of the time: a list of
 // many sessions is little else.
 func decodeRow(text []byte, row *driver.Row) error {
-	w := jsontext.NewWalk(text)
-	for w.Next() {
-		if !decodeMember(memberOf(row, w.Name), w.Value) {
-			break
-		}
-	}
-	if w.Valid() {
+	if quickRow(text, row) {
 		return nil
 	}
 	*row = driver.Row{}
 	return json.Unmarshal(text, row)
 }
 
-// memberOf returns the field for a member of a row, nil for one that is not
-// known here.
-func memberOf(row *driver.Row, name string) any {
-	switch name {
-	case "id":
-		return &row.ID
-	case "updatedAt":
-		return &row.UpdatedAt
-	case "size":
-		return &row.Size
-	case "gen":
-		return &row.Gen
-	case "rev":
-		return &row.Rev
-	case "archived":
-		return &row.Archived
-	case "lastId":
-		return &row.LastID
-	case "key":
-		return &row.Key
-	case "agentId":
-		return &row.Agent
-	case "owner":
-		return &row.Owner
-	case "title":
-		return &row.Title
-	case "createdAt":
-		return &row.CreatedAt
-	case "lastUserAt":
-		return &row.LastUserAt
-	case "messageCount":
-		return &row.Messages
-	case "turnCount":
-		return &row.Turns
-	case "tokenEstimate":
-		return &row.TokenEstimate
-	case "usage":
-		return &row.Usage
-	case "labels":
-		return &row.Labels
-	case "ttl":
-		return &row.TTL
-	case "pinned":
-		return &row.Pinned
-	case "titleByHand":
-		return &row.TitleByHand
-	case "titledAt":
-		return &row.TitledAt
+// quickRow reads a row as this package writes it, and reports false for any other
+// text.
+func quickRow(text []byte, row *driver.Row) bool {
+	w, fields := jsontext.NewWalk(text), reflect.ValueOf(row).Elem()
+	for w.Next() {
+		i, known := members()[w.Name]
+		if !known || !decodeMember(fields.Field(i).Addr().Interface(), w.Value) {
+			return false
+		}
 	}
-	return nil
+	return w.Valid()
 }
 
+// members are the places of the fields of a row, by the names of their members.
+var members = sync.OnceValue(func() map[string]int {
+	all := map[string]int{}
+	for i, f := range reflect.VisibleFields(reflect.TypeFor[driver.Row]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		all[name] = i
+	}
+	delete(all, "-")
+	return all
+})
+
 // decodeMember reads the value of a member. It reports false for a value that is
-// not of the usual form, and without a field for it.
+// not of the usual form.
 func decodeMember(field any, value []byte) (ok bool) {
 	switch field := field.(type) {
 	case *string:
@@ -91,7 +60,7 @@ func decodeMember(field any, value []byte) (ok bool) {
 	case *time.Time:
 		ok = field.UnmarshalJSON(value) == nil
 	default:
-		ok = field != nil && json.Unmarshal(value, field) == nil
+		ok = json.Unmarshal(value, field) == nil
 	}
 	return ok
 }

@@ -3,10 +3,12 @@ package filedriver
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript"
 )
 
 // A row is what encoding/json reads, whatever the text is.
@@ -17,6 +19,7 @@ func FuzzDecodeRow(f *testing.F) {
 	f.Add([]byte(`{"id":"a","rev":2,"archived":true,"ttl":60,"pinned":null,"titleByHand":true,"titledAt":4}`))
 	f.Add([]byte(`{"id":"a","archived":1,"rev":null}`))
 	f.Add([]byte(`{"id":"a","labels":5}`))
+	f.Add([]byte(`{"id":"a","compactions":3,"base":{"agent":"b","session":"s"},"parent":null,"-":true,"current":true}`))
 	f.Add([]byte(`{"id":"a"`))
 	f.Add([]byte(`{"gen":1.0,"gen":18446744073709551616,"labels":null,"usage":{"m":{"answers":1}},"usage":{"n":{}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -29,4 +32,23 @@ func FuzzDecodeRow(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	})
+}
+
+// Rows as they are written need no second look.
+func TestQuickRow(t *testing.T) {
+	at := time.Unix(1700000000, 0).UTC()
+	for _, want := range []driver.Row{
+		{ID: "a", Key: "k", Title: "t", UpdatedAt: at, CreatedAt: at, LastUserAt: at, Size: 12, Gen: 3, Messages: 4, Turns: 5},
+		{ID: "a", Compactions: 1, TitledAt: 2, Owner: "o", Rev: 3, Archived: true, TTL: 4, Pinned: true, Labels: []string{"l"}},
+		{ID: "a", Base: transcript.Link{Session: "s"}, Usage: map[string]driver.Usage{"m": {Answers: 1}}},
+	} {
+		text, err := json.Marshal(want)
+		require.NoError(t, err)
+		var got driver.Row
+		require.True(t, quickRow(text, &got), "%s", text)
+		require.Equal(t, want, got)
+	}
+	for _, text := range []string{``, `{`, `{"id":1}`, `{"size":""}`, `{"turnCount":1.5}`, `{"createdAt":"x"}`, `{"labels":1}`, `{"more":1}`, `{"-":true}`} {
+		require.False(t, quickRow([]byte(text), new(driver.Row)), text)
+	}
 }

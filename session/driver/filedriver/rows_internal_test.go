@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,13 +102,15 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 // Lines as this package writes them need no decoding.
 func TestPeek(t *testing.T) {
 	row := driver.Row{ID: "a", Key: "main:cli:user", Gen: 12, Size: 9876543210, LastID: "b", UpdatedAt: time.Unix(1700000000, 0), Title: "t"}
-	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}} {
+	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}, {Row: &driver.Row{ID: "a", Key: "k", Rev: 2, Archived: true}}} {
 		line := bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n"))
 		e, by, ok := peekRow(line)
 		require.True(t, ok, "%s", line)
 		require.Equal(t, rec.By, by)
 		require.Equal(t, rec.Row.ID+rec.Row.Key, e.id+e.key)
 		require.Equal(t, rec.Row.LastID != "", e.used)
+		require.Equal(t, rec.Row.Archived, e.archived)
+		require.Equal(t, rec.Row.Rev, e.rev)
 		require.Equal(t, []int64{rec.Row.Size, rec.Row.Gen}, []int64{e.size, e.gen})
 		require.JSONEq(t, string(line), string(line[:e.at])+string(line[e.at:e.at+int64(e.n)])+"}")
 	}
@@ -116,7 +119,7 @@ func TestPeek(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, rec, got)
 	}
-	for _, line := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`} {
+	for _, line := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`, `{"by":1000000000000000000,"busy":"a"}`} {
 		_, ok := peekBusy([]byte(line))
 		require.False(t, ok, line)
 	}
@@ -153,4 +156,13 @@ func TestUnmark(t *testing.T) {
 	x.unmark("b", 2)
 	x.unmark("a", 2, 3)
 	require.Empty(t, x.busy)
+}
+
+// Only the whole name of a file with a hashed name stands for its session as it is.
+func TestFileName(t *testing.T) {
+	hashed := EncodeName(strings.Repeat("x", 200))
+	require.Equal(t, hashed+extension, fileName(hashed+extension))
+	require.NotEqual(t, "a"+extension, fileName("a"+extension))
+	require.Equal(t, EncodeName(hashed)+extension, fileName(hashed))
+	require.NotEqual(t, hashed, fileName(hashed))
 }

@@ -40,7 +40,7 @@ type keyed struct {
 // proves nothing.
 func (k keyed) stands(r io.ReaderAt, key string) bool {
 	n, at := 0, k.start
-	for rec, err := range transcript.Scan(r, k.end, &transcript.ScanOptions{From: k.start, Final: true}) {
+	for rec, err := range transcript.Scan(r, k.end, &transcript.ScanOptions{From: k.start}) {
 		switch e := rec.Entry; {
 		case err != nil || rec.Damage != nil || n == len(k.ids) || e.ID != k.ids[n]:
 			return false
@@ -88,7 +88,7 @@ func (s *seen) check(r io.ReaderAt, copies uint64, end int64, cond driver.Cond) 
 		}
 	}
 	if len(cond.Conflicts) > 0 {
-		scan := transcript.Scan(r, end, &transcript.ScanOptions{From: int64(cond.Base), Final: true})
+		scan := transcript.Scan(r, end, &transcript.ScanOptions{From: int64(cond.Base)})
 		for rec, err := range scan {
 			if err != nil {
 				return driver.Result{}, err
@@ -109,7 +109,7 @@ func (s *seen) readHead(r io.ReaderAt, end int64) error {
 	if s.headEnd == 0 {
 		s.head = driver.NoHead
 	}
-	for rec, err := range transcript.ScanBackward(r, end, &transcript.ScanOptions{From: s.headEnd, Final: true}) {
+	for rec, err := range transcript.ScanBackward(r, end, &transcript.ScanOptions{From: s.headEnd}) {
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (s *seen) readKeys(r io.ReaderAt, end, since int64) error {
 		}
 		s.keys, s.keysFrom, s.keysEnd, s.want = map[string]keyed{}, from, from, 0
 	}
-	for rec, err := range transcript.Scan(r, end, &transcript.ScanOptions{From: s.keysEnd, Final: true}) {
+	for rec, err := range transcript.Scan(r, end, &transcript.ScanOptions{From: s.keysEnd}) {
 		if err != nil {
 			return err // what was read stays: records of one line come together
 		}
@@ -153,7 +153,7 @@ func keysBegin(r io.ReaderAt, end, since int64) (int64, error) {
 		return 0, nil
 	}
 	lines, part, from := 0, 0, end
-	for rec, err := range transcript.ScanBackward(r, end, &transcript.ScanOptions{Final: true}) {
+	for rec, err := range transcript.ScanBackward(r, end, nil) {
 		if err != nil {
 			return 0, err
 		}

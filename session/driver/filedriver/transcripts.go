@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/convolog/convolog/internal/filename"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -265,7 +266,7 @@ func (a *agent) found(file string) (f found, ok bool) {
 		return f, false
 	}
 	f.file = file
-	if f.id, ok = a.idOf(f, enc); f.id == "" && isHashed(enc) {
+	if f.id, ok = a.idOf(f, enc); f.id == "" && filename.IsHashed(enc) {
 		f.id, ok = file, true
 	}
 	return f, ok
@@ -274,7 +275,7 @@ func (a *agent) found(file string) (f found, ok bool) {
 // idOf returns the ID of the session of a file with a name. That of one with a
 // hashed name is in its header, and empty if that cannot be read.
 func (a *agent) idOf(f found, enc string) (id string, ok bool) {
-	if id, ok = DecodeName(enc); !ok && isHashed(enc) {
+	if id, ok = DecodeName(enc); !ok && filename.IsHashed(enc) {
 		e, _, _ := a.header(f)
 		id, ok = e.ID, EncodeName(e.ID) == enc
 	}

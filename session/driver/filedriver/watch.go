@@ -41,8 +41,6 @@ type watches struct {
 	closed bool
 }
 
-func newWatches(d *Driver) *watches { return &watches{d: d, all: map[*watch]bool{}} }
-
 func (ws *watches) add(w *watch) (stop func(), err error) {
 	if err := ws.begin(w); err != nil {
 		ws.remove(w)
