@@ -25,7 +25,9 @@ func (r *referee) canonical() {
 	r.ids = map[string]bool{}
 	for i, m := range r.req.Messages {
 		r.role(i)
-		r.want(len(m.Content) > 0, "content", i, -1, "messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
+		if len(m.Content) == 0 {
+			r.flag("content", i, -1, "messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
+		}
 		for j, b := range m.Content {
 			r.block(place{message: i, block: j, inner: -1}, m.Role, b)
 		}
@@ -116,8 +118,9 @@ func (r *referee) role(i int) {
 		r.flag("alternation", i, -1, `messages: roles must alternate between "user" and "assistant", but found multiple %q roles in a row`, role)
 	}
 	for j, b := range m.Content {
-		_, text := b.(transcript.TextBlock)
-		r.want(text || m.Role != roleSystem, "block-role", i, j, "messages.%d: `system` messages can only have `text` blocks", i)
+		if _, text := b.(transcript.TextBlock); !text && m.Role == roleSystem {
+			r.flag("block-role", i, j, "messages.%d: `system` messages can only have `text` blocks", i)
+		}
 	}
 }
 
