@@ -86,12 +86,8 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 	if len(items) == 0 {
 		return Appended{}, st.wrap(op, s.ref, errNoItems)
 	}
-	newBatch := transcript.NewSealedBatch
-	if st.opts.NoChecksum {
-		newBatch = transcript.NewBatch
-	}
 	now := st.opts.Now()
-	entries, err := newBatch(now, newID, items...)
+	entries, err := st.batch(now, newID, items...)
 	if err == nil {
 		entries, cond.Check, err = s.prepared(ctx, entries)
 	}

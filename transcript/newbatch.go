@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,8 +103,18 @@ func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]
 			return nil, fmt.Errorf("transcript: item %d of %d: %w", i+1, len(items), err)
 		}
 	}
-	if err := number(entries, sealed); err != nil {
-		return nil, err
+	for i := range entries {
+		e := &entries[i]
+		if len(entries) > 1 {
+			if i == 0 {
+				e.Batch = len(entries)
+			} else {
+				e.Part = i + 1
+			}
+		}
+		if err := e.makeLine(sealed); err != nil {
+			return nil, err
+		}
 	}
 	return entries, nil
 }
@@ -120,26 +131,9 @@ func (a annotated) annotate(e *Entry) error {
 	return nil
 }
 
-// number numbers the entries of a batch and encodes their lines.
-func number(entries []Entry, sealed bool) error {
-	for i := range entries {
-		e := &entries[i]
-		if len(entries) > 1 {
-			if i == 0 {
-				e.Batch = len(entries)
-			} else {
-				e.Part = i + 1
-			}
-		}
-		if err := e.makeLine(sealed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// makeLine encodes the line of e and then sets e to what a reader decodes from
-// it.
+// makeLine encodes the line of e and then sets e to the result of [ParseEntry] for
+// it, because the value of the caller may differ from that and may change later.
+// Most entries need no parsing. The error says that no reader would accept the line.
 func (e *Entry) makeLine(sealed bool) error {
 	e.line = e.appendLine(make([]byte, 0, lineSize(e.Body)))
 	if sealed {
@@ -148,7 +142,15 @@ func (e *Entry) makeLine(sealed bool) error {
 	if err := checkLine(e.line, DefaultMaxLine); err != nil {
 		return err
 	}
-	return e.asRead()
+	if e.settled() {
+		return nil
+	}
+	read, err := ParseEntry(e.line)
+	if err != nil {
+		return fmt.Errorf("transcript: an entry of type %s would not be readable: %w", e.Type(), err)
+	}
+	*e = read
+	return nil
 }
 
 // lineSize estimates the length of a line in bytes, a checksum included, so
@@ -180,7 +182,7 @@ func lineSize(b Body) int {
 // UTF-8 or makes the line too long. The entries must not be used after an
 // error.
 func WithIdem(entries []Entry, key, hash string) ([]Entry, error) {
-	if !valid(key, hash) {
+	if !utf8.ValidString(key) || !utf8.ValidString(hash) {
 		return nil, fmt.Errorf("transcript: the idempotency key %q is not valid UTF-8", key)
 	}
 	if len(entries) == 0 {
@@ -390,21 +392,8 @@ func addAssistant(add func(Body) string, r Response) error {
 	return nil
 }
 
-// asRead sets e, whose line has been encoded, to the result of [ParseEntry] for
-// that line, because the value of the caller may differ from it and may change
-// later. Most entries need no parsing for that. The error says that no reader
-// would accept the line.
-func (e *Entry) asRead() error {
-	if e.settled() {
-		return nil
-	}
-	read, err := ParseEntry(e.line)
-	if err != nil {
-		return fmt.Errorf("transcript: an entry of type %s would not be readable: %w", e.Type(), err)
-	}
-	*e = read
-	return nil
-}
+// replacement is in a line where a text of the caller was no UTF-8, and in few others.
+var replacement = []byte("\uFFFD")
 
 // settled reports whether e equals the result of ParseEntry for its line and
 // shares no memory that a caller can change. It fixes those differences that
@@ -412,20 +401,9 @@ func (e *Entry) asRead() error {
 // no parsing.
 func (e *Entry) settled() bool {
 	f, ok := e.Body.(Fragment)
-	if !ok || !valid(e.ID, e.Idem, e.IdemHash, e.Of) || e.App != nil {
-		return false
-	}
-	if year := e.Time.Year(); year < 0 || year > 9999 {
-		return false
-	}
-	return f.settled(e.line)
-}
-
-// settled is the part of [Entry.settled] that concerns the body. Content must
-// belong to f alone.
-func (f *Fragment) settled(line []byte) bool {
-	if f.Ext != nil || f.Usage.Extra != nil || f.Content != nil && len(f.Content) == 0 ||
-		f.plain && !isPlain(f.Content) || !valid(f.Of, f.API, f.Model, string(f.StopReason), f.RequestID, f.Made.After, f.Made.Thought, f.Made.PromptHash, f.Queued) {
+	year := e.Time.Year()
+	if !ok || e.App != nil || year < 0 || year > 9999 || bytes.Contains(e.line, replacement) ||
+		f.Ext != nil || f.Usage.Extra != nil || f.Content != nil && len(f.Content) == 0 || f.plain && !isPlain(f.Content) {
 		return false
 	}
 	if f.Kind != TypeAssistant && (f.API != "" || f.Model != "" || f.StopReason != "" || f.RequestID != "" || f.Made != (Made{}) || !f.Usage.IsZero()) {
@@ -437,7 +415,7 @@ func (f *Fragment) settled(line []byte) bool {
 	case TypeAssistant:
 		return f.Role == RoleAssistant && settledBlocks(f.Content)
 	case TypeToolUse:
-		return f.Role == RoleAssistant && len(f.Content) == 1 && !f.plain && settleCall(&f.Content[0], line)
+		return f.Role == RoleAssistant && len(f.Content) == 1 && !f.plain && settleCall(&f.Content[0], e.line)
 	case TypeToolResult:
 		return f.Role == RoleUser && len(f.Content) == 1 && !f.plain && settleResult(&f.Content[0])
 	}
@@ -450,11 +428,11 @@ func settledBlocks(blocks []Block) bool {
 	for _, b := range blocks {
 		switch b := b.(type) {
 		case TextBlock:
-			if b.Extra != nil || !valid(b.Text) {
+			if b.Extra != nil {
 				return false
 			}
 		case ThinkingBlock:
-			if b.Extra != nil || !valid(b.Thinking, b.Signature) {
+			if b.Extra != nil {
 				return false
 			}
 		default:
@@ -472,7 +450,7 @@ const shortInput = 9_999
 // settleCall replaces the input of a call by a copy of the bytes in its line.
 func settleCall(block *Block, line []byte) bool {
 	call, ok := (*block).(ToolCallBlock)
-	if !ok || call.Extra != nil || !valid(call.ID, call.Name) || len(call.Input) > shortInput {
+	if !ok || call.Extra != nil || len(call.Input) > shortInput {
 		return false
 	}
 	if call.Input != nil {
@@ -486,22 +464,12 @@ func settleCall(block *Block, line []byte) bool {
 // settleResult replaces the content of a result by a copy of its own.
 func settleResult(block *Block) bool {
 	result, ok := (*block).(ToolResultBlock)
-	if !ok || result.Extra != nil || !valid(result.CallID) || result.plain && !isPlain(result.Content) || !settledBlocks(result.Content) {
+	if !ok || result.Extra != nil || result.plain && !isPlain(result.Content) || !settledBlocks(result.Content) {
 		return false
 	}
 	if result.Content != nil {
 		result.Content = append([]Block(nil), result.Content...) // nil if it was empty
 		*block = result
-	}
-	return true
-}
-
-// valid reports whether a line stores the texts unchanged.
-func valid(texts ...string) bool {
-	for _, s := range texts {
-		if !utf8.ValidString(s) {
-			return false
-		}
 	}
 	return true
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -144,11 +143,6 @@ func (d *Driver) appendTo(ctx context.Context, o *openLog, lines []driver.Line, 
 
 // appendLines appends lines to dst, each with its line break.
 func appendLines(dst []byte, lines []driver.Line) ([]byte, error) {
-	size := 0
-	for _, l := range lines {
-		size += len(l.Data) + 1
-	}
-	dst = slices.Grow(dst, size)
 	for _, l := range lines {
 		if bytes.IndexByte(l.Data, '\n') >= 0 || len(l.Data) == 0 {
 			return dst, fmt.Errorf("filedriver: append: line %s is empty or has a line break", l.ID)

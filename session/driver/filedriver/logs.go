@@ -114,8 +114,7 @@ func (ls *logs) release(o *openLog, err error) error {
 	}
 	o.users--
 	unused, stale := o.users == 0, o.stale
-	// A log whose sync failed must stay: closing it would forget that.
-	if unused && !stale && !ls.closed && ls.failed(o.log) == nil {
+	if unused && !stale && !ls.closed {
 		o.idle = true
 		ls.idle++
 	}
@@ -142,7 +141,7 @@ func (ls *logs) oldest() *openLog {
 }
 
 // evict closes the log that nobody has used for longest, unless somebody uses it
-// meanwhile. One whose sync fails stays, because only it knows.
+// meanwhile. One whose sync failed stays: closing it would forget that.
 func (ls *logs) evict() {
 	ls.mu.Lock()
 	o := ls.oldest()
