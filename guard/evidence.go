@@ -143,7 +143,7 @@ func (ev *evidence) addMembers(v reflect.Value, level int) {
 			}
 		}
 	case v.Kind() == reflect.Map && v.CanInterface():
-		object, _ := v.Interface().(map[string]any)
+		object, _ := reflect.TypeAssert[map[string]any](v)
 		for _, key := range slices.Sorted(maps.Keys(object)) {
 			ev.addMember(key, reflect.ValueOf(object[key]), level)
 		}
