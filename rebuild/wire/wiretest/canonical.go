@@ -180,12 +180,16 @@ func (r *referee) calls(i int) {
 // results checks that the results in message i answer calls of the previous
 // message, each once.
 func (r *referee) results(i int) {
+	content := r.content(i, transcript.RoleUser)
+	if !slices.ContainsFunc(content, isResult) {
+		return
+	}
 	toolsets := map[string]string{} // of the calls; most have none
 	for _, call := range (transcript.Message{Content: r.content(i-1, transcript.RoleAssistant)}).ToolCalls() {
 		toolsets[call.ID] = jsonText(call.Extra["toolset_name"])
 	}
 	answered := map[string]bool{}
-	for j, b := range r.content(i, transcript.RoleUser) {
+	for j, b := range content {
 		res, ok := b.(transcript.ToolResultBlock)
 		if !ok {
 			continue
@@ -226,6 +230,11 @@ func (r *referee) serverTools(i int) {
 	for _, u := range open {
 		r.want(r.paused(i), "server-tool", i, -1, "messages.%d: `%s` tool use with id `%s` was found without a corresponding `%s_tool_result` block", i, u.name, u.id, u.name)
 	}
+}
+
+func isResult(b transcript.Block) bool {
+	_, ok := b.(transcript.ToolResultBlock)
+	return ok
 }
 
 func isReasoning(b transcript.Block) bool {
