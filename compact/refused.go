@@ -11,8 +11,8 @@ import (
 )
 
 // Errors of summaries that are refused. [Run] refuses whatever its summarizer
-// wrote, [Model] what a model wrote, and [Either] what any but the last of its
-// summarizers wrote. Sizes of texts are those of [tokens.Estimator]. A text by
+// wrote, [Model] what a model wrote, and [Either] what each of its summarizers
+// wrote. Sizes of texts are those of [tokens.Estimator]. A text by
 // [Extractive] is refused only if it is not smaller.
 var (
 	// ErrEmpty says that the summary has nothing that can be seen, or nothing but

@@ -224,6 +224,7 @@ func TestClassifyBodies(t *testing.T) {
 		{"1039 of somebody else", `{"code":1039,"message":"no such user"}`, guard.NotOverflow},
 		{"stop reason", `{"type":"message_delta","stop_reason":"model_context_window_exceeded"}`, guard.StopReason},
 		{"quotes the request", `{"error":{"message":"field required"},"input":"` + tooLong + `","messages":[{"content":"context_length_exceeded"}]}`, guard.NotOverflow},
+		{"quotes the request, and a number that no float64 holds", `400: {"error":{"message":"bad thing","type":"x"},"request":{"prompt":"` + tooLong + `","seed":1e400}}`, guard.NotOverflow},
 		{"quotes a value", `{"detail":[{"type":"missing","msg":"Field required","input":{"message":"` + tooLong + `"}}]}`, guard.NotOverflow},
 		{"address", `Post "https://a.example/rate-limit/quota": ` + tooLong, guard.Tokens},
 		{"address only", `404 https://a.example/context_length_exceeded`, guard.NotOverflow},

@@ -19,8 +19,8 @@ type evidence struct {
 	texts  []string
 	sizes  figures // of members made for them
 
-	// bodies and members count what was read, to bound the work.
-	bodies, members int
+	// bodies, members and bytes count what was read, to bound the work.
+	bodies, members, bytes int
 }
 
 const (
@@ -97,6 +97,10 @@ func (ev *evidence) addMember(name string, v reflect.Value, level int) {
 	}
 	text, number := "", ""
 	switch {
+	case v.Type() == reflect.TypeFor[json.Number]():
+		if n, err := strconv.ParseFloat(v.String(), 64); err == nil && n > 0 && n < maxSize {
+			number = strconv.Itoa(int(n))
+		}
 	case v.Kind() == reflect.String:
 		text = v.String()
 	case v.CanInt():
@@ -164,9 +168,10 @@ func value(v reflect.Value) reflect.Value {
 // separately, so that only the parts made for messages are matched: a body may
 // quote the request. A text at level n stands in n JSON strings.
 func (ev *evidence) addText(s string, level int) {
-	if level > maxDepth || strings.TrimSpace(s) == "" {
+	if level > maxDepth || ev.bytes > maxBody || strings.TrimSpace(s) == "" {
 		return
 	}
+	ev.bytes += len(s)
 	rest := ev.takeBodies(s, level)
 	if len(rest) > 2*maxText {
 		rest = rest[:maxText] + "\n" + rest[len(rest)-maxText:]
@@ -208,6 +213,7 @@ func (ev *evidence) takeBodies(s string, level int) string {
 		}
 		var body any
 		dec := json.NewDecoder(strings.NewReader(s[at[0]:]))
+		dec.UseNumber() // one may be too large
 		if dec.Decode(&body) != nil {
 			rest.WriteString(s[:at[0]+1])
 			s = s[at[0]+1:]

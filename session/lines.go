@@ -18,7 +18,7 @@ import (
 // Records yields the records of the transcript in order: the entries that
 // [Session.Entries] yields, and damage where it lies. The End of a record is
 // the place that [Session.AppendLines] takes. It may be ranged over several
-// times and keeps no more than one line in memory.
+// times and keeps no more lines in memory than [transcript.Scan].
 func (s *Session) Records(ctx context.Context) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
 		for rec, err := range s.store.drv.Scan(ctx, s.ref, 0, driver.Forward) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -77,7 +76,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 		Sync: o.Sync, ReadOnly: o.ReadOnly, SingleProcess: o.SingleProcess, Logger: o.Logger,
 		Describe: func(row driver.Row, scan filedriver.Scan) (driver.Row, error) { return describe(row, scan, o) },
 	}
-	if o.Observe != nil || o.Logger.Enabled(context.Background(), slog.LevelWarn) {
+	if o.Observe != nil || opts != nil && opts.Logger != nil {
 		do.Observe = st.observe
 	}
 	drv, err := filedriver.Open(dir, do)

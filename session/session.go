@@ -103,7 +103,7 @@ func (s *Session) FullHistory(ctx context.Context) (rebuild.History, error) {
 
 // Entries yields the entries of the transcript in order, the rewound and the
 // compacted ones and the header included. It may be ranged over several times
-// and keeps no more than one line in memory. Damage is left out: see
+// and keeps no more lines in memory than [transcript.Scan]. Damage is left out: see
 // [Session.Health].
 func (s *Session) Entries(ctx context.Context) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {

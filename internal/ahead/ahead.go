@@ -45,6 +45,8 @@ func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([
 						return false
 					}
 				}
+				clear(all[i].in) // so that nothing is kept until its place is used again
+				clear(all[i].out)
 				all[i].in, all[i].out = all[i].in[:0], all[i].out[:0]
 			}
 			last, count, bytes = 0, 0, 0

@@ -113,12 +113,17 @@ func (a *accumulator) end() {
 // addUsage takes the newer counts that a member of an event has. They are
 // cumulative.
 func (a *accumulator) addUsage(event []byte, name string) error {
+	usage, err := usageOf(event, name)
+	a.mergeUsage(usage)
+	return err
+}
+
+func usageOf(event []byte, name string) (json.RawMessage, error) {
 	usage := get(event, name)
 	if !jsontext.IsNull(usage) && !jsontext.IsObject(usage) {
-		return fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
+		return nil, fmt.Errorf("wire: the answer's usage is not an object: %q", excerpt(usage))
 	}
-	a.mergeUsage(usage)
-	return nil
+	return usage, nil
 }
 
 func (a *accumulator) mergeUsage(usage json.RawMessage) {

@@ -31,9 +31,8 @@ func (a Anthropic) Response(body []byte) (*transcript.Response, error) {
 
 // refusal recognises errors of proxies too, some of which leave out the type.
 func (*anthropicStream) refusal(obj []byte) *APIError {
-	_, failed := jsontext.Member(obj, "error")
 	_, content := jsontext.Member(obj, "content")
-	if stringMember(obj, "type") != "error" && (!failed || content) {
+	if stringMember(obj, "type") != "error" && (content || jsontext.IsNull(get(obj, "error"))) {
 		return nil
 	}
 	return NewAPIError(0, obj)

@@ -54,7 +54,7 @@ func (g Gemini) NewStream() *Stream {
 }
 
 func (*geminiStream) refusal(obj []byte) *APIError {
-	if _, failed := jsontext.Member(obj, "error"); !failed {
+	if jsontext.IsNull(get(obj, "error")) {
 		return nil
 	}
 	return NewAPIError(0, obj)

@@ -22,13 +22,15 @@ func (a *chatAnswer) add(event []byte) (Delta, error) {
 	if a.over {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt(event))
 	}
-	if err := a.addUsage(event, "usage"); err != nil {
+	usage, err := usageOf(event, "usage")
+	if err != nil {
 		return Delta{}, err
 	}
 	d, err := a.choices(event)
 	if err != nil {
 		return Delta{}, err
 	}
+	a.mergeUsage(usage)
 	a.id = cmp.Or(a.id, stringMember(event, "id"))
 	a.model = cmp.Or(stringMember(event, "model"), a.model)
 	return d, nil

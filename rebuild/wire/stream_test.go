@@ -292,3 +292,32 @@ func TestStreamZero(t *testing.T) {
 		t.Errorf("response = %+v", resp)
 	}
 }
+
+// A null where an error could stand says that there is none.
+func TestStreamErrorNull(t *testing.T) {
+	anthropic := wire.Anthropic{}.NewStream()
+	for _, event := range []string{
+		`{"type":"message_start","message":{"role":"assistant","content":[],"usage":{}},"error":null}`,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"hi"},"error":null}`,
+		`{"type":"content_block_stop","index":0}`,
+		`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, `{"type":"message_stop"}`,
+	} {
+		_, err := anthropic.Add([]byte(event))
+		require.NoError(t, err)
+	}
+	require.Equal(t, "hi", anthropic.Response().Message.Text())
+	gemini := wire.Gemini{}.NewStream()
+	_, err := gemini.Add([]byte(`{"error":null,"candidates":[{"content":{"role":"model","parts":[{"text":"hi"}]},"finishReason":"STOP"}]}`))
+	require.NoError(t, err)
+	require.Equal(t, "hi", gemini.Response().Message.Text())
+}
+
+// An event that is refused changes no count.
+func TestStreamRefusedUsage(t *testing.T) {
+	s := wire.OpenAIChat{}.NewStream()
+	_, err := s.Add([]byte(`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}`))
+	require.NoError(t, err)
+	_, err = s.Add([]byte(`{"choices":[{"delta":{"role":"user","content":"x"}}],"usage":{"prompt_tokens":99}}`))
+	require.Error(t, err)
+	require.Equal(t, 1, s.Response().Usage.Input)
+}

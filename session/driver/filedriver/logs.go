@@ -149,6 +149,7 @@ func (ls *logs) evict() {
 		ls.mu.Unlock()
 		return
 	}
+	ls.rouse(o) // whoever evicts meanwhile takes another one
 	uses := o.uses
 	ls.mu.Unlock()
 	if ls.owes && ls.failed(o.log) == nil {
@@ -159,15 +160,12 @@ func (ls *logs) evict() {
 		}
 	}
 	ls.mu.Lock()
-	unused, sound := o.idle && o.uses == uses, ls.failed(o.log) == nil
-	switch {
-	case unused && sound:
+	done := o.users == 0 && o.uses == uses && ls.open[o.ref] == o && !ls.closed && ls.failed(o.log) == nil
+	if done {
 		ls.remove(o)
-	case unused:
-		ls.rouse(o)
 	}
 	ls.mu.Unlock()
-	if unused && sound {
+	if done {
 		ls.shut(o)
 	}
 }
@@ -242,7 +240,9 @@ func (ls *logs) close() error {
 	ls.mu.Unlock()
 	var errs []error
 	for _, o := range all {
-		errs = append(errs, o.log.Close())
+		if err := o.log.Close(); !errors.Is(err, filelog.ErrClosed) { // a last user may have closed it
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

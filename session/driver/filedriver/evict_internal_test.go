@@ -1,0 +1,76 @@
+package filedriver
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/session/driver"
+	"github.com/convolog/convolog/transcript/filelog"
+)
+
+// logsOf returns logs over so many transcripts, and what opens one of them.
+func logsOf(t *testing.T, n, limit int, policy filelog.SyncPolicy) (*logs, func(i int) *openLog) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, root.Close()) })
+	for i := range n {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("{}\n"), 0o600))
+	}
+	d := &Driver{log: slog.New(slog.DiscardHandler)}
+	d.opts.Sync = policy
+	ls := newLogs(d, limit)
+	return ls, func(i int) *openLog {
+		name := fmt.Sprint(i)
+		o, err := ls.acquire(driver.Ref{Agent: "a", ID: name}, func() (*filelog.Log, error) {
+			return filelog.Open(root, name, &filelog.Options{Sync: policy})
+		})
+		require.NoError(t, err)
+		return o
+	}
+}
+
+// Evictions at the same time take different logs, so that the limit is kept.
+func TestEvictAtTheSameTime(t *testing.T) {
+	const n, limit = 320, 4
+	ls, open := logsOf(t, n, limit, filelog.SyncInterval(1e12))
+	var all sync.WaitGroup
+	next := make(chan int, n)
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	for range 32 {
+		all.Go(func() {
+			for i := range next {
+				o := open(i)
+				_, _, err := o.log.Append(t.Context(), []byte("{}\n"), nil)
+				require.NoError(t, ls.release(o, err))
+			}
+		})
+	}
+	all.Wait()
+	require.LessOrEqual(t, ls.idle, limit)
+	require.LessOrEqual(t, len(ls.open), limit)
+	require.NoError(t, ls.close())
+}
+
+// A log is closed once when the driver is closed while a release evicts it.
+func TestCloseDuringEviction(t *testing.T) {
+	ls, open := logsOf(t, 2, 0, filelog.SyncAlways)
+	closed := make(chan error, 1)
+	ls.failed = func(l *filelog.Log) *filelog.NotDurableError {
+		if !ls.closed { // it is chosen, and nobody holds the lock
+			closed <- ls.close()
+		}
+		return l.Failed()
+	}
+	require.NoError(t, ls.release(open(0), nil))
+	require.NoError(t, <-closed)
+}
