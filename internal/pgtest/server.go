@@ -201,6 +201,9 @@ func (s *Server) Kill() error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil { // it makes no more children
 		return err
 	}
+	for state, _ := stat(pid); state != "T" && state != "Z"; state, _ = stat(pid) {
+		time.Sleep(time.Millisecond) // it may be making one
+	}
 	for _, child := range children(pid) {
 		_ = syscall.Kill(child, syscall.SIGKILL) // it may have ended
 	}
@@ -212,23 +215,27 @@ func (s *Server) Kill() error {
 // children returns the processes whose parent this is. They are in sessions of their
 // own, not in its process group.
 func children(pid int) (pids []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		var child, parent int
-		var state string
-		_, rest, _ := bytes.Cut(text, []byte(") "))
-		if _, err := fmt.Sscan(string(rest), &state, &parent); err != nil || parent != pid {
-			continue
-		}
-		if _, err := fmt.Sscan(string(text), &child); err == nil {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		child, err := strconv.Atoi(filepath.Base(folder))
+		if _, parent := stat(child); err == nil && parent == pid {
 			pids = append(pids, child)
 		}
 	}
 	return pids
+}
+
+// stat returns the state of a process, Z if there is none, and its parent.
+func stat(pid int) (state string, parent int) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := bytes.Cut(text, []byte(") "))
+	if err == nil {
+		_, err = fmt.Sscan(string(rest), &state, &parent)
+	}
+	if err != nil { // it has ended
+		return "Z", 0
+	}
+	return state, parent
 }
 
 // Stop kills the server and removes its data.
