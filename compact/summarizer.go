@@ -93,7 +93,7 @@ func (f SummarizerFunc) Summarize(ctx context.Context, in Input) (string, error)
 // Either returns a [Summarizer] that asks one after the other until one
 // succeeds, which means that it returns no error and a text that is not refused,
 // see [ErrEmpty] and those after it. Either(Model{...}, Extractive{}) has a summary
-// also when the model fails. Input.Observe is told why one was skipped.
+// also when the model fails. Input.Observe is called with the reason for each that was skipped.
 //
 // When ctx is done nobody else is asked. Each has the Timeout of [Options] for
 // itself, so a stand-in is not late because of the one before it. Where ctx has a

@@ -160,8 +160,8 @@ func (p *piece) has(name string) bool {
 	return slices.ContainsFunc(p.texts, func(t pieceText) bool { return t.name == name })
 }
 
-// callInput returns the input of a call that has come as a text. What is not valid
-// JSON is a string, an unfinished one without any text too.
+// callInput returns the input of a call that came as a text. Text that is not valid
+// JSON becomes a string, as does an unfinished input without any text.
 func callInput(text string, done bool) json.RawMessage {
 	switch {
 	case len(text) > 0:

@@ -21,7 +21,7 @@ func (a Anthropic) NewStream() *Stream {
 }
 
 // Response reads the body of an answer that was not streamed. Blocks of types
-// it does not know are kept as they are. What the provider says it has left out
+// it does not know are kept as they are. The provider's list of what it left out
 // of the request is the member "input_transformations" of Usage.Extra, the
 // container of its code execution the member "container". RequestID is the ID of the message,
 // not the one in the HTTP header. An error body gives an [*APIError] without a status.

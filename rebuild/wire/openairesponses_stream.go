@@ -152,8 +152,8 @@ func itemSoFar(p *piece) (blocks []transcript.Block) {
 	return blocks
 }
 
-// Response reads the body of an answer that was not streamed. What an item has
-// besides its text is in the member "ext" of its block; items that no block fits
+// Response reads the body of an answer that was not streamed. The members of
+// an item besides its text are in the member "ext" of its block; items that no block fits
 // are kept as they are. Usage.Input is the prompt without its cached tokens;
 // Usage.Extra has the counts that are no field, those of reasoning in
 // output_tokens_details. RequestID is the ID of the response, not the one in the

@@ -158,13 +158,13 @@ func blocksOfDocument(content json.RawMessage) (blocks []transcript.Block) {
 	return blocks
 }
 
-// What a request to Converse may have.
+// Limits of a request to Converse.
 const (
 	maxDocuments = 5
 	maxImages    = 20
 )
 
-// What a request to the Messages API may have, in bytes of JSON: the API counts
+// Limits of a request to the Messages API, in bytes of JSON: the API counts
 // an image as the base64 that it gets.
 const (
 	maxImageBytes = 5 << 20

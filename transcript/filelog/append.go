@@ -79,7 +79,7 @@ func (l *Log) Append(ctx context.Context, lines []byte, check func(end int64) er
 // Settle waits out an append in progress and returns the offset after the last
 // byte of the file, which then is the end of a line: if the file does not end
 // in '\n', a '\n' is added, whatever the last line holds, and [Options.Observe]
-// is told. A whole record that had lost its '\n' becomes readable that way,
+// is called. A whole record that had lost its '\n' becomes readable that way,
 // and a torn one cannot run into the next. The '\n' is synced as the lines of
 // an Append are.
 //

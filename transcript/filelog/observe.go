@@ -14,7 +14,7 @@ func (Wait) event()   {}
 func (Synced) event() {}
 func (Tail) event()   {}
 
-// LongWait is the shortest wait for a lock that [Options.Observe] is told about.
+// LongWait is the shortest wait for a lock that [Options.Observe] is called for.
 const LongWait = time.Millisecond
 
 // A Lock says what a lock is for.

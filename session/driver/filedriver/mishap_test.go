@@ -299,7 +299,7 @@ func TestRowsAfterABoot(t *testing.T) {
 }
 
 // A session that was deleted and made again is another one, also for a process that
-// had closed its transcript meanwhile. It is told once.
+// had closed its transcript meanwhile. It is reported once.
 func TestMadeAgainBehindAClosedFile(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, &filedriver.Options{OpenFiles: -1})
