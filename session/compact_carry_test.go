@@ -2,10 +2,10 @@ package session_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -84,21 +84,29 @@ func TestStandInHasItsOwnTime(t *testing.T) {
 		"of CompactFor": {Summarizer: slow, Timeout: 1},
 		"of Either":     {Summarizer: compact.Either(slow, compact.Extractive{})},
 	} {
-		st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: o})
-		s := load(t, st, cli)
-		for i := range 12 {
-			add(t, s, transcript.UserText(fmt.Sprintf("question %d", i)), answer(lines(30)))
-		}
-		ctx, cancel := t.Context(), context.CancelFunc(func() {})
-		if o.Timeout == 0 {
-			ctx, cancel = context.WithTimeout(ctx, 2*time.Second)
-		}
-		changed, err := s.CompactFor(ctx, guard.Need{Refused: true})
-		cancel()
-		if !changed || (err != nil) != (o.Timeout == 1) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, %v", name, changed, err)
-		}
-		closed(t, st)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := session.OpenDriver(memdriver.New(nil), &session.Options{Compact: o})
+				defer closed(t, st)
+				s := load(t, st, cli)
+				for i := range 12 {
+					add(t, s, transcript.UserText(fmt.Sprintf("question %d", i)), answer(lines(30)))
+				}
+				ctx := t.Context()
+				if o.Timeout == 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, time.Minute)
+					defer cancel()
+				}
+				changed, err := s.CompactFor(ctx, guard.Need{Refused: true})
+				require.True(t, changed)
+				if o.Timeout == 0 {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+			})
+		})
 	}
 }
 
