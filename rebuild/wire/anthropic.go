@@ -93,9 +93,14 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	}
 	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
 	r := newRenderer(req, apiAnthropic)
-	r.media, r.plainPrompts = media, a.PlainPrompts
+	r.media, r.plainPrompts, r.optional = media, a.PlainPrompts, optional
 	thinking := r.ask(a.Thinking, limit)
-	messages := r.messages()
+	messages := r.messages(
+		func(i int, m transcript.Message) []transcript.Block { return r.userContent(i, m, r.userBlocks) },
+		func(i int, m transcript.Message) []transcript.Block {
+			return r.answerContent(i, m, r.serverPairs(i, m), r.answerBlock)
+		},
+	)
 	_, ownSystem := a.Params["system"]
 	_, ownTools := a.Params["tools"]
 	ownSystem, ownTools = ownSystem || rebuild.IsBlank(req.System), ownTools || len(req.Tools) == 0

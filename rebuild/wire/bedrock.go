@@ -79,6 +79,7 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 		return nil, nil, err
 	}
 	r := bedrockRenderer{renderer: newRenderer(req, apiBedrock), format: b, names: map[string]bool{}}
+	r.plainPrompts = true
 	thinking := r.ask(b.Thinking, req.MaxOutput)
 	messages := r.messages()
 	thinking = r.asked(thinking)

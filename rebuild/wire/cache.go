@@ -41,9 +41,9 @@ func (c CacheTTL) mark(kind string) json.RawMessage {
 
 // markedMessages returns the indexes of the messages that end with a mark: where
 // this request ends, and where the one before it did, the user message in front.
-func markedMessages[M any](messages []M, role func(M) transcript.Role) (marked []int) {
+func markedMessages(messages []transcript.Message) (marked []int) {
 	for i, m := range slices.Backward(messages) {
-		if role(m) == transcript.RoleUser && len(marked) < 2 {
+		if m.Role == transcript.RoleUser && len(marked) < 2 {
 			marked = append(marked, i)
 		}
 	}
@@ -56,7 +56,7 @@ func (c CacheTTL) cachePoint() written { return object("cachePoint", c.mark("def
 // roll puts marks on the last blocks of messages that can have one. The messages
 // are the renderer's.
 func (c CacheTTL) roll(messages []transcript.Message) {
-	for _, i := range markedMessages(messages, func(m transcript.Message) transcript.Role { return m.Role }) {
+	for _, i := range markedMessages(messages) {
 		content := messages[i].Content
 		for j, b := range slices.Backward(content) {
 			if t, isText := b.(transcript.TextBlock); isText && rebuild.IsBlank(t.Text) {
@@ -132,7 +132,7 @@ func unmarked(b transcript.Block) transcript.Block {
 }
 
 // withExtra returns a block with other members beside its own; ok is false for one
-// that has no cache mark among them.
+// that cannot have a cache mark among them.
 func withExtra(b transcript.Block, change func(transcript.Extra) transcript.Extra) (changed transcript.Block, ok bool) {
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -150,6 +150,12 @@ func withExtra(b transcript.Block, change func(transcript.Extra) transcript.Extr
 	case transcript.ToolResultBlock:
 		b.Extra = change(b.Extra)
 		return b, true
+	case transcript.ThinkingBlock:
+		b.Extra = change(b.Extra)
+		return b, false
+	case transcript.RedactedThinkingBlock:
+		b.Extra = change(b.Extra)
+		return b, false
 	}
-	return nil, false
+	return b, false
 }

@@ -42,7 +42,7 @@ func (r *renderer) documentContent(entry string, content json.RawMessage) json.R
 		if err != nil {
 			b = nil
 		}
-		return written(transcript.MarshalBlock(r.userBlock(entry, b)))
+		return written(transcript.MarshalBlock(r.userBlocks(entry, b)[0]))
 	}))
 }
 

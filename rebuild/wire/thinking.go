@@ -61,18 +61,11 @@ func (r *renderer) asked(thinking json.RawMessage) json.RawMessage {
 }
 
 func hasCalls(content []transcript.Block) bool {
-	return slices.ContainsFunc(content, func(b transcript.Block) bool {
-		_, ok := b.(transcript.ToolCallBlock)
-		return ok
-	})
+	return slices.ContainsFunc(content, isType[transcript.ToolCallBlock])
 }
 
 func isThinking(b transcript.Block) bool {
-	switch b.(type) {
-	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
-		return true
-	}
-	return false
+	return isType[transcript.ThinkingBlock](b) || isType[transcript.RedactedThinkingBlock](b)
 }
 
 // fitThinking leaves out the reasoning that answer i cannot have. Signed
