@@ -63,10 +63,10 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 	reasons := !jsontext.IsNull(s.Reasoning)
 	stored, _ := jsontext.Bool(s.Params["store"])
 	r := responsesRenderer{
-		openAI: openAI{newRendering(req, apiOpenAIResponses, idForm{prefix: "call_"})},
+		openAI: openAI{rendering: newRendering(req, apiOpenAIResponses, idForm{prefix: "call_"})},
 		stored: stored, items: map[string]bool{},
 	}
-	input := r.input()
+	r.messages(r.answer, r.result)
 
 	given := func(name string) bool { _, ok := s.Params[name]; return ok }
 	o := jsontext.AppendObject(nil)
@@ -90,7 +90,7 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 	if !given("tools") && len(req.Tools) > 0 {
 		o.Value("tools", list(req.Tools, responsesToolJSON))
 	}
-	return r.end(&o, "input", list(input, as))
+	return r.end(&o, "input", list(r.out, responsesItemJSON))
 }
 
 // appendResponsesTool says that the schema is not strict: the API takes one that
@@ -100,25 +100,25 @@ func responsesToolJSON(t transcript.Tool) written {
 	return object(append(members, "strict", false)...)
 }
 
-func responsesPartJSON(p openAIPart) written {
-	switch {
-	case p.kind == openAIText:
-		return object("type", "input_text", "text", p.text)
-	case p.kind == openAIImage:
-		return object("type", "input_image", "detail", "auto", "file_id", opt(p.fileID), "image_url", opt(p.url))
-	case p.name != "":
-		return object("type", "input_file", "file_id", opt(p.fileID), "filename", p.name, "file_data", opt(p.url))
+func responsesItemJSON(m openAIMessage) written {
+	if m.item != nil {
+		return m.item
 	}
-	return object("type", "input_file", "file_id", opt(p.fileID), "file_url", opt(p.url))
+	return object("type", "message", "role", m.role, "content", openAIContent(m.parts, responsesPartJSON))
 }
 
-// responsesContent returns parts as they are written: one text as a string.
-func responsesContent(parts []openAIPart) any {
-	switch {
-	case len(parts) == 0:
-		return ""
-	case len(parts) == 1 && parts[0].kind == openAIText:
-		return parts[0].text
+func responsesPartJSON(b transcript.Block) written {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return object("type", "input_text", "text", b.Text)
+	case transcript.ImageBlock:
+		return object("type", "input_image", "detail", "auto", "file_id", opt(b.Source.FileID), "image_url", opt(sourceURL(b.Source)))
+	case transcript.DocumentBlock:
+		url := "file_url"
+		if b.Title != "" {
+			url = "file_data"
+		}
+		return object("type", "input_file", "file_id", opt(b.Source.FileID), "filename", opt(b.Title), url, opt(sourceURL(b.Source)))
 	}
-	return list(parts, responsesPartJSON)
+	return nil
 }

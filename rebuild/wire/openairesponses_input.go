@@ -11,88 +11,31 @@ import (
 )
 
 // A responsesRenderer turns the messages of one request into the items of the
-// Responses API. It goes through them once, in order, and looks back only.
+// Responses API.
 type responsesRenderer struct {
 	openAI
 	stored bool              // the provider has its own items
 	items  map[string]bool   // IDs of those given back
 	kinds  map[string]string // of the last answer's calls that are no functions, by their IDs
-	out    []written
-
-	dropped bool         // nothing is left of the last answer
-	said    int          // items up to the last message of the user
-	rest    []openAIPart // and its parts
 }
 
-func (r *responsesRenderer) input() []written {
-	for i, m := range r.req.Messages {
-		if m.Role == transcript.RoleAssistant {
-			r.answer(i, m)
-		} else {
-			r.user(m)
-		}
-	}
-	return r.out
-}
-
-// user renders results, each as an item, and one message of the rest. A later system
-// prompt is a message of the developer's.
-func (r *responsesRenderer) user(m transcript.Message) {
-	var rest []openAIPart
-	for j, b := range m.Content {
-		o := originOf(m, j)
-		switch b := b.(type) {
-		case transcript.ToolResultBlock:
-			r.result(o.Entry, b)
-		case transcript.ToolCallBlock:
-			r.note(rebuild.DroppedBlock, o.Entry, "a call in a user message")
-		default:
-			if o.Block == transcript.PromptEntry {
-				r.says(m, rest)
-				rest = nil
-				r.message("developer", r.parts(o.Entry, b))
-				continue
-			}
-			rest = append(rest, r.parts(o.Entry, b)...)
-		}
-	}
-	r.says(m, rest)
-	r.dropped = false
-}
-
-// says adds what the user says; behind an answer that was left out, to the message in
-// front of it.
-func (r *responsesRenderer) says(m transcript.Message, parts []openAIPart) {
-	if len(parts) == 0 {
-		return
-	}
-	if n := len(r.out); r.dropped && n > 0 && n == r.said {
-		parts = append(r.rest, parts...)
-		r.out = r.out[:n-1]
-		r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
-	}
-	r.said, r.rest = len(r.out)+1, parts
-	r.message("user", parts)
-}
-
-func (r *responsesRenderer) message(role string, parts []openAIPart) {
-	r.out = append(r.out, object("type", "message", "role", role, "content", responsesContent(parts)))
-}
-
-func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) {
+// result renders a result as an item and leaves nothing.
+func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block) {
 	r.dropExtra(entry, "tool_result", b.Extra)
-	var parts []openAIPart
+	var parts []transcript.Block
 	for _, c := range b.Content {
 		parts = append(parts, r.parts(entry, c)...)
 	}
 	id := r.ids.result(b.CallID)
-	kind := cmp.Or(r.kinds[id], "function_call") + "_output"
-	if clientCalls[r.kinds[id]] != "" {
-		r.out = append(r.out, r.clientOutput(r.kinds[id], id, b, parts))
-		return
+	if kind := r.kinds[id]; clientCalls[kind] != "" {
+		r.item(r.clientOutput(kind, id, b, parts))
+	} else {
+		r.item(object("type", cmp.Or(kind, "function_call")+"_output", "call_id", id, "output", openAIContent(parts, responsesPartJSON)))
 	}
-	r.out = append(r.out, object("type", kind, "call_id", id, "output", responsesContent(parts)))
+	return nil
 }
+
+func (r *responsesRenderer) item(item written) { r.out = append(r.out, openAIMessage{item: item}) }
 
 // isOwnItem reports whether a raw block of an answer is an item that goes back as it
 // came: of a tool that the provider ran, opaque, or of a type that only the provider
@@ -133,7 +76,7 @@ func (r *responsesRenderer) answer(i int, m transcript.Message) {
 	unshown := r.unshown(i)
 	items := make([]outputItem, 0, len(m.Content))
 	for j, b := range m.Content {
-		if it, ok := r.item(originOf(m, j), b, m.Content); ok {
+		if it, ok := r.outputItem(originOf(m, j), b, m.Content); ok {
 			if call, isCall := b.(transcript.ToolCallBlock); isCall && stringMember(it.ext, "type") == "computer_call" && unshown[call.ID] {
 				it.ext, it.kept = nil, nil // it goes as that of a function, as below
 			}
@@ -147,7 +90,7 @@ func (r *responsesRenderer) answer(i int, m transcript.Message) {
 		for i+n < len(items) && items[i].continues(items[i+n]) {
 			n++
 		}
-		r.out = append(r.out, r.rendered(items[i:i+n]))
+		r.item(r.rendered(items[i : i+n]))
 		i += n
 	}
 	if r.dropped = before == len(r.out) && len(m.Content) > 0; r.dropped {
@@ -155,8 +98,8 @@ func (r *responsesRenderer) answer(i int, m transcript.Message) {
 	}
 }
 
-// item returns what an answer has in the place of a block.
-func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block, answer []transcript.Block) (it outputItem, ok bool) {
+// outputItem returns what an answer has in the place of a block.
+func (r *responsesRenderer) outputItem(o transcript.Origin, b transcript.Block, answer []transcript.Block) (it outputItem, ok bool) {
 	it = outputItem{block: b, origin: o}
 	keep := func(extra transcript.Extra) {
 		it.ext = r.ext(o, extra)
@@ -188,7 +131,7 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block, answer
 		}
 		return it, true
 	case transcript.ContextBlock:
-		it.block = transcript.TextBlock{Text: r.parts(o.Entry, b)[0].text}
+		it.block = transcript.TextBlock{Text: r.plain(o.Entry, b)}
 		return it, true
 	case transcript.RawBlock:
 		if r.native(o) {
