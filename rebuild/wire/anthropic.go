@@ -112,25 +112,19 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	r.limitMarks(messages, budget)
 	thinking = r.asked(thinking)
 
-	o := jsontext.AppendObject(nil)
-	o.OptString("model", req.Model)
-	o.Int("max_tokens", int64(limit))
-	o.OptBool("stream", a.Stream)
-	o.OptValue("thinking", thinking)
-	appendParams(&o, a.Params)
-	switch {
-	case ownSystem:
-	case a.Cache != "":
-		o.Value("system", list([]string{req.System}, func(text string) written {
+	var system any = req.System
+	if a.Cache != "" {
+		system = list([]string{req.System}, func(text string) written {
 			return object("type", "text", "text", text, cacheControl, a.Cache.mark("ephemeral"))
-		}))
-	default:
-		o.String("system", req.System)
+		})
 	}
-	if !ownTools {
-		o.Value("tools", a.tools(req.Tools))
+	if ownSystem {
+		system = nil
 	}
-	return r.end(&o, "messages", list(messages, messageJSON))
+	return r.request(
+		a.Params, "model", opt(req.Model), "max_tokens", limit, "stream", flag(a.Stream), "thinking", thinking,
+		"", a.Params, "system", system, "tools", a.tools(req.Tools), "messages", list(messages, messageJSON),
+	)
 }
 
 // marks counts the cache marks in Params: they count against the same limit.
@@ -155,10 +149,10 @@ func count(b bool) int {
 	return 0
 }
 
-// tools returns the tools, the last with a mark if there are any.
+// tools returns the tools, the last with a mark if there are marks.
 func (a Anthropic) tools(tools []transcript.Tool) written {
 	left := len(tools)
-	return list(tools, func(t transcript.Tool) written {
+	return optList(tools, func(t transcript.Tool) written {
 		var mark json.RawMessage
 		if left--; left == 0 && a.Cache != "" {
 			mark = a.Cache.mark("ephemeral")

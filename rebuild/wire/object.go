@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
@@ -20,26 +21,34 @@ func object(members ...any) written {
 	o := jsontext.AppendObject(nil)
 	for i := 0; i < len(members); i += 2 {
 		name, _ := members[i].(string)
-		switch v := members[i+1].(type) {
-		case string:
-			o.String(name, v)
-		case opt:
-			o.OptString(name, string(v))
-		case int:
-			o.Int(name, int64(v))
-		case bool:
-			o.Bool(name, v)
-		case json.RawMessage:
-			o.OptValue(name, v)
-		case []byte:
-			o.OptValue(name, v)
-		case written:
-			if v != nil {
-				o.Func(name, func(dst []byte) []byte { return append(dst, v...) })
-			}
-		}
+		add(&o, name, members[i+1])
 	}
 	return o.End()
+}
+
+func add(o *jsontext.Object, name string, value any) {
+	switch v := value.(type) {
+	case string:
+		o.String(name, v)
+	case opt:
+		o.OptString(name, string(v))
+	case int:
+		o.Int(name, int64(v))
+	case bool:
+		o.Bool(name, v)
+	case json.RawMessage:
+		o.OptValue(name, v)
+	case []byte:
+		o.OptValue(name, v)
+	case map[string]json.RawMessage: // members, not a value
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			o.Value(name, v[name])
+		}
+	case written:
+		if v != nil {
+			o.Func(name, func(dst []byte) []byte { return append(dst, v...) })
+		}
+	}
 }
 
 // A member is one of an object.

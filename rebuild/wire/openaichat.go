@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -107,27 +106,23 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 		openAI:    openAI{rendering: newRendering(req, apiOpenAIChat, c.ids())},
 		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
-	if !rebuild.IsBlank(req.System) {
+	if r.req.System != "" {
 		r.out = append(r.out, openAIMessage{role: cmp.Or(c.SystemRole, "system"), parts: plainText(req.System)})
 	}
 	r.messages(r.answer, r.result)
 
-	o := jsontext.AppendObject(nil)
-	o.OptString("model", req.Model)
-	o.OptString("prompt_cache_key", c.CacheKey)
-	o.OptInt(limit, int64(req.MaxOutput))
-	o.OptBool("stream", c.Stream)
-	if _, given := c.Params["stream_options"]; c.Stream && !given {
-		o.Value("stream_options", []byte(`{"include_usage":true}`))
+	var usage, thinking json.RawMessage
+	if c.Stream {
+		usage = json.RawMessage(`{"include_usage":true}`)
 	}
-	if _, given := c.Params["thinking"]; c.Dialect == GLM && !given {
-		o.Value("thinking", []byte(`{"type":"enabled","clear_thinking":false}`))
+	if c.Dialect == GLM {
+		thinking = json.RawMessage(`{"type":"enabled","clear_thinking":false}`)
 	}
-	appendParams(&o, c.Params)
-	if _, given := c.Params["tools"]; !given && len(req.Tools) > 0 {
-		o.Value("tools", list(req.Tools, chatToolJSON))
-	}
-	return r.end(&o, "messages", list(splitCalls(r.out), chatMessageJSON))
+	return r.request(
+		c.Params, "model", opt(req.Model), "prompt_cache_key", opt(c.CacheKey), limit, number(req.MaxOutput), "stream", flag(c.Stream),
+		"stream_options", usage, "thinking", thinking,
+		"", c.Params, "tools", optList(req.Tools, chatToolJSON), "messages", list(splitCalls(r.out), chatMessageJSON),
+	)
 }
 
 func chatToolJSON(t transcript.Tool) written {

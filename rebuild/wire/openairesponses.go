@@ -60,7 +60,6 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 	); err != nil {
 		return nil, nil, err
 	}
-	reasons := !jsontext.IsNull(s.Reasoning)
 	stored, _ := jsontext.Bool(s.Params["store"])
 	r := responsesRenderer{
 		openAI: openAI{rendering: newRendering(req, apiOpenAIResponses, idForm{prefix: "call_"})},
@@ -68,32 +67,18 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 	}
 	r.messages(r.answer, r.result)
 
-	given := func(name string) bool { _, ok := s.Params[name]; return ok }
-	o := jsontext.AppendObject(nil)
-	o.OptString("model", req.Model)
-	o.OptString("prompt_cache_key", s.CacheKey)
-	o.OptInt("max_output_tokens", int64(req.MaxOutput))
-	o.OptBool("stream", s.Stream)
-	if !given("store") {
-		o.Bool("store", false)
+	var include json.RawMessage
+	if !jsontext.IsNull(s.Reasoning) {
+		include = json.RawMessage(`["reasoning.encrypted_content"]`)
 	}
-	if reasons {
-		o.Value("reasoning", s.Reasoning)
-		if !given("include") {
-			o.Value("include", []byte(`["reasoning.encrypted_content"]`))
-		}
-	}
-	appendParams(&o, s.Params)
-	if !given("instructions") && !rebuild.IsBlank(req.System) {
-		o.String("instructions", req.System)
-	}
-	if !given("tools") && len(req.Tools) > 0 {
-		o.Value("tools", list(req.Tools, responsesToolJSON))
-	}
-	return r.end(&o, "input", list(r.out, responsesItemJSON))
+	return r.request(
+		s.Params, "model", opt(req.Model), "prompt_cache_key", opt(s.CacheKey), "max_output_tokens", number(req.MaxOutput), "stream", flag(s.Stream),
+		"store", false, "reasoning", s.Reasoning, "include", include,
+		"", s.Params, "instructions", opt(r.req.System), "tools", optList(req.Tools, responsesToolJSON), "input", list(r.out, responsesItemJSON),
+	)
 }
 
-// appendResponsesTool says that the schema is not strict: the API takes one that
+// responsesToolJSON says that the schema is not strict: the API takes one that
 // says nothing for that, and refuses most schemas then.
 func responsesToolJSON(t transcript.Tool) written {
 	members := append([]any{"type", "function"}, toolMembers(t, "parameters", noParameters)...)

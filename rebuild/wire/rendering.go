@@ -19,6 +19,9 @@ type rendering struct {
 }
 
 func newRendering(req transcript.Request, api string, form idForm) rendering {
+	if rebuild.IsBlank(req.System) {
+		req.System = ""
+	}
 	return rendering{req: req, api: api, ids: idMap{form, map[string]bool{}, map[string]int{}, map[string][]string{}}}
 }
 
@@ -64,17 +67,6 @@ func withMember(extra transcript.Extra, name string, value json.RawMessage) tran
 	}
 	extra[name] = slices.Clone(value)
 	return extra
-}
-
-// end ends a request with its messages, so that a longer conversation only adds
-// bytes.
-func (r *rendering) end(o *jsontext.Object, name string, messages written) ([]byte, rebuild.Report, error) {
-	o.Func(name, func(dst []byte) []byte { return append(dst, messages...) })
-	body := o.End()
-	if jsontext.MendSurrogates(body) {
-		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in what was kept for the API")
-	}
-	return body, r.report, nil
 }
 
 // callID returns the ID for the next call of the answer.
