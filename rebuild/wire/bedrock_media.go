@@ -8,32 +8,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// userBlocks returns what a user message or a result has in the place of b, with
-// images and documents as bytes.
-func (r *bedrockRenderer) userBlocks(entry string, b transcript.Block) []transcript.Block {
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		text := r.known(entry, b, false)
-		if rebuild.IsBlank(b.Text) {
-			r.note(rebuild.BlankText, entry, "")
-			return nil
-		}
-		return []transcript.Block{text}
-	case transcript.ImageBlock:
-		image := r.known(entry, b, false)
-		_, problem := cleanSource(b.Source, "image")
-		switch {
-		case r.media.take(b):
-			return plainText(r.leftOut(entry, "image", "more than "+strconv.Itoa(maxImages)))
-		case problem != "" || b.Source.Type != "base64":
-			return plainText(r.leftOut(entry, "image", sourceProblem(b.Source)))
-		}
-		return []transcript.Block{image}
-	case transcript.DocumentBlock:
-		r.known(entry, b, false)
-		return r.document(entry, b)
+// source returns an image as bytes.
+func (r *bedrockRenderer) source(s transcript.Source, kind string) (clean transcript.Source, problem string) {
+	clean, problem = cleanSource(s, kind)
+	switch {
+	case r.media.take(transcript.ImageBlock{}):
+		return s, "more than " + strconv.Itoa(maxImages)
+	case problem != "" || s.Type != "base64":
+		return s, sourceProblem(s)
 	}
-	return plainText(r.plain(entry, b))
+	return clean, ""
 }
 
 // documentFormats holds the formats of documents by media type.
@@ -77,7 +61,7 @@ func (r *bedrockRenderer) contentBlocks(entry string, b transcript.DocumentBlock
 			// It is not in the count of images, so it does not go out.
 			out = append(out, plainText(r.leftOut(entry, image.BlockType(), "in a document"))...)
 		} else {
-			out = append(out, r.userBlocks(entry, part)...)
+			out = append(out, r.parts(r, entry, part)...)
 		}
 	}
 	return out

@@ -125,7 +125,7 @@ func bedrockJSON(b transcript.Block) written {
 
 // user returns the content of a user message, with a text beside documents.
 func (r *bedrockRenderer) user(i int, m transcript.Message) []transcript.Block {
-	content := r.userContent(i, m, r.userBlocks)
+	content := r.userContent(i, m, func(entry string, b transcript.Block) []transcript.Block { return r.parts(r, entry, b) })
 	if slices.ContainsFunc(content, isType[transcript.DocumentBlock]) && !slices.ContainsFunc(content, isType[transcript.TextBlock]) {
 		content = append(content, plainText("[see the documents]")...)
 		r.note(rebuild.ReplacedBlock, originOf(m, 0).Entry, "a text beside a document")

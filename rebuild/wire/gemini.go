@@ -82,8 +82,8 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	if err := cmp.Or(checkRoles(req.Messages), checkObject("thinking", g.Thinking), checkParams(g.Params, "contents")); err != nil {
 		return nil, nil, err
 	}
-	r := geminiRenderer{rendering: newRendering(req, apiGemini, idForm{}), format: g}
-	contents := r.contents()
+	r := geminiRenderer{talk: talk{rendering: newRendering(req, apiGemini, idForm{})}, format: g}
+	r.messages(&r)
 
 	config, params, err := joined(g.Params, generationConfig, member{"maxOutputTokens", number(req.MaxOutput)}, member{"thinkingConfig", g.Thinking})
 	if err != nil {
@@ -99,7 +99,7 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	}
 	return r.request(
 		params, generationConfig, config,
-		"", params, "systemInstruction", system, "tools", tools, "contents", list(contents, contentJSON),
+		"", params, "systemInstruction", system, "tools", tools, "contents", list(r.out, contentJSON),
 	)
 }
 

@@ -18,107 +18,8 @@ const (
 // noParameters is the schema of a tool that has none.
 const noParameters = `{"type":"object","properties":{}}`
 
-// An openAI is what rendering for both APIs of OpenAI has in common. It goes through
-// the messages once, in order, and looks back only.
-type openAI struct {
-	rendering
-	out     []openAIMessage
-	dropped bool // nothing is left of the last answer
-}
-
-// An openAIMessage is a message as these APIs have it, or an item of the Responses API.
-type openAIMessage struct {
-	role  string
-	parts []transcript.Block
-	item  written // in place of all else
-	// Of Chat Completions:
-	refusal   string
-	calls     []transcript.ToolCallBlock
-	callID    string   // of a result
-	audio     string   // ID of what the answer said aloud
-	reasoning []member // as the members that it came in
-}
-
-// messages gives each message to one of these functions.
-func (r *openAI) messages(answer func(i int, m transcript.Message), result func(entry string, b transcript.ToolResultBlock) (moved []transcript.Block)) {
-	for i, m := range r.req.Messages {
-		if m.Role == transcript.RoleAssistant {
-			answer(i, m)
-		} else {
-			r.user(m, result)
-		}
-	}
-}
-
-// user renders results, and one message of what they leave and of the rest. A later
-// system prompt is a message of the developer's where there are such.
-func (r *openAI) user(m transcript.Message, result func(entry string, b transcript.ToolResultBlock) (moved []transcript.Block)) {
-	var moved, rest []transcript.Block
-	for j, b := range m.Content {
-		o := originOf(m, j)
-		switch b := b.(type) {
-		case transcript.ToolResultBlock:
-			moved = append(moved, result(o.Entry, b)...)
-		case transcript.ToolCallBlock:
-			r.note(rebuild.DroppedBlock, o.Entry, "a call in a user message")
-		default:
-			parts := r.parts(o.Entry, b)
-			if o.Block == transcript.PromptEntry && r.api == apiOpenAIResponses {
-				r.says(m, rest)
-				r.out, rest, parts = append(r.out, openAIMessage{role: "developer", parts: parts}), nil, nil
-			}
-			rest = append(rest, parts...)
-		}
-	}
-	r.says(m, append(moved, rest...))
-	r.dropped = false
-}
-
-// says adds what the user says; behind an answer that was left out, to the message in
-// front of it.
-func (r *openAI) says(m transcript.Message, parts []transcript.Block) {
-	last := &openAIMessage{}
-	if n := len(r.out); n > 0 {
-		last = &r.out[n-1]
-	}
-	switch {
-	case len(parts) == 0:
-		return
-	case r.dropped && last.role == "user":
-		last.parts = append(last.parts, parts...)
-		r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
-		return
-	case last.role == "tool" && r.ids.form.exact:
-		r.out = append(r.out, openAIMessage{role: "assistant", parts: plainText("[results received]")})
-		r.note(rebuild.AddedAnswer, originOf(m, 0).Entry, "between results and what the user says")
-	}
-	r.out = append(r.out, openAIMessage{role: "user", parts: parts})
-}
-
-// parts returns what a user message or a result has in the place of b.
-func (r *openAI) parts(entry string, b transcript.Block) []transcript.Block {
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		r.dropExtra(entry, "text", b.Extra)
-		return plainText(b.Text)
-	case transcript.ImageBlock:
-		r.dropExtra(entry, "image", b.Extra)
-		clean, problem := r.source(b.Source, "image")
-		if problem != "" {
-			return plainText(r.leftOut(entry, "image", problem))
-		}
-		return []transcript.Block{transcript.ImageBlock{Source: clean}}
-	case transcript.DocumentBlock:
-		r.dropExtra(entry, "document", b.Extra)
-		return r.document(entry, b)
-	case transcript.RawBlock:
-		audio := get(b.JSON, "input_audio")
-		if r.api == apiOpenAIChat && b.BlockType() == "input_audio" && jsontext.Valid(b.JSON) && stringMember(audio, "data") != "" && stringMember(audio, "format") != "" {
-			return []transcript.Block{b}
-		}
-	}
-	return plainText(r.plain(entry, b))
-}
+// An openAI is what rendering for both APIs of OpenAI has in common.
+type openAI struct{ talk }
 
 // source returns the source of an image or a file, or what is wrong with it.
 func (r *openAI) source(s transcript.Source, kind string) (clean transcript.Source, problem string) {
@@ -169,7 +70,7 @@ func (r *openAI) document(entry string, b transcript.DocumentBlock) (parts []tra
 	case clean.Type == "content":
 		text(b.Title, b.Context)
 		for _, inner := range blocksOfDocument(clean.Extra["content"]) {
-			parts = append(parts, r.parts(entry, inner)...)
+			parts = append(parts, r.parts(r, entry, inner)...)
 		}
 		return parts
 	}

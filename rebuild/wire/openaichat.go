@@ -103,13 +103,13 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 		return nil, nil, err
 	}
 	r := chatRenderer{
-		openAI:    openAI{rendering: newRendering(req, apiOpenAIChat, c.ids())},
+		openAI:    openAI{talk{rendering: newRendering(req, apiOpenAIChat, c.ids())}},
 		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
 	if r.req.System != "" {
-		r.out = append(r.out, openAIMessage{role: cmp.Or(c.SystemRole, "system"), parts: plainText(req.System)})
+		r.out = append(r.out, said{role: cmp.Or(c.SystemRole, "system"), parts: plainText(req.System)})
 	}
-	r.messages(r.answer, r.result)
+	r.messages(&r)
 
 	var usage, thinking json.RawMessage
 	if c.Stream {
@@ -129,7 +129,7 @@ func chatToolJSON(t transcript.Tool) written {
 	return object("type", "function", "function", object(toolMembers(t, "parameters", noParameters)...))
 }
 
-func chatMessageJSON(m openAIMessage) written {
+func chatMessageJSON(m said) written {
 	members := []any{"role", m.role, "tool_call_id", opt(m.callID)}
 	for _, r := range m.reasoning {
 		members = append(members, r.name, r.value)

@@ -23,11 +23,11 @@ const maxChatCalls = 128
 // splitCalls makes several answers of one with too many calls, each followed by
 // its results. What else is in the answer stays with the first of them, except
 // that each has the reasoning, which imitators demand of every answer with calls.
-func splitCalls(messages []openAIMessage) []openAIMessage {
-	if !slices.ContainsFunc(messages, func(m openAIMessage) bool { return len(m.calls) > maxChatCalls }) {
+func splitCalls(messages []said) []said {
+	if !slices.ContainsFunc(messages, func(m said) bool { return len(m.calls) > maxChatCalls }) {
 		return messages
 	}
-	out := make([]openAIMessage, 0, len(messages)+1)
+	out := make([]said, 0, len(messages)+1)
 	for i := 0; i < len(messages); {
 		m := messages[i]
 		i++
@@ -40,7 +40,7 @@ func splitCalls(messages []openAIMessage) []openAIMessage {
 		for n, c := range m.calls {
 			chunk[c.ID] = n / maxChatCalls
 		}
-		results := make([][]openAIMessage, len(chunks))
+		results := make([][]said, len(chunks))
 		for ; i < len(messages) && messages[i].role == "tool"; i++ {
 			n := chunk[messages[i].callID]
 			results[n] = append(results[n], messages[i])
@@ -56,10 +56,10 @@ func splitCalls(messages []openAIMessage) []openAIMessage {
 
 // result renders the texts of a result and returns the rest of it.
 func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block) {
-	m := openAIMessage{role: "tool", callID: r.ids.result(b.CallID)}
+	m := said{role: "tool", callID: r.ids.result(b.CallID)}
 	r.dropExtra(entry, "tool_result", b.Extra)
 	for _, c := range b.Content {
-		for _, p := range r.parts(entry, c) {
+		for _, p := range r.parts(r, entry, c) {
 			if isType[transcript.TextBlock](p) {
 				m.parts = append(m.parts, p)
 				continue
@@ -78,9 +78,9 @@ func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved
 	return moved
 }
 
-func (r *chatRenderer) answer(_ int, m transcript.Message) {
+func (r *chatRenderer) answer(_ int, m transcript.Message) bool {
 	r.ids.open()
-	out := openAIMessage{role: "assistant"}
+	out := said{role: "assistant"}
 	for j, b := range m.Content {
 		o := originOf(m, j)
 		switch b := b.(type) {
@@ -103,17 +103,14 @@ func (r *chatRenderer) answer(_ int, m transcript.Message) {
 		case transcript.ThinkingBlock:
 			r.think(o, b, &out)
 		case transcript.ContextBlock:
-			out.parts = append(out.parts, r.parts(o.Entry, b)...)
+			out.parts = append(out.parts, r.parts(r, o.Entry, b)...)
 		default:
 			r.drop(o.Entry, b)
 		}
 	}
-	said := func(p transcript.Block) bool { return !isThinking(p) }
-	r.dropped = !slices.ContainsFunc(out.parts, said) &&
-		len(out.calls) == 0 && out.refusal == "" && out.audio == ""
-	if r.dropped {
-		r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
-		return
+	spoken := func(p transcript.Block) bool { return !isThinking(p) }
+	if !slices.ContainsFunc(out.parts, spoken) && len(out.calls) == 0 && out.refusal == "" && out.audio == "" {
+		return false
 	}
 	if len(out.calls) > maxChatCalls {
 		r.note(rebuild.SplitAnswer, originOf(m, 0).Entry, strconv.Itoa(len(out.calls))+" calls")
@@ -122,6 +119,7 @@ func (r *chatRenderer) answer(_ int, m transcript.Message) {
 		out.reasoning = []member{{reasoningContent, []byte(`""`)}}
 	}
 	r.out = append(r.out, out)
+	return true
 }
 
 // The members for reasoning: most imitators have the first.
@@ -133,7 +131,7 @@ const (
 )
 
 // think gives reasoning back in the members that it came in.
-func (r *chatRenderer) think(o transcript.Origin, b transcript.ThinkingBlock, out *openAIMessage) {
+func (r *chatRenderer) think(o transcript.Origin, b transcript.ThinkingBlock, out *said) {
 	drop := func(why string) { r.note(rebuild.DroppedThinking, o.Entry, why) }
 	switch {
 	case !r.reasoning:

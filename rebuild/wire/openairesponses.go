@@ -62,10 +62,10 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 	}
 	stored, _ := jsontext.Bool(s.Params["store"])
 	r := responsesRenderer{
-		openAI: openAI{rendering: newRendering(req, apiOpenAIResponses, idForm{prefix: "call_"})},
+		openAI: openAI{talk{rendering: newRendering(req, apiOpenAIResponses, idForm{prefix: "call_"})}},
 		stored: stored, items: map[string]bool{},
 	}
-	r.messages(r.answer, r.result)
+	r.messages(&r)
 
 	var include json.RawMessage
 	if !jsontext.IsNull(s.Reasoning) {
@@ -85,9 +85,9 @@ func responsesToolJSON(t transcript.Tool) written {
 	return object(append(members, "strict", false)...)
 }
 
-func responsesItemJSON(m openAIMessage) written {
-	if m.item != nil {
-		return m.item
+func responsesItemJSON(m said) written {
+	if m.items != nil {
+		return m.items[0]
 	}
 	return object("type", "message", "role", m.role, "content", openAIContent(m.parts, responsesPartJSON))
 }

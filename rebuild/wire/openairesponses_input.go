@@ -24,7 +24,7 @@ func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) (
 	r.dropExtra(entry, "tool_result", b.Extra)
 	var parts []transcript.Block
 	for _, c := range b.Content {
-		parts = append(parts, r.parts(entry, c)...)
+		parts = append(parts, r.parts(r, entry, c)...)
 	}
 	id := r.ids.result(b.CallID)
 	if kind := r.kinds[id]; clientCalls[kind] != "" {
@@ -35,7 +35,7 @@ func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) (
 	return nil
 }
 
-func (r *responsesRenderer) item(item written) { r.out = append(r.out, openAIMessage{item: item}) }
+func (r *responsesRenderer) item(item written) { r.out = append(r.out, said{items: []written{item}}) }
 
 // isOwnItem reports whether a raw block of an answer is an item that goes back as it
 // came: of a tool that the provider ran, opaque, or of a type that only the provider
@@ -70,7 +70,7 @@ type outputItem struct {
 
 func (it *outputItem) id() string { return stringMember(it.kept, "id") }
 
-func (r *responsesRenderer) answer(i int, m transcript.Message) {
+func (r *responsesRenderer) answer(i int, m transcript.Message) bool {
 	r.ids.open()
 	r.kinds = map[string]string{}
 	unshown := r.unshown(i)
@@ -84,7 +84,6 @@ func (r *responsesRenderer) answer(i int, m transcript.Message) {
 		}
 	}
 	items = r.follow(items)
-	before := len(r.out)
 	for i := 0; i < len(items); {
 		n := 1
 		for i+n < len(items) && items[i].continues(items[i+n]) {
@@ -93,9 +92,7 @@ func (r *responsesRenderer) answer(i int, m transcript.Message) {
 		r.item(r.rendered(items[i : i+n]))
 		i += n
 	}
-	if r.dropped = before == len(r.out) && len(m.Content) > 0; r.dropped {
-		r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
-	}
+	return len(items) > 0
 }
 
 // outputItem returns what an answer has in the place of a block.

@@ -88,6 +88,42 @@ func (r *rendering) dropExtra(entry, kind string, extra transcript.Extra) {
 	}
 }
 
+// A mediaForm renders images and documents.
+type mediaForm interface {
+	// source returns what an image becomes, or what is wrong with it.
+	source(s transcript.Source, kind string) (clean transcript.Source, problem string)
+	document(entry string, b transcript.DocumentBlock) []transcript.Block
+}
+
+// parts returns what a user message or a result has in the place of b.
+func (r *rendering) parts(m mediaForm, entry string, b transcript.Block) []transcript.Block {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		r.dropExtra(entry, "text", b.Extra)
+		if rebuild.IsBlank(b.Text) && (r.api == apiGemini || r.api == apiBedrock) {
+			r.note(rebuild.BlankText, entry, "")
+			return nil
+		}
+		return plainText(b.Text)
+	case transcript.ImageBlock:
+		r.dropExtra(entry, "image", b.Extra)
+		clean, problem := m.source(b.Source, "image")
+		if problem != "" {
+			return plainText(r.leftOut(entry, "image", problem))
+		}
+		return []transcript.Block{transcript.ImageBlock{Source: clean}}
+	case transcript.DocumentBlock:
+		r.dropExtra(entry, "document", b.Extra)
+		return m.document(entry, b)
+	case transcript.RawBlock:
+		audio := get(b.JSON, "input_audio")
+		if r.api == apiOpenAIChat && b.BlockType() == "input_audio" && jsontext.Valid(b.JSON) && stringMember(audio, "data") != "" && stringMember(audio, "format") != "" {
+			return []transcript.Block{b}
+		}
+	}
+	return plainText(r.plain(entry, b))
+}
+
 // drop leaves out a block that an answer cannot have.
 func (r *rendering) drop(entry string, b transcript.Block) {
 	rule, kind := rebuild.DroppedBlock, blockType(b)
