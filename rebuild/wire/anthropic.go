@@ -163,5 +163,5 @@ func (a Anthropic) tools(tools []transcript.Tool) written {
 
 func messageJSON(m transcript.Message) written {
 	text, _ := m.MarshalJSON() // never fails
-	return text
+	return func(dst []byte) []byte { return append(dst, text...) }
 }

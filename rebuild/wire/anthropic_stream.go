@@ -89,7 +89,7 @@ func (s *anthropicStream) update(message, counts []byte) error {
 	for _, name := range []string{"input_transformations", "container", "context_management"} {
 		for _, obj := range [][]byte{counts, message} {
 			if value := get(obj, name); !jsontext.IsNull(value) {
-				s.mergeUsage(json.RawMessage(object(name, value)))
+				s.mergeUsage(object(name, value).bytes())
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func anthropicSoFar(p *piece) json.RawMessage {
 	}
 	if len(p.list) > 0 {
 		all := append(elements(get(p.start, "citations")), p.list...)
-		block.set("citations", json.RawMessage(list(all, value)))
+		block.set("citations", list(all, value).bytes())
 	}
 	if !p.done {
 		block = slices.DeleteFunc(block, func(m member) bool { return m.name == "signature" })

@@ -128,7 +128,7 @@ func (r *bedrockRenderer) tools() (written, error) {
 	specs := make([]written, 0, len(renamed)+1)
 	for _, t := range renamed {
 		if !jsontext.IsNull(t.InputSchema) {
-			t.InputSchema = json.RawMessage(object("json", t.InputSchema))
+			t.InputSchema = object("json", t.InputSchema).bytes()
 		}
 		specs = append(specs, object("toolSpec", object(toolMembers(t, "inputSchema", `{"json":{"type":"object"}}`)...)))
 	}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -30,7 +29,7 @@ func (r *bedrockRenderer) messages() written {
 		messages[i].Content = r.together(m)
 	}
 	if r.format.Cache != "" && !r.format.PureResults {
-		point := transcript.RawBlock{JSON: json.RawMessage(object("block", r.format.Cache.cachePoint()))}
+		point := transcript.RawBlock{JSON: object("block", r.format.Cache.cachePoint()).bytes()}
 		for _, i := range markedMessages(messages) {
 			messages[i].Content = append(messages[i].Content, point)
 		}

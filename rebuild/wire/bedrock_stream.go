@@ -74,7 +74,7 @@ func bedrockAnswerBlock(block []byte) transcript.Block {
 			return citedText(text.String(), elements(get(value, "citations")))
 		}
 	}
-	return transcript.RawBlock{JSON: json.RawMessage(object("type", opaqueBedrock, "block", json.RawMessage(block)))}
+	return transcript.RawBlock{JSON: object("type", opaqueBedrock, "block", block).bytes()}
 }
 
 // citedText returns a text with the citations that it came with.
@@ -251,19 +251,10 @@ func bedrockBlocks(p *piece) []transcript.Block {
 func (p *piece) ended() []byte {
 	name, added := "input", callInput(p.text("input"), p.done)
 	if len(p.list) > 0 {
-		name, added = "content", json.RawMessage(list(p.list, value))
+		name, added = "content", list(p.list, value).bytes()
 	} else if p.text("input") == "" {
 		return p.start
 	}
-	var kinds []any
-	for kind, block := range jsontext.Members(p.start) {
-		var members []any
-		for member, value := range jsontext.Members(block) {
-			if member != name {
-				members = append(members, member, value)
-			}
-		}
-		kinds = append(kinds, kind, object(append(members, name, added)...))
-	}
-	return object(kinds...)
+	kind, block := typed(p.start)
+	return object(kind, object("", without(block, name), name, added)).bytes()
 }

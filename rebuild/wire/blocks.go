@@ -99,6 +99,9 @@ func (r *renderer) known(entry string, b transcript.Block, native bool) transcri
 	text, isText := b.(transcript.TextBlock)
 	markable := !isText || !rebuild.IsBlank(text.Text)
 	b, _ = withExtra(b, func(extra transcript.Extra) (out transcript.Extra) {
+		if len(extra) == 0 {
+			return nil
+		}
 		for _, name := range slices.Sorted(maps.Keys(extra)) {
 			value := extra[name]
 			switch {

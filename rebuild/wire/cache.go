@@ -36,7 +36,7 @@ func (c CacheTTL) mark(kind string) json.RawMessage {
 	if c != Cache1h {
 		ttl = ""
 	}
-	return json.RawMessage(object("type", kind, "ttl", ttl))
+	return object("type", kind, "ttl", ttl).bytes()
 }
 
 // markedMessages returns the indexes of the messages that end with a mark: where

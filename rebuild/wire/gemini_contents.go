@@ -27,10 +27,11 @@ type geminiCall struct{ id, name, wireID string }
 
 // A geminiPart is one part of an answer as it goes out.
 type geminiPart struct {
-	json    written
+	members []any
+	json    written // in place of members
 	call    bool
 	thought bool
-	signed  bool
+	signed  opt  // its signature
 	native  bool // the model that is asked made it
 	entry   string
 }
@@ -99,15 +100,17 @@ func (r *geminiRenderer) answer(_ int, m transcript.Message) bool {
 		return false
 	}
 	first := slices.IndexFunc(parts, func(p geminiPart) bool { return p.call })
-	signed := func(p geminiPart) bool { return p.signed }
+	signed := func(p geminiPart) bool { return p.signed != "" }
 	// The signature of a call may be on another part, but not one for a call
 	// that another model made.
-	if first >= 0 && wantsSignature(r.req.Model) && !parts[first].signed && (!parts[first].native || !slices.ContainsFunc(parts, signed)) {
-		p := &parts[first]
-		p.json = append(p.json[:len(p.json)-1], `,"thoughtSignature":"`+skipSignature+`"}`...)
+	if first >= 0 && wantsSignature(r.req.Model) && !signed(parts[first]) && (!parts[first].native || !slices.ContainsFunc(parts, signed)) {
+		parts[first].signed = skipSignature
 	}
 	content := said{role: "model"}
 	for _, p := range parts {
+		if p.json == nil {
+			p.json = object(append(p.members, geminiSigned, p.signed)...)
+		}
 		content.items = append(content.items, p.json)
 	}
 	r.out = append(r.out, content)
@@ -119,9 +122,7 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 	native := r.native(o)
 	p.entry, p.native = o.Entry, native
 	end := func(extra transcript.Extra, members ...any) (geminiPart, bool) {
-		signature := r.signature(o.Entry, extra, native)
-		p.signed = signature != ""
-		p.json = object(append(members, geminiSigned, signature)...)
+		p.members, p.signed = members, r.signature(o.Entry, extra, native)
 		return p, true
 	}
 	switch b := b.(type) {
@@ -165,7 +166,7 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		}
 	case transcript.RawBlock:
 		if part := opaquePart(b); native && part != nil {
-			p.json, p.signed = part, stringMember(part, "thoughtSignature") != ""
+			p.json, p.signed = value(part), opt(stringMember(part, geminiSigned))
 			return p, true
 		}
 	}

@@ -158,11 +158,11 @@ func opaquePart(b transcript.RawBlock) []byte {
 	if !ok || known > 1 || known+others == 0 {
 		return nil
 	}
-	return jsontext.AppendValue(nil, part)
+	return part
 }
 
 // hasOnly reports whether a value is an object without other members than
 // these, each at most once: of two equal names not everybody takes the same.
 func hasOnly(value []byte, names ...string) bool {
-	return string(without(value, names...)) == "{}" && hasEachOnce(value)
+	return len(without(value, names...)) == 0 && hasEachOnce(value)
 }

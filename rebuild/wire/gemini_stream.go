@@ -219,7 +219,7 @@ func (s *geminiStream) block(i int, p *piece, ids map[string]bool) transcript.Bl
 	case "image":
 		return transcript.ImageBlock{Source: blobSource(p.start), Extra: extra}
 	}
-	return transcript.RawBlock{JSON: json.RawMessage(object("type", opaqueGemini, "part", p.start))}
+	return transcript.RawBlock{JSON: object("type", opaqueGemini, "part", p.start).bytes()}
 }
 
 // callID makes an ID for a call that came without one. It is the same however

@@ -136,7 +136,7 @@ func chatMessageJSON(m said) written {
 	}
 	content := openAIContent(m.parts, chatPartJSON)
 	if len(m.parts) == 0 && m.role == "assistant" {
-		content = written("null")
+		content = json.RawMessage("null")
 	}
 	members = append(members, "content", content)
 	if m.audio != "" {

@@ -228,7 +228,7 @@ func (a *chatAnswer) content() (blocks []transcript.Block) {
 	for _, p := range a.pieces {
 		b := transcript.ToolCallBlock{ID: p.text("id"), Name: p.text("name"), Input: callInput(p.text("input"), a.done)}
 		if p.kind == chatCustom {
-			b.Input = json.RawMessage(object("input", p.text("input")))
+			b.Input = object("input", p.text("input")).bytes()
 		}
 		add(b)
 	}

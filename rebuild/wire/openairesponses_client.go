@@ -21,8 +21,8 @@ var askedFor = []string{"action", "actions", "operation"}
 // clientCall reads one of these calls.
 func clientCall(raw []byte, kind string) transcript.ToolCallBlock {
 	input := object("action", get(raw, "action"), "actions", get(raw, "actions"), "operation", get(raw, "operation"))
-	extra := withExt("type", kind, "item", without(raw, append([]string{"type", "call_id"}, askedFor...)...))
-	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: json.RawMessage(input), Extra: extra}
+	extra := withExt("type", kind, "item", without(raw, append([]string{"type", "call_id"}, askedFor...)...).object())
+	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: input.bytes(), Extra: extra}
 }
 
 // clientOutput writes the output of one of these calls. A shell wants what each

@@ -241,15 +241,11 @@ var ownMembers = []string{"type", "role", "content", "call_id", "name", "argumen
 // rendered returns the item of a block, or of several texts of one message.
 func (r *responsesRenderer) rendered(items []outputItem) written {
 	first := items[0]
-	o := jsontext.AppendObject(nil)
 	whole := first.id() != "" && !first.bare
-	kept := func(kind string) {
-		o.String("type", kind)
-		for name, value := range jsontext.Members(first.kept) {
-			if (whole || name == "phase" && kind == "message") && !slices.Contains(ownMembers, name) {
-				o.Value(name, value)
-			}
-		}
+	kept := func(kind string) members {
+		return slices.DeleteFunc(without(first.kept, ownMembers...), func(m member) bool {
+			return !whole && (m.name != "phase" || kind != "message")
+		})
 	}
 	switch b := first.block.(type) {
 	case transcript.ToolCallBlock:
@@ -260,29 +256,17 @@ func (r *responsesRenderer) rendered(items []outputItem) written {
 			kind, name, input = customCall, "input", stringMember(b.Input, "input")
 		case clientCalls[own] != "" && whole:
 			r.kinds[first.callID] = own
-			kept(own)
-			o.String("call_id", first.callID)
-			for name, value := range jsontext.Members(b.Input) {
-				o.Value(name, value)
-			}
-			return o.End()
+			return object("type", own, "", kept(own), "call_id", first.callID, "", membersOf(b.Input))
 		}
-		kept(kind)
-		o.String("call_id", first.callID)
-		o.String("name", b.Name)
-		o.String(name, input)
+		return object("type", kind, "", kept(kind), "call_id", first.callID, "name", b.Name, name, input)
 	case transcript.TextBlock:
-		kept("message")
-		o.String("role", "assistant")
+		var content any = b.Text
 		if whole {
-			o.Value("content", list(items, outputPartJSON))
-		} else {
-			o.String("content", b.Text)
+			content = list(items, outputPartJSON)
 		}
-	default: // as it came
-		return value(first.kept)
+		return object("type", "message", "", kept("message"), "role", "assistant", "content", content)
 	}
-	return o.End()
+	return value(first.kept) // as it came
 }
 
 // customCall is the type of a call of a tool whose input is a text.
@@ -295,19 +279,13 @@ func outputPartJSON(it outputItem) written {
 	if get(it.ext, "refusal") != nil {
 		kind, name = "refusal", "refusal"
 	}
-	members := []any{"type", kind, name, text.Text}
 	part := get(it.ext, "part")
-	switch annotations := get(part, "annotations"); {
+	annotations := get(part, "annotations")
+	switch {
 	case kind != "output_text":
-	case jsontext.IsArray(annotations):
-		members = append(members, "annotations", annotations)
-	default:
-		members = append(members, "annotations", written("[]"))
+		annotations = nil
+	case !jsontext.IsArray(annotations):
+		annotations = json.RawMessage("[]")
 	}
-	for name, value := range jsontext.Members(part) {
-		if name != "type" && name != "text" && name != "refusal" && name != "annotations" {
-			members = append(members, name, json.RawMessage(value))
-		}
-	}
-	return object(members...)
+	return object("type", kind, name, text.Text, "annotations", annotations, "", without(part, "type", "text", "refusal", "annotations"))
 }

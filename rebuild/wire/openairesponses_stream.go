@@ -221,7 +221,7 @@ func itemBlocks(raw []byte) ([]transcript.Block, error) {
 		if kind == customCall {
 			own = customCall
 		}
-		b.Extra = withExt("type", own, "item", without(raw, "type", "call_id", "name", "arguments", "input"))
+		b.Extra = withExt("type", own, "item", without(raw, "type", "call_id", "name", "arguments", "input").object())
 		return []transcript.Block{b}, nil
 	case "reasoning":
 		return []transcript.Block{transcript.ThinkingBlock{Thinking: reasoningText(raw), Extra: withExt("item", json.RawMessage(raw))}}, nil
@@ -231,13 +231,13 @@ func itemBlocks(raw []byte) ([]transcript.Block, error) {
 
 func messageBlocks(raw []byte) (blocks []transcript.Block) {
 	for p := range jsontext.Elements(get(raw, "content")) {
-		item := without(raw, "type", "role", "content")
+		item := without(raw, "type", "role", "content").object()
 		switch stringMember(p, "type") {
 		case "output_text":
-			extra := withExt("item", item, "part", without(p, "type", "text"))
+			extra := withExt("item", item, "part", without(p, "type", "text").object())
 			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "text"), Extra: extra})
 		case "refusal":
-			extra := withExt("item", item, "refusal", true, "part", without(p, "type", "refusal"))
+			extra := withExt("item", item, "refusal", true, "part", without(p, "type", "refusal").object())
 			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "refusal"), Extra: extra})
 		case "":
 		default:
@@ -251,7 +251,7 @@ func messageBlocks(raw []byte) (blocks []transcript.Block) {
 func callBlock(raw []byte) transcript.ToolCallBlock {
 	b := transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: stringMember(raw, "name")}
 	if stringMember(raw, "type") == customCall {
-		b.Input = json.RawMessage(object("input", stringMember(raw, "input")))
+		b.Input = object("input", stringMember(raw, "input")).bytes()
 		return b
 	}
 	b.Input = callInput(stringMember(raw, "arguments"), true)

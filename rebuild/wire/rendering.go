@@ -53,11 +53,11 @@ func extObject(extra transcript.Extra) json.RawMessage {
 
 // withExt returns extra with the members for the API alone.
 func withExt(members ...any) transcript.Extra {
-	ext := object(members...)
+	ext := object(members...).bytes()
 	if string(ext) == "{}" {
 		return nil
 	}
-	return transcript.Extra{"ext": json.RawMessage(ext)}
+	return transcript.Extra{"ext": ext}
 }
 
 // withMember returns extra with one more member.

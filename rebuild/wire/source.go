@@ -37,13 +37,13 @@ func (r *renderer) documentContent(entry string, content json.RawMessage) json.R
 	if !jsontext.IsArray(content) {
 		return content
 	}
-	return json.RawMessage(list(elements(content), func(e json.RawMessage) written {
+	return list(elements(content), func(e json.RawMessage) written {
 		b, err := transcript.UnmarshalBlock(e)
 		if err != nil {
 			b = nil
 		}
-		return written(transcript.MarshalBlock(r.userBlocks(entry, b)[0]))
-	}))
+		return value(transcript.MarshalBlock(r.userBlocks(entry, b)[0]))
+	}).bytes()
 }
 
 // cleanSource returns s with the members of its type alone, or what is wrong
