@@ -12,7 +12,7 @@ import (
 func (r *bedrockRenderer) source(s transcript.Source, kind string) (clean transcript.Source, problem string) {
 	clean, problem = cleanSource(s, kind)
 	switch {
-	case r.media.take(transcript.ImageBlock{}):
+	case r.media.take(kind):
 		return s, "more than " + strconv.Itoa(maxImages)
 	case problem != "" || s.Type != "base64":
 		return s, sourceProblem(s)
@@ -31,7 +31,7 @@ var documentFormats = map[string]string{
 func (r *bedrockRenderer) document(entry string, b transcript.DocumentBlock) []transcript.Block {
 	data := b.Source.Data
 	switch {
-	case r.media.take(b):
+	case r.media.take("document"):
 		return plainText(r.leftOut(entry, "document", "more than "+strconv.Itoa(maxDocuments)))
 	case b.Source.Type == "content" && isDocumentContent(b.Source.Extra["content"]):
 		return r.contentBlocks(entry, b)

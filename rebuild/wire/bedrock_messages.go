@@ -22,7 +22,8 @@ type bedrockRenderer struct {
 func (r *bedrockRenderer) messages() written {
 	r.media = countMedia(r.req.Messages)
 	messages := r.renderer.messages(r.user, func(i int, m transcript.Message) []transcript.Block {
-		return r.answerContent(i, m, r.ranByProvider(m), r.answerBlock)
+		pairs, _ := r.pairs(m, ranByProvider)
+		return r.answerContent(i, m, pairs, r.answerBlock)
 	})
 	messages = slices.DeleteFunc(messages, func(m transcript.Message) bool { return len(m.Content) == 0 })
 	for i, m := range messages {
@@ -132,35 +133,19 @@ func (r *bedrockRenderer) user(i int, m transcript.Message) []transcript.Block {
 	return content
 }
 
-// ranByProvider returns the indexes of the opaque blocks of an answer that go back: a
-// call of a tool which the provider ran itself, with its result behind it, and what
-// is of a kind that only the API knows.
-func (r *bedrockRenderer) ranByProvider(m transcript.Message) map[int]bool {
-	keep := map[int]bool{}
-	open := map[string]int{} // index of the call by its ID
-	for j, b := range m.Content {
-		raw, ok := b.(transcript.RawBlock)
-		if !ok || raw.BlockType() != opaqueBedrock || !r.native(originOf(m, j)) || !jsontext.Valid(raw.JSON) {
-			continue
-		}
-		block := get(raw.JSON, "block")
-		kind, part := typed(block)
-		id, ran := stringMember(part, "toolUseId"), stringMember(part, "type") != ""
-		switch {
-		case !hasOnly(block, kind):
-		case kind == "toolUse" && ran && id != "" && !r.ids.used[id]:
-			open[id] = j
-		case kind == "toolResult" && ran:
-			if at, found := open[id]; found {
-				keep[at], keep[j] = true, true
-				r.ids.take(id)
-				delete(open, id)
-			}
-		default:
-			keep[j] = !slices.Contains(bedrockKinds, kind)
-		}
+// ranByProvider returns how a block of an answer goes back: a call of a tool which the
+// provider ran itself, with its result, and what is of a kind that only the API knows.
+func ranByProvider(b transcript.RawBlock) half {
+	block := get(b.JSON, "block")
+	kind, part := typed(block)
+	ran := stringMember(part, "type") != ""
+	switch {
+	case b.BlockType() != opaqueBedrock || !hasOnly(block, kind):
+		return half{}
+	case ran && (kind == "toolUse" || kind == "toolResult"):
+		return half{id: stringMember(part, "toolUseId"), call: kind == "toolUse"}
 	}
-	return keep
+	return half{alone: !slices.Contains(bedrockKinds, kind)}
 }
 
 // bedrockKinds are the kinds of content blocks that the API has.

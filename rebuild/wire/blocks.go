@@ -63,7 +63,7 @@ func (r *renderer) result(entry string, b transcript.ToolResultBlock, block func
 			text = r.leftOut(entry, c.BlockType(), "inside a result")
 		case transcript.ImageBlock, transcript.DocumentBlock:
 			if b.IsError {
-				r.media.take(c)
+				r.media.take(c.BlockType())
 				text = r.leftOut(entry, c.BlockType(), "in an error")
 			}
 		case transcript.RawBlock:

@@ -53,13 +53,6 @@ func (g Gemini) NewStream() *Stream {
 	return &Stream{&geminiStream{accumulator: accumulator{api: apiGemini, model: g.Model, reason: "STOP"}, named: g.Model != ""}}
 }
 
-func (*geminiStream) refusal(obj []byte) *APIError {
-	if jsontext.IsNull(get(obj, "error")) {
-		return nil
-	}
-	return NewAPIError(0, obj)
-}
-
 func (s *geminiStream) add(event []byte) (Delta, error) {
 	candidate, err := firstCandidate(event)
 	if err != nil {

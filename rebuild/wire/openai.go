@@ -120,13 +120,3 @@ func openAIUsage(usage json.RawMessage, prompt, completion, details string) (u t
 	u.Input -= u.CacheRead
 	return u
 }
-
-// openAIRefusal returns the error in an event or in the place of an answer, nil if
-// there is none.
-func openAIRefusal(obj []byte) *APIError {
-	failed := get(obj, "error")
-	if stringMember(obj, "type") != "error" && !jsontext.IsObject(failed) && !jsontext.IsString(failed) {
-		return nil
-	}
-	return NewAPIError(0, obj)
-}

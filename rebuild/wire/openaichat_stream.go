@@ -16,8 +16,6 @@ func (c OpenAIChat) NewStream() *Stream {
 	return &Stream{&chatAnswer{accumulator: accumulator{api: apiOpenAIChat}}}
 }
 
-func (*chatAnswer) refusal(obj []byte) *APIError { return openAIRefusal(obj) }
-
 func (a *chatAnswer) add(event []byte) (Delta, error) {
 	if a.over {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt(event))

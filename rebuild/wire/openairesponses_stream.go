@@ -20,7 +20,7 @@ func (s OpenAIResponses) NewStream() *Stream {
 }
 
 func (s *responsesStream) refusal(obj []byte) *APIError {
-	if e := openAIRefusal(obj); e != nil || s.done || stringMember(obj, "type") != "response.failed" {
+	if e := s.accumulator.refusal(obj); e != nil || s.done || stringMember(obj, "type") != "response.failed" {
 		return e
 	}
 	response := get(obj, "response")
@@ -79,17 +79,14 @@ func (s *responsesStream) state(kind string, response []byte) error {
 }
 
 func (s *responsesStream) startItem(event []byte) (Delta, error) {
-	raw := get(event, "item")
-	known, index, ok := s.at(event, "output_index")
-	if !ok || !jsontext.IsObject(raw) || stringMember(raw, "type") == "" || known != nil {
-		return Delta{}, fmt.Errorf("wire: stream: unexpected response.output_item.added: %q", excerpt(event))
+	p, err := s.start(event, "output_index", "item")
+	switch {
+	case err != nil:
+		return Delta{}, err
+	case p.kind == "function_call" || p.kind == customCall:
+		return Delta{ToolName: stringMember(p.start, "name")}, nil
 	}
-	switch p := s.begin(index, stringMember(raw, "type"), raw); p.kind {
-	case "function_call", customCall:
-		return Delta{ToolName: stringMember(raw, "name")}, nil
-	default:
-		return Delta{ToolName: clientCalls[p.kind]}, nil
-	}
+	return Delta{ToolName: clientCalls[p.kind]}, nil
 }
 
 func (s *responsesStream) endItem(event []byte) error {

@@ -172,41 +172,35 @@ const (
 )
 
 // A mediaBudget says how much is still to be left out: what comes first.
-type mediaBudget struct{ documents, images, bytes int }
+type mediaBudget struct {
+	blocks map[string]int // by their type
+	bytes  int
+}
 
 // countMedia counts how many documents and images are too many for Converse.
-func countMedia(messages []transcript.Message) (excess mediaBudget) {
-	var walk func(content []transcript.Block)
-	walk = func(content []transcript.Block) {
-		for _, b := range content {
-			switch b := b.(type) {
-			case transcript.DocumentBlock:
-				excess.documents++
-			case transcript.ImageBlock:
-				excess.images++
-			case transcript.ToolResultBlock:
-				walk(b.Content)
+func countMedia(messages []transcript.Message) mediaBudget {
+	excess := map[string]int{"document": -maxDocuments, "image": -maxImages}
+	for _, m := range messages {
+		for _, b := range m.Content {
+			all := []transcript.Block{b}
+			if res, ok := b.(transcript.ToolResultBlock); ok {
+				all = res.Content
+			}
+			for _, b := range all {
+				sent := isType[transcript.ImageBlock](b) || isType[transcript.DocumentBlock](b)
+				excess[blockType(b)] += count(sent && m.Role == transcript.RoleUser)
 			}
 		}
 	}
-	for _, m := range messages {
-		if m.Role == transcript.RoleUser {
-			walk(m.Content)
-		}
-	}
-	return mediaBudget{documents: max(excess.documents-maxDocuments, 0), images: max(excess.images-maxImages, 0)}
+	return mediaBudget{blocks: excess}
 }
 
 // take reports whether the next image or document is one of those too many.
-func (m *mediaBudget) take(b transcript.Block) bool {
-	n := &m.images
-	if _, ok := b.(transcript.DocumentBlock); ok {
-		n = &m.documents
-	}
-	if *n == 0 {
+func (m *mediaBudget) take(kind string) bool {
+	if m.blocks[kind] <= 0 {
 		return false
 	}
-	*n--
+	m.blocks[kind]--
 	return true
 }
 
