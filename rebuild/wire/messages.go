@@ -46,9 +46,12 @@ func (r *renderer) messages(user, answer blocksOf) []transcript.Message {
 		if m.Role == transcript.RoleUser {
 			render, kind = user, "a message"
 		}
-		content := render(i, m)
+		content, last := render(i, m), transcript.Message{}
+		if n := len(out); n > 0 {
+			last = out[n-1]
+		}
 		if len(content) == 0 && len(m.Content) > 0 {
-			if endsWithPrompt(out) {
+			if last.Role == roleSystem { // nothing can be joined to it
 				out, r.reasons = append(out, transcript.AssistantText("[no answer]")), true
 				r.note(rebuild.AddedAnswer, entry, "behind a system message, as nothing is left of one")
 				continue
@@ -60,17 +63,14 @@ func (r *renderer) messages(user, answer blocksOf) []transcript.Message {
 		if m.Role == transcript.RoleAssistant && !hasCalls(content) {
 			r.ids.open() // results that follow answer nothing
 		}
-		n := len(out)
-		if dropped && n > 0 && m.Role == transcript.RoleUser && out[n-1].Role == transcript.RoleUser {
-			out[n-1].Content = resultsFirst(out[n-1].Content, content)
+		if m.Content = content; dropped && m.Role == transcript.RoleUser && last.Role == transcript.RoleUser {
+			m, out = last, out[:len(out)-1]
+			m.Content = resultsFirst(last.Content, content)
 			r.note(rebuild.MergedMessages, entry, "")
-		} else {
-			m.Content = content
-			out = append(out, m)
 		}
-		dropped = false
+		out, dropped = append(out, withSystem(m)...), false
 	}
-	return withSystem(out)
+	return out
 }
 
 // userContent returns what a function makes of the blocks of user message i.

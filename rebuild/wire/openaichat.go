@@ -121,7 +121,7 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	return r.request(
 		c.Params, "model", opt(req.Model), "prompt_cache_key", opt(c.CacheKey), limit, number(req.MaxOutput), "stream", flag(c.Stream),
 		"stream_options", usage, "thinking", thinking,
-		"", c.Params, "tools", optList(req.Tools, chatToolJSON), "messages", list(splitCalls(r.out), chatMessageJSON),
+		"", c.Params, "tools", optList(req.Tools, chatToolJSON), "messages", list(r.out, chatMessageJSON),
 	)
 }
 

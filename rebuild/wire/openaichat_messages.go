@@ -20,38 +20,21 @@ type chatRenderer struct {
 // maxChatCalls is how many calls an answer may have.
 const maxChatCalls = 128
 
-// splitCalls makes several answers of one with too many calls, each followed by
-// its results. What else is in the answer stays with the first of them, except
-// that each has the reasoning, which imitators demand of every answer with calls.
-func splitCalls(messages []said) []said {
-	if !slices.ContainsFunc(messages, func(m said) bool { return len(m.calls) > maxChatCalls }) {
-		return messages
-	}
-	out := make([]said, 0, len(messages)+1)
-	for i := 0; i < len(messages); {
-		m := messages[i]
-		i++
-		if len(m.calls) <= maxChatCalls {
-			out = append(out, m)
-			continue
-		}
-		chunks := slices.Collect(slices.Chunk(m.calls, maxChatCalls))
-		chunk := map[string]int{} // by ID of the call
-		for n, c := range m.calls {
-			chunk[c.ID] = n / maxChatCalls
-		}
-		results := make([][]said, len(chunks))
-		for ; i < len(messages) && messages[i].role == "tool"; i++ {
-			n := chunk[messages[i].callID]
-			results[n] = append(results[n], messages[i])
-		}
-		for n, calls := range chunks {
-			m.calls = calls
-			out = append(append(out, m), results[n]...)
-			m.parts, m.refusal = nil, ""
+// place returns where the result of a call goes: behind the others of the message that
+// has the call, which may be followed by more of the same answer.
+func (r *chatRenderer) place(id string) int {
+	at := len(r.out)
+	for i, m := range slices.Backward(r.out) {
+		switch {
+		case slices.ContainsFunc(m.calls, func(c transcript.ToolCallBlock) bool { return c.ID == id }):
+			return at
+		case len(m.calls) > 0:
+			at = i
+		case m.role != "tool":
+			return len(r.out)
 		}
 	}
-	return out
+	return len(r.out)
 }
 
 // result renders the texts of a result and returns the rest of it.
@@ -74,7 +57,7 @@ func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved
 	if len(m.parts) == 0 && len(moved) > 0 {
 		m.parts = plainText("[in the user message behind the results]")
 	}
-	r.out = append(r.out, m)
+	r.out = slices.Insert(r.out, r.place(m.callID), m)
 	return moved
 }
 
@@ -118,7 +101,16 @@ func (r *chatRenderer) answer(_ int, m transcript.Message) bool {
 	if r.reasoning && r.dialect != Mistral && r.dialect != OpenRouter && len(out.calls) > 0 && len(out.reasoning) == 0 {
 		out.reasoning = []member{{reasoningContent, []byte(`""`)}}
 	}
-	r.out = append(r.out, out)
+	// What else is in the answer stays with the first of its messages, except that each
+	// has the reasoning, which imitators demand of every answer with calls.
+	for calls := range slices.Chunk(out.calls, maxChatCalls) {
+		out.calls = calls
+		r.out = append(r.out, out)
+		out.parts, out.refusal, out.audio = nil, "", ""
+	}
+	if len(out.calls) == 0 {
+		r.out = append(r.out, out)
+	}
 	return true
 }
 

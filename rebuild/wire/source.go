@@ -55,7 +55,7 @@ func cleanSource(s transcript.Source, kind string) (clean transcript.Source, pro
 	case s.Type == "base64":
 		clean.MediaType, clean.Data = s.MediaType, s.Data
 		switch {
-		case !mediaType(s.MediaType, document):
+		case !slices.Contains(mediaTypes[kind], s.MediaType):
 			return s, "unsupported media type"
 		case !isBase64(s.Data):
 			return s, "unreadable data"
@@ -88,14 +88,10 @@ func cleanSource(s transcript.Source, kind string) (clean transcript.Source, pro
 	return clean, ""
 }
 
-func mediaType(t string, document bool) bool {
-	switch t {
-	case "image/jpeg", "image/png", "image/gif", "image/webp":
-		return !document
-	case "application/pdf":
-		return document
-	}
-	return false
+// mediaTypes are those of images and documents that Anthropic and OpenAI take.
+var mediaTypes = map[string][]string{
+	"image":    {"image/jpeg", "image/png", "image/gif", "image/webp"},
+	"document": {"application/pdf"},
 }
 
 // isBase64 reports whether s is padded standard base64 of at least one byte.
