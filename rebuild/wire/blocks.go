@@ -122,27 +122,20 @@ func (r *renderer) known(entry string, b transcript.Block, native bool) transcri
 	return b
 }
 
+// shapes are the types that optional members have.
+var shapes = map[string]func(value []byte) bool{
+	cacheControl: func(value []byte) bool { return stringMember(value, "type") == "ephemeral" },
+	"citations":  jsontext.IsObject,
+	"caller":     jsontext.IsObject,
+	toolsetName:  jsontext.IsString,
+}
+
 // shaped reports whether the value of an optional member is of the type that
 // the target wants.
 func shaped(kind, name string, value json.RawMessage) bool {
-	if jsontext.IsNull(value) {
-		return true
+	is := shapes[name]
+	if kind == "text" && name == "citations" {
+		is = jsontext.IsArray
 	}
-	if !jsontext.Valid(value) {
-		return false
-	}
-	switch name {
-	case cacheControl:
-		return jsontext.IsObject(value) && stringMember(value, "type") == "ephemeral"
-	case "citations":
-		if kind == "text" {
-			return jsontext.IsArray(value)
-		}
-		return jsontext.IsObject(value)
-	case "caller":
-		return jsontext.IsObject(value)
-	case toolsetName:
-		return jsontext.IsString(value)
-	}
-	return false
+	return jsontext.IsNull(value) || is != nil && jsontext.Valid(value) && is(value)
 }

@@ -155,29 +155,22 @@ func hasEnded(item []byte) bool {
 func (r *responsesRenderer) follow(items []outputItem) []outputItem {
 	out := make([]outputItem, 0, len(items))
 	missed := -1 // batch that something was left out of
-	for i := 0; i < len(items); {
-		it := items[i]
-		if n := reasoningRun(items[i:]); n > 0 {
-			why := r.unfit(items[i:], n)
-			if missed == it.origin.Batch {
+	for i, it := range items {
+		behind := missed == it.origin.Batch
+		if isType[transcript.ThinkingBlock](it.block) {
+			why := r.unfit(items[i:])
+			if behind {
 				why = "some before it is left out"
 			}
-			for _, it := range items[i : i+n] {
-				if why == "" {
-					r.items[it.id()] = true
-					out = append(out, it)
-					continue
-				}
+			if why != "" {
 				r.note(rebuild.DroppedThinking, it.origin.Entry, why)
 				missed = it.origin.Batch
+				continue
 			}
-			i += n
-			continue
 		}
-		i++
 		id := it.id()
 		again := r.items[id] && (len(out) == 0 || !out[len(out)-1].continues(it))
-		it.bare = it.bare || again || missed == it.origin.Batch
+		it.bare = it.bare || again || behind
 		if _, opaque := it.block.(transcript.RawBlock); opaque && it.bare {
 			r.note(rebuild.DroppedBlock, it.origin.Entry, it.block.BlockType()+" in an answer: not at its end, not taken back, the same again, or without its reasoning")
 			missed = it.origin.Batch
@@ -191,33 +184,20 @@ func (r *responsesRenderer) follow(items []outputItem) []outputItem {
 	return out
 }
 
-// reasoningRun returns how many of the first items are reasoning of one answer.
-func reasoningRun(items []outputItem) (n int) {
-	for _, it := range items {
-		if _, ok := it.block.(transcript.ThinkingBlock); !ok || it.origin.Batch != items[0].origin.Batch {
-			break
-		}
-		n++
-	}
-	return n
-}
-
-// unfit says why the first n items, which are reasoning, cannot go back; the
-// item behind them must be of the same answer and have come whole.
-func (r *responsesRenderer) unfit(items []outputItem, n int) string {
-	seen := map[string]bool{}
-	for _, it := range items[:n] {
-		switch id := it.id(); {
-		case !r.isWhole(it.kept):
-			return "not whole, or not encrypted"
-		case r.items[id] || seen[id]:
-			return "the same again"
-		default:
-			seen[id] = true
-		}
-	}
-	if len(items) == n || items[n].kept == nil || items[n].origin.Batch != items[0].origin.Batch || r.items[items[n].id()] {
+// unfit says why the first item, which is reasoning, cannot go back; the item behind it
+// must be of the same answer and have come whole, or be reasoning that can go back
+// and is none of before.
+func (r *responsesRenderer) unfit(items []outputItem, before ...string) string {
+	it, rest, id := items[0], items[1:], items[0].id()
+	switch {
+	case !r.isWhole(it.kept):
+		return "not whole, or not encrypted"
+	case r.items[id] || slices.Contains(before, id):
+		return "the same again"
+	case len(rest) == 0 || rest[0].kept == nil || rest[0].origin.Batch != it.origin.Batch || r.items[rest[0].id()]:
 		return "without the item behind it"
+	case isType[transcript.ThinkingBlock](rest[0].block):
+		return r.unfit(rest, append(before, id)...)
 	}
 	return ""
 }
