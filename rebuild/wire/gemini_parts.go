@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"cmp"
+	"path"
 	"slices"
 	"strings"
 
@@ -45,7 +47,7 @@ func (r *geminiRenderer) source(s transcript.Source, kind string) (clean transcr
 	case data != "":
 		return transcript.Source{MediaType: mime, Data: data}, ""
 	case (s.Type == "url" || s.Type == "file") && isFileURI(uri):
-		return transcript.Source{MediaType: uriType(s.MediaType, uri), URL: uri}, ""
+		return transcript.Source{MediaType: cmp.Or(s.MediaType, uriTypes[strings.ToLower(path.Ext(uri))]), URL: uri}, ""
 	}
 	return s, sourceProblem(s)
 }
@@ -100,20 +102,10 @@ func isFileURI(uri string) bool {
 	return (scheme == "https" || scheme == "gs") && rest != ""
 }
 
-// uriType returns the media type of what is at uri, empty if it is not known.
-func uriType(given, uri string) string {
-	if given != "" {
-		return given
-	}
-	for ext, mime := range map[string]string{
-		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp",
-		".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".html": "text/html",
-	} {
-		if len(uri) > len(ext) && strings.EqualFold(uri[len(uri)-len(ext):], ext) {
-			return mime
-		}
-	}
-	return ""
+// uriTypes are the media types of what is at a URI, by how that ends.
+var uriTypes = map[string]string{
+	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp",
+	".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".html": "text/html",
 }
 
 // geminiSignature returns the thought signature in ext, empty if there is none

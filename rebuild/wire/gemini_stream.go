@@ -133,7 +133,7 @@ func (s *geminiStream) addPart(part []byte, d *Delta) {
 			begin("call", call)
 			d.ToolName, d.Input = name, string(get(call, "args"))
 		}
-	case hasText || signature != "" && !hasData(part): // an SDK leaves an empty text out
+	case hasText || signature != "" && len(without(part, geminiSigned, geminiThought)) == 0: // an SDK leaves an empty text out
 		kind, shown := geminiText, &d.Text
 		if isThought, _ := jsontext.Bool(get(part, geminiThought)); isThought {
 			kind, shown = geminiThought, &d.Thinking
@@ -163,16 +163,6 @@ func (s *geminiStream) addPart(part []byte, d *Delta) {
 func blobSource(part []byte) transcript.Source {
 	blob := get(part, "inlineData")
 	return transcript.Source{Type: "base64", MediaType: stringMember(blob, "mimeType"), Data: stringMember(blob, "data")}
-}
-
-// hasData reports whether a part is more than the signature of one.
-func hasData(part []byte) bool {
-	for name := range jsontext.Members(part) {
-		if name != "thoughtSignature" && name != "thought" {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *geminiStream) content() (blocks []transcript.Block) {

@@ -33,12 +33,6 @@ var rawMembers = map[string][]string{
 // made, and the place where another model has taken the answer over.
 var standAlone = map[string]string{"compaction": "content", "fallback": "to"}
 
-// isWholeAlone reports whether a block is one of those and has its member.
-func isWholeAlone(b transcript.RawBlock) bool {
-	must, ok := standAlone[b.BlockType()]
-	return ok && get(b.JSON, must) != nil
-}
-
 // isUnknown reports whether a block of an answer is of a type that only its maker
 // knows, and whole: that goes back as it came, byte for byte.
 func isUnknown(b transcript.RawBlock) bool {
@@ -133,7 +127,7 @@ func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
 		case isServerCall(b), isUnknownCall(b):
 			return half{id: stringMember(b.JSON, "id"), call: true}
 		case !isServerResult(b):
-			return half{alone: isWholeAlone(b) || isUpload(b) || isUnknown(b)}
+			return half{alone: get(b.JSON, standAlone[b.BlockType()]) != nil || isUpload(b) || isUnknown(b)}
 		case isUnknown(b) || !jsontext.IsNull(get(b.JSON, "content")):
 			return half{id: stringMember(b.JSON, "tool_use_id")}
 		}

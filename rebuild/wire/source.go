@@ -37,11 +37,7 @@ func (r *renderer) documentContent(entry string, content json.RawMessage) json.R
 	if !jsontext.IsArray(content) {
 		return content
 	}
-	return list(elements(content), func(e json.RawMessage) written {
-		b, err := transcript.UnmarshalBlock(e)
-		if err != nil {
-			b = nil
-		}
+	return list(blocksOfDocument(content), func(b transcript.Block) written {
 		return value(transcript.MarshalBlock(r.userBlocks(entry, b)[0]))
 	}).bytes()
 }
