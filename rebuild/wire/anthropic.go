@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -109,7 +110,9 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 		budget -= count(!ownSystem) + count(!ownTools)
 		a.Cache.roll(messages)
 	}
-	r.limitMarks(messages, budget)
+	for _, m := range slices.Backward(messages) {
+		budget = r.limitMarks(m.Content, budget)
+	}
 	thinking = r.asked(thinking)
 
 	var system any = req.System

@@ -25,15 +25,13 @@ type geminiRenderer struct {
 // A geminiCall is a call that waits for its result.
 type geminiCall struct{ id, name, wireID string }
 
-// A geminiPart is one part of an answer as it goes out.
+// A geminiPart is a block of an answer as it goes out.
 type geminiPart struct {
+	block   transcript.Block
+	origin  transcript.Origin
 	members []any
 	json    written // in place of members
-	call    bool
-	thought bool
-	signed  opt  // its signature
-	native  bool // the model that is asked made it
-	entry   string
+	signed  opt     // its signature
 }
 
 // native hides that of rendering: the API takes names of models with the
@@ -90,20 +88,20 @@ func (r *geminiRenderer) answer(_ int, m transcript.Message) bool {
 	for j, b := range m.Content {
 		o := originOf(m, j)
 		if p, ok := r.answerPart(o, b); ok {
-			parts, spoken = append(parts, p), spoken || !p.thought
+			parts, spoken = append(parts, p), spoken || !isThinking(b)
 		}
 	}
 	if !spoken {
 		for _, p := range parts {
-			r.note(rebuild.DroppedThinking, p.entry, "the rest of the answer is gone")
+			r.note(rebuild.DroppedThinking, p.origin.Entry, "the rest of the answer is gone")
 		}
 		return false
 	}
-	first := slices.IndexFunc(parts, func(p geminiPart) bool { return p.call })
+	first := slices.IndexFunc(parts, func(p geminiPart) bool { return isType[transcript.ToolCallBlock](p.block) })
 	signed := func(p geminiPart) bool { return p.signed != "" }
 	// The signature of a call may be on another part, but not one for a call
 	// that another model made.
-	if first >= 0 && wantsSignature(r.req.Model) && !signed(parts[first]) && (!parts[first].native || !slices.ContainsFunc(parts, signed)) {
+	if first >= 0 && wantsSignature(r.req.Model) && !signed(parts[first]) && (!r.native(parts[first].origin) || !slices.ContainsFunc(parts, signed)) {
 		parts[first].signed = skipSignature
 	}
 	content := said{role: "model"}
@@ -120,7 +118,7 @@ func (r *geminiRenderer) answer(_ int, m transcript.Message) bool {
 // answerPart returns false for what cannot be in an answer.
 func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p geminiPart, ok bool) {
 	native := r.native(o)
-	p.entry, p.native = o.Entry, native
+	p.block, p.origin = b, o
 	end := func(extra transcript.Extra, members ...any) (geminiPart, bool) {
 		p.members, p.signed = members, r.signature(o.Entry, extra, native)
 		return p, true
@@ -133,7 +131,6 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		}
 		return end(b.Extra, "text", b.Text)
 	case transcript.ThinkingBlock:
-		p.thought = true
 		switch {
 		case !native:
 			r.note(rebuild.DroppedThinking, o.Entry, "of another model")
@@ -146,7 +143,6 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		r.note(rebuild.DroppedThinking, o.Entry, "without its text or signature")
 		return p, false
 	case transcript.ToolCallBlock:
-		p.call = true
 		call := geminiCall{id: b.ID, name: r.format.ToolName(b.Name)}
 		if native {
 			call.wireID = stringMember(extObject(b.Extra), "functionCall", "id")
@@ -158,7 +154,7 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		return end(b.Extra, "functionCall", object("id", opt(call.wireID), "name", call.name, "args", inputObject(b)))
 	case transcript.ContextBlock:
 		r.note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
-		p.native, p.json = false, textJSON(r.plain(o.Entry, b))
+		p.json = textJSON(r.plain(o.Entry, b))
 		return p, true
 	case transcript.ImageBlock:
 		if mime, data := geminiBlob(b.Source, "image"); data != "" {

@@ -54,11 +54,7 @@ func (g Gemini) NewStream() *Stream {
 }
 
 func (s *geminiStream) add(event []byte) (Delta, error) {
-	candidate, err := firstCandidate(event)
-	if err != nil {
-		return Delta{}, err
-	}
-	parts, err := candidateParts(candidate)
+	candidate, parts, err := firstCandidate(event)
 	if err != nil {
 		return Delta{}, err
 	}
@@ -86,35 +82,32 @@ func (s *geminiStream) add(event []byte) (Delta, error) {
 	return d, nil
 }
 
-// firstCandidate returns the candidate with index 0, nil if there is none.
-func firstCandidate(event []byte) ([]byte, error) {
+// firstCandidate returns the candidate with index 0 and its parts, nil if there is none.
+func firstCandidate(event []byte) (candidate []byte, parts []json.RawMessage, err error) {
 	candidates := get(event, "candidates")
 	if !jsontext.IsNull(candidates) && !jsontext.IsArray(candidates) {
-		return nil, fmt.Errorf("wire: the answer's candidates are not a list: %q", excerpt(candidates))
+		return nil, nil, fmt.Errorf("wire: the answer's candidates are not a list: %q", excerpt(candidates))
 	}
 	for c := range jsontext.Elements(candidates) {
 		if !jsontext.IsObject(c) {
-			return nil, fmt.Errorf("wire: the answer has a candidate that is not an object: %q", excerpt(c))
+			return nil, nil, fmt.Errorf("wire: the answer has a candidate that is not an object: %q", excerpt(c))
 		}
 		if n, _ := jsontext.Int(get(c, "index")); n == 0 {
-			return c, nil
+			candidate = c
+			break
 		}
 	}
-	return nil, nil
-}
-
-func candidateParts(candidate []byte) ([]json.RawMessage, error) {
 	content := get(candidate, "content")
 	if !jsontext.IsNull(content) && !jsontext.IsObject(content) {
-		return nil, fmt.Errorf("wire: the answer's content is not an object: %q", excerpt(content))
+		return nil, nil, fmt.Errorf("wire: the answer's content is not an object: %q", excerpt(content))
 	}
-	parts := elements(get(content, "parts"))
+	parts = elements(get(content, "parts"))
 	for _, part := range parts {
 		if !jsontext.IsObject(part) {
-			return nil, fmt.Errorf("wire: the answer has a part that is not an object: %q", excerpt(part))
+			return nil, nil, fmt.Errorf("wire: the answer has a part that is not an object: %q", excerpt(part))
 		}
 	}
-	return parts, checkAnswer(content)
+	return candidate, parts, checkAnswer(content)
 }
 
 // addPart takes one part.
