@@ -125,22 +125,19 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 		system = nil
 	}
 	return r.request(
-		a.Params, "model", opt(req.Model), "max_tokens", limit, "stream", flag(a.Stream), "thinking", thinking,
+		a.Params, "model", opt(req.Model), "max_tokens", limit, "stream", when(a.Stream, "true"), "thinking", thinking,
 		"", a.Params, "system", system, "tools", a.tools(req.Tools), "messages", list(messages, messageJSON),
 	)
 }
 
 // marks counts the cache marks in Params: they count against the same limit.
-func (a Anthropic) marks() (n int) {
-	for name, value := range a.Params {
-		switch name {
-		case "cache_control":
-			n += count(!jsontext.IsNull(value))
-		case "system", "tools":
-			for e := range jsontext.Elements(value) {
-				n += count(!jsontext.IsNull(get(e, cacheControl)))
-			}
-		}
+func (a Anthropic) marks() int {
+	n := count(!jsontext.IsNull(a.Params[cacheControl]))
+	for e := range jsontext.Elements(a.Params["system"]) {
+		n += count(!jsontext.IsNull(get(e, cacheControl)))
+	}
+	for e := range jsontext.Elements(a.Params["tools"]) {
+		n += count(!jsontext.IsNull(get(e, cacheControl)))
 	}
 	return n
 }

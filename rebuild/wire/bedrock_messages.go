@@ -112,11 +112,7 @@ func bedrockJSON(b transcript.Block) written {
 	case transcript.ToolCallBlock:
 		return object("toolUse", object("toolUseId", b.ID, "name", b.Name, "input", inputObject(b)))
 	case transcript.ToolResultBlock:
-		status := opt("")
-		if b.IsError {
-			status = "error"
-		}
-		return object("toolResult", object("toolUseId", b.CallID, "content", list(b.Content, bedrockJSON), "status", status))
+		return object("toolResult", object("toolUseId", b.CallID, "content", list(b.Content, bedrockJSON), "status", when(b.IsError, `"error"`)))
 	case transcript.RawBlock:
 		return value(get(b.JSON, "block"))
 	}

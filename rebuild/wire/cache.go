@@ -32,11 +32,7 @@ func (c CacheTTL) check() error {
 
 // mark returns a mark of a type. Five minutes are what the APIs take for it.
 func (c CacheTTL) mark(kind string) json.RawMessage {
-	ttl := opt(c)
-	if c != Cache1h {
-		ttl = ""
-	}
-	return object("type", kind, "ttl", ttl).bytes()
+	return object("type", kind, "ttl", when(c == Cache1h, `"1h"`)).bytes()
 }
 
 // markedMessages returns the indexes of the messages that end with a mark: where

@@ -111,16 +111,10 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 	}
 	r.messages(&r)
 
-	var usage, thinking json.RawMessage
-	if c.Stream {
-		usage = json.RawMessage(`{"include_usage":true}`)
-	}
-	if c.Dialect == GLM {
-		thinking = json.RawMessage(`{"type":"enabled","clear_thinking":false}`)
-	}
 	return r.request(
-		c.Params, "model", opt(req.Model), "prompt_cache_key", opt(c.CacheKey), limit, number(req.MaxOutput), "stream", flag(c.Stream),
-		"stream_options", usage, "thinking", thinking,
+		c.Params, "model", opt(req.Model), "prompt_cache_key", opt(c.CacheKey), limit, number(req.MaxOutput), "stream", when(c.Stream, "true"),
+		"stream_options", when(c.Stream, `{"include_usage":true}`),
+		"thinking", when(c.Dialect == GLM, `{"type":"enabled","clear_thinking":false}`),
 		"", c.Params, "tools", optList(req.Tools, chatToolJSON), "messages", list(r.out, chatMessageJSON),
 	)
 }

@@ -67,13 +67,9 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 	}
 	r.messages(&r)
 
-	var include json.RawMessage
-	if !jsontext.IsNull(s.Reasoning) {
-		include = json.RawMessage(`["reasoning.encrypted_content"]`)
-	}
 	return r.request(
-		s.Params, "model", opt(req.Model), "prompt_cache_key", opt(s.CacheKey), "max_output_tokens", number(req.MaxOutput), "stream", flag(s.Stream),
-		"store", false, "reasoning", s.Reasoning, "include", include,
+		s.Params, "model", opt(req.Model), "prompt_cache_key", opt(s.CacheKey), "max_output_tokens", number(req.MaxOutput), "stream", when(s.Stream, "true"),
+		"store", false, "reasoning", s.Reasoning, "include", when(!jsontext.IsNull(s.Reasoning), `["reasoning.encrypted_content"]`),
 		"", s.Params, "instructions", opt(r.req.System), "tools", optList(req.Tools, responsesToolJSON), "input", list(r.out, responsesItemJSON),
 	)
 }

@@ -88,12 +88,12 @@ func number(n int) json.RawMessage {
 	return strconv.AppendInt(nil, int64(n), 10)
 }
 
-// flag returns true, which is left out if it is not.
-func flag(on bool) json.RawMessage {
-	if !on {
+// when returns JSON that is left out if something is not so.
+func when(so bool, text string) json.RawMessage {
+	if !so {
 		return nil
 	}
-	return json.RawMessage("true")
+	return json.RawMessage(text)
 }
 
 // checkObject returns an error if a setting that may be nil is no object.
