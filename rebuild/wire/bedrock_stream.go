@@ -176,7 +176,7 @@ func (s *bedrockStream) startBlock(payload []byte) (Delta, error) {
 }
 
 // delta adds to a block. Texts and reasoning have no start of their own.
-func (s *bedrockStream) delta(payload []byte) (Delta, error) {
+func (s *bedrockStream) delta(payload []byte) (d Delta, err error) {
 	delta := get(payload, "delta")
 	if !jsontext.IsObject(delta) {
 		return Delta{}, fmt.Errorf("wire: stream: delta is not an object: %q", excerpt(payload))
@@ -194,9 +194,8 @@ func (s *bedrockStream) delta(payload []byte) (Delta, error) {
 	}
 	switch {
 	case text != nil && p.kind == "text":
-		piece := stringMember(text)
-		p.grow("text", 0, piece)
-		return Delta{Text: piece}, nil
+		d.Text = stringMember(text)
+		p.grow("text", 0, d.Text)
 	case jsontext.IsObject(citation) && p.kind == "text":
 		p.list = append(p.list, slices.Clone(citation))
 	case jsontext.IsArray(result) && p.kind == "opaque":
@@ -204,19 +203,17 @@ func (s *bedrockStream) delta(payload []byte) (Delta, error) {
 	case jsontext.IsObject(call) && p.kind == "opaque":
 		p.grow("input", 0, stringMember(call, "input"))
 	case jsontext.IsObject(call) && p.kind == "call":
-		piece := stringMember(call, "input")
-		p.grow("input", 0, piece)
-		return Delta{Input: piece}, nil
+		d.Input = stringMember(call, "input")
+		p.grow("input", 0, d.Input)
 	case jsontext.IsObject(reasoning) && p.kind == "thinking":
 		if data, err := base64.StdEncoding.DecodeString(stringMember(reasoning, "redactedContent")); err == nil && len(data) > 0 {
 			p.grow("redacted", 0, string(data))
 		}
 		p.grow("signature", 0, stringMember(reasoning, "signature"))
-		text := stringMember(reasoning, "text")
-		p.grow("text", 0, text)
-		return Delta{Thinking: text}, nil
+		d.Thinking = stringMember(reasoning, "text")
+		p.grow("text", 0, d.Thinking)
 	}
-	return Delta{}, nil
+	return d, nil
 }
 
 func (s *bedrockStream) content() []transcript.Block { return s.blocks(bedrockBlocks) }

@@ -30,7 +30,7 @@ func (s *responsesStream) refusal(obj []byte) *APIError {
 	return NewAPIError(0, response)
 }
 
-func (s *responsesStream) add(event []byte) (Delta, error) {
+func (s *responsesStream) add(event []byte) (d Delta, err error) {
 	kind := stringMember(event, "type")
 	if s.done {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt([]byte(kind)))
@@ -38,25 +38,22 @@ func (s *responsesStream) add(event []byte) (Delta, error) {
 	switch kind {
 	case "response.created", "response.in_progress", "response.queued",
 		"response.completed", "response.incomplete", "response.failed":
-		err := s.state(kind, get(event, "response"))
-		return Delta{Done: s.done}, err
+		err = s.state(kind, get(event, "response"))
+		d.Done = s.done
 	case "response.output_item.added":
 		return s.startItem(event)
 	case "response.output_item.done":
-		return Delta{}, s.endItem(event)
+		err = s.endItem(event)
 	case "response.output_text.delta", "response.refusal.delta":
-		return s.addText(event, "content_index")
+		err = s.addText(event, "content_index", &d.Text)
 	case "response.reasoning_text.delta":
-		d, err := s.addText(event, "content_index")
-		return Delta{Thinking: d.Text}, err
+		err = s.addText(event, "content_index", &d.Thinking)
 	case "response.reasoning_summary_text.delta":
-		d, err := s.addText(event, "summary_index")
-		return Delta{Thinking: d.Text}, err
+		err = s.addText(event, "summary_index", &d.Thinking)
 	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		d, err := s.addText(event, "")
-		return Delta{Input: d.Text}, err
+		err = s.addText(event, "", &d.Input)
 	}
-	return Delta{}, nil
+	return d, err
 }
 
 // state takes what an event says about the whole answer. The last one has all of it,
@@ -102,15 +99,15 @@ func (s *responsesStream) endItem(event []byte) error {
 	return nil
 }
 
-func (s *responsesStream) addText(event []byte, indexName string) (Delta, error) {
+func (s *responsesStream) addText(event []byte, indexName string, shown *string) error {
 	p, err := s.open(event, "output_index")
 	if err != nil {
-		return Delta{}, err
+		return err
 	}
 	index, _ := jsontext.Int(get(event, indexName))
-	text := stringMember(event, "delta")
-	p.grow(stringMember(event, "type"), index, text)
-	return Delta{Text: text}, nil
+	*shown = stringMember(event, "delta")
+	p.grow(stringMember(event, "type"), index, *shown)
+	return nil
 }
 
 func (s *responsesStream) content() []transcript.Block { return s.blocks(itemSoFar) }
