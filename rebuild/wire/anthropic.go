@@ -115,14 +115,11 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	}
 	thinking = r.asked(thinking)
 
-	var system any = req.System
-	if a.Cache != "" {
+	var system any = opt(r.req.System)
+	if a.Cache != "" && !ownSystem {
 		system = list([]string{req.System}, func(text string) written {
 			return object("type", "text", "text", text, cacheControl, a.Cache.mark("ephemeral"))
 		})
-	}
-	if ownSystem {
-		system = nil
 	}
 	return r.request(
 		a.Params, "model", opt(req.Model), "max_tokens", limit, "stream", when(a.Stream, "true"), "thinking", thinking,
@@ -133,10 +130,7 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 // marks counts the cache marks in Params: they count against the same limit.
 func (a Anthropic) marks() int {
 	n := count(!jsontext.IsNull(a.Params[cacheControl]))
-	for e := range jsontext.Elements(a.Params["system"]) {
-		n += count(!jsontext.IsNull(get(e, cacheControl)))
-	}
-	for e := range jsontext.Elements(a.Params["tools"]) {
+	for _, e := range slices.Concat(elements(a.Params["system"]), elements(a.Params["tools"])) {
 		n += count(!jsontext.IsNull(get(e, cacheControl)))
 	}
 	return n

@@ -67,10 +67,7 @@ func (r *geminiRenderer) result(entry string, b transcript.ToolResultBlock) (mov
 			texts = append(texts, r.leftOut(entry, blockType(c), "inside a result"))
 		}
 	}
-	name := "output"
-	if b.IsError {
-		name = "error"
-	}
+	name := map[bool]string{false: "output", true: "error"}[b.IsError]
 	r.dropExtra(entry, "tool_result", b.Extra)
 	response := object("id", opt(call.wireID), "name", call.name, "response", object(name, strings.Join(texts, "\n")))
 	if r.last().role != "function" {
