@@ -46,10 +46,11 @@ type pieceText struct {
 func (a *accumulator) base() *accumulator { return a }
 
 // refusal recognises errors of proxies too, some of which leave out the type.
-func (*accumulator) refusal(obj []byte) *APIError {
+func (a *accumulator) refusal(obj []byte) *APIError {
 	failed, _ := jsontext.Member(obj, "error")
 	_, content := jsontext.Member(obj, "content")
-	if stringMember(obj, "type") != "error" && (content || !jsontext.IsObject(failed) && !jsontext.IsString(failed)) {
+	answer := content && a.api == apiAnthropic
+	if stringMember(obj, "type") != "error" && (answer || !jsontext.IsObject(failed) && !jsontext.IsString(failed)) {
 		return nil
 	}
 	return NewAPIError(0, obj)
