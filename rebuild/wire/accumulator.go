@@ -49,8 +49,7 @@ func (a *accumulator) base() *accumulator { return a }
 func (a *accumulator) refusal(obj []byte) *APIError {
 	failed, _ := jsontext.Member(obj, "error")
 	_, content := jsontext.Member(obj, "content")
-	answer := content && a.api == apiAnthropic
-	if stringMember(obj, "type") != "error" && (answer || !jsontext.IsObject(failed) && !jsontext.IsString(failed)) {
+	if stringMember(obj, "type") != "error" && (content && a.api == apiAnthropic || !jsontext.IsObject(failed) && !jsontext.IsString(failed)) {
 		return nil
 	}
 	return NewAPIError(0, obj)
