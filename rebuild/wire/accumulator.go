@@ -45,6 +45,16 @@ type pieceText struct {
 
 func (a *accumulator) base() *accumulator { return a }
 
+// refusal recognises errors of proxies too, some of which leave out the type.
+func (a *accumulator) refusal(obj []byte) *APIError {
+	failed, _ := jsontext.Member(obj, "error")
+	_, content := jsontext.Member(obj, "content")
+	if stringMember(obj, "type") != "error" && (content && a.api == apiAnthropic || !jsontext.IsObject(failed) && !jsontext.IsString(failed)) {
+		return nil
+	}
+	return NewAPIError(0, obj)
+}
+
 // begin begins a piece.
 func (a *accumulator) begin(index int64, kind string, start []byte) *piece {
 	p := &piece{index: index, kind: kind, start: slices.Clone(start)}
@@ -91,6 +101,17 @@ func (a *accumulator) open(event []byte, name string) (*piece, error) {
 		return p, nil
 	}
 	return nil, fmt.Errorf("wire: stream: event about a block that is not open: %q", excerpt(event))
+}
+
+// start begins the piece that an event has under a name.
+func (a *accumulator) start(event []byte, indexName, name string) (*piece, error) {
+	known, index, ok := a.at(event, indexName)
+	obj := get(event, name)
+	kind := stringMember(obj, "type")
+	if !ok || known != nil || kind == "" {
+		return nil, fmt.Errorf("wire: stream: unexpected %s: %q", stringMember(event, "type"), excerpt(event))
+	}
+	return a.begin(index, kind, obj), nil
 }
 
 // stop ends the piece that an event says has ended.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
@@ -93,9 +94,14 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	}
 	limit := cmp.Or(req.MaxOutput, DefaultMaxOutput)
 	r := newRenderer(req, apiAnthropic)
-	r.media, r.plainPrompts = media, a.PlainPrompts
+	r.media, r.plainPrompts, r.optional = media, a.PlainPrompts, optional
 	thinking := r.ask(a.Thinking, limit)
-	messages := r.messages()
+	messages := r.messages(
+		func(i int, m transcript.Message) []transcript.Block { return r.userContent(i, m, r.userBlocks) },
+		func(i int, m transcript.Message) []transcript.Block {
+			return r.answerContent(i, m, r.serverPairs(i, m), r.answerBlock)
+		},
+	)
 	_, ownSystem := a.Params["system"]
 	_, ownTools := a.Params["tools"]
 	ownSystem, ownTools = ownSystem || rebuild.IsBlank(req.System), ownTools || len(req.Tools) == 0
@@ -104,41 +110,28 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 		budget -= count(!ownSystem) + count(!ownTools)
 		a.Cache.roll(messages)
 	}
-	r.limitMarks(messages, budget)
+	for _, m := range slices.Backward(messages) {
+		budget = r.limitMarks(m.Content, budget)
+	}
 	thinking = r.asked(thinking)
 
-	o := jsontext.AppendObject(nil)
-	o.OptString("model", req.Model)
-	o.Int("max_tokens", int64(limit))
-	o.OptBool("stream", a.Stream)
-	o.OptValue("thinking", thinking)
-	appendParams(&o, a.Params)
-	switch {
-	case ownSystem:
-	case a.Cache != "":
-		o.Value("system", list([]string{req.System}, func(text string) written {
+	var system any = opt(r.req.System)
+	if a.Cache != "" && !ownSystem {
+		system = list([]string{req.System}, func(text string) written {
 			return object("type", "text", "text", text, cacheControl, a.Cache.mark("ephemeral"))
-		}))
-	default:
-		o.String("system", req.System)
+		})
 	}
-	if !ownTools {
-		o.Value("tools", a.tools(req.Tools))
-	}
-	return r.end(&o, "messages", list(messages, messageJSON))
+	return r.request(
+		a.Params, "model", opt(req.Model), "max_tokens", limit, "stream", when(a.Stream, "true"), "thinking", thinking,
+		"", a.Params, "system", system, "tools", a.tools(req.Tools), "messages", list(messages, messageJSON),
+	)
 }
 
 // marks counts the cache marks in Params: they count against the same limit.
-func (a Anthropic) marks() (n int) {
-	for name, value := range a.Params {
-		switch name {
-		case "cache_control":
-			n += count(!jsontext.IsNull(value))
-		case "system", "tools":
-			for e := range jsontext.Elements(value) {
-				n += count(!jsontext.IsNull(get(e, cacheControl)))
-			}
-		}
+func (a Anthropic) marks() int {
+	n := count(!jsontext.IsNull(a.Params[cacheControl]))
+	for _, e := range slices.Concat(elements(a.Params["system"]), elements(a.Params["tools"])) {
+		n += count(!jsontext.IsNull(get(e, cacheControl)))
 	}
 	return n
 }
@@ -150,10 +143,10 @@ func count(b bool) int {
 	return 0
 }
 
-// tools returns the tools, the last with a mark if there are any.
+// tools returns the tools, the last with a mark if there are marks.
 func (a Anthropic) tools(tools []transcript.Tool) written {
 	left := len(tools)
-	return list(tools, func(t transcript.Tool) written {
+	return optList(tools, func(t transcript.Tool) written {
 		var mark json.RawMessage
 		if left--; left == 0 && a.Cache != "" {
 			mark = a.Cache.mark("ephemeral")
@@ -164,5 +157,5 @@ func (a Anthropic) tools(tools []transcript.Tool) written {
 
 func messageJSON(m transcript.Message) written {
 	text, _ := m.MarshalJSON() // never fails
-	return text
+	return func(dst []byte) []byte { return append(dst, text...) }
 }

@@ -29,15 +29,6 @@ func (a Anthropic) Response(body []byte) (*transcript.Response, error) {
 	return a.NewStream().whole(body)
 }
 
-// refusal recognises errors of proxies too, some of which leave out the type.
-func (*anthropicStream) refusal(obj []byte) *APIError {
-	_, content := jsontext.Member(obj, "content")
-	if stringMember(obj, "type") != "error" && (content || jsontext.IsNull(get(obj, "error"))) {
-		return nil
-	}
-	return NewAPIError(0, obj)
-}
-
 func (s *anthropicStream) add(event []byte) (Delta, error) {
 	kind := stringMember(event, "type")
 	if s.done && kind != "ping" {
@@ -49,7 +40,7 @@ func (s *anthropicStream) add(event []byte) (Delta, error) {
 		if s.begun || !jsontext.IsObject(message) {
 			return Delta{}, fmt.Errorf("wire: stream: unexpected message_start: %q", excerpt(event))
 		}
-		return Delta{}, s.start(message)
+		return Delta{}, s.head(message)
 	case "content_block_start":
 		return s.startBlock(event)
 	case "content_block_delta":
@@ -65,8 +56,8 @@ func (s *anthropicStream) add(event []byte) (Delta, error) {
 	return Delta{}, nil
 }
 
-// start takes all but the content of a message.
-func (s *anthropicStream) start(message []byte) error {
+// head takes all but the content of a message.
+func (s *anthropicStream) head(message []byte) error {
 	if err := checkAnswer(message); err != nil {
 		return err
 	}
@@ -89,7 +80,7 @@ func (s *anthropicStream) update(message, counts []byte) error {
 	for _, name := range []string{"input_transformations", "container", "context_management"} {
 		for _, obj := range [][]byte{counts, message} {
 			if value := get(obj, name); !jsontext.IsNull(value) {
-				s.mergeUsage(json.RawMessage(object(name, value)))
+				s.mergeUsage(object(name, value).bytes())
 			}
 		}
 	}
@@ -101,7 +92,7 @@ func (s *anthropicStream) whole(body []byte) error {
 	if !jsontext.IsArray(content) {
 		return fmt.Errorf("wire: the answer has no list of content: %q", excerpt(body))
 	}
-	if err := s.start(body); err != nil {
+	if err := s.head(body); err != nil {
 		return err
 	}
 	for e := range jsontext.Elements(content) {
@@ -121,18 +112,17 @@ func (*anthropicStream) readUsage(counts json.RawMessage) (u transcript.Usage) {
 }
 
 func (s *anthropicStream) startBlock(event []byte) (Delta, error) {
-	block := get(event, "content_block")
-	known, index, ok := s.at(event, "index")
-	if !ok || !jsontext.IsObject(block) || stringMember(block, "type") == "" || known != nil {
-		return Delta{}, fmt.Errorf("wire: stream: unexpected content_block_start: %q", excerpt(event))
+	p, err := s.start(event, "index", "content_block")
+	if err != nil {
+		return Delta{}, err
 	}
-	switch p := s.begin(index, stringMember(block, "type"), block); p.kind {
+	switch p.kind {
 	case "text":
-		return Delta{Text: stringMember(block, "text")}, nil
+		return Delta{Text: stringMember(p.start, "text")}, nil
 	case "thinking":
-		return Delta{Thinking: stringMember(block, "thinking")}, nil
+		return Delta{Thinking: stringMember(p.start, "thinking")}, nil
 	case "tool_use", "server_tool_use", "mcp_tool_use":
-		return Delta{ToolName: stringMember(block, "name")}, nil
+		return Delta{ToolName: stringMember(p.start, "name")}, nil
 	}
 	return Delta{}, nil
 }
@@ -201,7 +191,7 @@ func anthropicSoFar(p *piece) json.RawMessage {
 	}
 	if len(p.list) > 0 {
 		all := append(elements(get(p.start, "citations")), p.list...)
-		block.set("citations", json.RawMessage(list(all, value)))
+		block.set("citations", list(all, value).bytes())
 	}
 	if !p.done {
 		block = slices.DeleteFunc(block, func(m member) bool { return m.name == "signature" })

@@ -306,19 +306,19 @@ func TestHalfSurrogate(t *testing.T) {
 	}
 }
 
-// An error may have texts only.
+// An error may have texts only; a search result becomes one.
 func TestErrorWithImage(t *testing.T) {
-	m := message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}]}`, transcript.Origin{})
+	m := message(t, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"found"}]}]}]}`, transcript.Origin{})
 	call := message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"n","input":{}}]}`, native)
 	req := transcript.Request{Messages: []transcript.Message{transcript.UserText("go"), call, m}}
-	if v := wiretest.Validate(req); len(v) != 1 || v[0].Rule != "error-content" {
+	if v := wiretest.Validate(req); len(v) == 0 || v[0].Rule != "error-content" {
 		t.Errorf("violations %v", v)
 	}
 	body, report, err := wire.Anthropic{}.Request(req)
-	if err != nil || !strings.Contains(string(body), `[{"type":"text","text":"no"},{"type":"text","text":"[image left out: in an error]"}]`) {
+	if err != nil || !strings.Contains(string(body), `[{"type":"text","text":"no"},{"type":"text","text":"[image left out: in an error]"},{"type":"text","text":"[t, s]\nfound"}]`) {
 		t.Errorf("%v: %s", err, body)
 	}
-	if len(report) != 1 || report[0].Rule != rebuild.ReplacedBlock {
+	if len(report) != 2 || report[0].Rule != rebuild.ReplacedBlock || report[1].Rule != rebuild.ReplacedBlock {
 		t.Errorf("report %v", report)
 	}
 }

@@ -53,16 +53,16 @@ func NewAPIError(status int, body []byte) *APIError {
 
 // Error returns the status, the type, the code and the message.
 func (e *APIError) Error() string {
-	status, request, text := "", "", "wire: "
+	status, text := "", e.Message
 	if e.Status != 0 {
 		status = "status " + strconv.Itoa(e.Status)
 	}
-	if e.RequestID != "" {
-		request = " (request " + e.RequestID + ")"
-	}
 	said := slices.DeleteFunc([]string{status, e.Type, e.Code}, func(s string) bool { return s == "" })
 	if len(said) > 0 {
-		text += strings.Join(said, " ") + ": "
+		text = strings.Join(said, " ") + ": " + text
 	}
-	return text + e.Message + request
+	if e.RequestID != "" {
+		text += " (request " + e.RequestID + ")"
+	}
+	return "wire: " + text
 }

@@ -79,29 +79,28 @@ func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Re
 		return nil, nil, err
 	}
 	r := bedrockRenderer{renderer: newRenderer(req, apiBedrock), format: b, names: map[string]bool{}}
+	r.plainPrompts = true
 	thinking := r.ask(b.Thinking, req.MaxOutput)
 	messages := r.messages()
 	thinking = r.asked(thinking)
 
-	o := jsontext.AppendObject(nil)
-	appendParams(&o, b.Params, inferenceConfig, modelFields)
-	if err := cmp.Or(
-		joined(&o, modelFields, b.Params, member{"thinking", thinking}),
-		joined(&o, inferenceConfig, b.Params, limit("maxTokens", req.MaxOutput)),
-	); err != nil {
+	fields, params, err := joined(b.Params, modelFields, member{"thinking", thinking})
+	config, params, err2 := joined(params, inferenceConfig, member{"maxTokens", number(req.MaxOutput)})
+	if err := cmp.Or(err, err2); err != nil {
 		return nil, nil, err
 	}
-	if _, given := b.Params["system"]; !given && !rebuild.IsBlank(req.System) {
-		o.Value("system", list(b.pointed([]written{textJSON(req.System)}), as))
+	tools, err := r.tools()
+	if err != nil {
+		return nil, nil, err
 	}
-	if _, given := b.Params["toolConfig"]; !given {
-		tools, err := r.tools(req.Tools)
-		if err != nil {
-			return nil, nil, err
-		}
-		o.OptValue("toolConfig", tools)
+	var system written
+	if r.req.System != "" {
+		system = list(b.pointed([]written{textJSON(req.System)}), as)
 	}
-	return r.end(&o, "messages", messages)
+	return r.request(
+		params, "", params, modelFields, fields, inferenceConfig, config,
+		"system", system, "toolConfig", tools, "messages", messages,
+	)
 }
 
 // The members that hold the output limit and Thinking among others.
@@ -111,15 +110,16 @@ const (
 )
 
 // tools returns the member toolConfig, nil for none.
-func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error) {
-	if len(tools) == 0 && len(r.called) > 0 {
+func (r *bedrockRenderer) tools() (written, error) {
+	tools := r.req.Tools
+	if _, given := r.format.Params["toolConfig"]; given || len(tools)+len(r.called) == 0 {
+		return nil, nil
+	}
+	if len(tools) == 0 {
 		for _, name := range r.called {
 			tools = append(tools, transcript.Tool{Name: name})
 		}
 		r.note(rebuild.AddedTools, "", fmt.Sprintf("%d that the messages call", len(tools)))
-	}
-	if len(tools) == 0 {
-		return nil, nil
 	}
 	renamed, err := r.renamed(tools, r.format.ToolName)
 	if err != nil {
@@ -128,11 +128,11 @@ func (r *bedrockRenderer) tools(tools []transcript.Tool) (json.RawMessage, error
 	specs := make([]written, 0, len(renamed)+1)
 	for _, t := range renamed {
 		if !jsontext.IsNull(t.InputSchema) {
-			t.InputSchema = json.RawMessage(object("json", t.InputSchema))
+			t.InputSchema = object("json", t.InputSchema).bytes()
 		}
 		specs = append(specs, object("toolSpec", object(toolMembers(t, "inputSchema", `{"json":{"type":"object"}}`)...)))
 	}
-	return json.RawMessage(object("tools", list(r.format.pointed(specs), as))), nil
+	return object("tools", list(r.format.pointed(specs), as)), nil
 }
 
 // pointed adds a cache point to a list if there are any.

@@ -8,42 +8,16 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A bedrockBlock is a block of a user message as it goes out.
-type bedrockBlock struct {
-	json           written
-	text, document bool
-}
-
-func bedrockText(text string) []bedrockBlock {
-	return []bedrockBlock{{json: textJSON(text), text: true}}
-}
-
-// userBlocks returns what a user message or a result has in the place of b.
-func (r *bedrockRenderer) userBlocks(entry string, b transcript.Block) []bedrockBlock {
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		r.dropExtra(entry, "text", b.Extra)
-		if rebuild.IsBlank(b.Text) {
-			r.note(rebuild.BlankText, entry, "")
-			return nil
-		}
-		return bedrockText(b.Text)
-	case transcript.ImageBlock:
-		r.dropExtra(entry, "image", b.Extra)
-		_, problem := cleanSource(b.Source, "image")
-		switch {
-		case r.media.take(b):
-			return bedrockText(r.leftOut(entry, "image", "more than "+strconv.Itoa(maxImages)))
-		case problem != "" || b.Source.Type != "base64":
-			return bedrockText(r.leftOut(entry, "image", sourceProblem(b.Source)))
-		}
-		format := strings.TrimPrefix(b.Source.MediaType, "image/")
-		return []bedrockBlock{{json: object("image", object("format", format, "source", object("bytes", b.Source.Data)))}}
-	case transcript.DocumentBlock:
-		r.dropExtra(entry, "document", b.Extra)
-		return r.document(entry, b)
+// source returns an image as bytes.
+func (r *bedrockRenderer) source(s transcript.Source, kind string) (clean transcript.Source, problem string) {
+	clean, problem = cleanSource(s, kind)
+	switch {
+	case r.media.take(kind):
+		return s, "more than " + strconv.Itoa(maxImages)
+	case problem != "" || s.Type != "base64":
+		return s, sourceProblem(s)
 	}
-	return bedrockText(r.plain(entry, b))
+	return clean, ""
 }
 
 // documentFormats holds the formats of documents by media type.
@@ -54,42 +28,40 @@ var documentFormats = map[string]string{
 	"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet":       "xlsx",
 }
 
-func (r *bedrockRenderer) document(entry string, b transcript.DocumentBlock) []bedrockBlock {
-	format, data := documentFormats[b.Source.MediaType], b.Source.Data
+func (r *bedrockRenderer) document(entry string, b transcript.DocumentBlock) []transcript.Block {
+	data := b.Source.Data
 	switch {
-	case r.media.take(b):
-		return bedrockText(r.leftOut(entry, "document", "more than "+strconv.Itoa(maxDocuments)))
+	case r.media.take("document"):
+		return plainText(r.leftOut(entry, "document", "more than "+strconv.Itoa(maxDocuments)))
 	case b.Source.Type == "content" && isDocumentContent(b.Source.Extra["content"]):
 		return r.contentBlocks(entry, b)
 	case b.Source.Type == "text" && !rebuild.IsBlank(data):
-		format, data = "txt", textBase64(data)
-	case b.Source.Type != "base64" || format == "" || !isBase64(data):
-		return bedrockText(r.leftOut(entry, "document", sourceProblem(b.Source)))
+		b.Source.MediaType, b.Source.Data = "text/plain", textBase64(data)
+	case b.Source.Type != "base64" || documentFormats[b.Source.MediaType] == "" || !isBase64(data):
+		return plainText(r.leftOut(entry, "document", sourceProblem(b.Source)))
 	}
 	name := r.documentName(b.Title)
 	if b.Title != "" && name != b.Title {
 		r.note(rebuild.BadName, entry, "document "+b.Title+" became "+name)
 	}
-	about := opt(b.Context)
-	if rebuild.IsBlank(b.Context) {
-		about = ""
+	if b.Title = name; rebuild.IsBlank(b.Context) {
+		b.Context = ""
 	}
-	document := object("format", format, "name", name, "context", about, "source", object("bytes", data))
-	return []bedrockBlock{{json: object("document", document), document: true}}
+	return []transcript.Block{b}
 }
 
 // contentBlocks returns the texts and images that a document consists of.
-func (r *bedrockRenderer) contentBlocks(entry string, b transcript.DocumentBlock) (out []bedrockBlock) {
+func (r *bedrockRenderer) contentBlocks(entry string, b transcript.DocumentBlock) (out []transcript.Block) {
 	if about := aboutDocument(b); about != "" {
-		out = bedrockText(about)
+		out = plainText(about)
 	}
 	r.note(rebuild.ReplacedBlock, entry, "a document of texts and images")
 	for _, part := range blocksOfDocument(b.Source.Extra["content"]) {
 		if image, ok := part.(transcript.ImageBlock); ok {
 			// It is not in the count of images, so it does not go out.
-			out = append(out, bedrockText(r.leftOut(entry, image.BlockType(), "in a document"))...)
+			out = append(out, plainText(r.leftOut(entry, image.BlockType(), "in a document"))...)
 		} else {
-			out = append(out, r.userBlocks(entry, part)...)
+			out = append(out, r.parts(r, entry, part)...)
 		}
 	}
 	return out

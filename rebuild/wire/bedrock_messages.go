@@ -9,7 +9,8 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// A bedrockRenderer turns the messages of one request into those of Converse.
+// A bedrockRenderer turns the messages of one request into those of Converse: into
+// those of the Messages API, first, and these into JSON of another form.
 type bedrockRenderer struct {
 	renderer
 	format Bedrock
@@ -17,225 +18,130 @@ type bedrockRenderer struct {
 	names  map[string]bool // of documents
 }
 
-// A bedrockMessage is a message whose results are still apart.
-type bedrockMessage struct {
-	role    transcript.Role
-	entry   string
-	results []bedrockResult
-	content []written // what follows the results
-}
-
-// A bedrockResult is a result whose content may still grow.
-type bedrockResult struct {
-	id      string
-	isError bool
-	content []written
-}
-
 // messages returns the member of that name.
 func (r *bedrockRenderer) messages() written {
 	r.media = countMedia(r.req.Messages)
-	var out []bedrockMessage
-	for i, m := range r.req.Messages {
-		next := bedrockMessage{role: m.Role, entry: originOf(m, 0).Entry}
-		if m.Role == transcript.RoleAssistant {
-			next.content = r.answer(i, m)
-		} else {
-			next.results, next.content = r.user(m)
-		}
-		n := len(out)
-		switch {
-		case len(next.results)+len(next.content) == 0:
-			if len(m.Content) > 0 {
-				r.note(rebuild.EmptyMessage, next.entry, "nothing is left of a message")
-			}
-		case n > 0 && out[n-1].role == m.Role && m.Role == transcript.RoleUser:
-			out[n-1].results = append(out[n-1].results, next.results...)
-			out[n-1].content = append(out[n-1].content, next.content...)
-			r.note(rebuild.MergedMessages, next.entry, "")
-		default:
-			out = append(out, next)
-		}
+	messages := r.renderer.messages(r.user, func(i int, m transcript.Message) []transcript.Block {
+		pairs, _ := r.pairs(m, ranByProvider)
+		return r.answerContent(i, m, pairs, r.answerBlock)
+	})
+	messages = slices.DeleteFunc(messages, func(m transcript.Message) bool { return len(m.Content) == 0 })
+	for i, m := range messages {
+		messages[i].Content = r.together(m)
 	}
 	if r.format.Cache != "" && !r.format.PureResults {
-		for _, i := range markedMessages(out, func(m bedrockMessage) transcript.Role { return m.role }) {
-			out[i].content = append(out[i].content, r.format.Cache.cachePoint())
+		point := transcript.RawBlock{JSON: object("block", r.format.Cache.cachePoint()).bytes()}
+		for _, i := range markedMessages(messages) {
+			messages[i].Content = append(messages[i].Content, point)
 		}
 	}
-	return list(out, func(m bedrockMessage) written {
-		return object("role", string(m.role), "content", list(r.together(m), as))
+	return list(messages, func(m transcript.Message) written {
+		return object("role", string(m.Role), "content", list(m.Content, bedrockJSON))
 	})
 }
 
 // together returns the content of a message: results first, then the rest, or all
 // of it in the last result for models that want that.
-func (r *bedrockRenderer) together(m bedrockMessage) (out []written) {
-	if n := len(m.results); n > 0 && r.format.PureResults && len(m.content) > 0 {
-		m.results[n-1].content = append(m.results[n-1].content, m.content...)
-		m.content = nil
-		r.note(rebuild.ReplacedBlock, m.entry, "what is beside results is in the last of them")
+func (r *bedrockRenderer) together(m transcript.Message) []transcript.Block {
+	content := resultsFirst(m.Content, nil)
+	rest := slices.IndexFunc(content, func(b transcript.Block) bool { return !isType[transcript.ToolResultBlock](b) })
+	if !r.format.PureResults || rest < 1 {
+		return content
 	}
-	for _, res := range m.results {
-		status := opt("")
-		if res.isError {
-			status = "error"
-		}
-		out = append(out, object("toolResult", object("toolUseId", res.id, "content", list(res.content, as), "status", status)))
-	}
-	return append(out, m.content...)
-}
-
-// answer returns the content of answer i, with the reasoning that the Messages API
-// takes.
-func (r *bedrockRenderer) answer(i int, m transcript.Message) (out []written) {
-	r.ids.open()
-	for _, b := range r.answerContent(i, m, r.ranByProvider(m), r.answerBlock) {
-		out = append(out, answerJSON(b))
-	}
-	return out
+	r.note(rebuild.ReplacedBlock, originOf(m, 0).Entry, "what is beside results is in the last of them")
+	last, _ := content[rest-1].(transcript.ToolResultBlock)
+	last.Content = append(last.Content, content[rest:]...)
+	content[rest-1] = last
+	return content[:rest]
 }
 
 // answerBlock returns nil for what cannot be in an answer. paired says that a
 // block of a tool that the provider ran has its other half.
 func (r *bedrockRenderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
-	switch b := b.(type) {
-	case transcript.RawBlock:
-		if paired {
-			return b
-		}
+	switch block := b.(type) {
 	case transcript.TextBlock:
-		r.dropExtra(o.Entry, "text", b.Extra)
-		if rebuild.IsBlank(b.Text) {
+		citations := get(r.ext(o, block.Extra), "citations")
+		block, _ = r.known(o.Entry, b, false).(transcript.TextBlock)
+		if rebuild.IsBlank(block.Text) {
 			r.note(rebuild.BlankText, o.Entry, "")
 			return nil
 		}
-		citations := get(r.ext(o, b.Extra), "citations")
-		if b.Extra = nil; jsontext.IsArray(citations) {
-			b.Extra = transcript.Extra{"citations": citations}
+		if jsontext.IsArray(citations) {
+			block.Extra = transcript.Extra{"citations": citations}
 		}
-		return b
-	case transcript.ThinkingBlock:
-		r.dropExtra(o.Entry, "thinking", b.Extra)
-		return b
+		return block
 	case transcript.RedactedThinkingBlock:
-		if !isBase64(b.Data) {
-			b.Data = "" // what is not whole is left out as such
+		if !isBase64(block.Data) {
+			b = transcript.RedactedThinkingBlock{} // what is not whole is left out as such
 		}
-		return b
 	case transcript.ToolCallBlock:
-		id, name := r.callID(o.Entry, b.ID), r.format.ToolName(b.Name)
-		if name != b.Name {
-			r.note(rebuild.BadName, o.Entry, b.Name+" became "+name)
+		name := r.format.ToolName(block.Name)
+		if name != block.Name {
+			r.note(rebuild.BadName, o.Entry, block.Name+" became "+name)
 		}
-		r.dropExtra(o.Entry, "tool_use", b.Extra)
-		b.ID, b.Name = id, name
+		block.Name = name
+		b = block
 		if !slices.Contains(r.called, name) {
 			r.called = append(r.called, name)
 		}
-		return b
-	case transcript.ContextBlock:
-		return transcript.TextBlock{Text: r.plain(o.Entry, b)}
+	case transcript.ToolResultBlock:
+		r.drop(o.Entry, b)
+		return nil
 	}
-	r.drop(o.Entry, b)
-	return nil
+	return r.renderer.answerBlock(o, b, paired)
 }
 
-// answerJSON returns a block of an answer as it goes out.
-func answerJSON(b transcript.Block) written {
+// bedrockJSON returns a block as it goes out.
+func bedrockJSON(b transcript.Block) written {
 	switch b := b.(type) {
 	case transcript.TextBlock:
 		if b.Extra == nil {
 			return textJSON(b.Text)
 		}
 		return object("citationsContent", object("content", list([]string{b.Text}, textJSON), "citations", b.Extra["citations"]))
+	case transcript.ImageBlock:
+		format := strings.TrimPrefix(b.Source.MediaType, "image/")
+		return object("image", object("format", format, "source", object("bytes", b.Source.Data)))
+	case transcript.DocumentBlock:
+		format := documentFormats[b.Source.MediaType]
+		return object("document", object("format", format, "name", b.Title, "context", opt(b.Context), "source", object("bytes", b.Source.Data)))
 	case transcript.ThinkingBlock:
 		return object("reasoningContent", object("reasoningText", object("text", b.Thinking, "signature", b.Signature)))
 	case transcript.RedactedThinkingBlock:
 		return object("reasoningContent", object("redactedContent", b.Data))
 	case transcript.ToolCallBlock:
 		return object("toolUse", object("toolUseId", b.ID, "name", b.Name, "input", inputObject(b)))
+	case transcript.ToolResultBlock:
+		return object("toolResult", object("toolUseId", b.CallID, "content", list(b.Content, bedrockJSON), "status", when(b.IsError, `"error"`)))
 	case transcript.RawBlock:
 		return value(get(b.JSON, "block"))
 	}
 	return nil
 }
 
-// user returns the results of a user message and what follows them.
-func (r *bedrockRenderer) user(m transcript.Message) (results []bedrockResult, rest []written) {
-	text, documents := false, false
-	for j, b := range m.Content {
-		entry := originOf(m, j).Entry
-		if res, ok := b.(transcript.ToolResultBlock); ok {
-			results = append(results, bedrockResult{r.ids.result(res.CallID), res.IsError, r.result(entry, res)})
-			continue
-		}
-		for _, p := range r.userBlocks(entry, b) {
-			text, documents = text || p.text, documents || p.document
-			rest = append(rest, p.json)
-		}
-	}
-	if documents && !text {
-		rest = append(rest, textJSON("[see the documents]"))
+// user returns the content of a user message, with a text beside documents.
+func (r *bedrockRenderer) user(i int, m transcript.Message) []transcript.Block {
+	content := r.userContent(i, m, func(entry string, b transcript.Block) []transcript.Block { return r.parts(r, entry, b) })
+	if slices.ContainsFunc(content, isType[transcript.DocumentBlock]) && !slices.ContainsFunc(content, isType[transcript.TextBlock]) {
+		content = append(content, plainText("[see the documents]")...)
 		r.note(rebuild.ReplacedBlock, originOf(m, 0).Entry, "a text beside a document")
 	}
-	return results, rest
+	return content
 }
 
-// result returns the content of a result.
-func (r *bedrockRenderer) result(entry string, b transcript.ToolResultBlock) (out []written) {
-	r.dropExtra(entry, "tool_result", b.Extra)
-	for _, c := range b.Content {
-		switch c.(type) {
-		case transcript.ToolResultBlock, transcript.ToolCallBlock:
-			out = append(out, textJSON(r.leftOut(entry, c.BlockType(), "inside a result")))
-			continue
-		case transcript.ImageBlock, transcript.DocumentBlock:
-			if b.IsError {
-				r.media.take(c)
-				out = append(out, textJSON(r.leftOut(entry, c.BlockType(), "in an error")))
-				continue
-			}
-		}
-		for _, p := range r.userBlocks(entry, c) {
-			out = append(out, p.json)
-		}
+// ranByProvider returns how a block of an answer goes back: a call of a tool which the
+// provider ran itself, with its result, and what is of a kind that only the API knows.
+func ranByProvider(b transcript.RawBlock) half {
+	block := get(b.JSON, "block")
+	kind, part := typed(block)
+	ran := stringMember(part, "type") != ""
+	switch {
+	case b.BlockType() != opaqueBedrock || !hasOnly(block, kind):
+		return half{}
+	case ran && (kind == "toolUse" || kind == "toolResult"):
+		return half{id: stringMember(part, "toolUseId"), call: kind == "toolUse"}
 	}
-	if b.IsError && len(out) == 0 {
-		out = append(out, textJSON("[error without a text]"))
-		r.note(rebuild.BlankText, entry, "of an error")
-	}
-	return out
-}
-
-// ranByProvider returns the indexes of the opaque blocks of an answer that go back: a
-// call of a tool which the provider ran itself, with its result behind it, and what
-// is of a kind that only the API knows.
-func (r *bedrockRenderer) ranByProvider(m transcript.Message) map[int]bool {
-	keep := map[int]bool{}
-	open := map[string]int{} // index of the call by its ID
-	for j, b := range m.Content {
-		raw, ok := b.(transcript.RawBlock)
-		if !ok || raw.BlockType() != opaqueBedrock || !r.native(originOf(m, j)) || !jsontext.Valid(raw.JSON) {
-			continue
-		}
-		block := get(raw.JSON, "block")
-		kind, part := typed(block)
-		id, ran := stringMember(part, "toolUseId"), stringMember(part, "type") != ""
-		switch {
-		case !hasOnly(block, kind):
-		case kind == "toolUse" && ran && id != "" && !r.ids.used[id]:
-			open[id] = j
-		case kind == "toolResult" && ran:
-			if at, found := open[id]; found {
-				keep[at], keep[j] = true, true
-				r.ids.take(id)
-				delete(open, id)
-			}
-		default:
-			keep[j] = !slices.Contains(bedrockKinds, kind)
-		}
-	}
-	return keep
+	return half{alone: !slices.Contains(bedrockKinds, kind)}
 }
 
 // bedrockKinds are the kinds of content blocks that the API has.

@@ -74,7 +74,7 @@ func bedrockAnswerBlock(block []byte) transcript.Block {
 			return citedText(text.String(), elements(get(value, "citations")))
 		}
 	}
-	return transcript.RawBlock{JSON: json.RawMessage(object("type", opaqueBedrock, "block", json.RawMessage(block)))}
+	return transcript.RawBlock{JSON: object("type", opaqueBedrock, "block", block).bytes()}
 }
 
 // citedText returns a text with the citations that it came with.
@@ -176,7 +176,7 @@ func (s *bedrockStream) startBlock(payload []byte) (Delta, error) {
 }
 
 // delta adds to a block. Texts and reasoning have no start of their own.
-func (s *bedrockStream) delta(payload []byte) (Delta, error) {
+func (s *bedrockStream) delta(payload []byte) (d Delta, err error) {
 	delta := get(payload, "delta")
 	if !jsontext.IsObject(delta) {
 		return Delta{}, fmt.Errorf("wire: stream: delta is not an object: %q", excerpt(payload))
@@ -194,9 +194,8 @@ func (s *bedrockStream) delta(payload []byte) (Delta, error) {
 	}
 	switch {
 	case text != nil && p.kind == "text":
-		piece := stringMember(text)
-		p.grow("text", 0, piece)
-		return Delta{Text: piece}, nil
+		d.Text = stringMember(text)
+		p.grow("text", 0, d.Text)
 	case jsontext.IsObject(citation) && p.kind == "text":
 		p.list = append(p.list, slices.Clone(citation))
 	case jsontext.IsArray(result) && p.kind == "opaque":
@@ -204,19 +203,17 @@ func (s *bedrockStream) delta(payload []byte) (Delta, error) {
 	case jsontext.IsObject(call) && p.kind == "opaque":
 		p.grow("input", 0, stringMember(call, "input"))
 	case jsontext.IsObject(call) && p.kind == "call":
-		piece := stringMember(call, "input")
-		p.grow("input", 0, piece)
-		return Delta{Input: piece}, nil
+		d.Input = stringMember(call, "input")
+		p.grow("input", 0, d.Input)
 	case jsontext.IsObject(reasoning) && p.kind == "thinking":
 		if data, err := base64.StdEncoding.DecodeString(stringMember(reasoning, "redactedContent")); err == nil && len(data) > 0 {
 			p.grow("redacted", 0, string(data))
 		}
 		p.grow("signature", 0, stringMember(reasoning, "signature"))
-		text := stringMember(reasoning, "text")
-		p.grow("text", 0, text)
-		return Delta{Thinking: text}, nil
+		d.Thinking = stringMember(reasoning, "text")
+		p.grow("text", 0, d.Thinking)
 	}
-	return Delta{}, nil
+	return d, nil
 }
 
 func (s *bedrockStream) content() []transcript.Block { return s.blocks(bedrockBlocks) }
@@ -251,19 +248,10 @@ func bedrockBlocks(p *piece) []transcript.Block {
 func (p *piece) ended() []byte {
 	name, added := "input", callInput(p.text("input"), p.done)
 	if len(p.list) > 0 {
-		name, added = "content", json.RawMessage(list(p.list, value))
+		name, added = "content", list(p.list, value).bytes()
 	} else if p.text("input") == "" {
 		return p.start
 	}
-	var kinds []any
-	for kind, block := range jsontext.Members(p.start) {
-		var members []any
-		for member, value := range jsontext.Members(block) {
-			if member != name {
-				members = append(members, member, value)
-			}
-		}
-		kinds = append(kinds, kind, object(append(members, name, added)...))
-	}
-	return object(kinds...)
+	kind, block := typed(p.start)
+	return object(kind, object("", without(block, name), name, added)).bytes()
 }

@@ -17,7 +17,7 @@ const (
 	toolsetName = "toolset_name"
 )
 
-// optional names the members that a block may have besides its own.
+// optional names the members that a block of the Messages API may have besides its own.
 var optional = map[string][]string{
 	"text":        {cacheControl, "citations"},
 	"image":       {cacheControl},
@@ -26,117 +26,116 @@ var optional = map[string][]string{
 	"tool_result": {cacheControl},
 }
 
-// userBlock returns what a user message has in the place of b.
-func (r *renderer) userBlock(entry string, b transcript.Block) transcript.Block {
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		b.Extra = r.extra(entry, "text", b.Extra, true, !rebuild.IsBlank(b.Text))
-		return b
-	case transcript.ImageBlock:
-		var problem string
-		if b.Source, problem = r.source(entry, b.Source, "image"); problem != "" {
-			return r.replaced(entry, "image", problem)
-		}
-		b.Extra = r.extra(entry, "image", b.Extra, true, true)
-		return b
-	case transcript.DocumentBlock:
-		var problem string
-		if b.Source, problem = r.source(entry, b.Source, "document"); problem != "" {
-			return r.replaced(entry, "document", problem)
-		}
-		b.Extra = r.extra(entry, "document", b.Extra, true, true)
-		return b
-	case transcript.ToolResultBlock:
-		return r.result(entry, b)
-	case transcript.ToolCallBlock:
-		return b // not repaired here
-	case transcript.RawBlock:
-		if isSearchResult(b.JSON) || isUpload(b) {
-			return r.rawBlock(entry, b)
-		}
+// userBlocks returns what a user message or a result has in the place of b.
+func (r *renderer) userBlocks(entry string, b transcript.Block) []transcript.Block {
+	if raw, ok := b.(transcript.RawBlock); ok && (isSearchResult(raw.JSON) || isUpload(raw)) {
+		return []transcript.Block{r.rawBlock(entry, raw)}
 	}
-	return transcript.TextBlock{Text: r.plain(entry, b)}
+	problem := ""
+	switch media := b.(type) {
+	case transcript.TextBlock, transcript.ToolCallBlock: // a call is not repaired here
+	case transcript.ImageBlock:
+		media.Source, problem = r.source(entry, media.Source, "image")
+		b = media
+	case transcript.DocumentBlock:
+		media.Source, problem = r.source(entry, media.Source, "document")
+		b = media
+	default:
+		return plainText(r.plain(entry, b))
+	}
+	if problem != "" {
+		return plainText(r.leftOut(entry, b.BlockType(), problem))
+	}
+	return []transcript.Block{r.known(entry, b, true)}
 }
 
-// result renders the content of a tool result.
-func (r *renderer) result(entry string, b transcript.ToolResultBlock) transcript.ToolResultBlock {
+func plainText(text string) []transcript.Block {
+	return []transcript.Block{transcript.TextBlock{Text: text}}
+}
+
+// result renders the content of a tool result, of which block makes the blocks.
+func (r *renderer) result(entry string, b transcript.ToolResultBlock, block func(entry string, b transcript.Block) []transcript.Block) transcript.Block {
 	content := make([]transcript.Block, 0, len(b.Content))
 	for _, c := range b.Content {
-		switch c := c.(type) {
+		text := ""
+		switch c.(type) {
 		case transcript.ToolResultBlock, transcript.ToolCallBlock:
-			content = append(content, r.replaced(entry, c.BlockType(), "inside a result"))
-		case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
+			text = r.leftOut(entry, c.BlockType(), "inside a result")
+		case transcript.ImageBlock, transcript.DocumentBlock:
 			if b.IsError {
-				content = append(content, r.replaced(entry, c.BlockType(), "in an error"))
-				continue
+				r.media.take(c.BlockType())
+				text = r.leftOut(entry, c.BlockType(), "in an error")
 			}
-			content = append(content, r.userBlock(entry, c))
-		default:
-			content = append(content, r.userBlock(entry, c))
+		case transcript.RawBlock:
+			if b.IsError {
+				text = r.plain(entry, c)
+			}
+		}
+		if text != "" {
+			content = append(content, plainText(text)...)
+		} else {
+			content = append(content, block(entry, c)...)
 		}
 	}
+	if b.IsError && len(content) == 0 && r.api == apiBedrock {
+		content = plainText("[error without a text]")
+		r.note(rebuild.BlankText, entry, "of an error")
+	}
 	b.Content = content // b stays a plain text if it was one
-	given := maps.Clone(b.Extra)
-	delete(given, toolsetName)
-	b.Extra = r.extra(entry, "tool_result", given, true, true)
+	b.Extra = maps.Clone(b.Extra)
+	delete(b.Extra, toolsetName)
+	b, _ = r.known(entry, b, true).(transcript.ToolResultBlock)
 	if name := r.toolsets[b.CallID]; name != nil {
 		b.Extra = withMember(b.Extra, toolsetName, name)
 	}
 	return b
 }
 
-// replaced returns the text that stands for a block the target does not take.
-func (r *renderer) replaced(entry, kind, why string) transcript.Block {
-	return transcript.TextBlock{Text: r.leftOut(entry, kind, why)}
-}
-
-// extra returns the members of extra that a block of that kind may have. What
+// known returns b without the members that a block of its type cannot have. What
 // refers to the provider's own state goes back only to a native block; ext is
 // no other's business and not worth a report.
-func (r *renderer) extra(entry, kind string, extra transcript.Extra, native, markable bool) transcript.Extra {
-	if len(extra) == 0 {
-		return nil
-	}
-	var out transcript.Extra
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		value := extra[name]
-		switch {
-		case name == "ext":
-		case !slices.Contains(optional[kind], name) || !shaped(kind, name, value),
-			name == cacheControl && !markable,
-			(name == "citations" || name == "caller" || name == toolsetName) && !native:
-			r.note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
-		default:
-			if out == nil {
-				out = transcript.Extra{}
-			}
-			out[name] = value
+func (r *renderer) known(entry string, b transcript.Block, native bool) transcript.Block {
+	kind := b.BlockType()
+	text, isText := b.(transcript.TextBlock)
+	markable := !isText || !rebuild.IsBlank(text.Text)
+	b, _ = withExtra(b, func(extra transcript.Extra) (out transcript.Extra) {
+		if len(extra) == 0 {
+			return nil
 		}
-	}
-	return out
+		for _, name := range slices.Sorted(maps.Keys(extra)) {
+			value := extra[name]
+			switch {
+			case name == "ext":
+			case !slices.Contains(r.optional[kind], name) || !shaped(kind, name, value),
+				name == cacheControl && !markable,
+				(name == "citations" || name == "caller" || name == toolsetName) && !native:
+				r.note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
+			default:
+				if out == nil {
+					out = transcript.Extra{}
+				}
+				out[name] = value
+			}
+		}
+		return out
+	})
+	return b
+}
+
+// shapes are the types that optional members have.
+var shapes = map[string]func(value []byte) bool{
+	cacheControl: func(value []byte) bool { return stringMember(value, "type") == "ephemeral" },
+	"citations":  jsontext.IsObject,
+	"caller":     jsontext.IsObject,
+	toolsetName:  jsontext.IsString,
 }
 
 // shaped reports whether the value of an optional member is of the type that
 // the target wants.
 func shaped(kind, name string, value json.RawMessage) bool {
-	if jsontext.IsNull(value) {
-		return true
+	is := shapes[name]
+	if kind == "text" && name == "citations" {
+		is = jsontext.IsArray
 	}
-	if !jsontext.Valid(value) {
-		return false
-	}
-	switch name {
-	case cacheControl:
-		return jsontext.IsObject(value) && stringMember(value, "type") == "ephemeral"
-	case "citations":
-		if kind == "text" {
-			return jsontext.IsArray(value)
-		}
-		return jsontext.IsObject(value)
-	case "caller":
-		return jsontext.IsObject(value)
-	case toolsetName:
-		return jsontext.IsString(value)
-	}
-	return false
+	return jsontext.IsNull(value) || is != nil && jsontext.Valid(value) && is(value)
 }

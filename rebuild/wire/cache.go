@@ -32,18 +32,14 @@ func (c CacheTTL) check() error {
 
 // mark returns a mark of a type. Five minutes are what the APIs take for it.
 func (c CacheTTL) mark(kind string) json.RawMessage {
-	ttl := opt(c)
-	if c != Cache1h {
-		ttl = ""
-	}
-	return json.RawMessage(object("type", kind, "ttl", ttl))
+	return object("type", kind, "ttl", when(c == Cache1h, `"1h"`)).bytes()
 }
 
 // markedMessages returns the indexes of the messages that end with a mark: where
 // this request ends, and where the one before it did, the user message in front.
-func markedMessages[M any](messages []M, role func(M) transcript.Role) (marked []int) {
+func markedMessages(messages []transcript.Message) (marked []int) {
 	for i, m := range slices.Backward(messages) {
-		if role(m) == transcript.RoleUser && len(marked) < 2 {
+		if m.Role == transcript.RoleUser && len(marked) < 2 {
 			marked = append(marked, i)
 		}
 	}
@@ -56,7 +52,7 @@ func (c CacheTTL) cachePoint() written { return object("cachePoint", c.mark("def
 // roll puts marks on the last blocks of messages that can have one. The messages
 // are the renderer's.
 func (c CacheTTL) roll(messages []transcript.Message) {
-	for _, i := range markedMessages(messages, func(m transcript.Message) transcript.Role { return m.Role }) {
+	for _, i := range markedMessages(messages) {
 		content := messages[i].Content
 		for j, b := range slices.Backward(content) {
 			if t, isText := b.(transcript.TextBlock); isText && rebuild.IsBlank(t.Text) {
@@ -84,55 +80,41 @@ func cacheKey(key string) string {
 // maxMarks is how many blocks of a request may have a cache mark.
 const maxMarks = 4
 
-// limitMarks takes the first cache marks away until no more than budget are
-// left: the last ones reach furthest. The messages are the renderer's.
-func (r *renderer) limitMarks(messages []transcript.Message, budget int) {
-	var marked []*transcript.Block
-	for _, m := range messages {
-		marked = appendMarkedBlocks(marked, m.Content)
-	}
-	for _, b := range marked[:max(len(marked)-max(budget, 0), 0)] {
-		*b = unmarked(*b)
-		r.note(rebuild.DroppedMember, "", "cache_control: more than four")
-	}
-}
-
-// appendMarkedBlocks appends where the blocks that have a mark are, in their order.
-func appendMarkedBlocks(marked []*transcript.Block, blocks []transcript.Block) []*transcript.Block {
-	for i, b := range blocks {
+// limitMarks takes the first cache marks of a message away, until those of this and
+// the messages behind it are no more than left, and returns what is left then: the last
+// marks reach furthest. The blocks are the renderer's.
+func (r *renderer) limitMarks(blocks []transcript.Block, left int) int {
+	for i, b := range slices.Backward(blocks) {
+		plain, marked := unmarked(b)
+		if left -= count(marked); marked && left < 0 {
+			blocks[i] = plain
+			r.note(rebuild.DroppedMember, "", "cache_control: more than four")
+		}
 		if res, ok := b.(transcript.ToolResultBlock); ok {
-			marked = appendMarkedBlocks(marked, res.Content)
-		}
-		mark := json.RawMessage(nil)
-		if raw, ok := b.(transcript.RawBlock); ok {
-			mark, _ = jsontext.Member(raw.JSON, cacheControl)
-		}
-		withExtra(b, func(e transcript.Extra) transcript.Extra {
-			mark = e[cacheControl]
-			return e
-		})
-		if !jsontext.IsNull(mark) {
-			marked = append(marked, &blocks[i])
+			left = r.limitMarks(res.Content, left)
 		}
 	}
-	return marked
+	return left
 }
 
 // unmarked returns a block without its mark.
-func unmarked(b transcript.Block) transcript.Block {
+func unmarked(b transcript.Block) (plain transcript.Block, marked bool) {
 	if raw, ok := b.(transcript.RawBlock); ok {
-		return filterMembers(raw, func(name string, _ []byte) bool { return name != cacheControl })
+		marked = !jsontext.IsNull(get(raw.JSON, cacheControl))
+		return filterMembers(raw, func(name string, _ []byte) bool { return name != cacheControl }), marked
 	}
-	b, _ = withExtra(b, func(e transcript.Extra) transcript.Extra {
-		e = maps.Clone(e)
-		delete(e, cacheControl)
+	plain, _ = withExtra(b, func(e transcript.Extra) transcript.Extra {
+		if marked = !jsontext.IsNull(e[cacheControl]); marked {
+			e = maps.Clone(e)
+			delete(e, cacheControl)
+		}
 		return e
 	})
-	return b
+	return plain, marked
 }
 
 // withExtra returns a block with other members beside its own; ok is false for one
-// that has no cache mark among them.
+// that cannot have a cache mark among them.
 func withExtra(b transcript.Block, change func(transcript.Extra) transcript.Extra) (changed transcript.Block, ok bool) {
 	switch b := b.(type) {
 	case transcript.TextBlock:
@@ -150,6 +132,12 @@ func withExtra(b transcript.Block, change func(transcript.Extra) transcript.Extr
 	case transcript.ToolResultBlock:
 		b.Extra = change(b.Extra)
 		return b, true
+	case transcript.ThinkingBlock:
+		b.Extra = change(b.Extra)
+		return b, false
+	case transcript.RedactedThinkingBlock:
+		b.Extra = change(b.Extra)
+		return b, false
 	}
-	return nil, false
+	return b, false
 }

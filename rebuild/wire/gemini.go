@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -83,38 +82,41 @@ func (g Gemini) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	if err := cmp.Or(checkRoles(req.Messages), checkObject("thinking", g.Thinking), checkParams(g.Params, "contents")); err != nil {
 		return nil, nil, err
 	}
-	r := geminiRenderer{rendering: newRendering(req, apiGemini, idForm{}), format: g}
-	contents := r.contents()
+	r := geminiRenderer{talk: talk{rendering: newRendering(req, apiGemini, idForm{})}, format: g}
+	r.messages(&r)
 
-	o := jsontext.AppendObject(nil)
-	if err := joined(&o, generationConfig, g.Params, limit("maxOutputTokens", req.MaxOutput), member{"thinkingConfig", g.Thinking}); err != nil {
+	config, params, err := joined(g.Params, generationConfig, member{"maxOutputTokens", number(req.MaxOutput)}, member{"thinkingConfig", g.Thinking})
+	if err != nil {
 		return nil, nil, err
 	}
-	appendParams(&o, g.Params, generationConfig)
-	if _, given := g.Params["systemInstruction"]; !given && !rebuild.IsBlank(req.System) {
-		o.Value("systemInstruction", object("parts", list([]string{req.System}, textJSON)))
+	tools, err := r.tools()
+	if err != nil {
+		return nil, nil, err
 	}
-	if _, given := g.Params["tools"]; !given && len(req.Tools) > 0 {
-		tools, err := r.tools(req.Tools)
-		if err != nil {
-			return nil, nil, err
-		}
-		o.Value("tools", tools)
+	var system written
+	if r.req.System != "" {
+		system = object("parts", list([]string{req.System}, textJSON))
 	}
-	return r.end(&o, "contents", list(contents, contentJSON))
+	return r.request(
+		params, generationConfig, config,
+		"", params, "systemInstruction", system, "tools", tools, "contents", list(r.out, contentJSON),
+	)
 }
 
 // generationConfig is the member that holds the output limit among others.
 const generationConfig = "generationConfig"
 
 // tools returns the member of that name.
-func (r *geminiRenderer) tools(tools []transcript.Tool) (json.RawMessage, error) {
-	renamed, err := r.renamed(tools, r.format.ToolName)
+func (r *geminiRenderer) tools() (written, error) {
+	if _, given := r.format.Params["tools"]; given || len(r.req.Tools) == 0 {
+		return nil, nil
+	}
+	renamed, err := r.renamed(r.req.Tools, r.format.ToolName)
 	if err != nil {
 		return nil, err
 	}
 	declarations := list(renamed, func(t transcript.Tool) written {
 		return object(toolMembers(t, "parametersJsonSchema", "")...)
 	})
-	return json.RawMessage(list([]written{object("functionDeclarations", declarations)}, as)), nil
+	return list([]written{object("functionDeclarations", declarations)}, as), nil
 }

@@ -17,7 +17,7 @@ const skipSignature = "skip_thought_signature_validator"
 
 // A geminiRenderer turns the messages of one request into contents.
 type geminiRenderer struct {
-	rendering
+	talk
 	format Gemini
 	calls  []geminiCall // of the last answer, without those that have a result
 }
@@ -25,21 +25,13 @@ type geminiRenderer struct {
 // A geminiCall is a call that waits for its result.
 type geminiCall struct{ id, name, wireID string }
 
-// A geminiContent is one element of contents.
-type geminiContent struct {
-	role    string
-	results bool // it holds function responses and nothing else
-	parts   []geminiPart
-}
-
-// A geminiPart is one part as it goes out.
+// A geminiPart is a block of an answer as it goes out.
 type geminiPart struct {
-	json    written
-	call    bool
-	thought bool
-	signed  bool
-	native  bool // the model that is asked made it
-	entry   string
+	block   transcript.Block
+	origin  transcript.Origin
+	members []any
+	json    written // in place of members
+	signed  opt     // its signature
 }
 
 // native hides that of rendering: the API takes names of models with the
@@ -51,53 +43,9 @@ func (r *geminiRenderer) native(o transcript.Origin) bool {
 // baseName returns the name of a model without the collection that it is in.
 func baseName(model string) string { return model[strings.LastIndexByte(model, '/')+1:] }
 
-// contents goes through the request once, in order, and looks back only.
-func (r *geminiRenderer) contents() []geminiContent {
-	out := make([]geminiContent, 0, len(r.req.Messages))
-	for _, m := range r.req.Messages {
-		if m.Role == transcript.RoleAssistant {
-			parts := r.answer(m)
-			if len(parts) > 0 {
-				out = append(out, geminiContent{role: "model", parts: parts})
-			} else if len(m.Content) > 0 {
-				r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
-			}
-			continue
-		}
-		results, rest := r.user(m)
-		if len(results) > 0 {
-			out = append(out, geminiContent{role: "user", results: true, parts: results})
-		}
-		if n := len(out); len(rest) > 0 && n > 0 && out[n-1].role == "user" && !out[n-1].results {
-			out[n-1].parts = append(out[n-1].parts, rest...)
-			r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
-		} else if len(rest) > 0 {
-			out = append(out, geminiContent{role: "user", parts: rest})
-		}
-	}
-	return out
-}
-
-// user returns the function responses of a message and the parts that follow
-// them.
-func (r *geminiRenderer) user(m transcript.Message) (results, rest []geminiPart) {
-	var media []geminiPart
-	for j, b := range m.Content {
-		entry := originOf(m, j).Entry
-		if res, ok := b.(transcript.ToolResultBlock); ok {
-			part, more := r.result(entry, res)
-			results, media = append(results, part), append(media, more...)
-			continue
-		}
-		rest = append(rest, r.userParts(entry, b)...)
-	}
-	r.calls = nil
-	return results, append(media, rest...)
-}
-
-// result returns a function response, and its images and documents, which the
+// result adds a function response, and returns its images and documents, which the
 // response cannot hold.
-func (r *geminiRenderer) result(entry string, b transcript.ToolResultBlock) (part geminiPart, media []geminiPart) {
+func (r *geminiRenderer) result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block) {
 	call := geminiCall{name: "tool"}
 	if i := slices.IndexFunc(r.calls, func(c geminiCall) bool { return c.id == b.CallID }); i >= 0 {
 		call = r.calls[i]
@@ -111,60 +59,65 @@ func (r *geminiRenderer) result(entry string, b transcript.ToolResultBlock) (par
 		case transcript.ContextBlock, transcript.RawBlock:
 			texts = append(texts, r.plain(entry, c))
 		case transcript.ImageBlock, transcript.DocumentBlock:
-			parts := r.userParts(entry, c)
+			moved = append(moved, plainText("["+c.BlockType()+" that "+call.name+" returned]")...)
+			moved = append(moved, r.parts(r, entry, c)...)
 			texts = append(texts, "["+c.BlockType()+": see below]")
-			media = append(media, textPart(entry, "["+c.BlockType()+" that "+call.name+" returned]"))
-			media = append(media, parts...)
 			r.note(rebuild.MovedMedia, entry, c.BlockType()+" of a result of "+call.name)
 		default:
 			texts = append(texts, r.leftOut(entry, blockType(c), "inside a result"))
 		}
 	}
-	name := "output"
-	if b.IsError {
-		name = "error"
-	}
+	name := map[bool]string{false: "output", true: "error"}[b.IsError]
 	r.dropExtra(entry, "tool_result", b.Extra)
 	response := object("id", opt(call.wireID), "name", call.name, "response", object(name, strings.Join(texts, "\n")))
-	return geminiPart{json: object("functionResponse", response), entry: entry}, media
+	if r.last().role != "function" {
+		r.out = append(r.out, said{role: "function"})
+	}
+	last := r.last()
+	last.items = append(last.items, object("functionResponse", response))
+	return moved
 }
 
-// answer returns the parts of an answer.
-func (r *geminiRenderer) answer(m transcript.Message) []geminiPart {
+func (r *geminiRenderer) answer(_ int, m transcript.Message) bool {
 	r.calls = nil
 	parts := make([]geminiPart, 0, len(m.Content))
 	spoken := false // something besides thoughts
 	for j, b := range m.Content {
 		o := originOf(m, j)
 		if p, ok := r.answerPart(o, b); ok {
-			parts, spoken = append(parts, p), spoken || !p.thought
+			parts, spoken = append(parts, p), spoken || !isThinking(b)
 		}
 	}
 	if !spoken {
 		for _, p := range parts {
-			r.note(rebuild.DroppedThinking, p.entry, "the rest of the answer is gone")
+			r.note(rebuild.DroppedThinking, p.origin.Entry, "the rest of the answer is gone")
 		}
-		return nil
+		return false
 	}
-	first := slices.IndexFunc(parts, func(p geminiPart) bool { return p.call })
-	signed := func(p geminiPart) bool { return p.signed }
+	first := slices.IndexFunc(parts, func(p geminiPart) bool { return isType[transcript.ToolCallBlock](p.block) })
+	signed := func(p geminiPart) bool { return p.signed != "" }
 	// The signature of a call may be on another part, but not one for a call
 	// that another model made.
-	if first >= 0 && wantsSignature(r.req.Model) && !parts[first].signed && (!parts[first].native || !slices.ContainsFunc(parts, signed)) {
-		p := &parts[first]
-		p.json = append(p.json[:len(p.json)-1], `,"thoughtSignature":"`+skipSignature+`"}`...)
+	if first >= 0 && wantsSignature(r.req.Model) && !signed(parts[first]) && (!r.native(parts[first].origin) || !slices.ContainsFunc(parts, signed)) {
+		parts[first].signed = skipSignature
 	}
-	return parts
+	content := said{role: "model"}
+	for _, p := range parts {
+		if p.json == nil {
+			p.json = object(append(p.members, geminiSigned, p.signed)...)
+		}
+		content.items = append(content.items, p.json)
+	}
+	r.out = append(r.out, content)
+	return true
 }
 
 // answerPart returns false for what cannot be in an answer.
 func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p geminiPart, ok bool) {
 	native := r.native(o)
-	p.entry, p.native = o.Entry, native
+	p.block, p.origin = b, o
 	end := func(extra transcript.Extra, members ...any) (geminiPart, bool) {
-		signature := r.signature(o.Entry, extra, native)
-		p.signed = signature != ""
-		p.json = object(append(members, geminiSigned, signature)...)
+		p.members, p.signed = members, r.signature(o.Entry, extra, native)
 		return p, true
 	}
 	switch b := b.(type) {
@@ -175,7 +128,6 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		}
 		return end(b.Extra, "text", b.Text)
 	case transcript.ThinkingBlock:
-		p.thought = true
 		switch {
 		case !native:
 			r.note(rebuild.DroppedThinking, o.Entry, "of another model")
@@ -188,7 +140,6 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		r.note(rebuild.DroppedThinking, o.Entry, "without its text or signature")
 		return p, false
 	case transcript.ToolCallBlock:
-		p.call = true
 		call := geminiCall{id: b.ID, name: r.format.ToolName(b.Name)}
 		if native {
 			call.wireID = stringMember(extObject(b.Extra), "functionCall", "id")
@@ -200,14 +151,15 @@ func (r *geminiRenderer) answerPart(o transcript.Origin, b transcript.Block) (p 
 		return end(b.Extra, "functionCall", object("id", opt(call.wireID), "name", call.name, "args", inputObject(b)))
 	case transcript.ContextBlock:
 		r.note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
-		return textPart(o.Entry, r.plain(o.Entry, b)), true
+		p.json = textJSON(r.plain(o.Entry, b))
+		return p, true
 	case transcript.ImageBlock:
 		if mime, data := geminiBlob(b.Source, "image"); data != "" {
 			return end(b.Extra, "inlineData", object("mimeType", mime, "data", data))
 		}
 	case transcript.RawBlock:
 		if part := opaquePart(b); native && part != nil {
-			p.json, p.signed = part, stringMember(part, "thoughtSignature") != ""
+			p.json, p.signed = value(part), opt(stringMember(part, geminiSigned))
 			return p, true
 		}
 	}
@@ -238,6 +190,13 @@ func wantsSignature(model string) bool {
 	return true
 }
 
-func contentJSON(c geminiContent) written {
-	return object("role", c.role, "parts", list(c.parts, func(p geminiPart) written { return p.json }))
+func contentJSON(m said) written {
+	role, items := "user", m.items
+	if m.role == "model" {
+		role = m.role
+	}
+	for _, b := range m.parts {
+		items = append(items, geminiJSON(b))
+	}
+	return object("role", role, "parts", list(items, as))
 }

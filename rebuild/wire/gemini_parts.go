@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"cmp"
+	"path"
 	"slices"
 	"strings"
 
@@ -13,33 +15,29 @@ import (
 // package has no block: {"type":"gemini_part","part":{...}}.
 const opaqueGemini = "gemini_part"
 
-// userParts returns what a user content has in the place of b.
-func (r *geminiRenderer) userParts(entry string, b transcript.Block) []geminiPart {
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		r.dropExtra(entry, "text", b.Extra)
-		if rebuild.IsBlank(b.Text) {
-			r.note(rebuild.BlankText, entry, "")
-			return nil
-		}
-		return []geminiPart{textPart(entry, b.Text)}
-	case transcript.ImageBlock:
-		r.dropExtra(entry, "image", b.Extra)
-		return r.media(entry, b.Source, "image")
-	case transcript.DocumentBlock:
-		r.dropExtra(entry, "document", b.Extra)
-		var parts []geminiPart
-		if about := aboutDocument(b); about != "" {
-			r.note(rebuild.ReplacedBlock, entry, "the title of a document")
-			parts = append(parts, textPart(entry, about))
-		}
-		return append(parts, r.media(entry, b.Source, "document")...)
+// document returns the parts of a document: what it is about, and its texts and images
+// or its bytes.
+func (r *geminiRenderer) document(entry string, b transcript.DocumentBlock) (parts []transcript.Block) {
+	if about := aboutDocument(b); about != "" {
+		r.note(rebuild.ReplacedBlock, entry, "the title of a document")
+		parts = plainText(about)
 	}
-	return []geminiPart{textPart(entry, r.plain(entry, b))}
+	if content := b.Source.Extra["content"]; b.Source.Type == "content" && isDocumentContent(content) {
+		for _, b := range blocksOfDocument(content) {
+			parts = append(parts, r.parts(r, entry, b)...)
+		}
+		return parts
+	}
+	clean, problem := r.source(b.Source, "document")
+	if problem != "" {
+		return append(parts, plainText(r.leftOut(entry, "document", problem))...)
+	}
+	return append(parts, transcript.DocumentBlock{Source: clean})
 }
 
-// media returns the parts for an image or a document.
-func (r *geminiRenderer) media(entry string, s transcript.Source, kind string) []geminiPart {
+// source returns an image or a document as bytes or by its URI, or what is wrong
+// with it.
+func (r *geminiRenderer) source(s transcript.Source, kind string) (clean transcript.Source, problem string) {
 	uri := s.URL
 	if s.Type == "file" {
 		uri = s.FileID
@@ -47,21 +45,29 @@ func (r *geminiRenderer) media(entry string, s transcript.Source, kind string) [
 	mime, data := geminiBlob(s, kind)
 	switch {
 	case data != "":
-		return []geminiPart{{json: object("inlineData", object("mimeType", mime, "data", data)), entry: entry}}
+		return transcript.Source{MediaType: mime, Data: data}, ""
 	case (s.Type == "url" || s.Type == "file") && isFileURI(uri):
-		file := object("mimeType", opt(uriType(s.MediaType, uri)), "fileUri", uri)
-		return []geminiPart{{json: object("fileData", file), entry: entry}}
-	case s.Type == "content" && kind == "document" && isDocumentContent(s.Extra["content"]):
-		var parts []geminiPart
-		for _, b := range blocksOfDocument(s.Extra["content"]) {
-			parts = append(parts, r.userParts(entry, b)...)
-		}
-		return parts
+		return transcript.Source{MediaType: cmp.Or(s.MediaType, uriTypes[strings.ToLower(path.Ext(uri))]), URL: uri}, ""
 	}
-	return []geminiPart{textPart(entry, r.leftOut(entry, kind, sourceProblem(s)))}
+	return s, sourceProblem(s)
 }
 
-func textPart(entry, text string) geminiPart { return geminiPart{json: textJSON(text), entry: entry} }
+// geminiJSON returns a block of a user content as it goes out.
+func geminiJSON(b transcript.Block) written {
+	var s transcript.Source
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return textJSON(b.Text)
+	case transcript.ImageBlock:
+		s = b.Source
+	case transcript.DocumentBlock:
+		s = b.Source
+	}
+	if s.URL != "" {
+		return object("fileData", object("mimeType", opt(s.MediaType), "fileUri", s.URL))
+	}
+	return object("inlineData", object("mimeType", s.MediaType, "data", s.Data))
+}
 
 // geminiBlob returns the type and the base64 of an image or a document in the block;
 // no data if the API does not take it. A plain text becomes base64.
@@ -96,20 +102,10 @@ func isFileURI(uri string) bool {
 	return (scheme == "https" || scheme == "gs") && rest != ""
 }
 
-// uriType returns the media type of what is at uri, empty if it is not known.
-func uriType(given, uri string) string {
-	if given != "" {
-		return given
-	}
-	for ext, mime := range map[string]string{
-		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp",
-		".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".html": "text/html",
-	} {
-		if len(uri) > len(ext) && strings.EqualFold(uri[len(uri)-len(ext):], ext) {
-			return mime
-		}
-	}
-	return ""
+// uriTypes are the media types of what is at a URI, by how that ends.
+var uriTypes = map[string]string{
+	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp",
+	".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".html": "text/html",
 }
 
 // geminiSignature returns the thought signature in ext, empty if there is none
@@ -154,11 +150,11 @@ func opaquePart(b transcript.RawBlock) []byte {
 	if !ok || known > 1 || known+others == 0 {
 		return nil
 	}
-	return jsontext.AppendValue(nil, part)
+	return part
 }
 
 // hasOnly reports whether a value is an object without other members than
 // these, each at most once: of two equal names not everybody takes the same.
 func hasOnly(value []byte, names ...string) bool {
-	return string(without(value, names...)) == "{}" && hasEachOnce(value)
+	return len(without(value, names...)) == 0 && hasEachOnce(value)
 }

@@ -53,19 +53,8 @@ func (g Gemini) NewStream() *Stream {
 	return &Stream{&geminiStream{accumulator: accumulator{api: apiGemini, model: g.Model, reason: "STOP"}, named: g.Model != ""}}
 }
 
-func (*geminiStream) refusal(obj []byte) *APIError {
-	if jsontext.IsNull(get(obj, "error")) {
-		return nil
-	}
-	return NewAPIError(0, obj)
-}
-
 func (s *geminiStream) add(event []byte) (Delta, error) {
-	candidate, err := firstCandidate(event)
-	if err != nil {
-		return Delta{}, err
-	}
-	parts, err := candidateParts(candidate)
+	candidate, parts, err := firstCandidate(event)
 	if err != nil {
 		return Delta{}, err
 	}
@@ -93,35 +82,32 @@ func (s *geminiStream) add(event []byte) (Delta, error) {
 	return d, nil
 }
 
-// firstCandidate returns the candidate with index 0, nil if there is none.
-func firstCandidate(event []byte) ([]byte, error) {
+// firstCandidate returns the candidate with index 0 and its parts, nil if there is none.
+func firstCandidate(event []byte) (candidate []byte, parts []json.RawMessage, err error) {
 	candidates := get(event, "candidates")
 	if !jsontext.IsNull(candidates) && !jsontext.IsArray(candidates) {
-		return nil, fmt.Errorf("wire: the answer's candidates are not a list: %q", excerpt(candidates))
+		return nil, nil, fmt.Errorf("wire: the answer's candidates are not a list: %q", excerpt(candidates))
 	}
 	for c := range jsontext.Elements(candidates) {
 		if !jsontext.IsObject(c) {
-			return nil, fmt.Errorf("wire: the answer has a candidate that is not an object: %q", excerpt(c))
+			return nil, nil, fmt.Errorf("wire: the answer has a candidate that is not an object: %q", excerpt(c))
 		}
 		if n, _ := jsontext.Int(get(c, "index")); n == 0 {
-			return c, nil
+			candidate = c
+			break
 		}
 	}
-	return nil, nil
-}
-
-func candidateParts(candidate []byte) ([]json.RawMessage, error) {
 	content := get(candidate, "content")
 	if !jsontext.IsNull(content) && !jsontext.IsObject(content) {
-		return nil, fmt.Errorf("wire: the answer's content is not an object: %q", excerpt(content))
+		return nil, nil, fmt.Errorf("wire: the answer's content is not an object: %q", excerpt(content))
 	}
-	parts := elements(get(content, "parts"))
+	parts = elements(get(content, "parts"))
 	for _, part := range parts {
 		if !jsontext.IsObject(part) {
-			return nil, fmt.Errorf("wire: the answer has a part that is not an object: %q", excerpt(part))
+			return nil, nil, fmt.Errorf("wire: the answer has a part that is not an object: %q", excerpt(part))
 		}
 	}
-	return parts, checkAnswer(content)
+	return candidate, parts, checkAnswer(content)
 }
 
 // addPart takes one part.
@@ -140,7 +126,7 @@ func (s *geminiStream) addPart(part []byte, d *Delta) {
 			begin("call", call)
 			d.ToolName, d.Input = name, string(get(call, "args"))
 		}
-	case hasText || signature != "" && !hasData(part): // an SDK leaves an empty text out
+	case hasText || signature != "" && len(without(part, geminiSigned, geminiThought)) == 0: // an SDK leaves an empty text out
 		kind, shown := geminiText, &d.Text
 		if isThought, _ := jsontext.Bool(get(part, geminiThought)); isThought {
 			kind, shown = geminiThought, &d.Thinking
@@ -170,16 +156,6 @@ func (s *geminiStream) addPart(part []byte, d *Delta) {
 func blobSource(part []byte) transcript.Source {
 	blob := get(part, "inlineData")
 	return transcript.Source{Type: "base64", MediaType: stringMember(blob, "mimeType"), Data: stringMember(blob, "data")}
-}
-
-// hasData reports whether a part is more than the signature of one.
-func hasData(part []byte) bool {
-	for name := range jsontext.Members(part) {
-		if name != "thoughtSignature" && name != "thought" {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *geminiStream) content() (blocks []transcript.Block) {
@@ -219,7 +195,7 @@ func (s *geminiStream) block(i int, p *piece, ids map[string]bool) transcript.Bl
 	case "image":
 		return transcript.ImageBlock{Source: blobSource(p.start), Extra: extra}
 	}
-	return transcript.RawBlock{JSON: json.RawMessage(object("type", opaqueGemini, "part", p.start))}
+	return transcript.RawBlock{JSON: object("type", opaqueGemini, "part", p.start).bytes()}
 }
 
 // callID makes an ID for a call that came without one. It is the same however

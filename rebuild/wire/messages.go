@@ -18,6 +18,7 @@ type renderer struct {
 	turn     int    // index of the message that started the running turn
 	media    mediaBudget
 	toolsets map[string]json.RawMessage // by the ID of a call
+	optional map[string][]string        // members that a block may have besides its own, by its type
 
 	plainPrompts bool // see Anthropic
 }
@@ -31,72 +32,74 @@ func newRenderer(req transcript.Request, api string) renderer {
 	}
 }
 
+// blocksOf makes the content of message i.
+type blocksOf func(i int, m transcript.Message) []transcript.Block
+
 // messages goes through the request once, in order, and looks back only, so
 // what it makes of a message does not depend on those after it; the exceptions
 // are the start of the running turn and a paused answer at the very end.
-func (r *renderer) messages() []transcript.Message {
+func (r *renderer) messages(user, answer blocksOf) []transcript.Message {
 	out := make([]transcript.Message, 0, len(r.req.Messages))
 	dropped := false
 	for i, m := range r.req.Messages {
-		render := r.answer
+		render, kind, entry := answer, "an answer", originOf(m, 0).Entry
 		if m.Role == transcript.RoleUser {
-			render = r.userContent
+			render, kind = user, "a message"
 		}
-		content := render(i, m)
-		if m.Role == transcript.RoleAssistant && len(content) == 0 && len(m.Content) > 0 {
-			if endsWithPrompt(out) {
+		content, last := render(i, m), transcript.Message{}
+		if n := len(out); n > 0 {
+			last = out[n-1]
+		}
+		if len(content) == 0 && len(m.Content) > 0 {
+			if last.Role == roleSystem { // nothing can be joined to it
 				out, r.reasons = append(out, transcript.AssistantText("[no answer]")), true
-				r.note(rebuild.AddedAnswer, originOf(m, 0).Entry, "behind a system message, as nothing is left of one")
+				r.note(rebuild.AddedAnswer, entry, "behind a system message, as nothing is left of one")
 				continue
 			}
-			r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
+			r.note(rebuild.EmptyMessage, entry, "nothing is left of "+kind)
 			dropped = true
 			continue
 		}
 		if m.Role == transcript.RoleAssistant && !hasCalls(content) {
 			r.ids.open() // results that follow answer nothing
 		}
-		m.Content, m.Origins = content, nil
-		n := len(out)
-		if dropped && n > 0 && m.Role == transcript.RoleUser && out[n-1].Role == transcript.RoleUser {
-			out[n-1].Content = resultsFirst(out[n-1].Content, content)
-			r.note(rebuild.MergedMessages, originOf(r.req.Messages[i], 0).Entry, "")
-		} else {
-			out = append(out, m)
+		if m.Content = content; dropped && m.Role == transcript.RoleUser && last.Role == transcript.RoleUser {
+			m, out = last, out[:len(out)-1]
+			m.Content = resultsFirst(last.Content, content)
+			r.note(rebuild.MergedMessages, entry, "")
 		}
-		dropped = false
+		out, dropped = append(out, withSystem(m)...), false
 	}
-	return withSystem(out)
+	return out
 }
 
-func (r *renderer) userContent(i int, m transcript.Message) []transcript.Block {
+// userContent returns what a function makes of the blocks of user message i.
+func (r *renderer) userContent(i int, m transcript.Message, block func(entry string, b transcript.Block) []transcript.Block) []transcript.Block {
 	out := make([]transcript.Block, 0, len(m.Content))
 	for j, b := range m.Content {
 		o := originOf(m, j)
 		if res, ok := b.(transcript.ToolResultBlock); ok {
 			res.CallID = r.ids.result(res.CallID)
-			b = res
+			out = append(out, r.result(o.Entry, res, block))
+			continue
 		}
-		b = r.userBlock(o.Entry, b)
-		if text, ok := b.(transcript.TextBlock); ok && o.Block == transcript.PromptEntry && r.asSystem(i) {
-			b = systemText{text}
+		for _, b := range block(o.Entry, b) {
+			if text, ok := b.(transcript.TextBlock); ok && o.Block == transcript.PromptEntry && r.asSystem(i) {
+				b = systemText{text}
+			}
+			out = append(out, b)
 		}
-		out = append(out, b)
 	}
 	return out
-}
-
-func (r *renderer) answer(i int, m transcript.Message) []transcript.Block {
-	if hasCalls(m.Content) {
-		r.ids.open()
-	}
-	return r.answerContent(i, m, r.serverPairs(i, m), r.answerBlock)
 }
 
 // answerContent returns what a function makes of the blocks of answer i, without
 // reasoning that cannot go back. The indexes of blocks of which paired is true are
 // those in pairs.
 func (r *renderer) answerContent(i int, m transcript.Message, pairs map[int]bool, block func(o transcript.Origin, b transcript.Block, paired bool) transcript.Block) []transcript.Block {
+	if hasCalls(m.Content) {
+		r.ids.open()
+	}
 	out := make([]transcript.Block, 0, len(m.Content))
 	var origins []transcript.Origin // of out
 	for j, b := range m.Content {
@@ -115,29 +118,21 @@ func (r *renderer) answerContent(i int, m transcript.Message, pairs map[int]bool
 // block of a provider's own tool has its other half, and that a block which stands
 // alone is whole.
 func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
-	native := r.native(o)
 	switch b := b.(type) {
-	case transcript.TextBlock:
-		b.Extra = r.extra(o.Entry, "text", b.Extra, native, !rebuild.IsBlank(b.Text))
-		return b
+	case transcript.TextBlock, transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
+		return r.known(o.Entry, b, r.native(o))
 	case transcript.ToolCallBlock:
 		b.ID = r.callID(o.Entry, b.ID)
-		b.Extra = r.extra(o.Entry, "tool_use", b.Extra, native, true)
-		if name := b.Extra[toolsetName]; name != nil {
-			r.toolsets[b.ID] = name
+		call, _ := r.known(o.Entry, b, r.native(o)).(transcript.ToolCallBlock)
+		if name := call.Extra[toolsetName]; name != nil {
+			r.toolsets[call.ID] = name
 		}
-		return b
-	case transcript.ThinkingBlock:
-		b.Extra = r.extra(o.Entry, "thinking", b.Extra, native, false)
-		return b
-	case transcript.RedactedThinkingBlock:
-		b.Extra = r.extra(o.Entry, "redacted_thinking", b.Extra, native, false)
-		return b
+		return call
 	case transcript.ContextBlock:
 		r.note(rebuild.ReplacedBlock, o.Entry, "a context block in an answer")
 		return rebuild.ContextText(b)
 	case transcript.ToolResultBlock:
-		return r.result(o.Entry, b) // not repaired here
+		return r.result(o.Entry, b, r.userBlocks) // not repaired here
 	case transcript.RawBlock:
 		if paired {
 			return r.rawBlock(o.Entry, b)
@@ -193,9 +188,12 @@ func cutDate(model string) (name, date string) {
 func resultsFirst(x, y []transcript.Block) []transcript.Block {
 	all := slices.Concat(x, y)
 	slices.SortStableFunc(all, func(a, b transcript.Block) int {
-		_, first := a.(transcript.ToolResultBlock)
-		_, second := b.(transcript.ToolResultBlock)
-		return count(second) - count(first)
+		return count(isType[transcript.ToolResultBlock](b)) - count(isType[transcript.ToolResultBlock](a))
 	})
 	return all
+}
+
+func isType[B transcript.Block](b transcript.Block) bool {
+	_, ok := b.(B)
+	return ok
 }

@@ -2,44 +2,62 @@ package wire
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// written is JSON of this package's own: it goes out as it is.
-type written []byte
+// written appends JSON of this package's own.
+type written func(dst []byte) []byte
+
+// bytes returns what has been written.
+func (w written) bytes() json.RawMessage { return w(nil) }
 
 // opt is a string that is left out if it is empty.
 type opt string
 
 // object returns an object of names and their values in turn. JSON that did not come
 // from here is written by the rules of [jsontext.AppendValue], and left out if there
-// is none.
-func object(members ...any) written {
-	o := jsontext.AppendObject(nil)
-	for i := 0; i < len(members); i += 2 {
-		name, _ := members[i].(string)
-		switch v := members[i+1].(type) {
-		case string:
-			o.String(name, v)
-		case opt:
-			o.OptString(name, string(v))
-		case int:
-			o.Int(name, int64(v))
-		case bool:
-			o.Bool(name, v)
-		case json.RawMessage:
-			o.OptValue(name, v)
-		case []byte:
-			o.OptValue(name, v)
-		case written:
-			if v != nil {
-				o.Func(name, func(dst []byte) []byte { return append(dst, v...) })
-			}
+// is none. Members without a name are several.
+func object(all ...any) written {
+	return func(dst []byte) []byte {
+		o := jsontext.AppendObject(dst)
+		for i := 0; i < len(all); i += 2 {
+			name, _ := all[i].(string)
+			add(&o, name, all[i+1])
+		}
+		return o.End()
+	}
+}
+
+func add(o *jsontext.Object, name string, value any) {
+	switch v := value.(type) {
+	case string:
+		o.String(name, v)
+	case opt:
+		o.OptString(name, string(v))
+	case int:
+		o.Int(name, int64(v))
+	case bool:
+		o.Bool(name, v)
+	case json.RawMessage:
+		o.OptValue(name, v)
+	case []byte:
+		o.OptValue(name, v)
+	case map[string]json.RawMessage:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			o.Value(name, v[name])
+		}
+	case members:
+		for _, m := range v {
+			o.Value(m.name, m.value)
+		}
+	case written:
+		if v != nil {
+			o.Func(name, v)
 		}
 	}
-	return o.End()
 }
 
 // A member is one of an object.
@@ -72,24 +90,20 @@ func (ms *members) set(name string, value json.RawMessage) {
 	(*ms)[i].value = value
 }
 
-func (ms members) object() json.RawMessage {
-	o := jsontext.AppendObject(nil)
-	for _, m := range ms {
-		o.Value(m.name, m.value)
-	}
-	return o.End()
-}
+func (ms members) object() json.RawMessage { return object("", ms).bytes() }
 
 // list returns a list of what element makes of all.
 func list[T any](all []T, element func(T) written) written {
-	dst := written{'['}
-	for i, v := range all {
-		if i > 0 {
-			dst = append(dst, ',')
+	return func(dst []byte) []byte {
+		dst = append(dst, '[')
+		for i, v := range all {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = element(v)(dst)
 		}
-		dst = append(dst, element(v)...)
+		return append(dst, ']')
 	}
-	return append(dst, ']')
 }
 
 // optList returns a list that is left out if it is empty.
@@ -101,20 +115,16 @@ func optList[T any](all []T, element func(T) written) written {
 }
 
 // value returns a value as it is, but on one line.
-func value(raw json.RawMessage) written { return jsontext.AppendValue(nil, raw) }
+func value(raw json.RawMessage) written {
+	return func(dst []byte) []byte { return jsontext.AppendValue(dst, raw) }
+}
 
 // as is for a list of what has been written.
 func as(w written) written { return w }
 
-// without returns an object of the members that are not among names.
-func without(obj []byte, names ...string) written {
-	o := jsontext.AppendObject(nil)
-	for name, value := range jsontext.Members(obj) {
-		if !slices.Contains(names, name) {
-			o.Value(name, value)
-		}
-	}
-	return o.End()
+// without returns the members of an object that are not among names.
+func without(obj []byte, names ...string) members {
+	return slices.DeleteFunc(membersOf(obj), func(m member) bool { return slices.Contains(names, m.name) })
 }
 
 // get returns the value at a path of members, nil if there is none.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 )
@@ -104,95 +103,59 @@ func (c OpenAIChat) Request(req transcript.Request) (body []byte, report rebuild
 		return nil, nil, err
 	}
 	r := chatRenderer{
-		openAI:    openAI{newRendering(req, apiOpenAIChat, c.ids())},
+		openAI:    openAI{talk{rendering: newRendering(req, apiOpenAIChat, c.ids())}},
 		reasoning: c.Reasoning, dialect: c.Dialect,
 	}
-	if !rebuild.IsBlank(req.System) {
-		r.out = append(r.out, chatMessage{role: cmp.Or(c.SystemRole, "system"), parts: []openAIPart{{text: req.System}}})
+	if r.req.System != "" {
+		r.out = append(r.out, said{role: cmp.Or(c.SystemRole, "system"), parts: plainText(req.System)})
 	}
-	r.messages()
+	r.messages(&r)
 
-	o := jsontext.AppendObject(nil)
-	o.OptString("model", req.Model)
-	o.OptString("prompt_cache_key", c.CacheKey)
-	o.OptInt(limit, int64(req.MaxOutput))
-	o.OptBool("stream", c.Stream)
-	if _, given := c.Params["stream_options"]; c.Stream && !given {
-		o.Value("stream_options", []byte(`{"include_usage":true}`))
-	}
-	if _, given := c.Params["thinking"]; c.Dialect == GLM && !given {
-		o.Value("thinking", []byte(`{"type":"enabled","clear_thinking":false}`))
-	}
-	appendParams(&o, c.Params)
-	if _, given := c.Params["tools"]; !given && len(req.Tools) > 0 {
-		o.Value("tools", list(req.Tools, chatToolJSON))
-	}
-	return r.end(&o, "messages", list(r.out, chatMessageJSON))
+	return r.request(
+		c.Params, "model", opt(req.Model), "prompt_cache_key", opt(c.CacheKey), limit, number(req.MaxOutput), "stream", when(c.Stream, "true"),
+		"stream_options", when(c.Stream, `{"include_usage":true}`),
+		"thinking", when(c.Dialect == GLM, `{"type":"enabled","clear_thinking":false}`),
+		"", c.Params, "tools", optList(req.Tools, chatToolJSON), "messages", list(r.out, chatMessageJSON),
+	)
 }
 
 func chatToolJSON(t transcript.Tool) written {
 	return object("type", "function", "function", object(toolMembers(t, "parameters", noParameters)...))
 }
 
-// A chatMessage is a message as the API has it.
-type chatMessage struct {
-	role    string
-	parts   []openAIPart
-	refusal string
-	calls   []transcript.ToolCallBlock
-	callID  string // of a result
-	audio   string // ID of what the answer said aloud
-	// Reasoning, as the members that it came in.
-	reasoning []member
-}
-
-func chatMessageJSON(m chatMessage) written {
+func chatMessageJSON(m said) written {
 	members := []any{"role", m.role, "tool_call_id", opt(m.callID)}
 	for _, r := range m.reasoning {
 		members = append(members, r.name, r.value)
 	}
-	switch {
-	case len(m.parts) == 1 && m.parts[0].kind == openAIText:
-		members = append(members, "content", m.parts[0].text)
-	case len(m.parts) > 0:
-		members = append(members, "content", list(m.parts, chatPartJSON))
-	case m.role == "assistant":
-		members = append(members, "content", written("null"))
-	default:
-		members = append(members, "content", "")
+	content := openAIContent(m.parts, chatPartJSON)
+	if len(m.parts) == 0 && m.role == "assistant" {
+		content = json.RawMessage("null")
 	}
+	members = append(members, "content", content)
 	if m.audio != "" {
 		members = append(members, "audio", object("id", m.audio))
 	}
 	return object(append(members, "refusal", opt(m.refusal), "tool_calls", optList(m.calls, chatCallJSON))...)
 }
 
-func chatPartJSON(p openAIPart) written {
-	switch p.kind {
-	case openAIText:
-		return object("type", "text", "text", p.text)
-	case openAIThought:
-		return object("type", "thinking", "thinking", list([]openAIPart{{text: p.text}}, chatPartJSON))
-	case openAIAudio:
-		return object("type", "input_audio", "input_audio", p.raw)
-	case openAIImage:
-		return object("type", "image_url", "image_url", object("url", p.url))
-	default: // openAIFile
-		return object("type", "file", "file", object("file_id", opt(p.fileID), "filename", opt(p.name), "file_data", opt(p.url)))
+func chatPartJSON(b transcript.Block) written {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return object("type", "text", "text", b.Text)
+	case transcript.ThinkingBlock: // of Mistral
+		return object("type", "thinking", "thinking", list(plainText(b.Thinking), chatPartJSON))
+	case transcript.ImageBlock:
+		return object("type", "image_url", "image_url", object("url", sourceURL(b.Source)))
+	case transcript.DocumentBlock:
+		file := object("file_id", opt(b.Source.FileID), "filename", opt(b.Title), "file_data", opt(sourceURL(b.Source)))
+		return object("type", "file", "file", file)
+	case transcript.RawBlock:
+		return object("type", "input_audio", "input_audio", get(b.JSON, "input_audio"))
 	}
+	return nil
 }
 
 func chatCallJSON(c transcript.ToolCallBlock) written {
 	return object("id", c.ID, "type", "function", "function", object("name", c.Name, "arguments", callArguments(c.Input)))
-}
-
-// chatRefuses says what is wrong with an image or a file for this API.
-func chatRefuses(p openAIPart) string {
-	switch {
-	case p.kind == openAIImage && p.fileID != "":
-		return "not by file ID"
-	case p.kind == openAIFile && p.fileID == "" && len(p.url) > 0 && p.url[0] != 'd':
-		return "not by URL"
-	}
-	return ""
 }

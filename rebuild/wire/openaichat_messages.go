@@ -10,120 +10,60 @@ import (
 )
 
 // A chatRenderer turns the messages of one request into those of the Chat
-// Completions API. It goes through them once, in order, and looks back only.
+// Completions API.
 type chatRenderer struct {
 	openAI
 	reasoning bool
 	dialect   Dialect
-	out       []chatMessage
-	dropped   bool // the last answer was left out
-}
-
-func (r *chatRenderer) messages() {
-	for _, m := range r.req.Messages {
-		if m.Role == transcript.RoleAssistant {
-			r.answer(m)
-		} else {
-			r.user(m)
-			r.dropped = false
-		}
-	}
-	r.out = splitCalls(r.out)
 }
 
 // maxChatCalls is how many calls an answer may have.
 const maxChatCalls = 128
 
-// splitCalls makes several answers of one with too many calls, each followed by
-// its results. What else is in the answer stays with the first of them, except
-// that each has the reasoning, which imitators demand of every answer with calls.
-func splitCalls(messages []chatMessage) []chatMessage {
-	if !slices.ContainsFunc(messages, func(m chatMessage) bool { return len(m.calls) > maxChatCalls }) {
-		return messages
-	}
-	out := make([]chatMessage, 0, len(messages)+1)
-	for i := 0; i < len(messages); {
-		m := messages[i]
-		i++
-		if len(m.calls) <= maxChatCalls {
-			out = append(out, m)
-			continue
-		}
-		chunks := slices.Collect(slices.Chunk(m.calls, maxChatCalls))
-		chunk := map[string]int{} // by ID of the call
-		for n, c := range m.calls {
-			chunk[c.ID] = n / maxChatCalls
-		}
-		results := make([][]chatMessage, len(chunks))
-		for ; i < len(messages) && messages[i].role == "tool"; i++ {
-			n := chunk[messages[i].callID]
-			results[n] = append(results[n], messages[i])
-		}
-		for n, calls := range chunks {
-			m.calls = calls
-			out = append(append(out, m), results[n]...)
-			m.parts, m.refusal = nil, ""
+// place returns where the result of a call goes: behind the others of the message that
+// has the call, which may be followed by more of the same answer.
+func (r *chatRenderer) place(id string) int {
+	at := len(r.out)
+	for i, m := range slices.Backward(r.out) {
+		switch {
+		case slices.ContainsFunc(m.calls, func(c transcript.ToolCallBlock) bool { return c.ID == id }):
+			return at
+		case len(m.calls) > 0:
+			at = i
+		case m.role != "tool":
+			return len(r.out)
 		}
 	}
-	return out
-}
-
-// user renders results, each as a message, and one message of the rest.
-func (r *chatRenderer) user(m transcript.Message) {
-	var moved, rest []openAIPart
-	for j, b := range m.Content {
-		entry := originOf(m, j).Entry
-		switch b := b.(type) {
-		case transcript.ToolResultBlock:
-			moved = append(moved, r.result(entry, b)...)
-		case transcript.ToolCallBlock:
-			r.note(rebuild.DroppedBlock, entry, "a call in a user message")
-		default:
-			rest = append(rest, r.parts(entry, b)...)
-		}
-	}
-	if rest = append(moved, rest...); len(rest) == 0 {
-		return
-	}
-	if n := len(r.out); r.dropped && n > 0 && r.out[n-1].role == "user" {
-		r.out[n-1].parts = append(r.out[n-1].parts, rest...)
-		r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
-		return
-	}
-	if n := len(r.out); r.ids.form.exact && n > 0 && r.out[n-1].role == "tool" {
-		r.out = append(r.out, chatMessage{role: "assistant", parts: []openAIPart{{text: "[results received]"}}})
-		r.note(rebuild.AddedAnswer, originOf(m, 0).Entry, "between results and what the user says")
-	}
-	r.out = append(r.out, chatMessage{role: "user", parts: rest})
+	return len(r.out)
 }
 
 // result renders the texts of a result and returns the rest of it.
-func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved []openAIPart) {
-	m := chatMessage{role: "tool", callID: r.ids.result(b.CallID)}
+func (r *chatRenderer) result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block) {
+	m := said{role: "tool", callID: r.ids.result(b.CallID)}
 	r.dropExtra(entry, "tool_result", b.Extra)
 	for _, c := range b.Content {
-		for _, p := range r.parts(entry, c) {
-			if p.kind == openAIText {
+		for _, p := range r.parts(r, entry, c) {
+			if isType[transcript.TextBlock](p) {
 				m.parts = append(m.parts, p)
 				continue
 			}
 			if len(moved) == 0 {
-				moved = append(moved, openAIPart{text: "[from the result of call " + m.callID + "]"})
+				moved = plainText("[from the result of call " + m.callID + "]")
 			}
 			r.note(rebuild.MovedMedia, entry, "call "+m.callID)
 			moved = append(moved, p)
 		}
 	}
 	if len(m.parts) == 0 && len(moved) > 0 {
-		m.parts = append(m.parts, openAIPart{text: "[in the user message behind the results]"})
+		m.parts = plainText("[in the user message behind the results]")
 	}
-	r.out = append(r.out, m)
+	r.out = slices.Insert(r.out, r.place(m.callID), m)
 	return moved
 }
 
-func (r *chatRenderer) answer(m transcript.Message) {
+func (r *chatRenderer) answer(_ int, m transcript.Message) bool {
 	r.ids.open()
-	out := chatMessage{role: "assistant"}
+	out := said{role: "assistant"}
 	for j, b := range m.Content {
 		o := originOf(m, j)
 		switch b := b.(type) {
@@ -138,7 +78,7 @@ func (r *chatRenderer) answer(m transcript.Message) {
 				out.audio = audio
 				continue
 			}
-			out.parts = append(out.parts, openAIPart{text: b.Text})
+			out.parts = append(out.parts, transcript.TextBlock{Text: b.Text})
 		case transcript.ToolCallBlock:
 			b.ID = r.callID(o.Entry, b.ID)
 			r.dropExtra(o.Entry, "tool_use", b.Extra)
@@ -146,17 +86,14 @@ func (r *chatRenderer) answer(m transcript.Message) {
 		case transcript.ThinkingBlock:
 			r.think(o, b, &out)
 		case transcript.ContextBlock:
-			out.parts = append(out.parts, r.parts(o.Entry, b)...)
+			out.parts = append(out.parts, r.parts(r, o.Entry, b)...)
 		default:
 			r.drop(o.Entry, b)
 		}
 	}
-	said := func(p openAIPart) bool { return p.kind != openAIThought }
-	r.dropped = !slices.ContainsFunc(out.parts, said) &&
-		len(out.calls) == 0 && out.refusal == "" && out.audio == ""
-	if r.dropped {
-		r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
-		return
+	spoken := func(p transcript.Block) bool { return !isThinking(p) }
+	if !slices.ContainsFunc(out.parts, spoken) && len(out.calls) == 0 && out.refusal == "" && out.audio == "" {
+		return false
 	}
 	if len(out.calls) > maxChatCalls {
 		r.note(rebuild.SplitAnswer, originOf(m, 0).Entry, strconv.Itoa(len(out.calls))+" calls")
@@ -164,7 +101,17 @@ func (r *chatRenderer) answer(m transcript.Message) {
 	if r.reasoning && r.dialect != Mistral && r.dialect != OpenRouter && len(out.calls) > 0 && len(out.reasoning) == 0 {
 		out.reasoning = []member{{reasoningContent, []byte(`""`)}}
 	}
-	r.out = append(r.out, out)
+	// What else is in the answer stays with the first of its messages, except that each
+	// has the reasoning, which imitators demand of every answer with calls.
+	for calls := range slices.Chunk(out.calls, maxChatCalls) {
+		out.calls = calls
+		r.out = append(r.out, out)
+		out.parts, out.refusal, out.audio = nil, "", ""
+	}
+	if len(out.calls) == 0 {
+		r.out = append(r.out, out)
+	}
+	return true
 }
 
 // The members for reasoning: most imitators have the first.
@@ -176,7 +123,7 @@ const (
 )
 
 // think gives reasoning back in the members that it came in.
-func (r *chatRenderer) think(o transcript.Origin, b transcript.ThinkingBlock, out *chatMessage) {
+func (r *chatRenderer) think(o transcript.Origin, b transcript.ThinkingBlock, out *said) {
 	drop := func(why string) { r.note(rebuild.DroppedThinking, o.Entry, why) }
 	switch {
 	case !r.reasoning:
@@ -186,7 +133,7 @@ func (r *chatRenderer) think(o transcript.Origin, b transcript.ThinkingBlock, ou
 	case len(out.reasoning) > 0:
 		drop("a second one in an answer")
 	case r.dialect == Mistral:
-		out.parts = append(out.parts, openAIPart{kind: openAIThought, text: b.Thinking})
+		out.parts = append(out.parts, transcript.ThinkingBlock{Thinking: b.Thinking})
 	default:
 		ext := r.ext(o, b.Extra)
 		name := reasoningContent

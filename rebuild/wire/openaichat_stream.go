@@ -16,8 +16,6 @@ func (c OpenAIChat) NewStream() *Stream {
 	return &Stream{&chatAnswer{accumulator: accumulator{api: apiOpenAIChat}}}
 }
 
-func (*chatAnswer) refusal(obj []byte) *APIError { return openAIRefusal(obj) }
-
 func (a *chatAnswer) add(event []byte) (Delta, error) {
 	if a.over {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt(event))
@@ -228,7 +226,7 @@ func (a *chatAnswer) content() (blocks []transcript.Block) {
 	for _, p := range a.pieces {
 		b := transcript.ToolCallBlock{ID: p.text("id"), Name: p.text("name"), Input: callInput(p.text("input"), a.done)}
 		if p.kind == chatCustom {
-			b.Input = json.RawMessage(object("input", p.text("input")))
+			b.Input = object("input", p.text("input")).bytes()
 		}
 		add(b)
 	}

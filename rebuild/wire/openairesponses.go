@@ -60,65 +60,46 @@ func (s OpenAIResponses) Request(req transcript.Request) (body []byte, report re
 	); err != nil {
 		return nil, nil, err
 	}
-	reasons := !jsontext.IsNull(s.Reasoning)
 	stored, _ := jsontext.Bool(s.Params["store"])
 	r := responsesRenderer{
-		openAI: openAI{newRendering(req, apiOpenAIResponses, idForm{prefix: "call_"})},
+		openAI: openAI{talk{rendering: newRendering(req, apiOpenAIResponses, idForm{prefix: "call_"})}},
 		stored: stored, items: map[string]bool{},
 	}
-	input := r.input()
+	r.messages(&r)
 
-	given := func(name string) bool { _, ok := s.Params[name]; return ok }
-	o := jsontext.AppendObject(nil)
-	o.OptString("model", req.Model)
-	o.OptString("prompt_cache_key", s.CacheKey)
-	o.OptInt("max_output_tokens", int64(req.MaxOutput))
-	o.OptBool("stream", s.Stream)
-	if !given("store") {
-		o.Bool("store", false)
-	}
-	if reasons {
-		o.Value("reasoning", s.Reasoning)
-		if !given("include") {
-			o.Value("include", []byte(`["reasoning.encrypted_content"]`))
-		}
-	}
-	appendParams(&o, s.Params)
-	if !given("instructions") && !rebuild.IsBlank(req.System) {
-		o.String("instructions", req.System)
-	}
-	if !given("tools") && len(req.Tools) > 0 {
-		o.Value("tools", list(req.Tools, responsesToolJSON))
-	}
-	return r.end(&o, "input", list(input, as))
+	return r.request(
+		s.Params, "model", opt(req.Model), "prompt_cache_key", opt(s.CacheKey), "max_output_tokens", number(req.MaxOutput), "stream", when(s.Stream, "true"),
+		"store", false, "reasoning", s.Reasoning, "include", when(!jsontext.IsNull(s.Reasoning), `["reasoning.encrypted_content"]`),
+		"", s.Params, "instructions", opt(r.req.System), "tools", optList(req.Tools, responsesToolJSON), "input", list(r.out, responsesItemJSON),
+	)
 }
 
-// appendResponsesTool says that the schema is not strict: the API takes one that
+// responsesToolJSON says that the schema is not strict: the API takes one that
 // says nothing for that, and refuses most schemas then.
 func responsesToolJSON(t transcript.Tool) written {
 	members := append([]any{"type", "function"}, toolMembers(t, "parameters", noParameters)...)
 	return object(append(members, "strict", false)...)
 }
 
-func responsesPartJSON(p openAIPart) written {
-	switch {
-	case p.kind == openAIText:
-		return object("type", "input_text", "text", p.text)
-	case p.kind == openAIImage:
-		return object("type", "input_image", "detail", "auto", "file_id", opt(p.fileID), "image_url", opt(p.url))
-	case p.name != "":
-		return object("type", "input_file", "file_id", opt(p.fileID), "filename", p.name, "file_data", opt(p.url))
+func responsesItemJSON(m said) written {
+	if m.items != nil {
+		return m.items[0]
 	}
-	return object("type", "input_file", "file_id", opt(p.fileID), "file_url", opt(p.url))
+	return object("type", "message", "role", m.role, "content", openAIContent(m.parts, responsesPartJSON))
 }
 
-// responsesContent returns parts as they are written: one text as a string.
-func responsesContent(parts []openAIPart) any {
-	switch {
-	case len(parts) == 0:
-		return ""
-	case len(parts) == 1 && parts[0].kind == openAIText:
-		return parts[0].text
+func responsesPartJSON(b transcript.Block) written {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return object("type", "input_text", "text", b.Text)
+	case transcript.ImageBlock:
+		return object("type", "input_image", "detail", "auto", "file_id", opt(b.Source.FileID), "image_url", opt(sourceURL(b.Source)))
+	case transcript.DocumentBlock:
+		url := "file_url"
+		if b.Title != "" {
+			url = "file_data"
+		}
+		return object("type", "input_file", "file_id", opt(b.Source.FileID), "filename", opt(b.Title), url, opt(sourceURL(b.Source)))
 	}
-	return list(parts, responsesPartJSON)
+	return nil
 }

@@ -21,14 +21,14 @@ var askedFor = []string{"action", "actions", "operation"}
 // clientCall reads one of these calls.
 func clientCall(raw []byte, kind string) transcript.ToolCallBlock {
 	input := object("action", get(raw, "action"), "actions", get(raw, "actions"), "operation", get(raw, "operation"))
-	extra := withExt("type", kind, "item", without(raw, append([]string{"type", "call_id"}, askedFor...)...))
-	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: json.RawMessage(input), Extra: extra}
+	extra := withExt("type", kind, "item", without(raw, append([]string{"type", "call_id"}, askedFor...)...).object())
+	return transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: clientCalls[kind], Input: input.bytes(), Extra: extra}
 }
 
 // clientOutput writes the output of one of these calls. A shell wants what each
 // command has written and how it ended; a text that is no such list is what the one
 // command has written. A computer wants a picture of its screen.
-func (r *responsesRenderer) clientOutput(kind, id string, b transcript.ToolResultBlock, parts []openAIPart) written {
+func (r *responsesRenderer) clientOutput(kind, id string, b transcript.ToolResultBlock, parts []transcript.Block) written {
 	said := b.Text()
 	kindOut := kind + "_output"
 	switch kind {
@@ -44,13 +44,11 @@ func (r *responsesRenderer) clientOutput(kind, id string, b transcript.ToolResul
 		status := map[bool]string{false: "completed", true: "failed"}[b.IsError]
 		return object("type", kindOut, "call_id", id, "status", status, "output", opt(said))
 	default: // computer_call
-		p := parts[slices.IndexFunc(parts, isImage)]
-		screen := object("type", "computer_screenshot", "file_id", opt(p.fileID), "image_url", opt(p.url))
+		image, _ := parts[slices.IndexFunc(parts, isType[transcript.ImageBlock])].(transcript.ImageBlock)
+		screen := object("type", "computer_screenshot", "file_id", opt(image.Source.FileID), "image_url", opt(sourceURL(image.Source)))
 		return object("type", kindOut, "call_id", id, "output", screen)
 	}
 }
-
-func isImage(p openAIPart) bool { return p.kind == openAIImage }
 
 func shellOutput(said string, failed bool) written {
 	if failed {
@@ -73,7 +71,7 @@ func (r *responsesRenderer) unshown(i int) map[string]bool {
 	without := map[string]bool{}
 	if i+1 < len(r.req.Messages) {
 		for _, b := range r.req.Messages[i+1].Content {
-			if res, ok := b.(transcript.ToolResultBlock); ok && !slices.ContainsFunc(res.Content, takesAsImage) {
+			if res, ok := b.(transcript.ToolResultBlock); ok && !slices.ContainsFunc(res.Content, r.takesAsImage) {
 				without[res.CallID] = true
 			}
 		}
@@ -82,8 +80,8 @@ func (r *responsesRenderer) unshown(i int) map[string]bool {
 }
 
 // takesAsImage reports whether a block is an image that the API takes.
-func takesAsImage(b transcript.Block) bool {
+func (r *responsesRenderer) takesAsImage(b transcript.Block) bool {
 	image, ok := b.(transcript.ImageBlock)
-	_, problem := cleanSource(image.Source, "image")
-	return ok && problem == "" && (image.Source.Type != "file" || isOpenAIFile(image.Source.FileID))
+	_, problem := r.source(image.Source, "image")
+	return ok && problem == ""
 }

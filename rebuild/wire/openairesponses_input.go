@@ -11,88 +11,31 @@ import (
 )
 
 // A responsesRenderer turns the messages of one request into the items of the
-// Responses API. It goes through them once, in order, and looks back only.
+// Responses API.
 type responsesRenderer struct {
 	openAI
 	stored bool              // the provider has its own items
 	items  map[string]bool   // IDs of those given back
 	kinds  map[string]string // of the last answer's calls that are no functions, by their IDs
-	out    []written
-
-	dropped bool         // nothing is left of the last answer
-	said    int          // items up to the last message of the user
-	rest    []openAIPart // and its parts
 }
 
-func (r *responsesRenderer) input() []written {
-	for i, m := range r.req.Messages {
-		if m.Role == transcript.RoleAssistant {
-			r.answer(i, m)
-		} else {
-			r.user(m)
-		}
-	}
-	return r.out
-}
-
-// user renders results, each as an item, and one message of the rest. A later system
-// prompt is a message of the developer's.
-func (r *responsesRenderer) user(m transcript.Message) {
-	var rest []openAIPart
-	for j, b := range m.Content {
-		o := originOf(m, j)
-		switch b := b.(type) {
-		case transcript.ToolResultBlock:
-			r.result(o.Entry, b)
-		case transcript.ToolCallBlock:
-			r.note(rebuild.DroppedBlock, o.Entry, "a call in a user message")
-		default:
-			if o.Block == transcript.PromptEntry {
-				r.says(m, rest)
-				rest = nil
-				r.message("developer", r.parts(o.Entry, b))
-				continue
-			}
-			rest = append(rest, r.parts(o.Entry, b)...)
-		}
-	}
-	r.says(m, rest)
-	r.dropped = false
-}
-
-// says adds what the user says; behind an answer that was left out, to the message in
-// front of it.
-func (r *responsesRenderer) says(m transcript.Message, parts []openAIPart) {
-	if len(parts) == 0 {
-		return
-	}
-	if n := len(r.out); r.dropped && n > 0 && n == r.said {
-		parts = append(r.rest, parts...)
-		r.out = r.out[:n-1]
-		r.note(rebuild.MergedMessages, originOf(m, 0).Entry, "")
-	}
-	r.said, r.rest = len(r.out)+1, parts
-	r.message("user", parts)
-}
-
-func (r *responsesRenderer) message(role string, parts []openAIPart) {
-	r.out = append(r.out, object("type", "message", "role", role, "content", responsesContent(parts)))
-}
-
-func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) {
+// result renders a result as an item and leaves nothing.
+func (r *responsesRenderer) result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block) {
 	r.dropExtra(entry, "tool_result", b.Extra)
-	var parts []openAIPart
+	var parts []transcript.Block
 	for _, c := range b.Content {
-		parts = append(parts, r.parts(entry, c)...)
+		parts = append(parts, r.parts(r, entry, c)...)
 	}
 	id := r.ids.result(b.CallID)
-	kind := cmp.Or(r.kinds[id], "function_call") + "_output"
-	if clientCalls[r.kinds[id]] != "" {
-		r.out = append(r.out, r.clientOutput(r.kinds[id], id, b, parts))
-		return
+	if kind := r.kinds[id]; clientCalls[kind] != "" {
+		r.item(r.clientOutput(kind, id, b, parts))
+	} else {
+		r.item(object("type", cmp.Or(kind, "function_call")+"_output", "call_id", id, "output", openAIContent(parts, responsesPartJSON)))
 	}
-	r.out = append(r.out, object("type", kind, "call_id", id, "output", responsesContent(parts)))
+	return nil
 }
+
+func (r *responsesRenderer) item(item written) { r.out = append(r.out, said{items: []written{item}}) }
 
 // isOwnItem reports whether a raw block of an answer is an item that goes back as it
 // came: of a tool that the provider ran, opaque, or of a type that only the provider
@@ -127,13 +70,13 @@ type outputItem struct {
 
 func (it *outputItem) id() string { return stringMember(it.kept, "id") }
 
-func (r *responsesRenderer) answer(i int, m transcript.Message) {
+func (r *responsesRenderer) answer(i int, m transcript.Message) bool {
 	r.ids.open()
 	r.kinds = map[string]string{}
 	unshown := r.unshown(i)
 	items := make([]outputItem, 0, len(m.Content))
 	for j, b := range m.Content {
-		if it, ok := r.item(originOf(m, j), b, m.Content); ok {
+		if it, ok := r.outputItem(originOf(m, j), b, m.Content); ok {
 			if call, isCall := b.(transcript.ToolCallBlock); isCall && stringMember(it.ext, "type") == "computer_call" && unshown[call.ID] {
 				it.ext, it.kept = nil, nil // it goes as that of a function, as below
 			}
@@ -141,22 +84,19 @@ func (r *responsesRenderer) answer(i int, m transcript.Message) {
 		}
 	}
 	items = r.follow(items)
-	before := len(r.out)
 	for i := 0; i < len(items); {
 		n := 1
 		for i+n < len(items) && items[i].continues(items[i+n]) {
 			n++
 		}
-		r.out = append(r.out, r.rendered(items[i:i+n]))
+		r.item(r.rendered(items[i : i+n]))
 		i += n
 	}
-	if r.dropped = before == len(r.out) && len(m.Content) > 0; r.dropped {
-		r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
-	}
+	return len(items) > 0
 }
 
-// item returns what an answer has in the place of a block.
-func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block, answer []transcript.Block) (it outputItem, ok bool) {
+// outputItem returns what an answer has in the place of a block.
+func (r *responsesRenderer) outputItem(o transcript.Origin, b transcript.Block, answer []transcript.Block) (it outputItem, ok bool) {
 	it = outputItem{block: b, origin: o}
 	keep := func(extra transcript.Extra) {
 		it.ext = r.ext(o, extra)
@@ -188,7 +128,7 @@ func (r *responsesRenderer) item(o transcript.Origin, b transcript.Block, answer
 		}
 		return it, true
 	case transcript.ContextBlock:
-		it.block = transcript.TextBlock{Text: r.parts(o.Entry, b)[0].text}
+		it.block = transcript.TextBlock{Text: r.plain(o.Entry, b)}
 		return it, true
 	case transcript.RawBlock:
 		if r.native(o) {
@@ -215,29 +155,22 @@ func hasEnded(item []byte) bool {
 func (r *responsesRenderer) follow(items []outputItem) []outputItem {
 	out := make([]outputItem, 0, len(items))
 	missed := -1 // batch that something was left out of
-	for i := 0; i < len(items); {
-		it := items[i]
-		if n := reasoningRun(items[i:]); n > 0 {
-			why := r.unfit(items[i:], n)
-			if missed == it.origin.Batch {
+	for i, it := range items {
+		behind := missed == it.origin.Batch
+		if isType[transcript.ThinkingBlock](it.block) {
+			why := r.unfit(items[i:])
+			if behind {
 				why = "some before it is left out"
 			}
-			for _, it := range items[i : i+n] {
-				if why == "" {
-					r.items[it.id()] = true
-					out = append(out, it)
-					continue
-				}
+			if why != "" {
 				r.note(rebuild.DroppedThinking, it.origin.Entry, why)
 				missed = it.origin.Batch
+				continue
 			}
-			i += n
-			continue
 		}
-		i++
 		id := it.id()
 		again := r.items[id] && (len(out) == 0 || !out[len(out)-1].continues(it))
-		it.bare = it.bare || again || missed == it.origin.Batch
+		it.bare = it.bare || again || behind
 		if _, opaque := it.block.(transcript.RawBlock); opaque && it.bare {
 			r.note(rebuild.DroppedBlock, it.origin.Entry, it.block.BlockType()+" in an answer: not at its end, not taken back, the same again, or without its reasoning")
 			missed = it.origin.Batch
@@ -251,33 +184,20 @@ func (r *responsesRenderer) follow(items []outputItem) []outputItem {
 	return out
 }
 
-// reasoningRun returns how many of the first items are reasoning of one answer.
-func reasoningRun(items []outputItem) (n int) {
-	for _, it := range items {
-		if _, ok := it.block.(transcript.ThinkingBlock); !ok || it.origin.Batch != items[0].origin.Batch {
-			break
-		}
-		n++
-	}
-	return n
-}
-
-// unfit says why the first n items, which are reasoning, cannot go back; the
-// item behind them must be of the same answer and have come whole.
-func (r *responsesRenderer) unfit(items []outputItem, n int) string {
-	seen := map[string]bool{}
-	for _, it := range items[:n] {
-		switch id := it.id(); {
-		case !r.isWhole(it.kept):
-			return "not whole, or not encrypted"
-		case r.items[id] || seen[id]:
-			return "the same again"
-		default:
-			seen[id] = true
-		}
-	}
-	if len(items) == n || items[n].kept == nil || items[n].origin.Batch != items[0].origin.Batch || r.items[items[n].id()] {
+// unfit says why the first item, which is reasoning, cannot go back; the item behind it
+// must be of the same answer and have come whole, or be reasoning that can go back
+// and is none of before.
+func (r *responsesRenderer) unfit(items []outputItem, before ...string) string {
+	it, rest, id := items[0], items[1:], items[0].id()
+	switch {
+	case !r.isWhole(it.kept):
+		return "not whole, or not encrypted"
+	case r.items[id] || slices.Contains(before, id):
+		return "the same again"
+	case len(rest) == 0 || rest[0].kept == nil || rest[0].origin.Batch != it.origin.Batch || r.items[rest[0].id()]:
 		return "without the item behind it"
+	case isType[transcript.ThinkingBlock](rest[0].block):
+		return r.unfit(rest, append(before, id)...)
 	}
 	return ""
 }
@@ -301,15 +221,11 @@ var ownMembers = []string{"type", "role", "content", "call_id", "name", "argumen
 // rendered returns the item of a block, or of several texts of one message.
 func (r *responsesRenderer) rendered(items []outputItem) written {
 	first := items[0]
-	o := jsontext.AppendObject(nil)
 	whole := first.id() != "" && !first.bare
-	kept := func(kind string) {
-		o.String("type", kind)
-		for name, value := range jsontext.Members(first.kept) {
-			if (whole || name == "phase" && kind == "message") && !slices.Contains(ownMembers, name) {
-				o.Value(name, value)
-			}
-		}
+	kept := func(kind string) members {
+		return slices.DeleteFunc(without(first.kept, ownMembers...), func(m member) bool {
+			return !whole && (m.name != "phase" || kind != "message")
+		})
 	}
 	switch b := first.block.(type) {
 	case transcript.ToolCallBlock:
@@ -320,29 +236,17 @@ func (r *responsesRenderer) rendered(items []outputItem) written {
 			kind, name, input = customCall, "input", stringMember(b.Input, "input")
 		case clientCalls[own] != "" && whole:
 			r.kinds[first.callID] = own
-			kept(own)
-			o.String("call_id", first.callID)
-			for name, value := range jsontext.Members(b.Input) {
-				o.Value(name, value)
-			}
-			return o.End()
+			return object("type", own, "", kept(own), "call_id", first.callID, "", membersOf(b.Input))
 		}
-		kept(kind)
-		o.String("call_id", first.callID)
-		o.String("name", b.Name)
-		o.String(name, input)
+		return object("type", kind, "", kept(kind), "call_id", first.callID, "name", b.Name, name, input)
 	case transcript.TextBlock:
-		kept("message")
-		o.String("role", "assistant")
+		var content any = b.Text
 		if whole {
-			o.Value("content", list(items, outputPartJSON))
-		} else {
-			o.String("content", b.Text)
+			content = list(items, outputPartJSON)
 		}
-	default: // as it came
-		return value(first.kept)
+		return object("type", "message", "", kept("message"), "role", "assistant", "content", content)
 	}
-	return o.End()
+	return value(first.kept) // as it came
 }
 
 // customCall is the type of a call of a tool whose input is a text.
@@ -355,19 +259,13 @@ func outputPartJSON(it outputItem) written {
 	if get(it.ext, "refusal") != nil {
 		kind, name = "refusal", "refusal"
 	}
-	members := []any{"type", kind, name, text.Text}
 	part := get(it.ext, "part")
-	switch annotations := get(part, "annotations"); {
+	annotations := get(part, "annotations")
+	switch {
 	case kind != "output_text":
-	case jsontext.IsArray(annotations):
-		members = append(members, "annotations", annotations)
-	default:
-		members = append(members, "annotations", written("[]"))
+		annotations = nil
+	case !jsontext.IsArray(annotations):
+		annotations = json.RawMessage("[]")
 	}
-	for name, value := range jsontext.Members(part) {
-		if name != "type" && name != "text" && name != "refusal" && name != "annotations" {
-			members = append(members, name, json.RawMessage(value))
-		}
-	}
-	return object(members...)
+	return object("type", kind, name, text.Text, "annotations", annotations, "", without(part, "type", "text", "refusal", "annotations"))
 }

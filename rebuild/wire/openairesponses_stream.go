@@ -20,7 +20,7 @@ func (s OpenAIResponses) NewStream() *Stream {
 }
 
 func (s *responsesStream) refusal(obj []byte) *APIError {
-	if e := openAIRefusal(obj); e != nil || s.done || stringMember(obj, "type") != "response.failed" {
+	if e := s.accumulator.refusal(obj); e != nil || s.done || stringMember(obj, "type") != "response.failed" {
 		return e
 	}
 	response := get(obj, "response")
@@ -30,7 +30,7 @@ func (s *responsesStream) refusal(obj []byte) *APIError {
 	return NewAPIError(0, response)
 }
 
-func (s *responsesStream) add(event []byte) (Delta, error) {
+func (s *responsesStream) add(event []byte) (d Delta, err error) {
 	kind := stringMember(event, "type")
 	if s.done {
 		return Delta{}, fmt.Errorf("wire: stream: %q after the end of the answer", excerpt([]byte(kind)))
@@ -38,25 +38,22 @@ func (s *responsesStream) add(event []byte) (Delta, error) {
 	switch kind {
 	case "response.created", "response.in_progress", "response.queued",
 		"response.completed", "response.incomplete", "response.failed":
-		err := s.state(kind, get(event, "response"))
-		return Delta{Done: s.done}, err
+		err = s.state(kind, get(event, "response"))
+		d.Done = s.done
 	case "response.output_item.added":
 		return s.startItem(event)
 	case "response.output_item.done":
-		return Delta{}, s.endItem(event)
+		err = s.endItem(event)
 	case "response.output_text.delta", "response.refusal.delta":
-		return s.addText(event, "content_index")
+		err = s.addText(event, "content_index", &d.Text)
 	case "response.reasoning_text.delta":
-		d, err := s.addText(event, "content_index")
-		return Delta{Thinking: d.Text}, err
+		err = s.addText(event, "content_index", &d.Thinking)
 	case "response.reasoning_summary_text.delta":
-		d, err := s.addText(event, "summary_index")
-		return Delta{Thinking: d.Text}, err
+		err = s.addText(event, "summary_index", &d.Thinking)
 	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		d, err := s.addText(event, "")
-		return Delta{Input: d.Text}, err
+		err = s.addText(event, "", &d.Input)
 	}
-	return Delta{}, nil
+	return d, err
 }
 
 // state takes what an event says about the whole answer. The last one has all of it,
@@ -79,17 +76,14 @@ func (s *responsesStream) state(kind string, response []byte) error {
 }
 
 func (s *responsesStream) startItem(event []byte) (Delta, error) {
-	raw := get(event, "item")
-	known, index, ok := s.at(event, "output_index")
-	if !ok || !jsontext.IsObject(raw) || stringMember(raw, "type") == "" || known != nil {
-		return Delta{}, fmt.Errorf("wire: stream: unexpected response.output_item.added: %q", excerpt(event))
+	p, err := s.start(event, "output_index", "item")
+	switch {
+	case err != nil:
+		return Delta{}, err
+	case p.kind == "function_call" || p.kind == customCall:
+		return Delta{ToolName: stringMember(p.start, "name")}, nil
 	}
-	switch p := s.begin(index, stringMember(raw, "type"), raw); p.kind {
-	case "function_call", customCall:
-		return Delta{ToolName: stringMember(raw, "name")}, nil
-	default:
-		return Delta{ToolName: clientCalls[p.kind]}, nil
-	}
+	return Delta{ToolName: clientCalls[p.kind]}, nil
 }
 
 func (s *responsesStream) endItem(event []byte) error {
@@ -105,15 +99,15 @@ func (s *responsesStream) endItem(event []byte) error {
 	return nil
 }
 
-func (s *responsesStream) addText(event []byte, indexName string) (Delta, error) {
+func (s *responsesStream) addText(event []byte, indexName string, shown *string) error {
 	p, err := s.open(event, "output_index")
 	if err != nil {
-		return Delta{}, err
+		return err
 	}
 	index, _ := jsontext.Int(get(event, indexName))
-	text := stringMember(event, "delta")
-	p.grow(stringMember(event, "type"), index, text)
-	return Delta{Text: text}, nil
+	*shown = stringMember(event, "delta")
+	p.grow(stringMember(event, "type"), index, *shown)
+	return nil
 }
 
 func (s *responsesStream) content() []transcript.Block { return s.blocks(itemSoFar) }
@@ -221,7 +215,7 @@ func itemBlocks(raw []byte) ([]transcript.Block, error) {
 		if kind == customCall {
 			own = customCall
 		}
-		b.Extra = withExt("type", own, "item", without(raw, "type", "call_id", "name", "arguments", "input"))
+		b.Extra = withExt("type", own, "item", without(raw, "type", "call_id", "name", "arguments", "input").object())
 		return []transcript.Block{b}, nil
 	case "reasoning":
 		return []transcript.Block{transcript.ThinkingBlock{Thinking: reasoningText(raw), Extra: withExt("item", json.RawMessage(raw))}}, nil
@@ -231,13 +225,13 @@ func itemBlocks(raw []byte) ([]transcript.Block, error) {
 
 func messageBlocks(raw []byte) (blocks []transcript.Block) {
 	for p := range jsontext.Elements(get(raw, "content")) {
-		item := without(raw, "type", "role", "content")
+		item := without(raw, "type", "role", "content").object()
 		switch stringMember(p, "type") {
 		case "output_text":
-			extra := withExt("item", item, "part", without(p, "type", "text"))
+			extra := withExt("item", item, "part", without(p, "type", "text").object())
 			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "text"), Extra: extra})
 		case "refusal":
-			extra := withExt("item", item, "refusal", true, "part", without(p, "type", "refusal"))
+			extra := withExt("item", item, "refusal", true, "part", without(p, "type", "refusal").object())
 			blocks = append(blocks, transcript.TextBlock{Text: stringMember(p, "refusal"), Extra: extra})
 		case "":
 		default:
@@ -251,7 +245,7 @@ func messageBlocks(raw []byte) (blocks []transcript.Block) {
 func callBlock(raw []byte) transcript.ToolCallBlock {
 	b := transcript.ToolCallBlock{ID: stringMember(raw, "call_id"), Name: stringMember(raw, "name")}
 	if stringMember(raw, "type") == customCall {
-		b.Input = json.RawMessage(object("input", stringMember(raw, "input")))
+		b.Input = object("input", stringMember(raw, "input")).bytes()
 		return b
 	}
 	b.Input = callInput(stringMember(raw, "arguments"), true)

@@ -19,6 +19,9 @@ type rendering struct {
 }
 
 func newRendering(req transcript.Request, api string, form idForm) rendering {
+	if rebuild.IsBlank(req.System) {
+		req.System = ""
+	}
 	return rendering{req: req, api: api, ids: idMap{form, map[string]bool{}, map[string]int{}, map[string][]string{}}}
 }
 
@@ -50,11 +53,11 @@ func extObject(extra transcript.Extra) json.RawMessage {
 
 // withExt returns extra with the members for the API alone.
 func withExt(members ...any) transcript.Extra {
-	ext := object(members...)
+	ext := object(members...).bytes()
 	if string(ext) == "{}" {
 		return nil
 	}
-	return transcript.Extra{"ext": json.RawMessage(ext)}
+	return transcript.Extra{"ext": ext}
 }
 
 // withMember returns extra with one more member.
@@ -64,17 +67,6 @@ func withMember(extra transcript.Extra, name string, value json.RawMessage) tran
 	}
 	extra[name] = slices.Clone(value)
 	return extra
-}
-
-// end ends a request with its messages, so that a longer conversation only adds
-// bytes.
-func (r *rendering) end(o *jsontext.Object, name string, messages written) ([]byte, rebuild.Report, error) {
-	o.Func(name, func(dst []byte) []byte { return append(dst, messages...) })
-	body := o.End()
-	if jsontext.MendSurrogates(body) {
-		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in what was kept for the API")
-	}
-	return body, r.report, nil
 }
 
 // callID returns the ID for the next call of the answer.
@@ -94,6 +86,42 @@ func (r *rendering) dropExtra(entry, kind string, extra transcript.Extra) {
 			r.note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
 		}
 	}
+}
+
+// A mediaForm renders images and documents.
+type mediaForm interface {
+	// source returns what an image becomes, or what is wrong with it.
+	source(s transcript.Source, kind string) (clean transcript.Source, problem string)
+	document(entry string, b transcript.DocumentBlock) []transcript.Block
+}
+
+// parts returns what a user message or a result has in the place of b.
+func (r *rendering) parts(m mediaForm, entry string, b transcript.Block) []transcript.Block {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		r.dropExtra(entry, "text", b.Extra)
+		if rebuild.IsBlank(b.Text) && (r.api == apiGemini || r.api == apiBedrock) {
+			r.note(rebuild.BlankText, entry, "")
+			return nil
+		}
+		return plainText(b.Text)
+	case transcript.ImageBlock:
+		r.dropExtra(entry, "image", b.Extra)
+		clean, problem := m.source(b.Source, "image")
+		if problem != "" {
+			return plainText(r.leftOut(entry, "image", problem))
+		}
+		return []transcript.Block{transcript.ImageBlock{Source: clean}}
+	case transcript.DocumentBlock:
+		r.dropExtra(entry, "document", b.Extra)
+		return m.document(entry, b)
+	case transcript.RawBlock:
+		audio := get(b.JSON, "input_audio")
+		if r.api == apiOpenAIChat && b.BlockType() == "input_audio" && jsontext.Valid(b.JSON) && stringMember(audio, "data") != "" && stringMember(audio, "format") != "" {
+			return []transcript.Block{b}
+		}
+	}
+	return plainText(r.plain(entry, b))
 }
 
 // drop leaves out a block that an answer cannot have.

@@ -36,23 +36,31 @@ func checkParams(params map[string]json.RawMessage, written ...string) error {
 	return nil
 }
 
-// appendParams writes further members of a request, but for those that others are
-// added to.
-func appendParams(o *jsontext.Object, params map[string]json.RawMessage, joined ...string) {
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		if !slices.Contains(joined, name) {
-			o.Value(name, params[name])
+// request writes the body of a request: names and values in turn, as in [object], but
+// for those that params have. The messages are the last, so
+// that a longer conversation only adds bytes.
+func (r *rendering) request(params map[string]json.RawMessage, members ...any) ([]byte, rebuild.Report, error) {
+	o := jsontext.AppendObject(nil)
+	for i := 0; i < len(members); i += 2 {
+		name, _ := members[i].(string)
+		if _, given := params[name]; !given || name == "" {
+			add(&o, name, members[i+1])
 		}
 	}
+	body := o.End()
+	if jsontext.MendSurrogates(body) {
+		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in what was kept for the API")
+	}
+	return body, r.report, nil
 }
 
-// joined writes a member that is made of that of params and of others, nothing if
-// both are empty. It is an error if that of params is no object or has one of the
-// others too.
-func joined(o *jsontext.Object, name string, params map[string]json.RawMessage, others ...member) error {
+// joined returns a member that is made of that of params and of others, nil if both are
+// empty, and the rest of params. It is an error if that of params is no object or has
+// one of the others too.
+func joined(params map[string]json.RawMessage, name string, others ...member) (value json.RawMessage, rest map[string]json.RawMessage, err error) {
 	value, given := params[name]
 	if value = jsontext.Trim(value); given && !jsontext.IsObject(value) {
-		return fmt.Errorf("wire: params: %q is not a JSON object: %q", name, excerpt(value))
+		return nil, nil, fmt.Errorf("wire: params: %q is not a JSON object: %q", name, excerpt(value))
 	}
 	all := membersOf(value)
 	for _, other := range others {
@@ -60,22 +68,32 @@ func joined(o *jsontext.Object, name string, params map[string]json.RawMessage, 
 			continue
 		}
 		if all.has(other.name) {
-			return fmt.Errorf("wire: params: %s: %q is written from the request", name, other.name)
+			return nil, nil, fmt.Errorf("wire: params: %s: %q is written from the request", name, other.name)
 		}
 		all.set(other.name, other.value)
 	}
-	if len(all) > 0 {
-		o.Value(name, all.object())
+	rest = maps.Clone(params)
+	delete(rest, name)
+	if len(all) == 0 {
+		return nil, rest, nil
 	}
-	return nil
+	return all.object(), rest, nil
 }
 
-// limit returns the member for an output limit; null if there is none.
-func limit(name string, tokens int) member {
-	if tokens == 0 {
-		return member{name: name}
+// number returns a number that is left out if it is zero.
+func number(n int) json.RawMessage {
+	if n == 0 {
+		return nil
 	}
-	return member{name, strconv.AppendInt(nil, int64(tokens), 10)}
+	return strconv.AppendInt(nil, int64(n), 10)
+}
+
+// when returns JSON that is left out if something is not so.
+func when(so bool, text string) json.RawMessage {
+	if !so {
+		return nil
+	}
+	return json.RawMessage(text)
 }
 
 // checkObject returns an error if a setting that may be nil is no object.

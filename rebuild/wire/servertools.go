@@ -33,12 +33,6 @@ var rawMembers = map[string][]string{
 // made, and the place where another model has taken the answer over.
 var standAlone = map[string]string{"compaction": "content", "fallback": "to"}
 
-// isWholeAlone reports whether a block is one of those and has its member.
-func isWholeAlone(b transcript.RawBlock) bool {
-	must, ok := standAlone[b.BlockType()]
-	return ok && get(b.JSON, must) != nil
-}
-
 // isUnknown reports whether a block of an answer is of a type that only its maker
 // knows, and whole: that goes back as it came, byte for byte.
 func isUnknown(b transcript.RawBlock) bool {
@@ -93,34 +87,52 @@ func isUnknownCall(b transcript.RawBlock) bool {
 	return get(b.JSON, "input") != nil && stringMember(b.JSON, "id") != "" && isUnknown(b)
 }
 
-// serverPairs returns the indexes of the blocks of answer i that belong to
-// whole pairs of a call that the provider ran and its result, and of those that
-// stand alone.
-func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
-	keep := map[int]bool{}
-	open := map[string]int{} // index of the call by its ID
+// A half says how an opaque block goes back: with the other half of its pair, which
+// has the same ID, or alone.
+type half struct {
+	id          string
+	call, alone bool
+}
+
+// pairs returns the indexes of the opaque blocks of an answer that go back: those of
+// whole pairs of a call that the provider ran and its result, and those that stand
+// alone. open has the calls without results by their IDs.
+func (r *renderer) pairs(m transcript.Message, of func(b transcript.RawBlock) half) (keep map[int]bool, open map[string]int) {
+	keep, open = map[int]bool{}, map[string]int{}
 	for j, b := range m.Content {
 		raw, ok := b.(transcript.RawBlock)
 		if !ok || !r.native(originOf(m, j)) || !jsontext.Valid(raw.JSON) {
 			continue
 		}
+		h := of(raw)
+		call, found := open[h.id]
 		switch {
-		case isServerCall(raw), isUnknownCall(raw):
-			id := stringMember(raw.JSON, "id")
-			if _, twice := open[id]; !twice && !r.ids.used[id] {
-				open[id] = j
-			}
-		case isServerResult(raw):
-			id := stringMember(raw.JSON, "tool_use_id")
-			if call, found := open[id]; found && (isUnknown(raw) || !jsontext.IsNull(get(raw.JSON, "content"))) {
-				keep[call], keep[j] = true, true
-				delete(open, id)
-				r.ids.take(id)
-			}
-		default:
-			keep[j] = isWholeAlone(raw) || isUpload(raw) || isUnknown(raw)
+		case h.alone:
+			keep[j] = true
+		case h.call && !found && h.id != "" && !r.ids.used[h.id]:
+			open[h.id] = j
+		case !h.call && found:
+			keep[call], keep[j] = true, true
+			delete(open, h.id)
+			r.ids.take(h.id)
 		}
 	}
+	return keep, open
+}
+
+// serverPairs returns those of answer i.
+func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
+	keep, open := r.pairs(m, func(b transcript.RawBlock) half {
+		switch {
+		case isServerCall(b), isUnknownCall(b):
+			return half{id: stringMember(b.JSON, "id"), call: true}
+		case !isServerResult(b):
+			return half{alone: get(b.JSON, standAlone[b.BlockType()]) != nil || isUpload(b) || isUnknown(b)}
+		case isUnknown(b) || !jsontext.IsNull(get(b.JSON, "content")):
+			return half{id: stringMember(b.JSON, "tool_use_id")}
+		}
+		return half{}
+	})
 	// An answer that the provider paused ends with a call or a result of its
 	// own and is continued as it is.
 	if n := len(m.Content); i == len(r.req.Messages)-1 && n > 0 && isServerTool(m.Content[n-1]) {

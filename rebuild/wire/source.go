@@ -37,13 +37,9 @@ func (r *renderer) documentContent(entry string, content json.RawMessage) json.R
 	if !jsontext.IsArray(content) {
 		return content
 	}
-	return json.RawMessage(list(elements(content), func(e json.RawMessage) written {
-		b, err := transcript.UnmarshalBlock(e)
-		if err != nil {
-			b = nil
-		}
-		return written(transcript.MarshalBlock(r.userBlock(entry, b)))
-	}))
+	return list(blocksOfDocument(content), func(b transcript.Block) written {
+		return value(transcript.MarshalBlock(r.userBlocks(entry, b)[0]))
+	}).bytes()
 }
 
 // cleanSource returns s with the members of its type alone, or what is wrong
@@ -55,7 +51,7 @@ func cleanSource(s transcript.Source, kind string) (clean transcript.Source, pro
 	case s.Type == "base64":
 		clean.MediaType, clean.Data = s.MediaType, s.Data
 		switch {
-		case !mediaType(s.MediaType, document):
+		case !slices.Contains(mediaTypes[kind], s.MediaType):
 			return s, "unsupported media type"
 		case !isBase64(s.Data):
 			return s, "unreadable data"
@@ -88,14 +84,10 @@ func cleanSource(s transcript.Source, kind string) (clean transcript.Source, pro
 	return clean, ""
 }
 
-func mediaType(t string, document bool) bool {
-	switch t {
-	case "image/jpeg", "image/png", "image/gif", "image/webp":
-		return !document
-	case "application/pdf":
-		return document
-	}
-	return false
+// mediaTypes are those of images and documents that Anthropic and OpenAI take.
+var mediaTypes = map[string][]string{
+	"image":    {"image/jpeg", "image/png", "image/gif", "image/webp"},
+	"document": {"application/pdf"},
 }
 
 // isBase64 reports whether s is padded standard base64 of at least one byte.
@@ -172,41 +164,35 @@ const (
 )
 
 // A mediaBudget says how much is still to be left out: what comes first.
-type mediaBudget struct{ documents, images, bytes int }
+type mediaBudget struct {
+	blocks map[string]int // by their type
+	bytes  int
+}
 
 // countMedia counts how many documents and images are too many for Converse.
-func countMedia(messages []transcript.Message) (excess mediaBudget) {
-	var walk func(content []transcript.Block)
-	walk = func(content []transcript.Block) {
-		for _, b := range content {
-			switch b := b.(type) {
-			case transcript.DocumentBlock:
-				excess.documents++
-			case transcript.ImageBlock:
-				excess.images++
-			case transcript.ToolResultBlock:
-				walk(b.Content)
+func countMedia(messages []transcript.Message) mediaBudget {
+	excess := map[string]int{"document": -maxDocuments, "image": -maxImages}
+	for _, m := range messages {
+		for _, b := range m.Content {
+			all := []transcript.Block{b}
+			if res, ok := b.(transcript.ToolResultBlock); ok {
+				all = res.Content
+			}
+			for _, b := range all {
+				sent := isType[transcript.ImageBlock](b) || isType[transcript.DocumentBlock](b)
+				excess[blockType(b)] += count(sent && m.Role == transcript.RoleUser)
 			}
 		}
 	}
-	for _, m := range messages {
-		if m.Role == transcript.RoleUser {
-			walk(m.Content)
-		}
-	}
-	return mediaBudget{documents: max(excess.documents-maxDocuments, 0), images: max(excess.images-maxImages, 0)}
+	return mediaBudget{blocks: excess}
 }
 
 // take reports whether the next image or document is one of those too many.
-func (m *mediaBudget) take(b transcript.Block) bool {
-	n := &m.images
-	if _, ok := b.(transcript.DocumentBlock); ok {
-		n = &m.documents
-	}
-	if *n == 0 {
+func (m *mediaBudget) take(kind string) bool {
+	if m.blocks[kind] <= 0 {
 		return false
 	}
-	*n--
+	m.blocks[kind]--
 	return true
 }
 

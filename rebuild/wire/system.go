@@ -40,37 +40,21 @@ func (r *renderer) asSystem(i int) bool {
 	return true
 }
 
-// endsWithPrompt reports whether messages end with a system prompt that has the role:
-// what the user says next cannot be joined to it.
-func endsWithPrompt(messages []transcript.Message) bool {
-	if len(messages) == 0 {
-		return false
-	}
-	content := messages[len(messages)-1].Content
-	said := func(b transcript.Block) bool { _, prompt := b.(systemText); return !prompt }
-	return slices.ContainsFunc(content, said) && !said(content[len(content)-1])
-}
-
-// withSystem makes messages of the system prompts that end a message of the user.
-// Where something follows them, or stands nowhere in front of them, they stay texts.
-func withSystem(messages []transcript.Message) []transcript.Message {
-	out := make([]transcript.Message, 0, len(messages))
-	for _, m := range messages {
-		said := 0 // up to the last block that is no prompt
-		for j, b := range m.Content {
-			if prompt, ok := b.(systemText); ok {
-				m.Content[j] = prompt.TextBlock
-			} else {
-				said = j + 1
-			}
+// withSystem returns a message, and one of the system prompts that end it. Where
+// something follows them, or stands nowhere in front of them, they stay texts.
+func withSystem(m transcript.Message) []transcript.Message {
+	said := 0 // up to the last block that is no prompt
+	for j, b := range m.Content {
+		if prompt, ok := b.(systemText); ok {
+			m.Content[j] = prompt.TextBlock
+		} else {
+			said = j + 1
 		}
-		if said == 0 || said == len(m.Content) {
-			out = append(out, m)
-			continue
-		}
-		system := transcript.Message{Role: roleSystem, Content: slices.Clone(m.Content[said:])}
-		m.Content = slices.Clip(m.Content[:said])
-		out = append(out, m, system)
 	}
-	return out
+	if said == 0 || said == len(m.Content) {
+		return []transcript.Message{m}
+	}
+	system := transcript.Message{Role: roleSystem, Content: slices.Clone(m.Content[said:])}
+	m.Content = slices.Clip(m.Content[:said])
+	return []transcript.Message{m, system}
 }

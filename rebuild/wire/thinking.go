@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -61,18 +62,11 @@ func (r *renderer) asked(thinking json.RawMessage) json.RawMessage {
 }
 
 func hasCalls(content []transcript.Block) bool {
-	return slices.ContainsFunc(content, func(b transcript.Block) bool {
-		_, ok := b.(transcript.ToolCallBlock)
-		return ok
-	})
+	return slices.ContainsFunc(content, isType[transcript.ToolCallBlock])
 }
 
 func isThinking(b transcript.Block) bool {
-	switch b.(type) {
-	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
-		return true
-	}
-	return false
+	return isType[transcript.ThinkingBlock](b) || isType[transcript.RedactedThinkingBlock](b)
 }
 
 // fitThinking leaves out the reasoning that answer i cannot have. Signed
@@ -82,20 +76,23 @@ func (r *renderer) fitThinking(i int, content []transcript.Block, origins []tran
 	if !slices.ContainsFunc(content, isThinking) {
 		return content
 	}
+	end := len(content)
+	for end > 0 && isThinking(content[end-1]) {
+		end--
+	}
 	out := make([]transcript.Block, 0, len(content))
-	entries := make([]string, 0, len(content)) // of out
 	for j, b := range content {
 		if isThinking(b) {
-			if why := r.unfit(i, content, b, origins[j]); why != "" {
+			why := r.unfit(i, content, b, origins[j])
+			if j >= end {
+				why = cmp.Or(why, "the end of the answer")
+			}
+			if why != "" {
 				r.note(rebuild.DroppedThinking, origins[j].Entry, why)
 				continue
 			}
 		}
-		out, entries = append(out, b), append(entries, origins[j].Entry)
-	}
-	for n := len(out) - 1; n >= 0 && isThinking(out[n]); n-- {
-		r.note(rebuild.DroppedThinking, entries[n], "the end of the answer")
-		out = out[:n]
+		out = append(out, b)
 	}
 	return out
 }
