@@ -44,7 +44,7 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 		req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
 		if x.api != counting {
 			limits := wiretest.Limits{Model: cmp.Or(m.Name, req.Model), Window: m.Window, MaxOutput: m.MaxOutput, ReserveOutput: m.ReserveOutput}
-			no = x.api.Fit(limits, read, req.Tokens)
+			no = x.api.Form().Fit(limits, req.Tokens, req.MaxOutput)
 		}
 	}
 	return req, x.worded(no), nil

@@ -206,23 +206,19 @@ func (r *referee) demanded(think thinking) {
 	}
 }
 
-// Fit refuses a request that the model has no room for.
-func (Anthropic) Fit(l Limits, req Request, tokens int) *Refusal {
-	switch {
-	case l.MaxOutput > 0 && req.MaxOutput > l.MaxOutput:
-		return Invalid("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s", req.MaxOutput, l.MaxOutput, l.Model)
-	case l.Window > 0 && tokens > l.Window:
-		return overflow("prompt is too long: %d tokens > %d maximum", tokens, l.Window)
-	case l.reserves(req, tokens):
-		return overflow("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again",
-			tokens, req.MaxOutput, l.Window)
-	}
-	return nil
-}
+const (
+	promptTooLong   = "prompt is too long: {prompt} tokens > {window} maximum"
+	promptAndOutput = "input length and `max_tokens` exceed context limit: {prompt} + {output} > {window}, decrease input length or `max_tokens` and try again"
+)
 
 // Form returns what all answers have in common.
 func (Anthropic) Form() Form {
-	return Form{MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, Signs: true, requestID: "Request-Id"}
+	return Form{
+		MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, Signs: true, requestID: "Request-Id",
+		tooMuch: Refusal{Text: "max_tokens: {output} > {max}, which is the maximum allowed number of output tokens for {model}"},
+		tooLong: Refusal{Text: promptTooLong},
+		noRoom:  Refusal{Text: promptAndOutput},
+	}
 }
 
 // Refuse returns the body of an error. That of a body that is too large comes

@@ -263,8 +263,9 @@ func openAISource(url, fileID string) transcript.Source {
 	return transcript.Source{Type: "url", URL: url}
 }
 
-// Form returns what all answers have in common.
-func (openAI) Form() Form {
+// openAIForm returns what all answers have in common: prompt and both are said of what
+// is longer than the window, messages and output are the names of the members.
+func openAIForm(prompt, both, messages, output string) Form {
 	return Form{
 		MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, requestID: "X-Request-Id",
 		usual: map[string]Refusal{
@@ -279,6 +280,9 @@ func (openAI) Form() Form {
 				Text: "Incorrect API key provided: key. You can find your API key at https://platform.openai.com/account/api-keys.",
 			},
 		},
+		tooMuch: Refusal{Param: output, Code: "invalid_value", Text: "max_tokens is too large: {output}. This model supports at most {max} completion tokens, whereas you provided {output}."},
+		tooLong: Refusal{Param: messages, Code: "context_length_exceeded", Text: prompt},
+		noRoom:  Refusal{Param: messages, Code: "context_length_exceeded", Text: both},
 	}
 }
 
@@ -291,23 +295,6 @@ func (openAI) Refuse(no *Refusal, _ string) []byte {
 		return s
 	}
 	return encode(map[string]any{"error": map[string]any{"message": no.Text, "type": no.Kind, "param": orNull(no.Param), "code": orNull(no.Code)}})
-}
-
-// tooLong refuses a prompt that is longer than the window.
-func tooLong(param, format string, args ...any) *Refusal {
-	no := overflow(format, args...)
-	no.Param, no.Code = param, "context_length_exceeded"
-	return no
-}
-
-// tooMuch refuses a request for more output than the model gives.
-func tooMuch(l Limits, req Request, param string) *Refusal {
-	if l.MaxOutput == 0 || req.MaxOutput <= l.MaxOutput {
-		return nil
-	}
-	no := Invalid("max_tokens is too large: %d. This model supports at most %d completion tokens, whereas you provided %d.", req.MaxOutput, l.MaxOutput, req.MaxOutput)
-	no.Param, no.Code = param, "invalid_value"
-	return no
 }
 
 // openAIUsage returns the counts of an answer under the names of the API.

@@ -180,16 +180,13 @@ func (r *chatReferee) close() {
 	r.want(missing == nil, "missing-result", r.at, -1, "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: %s", strings.Join(missing, ", "))
 }
 
-// Fit refuses a request that the model has no room for.
-func (OpenAIChat) Fit(l Limits, req Request, tokens int) *Refusal {
-	switch {
-	case l.Window > 0 && tokens > l.Window:
-		return tooLong("messages", "This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. Please reduce the length of the messages.", l.Window, tokens)
-	case l.reserves(req, tokens):
-		return tooLong("messages", "This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion). Please reduce the length of the messages or completion.",
-			l.Window, tokens+req.MaxOutput, tokens, req.MaxOutput)
-	}
-	return tooMuch(l, req, "max_completion_tokens")
+// Form returns what all answers have in common.
+func (OpenAIChat) Form() Form {
+	const most = "This model's maximum context length is {window} tokens. However, you"
+	return openAIForm(
+		most+"r messages resulted in {prompt} tokens. Please reduce the length of the messages.",
+		most+" requested {sum} tokens ({prompt} in the messages, {output} in the completion). Please reduce the length of the messages or completion.",
+		"messages", "max_completion_tokens")
 }
 
 // chatSaid returns an answer as far as a message of this API can hold it: texts by the

@@ -206,12 +206,10 @@ func (r *responsesReferee) output(i int, kind, id string, output any) {
 	r.say(transcript.RoleUser, transcript.ToolResultBlock{CallID: id}.WithContent(content...))
 }
 
-// Fit refuses a request that the model has no room for.
-func (OpenAIResponses) Fit(l Limits, req Request, tokens int) *Refusal {
-	if l.Window > 0 && tokens > l.Window || l.reserves(req, tokens) {
-		return tooLong("input", "Your input exceeds the context window of this model. Please adjust your input and try again.")
-	}
-	return tooMuch(l, req, "max_output_tokens")
+// Form returns what all answers have in common.
+func (OpenAIResponses) Form() Form {
+	const full = "Your input exceeds the context window of this model. Please adjust your input and try again."
+	return openAIForm(full, full, "input", "max_output_tokens")
 }
 
 // afterReasoning stands in the ID of an item before that of the reasoning that
