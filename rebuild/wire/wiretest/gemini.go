@@ -3,6 +3,7 @@ package wiretest
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/convolog/convolog/internal/lazy"
@@ -228,8 +229,8 @@ func (c *geminiCheck) pair(i int, given []map[string]any) {
 	}
 	for k, response := range given {
 		call := calls[k].call
-		c.want(call["name"] == response["name"], "orphan-result", i, k, "function response %v answers function call %v", response["name"], call["name"])
-		c.want(call["id"] == response["id"], "orphan-result", i, k, "function response with ID %v answers function call with ID %v", response["id"], call["id"])
+		c.want(reflect.DeepEqual(call["name"], response["name"]), "orphan-result", i, k, "function response %v answers function call %v", response["name"], call["name"])
+		c.want(reflect.DeepEqual(call["id"], response["id"]), "orphan-result", i, k, "function response with ID %v answers function call with ID %v", response["id"], call["id"])
 	}
 }
 
