@@ -113,8 +113,11 @@ func (w *walk) chain(err error) (ev evidence, o Overflow) {
 		}
 	}
 	if o.Rule == none {
+		said := ev.said
 		ev.addError(err)
-		o = ev.decide(w.patterns)
+		if said == 0 || said < ev.said { // else the rules know no more than before
+			o = ev.decide(w.patterns)
+		}
 	}
 	return ev, o
 }
