@@ -197,7 +197,7 @@ func (r *run) curable(o Overflow) bool {
 	if o.Kind == Reasoning {
 		return !r.bare
 	}
-	return o.Kind.IsOverflow() || o.Kind == Item && slices.ContainsFunc(r.left, func(s Stage) bool { return slices.Contains(s.Kinds, Item) })
+	return o.Kind.IsOverflow() || o.Kind == Item && slices.ContainsFunc(r.left, func(s Stage) bool { return s.helps(Item) })
 }
 
 // preflight makes the first request, and makes it smaller if it is too long by

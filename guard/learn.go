@@ -144,8 +144,5 @@ func (r *run) media() int {
 			found = append(found, mediaOf(b)...)
 		}
 	}
-	if len(found) == 0 {
-		return 0
-	}
 	return Need{Counter: r.g.Counter}.size(found...)
 }

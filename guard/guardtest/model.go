@@ -139,10 +139,7 @@ func (x *exchange) messages() error {
 
 // tokens counts a prompt.
 func (m *Model) tokens(system string, tools []transcript.Tool, messages []transcript.Message) int {
-	if m.Counter == nil {
-		return tokens.Estimator{}.Count(system, tools, messages)
-	}
-	return m.Counter.Count(system, tools, messages)
+	return cmp.Or[tokens.Counter](m.Counter, tokens.Estimator{}).Count(system, tools, messages)
 }
 
 // outputTokens counts the content of an answer.
