@@ -56,7 +56,10 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	if g == nil {
 		g = &Guard{}
 	}
-	r := &run{g: g, h: h, left: g.stages(), window: g.Window, factor: 1}
+	r := &run{g: g, h: h, left: slices.Clone(g.Stages), window: g.Window, factor: 1}
+	if g.Stages == nil {
+		r.left = []Stage{Media(), Clip(), Compact()}
+	}
 	if err := r.preflight(ctx); err != nil {
 		var none T
 		return none, err

@@ -35,7 +35,7 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	case len(found) > 0:
 		no = wiretest.Invalid("%s", found[0].Text)
 		no.Violations = found
-	case m.RequireTools && !read.HasTools && usesTools(req.Messages):
+	case m.RequireTools && !read.HasTools && slices.ContainsFunc(req.Messages, func(m transcript.Message) bool { return m.ToolCalls() != nil }):
 		no = wiretest.Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
 	default:
 		req.Dropped, no = m.checkBinding(x.api.Form(), &req.Request)
@@ -60,13 +60,4 @@ func (x *exchange) worded(no *wiretest.Refusal) *wiretest.Refusal {
 	}
 	said := x.api.Form().Word(*no, x.maxBody())
 	return &said
-}
-
-func usesTools(messages []transcript.Message) bool {
-	return slices.ContainsFunc(messages, func(m transcript.Message) bool {
-		return slices.ContainsFunc(m.Content, func(b transcript.Block) bool {
-			kind := b.BlockType()
-			return kind == "tool_use" || kind == "tool_result"
-		})
-	})
 }

@@ -150,9 +150,6 @@ func (r *referee) content(i int, role transcript.Role) []transcript.Block {
 func (r *referee) pairs(i int) {
 	calls := transcript.Message{Content: r.content(i-1, transcript.RoleAssistant)}.ToolCalls()
 	content := r.content(i, transcript.RoleUser)
-	if len(calls) == 0 && !slices.ContainsFunc(content, isResult) {
-		return
-	}
 	results := map[string]int{} // by their calls, the first of each
 	leading := len(content)
 	for j, b := range slices.Backward(content) {
@@ -214,11 +211,6 @@ func (r *referee) serverTools(i int) {
 	for _, u := range open {
 		r.want(r.paused(i), "server-tool", i, -1, "messages.%d: `%s` tool use with id `%s` was found without a corresponding `%s_tool_result` block", i, u.name, u.id, u.name)
 	}
-}
-
-func isResult(b transcript.Block) bool {
-	_, ok := b.(transcript.ToolResultBlock)
-	return ok
 }
 
 func isReasoning(b transcript.Block) bool {
