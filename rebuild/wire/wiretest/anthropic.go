@@ -30,10 +30,9 @@ var anthropicMembers = map[string]bool{
 func (a Anthropic) Decode(body []byte) (Request, []Violation) {
 	r := referee{maxImage: 5 << 20}
 	r.req.Messages = []transcript.Message{}
-	var think thinking
-	if r.body(body, a.Counting, &think); len(r.found) == 0 {
+	if r.body(body, a.Counting); len(r.found) == 0 {
 		r.canonical()
-		r.demanded(think)
+		r.demanded()
 	}
 	return r.req, r.found
 }
@@ -42,7 +41,7 @@ func (a Anthropic) Decode(body []byte) (Request, []Violation) {
 func (a Anthropic) Validate(body []byte) []Violation { return validate(a, body) }
 
 // body reads the members of a request.
-func (r *referee) body(body []byte, counting bool, think *thinking) {
+func (r *referee) body(body []byte, counting bool) {
 	at, half := halfSurrogate(body)
 	m, ok := members(body)
 	_ = r.want(isJSON(body), "json", -1, -1, "The request body is not valid JSON") &&
@@ -52,7 +51,10 @@ func (r *referee) body(body []byte, counting bool, think *thinking) {
 		(counting || field(r, m, "", "max_tokens", true, "integer", &r.req.MaxOutput) &&
 			r.need(r.req.MaxOutput >= 1, "max_tokens: must be greater than or equal to 1")) &&
 		field(r, m, "", "stream", false, "boolean", &r.req.Stream) &&
-		r.system(m["system"]) && r.tools(m) && r.messages(m) && r.thinking(m, think)
+		r.system(m["system"]) && r.tools(m) && r.messages(m) &&
+		field(r, m, "", "thinking", false, "dictionary", &r.think) &&
+		r.need(m["thinking"] == nil || slices.Contains([]string{"enabled", "disabled", "adaptive", "between_tools"}, r.think.Type),
+			"thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", r.think.Type)
 	if len(r.found) > 0 {
 		return
 	}
@@ -176,24 +178,15 @@ type thinking struct {
 	Budget int    `json:"budget_tokens"`
 }
 
-func (r *referee) thinking(m map[string]json.RawMessage, think *thinking) bool {
-	if m["thinking"] == nil {
-		return true
-	}
-	return field(r, m, "", "thinking", true, "dictionary", think) &&
-		r.need(slices.Contains([]string{"enabled", "disabled", "adaptive", "between_tools"}, think.Type),
-			"thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", think.Type)
-}
-
 // demanded checks what a request that demands reasoning must have: a budget, and
 // in the last answer, if that called tools, reasoning to go on from.
-func (r *referee) demanded(think thinking) {
+func (r *referee) demanded() {
 	const least = 1024
-	if think.Type != "enabled" {
+	if r.think.Type != "enabled" {
 		return
 	}
-	r.want(think.Budget >= least, "thinking", -1, -1, "thinking.enabled.budget_tokens: Input should be greater than or equal to %d", least)
-	r.want(r.req.MaxOutput <= 0 || r.req.MaxOutput > think.Budget, "thinking", -1, -1, "`max_tokens` must be greater than `thinking.budget_tokens`.")
+	r.want(r.think.Budget >= least, "thinking", -1, -1, "thinking.enabled.budget_tokens: Input should be greater than or equal to %d", least)
+	r.want(r.req.MaxOutput <= 0 || r.req.MaxOutput > r.think.Budget, "thinking", -1, -1, "`max_tokens` must be greater than `thinking.budget_tokens`.")
 	for i, m := range slices.Backward(r.req.Messages) {
 		if m.Role != transcript.RoleAssistant {
 			continue

@@ -51,6 +51,7 @@ func (r *referee) canonical() {
 type referee struct {
 	judge
 	ids      map[string]bool // of every call so far
+	think    thinking
 	marks    int
 	maxImage int // bytes of base64; 0 is no limit
 }
