@@ -151,27 +151,32 @@ func (r *referee) content(i int, role transcript.Role) []transcript.Block {
 func (r *referee) pairs(i int) {
 	calls := transcript.Message{Content: r.content(i-1, transcript.RoleAssistant)}.ToolCalls()
 	content := r.content(i, transcript.RoleUser)
-	results := map[string]int{} // by their calls, the first of each
-	leading := len(content)
-	for j, b := range slices.Backward(content) {
-		if res, ok := b.(transcript.ToolResultBlock); ok {
-			results[res.CallID] = j
-		} else {
-			leading = j
-		}
+	isOther := func(b transcript.Block) bool {
+		_, ok := b.(transcript.ToolResultBlock)
+		return !ok
+	}
+	result := func(id string) int { // the first of a call
+		return slices.IndexFunc(content, func(b transcript.Block) bool {
+			res, ok := b.(transcript.ToolResultBlock)
+			return ok && res.CallID == id
+		})
 	}
 	var missing, late []string
 	for _, call := range calls {
-		switch j, ok := results[call.ID]; {
-		case !ok:
+		switch j := result(call.ID); {
+		case j < 0:
 			missing = append(missing, call.ID)
-		case j > leading:
+		case slices.ContainsFunc(content[:j], isOther):
 			late = append(late, call.ID)
 		}
 	}
 	const without = "messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message."
-	r.want(missing == nil, "missing-result", i-1, -1, without, i-1, strings.Join(missing, ", "))
-	r.want(late == nil, "result-order", i, -1, without, i-1, strings.Join(late, ", "))
+	if missing != nil {
+		r.flag("missing-result", i-1, -1, without, i-1, strings.Join(missing, ", "))
+	}
+	if late != nil {
+		r.flag("result-order", i, -1, without, i-1, strings.Join(late, ", "))
+	}
 	for j, b := range content {
 		res, ok := b.(transcript.ToolResultBlock)
 		if !ok {
@@ -180,7 +185,7 @@ func (r *referee) pairs(i int) {
 		p := place{i, j, -1}
 		k := slices.IndexFunc(calls, func(call transcript.ToolCallBlock) bool { return call.ID == res.CallID })
 		if r.wantAt(k >= 0, p, "orphan-result", "", "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", res.CallID) &&
-			r.wantAt(results[res.CallID] == j, p, "doubled-result", "", "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", res.CallID) {
+			r.wantAt(result(res.CallID) == j, p, "doubled-result", "", "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", res.CallID) {
 			got, want := jsonText(res.Extra["toolset_name"]), jsonText(calls[k].Extra["toolset_name"])
 			r.wantAt(got == want, p, "toolset", "", "`toolset_name` %q does not match that of the `tool_use` block, %q", got, want)
 		}
@@ -236,6 +241,8 @@ const (
 
 var word = lazy.New(`^[a-zA-Z0-9_-]+$`)
 
-func isWord(s string) bool { return word.Get().MatchString(s) }
+func isWord(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+}
 
 func isName(s string) bool { return isWord(s) && len(s) <= maxName }

@@ -1,6 +1,7 @@
 package wiretest
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -162,7 +163,7 @@ func (r *referee) call(p place, kind, id, name string, input json.RawMessage) {
 	r.wantAt(!r.ids[id], p, "id-unique", "", "`tool_use` ids must be unique")
 	r.ids[id] = true
 	r.wantAt(isName(name), p, "name", kind+".name", namePattern)
-	_, ok := members(input)
+	ok := isJSON(input) && bytes.HasPrefix(bytes.TrimSpace(input), []byte("{"))
 	r.wantAt(ok, p, "input", kind+".input", "Input should be a valid dictionary")
 }
 
