@@ -90,7 +90,6 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 }
 
-// setMade says in an answer what it was made from.
 func setMade(answer any, made transcript.Made) {
 	switch a := answer.(type) {
 	case *transcript.Response:
@@ -109,7 +108,6 @@ func Complete(ctx context.Context, g *Guard, h History, client Client) (*transcr
 	})
 }
 
-// run is one Do.
 type run struct {
 	g        *Guard
 	h        History
@@ -325,7 +323,6 @@ func (r *run) lowerOutput(o Overflow) bool {
 	return true
 }
 
-// need is what a stage has to make room for.
 func (r *run) need(o Overflow) Need {
 	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: counterOr(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == transcript.RecallRead })

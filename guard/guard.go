@@ -127,7 +127,6 @@ func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, trans
 	return req, made
 }
 
-// inspect returns what is known about an answer.
 func (g *Guard) inspect(answer any) (Outcome, bool) {
 	if p, ok := answer.(*transcript.Response); ok {
 		if p == nil {

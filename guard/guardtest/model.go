@@ -103,7 +103,6 @@ type exchange struct {
 	api wiretest.API
 }
 
-// count answers a request to count tokens.
 func (x *exchange) count() error {
 	x.m.mu.Lock()
 	x.m.stats.Counts++
@@ -137,7 +136,6 @@ func (x *exchange) messages() error {
 	return err
 }
 
-// tokens counts a prompt.
 func (m *Model) tokens(system string, tools []transcript.Tool, messages []transcript.Message) int {
 	return cmp.Or[tokens.Counter](m.Counter, tokens.Estimator{}).Count(system, tools, messages)
 }

@@ -50,7 +50,6 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	return req, x.worded(no), nil
 }
 
-// maxBody is the size in bytes that a body may have.
 func (x *exchange) maxBody() int64 { return cmp.Or(x.m.MaxBody, x.api.Form().MaxBody) }
 
 // worded returns an error as the provider says it.

@@ -43,8 +43,7 @@ func (r *referee) canonical() {
 		r.want(r.req.Messages[last].Role != transcript.RoleAssistant || r.paused(last), "prefill", last, -1,
 			"This model does not support assistant message prefill. The conversation must end with a user message.")
 	}
-	const most = 4
-	r.want(r.marks <= most, "marks", -1, -1, "A maximum of %d blocks with cache_control may be provided. Found %d.", most, r.marks)
+	r.want(r.marks <= 4, "marks", -1, -1, "A maximum of 4 blocks with cache_control may be provided. Found %d.", r.marks)
 }
 
 // A referee holds what is known of a request while it is read.

@@ -186,7 +186,7 @@ func (r *referee) serverCall(p place, kind string, m map[string]json.RawMessage)
 // member checks an optional member by its name.
 func (r *referee) member(p place, kind, name string, value json.RawMessage, may string) {
 	path := kind + "." + name
-	if !r.wantAt(slices.Contains(strings.Fields(may), name), p, "member", path, "Extra inputs are not permitted") || isNull(value) {
+	if !r.wantAt(slices.Contains(strings.Fields(may), name), p, "member", path, "Extra inputs are not permitted") || !isGiven(value) {
 		return
 	}
 	object, ok := members(value)
@@ -259,8 +259,6 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 
 func isText(value json.RawMessage) bool { return jsonText(value) != "" }
 
-func isGiven(value json.RawMessage) bool { return !isNull(value) }
-
 // isContent reports whether value is a text or a list of texts and images.
 func isContent(value json.RawMessage) bool {
 	return visible(jsonText(value)) || isList(value, "text", "image")
@@ -277,5 +275,4 @@ func isList(value json.RawMessage, types ...string) bool {
 	})
 }
 
-// isPadded reports whether s is padded base64.
 func isPadded(s string) bool { return len(s)%4 == 0 && isBytes(s) }

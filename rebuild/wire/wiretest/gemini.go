@@ -234,7 +234,6 @@ func (c *geminiCheck) pair(i int, given []map[string]any) {
 	}
 }
 
-// part checks one part.
 func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 	at := fmt.Sprintf("contents[%d].parts[%d]", i, j)
 	const known = geminiPartData + " " + geminiPartMore
@@ -275,7 +274,6 @@ func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 	}
 }
 
-// function checks a call or a response.
 func (c *geminiCheck) function(i, j int, at string, v any, member, known string) {
 	f, ok := v.(map[string]any)
 	if v == nil || !c.want(ok, "args", i, j, "Invalid value at '%s'", at) {

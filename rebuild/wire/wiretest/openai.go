@@ -53,7 +53,6 @@ func (r *openAIReferee) open() []openCall {
 	return open
 }
 
-// body decodes the members of a request.
 func (r *openAIReferee) body(body []byte) map[string]any {
 	at, _ := halfSurrogate(body)
 	m := tree(body)
@@ -227,7 +226,6 @@ func (r *openAIReferee) part(i, j int, param string, v any, kinds []string) tran
 	return transcript.TextBlock{Text: said}
 }
 
-// imageURL returns where an image is.
 func imageURL(p map[string]any) string {
 	return text(p["image_url"]) + text(object(p["image_url"])["url"])
 }
@@ -309,7 +307,6 @@ func openAIUsage(u transcript.Usage, prompt, completion string) map[string]any {
 	return out
 }
 
-// openAIID returns the ID of an item of an answer.
 func openAIID(prefix string, answer, item int) string {
 	return fmt.Sprintf("%s_%06d_%d", prefix, answer, item)
 }

@@ -148,8 +148,7 @@ func (r *chatReferee) toolCalls(i int, v any) (blocks []transcript.Block, called
 		f := object(c["function"])
 		id, name := text(c["id"]), text(f["name"])
 		r.want(c["type"] == "function", "calls", i, j, "Invalid value: '%s'. Supported values are: 'function' and 'custom'.", text(c["type"]))
-		const nine = 9
-		r.want(!r.format.ShortIDs || len(id) == nine && !strings.ContainsAny(id, "_-"), "id-length", i, j, "Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", id)
+		r.want(!r.format.ShortIDs || len(id) == 9 && !strings.ContainsAny(id, "_-"), "id-length", i, j, "Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", id)
 		r.name("id", at+".id", id, 40, i, j)
 		r.want(r.fresh("call", id), "id-unique", i, j, "Duplicate value for 'tool_call_id' of '%s' in message[%d]", id, i)
 		r.calls = append(r.calls, openCall{id: id, index: i})

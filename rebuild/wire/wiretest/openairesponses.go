@@ -216,7 +216,6 @@ func (OpenAIResponses) Form() Form {
 // led up to it.
 const afterReasoning = "-after-"
 
-// responsesOutput returns the items of an answer.
 func responsesOutput(a Message) (items []map[string]any) {
 	reasoning := ""
 	for i, b := range a.Content {
@@ -260,7 +259,6 @@ func reasoningItem(id, text, encrypted string) map[string]any {
 	return map[string]any{"id": id, "type": "reasoning", "summary": summary, "encrypted_content": cmp.Or(encrypted, "ZW5jcnlwdGVk")}
 }
 
-// response returns the object of an answer.
 func response(a Message, output []map[string]any) map[string]any {
 	status, details := "completed", any(nil)
 	switch {
