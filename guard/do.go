@@ -243,11 +243,7 @@ func (r *run) slack() int {
 // answer is how many tokens an answer needs to be of use: the output limit, but
 // no more than 8,192 and an eighth of the window.
 func (r *run) answer() int {
-	limit := usualOutput
-	if r.g.MaxOutput > 0 {
-		limit = min(limit, r.g.MaxOutput)
-	}
-	return min(limit, max(r.window/8, 1))
+	return min(usualOutput, cmp.Or(max(r.g.MaxOutput, 0), usualOutput), max(r.window/8, 1))
 }
 
 // usualOutput is an output limit in tokens that is enough for an answer, and
