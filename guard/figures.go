@@ -36,23 +36,21 @@ func readFigures(sort, text string) figures {
 	excess := find("excess").FindStringSubmatch(text)
 	text = hide(sort, text)
 	var f figures
-	seen := map[string]bool{} // the nouns of parts, "" for the output
+	parts := map[string]int{} // by their nouns, "" for the output
 	for _, m := range find("part").FindAllStringSubmatch(text, 16) {
-		switch noun := strings.ToLower(m[2]); {
-		case seen[noun]:
-		case noun == "":
-			f.output = parseNumber(m[1])
-		default:
-			f.prompt = addSizes(f.prompt, parseNumber(m[1]))
-		}
-		seen[strings.ToLower(m[2])] = true
+		noun := strings.ToLower(m[2])
+		parts[noun] = cmp.Or(parts[noun], parseNumber(m[1]))
 	}
-	parts := seen[""] && len(seen) > 1
-	if !parts {
-		f = figures{}
+	output, whole := parts[""]
+	if whole = whole && len(parts) > 1; whole {
+		delete(parts, "")
+		for _, n := range parts {
+			f.prompt = addSizes(f.prompt, n)
+		}
+		f.output = output
 	}
 	for _, re := range known().sizes[sort] {
-		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || parts) {
+		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || whole) {
 			break
 		}
 		f.read(re.Get(), text)
