@@ -143,7 +143,9 @@ func (r *run) read(ctx context.Context) error {
 		r.cleared = h.Cleared
 	}
 	r.size = counterOr(r.g.Counter).Count(r.request.System, r.request.Tools, r.request.Messages)
-	r.limitOutput()
+	if free := r.free(); r.window > 0 && free > 0 && cmp.Or(r.request.MaxOutput, usualOutput) > free {
+		r.request.MaxOutput = free // what the prompt leaves of the window
+	}
 	return nil
 }
 
@@ -219,14 +221,6 @@ func (r *run) preflight(ctx context.Context) error {
 // fits reports whether the prompt and an answer go into the window, as far as
 // that is known.
 func (r *run) fits() bool { return r.window <= 0 || r.free() >= r.answer() }
-
-// limitOutput lowers the output limit to what the prompt leaves of the window,
-// as far as that is known.
-func (r *run) limitOutput() {
-	if free := r.free(); r.window > 0 && free > 0 && cmp.Or(r.request.MaxOutput, usualOutput) > free {
-		r.request.MaxOutput = free
-	}
-}
 
 // free is what the prompt leaves of the window.
 func (r *run) free() int { return r.window - r.expected() - r.expected()*r.slack()/100 }

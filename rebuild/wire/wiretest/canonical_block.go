@@ -247,7 +247,7 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 		r.wantAt(s.FileID != "", p, "source", at+".file_id", "Field required")
 	case s.Type == "content" && kind == "document":
 		used = []string{"content"}
-		r.wantAt(isContent(s.Extra["content"]), p, "source", at+".content", "Input should be a valid string or list")
+		r.wantAt(visible(jsonText(s.Extra["content"])) || isList(s.Extra["content"], "text", "image"), p, "source", at+".content", "Input should be a valid string or list")
 	default:
 		r.wantAt(false, p, "source", path, "Input tag '%s' found using 'type' does not match any of the expected tags: 'base64', 'file', 'url'", s.Type)
 		return
@@ -258,11 +258,6 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 }
 
 func isText(value json.RawMessage) bool { return jsonText(value) != "" }
-
-// isContent reports whether value is a text or a list of texts and images.
-func isContent(value json.RawMessage) bool {
-	return visible(jsonText(value)) || isList(value, "text", "image")
-}
 
 // isList reports whether value is a list of blocks of some types, and no text of it is
 // blank.
