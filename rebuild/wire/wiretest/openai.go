@@ -26,10 +26,9 @@ type openCall struct {
 	done       bool
 }
 
-// settle finds the call of a result. It returns the rule that the result breaks, if it
-// breaks one.
-func (r *openAIReferee) settle(id, output string) (broken string) {
-	broken = "orphan-result"
+// settle finds the call of result i, and says orphan or doubled if there is none left.
+func (r *openAIReferee) settle(i int, id, output, orphan, doubled string) {
+	rule, said := "orphan-result", orphan
 	for k := range r.calls {
 		c := &r.calls[k]
 		switch {
@@ -37,13 +36,13 @@ func (r *openAIReferee) settle(id, output string) (broken string) {
 		case c.output != output:
 			c.done = true
 		case c.done:
-			broken = "doubled-result"
+			rule, said = "doubled-result", doubled
 		default:
 			c.done = true
-			return ""
+			return
 		}
 	}
-	return broken
+	r.flag(rule, i, -1, "%s", said)
 }
 
 // open returns the calls that have no result, and forgets all.

@@ -164,9 +164,8 @@ func (r *chatReferee) result(i int, m map[string]any) string {
 	if !r.want(ok, "missing", i, -1, "Missing required parameter: 'messages[%d].tool_call_id'.", i) {
 		return ""
 	}
-	broken := r.settle(id, "")
-	r.want(broken != "doubled-result", broken, i, -1, "Duplicate value for 'tool_call_id' of '%s' in message[%d]", id, i)
-	r.want(broken != "orphan-result", broken, i, -1, "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.") //nolint:misspell // as the provider spells it
+	const orphan = "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'." //nolint:misspell // as the provider spells it
+	r.settle(i, id, "", orphan, fmt.Sprintf("Duplicate value for 'tool_call_id' of '%s' in message[%d]", id, i))
 	return id
 }
 
