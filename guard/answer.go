@@ -79,13 +79,8 @@ func (r *run) filled(prompt, cleared, output int) (c transcript.Calibration) {
 	return c
 }
 
-// The rules of silent overflows.
-const (
-	frontDropped = "usage far below the estimate"
-	pastWindow   = "usage above the window"
-	noOutput     = "no output in a full window"
-	emptyAnswer  = "an empty answer in a full window"
-)
+// frontDropped is the rule of a silent overflow that says how much fits.
+const frontDropped = "usage far below the estimate"
 
 // silent says what the usage of an answer says that no error does.
 func (r *run) silent(out Outcome) Overflow {
@@ -94,16 +89,16 @@ func (r *run) silent(out Outcome) Overflow {
 	sized := r.window > 0 && prompt >= fewTokens
 	switch {
 	case sized && prompt > r.window && !r.mirrored(prompt):
-		o.Rule = pastWindow
+		o.Rule = "usage above the window"
 	case sized && out.StopReason == transcript.StopMaxTokens && out.Usage.Output == 0 && prompt >= r.window-r.window/100:
-		o.Rule = noOutput
+		o.Rule = "no output in a full window"
 	case prompt >= fewTokens && prompt+out.Usage.Cleared() < r.sent()/2 && (r.g.CutsSilently || out.Empty && r.window <= 0):
 		o.Rule, o.Prompt = frontDropped, 0
 		if r.g.CutsSilently {
 			o.Limit = prompt + out.Usage.Output // what it has read and written certainly fits
 		}
 	case out.Empty && r.window > 0 && r.expected() >= r.window-r.window/10:
-		o.Rule, o.Prompt = emptyAnswer, 0
+		o.Rule, o.Prompt = "an empty answer in a full window", 0
 	default:
 		return Overflow{}
 	}

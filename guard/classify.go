@@ -113,8 +113,11 @@ func (w *walk) chain(err error) (ev evidence, o Overflow) {
 		}
 	}
 	if o.Rule == none {
+		said := ev.said
 		ev.addError(err)
-		o = ev.decide(w.patterns)
+		if said == 0 || said < ev.said { // else the rules know no more than before
+			o = ev.decide(w.patterns)
+		}
 	}
 	return ev, o
 }
@@ -186,18 +189,14 @@ func (ev *evidence) rateLimited(text string) Overflow {
 	return o
 }
 
+// sizeSorts are the sorts of sizes that errors of a kind name.
+var sizeSorts = map[Kind]string{Tokens: tokenSizes, TokensPlusOutput: tokenSizes, Bytes: "bytes", Item: "bytes", RateLimit: "allowance"}
+
 // found adds the sizes to what a rule has found, and lets them correct it.
 func (ev *evidence) found(k Kind, rule string) Overflow {
 	o := Overflow{Kind: k, Rule: rule}
-	sort := ""
-	switch k {
-	case Tokens, TokensPlusOutput:
-		sort = tokenSizes
-	case Bytes, Item:
-		sort = "bytes"
-	case RateLimit:
-		sort = "allowance"
-	default:
+	sort := sizeSorts[k]
+	if sort == "" {
 		return o
 	}
 	// One text is read after the other, as the same sentence may be in several.

@@ -72,7 +72,16 @@ type (
 	timeoutError struct{ error }
 
 	wrapError struct{ err error }
+
+	wrapped struct {
+		text string
+		err  error
+	}
 )
+
+func (e wrapped) Error() string { return e.text }
+
+func (e wrapped) Unwrap() error { return e.err }
 
 func (e *rawError) Error() string { return e.Request.Method + ": " + e.raw }
 
@@ -202,6 +211,32 @@ func TestClassifyDepth(t *testing.T) {
 	}
 	require.Equal(t, guard.Tokens, guard.Classify(deep(50)).Kind)
 	require.Equal(t, guard.NotOverflow, guard.Classify(deep(200)).Kind)
+}
+
+// The rules look at a chain of long errors only as often as one of them says
+// something new, as far as texts are read.
+func TestClassifyLongChain(t *testing.T) {
+	for _, wrap := range []func(i int, err error) error{
+		func(i int, err error) error {
+			return fmt.Errorf("call %d %s: %w", i, strings.Repeat(fmt.Sprintf("says %d ", i), 500), err)
+		},
+		func(i int, err error) error {
+			return wrapped{fmt.Sprintf("call %d %s", i, strings.Repeat(fmt.Sprintf("says %d ", i), 500)), err}
+		},
+		func(i int, err error) error { return wrapped{"once more", err} },
+	} {
+		err := error(wrapped{"no", nil})
+		for i := range 90 {
+			err = wrap(i, err)
+		}
+		looked := 0
+		g := &guard.Guard{Patterns: []guard.Pattern{{Match: func(int, []string, string) (guard.Kind, bool) {
+			looked++
+			return guard.NotOverflow, false
+		}}}}
+		require.Equal(t, guard.Overflow{Rule: "none"}, g.Classify(err))
+		require.Equal(t, true, looked > 0 && looked < 10, "looked %d times", looked)
+	}
 }
 
 // Bodies are read wherever they stand in a text, and only their messages.

@@ -56,7 +56,10 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	if g == nil {
 		g = &Guard{}
 	}
-	r := &run{g: g, h: h, left: g.stages(), window: g.Window, factor: 1}
+	r := &run{g: g, h: h, left: slices.Clone(g.Stages), window: g.Window, factor: 1}
+	if g.Stages == nil {
+		r.left = []Stage{Media(), Clip(), Compact()}
+	}
 	if err := r.preflight(ctx); err != nil {
 		var none T
 		return none, err
@@ -87,7 +90,6 @@ func Do[T any](ctx context.Context, g *Guard, h History, call func(ctx context.C
 	}
 }
 
-// setMade says in an answer what it was made from.
 func setMade(answer any, made transcript.Made) {
 	switch a := answer.(type) {
 	case *transcript.Response:
@@ -106,7 +108,6 @@ func Complete(ctx context.Context, g *Guard, h History, client Client) (*transcr
 	})
 }
 
-// run is one Do.
 type run struct {
 	g        *Guard
 	h        History
@@ -142,7 +143,9 @@ func (r *run) read(ctx context.Context) error {
 		r.cleared = h.Cleared
 	}
 	r.size = counterOr(r.g.Counter).Count(r.request.System, r.request.Tools, r.request.Messages)
-	r.limitOutput()
+	if free := r.free(); r.window > 0 && free > 0 && cmp.Or(r.request.MaxOutput, usualOutput) > free {
+		r.request.MaxOutput = free // what the prompt leaves of the window
+	}
 	return nil
 }
 
@@ -197,7 +200,7 @@ func (r *run) curable(o Overflow) bool {
 	if o.Kind == Reasoning {
 		return !r.bare
 	}
-	return o.Kind.IsOverflow() || o.Kind == Item && slices.ContainsFunc(r.left, func(s Stage) bool { return slices.Contains(s.Kinds, Item) })
+	return o.Kind.IsOverflow() || o.Kind == Item && slices.ContainsFunc(r.left, func(s Stage) bool { return s.helps(Item) })
 }
 
 // preflight makes the first request, and makes it smaller if it is too long by
@@ -219,14 +222,6 @@ func (r *run) preflight(ctx context.Context) error {
 // that is known.
 func (r *run) fits() bool { return r.window <= 0 || r.free() >= r.answer() }
 
-// limitOutput lowers the output limit to what the prompt leaves of the window,
-// as far as that is known.
-func (r *run) limitOutput() {
-	if free := r.free(); r.window > 0 && free > 0 && cmp.Or(r.request.MaxOutput, usualOutput) > free {
-		r.request.MaxOutput = free
-	}
-}
-
 // free is what the prompt leaves of the window.
 func (r *run) free() int { return r.window - r.expected() - r.expected()*r.slack()/100 }
 
@@ -242,11 +237,7 @@ func (r *run) slack() int {
 // answer is how many tokens an answer needs to be of use: the output limit, but
 // no more than 8,192 and an eighth of the window.
 func (r *run) answer() int {
-	limit := usualOutput
-	if r.g.MaxOutput > 0 {
-		limit = min(limit, r.g.MaxOutput)
-	}
-	return min(limit, max(r.window/8, 1))
+	return min(usualOutput, cmp.Or(max(r.g.MaxOutput, 0), usualOutput), max(r.window/8, 1))
 }
 
 // usualOutput is an output limit in tokens that is enough for an answer, and
@@ -322,7 +313,6 @@ func (r *run) lowerOutput(o Overflow) bool {
 	return true
 }
 
-// need is what a stage has to make room for.
 func (r *run) need(o Overflow) Need {
 	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: counterOr(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == transcript.RecallRead })

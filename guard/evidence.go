@@ -19,8 +19,9 @@ type evidence struct {
 	texts  []string
 	sizes  figures // of members made for them
 
-	// bodies, members and bytes count what was read, to bound the work.
-	bodies, members, bytes int
+	// said counts what has become known; bodies, members and bytes count what was
+	// read, to bound the work.
+	said, bodies, members, bytes int
 }
 
 const (
@@ -45,6 +46,7 @@ const (
 func (ev *evidence) addStatus(n int) {
 	if ev.status == 0 && n >= 100 && n <= 599 {
 		ev.status = n
+		ev.said++
 	}
 }
 
@@ -60,7 +62,10 @@ func (ev *evidence) addCode(s string) {
 			ev.addStatus(n)
 		}
 	}
-	ev.codes = append(ev.codes, strings.ToLower(s))
+	if s = strings.ToLower(s); !slices.Contains(ev.codes, s) {
+		ev.codes = append(ev.codes, s)
+		ev.said++
+	}
 }
 
 // addError notes what err itself says, without the errors it wraps.
@@ -183,16 +188,17 @@ func (ev *evidence) addText(s string, level int) {
 		return
 	}
 	// A wrapper's text mostly holds what it wraps.
+	if slices.ContainsFunc(ev.texts, func(had string) bool { return strings.Contains(had, rest) }) {
+		return
+	}
 	ev.texts = slices.DeleteFunc(ev.texts, func(had string) bool { return strings.Contains(rest, had) })
 	total := len(rest)
 	for _, had := range ev.texts {
-		if strings.Contains(had, rest) {
-			return
-		}
 		total += len(had)
 	}
 	if total <= maxTexts {
 		ev.texts = append(ev.texts, rest)
+		ev.said++
 	}
 }
 

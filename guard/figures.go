@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/convolog/convolog/internal/lazy"
 )
 
 // figures are the sizes that an error names. Zero is one that it does not
@@ -17,16 +19,11 @@ type figures struct {
 	atLeast               bool // prompt is a lower bound
 }
 
+var digit = lazy.New(`\d`)
+
 // hide takes the numbers out of what is no size, and leaves the words.
 func hide(sort, text string) string {
-	blank := func(s string) string {
-		return strings.Map(func(r rune) rune {
-			if r >= '0' && r <= '9' {
-				return '#'
-			}
-			return r
-		}, s)
-	}
+	blank := func(s string) string { return digit.Get().ReplaceAllString(s, "#") }
 	text = find("name").ReplaceAllStringFunc(text, blank)
 	if sort == tokenSizes {
 		text = find("foreign").ReplaceAllStringFunc(text, blank)
@@ -39,23 +36,21 @@ func readFigures(sort, text string) figures {
 	excess := find("excess").FindStringSubmatch(text)
 	text = hide(sort, text)
 	var f figures
-	seen := map[string]bool{} // the nouns of parts, "" for the output
+	parts := map[string]int{} // by their nouns, "" for the output
 	for _, m := range find("part").FindAllStringSubmatch(text, 16) {
-		switch noun := strings.ToLower(m[2]); {
-		case seen[noun]:
-		case noun == "":
-			f.output = parseNumber(m[1])
-		default:
-			f.prompt = addSizes(f.prompt, parseNumber(m[1]))
-		}
-		seen[strings.ToLower(m[2])] = true
+		noun := strings.ToLower(m[2])
+		parts[noun] = cmp.Or(parts[noun], parseNumber(m[1]))
 	}
-	parts := seen[""] && len(seen) > 1
-	if !parts {
-		f = figures{}
+	output, whole := parts[""]
+	if whole = whole && len(parts) > 1; whole {
+		delete(parts, "")
+		for _, n := range parts {
+			f.prompt = addSizes(f.prompt, n)
+		}
+		f.output = output
 	}
 	for _, re := range known().sizes[sort] {
-		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || parts) {
+		if f.limit > 0 && f.prompt > 0 && (f.output > 0 || whole) {
 			break
 		}
 		f.read(re.Get(), text)
@@ -116,20 +111,11 @@ func (f *figures) read(re *regexp.Regexp, text string) {
 	if m == nil {
 		return
 	}
-	g := figures{}
+	sizes := map[string]int{}
 	for i, name := range re.SubexpNames() {
-		switch n := parseNumber(m[i]); name {
-		case "p":
-			g.prompt = cmp.Or(g.prompt, n)
-		case "l":
-			g.limit = cmp.Or(g.limit, n)
-		case "o":
-			g.output = cmp.Or(g.output, n)
-		case "t":
-			g.total = cmp.Or(g.total, n)
-		}
+		sizes[name] = cmp.Or(sizes[name], parseNumber(m[i]))
 	}
-	f.merge(g)
+	f.merge(figures{prompt: sizes["p"], limit: sizes["l"], output: sizes["o"], total: sizes["t"]})
 }
 
 // minLimit is the smallest limit that is believed. No model has such a window,

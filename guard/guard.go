@@ -114,14 +114,6 @@ const (
 	EventDropped  EventKind = "dropped"  // the provider has answered and left out reasoning of the request
 )
 
-// stages returns the stages of a Do.
-func (g *Guard) stages() []Stage {
-	if g.Stages == nil {
-		return []Stage{Media(), Clip(), Compact()}
-	}
-	return slices.Clone(g.Stages)
-}
-
 // request makes the request for a history, bare without any reasoning.
 func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, transcript.Made) {
 	prompts := slices.DeleteFunc([]string{g.System, h.Prompt, h.System}, func(s string) bool { return s == "" })
@@ -135,7 +127,6 @@ func (g *Guard) request(h rebuild.History, bare bool) (transcript.Request, trans
 	return req, made
 }
 
-// inspect returns what is known about an answer.
 func (g *Guard) inspect(answer any) (Outcome, bool) {
 	if p, ok := answer.(*transcript.Response); ok {
 		if p == nil {

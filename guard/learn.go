@@ -107,8 +107,7 @@ func (r *run) mirrored(prompt int) bool {
 // calibrate compares the estimate of the request that was answered with what
 // the provider has counted.
 func (r *run) calibrate(prompt int, force bool) (c transcript.Calibration) {
-	constant := prompt == r.known.Prompt // of a server that counts nothing either
-	if !r.mirrored(prompt) && !constant {
+	if !r.mirrored(prompt) && prompt != r.known.Prompt { // the same number again is of a server that counts nothing, too
 		c.Factor, c.Prompt = r.refit(prompt, force)
 	}
 	return c
@@ -143,9 +142,6 @@ func (r *run) media() int {
 		for _, b := range m.Content {
 			found = append(found, mediaOf(b)...)
 		}
-	}
-	if len(found) == 0 {
-		return 0
 	}
 	return Need{Counter: r.g.Counter}.size(found...)
 }

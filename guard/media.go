@@ -36,16 +36,17 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 	all := findMedia(h)
 	switch {
 	case n.Overflow.Kind == Bytes:
-		return oldestMedia(all, n.Overflow)
+		all = oldestMedia(all, n.Overflow)
 	case n.Overflow.Rule == tooLongText:
 		const usual = 1 << 20
 		return shortened(h, n, runesOf, func(int) int { return cmp.Or(n.Overflow.Limit, usual) })
 	case n.Overflow.Rule == mediaCount:
-		for _, m := range all[:(len(all)+1)/2] {
-			clips = append(clips, m.clip)
-		}
+		all = all[:(len(all)+1)/2]
 	case len(all) > 0:
-		clips = append(clips, refusedMedium(all, n.Overflow.Path).clip)
+		all = []medium{refusedMedium(all, n.Overflow.Path)}
+	}
+	for _, m := range all {
+		clips = append(clips, m.clip)
 	}
 	return clips
 }
@@ -106,7 +107,7 @@ func kindOf(b transcript.Block) string {
 
 // oldestMedia takes as many as it takes to save what is too much, and a tenth of
 // the limit, so that the next message does not meet it again.
-func oldestMedia(all []medium, o Overflow) (clips []transcript.Clipping) {
+func oldestMedia(all []medium, o Overflow) []medium {
 	save := 0
 	for _, m := range all {
 		save += m.size
@@ -115,14 +116,13 @@ func oldestMedia(all []medium, o Overflow) (clips []transcript.Clipping) {
 	if o.Prompt > o.Limit && o.Limit > 0 {
 		save = o.Prompt - o.Limit + o.Limit/10
 	}
-	for _, m := range all {
+	for i, m := range all {
 		if save <= 0 {
-			break
+			return all[:i]
 		}
-		clips = append(clips, m.clip)
 		save -= m.size
 	}
-	return clips
+	return all
 }
 
 var pathNumber = lazy.New(`\d+`)

@@ -53,7 +53,6 @@ func (n Need) whole(entry string) string {
 	return "all of it is in entry " + entry
 }
 
-// helps reports whether the stage is for overflows of that kind.
 func (s Stage) helps(k Kind) bool {
 	if s.Kinds == nil {
 		return k.IsOverflow()
@@ -98,7 +97,6 @@ func clipping(o transcript.Origin, content string) transcript.Clipping {
 	return c
 }
 
-// size is the number of tokens of blocks.
 func (n Need) size(blocks ...transcript.Block) int {
 	return counterOr(n.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: blocks}})
 }

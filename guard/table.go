@@ -45,7 +45,6 @@ func (r *rule) decides(signs []string, text string) (name string, ok bool) {
 		(r.also == nil || r.also.Get().MatchString(text)) && (r.unless == nil || !r.unless.Get().MatchString(text))
 }
 
-// find returns the expression with that name.
 func find(name string) *regexp.Regexp { return known().found[name].Get() }
 
 // readTable panics if a line is none that the head of overflow.txt explains.

@@ -43,7 +43,6 @@ func Tool(name, input string) transcript.ToolCallBlock {
 	return transcript.ToolCallBlock{Name: name, Input: json.RawMessage(input)}
 }
 
-// content returns the blocks of the answer to a request.
 func (a Answer) content(req Request) []transcript.Block {
 	if a.Blocks != nil {
 		return a.Blocks

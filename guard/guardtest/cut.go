@@ -9,15 +9,12 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// cut returns as much of content as has limit tokens. The block that goes over
+// cut returns as much of content, which has more, as has limit tokens. The block that goes over
 // the limit is cut if it can be, and left out if it cannot or if nothing of it
 // is left.
 func (m *Model) cut(content []transcript.Block, limit int) []transcript.Block {
 	n := sort.Search(len(content), func(n int) bool { return m.outputTokens(content[:n+1]) > limit })
 	kept := slices.Clone(content[:n])
-	if n == len(content) {
-		return kept
-	}
 	text, with := cuttable(content[n])
 	size := sort.Search(len(text), func(size int) bool {
 		return m.outputTokens(append(kept[:n:n], with(head(text, size+1)))) > limit

@@ -120,7 +120,6 @@ func (a Answer) with(f fault) Answer {
 	return a
 }
 
-// statusOf holds the status of each error type of the provider.
 var statusOf = map[string]int{
 	wiretest.KindInvalid:      http.StatusBadRequest,
 	wiretest.KindUnauthorized: http.StatusUnauthorized,

@@ -103,7 +103,6 @@ type exchange struct {
 	api wiretest.API
 }
 
-// count answers a request to count tokens.
 func (x *exchange) count() error {
 	x.m.mu.Lock()
 	x.m.stats.Counts++
@@ -137,12 +136,8 @@ func (x *exchange) messages() error {
 	return err
 }
 
-// tokens counts a prompt.
 func (m *Model) tokens(system string, tools []transcript.Tool, messages []transcript.Message) int {
-	if m.Counter == nil {
-		return tokens.Estimator{}.Count(system, tools, messages)
-	}
-	return m.Counter.Count(system, tools, messages)
+	return cmp.Or[tokens.Counter](m.Counter, tokens.Estimator{}).Count(system, tools, messages)
 }
 
 // outputTokens counts the content of an answer.

@@ -35,7 +35,7 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 	case len(found) > 0:
 		no = wiretest.Invalid("%s", found[0].Text)
 		no.Violations = found
-	case m.RequireTools && !read.HasTools && usesTools(req.Messages):
+	case m.RequireTools && !read.HasTools && slices.ContainsFunc(req.Messages, func(m transcript.Message) bool { return m.ToolCalls() != nil }):
 		no = wiretest.Invalid("Requests which include `tool_use` or `tool_result` blocks must define tools.")
 	default:
 		req.Dropped, no = m.checkBinding(x.api.Form(), &req.Request)
@@ -44,13 +44,12 @@ func (x *exchange) read() (req Request, no *wiretest.Refusal, err error) {
 		req.Tokens = m.tokens(req.System, req.Tools, req.Messages)
 		if x.api != counting {
 			limits := wiretest.Limits{Model: cmp.Or(m.Name, req.Model), Window: m.Window, MaxOutput: m.MaxOutput, ReserveOutput: m.ReserveOutput}
-			no = x.api.Fit(limits, read, req.Tokens)
+			no = x.api.Form().Fit(limits, req.Tokens, req.MaxOutput)
 		}
 	}
 	return req, x.worded(no), nil
 }
 
-// maxBody is the size in bytes that a body may have.
 func (x *exchange) maxBody() int64 { return cmp.Or(x.m.MaxBody, x.api.Form().MaxBody) }
 
 // worded returns an error as the provider says it.
@@ -60,13 +59,4 @@ func (x *exchange) worded(no *wiretest.Refusal) *wiretest.Refusal {
 	}
 	said := x.api.Form().Word(*no, x.maxBody())
 	return &said
-}
-
-func usesTools(messages []transcript.Message) bool {
-	return slices.ContainsFunc(messages, func(m transcript.Message) bool {
-		return slices.ContainsFunc(m.Content, func(b transcript.Block) bool {
-			kind := b.BlockType()
-			return kind == "tool_use" || kind == "tool_result"
-		})
-	})
 }

@@ -44,13 +44,13 @@ func (r Request) Results() (results []transcript.ToolResultBlock) {
 
 // last returns the last message if it is a user's. One of the system may follow it.
 func (r Request) last() (m transcript.Message) {
-	for _, m = range slices.Backward(r.Messages) {
-		if m.Role == transcript.RoleUser || m.Role == transcript.RoleAssistant {
-			break
+	for _, last := range slices.Backward(r.Messages) {
+		switch last.Role {
+		case transcript.RoleUser:
+			return last
+		case transcript.RoleAssistant:
+			return m
 		}
-	}
-	if m.Role != transcript.RoleUser {
-		return transcript.Message{}
 	}
 	return m
 }

@@ -3,17 +3,13 @@ package guardtest
 import (
 	"context"
 	"net"
-	"net/http"
 	"net/http/httptest"
 )
 
 // Server serves a Model on a port of the loopback interface. It is safe for
 // several goroutines.
 type Server struct {
-	URL   string // of its root: http://127.0.0.1:port
-	Model *Model
-
-	http   *httptest.Server
+	*httptest.Server
 	cancel context.CancelCauseFunc // ends the contexts of requests
 }
 
@@ -24,17 +20,14 @@ func NewServer(m *Model) *Server {
 	s := httptest.NewUnstartedServer(m)
 	s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	s.Start()
-	return &Server{URL: s.URL, Model: m, http: s, cancel: cancel}
+	return &Server{s, cancel}
 }
-
-// Client returns a client for the server. Its connections end with the server.
-func (s *Server) Client() *http.Client { return s.http.Client() }
 
 // Close ends every connection, stalled ones too, and returns when nothing of
 // the server runs any more, except a [Rule], Pace or Observe that does not
 // return: it waits for those. Closing again does nothing.
 func (s *Server) Close() {
 	s.cancel(errClosed)
-	s.http.CloseClientConnections()
-	s.http.Close()
+	s.CloseClientConnections()
+	s.Server.Close()
 }

@@ -30,10 +30,9 @@ var anthropicMembers = map[string]bool{
 func (a Anthropic) Decode(body []byte) (Request, []Violation) {
 	r := referee{maxImage: 5 << 20}
 	r.req.Messages = []transcript.Message{}
-	var think thinking
-	if r.body(body, a.Counting, &think); len(r.found) == 0 {
+	if r.body(body, a.Counting); len(r.found) == 0 {
 		r.canonical()
-		r.demanded(think)
+		r.demanded()
 	}
 	return r.req, r.found
 }
@@ -41,8 +40,7 @@ func (a Anthropic) Decode(body []byte) (Request, []Violation) {
 // Validate returns what is wrong with the body of a request.
 func (a Anthropic) Validate(body []byte) []Violation { return validate(a, body) }
 
-// body reads the members of a request.
-func (r *referee) body(body []byte, counting bool, think *thinking) {
+func (r *referee) body(body []byte, counting bool) {
 	at, half := halfSurrogate(body)
 	m, ok := members(body)
 	_ = r.want(isJSON(body), "json", -1, -1, "The request body is not valid JSON") &&
@@ -52,7 +50,10 @@ func (r *referee) body(body []byte, counting bool, think *thinking) {
 		(counting || field(r, m, "", "max_tokens", true, "integer", &r.req.MaxOutput) &&
 			r.need(r.req.MaxOutput >= 1, "max_tokens: must be greater than or equal to 1")) &&
 		field(r, m, "", "stream", false, "boolean", &r.req.Stream) &&
-		r.system(m["system"]) && r.tools(m) && r.messages(m) && r.thinking(m, think)
+		r.system(m) && r.tools(m) && r.messages(m) &&
+		field(r, m, "", "thinking", false, "dictionary", &r.think) &&
+		r.need(m["thinking"] == nil || slices.Contains([]string{"enabled", "disabled", "adaptive", "between_tools"}, r.think.Type),
+			"thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", r.think.Type)
 	if len(r.found) > 0 {
 		return
 	}
@@ -67,7 +68,7 @@ const cacheControl = "cache_control"
 
 // mark counts a cache mark beside the messages.
 func (r *referee) mark(value json.RawMessage) {
-	if !isNull(value) {
+	if isGiven(value) {
 		r.marks++
 	}
 }
@@ -83,7 +84,7 @@ func field[T any](r *referee, m map[string]json.RawMessage, at, name string, req
 	if !ok {
 		return r.need(!required, "%s%s: Field required", at, name)
 	}
-	return r.need(!isNull(value) && json.Unmarshal(value, dst) == nil, "%s%s: Input should be a valid %s", at, name, kind)
+	return r.need(isGiven(value) && json.Unmarshal(value, dst) == nil, "%s%s: Input should be a valid %s", at, name, kind)
 }
 
 // each calls read for the objects of a list until it returns false, and reports
@@ -102,28 +103,21 @@ func (r *referee) each(m map[string]json.RawMessage, name string, required bool,
 	return true
 }
 
-// system reads a text or a list of texts.
-func (r *referee) system(value json.RawMessage) bool {
-	if value == nil || json.Unmarshal(value, &r.req.System) == nil && !isNull(value) {
+func (r *referee) system(m map[string]json.RawMessage) bool {
+	if value := m["system"]; value == nil || json.Unmarshal(value, &r.req.System) == nil && isGiven(value) {
 		return true
 	}
-	var blocks []json.RawMessage
-	if !r.need(!isNull(value) && json.Unmarshal(value, &blocks) == nil, "system: Input should be a valid list") {
-		return false
-	}
 	var texts []string
-	for i, v := range blocks {
-		b, err := transcript.UnmarshalBlock(v)
+	ok := r.each(m, "system", true, func(i int, value json.RawMessage, _ map[string]json.RawMessage) bool {
+		b, err := transcript.UnmarshalBlock(value)
 		t, ok := b.(transcript.TextBlock)
-		if !r.need(ok && err == nil, "system.%d: Input should be a text block", i) ||
-			!r.need(strings.TrimSpace(t.Text) != "", "system: text content blocks must be non-empty") {
-			return false
-		}
 		r.mark(t.Extra[cacheControl])
 		texts = append(texts, t.Text)
-	}
+		return r.need(ok && err == nil, "system.%d: Input should be a text block", i) &&
+			r.need(strings.TrimSpace(t.Text) != "", "system: text content blocks must be non-empty")
+	})
 	r.req.System = strings.Join(texts, "\n")
-	return true
+	return ok
 }
 
 // tools reads the definitions. Tools that the provider runs have a type of
@@ -133,7 +127,7 @@ func (r *referee) tools(m map[string]json.RawMessage) bool {
 		r.req.HasTools = true
 		r.mark(tool[cacheControl])
 		at, kind := fmt.Sprintf("tools.%d.", i), "custom"
-		if !isNull(tool["type"]) && !field(r, tool, at, "type", true, "string", &kind) {
+		if isGiven(tool["type"]) && !field(r, tool, at, "type", true, "string", &kind) {
 			return false
 		}
 		if kind != "" && kind != "custom" {
@@ -176,24 +170,14 @@ type thinking struct {
 	Budget int    `json:"budget_tokens"`
 }
 
-func (r *referee) thinking(m map[string]json.RawMessage, think *thinking) bool {
-	if m["thinking"] == nil {
-		return true
-	}
-	return field(r, m, "", "thinking", true, "dictionary", think) &&
-		r.need(slices.Contains([]string{"enabled", "disabled", "adaptive", "between_tools"}, think.Type),
-			"thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", think.Type)
-}
-
 // demanded checks what a request that demands reasoning must have: a budget, and
 // in the last answer, if that called tools, reasoning to go on from.
-func (r *referee) demanded(think thinking) {
-	const least = 1024
-	if think.Type != "enabled" {
+func (r *referee) demanded() {
+	if r.think.Type != "enabled" {
 		return
 	}
-	r.want(think.Budget >= least, "thinking", -1, -1, "thinking.enabled.budget_tokens: Input should be greater than or equal to %d", least)
-	r.want(r.req.MaxOutput <= 0 || r.req.MaxOutput > think.Budget, "thinking", -1, -1, "`max_tokens` must be greater than `thinking.budget_tokens`.")
+	r.want(r.think.Budget >= 1024, "thinking", -1, -1, "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
+	r.want(r.req.MaxOutput <= 0 || r.req.MaxOutput > r.think.Budget, "thinking", -1, -1, "`max_tokens` must be greater than `thinking.budget_tokens`.")
 	for i, m := range slices.Backward(r.req.Messages) {
 		if m.Role != transcript.RoleAssistant {
 			continue
@@ -206,23 +190,19 @@ func (r *referee) demanded(think thinking) {
 	}
 }
 
-// Fit refuses a request that the model has no room for.
-func (Anthropic) Fit(l Limits, req Request, tokens int) *Refusal {
-	switch {
-	case l.MaxOutput > 0 && req.MaxOutput > l.MaxOutput:
-		return Invalid("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s", req.MaxOutput, l.MaxOutput, l.Model)
-	case l.Window > 0 && tokens > l.Window:
-		return overflow("prompt is too long: %d tokens > %d maximum", tokens, l.Window)
-	case l.reserves(req, tokens):
-		return overflow("input length and `max_tokens` exceed context limit: %d + %d > %d, decrease input length or `max_tokens` and try again",
-			tokens, req.MaxOutput, l.Window)
-	}
-	return nil
-}
+const (
+	promptTooLong   = "prompt is too long: {prompt} tokens > {window} maximum"
+	promptAndOutput = "input length and `max_tokens` exceed context limit: {prompt} + {output} > {window}, decrease input length or `max_tokens` and try again"
+)
 
 // Form returns what all answers have in common.
 func (Anthropic) Form() Form {
-	return Form{MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, Signs: true, requestID: "Request-Id"}
+	return Form{
+		MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, Signs: true, requestID: "Request-Id",
+		tooMuch: Refusal{Text: "max_tokens: {output} > {max}, which is the maximum allowed number of output tokens for {model}"},
+		tooLong: Refusal{Text: promptTooLong},
+		noRoom:  Refusal{Text: promptAndOutput},
+	}
 }
 
 // Refuse returns the body of an error. That of a body that is too large comes

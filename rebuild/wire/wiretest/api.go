@@ -17,8 +17,6 @@ type API interface {
 	// will accept the body. What could be read of one that is refused is returned
 	// too.
 	Decode(body []byte) (Request, []Violation)
-	// Fit refuses a valid request that the model has no room for.
-	Fit(l Limits, req Request, tokens int) *Refusal
 	// Whole returns an answer that is not streamed.
 	Whole(a Message) []byte
 	// Events returns an answer as a stream.
@@ -70,11 +68,6 @@ type Limits struct {
 	Window, MaxOutput int // tokens
 	// ReserveOutput says that prompt and output limit must fit together.
 	ReserveOutput bool
-}
-
-// reserves reports whether a request leaves no room for its output.
-func (l Limits) reserves(req Request, tokens int) bool {
-	return l.Window > 0 && l.ReserveOutput && req.MaxOutput > l.Window-tokens
 }
 
 // Message is an answer as it goes out.

@@ -185,19 +185,16 @@ func (c *bedrockCheck) results(i int, results []string) {
 	c.want(len(missing) == 0, "missing-result", i, -1, "Expected toolResult blocks at messages.%d.content for the following Ids: %s", i, strings.Join(missing, ", "))
 }
 
-// block checks one block of a message.
 func (c *bedrockCheck) block(i, j int, b map[string]any, role string) {
 	at := fmt.Sprintf("messages.%d.content.%d", i, j)
 	if role != "assistant" { // an answer may have what is newer than this
 		c.members(b, bedrockData, at, i, j)
 	}
 	c.want(len(b) == 1, "block", i, j, "The ContentBlock object at %s must set one of the following keys: %s.", at, strings.ReplaceAll(bedrockData, " ", ", "))
+	other := map[string]string{"assistant": "User", "user": "Assistant"}
 	for _, kind := range unknown(b) {
-		switch only := bedrockRoles[kind]; {
-		case only == "assistant":
-			c.want(role == only, "block-role", i, j, "User messages cannot contain %s. Remove it and try again.", kind)
-		case only == "user" && text(object(b[kind])["type"]) == "":
-			c.want(role == only, "block-role", i, j, "Assistant messages cannot contain %s. Remove it and try again.", kind)
+		if only := bedrockRoles[kind]; only == "assistant" || only == "user" && text(object(b[kind])["type"]) == "" {
+			c.want(role == only, "block-role", i, j, "%s messages cannot contain %s. Remove it and try again.", other[only], kind)
 		}
 	}
 	c.data(i, j, at, b)

@@ -26,6 +26,9 @@ func (Bedrock) Form() Form {
 			KindAPI:          {Text: "The system encountered an unexpected error during processing. Try your request again."},
 			KindUnauthorized: {Text: "The security token included in the request is invalid."},
 		},
+		tooMuch: Refusal{Text: "The maximum tokens you requested exceeds the model limit of {max}. Try again with a maximum tokens value that is lower than {max}."},
+		tooLong: Refusal{Text: modelSays + promptTooLong},
+		noRoom:  Refusal{Text: modelSays + promptAndOutput},
 	}
 }
 
@@ -38,18 +41,6 @@ func (Bedrock) Refuse(no *Refusal, _ string) []byte {
 // letter there.
 func (b Bedrock) Fail(no *Refusal, _ Message, requestID string) Event {
 	return Event{Data: eventFrame("exception", strings.ToLower(no.Kind[:1])+no.Kind[1:], b.Refuse(no, requestID))}
-}
-
-// Fit refuses a request that the model has no room for.
-func (Bedrock) Fit(l Limits, req Request, tokens int) *Refusal {
-	if l.MaxOutput > 0 && req.MaxOutput > l.MaxOutput {
-		return Invalid("The maximum tokens you requested exceeds the model limit of %d. Try again with a maximum tokens value that is lower than %d.", l.MaxOutput, l.MaxOutput)
-	}
-	no := Anthropic{}.Fit(l, req, tokens)
-	if no != nil {
-		no.Text = modelSays + no.Text
-	}
-	return no
 }
 
 // bedrockContent returns a block of an answer as it goes out, nil if there is

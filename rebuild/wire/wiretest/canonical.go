@@ -23,6 +23,7 @@ func Validate(req transcript.Request) []Violation {
 func (r *referee) canonical() {
 	r.envelope()
 	r.ids = map[string]bool{}
+	r.pairs(0)
 	for i, m := range r.req.Messages {
 		r.role(i)
 		if len(m.Content) == 0 {
@@ -31,26 +32,25 @@ func (r *referee) canonical() {
 		for j, b := range m.Content {
 			r.block(place{message: i, block: j, inner: -1}, m.Role, b)
 		}
-		r.calls(i)
-		r.results(i)
 		r.serverTools(i)
 		if last := len(m.Content) - 1; last >= 0 && m.Role == transcript.RoleAssistant && isReasoning(m.Content[last]) {
 			r.flag("thinking-order", i, last, "messages.%d: The final block in an assistant message cannot be `%s`.", i, m.Content[last].BlockType())
 		}
+		r.pairs(i + 1)
 	}
 	last := len(r.req.Messages) - 1
 	if r.want(last >= 0, "messages", -1, -1, "messages: at least one message is required") {
 		r.want(r.req.Messages[last].Role != transcript.RoleAssistant || r.paused(last), "prefill", last, -1,
 			"This model does not support assistant message prefill. The conversation must end with a user message.")
 	}
-	const most = 4
-	r.want(r.marks <= most, "marks", -1, -1, "A maximum of %d blocks with cache_control may be provided. Found %d.", most, r.marks)
+	r.want(r.marks <= 4, "marks", -1, -1, "A maximum of 4 blocks with cache_control may be provided. Found %d.", r.marks)
 }
 
 // A referee holds what is known of a request while it is read.
 type referee struct {
 	judge
 	ids      map[string]bool // of every call so far
+	think    thinking
 	marks    int
 	maxImage int // bytes of base64; 0 is no limit
 }
@@ -145,63 +145,49 @@ func (r *referee) content(i int, role transcript.Role) []transcript.Block {
 	return r.req.Messages[i].Content
 }
 
-// calls checks that the calls of message i are answered as they must be.
-func (r *referee) calls(i int) {
-	calls := transcript.Message{Content: r.content(i, transcript.RoleAssistant)}.ToolCalls()
-	if len(calls) == 0 {
-		return
+// pairs checks that message i has the results of the calls in the message before it:
+// each once, and in front of all else.
+func (r *referee) pairs(i int) {
+	calls := transcript.Message{Content: r.content(i-1, transcript.RoleAssistant)}.ToolCalls()
+	content := r.content(i, transcript.RoleUser)
+	isOther := func(b transcript.Block) bool {
+		_, ok := b.(transcript.ToolResultBlock)
+		return !ok
 	}
-	var first, later []string // answered at the start of the next message, or not
-	leading := true
-	for _, b := range r.content(i+1, transcript.RoleUser) {
-		res, ok := b.(transcript.ToolResultBlock)
-		switch leading = leading && ok; {
-		case leading:
-			first = append(first, res.CallID)
-		case ok:
-			later = append(later, res.CallID)
-		}
+	result := func(id string) int { // the first of a call
+		return slices.IndexFunc(content, func(b transcript.Block) bool {
+			res, ok := b.(transcript.ToolResultBlock)
+			return ok && res.CallID == id
+		})
 	}
 	var missing, late []string
 	for _, call := range calls {
-		switch {
-		case slices.Contains(first, call.ID):
-		case slices.Contains(later, call.ID):
-			late = append(late, call.ID)
-		default:
+		switch j := result(call.ID); {
+		case j < 0:
 			missing = append(missing, call.ID)
+		case slices.ContainsFunc(content[:j], isOther):
+			late = append(late, call.ID)
 		}
 	}
 	const without = "messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message."
-	r.want(missing == nil, "missing-result", i, -1, without, i, strings.Join(missing, ", "))
-	r.want(late == nil, "result-order", i+1, -1, without, i, strings.Join(late, ", "))
-}
-
-// results checks that the results in message i answer calls of the previous
-// message, each once.
-func (r *referee) results(i int) {
-	content := r.content(i, transcript.RoleUser)
-	if !slices.ContainsFunc(content, isResult) {
-		return
+	if missing != nil {
+		r.flag("missing-result", i-1, -1, without, i-1, strings.Join(missing, ", "))
 	}
-	toolsets := map[string]string{} // of the calls; most have none
-	for _, call := range (transcript.Message{Content: r.content(i-1, transcript.RoleAssistant)}).ToolCalls() {
-		toolsets[call.ID] = jsonText(call.Extra["toolset_name"])
+	if late != nil {
+		r.flag("result-order", i, -1, without, i-1, strings.Join(late, ", "))
 	}
-	answered := map[string]bool{}
 	for j, b := range content {
 		res, ok := b.(transcript.ToolResultBlock)
 		if !ok {
 			continue
 		}
 		p := place{i, j, -1}
-		want, called := toolsets[res.CallID]
-		if r.wantAt(called, p, "orphan-result", "", "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", res.CallID) &&
-			r.wantAt(!answered[res.CallID], p, "doubled-result", "", "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", res.CallID) {
-			got := jsonText(res.Extra["toolset_name"])
+		k := slices.IndexFunc(calls, func(call transcript.ToolCallBlock) bool { return call.ID == res.CallID })
+		if r.wantAt(k >= 0, p, "orphan-result", "", "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", res.CallID) &&
+			r.wantAt(result(res.CallID) == j, p, "doubled-result", "", "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", res.CallID) {
+			got, want := jsonText(res.Extra["toolset_name"]), jsonText(calls[k].Extra["toolset_name"])
 			r.wantAt(got == want, p, "toolset", "", "`toolset_name` %q does not match that of the `tool_use` block, %q", got, want)
 		}
-		answered[res.CallID] = true
 	}
 }
 
@@ -232,11 +218,6 @@ func (r *referee) serverTools(i int) {
 	}
 }
 
-func isResult(b transcript.Block) bool {
-	_, ok := b.(transcript.ToolResultBlock)
-	return ok
-}
-
 func isReasoning(b transcript.Block) bool {
 	switch b.(type) {
 	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
@@ -259,6 +240,8 @@ const (
 
 var word = lazy.New(`^[a-zA-Z0-9_-]+$`)
 
-func isWord(s string) bool { return word.Get().MatchString(s) }
+func isWord(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+}
 
 func isName(s string) bool { return isWord(s) && len(s) <= maxName }

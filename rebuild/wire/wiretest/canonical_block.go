@@ -1,6 +1,7 @@
 package wiretest
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -162,7 +163,7 @@ func (r *referee) call(p place, kind, id, name string, input json.RawMessage) {
 	r.wantAt(!r.ids[id], p, "id-unique", "", "`tool_use` ids must be unique")
 	r.ids[id] = true
 	r.wantAt(isName(name), p, "name", kind+".name", namePattern)
-	_, ok := members(input)
+	ok := isJSON(input) && bytes.HasPrefix(bytes.TrimSpace(input), []byte("{"))
 	r.wantAt(ok, p, "input", kind+".input", "Input should be a valid dictionary")
 }
 
@@ -185,7 +186,7 @@ func (r *referee) serverCall(p place, kind string, m map[string]json.RawMessage)
 // member checks an optional member by its name.
 func (r *referee) member(p place, kind, name string, value json.RawMessage, may string) {
 	path := kind + "." + name
-	if !r.wantAt(slices.Contains(strings.Fields(may), name), p, "member", path, "Extra inputs are not permitted") || isNull(value) {
+	if !r.wantAt(slices.Contains(strings.Fields(may), name), p, "member", path, "Extra inputs are not permitted") || !isGiven(value) {
 		return
 	}
 	object, ok := members(value)
@@ -246,7 +247,7 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 		r.wantAt(s.FileID != "", p, "source", at+".file_id", "Field required")
 	case s.Type == "content" && kind == "document":
 		used = []string{"content"}
-		r.wantAt(isContent(s.Extra["content"]), p, "source", at+".content", "Input should be a valid string or list")
+		r.wantAt(visible(jsonText(s.Extra["content"])) || isList(s.Extra["content"], "text", "image"), p, "source", at+".content", "Input should be a valid string or list")
 	default:
 		r.wantAt(false, p, "source", path, "Input tag '%s' found using 'type' does not match any of the expected tags: 'base64', 'file', 'url'", s.Type)
 		return
@@ -257,13 +258,6 @@ func (r *referee) source(p place, kind string, s transcript.Source) {
 }
 
 func isText(value json.RawMessage) bool { return jsonText(value) != "" }
-
-func isGiven(value json.RawMessage) bool { return !isNull(value) }
-
-// isContent reports whether value is a text or a list of texts and images.
-func isContent(value json.RawMessage) bool {
-	return visible(jsonText(value)) || isList(value, "text", "image")
-}
 
 // isList reports whether value is a list of blocks of some types, and no text of it is
 // blank.
@@ -276,5 +270,4 @@ func isList(value json.RawMessage, types ...string) bool {
 	})
 }
 
-// isPadded reports whether s is padded base64.
 func isPadded(s string) bool { return len(s)%4 == 0 && isBytes(s) }

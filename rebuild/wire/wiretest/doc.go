@@ -203,16 +203,16 @@ func unknown[V any](obj map[string]V, known ...string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(obj)), func(name string) bool { return slices.Contains(known, name) })
 }
 
-// members returns the members of a JSON object.
 func members(value json.RawMessage) (map[string]json.RawMessage, bool) {
 	var m map[string]json.RawMessage
 	err := json.Unmarshal(value, &m)
 	return m, err == nil && m != nil && utf8.Valid(value)
 }
 
-func isNull(value json.RawMessage) bool {
+// isGiven reports whether a member is there, and not null.
+func isGiven(value json.RawMessage) bool {
 	value = bytes.Trim(value, " \t\r\n")
-	return len(value) == 0 || string(value) == "null"
+	return len(value) > 0 && string(value) != "null"
 }
 
 // jsonText returns the text of a JSON string, empty if value is none.

@@ -3,6 +3,7 @@ package wiretest
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/convolog/convolog/internal/lazy"
@@ -228,12 +229,11 @@ func (c *geminiCheck) pair(i int, given []map[string]any) {
 	}
 	for k, response := range given {
 		call := calls[k].call
-		c.want(call["name"] == response["name"], "orphan-result", i, k, "function response %v answers function call %v", response["name"], call["name"])
-		c.want(call["id"] == response["id"], "orphan-result", i, k, "function response with ID %v answers function call with ID %v", response["id"], call["id"])
+		c.want(reflect.DeepEqual(call["name"], response["name"]), "orphan-result", i, k, "function response %v answers function call %v", response["name"], call["name"])
+		c.want(reflect.DeepEqual(call["id"], response["id"]), "orphan-result", i, k, "function response with ID %v answers function call with ID %v", response["id"], call["id"])
 	}
 }
 
-// part checks one part.
 func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 	at := fmt.Sprintf("contents[%d].parts[%d]", i, j)
 	const known = geminiPartData + " " + geminiPartMore
@@ -274,7 +274,6 @@ func (c *geminiCheck) part(i, j int, part map[string]any, turn string) {
 	}
 }
 
-// function checks a call or a response.
 func (c *geminiCheck) function(i, j int, at string, v any, member, known string) {
 	f, ok := v.(map[string]any)
 	if v == nil || !c.want(ok, "args", i, j, "Invalid value at '%s'", at) {

@@ -27,6 +27,8 @@ func (Gemini) Form() Form {
 			KindAPI:          {Text: "An internal error has occurred. Please retry."},
 			KindUnauthorized: {Text: "Request had invalid authentication credentials."},
 		},
+		tooMuch: Refusal{Text: "Unable to submit request because it has a maxOutputTokens value of {output} but the supported range is from 1 (inclusive) to {end} (exclusive). Update the value and try again."},
+		tooLong: Refusal{Text: "The input token count ({prompt}) exceeds the maximum number of tokens allowed ({window})."},
 	}
 }
 
@@ -41,17 +43,6 @@ func (g Gemini) Fail(no *Refusal, _ Message, requestID string) Event {
 }
 
 func geminiEvent(data []byte) Event { return Event{Data: fmt.Appendf(nil, "data: %s\r\n\r\n", data)} }
-
-// Fit refuses a request that the model has no room for.
-func (Gemini) Fit(l Limits, req Request, tokens int) *Refusal {
-	switch {
-	case l.MaxOutput > 0 && req.MaxOutput > l.MaxOutput:
-		return Invalid("Unable to submit request because it has a maxOutputTokens value of %d but the supported range is from 1 (inclusive) to %d (exclusive). Update the value and try again.", req.MaxOutput, l.MaxOutput+1)
-	case l.Window > 0 && tokens > l.Window:
-		return overflow("The input token count (%d) exceeds the maximum number of tokens allowed (%d).", tokens, l.Window)
-	}
-	return nil
-}
 
 // geminiParts returns the content of an answer as parts. Models that want
 // signatures sign their first call.

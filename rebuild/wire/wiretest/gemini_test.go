@@ -25,6 +25,7 @@ func TestGeminiValidate(t *testing.T) {
 		{user + "," + call + "," + result + "," + result, "orphan-result orphan-result"},
 		{user + "," + call + `,{"role":"user","parts":[{"functionResponse":{"name":"g","response":{}}}]}`, "orphan-result"},
 		{user + "," + call + `,{"role":"user","parts":[{"functionResponse":{"name":"f","response":"x"}}]}`, "args"},
+		{user + "," + strings.Replace(call, `"args"`, `"id":{},"args"`, 1) + "," + strings.Replace(result, `"response"`, `"id":{"a":1},"response"`, 1), "orphan-result"},
 		{user + "," + call + `,{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}},{"text":"x"}]}`, "mixed"},
 		{user + `,{"role":"model","parts":[{"functionCall":{"name":"f"}}]},` + result, "signature"},
 		{`{"role":"user","parts":[]}`, "parts"},

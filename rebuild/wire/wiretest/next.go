@@ -22,10 +22,9 @@ func ValidateNext(prev, next []byte) []Violation {
 	if !j.want(before != nil && after != nil, "json", -1, -1, "a body is not a JSON object") {
 		return j.found
 	}
-	for rule, names := range map[string][]string{"system": {"system", "instructions", "systemInstruction"}, "tools": {"tools", "toolConfig"}} {
-		for _, name := range names {
-			j.want(canonical(before[name]) == canonical(after[name]), rule, -1, -1, "%s is not the same", name)
-		}
+	rules := map[string]string{"system": "system", "instructions": "system", "systemInstruction": "system", "tools": "tools", "toolConfig": "tools"}
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		j.want(canonical(before[name]) == canonical(after[name]), rules[name], -1, -1, "%s is not the same", name)
 	}
 	was, is := spoken(before), spoken(after)
 	for i, s := range was {

@@ -26,10 +26,9 @@ type openCall struct {
 	done       bool
 }
 
-// settle finds the call of a result. It returns the rule that the result breaks, if it
-// breaks one.
-func (r *openAIReferee) settle(id, output string) (broken string) {
-	broken = "orphan-result"
+// settle finds the call of result i, and says orphan or doubled if there is none left.
+func (r *openAIReferee) settle(i int, id, output, orphan, doubled string) {
+	rule, said := "orphan-result", orphan
 	for k := range r.calls {
 		c := &r.calls[k]
 		switch {
@@ -37,13 +36,13 @@ func (r *openAIReferee) settle(id, output string) (broken string) {
 		case c.output != output:
 			c.done = true
 		case c.done:
-			broken = "doubled-result"
+			rule, said = "doubled-result", doubled
 		default:
 			c.done = true
-			return ""
+			return
 		}
 	}
-	return broken
+	r.flag(rule, i, -1, "%s", said)
 }
 
 // open returns the calls that have no result, and forgets all.
@@ -53,7 +52,6 @@ func (r *openAIReferee) open() []openCall {
 	return open
 }
 
-// body decodes the members of a request.
 func (r *openAIReferee) body(body []byte) map[string]any {
 	at, _ := halfSurrogate(body)
 	m := tree(body)
@@ -227,7 +225,6 @@ func (r *openAIReferee) part(i, j int, param string, v any, kinds []string) tran
 	return transcript.TextBlock{Text: said}
 }
 
-// imageURL returns where an image is.
 func imageURL(p map[string]any) string {
 	return text(p["image_url"]) + text(object(p["image_url"])["url"])
 }
@@ -263,8 +260,9 @@ func openAISource(url, fileID string) transcript.Source {
 	return transcript.Source{Type: "url", URL: url}
 }
 
-// Form returns what all answers have in common.
-func (openAI) Form() Form {
+// openAIForm returns what all answers have in common: prompt and both are said of what
+// is longer than the window, messages and output are the names of the members.
+func openAIForm(prompt, both, messages, output string) Form {
 	return Form{
 		MaxBody: 32 << 20, Whole: typeJSON, Stream: typeEvents, requestID: "X-Request-Id",
 		usual: map[string]Refusal{
@@ -279,6 +277,9 @@ func (openAI) Form() Form {
 				Text: "Incorrect API key provided: key. You can find your API key at https://platform.openai.com/account/api-keys.",
 			},
 		},
+		tooMuch: Refusal{Param: output, Code: "invalid_value", Text: "max_tokens is too large: {output}. This model supports at most {max} completion tokens, whereas you provided {output}."},
+		tooLong: Refusal{Param: messages, Code: "context_length_exceeded", Text: prompt},
+		noRoom:  Refusal{Param: messages, Code: "context_length_exceeded", Text: both},
 	}
 }
 
@@ -293,23 +294,6 @@ func (openAI) Refuse(no *Refusal, _ string) []byte {
 	return encode(map[string]any{"error": map[string]any{"message": no.Text, "type": no.Kind, "param": orNull(no.Param), "code": orNull(no.Code)}})
 }
 
-// tooLong refuses a prompt that is longer than the window.
-func tooLong(param, format string, args ...any) *Refusal {
-	no := overflow(format, args...)
-	no.Param, no.Code = param, "context_length_exceeded"
-	return no
-}
-
-// tooMuch refuses a request for more output than the model gives.
-func tooMuch(l Limits, req Request, param string) *Refusal {
-	if l.MaxOutput == 0 || req.MaxOutput <= l.MaxOutput {
-		return nil
-	}
-	no := Invalid("max_tokens is too large: %d. This model supports at most %d completion tokens, whereas you provided %d.", req.MaxOutput, l.MaxOutput, req.MaxOutput)
-	no.Param, no.Code = param, "invalid_value"
-	return no
-}
-
 // openAIUsage returns the counts of an answer under the names of the API.
 func openAIUsage(u transcript.Usage, prompt, completion string) map[string]any {
 	out := map[string]any{
@@ -322,7 +306,6 @@ func openAIUsage(u transcript.Usage, prompt, completion string) map[string]any {
 	return out
 }
 
-// openAIID returns the ID of an item of an answer.
 func openAIID(prefix string, answer, item int) string {
 	return fmt.Sprintf("%s_%06d_%d", prefix, answer, item)
 }

@@ -148,8 +148,7 @@ func (r *chatReferee) toolCalls(i int, v any) (blocks []transcript.Block, called
 		f := object(c["function"])
 		id, name := text(c["id"]), text(f["name"])
 		r.want(c["type"] == "function", "calls", i, j, "Invalid value: '%s'. Supported values are: 'function' and 'custom'.", text(c["type"]))
-		const nine = 9
-		r.want(!r.format.ShortIDs || len(id) == nine && !strings.ContainsAny(id, "_-"), "id-length", i, j, "Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", id)
+		r.want(!r.format.ShortIDs || len(id) == 9 && !strings.ContainsAny(id, "_-"), "id-length", i, j, "Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", id)
 		r.name("id", at+".id", id, 40, i, j)
 		r.want(r.fresh("call", id), "id-unique", i, j, "Duplicate value for 'tool_call_id' of '%s' in message[%d]", id, i)
 		r.calls = append(r.calls, openCall{id: id, index: i})
@@ -165,9 +164,8 @@ func (r *chatReferee) result(i int, m map[string]any) string {
 	if !r.want(ok, "missing", i, -1, "Missing required parameter: 'messages[%d].tool_call_id'.", i) {
 		return ""
 	}
-	broken := r.settle(id, "")
-	r.want(broken != "doubled-result", broken, i, -1, "Duplicate value for 'tool_call_id' of '%s' in message[%d]", id, i)
-	r.want(broken != "orphan-result", broken, i, -1, "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.") //nolint:misspell // as the provider spells it
+	const orphan = "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'." //nolint:misspell // as the provider spells it
+	r.settle(i, id, "", orphan, fmt.Sprintf("Duplicate value for 'tool_call_id' of '%s' in message[%d]", id, i))
 	return id
 }
 
@@ -180,16 +178,13 @@ func (r *chatReferee) close() {
 	r.want(missing == nil, "missing-result", r.at, -1, "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: %s", strings.Join(missing, ", "))
 }
 
-// Fit refuses a request that the model has no room for.
-func (OpenAIChat) Fit(l Limits, req Request, tokens int) *Refusal {
-	switch {
-	case l.Window > 0 && tokens > l.Window:
-		return tooLong("messages", "This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. Please reduce the length of the messages.", l.Window, tokens)
-	case l.reserves(req, tokens):
-		return tooLong("messages", "This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the messages, %d in the completion). Please reduce the length of the messages or completion.",
-			l.Window, tokens+req.MaxOutput, tokens, req.MaxOutput)
-	}
-	return tooMuch(l, req, "max_completion_tokens")
+// Form returns what all answers have in common.
+func (OpenAIChat) Form() Form {
+	const most = "This model's maximum context length is {window} tokens. However, you"
+	return openAIForm(
+		most+"r messages resulted in {prompt} tokens. Please reduce the length of the messages.",
+		most+" requested {sum} tokens ({prompt} in the messages, {output} in the completion). Please reduce the length of the messages or completion.",
+		"messages", "max_completion_tokens")
 }
 
 // chatSaid returns an answer as far as a message of this API can hold it: texts by the

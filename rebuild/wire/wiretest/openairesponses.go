@@ -185,9 +185,7 @@ func (r *responsesReferee) call(i int, kind, id string, m map[string]any) {
 }
 
 func (r *responsesReferee) output(i int, kind, id string, output any) {
-	broken := r.settle(id, kind)
-	r.want(broken != "orphan-result", broken, i, -1, "No tool call found for function call output with call_id %s.", id)
-	r.want(broken != "doubled-result", broken, i, -1, "Duplicate function call output with call_id %s.", id)
+	r.settle(i, id, kind, "No tool call found for function call output with call_id "+id+".", "Duplicate function call output with call_id "+id+".")
 	r.fresh("output", id)
 	param := fmt.Sprintf("input[%d].output", i)
 	var content []transcript.Block
@@ -206,19 +204,16 @@ func (r *responsesReferee) output(i int, kind, id string, output any) {
 	r.say(transcript.RoleUser, transcript.ToolResultBlock{CallID: id}.WithContent(content...))
 }
 
-// Fit refuses a request that the model has no room for.
-func (OpenAIResponses) Fit(l Limits, req Request, tokens int) *Refusal {
-	if l.Window > 0 && tokens > l.Window || l.reserves(req, tokens) {
-		return tooLong("input", "Your input exceeds the context window of this model. Please adjust your input and try again.")
-	}
-	return tooMuch(l, req, "max_output_tokens")
+// Form returns what all answers have in common.
+func (OpenAIResponses) Form() Form {
+	const full = "Your input exceeds the context window of this model. Please adjust your input and try again."
+	return openAIForm(full, full, "input", "max_output_tokens")
 }
 
 // afterReasoning stands in the ID of an item before that of the reasoning that
 // led up to it.
 const afterReasoning = "-after-"
 
-// responsesOutput returns the items of an answer.
 func responsesOutput(a Message) (items []map[string]any) {
 	reasoning := ""
 	for i, b := range a.Content {
@@ -262,7 +257,6 @@ func reasoningItem(id, text, encrypted string) map[string]any {
 	return map[string]any{"id": id, "type": "reasoning", "summary": summary, "encrypted_content": cmp.Or(encrypted, "ZW5jcnlwdGVk")}
 }
 
-// response returns the object of an answer.
 func response(a Message, output []map[string]any) map[string]any {
 	status, details := "completed", any(nil)
 	switch {

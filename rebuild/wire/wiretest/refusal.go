@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 )
 
 // Refusal is an error of a service.
@@ -38,12 +40,6 @@ func Invalid(format string, args ...any) *Refusal {
 	return &Refusal{Status: http.StatusBadRequest, Kind: KindInvalid, Text: fmt.Sprintf(format, args...)}
 }
 
-func overflow(format string, args ...any) *Refusal {
-	no := Invalid(format, args...)
-	no.Overflow = true
-	return no
-}
-
 // TooLarge refuses a body of too many bytes.
 func TooLarge() *Refusal {
 	return &Refusal{Status: http.StatusRequestEntityTooLarge, Kind: KindTooLarge, Text: "Request exceeds the maximum size", Usual: true, Overflow: true}
@@ -60,12 +56,37 @@ type Form struct {
 	// The provider's own words for usual errors, by the kind of the Messages API.
 	usual map[string]Refusal
 	kinds map[int]string // of errors by their status, if no other kinds and statuses are known
+	// Of a request that the model has no room for, with numbers by their names in braces:
+	// too much output is asked for, the prompt is too long, or both are together.
+	tooMuch, tooLong, noRoom Refusal
 }
 
 const (
 	typeJSON   = "application/json"
 	typeEvents = "text/event-stream; charset=utf-8"
 )
+
+// Fit refuses a valid request that the model has no room for.
+func (f Form) Fit(l Limits, prompt, output int) *Refusal {
+	var no Refusal
+	tooMuch := l.MaxOutput > 0 && output > l.MaxOutput
+	switch {
+	case tooMuch:
+		no = f.tooMuch
+	case l.Window > 0 && prompt > l.Window:
+		no = f.tooLong
+	case l.Window > 0 && l.ReserveOutput && output > l.Window-prompt:
+		no = f.noRoom
+	}
+	if no.Text == "" {
+		return nil
+	}
+	n := strconv.Itoa
+	no.Status, no.Kind, no.Overflow = http.StatusBadRequest, KindInvalid, !tooMuch
+	no.Text = strings.NewReplacer("{prompt}", n(prompt), "{output}", n(output), "{sum}", n(prompt+output), "{model}", l.Model,
+		"{window}", n(l.Window), "{max}", n(l.MaxOutput), "{end}", n(l.MaxOutput+1)).Replace(no.Text)
+	return &no
+}
 
 // Head sets the headers of an answer; no is nil if it is no error.
 func (f Form) Head(h http.Header, no *Refusal, requestID string) {
