@@ -26,7 +26,6 @@ type rendering struct {
 	origins []transcript.Origin
 	start   int     // of the blocks of the last message
 	results bool    // the last message begins with results
-	plain   bool    // the last message is one text that was recorded as a string
 	inTurn  bool    // the turn has a message
 	judge   bool    // the first item is the history's, so answers can be judged
 	changed int     // the ord of the last line that has changed what is shown so far
@@ -223,7 +222,6 @@ func (r *rendering) message(role transcript.Role, at int, plain bool) {
 		}
 		r.start, r.results = at, false
 	}
-	r.plain = plain && r.start == at
 	m.Content, m.Origins = slices.Clip(r.blocks[r.start:]), slices.Clip(r.origins[r.start:])
 	r.msgs = append(r.msgs, m)
 	r.inTurn = true
