@@ -26,7 +26,7 @@ func TestCalibrations(t *testing.T) {
 	}
 	check := func(want ...transcript.Calibration) {
 		t.Helper()
-		if got := f.Calibrations(); !slices.Equal(got, want) {
+		if got := f.Standing().Calibrations; !slices.Equal(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
@@ -47,8 +47,8 @@ func TestCalibrations(t *testing.T) {
 	check(b, a)
 	add(a, transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 77})
 	check(a)
-	if f.Compacted() != 77 {
-		t.Errorf("the compaction left %d tokens", f.Compacted())
+	if f.Standing().Compacted != 77 {
+		t.Errorf("the compaction left %d tokens", f.Standing().Compacted)
 	}
 	add(transcript.Compaction{Summary: "s", CoversTo: "e1"})
 	check()

@@ -58,7 +58,6 @@ type Fold struct {
 	first    string // ID of the header: rewinding there empties the history
 	copied   bool   // the header says that the first lines were copied from another session
 	ignored  Report // what concerns no message: unknown types, rewinds
-	learned  learned
 	standing Standing
 
 	asm *assembler // the live path; nil when it must be made anew
@@ -110,7 +109,6 @@ func (f *Fold) Add(b transcript.Batch) error {
 		return nil
 	}
 	f.batches++
-	f.learned.add(b)
 	f.standing.add(b)
 	if key := b.Entries[0].Idem; key != "" {
 		f.supersede(key, b)
@@ -297,7 +295,7 @@ const nearby = 64
 // holds is shared with the fold and must not be modified.
 func (f *Fold) History() History {
 	h := f.live().history()
-	h.Cleared = f.learned.cleared
+	h.Cleared = f.standing.Cleared
 	if f.tip >= 0 && !f.opts.Full {
 		h.After = f.nodes[f.tip].id
 	}

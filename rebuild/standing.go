@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -20,6 +21,12 @@ type Standing struct {
 	Commit Commit // the last one
 	Used   []Used // since then
 	used   map[string]bool
+
+	// Calibrations are one a model, the one that was added last at the end. Items
+	// leaves them to the caller, who knows which a compaction refutes.
+	Calibrations []transcript.Calibration
+	Compacted    int // TokensAfter of the last compaction, 0 if there was none or it does not say
+	Cleared      int // as in [History]
 }
 
 // Queued is a text of the user that no user line has taken over.
@@ -47,8 +54,8 @@ type Value struct {
 func (s *Standing) add(b transcript.Batch) {
 	for _, e := range b.Entries {
 		// A batch that was cut may lack the lines that repeat what was in force.
-		if _, ok := e.Body.(transcript.Compaction); ok && b.Complete {
-			*s = Standing{}
+		if c, ok := e.Body.(transcript.Compaction); ok && b.Complete {
+			*s = Standing{Compacted: c.TokensAfter}
 		}
 	}
 	if key := b.Entries[0].Idem; key != "" && b.Complete && len(s.Drafts) > 0 {
@@ -73,6 +80,11 @@ func (s *Standing) add(b transcript.Batch) {
 			if body.Queued != "" {
 				s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == body.Queued })
 			}
+			if body.Role == transcript.RoleAssistant && body.Of == "" && (body.Usage.Prompt() > 0 || len(body.Usage.Extra) > 0) {
+				s.Cleared = body.Usage.Cleared()
+			}
+		case transcript.Calibration:
+			s.calibrate(body)
 		case transcript.Draft:
 			if body.Key == "" {
 				continue // no answer can end it
@@ -116,6 +128,22 @@ func (s *Standing) draft(id string, part transcript.Draft) {
 	}
 	drafts[i].Text += part.Text
 	s.Drafts = drafts
+}
+
+// calibrate takes what is said about a model; what that leaves out stays.
+func (s *Standing) calibrate(c transcript.Calibration) {
+	ofModel := func(k transcript.Calibration) bool { return k.Model == c.Model }
+	if i := slices.IndexFunc(s.Calibrations, ofModel); i >= 0 {
+		k := s.Calibrations[i]
+		c.Window = cmp.Or(c.Window, k.Window)
+		if c.Factor == 0 {
+			c.Factor, c.Prompt = k.Factor, k.Prompt
+		}
+		if c.Failures == 0 {
+			c.Failures, c.FailedAt = k.Failures, k.FailedAt
+		}
+	}
+	s.Calibrations = append(without(s.Calibrations, ofModel), c)
 }
 
 // without returns the items of which drop is false, in an array of their own.
