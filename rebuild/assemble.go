@@ -14,7 +14,7 @@ type assembler struct {
 	full        bool   // compactions and clips are ignored, so no request was made of this
 	prompt      string // that the session keeps
 	system      string
-	prelude     []transcript.Message // the summary
+	prelude     []*item // the summary
 	summary     *transcript.Compaction
 	turnsBefore int             // turns that the summary stands for
 	cutFront    bool            // the first lines may be results of calls before the cut
@@ -23,9 +23,8 @@ type assembler struct {
 	clips       map[string][]clipping
 	repairs     Report // of what stands before the first turn
 
-	items   []*item // of all turns
-	turns   []*turn
-	started int                // how many of them a user text has started
+	items   []*item            // of all turns
+	turns   []*turn            // the first one is what stands before the first user text
 	waiting map[string][]*call // calls of earlier turns without a result
 	now     running
 	lines   int     // how many add was given
@@ -50,7 +49,6 @@ type assembler struct {
 
 // turn is a user text and everything up to the next one that starts a turn.
 type turn struct {
-	started bool      // by a user text; false for what stands before the first one
 	first   int       // index of its first item
 	spares  []*result // results without a call so far
 	repairs Report    // of single lines
@@ -139,16 +137,17 @@ type result struct {
 }
 
 func newAssembler() *assembler {
-	return &assembler{read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
+	return &assembler{
+		read: map[string]bool{}, clips: map[string][]clipping{}, turns: []*turn{{}},
+		waiting: map[string][]*call{}, now: newRunning(), lastUser: -1,
+	}
 }
 
 // last returns the running turn.
-func (a *assembler) last() *turn {
-	if len(a.turns) == 0 {
-		a.turns = append(a.turns, a.turnSlab.one())
-	}
-	return a.turns[len(a.turns)-1]
-}
+func (a *assembler) last() *turn { return a.turns[len(a.turns)-1] }
+
+// started is how many turns a user text has started.
+func (a *assembler) started() int { return len(a.turns) - 1 }
 
 // turnItems returns the items of the i-th turn.
 func (a *assembler) turnItems(i int) []*item {
@@ -197,7 +196,6 @@ func (n *node) source(f *transcript.Fragment, i int) source {
 // addPrompt shows a system prompt as a text of the user.
 func (a *assembler) addPrompt(n *node, b transcript.System) {
 	a.lines++
-	a.last()
 	it := a.newItem(n, 1)
 	it.prompt, it.since = true, n.ord
 	it.parts = append(it.parts, part{transcript.TextBlock{Text: PromptHeading + "\n" + b.Text}, source{n, transcript.PromptEntry}})
@@ -241,7 +239,6 @@ func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcrip
 		return
 	}
 	it.plain = f.Plain() && len(it.parts) == len(content)
-	a.last()
 	if a.answered() {
 		a.startTurn()
 	}
@@ -267,7 +264,6 @@ func (a *assembler) answered() bool {
 // them before the user's text.
 func (a *assembler) startTurn() {
 	old := a.last()
-	a.started++
 	lastAnswer := old.first
 	for i, it := range a.items[old.first:] {
 		if !it.answer {
@@ -294,7 +290,7 @@ func (a *assembler) startTurn() {
 	old.spares = stay
 	a.now.reset()
 	t := a.turnSlab.one()
-	t.started, t.first = true, len(a.items)
+	t.first = len(a.items)
 	a.turns = append(a.turns, t)
 	for _, r := range carried {
 		a.spare(r)
@@ -410,7 +406,6 @@ func (a *assembler) spare(r *result) {
 // earlier turn. A result that came before its call gives way to one that came
 // after it. One that is too late for its place becomes a text.
 func (a *assembler) addResult(from source, block transcript.Block, b transcript.ToolResultBlock, since int) {
-	a.last()
 	r := a.resultSlab.one()
 	r.callID, r.block, r.from, r.after = b.CallID, a.normaliseResult(from.node.id, block, b), from, len(a.items)
 	r.since = max(since, from.node.edited)

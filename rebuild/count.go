@@ -78,7 +78,9 @@ func (t *Tally) count() {
 		if t.asm.system != "" {
 			t.total = t.Counter.Count(t.asm.system, nil, nil)
 		}
-		r.prelude(t.asm.prelude)
+		for _, it := range t.asm.prelude {
+			r.item(it)
+		}
 	}
 	var open []counted
 	done := first

@@ -3,6 +3,7 @@ package rebuild
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -313,7 +314,7 @@ func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	after.nodes = append(f.nodes, n) // behind the end of f's own, which it will write over
 	after.tip = len(f.nodes)
 	a := after.assemble()
-	return a.history(), a.started
+	return a.history(), a.started()
 }
 
 // Prompt returns the system prompt that is in force now, as the last live entry
@@ -337,7 +338,7 @@ func (f *Fold) Report() Report {
 // included.
 func (f *Fold) Turns() int {
 	a := f.live()
-	return a.turnsBefore + a.started
+	return a.turnsBefore + a.started()
 }
 
 // Pending says what is unfinished at the end of the history.
@@ -374,9 +375,8 @@ func (f *Fold) assemble() *assembler {
 		}
 	}
 	if marker >= 0 {
-		start = f.boundary(a, path, marker)
+		start = f.summarise(a, path, marker)
 		a.cutFront = start > 0 || f.opts.Tail || f.copied
-		f.summarise(a, path, marker, start)
 	}
 	a.items = make([]*item, 0, len(path)-start)
 	f.feed(a, f.takePrompt(a, path[start:], marker-start))
@@ -434,81 +434,66 @@ func (f *Fold) path() []int {
 }
 
 // boundary returns the index in path of the first entry that the compaction at
-// marker keeps: firstKept, else what follows coversTo, else what follows the
-// marker itself. An entry inside a batch stands for the whole batch.
-func (f *Fold) boundary(a *assembler, path []int, marker int) int {
+// marker keeps, and the entry that says so: firstKept, else coversTo. If neither
+// is there it is what follows the marker, and by is empty. An entry inside a batch
+// stands for the whole batch.
+func (f *Fold) boundary(path []int, marker int) (start int, by string) {
 	e := f.nodes[path[marker]]
 	c, _ := e.body.(transcript.Compaction)
-	if c.FirstKept != "" {
-		for i := marker - 1; i >= 0; i-- {
-			n := f.nodes[path[i]]
-			if n.id != c.FirstKept {
-				continue
-			}
-			for i > 0 && f.nodes[path[i-1]].batch == n.batch {
-				i--
-			}
-			return i
+	for i, n := range slices.Backward(path[:marker]) {
+		if c.FirstKept == "" || f.nodes[n].id != c.FirstKept {
+			continue
 		}
+		for i > 0 && f.nodes[path[i-1]].batch == f.nodes[n].batch {
+			i--
+		}
+		return i, c.FirstKept
 	}
-	if tip := e.covers; tip != noCover {
-		if tip < 0 {
-			return 0
-		}
-		for i := marker - 1; i >= 0; i-- {
-			if path[i] <= tip {
-				if path[i] == tip || f.nodes[tip].dead > 0 {
-					return i + 1
-				}
-				break
-			}
-		}
+	behind, _ := slices.BinarySearch(path[:marker], e.covers+1)
+	if e.covers == -1 || behind > 0 && (path[behind-1] == e.covers || f.nodes[e.covers].dead > 0) {
+		return behind, c.CoversTo
 	}
-	a.repairs = append(a.repairs, repairf(UnresolvedBoundary, e.id,
-		"neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo))
-	return marker + 1
+	return marker + 1, ""
 }
 
-// summarise puts the summary of the compaction at marker in front.
-func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
+// summarise puts the summary of the compaction at marker in front, and returns the
+// index in path of the first entry that is kept.
+func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 	e := f.nodes[path[marker]]
 	c, _ := e.body.(transcript.Compaction)
-	a.turnsBefore, a.compacted = c.TurnsBefore, e.ord
+	start, by := f.boundary(path, marker)
+	if by == "" {
+		a.repairs = append(a.repairs, repairf(UnresolvedBoundary, e.id,
+			"neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo))
+	}
+	a.summary, a.turnsBefore, a.compacted = &c, c.TurnsBefore, e.ord
 	if c.TurnsBefore == 0 && start > 0 {
 		before := newAssembler()
 		f.feed(before, path[:start])
-		a.turnsBefore = before.started
+		a.turnsBefore = before.started()
 	}
-	a.summary = &c
-	user := func(texts ...string) {
-		m := transcript.UserText("")
-		m.Content = nil
+	from := source{node: &node{id: e.id}} // of no batch
+	say := func(answer bool, texts ...string) {
+		it := a.newItem(from.node, len(texts))
+		it.answer = answer
 		for _, text := range texts {
 			if text != "" {
-				m.Content = append(m.Content, transcript.TextBlock{Text: text})
-				m.Origins = append(m.Origins, transcript.Origin{Entry: e.id})
+				it.parts = append(it.parts, part{transcript.TextBlock{Text: text}, from})
 			}
 		}
-		if len(m.Content) > 0 {
-			a.prelude = append(a.prelude, m)
-		}
+		it.plain = len(it.parts) == 1
+		a.prelude = append(a.prelude, it)
 	}
 	text, carried := "", CarriedText(c)
 	if !IsBlank(c.Summary) {
 		text = SummaryHeading + "\n" + c.Summary
 	}
-	switch f.opts.Summary {
-	case SummarySystem:
-		a.system = text
-		user(carried)
-	case SummaryPair:
-		user(text, carried)
-		if text != "" {
-			reply := transcript.AssistantText(SummaryReply)
-			reply.Origins = []transcript.Origin{{Entry: e.id}}
-			a.prelude = append(a.prelude, reply)
-		}
-	default:
-		user(text, carried)
+	if f.opts.Summary == SummarySystem {
+		a.system, text = text, ""
 	}
+	say(false, text, carried)
+	if f.opts.Summary == SummaryPair && text != "" {
+		say(true, SummaryReply)
+	}
+	return start
 }

@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/convolog/convolog/transcript"
@@ -19,12 +20,9 @@ func (f *Fold) InForce() (ids []string) {
 		if !ok {
 			continue
 		}
-		start = f.boundary(newAssembler(), path, i)
-		switch {
-		case start > i: // it says nothing that can be found
-			ids = append(ids, f.nodes[n].id)
-		case !f.sameBatch(path[start:i], c.FirstKept):
-			ids = append(ids, c.CoversTo)
+		var by string
+		if start, by = f.boundary(path, i); by == "" || by != c.FirstKept {
+			ids = append(ids, cmp.Or(by, f.nodes[n].id))
 		}
 		break
 	}
@@ -32,20 +30,6 @@ func (f *Fold) InForce() (ids []string) {
 		ids = append(ids, f.nodes[n].id)
 	}
 	return ids
-}
-
-// sameBatch reports whether an entry is of the batch that the first of some nodes
-// is of.
-func (f *Fold) sameBatch(path []int, id string) bool {
-	for _, n := range path {
-		if f.nodes[n].batch != f.nodes[path[0]].batch {
-			break
-		}
-		if f.nodes[n].id == id {
-			return true
-		}
-	}
-	return false
 }
 
 // Since returns the IDs of the live lines that were not part of the conversation when

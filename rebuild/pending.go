@@ -22,16 +22,11 @@ type Pending struct {
 
 func (a *assembler) pending() Pending {
 	var p Pending
-	h := a.history()
-	if len(h.Messages) == 0 {
+	msgs := a.render(nil)
+	if len(a.items) == 0 || len(msgs) == 0 {
 		return p
 	}
-	if last := h.Messages[len(h.Messages)-1]; last.Role == transcript.RoleUser && len(a.turns) > 0 {
-		p.Owed = true
-	}
-	if len(a.turns) == 0 {
-		return p
-	}
+	p.Owed = msgs[len(msgs)-1].Role == transcript.RoleUser
 	items := a.turnItems(len(a.turns) - 1)
 	spoken := len(items) // the items up to the last answer
 	for spoken > 0 && !items[spoken-1].answer {

@@ -35,7 +35,7 @@ type rendering struct {
 
 // render returns messages that nothing else holds; blocks are shared.
 func (a *assembler) render(rep *Report) []transcript.Message {
-	msgs, blocks := len(a.prelude)+1, len(a.prelude)
+	msgs, blocks := len(a.prelude)+1, 2*len(a.prelude)
 	for _, it := range a.items {
 		msgs++
 		blocks += len(it.parts) + len(it.calls)
@@ -48,22 +48,13 @@ func (a *assembler) render(rep *Report) []transcript.Message {
 		blocks: make([]transcript.Block, 0, blocks), origins: make([]transcript.Origin, 0, blocks),
 		judge: true, changed: a.compacted, rep: rep,
 	}
-	r.prelude(a.prelude)
+	for _, it := range a.prelude {
+		r.item(it)
+	}
 	for i, t := range a.turns {
 		r.turn(t, a.turnItems(i))
 	}
 	return r.msgs
-}
-
-// prelude adds the messages of a summary.
-func (r *rendering) prelude(msgs []transcript.Message) {
-	for _, m := range msgs {
-		at := len(r.blocks)
-		for i, b := range m.Content {
-			r.put(b, m.Origins[i])
-		}
-		r.message(m.Role, at, len(m.Content) == 1)
-	}
 }
 
 func (r *rendering) note(rule Rule, entry, format string, args ...any) {

@@ -3,7 +3,6 @@ package rebuild
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // ErrFewTurns says that a history has fewer turns than are to be taken back.
@@ -16,47 +15,29 @@ var ErrFewTurns = errors.New("there are fewer turns")
 // turn and was written behind its beginning would be taken back too.
 func (f *Fold) BeforeTurn(n int) (id string, err error) {
 	a := f.live()
-	if n > a.started && a.turnsBefore > 0 {
+	if n > a.started() && a.turnsBefore > 0 {
 		a = newAssembler()
 		f.feed(a, f.path())
 	}
-	for _, t := range slices.Backward(a.turns) {
-		if n <= 0 {
-			break
+	if n <= 0 || n > a.started() {
+		return "", ErrFewTurns
+	}
+	t := a.turns[len(a.turns)-n]
+	first := a.items[t.first]
+	for _, it := range a.items[:t.first] {
+		if it.answer && it.ord > first.ord {
+			return "", fmt.Errorf("the answer %s was written after the turn that begins with entry %s, which it is shown in front of: rewind to an entry instead", it.entry, first.entry)
 		}
-		if !t.started {
-			continue
-		}
-		if n--; n > 0 {
-			continue
-		}
-		first := a.items[t.first]
-		for _, it := range a.items[:t.first] {
-			if it.answer && it.ord > first.ord {
-				return "", fmt.Errorf("the answer %s was written after the turn that begins with entry %s, which it is shown in front of: rewind to an entry instead", it.entry, first.entry)
-			}
-		}
-		if id, ok := f.before(first.entry); ok {
-			return id, nil
-		}
+	}
+	before := f.nodes[first.ord].parent
+	for before >= 0 && f.nodes[before].batch == f.nodes[first.ord].batch {
+		before = f.nodes[before].parent
+	}
+	switch {
+	case before >= 0:
+		return f.nodes[before].id, nil
+	case f.first != "":
+		return f.first, nil
 	}
 	return "", ErrFewTurns
-}
-
-// before returns the entry that ends the batch before that of a message line.
-func (f *Fold) before(id string) (string, bool) {
-	for i := f.tip; i >= 0; i = f.nodes[i].parent {
-		if f.nodes[i].id != id {
-			continue
-		}
-		p := f.nodes[i].parent
-		for p >= 0 && f.nodes[p].batch == f.nodes[i].batch {
-			p = f.nodes[p].parent
-		}
-		if p >= 0 {
-			return f.nodes[p].id, true
-		}
-		return f.first, f.first != ""
-	}
-	return "", false
 }
