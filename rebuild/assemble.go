@@ -137,10 +137,9 @@ type result struct {
 }
 
 func newAssembler() *assembler {
-	return &assembler{
-		read: map[string]bool{}, clips: map[string][]clipping{}, turns: []*turn{{}},
-		waiting: map[string][]*call{}, now: newRunning(), lastUser: -1,
-	}
+	a := &assembler{read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
+	a.turns = append(a.turns, a.turnSlab.one())
+	return a
 }
 
 // last returns the running turn.

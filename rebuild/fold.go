@@ -53,7 +53,7 @@ type Fold struct {
 	tips     map[string]int // entry ID -> the tip after that entry's batch, see tipAt
 	recent   []ended        // what tips has not
 	slab     slab[node]
-	cut      map[string][]int // idempotency key -> nodes of its cut appends
+	cut      map[string][]*node // idempotency key -> nodes of its cut append
 	batches  int
 	head     string
 	first    string // ID of the header: rewinding there empties the history
@@ -92,7 +92,7 @@ const noCover, noAfter = -2, -2
 
 // New returns a Fold that has seen nothing.
 func New(opts *Options) *Fold {
-	f := &Fold{tip: -1, tips: map[string]int{}, cut: map[string][]int{}}
+	f := &Fold{tip: -1, tips: map[string]int{}, cut: map[string][]*node{}}
 	if opts != nil {
 		f.opts = *opts
 	}
@@ -111,8 +111,14 @@ func (f *Fold) Add(b transcript.Batch) error {
 	}
 	f.batches++
 	f.standing.add(b)
-	if key := b.Entries[0].Idem; key != "" {
-		f.supersede(key, b)
+	key := b.Entries[0].Idem
+	if cut := f.cut[key]; len(cut) > 0 { // what a cut append left gives way to its retry
+		for _, n := range cut {
+			n.dead = len(f.nodes)
+		}
+		f.asm = nil
+		f.ignored = append(f.ignored, repairf(SupersededBatch, b.Entries[0].ID, "%d lines", len(cut)))
+		delete(f.cut, key)
 	}
 	first := len(f.nodes)
 	for i := range b.Entries {
@@ -130,29 +136,23 @@ func (f *Fold) Add(b transcript.Batch) error {
 			f.recent = append(f.recent, ended{id, f.tip})
 		}
 	}
-	if key := b.Entries[0].Idem; key != "" && !b.Complete {
-		for i := first; i < len(f.nodes); i++ {
-			f.cut[key] = append(f.cut[key], i)
-		}
+	if key != "" && !b.Complete {
+		f.cut[key] = f.nodes[first:]
 	}
 	return nil
 }
 
-// supersede drops what a cut append left in favour of its retry b.
-func (f *Fold) supersede(key string, b transcript.Batch) {
-	for _, i := range f.cut[key] {
-		f.nodes[i].dead = len(f.nodes)
-		f.asm = nil
-	}
-	if len(f.cut[key]) > 0 {
-		f.ignored = append(f.ignored, repairf(SupersededBatch, b.Entries[0].ID, "%d lines", len(f.cut[key])))
-		delete(f.cut, key)
-	}
-}
-
 func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	switch b := e.Body.(type) {
-	case transcript.Fragment, transcript.System, transcript.Dispatch, transcript.Decision, transcript.Compaction, transcript.Clip:
+	case transcript.Fragment, transcript.System, transcript.Dispatch, transcript.Decision:
+		n := f.addNode(e, complete)
+		if f.asm != nil && f.asm.displaces(n) {
+			f.asm = nil
+		}
+		if f.asm != nil {
+			f.asm.add(n)
+		}
+	case transcript.Compaction, transcript.Clip:
 		if c, ok := b.(transcript.Clip); ok && !f.opts.Full {
 			for _, clip := range c.Clips {
 				if !f.Has(clip.Entry) {
@@ -160,24 +160,9 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 				}
 			}
 		}
-		n := f.slab.one()
-		n.id, n.batch, n.complete = e.ID, f.batches, complete
-		f.place(n, b)
-		f.nodes = append(f.nodes, n)
-		f.tip = len(f.nodes) - 1
-		switch b.(type) {
-		case transcript.Fragment, transcript.System, transcript.Dispatch, transcript.Decision:
-			switch {
-			case f.asm == nil:
-			case f.asm.displaces(n):
-				f.asm = nil
-			default:
-				f.asm.add(n)
-			}
-		default:
-			if !f.opts.Full {
-				f.asm = nil
-			}
+		f.addNode(e, complete)
+		if !f.opts.Full {
+			f.asm = nil
 		}
 	case transcript.Header:
 		if f.first == "" && len(f.nodes) == 0 {
@@ -199,6 +184,16 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 		f.ignored = append(f.ignored, repairf(UnknownEntry, e.ID, "type %q", b.Kind))
 	}
 	return nil
+}
+
+// addNode makes an entry the last live node.
+func (f *Fold) addNode(e *transcript.Entry, complete bool) *node {
+	n := f.slab.one()
+	n.id, n.batch, n.complete = e.ID, f.batches, complete
+	f.place(n, e.Body)
+	f.nodes = append(f.nodes, n)
+	f.tip = n.ord
+	return n
 }
 
 // place makes n the node of a body that is added now.
@@ -379,39 +374,8 @@ func (f *Fold) assemble() *assembler {
 		a.cutFront = start > 0 || f.opts.Tail || f.copied
 	}
 	a.items = make([]*item, 0, len(path)-start)
-	f.feed(a, f.takePrompt(a, path[start:], marker-start))
+	f.feed(a, path[start:])
 	return a
-}
-
-// takePrompt takes the system prompt that the shown part begins with out of it:
-// the last one in front of its compaction, or of its first message. Marker is the
-// index of the compaction, negative if there is none.
-func (f *Fold) takePrompt(a *assembler, path []int, marker int) []int {
-	rest := make([]int, 0, len(path))
-	begun := false
-	for i, n := range path {
-		switch b := f.nodes[n].body.(type) {
-		case transcript.System:
-			if i < marker || marker < 0 && !begun {
-				a.prompt = b.Text
-				continue
-			}
-		case transcript.Fragment:
-			begun = true
-		}
-		rest = append(rest, n)
-	}
-	return rest
-}
-
-// feed gives the message lines of a part of the live path to an assembler, in
-// the order in which they are shown.
-func (f *Fold) feed(a *assembler, path []int) {
-	shown, displaced := f.shownOrder(path)
-	for _, n := range shown {
-		a.add(n)
-	}
-	a.displaced = displaced
 }
 
 // path returns the indexes of the live nodes in order.
