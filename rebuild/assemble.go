@@ -248,11 +248,8 @@ func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcrip
 // assistant message has no kept calls.
 func (a *assembler) answered() bool {
 	for _, ans := range slices.Backward(a.now.answers) {
-		if slices.ContainsFunc(ans.calls, (*call).kept) {
-			return false
-		}
-		if len(ans.parts) > len(ans.calls) {
-			return true
+		if ans.shows() {
+			return !slices.ContainsFunc(ans.calls, (*call).kept)
 		}
 	}
 	return true

@@ -139,14 +139,12 @@ func (a *assembler) touched(it *item) {
 func (f *Fold) Answered() (model string) {
 	found := false
 	for _, it := range slices.Backward(f.live().items) {
-		calls := slices.ContainsFunc(it.calls, (*call).kept)
 		switch {
-		case !calls && len(it.parts) == len(it.calls): // nothing of it is shown
-		case !it.answer && !found:
-		case !it.answer || found && calls: // another message
-			return model
-		default:
+		case !it.shows():
+		case it.answer && (!found || !slices.ContainsFunc(it.calls, (*call).kept)): // else it is another message
 			model, found = it.model, true
+		case found:
+			return model
 		}
 	}
 	return model

@@ -18,27 +18,25 @@ func Fit(h History, budget int, size func(transcript.Message) int) (History, Rep
 	for _, m := range summary {
 		budget -= size(m)
 	}
-	var starts []int
-	for i := range rest {
-		if i == 0 || (History{Messages: rest}).StartsTurn(i) {
-			starts = append(starts, i)
-		}
-	}
 	var report Report
-	from := len(rest)
-	for _, i := range slices.Backward(starts) {
-		turn := 0
-		for _, m := range rest[i:from] {
-			turn += size(m)
+	from, turn := len(rest), 0
+	for i, m := range slices.Backward(rest) {
+		turn += size(m)
+		if i > 0 && !(History{Messages: rest}).StartsTurn(i) {
+			continue
 		}
 		if turn > budget && from < len(rest) {
 			break
 		}
 		if from = i; turn > budget {
-			report = Report{repairf(OverBudget, entryOf(rest[i]), "the newest turn has %d tokens, and %d are left for it", turn, max(budget, 0))}
+			entry := ""
+			if len(m.Origins) > 0 {
+				entry = m.Origins[0].Entry
+			}
+			report = Report{repairf(OverBudget, entry, "the newest turn has %d tokens, and %d are left for it", turn, max(budget, 0))}
 			break
 		}
-		budget -= turn
+		budget, turn = budget-turn, 0
 	}
 	if from > 0 {
 		rest = withoutReasoning(rest[from:], func(o transcript.Origin) bool { return o.Answer != nil && signs(o.API) })
@@ -49,14 +47,6 @@ func Fit(h History, budget int, size func(transcript.Message) int) (History, Rep
 	}
 	h.Messages, h.After, h.Cleared = slices.Concat(summary, rest), "", 0
 	return h, report
-}
-
-// entryOf returns the ID of the entry that a message begins with, if it is known.
-func entryOf(m transcript.Message) string {
-	if len(m.Origins) == 0 {
-		return ""
-	}
-	return m.Origins[0].Entry
 }
 
 // parts returns the messages of a summary and those behind it. The blocks of a

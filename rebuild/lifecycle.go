@@ -1,6 +1,10 @@
 package rebuild
 
-import "github.com/convolog/convolog/transcript"
+import (
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
 
 // CallState says how far a call without a result has come.
 type CallState string
@@ -80,15 +84,13 @@ func (a *assembler) addStatus(n *node) bool {
 
 // unanswered returns the call of an entry if it has no result.
 func (a *assembler) unanswered(callID, entry string) *call {
-	var lists [][]*call
+	var open []*call
 	if same := a.now.calls[callID]; same != nil {
-		lists = append(lists, same.open...)
+		open = slices.Concat(same.open...)
 	}
-	for _, list := range append(lists, a.waiting[callID]) {
-		for _, c := range list {
-			if c.entry == entry && !c.late {
-				return c
-			}
+	for _, c := range append(open, a.waiting[callID]...) {
+		if c.entry == entry && !c.late {
+			return c
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ type running struct {
 	indexed int              // how many
 	calls   map[string]*calls
 	waits   map[string][]*result // spares that are not used, by call ID
-	seen    map[callKey]bool     // of calls whose ID the turn has more than once
+	seen    map[callKey]*places  // of calls whose ID the turn has more than once
 }
 
 // calls are the calls of a turn that have one ID.
@@ -20,25 +20,23 @@ type calls struct {
 
 	// The calls without a result, by answer: a result goes to the first call
 	// of the last list. One answer may have several, with others in between.
-	open   [][]*call
-	last   *item // the answer of the last call
-	sealed int   // how many lists came before those of last
-	early  []*call
+	open  [][]*call
+	early []*call
 }
 
-// callKey tells a call that is recorded twice. in is the answer it was found
-// in, flatCalls for any answer that is not grouped, or nil for any answer.
-type callKey struct {
-	in              *item
-	id, name, input string
-}
+// callKey tells a call that is recorded twice.
+type callKey struct{ id, name, input string }
 
-var flatCalls = new(item)
+// places are the answers that have a call; one of them is flat.
+type places struct {
+	answers map[*item]bool
+	flat    bool
+}
 
 func newRunning() running {
 	return running{
 		byID: map[string]*item{}, calls: map[string]*calls{},
-		waits: map[string][]*result{}, seen: map[callKey]bool{},
+		waits: map[string][]*result{}, seen: map[callKey]*places{},
 	}
 }
 
@@ -83,33 +81,21 @@ func (r *running) dropLast() {
 // recorded reports whether an earlier call is the same as b, which is in ans
 // or, if it is not grouped, may be in any answer; if not, it takes note of b.
 func (r *running) recorded(same *calls, ans *item, b transcript.ToolCallBlock, grouped bool) bool {
-	if !same.keyed {
+	if first := same.first; !same.keyed {
 		same.keyed = true
-		r.see(keyOf(same.first.recorded()), same.first.item)
+		r.recorded(same, first.item, first.recorded(), grouped)
 	}
-	key := keyOf(b)
-	within := func(in *item) bool { key.in = in; return r.seen[key] }
-	if !grouped && within(nil) || within(ans) || within(flatCalls) {
+	shown, _ := normaliseCall(b, "", nil)
+	key := callKey{b.ID, shown.Name, string(compact(shown.Input))}
+	at := r.seen[key]
+	if at == nil {
+		at = &places{answers: map[*item]bool{}}
+		r.seen[key] = at
+	} else if !grouped || at.flat || at.answers[ans] {
 		return true
 	}
-	r.see(key, ans)
+	at.answers[ans], at.flat = true, at.flat || ans.flat
 	return false
-}
-
-func (r *running) see(key callKey, ans *item) {
-	key.in = nil
-	r.seen[key] = true
-	key.in = ans
-	r.seen[key] = true
-	if ans.flat {
-		key.in = flatCalls
-		r.seen[key] = true
-	}
-}
-
-func keyOf(b transcript.ToolCallBlock) callKey {
-	shown, _ := normaliseCall(b, "", nil)
-	return callKey{id: b.ID, name: shown.Name, input: string(compact(shown.Input))}
 }
 
 // takeSpare returns the first spare result for a call; nil if there is none.
@@ -126,14 +112,12 @@ func (r *running) takeSpare(id string) *result {
 
 // add takes the next call. Its result is set if that came before it.
 func (c *calls) add(next *call) {
-	if c.last != next.item {
-		c.last, c.sealed = next.item, len(c.open)
-	}
+	last := len(c.open) - 1
 	switch {
 	case next.result != nil:
 		c.early = append(c.early, next)
-	case len(c.open) > c.sealed:
-		c.open[len(c.open)-1] = append(c.open[len(c.open)-1], next)
+	case last >= 0 && c.open[last][0].item == next.item:
+		c.open[last] = append(c.open[last], next)
 	default:
 		c.open = append(c.open, []*call{next})
 	}
@@ -150,7 +134,6 @@ func (c *calls) find() *call {
 		found := c.open[last][0]
 		if c.open[last] = c.open[last][1:]; len(c.open[last]) == 0 {
 			c.open = c.open[:last]
-			c.sealed = min(c.sealed, last)
 		}
 		return found
 	}
