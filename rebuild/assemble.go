@@ -148,40 +148,30 @@ func (a *assembler) last() *turn { return a.turns[len(a.turns)-1] }
 // started is how many turns a user text has started.
 func (a *assembler) started() int { return len(a.turns) - 1 }
 
-// turnItems returns the items of the i-th turn.
-func (a *assembler) turnItems(i int) []*item {
-	if i+1 < len(a.turns) {
-		return a.items[a.turns[i].first:a.turns[i+1].first]
-	}
-	return a.items[a.turns[i].first:]
-}
-
-// add takes the next message line or system prompt.
+// add takes the next line of those that are not compactions or clips.
 func (a *assembler) add(n *node) {
-	if b, ok := n.body.(transcript.System); ok {
-		a.addPrompt(n, b)
-		return
-	}
-	if a.addStatus(n) {
-		return
-	}
-	f, ok := n.body.(transcript.Fragment)
-	if !ok {
-		return
-	}
-	a.prompted = false
 	a.lines++
-	content, since := a.clipped(n, &f)
-	if !n.complete {
-		a.note(IncompleteBatch, n.id, "line of type %s", f.Kind)
-	}
-	if f.Role == transcript.RoleAssistant {
-		a.lastUser = -1
-		a.addAnswer(n, &f, content, since)
-		return
-	}
 	a.lastUser = max(a.lastUser, n.ord)
-	a.addUser(n, &f, content, since)
+	switch b := n.body.(type) {
+	case transcript.System:
+		a.addPrompt(n, b)
+	case transcript.Dispatch:
+		a.addStatus(n, b.CallID, b.Call, status{state: Dispatched})
+	case transcript.Decision:
+		a.addStatus(n, b.CallID, b.Call, status{decided[b.Verdict], b.By, b.Reason})
+	case transcript.Fragment:
+		a.prompted = false
+		content, since := a.clipped(n, &b)
+		if !n.complete {
+			a.note(IncompleteBatch, n.id, "line of type %s", b.Kind)
+		}
+		if b.Role == transcript.RoleAssistant {
+			a.lastUser = -1
+			a.addAnswer(n, &b, content, since)
+		} else {
+			a.addUser(n, &b, content, since)
+		}
+	}
 }
 
 // source is where the i-th block of a message line comes from.
@@ -194,12 +184,11 @@ func (n *node) source(f *transcript.Fragment, i int) source {
 
 // addPrompt shows a system prompt as a text of the user.
 func (a *assembler) addPrompt(n *node, b transcript.System) {
-	a.lines++
 	it := a.newItem(n, 1)
 	it.prompt, it.since = true, n.ord
 	it.parts = append(it.parts, part{transcript.TextBlock{Text: PromptHeading + "\n" + b.Text}, source{n, transcript.PromptEntry}})
 	a.items = append(a.items, it)
-	a.prompted, a.lastUser = true, max(a.lastUser, n.ord)
+	a.prompted = true
 }
 
 func (a *assembler) note(rule Rule, entry, format string, args ...any) {

@@ -6,18 +6,11 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// clipping is a replacement and the ord of its entry.
+// clipping is a replacement and the ord of its entry. Of two for one place the last
+// one holds.
 type clipping struct {
 	transcript.Clipping
 	ord int
-}
-
-// clip notes the replacements of a clip entry; of two for one place the last
-// one holds.
-func (a *assembler) clip(c transcript.Clip, ord int) {
-	for _, clip := range c.Clips {
-		a.clips[clip.Entry] = append(a.clips[clip.Entry], clipping{clip, ord})
-	}
 }
 
 // clipped returns the content of a line with its clips applied, and the ord of

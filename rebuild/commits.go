@@ -110,19 +110,3 @@ func (s Standing) Stats() transcript.CommitStats {
 	}
 	return sum
 }
-
-// accounts returns the entries that account for the same again.
-func (s Standing) accounts() (items []transcript.Item) {
-	if c := s.Commit; c.Entry != "" {
-		open := slices.Contains(c.Open, c.Entry)
-		c.Open = without(c.Open, func(id string) bool { return id == c.Entry })
-		items = append(items, transcript.Repeat(c.Commit, c.Entry))
-		if !open {
-			items = append(items, transcript.Repeat(transcript.Extracted{Commit: c.Entry}, c.Entry))
-		}
-	}
-	for _, u := range s.Used {
-		items = append(items, transcript.Repeat(u.Used, u.Entry))
-	}
-	return items
-}

@@ -365,7 +365,9 @@ func (f *Fold) assemble() *assembler {
 					a.read[id] = true
 				}
 			case transcript.Clip:
-				a.clip(b, f.nodes[n].ord)
+				for _, clip := range b.Clips {
+					a.clips[clip.Entry] = append(a.clips[clip.Entry], clipping{clip, n})
+				}
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/convolog/convolog/transcript"
@@ -44,26 +45,16 @@ func (s status) allows(next CallState) bool {
 	return next == Dispatched && s.state != Dispatched
 }
 
-// addStatus takes a dispatch or a decision. It reports false for other bodies.
-func (a *assembler) addStatus(n *node) bool {
-	var entry, callID string
-	var said status
-	switch b := n.body.(type) {
-	case transcript.Dispatch:
-		entry, callID, said.state = b.Call, b.CallID, Dispatched
-	case transcript.Decision:
-		entry, callID = b.Call, b.CallID
-		said = status{map[transcript.Verdict]CallState{
-			transcript.Hold: Held, transcript.Approve: Approved, transcript.Reject: Rejected,
-		}[b.Verdict], b.By, b.Reason}
-	default:
-		return false
-	}
-	a.lines++
-	a.lastUser = max(a.lastUser, n.ord)
+// decided has the states that decisions bring about.
+var decided = map[transcript.Verdict]CallState{
+	transcript.Hold: Held, transcript.Approve: Approved, transcript.Reject: Rejected,
+}
+
+// addStatus takes what a dispatch or a decision says of a call.
+func (a *assembler) addStatus(n *node, callID, entry string, said status) {
 	c := a.unanswered(callID, entry)
 	if c == nil || said.state == "" || !c.status.allows(said.state) {
-		return true
+		return
 	}
 	if c.status.state == "" {
 		a.marked = append(a.marked, c)
@@ -79,7 +70,6 @@ func (a *assembler) addStatus(n *node) bool {
 		r.callID, r.block, r.from, r.since = callID, transcript.ToolError(callID, said.text()).Content[0], source{n, transcript.WholeEntry}, n.ord
 		a.addLate(r, c)
 	}
-	return true
 }
 
 // unanswered returns the call of an entry if it has no result.
@@ -98,26 +88,18 @@ func (a *assembler) unanswered(callID, entry string) *call {
 
 // text is what the result made up for a call says.
 func (s status) text() string {
-	switch {
-	case s.state == Held:
-		return Waiting
-	case s.state == Dispatched:
-		return MayHaveRun
-	case s.state == Rejected && s.reason != "":
-		return denied + ": " + s.reason
-	case s.state == Rejected:
-		return denied
+	text := cmp.Or(map[CallState]string{Held: Waiting, Dispatched: MayHaveRun, Rejected: denied}[s.state], Interrupted)
+	if s.state == Rejected && s.reason != "" {
+		text += ": " + s.reason
 	}
-	return Interrupted
+	return text
 }
 
 // pending returns the call as one that has no result.
 func (c *call) pending() PendingCall {
-	state := c.status.state
-	if state == "" {
-		state = NotStarted
+	return PendingCall{
+		Entry: c.entry, Call: c.recorded(), State: cmp.Or(c.status.state, NotStarted), By: c.status.by, Reason: c.status.reason,
 	}
-	return PendingCall{Entry: c.entry, Call: c.recorded(), State: state, By: c.status.by, Reason: c.status.reason}
 }
 
 // pendingCalls returns the calls of which something was said and which have no

@@ -27,7 +27,7 @@ func (a *assembler) pending() Pending {
 		return p
 	}
 	p.Owed = msgs[len(msgs)-1].Role == transcript.RoleUser
-	items := a.turnItems(len(a.turns) - 1)
+	items := a.items[a.last().first:]
 	spoken := len(items) // the items up to the last answer
 	for spoken > 0 && !items[spoken-1].answer {
 		spoken--

@@ -44,10 +44,23 @@ func PromptHash(system string, tools []transcript.Tool) string {
 // messages given are not modified.
 func Reasoned(messages []transcript.Message, promptHash string) (out []transcript.Message, thought string) {
 	keep := map[*transcript.Answer]bool{}
-	answers, reasons := signedAnswers(messages)
-	place := map[string]int{}
-	for i, a := range answers {
-		place[a.Entry] = i
+	var answers []*transcript.Answer         // whose reasoning, if there is any, is signed
+	place := map[string]int{}                // of these, by entry
+	reasons := map[*transcript.Answer]bool{} // there is some
+	for _, m := range messages {
+		for j, b := range m.Content {
+			if j >= len(m.Origins) || m.Origins[j].Answer == nil || !signs(m.Origins[j].API) {
+				continue
+			}
+			a := m.Origins[j].Answer
+			if len(answers) == 0 || answers[len(answers)-1] != a {
+				place[a.Entry] = len(answers)
+				answers = append(answers, a)
+			}
+			if isThought(b) {
+				reasons[a] = true
+			}
+		}
 	}
 	held := -1 // no answer of the run was made without those from here on
 	for i, a := range slices.Backward(answers) {
@@ -70,28 +83,6 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 		}
 	}
 	return withoutReasoning(messages, func(o transcript.Origin) bool { return o.Answer != nil && signs(o.API) && !keep[o.Answer] }), thought
-}
-
-// signedAnswers returns the answers whose reasoning, if there is any, is signed,
-// and which say what they were made from, in order; reasons has those that have
-// reasoning.
-func signedAnswers(messages []transcript.Message) (answers []*transcript.Answer, reasons map[*transcript.Answer]bool) {
-	reasons = map[*transcript.Answer]bool{}
-	for _, m := range messages {
-		for j, b := range m.Content {
-			if j >= len(m.Origins) || m.Origins[j].Answer == nil || !signs(m.Origins[j].API) {
-				continue
-			}
-			a := m.Origins[j].Answer
-			if len(answers) == 0 || answers[len(answers)-1] != a {
-				answers = append(answers, a)
-			}
-			if isThought(b) {
-				reasons[a] = true
-			}
-		}
-	}
-	return answers, reasons
 }
 
 // signs reports whether the reasoning that an API gives is bound to what it was

@@ -52,7 +52,11 @@ func (a *assembler) render(rep *Report) []transcript.Message {
 		r.item(it)
 	}
 	for i, t := range a.turns {
-		r.turn(t, a.turnItems(i))
+		end := len(a.items)
+		if i+1 < len(a.turns) {
+			end = a.turns[i+1].first
+		}
+		r.turn(t, a.items[t.first:end])
 	}
 	return r.msgs
 }

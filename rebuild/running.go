@@ -42,22 +42,16 @@ func newRunning() running {
 
 // reset empties r for the next turn.
 func (r *running) reset() {
-	r.answers, r.indexed = r.answers[:0], 0
-	r.byID, r.calls = emptied(r.byID), emptied(r.calls)
-	r.waits, r.seen = emptied(r.waits), emptied(r.seen)
-}
-
-// emptied returns an empty map: m, unless it is so large that clearing it would
-// cost every later turn.
-func emptied[K comparable, V any](m map[K]V) map[K]V {
 	const large = 64
-	switch n := len(m); {
-	case n > large:
-		return map[K]V{}
-	case n > 0:
-		clear(m)
+	if len(r.byID)+len(r.calls)+len(r.waits)+len(r.seen) > large { // clearing these would cost every later turn
+		*r = newRunning()
+		return
 	}
-	return m
+	r.answers, r.indexed = r.answers[:0], 0
+	clear(r.byID)
+	clear(r.calls)
+	clear(r.waits)
+	clear(r.seen)
 }
 
 // answer returns the answer with that first line; nil if there is none.

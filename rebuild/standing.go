@@ -165,7 +165,18 @@ func (s Standing) Items() (items []transcript.Item) {
 	for _, d := range s.Drafts {
 		items = append(items, transcript.Repeat(d.Draft, d.Entry))
 	}
-	return append(items, s.accounts()...)
+	if c := s.Commit; c.Entry != "" {
+		open := slices.Contains(c.Open, c.Entry)
+		c.Open = without(c.Open, func(id string) bool { return id == c.Entry })
+		items = append(items, transcript.Repeat(c.Commit, c.Entry))
+		if !open {
+			items = append(items, transcript.Repeat(transcript.Extracted{Commit: c.Entry}, c.Entry))
+		}
+	}
+	for _, u := range s.Used {
+		items = append(items, transcript.Repeat(u.Used, u.Entry))
+	}
+	return items
 }
 
 // Standing returns what is in force besides the history.
