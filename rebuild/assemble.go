@@ -308,14 +308,13 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 		switch c := b.(type) {
 		case transcript.ToolCallBlock:
 			a.addCall(from, ans, b, c, f.Of != "" || f.Kind == transcript.TypeAssistant)
-			continue
 		case transcript.ToolResultBlock:
 			a.note(MisplacedBlock, n.id, "a tool result in an assistant message")
 			a.addResult(from, b, c, since)
-			continue
-		}
-		if b := a.normaliseBlock(n.id, transcript.RoleAssistant, b); b != nil {
-			ans.parts = append(ans.parts, part{b, from})
+		default:
+			if b := a.normaliseBlock(n.id, transcript.RoleAssistant, b); b != nil {
+				ans.parts = append(ans.parts, part{b, from})
+			}
 		}
 	}
 }

@@ -36,20 +36,18 @@ func applyClip(kind string, content []transcript.Block, c transcript.Clipping) b
 	text := transcript.TextBlock{Text: c.Content}
 	if kind == transcript.TypeToolResult {
 		r, ok := content[0].(transcript.ToolResultBlock)
-		if !ok {
-			return false
+		inner := []transcript.Block{text}
+		if c.Block != nil {
+			if *c.Block < 0 || *c.Block >= len(r.Content) {
+				return false
+			}
+			inner = slices.Clone(r.Content)
+			inner[*c.Block] = text
 		}
-		if c.Block == nil {
-			content[0] = r.WithContent(text)
-			return true
+		if ok {
+			content[0] = r.WithContent(inner...)
 		}
-		inner := slices.Clone(r.Content)
-		if i := *c.Block; i < 0 || i >= len(inner) {
-			return false
-		}
-		inner[*c.Block] = text
-		content[0] = r.WithContent(inner...)
-		return true
+		return ok
 	}
 	if c.Block == nil || *c.Block < 0 || *c.Block >= len(content) {
 		return false
