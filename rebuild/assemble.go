@@ -103,14 +103,13 @@ func (s source) origin() transcript.Origin {
 
 type call struct {
 	id     string
-	ord    int              // of its line
+	node   *node            // its line
 	block  transcript.Block // as it is recorded
 	shown  transcript.Block // as it is shown, nil until that is asked for
 	item   *item
 	result *result
 	late   bool // its result is shown as a text
 
-	entry  string // of its line
 	status status // as it is
 	told   status // as it is shown
 	since  int    // the ord of the line that says so
@@ -129,7 +128,6 @@ type result struct {
 	after  int  // number of items when it came
 	since  int  // as that of an item
 	moved  bool // it is not where providers want it
-	early  bool // it came before its call
 
 	carried bool  // from the turn before
 	used    bool  // of a spare: it has found its call
@@ -212,7 +210,7 @@ func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcrip
 		if r, ok := b.(transcript.ToolResultBlock); ok {
 			a.addResult(n.source(f, i), b, r, since)
 			results++
-		} else if b := a.normaliseBlock(n.id, transcript.RoleUser, b); b != nil {
+		} else if b := a.normaliseBlock(n.id, inUser, b); b != nil {
 			if it == nil {
 				it = a.newItem(n, len(content)-i)
 				it.since = since
@@ -312,7 +310,7 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 			a.note(MisplacedBlock, n.id, "a tool result in an assistant message")
 			a.addResult(from, b, c, since)
 		default:
-			if b := a.normaliseBlock(n.id, transcript.RoleAssistant, b); b != nil {
+			if b := a.normaliseBlock(n.id, inAnswer, b); b != nil {
 				ans.parts = append(ans.parts, part{b, from})
 			}
 		}
@@ -360,10 +358,9 @@ func (a *assembler) addCall(from source, ans *item, block transcript.Block, b tr
 		return
 	}
 	c := a.callSlab.one()
-	c.id, c.ord, c.block, c.item, c.result = b.ID, from.node.ord, block, ans, a.now.takeSpare(b.ID)
-	c.entry = from.node.id
+	c.id, c.node, c.block, c.item, c.result = b.ID, from.node, block, ans, a.now.takeSpare(b.ID)
 	if r := c.result; r != nil && r.text != nil {
-		r.text.parts, r.text.since = nil, c.ord // it is not shown there any more
+		r.text.parts, r.text.since = nil, c.node.ord // it is not shown there any more
 		a.found++
 	}
 	if ans.calls == nil {

@@ -326,7 +326,10 @@ func (f *Fold) Prompt() (text string, ok bool) {
 // Report returns the repairs that were needed for History, in the order of
 // the history.
 func (f *Fold) Report() Report {
-	return append(f.live().allRepairs(), f.ignored...)
+	a := f.live()
+	rep := slices.Clone(a.repairs)
+	a.render(&rep)
+	return append(rep, f.ignored...)
 }
 
 // Turns is the number of turns of the conversation, those before a compaction
@@ -334,13 +337,6 @@ func (f *Fold) Report() Report {
 func (f *Fold) Turns() int {
 	a := f.live()
 	return a.turnsBefore + a.started()
-}
-
-// Pending says what is unfinished at the end of the history.
-func (f *Fold) Pending() Pending {
-	p := f.live().pending()
-	p.Queued = f.standing.Queued
-	return p
 }
 
 // live returns the assembler of the live path.
@@ -382,21 +378,17 @@ func (f *Fold) assemble() *assembler {
 
 // path returns the indexes of the live nodes in order.
 func (f *Fold) path() []int {
-	n := 0
-	for i := f.tip; i >= 0; i = f.nodes[i].parent {
-		n++
-	}
-	path := make([]int, n)
+	path := make([]int, 0, f.tip+1)
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {
 		if dead := f.nodes[i].dead; dead == 0 {
-			n--
-			path[n] = i
-		} else if n < len(path) {
-			next := f.nodes[path[n]]
+			path = append(path, i)
+		} else if len(path) > 0 {
+			next := f.nodes[path[len(path)-1]]
 			next.edited = max(next.edited, dead)
 		}
 	}
-	return path[n:]
+	slices.Reverse(path)
+	return path
 }
 
 // boundary returns the index in path of the first entry that the compaction at

@@ -15,7 +15,7 @@ func (a *assembler) tooLate(c *call, result *node) bool {
 		if it == c.item {
 			return false
 		}
-		if it.answer && it.after >= c.ord && it.after < result.ord && it.shows() {
+		if it.answer && it.after >= c.node.ord && it.after < result.ord && it.shows() {
 			return true
 		}
 	}

@@ -25,8 +25,9 @@ type Pending struct {
 	Cut bool `json:"cut,omitempty"`
 }
 
-func (a *assembler) pending() Pending {
-	var p Pending
+// Pending says what is unfinished at the end of the history.
+func (f *Fold) Pending() Pending {
+	a, p := f.live(), Pending{Queued: f.standing.Queued}
 	msgs := a.render(nil)
 	if len(a.items) == 0 || len(msgs) == 0 {
 		return p
@@ -128,7 +129,7 @@ func (a *assembler) unanswered(callID, entry string) *call {
 		open = slices.Concat(same.open...)
 	}
 	for _, c := range append(open, a.waiting[callID]...) {
-		if c.entry == entry && !c.late {
+		if c.node.id == entry && !c.late {
 			return c
 		}
 	}
@@ -147,7 +148,7 @@ func (s status) text() string {
 // pending returns the call as one that has no result.
 func (c *call) pending() PendingCall {
 	return PendingCall{
-		Entry: c.entry, Call: c.recorded(), State: cmp.Or(c.status.state, NotStarted), By: c.status.by, Reason: c.status.reason,
+		Entry: c.node.id, Call: c.recorded(), State: cmp.Or(c.status.state, NotStarted), By: c.status.by, Reason: c.status.reason,
 	}
 }
 

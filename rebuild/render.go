@@ -11,12 +11,6 @@ func (a *assembler) history() History {
 	return History{System: a.system, Prompt: a.prompt, Messages: a.render(nil), Compaction: a.summary}
 }
 
-func (a *assembler) allRepairs() Report {
-	rep := slices.Clone(a.repairs)
-	a.render(&rep)
-	return rep
-}
-
 // rendering makes the messages of a history. Neighbours of one role become one
 // message, and the first one is the user's. The blocks of all messages lie one
 // after the other, so that a message grows by taking in those behind it.

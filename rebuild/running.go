@@ -100,7 +100,7 @@ func (r *running) takeSpare(id string) *result {
 	}
 	res := list[0]
 	r.waits[id] = list[1:]
-	res.used, res.moved, res.early = true, true, true
+	res.used, res.moved = true, true
 	return res
 }
 
