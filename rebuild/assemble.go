@@ -21,7 +21,6 @@ type assembler struct {
 	compacted   int             // the ord of the compaction, 0 for none
 	read        map[string]bool // entries that a summary stands for, wherever they are
 	clips       map[string][]clipping
-	repairs     Report // of what stands before the first turn
 
 	items   []*item            // of all turns
 	turns   []*turn            // the first one is what stands before the first user text
@@ -59,10 +58,9 @@ type item struct {
 	entry  string // ID of its first line
 	parts  []part
 	answer bool
-	plain  bool    // it is one line whose content is a string
-	prompt bool    // it is a system prompt
-	late   *result // what it shows, if that came too late for its place
-	ord    int     // of its first line
+	plain  bool // it is one line whose content is a string
+	aside  bool // it is a system prompt or shows a late result
+	ord    int  // of its first line
 	// since is the ord of the last line that has changed what is shown here, and
 	// before that of the last one that has changed what was shown in front of it.
 	since, before int
@@ -75,14 +73,6 @@ type item struct {
 	closed     bool               // a result came after one of its calls: a flat answer is over
 	api, model string
 	calls      []*call // one for each tool call in parts
-}
-
-// role is the role of the messages that show the item.
-func (it *item) role() transcript.Role {
-	if it.answer {
-		return transcript.RoleAssistant
-	}
-	return transcript.RoleUser
 }
 
 // part is one block of an item.
@@ -183,7 +173,7 @@ func (n *node) source(f *transcript.Fragment, i int) source {
 // addPrompt shows a system prompt as a text of the user.
 func (a *assembler) addPrompt(n *node, b transcript.System) {
 	it := a.newItem(n, 1)
-	it.prompt, it.since = true, n.ord
+	it.aside, it.since = true, n.ord
 	it.parts = append(it.parts, part{transcript.TextBlock{Text: PromptHeading + "\n" + b.Text}, source{n, transcript.PromptEntry}})
 	a.items = append(a.items, it)
 	a.prompted = true

@@ -189,26 +189,16 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 // addNode makes an entry the last live node.
 func (f *Fold) addNode(e *transcript.Entry, complete bool) *node {
 	n := f.slab.one()
-	n.id, n.batch, n.complete = e.ID, f.batches, complete
-	f.place(n, e.Body)
-	f.nodes = append(f.nodes, n)
-	f.tip = n.ord
-	return n
-}
-
-// place makes n the node of a body that is added now.
-func (f *Fold) place(n *node, b transcript.Body) {
-	n.body, n.ord, n.parent, n.chain, n.covers, n.after = b, len(f.nodes), f.tip, len(f.nodes), noCover, noAfter
+	*n = node{
+		id: e.ID, body: e.Body, ord: len(f.nodes), parent: f.tip, chain: len(f.nodes),
+		batch: f.batches, complete: complete, covers: noCover, after: noAfter,
+	}
 	if f.tip >= 0 && f.tip == len(f.nodes)-1 {
 		n.chain = f.nodes[f.tip].chain
 	}
-	switch b := b.(type) {
+	switch b := e.Body.(type) {
 	case transcript.Compaction:
-		if b.CoversTo == "" {
-			break
-		}
-		// Now: a later line may have the same ID.
-		if tip, ok := f.tipAt(b.CoversTo); ok {
+		if tip, ok := f.tipAt(b.CoversTo); ok { // now: a later line may have the same ID
 			n.covers = tip
 		}
 	case transcript.Fragment:
@@ -216,6 +206,9 @@ func (f *Fold) place(n *node, b transcript.Body) {
 			n.after = f.renderedFrom(b.Made.After)
 		}
 	}
+	f.nodes = append(f.nodes, n)
+	f.tip = n.ord
+	return n
 }
 
 // Head is the ID of the last message, compaction or rewind entry; empty if
@@ -266,6 +259,7 @@ func (f *Fold) liveTip(tip int) bool {
 // renderedFrom returns the tip that a request was rendered from: -1, in front of
 // all nodes, if the line is not there or no longer in force.
 func (f *Fold) renderedFrom(after string) int {
+	const nearby = 64 // nodes that are looked at before all entries are indexed
 	tip, ok := -1, false
 	for i := len(f.nodes) - 1; i >= max(0, len(f.nodes)-nearby) && !ok; i-- {
 		if f.nodes[i].id == after {
@@ -282,9 +276,6 @@ func (f *Fold) renderedFrom(after string) int {
 	}
 	return tip
 }
-
-// nearby is how many nodes are looked at before all entries are indexed.
-const nearby = 64
 
 // History returns the canonical history of what was added so far. The slices
 // are the caller's: the messages, their content and their origins. What a block
@@ -303,11 +294,9 @@ func (f *Fold) History() History {
 // with its TurnsBefore they are all there are.
 func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	c.TurnsBefore = max(c.TurnsBefore, 1) // not asked for here, and costly to find out
-	n := &node{batch: f.batches + 1, complete: true}
-	f.place(n, c)
 	after := *f
-	after.nodes = append(f.nodes, n) // behind the end of f's own, which it will write over
-	after.tip = len(f.nodes)
+	after.slab, after.batches = slab[node]{}, f.batches+1
+	after.addNode(&transcript.Entry{Body: c}, true) // behind the end of f's nodes, which will write over it
 	a := after.assemble()
 	return a.history(), a.started()
 }
@@ -326,9 +315,8 @@ func (f *Fold) Prompt() (text string, ok bool) {
 // Report returns the repairs that were needed for History, in the order of
 // the history.
 func (f *Fold) Report() Report {
-	a := f.live()
-	rep := slices.Clone(a.repairs)
-	a.render(&rep)
+	var rep Report
+	f.live().render(&rep)
 	return append(rep, f.ignored...)
 }
 
@@ -421,8 +409,7 @@ func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 	c, _ := e.body.(transcript.Compaction)
 	start, by := f.boundary(path, marker)
 	if by == "" {
-		a.repairs = append(a.repairs, repairf(UnresolvedBoundary, e.id,
-			"neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo))
+		a.note(UnresolvedBoundary, e.id, "neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo)
 	}
 	a.summary, a.turnsBefore, a.compacted = &c, c.TurnsBefore, e.ord
 	if c.TurnsBefore == 0 && start > 0 {

@@ -48,7 +48,7 @@ func (a *assembler) addLate(r *result, c *call) {
 		text += "\n" + said
 	}
 	it := a.newItem(r.from.node, 1+len(b.Content))
-	it.late, it.since, r.text = r, r.since, it
+	it.aside, it.since, r.text = true, r.since, it
 	it.parts = append(it.parts, part{transcript.TextBlock{Text: text}, r.from})
 	for _, inner := range b.Content {
 		switch inner.(type) {

@@ -32,8 +32,10 @@ func (f *Fold) feed(a *assembler, path []int) {
 		case transcript.Fragment:
 			begun = true
 			if b.Role != transcript.RoleAssistant {
-				for at > end && shown[at-1].isPrompt() {
-					at--
+				for ; at > end; at-- {
+					if _, prompt := shown[at-1].body.(transcript.System); !prompt {
+						break
+					}
 				}
 				break
 			}
@@ -60,11 +62,6 @@ func splitAt(lines []*node, ord int) int {
 	n := len(slices.DeleteFunc(lines, func(n *node) bool { return n.ord > ord }))
 	copy(lines[n:], behind)
 	return n
-}
-
-func (n *node) isPrompt() bool {
-	_, ok := n.body.(transcript.System)
-	return ok
 }
 
 // continues reports whether n is a later line of the answer that last is a line

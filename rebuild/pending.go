@@ -46,7 +46,7 @@ func (f *Fold) Pending() Pending {
 	p.Calls = a.pendingCalls(last)
 	var after []transcript.Block // user blocks since then
 	for _, it := range items[spoken:] {
-		if it.late != nil || it.prompt {
+		if it.aside {
 			continue
 		}
 		for _, part := range it.parts {

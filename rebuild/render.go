@@ -89,7 +89,10 @@ func (r *rendering) turn(t *turn, items []*item) {
 // item makes the messages of a text or an answer.
 func (r *rendering) item(it *item) {
 	r.follow(it)
-	at, calls, plain := len(r.blocks), it.calls, it.plain
+	at, calls, plain, role := len(r.blocks), it.calls, it.plain, transcript.RoleUser
+	if it.answer {
+		role = transcript.RoleAssistant
+	}
 	for _, p := range it.parts {
 		b := p.block
 		switch b.(type) {
@@ -113,7 +116,7 @@ func (r *rendering) item(it *item) {
 		}
 		return
 	}
-	r.message(it.role(), at, plain)
+	r.message(role, at, plain)
 	at = len(r.blocks)
 	for _, c := range it.calls {
 		switch {
