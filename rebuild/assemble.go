@@ -380,8 +380,12 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 	r := a.resultSlab.one()
 	r.callID, r.block, r.from, r.after = b.CallID, a.normaliseResult(from.node.id, block, b), from, len(a.items)
 	r.since = max(since, from.node.edited)
-	same := a.now.calls[b.CallID]
-	switch found := same.find(); {
+	same, waiting := a.now.calls[b.CallID], a.waiting[b.CallID]
+	found := same.find()
+	if last := len(waiting) - 1; same == nil && last >= 0 {
+		found, a.waiting[b.CallID] = waiting[last], waiting[:last]
+	}
+	switch {
 	case found != nil && a.tooLate(found, from.node):
 		a.addLate(r, found)
 	case found != nil:
@@ -394,17 +398,6 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		r.moved = found.item != a.items[len(a.items)-1]
 	case same != nil:
 		a.note(DoubledResult, from.node.id, "call %s", b.CallID)
-	case len(a.waiting[b.CallID]) > 0:
-		list := a.waiting[b.CallID]
-		found = list[len(list)-1]
-		a.waiting[b.CallID] = list[:len(list)-1]
-		if a.tooLate(found, from.node) {
-			a.addLate(r, found)
-			return
-		}
-		r.moved = true
-		found.result = r
-		a.touched(found.item)
 	default:
 		a.spare(r)
 		if a.cutFront && !a.read[from.node.id] { // its call may be one that a summary stands for

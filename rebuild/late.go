@@ -30,10 +30,7 @@ func (it *item) shows() bool {
 // addLate shows a result as a text of the user where it came. Call is nil if
 // none was found; the text goes if one comes later.
 func (a *assembler) addLate(r *result, c *call) {
-	b, ok := r.block.(transcript.ToolResultBlock)
-	if !ok {
-		return
-	}
+	b, _ := r.block.(transcript.ToolResultBlock)
 	what, name := "result", ""
 	if b.IsError {
 		what = "error"

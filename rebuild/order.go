@@ -78,12 +78,11 @@ func (a *assembler) displaces(n *node) bool {
 	switch b := n.body.(type) {
 	case transcript.System:
 		return len(a.items) == 0 // it is the first one
-	case transcript.Dispatch, transcript.Decision:
-		return false
 	case transcript.Fragment:
-		if b.Role != transcript.RoleAssistant {
-			return a.prompted
+		if b.Role == transcript.RoleAssistant {
+			return a.displaced || n.after != noAfter && a.lastUser > n.after
 		}
+		return a.prompted
 	}
-	return a.displaced || n.after != noAfter && a.lastUser > n.after
+	return false
 }

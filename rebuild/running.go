@@ -66,10 +66,8 @@ func (r *running) answer(id string) *item {
 // dropLast takes back the last answer.
 func (r *running) dropLast() {
 	last := len(r.answers) - 1
-	id := r.answers[last].entry
-	r.answer(id)
-	delete(r.byID, id)
-	r.answers, r.indexed = r.answers[:last], last
+	delete(r.byID, r.answers[last].entry)
+	r.answers, r.indexed = r.answers[:last], min(r.indexed, last)
 }
 
 // recorded reports whether an earlier call is the same as b, which is in ans

@@ -94,8 +94,14 @@ func (s *Standing) add(b transcript.Batch) {
 			if e.Of != "" || body.Off { // it has all of the text
 				s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == body.Key })
 			}
-			if !body.Off {
-				s.draft(id, body)
+			if body.Off {
+				continue
+			}
+			s.Drafts = slices.Clone(s.Drafts)
+			if i := slices.IndexFunc(s.Drafts, func(d Draft) bool { return d.Key == body.Key }); i >= 0 {
+				s.Drafts[i].Text += body.Text
+			} else {
+				s.Drafts = append(s.Drafts, Draft{id, body})
 			}
 		case transcript.Pin:
 			s.Pins = without(s.Pins, func(p transcript.Carried) bool { return p.Entry == body.Entry })
@@ -118,18 +124,6 @@ func (s *Standing) set(id string, at time.Time, v transcript.State) {
 	if v.Value != nil {
 		s.State = append(s.State, Value{id, at, v.Name, v.Value})
 	}
-}
-
-// draft adds a part of a draft.
-func (s *Standing) draft(id string, part transcript.Draft) {
-	drafts := slices.Clone(s.Drafts)
-	i := slices.IndexFunc(drafts, func(d Draft) bool { return d.Key == part.Key })
-	if i < 0 {
-		s.Drafts = append(drafts, Draft{id, part})
-		return
-	}
-	drafts[i].Text += part.Text
-	s.Drafts = drafts
 }
 
 // calibrate takes what is said about a model; what that leaves out stays.
@@ -250,15 +244,13 @@ func ordinalOf(archive string) int {
 
 // use notes what an entry has used for the first time.
 func (s *Standing) use(id string, u transcript.Used) {
+	if s.used == nil {
+		s.used = map[string]bool{}
+	}
 	first := func(kind, uri string) bool {
-		if s.used[kind+uri] {
-			return false
-		}
-		if s.used == nil {
-			s.used = map[string]bool{}
-		}
+		known := s.used[kind+uri]
 		s.used[kind+uri] = true
-		return true
+		return !known
 	}
 	var found transcript.Used
 	for _, uri := range u.Contexts {
