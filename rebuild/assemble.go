@@ -149,7 +149,10 @@ func (a *assembler) add(n *node) {
 		a.addStatus(n, b.CallID, b.Call, status{decided[b.Verdict], b.By, b.Reason})
 	case transcript.Fragment:
 		a.prompted = false
-		content, since := a.clipped(n, &b)
+		content, since := b.Content, n.ord
+		if clips := a.clips[n.id]; len(clips) > 0 {
+			content, since = a.clipped(n, &b, clips)
+		}
 		if !n.complete {
 			a.note(IncompleteBatch, n.id, "line of type %s", b.Kind)
 		}
@@ -409,6 +412,26 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 // kept reports whether the call is shown, given the results so far.
 func (c *call) kept() bool {
 	return !c.item.cut || (c.result != nil || c.told.state == Dispatched) && isObject(c.recorded().Input)
+}
+
+// shows reports whether anything of an answer is shown.
+func (it *item) shows() bool {
+	return len(it.parts) > len(it.calls) || slices.ContainsFunc(it.calls, (*call).kept)
+}
+
+// touched notes that an answer has changed. Only that of answers before the
+// last one is kept: a Tally counts the last one anew anyway.
+func (a *assembler) touched(it *item) {
+	later := false
+	for i, other := range slices.Backward(a.items) {
+		if other == it {
+			if later {
+				a.late = append(a.late, i)
+			}
+			return
+		}
+		later = later || other.answer
+	}
 }
 
 // slab hands out zeroed slices of arrays that it makes in advance, for many

@@ -118,21 +118,6 @@ func (c counted) is(m transcript.Message) bool {
 	return c.Role == m.Role && c.Plain() == m.Plain() && slices.Equal(c.Origins, m.Origins)
 }
 
-// touched notes that an answer has changed. Only that of answers before the
-// last one is kept: a Tally counts the last one anew anyway.
-func (a *assembler) touched(it *item) {
-	later := false
-	for i, other := range slices.Backward(a.items) {
-		if other == it {
-			if later {
-				a.late = append(a.late, i)
-			}
-			return
-		}
-		later = later || other.answer
-	}
-}
-
 // Answered returns the model that the last answer of the history names; empty
 // if there is no answer or it names none. Its cost does not depend on the length
 // of the history.

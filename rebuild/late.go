@@ -22,11 +22,6 @@ func (a *assembler) tooLate(c *call, result *node) bool {
 	return false
 }
 
-// shows reports whether anything of an answer is shown.
-func (it *item) shows() bool {
-	return len(it.parts) > len(it.calls) || slices.ContainsFunc(it.calls, (*call).kept)
-}
-
 // addLate shows a result as a text of the user where it came. Call is nil if
 // none was found; the text goes if one comes later.
 func (a *assembler) addLate(r *result, c *call) {
