@@ -54,16 +54,17 @@ type Value struct {
 }
 
 func (s *Standing) add(b transcript.Batch) {
-	for _, e := range b.Entries {
+	for i := range b.Entries {
 		// A batch that was cut may lack the lines that repeat what was in force.
-		if c, ok := e.Body.(transcript.Compaction); ok && b.Complete {
-			*s = Standing{Compacted: c.TokensAfter}
+		if _, ok := b.Entries[i].Body.(transcript.Compaction); ok && b.Complete {
+			*s = Standing{}
 		}
 	}
 	if key := b.Entries[0].Idem; key != "" && b.Complete && len(s.Drafts) > 0 {
 		s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == key })
 	}
-	for _, e := range b.Entries {
+	for i := range b.Entries {
+		e := &b.Entries[i]
 		id := e.ID
 		if e.Of != "" {
 			id = e.Of
@@ -198,7 +199,7 @@ type Used struct {
 
 // account takes an entry about commits and what was used. A repeat has the ID of
 // the entry that it repeats.
-func (s *Standing) account(id string, e transcript.Entry) {
+func (s *Standing) account(id string, e *transcript.Entry) {
 	switch b := e.Body.(type) {
 	case transcript.Commit:
 		s.Used, s.used = nil, nil
@@ -226,6 +227,8 @@ func (s *Standing) account(id string, e transcript.Entry) {
 		}
 	case transcript.Used:
 		s.use(id, b)
+	case transcript.Compaction:
+		s.Compacted = b.TokensAfter
 	}
 }
 
