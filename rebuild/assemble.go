@@ -254,14 +254,12 @@ func (a *assembler) startTurn() {
 	}
 	var stay, carried []*result
 	for _, r := range old.spares {
-		switch {
-		case r.used:
-		case r.after >= lastAnswer && !r.carried && (!a.cutFront || len(a.turns) > 1):
-			r.carried = true
-			carried = append(carried, r)
-		default:
+		if r.used || r.carried || r.after < lastAnswer || a.cutFront && len(a.turns) == 1 {
 			stay = append(stay, r)
+			continue
 		}
+		r.carried = true
+		carried = append(carried, r)
 	}
 	old.spares = stay
 	a.now.reset()
@@ -278,21 +276,17 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 	ans := a.answerFor(n, f, len(content))
 	ans.since = max(ans.since, since)
 	a.touched(ans)
-	if f.Kind == transcript.TypeAssistant && f.Of == "" {
+	first := f.Kind == transcript.TypeAssistant && f.Of == ""
+	ans.plain, ans.cut = first && f.Plain(), ans.cut || !n.complete
+	if first {
 		ans.api, ans.model, ans.after = f.API, f.Model, n.after
 		if n.after != noAfter && !a.full {
 			ans.made = &transcript.Answer{Entry: n.id, Made: f.Made}
 		}
-		ans.plain = f.Plain()
 		if f.StopReason == transcript.StopAborted || f.StopReason == transcript.StopError {
 			ans.cut = true
 			a.note(CutAnswer, n.id, "stop reason %s", f.StopReason)
 		}
-	} else {
-		ans.plain = false
-	}
-	if !n.complete {
-		ans.cut = true
 	}
 	for i, b := range content {
 		from := n.source(f, i)
