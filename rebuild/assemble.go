@@ -27,10 +27,9 @@ type assembler struct {
 	waiting map[string][]*call // calls of earlier turns without a result
 	now     running
 	lines   int     // how many add was given
-	late    []int   // items before the last answer that have changed, see touched
+	late    []int   // items that have changed, see touched, or are shown no longer
 	marked  []*call // of which a dispatch or a decision speaks
 
-	found     int  // results that were shown as texts and have found their calls
 	displaced bool // lines stand behind the last answer because it was made without them
 	prompted  bool // the last item is a system prompt, which stays in front of the next answer
 	lastUser  int  // the greatest ord of the lines since the last answer, -1 for none
@@ -348,7 +347,7 @@ func (a *assembler) addCall(from source, ans *item, block transcript.Block, b tr
 	c.id, c.node, c.block, c.item, c.result = b.ID, from.node, block, ans, a.now.takeSpare(b.ID)
 	if r := c.result; r != nil && r.text != nil {
 		r.text.parts, r.text.since = nil, c.node.ord // it is not shown there any more
-		a.found++
+		a.late = append(a.late, slices.Index(a.items, r.text))
 	}
 	if ans.calls == nil {
 		ans.calls = a.listSlab.take(1)[:0]

@@ -28,7 +28,6 @@ type Tally struct {
 	asm   *assembler // whose messages were counted
 	lines int        // how many lines asm had then
 	late  int        // how many places of asm.late are taken into account
-	found int        // asm.found then
 	total int
 	marks []mark    // where messages begin that do not change what is before them
 	open  []counted // the messages behind the last mark
@@ -51,12 +50,13 @@ func (t *Tally) Count(f *Fold) int {
 		return t.total
 	}
 	now := *t
-	if a != t.asm || a.found != t.found {
-		now = Tally{Counter: t.Counter, asm: a, found: a.found}
+	if a != t.asm {
+		now = Tally{Counter: t.Counter, asm: a}
 	}
 	for _, item := range a.late[now.late:] {
+		now.open = nil
 		for n := len(now.marks); n > 0 && now.marks[n-1].item >= item; n-- {
-			now.marks, now.open = now.marks[:n-1:n-1], nil
+			now.marks = now.marks[: n-1 : n-1]
 		}
 	}
 	now.late, now.lines = len(a.late), a.lines
