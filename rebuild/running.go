@@ -42,7 +42,7 @@ func newRunning() running {
 
 // reset empties r for the next turn.
 func (r *running) reset() {
-	const large = 64
+	const large = 256
 	if len(r.byID)+len(r.calls)+len(r.waits)+len(r.seen) > large { // clearing these would cost every later turn
 		*r = newRunning()
 		return
