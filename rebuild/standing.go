@@ -88,6 +88,8 @@ func (s *Standing) add(b transcript.Batch) {
 			}
 		case transcript.Calibration:
 			s.calibrate(body)
+		case transcript.Compaction:
+			s.Compacted, s.Cleared = body.TokensAfter, 0
 		case transcript.Draft:
 			if body.Key == "" {
 				continue // no answer can end it
@@ -227,8 +229,6 @@ func (s *Standing) account(id string, e *transcript.Entry) {
 		}
 	case transcript.Used:
 		s.use(id, b)
-	case transcript.Compaction:
-		s.Compacted = b.TokensAfter
 	}
 }
 
