@@ -20,7 +20,12 @@ type carried struct{ said, files, errors, ids []transcript.Carried }
 // carry adds to a compaction what the cut has room for, and returns what is
 // shown of it.
 func (o Options) carry(h rebuild.History, c Cut, done *transcript.Compaction) transcript.Message {
-	kept := entries(h.Messages[c.At:])
+	kept := map[string]bool{} // entries that are shown
+	for _, m := range h.Messages[c.At:] {
+		for _, at := range m.Origins {
+			kept[at.Entry] = at.Entry != ""
+		}
+	}
 	all := o.gather(h, c, kept)
 	done.Pins = slices.DeleteFunc(slices.Clone(o.Pins), func(p transcript.Carried) bool { return kept[p.Entry] })
 	room := c.MaxCarried
@@ -44,17 +49,6 @@ func shown(done *transcript.Compaction) transcript.Message {
 		m.Content = append(m.Content, transcript.TextBlock{Text: text})
 	}
 	return m
-}
-
-// entries returns the IDs of the entries that messages show.
-func entries(msgs []transcript.Message) map[string]bool {
-	ids := map[string]bool{}
-	for _, m := range msgs {
-		for _, at := range m.Origins {
-			ids[at.Entry] = at.Entry != ""
-		}
-	}
-	return ids
 }
 
 // gather collects what may be carried, without the entries that are shown.

@@ -57,20 +57,20 @@ func (c Cut) why() string {
 // list writes a line for each turn, or part of one, of the messages from one index
 // to another.
 func (p *planner) list(sb *strings.Builder, what string, from, to int) {
-	number := 0
-	var starts, numbers []int
+	number := 0 // of the turn at from
+	var starts []int
 	for i := range to {
 		starting := p.h.StartsTurn(i)
-		if starting {
+		if starting && i <= from {
 			number++
 		}
-		if i == from || i > from && starting {
-			starts, numbers = append(starts, i), append(numbers, number)
+		if i == from || starting && i > from {
+			starts = append(starts, i)
 		}
 	}
 	gone := len(starts) - shownTurns
 	starts = append(starts, to)
-	for k := 0; k < len(numbers); k++ {
+	for k := 0; k < len(starts)-1; k++ {
 		i, end := starts[k], starts[k+1]
 		if k == shownTurns/2 && gone > 1 {
 			k += gone - 1
@@ -78,11 +78,16 @@ func (p *planner) list(sb *strings.Builder, what string, from, to int) {
 			fmt.Fprintf(sb, "  %s %d turns more, %d messages, ~%d tokens\n", what, gone, end-i, p.size(i, end))
 			continue
 		}
-		turn := fmt.Sprintf("turn %d", numbers[k])
+		turn := fmt.Sprintf("turn %d", number+k)
 		if !p.h.StartsTurn(i) {
 			turn += ", continued"
 		}
-		fmt.Fprintf(sb, "  %s %s, %d messages, ~%d tokens: %s\n", what, turn, end-i, p.size(i, end), firstOf(beginning(p.h.Messages[i]), 60))
+		m := p.h.Messages[i]
+		text := Document{Results: 60, Texts: 60}.Text([]transcript.Message{m})
+		if lines := userLines(m); m.Role == transcript.RoleUser && len(lines) > 0 {
+			text = lines[0].Text
+		}
+		fmt.Fprintf(sb, "  %s %s, %d messages, ~%d tokens: %s\n", what, turn, end-i, p.size(i, end), firstOf(text, 60))
 	}
 }
 
@@ -93,12 +98,4 @@ func firstOf(s string, limit int) string {
 		return string(runes)
 	}
 	return string(runes[:limit-1]) + "…"
-}
-
-// beginning is a text to know a message by.
-func beginning(m transcript.Message) string {
-	if lines := userLines(m); m.Role == transcript.RoleUser && len(lines) > 0 {
-		return lines[0].Text
-	}
-	return Document{Results: 60, Texts: 60}.Text([]transcript.Message{m})
 }

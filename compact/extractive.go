@@ -89,11 +89,10 @@ func extracts(msgs []transcript.Message, carried bool) (items []string) {
 	for _, m := range msgs {
 		if m.Role == transcript.RoleUser {
 			for _, line := range userLines(m) {
-				switch {
-				case line.Text == rebuild.Opening:
-				case carried:
-					add("user", firstOf(masked(line.Text), 80))
-				default:
+				if carried {
+					line.Text = firstOf(masked(line.Text), 80)
+				}
+				if line.Text != rebuild.Opening {
 					add("user", line.Text)
 				}
 			}

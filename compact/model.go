@@ -203,11 +203,8 @@ func (c *conversation) ask(ctx context.Context, summary, piece string) (string, 
 		Messages: []transcript.Message{transcript.UserText(c.text(summary, piece))},
 	})
 	text := ""
-	switch {
-	case err != nil:
-	case resp == nil:
-		err = fmt.Errorf("%w: there is no answer of the model", ErrEmpty)
-	default:
+	if err == nil {
+		resp = cmp.Or(resp, &transcript.Response{})
 		text = withoutReasoning(plain(resp.Message.Text()))
 		if err = noSummary[resp.StopReason]; err == nil && len(resp.Message.ToolCalls()) > 0 {
 			err = ErrToolCall

@@ -245,16 +245,13 @@ func (p *planner) byFraction(f float64) int {
 
 // nearest returns the legal cut that is nearest to at, of two the earlier one;
 // 0 if there is none.
-func (p *planner) nearest(at int) int {
-	for d := 0; d < len(p.legal); d++ {
-		if i := at - d; i > 0 && p.legal[i] {
-			return i
-		}
-		if i := at + d; i < len(p.legal) && p.legal[i] {
-			return i
+func (p *planner) nearest(at int) (best int) {
+	for i, legal := range p.legal {
+		if legal && i > 0 && (best == 0 || max(i-at, at-i) < max(best-at, at-best)) {
+			best = i
 		}
 	}
-	return 0
+	return best
 }
 
 // earliest returns the first cut from index from on that keeps no more than

@@ -150,7 +150,7 @@ func withoutMade(msgs []transcript.Message) (list []transcript.Message) {
 			if i < len(m.Origins) {
 				at = m.Origins[i]
 			}
-			if !isSummary(at) && at.Block != transcript.PromptEntry {
+			if isSummary := at.Entry != "" && at.Batch == 0; !isSummary && at.Block != transcript.PromptEntry {
 				own.Content, own.Origins = append(own.Content, b), append(own.Origins, at)
 			}
 		}
@@ -160,9 +160,6 @@ func withoutMade(msgs []transcript.Message) (list []transcript.Message) {
 	}
 	return list
 }
-
-// isSummary reports whether a block is part of what a compaction has put in.
-func isSummary(o transcript.Origin) bool { return o.Entry != "" && o.Batch == 0 }
 
 // smaller returns an error if a history is not smaller by the margin with a
 // summary in the place of the messages before a cut. One counter counts both

@@ -114,7 +114,12 @@ func (s either) Summarize(ctx context.Context, in Input) (string, error) {
 			return "", errors.Join(append(errs, err)...)
 		}
 		last := i == len(s)-1
-		text, err := inPart(ctx, one, in, !last)
+		part, cancel := ctx, func() {}
+		if deadline, ok := ctx.Deadline(); ok && !last {
+			part, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
+		}
+		text, err := in.ask(part, one)
+		cancel()
 		if err == nil {
 			err = in.refuse(text)
 		}
@@ -128,14 +133,4 @@ func (s either) Summarize(ctx context.Context, in Input) (string, error) {
 		}
 	}
 	return "", errors.Join(errs...)
-}
-
-// inPart asks a summarizer, in a part of the time only if there is another.
-func inPart(ctx context.Context, s Summarizer, in Input, more bool) (string, error) {
-	if deadline, ok := ctx.Deadline(); ok && more {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
-		defer cancel()
-	}
-	return in.ask(ctx, s)
 }

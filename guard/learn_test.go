@@ -17,7 +17,7 @@ import (
 type remembering struct{ *conversation }
 
 func (r remembering) Calibration(_ context.Context, model string) (c transcript.Calibration, err error) {
-	for _, known := range r.fold.Calibrations() {
+	for _, known := range r.fold.Standing().Calibrations {
 		if known.Model == model {
 			c = known
 		}

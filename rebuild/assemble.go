@@ -14,25 +14,22 @@ type assembler struct {
 	full        bool   // compactions and clips are ignored, so no request was made of this
 	prompt      string // that the session keeps
 	system      string
-	prelude     []transcript.Message // the summary
+	prelude     []*item // the summary
 	summary     *transcript.Compaction
 	turnsBefore int             // turns that the summary stands for
 	cutFront    bool            // the first lines may be results of calls before the cut
 	compacted   int             // the ord of the compaction, 0 for none
 	read        map[string]bool // entries that a summary stands for, wherever they are
 	clips       map[string][]clipping
-	repairs     Report // of what stands before the first turn
 
-	items   []*item // of all turns
-	turns   []*turn
-	started int                // how many of them a user text has started
+	items   []*item            // of all turns
+	turns   []*turn            // the first one is what stands before the first user text
 	waiting map[string][]*call // calls of earlier turns without a result
 	now     running
 	lines   int     // how many add was given
-	late    []int   // items before the last answer that have changed, see touched
+	late    []int   // items that have changed, see touched, or are shown no longer
 	marked  []*call // of which a dispatch or a decision speaks
 
-	found     int  // results that were shown as texts and have found their calls
 	displaced bool // lines stand behind the last answer because it was made without them
 	prompted  bool // the last item is a system prompt, which stays in front of the next answer
 	lastUser  int  // the greatest ord of the lines since the last answer, -1 for none
@@ -50,7 +47,6 @@ type assembler struct {
 
 // turn is a user text and everything up to the next one that starts a turn.
 type turn struct {
-	started bool      // by a user text; false for what stands before the first one
 	first   int       // index of its first item
 	spares  []*result // results without a call so far
 	repairs Report    // of single lines
@@ -61,10 +57,9 @@ type item struct {
 	entry  string // ID of its first line
 	parts  []part
 	answer bool
-	plain  bool    // it is one line whose content is a string
-	prompt bool    // it is a system prompt
-	late   *result // what it shows, if that came too late for its place
-	ord    int     // of its first line
+	plain  bool // it is one line whose content is a string
+	aside  bool // it is a system prompt or shows a late result
+	ord    int  // of its first line
 	// since is the ord of the last line that has changed what is shown here, and
 	// before that of the last one that has changed what was shown in front of it.
 	since, before int
@@ -77,14 +72,6 @@ type item struct {
 	closed     bool               // a result came after one of its calls: a flat answer is over
 	api, model string
 	calls      []*call // one for each tool call in parts
-}
-
-// role is the role of the messages that show the item.
-func (it *item) role() transcript.Role {
-	if it.answer {
-		return transcript.RoleAssistant
-	}
-	return transcript.RoleUser
 }
 
 // part is one block of an item.
@@ -105,14 +92,13 @@ func (s source) origin() transcript.Origin {
 
 type call struct {
 	id     string
-	ord    int              // of its line
+	node   *node            // its line
 	block  transcript.Block // as it is recorded
 	shown  transcript.Block // as it is shown, nil until that is asked for
 	item   *item
 	result *result
 	late   bool // its result is shown as a text
 
-	entry  string // of its line
 	status status // as it is
 	told   status // as it is shown
 	since  int    // the ord of the line that says so
@@ -131,7 +117,6 @@ type result struct {
 	after  int  // number of items when it came
 	since  int  // as that of an item
 	moved  bool // it is not where providers want it
-	early  bool // it came before its call
 
 	carried bool  // from the turn before
 	used    bool  // of a spare: it has found its call
@@ -139,51 +124,44 @@ type result struct {
 }
 
 func newAssembler() *assembler {
-	return &assembler{read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
+	a := &assembler{read: map[string]bool{}, clips: map[string][]clipping{}, waiting: map[string][]*call{}, now: newRunning(), lastUser: -1}
+	a.turns = append(a.turns, a.turnSlab.one())
+	return a
 }
 
 // last returns the running turn.
-func (a *assembler) last() *turn {
-	if len(a.turns) == 0 {
-		a.turns = append(a.turns, a.turnSlab.one())
-	}
-	return a.turns[len(a.turns)-1]
-}
+func (a *assembler) last() *turn { return a.turns[len(a.turns)-1] }
 
-// turnItems returns the items of the i-th turn.
-func (a *assembler) turnItems(i int) []*item {
-	if i+1 < len(a.turns) {
-		return a.items[a.turns[i].first:a.turns[i+1].first]
-	}
-	return a.items[a.turns[i].first:]
-}
+// started is how many turns a user text has started.
+func (a *assembler) started() int { return len(a.turns) - 1 }
 
-// add takes the next message line or system prompt.
+// add takes the next line of those that are not compactions or clips.
 func (a *assembler) add(n *node) {
-	if b, ok := n.body.(transcript.System); ok {
-		a.addPrompt(n, b)
-		return
-	}
-	if a.addStatus(n) {
-		return
-	}
-	f, ok := n.body.(transcript.Fragment)
-	if !ok {
-		return
-	}
-	a.prompted = false
 	a.lines++
-	content, since := a.clipped(n, &f)
-	if !n.complete {
-		a.note(IncompleteBatch, n.id, "line of type %s", f.Kind)
-	}
-	if f.Role == transcript.RoleAssistant {
-		a.lastUser = -1
-		a.addAnswer(n, &f, content, since)
-		return
-	}
 	a.lastUser = max(a.lastUser, n.ord)
-	a.addUser(n, &f, content, since)
+	switch b := n.body.(type) {
+	case transcript.System:
+		a.addPrompt(n, b)
+	case transcript.Dispatch:
+		a.addStatus(n, b.CallID, b.Call, status{state: Dispatched})
+	case transcript.Decision:
+		a.addStatus(n, b.CallID, b.Call, status{decided[b.Verdict], b.By, b.Reason})
+	case transcript.Fragment:
+		a.prompted = false
+		content, since := b.Content, n.ord
+		if clips := a.clips[n.id]; len(clips) > 0 {
+			content, since = a.clipped(n, &b, clips)
+		}
+		if !n.complete {
+			a.note(IncompleteBatch, n.id, "line of type %s", b.Kind)
+		}
+		if b.Role == transcript.RoleAssistant {
+			a.lastUser = -1
+			a.addAnswer(n, &b, content, since)
+		} else {
+			a.addUser(n, &b, content, since)
+		}
+	}
 }
 
 // source is where the i-th block of a message line comes from.
@@ -196,13 +174,11 @@ func (n *node) source(f *transcript.Fragment, i int) source {
 
 // addPrompt shows a system prompt as a text of the user.
 func (a *assembler) addPrompt(n *node, b transcript.System) {
-	a.lines++
-	a.last()
 	it := a.newItem(n, 1)
-	it.prompt, it.since = true, n.ord
+	it.aside, it.since = true, n.ord
 	it.parts = append(it.parts, part{transcript.TextBlock{Text: PromptHeading + "\n" + b.Text}, source{n, transcript.PromptEntry}})
 	a.items = append(a.items, it)
-	a.prompted, a.lastUser = true, max(a.lastUser, n.ord)
+	a.prompted = true
 }
 
 func (a *assembler) note(rule Rule, entry, format string, args ...any) {
@@ -226,7 +202,7 @@ func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcrip
 		if r, ok := b.(transcript.ToolResultBlock); ok {
 			a.addResult(n.source(f, i), b, r, since)
 			results++
-		} else if b := a.normaliseBlock(n.id, transcript.RoleUser, b); b != nil {
+		} else if b := a.normaliseBlock(n.id, inUser, b); b != nil {
 			if it == nil {
 				it = a.newItem(n, len(content)-i)
 				it.since = since
@@ -241,7 +217,6 @@ func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcrip
 		return
 	}
 	it.plain = f.Plain() && len(it.parts) == len(content)
-	a.last()
 	if a.answered() {
 		a.startTurn()
 	}
@@ -252,11 +227,8 @@ func (a *assembler) addUser(n *node, f *transcript.Fragment, content []transcrip
 // assistant message has no kept calls.
 func (a *assembler) answered() bool {
 	for _, ans := range slices.Backward(a.now.answers) {
-		if slices.ContainsFunc(ans.calls, (*call).kept) {
-			return false
-		}
-		if len(ans.parts) > len(ans.calls) {
-			return true
+		if ans.shows() {
+			return !slices.ContainsFunc(ans.calls, (*call).kept)
 		}
 	}
 	return true
@@ -267,7 +239,6 @@ func (a *assembler) answered() bool {
 // them before the user's text.
 func (a *assembler) startTurn() {
 	old := a.last()
-	a.started++
 	lastAnswer := old.first
 	for i, it := range a.items[old.first:] {
 		if !it.answer {
@@ -282,19 +253,17 @@ func (a *assembler) startTurn() {
 	}
 	var stay, carried []*result
 	for _, r := range old.spares {
-		switch {
-		case r.used:
-		case r.after >= lastAnswer && !r.carried && (!a.cutFront || len(a.turns) > 1):
-			r.carried = true
-			carried = append(carried, r)
-		default:
+		if r.used || r.carried || r.after < lastAnswer || a.cutFront && len(a.turns) == 1 {
 			stay = append(stay, r)
+			continue
 		}
+		r.carried = true
+		carried = append(carried, r)
 	}
 	old.spares = stay
 	a.now.reset()
 	t := a.turnSlab.one()
-	t.started, t.first = true, len(a.items)
+	t.first = len(a.items)
 	a.turns = append(a.turns, t)
 	for _, r := range carried {
 		a.spare(r)
@@ -306,35 +275,30 @@ func (a *assembler) addAnswer(n *node, f *transcript.Fragment, content []transcr
 	ans := a.answerFor(n, f, len(content))
 	ans.since = max(ans.since, since)
 	a.touched(ans)
-	if f.Kind == transcript.TypeAssistant && f.Of == "" {
+	first := f.Kind == transcript.TypeAssistant && f.Of == ""
+	ans.plain, ans.cut = first && f.Plain(), ans.cut || !n.complete
+	if first {
 		ans.api, ans.model, ans.after = f.API, f.Model, n.after
 		if n.after != noAfter && !a.full {
 			ans.made = &transcript.Answer{Entry: n.id, Made: f.Made}
 		}
-		ans.plain = f.Plain()
 		if f.StopReason == transcript.StopAborted || f.StopReason == transcript.StopError {
 			ans.cut = true
 			a.note(CutAnswer, n.id, "stop reason %s", f.StopReason)
 		}
-	} else {
-		ans.plain = false
-	}
-	if !n.complete {
-		ans.cut = true
 	}
 	for i, b := range content {
 		from := n.source(f, i)
 		switch c := b.(type) {
 		case transcript.ToolCallBlock:
 			a.addCall(from, ans, b, c, f.Of != "" || f.Kind == transcript.TypeAssistant)
-			continue
 		case transcript.ToolResultBlock:
 			a.note(MisplacedBlock, n.id, "a tool result in an assistant message")
 			a.addResult(from, b, c, since)
-			continue
-		}
-		if b := a.normaliseBlock(n.id, transcript.RoleAssistant, b); b != nil {
-			ans.parts = append(ans.parts, part{b, from})
+		default:
+			if b := a.normaliseBlock(n.id, inAnswer, b); b != nil {
+				ans.parts = append(ans.parts, part{b, from})
+			}
 		}
 	}
 }
@@ -380,11 +344,10 @@ func (a *assembler) addCall(from source, ans *item, block transcript.Block, b tr
 		return
 	}
 	c := a.callSlab.one()
-	c.id, c.ord, c.block, c.item, c.result = b.ID, from.node.ord, block, ans, a.now.takeSpare(b.ID)
-	c.entry = from.node.id
+	c.id, c.node, c.block, c.item, c.result = b.ID, from.node, block, ans, a.now.takeSpare(b.ID)
 	if r := c.result; r != nil && r.text != nil {
-		r.text.parts, r.text.since = nil, c.ord // it is not shown there any more
-		a.found++
+		r.text.parts, r.text.since = nil, c.node.ord // it is not shown there any more
+		a.late = append(a.late, slices.Index(a.items, r.text))
 	}
 	if ans.calls == nil {
 		ans.calls = a.listSlab.take(1)[:0]
@@ -410,12 +373,15 @@ func (a *assembler) spare(r *result) {
 // earlier turn. A result that came before its call gives way to one that came
 // after it. One that is too late for its place becomes a text.
 func (a *assembler) addResult(from source, block transcript.Block, b transcript.ToolResultBlock, since int) {
-	a.last()
 	r := a.resultSlab.one()
 	r.callID, r.block, r.from, r.after = b.CallID, a.normaliseResult(from.node.id, block, b), from, len(a.items)
 	r.since = max(since, from.node.edited)
-	same := a.now.calls[b.CallID]
-	switch found := same.find(); {
+	same, waiting := a.now.calls[b.CallID], a.waiting[b.CallID]
+	found := same.find()
+	if last := len(waiting) - 1; same == nil && last >= 0 {
+		found, a.waiting[b.CallID] = waiting[last], waiting[:last]
+	}
+	switch {
 	case found != nil && a.tooLate(found, from.node):
 		a.addLate(r, found)
 	case found != nil:
@@ -428,17 +394,6 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 		r.moved = found.item != a.items[len(a.items)-1]
 	case same != nil:
 		a.note(DoubledResult, from.node.id, "call %s", b.CallID)
-	case len(a.waiting[b.CallID]) > 0:
-		list := a.waiting[b.CallID]
-		found = list[len(list)-1]
-		a.waiting[b.CallID] = list[:len(list)-1]
-		if a.tooLate(found, from.node) {
-			a.addLate(r, found)
-			return
-		}
-		r.moved = true
-		found.result = r
-		a.touched(found.item)
 	default:
 		a.spare(r)
 		if a.cutFront && !a.read[from.node.id] { // its call may be one that a summary stands for
@@ -450,6 +405,26 @@ func (a *assembler) addResult(from source, block transcript.Block, b transcript.
 // kept reports whether the call is shown, given the results so far.
 func (c *call) kept() bool {
 	return !c.item.cut || (c.result != nil || c.told.state == Dispatched) && isObject(c.recorded().Input)
+}
+
+// shows reports whether anything of an answer is shown.
+func (it *item) shows() bool {
+	return len(it.parts) > len(it.calls) || slices.ContainsFunc(it.calls, (*call).kept)
+}
+
+// touched notes that an answer has changed. Only that of answers before the
+// last one is kept: a Tally counts the last one anew anyway.
+func (a *assembler) touched(it *item) {
+	later := false
+	for i, other := range slices.Backward(a.items) {
+		if other == it {
+			if later {
+				a.late = append(a.late, i)
+			}
+			return
+		}
+		later = later || other.answer
+	}
 }
 
 // slab hands out zeroed slices of arrays that it makes in advance, for many

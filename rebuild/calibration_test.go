@@ -26,7 +26,7 @@ func TestCalibrations(t *testing.T) {
 	}
 	check := func(want ...transcript.Calibration) {
 		t.Helper()
-		if got := f.Calibrations(); !slices.Equal(got, want) {
+		if got := f.Standing().Calibrations; !slices.Equal(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
@@ -47,9 +47,15 @@ func TestCalibrations(t *testing.T) {
 	check(b, a)
 	add(a, transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 77})
 	check(a)
-	if f.Compacted() != 77 {
-		t.Errorf("the compaction left %d tokens", f.Compacted())
+	if f.Standing().Compacted != 77 {
+		t.Errorf("the compaction left %d tokens", f.Standing().Compacted)
 	}
+	entries, err := transcript.NewBatch(time.Unix(0, 0), func() string { n++; return fmt.Sprint("e", n) },
+		transcript.Compaction{Summary: "s", CoversTo: "e1", TokensAfter: 66}, transcript.UserText("b"))
+	require.NoError(t, err)
+	require.NoError(t, f.Add(transcript.Batch{Entries: entries[:1]}))
+	check(a) // the batch was cut
+	require.Equal(t, 66, f.Standing().Compacted)
 	add(transcript.Compaction{Summary: "s", CoversTo: "e1"})
 	check()
 }

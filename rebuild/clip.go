@@ -6,28 +6,17 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// clipping is a replacement and the ord of its entry.
+// clipping is a replacement and the ord of its entry. Of two for one place the last
+// one holds.
 type clipping struct {
 	transcript.Clipping
 	ord int
 }
 
-// clip notes the replacements of a clip entry; of two for one place the last
-// one holds.
-func (a *assembler) clip(c transcript.Clip, ord int) {
-	for _, clip := range c.Clips {
-		a.clips[clip.Entry] = append(a.clips[clip.Entry], clipping{clip, ord})
-	}
-}
-
 // clipped returns the content of a line with its clips applied, and the ord of
 // the last line that has changed it. Only tool results, images and documents can
 // be replaced.
-func (a *assembler) clipped(n *node, f *transcript.Fragment) (content []transcript.Block, since int) {
-	clips := a.clips[n.id]
-	if len(clips) == 0 {
-		return f.Content, n.ord
-	}
+func (a *assembler) clipped(n *node, f *transcript.Fragment, clips []clipping) (content []transcript.Block, since int) {
 	content, since = slices.Clone(f.Content), n.ord
 	for _, c := range clips {
 		if applyClip(f.Kind, content, c.Clipping) {
@@ -43,20 +32,18 @@ func applyClip(kind string, content []transcript.Block, c transcript.Clipping) b
 	text := transcript.TextBlock{Text: c.Content}
 	if kind == transcript.TypeToolResult {
 		r, ok := content[0].(transcript.ToolResultBlock)
-		if !ok {
-			return false
+		inner := []transcript.Block{text}
+		if c.Block != nil {
+			if *c.Block < 0 || *c.Block >= len(r.Content) {
+				return false
+			}
+			inner = slices.Clone(r.Content)
+			inner[*c.Block] = text
 		}
-		if c.Block == nil {
-			content[0] = r.WithContent(text)
-			return true
+		if ok {
+			content[0] = r.WithContent(inner...)
 		}
-		inner := slices.Clone(r.Content)
-		if i := *c.Block; i < 0 || i >= len(inner) {
-			return false
-		}
-		inner[*c.Block] = text
-		content[0] = r.WithContent(inner...)
-		return true
+		return ok
 	}
 	if c.Block == nil || *c.Block < 0 || *c.Block >= len(content) {
 		return false

@@ -28,7 +28,6 @@ type Tally struct {
 	asm   *assembler // whose messages were counted
 	lines int        // how many lines asm had then
 	late  int        // how many places of asm.late are taken into account
-	found int        // asm.found then
 	total int
 	marks []mark    // where messages begin that do not change what is before them
 	open  []counted // the messages behind the last mark
@@ -38,12 +37,10 @@ type Tally struct {
 // messages before it.
 type mark struct{ item, before int }
 
-// counted is a message, identified by the places of its blocks.
+// counted is a message and its tokens.
 type counted struct {
-	role    transcript.Role
-	plain   bool // its content is a string
-	origins []transcript.Origin
-	tokens  int
+	transcript.Message
+	tokens int
 }
 
 // Count returns the tokens of the history of f.
@@ -53,12 +50,13 @@ func (t *Tally) Count(f *Fold) int {
 		return t.total
 	}
 	now := *t
-	if a != t.asm || a.found != t.found {
-		now = Tally{Counter: t.Counter, asm: a, found: a.found}
+	if a != t.asm {
+		now = Tally{Counter: t.Counter, asm: a}
 	}
 	for _, item := range a.late[now.late:] {
+		now.open = nil
 		for n := len(now.marks); n > 0 && now.marks[n-1].item >= item; n-- {
-			now.marks, now.open = now.marks[:n-1:n-1], nil
+			now.marks = now.marks[: n-1 : n-1]
 		}
 	}
 	now.late, now.lines = len(a.late), a.lines
@@ -80,67 +78,44 @@ func (t *Tally) count() {
 		if t.asm.system != "" {
 			t.total = t.Counter.Count(t.asm.system, nil, nil)
 		}
-		r.prelude(t.asm.prelude)
+		for _, it := range t.asm.prelude {
+			r.item(it)
+		}
 	}
-	plain := make([]bool, len(r.msgs), cap(r.msgs))
-	var begins []mark // of messages; before is the index of the message
-	last := 0         // the last answer
+	var open []counted
+	done := first
+	count := func(end int) {
+		for ; done < end; done++ {
+			c := counted{Message: r.msgs[done]}
+			if i := done - first; i < len(t.open) && t.open[i].is(c.Message) {
+				c.tokens = t.open[i].tokens
+			} else {
+				c.tokens = t.Counter.Count("", nil, r.msgs[done:done+1])
+			}
+			t.total += c.tokens
+			open = append(open, c)
+		}
+	}
+	begun := mark{before: first} // the last answer, if a message begins with it; before is the index of the message
 	for i, it := range t.asm.items[from:] {
+		if it.answer && begun.before > first { // only a late result changes a message before the last answer
+			count(begun.before)
+			t.marks, open = append(t.marks, mark{begun.item, t.total}), nil
+			begun.before = first
+		}
 		n := len(r.msgs)
 		r.item(it)
-		if len(r.msgs) > 0 {
-			plain = append(plain, make([]bool, len(r.msgs)-n)...)
-			plain[len(plain)-1] = r.plain
-		}
-		if it.answer {
-			last = from + i
-			if n > 0 && len(r.msgs) > n && r.msgs[n].Role == transcript.RoleAssistant {
-				begins = append(begins, mark{last, n})
-			}
+		if it.answer && len(r.msgs) > n && r.msgs[n].Role == transcript.RoleAssistant {
+			begun = mark{from + i, n}
 		}
 	}
-
-	open := make([]counted, 0, len(r.msgs)-first)
-	behind := 0 // the first message behind the last mark
-	for i, m := range r.msgs[first:] {
-		if len(begins) > 0 && begins[0].before == first+i {
-			// Only a late result changes a message before the last answer.
-			if begins[0].item < last && begins[0].item > from {
-				t.marks = append(t.marks, mark{begins[0].item, t.total})
-				behind = i
-			}
-			begins = begins[1:]
-		}
-		c := counted{role: m.Role, plain: plain[first+i], origins: m.Origins}
-		if i < len(t.open) && t.open[i].is(c) {
-			c.tokens = t.open[i].tokens
-		} else {
-			c.tokens = t.Counter.Count("", nil, r.msgs[first+i:first+i+1])
-		}
-		t.total += c.tokens
-		open = append(open, c)
-	}
-	t.open = slices.Clone(open[behind:])
+	count(len(r.msgs))
+	t.open = open
 }
 
 // is reports whether two messages have the same blocks.
-func (c counted) is(d counted) bool {
-	return c.role == d.role && c.plain == d.plain && slices.Equal(c.origins, d.origins)
-}
-
-// touched notes that an answer has changed. Only that of answers before the
-// last one is kept: a Tally counts the last one anew anyway.
-func (a *assembler) touched(it *item) {
-	later := false
-	for i, other := range slices.Backward(a.items) {
-		if other == it {
-			if later {
-				a.late = append(a.late, i)
-			}
-			return
-		}
-		later = later || other.answer
-	}
+func (c counted) is(m transcript.Message) bool {
+	return c.Role == m.Role && c.Plain() == m.Plain() && slices.Equal(c.Origins, m.Origins)
 }
 
 // Answered returns the model that the last answer of the history names; empty
@@ -149,14 +124,12 @@ func (a *assembler) touched(it *item) {
 func (f *Fold) Answered() (model string) {
 	found := false
 	for _, it := range slices.Backward(f.live().items) {
-		calls := slices.ContainsFunc(it.calls, (*call).kept)
 		switch {
-		case !calls && len(it.parts) == len(it.calls): // nothing of it is shown
-		case !it.answer && !found:
-		case !it.answer || found && calls: // another message
-			return model
-		default:
+		case !it.shows():
+		case it.answer && (!found || !slices.ContainsFunc(it.calls, (*call).kept)): // else it is another message
 			model, found = it.model, true
+		case found:
+			return model
 		}
 	}
 	return model

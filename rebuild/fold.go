@@ -3,6 +3,7 @@ package rebuild
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/convolog/convolog/transcript"
 )
@@ -52,13 +53,12 @@ type Fold struct {
 	tips     map[string]int // entry ID -> the tip after that entry's batch, see tipAt
 	recent   []ended        // what tips has not
 	slab     slab[node]
-	cut      map[string][]int // idempotency key -> nodes of its cut appends
+	cut      map[string][]*node // idempotency key -> nodes of its cut append
 	batches  int
 	head     string
 	first    string // ID of the header: rewinding there empties the history
 	copied   bool   // the header says that the first lines were copied from another session
 	ignored  Report // what concerns no message: unknown types, rewinds
-	learned  learned
 	standing Standing
 
 	asm *assembler // the live path; nil when it must be made anew
@@ -92,7 +92,7 @@ const noCover, noAfter = -2, -2
 
 // New returns a Fold that has seen nothing.
 func New(opts *Options) *Fold {
-	f := &Fold{tip: -1, tips: map[string]int{}, cut: map[string][]int{}}
+	f := &Fold{tip: -1, tips: map[string]int{}, cut: map[string][]*node{}}
 	if opts != nil {
 		f.opts = *opts
 	}
@@ -110,10 +110,15 @@ func (f *Fold) Add(b transcript.Batch) error {
 		return nil
 	}
 	f.batches++
-	f.learned.add(b)
 	f.standing.add(b)
-	if key := b.Entries[0].Idem; key != "" {
-		f.supersede(key, b)
+	key := b.Entries[0].Idem
+	if cut := f.cut[key]; len(cut) > 0 { // what a cut append left gives way to its retry
+		for _, n := range cut {
+			n.dead = len(f.nodes)
+		}
+		f.asm = nil
+		f.ignored = append(f.ignored, repairf(SupersededBatch, b.Entries[0].ID, "%d lines", len(cut)))
+		delete(f.cut, key)
 	}
 	first := len(f.nodes)
 	for i := range b.Entries {
@@ -131,29 +136,23 @@ func (f *Fold) Add(b transcript.Batch) error {
 			f.recent = append(f.recent, ended{id, f.tip})
 		}
 	}
-	if key := b.Entries[0].Idem; key != "" && !b.Complete {
-		for i := first; i < len(f.nodes); i++ {
-			f.cut[key] = append(f.cut[key], i)
-		}
+	if key != "" && !b.Complete {
+		f.cut[key] = f.nodes[first:]
 	}
 	return nil
 }
 
-// supersede drops what a cut append left in favour of its retry b.
-func (f *Fold) supersede(key string, b transcript.Batch) {
-	for _, i := range f.cut[key] {
-		f.nodes[i].dead = len(f.nodes)
-		f.asm = nil
-	}
-	if len(f.cut[key]) > 0 {
-		f.ignored = append(f.ignored, repairf(SupersededBatch, b.Entries[0].ID, "%d lines", len(f.cut[key])))
-		delete(f.cut, key)
-	}
-}
-
 func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	switch b := e.Body.(type) {
-	case transcript.Fragment, transcript.System, transcript.Dispatch, transcript.Decision, transcript.Compaction, transcript.Clip:
+	case transcript.Fragment, transcript.System, transcript.Dispatch, transcript.Decision:
+		n := f.addNode(e, complete)
+		if f.asm != nil && f.asm.displaces(n) {
+			f.asm = nil
+		}
+		if f.asm != nil {
+			f.asm.add(n)
+		}
+	case transcript.Compaction, transcript.Clip:
 		if c, ok := b.(transcript.Clip); ok && !f.opts.Full {
 			for _, clip := range c.Clips {
 				if !f.Has(clip.Entry) {
@@ -161,24 +160,9 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 				}
 			}
 		}
-		n := f.slab.one()
-		n.id, n.batch, n.complete = e.ID, f.batches, complete
-		f.place(n, b)
-		f.nodes = append(f.nodes, n)
-		f.tip = len(f.nodes) - 1
-		switch b.(type) {
-		case transcript.Fragment, transcript.System, transcript.Dispatch, transcript.Decision:
-			switch {
-			case f.asm == nil:
-			case f.asm.displaces(n):
-				f.asm = nil
-			default:
-				f.asm.add(n)
-			}
-		default:
-			if !f.opts.Full {
-				f.asm = nil
-			}
+		f.addNode(e, complete)
+		if !f.opts.Full {
+			f.asm = nil
 		}
 	case transcript.Header:
 		if f.first == "" && len(f.nodes) == 0 {
@@ -202,19 +186,19 @@ func (f *Fold) addEntry(e *transcript.Entry, complete bool) error {
 	return nil
 }
 
-// place makes n the node of a body that is added now.
-func (f *Fold) place(n *node, b transcript.Body) {
-	n.body, n.ord, n.parent, n.chain, n.covers, n.after = b, len(f.nodes), f.tip, len(f.nodes), noCover, noAfter
+// addNode makes an entry the last live node.
+func (f *Fold) addNode(e *transcript.Entry, complete bool) *node {
+	n := f.slab.one()
+	*n = node{
+		id: e.ID, body: e.Body, ord: len(f.nodes), parent: f.tip, chain: len(f.nodes),
+		batch: f.batches, complete: complete, covers: noCover, after: noAfter,
+	}
 	if f.tip >= 0 && f.tip == len(f.nodes)-1 {
 		n.chain = f.nodes[f.tip].chain
 	}
-	switch b := b.(type) {
+	switch b := e.Body.(type) {
 	case transcript.Compaction:
-		if b.CoversTo == "" {
-			break
-		}
-		// Now: a later line may have the same ID.
-		if tip, ok := f.tipAt(b.CoversTo); ok {
+		if tip, ok := f.tipAt(b.CoversTo); ok { // now: a later line may have the same ID
 			n.covers = tip
 		}
 	case transcript.Fragment:
@@ -222,6 +206,9 @@ func (f *Fold) place(n *node, b transcript.Body) {
 			n.after = f.renderedFrom(b.Made.After)
 		}
 	}
+	f.nodes = append(f.nodes, n)
+	f.tip = n.ord
+	return n
 }
 
 // Head is the ID of the last message, compaction or rewind entry; empty if
@@ -272,6 +259,7 @@ func (f *Fold) liveTip(tip int) bool {
 // renderedFrom returns the tip that a request was rendered from: -1, in front of
 // all nodes, if the line is not there or no longer in force.
 func (f *Fold) renderedFrom(after string) int {
+	const nearby = 64 // nodes that are looked at before all entries are indexed
 	tip, ok := -1, false
 	for i := len(f.nodes) - 1; i >= max(0, len(f.nodes)-nearby) && !ok; i-- {
 		if f.nodes[i].id == after {
@@ -289,15 +277,12 @@ func (f *Fold) renderedFrom(after string) int {
 	return tip
 }
 
-// nearby is how many nodes are looked at before all entries are indexed.
-const nearby = 64
-
 // History returns the canonical history of what was added so far. The slices
 // are the caller's: the messages, their content and their origins. What a block
 // holds is shared with the fold and must not be modified.
 func (f *Fold) History() History {
 	h := f.live().history()
-	h.Cleared = f.learned.cleared
+	h.Cleared = f.standing.Cleared
 	if f.tip >= 0 && !f.opts.Full {
 		h.After = f.nodes[f.tip].id
 	}
@@ -309,13 +294,11 @@ func (f *Fold) History() History {
 // with its TurnsBefore they are all there are.
 func (f *Fold) Preview(c transcript.Compaction) (h History, turns int) {
 	c.TurnsBefore = max(c.TurnsBefore, 1) // not asked for here, and costly to find out
-	n := &node{batch: f.batches + 1, complete: true}
-	f.place(n, c)
 	after := *f
-	after.nodes = append(f.nodes, n) // behind the end of f's own, which it will write over
-	after.tip = len(f.nodes)
+	after.slab, after.batches = slab[node]{}, f.batches+1
+	after.addNode(&transcript.Entry{Body: c}, true) // behind the end of f's nodes, which will write over it
 	a := after.assemble()
-	return a.history(), a.started
+	return a.history(), a.started()
 }
 
 // Prompt returns the system prompt that is in force now, as the last live entry
@@ -332,21 +315,16 @@ func (f *Fold) Prompt() (text string, ok bool) {
 // Report returns the repairs that were needed for History, in the order of
 // the history.
 func (f *Fold) Report() Report {
-	return append(f.live().allRepairs(), f.ignored...)
+	var rep Report
+	f.live().render(&rep)
+	return append(rep, f.ignored...)
 }
 
 // Turns is the number of turns of the conversation, those before a compaction
 // included.
 func (f *Fold) Turns() int {
 	a := f.live()
-	return a.turnsBefore + a.started
-}
-
-// Pending says what is unfinished at the end of the history.
-func (f *Fold) Pending() Pending {
-	p := f.live().pending()
-	p.Queued = f.standing.Queued
-	return p
+	return a.turnsBefore + a.started()
 }
 
 // live returns the assembler of the live path.
@@ -371,146 +349,96 @@ func (f *Fold) assemble() *assembler {
 					a.read[id] = true
 				}
 			case transcript.Clip:
-				a.clip(b, f.nodes[n].ord)
+				for _, clip := range b.Clips {
+					a.clips[clip.Entry] = append(a.clips[clip.Entry], clipping{clip, n})
+				}
 			}
 		}
 	}
 	if marker >= 0 {
-		start = f.boundary(a, path, marker)
+		start = f.summarise(a, path, marker)
 		a.cutFront = start > 0 || f.opts.Tail || f.copied
-		f.summarise(a, path, marker, start)
 	}
 	a.items = make([]*item, 0, len(path)-start)
-	f.feed(a, f.takePrompt(a, path[start:], marker-start))
+	f.feed(a, path[start:])
 	return a
-}
-
-// takePrompt takes the system prompt that the shown part begins with out of it:
-// the last one in front of its compaction, or of its first message. Marker is the
-// index of the compaction, negative if there is none.
-func (f *Fold) takePrompt(a *assembler, path []int, marker int) []int {
-	rest := make([]int, 0, len(path))
-	begun := false
-	for i, n := range path {
-		switch b := f.nodes[n].body.(type) {
-		case transcript.System:
-			if i < marker || marker < 0 && !begun {
-				a.prompt = b.Text
-				continue
-			}
-		case transcript.Fragment:
-			begun = true
-		}
-		rest = append(rest, n)
-	}
-	return rest
-}
-
-// feed gives the message lines of a part of the live path to an assembler, in
-// the order in which they are shown.
-func (f *Fold) feed(a *assembler, path []int) {
-	shown, displaced := f.shownOrder(path)
-	for _, n := range shown {
-		a.add(n)
-	}
-	a.displaced = displaced
 }
 
 // path returns the indexes of the live nodes in order.
 func (f *Fold) path() []int {
-	n := 0
-	for i := f.tip; i >= 0; i = f.nodes[i].parent {
-		n++
-	}
-	path := make([]int, n)
+	path := make([]int, 0, f.tip+1)
 	for i := f.tip; i >= 0; i = f.nodes[i].parent {
 		if dead := f.nodes[i].dead; dead == 0 {
-			n--
-			path[n] = i
-		} else if n < len(path) {
-			next := f.nodes[path[n]]
+			path = append(path, i)
+		} else if len(path) > 0 {
+			next := f.nodes[path[len(path)-1]]
 			next.edited = max(next.edited, dead)
 		}
 	}
-	return path[n:]
+	slices.Reverse(path)
+	return path
 }
 
 // boundary returns the index in path of the first entry that the compaction at
-// marker keeps: firstKept, else what follows coversTo, else what follows the
-// marker itself. An entry inside a batch stands for the whole batch.
-func (f *Fold) boundary(a *assembler, path []int, marker int) int {
+// marker keeps, and the entry that says so: firstKept, else coversTo. If neither
+// is there it is what follows the marker, and by is empty. An entry inside a batch
+// stands for the whole batch.
+func (f *Fold) boundary(path []int, marker int) (start int, by string) {
 	e := f.nodes[path[marker]]
 	c, _ := e.body.(transcript.Compaction)
-	if c.FirstKept != "" {
-		for i := marker - 1; i >= 0; i-- {
-			n := f.nodes[path[i]]
-			if n.id != c.FirstKept {
-				continue
-			}
-			for i > 0 && f.nodes[path[i-1]].batch == n.batch {
-				i--
-			}
-			return i
+	for i, n := range slices.Backward(path[:marker]) {
+		if c.FirstKept == "" || f.nodes[n].id != c.FirstKept {
+			continue
 		}
+		for i > 0 && f.nodes[path[i-1]].batch == f.nodes[n].batch {
+			i--
+		}
+		return i, c.FirstKept
 	}
-	if tip := e.covers; tip != noCover {
-		if tip < 0 {
-			return 0
-		}
-		for i := marker - 1; i >= 0; i-- {
-			if path[i] <= tip {
-				if path[i] == tip || f.nodes[tip].dead > 0 {
-					return i + 1
-				}
-				break
-			}
-		}
+	behind, _ := slices.BinarySearch(path[:marker], e.covers+1)
+	if e.covers == -1 || behind > 0 && (path[behind-1] == e.covers || f.nodes[e.covers].dead > 0) {
+		return behind, c.CoversTo
 	}
-	a.repairs = append(a.repairs, repairf(UnresolvedBoundary, e.id,
-		"neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo))
-	return marker + 1
+	return marker + 1, ""
 }
 
-// summarise puts the summary of the compaction at marker in front.
-func (f *Fold) summarise(a *assembler, path []int, marker, start int) {
+// summarise puts the summary of the compaction at marker in front, and returns the
+// index in path of the first entry that is kept.
+func (f *Fold) summarise(a *assembler, path []int, marker int) (start int) {
 	e := f.nodes[path[marker]]
 	c, _ := e.body.(transcript.Compaction)
-	a.turnsBefore, a.compacted = c.TurnsBefore, e.ord
+	start, by := f.boundary(path, marker)
+	if by == "" {
+		a.note(UnresolvedBoundary, e.id, "neither firstKeptEntryId %q nor coversTo %q is a live entry before it", c.FirstKept, c.CoversTo)
+	}
+	a.summary, a.turnsBefore, a.compacted = &c, c.TurnsBefore, e.ord
 	if c.TurnsBefore == 0 && start > 0 {
 		before := newAssembler()
 		f.feed(before, path[:start])
-		a.turnsBefore = before.started
+		a.turnsBefore = before.started()
 	}
-	a.summary = &c
-	user := func(texts ...string) {
-		m := transcript.UserText("")
-		m.Content = nil
+	from := source{node: &node{id: e.id}} // of no batch
+	say := func(answer bool, texts ...string) {
+		it := a.newItem(from.node, len(texts))
+		it.answer = answer
 		for _, text := range texts {
 			if text != "" {
-				m.Content = append(m.Content, transcript.TextBlock{Text: text})
-				m.Origins = append(m.Origins, transcript.Origin{Entry: e.id})
+				it.parts = append(it.parts, part{transcript.TextBlock{Text: text}, from})
 			}
 		}
-		if len(m.Content) > 0 {
-			a.prelude = append(a.prelude, m)
-		}
+		it.plain = len(it.parts) == 1
+		a.prelude = append(a.prelude, it)
 	}
 	text, carried := "", CarriedText(c)
 	if !IsBlank(c.Summary) {
 		text = SummaryHeading + "\n" + c.Summary
 	}
-	switch f.opts.Summary {
-	case SummarySystem:
-		a.system = text
-		user(carried)
-	case SummaryPair:
-		user(text, carried)
-		if text != "" {
-			reply := transcript.AssistantText(SummaryReply)
-			reply.Origins = []transcript.Origin{{Entry: e.id}}
-			a.prelude = append(a.prelude, reply)
-		}
-	default:
-		user(text, carried)
+	if f.opts.Summary == SummarySystem {
+		a.system, text = text, ""
 	}
+	say(false, text, carried)
+	if f.opts.Summary == SummaryPair && text != "" {
+		say(true, SummaryReply)
+	}
+	return start
 }

@@ -15,25 +15,17 @@ func (a *assembler) tooLate(c *call, result *node) bool {
 		if it == c.item {
 			return false
 		}
-		if it.answer && it.after >= c.ord && it.after < result.ord && it.shows() {
+		if it.answer && it.after >= c.node.ord && it.after < result.ord && it.shows() {
 			return true
 		}
 	}
 	return false
 }
 
-// shows reports whether anything of an answer is shown.
-func (it *item) shows() bool {
-	return len(it.parts) > len(it.calls) || slices.ContainsFunc(it.calls, (*call).kept)
-}
-
 // addLate shows a result as a text of the user where it came. Call is nil if
 // none was found; the text goes if one comes later.
 func (a *assembler) addLate(r *result, c *call) {
-	b, ok := r.block.(transcript.ToolResultBlock)
-	if !ok {
-		return
-	}
+	b, _ := r.block.(transcript.ToolResultBlock)
 	what, name := "result", ""
 	if b.IsError {
 		what = "error"
@@ -48,7 +40,7 @@ func (a *assembler) addLate(r *result, c *call) {
 		text += "\n" + said
 	}
 	it := a.newItem(r.from.node, 1+len(b.Content))
-	it.late, it.since, r.text = r, r.since, it
+	it.aside, it.since, r.text = true, r.since, it
 	it.parts = append(it.parts, part{transcript.TextBlock{Text: text}, r.from})
 	for _, inner := range b.Content {
 		switch inner.(type) {

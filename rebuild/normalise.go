@@ -22,24 +22,35 @@ func IsBlank(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsSpace(r) && (r < 0x1c || r > 0x1f) })
 }
 
-// normaliseBlock returns a block as it can be in a message of the role, nil if
-// it cannot.
-func (a *assembler) normaliseBlock(entry string, role transcript.Role, b transcript.Block) transcript.Block {
-	switch b := b.(type) {
+// Where a block can be.
+const (
+	inUser   = "user message"
+	inAnswer = "assistant message"
+	inResult = "tool result"
+)
+
+// normaliseBlock returns a block as it can be there, nil if it cannot.
+func (a *assembler) normaliseBlock(entry, where string, b transcript.Block) transcript.Block {
+	switch c := b.(type) {
 	case transcript.TextBlock:
-		if IsBlank(b.Text) {
+		if !IsBlank(c.Text) {
+			return b
+		}
+		if where != inResult {
 			a.note(BlankText, entry, "")
-			return nil
 		}
+		return nil
 	case transcript.ContextBlock:
-		return ContextText(b)
-	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock, transcript.ToolCallBlock:
-		if role == transcript.RoleUser {
-			a.note(MisplacedBlock, entry, "a %s block in a user message", b.BlockType())
-			return nil
+		return ContextText(c)
+	case transcript.ThinkingBlock, transcript.RedactedThinkingBlock:
+		if where == inAnswer {
+			return b
 		}
+	case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
+		return b
 	}
-	return b
+	a.note(MisplacedBlock, entry, "a %s block in a %s", b.BlockType(), where)
+	return nil
 }
 
 // ContextText is how a model is shown a context reference.
@@ -60,16 +71,8 @@ func (a *assembler) normaliseResult(entry string, block transcript.Block, b tran
 	}
 	out := make([]transcript.Block, 0, len(b.Content))
 	for _, c := range b.Content {
-		if fitsResult(c) {
+		if c = a.normaliseBlock(entry, inResult, c); c != nil {
 			out = append(out, c)
-			continue
-		}
-		switch c := c.(type) {
-		case transcript.TextBlock: // blank
-		case transcript.ContextBlock:
-			out = append(out, ContextText(c))
-		default:
-			a.note(MisplacedBlock, entry, "a %s block in a tool result", c.BlockType())
 		}
 	}
 	return b.WithContent(out...)

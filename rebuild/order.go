@@ -6,62 +6,62 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// shownOrder returns the message lines of a part of the live path in the order
-// in which they are shown: that of the file, but for answers that say what they
-// were made from. Such an answer stands in front of the texts and results that
+// feed gives the message lines of a part of the live path to an assembler in the
+// order in which they are shown: that of the file, but for answers that say what
+// they were made from. Such an answer stands in front of the texts and results that
 // were written while it was being made, because its request did not have them.
-// It never moves past another answer. displaced says that lines stand behind the
-// last answer for that reason.
+// It never moves past another answer.
 //
 // A system prompt stands behind the texts and results that were written after it
-// and before the next answer.
-func (f *Fold) shownOrder(path []int) (shown []*node, displaced bool) {
-	shown = make([]*node, 0, len(path))
+// and before the next answer. Of those in front of the compaction, or of the first
+// message, the last one is the prompt of the history.
+func (f *Fold) feed(a *assembler, path []int) {
+	shown := make([]*node, 0, len(path))
 	end := 0 // of the last answer in shown
+	begun := a.summary != nil && len(path) > 0 && path[0] <= a.compacted
 	for _, i := range path {
 		n := f.nodes[i]
 		at := len(shown)
 		switch b := n.body.(type) {
-		case transcript.System, transcript.Dispatch, transcript.Decision:
+		case transcript.System:
+			if i < a.compacted || !begun {
+				a.prompt = b.Text
+				continue
+			}
+		case transcript.Dispatch, transcript.Decision:
 		case transcript.Fragment:
+			begun = true
 			if b.Role != transcript.RoleAssistant {
-				for at > end && shown[at-1].isPrompt() {
-					at--
+				for ; at > end; at-- {
+					if _, prompt := shown[at-1].body.(transcript.System); !prompt {
+						break
+					}
 				}
 				break
 			}
 			if n.after != noAfter {
 				at = end + splitAt(shown[end:], n.after)
-			} else if displaced && n.continues(shown[end-1]) {
+			} else if a.displaced && n.continues(shown[end-1]) {
 				at = end
 			}
-			displaced, end = at < len(shown), at+1
+			a.displaced, end = at < len(shown), at+1
 		default:
 			continue
 		}
 		shown = slices.Insert(shown, at, n)
 	}
-	return shown, displaced
+	for _, n := range shown {
+		a.add(n)
+	}
 }
 
 // splitAt puts the lines up to ord in front of the others, each in their order,
 // and returns how many they are.
 func splitAt(lines []*node, ord int) int {
-	later := func(n *node) bool { return n.ord > ord }
-	behind := make([]*node, 0, len(lines))
-	for _, n := range lines {
-		if later(n) {
-			behind = append(behind, n)
-		}
-	}
-	n := len(slices.DeleteFunc(lines, later))
+	behind := slices.DeleteFunc(slices.Clone(lines), func(n *node) bool { return n.ord <= ord })
+	n := len(slices.DeleteFunc(lines, func(n *node) bool { return n.ord > ord }))
 	copy(lines[n:], behind)
 	return n
-}
-
-func (n *node) isPrompt() bool {
-	_, ok := n.body.(transcript.System)
-	return ok
 }
 
 // continues reports whether n is a later line of the answer that last is a line
@@ -78,12 +78,11 @@ func (a *assembler) displaces(n *node) bool {
 	switch b := n.body.(type) {
 	case transcript.System:
 		return len(a.items) == 0 // it is the first one
-	case transcript.Dispatch, transcript.Decision:
-		return false
 	case transcript.Fragment:
-		if b.Role != transcript.RoleAssistant {
-			return a.prompted
+		if b.Role == transcript.RoleAssistant {
+			return a.displaced || n.after != noAfter && a.lastUser > n.after
 		}
+		return a.prompted
 	}
-	return a.displaced || n.after != noAfter && a.lastUser > n.after
+	return false
 }

@@ -1,6 +1,11 @@
 package rebuild
 
-import "github.com/convolog/convolog/transcript"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/convolog/convolog/transcript"
+)
 
 // Pending is what is unfinished at the end of a history: after a restart an
 // application resumes or closes it. The zero value says that nothing is.
@@ -20,19 +25,15 @@ type Pending struct {
 	Cut bool `json:"cut,omitempty"`
 }
 
-func (a *assembler) pending() Pending {
-	var p Pending
-	h := a.history()
-	if len(h.Messages) == 0 {
+// Pending says what is unfinished at the end of the history.
+func (f *Fold) Pending() Pending {
+	a, p := f.live(), Pending{Queued: f.standing.Queued}
+	msgs := a.render(nil)
+	if len(a.items) == 0 || len(msgs) == 0 {
 		return p
 	}
-	if last := h.Messages[len(h.Messages)-1]; last.Role == transcript.RoleUser && len(a.turns) > 0 {
-		p.Owed = true
-	}
-	if len(a.turns) == 0 {
-		return p
-	}
-	items := a.turnItems(len(a.turns) - 1)
+	p.Owed = msgs[len(msgs)-1].Role == transcript.RoleUser
+	items := a.items[a.last().first:]
 	spoken := len(items) // the items up to the last answer
 	for spoken > 0 && !items[spoken-1].answer {
 		spoken--
@@ -45,7 +46,7 @@ func (a *assembler) pending() Pending {
 	p.Calls = a.pendingCalls(last)
 	var after []transcript.Block // user blocks since then
 	for _, it := range items[spoken:] {
-		if it.late != nil || it.prompt {
+		if it.aside {
 			continue
 		}
 		for _, part := range it.parts {
@@ -54,4 +55,118 @@ func (a *assembler) pending() Pending {
 	}
 	p.User = transcript.Message{Content: after}.Text()
 	return p
+}
+
+// CallState says how far a call without a result has come.
+type CallState string
+
+// The states of a call.
+const (
+	NotStarted CallState = "not_started" // nobody has said anything about it
+	Held       CallState = "held"        // a person is to decide
+	Approved   CallState = "approved"    // it may be started and was not
+	Rejected   CallState = "rejected"    // it must not be started
+	Dispatched CallState = "dispatched"  // it was started: it is running, or may have run
+)
+
+// PendingCall is a call that has no result.
+type PendingCall struct {
+	Entry string                   `json:"entry"` // ID of its entry
+	Call  transcript.ToolCallBlock `json:"call"`
+	State CallState                `json:"state"`
+	// By and Reason are those of the decision on it.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// status is what dispatches and decisions say of a call.
+type status struct {
+	state      CallState // empty if nothing was said
+	by, reason string
+}
+
+// allows reports whether what is said next counts. A dispatch always does, since
+// the tool may have run, and is the last word; of decisions the first approval or
+// rejection counts.
+func (s status) allows(next CallState) bool {
+	if s.state == "" || s.state == Held {
+		return next != s.state
+	}
+	return next == Dispatched && s.state != Dispatched
+}
+
+// decided has the states that decisions bring about.
+var decided = map[transcript.Verdict]CallState{
+	transcript.Hold: Held, transcript.Approve: Approved, transcript.Reject: Rejected,
+}
+
+// addStatus takes what a dispatch or a decision says of a call.
+func (a *assembler) addStatus(n *node, callID, entry string, said status) {
+	c := a.unanswered(callID, entry)
+	if c == nil || said.state == "" || !c.status.allows(said.state) {
+		return
+	}
+	if c.status.state == "" {
+		a.marked = append(a.marked, c)
+	}
+	c.status = said
+	if !a.tooLate(c, n) {
+		c.told, c.since = said, n.ord
+		a.touched(c.item)
+	} else if said.state == Rejected {
+		// The model has already seen the call without a result, so the rejection
+		// reaches it the way a late result would.
+		r := a.resultSlab.one()
+		r.callID, r.block, r.from, r.since = callID, transcript.ToolError(callID, said.text()).Content[0], source{n, transcript.WholeEntry}, n.ord
+		a.addLate(r, c)
+	}
+}
+
+// unanswered returns the call of an entry if it has no result.
+func (a *assembler) unanswered(callID, entry string) *call {
+	var open []*call
+	if same := a.now.calls[callID]; same != nil {
+		open = slices.Concat(same.open...)
+	}
+	for _, c := range append(open, a.waiting[callID]...) {
+		if c.node.id == entry && !c.late {
+			return c
+		}
+	}
+	return nil
+}
+
+// text is what the result made up for a call says.
+func (s status) text() string {
+	text := cmp.Or(map[CallState]string{Held: Waiting, Dispatched: MayHaveRun, Rejected: denied}[s.state], Interrupted)
+	if s.state == Rejected && s.reason != "" {
+		text += ": " + s.reason
+	}
+	return text
+}
+
+// pending returns the call as one that has no result.
+func (c *call) pending() PendingCall {
+	return PendingCall{
+		Entry: c.node.id, Call: c.recorded(), State: cmp.Or(c.status.state, NotStarted), By: c.status.by, Reason: c.status.reason,
+	}
+}
+
+// pendingCalls returns the calls of which something was said and which have no
+// result, and those of the last answer without one, in their order.
+func (a *assembler) pendingCalls(last *item) (calls []PendingCall) {
+	for _, c := range a.marked {
+		if c.result == nil && !c.late && c.item != last {
+			calls = append(calls, c.pending())
+		}
+	}
+	if last == nil {
+		return calls
+	}
+	for _, c := range last.calls {
+		if c.result == nil && !c.late && c.kept() {
+			calls = append(calls, c.pending())
+		}
+	}
+	return calls
 }

@@ -44,10 +44,23 @@ func PromptHash(system string, tools []transcript.Tool) string {
 // messages given are not modified.
 func Reasoned(messages []transcript.Message, promptHash string) (out []transcript.Message, thought string) {
 	keep := map[*transcript.Answer]bool{}
-	answers, reasons := signedAnswers(messages)
-	place := map[string]int{}
-	for i, a := range answers {
-		place[a.Entry] = i
+	var answers []*transcript.Answer         // whose reasoning, if there is any, is signed
+	place := map[string]int{}                // of these, by entry
+	reasons := map[*transcript.Answer]bool{} // there is some
+	for _, m := range messages {
+		for j, b := range m.Content {
+			if j >= len(m.Origins) || m.Origins[j].Answer == nil || !signs(m.Origins[j].API) {
+				continue
+			}
+			a := m.Origins[j].Answer
+			if len(answers) == 0 || answers[len(answers)-1] != a {
+				place[a.Entry] = len(answers)
+				answers = append(answers, a)
+			}
+			if isThought(b) {
+				reasons[a] = true
+			}
+		}
 	}
 	held := -1 // no answer of the run was made without those from here on
 	for i, a := range slices.Backward(answers) {
@@ -72,28 +85,6 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 	return withoutReasoning(messages, func(o transcript.Origin) bool { return o.Answer != nil && signs(o.API) && !keep[o.Answer] }), thought
 }
 
-// signedAnswers returns the answers whose reasoning, if there is any, is signed,
-// and which say what they were made from, in order; reasons has those that have
-// reasoning.
-func signedAnswers(messages []transcript.Message) (answers []*transcript.Answer, reasons map[*transcript.Answer]bool) {
-	reasons = map[*transcript.Answer]bool{}
-	for _, m := range messages {
-		for j, b := range m.Content {
-			if j >= len(m.Origins) || m.Origins[j].Answer == nil || !signs(m.Origins[j].API) {
-				continue
-			}
-			a := m.Origins[j].Answer
-			if len(answers) == 0 || answers[len(answers)-1] != a {
-				answers = append(answers, a)
-			}
-			if isThought(b) {
-				reasons[a] = true
-			}
-		}
-	}
-	return answers, reasons
-}
-
 // signs reports whether the reasoning that an API gives is bound to what it was
 // made from.
 func signs(api string) bool { return api == "anthropic" || api == "bedrock" }
@@ -116,46 +107,38 @@ func WithoutReasoning(messages []transcript.Message) []transcript.Message {
 // withoutReasoning leaves reasoning out. An answer of which nothing is left goes
 // too, and the user's messages around it are joined.
 func withoutReasoning(messages []transcript.Message, drop func(transcript.Origin) bool) []transcript.Message {
-	dropped := func(m transcript.Message, j int) bool {
-		var o transcript.Origin
-		if j < len(m.Origins) {
-			o = m.Origins[j]
-		}
-		return isThought(m.Content[j]) && drop(o)
-	}
 	out := make([]transcript.Message, 0, len(messages))
 	gone := false // an answer, right before
 	for _, m := range messages {
-		n := 0
-		for j := range m.Content {
-			if dropped(m, j) {
-				n++
-			}
-		}
-		if n == 0 {
-			if gone && len(out) > 0 && out[len(out)-1].Role == m.Role {
-				out[len(out)-1] = join(out[len(out)-1], m)
-			} else {
-				out = append(out, m)
-			}
-			gone = false
-			continue
-		}
-		content := make([]transcript.Block, 0, len(m.Content)-n)
-		origins := make([]transcript.Origin, 0, len(m.Content)-n)
+		left, cut := m, false
 		for j, b := range m.Content {
-			if dropped(m, j) {
-				continue
-			}
-			content = append(content, b)
+			var o transcript.Origin
 			if j < len(m.Origins) {
-				origins = append(origins, m.Origins[j])
+				o = m.Origins[j]
+			}
+			switch dropped := isThought(b) && drop(o); {
+			case dropped && !cut:
+				cut = true
+				left.Content = slices.Grow(slices.Clip(m.Content[:j]), len(m.Content)-j-1)
+				left.Origins = slices.Grow(slices.Clip(m.Origins[:min(j, len(m.Origins))]), max(len(m.Origins)-j-1, 0))
+			case !dropped && cut:
+				left.Content = append(left.Content, b)
+				if j < len(m.Origins) {
+					left.Origins = append(left.Origins, o)
+				}
 			}
 		}
-		if gone = len(content) == 0; !gone {
-			m.Content, m.Origins = content, origins
-			out = append(out, m)
+		last := len(out) - 1
+		switch {
+		case cut && len(left.Content) == 0:
+			gone = true
+			continue
+		case gone && last >= 0 && out[last].Role == m.Role:
+			out[last] = join(out[last], left)
+		default:
+			out = append(out, left)
 		}
+		gone = false
 	}
 	return out
 }

@@ -11,12 +11,6 @@ func (a *assembler) history() History {
 	return History{System: a.system, Prompt: a.prompt, Messages: a.render(nil), Compaction: a.summary}
 }
 
-func (a *assembler) allRepairs() Report {
-	rep := slices.Clone(a.repairs)
-	a.render(&rep)
-	return rep
-}
-
 // rendering makes the messages of a history. Neighbours of one role become one
 // message, and the first one is the user's. The blocks of all messages lie one
 // after the other, so that a message grows by taking in those behind it.
@@ -26,7 +20,6 @@ type rendering struct {
 	origins []transcript.Origin
 	start   int     // of the blocks of the last message
 	results bool    // the last message begins with results
-	plain   bool    // the last message is one text that was recorded as a string
 	inTurn  bool    // the turn has a message
 	judge   bool    // the first item is the history's, so answers can be judged
 	changed int     // the ord of the last line that has changed what is shown so far
@@ -36,7 +29,7 @@ type rendering struct {
 
 // render returns messages that nothing else holds; blocks are shared.
 func (a *assembler) render(rep *Report) []transcript.Message {
-	msgs, blocks := len(a.prelude)+1, len(a.prelude)
+	msgs, blocks := len(a.prelude)+1, 2*len(a.prelude)
 	for _, it := range a.items {
 		msgs++
 		blocks += len(it.parts) + len(it.calls)
@@ -49,22 +42,17 @@ func (a *assembler) render(rep *Report) []transcript.Message {
 		blocks: make([]transcript.Block, 0, blocks), origins: make([]transcript.Origin, 0, blocks),
 		judge: true, changed: a.compacted, rep: rep,
 	}
-	r.prelude(a.prelude)
+	for _, it := range a.prelude {
+		r.item(it)
+	}
 	for i, t := range a.turns {
-		r.turn(t, a.turnItems(i))
+		end := len(a.items)
+		if i+1 < len(a.turns) {
+			end = a.turns[i+1].first
+		}
+		r.turn(t, a.items[t.first:end])
 	}
 	return r.msgs
-}
-
-// prelude adds the messages of a summary.
-func (r *rendering) prelude(msgs []transcript.Message) {
-	for _, m := range msgs {
-		at := len(r.blocks)
-		for i, b := range m.Content {
-			r.put(b, m.Origins[i])
-		}
-		r.message(m.Role, at, len(m.Content) == 1)
-	}
 }
 
 func (r *rendering) note(rule Rule, entry, format string, args ...any) {
@@ -101,7 +89,10 @@ func (r *rendering) turn(t *turn, items []*item) {
 // item makes the messages of a text or an answer.
 func (r *rendering) item(it *item) {
 	r.follow(it)
-	at, calls, plain := len(r.blocks), it.calls, it.plain
+	at, calls, plain, role := len(r.blocks), it.calls, it.plain, transcript.RoleUser
+	if it.answer {
+		role = transcript.RoleAssistant
+	}
 	for _, p := range it.parts {
 		b := p.block
 		switch b.(type) {
@@ -125,7 +116,7 @@ func (r *rendering) item(it *item) {
 		}
 		return
 	}
-	r.message(it.role(), at, plain)
+	r.message(role, at, plain)
 	at = len(r.blocks)
 	for _, c := range it.calls {
 		switch {
@@ -223,7 +214,6 @@ func (r *rendering) message(role transcript.Role, at int, plain bool) {
 		}
 		r.start, r.results = at, false
 	}
-	r.plain = plain && r.start == at
 	m.Content, m.Origins = slices.Clip(r.blocks[r.start:]), slices.Clip(r.origins[r.start:])
 	r.msgs = append(r.msgs, m)
 	r.inTurn = true

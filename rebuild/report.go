@@ -50,10 +50,8 @@ const (
 	UnresolvedBoundary Rule = "unresolved-boundary" // a compaction's first kept entry is not there
 	UnresolvedClip     Rule = "unresolved-clip"     // a clip of something that is not there was ignored
 	UnknownEntry       Rule = "unknown-entry"       // an entry of an unknown type was ignored
+	OverBudget         Rule = "over-budget"         // of [Fit]: the newest turn alone is too long
 )
-
-// OverBudget is what [Fit] reports if the newest turn alone is too long.
-const OverBudget Rule = "over-budget"
 
 // The repairs of a renderer: what one provider does not take.
 const (

@@ -10,7 +10,7 @@ type running struct {
 	indexed int              // how many
 	calls   map[string]*calls
 	waits   map[string][]*result // spares that are not used, by call ID
-	seen    map[callKey]bool     // of calls whose ID the turn has more than once
+	seen    map[callKey]*places  // of calls whose ID the turn has more than once
 }
 
 // calls are the calls of a turn that have one ID.
@@ -20,46 +20,38 @@ type calls struct {
 
 	// The calls without a result, by answer: a result goes to the first call
 	// of the last list. One answer may have several, with others in between.
-	open   [][]*call
-	last   *item // the answer of the last call
-	sealed int   // how many lists came before those of last
-	early  []*call
+	open  [][]*call
+	early []*call
 }
 
-// callKey tells a call that is recorded twice. in is the answer it was found
-// in, flatCalls for any answer that is not grouped, or nil for any answer.
-type callKey struct {
-	in              *item
-	id, name, input string
-}
+// callKey tells a call that is recorded twice.
+type callKey struct{ id, name, input string }
 
-var flatCalls = new(item)
+// places are the answers that have a call; one of them is flat.
+type places struct {
+	answers map[*item]bool
+	flat    bool
+}
 
 func newRunning() running {
 	return running{
 		byID: map[string]*item{}, calls: map[string]*calls{},
-		waits: map[string][]*result{}, seen: map[callKey]bool{},
+		waits: map[string][]*result{}, seen: map[callKey]*places{},
 	}
 }
 
 // reset empties r for the next turn.
 func (r *running) reset() {
-	r.answers, r.indexed = r.answers[:0], 0
-	r.byID, r.calls = emptied(r.byID), emptied(r.calls)
-	r.waits, r.seen = emptied(r.waits), emptied(r.seen)
-}
-
-// emptied returns an empty map: m, unless it is so large that clearing it would
-// cost every later turn.
-func emptied[K comparable, V any](m map[K]V) map[K]V {
-	const large = 64
-	switch n := len(m); {
-	case n > large:
-		return map[K]V{}
-	case n > 0:
-		clear(m)
+	const large = 256
+	if len(r.byID)+len(r.calls)+len(r.waits)+len(r.seen) > large { // clearing these would cost every later turn
+		*r = newRunning()
+		return
 	}
-	return m
+	r.answers, r.indexed = r.answers[:0], 0
+	clear(r.byID)
+	clear(r.calls)
+	clear(r.waits)
+	clear(r.seen)
 }
 
 // answer returns the answer with that first line; nil if there is none.
@@ -74,42 +66,28 @@ func (r *running) answer(id string) *item {
 // dropLast takes back the last answer.
 func (r *running) dropLast() {
 	last := len(r.answers) - 1
-	id := r.answers[last].entry
-	r.answer(id)
-	delete(r.byID, id)
-	r.answers, r.indexed = r.answers[:last], last
+	delete(r.byID, r.answers[last].entry)
+	r.answers, r.indexed = r.answers[:last], min(r.indexed, last)
 }
 
 // recorded reports whether an earlier call is the same as b, which is in ans
 // or, if it is not grouped, may be in any answer; if not, it takes note of b.
 func (r *running) recorded(same *calls, ans *item, b transcript.ToolCallBlock, grouped bool) bool {
-	if !same.keyed {
+	if first := same.first; !same.keyed {
 		same.keyed = true
-		r.see(keyOf(same.first.recorded()), same.first.item)
+		r.recorded(same, first.item, first.recorded(), grouped)
 	}
-	key := keyOf(b)
-	within := func(in *item) bool { key.in = in; return r.seen[key] }
-	if !grouped && within(nil) || within(ans) || within(flatCalls) {
+	shown, _ := normaliseCall(b, "", nil)
+	key := callKey{b.ID, shown.Name, string(compact(shown.Input))}
+	at := r.seen[key]
+	if at == nil {
+		at = &places{answers: map[*item]bool{}}
+		r.seen[key] = at
+	} else if !grouped || at.flat || at.answers[ans] {
 		return true
 	}
-	r.see(key, ans)
+	at.answers[ans], at.flat = true, at.flat || ans.flat
 	return false
-}
-
-func (r *running) see(key callKey, ans *item) {
-	key.in = nil
-	r.seen[key] = true
-	key.in = ans
-	r.seen[key] = true
-	if ans.flat {
-		key.in = flatCalls
-		r.seen[key] = true
-	}
-}
-
-func keyOf(b transcript.ToolCallBlock) callKey {
-	shown, _ := normaliseCall(b, "", nil)
-	return callKey{id: b.ID, name: shown.Name, input: string(compact(shown.Input))}
 }
 
 // takeSpare returns the first spare result for a call; nil if there is none.
@@ -120,20 +98,18 @@ func (r *running) takeSpare(id string) *result {
 	}
 	res := list[0]
 	r.waits[id] = list[1:]
-	res.used, res.moved, res.early = true, true, true
+	res.used, res.moved = true, true
 	return res
 }
 
 // add takes the next call. Its result is set if that came before it.
 func (c *calls) add(next *call) {
-	if c.last != next.item {
-		c.last, c.sealed = next.item, len(c.open)
-	}
+	last := len(c.open) - 1
 	switch {
 	case next.result != nil:
 		c.early = append(c.early, next)
-	case len(c.open) > c.sealed:
-		c.open[len(c.open)-1] = append(c.open[len(c.open)-1], next)
+	case last >= 0 && c.open[last][0].item == next.item:
+		c.open[last] = append(c.open[last], next)
 	default:
 		c.open = append(c.open, []*call{next})
 	}
@@ -150,7 +126,6 @@ func (c *calls) find() *call {
 		found := c.open[last][0]
 		if c.open[last] = c.open[last][1:]; len(c.open[last]) == 0 {
 			c.open = c.open[:last]
-			c.sealed = min(c.sealed, last)
 		}
 		return found
 	}

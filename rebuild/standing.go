@@ -1,8 +1,11 @@
 package rebuild
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/convolog/convolog/transcript"
@@ -20,6 +23,12 @@ type Standing struct {
 	Commit Commit // the last one
 	Used   []Used // since then
 	used   map[string]bool
+
+	// Calibrations are one a model, the one that was added last at the end. Items
+	// leaves them to the caller, who knows which a compaction refutes.
+	Calibrations []transcript.Calibration
+	Compacted    int // TokensAfter of the last compaction, 0 if there was none or it does not say
+	Cleared      int // as in [History]
 }
 
 // Queued is a text of the user that no user line has taken over.
@@ -45,16 +54,17 @@ type Value struct {
 }
 
 func (s *Standing) add(b transcript.Batch) {
-	for _, e := range b.Entries {
+	for i := range b.Entries {
 		// A batch that was cut may lack the lines that repeat what was in force.
-		if _, ok := e.Body.(transcript.Compaction); ok && b.Complete {
+		if _, ok := b.Entries[i].Body.(transcript.Compaction); ok && b.Complete {
 			*s = Standing{}
 		}
 	}
 	if key := b.Entries[0].Idem; key != "" && b.Complete && len(s.Drafts) > 0 {
 		s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == key })
 	}
-	for _, e := range b.Entries {
+	for i := range b.Entries {
+		e := &b.Entries[i]
 		id := e.ID
 		if e.Of != "" {
 			id = e.Of
@@ -73,6 +83,13 @@ func (s *Standing) add(b transcript.Batch) {
 			if body.Queued != "" {
 				s.Queued = without(s.Queued, func(q Queued) bool { return q.Entry == body.Queued })
 			}
+			if body.Role == transcript.RoleAssistant && body.Of == "" && (body.Usage.Prompt() > 0 || len(body.Usage.Extra) > 0) {
+				s.Cleared = body.Usage.Cleared()
+			}
+		case transcript.Calibration:
+			s.calibrate(body)
+		case transcript.Compaction:
+			s.Compacted, s.Cleared = body.TokensAfter, 0
 		case transcript.Draft:
 			if body.Key == "" {
 				continue // no answer can end it
@@ -80,8 +97,14 @@ func (s *Standing) add(b transcript.Batch) {
 			if e.Of != "" || body.Off { // it has all of the text
 				s.Drafts = without(s.Drafts, func(d Draft) bool { return d.Key == body.Key })
 			}
-			if !body.Off {
-				s.draft(id, body)
+			if body.Off {
+				continue
+			}
+			s.Drafts = slices.Clone(s.Drafts)
+			if i := slices.IndexFunc(s.Drafts, func(d Draft) bool { return d.Key == body.Key }); i >= 0 {
+				s.Drafts[i].Text += body.Text
+			} else {
+				s.Drafts = append(s.Drafts, Draft{id, body})
 			}
 		case transcript.Pin:
 			s.Pins = without(s.Pins, func(p transcript.Carried) bool { return p.Entry == body.Entry })
@@ -106,16 +129,20 @@ func (s *Standing) set(id string, at time.Time, v transcript.State) {
 	}
 }
 
-// draft adds a part of a draft.
-func (s *Standing) draft(id string, part transcript.Draft) {
-	drafts := slices.Clone(s.Drafts)
-	i := slices.IndexFunc(drafts, func(d Draft) bool { return d.Key == part.Key })
-	if i < 0 {
-		s.Drafts = append(drafts, Draft{id, part})
-		return
+// calibrate takes what is said about a model; what that leaves out stays.
+func (s *Standing) calibrate(c transcript.Calibration) {
+	ofModel := func(k transcript.Calibration) bool { return k.Model == c.Model }
+	if i := slices.IndexFunc(s.Calibrations, ofModel); i >= 0 {
+		k := s.Calibrations[i]
+		c.Window = cmp.Or(c.Window, k.Window)
+		if c.Factor == 0 {
+			c.Factor, c.Prompt = k.Factor, k.Prompt
+		}
+		if c.Failures == 0 {
+			c.Failures, c.FailedAt = k.Failures, k.FailedAt
+		}
 	}
-	drafts[i].Text += part.Text
-	s.Drafts = drafts
+	s.Calibrations = append(without(s.Calibrations, ofModel), c)
 }
 
 // without returns the items of which drop is false, in an array of their own.
@@ -137,8 +164,120 @@ func (s Standing) Items() (items []transcript.Item) {
 	for _, d := range s.Drafts {
 		items = append(items, transcript.Repeat(d.Draft, d.Entry))
 	}
-	return append(items, s.accounts()...)
+	if c := s.Commit; c.Entry != "" {
+		open := slices.Contains(c.Open, c.Entry)
+		c.Open = without(c.Open, func(id string) bool { return id == c.Entry })
+		items = append(items, transcript.Repeat(c.Commit, c.Entry))
+		if !open {
+			items = append(items, transcript.Repeat(transcript.Extracted{Commit: c.Entry}, c.Entry))
+		}
+	}
+	for _, u := range s.Used {
+		items = append(items, transcript.Repeat(u.Used, u.Entry))
+	}
+	return items
 }
 
 // Standing returns what is in force besides the history.
 func (f *Fold) Standing() Standing { return f.standing }
+
+// Commit is the last commit of a session, with sums over those before it. The zero
+// value says that there was none.
+type Commit struct {
+	Entry string
+	// Commit is without texts and Runs. Its Stats have the memories that were
+	// extracted since, too, and its Open has the Entry itself while that is open.
+	transcript.Commit
+}
+
+// Used is an entry that has used something for the first time since the last
+// commit.
+type Used struct {
+	Entry string
+	// Used has the URIs that were used for the first time, and of a skill nothing
+	// else.
+	transcript.Used
+}
+
+// account takes an entry about commits and what was used. A repeat has the ID of
+// the entry that it repeats.
+func (s *Standing) account(id string, e *transcript.Entry) {
+	switch b := e.Body.(type) {
+	case transcript.Commit:
+		s.Used, s.used = nil, nil
+		if b.Archive == "" {
+			s.Commit = Commit{}
+			return
+		}
+		if b.N == 0 { // another program does not say
+			b.N = max(s.Commit.N+1, ordinalOf(b.Archive))
+			b.Stats, b.Open = s.Commit.Stats, s.Commit.Open
+			b.Stats.Commits++
+		}
+		b.Abstract, b.Overview, b.Runs = "", "", nil
+		b.Open = append(slices.Clone(b.Open), id)
+		s.Commit = Commit{id, b}
+	case transcript.Extracted:
+		s.Commit.Open = without(s.Commit.Open, func(id string) bool { return id == b.Commit })
+		if b.Err != "" {
+			s.Commit.Open = append(s.Commit.Open, b.Commit)
+		}
+		if e.Of == "" { // else the commit that is repeated counts them
+			for _, n := range b.Counts {
+				s.Commit.Stats.Memories += n.Added + n.Merged
+			}
+		}
+	case transcript.Used:
+		s.use(id, b)
+	}
+}
+
+// mostOrdinal keeps a name like archive_99999999999 from deciding about the next ones.
+const mostOrdinal = 1_000_000
+
+// ordinalOf is the number that the name of an archive ends with, 0 if there is
+// none or it is a very large one.
+func ordinalOf(archive string) int {
+	n, err := strconv.Atoi(archive[strings.LastIndexFunc(archive, func(r rune) bool { return r < '0' || r > '9' })+1:])
+	if err != nil || n > mostOrdinal {
+		return 0
+	}
+	return n
+}
+
+// use notes what an entry has used for the first time.
+func (s *Standing) use(id string, u transcript.Used) {
+	if s.used == nil {
+		s.used = map[string]bool{}
+	}
+	first := func(kind, uri string) bool {
+		known := s.used[kind+uri]
+		s.used[kind+uri] = true
+		return !known
+	}
+	var found transcript.Used
+	for _, uri := range u.Contexts {
+		if first("c", uri) {
+			found.Contexts = append(found.Contexts, uri)
+		}
+	}
+	if u.Skill != nil && first("s", u.Skill.URI) {
+		found.Skill = &transcript.SkillUse{URI: u.Skill.URI, Success: u.Skill.Success}
+	}
+	if len(found.Contexts) > 0 || found.Skill != nil {
+		s.Used = append(s.Used, Used{id, found})
+	}
+}
+
+// Stats returns the sums over all commits, with what has happened since the last
+// one.
+func (s Standing) Stats() transcript.CommitStats {
+	sum := s.Commit.Stats
+	for _, u := range s.Used {
+		sum.Contexts += len(u.Contexts)
+		if u.Skill != nil {
+			sum.Skills++
+		}
+	}
+	return sum
+}

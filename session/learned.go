@@ -16,7 +16,7 @@ import (
 // A compaction that is made by this package keeps it in force.
 func (s *Session) Calibration(ctx context.Context, model string) (c transcript.Calibration, err error) {
 	err = s.read(ctx, "read", func(t *state) {
-		for _, known := range t.fold.Calibrations() {
+		for _, known := range t.fold.Standing().Calibrations {
 			if known.Model == model {
 				c = known
 			}
@@ -68,7 +68,8 @@ type learned struct {
 }
 
 func (s *state) learned() learned {
-	l := learned{all: s.fold.Calibrations(), compacted: s.fold.Compacted(), cleared: s.fold.Cleared(), factor: 1}
+	now := s.fold.Standing()
+	l := learned{all: now.Calibrations, compacted: now.Compacted, cleared: now.Cleared, factor: 1}
 	answered, rank := s.fold.Answered(), 0
 	for _, c := range l.all {
 		if c.Failures > l.failures {
