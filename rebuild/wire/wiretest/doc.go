@@ -235,7 +235,7 @@ func isBytes(s string) bool {
 
 // escapes matches escaped characters of JSON: a pair of surrogates, the first half of one
 // alone, the second alone, and any other.
-var escapes = lazy.New(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89abAB]..)|(\\u[dD][c-fC-F]..)|\\.`)
+var escapes = lazy.New(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89abAB]..)|(u[dD][c-fC-F]..)|.)`)
 
 // halfSurrogate looks in valid JSON for an escaped half of a surrogate pair,
 // which is no character. It returns the offset of the first and what Anthropic
@@ -244,9 +244,9 @@ func halfSurrogate(body []byte) (at int, text string) {
 	for _, m := range escapes.Get().FindAllSubmatchIndex(body, -1) {
 		switch {
 		case m[2] >= 0:
-			return m[2], "no low surrogate in string"
+			return m[0], "no low surrogate in string"
 		case m[4] >= 0:
-			return m[4], "invalid high surrogate in string"
+			return m[0], "invalid high surrogate in string"
 		}
 	}
 	return -1, ""
