@@ -106,6 +106,9 @@ func TestPruneBesideAppends(t *testing.T) {
 		}
 	})
 
+	gone := func(err error) bool {
+		return errors.Is(err, session.ErrArchived) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, session.ErrReplaced)
+	}
 	var mu sync.Mutex // guards what follows
 	sessions := []*session.Session{first}
 	acked := map[string][]string{}
@@ -117,6 +120,9 @@ func TestPruneBesideAppends(t *testing.T) {
 			for n := 0; n < each || deletions.Load() < fewest && !t.Failed(); {
 				if rnd.IntN(10) == 0 {
 					s, err := st.Create(t.Context(), cli, nil)
+					if gone(err) { // pruned before it was there whole
+						continue
+					}
 					if err != nil {
 						t.Error(err)
 						return
@@ -129,8 +135,7 @@ func TestPruneBesideAppends(t *testing.T) {
 				s := sessions[max(0, len(sessions)-1-rnd.IntN(5))]
 				mu.Unlock()
 				ids, err := s.Append(t.Context(), transcript.UserText(fmt.Sprint(w, " says ", n)))
-				gone := errors.Is(err, session.ErrArchived) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, session.ErrReplaced)
-				if err != nil && !gone {
+				if err != nil && !gone(err) {
 					t.Error(err)
 					return
 				}
