@@ -26,7 +26,7 @@ func (c Cut) Detail(h rebuild.History, counter tokens.Counter) string {
 	if c.Nothing != "" {
 		return sb.String()
 	}
-	p := newPlanner(h, Options{Counter: counterOr(counter)})
+	p := newPlanner(h, Options{Counter: tokens.Or(counter)})
 	at := min(max(c.At, 0), len(h.Messages))
 	p.list(&sb, "summarise", 0, at)
 	p.list(&sb, "keep", at, len(h.Messages))

@@ -51,10 +51,6 @@ func countText(c tokens.Counter, text string) int {
 	return c.Count("", nil, []transcript.Message{transcript.UserText(text)})
 }
 
-func counterOr(c tokens.Counter) tokens.Counter {
-	return cmp.Or[tokens.Counter](c, tokens.Estimator{})
-}
-
 func joined(parts []string) string { return strings.Join(parts, "\n") }
 
 // parts returns the blocks of a document, each with its mark and what is shown of

@@ -48,7 +48,7 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 		return "", ErrEmpty
 	}
 	room := max(cmp.Or(in.MaxTokens, defaultSummary), minExtract)
-	b := budget{counter: counterOr(e.Counter)}
+	b := budget{counter: tokens.Or(e.Counter)}
 	title := fmt.Sprintf("Extract of %d messages, "+madeWithout, len(in.Messages))
 	before := masked(plain(in.Previous))
 	items := extracts(in.Messages, in.carried)

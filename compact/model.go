@@ -115,7 +115,7 @@ type conversation struct {
 
 // conversation prepares what is to be shown.
 func (m Model) conversation(in Input) (*conversation, error) {
-	m.Counter = counterOr(m.Counter)
+	m.Counter = tokens.Or(m.Counter)
 	m.Window = cmp.Or(max(m.Window, 0), defaultWindow)
 	m.MaxOutput = cmp.Or(max(m.MaxOutput, 0), min(max(defaultSummary, in.MaxTokens), m.Window/4))
 	m.MaxCalls = cmp.Or(max(m.MaxCalls, 0), defaultCalls)

@@ -157,7 +157,7 @@ func (o *Options) filled() Options {
 	if f.Keep.Tokens <= 0 && f.Keep.Turns <= 0 && f.Keep.Fraction <= 0 {
 		f.Keep = Keep{Tokens: max(filled-f.MaxSummary-f.MaxCarried, 1)}
 	}
-	f.Counter = counterOr(f.Counter)
+	f.Counter = tokens.Or(f.Counter)
 	f.Summarizer = cmp.Or[Summarizer](f.Summarizer, Extractive{Counter: f.Counter})
 	if f.Files == nil {
 		f.Files = filesOf

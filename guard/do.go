@@ -9,6 +9,7 @@ import (
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // Do calls a model with the history of h, and does what it takes to get the
@@ -142,7 +143,7 @@ func (r *run) read(ctx context.Context) error {
 	if !r.refused && answeredBy(h, r.g.Model) {
 		r.cleared = h.Cleared
 	}
-	r.size = counterOr(r.g.Counter).Count(r.request.System, r.request.Tools, r.request.Messages)
+	r.size = tokens.Or(r.g.Counter).Count(r.request.System, r.request.Tools, r.request.Messages)
 	if free := r.free(); r.window > 0 && free > 0 && cmp.Or(r.request.MaxOutput, usualOutput) > free {
 		r.request.MaxOutput = free // what the prompt leaves of the window
 	}
@@ -314,7 +315,7 @@ func (r *run) lowerOutput(o Overflow) bool {
 }
 
 func (r *run) need(o Overflow) Need {
-	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: counterOr(r.g.Counter)}
+	n := Need{Overflow: o, Window: max(r.window, 0), Refused: o.Rule != estimated, Counter: tokens.Or(r.g.Counter)}
 	n.Recall = slices.ContainsFunc(r.g.Tools, func(t transcript.Tool) bool { return t.Name == transcript.RecallRead })
 	history := r.size - n.Counter.Count(r.g.System, r.g.Tools, nil)
 	if n.Window == 0 {

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -98,12 +97,7 @@ func clipping(o transcript.Origin, content string) transcript.Clipping {
 }
 
 func (n Need) size(blocks ...transcript.Block) int {
-	return counterOr(n.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: blocks}})
-}
-
-// counterOr returns the counter, or the one that is used if there is none.
-func counterOr(c tokens.Counter) tokens.Counter {
-	return cmp.Or[tokens.Counter](c, tokens.Estimator{})
+	return tokens.Or(n.Counter).Count("", nil, []transcript.Message{{Role: transcript.RoleUser, Content: blocks}})
 }
 
 // Compact is the stage "compact", that has the older part of the history
@@ -115,7 +109,7 @@ func Compact() Stage {
 		if !ok {
 			return false, nil
 		}
-		n.Counter = counterOr(n.Counter)
+		n.Counter = tokens.Or(n.Counter)
 		return c.CompactFor(ctx, n)
 	}}
 }

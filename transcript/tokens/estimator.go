@@ -1,6 +1,10 @@
 package tokens
 
-import "github.com/convolog/convolog/transcript"
+import (
+	"cmp"
+
+	"github.com/convolog/convolog/transcript"
+)
 
 // A Counter counts the tokens of prompts. It is safe for several goroutines.
 type Counter interface {
@@ -11,6 +15,9 @@ type Counter interface {
 	// added.
 	Count(system string, tools []transcript.Tool, messages []transcript.Message) int
 }
+
+// Or returns the counter, or the zero [Estimator] if it is nil.
+func Or(c Counter) Counter { return cmp.Or[Counter](c, Estimator{}) }
 
 // An Estimator is the default [Counter]. The zero value is ready to use, and
 // values may be compared and copied.
