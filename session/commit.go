@@ -234,7 +234,7 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 	}
 	try := func(ctx context.Context) (c transcript.Compaction, err error) {
 		if c, err = compact.Overview(ctx, h, to, a.cut.At, &a.Options); err == nil {
-			c, err = s.store.redactCompaction(ctx, c)
+			c, err = redactBody(ctx, s.store, c)
 		}
 		return c, err
 	}
@@ -275,13 +275,7 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 		Archive: archiveName(a.last.N + 1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
 		Messages: a.new.messages, Abstract: line, Overview: overview, Owner: a.owner,
 	}
-	got, err := s.store.redacted(ctx, []transcript.Entry{{Body: c}})
-	if err == nil {
-		if b, ok := got[0].Body.(transcript.Commit); ok {
-			c = b
-		}
-	}
-	return c, err
+	return redactBody(ctx, s.store, c)
 }
 
 func archiveName(n int) string { return fmt.Sprintf("archive_%03d", n) }

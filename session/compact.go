@@ -323,7 +323,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if !w.standIn {
 		failures = 0
 	}
-	if c, err = s.store.redactCompaction(ctx, c); err != nil {
+	if c, err = redactBody(ctx, s.store, c); err != nil {
 		return done, s.store.wrap(op, s.ref, err)
 	}
 	ids, err := s.commit(ctx, op, w, &c, done.Cut)

@@ -107,10 +107,15 @@ func (st *Store) createWith(ctx context.Context, agent, key string, header trans
 	if err = st.claim(&h); err != nil {
 		return row, err
 	}
-	header.Body = h
-	if header, err = st.redactHeader(ctx, header); err != nil {
+	bare := transcript.Entry{ID: header.ID, Time: header.Time, Body: h}
+	if source, ok := header.Source(); ok {
+		bare = bare.WithSource(source)
+	}
+	redacted, err := st.redacted(ctx, []transcript.Entry{bare})
+	if err != nil {
 		return row, err
 	}
+	header = redacted[0]
 	first := st.first(header)
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
