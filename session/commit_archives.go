@@ -80,8 +80,8 @@ func (s *Session) archives(ctx context.Context) (all []ArchiveInfo, places []dri
 // one first, without repeats and those of the session that it is a fork of.
 type ledger struct {
 	records   []transcript.Record
-	sizes     map[string]int  // entry ID -> how many lines its batch has
-	extracted map[string]bool // entry ID of a commit -> what the last extraction says
+	starts    map[string]driver.Cursor // entry ID -> the place of its batch
+	extracted map[string]bool          // entry ID of a commit -> what the last extraction says
 
 	batch []transcript.Record // of which the first line is looked for
 }
@@ -89,7 +89,7 @@ type ledger struct {
 // read reads the lines that have one of the literals, and the rest of their
 // batches.
 func (a *ledger) read(sift sifting, literals words.Literals) error {
-	a.sizes = map[string]int{}
+	a.starts = map[string]driver.Cursor{}
 	keep := func(_ driver.Cursor, lines []byte) bool { return len(a.batch) > 0 || literals.In(lines) }
 	for rec, err := range sift(keep) {
 		switch {
@@ -119,7 +119,7 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 		}
 		if e.Part <= 1 {
 			for _, r := range a.batch {
-				a.sizes[r.Entry.ID] = max(e.Batch, 1)
+				a.starts[r.Entry.ID] = driver.Cursor(rec.Offset)
 			}
 			a.records = append(a.records, a.batch...)
 			a.batch = nil
@@ -130,21 +130,8 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 
 // whole reports whether the batch of a record was written whole.
 func (a *ledger) whole(scan scan, r transcript.Record) (bool, error) {
-	size, part := a.sizes[r.Entry.ID], max(r.Entry.Part, 1)
-	if part == size {
-		return true, nil
-	}
-	for rec, err := range scan(driver.Cursor(r.Offset), driver.Forward) {
-		if err != nil {
-			return false, err
-		}
-		if !rec.HasEntry() || max(rec.Entry.Part, 1) != part {
-			return false, nil
-		}
-		if part == size {
-			return true, nil
-		}
-		part++
+	for b, err := range transcript.Batches(scan(a.starts[r.Entry.ID], driver.Forward)) {
+		return b.Complete && indexOf(b.Entries, r.Entry.ID) >= 0, err
 	}
 	return false, nil
 }

@@ -186,17 +186,14 @@ func batchesOf(scan scan, from driver.Cursor, runs []transcript.Run) iter.Seq2[t
 				yield(b, err)
 				return
 			}
-			has := func(id string) bool {
-				return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id })
-			}
 			// Where the end of a run is damaged, it ends where the next one begins.
-			if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return has(r.First) }); i >= 0 {
+			if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return indexOf(b.Entries, r.First) >= 0 }); i >= 0 {
 				runs, inside = runs[i:], true
 			}
 			if inside && !yield(b, nil) {
 				return
 			}
-			if inside && has(runs[0].Last) {
+			if inside && indexOf(b.Entries, runs[0].Last) >= 0 {
 				runs, inside = runs[1:], false
 			}
 			if len(runs) == 0 {

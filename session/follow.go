@@ -215,7 +215,7 @@ func (f *follower) read() error {
 func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 	entries := b.Entries
 	if f.after != "" {
-		i := slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == f.after })
+		i := indexOf(entries, f.after)
 		switch {
 		case i >= 0:
 			f.after, entries = "", entries[i+1:]
@@ -250,6 +250,11 @@ func isRepeat(e transcript.Entry) bool {
 		return e.Of != "" && !b.Off
 	}
 	return e.Of != ""
+}
+
+// indexOf returns the index of the entry with an ID, -1 if there is none.
+func indexOf(entries []transcript.Entry, id string) int {
+	return slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == id })
 }
 
 func noEntry(id string) error { return fmt.Errorf("entry %q: %w", id, ErrNoEntry) }

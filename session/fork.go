@@ -73,11 +73,11 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if slices.ContainsFunc(lines, isMeta) {
 		lines = append(lines, s.store.restated(h.Meta))
 	}
-	more, err := s.store.evened(header, lines, standing)
+	more, err := s.store.evened(s.ref.Agent, header, lines, standing)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	row, err := s.store.createWith(ctx, s.ref.Agent, base.Key, header, append(lines, more...))
+	row, err := s.store.createWith(ctx, s.ref.Agent, header, append(lines, more...))
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
@@ -102,27 +102,15 @@ func (st *Store) restated(m transcript.Meta) transcript.Entry {
 // drafts, which are for the session that has them alone. Copied lines differ from
 // that after a rewound compaction, whose repeats are not copied, and where texts
 // were queued in the same append as a message.
-func (st *Store) evened(header transcript.Entry, lines []transcript.Entry, want rebuild.Standing) (more []transcript.Entry, err error) {
-	fold := rebuild.New(nil)
-	copies := func(yield func(transcript.Record, error) bool) {
-		for _, e := range append([]transcript.Entry{header}, lines...) {
-			if !yield(transcript.Record{Entry: e}, nil) {
-				return
-			}
-		}
-	}
-	for b, err := range transcript.Batches(copies) {
-		if err == nil {
-			err = fold.Add(b)
-		}
-		if err != nil {
-			return nil, err
-		}
+func (st *Store) evened(agent string, header transcript.Entry, lines []transcript.Entry, want rebuild.Standing) (more []transcript.Entry, err error) {
+	r, err := st.readNew(agent, header, lines)
+	if err != nil {
+		return nil, err
 	}
 	add := func(b transcript.Body, of string) {
 		more = append(more, st.Sealed(transcript.Entry{ID: newID(), Time: st.opts.Now(), Of: of, Body: b}))
 	}
-	has := fold.Standing()
+	has := r.fold.Standing()
 	// Archives and usage are those of the base. A compaction of a fork may have ended
 	// what is in force of them, but the lines are there.
 	if slices.ContainsFunc(lines, func(e transcript.Entry) bool {
@@ -168,11 +156,7 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 	}
 	for cut := p.end; ; cut = p.start {
 		until := until(scan, cut)
-		r := newReader(&st.opts)
-		err := r.begin(until, driver.Row{ID: base.ID, Agent: base.Agent, Key: base.Key}, false)
-		if err == nil {
-			err = r.add(r.batcher.Break())
-		}
+		r, err := readOf(driver.Row{ID: base.ID, Agent: base.Agent, Key: base.Key}, until, &st.opts)
 		if err != nil {
 			return nil, standing, err
 		}
@@ -191,7 +175,6 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 
 // standing is what stands at the end of a scan, without the pins of entries that a
 // rewind has taken back: the fork does not have that rewind.
-
 func (r *reader) standing(scan scan) (rebuild.Standing, error) {
 	all := r.fold.Standing()
 	var old []string

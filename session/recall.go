@@ -73,11 +73,12 @@ func (s *Session) window(ctx context.Context, id string, before, after int) (lis
 	return list, nil
 }
 
-// backward yields an entry and those in front of it. Others are not decoded.
-func (s *Session) backward(ctx context.Context, id string) func(func(transcript.Record, error) bool) {
+// backward yields an entry and those in front of it, all if the ID is empty. Others are
+// not decoded.
+func (s *Session) backward(ctx context.Context, id string) records {
 	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
 	quoted := []byte(`"` + id + `"`)
-	found := false
+	found := id == ""
 	keep := func(_ driver.Cursor, lines []byte) bool {
 		return found || !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
 	}
@@ -159,17 +160,17 @@ func (s Slice) of(text string) (Part, error) {
 	p := Part{Bytes: len(text), Lines: strings.Count(text, "\n") + 1}
 	most := cmp.Or(s.Max, maxPart)
 	from, to := min(s.Offset, len(text)), len(text)
-	line := 0
-	for at := range lineStarts(text) {
-		line++
-		if line == s.From {
+	i, at := 0, 0
+	for line := range strings.SplitAfterSeq(text, "\n") {
+		if i++; i == s.From {
 			from = at
 		}
-		if line == s.To+1 && s.To > 0 {
+		if i == s.To+1 && s.To > 0 {
 			to = max(at-1, 0)
 		}
+		at += len(line)
 	}
-	if s.From > line {
+	if s.From > p.Lines {
 		from = len(text)
 	}
 	for from < to && !utf8.RuneStart(text[from]) {
@@ -185,9 +186,7 @@ func (s Slice) of(text string) (Part, error) {
 		return p, nil
 	}
 	if to-from > most {
-		for to = from + most; to > from && !utf8.RuneStart(text[to]); to-- {
-		}
-		if to == from { // no room for a character
+		if to = runeEnd(text, from+most); to == from { // no room for a character
 			_, size := utf8.DecodeRuneInString(text[from:])
 			to += size
 		}
@@ -195,19 +194,6 @@ func (s Slice) of(text string) (Part, error) {
 	}
 	p.Text = text[from:to]
 	return p, nil
-}
-
-// lineStarts yields where the lines of a text begin.
-func lineStarts(text string) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for at := 0; yield(at); {
-			i := strings.IndexByte(text[at:], '\n')
-			if i < 0 {
-				return
-			}
-			at += i + 1
-		}
-	}
 }
 
 // matching returns the lines between two places of a text that an expression

@@ -18,11 +18,7 @@ import (
 // lines before known.Size: of those only the ones that the history needs are
 // read.
 func describe(known driver.Row, scan scan, opts *Options) (driver.Row, error) {
-	r := newReader(opts)
-	err := r.begin(scan, known, false)
-	if err == nil {
-		err = r.add(r.batcher.Break())
-	}
+	r, err := readOf(known, scan, opts)
 	if err == nil {
 		err = r.fill(scan)
 	}
@@ -30,6 +26,16 @@ func describe(known driver.Row, scan scan, opts *Options) (driver.Row, error) {
 		return known, err
 	}
 	return r.describe(), nil
+}
+
+// readOf reads what the history of a session needs, up to the end of a scan.
+func readOf(known driver.Row, scan scan, opts *Options) (*reader, error) {
+	r := newReader(opts)
+	err := r.begin(scan, known, false)
+	if err == nil {
+		err = r.add(r.batcher.Break())
+	}
+	return &r, err
 }
 
 // describe returns the row, which must be filled. It counts the tokens of what
