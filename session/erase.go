@@ -258,18 +258,8 @@ func (st *Store) within(ctx context.Context, p *ErasePlan) error {
 }
 
 // allRows returns the rows of every session.
-func (st *Store) allRows(ctx context.Context) (all []driver.Row, err error) {
-	st.putRows(ctx, "", true)
-	agents, err := st.drv.Agents(ctx)
-	for _, agent := range agents {
-		if err != nil {
-			break
-		}
-		var rows []driver.Row
-		rows, err = st.drv.List(ctx, agent, driver.Place{}, 0)
-		all = append(all, rows...)
-	}
-	return all, err
+func (st *Store) allRows(ctx context.Context) ([]driver.Row, error) {
+	return st.listRows(ctx, &ListOptions{State: AnyState}, st.opts.Now)
 }
 
 func (st *Store) recordsOf(ctx context.Context, ref Ref) records {

@@ -69,7 +69,18 @@ func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	return infos, nil
 }
 
-func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err error) {
+func (st *Store) list(ctx context.Context, opts *ListOptions) ([]Info, error) {
+	now := sync.OnceValue(st.opts.Now)
+	rows, err := st.listRows(ctx, opts, now)
+	var infos []Info
+	for _, row := range rows {
+		infos = append(infos, infoOf(row, now))
+	}
+	return infos, err
+}
+
+// listRows returns the rows of the sessions that list describes.
+func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() time.Time) (list []driver.Row, err error) {
 	if opts == nil {
 		opts = new(ListOptions)
 	}
@@ -90,45 +101,26 @@ func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err
 			return nil, err
 		}
 	}
-	now := sync.OnceValue(st.opts.Now)
-	var fronts []*front
+	// Equal places are in the order of the agents' names.
+	inOrder := func(a, b driver.Row) int { return a.Place().Compare(b.Place()) }
 	for _, agent := range agents {
-		next, stop := iter.Pull2(st.rows(ctx, agent, after, opts, now))
-		defer stop()
-		f := &front{next: next}
-		if err := f.advance(); err != nil {
-			return nil, err
+		page := list // of the agents so far
+		for row, err := range st.rows(ctx, agent, after, opts, now) {
+			if err != nil {
+				return nil, err
+			}
+			if opts.Limit > 0 && (len(list)-len(page) == opts.Limit || len(page) == opts.Limit && inOrder(page[opts.Limit-1], row) <= 0) {
+				break
+			}
+			list = append(list, row)
 		}
-		fronts = append(fronts, f)
-	}
-	for {
-		fronts = slices.DeleteFunc(fronts, func(f *front) bool { return f.ended })
-		if len(fronts) == 0 {
-			return infos, nil
-		}
-		// Equal places are in the order of the agents' names.
-		newest := slices.MinFunc(fronts, func(a, b *front) int { return a.row.Place().Compare(b.row.Place()) })
-		infos = append(infos, infoOf(newest.row, now))
-		if len(infos) == opts.Limit {
-			return infos, nil
-		}
-		if err := newest.advance(); err != nil {
-			return nil, err
+		if opts.Limit > 0 {
+			slices.SortStableFunc(list, inOrder)
+			list = list[:min(len(list), opts.Limit)]
 		}
 	}
-}
-
-// front is the next row of one agent.
-type front struct {
-	row   driver.Row
-	ended bool // there is none
-	next  func() (driver.Row, error, bool)
-}
-
-func (f *front) advance() (err error) {
-	row, err, ok := f.next()
-	f.row, f.ended = row, !ok
-	return err
+	slices.SortStableFunc(list, inOrder)
+	return list, nil
 }
 
 // A page begins small, as most agents add little to a list over all of them,
