@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -82,20 +83,12 @@ type Stats struct {
 // the index was lost it reads the whole transcript, once. If the session cannot be
 // read, all numbers are 0: the next call that returns an error says why.
 func (s *Session) Stats() (sum Stats) {
-	ctx := context.Background()
-	_ = s.use(ctx, "read", func(t *state) error {
-		if err := t.catchUp(ctx); err != nil {
-			return err
-		}
-		if err := t.fill(t.scan(ctx)); err != nil {
-			return err
-		}
-		row, of := t.describe(), t.fold.Standing().Stats()
+	s.peek(context.Background(), func(t *state, row driver.Row) {
+		of := t.fold.Standing().Stats()
 		sum = Stats{
 			Turns: row.Turns, Tokens: row.TokenEstimate, Compressions: row.Compactions,
 			Contexts: of.Contexts, Skills: of.Skills, Memories: of.Memories, Commits: of.Commits,
 		}
-		return nil
 	})
 	return sum
 }

@@ -53,7 +53,7 @@ func (c *copying) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.to.archiver()
+	a, err := able[driver.Archiver](c.to.drv)
 	if err == nil && !apart {
 		err = errors.New("both stores are the same one")
 	}

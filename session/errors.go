@@ -67,10 +67,3 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 	}
 	return e
 }
-
-func wrapKey(op string, key Key, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &Error{Op: op, Key: key.String(), Err: err}
-}

@@ -45,14 +45,9 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	var base driver.Row
-	err = s.use(ctx, op, func(t *state) error {
-		if err := cmp.Or(t.sync(ctx), t.writable(ctx), t.fill(t.scan(ctx))); err != nil {
-			return err
-		}
-		base = t.row
-		return nil
-	})
-	if err != nil {
+	var closed error
+	err = s.readRow(ctx, op, func(t *state) { base, closed = t.row, t.writable(ctx) })
+	if err = cmp.Or(err, s.store.wrap(op, s.ref, closed)); err != nil {
 		return nil, err
 	}
 	scan := s.store.scan(ctx, s.ref)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -83,29 +84,21 @@ func checkReadable(e transcript.Entry) error {
 // its time, the body but for the version, the key and gen, and the source that
 // [transcript.Entry.WithSource] has given it are kept.
 func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entry) (*Session, error) {
-	if err := key.Validate(); err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	if err := driver.CheckRef(Ref{Agent: key.Agent, ID: header.ID}); err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	h, ok := header.Body.(transcript.Header)
-	if !ok {
-		return nil, wrapKey("create", key, fmt.Errorf("a line of type %q is no header: nothing was written", header.Type()))
-	}
-	h.Key = key.String()
-	header.Body = h
-	row, err := st.createWith(ctx, key.Agent, header, nil)
-	if err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	return st.open(ctx, "create", row)
+	return st.keyed(ctx, "create", key, func(text string) (driver.Row, error) {
+		h, ok := header.Body.(transcript.Header)
+		if !ok {
+			return driver.Row{}, fmt.Errorf("a line of type %q is no header: nothing was written", header.Type())
+		}
+		h.Key = text
+		header.Body = h
+		return st.createWith(ctx, key.Agent, header, nil)
+	})
 }
 
 // createWith makes a session of a header and of lines that follow it.
 func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
 	h, _ := header.Body.(transcript.Header)
-	if err = st.claim(&h); err != nil {
+	if err := cmp.Or(driver.CheckRef(Ref{Agent: agent, ID: header.ID}), st.claim(&h)); err != nil {
 		return row, err
 	}
 	bare := transcript.Entry{ID: header.ID, Time: header.Time, Body: h}

@@ -71,7 +71,7 @@ func (st *Store) Apply(ctx context.Context, plan RetentionPlan) (RetentionReport
 func (st *Store) apply(ctx context.Context, plan RetentionPlan, report *RetentionReport) error {
 	a := applying{store: st, plan: plan, report: report}
 	var err error
-	if a.drv, err = st.archiver(); err == nil {
+	if a.drv, err = able[driver.Archiver](st.drv); err == nil {
 		a.vouched, err = st.vouched(ctx, plan.Of)
 	}
 	if err != nil {

@@ -46,6 +46,35 @@ func (s *Session) read(ctx context.Context, op string, f func(*state)) error {
 	})
 }
 
+// readRow is read with a row that has every line.
+func (s *Session) readRow(ctx context.Context, op string, f func(*state)) error {
+	return s.use(ctx, op, func(t *state) error {
+		err := t.sync(ctx)
+		if err == nil {
+			err = t.fill(t.scan(ctx))
+		}
+		if err == nil {
+			f(t)
+		}
+		return err
+	})
+}
+
+// peek calls f with the row as this process saw the session last, unless that cannot be
+// read: the next call that returns an error says why.
+func (s *Session) peek(ctx context.Context, f func(*state, driver.Row)) {
+	_ = s.use(ctx, "read", func(t *state) error {
+		err := t.catchUp(ctx)
+		if err == nil {
+			err = t.fill(t.scan(ctx))
+		}
+		if err == nil {
+			f(t, t.describe())
+		}
+		return err
+	})
+}
+
 func (s *state) locked(f func(*state) error) ([]Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,19 +42,12 @@ func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err
 	}
 	var in []transcript.Message
 	due, current := false, ""
-	err = s.use(ctx, op, func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		if err := t.fill(t.scan(ctx)); err != nil {
-			return err
-		}
+	err = s.readRow(ctx, op, func(t *state) {
 		at := t.milestone()
 		if due, current = at > t.titled, t.row.Title; due {
 			t.titled = at
 			in = titled(t.fold.History().Messages)
 		}
-		return nil
 	})
 	if err != nil || !due {
 		return false, err
