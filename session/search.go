@@ -9,10 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session/driver"
@@ -218,19 +215,10 @@ func (s *search) workers() int { return max(1, min(runtime.GOMAXPROCS(0), len(s.
 
 // each calls f for every session, some at the same time.
 func (s *search) each(ctx context.Context, f func(ctx context.Context, r *reading) error) error {
-	group, running := errgroup.WithContext(ctx)
-	var next atomic.Int64
-	for range s.workers() {
-		group.Go(func() error {
-			for i := next.Add(1) - 1; i < int64(len(s.refs)) && running.Err() == nil; i = next.Add(1) - 1 {
-				if err := s.wrap(s.refs[i], f(running, &reading{search: s, ref: s.refs[i]})); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return cmp.Or(group.Wait(), ctx.Err())
+	err := each(ctx, s.refs, s.workers(), func(running context.Context, ref Ref) error {
+		return s.wrap(ref, f(running, &reading{search: s, ref: ref}))
+	})
+	return cmp.Or(err, ctx.Err())
 }
 
 // A part is some of the hits of one session, in order.
@@ -251,41 +239,22 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 		cancel()
 		group.Wait()
 	}()
-	// The hits of each session come through a channel of its own.
-	type task struct {
-		ref Ref
-		out chan part
-	}
-	tasks, queue := make(chan task), make(chan chan part, 2*s.workers())
-	group.Go(func() {
-		defer close(queue)
-		defer close(tasks)
-		for _, ref := range s.refs {
-			t := task{ref, make(chan part, 1)}
-			select {
-			case queue <- t.out:
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case tasks <- t:
-			case <-ctx.Done():
-				close(t.out)
-				return
-			}
-		}
-	})
-	for range s.workers() {
+	read := func(ref Ref) <-chan part {
+		out := make(chan part, 1)
 		group.Go(func() {
-			for t := range tasks {
-				s.hand(ctx, &reading{search: s, ref: t.ref}, t.out)
-				close(t.out)
-			}
+			defer close(out)
+			s.hand(ctx, &reading{search: s, ref: ref}, out)
 		})
+		return out
 	}
-	left := s.query.Limit
-	for out := range queue {
-		for p := range out {
+	var ahead []<-chan part // the hits of the sessions that come next
+	left, refs := s.query.Limit, s.refs
+	for len(ahead)+len(refs) > 0 {
+		if len(refs) > 0 && len(ahead) < 2*s.workers() {
+			ahead, refs = append(ahead, read(refs[0])), refs[1:]
+			continue
+		}
+		for p := range ahead[0] {
 			for _, hit := range p.hits {
 				if !yield(hit, nil) {
 					return
@@ -299,6 +268,7 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 				return
 			}
 		}
+		ahead = ahead[1:]
 	}
 	if err := context.Cause(ctx); err != nil {
 		yield(Hit{}, fmt.Errorf("session: search: %w", err))

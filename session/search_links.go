@@ -30,11 +30,8 @@ func (c calls) tool(id string, at driver.Cursor) string {
 	return ""
 }
 
-// Lines with a call have the first of these, lines of the reading tools both.
-var (
-	calling   = words.NewLiterals(`"tool_use"`)
-	recalling = words.NewLiterals(`"recall_`)
-)
+// calling is in lines with a call.
+var calling = words.NewLiterals(`"tool_use"`)
 
 // readCalls reads the tool calls of a session.
 func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
@@ -65,15 +62,6 @@ func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
 		}
 	}
 	return all, nil
-}
-
-// mayRecall reports whether the reading tools may be used in a session.
-func mayRecall(ctx context.Context, drv driver.Driver, ref Ref) (bool, error) {
-	keep := func(_ driver.Cursor, lines []byte) bool { return recalling.In(lines) }
-	for _, err := range driver.Sift(ctx, drv, ref, keep) {
-		return err == nil, err
-	}
-	return false, nil
 }
 
 // readAbsent returns the IDs of the entries that compactions carry items of and
