@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,15 +99,7 @@ func (s *Session) commitOptions(opts *CommitOptions) CommitOptions {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Keep == (compact.Keep{}) {
-		o.Keep = d.Keep
-	}
-	if o.Summarizer == nil {
-		o.Summarizer = d.Summarizer
-	}
-	if o.Timeout == 0 {
-		o.Timeout = d.Timeout
-	}
+	o.Keep, o.Summarizer, o.Timeout = cmp.Or(o.Keep, d.Keep), cmp.Or(o.Summarizer, d.Summarizer), cmp.Or(o.Timeout, d.Timeout)
 	o.KeepHistory = o.KeepHistory || d.KeepHistory
 	return o
 }
@@ -114,16 +107,17 @@ func (s *Session) commitOptions(opts *CommitOptions) CommitOptions {
 // archiving is one commit.
 type archiving struct {
 	work
-	opts   CommitOptions
-	to     int    // the first message of the history that is not archived
-	open   string // the first entry of that
-	last   rebuild.Commit
-	rev    int
-	owner  string
-	new    unfiled
-	scan   scan        // up to where the history was read
-	cut    compact.Cut // what the compaction replaces; At is 0 if there is none
-	commit transcript.Commit
+	opts    CommitOptions
+	to      int    // the first message of the history that is not archived
+	open    string // the first entry of that
+	last    rebuild.Commit
+	rev     int
+	owner   string
+	new     unfiled
+	scan    scan        // up to where the history was read
+	cut     compact.Cut // what the compaction replaces; At is 0 if there is none
+	commit  transcript.Commit
+	extract bool // the overview is one, and no model has written it
 }
 
 // commitOnce archives what is there now. The error matches ErrConflict if that
@@ -233,7 +227,7 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 		}
 	}
 	try := func(ctx context.Context) (c transcript.Compaction, err error) {
-		if c, err = compact.Overview(ctx, h, to, a.cut.At, &a.Options); err == nil {
+		if c, a.extract, err = compact.Overview(ctx, h, to, a.cut.At, &a.Options); err == nil {
 			c, err = redactBody(ctx, s.store, c)
 		}
 		return c, err
@@ -264,7 +258,10 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 	if i := strings.LastIndex(overview, "\n[The tools "+transcript.RecallSearch); i >= 0 {
 		overview = overview[:i]
 	}
-	runs, line := a.new.runs, abstractOf(overview)
+	runs, line := a.new.runs, ""
+	if !a.extract {
+		line = oneLine(abstract.Of(overview))
+	}
 	if line == "" {
 		var err error
 		if line, err = beginningOf(a.scan, a.new.from, runs); err != nil {
@@ -291,14 +288,6 @@ func (a *archiving) item(t *state) (transcript.Item, error) {
 	c.Stats, c.Open = now.Stats(), now.Commit.Open
 	c.Stats.Commits++
 	return c, nil
-}
-
-// abstractOf returns one line of an overview, empty if no model has written it.
-func abstractOf(overview string) string {
-	if (compact.Extractive{}).MadeBy(overview) {
-		return ""
-	}
-	return oneLine(abstract.Of(overview))
 }
 
 const abstractRunes = 300
