@@ -455,27 +455,17 @@ func (st *Store) describeAnew(ctx context.Context, ref Ref) error {
 	return s.dropBlobs(ctx)
 }
 
-// finishErases finishes what killed processes were erasing.
-func (st *Store) finishErases(ctx context.Context) error {
-	rewriter, ok := st.drv.(driver.Rewriter)
-	if !ok || st.opts.ReadOnly {
+// finishErase finishes what a killed process was erasing, by the note about it.
+func (st *Store) finishErase(ctx context.Context, rewriter driver.Rewriter, name string, note []byte) error {
+	var p ErasePlan
+	if !strings.HasPrefix(name, eraseNote) {
 		return nil
 	}
-	notes, err := rewriter.Notes(ctx)
-	for name, note := range notes {
-		var p ErasePlan
-		if !strings.HasPrefix(name, eraseNote) {
-			continue
-		}
-		if bad := json.Unmarshal(note, &p); bad != nil || p.ID == "" || !strings.HasPrefix(name, eraseNote+p.ID) {
-			err = errors.Join(err, fmt.Errorf("the note %s about an erase that was not finished cannot be read: plan it again, then remove the file", name))
-			continue
-		}
-		failed := st.eraseOwn(ctx, &p, new(EraseReport))
-		if failed == nil {
-			failed = rewriter.Note(ctx, name, nil)
-		}
-		err = errors.Join(err, failed)
+	if err := json.Unmarshal(note, &p); err != nil || p.ID == "" || !strings.HasPrefix(name, eraseNote+p.ID) {
+		return fmt.Errorf("the note %s about an erase that was not finished cannot be read: plan it again, then remove the file", name)
 	}
-	return err
+	if err := st.eraseOwn(ctx, &p, new(EraseReport)); err != nil {
+		return err
+	}
+	return rewriter.Note(ctx, name, nil)
 }

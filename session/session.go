@@ -31,8 +31,10 @@ func (s *Session) use(ctx context.Context, op string, f func(*state) error) erro
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
 	news, err := t.locked(f)
-	s.store.tell(ctx, s.ref, news...)
-	return s.store.wrap(op, s.ref, err)
+	if err == nil && s.store.opts.Observe == nil {
+		return nil
+	}
+	return s.store.done(ctx, op, s.ref, err, news...)
 }
 
 // read calls f with the state once it has what any process has appended.

@@ -131,7 +131,15 @@ func OpenDriver(drv driver.Driver, opts *Options) *Store {
 
 // resume finishes what killed processes were erasing.
 func (st *Store) resume() {
-	if err := st.finishErases(context.Background()); err != nil {
+	rewriter, ok := st.drv.(driver.Rewriter)
+	if !ok || st.opts.ReadOnly {
+		return
+	}
+	notes, err := rewriter.Notes(context.Background())
+	for name, note := range notes {
+		err = errors.Join(err, st.finishErase(context.Background(), rewriter, name, note))
+	}
+	if err != nil {
 		st.opts.Logger.Warn("an erase that was not finished could not be finished; the next open tries again", "err", err)
 	}
 }

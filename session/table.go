@@ -20,7 +20,7 @@ type state struct {
 	ref   Ref
 
 	users int           // guarded by the table
-	place *list.Element // among the unused ones; nil while it has users or is not in the table
+	place *list.Element // in the table's order
 
 	compacting chan struct{} // holds a value while a compaction runs
 
@@ -197,11 +197,12 @@ type table struct {
 
 	mu     sync.Mutex // guards the fields below
 	states map[Ref]*state
-	unused *list.List // of those that nobody uses: *state, the one released last comes first
+	order  *list.List // of *state: among those that nobody uses, the one released last comes first
+	unused int        // how many of them nobody uses
 }
 
 func newTable(st *Store) *table {
-	return &table{store: st, states: map[Ref]*state{}, unused: list.New()}
+	return &table{store: st, states: map[Ref]*state{}, order: list.New()}
 }
 
 // acquire returns the state of a session for use until release.
@@ -209,21 +210,16 @@ func (t *table) acquire(ref Ref) *state {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.states[ref]
-	if s == nil {
+	switch {
+	case s == nil:
 		s = newState(t.store, ref)
 		t.states[ref] = s
+		s.place = t.order.PushFront(s)
+	case s.users == 0:
+		t.unused--
 	}
-	t.use(s)
 	s.users++
 	return s
-}
-
-// use takes a state from those that nobody uses. The caller holds t.mu.
-func (t *table) use(s *state) {
-	if s.place != nil {
-		t.unused.Remove(s.place)
-		s.place = nil
-	}
 }
 
 // release ends the use of a state. If too many are unused, the one released
@@ -233,10 +229,9 @@ func (t *table) release(s *state) {
 	s.users--
 	var left *state
 	if s.users == 0 && t.states[s.ref] == s {
-		s.place = t.unused.PushFront(s)
-		if t.unused.Len() > t.store.opts.CachedSessions {
-			left, _ = t.unused.Back().Value.(*state)
-			t.remove(left)
+		t.order.MoveToFront(s.place)
+		if t.unused++; t.unused > t.store.opts.CachedSessions {
+			left = t.oldest()
 		}
 	}
 	t.mu.Unlock()
@@ -245,9 +240,23 @@ func (t *table) release(s *state) {
 	}
 }
 
+// oldest drops the state that was released first. The caller holds t.mu.
+func (t *table) oldest() *state {
+	for e := t.order.Back(); e != nil; e = e.Prev() {
+		if last, ok := e.Value.(*state); ok && last.users == 0 {
+			t.remove(last)
+			return last
+		}
+	}
+	return nil
+}
+
 // remove drops a state. The caller holds t.mu.
 func (t *table) remove(s *state) {
-	t.use(s)
+	if s.users == 0 {
+		t.unused--
+	}
+	t.order.Remove(s.place)
 	delete(t.states, s.ref)
 }
 
