@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -231,13 +232,10 @@ func (s *Session) Summary(ctx context.Context) (string, error) {
 	case last.Entry == "":
 		return "", nil
 	}
-	for rec, err := range s.store.scan(ctx, s.ref)(0, driver.Backward) {
-		if err != nil {
-			return "", s.store.wrap("read", s.ref, err)
-		}
-		if c, ok := rec.Entry.Body.(transcript.Commit); ok && rec.Entry.ID == last.Entry {
-			return c.Overview, nil
-		}
+	rec, err := s.find(ctx, last.Entry)
+	if err != nil && !errors.Is(err, ErrNoEntry) { // else it is damaged
+		return "", s.store.wrap("read", s.ref, err)
 	}
-	return "", nil // damaged
+	c, _ := rec.Entry.Body.(transcript.Commit)
+	return c.Overview, nil
 }

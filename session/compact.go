@@ -384,14 +384,7 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 		if cut.Nothing == "" {
 			w.history, w.base = t.fold.History(), t.next
 			w.Pins = slices.Concat(w.Pins, t.fold.Standing().Pins)
-			for _, p := range w.Pins {
-				switch {
-				case !t.fold.Has(p.Entry):
-					unknown = append(unknown, p.Entry)
-				case !t.fold.Live(p.Entry):
-					rewound = append(rewound, p.Entry)
-				}
-			}
+			rewound, unknown = t.notLive(w.Pins)
 		}
 		return nil
 	})
@@ -407,7 +400,7 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 // pin lets the texts that are pinned be carried, but for rewound ones, and takes
 // their size off the room.
 func (w *work) pin(rewound []string) {
-	w.Pins = slices.DeleteFunc(w.Pins, func(p transcript.Carried) bool { return slices.Contains(rewound, p.Entry) })
+	w.Pins = withoutPins(w.Pins, rewound)
 	for _, p := range w.Pins {
 		if w.Room > 0 {
 			w.Room = max(w.Room-w.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)

@@ -63,7 +63,7 @@ func (d *Draft) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	text, _ := d.settled(ctx)
+	text := d.settled(ctx)
 	if text == "" {
 		return nil
 	}

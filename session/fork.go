@@ -172,28 +172,36 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 // rewind has taken back: the fork does not have that rewind.
 func (r *reader) standing(scan scan) (rebuild.Standing, error) {
 	all := r.fold.Standing()
-	var old []string
-	live := all.Pins[:0:0]
-	for _, p := range all.Pins {
-		switch known := r.fold.Has(p.Entry); {
-		case !known:
-			old = append(old, p.Entry)
-			fallthrough
-		case r.fold.Live(p.Entry):
-			live = append(live, p)
-		}
-	}
-
-	if len(old) > 0 {
+	rewound, unknown := r.notLive(all.Pins)
+	if len(unknown) > 0 {
 		sift := func(driver.Keep) iter.Seq2[transcript.Record, error] { return scan(0, driver.Backward) }
-		rewound, err := rewoundOf(sift, scan, old)
+		more, err := rewoundOf(sift, scan, unknown)
 		if err != nil {
 			return all, err
 		}
-		live = slices.DeleteFunc(live, func(p transcript.Carried) bool { return slices.Contains(rewound, p.Entry) })
+		rewound = append(rewound, more...)
 	}
-	all.Pins = live
+	all.Pins = withoutPins(all.Pins, rewound)
 	return all, nil
+}
+
+// notLive returns the entries of pins that a rewind has taken back, and those that are
+// older than what was read.
+func (r *reader) notLive(pins []transcript.Carried) (rewound, unknown []string) {
+	for _, p := range pins {
+		switch {
+		case !r.fold.Has(p.Entry):
+			unknown = append(unknown, p.Entry)
+		case !r.fold.Live(p.Entry):
+			rewound = append(rewound, p.Entry)
+		}
+	}
+	return rewound, unknown
+}
+
+// withoutPins returns the pins of other entries.
+func withoutPins(pins []transcript.Carried, entries []string) []transcript.Carried {
+	return slices.DeleteFunc(slices.Clone(pins), func(p transcript.Carried) bool { return slices.Contains(entries, p.Entry) })
 }
 
 // until returns a scan of the lines that end at a cursor or before it.

@@ -28,17 +28,12 @@ func (s *Session) page(ctx context.Context, entryID string, n int) (page []trans
 		return nil, err
 	}
 	var start driver.Cursor // of the entry
-	if entryID != "" {
-		for rec, err := range s.backward(ctx, entryID) {
-			if err != nil {
-				return nil, err
-			}
-			start = driver.Cursor(rec.Offset)
-			break
+	if entryID != "" && entryID != s.ref.ID {
+		rec, err := s.find(ctx, entryID)
+		if err != nil {
+			return nil, err
 		}
-		if start == 0 && entryID != s.ref.ID {
-			return nil, noEntry(entryID)
-		}
+		start = driver.Cursor(rec.Offset)
 	}
 	records := s.backward(ctx, entryID)
 	if n >= 0 {

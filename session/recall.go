@@ -92,6 +92,14 @@ func (s *Session) backward(ctx context.Context, id string) records {
 	}
 }
 
+// find returns the record of an entry.
+func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
+	for rec, err := range s.backward(ctx, id) {
+		return rec, err
+	}
+	return transcript.Record{}, noEntry(id)
+}
+
 // Slice says which part of a text [Session.ReadResult] returns. The zero value is
 // its beginning.
 type Slice struct {
@@ -138,21 +146,19 @@ func (s *Session) readResult(ctx context.Context, id string, slice Slice) (Part,
 	if min(slice.From, slice.To, slice.Offset, slice.Around, slice.Max) < 0 || slice.To > 0 && slice.To < slice.From {
 		return Part{}, fmt.Errorf("%w: there is no slice %+v", ErrQuery, slice)
 	}
-	for rec, err := range s.backward(ctx, id) {
-		if err != nil {
-			return Part{}, err
-		}
-		var texts []string
-		for _, p := range passages(rec.Entry) {
-			if p.text != "" && p.carried == "" && p.kind != kindApp {
-				texts = append(texts, p.text)
-			}
-		}
-		p, err := slice.of(strings.Join(texts, "\n"))
-		p.Entry = id
-		return p, err
+	rec, err := s.find(ctx, id)
+	if err != nil {
+		return Part{}, err
 	}
-	return Part{}, noEntry(id)
+	var texts []string
+	for _, p := range passages(rec.Entry) {
+		if p.text != "" && p.carried == "" && p.kind != kindApp {
+			texts = append(texts, p.text)
+		}
+	}
+	p, err := slice.of(strings.Join(texts, "\n"))
+	p.Entry = id
+	return p, err
 }
 
 // of returns the part of a text that the slice asks for.

@@ -86,21 +86,21 @@ const probe = "q7Zr2Xk9Tb4Wm1\n"
 
 // settled cuts the text of a draft where no secret can span the cut: at the end of
 // a line, behind which a further line is redacted as it would be alone.
-func (d *Draft) settled(ctx context.Context) (text, rest string) {
+func (d *Draft) settled(ctx context.Context) string {
 	redact := d.turn.s.store.opts.Redact
 	if redact == nil {
-		return d.part.Text, ""
+		return d.part.Text
 	}
 	end := strings.LastIndexByte(d.part.Text, '\n') + 1
 	if end == d.tried {
-		return "", d.part.Text
+		return ""
 	}
-	text = d.part.Text[:end]
+	text := d.part.Text[:end]
 	if redact(ctx, text+probe) != redact(ctx, text)+redact(ctx, probe) {
 		d.tried = end
-		return "", d.part.Text
+		return ""
 	}
-	return text, d.part.Text[end:]
+	return text
 }
 
 // redactBody passes the texts of a body to the hook before it is measured or handed to

@@ -52,10 +52,13 @@ func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err
 	if err != nil || !due {
 		return false, err
 	}
-	title, err := ask(ctx, titler, in, current)
+	asking, cancel := context.WithTimeout(ctx, titleTime)
+	defer cancel()
+	text, err := titler.Title(asking, in, current)
 	if err != nil {
 		return false, s.store.wrap(op, s.ref, err)
 	}
+	title := cleanTitle(text)
 	if title == "" {
 		return false, nil
 	}
@@ -84,17 +87,6 @@ func (r *reader) milestone() (at int) {
 		}
 	}
 	return at
-}
-
-// ask returns the title that a Titler makes, cleaned.
-func ask(ctx context.Context, titler Titler, in []transcript.Message, current string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, titleTime)
-	defer cancel()
-	text, err := titler.Title(ctx, in, current)
-	if err != nil {
-		return "", err
-	}
-	return cleanTitle(text), nil
 }
 
 // cleanTitle returns the title in the answer of a model.
