@@ -294,9 +294,5 @@ const abstractRunes = 300
 
 // oneLine returns a text with its white space folded, cut at some length.
 func oneLine(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
-	if runes := []rune(text); len(runes) > abstractRunes {
-		return string(runes[:abstractRunes]) + "…"
-	}
-	return text
+	return cutRunes(strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " "), abstractRunes)
 }

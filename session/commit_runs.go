@@ -138,10 +138,7 @@ func (o *filed) lastOf(c transcript.Commit) string {
 // unfiled returns what is in no archive, as ranges of the lines in their order.
 func (o *filed) unfiled(open string) unfiled {
 	u := unfiled{from: o.from}
-	live := map[string]bool{}
-	for _, id := range o.fold.Since(o.has...) {
-		live[id] = true
-	}
+	live := setOf(o.fold.Since(o.has...))
 	over, joined := true, false
 	for _, b := range o.batches {
 		if !slices.ContainsFunc(b.lines, func(id string) bool { return live[id] }) {

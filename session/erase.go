@@ -135,10 +135,7 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 	case what.Match == nil:
 		p.Sessions = named
 	case what.Owner != "" || len(what.Sessions) > 0:
-		p.among = map[Ref]bool{}
-		for _, ref := range named {
-			p.among[ref] = true
-		}
+		p.among = setOf(named)
 	}
 	sp := spreading{st: st, rows: rows, ids: map[Ref]map[string]bool{}}
 	if err := sp.all(ctx, p, what.Entries); err != nil {
@@ -354,10 +351,7 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport) error {
 	ids := map[Ref]map[string]bool{}
 	for _, s := range p.Entries {
-		ids[s.Session] = map[string]bool{}
-		for _, id := range s.Entries {
-			ids[s.Session][id] = true
-		}
+		ids[s.Session] = setOf(s.Entries)
 	}
 	if p.match() != nil { // something may have been appended since
 		rows, err := st.allRows(ctx)

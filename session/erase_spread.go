@@ -68,10 +68,7 @@ func (sp *spreading) ask(ref Ref, id string) {
 
 // relate joins forks and their bases, and forks of the same base.
 func (sp *spreading) relate(whole []Ref) {
-	sp.whole, sp.row, sp.bases, sp.joined = map[Ref]bool{}, map[Ref]driver.Row{}, map[Ref]transcript.Link{}, map[Ref]Ref{}
-	for _, ref := range whole {
-		sp.whole[ref] = true
-	}
+	sp.whole, sp.row, sp.bases, sp.joined = setOf(whole), map[Ref]driver.Row{}, map[Ref]transcript.Link{}, map[Ref]Ref{}
 	for _, row := range sp.rows {
 		sp.row[row.Ref()] = row
 		if base := row.Base; base.Session != "" {
@@ -158,10 +155,8 @@ func named(rec transcript.Record) []string {
 		ids = append(ids, b.Base.Entry)
 	case transcript.Compaction:
 		ids = append(ids, b.CoversTo)
-		for _, list := range [][]transcript.Carried{b.Said, b.Files, b.Errors, b.IDs, b.Pins} {
-			for _, item := range list {
-				ids = append(ids, item.Entry)
-			}
+		for _, item := range append(carriedItems(b), b.Pins...) {
+			ids = append(ids, item.Entry)
 		}
 	}
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
@@ -211,18 +206,10 @@ func (sp *spreading) from(ctx context.Context, ref Ref, entries []string) error 
 			said = append(said, e)
 		}
 	}
-	gone := map[string]bool{}
-	for _, id := range entries {
-		gone[id] = true
-	}
+	gone := setOf(entries)
 	if same.spread(gone, nil); entries == nil {
-		gone = maps.Collect(func(yield func(string, bool) bool) {
-			for id := range at {
-				if id != ref.ID && !yield(id, true) {
-					return
-				}
-			}
-		})
+		gone = setOf(slices.Collect(maps.Keys(at)))
+		delete(gone, ref.ID)
 	}
 	for _, other := range others {
 		end, descends := sp.taken(other, ref, at)

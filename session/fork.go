@@ -258,10 +258,7 @@ const (
 
 // copies returns the entries of the batches that are in force.
 func (r *reader) copies(scan scan) (lines []transcript.Entry, err error) {
-	live := map[string]bool{}
-	for _, id := range r.fold.InForce() {
-		live[id] = true
-	}
+	live := setOf(r.fold.InForce())
 	var all []copied
 	compacted := false
 	for b, err := range transcript.Batches(scan(r.from, driver.Forward)) {

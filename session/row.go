@@ -146,13 +146,19 @@ func titleOf(text string) string {
 		case strings.HasPrefix(line, "<") || strings.HasPrefix(line, "["):
 			return ""
 		}
-		runes := []rune(strings.ToValidUTF8(line, "\uFFFD"))
-		if len(runes) > titleRunes {
-			return string(runes[:titleRunes]) + "…"
-		}
-		return string(runes)
+		return cutRunes(strings.ToValidUTF8(line, "\uFFFD"), titleRunes)
 	}
 	return ""
+}
+
+// cutRunes cuts a text at so many runes.
+func cutRunes(text string, most int) string {
+	for i := range text {
+		if most--; most < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // Rows are put into the index when something is promised (meta), when a turn

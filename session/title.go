@@ -126,14 +126,7 @@ func titled(messages []transcript.Message) (texts []transcript.Message) {
 		if text == "" {
 			continue
 		}
-		n := 0
-		for i := range text {
-			if n++; n > runesTitled {
-				text = text[:i] + "…"
-				break
-			}
-		}
-		one := transcript.UserText(text)
+		one := transcript.UserText(cutRunes(text, runesTitled))
 		if one.Role = m.Role; len(texts) == firstTitled+lastTitled {
 			texts = append(texts[:firstTitled], texts[firstTitled+1:]...)
 		}
