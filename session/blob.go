@@ -233,8 +233,8 @@ func mapData(depth int, v []byte, change func([]byte) []byte) (out []byte, chang
 	return out, true
 }
 
-// blobsOf yields the hashes of the blobs that an entry names.
-func blobsOf(e transcript.Entry) iter.Seq[string] {
+// blobsOf yields the hashes of the blobs that an entry names, as members of a set.
+func blobsOf(e transcript.Entry) iter.Seq2[string, bool] {
 	var content []transcript.Block
 	switch b := e.Body.(type) {
 	case transcript.Fragment:
@@ -242,11 +242,11 @@ func blobsOf(e transcript.Entry) iter.Seq[string] {
 	case transcript.Queued:
 		content = b.Content
 	}
-	return func(yield func(string) bool) {
+	return func(yield func(string, bool) bool) {
 		more := true
 		give := func(blob transcript.Blob) {
 			if more && blob.SHA256 != "" {
-				more = yield(blob.SHA256)
+				more = yield(blob.SHA256, true)
 			}
 		}
 		source := func(_ string, s *transcript.Source) bool {

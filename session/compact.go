@@ -187,12 +187,15 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 	}})
 }
 
-// smallest is the smaller one of two windows, of which one may not be known.
-func smallest(a, b int) int {
-	if a > 0 && b > 0 {
-		return min(a, b)
+// smallest is the smallest of some windows, of which those that are not positive are not
+// known; 0 if none is.
+func smallest(windows ...int) (least int) {
+	for _, w := range windows {
+		if w > 0 && (least == 0 || w < least) {
+			least = w
+		}
 	}
-	return max(a, b)
+	return least
 }
 
 // compactOptions returns opts with what the store says where they say nothing.

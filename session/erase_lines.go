@@ -116,12 +116,8 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 			continue
 		}
 		e := x.changed(rec.Entry, n, history)
-		for hash := range blobsOf(rec.Entry) {
-			there[hash] = true
-		}
-		for hash := range blobsOf(e) {
-			named[hash] = true
-		}
+		maps.Insert(there, blobsOf(rec.Entry))
+		maps.Insert(named, blobsOf(e))
 		if write == nil {
 			continue
 		}

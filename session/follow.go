@@ -40,26 +40,26 @@ var ErrNoEntry = errors.New("the session has no such entry: use an ID that Entri
 // loop costs memory for one append at most, and no writer waits for it. Nothing
 // runs in the background for longer than the loop.
 func (s *Session) Follow(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
-	return func(yield func(transcript.Entry, error) bool) {
-		f := follower{s: s, ctx: ctx, yield: yield, after: after}
-		if err := f.run(); err != nil && !f.stopped {
-			yield(transcript.Entry{}, s.store.wrap("follow", s.ref, err))
-		}
-	}
+	return s.following(ctx, "follow", after, (*follower).run)
 }
 
 // EntriesAfter yields what [Session.Follow] yields, and ends where the transcript
 // ends. Its cost does not depend on what comes before the entry, where the entry is
 // near the end.
 func (s *Session) EntriesAfter(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
+	return s.following(ctx, "read", after, func(f *follower) error {
+		if err := f.begin(); err != nil {
+			return err
+		}
+		return f.readOn()
+	})
+}
+
+func (s *Session) following(ctx context.Context, op, after string, run func(*follower) error) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
 		f := follower{s: s, ctx: ctx, yield: yield, after: after}
-		err := f.begin()
-		if err == nil {
-			err = f.readOn()
-		}
-		if err != nil && !f.stopped {
-			yield(transcript.Entry{}, s.store.wrap("read", s.ref, err))
+		if err := run(&f); err != nil && !f.stopped {
+			yield(transcript.Entry{}, s.store.wrap(op, s.ref, err))
 		}
 	}
 }

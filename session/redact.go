@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,12 +36,12 @@ func (st *Store) redacted(ctx context.Context, entries []transcript.Entry) ([]tr
 			return nil, fmt.Errorf("entry %d of %d: %w", i+1, len(entries), err)
 		}
 		out[i] = got
-		if changed && isAnswer(e) {
-			answers[answerOf(e)] = true
+		if id, ok := answerOf(e); ok && changed {
+			answers[id] = true
 		}
 	}
 	for i, e := range out {
-		if !isAnswer(e) || !answers[answerOf(e)] {
+		if id, ok := answerOf(e); !ok || !answers[id] {
 			continue
 		}
 		bare, err := st.unreasoned(e)
@@ -52,17 +53,10 @@ func (st *Store) redacted(ctx context.Context, entries []transcript.Entry) ([]tr
 	return out, nil
 }
 
-func isAnswer(e transcript.Entry) bool {
+// answerOf returns the ID of the first line of the answer that an entry is part of.
+func answerOf(e transcript.Entry) (id string, ok bool) {
 	f, ok := e.Body.(transcript.Fragment)
-	return ok && f.Role == transcript.RoleAssistant
-}
-
-// answerOf is the ID of the first line of the answer that an entry is part of.
-func answerOf(e transcript.Entry) string {
-	if f, ok := e.Body.(transcript.Fragment); ok && f.Of != "" {
-		return f.Of
-	}
-	return e.ID
+	return cmp.Or(f.Of, e.ID), ok && f.Role == transcript.RoleAssistant
 }
 
 // redactEntry passes the texts of a line to the hook.

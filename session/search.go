@@ -221,14 +221,14 @@ func (s *search) each(ctx context.Context, f func(ctx context.Context, r *readin
 	return cmp.Or(err, ctx.Err())
 }
 
-// A part is some of the hits of one session, in order.
-type part struct {
-	hits []Hit
-	err  error
+// found is a hit of a session, or why there are no further ones.
+type found struct {
+	hit Hit
+	err error
 }
 
-// partSize is how many hits a reader of a session hands over at a time.
-const partSize = 64
+// readAhead is how many hits of a session are kept for the loop.
+const readAhead = 64
 
 // newest yields hits in the order of the sessions. Those that come next are read
 // meanwhile, each as far as its first hits.
@@ -239,32 +239,26 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 		cancel()
 		group.Wait()
 	}()
-	read := func(ref Ref) <-chan part {
-		out := make(chan part, 1)
+	read := func(ref Ref) <-chan found {
+		out := make(chan found, readAhead)
 		group.Go(func() {
 			defer close(out)
 			s.hand(ctx, &reading{search: s, ref: ref}, out)
 		})
 		return out
 	}
-	var ahead []<-chan part // the hits of the sessions that come next
+	var ahead []<-chan found // the hits of the sessions that come next
 	left, refs := s.query.Limit, s.refs
 	for len(ahead)+len(refs) > 0 {
 		if len(refs) > 0 && len(ahead) < 2*s.workers() {
 			ahead, refs = append(ahead, read(refs[0])), refs[1:]
 			continue
 		}
-		for p := range ahead[0] {
-			for _, hit := range p.hits {
-				if !yield(hit, nil) {
-					return
-				}
-				if left--; left == 0 {
-					return
-				}
+		for f := range ahead[0] {
+			if !yield(f.hit, f.err) || f.err != nil {
+				return
 			}
-			if p.err != nil {
-				yield(Hit{}, p.err)
+			if left--; left == 0 {
 				return
 			}
 		}
@@ -276,12 +270,10 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 }
 
 // hand reads a session and hands its hits over.
-func (s *search) hand(ctx context.Context, r *reading, out chan<- part) {
-	var p part
-	send := func() error {
+func (s *search) hand(ctx context.Context, r *reading, out chan<- found) {
+	send := func(f found) error {
 		select {
-		case out <- p:
-			p.hits = nil
+		case out <- f:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -292,12 +284,9 @@ func (s *search) hand(ctx context.Context, r *reading, out chan<- part) {
 		if err := r.mark(ctx, &hit); err != nil {
 			return err
 		}
-		if p.hits = append(p.hits, hit); len(p.hits) == partSize {
-			return send()
-		}
-		return nil
+		return send(found{hit: hit})
 	})
-	if p.err = s.wrap(r.ref, err); p.err != nil || len(p.hits) > 0 {
-		_ = send() // the search is over
+	if err = s.wrap(r.ref, err); err != nil {
+		_ = send(found{err: err}) // else the search is over
 	}
 }
