@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"slices"
 	"time"
 
@@ -32,20 +31,11 @@ type ArchiveInfo struct {
 	Extracted bool             `json:"extracted,omitempty"` // an [transcript.Extracted] without an error names it
 }
 
-// Archives yields the archives of the session, the oldest first. It reads the
+// Archives returns the archives of the session, the oldest first. It reads the
 // whole transcript, but decodes few of its lines.
-func (s *Session) Archives(ctx context.Context) iter.Seq2[ArchiveInfo, error] {
-	return func(yield func(ArchiveInfo, error) bool) {
-		all, _, err := s.archives(ctx)
-		for _, a := range all {
-			if !yield(a, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(ArchiveInfo{}, s.store.wrap("read", s.ref, err))
-		}
-	}
+func (s *Session) Archives(ctx context.Context) ([]ArchiveInfo, error) {
+	all, _, err := s.archives(ctx)
+	return all, s.store.wrap("read", s.ref, err)
 }
 
 // accounting are the types of lines about commits.

@@ -228,7 +228,7 @@ type found struct {
 }
 
 // readAhead is how many hits of a session are kept for the loop.
-const readAhead = 64
+const readAhead = 16
 
 // newest yields hits in the order of the sessions. Those that come next are read
 // meanwhile, each as far as its first hits.

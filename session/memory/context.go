@@ -138,12 +138,9 @@ func startsTurn(m transcript.Message) bool {
 
 // bestArchives returns the archives that fit a query best, and then the newest.
 func bestArchives(ctx context.Context, s *session.Session, query string) ([]Hit, error) {
-	var all []session.ArchiveInfo
-	for a, err := range s.Archives(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, a)
+	all, err := s.Archives(ctx)
+	if err != nil {
+		return nil, err
 	}
 	f, _ := newFinding(query) // without a word the newest are best
 	for _, a := range slices.Backward(all) {
