@@ -305,10 +305,7 @@ func (st *Store) Erase(ctx context.Context, p ErasePlan, also ...transcript.Eras
 	report := EraseReport{ID: p.ID, Beyond: slices.Clone(beyondReach)}
 	err := st.erase(ctx, &p, also, &report)
 	report.Done = st.opts.Now().UTC()
-	if err != nil {
-		return report, fmt.Errorf("session: erase: %w", err)
-	}
-	return report, nil
+	return report, st.wrap("erase", Ref{}, err)
 }
 
 func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eraser, report *EraseReport) error {

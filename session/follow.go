@@ -57,7 +57,7 @@ func (s *Session) EntriesAfter(ctx context.Context, after string) iter.Seq2[tran
 
 func (s *Session) following(ctx context.Context, op, after string, run func(*follower) error) iter.Seq2[transcript.Entry, error] {
 	return func(yield func(transcript.Entry, error) bool) {
-		f := follower{s: s, ctx: ctx, yield: yield, after: after}
+		f := follower{s: s, ctx: ctx, scan: s.store.scan(ctx, s.ref), yield: yield, after: after}
 		if err := run(&f); err != nil && !f.stopped {
 			yield(transcript.Entry{}, s.store.wrap(op, s.ref, err))
 		}
@@ -68,6 +68,7 @@ func (s *Session) following(ctx context.Context, op, after string, run func(*fol
 type follower struct {
 	s       *Session
 	ctx     context.Context //nolint:containedctx // that of the loop
+	scan    scan
 	yield   func(transcript.Entry, error) bool
 	stopped bool // the loop was left
 
@@ -116,10 +117,6 @@ func (f *follower) begin() (err error) {
 // replacedTries is how often in a row a read is tried again because the
 // transcript was replaced. More often than that it has lost what was read.
 const replacedTries = 4
-
-func (f *follower) scan(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-	return f.s.store.drv.Scan(f.ctx, f.s.ref, from, dir)
-}
 
 func (f *follower) firstLine() (string, error) {
 	for rec, err := range f.scan(0, driver.Live) {

@@ -63,10 +63,7 @@ type ListOptions struct {
 // [fs.ErrInvalid].
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	infos, err := st.list(ctx, opts)
-	if err != nil {
-		return nil, fmt.Errorf("session: list: %w", err)
-	}
-	return infos, nil
+	return infos, st.wrap("list", Ref{}, err)
 }
 
 func (st *Store) list(ctx context.Context, opts *ListOptions) ([]Info, error) {

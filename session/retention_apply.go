@@ -62,10 +62,7 @@ func (st *Store) Apply(ctx context.Context, plan RetentionPlan) (RetentionReport
 	if err == nil {
 		err = st.apply(ctx, plan, &report)
 	}
-	if err != nil {
-		err = fmt.Errorf("session: apply: %w", err)
-	}
-	return report, err
+	return report, st.wrap("apply", Ref{}, err)
 }
 
 func (st *Store) apply(ctx context.Context, plan RetentionPlan, report *RetentionReport) error {

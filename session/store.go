@@ -160,17 +160,11 @@ func newStore(opts *Options) *Store {
 }
 
 func (o *Options) fill() {
-	if o.Counter == nil {
-		o.Counter = tokens.Estimator{}
-	}
-	if o.CachedSessions == 0 {
-		o.CachedSessions = 256
-	}
+	o.Counter = cmp.Or[tokens.Counter](o.Counter, tokens.Estimator{})
+	o.CachedSessions = cmp.Or(o.CachedSessions, 256)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 }
 
@@ -179,12 +173,7 @@ func (o *Options) fill() {
 // with [ErrClosed].
 func (st *Store) Close() error {
 	st.putRows(context.Background(), "", false)
-	err := st.drv.Close()
-	st.tell(context.Background(), Ref{})
-	if err != nil {
-		return fmt.Errorf("session: close: %w", err)
-	}
-	return nil
+	return st.done(context.Background(), "close", Ref{}, st.drv.Close())
 }
 
 // Load returns the current session of a key, and makes one if there is none.
@@ -364,13 +353,10 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 		st.tell(ctx, ref)
 		st.table.forget(ref)
 	}
-	switch {
-	case err == nil:
-		return nil
-	case len(refs) == 1:
-		return st.wrap("delete", refs[0], err)
+	if len(refs) != 1 {
+		return st.wrap("delete", Ref{}, err)
 	}
-	return fmt.Errorf("session: delete: %w", err)
+	return st.wrap("delete", refs[0], err)
 }
 
 // isGone reports whether an error says that a session is no longer there.
