@@ -92,14 +92,10 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 		}
 		e := rec.Entry
 		switch b := e.Body.(type) {
-		case transcript.Commit:
-			if e.Of == "" && b.Archive == "" {
-				return nil
+		case transcript.Commit, transcript.Used:
+			if c, ok := b.(transcript.Commit); ok && c.Archive == "" && e.Of == "" {
+				return nil // what is in front is another session's
 			}
-			if e.Of == "" {
-				a.batch = append(a.batch, rec)
-			}
-		case transcript.Used:
 			if e.Of == "" {
 				a.batch = append(a.batch, rec)
 			}
