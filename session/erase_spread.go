@@ -24,7 +24,8 @@ type spreading struct {
 
 // all fills ids.
 func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) error {
-	sp.relate(p.Sessions)
+	sp.whole = setOf(p.Sessions)
+	sp.relate()
 	if p.match() != nil && len(sp.bases) > 0 { // summaries of forks may stand for what matches
 		related := map[Ref]int{}
 		for _, row := range sp.rows {
@@ -43,13 +44,11 @@ func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) e
 			}
 		}
 	}
-	if err := sp.adopt(ctx, p.Sessions, chosen); err != nil {
-		return err
-	}
 	for _, ref := range p.Sessions {
-		if err := sp.from(ctx, ref, nil); err != nil {
-			return err
-		}
+		chosen = append(slices.Clip(chosen), Selection{Session: ref}) // all entries
+	}
+	if err := sp.adopt(ctx, chosen); err != nil {
+		return err
 	}
 	for _, s := range chosen {
 		if err := sp.from(ctx, s.Session, s.Entries); err != nil {
@@ -67,8 +66,8 @@ func (sp *spreading) ask(ref Ref, id string) {
 }
 
 // relate joins forks and their bases, and forks of the same base.
-func (sp *spreading) relate(whole []Ref) {
-	sp.whole, sp.row, sp.bases, sp.joined = setOf(whole), map[Ref]driver.Row{}, map[Ref]transcript.Link{}, map[Ref]Ref{}
+func (sp *spreading) relate() {
+	sp.row, sp.bases, sp.joined = map[Ref]driver.Row{}, map[Ref]transcript.Link{}, map[Ref]Ref{}
 	for _, row := range sp.rows {
 		sp.row[row.Ref()] = row
 		if base := row.Base; base.Session != "" {
@@ -101,7 +100,7 @@ func (sp *spreading) line(ref Ref) (bases []Ref, broken bool) {
 }
 
 // adopt joins forks whose base is gone with the sessions whose entries they name.
-func (sp *spreading) adopt(ctx context.Context, whole []Ref, chosen []Selection) error {
+func (sp *spreading) adopt(ctx context.Context, chosen []Selection) error {
 	var orphans []Ref
 	for ref, base := range sp.bases {
 		if _, here := sp.row[linked(base)]; !here {
@@ -109,9 +108,6 @@ func (sp *spreading) adopt(ctx context.Context, whole []Ref, chosen []Selection)
 		}
 	}
 	from := map[Ref]bool{}
-	for _, ref := range whole {
-		from[sp.root(ref)] = true
-	}
 	for _, s := range chosen {
 		from[sp.root(s.Session)] = true
 	}
