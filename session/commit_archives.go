@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -144,7 +143,7 @@ func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History,
 		return h, nil
 	}
 	scan := s.store.scan(ctx, s.ref)
-	from, err := startOf(siftOf(ctx, s.store.drv, s.ref), scan, runs[0].First)
+	from, err := s.startOf(ctx, runs[0].First)
 	if err == nil {
 		h, err = historyOf(until(scan, places[i]), from, runs, func(key string) (bool, error) { return hasKey(scan, places[i], key) })
 	}
@@ -155,18 +154,12 @@ func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History,
 }
 
 // startOf returns the place of the batch of an entry.
-func startOf(sift sifting, scan scan, id string) (driver.Cursor, error) {
-	name := []byte(id)
-	found := func(_ driver.Cursor, lines []byte) bool { return bytes.Contains(lines, name) }
-	for rec, err := range sift(found) {
-		if err != nil {
-			return 0, err
-		}
-		if rec.HasEntry() && rec.Entry.ID == id && rec.Entry.Part <= 1 {
-			return driver.Cursor(rec.Offset), nil
-		}
+func (s *Session) startOf(ctx context.Context, id string) (driver.Cursor, error) {
+	rec, err := s.find(ctx, id)
+	if err != nil || rec.Entry.Part <= 1 {
+		return driver.Cursor(rec.Offset), err
 	}
-	p, err := locate(scan, id) // it is spelled in another way, or inside a batch
+	p, err := locate(s.store.scan(ctx, s.ref), id)
 	return p.start, err
 }
 

@@ -78,23 +78,24 @@ func (st *Store) redactEntry(ctx context.Context, e transcript.Entry) (_ transcr
 // probe is a line that belongs to a secret if one has begun before it.
 const probe = "q7Zr2Xk9Tb4Wm1\n"
 
-// settled cuts the text of a draft where no secret can span the cut: at the end of
-// a line, behind which a further line is redacted as it would be alone.
-func (d *Draft) settled(ctx context.Context) string {
+// settled returns the text of a draft that can be flushed, as it is and as it is
+// written. The cut is where no secret can span it: at the end of a line, behind which a
+// further line is redacted as it would be alone.
+func (d *Draft) settled(ctx context.Context) (text, written string) {
 	redact := d.turn.s.store.opts.Redact
 	if redact == nil {
-		return d.part.Text
+		return d.part.Text, d.part.Text
 	}
 	end := strings.LastIndexByte(d.part.Text, '\n') + 1
 	if end == d.tried {
-		return ""
+		return "", ""
 	}
-	text := d.part.Text[:end]
-	if redact(ctx, text+probe) != redact(ctx, text)+redact(ctx, probe) {
+	text = d.part.Text[:end]
+	if written = redact(ctx, text); redact(ctx, text+probe) != written+redact(ctx, probe) {
 		d.tried = end
-		return ""
+		return "", ""
 	}
-	return text
+	return text, written
 }
 
 // redactBody passes the texts of a body to the hook before it is measured or handed to
