@@ -207,9 +207,9 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run, retried fun
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
 	if len(runs) > 0 {
 		for b, err := range batchesOf(scan, from, runs) {
-			if key := keyOf(b); err == nil && !b.Complete && key != "" && retried != nil {
+			if err == nil && !b.Complete && b.Entries[0].Idem != "" && retried != nil {
 				var again bool
-				if again, err = retried(key); again {
+				if again, err = retried(b.Entries[0].Idem); again {
 					continue
 				}
 			}
@@ -224,14 +224,6 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run, retried fun
 		}
 	}
 	return fold.History(), nil
-}
-
-// keyOf is the idempotency key of a batch.
-func keyOf(b transcript.Batch) string {
-	if len(b.Entries) == 0 {
-		return ""
-	}
-	return b.Entries[0].Idem
 }
 
 // beginningOf returns how the runs begin, on one line: with the first text of the

@@ -229,7 +229,7 @@ func (st *Store) Find(ctx context.Context, query string, opts *ListOptions) (Inf
 	}
 	exactly := func(i Info) bool { return i.ID == query || i.Current && i.Key == query }
 	begins := func(i Info) bool {
-		return strings.HasPrefix(i.ID, query) || i.Current && strings.HasPrefix(i.Key, query) || hasPrefixFold(i.Title, query)
+		return strings.HasPrefix(i.ID, query) || i.Current && strings.HasPrefix(i.Key, query) || strings.HasPrefix(strings.ToLower(i.Title), strings.ToLower(query))
 	}
 	for _, fits := range []func(Info) bool{exactly, begins} {
 		var found []Info
@@ -247,8 +247,4 @@ func (st *Store) Find(ctx context.Context, query string, opts *ListOptions) (Inf
 		}
 	}
 	return Info{}, fmt.Errorf("session: find %q: %w: list the sessions to see which there are", query, fs.ErrNotExist)
-}
-
-func hasPrefixFold(s, prefix string) bool {
-	return strings.HasPrefix(strings.ToLower(s), strings.ToLower(prefix))
 }
