@@ -98,6 +98,7 @@ func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entr
 // createWith makes a session of a header and of lines that follow it.
 func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
 	h, _ := header.Body.(transcript.Header)
+	key := h.Key
 	if err := cmp.Or(driver.CheckRef(Ref{Agent: agent, ID: header.ID}), st.claim(&h)); err != nil {
 		return row, err
 	}
@@ -125,7 +126,7 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 			return full, line
 		}
 	}
-	if row, err = st.drv.Create(ctx, agent, h.Key, first, linesOf(lines)...); err == nil {
+	if row, err = st.drv.Create(ctx, agent, key, first, linesOf(lines)...); err == nil {
 		st.table.forget(row.Ref())
 	}
 	return row, err
