@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -77,9 +79,7 @@ func (c *changes) add(ref Ref) {
 func (c *changes) take() (refs []Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for ref := range c.pending {
-		refs = append(refs, ref)
-	}
+	refs = slices.Collect(maps.Keys(c.pending))
 	clear(c.pending)
 	return refs
 }

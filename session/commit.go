@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,13 +191,8 @@ func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learne
 // cutFor returns the cut at which the history is compacted; its At is 0 if it is
 // not to be.
 func (s *Session) cutFor(a *archiving) (cut compact.Cut) {
-	fresh := false // messages that are no summary
-	for _, m := range a.history.Messages[:a.to] {
-		for _, o := range m.Origins {
-			fresh = fresh || o.Batch > 0
-		}
-	}
-	if !fresh {
+	isFresh := func(o transcript.Origin) bool { return o.Batch > 0 } // and no summary
+	if !slices.ContainsFunc(a.history.Messages[:a.to], func(m transcript.Message) bool { return slices.ContainsFunc(m.Origins, isFresh) }) {
 		return cut
 	}
 	if a.opts.Keep == (compact.Keep{}) {

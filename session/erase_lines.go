@@ -48,10 +48,8 @@ var seenByModels = []string{
 // find looks for what has to go, and returns the places. There are none if it is
 // gone already.
 func (x *eraser) find(recs records) ([]transcript.Place, error) {
-	x.gone, x.at, x.first, x.absent, x.fold = maps.Clone(x.asked), map[string]int{}, math.MaxInt, false, nil
-	if x.gone == nil {
-		x.gone = map[string]bool{}
-	}
+	x.gone, x.at, x.first, x.absent, x.fold = map[string]bool{}, map[string]int{}, math.MaxInt, false, nil
+	maps.Copy(x.gone, x.asked)
 	same, seen, n := newKin(), map[string]bool{}, 0
 	first, firsts := "", map[string]string{} // the first entry of the batch, if it has a key
 	for rec, err := range recs {

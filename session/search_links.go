@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session/driver"
@@ -91,9 +92,5 @@ func readAbsent(ctx context.Context, drv driver.Driver, ref Ref) (map[string]boo
 }
 
 func carriedItems(c transcript.Compaction) []transcript.Carried {
-	var all []transcript.Carried
-	for _, items := range [][]transcript.Carried{c.Said, c.Errors, c.Files, c.IDs} {
-		all = append(all, items...)
-	}
-	return all
+	return slices.Concat(c.Said, c.Errors, c.Files, c.IDs)
 }
