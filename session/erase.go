@@ -163,10 +163,10 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 }
 
 // sessions returns the sessions that an erasure names, and those of its owner.
-func (what *Erasure) sessions(rows []driver.Row) ([]Ref, error) {
+func (what *Erasure) sessions(rows []*driver.Row) ([]Ref, error) {
 	named := slices.Clone(what.Sessions)
 	for _, ref := range named {
-		if !slices.ContainsFunc(rows, func(r driver.Row) bool { return r.Ref() == ref }) {
+		if !slices.ContainsFunc(rows, func(r *driver.Row) bool { return r.Ref() == ref }) {
 			return nil, fmt.Errorf("session %s/%s: %w", ref.Agent, ref.ID, fs.ErrNotExist)
 		}
 	}
@@ -179,7 +179,7 @@ func (what *Erasure) sessions(rows []driver.Row) ([]Ref, error) {
 }
 
 // planEntries adds what goes from one session to a plan.
-func (st *Store) planEntries(ctx context.Context, p *ErasePlan, row driver.Row, ids map[string]bool) error {
+func (st *Store) planEntries(ctx context.Context, p *ErasePlan, row *driver.Row, ids map[string]bool) error {
 	x := st.eraser(ctx, row.Ref(), ids, p)
 	if x.match == nil && len(x.asked) == 0 {
 		return nil
@@ -255,7 +255,7 @@ func (st *Store) within(ctx context.Context, p *ErasePlan) error {
 }
 
 // allRows returns the rows of every session.
-func (st *Store) allRows(ctx context.Context) ([]driver.Row, error) {
+func (st *Store) allRows(ctx context.Context) ([]*driver.Row, error) {
 	return st.listRows(ctx, &ListOptions{State: AnyState}, st.opts.Now)
 }
 

@@ -14,7 +14,7 @@ import (
 // that were asked for, and copies of them in other sessions.
 type spreading struct {
 	st     *Store
-	rows   []driver.Row
+	rows   []*driver.Row
 	whole  map[Ref]bool // sessions that go as a whole
 	ids    map[Ref]map[string]bool
 	row    map[Ref]driver.Row
@@ -69,7 +69,7 @@ func (sp *spreading) ask(ref Ref, id string) {
 func (sp *spreading) relate() {
 	sp.row, sp.bases, sp.joined = map[Ref]driver.Row{}, map[Ref]transcript.Link{}, map[Ref]Ref{}
 	for _, row := range sp.rows {
-		sp.row[row.Ref()] = row
+		sp.row[row.Ref()] = *row
 		if base := row.Base; base.Session != "" {
 			sp.bases[row.Ref()] = base
 			sp.joined[sp.root(row.Ref())] = sp.root(linked(base))

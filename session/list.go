@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -71,13 +72,13 @@ func (st *Store) list(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	rows, err := st.listRows(ctx, opts, now)
 	var infos []Info
 	for _, row := range rows {
-		infos = append(infos, infoOf(row, now))
+		infos = append(infos, infoOf(*row, now))
 	}
 	return infos, err
 }
 
 // listRows returns the rows of the sessions that list describes.
-func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() time.Time) (list []driver.Row, err error) {
+func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() time.Time) (list []*driver.Row, err error) {
 	if opts == nil {
 		opts = new(ListOptions)
 	}
@@ -98,25 +99,26 @@ func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() tim
 			return nil, err
 		}
 	}
-	// Equal places are in the order of the agents' names.
-	inOrder := func(a, b driver.Row) int { return a.Place().Compare(b.Place()) }
+	inOrder := func(a, b *driver.Row) int { return cmp.Or(a.Place().Compare(b.Place()), cmp.Compare(a.Agent, b.Agent)) }
 	for _, agent := range agents {
 		page := list // of the agents so far
 		for row, err := range st.rows(ctx, agent, after, opts, now) {
 			if err != nil {
 				return nil, err
 			}
-			if opts.Limit > 0 && (len(list)-len(page) == opts.Limit || len(page) == opts.Limit && inOrder(page[opts.Limit-1], row) <= 0) {
+			if opts.Limit > 0 && (len(list)-len(page) == opts.Limit || len(page) == opts.Limit && inOrder(page[opts.Limit-1], &row) <= 0) {
 				break
 			}
-			list = append(list, row)
+			list = append(list, &row)
 		}
 		if opts.Limit > 0 {
-			slices.SortStableFunc(list, inOrder)
+			slices.SortFunc(list, inOrder)
 			list = list[:min(len(list), opts.Limit)]
 		}
 	}
-	slices.SortStableFunc(list, inOrder)
+	if len(agents) > 1 {
+		slices.SortFunc(list, inOrder)
+	}
 	return list, nil
 }
 
