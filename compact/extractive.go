@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/internal/lazy"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
@@ -49,7 +48,7 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	}
 	room := max(cmp.Or(in.MaxTokens, defaultSummary), minExtract)
 	b := budget{counter: tokens.Or(e.Counter)}
-	title := fmt.Sprintf("Extract of %d messages, "+madeWithout, len(in.Messages))
+	title := fmt.Sprintf("Extract of %d messages, made without a model.", len(in.Messages))
 	before := masked(plain(in.Previous))
 	items := extracts(in.Messages, in.carried)
 	const between = 8 // tokens for what joins the parts
@@ -68,13 +67,6 @@ func (e Extractive) Summarize(ctx context.Context, in Input) (string, error) {
 	}
 	return text, nil
 }
-
-// MadeBy reports whether Extractive has written a summary, or a part of it.
-func (Extractive) MadeBy(summary string) bool { return extractTitle.Get().MatchString(summary) }
-
-var extractTitle = lazy.New(`(?m)^Extract of .*` + madeWithout + `\s*$`)
-
-const madeWithout = "made without a model."
 
 // extracts returns what is said in messages; of what is carried besides no more
 // than how it begins.

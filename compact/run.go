@@ -53,7 +53,8 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 	if first, covers, _ := ends(h.Messages, c.At); first != c.FirstKept || covers != c.CoversTo {
 		return c.failed(fmt.Errorf("the plan is of another history: its cut is between entries %q and %q, here that is between %q and %q; plan again", c.CoversTo, c.FirstKept, covers, first))
 	}
-	return opts.filled().run(ctx, h, c, c.At, false)
+	o := opts.filled()
+	return o.run(ctx, h, c, c.At, o.input(ctx, h, c, c.At), false)
 }
 
 // leastOverview is how many tokens every overview may have.
@@ -62,22 +63,26 @@ const leastOverview = 256
 // Overview returns the compaction that puts a summary of the messages before to in
 // the place of those before at, which is at most to: the messages between them are
 // both summarised and kept. Both may be the number of messages. With an at of 0 it
-// is no compaction, and only its Summary counts.
+// is no compaction, and only its Summary counts. Extract reports that [Extractive] has
+// written that.
 //
 // Unlike [Run], Overview does not require the history to become smaller, and it allows
 // every summary 256 tokens. All else is as for Run: what is carried, why a summary is
 // refused, and the error, which is an [*Error]. The cut must be legal, as those of
 // [Plan] are.
-func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options) (transcript.Compaction, error) {
+func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options) (done transcript.Compaction, extract bool, err error) {
 	n := len(h.Messages)
 	if to <= 0 || to > n || at < 0 || at > to {
-		return Cut{}.failed(fmt.Errorf("%d and %d are no parts of a history of %d messages", to, at, n))
+		done, err = Cut{}.failed(fmt.Errorf("%d and %d are no parts of a history of %d messages", to, at, n))
+		return done, false, err
 	}
 	o := opts.filled()
 	p := newPlanner(h, o)
 	c := p.cut(at)
 	c.MaxSummary = min(o.MaxSummary, max((c.Before-p.size(to, n))/2, leastOverview))
-	return o.run(ctx, h, c, to, true)
+	in := o.input(ctx, h, c, to)
+	done, err = o.run(ctx, h, c, to, in, true)
+	return done, *in.extract != "", err
 }
 
 func (c Cut) failed(err error) (transcript.Compaction, error) {
@@ -86,14 +91,16 @@ func (c Cut) failed(err error) (transcript.Compaction, error) {
 
 // run has the messages before to summarised and puts that in the place of those
 // before the cut, which makes the history smaller unless it may grow.
-func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, grow bool) (transcript.Compaction, error) {
+func (o Options) run(ctx context.Context, h rebuild.History, c Cut, to int, in Input, grow bool) (transcript.Compaction, error) {
 	if err := ctx.Err(); err != nil {
 		return c.failed(err)
 	}
-	in := o.input(ctx, h, c, to)
 	summary, err := in.ask(ctx, o.Summarizer)
 	if err != nil {
 		return c.failed(err)
+	}
+	if summary != *in.extract {
+		*in.extract = "" // it is not the summary
 	}
 	if size := countText(o.Counter, rebuild.SummaryHeading+"\n"+summary); !grow && size >= c.Covered {
 		return c.failed(fmt.Errorf("%w: ~%d tokens for ~%d", ErrNotSmaller, size, c.Covered))

@@ -22,7 +22,7 @@ func ExampleDo() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = s.SaveTurn(ctx,
+	_, err = s.Append(ctx,
 		transcript.UserText("what is in the log?"),
 		transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 			transcript.ToolCallBlock{ID: "call_1", Name: "read", Input: []byte(`{"path":"log"}`)},
@@ -63,7 +63,7 @@ func ExampleClip() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ids, err := s.SaveTurn(ctx,
+	ids, err := s.Append(ctx,
 		transcript.UserText("what is in the log?"),
 		transcript.Message{Role: transcript.RoleAssistant, Content: []transcript.Block{
 			transcript.ToolCallBlock{ID: "call_1", Name: "read", Input: []byte(`{"path":"log"}`)},

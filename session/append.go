@@ -39,12 +39,6 @@ func (s *Session) Append(ctx context.Context, items ...transcript.Item) ([]strin
 	return done.IDs, err
 }
 
-// SaveTurn is Append of a whole turn: the user's message, the answers and the
-// tool results, in order.
-func (s *Session) SaveTurn(ctx context.Context, items ...transcript.Item) ([]string, error) {
-	return s.Append(ctx, items...)
-}
-
 // Cond is what must hold for [Session.AppendIf]. The zero value always holds.
 type Cond struct {
 	// Head is the ID that the last message, compaction or rewind entry must

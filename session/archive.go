@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -44,7 +42,7 @@ func (st *Store) archive(ctx context.Context, ref Ref, check func(driver.Row) er
 			st.putRow(ctx, s, true) // a driver may keep the row as it is
 		}
 	}
-	a, err := st.archiver()
+	a, err := able[driver.Archiver](st.drv)
 	if err == nil {
 		err = a.Archive(ctx, ref, check)
 	}
@@ -57,7 +55,7 @@ func (st *Store) archive(ctx context.Context, ref Ref, check func(driver.Row) er
 // session is on stable storage; after an error or a crash it is either still archived
 // or restored. Another process that has the session open may get [ErrReplaced] once.
 func (st *Store) Restore(ctx context.Context, ref Ref) error {
-	a, err := st.archiver()
+	a, err := able[driver.Archiver](st.drv)
 	if err == nil {
 		err = a.Restore(ctx, ref)
 	}
@@ -72,14 +70,6 @@ func (st *Store) moved(ctx context.Context, op string, ref Ref, err error) error
 		err = st.removeBlobs(ctx, ref) // of one that was deleted
 	}
 	return st.done(ctx, op, ref, err)
-}
-
-func (st *Store) archiver() (driver.Archiver, error) {
-	a, ok := st.drv.(driver.Archiver)
-	if !ok {
-		return nil, fmt.Errorf("the driver cannot archive: %w", errors.ErrUnsupported)
-	}
-	return a, nil
 }
 
 // expires returns when a TTL is over that counts from the last user message, or

@@ -32,7 +32,7 @@ func BenchmarkPolicy(b *testing.B) {
 		b.Run(p.name+"/turn", func(b *testing.B) {
 			s, bare := load(b, benchStore(b, b.TempDir(), opts), cli), newBareLog(b)
 			turn := func() error {
-				_, err := s.SaveTurn(b.Context(), transcript.UserText(halfText), answer(halfText, "c"), transcript.ToolResult("c", halfText), answer(halfText))
+				_, err := s.Append(b.Context(), transcript.UserText(halfText), answer(halfText, "c"), transcript.ToolResult("c", halfText), answer(halfText))
 				return err
 			}
 			versus(b, 4, side{call: turn}, side{call: func() error { return bare.write(bytes.Repeat(line[512:], 4)) }})

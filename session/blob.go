@@ -55,21 +55,9 @@ func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]trans
 		return entries, nil, nil
 	}
 	k := keeper{puts: map[string][]byte{}, sources: map[string]string{}}
-	out := entries
-	for i, e := range entries {
-		if len(e.Line()) < minBlob {
-			continue
-		}
-		got, changed, err := k.entry(s.store, e)
-		if err != nil {
-			return nil, nil, err
-		}
-		if changed {
-			if &out[0] == &entries[0] {
-				out = slices.Clone(entries)
-			}
-			out[i] = got
-		}
+	out, err := s.store.mapEntries(entries, k.block, k.source)
+	if err != nil {
+		return nil, nil, err
 	}
 	if len(k.puts) == 0 {
 		return entries, nil, nil
@@ -86,41 +74,42 @@ func (s *Session) keep(ctx context.Context, entries []transcript.Entry) ([]trans
 	}, nil
 }
 
-// entry moves the media of an entry out of it.
-func (k *keeper) entry(st *Store, e transcript.Entry) (_ transcript.Entry, changed bool, err error) {
-	body := e.Body
-	switch b := body.(type) {
-	case transcript.Fragment:
-		b.Content, changed = mapBlocks(b.Content, k.block)
-		body = b
-	case transcript.Queued:
-		b.Content, changed = mapBlocks(b.Content, k.block)
-		body = b
-	default:
-		return e, false, nil
-	}
-	if !changed {
-		return e, false, nil
-	}
-	got, err := st.withContent(e, body, k.source)
-	return got, true, err
-}
-
-// withContent returns an entry with the content of another body, and with the line
-// of another program in it changed by source.
-func (st *Store) withContent(e transcript.Entry, body transcript.Body, source func([]byte) []byte) (transcript.Entry, error) {
-	content, _ := jsontext.Member(transcript.Entry{Body: body}.Line(), "content")
-	var line []byte
-	for name, v := range jsontext.Members(e.Line()) {
-		switch {
-		case name == "content":
-			v = content
-		case name == "src" && source != nil:
-			v = source(v)
+// mapEntries returns entries with what change makes of their media, and of the lines of
+// other programs in these if source is set. It does not modify entries, and returns them
+// if nothing changes.
+func (st *Store) mapEntries(entries []transcript.Entry, change func(transcript.Block) (transcript.Block, bool), source func([]byte) []byte) (out []transcript.Entry, err error) {
+	out = entries
+	for i, e := range entries {
+		changed := false
+		switch b := e.Body.(type) {
+		case transcript.Fragment:
+			b.Content, changed = mapBlocks(b.Content, change)
+			e.Body = b
+		case transcript.Queued:
+			b.Content, changed = mapBlocks(b.Content, change)
+			e.Body = b
 		}
-		line = appendMember(line, name, v)
+		if !changed {
+			continue
+		}
+		if &out[0] == &entries[0] {
+			out = slices.Clone(entries)
+		}
+		content, _ := jsontext.Member(e.WithLine(nil).Line(), "content")
+		out[i], err = st.reparsed(mapMembers(e.Line(), func(name string, v []byte) []byte {
+			switch {
+			case name == "content":
+				return content
+			case name == "src" && source != nil:
+				return source(v)
+			}
+			return v
+		}))
+		if err != nil {
+			return nil, err
+		}
 	}
-	return st.reparsed(line)
+	return out, nil
 }
 
 // mapBlocks returns blocks with what change makes of images, documents and opaque
@@ -133,11 +122,8 @@ func mapBlocks(blocks []transcript.Block, change func(transcript.Block) (transcr
 		case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
 			got, is = change(b)
 		case transcript.ToolResultBlock:
-			var content []transcript.Block
-			if content, is = mapBlocks(b.Content, change); is {
-				b.Content = content
-				got = b
-			}
+			b.Content, is = mapBlocks(b.Content, change)
+			got = b
 		}
 		if is {
 			if !changed {
@@ -149,47 +135,50 @@ func mapBlocks(blocks []transcript.Block, change func(transcript.Block) (transcr
 	return out, changed
 }
 
-// block moves the bytes of a block out of it.
-func (k *keeper) block(b transcript.Block) (transcript.Block, bool) {
+// mapMedia returns a block with what source makes of the source of an image or a
+// document, and data of each member of an opaque block that is called data.
+func mapMedia(b transcript.Block, source func(kind string, s *transcript.Source) bool, data func(v []byte) []byte) (_ transcript.Block, changed bool) {
 	switch b := b.(type) {
 	case transcript.ImageBlock:
-		width, height := tokens.ImageSize(&b.Source)
-		ok := k.take(&b.Source)
-		if ok {
-			b.Source.Blob.Width, b.Source.Blob.Height = width, height
-		}
-		return b, ok
+		changed = source("image", &b.Source)
+		return b, changed
 	case transcript.DocumentBlock:
-		ok := k.take(&b.Source)
-		return b, ok
+		changed = source("document", &b.Source)
+		return b, changed
 	case transcript.RawBlock:
-		line, changed := mapData(b.JSON, func(v []byte) []byte {
-			text, _ := jsontext.String(v)
-			blob, ok := k.bytes(text)
-			if !ok {
-				return v
-			}
-			ref, _ := json.Marshal(blob) // never fails
-			return ref
-		})
-		if changed {
-			b.JSON = line
-		}
+		b.JSON, changed = mapData(4, b.JSON, data)
 		return b, changed
 	}
 	return b, false
 }
 
+// block moves the bytes of a block out of it.
+func (k *keeper) block(b transcript.Block) (transcript.Block, bool) {
+	return mapMedia(b, k.take, func(v []byte) []byte {
+		text, _ := jsontext.String(v)
+		blob, ok := k.bytes(text)
+		if !ok {
+			return v
+		}
+		ref, _ := json.Marshal(blob) // never fails
+		return ref
+	})
+}
+
 // take moves the bytes of a source out of it.
-func (k *keeper) take(s *transcript.Source) bool {
+func (k *keeper) take(kind string, s *transcript.Source) bool {
 	if s.Type != "base64" {
 		return false
 	}
 	blob, ok := k.bytes(s.Data)
-	if ok {
-		s.Type, s.Data, s.Blob = blobType, "", blob
+	if !ok {
+		return false
 	}
-	return ok
+	if kind == "image" {
+		blob.Width, blob.Height = tokens.ImageSize(s)
+	}
+	s.Type, s.Data, s.Blob = blobType, "", blob
+	return true
 }
 
 // bytes returns the blob that a text in base64 becomes, if it is long enough and
@@ -222,34 +211,30 @@ func (k *keeper) source(v []byte) []byte {
 }
 
 // mapData returns an object with what change makes of the members that are called
-// data, in objects down to the fourth inside of one another.
-func mapData(v []byte, change func([]byte) []byte) (out []byte, changed bool) {
-	return mapDataTo(4, v, change)
-}
-
-func mapDataTo(depth int, v []byte, change func([]byte) []byte) (out []byte, changed bool) {
+// data, in objects down to some depth inside of one another.
+func mapData(depth int, v []byte, change func([]byte) []byte) (out []byte, changed bool) {
 	if depth == 0 || !jsontext.IsObject(v) {
 		return v, false
 	}
-	for name, value := range jsontext.Members(v) {
+	out = mapMembers(v, func(name string, value []byte) []byte {
 		got := value
 		if name == "data" {
 			got = change(value)
 		}
 		if bytes.Equal(got, value) {
-			got, _ = mapDataTo(depth-1, value, change)
+			got, _ = mapData(depth-1, value, change)
 		}
 		changed = changed || !bytes.Equal(got, value)
-		out = appendMember(out, name, got)
-	}
+		return got
+	})
 	if !changed {
 		return v, false
 	}
-	return append(out, '}'), true
+	return out, true
 }
 
-// blobsOf yields the hashes of the blobs that an entry names.
-func blobsOf(e transcript.Entry) iter.Seq[string] {
+// blobsOf yields the hashes of the blobs that an entry names, as members of a set.
+func blobsOf(e transcript.Entry) iter.Seq2[string, bool] {
 	var content []transcript.Block
 	switch b := e.Body.(type) {
 	case transcript.Fragment:
@@ -257,27 +242,22 @@ func blobsOf(e transcript.Entry) iter.Seq[string] {
 	case transcript.Queued:
 		content = b.Content
 	}
-	return func(yield func(string) bool) {
+	return func(yield func(string, bool) bool) {
 		more := true
-		give := func(hash string) {
-			if more && hash != "" {
-				more = yield(hash)
+		give := func(blob transcript.Blob) {
+			if more && blob.SHA256 != "" {
+				more = yield(blob.SHA256, true)
 			}
 		}
-		mapBlocks(content, func(b transcript.Block) (transcript.Block, bool) {
-			switch b := b.(type) {
-			case transcript.ImageBlock:
-				give(b.Source.Blob.SHA256)
-			case transcript.DocumentBlock:
-				give(b.Source.Blob.SHA256)
-			case transcript.RawBlock:
-				mapData(b.JSON, func(v []byte) []byte {
-					give(blobIn(v).SHA256)
-					return v
-				})
-			}
-			return b, false
-		})
+		source := func(_ string, s *transcript.Source) bool {
+			give(s.Blob)
+			return false
+		}
+		data := func(v []byte) []byte {
+			give(blobIn(v))
+			return v
+		}
+		mapBlocks(content, func(b transcript.Block) (transcript.Block, bool) { return mapMedia(b, source, data) })
 	}
 }
 

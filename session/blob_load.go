@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,27 +23,11 @@ import (
 // does not modify entries, and returns them if none names a blob.
 func (s *Session) Inline(ctx context.Context, entries []transcript.Entry) (out []transcript.Entry, err error) {
 	l := loader{ctx: ctx, s: s}
-	out = entries
-	for i, e := range entries {
-		changed := false
-		body := e.Body
-		switch b := body.(type) {
-		case transcript.Fragment:
-			b.Content, changed = mapBlocks(b.Content, l.block)
-			body = b
-		case transcript.Queued:
-			b.Content, changed = mapBlocks(b.Content, l.block)
-			body = b
-		}
-		if l.err == nil && changed {
-			if &out[0] == &entries[0] {
-				out = append([]transcript.Entry(nil), entries...)
-			}
-			out[i], l.err = s.store.withContent(e, body, nil)
-		}
-		if l.err != nil {
-			return nil, s.store.wrap("read blobs", s.ref, l.err)
-		}
+	if out, err = s.store.mapEntries(entries, l.block, nil); l.err != nil {
+		err = l.err
+	}
+	if err != nil {
+		return nil, s.store.wrap("read blobs", s.ref, err)
 	}
 	return out, nil
 }
@@ -103,87 +86,61 @@ type loader struct {
 	url   func(ctx context.Context, ref Ref, entryID string, blob transcript.Blob) string
 	entry string // that the block is of
 	err   error  // of ctx
+
+	missing string // what stands for the block at hand
 }
 
 // block returns a block with its bytes.
 func (l *loader) block(b transcript.Block) (transcript.Block, bool) {
-	switch b := b.(type) {
-	case transcript.ImageBlock:
-		if b.Source.Type != blobType {
-			return b, false
-		}
-		missing := l.source("image", &b.Source)
-		if missing != "" {
-			return transcript.TextBlock{Text: missing}, true
-		}
-		return b, true
-	case transcript.DocumentBlock:
-		if b.Source.Type != blobType {
-			return b, false
-		}
-		missing := l.source("document", &b.Source)
-		if missing != "" {
-			return transcript.TextBlock{Text: missing}, true
-		}
-		return b, true
-	case transcript.RawBlock:
-		return l.opaque(b)
-	}
-	return b, false
-}
-
-// source puts bytes, or a URL, into a source, or says what stands for it.
-func (l *loader) source(kind string, s *transcript.Source) (missing string) {
-	blob := s.Blob
-	if l.url != nil {
-		if url := l.url(l.ctx, l.s.ref, l.entry, blob); url != "" {
-			s.Type, s.URL, s.MediaType, s.Blob = "url", url, "", transcript.Blob{}
-			return ""
-		}
-	}
-	data, ok := l.load(blob)
-	if !ok {
-		if s.MediaType != "" {
-			kind += " (" + s.MediaType + ")"
-		}
-		return missingBlob(kind, blob)
-	}
-	s.Type, s.Data, s.Blob = "base64", base64.StdEncoding.EncodeToString(data), transcript.Blob{}
-	return ""
-}
-
-// missingBlob stands for media whose bytes are not there. FORMAT.md fixes it.
-func missingBlob(kind string, blob transcript.Blob) string {
-	return fmt.Sprintf("[%s of %d bytes: it is not there any more]", kind, blob.Bytes)
-}
-
-// opaque puts bytes into an opaque block.
-func (l *loader) opaque(b transcript.RawBlock) (transcript.Block, bool) {
-	missing := ""
-	line, changed := mapData(b.JSON, func(v []byte) []byte {
+	l.missing = ""
+	got, changed := mapMedia(b, l.source, func(v []byte) []byte {
 		blob := blobIn(v)
 		if blob.SHA256 == "" {
 			return v
 		}
-		data, ok := l.load(blob)
+		data, ok := l.load(b.BlockType(), blob)
 		if !ok {
-			missing = missingBlob(b.BlockType(), blob)
 			return v
 		}
 		return jsontext.AppendString(nil, base64.StdEncoding.EncodeToString(data))
 	})
-	switch {
-	case missing != "":
-		return transcript.TextBlock{Text: missing}, true
-	case changed:
-		b.JSON = json.RawMessage(line)
+	if l.missing != "" {
+		return transcript.TextBlock{Text: l.missing}, true
 	}
-	return b, changed
+	return got, changed
 }
 
-// load returns the bytes of a blob. A fork that a kill has left without its copies
+// source puts bytes, or a URL, into a source.
+func (l *loader) source(kind string, s *transcript.Source) bool {
+	if s.Type != blobType {
+		return false
+	}
+	if l.url != nil {
+		if url := l.url(l.ctx, l.s.ref, l.entry, s.Blob); url != "" {
+			s.Type, s.URL, s.MediaType, s.Blob = "url", url, "", transcript.Blob{}
+			return true
+		}
+	}
+	if s.MediaType != "" {
+		kind += " (" + s.MediaType + ")"
+	}
+	data, ok := l.load(kind, s.Blob)
+	s.Type, s.Data, s.Blob = "base64", base64.StdEncoding.EncodeToString(data), transcript.Blob{}
+	return ok
+}
+
+// load returns the bytes of a blob, or notes what stands for them, which FORMAT.md
+// fixes.
+func (l *loader) load(kind string, blob transcript.Blob) (data []byte, ok bool) {
+	if data, ok = l.read(blob); !ok {
+		l.missing = fmt.Sprintf("[%s of %d bytes: it is not there any more]", kind, blob.Bytes)
+	}
+	return data, ok
+}
+
+// read returns the bytes of a blob. A fork that a kill has left without its copies
 // reads those of its base.
-func (l *loader) load(blob transcript.Blob) (data []byte, ok bool) {
+func (l *loader) read(blob transcript.Blob) (data []byte, ok bool) {
 	st := l.s.store
 	if l.err != nil || st.opts.Blobs == nil {
 		return nil, false

@@ -62,9 +62,7 @@ func (s *Session) blobs(ctx context.Context, named map[string]bool) (end driver.
 			return 0, err
 		}
 		end = max(end, driver.Cursor(rec.End))
-		for hash := range blobsOf(rec.Entry) {
-			named[hash] = true
-		}
+		maps.Insert(named, blobsOf(rec.Entry))
 	}
 	return end, nil
 }
@@ -141,9 +139,7 @@ func (st *Store) copyBlobs(ctx context.Context, from, to Ref, lines []transcript
 	}
 	named := map[string]bool{}
 	for _, e := range lines {
-		for hash := range blobsOf(e) {
-			named[hash] = true
-		}
+		maps.Insert(named, blobsOf(e))
 	}
 	for _, hash := range slices.Sorted(maps.Keys(named)) {
 		data, err := st.opts.Blobs.Get(ctx, from, hash)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/convolog/convolog/session/driver"
 )
 
 // Follow yields the names of sessions that have changed: entries were appended,
@@ -79,9 +79,7 @@ func (c *changes) add(ref Ref) {
 func (c *changes) take() (refs []Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for ref := range c.pending {
-		refs = append(refs, ref)
-	}
+	refs = slices.Collect(maps.Keys(c.pending))
 	clear(c.pending)
 	return refs
 }
@@ -97,20 +95,13 @@ type glance struct {
 // compare lists all sessions and adds those that differ from the last look,
 // which is nil the first time.
 func (st *Store) compare(ctx context.Context, seen map[Ref]glance, add func(Ref)) (map[Ref]glance, error) {
-	st.putRows(ctx, "", true)
-	agents, err := st.drv.Agents(ctx)
+	rows, err := st.allRows(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := make(map[Ref]glance, len(seen))
-	for _, agent := range agents {
-		rows, err := st.drv.List(ctx, agent, driver.Place{}, 0)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			now[row.Ref()] = glance{row.Size, row.Gen, row.LastID, row.CreatedAt.UTC(), row.Archived}
-		}
+	for _, row := range rows {
+		now[row.Ref()] = glance{row.Size, row.Gen, row.LastID, row.CreatedAt.UTC(), row.Archived}
 	}
 	if seen == nil {
 		add(Ref{})

@@ -1,9 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,15 +100,7 @@ func (s *Session) commitOptions(opts *CommitOptions) CommitOptions {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Keep == (compact.Keep{}) {
-		o.Keep = d.Keep
-	}
-	if o.Summarizer == nil {
-		o.Summarizer = d.Summarizer
-	}
-	if o.Timeout == 0 {
-		o.Timeout = d.Timeout
-	}
+	o.Keep, o.Summarizer, o.Timeout = cmp.Or(o.Keep, d.Keep), cmp.Or(o.Summarizer, d.Summarizer), cmp.Or(o.Timeout, d.Timeout)
 	o.KeepHistory = o.KeepHistory || d.KeepHistory
 	return o
 }
@@ -114,16 +108,17 @@ func (s *Session) commitOptions(opts *CommitOptions) CommitOptions {
 // archiving is one commit.
 type archiving struct {
 	work
-	opts   CommitOptions
-	to     int    // the first message of the history that is not archived
-	open   string // the first entry of that
-	last   rebuild.Commit
-	rev    int
-	owner  string
-	new    unfiled
-	scan   scan        // up to where the history was read
-	cut    compact.Cut // what the compaction replaces; At is 0 if there is none
-	commit transcript.Commit
+	opts    CommitOptions
+	to      int    // the first message of the history that is not archived
+	open    string // the first entry of that
+	last    rebuild.Commit
+	rev     int
+	owner   string
+	new     unfiled
+	scan    scan        // up to where the history was read
+	cut     compact.Cut // what the compaction replaces; At is 0 if there is none
+	commit  transcript.Commit
+	extract bool // the overview is one, and no model has written it
 }
 
 // commitOnce archives what is there now. The error matches ErrConflict if that
@@ -196,13 +191,8 @@ func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learne
 // cutFor returns the cut at which the history is compacted; its At is 0 if it is
 // not to be.
 func (s *Session) cutFor(a *archiving) (cut compact.Cut) {
-	fresh := false // messages that are no summary
-	for _, m := range a.history.Messages[:a.to] {
-		for _, o := range m.Origins {
-			fresh = fresh || o.Batch > 0
-		}
-	}
-	if !fresh {
+	isFresh := func(o transcript.Origin) bool { return o.Batch > 0 } // and no summary
+	if !slices.ContainsFunc(a.history.Messages[:a.to], func(m transcript.Message) bool { return slices.ContainsFunc(m.Origins, isFresh) }) {
 		return cut
 	}
 	if a.opts.Keep == (compact.Keep{}) {
@@ -233,8 +223,8 @@ func (s *Session) overview(ctx context.Context, op string, a *archiving, l learn
 		}
 	}
 	try := func(ctx context.Context) (c transcript.Compaction, err error) {
-		if c, err = compact.Overview(ctx, h, to, a.cut.At, &a.Options); err == nil {
-			c, err = s.store.redactCompaction(ctx, c)
+		if c, a.extract, err = compact.Overview(ctx, h, to, a.cut.At, &a.Options); err == nil {
+			c, err = redactBody(ctx, s.store, c)
 		}
 		return c, err
 	}
@@ -264,7 +254,10 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 	if i := strings.LastIndex(overview, "\n[The tools "+transcript.RecallSearch); i >= 0 {
 		overview = overview[:i]
 	}
-	runs, line := a.new.runs, abstractOf(overview)
+	runs, line := a.new.runs, ""
+	if !a.extract {
+		line = oneLine(abstract.Of(overview))
+	}
 	if line == "" {
 		var err error
 		if line, err = beginningOf(a.scan, a.new.from, runs); err != nil {
@@ -275,13 +268,7 @@ func (s *Session) describe(ctx context.Context, a *archiving, overview string) (
 		Archive: archiveName(a.last.N + 1), N: a.last.N + 1, Runs: runs, FirstEntry: runs[0].First, LastEntry: runs[len(runs)-1].Last,
 		Messages: a.new.messages, Abstract: line, Overview: overview, Owner: a.owner,
 	}
-	got, err := s.store.redacted(ctx, []transcript.Entry{{Body: c}})
-	if err == nil {
-		if b, ok := got[0].Body.(transcript.Commit); ok {
-			c = b
-		}
-	}
-	return c, err
+	return redactBody(ctx, s.store, c)
 }
 
 func archiveName(n int) string { return fmt.Sprintf("archive_%03d", n) }
@@ -299,21 +286,9 @@ func (a *archiving) item(t *state) (transcript.Item, error) {
 	return c, nil
 }
 
-// abstractOf returns one line of an overview, empty if no model has written it.
-func abstractOf(overview string) string {
-	if (compact.Extractive{}).MadeBy(overview) {
-		return ""
-	}
-	return oneLine(abstract.Of(overview))
-}
-
 const abstractRunes = 300
 
 // oneLine returns a text with its white space folded, cut at some length.
 func oneLine(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
-	if runes := []rune(text); len(runes) > abstractRunes {
-		return string(runes[:abstractRunes]) + "…"
-	}
-	return text
+	return cutRunes(strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " "), abstractRunes)
 }

@@ -1,11 +1,10 @@
 package session
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"slices"
 	"time"
 
@@ -31,20 +30,11 @@ type ArchiveInfo struct {
 	Extracted bool             `json:"extracted,omitempty"` // an [transcript.Extracted] without an error names it
 }
 
-// Archives yields the archives of the session, the oldest first. It reads the
+// Archives returns the archives of the session, the oldest first. It reads the
 // whole transcript, but decodes few of its lines.
-func (s *Session) Archives(ctx context.Context) iter.Seq2[ArchiveInfo, error] {
-	return func(yield func(ArchiveInfo, error) bool) {
-		all, _, err := s.archives(ctx)
-		for _, a := range all {
-			if !yield(a, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(ArchiveInfo{}, s.store.wrap("read", s.ref, err))
-		}
-	}
+func (s *Session) Archives(ctx context.Context) ([]ArchiveInfo, error) {
+	all, _, err := s.archives(ctx)
+	return all, s.store.wrap("read", s.ref, err)
 }
 
 // accounting are the types of lines about commits.
@@ -80,8 +70,8 @@ func (s *Session) archives(ctx context.Context) (all []ArchiveInfo, places []dri
 // one first, without repeats and those of the session that it is a fork of.
 type ledger struct {
 	records   []transcript.Record
-	sizes     map[string]int  // entry ID -> how many lines its batch has
-	extracted map[string]bool // entry ID of a commit -> what the last extraction says
+	starts    map[string]driver.Cursor // entry ID -> the place of its batch
+	extracted map[string]bool          // entry ID of a commit -> what the last extraction says
 
 	batch []transcript.Record // of which the first line is looked for
 }
@@ -89,7 +79,7 @@ type ledger struct {
 // read reads the lines that have one of the literals, and the rest of their
 // batches.
 func (a *ledger) read(sift sifting, literals words.Literals) error {
-	a.sizes = map[string]int{}
+	a.starts = map[string]driver.Cursor{}
 	keep := func(_ driver.Cursor, lines []byte) bool { return len(a.batch) > 0 || literals.In(lines) }
 	for rec, err := range sift(keep) {
 		switch {
@@ -101,14 +91,10 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 		}
 		e := rec.Entry
 		switch b := e.Body.(type) {
-		case transcript.Commit:
-			if e.Of == "" && b.Archive == "" {
-				return nil
+		case transcript.Commit, transcript.Used:
+			if c, ok := b.(transcript.Commit); ok && c.Archive == "" && e.Of == "" {
+				return nil // what is in front is another session's
 			}
-			if e.Of == "" {
-				a.batch = append(a.batch, rec)
-			}
-		case transcript.Used:
 			if e.Of == "" {
 				a.batch = append(a.batch, rec)
 			}
@@ -119,7 +105,7 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 		}
 		if e.Part <= 1 {
 			for _, r := range a.batch {
-				a.sizes[r.Entry.ID] = max(e.Batch, 1)
+				a.starts[r.Entry.ID] = driver.Cursor(rec.Offset)
 			}
 			a.records = append(a.records, a.batch...)
 			a.batch = nil
@@ -130,21 +116,8 @@ func (a *ledger) read(sift sifting, literals words.Literals) error {
 
 // whole reports whether the batch of a record was written whole.
 func (a *ledger) whole(scan scan, r transcript.Record) (bool, error) {
-	size, part := a.sizes[r.Entry.ID], max(r.Entry.Part, 1)
-	if part == size {
-		return true, nil
-	}
-	for rec, err := range scan(driver.Cursor(r.Offset), driver.Forward) {
-		if err != nil {
-			return false, err
-		}
-		if !rec.HasEntry() || max(rec.Entry.Part, 1) != part {
-			return false, nil
-		}
-		if part == size {
-			return true, nil
-		}
-		part++
+	for b, err := range transcript.Batches(scan(a.starts[r.Entry.ID], driver.Forward)) {
+		return b.Complete && indexOf(b.Entries, r.Entry.ID) >= 0, err
 	}
 	return false, nil
 }
@@ -170,7 +143,7 @@ func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History,
 		return h, nil
 	}
 	scan := s.store.scan(ctx, s.ref)
-	from, err := startOf(siftOf(ctx, s.store.drv, s.ref), scan, runs[0].First)
+	from, err := s.startOf(ctx, runs[0].First)
 	if err == nil {
 		h, err = historyOf(until(scan, places[i]), from, runs, func(key string) (bool, error) { return hasKey(scan, places[i], key) })
 	}
@@ -181,18 +154,12 @@ func (s *Session) Archived(ctx context.Context, name string) (h rebuild.History,
 }
 
 // startOf returns the place of the batch of an entry.
-func startOf(sift sifting, scan scan, id string) (driver.Cursor, error) {
-	name := []byte(id)
-	found := func(_ driver.Cursor, lines []byte) bool { return bytes.Contains(lines, name) }
-	for rec, err := range sift(found) {
-		if err != nil {
-			return 0, err
-		}
-		if rec.HasEntry() && rec.Entry.ID == id && rec.Entry.Part <= 1 {
-			return driver.Cursor(rec.Offset), nil
-		}
+func (s *Session) startOf(ctx context.Context, id string) (driver.Cursor, error) {
+	rec, err := s.find(ctx, id)
+	if err != nil || rec.Entry.Part <= 1 {
+		return driver.Cursor(rec.Offset), err
 	}
-	p, err := locate(scan, id) // it is spelled in another way, or inside a batch
+	p, err := locate(s.store.scan(ctx, s.ref), id)
 	return p.start, err
 }
 
@@ -244,13 +211,10 @@ func (s *Session) Summary(ctx context.Context) (string, error) {
 	case last.Entry == "":
 		return "", nil
 	}
-	for rec, err := range s.store.scan(ctx, s.ref)(0, driver.Backward) {
-		if err != nil {
-			return "", s.store.wrap("read", s.ref, err)
-		}
-		if c, ok := rec.Entry.Body.(transcript.Commit); ok && rec.Entry.ID == last.Entry {
-			return c.Overview, nil
-		}
+	rec, err := s.find(ctx, last.Entry)
+	if err != nil && !errors.Is(err, ErrNoEntry) { // else it is damaged
+		return "", s.store.wrap("read", s.ref, err)
 	}
-	return "", nil // damaged
+	c, _ := rec.Entry.Body.(transcript.Commit)
+	return c.Overview, nil
 }

@@ -183,8 +183,9 @@ func wordsOf(h rebuild.History) (all []string) {
 // archive, or live.
 func (k *talker) check() {
 	var filed []string
-	for a, err := range k.s.Archives(bg) {
-		require.NoError(k.t, err, k.log)
+	archives, err := k.s.Archives(bg)
+	require.NoError(k.t, err, k.log)
+	for _, a := range archives {
 		h, err := k.s.Archived(bg, a.Name)
 		require.NoError(k.t, err, k.log)
 		require.NotEmpty(k.t, h.Messages, k.log)

@@ -138,10 +138,7 @@ func (o *filed) lastOf(c transcript.Commit) string {
 // unfiled returns what is in no archive, as ranges of the lines in their order.
 func (o *filed) unfiled(open string) unfiled {
 	u := unfiled{from: o.from}
-	live := map[string]bool{}
-	for _, id := range o.fold.Since(o.has...) {
-		live[id] = true
-	}
+	live := setOf(o.fold.Since(o.has...))
 	over, joined := true, false
 	for _, b := range o.batches {
 		if !slices.ContainsFunc(b.lines, func(id string) bool { return live[id] }) {
@@ -186,17 +183,14 @@ func batchesOf(scan scan, from driver.Cursor, runs []transcript.Run) iter.Seq2[t
 				yield(b, err)
 				return
 			}
-			has := func(id string) bool {
-				return slices.ContainsFunc(b.Entries, func(e transcript.Entry) bool { return e.ID == id })
-			}
 			// Where the end of a run is damaged, it ends where the next one begins.
-			if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return has(r.First) }); i >= 0 {
+			if i := slices.IndexFunc(runs, func(r transcript.Run) bool { return indexOf(b.Entries, r.First) >= 0 }); i >= 0 {
 				runs, inside = runs[i:], true
 			}
 			if inside && !yield(b, nil) {
 				return
 			}
-			if inside && has(runs[0].Last) {
+			if inside && indexOf(b.Entries, runs[0].Last) >= 0 {
 				runs, inside = runs[1:], false
 			}
 			if len(runs) == 0 {
@@ -213,9 +207,9 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run, retried fun
 	fold := rebuild.New(&rebuild.Options{Full: true, Tail: true})
 	if len(runs) > 0 {
 		for b, err := range batchesOf(scan, from, runs) {
-			if key := keyOf(b); err == nil && !b.Complete && key != "" && retried != nil {
+			if err == nil && !b.Complete && b.Entries[0].Idem != "" && retried != nil {
 				var again bool
-				if again, err = retried(key); again {
+				if again, err = retried(b.Entries[0].Idem); again {
 					continue
 				}
 			}
@@ -230,14 +224,6 @@ func historyOf(scan scan, from driver.Cursor, runs []transcript.Run, retried fun
 		}
 	}
 	return fold.History(), nil
-}
-
-// keyOf is the idempotency key of a batch.
-func keyOf(b transcript.Batch) string {
-	if len(b.Entries) == 0 {
-		return ""
-	}
-	return b.Entries[0].Idem
 }
 
 // beginningOf returns how the runs begin, on one line: with the first text of the

@@ -2,11 +2,11 @@ package session
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"time"
 
 	"github.com/convolog/convolog/internal/words"
+	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -33,36 +33,26 @@ type UsageRecord struct {
 // using is the type of the lines that say what was used.
 var using = words.NewLiterals(`"used"`, `"commit"`)
 
-// UsageRecords yields what [Session.Use] has recorded, the oldest first, one record
+// UsageRecords returns what [Session.Use] has recorded, the oldest first, one record
 // for each URI of a call. It reads the whole transcript, but decodes few of its
 // lines.
-func (s *Session) UsageRecords(ctx context.Context) iter.Seq2[UsageRecord, error] {
-	return func(yield func(UsageRecord, error) bool) {
-		var a ledger
-		err := a.read(siftOf(ctx, s.store.drv, s.ref), using)
-		for _, r := range slices.Backward(a.records) {
-			u, ok := r.Entry.Body.(transcript.Used)
-			if !ok {
-				continue
-			}
-			of := UsageRecord{Entry: r.Entry.ID, At: r.Entry.Time}
-			for _, uri := range u.Contexts {
-				of.URI, of.Type = uri, "context"
-				if !yield(of, nil) {
-					return
-				}
-			}
-			if u.Skill != nil {
-				of.URI, of.Type, of.Input, of.Output, of.Success = u.Skill.URI, "skill", u.Skill.Input, u.Skill.Output, u.Skill.Success
-				if !yield(of, nil) {
-					return
-				}
-			}
+func (s *Session) UsageRecords(ctx context.Context) (all []UsageRecord, err error) {
+	var a ledger
+	if err := a.read(siftOf(ctx, s.store.drv, s.ref), using); err != nil {
+		return nil, s.store.wrap("read", s.ref, err)
+	}
+	for _, r := range slices.Backward(a.records) {
+		u, _ := r.Entry.Body.(transcript.Used)
+		of := UsageRecord{Entry: r.Entry.ID, At: r.Entry.Time, Type: "context"}
+		for _, of.URI = range u.Contexts {
+			all = append(all, of)
 		}
-		if err != nil {
-			yield(UsageRecord{}, s.store.wrap("read", s.ref, err))
+		if u.Skill != nil {
+			of.URI, of.Type, of.Input, of.Output, of.Success = u.Skill.URI, "skill", u.Skill.Input, u.Skill.Output, u.Skill.Success
+			all = append(all, of)
 		}
 	}
+	return all, nil
 }
 
 // Stats counts what a session has done. A context counts once for each commit, and
@@ -82,20 +72,12 @@ type Stats struct {
 // the index was lost it reads the whole transcript, once. If the session cannot be
 // read, all numbers are 0: the next call that returns an error says why.
 func (s *Session) Stats() (sum Stats) {
-	ctx := context.Background()
-	_ = s.use(ctx, "read", func(t *state) error {
-		if err := t.catchUp(ctx); err != nil {
-			return err
-		}
-		if err := t.fill(t.scan(ctx)); err != nil {
-			return err
-		}
-		row, of := t.describe(), t.fold.Standing().Stats()
+	s.peek(context.Background(), func(t *state, row driver.Row) {
+		of := t.fold.Standing().Stats()
 		sum = Stats{
 			Turns: row.Turns, Tokens: row.TokenEstimate, Compressions: row.Compactions,
 			Contexts: of.Contexts, Skills: of.Skills, Memories: of.Memories, Commits: of.Commits,
 		}
-		return nil
 	})
 	return sum
 }

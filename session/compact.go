@@ -187,12 +187,15 @@ func (s *Session) compactFor(ctx context.Context, n guard.Need, standIn bool) (C
 	}})
 }
 
-// smallest is the smaller one of two windows, of which one may not be known.
-func smallest(a, b int) int {
-	if a > 0 && b > 0 {
-		return min(a, b)
+// smallest is the smallest of some windows, of which those that are not positive are not
+// known; 0 if none is.
+func smallest(windows ...int) (least int) {
+	for _, w := range windows {
+		if w > 0 && (least == 0 || w < least) {
+			least = w
+		}
 	}
-	return max(a, b)
+	return least
 }
 
 // compactOptions returns opts with what the store says where they say nothing.
@@ -323,7 +326,7 @@ func (s *Session) compact(ctx context.Context, w *work) (done Compacted, err err
 	if !w.standIn {
 		failures = 0
 	}
-	if c, err = s.store.redactCompaction(ctx, c); err != nil {
+	if c, err = redactBody(ctx, s.store, c); err != nil {
 		return done, s.store.wrap(op, s.ref, err)
 	}
 	ids, err := s.commit(ctx, op, w, &c, done.Cut)
@@ -384,14 +387,7 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 		if cut.Nothing == "" {
 			w.history, w.base = t.fold.History(), t.next
 			w.Pins = slices.Concat(w.Pins, t.fold.Standing().Pins)
-			for _, p := range w.Pins {
-				switch {
-				case !t.fold.Has(p.Entry):
-					unknown = append(unknown, p.Entry)
-				case !t.fold.Live(p.Entry):
-					rewound = append(rewound, p.Entry)
-				}
-			}
+			rewound, unknown = t.notLive(w.Pins)
 		}
 		return nil
 	})
@@ -407,7 +403,7 @@ func (s *Session) look(ctx context.Context, op string, w *work) (cut compact.Cut
 // pin lets the texts that are pinned be carried, but for rewound ones, and takes
 // their size off the room.
 func (w *work) pin(rewound []string) {
-	w.Pins = slices.DeleteFunc(w.Pins, func(p transcript.Carried) bool { return slices.Contains(rewound, p.Entry) })
+	w.Pins = withoutPins(w.Pins, rewound)
 	for _, p := range w.Pins {
 		if w.Room > 0 {
 			w.Room = max(w.Room-w.Counter.Count("", nil, []transcript.Message{transcript.UserText(p.Text)}), 1)

@@ -51,7 +51,7 @@ type Copied struct {
 // beginning of the session. The turn lock is not taken. Options.Redact is not called.
 func (st *Store) CopyTo(ctx context.Context, to *Store, ref Ref, dryRun bool) (Copied, error) {
 	for tries := 1; ; tries++ {
-		c := copying{from: st, to: to, dry: dryRun, Copied: Copied{Ref: ref}}
+		c := copying{from: st, to: to, dry: dryRun, Copied: Copied{Ref: ref}, named: map[string]bool{}}
 		err := c.run(ctx)
 		if tries < copyTries && errors.Is(err, driver.ErrReplaced) {
 			continue // it was restored, or replaced by an erase
@@ -83,8 +83,9 @@ type copying struct {
 	batcher    transcript.Batcher
 	chunk      []driver.Line   // that are to be appended
 	size       int             // of the chunk in bytes
-	blobs      map[string]bool // that the lines up to here name: whether they are to be copied
-	listed     bool            // blobs of the lines that the copy had are to be copied if it lacks them
+	stored     map[string]bool // blobs that the copy had when it began
+	named      map[string]bool // blobs that the lines up to here name
+	due        []string        // those of them that are to be copied with the chunk
 }
 
 // chunkBytes is how large a chunk is that is appended at once, but for the last
@@ -106,6 +107,11 @@ func (c *copying) run(ctx context.Context) (err error) {
 		c.Created, err = true, nil
 	} else if err == nil {
 		c.at, err = c.to.drv.Settle(ctx, c.Ref)
+	}
+	if to := c.to.opts.Blobs; err == nil && to != nil && !c.Created {
+		var hashes []string
+		hashes, err = to.List(ctx, c.Ref)
+		c.stored = setOf(hashes)
 	}
 	if err != nil {
 		return err
@@ -133,12 +139,9 @@ func (c *copying) run(ctx context.Context) (err error) {
 func (c *copying) lines(ctx context.Context) error {
 	next, stop := iter.Pull2(c.copied(ctx))
 	defer stop()
-	for rec, err := range c.from.drv.Scan(ctx, c.Ref, 0, driver.Forward) {
+	for rec, err := range until(c.from.scan(ctx, c.Ref), c.end)(0, driver.Forward) {
 		if err != nil {
 			return err
-		}
-		if driver.Cursor(rec.Offset) >= c.end {
-			break
 		}
 		if !rec.HasEntry() {
 			c.Damage = append(c.Damage, *rec.Damage)
@@ -218,15 +221,14 @@ func (c *copying) add(ctx context.Context, e transcript.Entry) error {
 	return nil
 }
 
-// name notes the blobs that a line names for the first time.
-func (c *copying) name(e transcript.Entry, due bool) {
+// name notes the blobs that a line names for the first time. Those of a line that the
+// copy has may be missing: one of the stores may have been opened without Blobs then.
+func (c *copying) name(e transcript.Entry, isNew bool) {
 	for hash := range blobsOf(e) {
-		if _, known := c.blobs[hash]; !known {
-			if c.blobs == nil {
-				c.blobs = map[string]bool{}
-			}
-			c.blobs[hash] = due
+		if !c.named[hash] && (isNew || !c.stored[hash]) {
+			c.due = append(c.due, hash)
 		}
+		c.named[hash] = true
 	}
 }
 
@@ -278,18 +280,12 @@ func (c *copying) adopt(ctx context.Context) error {
 func (c *copying) flush(ctx context.Context) error {
 	chunk := c.chunk
 	c.chunk, c.size = nil, 0
-	if err := c.lacking(ctx); err != nil {
-		return err
-	}
-	for hash, due := range c.blobs {
-		if !due {
-			continue
-		}
+	for _, hash := range c.due {
 		if err := c.blob(ctx, hash); err != nil {
 			return err
 		}
-		c.blobs[hash] = false
 	}
+	c.due = nil
 	if len(chunk) == 0 || c.dry {
 		return nil
 	}
@@ -301,29 +297,6 @@ func (c *copying) flush(ctx context.Context) error {
 	}})
 	c.at = res.End
 	return err
-}
-
-// lacking finds the blobs that the copy lacks although it has the lines that name
-// them: one of the stores may have been opened without Blobs then.
-func (c *copying) lacking(ctx context.Context) error {
-	if c.listed || len(c.blobs) == 0 {
-		return nil
-	}
-	c.listed = true
-	there := map[string]bool{}
-	if to := c.to.opts.Blobs; to != nil && !c.Created {
-		hashes, err := to.List(ctx, c.Ref)
-		if err != nil {
-			return err
-		}
-		for _, hash := range hashes {
-			there[hash] = true
-		}
-	}
-	for hash, due := range c.blobs {
-		c.blobs[hash] = due || !there[hash]
-	}
-	return nil
 }
 
 var errNoBlobs = errors.New("it has images or documents beside its lines, and the other store has no place for them: open that store with Options.Blobs")

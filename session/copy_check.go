@@ -15,19 +15,10 @@ import (
 
 // verify reads the copy, and compares it with the session batch by batch.
 func (c *copying) verify(ctx context.Context) error {
-	before := func(recs records, end driver.Cursor) records {
-		return func(yield func(transcript.Record, error) bool) {
-			for rec, err := range recs {
-				if err == nil && driver.Cursor(rec.Offset) >= end || !yield(rec, err) {
-					return
-				}
-			}
-		}
-	}
-	next, stop := iter.Pull2(transcript.Batches(before(c.to.drv.Scan(ctx, c.Ref, 0, driver.Forward), c.at)))
+	next, stop := iter.Pull2(transcript.Batches(until(c.to.scan(ctx, c.Ref), c.at)(0, driver.Forward)))
 	defer stop()
 	lines := 0
-	for batch, err := range transcript.Batches(before(c.from.drv.Scan(ctx, c.Ref, 0, driver.Forward), c.end)) {
+	for batch, err := range transcript.Batches(until(c.from.scan(ctx, c.Ref), c.end)(0, driver.Forward)) {
 		if err != nil {
 			return err
 		}
@@ -53,7 +44,7 @@ func (c *copying) clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.to.archiver()
+	a, err := able[driver.Archiver](c.to.drv)
 	if err == nil && !apart {
 		err = errors.New("both stores are the same one")
 	}

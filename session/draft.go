@@ -63,15 +63,12 @@ func (d *Draft) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	text, _ := d.settled(ctx)
+	text, written := d.settled(ctx)
 	if text == "" {
 		return nil
 	}
 	part := d.part
-	part.Text = text
-	if redact := d.turn.s.store.opts.Redact; redact != nil {
-		part.Text = redact(ctx, text)
-	}
+	part.Text = written
 	if _, err := d.turn.s.append(ctx, "draft", driver.Cond{}, part); err != nil {
 		d.doubt = len(text)
 		return err

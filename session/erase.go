@@ -135,10 +135,7 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 	case what.Match == nil:
 		p.Sessions = named
 	case what.Owner != "" || len(what.Sessions) > 0:
-		p.among = map[Ref]bool{}
-		for _, ref := range named {
-			p.among[ref] = true
-		}
+		p.among = setOf(named)
 	}
 	sp := spreading{st: st, rows: rows, ids: map[Ref]map[string]bool{}}
 	if err := sp.all(ctx, p, what.Entries); err != nil {
@@ -166,10 +163,10 @@ func (st *Store) planErase(ctx context.Context, what Erasure, also []transcript.
 }
 
 // sessions returns the sessions that an erasure names, and those of its owner.
-func (what *Erasure) sessions(rows []driver.Row) ([]Ref, error) {
+func (what *Erasure) sessions(rows []*driver.Row) ([]Ref, error) {
 	named := slices.Clone(what.Sessions)
 	for _, ref := range named {
-		if !slices.ContainsFunc(rows, func(r driver.Row) bool { return r.Ref() == ref }) {
+		if !slices.ContainsFunc(rows, func(r *driver.Row) bool { return r.Ref() == ref }) {
 			return nil, fmt.Errorf("session %s/%s: %w", ref.Agent, ref.ID, fs.ErrNotExist)
 		}
 	}
@@ -182,8 +179,8 @@ func (what *Erasure) sessions(rows []driver.Row) ([]Ref, error) {
 }
 
 // planEntries adds what goes from one session to a plan.
-func (st *Store) planEntries(ctx context.Context, p *ErasePlan, row driver.Row, ids map[string]bool) error {
-	x := st.eraser(row.Ref(), ids, p)
+func (st *Store) planEntries(ctx context.Context, p *ErasePlan, row *driver.Row, ids map[string]bool) error {
+	x := st.eraser(ctx, row.Ref(), ids, p)
 	if x.match == nil && len(x.asked) == 0 {
 		return nil
 	}
@@ -258,18 +255,8 @@ func (st *Store) within(ctx context.Context, p *ErasePlan) error {
 }
 
 // allRows returns the rows of every session.
-func (st *Store) allRows(ctx context.Context) (all []driver.Row, err error) {
-	st.putRows(ctx, "", true)
-	agents, err := st.drv.Agents(ctx)
-	for _, agent := range agents {
-		if err != nil {
-			break
-		}
-		var rows []driver.Row
-		rows, err = st.drv.List(ctx, agent, driver.Place{}, 0)
-		all = append(all, rows...)
-	}
-	return all, err
+func (st *Store) allRows(ctx context.Context) ([]*driver.Row, error) {
+	return st.listRows(ctx, &ListOptions{State: AnyState}, st.opts.Now)
 }
 
 func (st *Store) recordsOf(ctx context.Context, ref Ref) records {
@@ -277,8 +264,8 @@ func (st *Store) recordsOf(ctx context.Context, ref Ref) records {
 }
 
 // eraser returns what erases entries of a session.
-func (st *Store) eraser(ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
-	x := &eraser{st: st, ref: ref, asked: ids}
+func (st *Store) eraser(ctx context.Context, ref Ref, ids map[string]bool, p *ErasePlan) *eraser {
+	x := &eraser{ctx: ctx, st: st, ref: ref, asked: ids}
 	if p.among == nil || p.among[ref] {
 		x.match = p.match()
 	}
@@ -318,10 +305,7 @@ func (st *Store) Erase(ctx context.Context, p ErasePlan, also ...transcript.Eras
 	report := EraseReport{ID: p.ID, Beyond: slices.Clone(beyondReach)}
 	err := st.erase(ctx, &p, also, &report)
 	report.Done = st.opts.Now().UTC()
-	if err != nil {
-		return report, fmt.Errorf("session: erase: %w", err)
-	}
-	return report, nil
+	return report, st.wrap("erase", Ref{}, err)
 }
 
 func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eraser, report *EraseReport) error {
@@ -364,10 +348,7 @@ func (st *Store) erase(ctx context.Context, p *ErasePlan, also []transcript.Eras
 func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport) error {
 	ids := map[Ref]map[string]bool{}
 	for _, s := range p.Entries {
-		ids[s.Session] = map[string]bool{}
-		for _, id := range s.Entries {
-			ids[s.Session][id] = true
-		}
+		ids[s.Session] = setOf(s.Entries)
 	}
 	if p.match() != nil { // something may have been appended since
 		rows, err := st.allRows(ctx)
@@ -385,7 +366,7 @@ func (st *Store) eraseOwn(ctx context.Context, p *ErasePlan, report *EraseReport
 		if slices.Contains(p.Sessions, ref) {
 			continue
 		}
-		err := st.eraseEntries(ctx, st.eraser(ref, ids[ref], p), report)
+		err := st.eraseEntries(ctx, st.eraser(ctx, ref, ids[ref], p), report)
 		if err == nil && slices.Contains(p.Archived, ref) {
 			err = st.Archive(ctx, ref)
 		}
@@ -436,7 +417,7 @@ func (st *Store) eraseEntries(ctx context.Context, x *eraser, report *EraseRepor
 		if places, err = x.find(recs); err != nil { // more may have come since
 			return err
 		}
-		return x.lines(ctx, recs, write)
+		return x.lines(recs, write)
 	})
 	st.table.forget(x.ref)
 	st.looks.Add(1)
@@ -465,27 +446,17 @@ func (st *Store) describeAnew(ctx context.Context, ref Ref) error {
 	return s.dropBlobs(ctx)
 }
 
-// finishErases finishes what killed processes were erasing.
-func (st *Store) finishErases(ctx context.Context) error {
-	rewriter, ok := st.drv.(driver.Rewriter)
-	if !ok || st.opts.ReadOnly {
+// finishErase finishes what a killed process was erasing, by the note about it.
+func (st *Store) finishErase(ctx context.Context, rewriter driver.Rewriter, name string, note []byte) error {
+	var p ErasePlan
+	if !strings.HasPrefix(name, eraseNote) {
 		return nil
 	}
-	notes, err := rewriter.Notes(ctx)
-	for name, note := range notes {
-		var p ErasePlan
-		if !strings.HasPrefix(name, eraseNote) {
-			continue
-		}
-		if bad := json.Unmarshal(note, &p); bad != nil || p.ID == "" || !strings.HasPrefix(name, eraseNote+p.ID) {
-			err = errors.Join(err, fmt.Errorf("the note %s about an erase that was not finished cannot be read: plan it again, then remove the file", name))
-			continue
-		}
-		failed := st.eraseOwn(ctx, &p, new(EraseReport))
-		if failed == nil {
-			failed = rewriter.Note(ctx, name, nil)
-		}
-		err = errors.Join(err, failed)
+	if err := json.Unmarshal(note, &p); err != nil || p.ID == "" || !strings.HasPrefix(name, eraseNote+p.ID) {
+		return fmt.Errorf("the note %s about an erase that was not finished cannot be read: plan it again, then remove the file", name)
 	}
-	return err
+	if err := st.eraseOwn(ctx, &p, new(EraseReport)); err != nil {
+		return err
+	}
+	return rewriter.Note(ctx, name, nil)
 }

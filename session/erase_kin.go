@@ -95,3 +95,12 @@ func draftEntry(text string) transcript.Entry {
 	f := transcript.Fragment{Kind: transcript.TypeAssistant, Role: transcript.RoleAssistant}
 	return transcript.Entry{Body: f.WithContent(transcript.TextBlock{Text: text})}
 }
+
+// setOf returns items as a set.
+func setOf[T comparable](items []T) map[T]bool {
+	set := make(map[T]bool, len(items))
+	for _, item := range items {
+		set[item] = true
+	}
+	return set
+}

@@ -20,6 +20,7 @@ type records = iter.Seq2[transcript.Record, error]
 
 // An eraser takes words out of the lines of one transcript.
 type eraser struct {
+	ctx   context.Context //nolint:containedctx // that of the erase
 	st    *Store
 	ref   Ref
 	asked map[string]bool             // IDs of entries, of this session or of one that it has lines of
@@ -33,6 +34,8 @@ type eraser struct {
 	places []transcript.Place
 	beside []transcript.Place // what goes only because something else does
 	kept   []transcript.Place
+
+	fold *rebuild.Fold // of the new lines, as if nothing had been compacted; nil while nothing is written
 }
 
 // seenByModels are the types of lines whose words requests may have held.
@@ -45,10 +48,8 @@ var seenByModels = []string{
 // find looks for what has to go, and returns the places. There are none if it is
 // gone already.
 func (x *eraser) find(recs records) ([]transcript.Place, error) {
-	x.gone, x.at, x.first, x.absent = maps.Clone(x.asked), map[string]int{}, math.MaxInt, false
-	if x.gone == nil {
-		x.gone = map[string]bool{}
-	}
+	x.gone, x.at, x.first, x.absent, x.fold = map[string]bool{}, map[string]int{}, math.MaxInt, false, nil
+	maps.Copy(x.gone, x.asked)
 	same, seen, n := newKin(), map[string]bool{}, 0
 	first, firsts := "", map[string]string{} // the first entry of the batch, if it has a key
 	for rec, err := range recs {
@@ -86,16 +87,16 @@ func (x *eraser) find(recs records) ([]transcript.Place, error) {
 			x.first = min(x.first, at)
 		}
 	}
-	if err := x.rewrite(recs, nil, nil); err != nil || len(x.places) == 0 {
+	if err := x.rewrite(recs, nil); err != nil || len(x.places) == 0 {
 		return nil, err
 	}
 	return append(x.places, x.beside...), nil
 }
 
 // lines writes the lines that the transcript is to have, after find.
-func (x *eraser) lines(ctx context.Context, recs records, write func(line []byte) error) error {
-	history := fullHistory{ctx: ctx, at: x.at, fold: rebuild.New(&rebuild.Options{Full: true})}
-	if err := x.rewrite(recs, &history, write); err != nil {
+func (x *eraser) lines(recs records, write func(line []byte) error) error {
+	x.fold = rebuild.New(&rebuild.Options{Full: true})
+	if err := x.rewrite(recs, write); err != nil {
 		return err
 	}
 	record := transcript.Erasure{Entries: slices.Sorted(maps.Keys(x.gone))}
@@ -104,7 +105,8 @@ func (x *eraser) lines(ctx context.Context, recs records, write func(line []byte
 
 // rewrite notes the places at which something goes. Unless write is nil, it writes
 // the lines without it.
-func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) error) error {
+func (x *eraser) rewrite(recs records, write func([]byte) error) error {
+	var batcher transcript.Batcher
 	x.places, x.beside, x.kept = nil, nil, nil
 	n, there, named := -1, map[string]bool{}, map[string]bool{} // blobs, before and after
 	for rec, err := range recs {
@@ -115,13 +117,9 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 			x.beside = append(x.beside, x.place("damage", "")) // nobody can tell what it says
 			continue
 		}
-		e := x.changed(rec.Entry, n, history)
-		for hash := range blobsOf(rec.Entry) {
-			there[hash] = true
-		}
-		for hash := range blobsOf(e) {
-			named[hash] = true
-		}
+		e := x.changed(rec.Entry, n)
+		maps.Insert(there, blobsOf(rec.Entry))
+		maps.Insert(named, blobsOf(e))
 		if write == nil {
 			continue
 		}
@@ -131,8 +129,10 @@ func (x *eraser) rewrite(recs records, history *fullHistory, write func([]byte) 
 		if err := write(e.Line()); err != nil {
 			return err
 		}
-		if err := history.add(e); err != nil {
-			return err
+		for _, b := range batcher.Add(e) {
+			if err := x.fold.Add(b); err != nil {
+				return err
+			}
 		}
 	}
 	for _, hash := range slices.Sorted(maps.Keys(there)) {
@@ -168,7 +168,7 @@ func (x *eraser) place(kind, entry string) transcript.Place {
 func (x *eraser) note(kind, entry string) { x.places = append(x.places, x.place(kind, entry)) }
 
 // changed returns the n-th entry as it is to be.
-func (x *eraser) changed(e transcript.Entry, n int, history *fullHistory) transcript.Entry {
+func (x *eraser) changed(e transcript.Entry, n int) transcript.Entry {
 	if _, imported := e.Source(); imported { // it may be that of an entry that goes, too
 		x.beside = append(x.beside, x.place("source", e.ID))
 		e = e.WithLine(nil)
@@ -176,7 +176,7 @@ func (x *eraser) changed(e transcript.Entry, n int, history *fullHistory) transc
 	c, isCompaction := e.Body.(transcript.Compaction)
 	switch {
 	case isCompaction:
-		e = x.recompacted(e, c, n, history)
+		e = x.recompacted(e, c, n)
 	case x.gone[e.ID] && !e.Erased:
 		x.note(e.Type(), e.ID)
 		e = e.Erase()
@@ -234,7 +234,7 @@ func (x *eraser) behind(e transcript.Entry) transcript.Entry {
 
 // recompacted returns a compaction without the carried items that go. If its
 // summary has read something that goes, it gets another one, made of what is left.
-func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int, history *fullHistory) transcript.Entry {
+func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int) transcript.Entry {
 	dropped := false
 	for _, list := range []*[]transcript.Carried{&c.Said, &c.Files, &c.Errors, &c.IDs, &c.Pins} {
 		was := len(*list)
@@ -251,7 +251,7 @@ func (x *eraser) recompacted(e transcript.Entry, c transcript.Compaction, n int,
 	}
 	if summed {
 		x.note("summary", e.ID)
-		c.Summary = history.summary(c.CoversTo)
+		c.Summary = x.summary(c.CoversTo)
 		e.Erased = e.Erased || x.asked[e.ID] // the next erase finds that it is done
 	}
 	e.Body = c
@@ -275,39 +275,18 @@ func (x *eraser) read(c transcript.Compaction, n int) bool {
 	return to >= x.first || slices.ContainsFunc(c.Read, func(id string) bool { return x.gone[id] })
 }
 
-// A fullHistory is the history of the new lines as if nothing had been compacted.
-type fullHistory struct {
-	ctx     context.Context //nolint:containedctx // that of the erase
-	at      map[string]int
-	fold    *rebuild.Fold
-	batcher transcript.Batcher
-}
-
-func (h *fullHistory) add(e transcript.Entry) error {
-	for _, b := range h.batcher.Add(e) {
-		if err := h.fold.Add(b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// summary returns a summary of the history up to an entry. A nil history is one
-// that is only looked at.
-func (h *fullHistory) summary(to string) string {
-	end, here := -1, false
-	if h != nil {
-		end, here = h.at[to]
-	}
-	if !here {
+// summary returns a summary of the history up to an entry.
+func (x *eraser) summary(to string) string {
+	end, here := x.at[to]
+	if !here || x.fold == nil {
 		return transcript.ErasedText
 	}
-	msgs := h.fold.History().Messages
-	behind := func(o transcript.Origin) bool { return h.at[o.Entry] > end }
+	msgs := x.fold.History().Messages
+	behind := func(o transcript.Origin) bool { return x.at[o.Entry] > end }
 	if i := slices.IndexFunc(msgs, func(m transcript.Message) bool { return slices.ContainsFunc(m.Origins, behind) }); i >= 0 {
 		msgs = msgs[:i]
 	}
-	text, err := compact.Extractive{}.Summarize(h.ctx, compact.Input{Messages: msgs})
+	text, err := compact.Extractive{}.Summarize(x.ctx, compact.Input{Messages: msgs})
 	if err != nil { // nothing is left
 		return transcript.ErasedText
 	}

@@ -14,7 +14,7 @@ import (
 // that were asked for, and copies of them in other sessions.
 type spreading struct {
 	st     *Store
-	rows   []driver.Row
+	rows   []*driver.Row
 	whole  map[Ref]bool // sessions that go as a whole
 	ids    map[Ref]map[string]bool
 	row    map[Ref]driver.Row
@@ -24,14 +24,15 @@ type spreading struct {
 
 // all fills ids.
 func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) error {
-	sp.relate(p.Sessions)
+	sp.whole = setOf(p.Sessions)
+	sp.relate()
 	if p.match() != nil && len(sp.bases) > 0 { // summaries of forks may stand for what matches
 		related := map[Ref]int{}
 		for _, row := range sp.rows {
 			related[sp.root(row.Ref())]++
 		}
 		for _, row := range sp.rows {
-			x := sp.st.eraser(row.Ref(), nil, &p)
+			x := sp.st.eraser(ctx, row.Ref(), nil, &p)
 			if _, fork := sp.bases[x.ref]; x.match == nil || !fork && related[sp.root(x.ref)] < 2 {
 				continue
 			}
@@ -43,13 +44,11 @@ func (sp *spreading) all(ctx context.Context, p ErasePlan, chosen []Selection) e
 			}
 		}
 	}
-	if err := sp.adopt(ctx, p.Sessions, chosen); err != nil {
-		return err
-	}
 	for _, ref := range p.Sessions {
-		if err := sp.from(ctx, ref, nil); err != nil {
-			return err
-		}
+		chosen = append(slices.Clip(chosen), Selection{Session: ref}) // all entries
+	}
+	if err := sp.adopt(ctx, chosen); err != nil {
+		return err
 	}
 	for _, s := range chosen {
 		if err := sp.from(ctx, s.Session, s.Entries); err != nil {
@@ -67,13 +66,10 @@ func (sp *spreading) ask(ref Ref, id string) {
 }
 
 // relate joins forks and their bases, and forks of the same base.
-func (sp *spreading) relate(whole []Ref) {
-	sp.whole, sp.row, sp.bases, sp.joined = map[Ref]bool{}, map[Ref]driver.Row{}, map[Ref]transcript.Link{}, map[Ref]Ref{}
-	for _, ref := range whole {
-		sp.whole[ref] = true
-	}
+func (sp *spreading) relate() {
+	sp.row, sp.bases, sp.joined = map[Ref]driver.Row{}, map[Ref]transcript.Link{}, map[Ref]Ref{}
 	for _, row := range sp.rows {
-		sp.row[row.Ref()] = row
+		sp.row[row.Ref()] = *row
 		if base := row.Base; base.Session != "" {
 			sp.bases[row.Ref()] = base
 			sp.joined[sp.root(row.Ref())] = sp.root(linked(base))
@@ -104,7 +100,7 @@ func (sp *spreading) line(ref Ref) (bases []Ref, broken bool) {
 }
 
 // adopt joins forks whose base is gone with the sessions whose entries they name.
-func (sp *spreading) adopt(ctx context.Context, whole []Ref, chosen []Selection) error {
+func (sp *spreading) adopt(ctx context.Context, chosen []Selection) error {
 	var orphans []Ref
 	for ref, base := range sp.bases {
 		if _, here := sp.row[linked(base)]; !here {
@@ -112,9 +108,6 @@ func (sp *spreading) adopt(ctx context.Context, whole []Ref, chosen []Selection)
 		}
 	}
 	from := map[Ref]bool{}
-	for _, ref := range whole {
-		from[sp.root(ref)] = true
-	}
 	for _, s := range chosen {
 		from[sp.root(s.Session)] = true
 	}
@@ -158,10 +151,8 @@ func named(rec transcript.Record) []string {
 		ids = append(ids, b.Base.Entry)
 	case transcript.Compaction:
 		ids = append(ids, b.CoversTo)
-		for _, list := range [][]transcript.Carried{b.Said, b.Files, b.Errors, b.IDs, b.Pins} {
-			for _, item := range list {
-				ids = append(ids, item.Entry)
-			}
+		for _, item := range append(carriedItems(b), b.Pins...) {
+			ids = append(ids, item.Entry)
 		}
 	}
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
@@ -211,18 +202,10 @@ func (sp *spreading) from(ctx context.Context, ref Ref, entries []string) error 
 			said = append(said, e)
 		}
 	}
-	gone := map[string]bool{}
-	for _, id := range entries {
-		gone[id] = true
-	}
+	gone := setOf(entries)
 	if same.spread(gone, nil); entries == nil {
-		gone = maps.Collect(func(yield func(string, bool) bool) {
-			for id := range at {
-				if id != ref.ID && !yield(id, true) {
-					return
-				}
-			}
-		})
+		gone = setOf(slices.Collect(maps.Keys(at)))
+		delete(gone, ref.ID)
 	}
 	for _, other := range others {
 		end, descends := sp.taken(other, ref, at)

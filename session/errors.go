@@ -28,10 +28,10 @@ var (
 	ErrNewerFormat = rebuild.ErrNewerFormat
 )
 
-// Error is a failed call on a session.
+// Error is a failed call on a session, or on several.
 type Error struct {
 	Op      string
-	Session Ref    // empty if the session is not known
+	Session Ref    // empty if it is not known, or not one
 	Key     string // printed form, if the call was about a key
 	Path    string // of its transcript, if that is a file and Err does not say
 	Err     error
@@ -39,21 +39,24 @@ type Error struct {
 
 // Error returns one line with the operation, the session and the cause.
 func (e *Error) Error() string {
-	what := e.Key
-	if e.Session.ID != "" {
-		what = e.Session.Agent + "/" + e.Session.ID
+	what := e.Op
+	switch {
+	case e.Session.ID != "":
+		what += " " + e.Session.Agent + "/" + e.Session.ID
+	case e.Key != "":
+		what += " " + e.Key
 	}
 	if e.Path != "" {
 		what += " (" + e.Path + ")"
 	}
-	return fmt.Sprintf("session: %s %s: %v", e.Op, what, e.Err)
+	return fmt.Sprintf("session: %s: %v", what, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// wrap adds which session an error is about, and which file if nothing below
-// has said so.
+// wrap adds which session an error is about, none if ref is zero, and which file if
+// nothing below has said so.
 func (st *Store) wrap(op string, ref Ref, err error) error {
 	if err == nil {
 		return nil
@@ -66,11 +69,4 @@ func (st *Store) wrap(op string, ref Ref, err error) error {
 		e.Path = files.Path(ref)
 	}
 	return e
-}
-
-func wrapKey(op string, key Key, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &Error{Op: op, Key: key.String(), Err: err}
 }

@@ -91,10 +91,10 @@ func (st *Store) tell(ctx context.Context, ref Ref, events ...Event) {
 	}
 }
 
-// done ends a call that the driver did: it tells the observer what the driver
-// has reported, and adds to an error which session it is about.
-func (st *Store) done(ctx context.Context, op string, ref Ref, err error) error {
-	st.tell(ctx, ref)
+// done ends a call: it tells the observer what the driver has reported, and these
+// events, and adds to an error which session it is about.
+func (st *Store) done(ctx context.Context, op string, ref Ref, err error, events ...Event) error {
+	st.tell(ctx, ref, events...)
 	return st.wrap(op, ref, err)
 }
 

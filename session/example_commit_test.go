@@ -24,7 +24,7 @@ func ExampleSession_Commit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := s.SaveTurn(ctx, transcript.UserText("Book the train north."), transcript.AssistantText("Booked for Friday.")); err != nil {
+	if _, err := s.Append(ctx, transcript.UserText("Book the train north."), transcript.AssistantText("Booked for Friday.")); err != nil {
 		log.Fatal(err)
 	}
 	if err := s.Use(ctx, []string{"viking://resources/timetable"}, nil); err != nil {

@@ -21,7 +21,7 @@ func ExampleStore_Erase() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if _, err := s.SaveTurn(ctx, transcript.UserText("I am "+owner+"."), transcript.AssistantText("Hello!")); err != nil {
+		if _, err := s.Append(ctx, transcript.UserText("I am "+owner+"."), transcript.AssistantText("Hello!")); err != nil {
 			log.Fatal(err)
 		}
 	}

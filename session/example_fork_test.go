@@ -20,7 +20,7 @@ func ExampleSession_Fork() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ids, err := s.SaveTurn(ctx, transcript.UserText("Where shall we go?"), transcript.AssistantText("North or south."))
+	ids, err := s.Append(ctx, transcript.UserText("Where shall we go?"), transcript.AssistantText("North or south."))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -40,26 +40,26 @@ var ErrNoEntry = errors.New("the session has no such entry: use an ID that Entri
 // loop costs memory for one append at most, and no writer waits for it. Nothing
 // runs in the background for longer than the loop.
 func (s *Session) Follow(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
-	return func(yield func(transcript.Entry, error) bool) {
-		f := follower{s: s, ctx: ctx, yield: yield, after: after}
-		if err := f.run(); err != nil && !f.stopped {
-			yield(transcript.Entry{}, s.store.wrap("follow", s.ref, err))
-		}
-	}
+	return s.following(ctx, "follow", after, (*follower).run)
 }
 
 // EntriesAfter yields what [Session.Follow] yields, and ends where the transcript
 // ends. Its cost does not depend on what comes before the entry, where the entry is
 // near the end.
 func (s *Session) EntriesAfter(ctx context.Context, after string) iter.Seq2[transcript.Entry, error] {
-	return func(yield func(transcript.Entry, error) bool) {
-		f := follower{s: s, ctx: ctx, yield: yield, after: after}
-		err := f.begin()
-		if err == nil {
-			err = f.readOn()
+	return s.following(ctx, "read", after, func(f *follower) error {
+		if err := f.begin(); err != nil {
+			return err
 		}
-		if err != nil && !f.stopped {
-			yield(transcript.Entry{}, s.store.wrap("read", s.ref, err))
+		return f.readOn()
+	})
+}
+
+func (s *Session) following(ctx context.Context, op, after string, run func(*follower) error) iter.Seq2[transcript.Entry, error] {
+	return func(yield func(transcript.Entry, error) bool) {
+		f := follower{s: s, ctx: ctx, scan: s.store.scan(ctx, s.ref), yield: yield, after: after}
+		if err := run(&f); err != nil && !f.stopped {
+			yield(transcript.Entry{}, s.store.wrap(op, s.ref, err))
 		}
 	}
 }
@@ -68,6 +68,7 @@ func (s *Session) EntriesAfter(ctx context.Context, after string) iter.Seq2[tran
 type follower struct {
 	s       *Session
 	ctx     context.Context //nolint:containedctx // that of the loop
+	scan    scan
 	yield   func(transcript.Entry, error) bool
 	stopped bool // the loop was left
 
@@ -116,10 +117,6 @@ func (f *follower) begin() (err error) {
 // replacedTries is how often in a row a read is tried again because the
 // transcript was replaced. More often than that it has lost what was read.
 const replacedTries = 4
-
-func (f *follower) scan(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-	return f.s.store.drv.Scan(f.ctx, f.s.ref, from, dir)
-}
 
 func (f *follower) firstLine() (string, error) {
 	for rec, err := range f.scan(0, driver.Live) {
@@ -215,7 +212,7 @@ func (f *follower) read() error {
 func (f *follower) give(b transcript.Batch, rec transcript.Record) error {
 	entries := b.Entries
 	if f.after != "" {
-		i := slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == f.after })
+		i := indexOf(entries, f.after)
 		switch {
 		case i >= 0:
 			f.after, entries = "", entries[i+1:]
@@ -250,6 +247,11 @@ func isRepeat(e transcript.Entry) bool {
 		return e.Of != "" && !b.Off
 	}
 	return e.Of != ""
+}
+
+// indexOf returns the index of the entry with an ID, -1 if there is none.
+func indexOf(entries []transcript.Entry, id string) int {
+	return slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.ID == id })
 }
 
 func noEntry(id string) error { return fmt.Errorf("entry %q: %w", id, ErrNoEntry) }

@@ -45,14 +45,9 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 		return nil, s.store.wrap(op, s.ref, err)
 	}
 	var base driver.Row
-	err = s.use(ctx, op, func(t *state) error {
-		if err := cmp.Or(t.sync(ctx), t.writable(ctx), t.fill(t.scan(ctx))); err != nil {
-			return err
-		}
-		base = t.row
-		return nil
-	})
-	if err != nil {
+	var closed error
+	err = s.readRow(ctx, op, func(t *state) { base, closed = t.row, t.writable(ctx) })
+	if err = cmp.Or(err, s.store.wrap(op, s.ref, closed)); err != nil {
 		return nil, err
 	}
 	scan := s.store.scan(ctx, s.ref)
@@ -73,11 +68,11 @@ func (s *Session) Fork(ctx context.Context, entryID string, opts *CreateOptions)
 	if slices.ContainsFunc(lines, isMeta) {
 		lines = append(lines, s.store.restated(h.Meta))
 	}
-	more, err := s.store.evened(header, lines, standing)
+	more, err := s.store.evened(s.ref.Agent, header, lines, standing)
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
-	row, err := s.store.createWith(ctx, s.ref.Agent, base.Key, header, append(lines, more...))
+	row, err := s.store.createWith(ctx, s.ref.Agent, header, append(lines, more...))
 	if err != nil {
 		return nil, s.store.wrap(op, s.ref, err)
 	}
@@ -102,27 +97,15 @@ func (st *Store) restated(m transcript.Meta) transcript.Entry {
 // drafts, which are for the session that has them alone. Copied lines differ from
 // that after a rewound compaction, whose repeats are not copied, and where texts
 // were queued in the same append as a message.
-func (st *Store) evened(header transcript.Entry, lines []transcript.Entry, want rebuild.Standing) (more []transcript.Entry, err error) {
-	fold := rebuild.New(nil)
-	copies := func(yield func(transcript.Record, error) bool) {
-		for _, e := range append([]transcript.Entry{header}, lines...) {
-			if !yield(transcript.Record{Entry: e}, nil) {
-				return
-			}
-		}
-	}
-	for b, err := range transcript.Batches(copies) {
-		if err == nil {
-			err = fold.Add(b)
-		}
-		if err != nil {
-			return nil, err
-		}
+func (st *Store) evened(agent string, header transcript.Entry, lines []transcript.Entry, want rebuild.Standing) (more []transcript.Entry, err error) {
+	r, err := st.readNew(agent, header, lines)
+	if err != nil {
+		return nil, err
 	}
 	add := func(b transcript.Body, of string) {
 		more = append(more, st.Sealed(transcript.Entry{ID: newID(), Time: st.opts.Now(), Of: of, Body: b}))
 	}
-	has := fold.Standing()
+	has := r.fold.Standing()
 	// Archives and usage are those of the base. A compaction of a fork may have ended
 	// what is in force of them, but the lines are there.
 	if slices.ContainsFunc(lines, func(e transcript.Entry) bool {
@@ -168,11 +151,7 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 	}
 	for cut := p.end; ; cut = p.start {
 		until := until(scan, cut)
-		r := newReader(&st.opts)
-		err := r.begin(until, driver.Row{ID: base.ID, Agent: base.Agent, Key: base.Key}, false)
-		if err == nil {
-			err = r.add(r.batcher.Break())
-		}
+		r, err := readOf(driver.Row{ID: base.ID, Agent: base.Agent, Key: base.Key}, until, &st.opts)
 		if err != nil {
 			return nil, standing, err
 		}
@@ -191,31 +170,38 @@ func (st *Store) copyOf(scan scan, base driver.Row, entryID string) (lines []tra
 
 // standing is what stands at the end of a scan, without the pins of entries that a
 // rewind has taken back: the fork does not have that rewind.
-
 func (r *reader) standing(scan scan) (rebuild.Standing, error) {
 	all := r.fold.Standing()
-	var old []string
-	live := all.Pins[:0:0]
-	for _, p := range all.Pins {
-		switch known := r.fold.Has(p.Entry); {
-		case !known:
-			old = append(old, p.Entry)
-			fallthrough
-		case r.fold.Live(p.Entry):
-			live = append(live, p)
-		}
-	}
-
-	if len(old) > 0 {
+	rewound, unknown := r.notLive(all.Pins)
+	if len(unknown) > 0 {
 		sift := func(driver.Keep) iter.Seq2[transcript.Record, error] { return scan(0, driver.Backward) }
-		rewound, err := rewoundOf(sift, scan, old)
+		more, err := rewoundOf(sift, scan, unknown)
 		if err != nil {
 			return all, err
 		}
-		live = slices.DeleteFunc(live, func(p transcript.Carried) bool { return slices.Contains(rewound, p.Entry) })
+		rewound = append(rewound, more...)
 	}
-	all.Pins = live
+	all.Pins = withoutPins(all.Pins, rewound)
 	return all, nil
+}
+
+// notLive returns the entries of pins that a rewind has taken back, and those that are
+// older than what was read.
+func (r *reader) notLive(pins []transcript.Carried) (rewound, unknown []string) {
+	for _, p := range pins {
+		switch {
+		case !r.fold.Has(p.Entry):
+			unknown = append(unknown, p.Entry)
+		case !r.fold.Live(p.Entry):
+			rewound = append(rewound, p.Entry)
+		}
+	}
+	return rewound, unknown
+}
+
+// withoutPins returns the pins of other entries.
+func withoutPins(pins []transcript.Carried, entries []string) []transcript.Carried {
+	return slices.DeleteFunc(slices.Clone(pins), func(p transcript.Carried) bool { return slices.Contains(entries, p.Entry) })
 }
 
 // until returns a scan of the lines that end at a cursor or before it.
@@ -272,10 +258,7 @@ const (
 
 // copies returns the entries of the batches that are in force.
 func (r *reader) copies(scan scan) (lines []transcript.Entry, err error) {
-	live := map[string]bool{}
-	for _, id := range r.fold.InForce() {
-		live[id] = true
-	}
+	live := setOf(r.fold.InForce())
 	var all []copied
 	compacted := false
 	for b, err := range transcript.Batches(scan(r.from, driver.Forward)) {

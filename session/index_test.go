@@ -175,7 +175,7 @@ func TestSaveTurn(t *testing.T) {
 	st := open(t, t.TempDir(), nil)
 	defer closed(t, st)
 	s := load(t, st, cli)
-	ids, err := s.SaveTurn(t.Context(), transcript.UserText("q"), answer("look", "c"), transcript.ToolResult("c", "r"), answer("done"))
+	ids, err := s.Append(t.Context(), transcript.UserText("q"), answer("look", "c"), transcript.ToolResult("c", "r"), answer("done"))
 	must(t, err)
 	types, n := "", 0
 	for e, err := range s.Entries(t.Context()) {

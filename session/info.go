@@ -60,18 +60,10 @@ func infoOf(row driver.Row, now func() time.Time) Info {
 func (s *Session) Info() Info {
 	ctx := context.Background()
 	info := Info{Ref: s.ref}
-	_ = s.use(ctx, "read", func(t *state) error {
-		if err := t.catchUp(ctx); err != nil {
-			return err
-		}
-		if err := t.fill(t.scan(ctx)); err != nil {
-			return err
-		}
-		row := t.describe()
+	s.peek(ctx, func(t *state, row driver.Row) {
 		t.look(ctx)
 		row.Current, row.Archived = t.current, t.archived
 		info = infoOf(row, s.store.opts.Now)
-		return nil
 	})
 	return info
 }

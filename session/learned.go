@@ -128,13 +128,7 @@ func (l learned) estimated(n int) int { return int(float64(n) / l.factor) }
 // the model, of the caller. If none is, it is a fifth of the limit of the trigger.
 func (l learned) fifth(t compact.Trigger, asked int) int {
 	t = l.trigger(t)
-	least := 0
-	for _, w := range []int{t.Window, l.estimated(l.window), l.estimated(asked)} {
-		if w > 0 && (least == 0 || w < least) {
-			least = w
-		}
-	}
-	return cmp.Or(least, t.Limit()) / 5
+	return cmp.Or(smallest(t.Window, l.estimated(l.window), l.estimated(asked)), t.Limit()) / 5
 }
 
 // tooSoon reports whether a history of that size has grown by less than least

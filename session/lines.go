@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 )
@@ -82,44 +84,43 @@ func checkReadable(e transcript.Entry) error {
 // its time, the body but for the version, the key and gen, and the source that
 // [transcript.Entry.WithSource] has given it are kept.
 func (st *Store) CreateWith(ctx context.Context, key Key, header transcript.Entry) (*Session, error) {
-	if err := key.Validate(); err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	if err := driver.CheckRef(Ref{Agent: key.Agent, ID: header.ID}); err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	h, ok := header.Body.(transcript.Header)
-	if !ok {
-		return nil, wrapKey("create", key, fmt.Errorf("a line of type %q is no header: nothing was written", header.Type()))
-	}
-	h.Key = key.String()
-	header.Body = h
-	row, err := st.createWith(ctx, key.Agent, h.Key, header, nil)
-	if err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	return st.open(ctx, "create", row)
+	return st.keyed(ctx, "create", key, func(text string) (driver.Row, error) {
+		h, ok := header.Body.(transcript.Header)
+		if !ok {
+			return driver.Row{}, fmt.Errorf("a line of type %q is no header: nothing was written", header.Type())
+		}
+		h.Key = text
+		header.Body = h
+		return st.createWith(ctx, key.Agent, header, nil)
+	})
 }
 
 // createWith makes a session of a header and of lines that follow it.
-func (st *Store) createWith(ctx context.Context, agent, key string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
+func (st *Store) createWith(ctx context.Context, agent string, header transcript.Entry, lines []transcript.Entry) (row driver.Row, err error) {
 	h, _ := header.Body.(transcript.Header)
-	if err = st.claim(&h); err != nil {
+	key := h.Key
+	if err := cmp.Or(driver.CheckRef(Ref{Agent: agent, ID: header.ID}), st.claim(&h)); err != nil {
 		return row, err
 	}
-	header.Body = h
-	if header, err = st.redactHeader(ctx, header); err != nil {
+	bare := transcript.Entry{ID: header.ID, Time: header.Time, Body: h}
+	if source, ok := header.Source(); ok {
+		bare = bare.WithSource(source)
+	}
+	redacted, err := st.redacted(ctx, []transcript.Entry{bare})
+	if err != nil {
 		return row, err
 	}
+	header = redacted[0]
 	first := st.first(header)
 	if _, line := first(math.MaxInt64); len(line.Data) > transcript.DefaultMaxLine {
 		return row, fmt.Errorf("the header needs a line of %d bytes, the limit is %d: nothing was written", len(line.Data), transcript.DefaultMaxLine)
 	}
 	if len(lines) > 0 {
-		if row, err = st.rowOf(agent, key, header, lines); err != nil {
+		r, err := st.readNew(agent, header, lines)
+		if err != nil {
 			return row, err
 		}
-		bare, full := first, row
+		bare, full := first, r.describe()
 		first = func(gen int64) (driver.Row, driver.Line) {
 			_, line := bare(gen)
 			return full, line
@@ -131,25 +132,17 @@ func (st *Store) createWith(ctx context.Context, agent, key string, header trans
 	return row, err
 }
 
-// rowOf returns the row of a session with a header and lines.
-func (st *Store) rowOf(agent, key string, header transcript.Entry, lines []transcript.Entry) (driver.Row, error) {
-	var records []transcript.Record
+// readNew reads a header and the lines of a session that is not in the store yet.
+func (st *Store) readNew(agent string, header transcript.Entry, lines []transcript.Entry) (*reader, error) {
+	r := newReader(&st.opts)
+	r.row = driver.Row{ID: header.ID, Agent: agent}
+	r.fold = rebuild.New(&rebuild.Options{Summary: st.opts.Summary})
 	for i, e := range append([]transcript.Entry{header}, lines...) {
-		records = append(records, transcript.Record{Offset: int64(i), End: int64(i) + 1, Entry: e})
-	}
-	scan := func(from driver.Cursor, dir driver.Direction) iter.Seq2[transcript.Record, error] {
-		return func(yield func(transcript.Record, error) bool) {
-			for i := range records[from:] {
-				if i += int(from); dir == driver.Backward {
-					i = len(records) - 1 - (i - int(from))
-				}
-				if !yield(records[i], nil) {
-					return
-				}
-			}
+		if err := r.take(transcript.Record{Offset: int64(i), End: int64(i) + 1, Entry: e}); err != nil {
+			return nil, err
 		}
 	}
-	return describe(driver.Row{ID: header.ID, Agent: agent, Key: key}, scan, &st.opts)
+	return &r, r.add(r.batcher.Break())
 }
 
 // IdemHash returns what the idemHash of a batch is: a hash of what its entries

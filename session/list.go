@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -63,13 +64,21 @@ type ListOptions struct {
 // [fs.ErrInvalid].
 func (st *Store) List(ctx context.Context, opts *ListOptions) ([]Info, error) {
 	infos, err := st.list(ctx, opts)
-	if err != nil {
-		return nil, fmt.Errorf("session: list: %w", err)
-	}
-	return infos, nil
+	return infos, st.wrap("list", Ref{}, err)
 }
 
-func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err error) {
+func (st *Store) list(ctx context.Context, opts *ListOptions) ([]Info, error) {
+	now := sync.OnceValue(st.opts.Now)
+	rows, err := st.listRows(ctx, opts, now)
+	var infos []Info
+	for _, row := range rows {
+		infos = append(infos, infoOf(*row, now))
+	}
+	return infos, err
+}
+
+// listRows returns the rows of the sessions that list describes.
+func (st *Store) listRows(ctx context.Context, opts *ListOptions, now func() time.Time) (list []*driver.Row, err error) {
 	if opts == nil {
 		opts = new(ListOptions)
 	}
@@ -90,45 +99,27 @@ func (st *Store) list(ctx context.Context, opts *ListOptions) (infos []Info, err
 			return nil, err
 		}
 	}
-	now := sync.OnceValue(st.opts.Now)
-	var fronts []*front
+	inOrder := func(a, b *driver.Row) int { return cmp.Or(a.Place().Compare(b.Place()), cmp.Compare(a.Agent, b.Agent)) }
 	for _, agent := range agents {
-		next, stop := iter.Pull2(st.rows(ctx, agent, after, opts, now))
-		defer stop()
-		f := &front{next: next}
-		if err := f.advance(); err != nil {
-			return nil, err
+		page := list // of the agents so far
+		for row, err := range st.rows(ctx, agent, after, opts, now) {
+			if err != nil {
+				return nil, err
+			}
+			if opts.Limit > 0 && (len(list)-len(page) == opts.Limit || len(page) == opts.Limit && inOrder(page[opts.Limit-1], &row) <= 0) {
+				break
+			}
+			list = append(list, &row)
 		}
-		fronts = append(fronts, f)
-	}
-	for {
-		fronts = slices.DeleteFunc(fronts, func(f *front) bool { return f.ended })
-		if len(fronts) == 0 {
-			return infos, nil
-		}
-		// Equal places are in the order of the agents' names.
-		newest := slices.MinFunc(fronts, func(a, b *front) int { return a.row.Place().Compare(b.row.Place()) })
-		infos = append(infos, infoOf(newest.row, now))
-		if len(infos) == opts.Limit {
-			return infos, nil
-		}
-		if err := newest.advance(); err != nil {
-			return nil, err
+		if opts.Limit > 0 {
+			slices.SortFunc(list, inOrder)
+			list = list[:min(len(list), opts.Limit)]
 		}
 	}
-}
-
-// front is the next row of one agent.
-type front struct {
-	row   driver.Row
-	ended bool // there is none
-	next  func() (driver.Row, error, bool)
-}
-
-func (f *front) advance() (err error) {
-	row, err, ok := f.next()
-	f.row, f.ended = row, !ok
-	return err
+	if len(agents) > 1 {
+		slices.SortFunc(list, inOrder)
+	}
+	return list, nil
 }
 
 // A page begins small, as most agents add little to a list over all of them,
@@ -240,7 +231,7 @@ func (st *Store) Find(ctx context.Context, query string, opts *ListOptions) (Inf
 	}
 	exactly := func(i Info) bool { return i.ID == query || i.Current && i.Key == query }
 	begins := func(i Info) bool {
-		return strings.HasPrefix(i.ID, query) || i.Current && strings.HasPrefix(i.Key, query) || hasPrefixFold(i.Title, query)
+		return strings.HasPrefix(i.ID, query) || i.Current && strings.HasPrefix(i.Key, query) || strings.HasPrefix(strings.ToLower(i.Title), strings.ToLower(query))
 	}
 	for _, fits := range []func(Info) bool{exactly, begins} {
 		var found []Info
@@ -258,8 +249,4 @@ func (st *Store) Find(ctx context.Context, query string, opts *ListOptions) (Inf
 		}
 	}
 	return Info{}, fmt.Errorf("session: find %q: %w: list the sessions to see which there are", query, fs.ErrNotExist)
-}
-
-func hasPrefixFold(s, prefix string) bool {
-	return strings.HasPrefix(strings.ToLower(s), strings.ToLower(prefix))
 }

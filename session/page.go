@@ -28,24 +28,16 @@ func (s *Session) page(ctx context.Context, entryID string, n int) (page []trans
 		return nil, err
 	}
 	var start driver.Cursor // of the entry
-	for rec, err := range s.backward(ctx, entryID) {
+	if entryID != "" && entryID != s.ref.ID {
+		rec, err := s.find(ctx, entryID)
 		if err != nil {
 			return nil, err
 		}
 		start = driver.Cursor(rec.Offset)
-		break
 	}
-	if start == 0 && entryID != "" && entryID != s.ref.ID {
-		return nil, noEntry(entryID)
-	}
-	var records func(func(transcript.Record, error) bool)
-	switch {
-	case n >= 0:
+	records := s.backward(ctx, entryID)
+	if n >= 0 {
 		records = s.store.drv.Scan(ctx, s.ref, start, driver.Forward)
-	case entryID != "":
-		records = s.backward(ctx, entryID)
-	default:
-		records = s.store.drv.Scan(ctx, s.ref, 0, driver.Backward)
 	}
 	most := max(n, -n)
 	for batch, err := range inBatches(records) {
@@ -127,10 +119,5 @@ func (s *Session) superseded(ctx context.Context, batch []transcript.Record) (bo
 	if key == "" || len(batch) == first.Entry.Batch || first.Entry.Batch < 2 {
 		return false, nil
 	}
-	for rec, err := range s.store.drv.Scan(ctx, s.ref, driver.Cursor(last.End), driver.Forward) {
-		if err != nil || rec.HasEntry() && rec.Entry.Idem == key {
-			return err == nil, err
-		}
-	}
-	return false, nil
+	return hasKey(s.store.scan(ctx, s.ref), driver.Cursor(last.End), key)
 }

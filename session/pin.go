@@ -67,21 +67,19 @@ var standing = []string{
 
 // textOf returns the text of an entry.
 func (s *Session) textOf(ctx context.Context, entryID string) (string, error) {
-	for rec, err := range s.backward(ctx, entryID) {
-		if err != nil {
-			return "", err
-		}
-		f, ok := rec.Entry.Body.(transcript.Fragment)
-		if !ok {
-			return "", fmt.Errorf("entry %s is no message: nothing was written", entryID)
-		}
-		text := fragmentText(f)
-		if text == "" {
-			return "", fmt.Errorf("entry %s has no text: nothing was written", entryID)
-		}
-		return text, nil
+	rec, err := s.find(ctx, entryID)
+	if err != nil {
+		return "", err
 	}
-	return "", noEntry(entryID)
+	f, ok := rec.Entry.Body.(transcript.Fragment)
+	if !ok {
+		return "", fmt.Errorf("entry %s is no message: nothing was written", entryID)
+	}
+	text := fragmentText(f)
+	if text == "" {
+		return "", fmt.Errorf("entry %s has no text: nothing was written", entryID)
+	}
+	return text, nil
 }
 
 // fragmentText is the text of a message line, that of a tool result included.

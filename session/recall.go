@@ -73,11 +73,12 @@ func (s *Session) window(ctx context.Context, id string, before, after int) (lis
 	return list, nil
 }
 
-// backward yields an entry and those in front of it. Others are not decoded.
-func (s *Session) backward(ctx context.Context, id string) func(func(transcript.Record, error) bool) {
+// backward yields an entry and those in front of it, all if the ID is empty. Others are
+// not decoded.
+func (s *Session) backward(ctx context.Context, id string) records {
 	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
 	quoted := []byte(`"` + id + `"`)
-	found := false
+	found := id == ""
 	keep := func(_ driver.Cursor, lines []byte) bool {
 		return found || !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
 	}
@@ -89,6 +90,14 @@ func (s *Session) backward(ctx context.Context, id string) func(func(transcript.
 			}
 		}
 	}
+}
+
+// find returns the record of an entry.
+func (s *Session) find(ctx context.Context, id string) (transcript.Record, error) {
+	for rec, err := range s.backward(ctx, id) {
+		return rec, err
+	}
+	return transcript.Record{}, noEntry(id)
 }
 
 // Slice says which part of a text [Session.ReadResult] returns. The zero value is
@@ -137,21 +146,19 @@ func (s *Session) readResult(ctx context.Context, id string, slice Slice) (Part,
 	if min(slice.From, slice.To, slice.Offset, slice.Around, slice.Max) < 0 || slice.To > 0 && slice.To < slice.From {
 		return Part{}, fmt.Errorf("%w: there is no slice %+v", ErrQuery, slice)
 	}
-	for rec, err := range s.backward(ctx, id) {
-		if err != nil {
-			return Part{}, err
-		}
-		var texts []string
-		for _, p := range passages(rec.Entry) {
-			if p.text != "" && p.carried == "" && p.kind != kindApp {
-				texts = append(texts, p.text)
-			}
-		}
-		p, err := slice.of(strings.Join(texts, "\n"))
-		p.Entry = id
-		return p, err
+	rec, err := s.find(ctx, id)
+	if err != nil {
+		return Part{}, err
 	}
-	return Part{}, noEntry(id)
+	var texts []string
+	for _, p := range passages(rec.Entry) {
+		if p.text != "" && p.carried == "" && p.kind != kindApp {
+			texts = append(texts, p.text)
+		}
+	}
+	p, err := slice.of(strings.Join(texts, "\n"))
+	p.Entry = id
+	return p, err
 }
 
 // of returns the part of a text that the slice asks for.
@@ -159,17 +166,17 @@ func (s Slice) of(text string) (Part, error) {
 	p := Part{Bytes: len(text), Lines: strings.Count(text, "\n") + 1}
 	most := cmp.Or(s.Max, maxPart)
 	from, to := min(s.Offset, len(text)), len(text)
-	line := 0
-	for at := range lineStarts(text) {
-		line++
-		if line == s.From {
+	i, at := 0, 0
+	for line := range strings.SplitAfterSeq(text, "\n") {
+		if i++; i == s.From {
 			from = at
 		}
-		if line == s.To+1 && s.To > 0 {
+		if i == s.To+1 && s.To > 0 {
 			to = max(at-1, 0)
 		}
+		at += len(line)
 	}
-	if s.From > line {
+	if s.From > p.Lines {
 		from = len(text)
 	}
 	for from < to && !utf8.RuneStart(text[from]) {
@@ -185,9 +192,7 @@ func (s Slice) of(text string) (Part, error) {
 		return p, nil
 	}
 	if to-from > most {
-		for to = from + most; to > from && !utf8.RuneStart(text[to]); to-- {
-		}
-		if to == from { // no room for a character
+		if to = runeEnd(text, from+most); to == from { // no room for a character
 			_, size := utf8.DecodeRuneInString(text[from:])
 			to += size
 		}
@@ -195,19 +200,6 @@ func (s Slice) of(text string) (Part, error) {
 	}
 	p.Text = text[from:to]
 	return p, nil
-}
-
-// lineStarts yields where the lines of a text begin.
-func lineStarts(text string) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for at := 0; yield(at); {
-			i := strings.IndexByte(text[at:], '\n')
-			if i < 0 {
-				return
-			}
-			at += i + 1
-		}
-	}
 }
 
 // matching returns the lines between two places of a text that an expression

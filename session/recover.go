@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 
 	"github.com/convolog/convolog/session/driver"
 )
@@ -24,11 +23,11 @@ import (
 // [errors.ErrUnsupported].
 func (s *Session) Recover(ctx context.Context) error {
 	const op = "recover"
-	r, ok := s.store.drv.(driver.Recoverer)
-	if !ok {
-		return s.store.wrap(op, s.ref, errors.ErrUnsupported)
+	r, err := able[driver.Recoverer](s.store.drv)
+	if err == nil {
+		err = r.Recover(ctx, s.ref)
 	}
-	if err := r.Recover(ctx, s.ref); err != nil {
+	if err != nil {
 		return s.store.done(ctx, op, s.ref, err)
 	}
 	return s.use(ctx, op, func(t *state) error {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,12 +36,12 @@ func (st *Store) redacted(ctx context.Context, entries []transcript.Entry) ([]tr
 			return nil, fmt.Errorf("entry %d of %d: %w", i+1, len(entries), err)
 		}
 		out[i] = got
-		if changed && isAnswer(e) {
-			answers[answerOf(e)] = true
+		if id, ok := answerOf(e); ok && changed {
+			answers[id] = true
 		}
 	}
 	for i, e := range out {
-		if !isAnswer(e) || !answers[answerOf(e)] {
+		if id, ok := answerOf(e); !ok || !answers[id] {
 			continue
 		}
 		bare, err := st.unreasoned(e)
@@ -52,17 +53,10 @@ func (st *Store) redacted(ctx context.Context, entries []transcript.Entry) ([]tr
 	return out, nil
 }
 
-func isAnswer(e transcript.Entry) bool {
+// answerOf returns the ID of the first line of the answer that an entry is part of.
+func answerOf(e transcript.Entry) (id string, ok bool) {
 	f, ok := e.Body.(transcript.Fragment)
-	return ok && f.Role == transcript.RoleAssistant
-}
-
-// answerOf is the ID of the first line of the answer that an entry is part of.
-func answerOf(e transcript.Entry) string {
-	if f, ok := e.Body.(transcript.Fragment); ok && f.Of != "" {
-		return f.Of
-	}
-	return e.ID
+	return cmp.Or(f.Of, e.ID), ok && f.Role == transcript.RoleAssistant
 }
 
 // redactEntry passes the texts of a line to the hook.
@@ -73,7 +67,7 @@ func (st *Store) redactEntry(ctx context.Context, e transcript.Entry) (_ transcr
 	case transcript.Commit, transcript.Extracted:
 		r.refers = true
 	}
-	line := r.object(nil, e.Line(), ofLine)
+	line := r.object(e.Line(), ofLine)
 	if !r.changed {
 		return e, false, nil
 	}
@@ -84,92 +78,70 @@ func (st *Store) redactEntry(ctx context.Context, e transcript.Entry) (_ transcr
 // probe is a line that belongs to a secret if one has begun before it.
 const probe = "q7Zr2Xk9Tb4Wm1\n"
 
-// settled cuts the text of a draft where no secret can span the cut: at the end of
-// a line, behind which a further line is redacted as it would be alone.
-func (d *Draft) settled(ctx context.Context) (text, rest string) {
+// settled returns the text of a draft that can be flushed, as it is and as it is
+// written. The cut is where no secret can span it: at the end of a line, behind which a
+// further line is redacted as it would be alone.
+func (d *Draft) settled(ctx context.Context) (text, written string) {
 	redact := d.turn.s.store.opts.Redact
 	if redact == nil {
-		return d.part.Text, ""
+		return d.part.Text, d.part.Text
 	}
 	end := strings.LastIndexByte(d.part.Text, '\n') + 1
 	if end == d.tried {
-		return "", d.part.Text
+		return "", ""
 	}
 	text = d.part.Text[:end]
-	if redact(ctx, text+probe) != redact(ctx, text)+redact(ctx, probe) {
+	if written = redact(ctx, text); redact(ctx, text+probe) != written+redact(ctx, probe) {
 		d.tried = end
-		return "", d.part.Text
+		return "", ""
 	}
-	return text, d.part.Text[end:]
+	return text, written
 }
 
-// redactHeader passes the texts of a header to the hook.
-func (st *Store) redactHeader(ctx context.Context, header transcript.Entry) (transcript.Entry, error) {
-	bare := transcript.Entry{ID: header.ID, Time: header.Time, Body: header.Body}
-	if source, ok := header.Source(); ok {
-		bare = bare.WithSource(source)
-	}
-	got, err := st.redacted(ctx, []transcript.Entry{bare})
-	if err != nil {
-		return header, err
-	}
-	return got[0], nil
-}
-
-// redactCompaction passes a compaction to the hook before it is measured and handed to
+// redactBody passes the texts of a body to the hook before it is measured or handed to
 // the caller and to observers, and not only when it is written.
-func (st *Store) redactCompaction(ctx context.Context, c transcript.Compaction) (transcript.Compaction, error) {
-	got, err := st.redacted(ctx, []transcript.Entry{{Body: c}})
+func redactBody[T transcript.Body](ctx context.Context, st *Store, body T) (T, error) {
+	got, err := st.redacted(ctx, []transcript.Entry{{Body: body}})
 	if err != nil {
-		return c, err
+		return body, err
 	}
-	if body, ok := got[0].Body.(transcript.Compaction); ok {
-		c = body
+	if b, ok := got[0].Body.(T); ok {
+		body = b
 	}
-	return c, nil
+	return body, nil
 }
 
 // unreasoned returns a line of an answer without reasoning.
 func (st *Store) unreasoned(e transcript.Entry) (transcript.Entry, error) {
-	content, _ := jsontext.Member(e.Line(), "content")
-	var kept []byte
 	gone := false
-	for b := range jsontext.Elements(content) {
-		kind, _ := jsontext.Member(b, "type")
-		switch name, _ := jsontext.String(kind); name {
-		case "thinking", "redacted_thinking":
-			gone = true
-		default:
-			kept = append(append(kept, ','), b...)
+	line := mapMembers(e.Line(), func(name string, v []byte) []byte {
+		if name != "content" {
+			return v
 		}
-	}
+		return mapElements(v, func(block []byte) []byte {
+			kind, _ := jsontext.Member(block, "type")
+			if name, _ := jsontext.String(kind); name != "thinking" && name != "redacted_thinking" {
+				return block
+			}
+			gone = true
+			return nil
+		})
+	})
 	if !gone {
 		return e, nil
-	}
-	if len(kept) > 0 {
-		kept = kept[1:]
-	}
-	kept = append(append([]byte{'['}, kept...), ']')
-	var line []byte
-	for name, v := range jsontext.Members(e.Line()) {
-		if name == "content" {
-			v = kept
-		}
-		line = appendMember(line, name, v)
 	}
 	return st.reparsed(line)
 }
 
-// reparsed returns the entry of members that were written again; a checksum among
-// them is made anew.
-func (st *Store) reparsed(members []byte) (transcript.Entry, error) {
-	var line []byte
-	for name, v := range jsontext.Members(append(members, '}')) {
-		if name != "crc" {
-			line = appendMember(line, name, v)
+// reparsed returns the entry of a line that was written again; its checksum is made
+// anew.
+func (st *Store) reparsed(line []byte) (transcript.Entry, error) {
+	e, err := transcript.ParseEntry(mapMembers(line, func(name string, v []byte) []byte {
+		if name == "crc" {
+			return nil
 		}
-	}
-	e, err := transcript.ParseEntry(append(line, '}'))
+		return v
+	}))
 	if err != nil {
 		return e, err
 	}
@@ -177,15 +149,31 @@ func (st *Store) reparsed(members []byte) (transcript.Entry, error) {
 	return e, checkReadable(e)
 }
 
-// appendMember appends a member to an object that is not closed, and opens it.
-func appendMember(dst []byte, name string, value []byte) []byte {
-	if len(dst) == 0 {
-		dst = append(dst, '{')
-	} else {
-		dst = append(dst, ',')
+// mapMembers returns an object with what change makes of the value of each member; nil
+// leaves the member out.
+func mapMembers(obj []byte, change func(name string, v []byte) []byte) []byte {
+	var out jsontext.Object
+	for name, v := range jsontext.Members(obj) {
+		if v = change(name, v); v != nil {
+			out.Func(name, func(dst []byte) []byte { return append(dst, v...) })
+		}
 	}
-	dst = append(jsontext.AppendString(dst, name), ':')
-	return append(dst, value...)
+	return out.End()
+}
+
+// mapElements is mapMembers for an array.
+func mapElements(array []byte, change func(v []byte) []byte) []byte {
+	out := []byte{'['}
+	for v := range jsontext.Elements(array) {
+		if v = change(v); v == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, v...)
+	}
+	return append(out, ']')
 }
 
 // redaction passes the strings of a line to a hook.
@@ -226,66 +214,45 @@ func wordSet(words string) func(string) bool {
 	return func(name string) bool { return set[name] }
 }
 
-// object appends the members of an object, which is not closed.
-func (r *redaction) object(dst, obj []byte, in where) []byte {
-	dst = append(dst, '{')
-	first := true
-	for name, v := range jsontext.Members(obj) {
-		if !first {
-			dst = append(dst, ',')
+// object returns an object with its texts redacted.
+func (r *redaction) object(obj []byte, in where) []byte {
+	return mapMembers(obj, func(name string, v []byte) []byte {
+		switch {
+		case in != ofInput && signatureNames(name), in == ofLine && (opaqueNames(name) || r.refers && referring(name)):
+			return v
+		case name == "src" && in == ofLine && jsontext.IsString(v):
+			return r.source(v)
+		case freeNames(name), name == "data" && !jsontext.IsString(v):
+			return r.value(name, v, ofInput)
 		}
-		first = false
-		dst = append(jsontext.AppendString(dst, name), ':')
-		dst = r.member(dst, name, v, in)
-	}
-	return dst
+		return r.value(name, v, in)
+	})
 }
 
-// member appends the value of a member.
-func (r *redaction) member(dst []byte, name string, v []byte, in where) []byte {
-	switch {
-	case in != ofInput && signatureNames(name), in == ofLine && (opaqueNames(name) || r.refers && referring(name)):
-		return append(dst, v...)
-	case name == "src" && in == ofLine && jsontext.IsString(v):
-		return r.source(dst, v)
-	case freeNames(name), name == "data" && !jsontext.IsString(v):
-		in = ofInput
-	}
-	return r.value(dst, name, v, in)
-}
-
-// value appends a value. Name is that of the member that it belongs to.
-func (r *redaction) value(dst []byte, name string, v []byte, in where) []byte {
+// value returns a value with its texts redacted. Name is that of the member that it
+// belongs to.
+func (r *redaction) value(name string, v []byte, in where) []byte {
 	switch {
 	case jsontext.IsObject(v):
-		return append(r.object(dst, v, in), '}')
+		return r.object(v, in)
 	case jsontext.IsArray(v):
-		dst = append(dst, '[')
-		first := true
-		for e := range jsontext.Elements(v) {
-			if !first {
-				dst = append(dst, ',')
-			}
-			first = false
-			dst = r.value(dst, name, e, in)
-		}
-		return append(dst, ']')
+		return mapElements(v, func(e []byte) []byte { return r.value(name, e, in) })
 	case !jsontext.IsString(v):
-		return append(dst, v...)
+		return v
 	}
 	text, _ := jsontext.String(v)
 	if isMedia(text) {
-		return append(dst, v...)
+		return v
 	}
 	got := r.hook(text)
 	if in != ofLine {
 		got = r.assigned(name, got)
 	}
 	if got == text {
-		return append(dst, v...) // as it was spelled
+		return v // as it was spelled
 	}
 	r.changed = true
-	return jsontext.AppendString(dst, got)
+	return jsontext.AppendString(nil, got)
 }
 
 // assigned passes a text to the hook together with the name of its member, as
@@ -305,19 +272,19 @@ func (r *redaction) assigned(name, text string) string {
 	return got
 }
 
-// source appends the line of another program, which is a string here.
-func (r *redaction) source(dst, v []byte) []byte {
+// source returns the line of another program, which is a string here.
+func (r *redaction) source(v []byte) []byte {
 	text, _ := jsontext.String(v)
 	if !json.Valid([]byte(text)) || !jsontext.IsObject([]byte(text)) {
-		return r.value(dst, "src", v, ofLine)
+		return r.value("src", v, ofLine)
 	}
 	in := redaction{hook: r.hook}
-	out := append(in.object(nil, []byte(text), ofSource), '}')
+	out := in.object([]byte(text), ofSource)
 	if !in.changed {
-		return append(dst, v...)
+		return v
 	}
 	r.changed = true
-	return jsontext.AppendString(dst, string(out))
+	return jsontext.AppendString(nil, string(out))
 }
 
 // minMedia is how long a text is that is taken for media if it could be base64.

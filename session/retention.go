@@ -231,32 +231,31 @@ var ErrForce = errors.New("the plan is for more than a quarter of the sessions: 
 
 // check returns why a plan must not be applied, if there is a reason.
 func (p RetentionPlan) check() error {
-	n := 0
-	for _, item := range p.Items {
-		if item.Protected == "" {
-			n++
-		}
-	}
+	n := p.due()
 	if !p.Force && 4*n > p.Of {
 		return fmt.Errorf("%w (%d of %d)", ErrForce, n, p.Of)
 	}
 	return nil
 }
 
-// String returns the plan as lines for a person. Titles and keys are quoted.
-func (p RetentionPlan) String() string {
-	var sb strings.Builder
-	n := 0
+// due is the number of sessions that are not protected.
+func (p RetentionPlan) due() (n int) {
 	for _, item := range p.Items {
 		if item.Protected == "" {
 			n++
 		}
 	}
+	return n
+}
+
+// String returns the plan as lines for a person. Titles and keys are quoted.
+func (p RetentionPlan) String() string {
+	var sb strings.Builder
 	verb := "archive"
 	if p.Delete {
 		verb = "delete"
 	}
-	fmt.Fprintf(&sb, "%s %d of %d sessions, %d bytes\n", verb, n, p.Of, p.Freed)
+	fmt.Fprintf(&sb, "%s %d of %d sessions, %d bytes\n", verb, p.due(), p.Of, p.Freed)
 	for _, item := range p.Items {
 		why := item.Why
 		if why == whyTTL {

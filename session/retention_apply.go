@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/convolog/convolog/session/driver"
@@ -57,44 +58,37 @@ const deletedAtOnce = 128
 // A driver that is no [driver.Archiver] gives an error that matches
 // [errors.ErrUnsupported].
 func (st *Store) Apply(ctx context.Context, plan RetentionPlan) (RetentionReport, error) {
-	report := RetentionReport{Items: []Applied{}}
-	err := plan.check()
-	if err == nil {
-		err = st.apply(ctx, plan, &report)
-	}
-	if err != nil {
-		err = fmt.Errorf("session: apply: %w", err)
-	}
-	return report, err
+	a := applying{store: st, plan: plan, report: RetentionReport{Items: []Applied{}}}
+	err := a.run(ctx)
+	return a.report, st.wrap("apply", Ref{}, err)
 }
 
-func (st *Store) apply(ctx context.Context, plan RetentionPlan, report *RetentionReport) error {
-	a := applying{store: st, plan: plan, report: report}
-	var err error
-	if a.drv, err = st.archiver(); err == nil {
-		a.vouched, err = st.vouched(ctx, plan.Of)
+func (a *applying) run(ctx context.Context) (err error) {
+	if err := a.plan.check(); err != nil {
+		return err
 	}
+	if a.drv, err = able[driver.Archiver](a.store.drv); err != nil {
+		return err
+	}
+	of := max(a.plan.Of, 0) // a plan may come from anywhere
+	infos, err := a.store.list(ctx, &ListOptions{State: AnyState, Limit: 1 + of/vouchers})
 	if err != nil {
 		return err
 	}
+	a.vouched = vouched(infos, of, a.store.opts.Now())
 	step := 1
-	if plan.Delete {
+	if a.plan.Delete {
 		step = deletedAtOnce
 	}
-	for from := 0; from < len(plan.Items) && !a.over; from += step {
+	for some := range slices.Chunk(a.plan.Items, step) {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(a.errs, err)...)
 		}
-		a.apply(ctx, plan.Items[from:min(from+step, len(plan.Items))])
+		if a.apply(ctx, some); a.over {
+			break
+		}
 	}
 	return errors.Join(a.errs...)
-}
-
-// vouched is [vouched] of the sessions as they are now.
-func (st *Store) vouched(ctx context.Context, n int) (time.Time, error) {
-	n = max(n, 0) // a plan may come from anywhere
-	infos, err := st.list(ctx, &ListOptions{State: AnyState, Limit: 1 + n/vouchers})
-	return vouched(infos, n, st.opts.Now()), err
 }
 
 // applying is one call of Apply.
@@ -103,7 +97,7 @@ type applying struct {
 	drv     driver.Archiver
 	plan    RetentionPlan
 	vouched time.Time
-	report  *RetentionReport
+	report  RetentionReport
 	errs    []error
 	over    bool // the store was closed
 }

@@ -18,11 +18,7 @@ import (
 // lines before known.Size: of those only the ones that the history needs are
 // read.
 func describe(known driver.Row, scan scan, opts *Options) (driver.Row, error) {
-	r := newReader(opts)
-	err := r.begin(scan, known, false)
-	if err == nil {
-		err = r.add(r.batcher.Break())
-	}
+	r, err := readOf(known, scan, opts)
 	if err == nil {
 		err = r.fill(scan)
 	}
@@ -30,6 +26,16 @@ func describe(known driver.Row, scan scan, opts *Options) (driver.Row, error) {
 		return known, err
 	}
 	return r.describe(), nil
+}
+
+// readOf reads what the history of a session needs, up to the end of a scan.
+func readOf(known driver.Row, scan scan, opts *Options) (*reader, error) {
+	r := newReader(opts)
+	err := r.begin(scan, known, false)
+	if err == nil {
+		err = r.add(r.batcher.Break())
+	}
+	return &r, err
 }
 
 // describe returns the row, which must be filled. It counts the tokens of what
@@ -140,13 +146,19 @@ func titleOf(text string) string {
 		case strings.HasPrefix(line, "<") || strings.HasPrefix(line, "["):
 			return ""
 		}
-		runes := []rune(strings.ToValidUTF8(line, "\uFFFD"))
-		if len(runes) > titleRunes {
-			return string(runes[:titleRunes]) + "…"
-		}
-		return string(runes)
+		return cutRunes(strings.ToValidUTF8(line, "\uFFFD"), titleRunes)
 	}
 	return ""
+}
+
+// cutRunes cuts a text at so many runes.
+func cutRunes(text string, most int) string {
+	for i := range text {
+		if most--; most < 0 {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // Rows are put into the index when something is promised (meta), when a turn

@@ -280,44 +280,54 @@ func (d *scoped) Close() error { return nil }
 
 // Watch is about all sessions if ref is zero: the loop over them sorts them out.
 func (d *scoped) Watch(ref Ref, changed func(Ref, error)) (stop func(), err error) {
-	w, ok := d.Driver.(driver.Watcher)
-	if !ok {
-		return nil, errors.ErrUnsupported
+	w, err := able[driver.Watcher](d.Driver)
+	if err == nil && ref != (Ref{}) {
+		err = d.check(context.Background(), ref)
 	}
-	if ref != (Ref{}) {
-		if err := d.check(context.Background(), ref); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return w.Watch(ref, changed)
 }
 
-func (d *scoped) Recover(ctx context.Context, ref Ref) error {
-	r, ok := d.Driver.(driver.Recoverer)
+// able returns a driver as what has an ability.
+func able[T any](drv driver.Driver) (T, error) {
+	a, ok := drv.(T)
 	if !ok {
-		return errors.ErrUnsupported
+		return a, fmt.Errorf("the driver of the store lacks this ability: %w", errors.ErrUnsupported)
 	}
-	if err := d.check(ctx, ref); err != nil {
+	return a, nil
+}
+
+// ableFor is able for a call on a session.
+func ableFor[T any](ctx context.Context, d *scoped, ref Ref) (T, error) {
+	a, err := able[T](d.Driver)
+	if err == nil {
+		err = d.check(ctx, ref)
+	}
+	return a, err
+}
+
+func (d *scoped) Recover(ctx context.Context, ref Ref) error {
+	r, err := ableFor[driver.Recoverer](ctx, d, ref)
+	if err != nil {
 		return err
 	}
 	return r.Recover(ctx, ref)
 }
 
 func (d *scoped) Rewrite(ctx context.Context, ref Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
-	r, ok := d.Driver.(driver.Rewriter)
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	if err := d.check(ctx, ref); err != nil {
+	r, err := ableFor[driver.Rewriter](ctx, d, ref)
+	if err != nil {
 		return err
 	}
 	return r.Rewrite(ctx, ref, change)
 }
 
 func (d *scoped) Note(ctx context.Context, name string, data []byte) error {
-	r, ok := d.Driver.(driver.Rewriter)
-	if !ok {
-		return errors.ErrUnsupported
+	r, err := able[driver.Rewriter](d.Driver)
+	if err != nil {
+		return err
 	}
 	return r.Note(ctx, name, data)
 }
@@ -325,17 +335,8 @@ func (d *scoped) Note(ctx context.Context, name string, data []byte) error {
 // Notes has none: they are about sessions of everybody.
 func (d *scoped) Notes(context.Context) (map[string][]byte, error) { return nil, nil }
 
-// archiver returns the driver as what can archive a session.
-func (d *scoped) archiver(ctx context.Context, ref Ref) (driver.Archiver, error) {
-	a, ok := d.Driver.(driver.Archiver)
-	if !ok {
-		return nil, errors.ErrUnsupported
-	}
-	return a, d.check(ctx, ref)
-}
-
 func (d *scoped) Archive(ctx context.Context, ref Ref, check func(driver.Row) error) error {
-	a, err := d.archiver(ctx, ref)
+	a, err := ableFor[driver.Archiver](ctx, d, ref)
 	if err != nil {
 		return err
 	}
@@ -343,7 +344,7 @@ func (d *scoped) Archive(ctx context.Context, ref Ref, check func(driver.Row) er
 }
 
 func (d *scoped) Restore(ctx context.Context, ref Ref) error {
-	a, err := d.archiver(ctx, ref)
+	a, err := ableFor[driver.Archiver](ctx, d, ref)
 	if err != nil {
 		return err
 	}
@@ -356,7 +357,7 @@ func (d *scoped) DeleteIf(ctx context.Context, refs []Ref, check func(driver.Row
 	var places []int
 	var a driver.Archiver
 	for i, ref := range refs {
-		if found, err := d.archiver(ctx, ref); err != nil {
+		if found, err := ableFor[driver.Archiver](ctx, d, ref); err != nil {
 			errs[i] = err
 		} else {
 			a, mine, places = found, append(mine, ref), append(places, i)

@@ -9,10 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session/driver"
@@ -218,29 +215,20 @@ func (s *search) workers() int { return max(1, min(runtime.GOMAXPROCS(0), len(s.
 
 // each calls f for every session, some at the same time.
 func (s *search) each(ctx context.Context, f func(ctx context.Context, r *reading) error) error {
-	group, running := errgroup.WithContext(ctx)
-	var next atomic.Int64
-	for range s.workers() {
-		group.Go(func() error {
-			for i := next.Add(1) - 1; i < int64(len(s.refs)) && running.Err() == nil; i = next.Add(1) - 1 {
-				if err := s.wrap(s.refs[i], f(running, &reading{search: s, ref: s.refs[i]})); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return cmp.Or(group.Wait(), ctx.Err())
+	err := each(ctx, s.refs, s.workers(), func(running context.Context, ref Ref) error {
+		return s.wrap(ref, f(running, &reading{search: s, ref: ref}))
+	})
+	return cmp.Or(err, ctx.Err())
 }
 
-// A part is some of the hits of one session, in order.
-type part struct {
-	hits []Hit
-	err  error
+// found is a hit of a session, or why there are no further ones.
+type found struct {
+	hit Hit
+	err error
 }
 
-// partSize is how many hits a reader of a session hands over at a time.
-const partSize = 64
+// readAhead is how many hits of a session are kept for the loop.
+const readAhead = 16
 
 // newest yields hits in the order of the sessions. Those that come next are read
 // meanwhile, each as far as its first hits.
@@ -251,54 +239,30 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 		cancel()
 		group.Wait()
 	}()
-	// The hits of each session come through a channel of its own.
-	type task struct {
-		ref Ref
-		out chan part
-	}
-	tasks, queue := make(chan task), make(chan chan part, 2*s.workers())
-	group.Go(func() {
-		defer close(queue)
-		defer close(tasks)
-		for _, ref := range s.refs {
-			t := task{ref, make(chan part, 1)}
-			select {
-			case queue <- t.out:
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case tasks <- t:
-			case <-ctx.Done():
-				close(t.out)
-				return
-			}
-		}
-	})
-	for range s.workers() {
+	read := func(ref Ref) <-chan found {
+		out := make(chan found, readAhead)
 		group.Go(func() {
-			for t := range tasks {
-				s.hand(ctx, &reading{search: s, ref: t.ref}, t.out)
-				close(t.out)
-			}
+			defer close(out)
+			s.hand(ctx, &reading{search: s, ref: ref}, out)
 		})
+		return out
 	}
-	left := s.query.Limit
-	for out := range queue {
-		for p := range out {
-			for _, hit := range p.hits {
-				if !yield(hit, nil) {
-					return
-				}
-				if left--; left == 0 {
-					return
-				}
+	var ahead []<-chan found // the hits of the sessions that come next
+	left, refs := s.query.Limit, s.refs
+	for len(ahead)+len(refs) > 0 {
+		if len(refs) > 0 && len(ahead) < 2*s.workers() {
+			ahead, refs = append(ahead, read(refs[0])), refs[1:]
+			continue
+		}
+		for f := range ahead[0] {
+			if !yield(f.hit, f.err) || f.err != nil {
+				return
 			}
-			if p.err != nil {
-				yield(Hit{}, p.err)
+			if left--; left == 0 {
 				return
 			}
 		}
+		ahead = ahead[1:]
 	}
 	if err := context.Cause(ctx); err != nil {
 		yield(Hit{}, fmt.Errorf("session: search: %w", err))
@@ -306,12 +270,10 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 }
 
 // hand reads a session and hands its hits over.
-func (s *search) hand(ctx context.Context, r *reading, out chan<- part) {
-	var p part
-	send := func() error {
+func (s *search) hand(ctx context.Context, r *reading, out chan<- found) {
+	send := func(f found) error {
 		select {
-		case out <- p:
-			p.hits = nil
+		case out <- f:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -322,12 +284,9 @@ func (s *search) hand(ctx context.Context, r *reading, out chan<- part) {
 		if err := r.mark(ctx, &hit); err != nil {
 			return err
 		}
-		if p.hits = append(p.hits, hit); len(p.hits) == partSize {
-			return send()
-		}
-		return nil
+		return send(found{hit: hit})
 	})
-	if p.err = s.wrap(r.ref, err); p.err != nil || len(p.hits) > 0 {
-		_ = send() // the search is over
+	if err = s.wrap(r.ref, err); err != nil {
+		_ = send(found{err: err}) // else the search is over
 	}
 }

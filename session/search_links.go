@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/convolog/convolog/internal/words"
 	"github.com/convolog/convolog/session/driver"
@@ -30,11 +31,8 @@ func (c calls) tool(id string, at driver.Cursor) string {
 	return ""
 }
 
-// Lines with a call have the first of these, lines of the reading tools both.
-var (
-	calling   = words.NewLiterals(`"tool_use"`)
-	recalling = words.NewLiterals(`"recall_`)
-)
+// calling is in lines with a call.
+var calling = words.NewLiterals(`"tool_use"`)
 
 // readCalls reads the tool calls of a session.
 func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
@@ -67,15 +65,6 @@ func readCalls(ctx context.Context, drv driver.Driver, ref Ref) (calls, error) {
 	return all, nil
 }
 
-// mayRecall reports whether the reading tools may be used in a session.
-func mayRecall(ctx context.Context, drv driver.Driver, ref Ref) (bool, error) {
-	keep := func(_ driver.Cursor, lines []byte) bool { return recalling.In(lines) }
-	for _, err := range driver.Sift(ctx, drv, ref, keep) {
-		return err == nil, err
-	}
-	return false, nil
-}
-
 // readAbsent returns the IDs of the entries that compactions carry items of and
 // that are not in front of them.
 func readAbsent(ctx context.Context, drv driver.Driver, ref Ref) (map[string]bool, error) {
@@ -103,9 +92,5 @@ func readAbsent(ctx context.Context, drv driver.Driver, ref Ref) (map[string]boo
 }
 
 func carriedItems(c transcript.Compaction) []transcript.Carried {
-	var all []transcript.Carried
-	for _, items := range [][]transcript.Carried{c.Said, c.Errors, c.Files, c.IDs} {
-		all = append(all, items...)
-	}
-	return all
+	return slices.Concat(c.Said, c.Errors, c.Files, c.IDs)
 }

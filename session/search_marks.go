@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -27,16 +28,7 @@ type deadRange struct{ from, to driver.Cursor }
 
 // rewound reports whether a line was taken back.
 func (m *marks) rewound(at driver.Cursor) bool {
-	i, _ := slices.BinarySearchFunc(m.dead, at, func(d deadRange, at driver.Cursor) int {
-		switch {
-		case at < d.from:
-			return -1
-		case at >= d.to:
-			return 1
-		}
-		return 0
-	})
-	return i < len(m.dead) && m.dead[i].from <= at && at < m.dead[i].to
+	return slices.ContainsFunc(m.dead, func(d deadRange) bool { return d.from <= at && at < d.to })
 }
 
 // A sifting yields the records of a transcript as [driver.Sift] does, or all of
@@ -59,7 +51,9 @@ func readMarks(sift sifting) (*marks, error) {
 			return nil, err
 		}
 		if !o.seeking {
-			o.finish()
+			if o.compaction != nil && !o.found {
+				o.kept = cmp.Or(o.covered, o.at)
+			}
 			return &o.marks, nil
 		}
 		ignored[o.rewind] = true
@@ -229,16 +223,5 @@ func (o *outline) live(start driver.Cursor) {
 				o.clipped[c.Entry] = true
 			}
 		}
-	}
-}
-
-// finish says what the compaction keeps if its first kept entry was not found.
-func (o *outline) finish() {
-	switch {
-	case o.compaction == nil || o.found:
-	case o.covered > 0:
-		o.kept = o.covered
-	default:
-		o.kept = o.at
 	}
 }

@@ -13,12 +13,10 @@ type reading struct {
 	*search
 	ref Ref
 	// These are read when a hit needs them.
-	marks        *marks
-	calls        calls
-	absent       map[string]bool
-	recalls      bool // the reading tools may be used in it
-	recallsKnown bool
-	own          driver.Cursor // the place behind copied lines, see search.forks; 0 if it is not known
+	marks  *marks
+	calls  calls
+	absent map[string]bool
+	own    driver.Cursor // the place behind copied lines, see search.forks; 0 if it is not known
 }
 
 // copied reports whether a line is a copy of one that is searched where it comes
@@ -141,16 +139,9 @@ func (r *reading) filter(ctx context.Context, at driver.Cursor, list []passage) 
 	return rest, nil
 }
 
-// toolOf returns the tool of a call that a result is of; nothing if nobody asks for
-// tools and the reading tools are not used in the session.
+// toolOf returns the tool of a call that a result is of.
 func (r *reading) toolOf(ctx context.Context, id string, at driver.Cursor) (name string, err error) {
-	if r.calls == nil && r.query.Tool == "" && !r.recallsKnown {
-		if r.recalls, err = mayRecall(ctx, r.store.drv, r.ref); err != nil {
-			return "", err
-		}
-		r.recallsKnown = true
-	}
-	if r.calls == nil && (r.query.Tool != "" || r.recalls) {
+	if r.calls == nil {
 		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
 			return "", err
 		}
@@ -160,13 +151,10 @@ func (r *reading) toolOf(ctx context.Context, id string, at driver.Cursor) (name
 
 // mark says where the entry of a hit stands, and of which tool it is.
 func (r *reading) mark(ctx context.Context, hit *Hit) (err error) {
-	if hit.call != "" && r.calls == nil {
-		if r.calls, err = readCalls(ctx, r.store.drv, r.ref); err != nil {
+	if hit.call != "" {
+		if hit.Tool, err = r.toolOf(ctx, hit.call, hit.at); err != nil {
 			return err
 		}
-	}
-	if hit.call != "" {
-		hit.Tool = r.calls.tool(hit.call, hit.at)
 	}
 	if r.marks == nil {
 		if r.marks, err = readMarks(siftOf(ctx, r.store.drv, r.ref)); err != nil {

@@ -34,28 +34,22 @@ func passages(e transcript.Entry) []passage {
 	if isRepeat(e) {
 		return nil
 	}
-	list := spoken(e.Body)
+	var list []passage
+	switch b := e.Body.(type) {
+	case transcript.Fragment:
+		list = contentPassages(b)
+	case transcript.System:
+		list = []passage{{text: b.Text, role: roleSystem, kind: "system"}}
+	case transcript.Compaction:
+		list = []passage{{text: b.Summary, role: roleSystem, kind: "summary"}}
+		for _, i := range carriedItems(b) {
+			list = append(list, passage{text: i.Text, role: roleSystem, kind: "summary", carried: i.Entry})
+		}
+	}
 	if len(e.App) > 0 {
 		list = append(list, passage{text: scalars(e.App), role: roleSystem, kind: kindApp})
 	}
 	return list
-}
-
-// spoken returns what a body says.
-func spoken(body transcript.Body) []passage {
-	switch b := body.(type) {
-	case transcript.Fragment:
-		return contentPassages(b)
-	case transcript.System:
-		return []passage{{text: b.Text, role: roleSystem, kind: "system"}}
-	case transcript.Compaction:
-		list := []passage{{text: b.Summary, role: roleSystem, kind: "summary"}}
-		for _, i := range carriedItems(b) {
-			list = append(list, passage{text: i.Text, role: roleSystem, kind: "summary", carried: i.Entry})
-		}
-		return list
-	}
-	return nil
 }
 
 func contentPassages(f transcript.Fragment) []passage {

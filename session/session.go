@@ -31,8 +31,10 @@ func (s *Session) use(ctx context.Context, op string, f func(*state) error) erro
 	t := s.store.table.acquire(s.ref)
 	defer s.store.table.release(t)
 	news, err := t.locked(f)
-	s.store.tell(ctx, s.ref, news...)
-	return s.store.wrap(op, s.ref, err)
+	if err == nil && s.store.opts.Observe == nil {
+		return nil
+	}
+	return s.store.done(ctx, op, s.ref, err, news...)
 }
 
 // read calls f with the state once it has what any process has appended.
@@ -41,6 +43,35 @@ func (s *Session) read(ctx context.Context, op string, f func(*state)) error {
 		err := t.sync(ctx)
 		if err == nil {
 			f(t)
+		}
+		return err
+	})
+}
+
+// readRow is read with a row that has every line.
+func (s *Session) readRow(ctx context.Context, op string, f func(*state)) error {
+	return s.use(ctx, op, func(t *state) error {
+		err := t.sync(ctx)
+		if err == nil {
+			err = t.fill(t.scan(ctx))
+		}
+		if err == nil {
+			f(t)
+		}
+		return err
+	})
+}
+
+// peek calls f with the row as this process saw the session last, unless that cannot be
+// read: the next call that returns an error says why.
+func (s *Session) peek(ctx context.Context, f func(*state, driver.Row)) {
+	_ = s.use(ctx, "read", func(t *state) error {
+		err := t.catchUp(ctx)
+		if err == nil {
+			err = t.fill(t.scan(ctx))
+		}
+		if err == nil {
+			f(t, t.describe())
 		}
 		return err
 	})

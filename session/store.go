@@ -131,7 +131,15 @@ func OpenDriver(drv driver.Driver, opts *Options) *Store {
 
 // resume finishes what killed processes were erasing.
 func (st *Store) resume() {
-	if err := st.finishErases(context.Background()); err != nil {
+	rewriter, ok := st.drv.(driver.Rewriter)
+	if !ok || st.opts.ReadOnly {
+		return
+	}
+	notes, err := rewriter.Notes(context.Background())
+	for name, note := range notes {
+		err = errors.Join(err, st.finishErase(context.Background(), rewriter, name, note))
+	}
+	if err != nil {
 		st.opts.Logger.Warn("an erase that was not finished could not be finished; the next open tries again", "err", err)
 	}
 }
@@ -152,17 +160,11 @@ func newStore(opts *Options) *Store {
 }
 
 func (o *Options) fill() {
-	if o.Counter == nil {
-		o.Counter = tokens.Estimator{}
-	}
-	if o.CachedSessions == 0 {
-		o.CachedSessions = 256
-	}
+	o.Counter = tokens.Or(o.Counter)
+	o.CachedSessions = cmp.Or(o.CachedSessions, 256)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 }
 
@@ -171,31 +173,25 @@ func (o *Options) fill() {
 // with [ErrClosed].
 func (st *Store) Close() error {
 	st.putRows(context.Background(), "", false)
-	err := st.drv.Close()
-	st.tell(context.Background(), Ref{})
-	if err != nil {
-		return fmt.Errorf("session: close: %w", err)
-	}
-	return nil
+	return st.done(context.Background(), "close", Ref{}, st.drv.Close())
 }
 
 // Load returns the current session of a key, and makes one if there is none.
 // Two goroutines or processes that load a new key get the same session. The
 // session has been read when the error is nil.
 func (st *Store) Load(ctx context.Context, key Key) (*Session, error) {
-	if err := key.Validate(); err != nil {
-		return nil, wrapKey("load", key, err)
-	}
 	for n := 0; ; n++ {
-		row, _, err := st.drv.LoadOrCreate(ctx, key.Agent, key.String(), st.first(st.header(key.Agent, key.String(), CreateOptions{})))
-		if err != nil {
-			return nil, wrapKey("load", key, err)
+		found := false
+		s, err := st.keyed(ctx, "load", key, func(text string) (row driver.Row, err error) {
+			row, _, err = st.drv.LoadOrCreate(ctx, key.Agent, text, func(gen int64) (driver.Row, driver.Line) {
+				return st.first(st.header(key.Agent, text, CreateOptions{}))(gen)
+			})
+			found = err == nil
+			return row, err
+		})
+		if n == loadTries || !found || !isGone(err) { // else somebody deleted it in between
+			return s, err
 		}
-		s, err := st.open(ctx, "load", row)
-		if n < loadTries && isGone(err) {
-			continue // somebody deleted it in between
-		}
-		return s, err
 	}
 }
 
@@ -206,14 +202,20 @@ const loadTries = 10
 // Lookup returns the current session of a key. If there is none the error
 // matches fs.ErrNotExist and nothing is made.
 func (st *Store) Lookup(ctx context.Context, key Key) (*Session, error) {
-	if err := key.Validate(); err != nil {
-		return nil, wrapKey("look up", key, err)
+	return st.keyed(ctx, "look up", key, func(text string) (driver.Row, error) { return st.drv.Current(ctx, key.Agent, text) })
+}
+
+// keyed opens the session that find returns for a key.
+func (st *Store) keyed(ctx context.Context, op string, key Key, find func(text string) (driver.Row, error)) (*Session, error) {
+	var row driver.Row
+	err := key.Validate()
+	if err == nil {
+		row, err = find(key.String())
 	}
-	row, err := st.drv.Current(ctx, key.Agent, key.String())
 	if err != nil {
-		return nil, wrapKey("look up", key, err)
+		return nil, &Error{Op: op, Key: key.String(), Err: err}
 	}
-	return st.open(ctx, "look up", row)
+	return st.open(ctx, op, row)
 }
 
 // Get returns a session by its ID.
@@ -259,19 +261,18 @@ type CreateOptions struct {
 // stays; [Session.MakeCurrent] brings it back. An ID in use gives an error
 // that matches fs.ErrExist.
 func (st *Store) Create(ctx context.Context, key Key, opts *CreateOptions) (*Session, error) {
-	if err := key.Validate(); err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	o, err := opts.checked()
-	if err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	if o.Owner, err = st.ownerBy(ctx, key.Agent, o); err != nil {
-		return nil, wrapKey("create", key, err)
-	}
-	header := st.header(key.Agent, key.String(), o)
-	st.inherit(ctx, key, &header)
-	return st.CreateWith(ctx, key, header)
+	return st.keyed(ctx, "create", key, func(text string) (row driver.Row, err error) {
+		o, err := opts.checked()
+		if err == nil {
+			o.Owner, err = st.ownerBy(ctx, key.Agent, o)
+		}
+		if err != nil {
+			return row, err
+		}
+		header := st.header(key.Agent, text, o)
+		st.inherit(ctx, key, &header)
+		return st.createWith(ctx, key.Agent, header, nil)
+	})
 }
 
 // ownerBy returns the owner of a new session: that of its parent, if none is
@@ -352,13 +353,10 @@ func (st *Store) Delete(ctx context.Context, refs ...Ref) error {
 		st.tell(ctx, ref)
 		st.table.forget(ref)
 	}
-	switch {
-	case err == nil:
-		return nil
-	case len(refs) == 1:
-		return st.wrap("delete", refs[0], err)
+	if len(refs) != 1 {
+		return st.wrap("delete", Ref{}, err)
 	}
-	return fmt.Errorf("session: delete: %w", err)
+	return st.wrap("delete", refs[0], err)
 }
 
 // isGone reports whether an error says that a session is no longer there.

@@ -42,27 +42,23 @@ func (s *Session) Retitle(ctx context.Context, titler Titler) (changed bool, err
 	}
 	var in []transcript.Message
 	due, current := false, ""
-	err = s.use(ctx, op, func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		if err := t.fill(t.scan(ctx)); err != nil {
-			return err
-		}
+	err = s.readRow(ctx, op, func(t *state) {
 		at := t.milestone()
 		if due, current = at > t.titled, t.row.Title; due {
 			t.titled = at
 			in = titled(t.fold.History().Messages)
 		}
-		return nil
 	})
 	if err != nil || !due {
 		return false, err
 	}
-	title, err := ask(ctx, titler, in, current)
+	asking, cancel := context.WithTimeout(ctx, titleTime)
+	defer cancel()
+	text, err := titler.Title(asking, in, current)
 	if err != nil {
 		return false, s.store.wrap(op, s.ref, err)
 	}
+	title := cleanTitle(text)
 	if title == "" {
 		return false, nil
 	}
@@ -91,17 +87,6 @@ func (r *reader) milestone() (at int) {
 		}
 	}
 	return at
-}
-
-// ask returns the title that a Titler makes, cleaned.
-func ask(ctx context.Context, titler Titler, in []transcript.Message, current string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, titleTime)
-	defer cancel()
-	text, err := titler.Title(ctx, in, current)
-	if err != nil {
-		return "", err
-	}
-	return cleanTitle(text), nil
 }
 
 // cleanTitle returns the title in the answer of a model.
@@ -141,14 +126,7 @@ func titled(messages []transcript.Message) (texts []transcript.Message) {
 		if text == "" {
 			continue
 		}
-		n := 0
-		for i := range text {
-			if n++; n > runesTitled {
-				text = text[:i] + "…"
-				break
-			}
-		}
-		one := transcript.UserText(text)
+		one := transcript.UserText(cutRunes(text, runesTitled))
 		if one.Role = m.Role; len(texts) == firstTitled+lastTitled {
 			texts = append(texts[:firstTitled], texts[firstTitled+1:]...)
 		}

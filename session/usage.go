@@ -31,14 +31,7 @@ func (u Usage) Cost(price func(model string, u driver.Usage) float64) (sum float
 // depend on the length of the session, but for the first time after its index was
 // lost.
 func (s *Session) Usage(ctx context.Context) (u Usage, err error) {
-	err = s.use(ctx, "read", func(t *state) error {
-		if err := t.sync(ctx); err != nil {
-			return err
-		}
-		err := t.fill(t.scan(ctx))
-		u = maps.Clone(t.row.Usage)
-		return err
-	})
+	err = s.readRow(ctx, "read", func(t *state) { u = maps.Clone(t.row.Usage) })
 	return u, err
 }
 

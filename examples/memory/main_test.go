@@ -54,7 +54,7 @@ func TestMemoryInterrupted(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		s, err := store.Create(t.Context(), key, &session.CreateOptions{Owner: owner})
 		require.NoError(t, err)
-		_, err = s.SaveTurn(t.Context(), transcript.UserText("I prefer tea."), transcript.AssistantText("Nice to know."))
+		_, err = s.Append(t.Context(), transcript.UserText("I prefer tea."), transcript.AssistantText("Nice to know."))
 		require.NoError(t, err)
 		if commit {
 			_, err = s.Commit(t.Context(), nil)

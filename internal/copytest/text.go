@@ -98,12 +98,9 @@ func standing(ctx context.Context, s *session.Session, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var archives []session.ArchiveInfo
-	for a, err := range s.Archives(ctx) {
-		if err != nil {
-			return err
-		}
-		archives = append(archives, a)
+	archives, err := s.Archives(ctx)
+	if err != nil {
+		return err
 	}
 	return add(w, "standing", []any{pins, state, pending, archives, s.Stats()})
 }

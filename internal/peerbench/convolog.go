@@ -56,7 +56,7 @@ func (c *convolog) Append(ctx context.Context, conversation string, msgs []Messa
 			items[i] = transcript.AssistantText(m.Text)
 		}
 	}
-	_, err = s.SaveTurn(ctx, items...)
+	_, err = s.Append(ctx, items...)
 	return err
 }
 

@@ -94,8 +94,9 @@ func TestDamagedViking(t *testing.T) {
 						}
 					}
 				}
-				for a, err := range s.Archives(t.Context()) {
-					require.NoError(t, err)
+				archives, err := s.Archives(t.Context())
+				require.NoError(t, err)
+				for _, a := range archives {
 					h, err := s.Archived(t.Context(), a.Name)
 					require.NoError(t, err)
 					count(a.Name, h)

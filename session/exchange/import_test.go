@@ -609,8 +609,9 @@ func TestImportCommits(t *testing.T) {
 		require.NoError(t, s.Use(t.Context(), []string{"u"}, nil))
 	}
 	archives := func(s *session.Session) (all []string) {
-		for a, err := range s.Archives(t.Context()) {
-			require.NoError(t, err)
+		archives, err := s.Archives(t.Context())
+		require.NoError(t, err)
+		for _, a := range archives {
 			h, err := s.Archived(t.Context(), a.Name)
 			require.NoError(t, err)
 			var said strings.Builder

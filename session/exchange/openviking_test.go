@@ -156,8 +156,9 @@ func TestImportArchivesOfOwner(t *testing.T) {
 	s, err := st.Get(t.Context(), im.Session)
 	require.NoError(t, err)
 	n := 0
-	for a, err := range s.Archives(t.Context()) {
-		require.NoError(t, err)
+	archives, err := s.Archives(t.Context())
+	require.NoError(t, err)
+	for _, a := range archives {
 		require.Equal(t, "ana", a.Owner)
 		n++
 	}
@@ -180,8 +181,9 @@ func TestImportedCommit(t *testing.T) {
 	require.Equal(t, "archive_002", done.Archive)
 	require.Equal(t, 2, done.Messages)
 	var names []string
-	for a, err := range s.Archives(t.Context()) {
-		require.NoError(t, err)
+	archives, err := s.Archives(t.Context())
+	require.NoError(t, err)
+	for _, a := range archives {
 		names = append(names, a.Name)
 	}
 	require.Equal(t, []string{"archive_001", "archive_002"}, names)

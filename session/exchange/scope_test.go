@@ -63,8 +63,9 @@ func TestImportForgedOwner(t *testing.T) {
 			require.NoError(t, im.Err)
 			s, err := ada.Get(t.Context(), im.Session)
 			require.NoError(t, err)
-			for a, err := range s.Archives(t.Context()) {
-				require.NoError(t, err)
+			archives, err := s.Archives(t.Context())
+			require.NoError(t, err)
+			for _, a := range archives {
 				require.Equal(t, "ada", a.Owner)
 			}
 		}

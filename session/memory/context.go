@@ -43,9 +43,7 @@ const (
 // The messages are in the history of the session as well, unless a commit has put
 // them away: an application that sends that history needs [Context.Blocks] alone.
 func (m *Store) Context(ctx context.Context, s *session.Session, query string, budget int, counter tokens.Counter) (Context, error) {
-	if counter == nil {
-		counter = tokens.Estimator{}
-	}
+	counter = tokens.Or(counter)
 	c := gathered{counter: counter}
 	scope := Scope{Agent: s.Ref().Agent, Owner: s.Info().Owner}
 	query = strings.ReplaceAll(query, `"`, " ") // a quotation is no phrase to look for
@@ -138,12 +136,9 @@ func startsTurn(m transcript.Message) bool {
 
 // bestArchives returns the archives that fit a query best, and then the newest.
 func bestArchives(ctx context.Context, s *session.Session, query string) ([]Hit, error) {
-	var all []session.ArchiveInfo
-	for a, err := range s.Archives(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, a)
+	all, err := s.Archives(ctx)
+	if err != nil {
+		return nil, err
 	}
 	f, _ := newFinding(query) // without a word the newest are best
 	for _, a := range slices.Backward(all) {

@@ -242,7 +242,7 @@ func TestNobody(t *testing.T) {
 	defer func() { require.NoError(t, st.Close()) }()
 	s, err := st.Load(t.Context(), key)
 	require.NoError(t, err)
-	_, err = s.SaveTurn(t.Context(), transcript.UserText("hi"), transcript.AssistantText("hello"))
+	_, err = s.Append(t.Context(), transcript.UserText("hi"), transcript.AssistantText("hello"))
 	require.NoError(t, err)
 	done, err := s.Commit(t.Context(), nil)
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ func ExampleStore_Context() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := first.SaveTurn(ctx, transcript.UserText("Remember: vim"), transcript.AssistantText("Noted.")); err != nil {
+	if _, err := first.Append(ctx, transcript.UserText("Remember: vim"), transcript.AssistantText("Noted.")); err != nil {
 		log.Fatal(err)
 	}
 	done, err := first.Commit(ctx, nil)

@@ -50,7 +50,7 @@ func Example() {
 			}
 			fmt.Printf("known: %s (%s)\n", known.Abstract, known.URI)
 		}
-		if _, err := s.SaveTurn(ctx, transcript.UserText(text), transcript.AssistantText("Noted.")); err != nil {
+		if _, err := s.Append(ctx, transcript.UserText(text), transcript.AssistantText("Noted.")); err != nil {
 			log.Fatal(err)
 		}
 		done, err := s.Commit(ctx, nil)
@@ -92,7 +92,7 @@ func ExampleStore_Erase() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := s.SaveTurn(ctx, transcript.UserText("Remember: vim"), transcript.AssistantText("Noted.")); err != nil {
+	if _, err := s.Append(ctx, transcript.UserText("Remember: vim"), transcript.AssistantText("Noted.")); err != nil {
 		log.Fatal(err)
 	}
 	done, err := s.Commit(ctx, nil)

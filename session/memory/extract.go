@@ -78,10 +78,11 @@ func (m *Store) extract(ctx context.Context, c conversation, name string) (Resul
 }
 
 func findArchive(ctx context.Context, c conversation, name string) (session.ArchiveInfo, error) {
-	for a, err := range c.Archives(ctx) {
-		if err != nil {
-			return session.ArchiveInfo{}, err
-		}
+	archives, err := c.Archives(ctx)
+	if err != nil {
+		return session.ArchiveInfo{}, err
+	}
+	for _, a := range archives {
 		if a.Name == name || a.Entry == name {
 			return a, nil
 		}

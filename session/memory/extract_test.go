@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,19 +44,16 @@ func (c *talk) commit(texts ...string) (name string) {
 
 func (c *talk) Ref() session.Ref { return session.Ref{Agent: "main", ID: "talk-1"} }
 
-func (c *talk) Archives(context.Context) iter.Seq2[session.ArchiveInfo, error] {
-	return func(yield func(session.ArchiveInfo, error) bool) {
-		for _, a := range c.list {
-			for _, e := range c.extracted() {
-				if e.Commit == a.Entry {
-					a.Extracted = e.Err == ""
-				}
-			}
-			if !yield(a, nil) {
-				return
+func (c *talk) Archives(context.Context) (all []session.ArchiveInfo, err error) {
+	for _, a := range c.list {
+		for _, e := range c.extracted() {
+			if e.Commit == a.Entry {
+				a.Extracted = e.Err == ""
 			}
 		}
+		all = append(all, a)
 	}
+	return all, nil
 }
 
 func (c *talk) extracted() []transcript.Extracted {

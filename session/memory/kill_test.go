@@ -170,8 +170,9 @@ func learned(t *testing.T, dir string) map[string]string {
 	require.NoError(t, err)
 	require.Len(t, left, 2, "the diffs, and no progress")
 	commits := map[string]string{}
-	for a, err := range s.Archives(t.Context()) {
-		require.NoError(t, err)
+	archives, err := s.Archives(t.Context())
+	require.NoError(t, err)
+	for _, a := range archives {
 		require.True(t, a.Extracted)
 		commits[a.Entry[len(a.Entry)-12:]] = a.Name
 	}

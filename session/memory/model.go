@@ -134,11 +134,7 @@ func (m Model) output() int {
 
 // fits reports whether a request leaves room for the answer.
 func (m Model) fits(text string) bool {
-	counter := m.Counter
-	if counter == nil {
-		counter = tokens.Estimator{}
-	}
-	n := counter.Count(systemPrompt, nil, []transcript.Message{transcript.UserText(text)}) + 1
+	n := tokens.Or(m.Counter).Count(systemPrompt, nil, []transcript.Message{transcript.UserText(text)}) + 1
 	return float64(n)*safety+float64(m.output()) <= float64(cmp.Or(m.Window, defaultWindow))
 }
 

@@ -96,9 +96,7 @@ func (m *Store) Search(ctx context.Context, query string, opts *SearchOptions) (
 		o = *opts
 	}
 	o.Limit, o.Tokens = cmp.Or(o.Limit, defaultLimit), cmp.Or(o.Tokens, defaultTokens)
-	if o.Counter == nil {
-		o.Counter = tokens.Estimator{}
-	}
+	o.Counter = tokens.Or(o.Counter)
 	f, err := newFinding(query)
 	if err == nil {
 		err = o.check()
@@ -235,20 +233,22 @@ func (m *Memory) document() document {
 
 // session adds what is found of a session.
 func (f *finding) session(ctx context.Context, s *session.Session) error {
-	for a, err := range s.Archives(ctx) {
-		if err != nil {
-			return err
-		}
+	archives, err := s.Archives(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range archives {
 		f.add(document{
 			Hit:   Hit{Kind: kindArchive, URI: archiveURI(s.Ref(), a.Name), Time: a.At, Session: s.Ref(), Archive: a.Name, Entry: a.Entry},
 			texts: []string{a.Abstract, a.Overview},
 		})
 	}
 	last := map[string]session.UsageRecord{}
-	for u, err := range s.UsageRecords(ctx) {
-		if err != nil {
-			return err
-		}
+	uses, err := s.UsageRecords(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range uses {
 		last[u.URI] = u
 	}
 	for uri, u := range last {

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"iter"
 
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session"
@@ -12,7 +11,7 @@ import (
 // A conversation is a session, as far as it is learned from.
 type conversation interface {
 	Ref() session.Ref
-	Archives(ctx context.Context) iter.Seq2[session.ArchiveInfo, error]
+	Archives(ctx context.Context) ([]session.ArchiveInfo, error)
 	Archived(ctx context.Context, name string) (rebuild.History, error)
 	Append(ctx context.Context, items ...transcript.Item) ([]string, error)
 }
@@ -46,10 +45,11 @@ func (m *Store) Pending(ctx context.Context, s *session.Session) ([]string, erro
 }
 
 func (m *Store) pending(ctx context.Context, c conversation) (names []string, err error) {
-	for a, err := range c.Archives(ctx) {
-		if err != nil {
-			return nil, err
-		}
+	archives, err := c.Archives(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range archives {
 		done := a.Extracted
 		if done {
 			var d diff

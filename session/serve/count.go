@@ -108,10 +108,11 @@ func isMessage(e transcript.Entry) bool {
 // archived.
 func liveMessages(ctx context.Context, s *session.Session) (known counted, err error) {
 	first, last := map[string]bool{}, map[string]bool{} // of what is in archives
-	for a, err := range s.Archives(ctx) {
-		if err != nil {
-			return known, err
-		}
+	archives, err := s.Archives(ctx)
+	if err != nil {
+		return known, err
+	}
+	for _, a := range archives {
 		for _, r := range a.Runs {
 			first[r.First], last[r.Last] = true, true
 		}

@@ -249,10 +249,11 @@ func (q *request) vikingArchive() error {
 		return err
 	}
 	name := q.PathValue("archive")
-	for a, err := range s.Archives(q.Context()) {
-		if err != nil {
-			return err
-		}
+	archives, err := s.Archives(q.Context())
+	if err != nil {
+		return err
+	}
+	for _, a := range archives {
 		if a.Name != name {
 			continue
 		}

@@ -99,7 +99,7 @@ func talk(t testing.TB, store *session.Store, id string) *session.Session {
 	s, err := store.Create(t.Context(), session.Key{Agent: "main", Channel: "test", Peer: id}, &session.CreateOptions{ID: id, Owner: "alice"})
 	require.NoError(t, err)
 	for _, word := range []string{"apple", "banana", "cherry"} {
-		_, err := s.SaveTurn(t.Context(), transcript.UserText("tell me of the "+word), &transcript.Response{
+		_, err := s.Append(t.Context(), transcript.UserText("tell me of the "+word), &transcript.Response{
 			Message: transcript.AssistantText("the " + word + " is a fruit"), API: "test", Model: "m", StopReason: transcript.StopEndTurn,
 			Usage: transcript.Usage{Input: 10, Output: 5},
 		})

@@ -392,7 +392,7 @@ func TestHostileContent(t *testing.T) {
 	s := talk(t, store, "one")
 	require.NoError(t, s.SetMeta(t.Context(), transcript.Meta{Title: &evil, Labels: []string{evil}}))
 	for range 2 {
-		_, err := s.SaveTurn(t.Context(), transcript.UserText(evil), &transcript.Response{Message: transcript.AssistantText(evil), StopReason: transcript.StopEndTurn})
+		_, err := s.Append(t.Context(), transcript.UserText(evil), &transcript.Response{Message: transcript.AssistantText(evil), StopReason: transcript.StopEndTurn})
 		require.NoError(t, err)
 	}
 	entries, err := s.Page(t.Context(), "", -2)
