@@ -104,7 +104,7 @@ func newOpened(root *os.Root, name string, f *os.File, opts *Options) (*opened, 
 	}
 	d := &diskFile{File: f, root: root, name: name, id: id}
 	if filepath.Base(name) == name {
-		d.folder = opts.Folder
+		d.folder, d.inFolder = opts.Folder, append([]byte(name), 0)
 	}
 	return &opened{opts.seam.file(d), id}, nil
 }
@@ -115,14 +115,18 @@ type diskFile struct {
 	root   *os.Root
 	name   string
 	id     fs.FileInfo // of the open file
-	folder *os.File    // the folder of the name; nil if the name has to be looked up through root
+
+	// The folder of the name, nil if the name has to be looked up through root, and
+	// the name in it with a NUL behind it.
+	folder   *os.File
+	inFolder []byte
 }
 
 // Lookup looks at the name alone: a file that has its name still has it, and the
 // size of the name is that of the open file.
 func (d *diskFile) Lookup() (look, error) {
 	if d.folder != nil {
-		now, err := lookupIn(d.folder, d.name, d.id)
+		now, err := lookupIn(d.folder, d.inFolder, d.id)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return now, err
 		}
