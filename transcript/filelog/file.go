@@ -112,9 +112,9 @@ func newOpened(root *os.Root, name string, f *os.File, opts *Options) (*opened, 
 // A diskFile is a real file.
 type diskFile struct {
 	*os.File
-	root   *os.Root
-	name   string
-	id     fs.FileInfo // of the open file
+	root *os.Root
+	name string
+	id   fs.FileInfo // of the open file
 
 	// The folder of the name, nil if the name has to be looked up through root, and
 	// the name in it with a NUL behind it.
