@@ -96,7 +96,7 @@ func (x *index) doubt(id string) {
 	if e := x.find(id); e != nil {
 		n := *e
 		n.size, n.n, n.row = unseen, 0, nil
-		x.set(n)
+		x.set(&n)
 	}
 }
 

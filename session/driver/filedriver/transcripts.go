@@ -200,7 +200,7 @@ func (x *index) look(f found) error {
 	case errors.Is(err, errNoHeader) && (f.archived || e != nil && e.key != ""):
 		return err
 	case errors.Is(err, errNoHeader) && row.ID == "":
-		x.set(entry{id: f.id})
+		x.set(&entry{id: f.id})
 		return err
 	case err != nil && known.ID != "" && known.Key != "":
 		known.Gen, known.Archived = max(row.Gen, e.gen), f.archived
