@@ -179,11 +179,12 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, 
 		return err
 	})
 	if errors.Is(err, driver.ErrArchived) {
-		_, size, closed, err := d.openToRead(ctx, ref)
-		if err == nil {
-			closed()
+		o, err := d.openToRead(ctx, ref)
+		if err != nil {
+			return 0, err
 		}
-		return driver.Cursor(size), err
+		o.close()
+		return driver.Cursor(o.size), nil
 	}
 	return at, err
 }

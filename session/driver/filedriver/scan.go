@@ -1,7 +1,9 @@
 package filedriver
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"iter"
 	"os"
 
+	"github.com/convolog/convolog/internal/blockgzip"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -100,10 +103,10 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 		if !errors.Is(err, driver.ErrArchived) {
 			break
 		}
-		var closed func()
-		if in, size, closed, err = d.openToRead(ctx, ref); err == nil {
-			return in, size, func(err error) error {
-				closed()
+		var o *opened
+		if o, err = d.openToRead(ctx, ref); err == nil {
+			return o, o.size, func(err error) error {
+				o.close()
 				if errors.Is(err, filelog.ErrReplaced) {
 					err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
 				}
@@ -114,27 +117,11 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 	return in, size, end, err
 }
 
-// A source is what lines are read from: a log, an open transcript or an archive.
+// A source is what lines are read from: a log, or what was opened to be read.
 type source interface {
 	io.ReaderAt
 	Size() (int64, error) // now
 }
-
-// An openFile is a transcript that was opened to be read.
-type openFile struct{ *os.File }
-
-func (f openFile) Size() (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
-
-// An openArchive is an archive that was opened to be read.
-type openArchive struct{ *archive }
-
-func (z openArchive) Size() (int64, error) { return z.archive.Size(), nil }
 
 // shrunk reports whether a read has failed because the source became shorter, as it
 // does when a failed append is taken back. It then sets size to what it has now.
@@ -150,38 +137,93 @@ func shrunk(in source, size *int64, err error) bool {
 	return true
 }
 
-// openToRead opens a transcript, or the archive of one, to read as many bytes as
-// it has now.
-func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (in source, size int64, closed func(), err error) {
+// An opened is a transcript or an archive that was opened to be read.
+type opened struct {
+	io.ReaderAt
+	file *os.File
+	size int64      // of the transcript, when it was opened
+	row  driver.Row // of an archive; the ID is empty if it has none
+}
+
+// Size implements [source].
+func (o *opened) Size() (int64, error) {
+	if o.ReaderAt != o.file {
+		return o.size, nil
+	}
+	info, err := o.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (o *opened) close() { _ = o.file.Close() } // only read
+
+// open opens a transcript or an archive.
+func (a *agent) open(f found) (*opened, error) {
+	root := a.sess
+	if f.archived {
+		root = a.root
+	}
+	file, info, err := filelog.OpenFile(root, f.file)
+	if err != nil {
+		return nil, err
+	}
+	o := &opened{ReaderAt: file, file: file, size: info.Size()}
+	if !f.archived {
+		return o, nil
+	}
+	if err := a.unzip(o); err != nil {
+		o.close()
+		return nil, a.d.wrap("read archive", a.path(f), err, "restore the file from a copy")
+	}
+	return o, nil
+}
+
+// unzip makes o what the archive holds that it was opened on.
+func (a *agent) unzip(o *opened) error {
+	z, err := blockgzip.Open(o.file, o.size)
+	if err != nil {
+		return err
+	}
+	o.ReaderAt, o.size = z, z.Size()
+	note, err := blockgzip.ReadNote(o.file)
+	if err == nil && len(note) > 0 {
+		err = json.Unmarshal(note, &o.row)
+	}
+	if err != nil || o.row.ID == "" {
+		return err
+	}
+	if o.row.Size != o.size {
+		return fmt.Errorf("it has %d bytes of a transcript that had %d", o.size, o.row.Size)
+	}
+	o.row.Agent = cmp.Or(a.name, o.row.Agent)
+	o.row.Archived = true
+	return nil
+}
+
+// openToRead opens the transcript of a session, or its archive.
+func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (*opened, error) {
 	if err := d.enter(ctx); err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
 	defer d.ops.Done()
 	if err := driver.CheckRef(ref); err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
 	a, err := d.agent(ref.Agent, false)
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, err
 	}
 	for range tries {
-		f, info, err := filelog.OpenFile(a.sess, fileName(ref.ID))
-		if err == nil {
-			return openFile{f}, info.Size(), func() { _ = f.Close() }, nil // only read
+		f, err := a.stat(ref.ID)
+		if err != nil {
+			return nil, err
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, 0, nil, a.cause(ref, err)
-		}
-		z, zErr := a.openArchive(archiveName(ref.ID))
-		if zErr == nil {
-			return openArchive{z}, z.Size(), z.close, nil
-		}
-		if !errors.Is(zErr, fs.ErrNotExist) {
-			return nil, 0, nil, zErr
-		}
-		if _, statErr := a.stat(ref.ID); statErr != nil {
-			return nil, 0, nil, a.cause(ref, err)
+		o, err := a.open(f)
+		if !errors.Is(err, fs.ErrNotExist) { // else it was archived or restored in between
+			return o, a.cause(ref, err)
 		}
 	}
-	return nil, 0, nil, a.d.notFound(ref)
+	return nil, a.d.notFound(ref)
 }

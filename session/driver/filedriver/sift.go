@@ -18,11 +18,11 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 }
 
 func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yield func(transcript.Record) bool) error {
-	f, size, closed, err := d.openToRead(ctx, ref)
+	f, err := d.openToRead(ctx, ref)
 	if err != nil {
 		return err
 	}
-	defer closed()
+	defer f.close()
 	in := readerAt(func(p []byte, offset int64) (int, error) {
 		if err := d.enter(ctx); err != nil {
 			return 0, err
@@ -32,8 +32,8 @@ func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yie
 	})
 	wanted := func(offset int64, lines []byte) bool { return keep(driver.Cursor(offset), lines) }
 	opts := &transcript.ScanOptions{Final: d.opts.ReadOnly}
-	for again := true; again; again = shrunk(f, &size, err) {
-		err = siftTo(in, size, wanted, opts, yield)
+	for again := true; again; again = shrunk(f, &f.size, err) {
+		err = siftTo(in, f.size, wanted, opts, yield)
 	}
 	return err
 }

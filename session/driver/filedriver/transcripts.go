@@ -335,30 +335,22 @@ func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err er
 // read calls do with a transcript. Before that it ends a last line that a dead
 // writer has left without its '\n', which may be what makes the session current.
 func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
-	if f.archived {
-		z, err := a.openArchive(f.file)
-		if err != nil {
-			return noHeader(err)
-		}
-		defer z.close()
-		return do(z.Size(), a.scanner(z, z.Size()))
-	}
-	l, err := filelog.Open(a.sess, f.file, &filelog.Options{ReadOnly: true})
+	o, err := a.open(f)
 	if err != nil {
 		return noHeader(err)
 	}
-	defer func() { _ = l.Close() }() // only read
-	size, err := l.Size()
-	if err == nil && size > 0 && f.id != "" && !a.d.opts.ReadOnly {
+	defer o.close()
+	size := o.size
+	if !f.archived && size > 0 && f.id != "" && !a.d.opts.ReadOnly {
 		var last [1]byte
-		if _, err = l.ReadAt(last[:], size-1); err == nil && last[0] != '\n' {
+		if _, err = o.ReadAt(last[:], size-1); err != nil {
+			return noHeader(err)
+		}
+		if last[0] != '\n' {
 			size = a.settle(driver.Ref{Agent: a.name, ID: f.id}, size)
 		}
 	}
-	if err != nil {
-		return noHeader(err)
-	}
-	return do(size, a.scanner(l, size))
+	return do(size, a.scanner(o, size))
 }
 
 // scanner returns the function that scans a transcript.
@@ -395,12 +387,12 @@ func (a *agent) settle(ref driver.Ref, size int64) int64 {
 // empty if that is nothing.
 func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
 	if f.archived {
-		z, err := a.openArchive(f.file)
+		o, err := a.open(f)
 		if err != nil {
 			return row, noHeader(err)
 		}
-		if z.close(); z.row.ID == f.id {
-			return z.row, nil
+		if o.close(); o.row.ID == f.id {
+			return o.row, nil
 		}
 	}
 	defer func() { row.Archived = f.archived }()
