@@ -43,21 +43,36 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	}
 	defer func() { err = end(err) }()
 	opts := &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly && dir != driver.Live}
-	for again := true; again; again = shrunk(in, &size, err) {
-		err = d.scanTo(ctx, in, size, dir, opts, yield)
+	scan := transcript.Scan
+	if dir == driver.Backward {
+		scan = transcript.ScanBackward
 	}
-	return err
+	return d.scanAll(ctx, scan, in, size, dir, opts, yield)
+}
+
+type scanner func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error]
+
+// scanAll scans the lines up to size, or to where the source ends if it becomes
+// shorter, as it does when a failed append is taken back.
+func (d *Driver) scanAll(ctx context.Context, scan scanner, in source, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
+	for {
+		err := d.scanTo(ctx, scan, in, size, dir, opts, yield)
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		now, sizeErr := in.Size()
+		if sizeErr != nil || now == size {
+			return err
+		}
+		size = now
+	}
 }
 
 // scanTo scans the lines up to size. Forward, opts.From moves behind each line that
 // was given; backward, all that was given lies behind the end if that has moved.
-func (d *Driver) scanTo(ctx context.Context, in source, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
+func (d *Driver) scanTo(ctx context.Context, scan scanner, in io.ReaderAt, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
 	if opts.From > size {
 		return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, size, opts.From)
-	}
-	scan := transcript.Scan
-	if dir == driver.Backward {
-		scan = transcript.ScanBackward
 	}
 	line := int64(-1)
 	for rec, err := range scan(in, size, opts) {
@@ -121,20 +136,6 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 type source interface {
 	io.ReaderAt
 	Size() (int64, error) // now
-}
-
-// shrunk reports whether a read has failed because the source became shorter, as it
-// does when a failed append is taken back. It then sets size to what it has now.
-func shrunk(in source, size *int64, err error) bool {
-	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false
-	}
-	now, err := in.Size()
-	if err != nil || now == *size {
-		return false
-	}
-	*size = now
-	return true
 }
 
 // An opened is a transcript or an archive that was opened to be read.
@@ -203,27 +204,18 @@ func (a *agent) unzip(o *opened) error {
 }
 
 // openToRead opens the transcript of a session, or its archive.
-func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (*opened, error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return nil, err
-	}
-	a, err := d.agent(ref.Agent, false)
-	if err != nil {
-		return nil, err
-	}
-	for range tries {
-		f, err := a.stat(ref.ID)
-		if err != nil {
-			return nil, err
+func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (o *opened, err error) {
+	err = d.on(ctx, ref, func(a *agent) error {
+		for range tries {
+			f, err := a.stat(ref.ID)
+			if err != nil {
+				return err
+			}
+			if o, err = a.open(f); !errors.Is(err, fs.ErrNotExist) { // else it was archived or restored in between
+				return a.cause(ref, err)
+			}
 		}
-		o, err := a.open(f)
-		if !errors.Is(err, fs.ErrNotExist) { // else it was archived or restored in between
-			return o, a.cause(ref, err)
-		}
-	}
-	return nil, a.d.notFound(ref)
+		return d.notFound(ref)
+	})
+	return o, err
 }
