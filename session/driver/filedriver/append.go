@@ -32,12 +32,8 @@ func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return o, err
 		}
-		f, statErr := a.stat(ref.ID)
-		switch {
-		case statErr != nil:
+		if _, err := a.live(ref.ID); err != nil {
 			return nil, err
-		case f.archived:
-			return nil, a.archivedError(ref)
 		}
 	}
 	return nil, err
@@ -48,11 +44,11 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	switch {
 	case errors.Is(err, filelog.ErrReplaced):
 		a.d.forgetIdentity(ref) // the caller knows
-		f, statErr := a.stat(ref.ID)
+		_, liveErr := a.live(ref.ID)
 		switch {
-		case f.archived:
-			return a.archivedError(ref)
-		case errors.Is(statErr, fs.ErrNotExist):
+		case errors.Is(liveErr, driver.ErrArchived):
+			return liveErr
+		case errors.Is(liveErr, fs.ErrNotExist):
 			return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
 		}
 		return fmt.Errorf("%w: %w", driver.ErrReplaced, err)

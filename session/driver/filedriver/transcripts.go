@@ -298,7 +298,15 @@ func (a *agent) stat(id string) (f found, err error) {
 			return found{file: archiveName(id), id: id, archived: true}, nil
 		}
 	}
-	return f, a.d.wrap("find session "+id, a.path(f), fs.ErrNotExist, "check that this user may read it")
+	return f, a.d.wrap("find session "+id, a.path(f), fs.ErrNotExist, "list the sessions to see which there are")
+}
+
+// live is stat for a session that must not be archived.
+func (a *agent) live(id string) (f found, err error) {
+	if f, err = a.stat(id); err == nil && f.archived {
+		err = a.archivedError(driver.Ref{Agent: a.name, ID: id})
+	}
+	return f, err
 }
 
 // findHeader returns the header of a transcript, the first entry of its kind,
