@@ -81,7 +81,7 @@ func (d *Driver) scanTo(ctx context.Context, scan scanner, in io.ReaderAt, size 
 		}
 		// A loop that goes on at a cursor must have seen all records of a line
 		// or none, so a closed driver ends it between two lines.
-		if line >= 0 && rec.End != line {
+		if rec.End != line {
 			if err := d.enter(ctx); err != nil {
 				return err
 			}
