@@ -46,7 +46,7 @@ var imports = map[string][]string{
 	"guard":                     {"internal/lazy", "rebuild", "transcript", "transcript/tokens"},
 	"guard/guardtest":           {"rebuild/wire/wiretest", "transcript", "transcript/tokens"},
 	"session/driver":            {"transcript"},
-	"session/driver/filedriver": {"internal/blockgzip", "internal/filename", "internal/jsontext", "session/driver", "transcript", "transcript/filelog"},
+	"session/driver/filedriver": {"internal/ahead", "internal/blockgzip", "internal/filename", "internal/jsontext", "session/driver", "transcript", "transcript/filelog"},
 	"session/driver/memdriver":  {"session/driver", "transcript"},
 	"session/sessiontest":       {"session/driver", "transcript"},
 	"session/blobs":             {"internal/filename", "session/driver", "transcript/filelog"},

@@ -149,7 +149,13 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	st := s.store
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
-	lines := linesOf(entries)
+	pooled, _ := linePool.Get().(*[]driver.Line)
+	lines := appendLines((*pooled)[:0], entries)
+	defer func() {
+		clear(lines)
+		*pooled = lines
+		linePool.Put(pooled)
+	}()
 	began := time.Now()
 	res, err := t.commit(ctx, lines, cond, entries, own)
 	took := time.Since(began)
@@ -172,10 +178,12 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	return res, err
 }
 
-func linesOf(entries []transcript.Entry) []driver.Line {
-	lines := make([]driver.Line, len(entries))
-	for i, e := range entries {
-		lines[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+// linePool has lists of lines, which no driver retains.
+var linePool = sync.Pool{New: func() any { return new([]driver.Line) }}
+
+func appendLines(lines []driver.Line, entries []transcript.Entry) []driver.Line {
+	for _, e := range entries {
+		lines = append(lines, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()})
 	}
 	return lines
 }

@@ -126,7 +126,7 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 			return full, line
 		}
 	}
-	if row, err = st.drv.Create(ctx, agent, key, first, linesOf(lines)...); err == nil {
+	if row, err = st.drv.Create(ctx, agent, key, first, appendLines(nil, lines)...); err == nil {
 		st.table.forget(row.Ref())
 	}
 	return row, err

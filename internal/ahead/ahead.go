@@ -13,68 +13,87 @@ const Most = groups * groupSize
 // A group is what one goroutine does at a time. A loop begins with one value and
 // doubles that, so one that ends early has cost little.
 const (
-	groupSize = 32
-	groups    = 8
-	maxBytes  = 256 << 10
+	groups     = 8
+	groupSize  = 32
+	groupBytes = 32 << 10
 )
 
 type group[T, R any] struct {
-	in  []T
-	out []R
+	in    []T
+	out   []R
+	bytes int
+	work  sync.WaitGroup
 }
 
 // Map yields what do appends for each value of in: in their order, and up to the first
 // error. It takes at most as many values ahead of the loop, up to Most, and no further
 // one once their sizes, in bytes, come to 256 KiB. Several goroutines call do at the
-// same time, but the loop's own alone if most is 1, and that one alone reads in.
+// same time, also while the loop's body runs, but the loop's own alone if most is 1,
+// and that one alone reads in. None of them is left when the loop has ended.
 func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([]R, T) []R) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var (
 			all          [groups]group[T, R]
-			last         int // the group that values are added to
+			first, last  int // the groups at work begin with first; values are added to last
 			count, bytes int // of all values
 			limit        = 1
-			others       sync.WaitGroup
 		)
-		give := func() bool {
-			all[last].do(do)
-			others.Wait()
-			for i := range all[:last+1] {
-				for _, r := range all[i].out {
-					if !yield(r, nil) {
-						return false
-					}
-				}
-				clear(all[i].in) // so that nothing is kept until its place is used again
-				clear(all[i].out)
-				all[i].in, all[i].out = all[i].in[:0], all[i].out[:0]
+		defer func() {
+			for i := range all {
+				all[i].work.Wait()
 			}
-			last, count, bytes = 0, 0, 0
+		}()
+		give := func() bool {
+			g := &all[first%groups]
+			g.work.Wait()
+			for _, r := range g.out {
+				if !yield(r, nil) {
+					return false
+				}
+			}
+			count, bytes = count-len(g.in), bytes-g.bytes
+			clear(g.in) // so that nothing is kept until its place is used again
+			clear(g.out)
+			g.in, g.out, g.bytes = g.in[:0], g.out[:0], 0
+			first++
 			limit = min(2*limit, most)
+			return true
+		}
+		end := func() bool {
+			all[last%groups].do(do)
+			for last++; first < last; {
+				if !give() {
+					return false
+				}
+			}
 			return true
 		}
 		for v, err := range in {
 			if err != nil {
-				if give() {
+				if end() {
 					var none R
 					yield(none, err)
 				}
 				return
 			}
-			g := &all[last]
-			g.in = append(g.in, v)
-			count, bytes = count+1, bytes+size(v)
-			switch {
-			case count == limit || bytes >= maxBytes:
+			g, n := &all[last%groups], size(v)
+			g.in, g.bytes = append(g.in, v), g.bytes+n
+			count, bytes = count+1, bytes+n
+			if count == limit || len(g.in) == groupSize || g.bytes >= groupBytes {
+				if limit <= groupSize {
+					g.do(do)
+				} else {
+					g.work.Go(func() { g.do(do) })
+				}
+				last++
+			}
+			for count == limit || bytes >= groups*groupBytes || last-first == groups {
 				if !give() {
 					return
 				}
-			case len(g.in) == groupSize:
-				others.Go(func() { g.do(do) })
-				last++
 			}
 		}
-		give()
+		end()
 	}
 }
 

@@ -240,6 +240,25 @@ func (l *Log) ready(ctx context.Context, op string, s *Synced) (size int64, err 
 	return now.size, err
 }
 
+// drain waits until no sync of the file is running, in any process, and then
+// looks at the mark. A sync that fails keeps its lock until it has set the mark,
+// so the look also finds failures that the kernel reported before this Log opened
+// its descriptor. New syncs cannot starve drain: they follow new appends, and the
+// caller holds the append lock.
+func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
+	f := l.file()
+	if err := poll(ctx, l.ended, func() (bool, error) { return f.Lock(syncLock, false) }); err != nil {
+		return look{}, l.fail(op, err)
+	}
+	now, err = l.lookup(op)
+	if unlockErr := f.Unlock(syncLock); unlockErr != nil {
+		l.abandon() // and the append lock is gone with it
+		return look{}, l.fail(op, unlockErr)
+	}
+	l.drained = err == nil
+	return now, err
+}
+
 // takeBack undoes a write of size bytes at start, of which n were written
 // before it failed with err. It cuts off bytes that this very write added, or
 // else keeps them apart from what will follow. It returns the error of the
@@ -277,7 +296,7 @@ func (l *Log) lock(ctx context.Context, op string, shared bool) (waited time.Dur
 	err = l.takePlace(ctx)
 	if err == nil {
 		f := l.file()
-		if err = poll(ctx, l.ended, func() (bool, error) { return f.Lock(shared) }); err != nil {
+		if err = poll(ctx, l.ended, func() (bool, error) { return f.Lock(appendLock, shared) }); err != nil {
 			<-l.appending
 		}
 	}
@@ -316,7 +335,7 @@ func (l *Log) takePlace(ctx context.Context) error {
 
 // unlock gives up the kernel's lock, then the place within this Log.
 func (l *Log) unlock() {
-	if l.file().Unlock() != nil {
+	if l.file().Unlock(appendLock) != nil {
 		l.abandon()
 	}
 	<-l.appending

@@ -285,17 +285,19 @@ func (f *cacheFile) Matches(from, end int64) (bool, error) {
 	return string(b) == string(f.c.disk[from:end]), nil
 }
 
-func (f *cacheFile) LockSync(shared bool) (bool, error) {
-	ok, err := f.file.LockSync(shared)
-	if !ok {
+func (f *cacheFile) Lock(at lockByte, shared bool) (bool, error) {
+	ok, err := f.file.Lock(at, shared)
+	if !ok && at == syncLock {
 		_ = f.d.do("sync lock is held")
 	}
 	return ok, err
 }
 
-func (f *cacheFile) Unlock() error {
-	if err := f.d.do("unlock"); err != nil {
-		return err
+func (f *cacheFile) Unlock(at lockByte) error {
+	if at == appendLock {
+		if err := f.d.do("unlock"); err != nil {
+			return err
+		}
 	}
-	return f.file.Unlock()
+	return f.file.Unlock(at)
 }

@@ -89,8 +89,8 @@ func writeAtomic(root *os.Root, name string, write func(io.Writer) error, sync b
 	if err != nil {
 		return err
 	}
-	_ = t.Unlock() // closing the file does it too
-	_ = t.Close()  // what was to be safe was synced
+	_ = t.Unlock(appendLock) // closing the file does it too
+	_ = t.Close()            // what was to be safe was synced
 	return nil
 }
 
@@ -131,7 +131,7 @@ func removeTemp(root *os.Root, temp string) error {
 	f, _, err := openRegular(root, temp, os.O_RDWR)
 	if err == nil {
 		var free bool
-		if free, err = tryLock(f, appendByte, false); free {
+		if free, err = tryLock(f, int64(appendLock), false); free {
 			err = root.Remove(temp)
 		}
 		_ = f.Close() // nothing was written
@@ -186,7 +186,7 @@ func openTemp(root *os.Root, name string, opts *Options) (*tempFile, error) {
 			return nil, err
 		}
 		t := &tempFile{o, root, temp}
-		locked, err := t.Lock(false)
+		locked, err := t.Lock(appendLock, false)
 		if locked {
 			// RemoveTemps may have come between the creation and the lock.
 			named, err := root.Lstat(temp)

@@ -183,7 +183,7 @@ func (l *Log) swap(next *opened) {
 	old := l.current.Swap(next)
 	// Closing the descriptor gives its locks back too, but not at once if a
 	// child process has just inherited it.
-	_ = old.Unlock()
+	_ = old.Unlock(appendLock)
 	_ = old.Close()
 	l.end, l.drained = 0, true
 	l.copies.Add(1)
@@ -203,7 +203,7 @@ func (l *Log) compare(err error) bool {
 	l.mu.Unlock()
 	next, holds, nextErr := l.successor(context.Background(), "compare", lines)
 	if nextErr == nil {
-		_ = next.Unlock()
+		_ = next.Unlock(appendLock)
 		_ = next.Close() // only read
 	}
 	l.mu.Lock()
@@ -237,7 +237,7 @@ func (l *Log) successor(ctx context.Context, op string, lines unsynced) (next *o
 			return nil, false, l.fail(op, err)
 		}
 		// Close interrupts waits, and must know what became of its lines.
-		err = poll(ctx, nil, func() (bool, error) { return next.Lock(false) })
+		err = poll(ctx, nil, func() (bool, error) { return next.Lock(appendLock, false) })
 		if err == nil {
 			var now look
 			if now, err = next.Lookup(); err == nil {

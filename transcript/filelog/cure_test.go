@@ -368,11 +368,11 @@ func (f unmarking) Mark(on bool) error {
 	return f.file.Mark(on)
 }
 
-func (f unlocked) Lock(shared bool) (bool, error) {
-	if _, err := f.Lookup(); err != nil {
+func (f unlocked) Lock(at lockByte, shared bool) (bool, error) {
+	if _, err := f.Lookup(); at == appendLock && err != nil {
 		return true, nil
 	}
-	return f.file.Lock(shared)
+	return f.file.Lock(at, shared)
 }
 
 func (believing) Matches(int64, int64) (bool, error) { return true, nil }
@@ -583,7 +583,7 @@ func TestLinesAreInTheCopyOfAnother(t *testing.T) {
 // A lockless file cannot be locked.
 type lockless struct{ file }
 
-func (lockless) Lock(bool) (bool, error) { return false, errFault }
+func (lockless) Lock(lockByte, bool) (bool, error) { return false, errFault }
 
 // Lines that cannot be compared with the copy of another Log are in doubt.
 func TestTheCopyOfAnotherCannotBeRead(t *testing.T) {
@@ -671,12 +671,12 @@ type obstinate struct {
 	done *bool
 }
 
-func (f obstinate) UnlockSync() error {
-	if !*f.done {
+func (f obstinate) Unlock(at lockByte) error {
+	if at == syncLock && !*f.done {
 		*f.done = true
 		return errFault
 	}
-	return f.file.UnlockSync()
+	return f.file.Unlock(at)
 }
 
 // A sync lock that cannot be given back is let go with the descriptor, and
@@ -703,9 +703,11 @@ type overtaken struct {
 	cure func()
 }
 
-func (f overtaken) UnlockSync() error {
-	err := f.file.UnlockSync()
-	f.cure()
+func (f overtaken) Unlock(at lockByte) error {
+	err := f.file.Unlock(at)
+	if at == syncLock {
+		f.cure()
+	}
 	return err
 }
 

@@ -12,11 +12,13 @@ import (
 	"syscall"
 )
 
-// The bytes that locks are put on: far past any data, so that a lock that keeps
-// out reads, as those of Windows do, keeps out none.
+// A lockByte is a byte that a lock is put on: far past any data, so that a lock that
+// keeps out reads, as those of Windows do, keeps out none.
+type lockByte int64
+
 const (
-	appendByte int64 = 1 << 62
-	syncByte   int64 = 1<<62 + 2 // the one between was the turn lock of earlier versions
+	appendLock lockByte = 1 << 62
+	syncLock   lockByte = 1<<62 + 2 // the one between was the turn lock of earlier versions
 
 	suspectSuffix = ".suspect" // of the mark's name on Windows
 )
@@ -41,12 +43,10 @@ type file interface {
 	// end. It fails with errors.ErrUnsupported where the page cache cannot be
 	// bypassed.
 	Matches(from, end int64) (bool, error)
-	// Lock takes the append lock if it is free, LockSync the lock that a sync
-	// holds shared. One goroutine at a time uses each of them.
-	Lock(shared bool) (bool, error)
-	Unlock() error
-	LockSync(shared bool) (bool, error)
-	UnlockSync() error
+	// Lock takes one of the two locks if it is free: appendLock, or syncLock, which a
+	// sync holds shared. One goroutine at a time uses each of them.
+	Lock(at lockByte, shared bool) (bool, error)
+	Unlock(at lockByte) error
 	Close() error
 }
 
@@ -104,7 +104,7 @@ func newOpened(root *os.Root, name string, f *os.File, opts *Options) (*opened, 
 	}
 	d := &diskFile{File: f, root: root, name: name, id: id}
 	if filepath.Base(name) == name {
-		d.folder = opts.Folder
+		d.folder, d.inFolder = opts.Folder, append([]byte(name), 0)
 	}
 	return &opened{opts.seam.file(d), id}, nil
 }
@@ -112,17 +112,21 @@ func newOpened(root *os.Root, name string, f *os.File, opts *Options) (*opened, 
 // A diskFile is a real file.
 type diskFile struct {
 	*os.File
-	root   *os.Root
-	name   string
-	id     fs.FileInfo // of the open file
-	folder *os.File    // the folder of the name; nil if the name has to be looked up through root
+	root *os.Root
+	name string
+	id   fs.FileInfo // of the open file
+
+	// The folder of the name, nil if the name has to be looked up through root, and
+	// the name in it with a NUL behind it.
+	folder   *os.File
+	inFolder []byte
 }
 
 // Lookup looks at the name alone: a file that has its name still has it, and the
 // size of the name is that of the open file.
 func (d *diskFile) Lookup() (look, error) {
 	if d.folder != nil {
-		now, err := lookupIn(d.folder, d.name, d.id)
+		now, err := lookupIn(d.folder, d.inFolder, d.id)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return now, err
 		}
@@ -197,27 +201,21 @@ func (d *diskFile) Truncate(size int64) error {
 	return cmp.Or(f.Truncate(size), f.Close())
 }
 
-// Lock takes the append lock if it is free.
-func (d *diskFile) Lock(shared bool) (bool, error) { return tryLock(d.File, appendByte, shared) }
-
-// Unlock gives the append lock back.
-func (d *diskFile) Unlock() error { return unlock(d.File, appendByte) }
-
-// LockSync takes the lock of a sync if it is free, or if there is one lock per
-// file.
-func (d *diskFile) LockSync(shared bool) (bool, error) {
-	if !byteLocks {
+// Lock takes a lock if it is free. Where there is one lock per file that is
+// appendLock, and syncLock is always free.
+func (d *diskFile) Lock(at lockByte, shared bool) (bool, error) {
+	if at == syncLock && !byteLocks {
 		return true, nil
 	}
-	return tryLock(d.File, syncByte, shared)
+	return tryLock(d.File, int64(at), shared)
 }
 
-// UnlockSync gives the lock of a sync back.
-func (d *diskFile) UnlockSync() error {
-	if !byteLocks {
+// Unlock gives a lock back.
+func (d *diskFile) Unlock(at lockByte) error {
+	if at == syncLock && !byteLocks {
 		return nil
 	}
-	return unlock(d.File, syncByte)
+	return unlock(d.File, int64(at))
 }
 
 // OpenFile opens the regular file that name refers to within root to be read, and

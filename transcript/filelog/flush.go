@@ -100,22 +100,3 @@ func (l *Log) differs(from, end int64, s *Synced) (bool, error) {
 	l.suspect = math.MaxInt64
 	return false, nil
 }
-
-// drain waits until no sync of the file is running, in any process, and then
-// looks at the mark. A sync that fails keeps its lock until it has set the mark,
-// so the look also finds failures that the kernel reported before this Log opened
-// its descriptor. New syncs cannot starve drain: they follow new appends, and the
-// caller holds the append lock.
-func (l *Log) drain(ctx context.Context, op string) (now look, err error) {
-	f := l.file()
-	if err := poll(ctx, l.ended, func() (bool, error) { return f.LockSync(false) }); err != nil {
-		return look{}, l.fail(op, err)
-	}
-	now, err = l.lookup(op)
-	if unlockErr := f.UnlockSync(); unlockErr != nil {
-		l.abandon() // and the append lock is gone with it
-		return look{}, l.fail(op, unlockErr)
-	}
-	l.drained = err == nil
-	return now, err
-}

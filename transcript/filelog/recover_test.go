@@ -406,8 +406,8 @@ func TestUnlockFailsOnAReplacedFile(t *testing.T) {
 // wantFree fails unless the append lock can be taken by another Log at once.
 func wantFree(t *testing.T, other *Log) {
 	t.Helper()
-	ok, err := other.file().Lock(false)
+	ok, err := other.file().Lock(appendLock, false)
 	require.NoError(t, err)
 	require.True(t, ok, "the kernel's lock was kept")
-	require.NoError(t, other.file().Unlock())
+	require.NoError(t, other.file().Unlock(appendLock))
 }

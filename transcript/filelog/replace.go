@@ -51,8 +51,8 @@ func (l *Log) Replace(ctx context.Context, write func(to io.Writer, size int64) 
 			return buf.Flush()
 		})
 		if t != nil {
-			_ = t.Unlock() // closing the file does it too
-			_ = t.Close()  // it was synced
+			_ = t.Unlock(appendLock) // closing the file does it too
+			_ = t.Close()            // it was synced
 		}
 		switch {
 		case err == nil:

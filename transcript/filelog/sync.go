@@ -143,10 +143,10 @@ func (l *Log) syncNow(s *Synced) {
 	began := time.Now()
 	syncs <- struct{}{}
 	f := l.file()
-	err := poll(context.Background(), nil, func() (bool, error) { return f.LockSync(true) })
+	err := poll(context.Background(), nil, func() (bool, error) { return f.Lock(syncLock, true) })
 	if err == nil {
 		if err = f.Sync(); err == nil || f.Mark(true) == nil {
-			_ = f.UnlockSync() // at worst others wait until this Log is closed
+			_ = f.Unlock(syncLock) // at worst others wait until this Log is closed
 		}
 	}
 	<-syncs

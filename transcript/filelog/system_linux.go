@@ -137,23 +137,31 @@ func publish(root *os.Root, from, to string) error {
 }
 
 // lookupIn looks a name of a folder up with one system call, as [diskFile.Lookup]
-// says. The file that the name should refer to is id.
-func lookupIn(folder *os.File, name string, id fs.FileInfo) (look, error) {
+// says. Name ends with a NUL, so that no append has to make a copy that does. The
+// file that the name should refer to is id.
+func lookupIn(folder *os.File, name []byte, id fs.FileInfo) (look, error) {
 	own, ok := id.Sys().(*syscall.Stat_t)
 	if !ok {
 		return look{}, errors.ErrUnsupported
 	}
-	var found unix.Stat_t
+	var found unix.Statx_t
 	err := control(folder, func(fd int) error {
-		return unix.Fstatat(fd, name, &found, unix.AT_SYMLINK_NOFOLLOW)
+		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(name))),
+			unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, uintptr(unsafe.Pointer(&found)), 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
 	})
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return look{}, os.NewSyscallError("statx", err)
 	case err != nil:
-		return look{}, os.NewSyscallError("fstatat", err)
-	case found.Dev != own.Dev || found.Ino != own.Ino:
+		return look{}, errors.ErrUnsupported // by an old kernel or a sandbox
+	case unix.Mkdev(found.Dev_major, found.Dev_minor) != uint64(own.Dev) || found.Ino != own.Ino: //nolint:unconvert // MIPS has 32 bits
 		return look{}, ErrReplaced
 	}
-	return look{found.Size, found.Mode&unix.S_ISVTX != 0}, nil
+	return look{int64(found.Size), found.Mode&unix.S_ISVTX != 0}, nil
 }
 
 // openFlags keep the open of a FIFO from waiting for its other end.

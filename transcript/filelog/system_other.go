@@ -25,7 +25,7 @@ func matchesDisk(*os.Root, string, *os.File, int64, int64) (bool, error) {
 }
 
 // lookupIn is not possible: names are looked up through the Root.
-func lookupIn(*os.File, string, fs.FileInfo) (look, error) { return look{}, errors.ErrUnsupported }
+func lookupIn(*os.File, []byte, fs.FileInfo) (look, error) { return look{}, errors.ErrUnsupported }
 
 // lockHeld reports whether another open file has the lock on the byte at off.
 func lockHeld(f *os.File, off int64) (bool, error) {

@@ -13,19 +13,13 @@ import (
 
 // with calls f with the open log of a session.
 func (d *Driver) with(ctx context.Context, ref driver.Ref, f func(a *agent, o *openLog) error) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	defer d.ops.Done()
-	a, err := d.agent(ref.Agent, false)
-	if err != nil {
-		return err
-	}
-	o, err := a.acquire(ref)
-	if err != nil {
-		return err
-	}
-	return a.cause(ref, d.logs.release(o, f(a, o)))
+	return d.on(ctx, ref, func(a *agent) error {
+		o, err := a.acquire(ref)
+		if err != nil {
+			return err
+		}
+		return a.cause(ref, d.logs.release(o, f(a, o)))
+	})
 }
 
 // tries is how often a session is looked for again because it was archived and
@@ -38,12 +32,8 @@ func (a *agent) acquire(ref driver.Ref) (o *openLog, err error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return o, err
 		}
-		f, statErr := a.stat(ref.ID)
-		switch {
-		case statErr != nil:
+		if _, err := a.live(ref.ID); err != nil {
 			return nil, err
-		case f.archived:
-			return nil, a.archivedError(ref)
 		}
 	}
 	return nil, err
@@ -54,11 +44,11 @@ func (a *agent) cause(ref driver.Ref, err error) error {
 	switch {
 	case errors.Is(err, filelog.ErrReplaced):
 		a.d.forgetIdentity(ref) // the caller knows
-		f, statErr := a.stat(ref.ID)
+		_, liveErr := a.live(ref.ID)
 		switch {
-		case f.archived:
-			return a.archivedError(ref)
-		case errors.Is(statErr, fs.ErrNotExist):
+		case errors.Is(liveErr, driver.ErrArchived):
+			return liveErr
+		case errors.Is(liveErr, fs.ErrNotExist):
 			return fmt.Errorf("%w: %w: %w", driver.ErrReplaced, fs.ErrNotExist, err)
 		}
 		return fmt.Errorf("%w: %w", driver.ErrReplaced, err)
@@ -179,11 +169,12 @@ func (d *Driver) Settle(ctx context.Context, ref driver.Ref) (at driver.Cursor, 
 		return err
 	})
 	if errors.Is(err, driver.ErrArchived) {
-		_, size, closed, err := d.openToRead(ctx, ref)
-		if err == nil {
-			closed()
+		o, err := d.openToRead(ctx, ref)
+		if err != nil {
+			return 0, err
 		}
-		return driver.Cursor(size), err
+		o.close()
+		return driver.Cursor(o.size), nil
 	}
 	return at, err
 }

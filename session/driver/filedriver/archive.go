@@ -3,9 +3,6 @@ package filedriver
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"math"
-	"slices"
 
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -24,12 +21,8 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.
 			return err
 		}
 		defer release()
-		ahead := int64(math.MaxInt64) // transcripts that are larger are packed first
-		if alone {
-			ahead = packedInside
-		}
 		var p packed
-		for {
+		for ahead := alone; ; ahead = false {
 			var later *driver.Row
 			err := a.idx.hold(ctx, func() (err error) {
 				later, err = a.idx.archive(ctx, ref, check, p, ahead)
@@ -41,7 +34,6 @@ func (d *Driver) Archive(ctx context.Context, ref driver.Ref, check func(driver.
 			if p, err = a.packAhead(*later); err != nil {
 				return err
 			}
-			ahead = math.MaxInt64
 		}
 	})
 }
@@ -97,9 +89,9 @@ func (d *Driver) at(step string) {
 // archive is [Driver.Archive]. A busy line makes every reader look at the files of
 // the session until its row is there; while there is a transcript, the archive does
 // not count. So a kill between two steps leaves the session as it was, or archived.
-// If the transcript is larger than ahead, archive does nothing and returns the row to
-// pack it by; p is what has come of that.
-func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p packed, ahead int64) (later *driver.Row, err error) {
+// If ahead is set and the transcript is large, archive does nothing and returns the row
+// to pack it by; p is what has come of that.
+func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.Row) error, p packed, ahead bool) (later *driver.Row, err error) {
 	if f, err := x.a.stat(ref.ID); err == nil && f.archived {
 		return nil, nil
 	}
@@ -111,7 +103,7 @@ func (x *index) archive(ctx context.Context, ref driver.Ref, check func(driver.R
 		return nil, err
 	}
 	defer s.release()
-	if s.row.Size > ahead {
+	if ahead && s.row.Size > packedInside {
 		return &s.row, nil
 	}
 	x.a.d.at("archive: busy line")
@@ -170,12 +162,10 @@ func (x *index) putArchived(row driver.Row) error {
 // restore is [Driver.Restore].
 func (x *index) restore(ref driver.Ref) error {
 	f, err := x.a.stat(ref.ID)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return x.a.d.notFound(ref)
-	case err != nil:
+	if err != nil {
 		return err
-	case !f.archived:
+	}
+	if !f.archived {
 		return x.a.removeArchive(ref.ID) // what a killed process has left
 	}
 	x.a.d.at("restore: busy line")
@@ -250,21 +240,13 @@ type still struct {
 // still keeps a session as it is until release is called, and asks check about it.
 // The caller holds the turn lock and the lock of the index.
 func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row) error) (_ *still, err error) {
-	var undo []func()
-	s := &still{release: func() {
-		for _, f := range slices.Backward(undo) {
-			f()
-		}
-	}}
+	s := &still{release: func() {}}
 	defer func() {
 		if err != nil {
 			s.release()
 		}
 	}()
 	f, err := x.a.stat(ref.ID)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = x.a.d.notFound(ref)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +254,7 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 		if s.log, err = x.a.acquire(ref); err != nil {
 			return nil, err
 		}
-		undo = append(undo, func() { _ = x.a.d.logs.release(s.log, nil) }) // nil stays nil
+		s.release = func() { _ = x.a.d.logs.release(s.log, nil) } // nil stays nil
 		if x.sameBoot {
 			x.suspectDead(s.log)
 		}
@@ -282,7 +264,10 @@ func (x *index) still(ctx context.Context, ref driver.Ref, check func(driver.Row
 		if err != nil {
 			return nil, x.a.cause(ref, err)
 		}
-		undo = append(undo, held)
+		s.release = func() {
+			held()
+			_ = x.a.d.logs.release(s.log, nil)
+		}
 		if f.size, err = s.log.log.Size(); err != nil {
 			return nil, err
 		}

@@ -41,66 +41,15 @@ func (a *agent) archivedError(ref driver.Ref) error {
 	}
 }
 
-// An archive is the content of an open archive.
-type archive struct {
-	*blockgzip.Reader
-	row driver.Row // in its header; the ID is empty if that had no room for it
-	log *filelog.Log
-}
-
-// openArchive opens an archive by its name.
-func (a *agent) openArchive(name string) (_ *archive, err error) {
-	l, err := filelog.Open(a.root, name, &filelog.Options{ReadOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	z := &archive{log: l}
-	defer func() {
-		if err != nil {
-			z.close()
-			err = a.d.wrap("read archive", filepath.Join(a.dir, name), err, "restore the file from a copy")
-		}
-	}()
-	size, err := l.Size()
-	if err != nil {
-		return nil, err
-	}
-	if z.Reader, err = blockgzip.Open(l, size); err != nil {
-		return nil, err
-	}
-	if z.row, err = archivedRow(l); err != nil || z.row.ID == "" {
-		return z, err
-	}
-	if z.row.Size != z.Size() {
-		return nil, fmt.Errorf("it has %d bytes of a transcript that had %d", z.Size(), z.row.Size)
-	}
-	z.row.Agent = cmp.Or(a.name, z.row.Agent)
-	z.row.Archived = true
-	return z, nil
-}
-
-func (z *archive) close() { _ = z.log.Close() } // only read
-
-// archivedRow returns the row in the header of an archive; its ID is empty if there
-// is none.
-func archivedRow(r io.ReaderAt) (row driver.Row, err error) {
-	note, err := blockgzip.ReadNote(r)
-	if err == nil && len(note) > 0 {
-		err = json.Unmarshal(note, &row)
-	}
-	return row, err
-}
-
-// archivedSize returns the size of a transcript as the header of its archive says
-// it, 0 if that is not known.
+// archivedSize returns the size of a transcript as its archive says it, 0 if that is
+// not known.
 func (a *agent) archivedSize(f found) int64 {
-	l, err := filelog.Open(a.root, f.file, &filelog.Options{ReadOnly: true})
+	o, err := a.open(f)
 	if err != nil {
-		return 0
+		return 0 // whoever reads it learns what is wrong
 	}
-	defer func() { _ = l.Close() }() // only read
-	row, _ := archivedRow(l)         // whoever reads it learns what is wrong
-	return row.Size
+	o.close()
+	return o.row.Size
 }
 
 // packed is a transcript as it was when it was packed.
@@ -167,7 +116,7 @@ func (a *agent) pack(r io.ReaderAt, row driver.Row) (packed, error) {
 // unpack writes the transcript of an archive. When the error is nil the transcript
 // is on stable storage and has the same bytes.
 func (a *agent) unpack(f found) error {
-	z, err := a.openArchive(f.file)
+	z, err := a.open(f)
 	if err != nil {
 		return err
 	}
@@ -175,13 +124,13 @@ func (a *agent) unpack(f found) error {
 	sum := sha256.New()
 	write := func(w io.Writer) error {
 		a.d.at("restore: write")
-		_, err := io.CopyBuffer(io.MultiWriter(w, sum), io.NewSectionReader(z, 0, z.Size()), make([]byte, blockgzip.BlockSize))
+		_, err := io.CopyBuffer(io.MultiWriter(w, sum), io.NewSectionReader(z, 0, z.size), make([]byte, blockgzip.BlockSize))
 		a.d.at("restore: written")
 		return err
 	}
 	verify := func(r io.ReaderAt, size int64) error {
 		a.d.at("restore: verify")
-		err := same(r, size, z.Size(), sum.Sum(nil))
+		err := same(r, size, z.size, sum.Sum(nil))
 		a.d.at("restore: rename")
 		return err
 	}

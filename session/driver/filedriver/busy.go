@@ -94,10 +94,7 @@ func (x *index) markBusy(o *openLog) error {
 	if o.told.Load() {
 		return nil
 	}
-	f, err := x.a.stat(o.ref.ID)
-	if err == nil && f.archived {
-		err = x.a.archivedError(o.ref)
-	}
+	f, err := x.a.live(o.ref.ID)
 	if err != nil {
 		return err
 	}

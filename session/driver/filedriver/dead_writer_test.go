@@ -127,3 +127,18 @@ func TestNobodySuspectsHimself(t *testing.T) {
 	require.Equal(t, 6, syncs)
 	require.NoError(t, d.Close())
 }
+
+// A transcript that is none any more, of a session that a dead writer was busy with,
+// keeps nobody from writing.
+func TestDeadWriterOfNoTranscript(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, nil)
+	ref := create(t, d, "a", "k").Ref()
+	require.NoError(t, d.Close())
+	require.NoError(t, os.Remove(d.Path(ref)))
+	require.NoError(t, os.Mkdir(d.Path(ref), 0o700))
+	addLine(t, dir, fmt.Sprintf(`{"by":%d,"busy":"a"}`, deadWriter))
+	d = open(t, dir, nil)
+	create(t, d, "b", "other")
+	require.NoError(t, d.Close())
+}

@@ -78,3 +78,16 @@ func TestCloseDuringEviction(t *testing.T) {
 	require.NoError(t, <-closed)
 	require.NotContains(t, warnings.String(), "closing a transcript failed")
 }
+
+// A closed driver holds no lock of a writer any more.
+func TestCloseReleasesLocks(t *testing.T) {
+	d, err := Open(t.TempDir(), nil)
+	require.NoError(t, err)
+	_, err = d.Create(t.Context(), "a", "k", func(int64) (driver.Row, driver.Line) {
+		return driver.Row{ID: "a"}, driver.Line{ID: "a", Data: []byte(`{"type":"session","id":"a","key":"k","gen":1}`)}
+	})
+	require.NoError(t, err)
+	lock := d.agents["a"].idx.lock
+	require.NoError(t, d.Close())
+	require.ErrorIs(t, lock.TryLock(indexByte), filelog.ErrClosed)
+}

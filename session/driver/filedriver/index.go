@@ -1,7 +1,6 @@
 package filedriver
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -15,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/convolog/convolog/internal/ahead"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript/filelog"
 )
@@ -178,7 +178,7 @@ func (x *index) refresh() error {
 	if err := x.readHead(); err != nil {
 		return errors.Join(err, x.forget()) // the next call reads it again
 	}
-	x.rows = newRows(x.info.Size() / 400)
+	x.rows = newRows(x.info.Size() / 512)
 	return x.read(x.info.Size())
 }
 
@@ -207,74 +207,116 @@ func (x *index) readHead() error {
 	return nil
 }
 
-// read applies the lines from x.applied to size. A last line without its '\n'
-// is being written, or is what a killed writer left.
+// A line is one of the index, decoded.
+type line struct {
+	record
+	row     *entry // nil if the line is about something else
+	damaged bool
+	end     int64
+	err     error // nothing could be read
+}
+
+// chunk is how many bytes of the index are decoded at a time.
+const chunk = 16 << 10
+
+var chunks = sync.Pool{New: func() any { return new([]byte) }}
+
+// read applies the lines from x.applied to size, which are decoded on all
+// processors.
 func (x *index) read(size int64) error {
-	if size <= x.applied {
-		return nil
+	from := x.applied
+	offsets := func(yield func(int64, error) bool) {
+		for at := from; at < size && yield(at, nil); {
+			at += chunk
+		}
 	}
-	r := bufio.NewReaderSize(io.NewSectionReader(x.file, x.applied, size-x.applied), int(min(1<<20, size-x.applied+1)))
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
+	decode := func(lines []line, at int64) []line { return x.decode(lines, from, at, size) }
+	for l, err := range ahead.Map(offsets, ahead.Most, func(int64) int { return chunk }, decode) {
+		if err = cmp.Or(err, l.err); err != nil {
 			return x.fail("read index", err, "check that this user may read it")
 		}
-		x.applyLine(line[:len(line)-1])
-		x.applied += int64(len(line))
-		line = line[:0]
+		x.apply(l)
+		x.applied = l.end
 	}
+	return nil
 }
 
-// applyLine applies the line at x.applied. Rows and busy lines as this package
-// writes them are not decoded.
-func (x *index) applyLine(line []byte) {
-	if e, by, ok := peekRow(line); ok {
-		e.at += x.applied
-		x.apply(e, by, nil)
-		return
-	}
-	var rec record
-	rec, ok := peekBusy(line)
-	if !ok {
-		if err := json.Unmarshal(line, &rec); err != nil && len(line) > 0 {
-			x.lost, x.remake = true, true // it stood for a change that the transcripts know
-			return
+// decode appends the lines that begin in the chunk at an offset. The first one of
+// all begins at from. A last line without its '\n' is being written, or is what a
+// killed writer left.
+func (x *index) decode(lines []line, from, at, size int64) []line {
+	pooled, _ := chunks.Get().(*[]byte)
+	defer chunks.Put(pooled)
+	begin := max(from, at-1) // a line begins behind a '\n'
+	text, skipped := (*pooled)[:0], begin == at
+	for pos, end := 0, int(min(at+chunk, size)-begin); pos < end; {
+		n := bytes.IndexByte(text[pos:], '\n')
+		switch have := len(text); {
+		case n >= 0 && skipped:
+			lines = append(lines, x.decodeLine(text[pos:pos+n], begin+int64(pos)))
+			fallthrough
+		case n >= 0:
+			pos, skipped = pos+n+1, true
+		case begin+int64(have) == size, !skipped && have >= end:
+			return lines
+		default:
+			text = slices.Grow(text, max(chunk+chunk/16, have)) // the last line ends behind the chunk
+			text = text[:min(int64(cap(text)), size-begin)]
+			*pooled = text
+			if n, err := x.file.ReadAt(text[have:], begin+int64(have)); n < len(text)-have {
+				return append(lines, line{err: cmp.Or(err, io.ErrUnexpectedEOF)})
+			}
 		}
 	}
+	return lines
+}
+
+// decodeLine decodes the line at an offset.
+func (x *index) decodeLine(text []byte, at int64) line {
+	l, ok := peek(text)
 	switch {
-	case rec.Row != nil && rec.Row.ID != "":
-		rec.Row.Agent = cmp.Or(rec.Row.Agent, x.a.name)
-		x.apply(entryOf(*rec.Row), rec.By, rec.Ends)
-	case rec.Busy != "" && rec.By == 0:
-		if x.find(rec.Busy) == nil {
-			x.set(entry{id: rec.Busy, size: unseen})
-		}
-	case rec.Busy != "":
-		x.unmark(rec.Busy, rec.By)
-		x.busy[rec.Busy] = append(x.busy[rec.Busy], busyMark{rec.By, rec.From})
-	case rec.Delete != "":
-		x.drop(rec.Delete)
-		x.deletes[rec.Delete] = true
-	case rec.Erase != "":
-		x.doubt(rec.Erase)
-		x.erases[rec.Erase] = true
+	case !ok && len(text) > 0:
+		l = x.decodeJSON(text)
+	case l.row != nil:
+		l.row.at += at
 	}
+	l.end = at + int64(len(text)) + 1
+	return l
 }
 
-// apply adds a row that by has written.
-func (x *index) apply(e entry, by int64, ends []int64) {
-	if x.deletes[e.id] {
-		return
+func (x *index) decodeJSON(text []byte) (l line) {
+	l.damaged = json.Unmarshal(text, &l.record) != nil
+	if row := l.Row; row != nil && row.ID != "" && !l.damaged {
+		row.Agent = cmp.Or(row.Agent, x.a.name)
+		l.row = entryOf(*row)
 	}
-	x.set(e)
-	x.unmark(e.id, append(ends, by)...)
+	return l
+}
+
+// apply applies a line.
+func (x *index) apply(l line) {
+	switch {
+	case l.damaged:
+		x.lost, x.remake = true, true // it stood for a change that the transcripts know
+	case l.row != nil:
+		if !x.deletes[l.row.id] {
+			x.set(l.row)
+			x.unmark(l.row.id, append(l.Ends, l.By)...)
+		}
+	case l.Busy != "" && l.By == 0:
+		if x.find(l.Busy) == nil {
+			x.set(&entry{id: l.Busy, size: unseen})
+		}
+	case l.Busy != "":
+		x.unmark(l.Busy, l.By)
+		x.busy[l.Busy] = append(x.busy[l.Busy], busyMark{l.By, l.From})
+	case l.Delete != "":
+		x.drop(l.Delete)
+		x.deletes[l.Delete] = true
+	case l.Erase != "":
+		x.doubt(l.Erase)
+		x.erases[l.Erase] = true
+	}
 }
 
 // unmark ends the busy lines of writers.

@@ -27,13 +27,8 @@ func (d *Driver) Rewrite(ctx context.Context, ref driver.Ref, change func(iter.S
 // erase replaces the lines of a session. A line in the index comes first, so
 // that whoever finds it removes the row of the old ones.
 func (x *index) erase(ctx context.Context, ref driver.Ref, change func(iter.Seq2[transcript.Record, error], func([]byte) error) error) error {
-	switch f, err := x.a.stat(ref.ID); {
-	case errors.Is(err, fs.ErrNotExist):
-		return x.a.d.notFound(ref)
-	case err != nil:
+	if _, err := x.a.live(ref.ID); err != nil {
 		return err
-	case f.archived:
-		return x.a.archivedError(ref)
 	}
 	o, err := x.a.acquire(ref)
 	if err != nil {
@@ -96,7 +91,7 @@ func (x *index) doubt(id string) {
 	if e := x.find(id); e != nil {
 		n := *e
 		n.size, n.n, n.row = unseen, 0, nil
-		x.set(n)
+		x.set(&n)
 	}
 }
 

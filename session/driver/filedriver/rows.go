@@ -34,8 +34,8 @@ type entry struct {
 const unseen = -1
 
 // entryOf returns the entry of a row that the file does not have.
-func entryOf(row driver.Row) entry {
-	return entry{
+func entryOf(row driver.Row) *entry {
+	return &entry{
 		id: row.ID, key: row.Key, updatedAt: row.UpdatedAt, size: row.Size, gen: row.Gen, rev: row.Rev,
 		used: row.LastID != "", archived: row.Archived, row: &row,
 	}
@@ -68,23 +68,22 @@ func newRows(n int64) rows {
 // find returns the entry of a session, or nil.
 func (r *rows) find(id string) *entry { return r.byID[id] }
 
-// set adds an entry or replaces the one with its ID.
-func (r *rows) set(n entry) {
+// set adds an entry, which it retains, or replaces the one with its ID.
+func (r *rows) set(n *entry) {
 	e := r.byID[n.id]
 	if e != nil && !r.sorted && e.key == n.key {
 		r.bytes += int64(n.n - e.n)
 		n.next = e.next
-		*e = n
+		*e = *n
 		return
 	}
 	if e != nil {
 		r.del(e)
 	}
-	e = new(n)
-	e.next = r.byKey[e.key]
-	r.byID[e.id], r.byKey[e.key] = e, e
-	r.order = slices.Insert(r.order, r.place(e), e)
-	r.bytes += int64(e.n)
+	n.next = r.byKey[n.key]
+	r.byID[n.id], r.byKey[n.key] = n, n
+	r.order = slices.Insert(r.order, r.place(n), n)
+	r.bytes += int64(n.n)
 }
 
 // del removes an entry.
@@ -164,17 +163,25 @@ func newest(a, b *entry) *entry {
 // headRow is what a row begins with in a rewritten index.
 const headRow = `{"row":`
 
-// peekRow reads a line with a row as this package writes it, except for the end
-// of the row: its place in the line is in the entry. It reports false for any
-// other line.
-func peekRow(line []byte) (e entry, by int64, ok bool) {
-	p := peeker{line, true}
+// peek reads a line with a row or a busy line of a writer, as this package writes
+// them; of a row its beginning, with its place in the line in the entry. It reports
+// false for any other line.
+func peek(text []byte) (l line, ok bool) {
+	p := peeker{text, true}
 	if !p.maybe(headRow) {
-		by = p.by()
+		p.skip(`{"by":`)
+		l.By = p.number()
+		if p.maybe(`,"busy":"`) {
+			id := p.until('"')
+			if p.maybe(`,"from":`) {
+				l.From = p.number()
+			}
+			l.Busy = string(id)
+			return l, p.ok && bytes.IndexByte(id, '\\') < 0 && string(p.rest) == "}"
+		}
 		p.skip(`,"row":`)
 	}
-	e.at = int64(len(line) - len(p.rest))
-	e.n = len(p.rest) - len("}")
+	e := &entry{at: int64(len(text) - len(p.rest)), n: len(p.rest) - len("}")}
 	p.skip(`{"id":"`)
 	id := p.until('"')
 	if p.maybe(`,"updatedAt":"`) {
@@ -194,27 +201,13 @@ func peekRow(line []byte) (e entry, by int64, ok bool) {
 	p.skip(`,"key":"`)
 	key := p.until('"')
 	if !p.ok || len(key) == 0 || bytes.IndexByte(key, '\\') >= 0 || bytes.IndexByte(id, '\\') >= 0 || !bytes.HasSuffix(p.rest, []byte("}}")) {
-		return entry{}, 0, false
+		return line{}, false
 	}
-	both := string(id) + string(key) // one allocation for both
+	var buf [128]byte
+	both := string(append(append(buf[:0], id...), key...)) // one allocation for both
 	e.id, e.key = both[:len(id)], both[len(id):]
-	return e, by, true
-}
-
-// peekBusy does the same for a busy line of a writer.
-func peekBusy(line []byte) (rec record, ok bool) {
-	p := peeker{line, true}
-	rec.By = p.by()
-	p.skip(`,"busy":"`)
-	id := p.until('"')
-	if p.maybe(`,"from":`) {
-		rec.From = p.number()
-	}
-	if !p.ok || bytes.IndexByte(id, '\\') >= 0 || string(p.rest) != "}" {
-		return record{}, false
-	}
-	rec.Busy = string(id)
-	return rec, true
+	l.row = e
+	return l, true
 }
 
 // A peeker walks over JSON whose members have a known order.
@@ -232,11 +225,6 @@ func (p *peeker) maybe(prefix string) bool {
 }
 
 func (p *peeker) skip(prefix string) { p.ok = p.maybe(prefix) && p.ok }
-
-func (p *peeker) by() int64 {
-	p.skip(`{"by":`)
-	return p.number()
-}
 
 func (p *peeker) until(end byte) []byte {
 	i := bytes.IndexByte(p.rest, end)

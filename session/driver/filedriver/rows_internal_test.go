@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,44 @@ import (
 
 	"github.com/convolog/convolog/session/driver"
 )
+
+// Every line that is whole is decoded once, in order and at its offset, wherever the
+// chunks end, and a file that is shorter than it should be is an error.
+func TestDecodeChunks(t *testing.T) {
+	for seed := range uint64(100) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		var text []byte
+		var want []string
+		for range 1 + rnd.IntN(60) {
+			id := strings.Repeat("x", []int{1, rnd.IntN(40), rnd.IntN(chunk), rnd.IntN(4 * chunk)}[rnd.IntN(4)])
+			text = fmt.Appendf(text, `{"delete":"%s%d"}`+"\n", id, len(text))
+			want = append(want, fmt.Sprintf("%s%d", id, len(text)))
+		}
+		size := int64(len(text))
+		from := rnd.Int64N(min(size, 2*chunk))
+		from += int64(bytes.IndexByte(text[from:], '\n')) + 1
+		first := bytes.Count(text[:from], []byte("\n"))
+		whole := bytes.Count(text[from:size-int64(seed%2)], []byte("\n"))
+		name := filepath.Join(t.TempDir(), "index")
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+		f, err := os.Open(name)
+		require.NoError(t, err)
+		x := &index{a: &agent{}, file: f}
+		got := []string{}
+		for at := from; at < size; at += chunk {
+			for _, l := range x.decode(nil, from, at, size-int64(seed%2)) {
+				require.NoError(t, l.err)
+				got = append(got, fmt.Sprintf("%s%d", strings.TrimRight(l.Delete, "0123456789"), l.end))
+			}
+		}
+		require.Equal(t, want[first:first+whole], got, "seed %d", seed)
+		lines := x.decode(nil, 0, 0, size+chunk)
+		if size < chunk {
+			require.Error(t, lines[len(lines)-1].err)
+		}
+		require.NoError(t, f.Close())
+	}
+}
 
 // The table of rows agrees with a plain map about every page and every current
 // session, whatever it has already worked out.
@@ -103,25 +143,26 @@ func TestRowsAgreeWithAMap(t *testing.T) {
 func TestPeek(t *testing.T) {
 	row := driver.Row{ID: "a", Key: "main:cli:user", Gen: 12, Size: 9876543210, LastID: "b", UpdatedAt: time.Unix(1700000000, 0), Title: "t"}
 	for _, rec := range []record{{Row: &row}, {By: 7, Row: &row}, {Row: &driver.Row{ID: "a", Key: "k"}}, {Row: &driver.Row{ID: "a", Key: "k", Rev: 2, Archived: true}}} {
-		line := bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n"))
-		e, by, ok := peekRow(line)
-		require.True(t, ok, "%s", line)
-		require.Equal(t, rec.By, by)
+		text := bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n"))
+		l, ok := peek(text)
+		require.True(t, ok, "%s", text)
+		require.Equal(t, rec.By, l.By)
+		e := l.row
 		require.Equal(t, rec.Row.ID+rec.Row.Key, e.id+e.key)
 		require.Equal(t, rec.Row.LastID != "", e.used)
 		require.Equal(t, rec.Row.Archived, e.archived)
 		require.Equal(t, rec.Row.Rev, e.rev)
 		require.Equal(t, []int64{rec.Row.Size, rec.Row.Gen}, []int64{e.size, e.gen})
-		require.JSONEq(t, string(line), string(line[:e.at])+string(line[e.at:e.at+int64(e.n)])+"}")
+		require.JSONEq(t, string(text), string(text[:e.at])+string(text[e.at:e.at+int64(e.n)])+"}")
 	}
 	for _, rec := range []record{{By: 7, Busy: "a"}, {By: 1 << 47, Busy: "a", From: 12}} {
-		got, ok := peekBusy(bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n")))
+		got, ok := peek(bytes.TrimSuffix(appendRecord(nil, rec), []byte("\n")))
 		require.True(t, ok)
-		require.Equal(t, rec, got)
+		require.Equal(t, line{record: rec}, got)
 	}
-	for _, line := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`, `{"by":1000000000000000000,"busy":"a"}`} {
-		_, ok := peekBusy([]byte(line))
-		require.False(t, ok, line)
+	for _, text := range []string{``, `{}`, `{"by":1}`, `{"by":1,"busy":"a"`, `{"by":,"busy":"a"}`, `{"by":1,"busy":"\u0061"}`, `{"busy":"a"}`, `{"by":1,"busy":"a","more":1}`, `{"by":1000000000000000000,"busy":"a"}`} {
+		_, ok := peek([]byte(text))
+		require.False(t, ok, text)
 	}
 }
 
@@ -135,7 +176,7 @@ func FuzzPeekRow(f *testing.F) {
 		text, err := json.Marshal(row)
 		require.NoError(t, err)
 		line := append(append([]byte(`{"by":7,"row":`), text...), '}')
-		e, by, ok := peekRow(line)
+		l, ok := peek(line)
 		if !ok {
 			return // decoded when it is read
 		}
@@ -143,8 +184,8 @@ func FuzzPeekRow(f *testing.F) {
 		require.NoError(t, json.Unmarshal(text, &want))
 		decoded := entryOf(want)
 		decoded.row, decoded.at, decoded.n = nil, int64(len(`{"by":7,"row":`)), len(text)
-		require.Equal(t, decoded, e)
-		require.Equal(t, int64(7), by)
+		require.Equal(t, decoded, l.row)
+		require.Equal(t, int64(7), l.By)
 	})
 }
 

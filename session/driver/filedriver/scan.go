@@ -1,7 +1,9 @@
 package filedriver
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"iter"
 	"os"
 
+	"github.com/convolog/convolog/internal/blockgzip"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/filelog"
@@ -40,21 +43,36 @@ func (d *Driver) scan(ctx context.Context, ref driver.Ref, from driver.Cursor, d
 	}
 	defer func() { err = end(err) }()
 	opts := &transcript.ScanOptions{From: int64(from), Final: d.opts.ReadOnly && dir != driver.Live}
-	for again := true; again; again = shrunk(in, &size, err) {
-		err = d.scanTo(ctx, in, size, dir, opts, yield)
+	scan := transcript.Scan
+	if dir == driver.Backward {
+		scan = transcript.ScanBackward
 	}
-	return err
+	return d.scanAll(ctx, scan, in, size, dir, opts, yield)
+}
+
+type scanner func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error]
+
+// scanAll scans the lines up to size, or to where the source ends if it becomes
+// shorter, as it does when a failed append is taken back.
+func (d *Driver) scanAll(ctx context.Context, scan scanner, in source, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
+	for {
+		err := d.scanTo(ctx, scan, in, size, dir, opts, yield)
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		now, sizeErr := in.Size()
+		if sizeErr != nil || now == size {
+			return err
+		}
+		size = now
+	}
 }
 
 // scanTo scans the lines up to size. Forward, opts.From moves behind each line that
 // was given; backward, all that was given lies behind the end if that has moved.
-func (d *Driver) scanTo(ctx context.Context, in source, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
+func (d *Driver) scanTo(ctx context.Context, scan scanner, in io.ReaderAt, size int64, dir driver.Direction, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
 	if opts.From > size {
 		return fmt.Errorf("%w: it has %d bytes, and %d were read before", filelog.ErrReplaced, size, opts.From)
-	}
-	scan := transcript.Scan
-	if dir == driver.Backward {
-		scan = transcript.ScanBackward
 	}
 	line := int64(-1)
 	for rec, err := range scan(in, size, opts) {
@@ -63,7 +81,7 @@ func (d *Driver) scanTo(ctx context.Context, in source, size int64, dir driver.D
 		}
 		// A loop that goes on at a cursor must have seen all records of a line
 		// or none, so a closed driver ends it between two lines.
-		if line >= 0 && rec.End != line {
+		if rec.End != line {
 			if err := d.enter(ctx); err != nil {
 				return err
 			}
@@ -100,10 +118,10 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 		if !errors.Is(err, driver.ErrArchived) {
 			break
 		}
-		var closed func()
-		if in, size, closed, err = d.openToRead(ctx, ref); err == nil {
-			return in, size, func(err error) error {
-				closed()
+		var o *opened
+		if o, err = d.openToRead(ctx, ref); err == nil {
+			return o, o.size, func(err error) error {
+				o.close()
 				if errors.Is(err, filelog.ErrReplaced) {
 					err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
 				}
@@ -114,74 +132,90 @@ func (d *Driver) beginScan(ctx context.Context, ref driver.Ref) (in source, size
 	return in, size, end, err
 }
 
-// A source is what lines are read from: a log, an open transcript or an archive.
+// A source is what lines are read from: a log, or what was opened to be read.
 type source interface {
 	io.ReaderAt
 	Size() (int64, error) // now
 }
 
-// An openFile is a transcript that was opened to be read.
-type openFile struct{ *os.File }
+// An opened is a transcript or an archive that was opened to be read.
+type opened struct {
+	io.ReaderAt
+	file *os.File
+	size int64      // of the transcript, when it was opened
+	row  driver.Row // of an archive; the ID is empty if it has none
+}
 
-func (f openFile) Size() (int64, error) {
-	info, err := f.Stat()
+// Size implements [source].
+func (o *opened) Size() (int64, error) {
+	if o.ReaderAt != o.file {
+		return o.size, nil
+	}
+	info, err := o.file.Stat()
 	if err != nil {
 		return 0, err
 	}
 	return info.Size(), nil
 }
 
-// An openArchive is an archive that was opened to be read.
-type openArchive struct{ *archive }
+func (o *opened) close() { _ = o.file.Close() } // only read
 
-func (z openArchive) Size() (int64, error) { return z.archive.Size(), nil }
-
-// shrunk reports whether a read has failed because the source became shorter, as it
-// does when a failed append is taken back. It then sets size to what it has now.
-func shrunk(in source, size *int64, err error) bool {
-	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false
+// open opens a transcript or an archive.
+func (a *agent) open(f found) (*opened, error) {
+	root := a.sess
+	if f.archived {
+		root = a.root
 	}
-	now, err := in.Size()
-	if err != nil || now == *size {
-		return false
+	file, info, err := filelog.OpenFile(root, f.file)
+	if err != nil {
+		return nil, err
 	}
-	*size = now
-	return true
+	o := &opened{ReaderAt: file, file: file, size: info.Size()}
+	if !f.archived {
+		return o, nil
+	}
+	if err := a.unzip(o); err != nil {
+		o.close()
+		return nil, a.d.wrap("read archive", a.path(f), err, "restore the file from a copy")
+	}
+	return o, nil
 }
 
-// openToRead opens a transcript, or the archive of one, to read as many bytes as
-// it has now.
-func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (in source, size int64, closed func(), err error) {
-	if err := d.enter(ctx); err != nil {
-		return nil, 0, nil, err
-	}
-	defer d.ops.Done()
-	if err := driver.CheckRef(ref); err != nil {
-		return nil, 0, nil, err
-	}
-	a, err := d.agent(ref.Agent, false)
+// unzip makes o what the archive holds that it was opened on.
+func (a *agent) unzip(o *opened) error {
+	z, err := blockgzip.Open(o.file, o.size)
 	if err != nil {
-		return nil, 0, nil, err
+		return err
 	}
-	for range tries {
-		f, info, err := filelog.OpenFile(a.sess, fileName(ref.ID))
-		if err == nil {
-			return openFile{f}, info.Size(), func() { _ = f.Close() }, nil // only read
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, 0, nil, a.cause(ref, err)
-		}
-		z, zErr := a.openArchive(archiveName(ref.ID))
-		if zErr == nil {
-			return openArchive{z}, z.Size(), z.close, nil
-		}
-		if !errors.Is(zErr, fs.ErrNotExist) {
-			return nil, 0, nil, zErr
-		}
-		if _, statErr := a.stat(ref.ID); statErr != nil {
-			return nil, 0, nil, a.cause(ref, err)
-		}
+	o.ReaderAt, o.size = z, z.Size()
+	note, err := blockgzip.ReadNote(o.file)
+	if err == nil && len(note) > 0 {
+		err = json.Unmarshal(note, &o.row)
 	}
-	return nil, 0, nil, a.d.notFound(ref)
+	if err != nil || o.row.ID == "" {
+		return err
+	}
+	if o.row.Size != o.size {
+		return fmt.Errorf("it has %d bytes of a transcript that had %d", o.size, o.row.Size)
+	}
+	o.row.Agent = cmp.Or(a.name, o.row.Agent)
+	o.row.Archived = true
+	return nil
+}
+
+// openToRead opens the transcript of a session, or its archive.
+func (d *Driver) openToRead(ctx context.Context, ref driver.Ref) (o *opened, err error) {
+	err = d.on(ctx, ref, func(a *agent) error {
+		for range tries {
+			f, err := a.stat(ref.ID)
+			if err != nil {
+				return err
+			}
+			if o, err = a.open(f); !errors.Is(err, fs.ErrNotExist) { // else it was archived or restored in between
+				return a.cause(ref, err)
+			}
+		}
+		return d.notFound(ref)
+	})
+	return o, err
 }

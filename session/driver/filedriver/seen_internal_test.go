@@ -133,3 +133,17 @@ func TestDamagedBatchIsNoHit(t *testing.T) {
 		require.Empty(t, s.keys)
 	}
 }
+
+// A copy of the file may hold lines that could not be read before.
+func TestKeysOfACopy(t *testing.T) {
+	line := keyedLine("a", "key", "hash", 1)
+	broken := append(make([]byte, len(line)-1), '\n')
+	cond := driver.Cond{Idem: "key", IdemHash: "hash"}
+	var s seen
+	res, err := s.check(bytes.NewReader(broken), 0, int64(len(line)), cond)
+	require.NoError(t, err)
+	require.False(t, res.Repeated)
+	res, err = s.check(bytes.NewReader([]byte(line)), 1, int64(len(line)), cond)
+	require.NoError(t, err)
+	require.Equal(t, driver.Result{End: driver.Cursor(len(line)), Repeated: true, IDs: []string{"a"}}, res)
+}

@@ -287,9 +287,7 @@ func (d *Driver) Delete(ctx context.Context, refs ...driver.Ref) error {
 	for _, ref := range refs {
 		a, err := d.existing(ref)
 		if err == nil {
-			if _, err = a.stat(ref.ID); err != nil {
-				err = d.notFound(ref)
-			}
+			_, err = a.stat(ref.ID)
 		}
 		if errs = append(errs, err); err == nil {
 			of[a] = append(of[a], ref.ID)
@@ -321,8 +319,8 @@ func (x *index) get(ref driver.Ref) (driver.Row, error) {
 		return driver.Row{}, err
 	}
 	f, err := x.a.stat(ref.ID)
-	if errors.Is(err, fs.ErrNotExist) || x.deletes[ref.ID] {
-		return driver.Row{}, x.a.d.notFound(ref)
+	if err == nil && x.deletes[ref.ID] {
+		err = x.a.d.notFound(ref)
 	}
 	if err != nil {
 		return driver.Row{}, err

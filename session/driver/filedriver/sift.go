@@ -18,39 +18,29 @@ func (d *Driver) Sift(ctx context.Context, ref driver.Ref, keep driver.Keep) ite
 }
 
 func (d *Driver) sift(ctx context.Context, ref driver.Ref, keep driver.Keep, yield func(transcript.Record) bool) error {
-	f, size, closed, err := d.openToRead(ctx, ref)
+	f, err := d.openToRead(ctx, ref)
 	if err != nil {
 		return err
 	}
-	defer closed()
-	in := readerAt(func(p []byte, offset int64) (int, error) {
-		if err := d.enter(ctx); err != nil {
-			return 0, err
-		}
-		defer d.ops.Done()
-		return f.ReadAt(p, offset)
-	})
-	wanted := func(offset int64, lines []byte) bool { return keep(driver.Cursor(offset), lines) }
-	opts := &transcript.ScanOptions{Final: d.opts.ReadOnly}
-	for again := true; again; again = shrunk(f, &size, err) {
-		err = siftTo(in, size, wanted, opts, yield)
+	defer f.close()
+	scan := func(in io.ReaderAt, size int64, opts *transcript.ScanOptions) iter.Seq2[transcript.Record, error] {
+		return transcript.Sift(in, size, func(offset int64, lines []byte) bool { return keep(driver.Cursor(offset), lines) }, opts)
 	}
-	return err
+	return d.scanAll(ctx, scan, whileOpen{f, ctx, d}, f.size, driver.Backward, &transcript.ScanOptions{Final: d.opts.ReadOnly}, yield)
 }
 
-func siftTo(in io.ReaderAt, size int64, wanted func(int64, []byte) bool, opts *transcript.ScanOptions, yield func(transcript.Record) bool) error {
-	for rec, err := range transcript.Sift(in, size, wanted, opts) {
-		if err != nil {
-			return err
-		}
-		if !yield(rec) {
-			return nil
-		}
-	}
-	return nil
+// whileOpen is a source that can be read while the driver is open.
+type whileOpen struct {
+	source
+	ctx context.Context //nolint:containedctx // of the search
+	d   *Driver
 }
 
-// readerAt is a function as an [io.ReaderAt].
-type readerAt func(p []byte, offset int64) (int, error)
-
-func (f readerAt) ReadAt(p []byte, offset int64) (int, error) { return f(p, offset) }
+// ReadAt implements [io.ReaderAt].
+func (w whileOpen) ReadAt(p []byte, offset int64) (int, error) {
+	if err := w.d.enter(w.ctx); err != nil {
+		return 0, err
+	}
+	defer w.d.ops.Done()
+	return w.source.ReadAt(p, offset)
+}

@@ -200,7 +200,7 @@ func (x *index) look(f found) error {
 	case errors.Is(err, errNoHeader) && (f.archived || e != nil && e.key != ""):
 		return err
 	case errors.Is(err, errNoHeader) && row.ID == "":
-		x.set(entry{id: f.id})
+		x.set(&entry{id: f.id})
 		return err
 	case err != nil && known.ID != "" && known.Key != "":
 		known.Gen, known.Archived = max(row.Gen, e.gen), f.archived
@@ -298,7 +298,15 @@ func (a *agent) stat(id string) (f found, err error) {
 			return found{file: archiveName(id), id: id, archived: true}, nil
 		}
 	}
-	return f, a.d.wrap("find session "+id, a.path(f), fs.ErrNotExist, "check that this user may read it")
+	return f, a.d.wrap("find session "+id, a.path(f), fs.ErrNotExist, "list the sessions to see which there are")
+}
+
+// live is stat for a session that must not be archived.
+func (a *agent) live(id string) (f found, err error) {
+	if f, err = a.stat(id); err == nil && f.archived {
+		err = a.archivedError(driver.Ref{Agent: a.name, ID: id})
+	}
+	return f, err
 }
 
 // findHeader returns the header of a transcript, the first entry of its kind,
@@ -335,30 +343,22 @@ func (a *agent) header(f found) (e transcript.Entry, h transcript.Header, err er
 // read calls do with a transcript. Before that it ends a last line that a dead
 // writer has left without its '\n', which may be what makes the session current.
 func (a *agent) read(f found, do func(size int64, scan Scan) error) error {
-	if f.archived {
-		z, err := a.openArchive(f.file)
-		if err != nil {
-			return noHeader(err)
-		}
-		defer z.close()
-		return do(z.Size(), a.scanner(z, z.Size()))
-	}
-	l, err := filelog.Open(a.sess, f.file, &filelog.Options{ReadOnly: true})
+	o, err := a.open(f)
 	if err != nil {
 		return noHeader(err)
 	}
-	defer func() { _ = l.Close() }() // only read
-	size, err := l.Size()
-	if err == nil && size > 0 && f.id != "" && !a.d.opts.ReadOnly {
+	defer o.close()
+	size := o.size
+	if !f.archived && size > 0 && f.id != "" && !a.d.opts.ReadOnly {
 		var last [1]byte
-		if _, err = l.ReadAt(last[:], size-1); err == nil && last[0] != '\n' {
+		if _, err = o.ReadAt(last[:], size-1); err != nil {
+			return noHeader(err)
+		}
+		if last[0] != '\n' {
 			size = a.settle(driver.Ref{Agent: a.name, ID: f.id}, size)
 		}
 	}
-	if err != nil {
-		return noHeader(err)
-	}
-	return do(size, a.scanner(l, size))
+	return do(size, a.scanner(o, size))
 }
 
 // scanner returns the function that scans a transcript.
@@ -395,12 +395,12 @@ func (a *agent) settle(ref driver.Ref, size int64) int64 {
 // empty if that is nothing.
 func (a *agent) describe(f found, known driver.Row) (row driver.Row, err error) {
 	if f.archived {
-		z, err := a.openArchive(f.file)
+		o, err := a.open(f)
 		if err != nil {
 			return row, noHeader(err)
 		}
-		if z.close(); z.row.ID == f.id {
-			return z.row, nil
+		if o.close(); o.row.ID == f.id {
+			return o.row, nil
 		}
 	}
 	defer func() { row.Archived = f.archived }()

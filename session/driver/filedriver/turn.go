@@ -3,6 +3,7 @@ package filedriver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io/fs"
@@ -51,12 +52,9 @@ func (d *Driver) LockTurn(ctx context.Context, ref driver.Ref, wait bool) (func(
 	}
 	d.waited(ctx, ref, filelog.TurnLock, began, err)
 	if err = lockError(err); err == nil {
-		f, statErr := a.stat(ref.ID)
-		switch { // deleted or archived while this call waited
-		case statErr != nil:
-			err = fmt.Errorf("%w: %w: session %s", driver.ErrReplaced, fs.ErrNotExist, ref.ID)
-		case f.archived:
-			err = a.archivedError(ref)
+		_, err = a.live(ref.ID) // it may have been deleted or archived while this call waited
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: %w", driver.ErrReplaced, err)
 		}
 	}
 	if err != nil {

@@ -170,16 +170,7 @@ func (n *notes) watch(dir watched, mask uint32) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // only looked at
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var wd int
-	if ctlErr := raw.Control(func(fd uintptr) {
-		wd, err = unix.InotifyAddWatch(n.fd, fmt.Sprintf("/proc/self/fd/%d", fd), mask)
-	}); ctlErr != nil {
-		return ctlErr
-	}
+	wd, err := unix.InotifyAddWatch(n.fd, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), mask)
 	if err != nil {
 		return fmt.Errorf("filedriver: watch %s: %w", dir.name, os.NewSyscallError("inotify_add_watch", err))
 	}

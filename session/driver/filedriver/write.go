@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -263,13 +262,7 @@ func (x *index) rewrite(sync bool) error {
 func (x *index) put(ctx context.Context, row driver.Row) error {
 	return x.hold(ctx, func() error {
 		ref := row.Ref()
-		f, err := x.a.stat(row.ID)
-		if errors.Is(err, fs.ErrNotExist) {
-			return x.a.d.notFound(ref)
-		}
-		if err == nil && f.archived {
-			err = x.a.archivedError(ref)
-		}
+		f, err := x.a.live(row.ID)
 		if err != nil {
 			return err
 		}
