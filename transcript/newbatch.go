@@ -80,10 +80,10 @@ func NewSealedBatch(now time.Time, newID func() string, items ...Item) ([]Entry,
 	return newBatch(now, newID, true, items)
 }
 
+// newBatch has a closure where a struct of what it refers to would let newID escape.
 func newBatch(now time.Time, newID func() string, sealed bool, items []Item) ([]Entry, error) {
 	entries := make([]Entry, 0, len(items))
 	now = now.UTC().Truncate(time.Microsecond)
-	// A closure and not a struct of these: newID would escape with it.
 	add := func(b Body) string {
 		e := Entry{ID: newID(), Time: now, Body: b}
 		entries = append(entries, e)

@@ -295,8 +295,7 @@ func (l *Log) lock(ctx context.Context, op string, shared bool) (waited time.Dur
 	began := time.Now()
 	err = l.takePlace(ctx)
 	if err == nil {
-		f := l.file()
-		if err = poll(ctx, l.ended, func() (bool, error) { return f.Lock(appendLock, shared) }); err != nil {
+		if err = poll(ctx, l.ended, func() (bool, error) { return l.file().Lock(appendLock, shared) }); err != nil {
 			<-l.appending
 		}
 	}

@@ -150,11 +150,11 @@ func (l *Log) syncNow(s *Synced) {
 		}
 	}
 	<-syncs
-	// An error, and lines that were acknowledged before their sync, may concern a
-	// file that has lost its name to a copy. A sync of an append that has just
-	// been written vouches for the copy too: what was copied was readable.
 	var lookErr error
 	if err != nil || l.opts.Sync.interval > 0 {
+		// An error, and lines that were acknowledged before their sync, may concern a
+		// file that has lost its name to a copy. A sync of an append that has just
+		// been written vouches for the copy too: what was copied was readable.
 		_, lookErr = f.Lookup()
 	}
 	*s = Synced{Took: since(began), Bytes: dirty.end - dirty.start}
