@@ -25,7 +25,6 @@ func (r *bedrockRenderer) messages() written {
 		pairs, _ := r.pairs(m, ranByProvider)
 		return r.answerContent(i, m, pairs, r.answerBlock)
 	})
-	messages = slices.DeleteFunc(messages, func(m transcript.Message) bool { return len(m.Content) == 0 })
 	for i, m := range messages {
 		messages[i].Content = r.together(m)
 	}

@@ -164,7 +164,7 @@ func (s *bedrockStream) startBlock(payload []byte) (Delta, error) {
 	}
 	start, call := get(payload, "start"), get(payload, "start", "toolUse")
 	switch {
-	case !jsontext.IsObject(start):
+	case !hasEachOnce(start): // it says nothing
 		s.begin(index, "text", nil)
 	case !jsontext.IsObject(call) || stringMember(call, "type") != "":
 		s.begin(index, "opaque", start)

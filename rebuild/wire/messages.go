@@ -50,7 +50,7 @@ func (r *renderer) messages(user, answer blocksOf) []transcript.Message {
 		if n := len(out); n > 0 {
 			last = out[n-1]
 		}
-		if len(content) == 0 && len(m.Content) > 0 {
+		if len(content) == 0 && (len(m.Content) > 0 || r.api == apiBedrock) {
 			if last.Role == roleSystem { // nothing can be joined to it
 				out, r.reasons = append(out, transcript.AssistantText("[no answer]")), true
 				r.note(rebuild.AddedAnswer, entry, "behind a system message, as nothing is left of one")
@@ -63,12 +63,13 @@ func (r *renderer) messages(user, answer blocksOf) []transcript.Message {
 		if m.Role == transcript.RoleAssistant && !hasCalls(content) {
 			r.ids.open() // results that follow answer nothing
 		}
-		if m.Content = content; dropped && m.Role == transcript.RoleUser && last.Role == transcript.RoleUser {
+		joins := m.Role == transcript.RoleUser && last.Role == transcript.RoleUser && (dropped || r.api == apiBedrock)
+		if m.Content = content; joins {
 			m, out = last, out[:len(out)-1]
 			m.Content = resultsFirst(last.Content, content)
 			r.note(rebuild.MergedMessages, entry, "")
 		}
-		out, dropped = append(out, withSystem(m)...), false
+		out, dropped = withSystem(out, m), false
 	}
 	return out
 }

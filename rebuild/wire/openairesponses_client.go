@@ -66,11 +66,14 @@ func isShellOutput(said string) bool {
 }
 
 // unshown returns the calls of a computer in answer i whose results have no picture
-// of its screen. The results are in the next message.
+// of its screen. The results are in the messages up to the next answer.
 func (r *responsesRenderer) unshown(i int) map[string]bool {
 	without := map[string]bool{}
-	if i+1 < len(r.req.Messages) {
-		for _, b := range r.req.Messages[i+1].Content {
+	for _, m := range r.req.Messages[i+1:] {
+		if m.Role == transcript.RoleAssistant {
+			break
+		}
+		for _, b := range m.Content {
 			if res, ok := b.(transcript.ToolResultBlock); ok && !slices.ContainsFunc(res.Content, r.takesAsImage) {
 				without[res.CallID] = true
 			}

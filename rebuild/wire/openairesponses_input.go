@@ -154,15 +154,18 @@ func hasEnded(item []byte) bool {
 // takes the IDs from what followed them, and from an item that went back before.
 func (r *responsesRenderer) follow(items []outputItem) []outputItem {
 	out := make([]outputItem, 0, len(items))
-	missed := -1 // batch that something was left out of
+	missed := -1  // batch that something was left out of
+	fits := false // the item in front is reasoning that goes back, with what is behind it
 	for i, it := range items {
 		behind := missed == it.origin.Batch
-		if isType[transcript.ThinkingBlock](it.block) {
-			why := r.unfit(items[i:])
-			if behind {
-				why = "some before it is left out"
+		if !isType[transcript.ThinkingBlock](it.block) {
+			fits = false
+		} else if !fits {
+			why := "some before it is left out"
+			if !behind {
+				why = r.unfit(items[i:])
 			}
-			if why != "" {
+			if fits = why == ""; !fits {
 				r.note(rebuild.DroppedThinking, it.origin.Entry, why)
 				missed = it.origin.Batch
 				continue
@@ -184,22 +187,25 @@ func (r *responsesRenderer) follow(items []outputItem) []outputItem {
 	return out
 }
 
-// unfit says why the first item, which is reasoning, cannot go back; the item behind it
-// must be of the same answer and have come whole, or be reasoning that can go back
-// and is none of before.
-func (r *responsesRenderer) unfit(items []outputItem, before ...string) string {
-	it, rest, id := items[0], items[1:], items[0].id()
-	switch {
-	case !r.isWhole(it.kept):
-		return "not whole, or not encrypted"
-	case r.items[id] || slices.Contains(before, id):
-		return "the same again"
-	case len(rest) == 0 || rest[0].kept == nil || rest[0].origin.Batch != it.origin.Batch || r.items[rest[0].id()]:
-		return "without the item behind it"
-	case isType[transcript.ThinkingBlock](rest[0].block):
-		return r.unfit(rest, append(before, id)...)
+// unfit says why the reasoning that items begin with cannot go back; the item behind it
+// must be of the same answer and have come whole.
+func (r *responsesRenderer) unfit(items []outputItem) string {
+	seen := map[string]bool{}
+	for i, it := range items {
+		id := it.id()
+		switch {
+		case i > 0 && (it.kept == nil || it.origin.Batch != items[0].origin.Batch || r.items[id]):
+			return "without the item behind it"
+		case !isType[transcript.ThinkingBlock](it.block):
+			return ""
+		case !r.isWhole(it.kept):
+			return "not whole, or not encrypted"
+		case r.items[id] || seen[id]:
+			return "the same again"
+		}
+		seen[id] = true
 	}
-	return ""
+	return "without the item behind it"
 }
 
 // isWhole reports whether the provider can read a reasoning item again.

@@ -37,8 +37,8 @@ func checkParams(params map[string]json.RawMessage, written ...string) error {
 }
 
 // request writes the body of a request: names and values in turn, as in [object], but
-// for those that params have. The messages are the last, so
-// that a longer conversation only adds bytes.
+// for those that params have. The messages are the last, so that a longer conversation
+// only adds bytes.
 func (r *rendering) request(params map[string]json.RawMessage, members ...any) ([]byte, rebuild.Report, error) {
 	o := jsontext.AppendObject(nil)
 	for i := 0; i < len(members); i += 2 {

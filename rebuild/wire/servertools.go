@@ -98,6 +98,9 @@ type half struct {
 // whole pairs of a call that the provider ran and its result, and those that stand
 // alone. open has the calls without results by their IDs.
 func (r *renderer) pairs(m transcript.Message, of func(b transcript.RawBlock) half) (keep map[int]bool, open map[string]int) {
+	if !slices.ContainsFunc(m.Content, isType[transcript.RawBlock]) {
+		return nil, nil
+	}
 	keep, open = map[int]bool{}, map[string]int{}
 	for j, b := range m.Content {
 		raw, ok := b.(transcript.RawBlock)
@@ -127,7 +130,8 @@ func (r *renderer) serverPairs(i int, m transcript.Message) map[int]bool {
 		case isServerCall(b), isUnknownCall(b):
 			return half{id: stringMember(b.JSON, "id"), call: true}
 		case !isServerResult(b):
-			return half{alone: get(b.JSON, standAlone[b.BlockType()]) != nil || isUpload(b) || isUnknown(b)}
+			must := standAlone[b.BlockType()]
+			return half{alone: must != "" && get(b.JSON, must) != nil || isUpload(b) || isUnknown(b)}
 		case isUnknown(b) || !jsontext.IsNull(get(b.JSON, "content")):
 			return half{id: stringMember(b.JSON, "tool_use_id")}
 		}

@@ -40,9 +40,9 @@ func (r *renderer) asSystem(i int) bool {
 	return true
 }
 
-// withSystem returns a message, and one of the system prompts that end it. Where
+// withSystem appends a message, and one of the system prompts that end it. Where
 // something follows them, or stands nowhere in front of them, they stay texts.
-func withSystem(m transcript.Message) []transcript.Message {
+func withSystem(out []transcript.Message, m transcript.Message) []transcript.Message {
 	said := 0 // up to the last block that is no prompt
 	for j, b := range m.Content {
 		if prompt, ok := b.(systemText); ok {
@@ -52,9 +52,9 @@ func withSystem(m transcript.Message) []transcript.Message {
 		}
 	}
 	if said == 0 || said == len(m.Content) {
-		return []transcript.Message{m}
+		return append(out, m)
 	}
 	system := transcript.Message{Role: roleSystem, Content: slices.Clone(m.Content[said:])}
 	m.Content = slices.Clip(m.Content[:said])
-	return []transcript.Message{m, system}
+	return append(out, m, system)
 }

@@ -40,7 +40,7 @@ func (r *talk) messages(t talker) {
 		if m.Role != transcript.RoleAssistant {
 			r.user(m, t)
 			r.dropped = false
-		} else if r.dropped = !t.answer(i, m) && len(m.Content) > 0; r.dropped {
+		} else if r.dropped = !t.answer(i, m); r.dropped && len(m.Content) > 0 {
 			r.note(rebuild.EmptyMessage, originOf(m, 0).Entry, "nothing is left of an answer")
 		}
 	}
@@ -52,17 +52,15 @@ func (r *talk) user(m transcript.Message, t talker) {
 	var moved, rest []transcript.Block
 	for j, b := range m.Content {
 		o := originOf(m, j)
-		switch b := b.(type) {
-		case transcript.ToolResultBlock:
-			moved = append(moved, t.result(o.Entry, b)...)
-		case transcript.ToolCallBlock:
-			r.note(rebuild.DroppedBlock, o.Entry, "a call in a user message")
-		default:
-			parts := r.parts(t, o.Entry, b)
-			if o.Block == transcript.PromptEntry && r.api == apiOpenAIResponses {
-				r.says(m, rest)
-				r.out, rest, parts = append(r.out, said{role: "developer", parts: parts}), nil, nil
-			}
+		if res, ok := b.(transcript.ToolResultBlock); ok {
+			moved = append(moved, t.result(o.Entry, res)...)
+			continue
+		}
+		parts := r.parts(t, o.Entry, b)
+		if o.Block == transcript.PromptEntry && r.api == apiOpenAIResponses {
+			r.says(m, rest)
+			r.out, rest = append(r.out, said{role: "developer", parts: parts}), nil
+		} else {
 			rest = append(rest, parts...)
 		}
 	}
@@ -78,7 +76,8 @@ func (r *talk) last() *said {
 }
 
 // says adds what the user says; behind an answer that was left out, to the message in
-// front of it.
+// front of it. Services that want IDs of nine characters also want an answer between
+// results and what the user says.
 func (r *talk) says(m transcript.Message, parts []transcript.Block) {
 	switch last := r.last(); {
 	case len(parts) == 0:

@@ -1,0 +1,87 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Messages that a caller put together badly: rendering does not repair them, but it
+// neither fails nor makes more of it.
+func TestBrokenMessages(t *testing.T) {
+	user := func(content string) transcript.Message {
+		return message(t, `{"role":"user","content":`+content+`}`, transcript.Origin{})
+	}
+	empty := transcript.Message{Role: transcript.RoleAssistant}
+	text := user(`"a"`)
+	call := user(`[{"type":"tool_use","id":"c","name":"n","input":{}}]`)
+	computer := message(t, `{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"computer","input":{"action":{}},"ext":{"type":"computer_call","item":{"id":"cu"}}}]}`, responsesOrigin("e", 1))
+	unsaid := message(t, `{"role":"assistant","content":[{"type":"text","":""},{"type":"text","text":"b"}]}`, native)
+	for name, tc := range map[string]struct {
+		format interface {
+			Request(req transcript.Request) ([]byte, rebuild.Report, error)
+		}
+		model    string
+		messages []transcript.Message
+		want     string
+	}{
+		"users in a row, Bedrock": {wire.Bedrock{}, "gpt-x", []transcript.Message{text, text}, `[{"role":"user","content":[{"text":"a"},{"text":"a"}]}]`},
+		"empty answer, Bedrock":   {wire.Bedrock{}, "gpt-x", []transcript.Message{text, empty, text}, `[{"role":"user","content":[{"text":"a"},{"text":"a"}]}]`},
+		"empty answer, Chat": {
+			wire.OpenAIChat{},
+			"gpt-x",
+			[]transcript.Message{text, empty, text},
+			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"a"}]}]`,
+		},
+		"call of a user, Chat":      {wire.OpenAIChat{}, "gpt-x", []transcript.Message{call}, `[{"role":"user","content":"[tool_use left out]"}]`},
+		"call of a user, Responses": {wire.OpenAIResponses{}, "gpt-x", []transcript.Message{call}, `[{"type":"message","role":"user","content":"[tool_use left out]"}]`},
+		"call of a user, Gemini":    {wire.Gemini{}, "gpt-x", []transcript.Message{call}, `[{"role":"user","parts":[{"text":"[tool_use left out]"}]}]`},
+		"no screen in a late result": {
+			wire.OpenAIResponses{},
+			"gpt-x",
+			[]transcript.Message{text, computer, text, transcript.ToolResult("c", "done")},
+			`{"type":"function_call_output","call_id":"c","output":"done"}]`,
+		},
+		"a text without its text": {
+			wire.Anthropic{},
+			model,
+			[]transcript.Message{text, unsaid},
+			`{"role":"assistant","content":[{"type":"text","text":"b"}]}]`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body, _, err := tc.format.Request(transcript.Request{Model: tc.model, Messages: tc.messages})
+			require.NoError(t, err)
+			if !strings.Contains(string(body), tc.want) {
+				t.Errorf("got %s, want %s", body, tc.want)
+			}
+		})
+	}
+}
+
+// However much reasoning an answer has, each piece is judged once.
+func TestMuchReasoning(t *testing.T) {
+	var said []string
+	for i := range 3_000 {
+		said = append(said, fmt.Sprintf(`{"type":"thinking","thinking":"t","ext":{"item":{"id":"rs_%d","type":"reasoning","summary":[],"encrypted_content":"e"}}}`, i))
+	}
+	said = append(said, `{"type":"text","text":"b","ext":{"item":{"id":"msg_1"}}}`)
+	m := message(t, `{"role":"assistant","content":[`+strings.Join(said, ",")+`]}`, responsesOrigin("e", 1))
+	start := time.Now()
+	body, report, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("a"), m}})
+	took := time.Since(start)
+	var got struct{ Input []json.RawMessage }
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(body, &got))
+	if len(got.Input) != len(said)+1 || len(report) > 0 || took > 5*time.Second {
+		t.Errorf("%d items after %v, report %v", len(got.Input), took, report)
+	}
+}
