@@ -144,7 +144,7 @@ func TestOpenAIRandomRequestTypes(t *testing.T) {
 			body = bytes.Replace(body, []byte(id), nil, 1)
 		}
 		sameJSON(t, body, got)
-		if len(wiretest.OpenAIChat{}.Validate(chat))+len(wiretest.OpenAIResponses{}.Validate(body)) > 0 {
+		if len(wiretest.Check(wiretest.OpenAIChat{}, chat))+len(wiretest.Check(wiretest.OpenAIResponses{}, body)) > 0 {
 			t.Errorf("not valid:\n%s\n%s", chat, body)
 		}
 	}

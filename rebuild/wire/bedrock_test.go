@@ -32,7 +32,7 @@ func renderBedrock(t testing.TB, b wire.Bedrock, req transcript.Request) (string
 
 func validBedrock(t testing.TB, model, body string) {
 	t.Helper()
-	if found := (wiretest.Bedrock{PureResults: strings.Contains(model, "llama")}).Validate([]byte(body)); len(found) > 0 {
+	if found := wiretest.Check(wiretest.Bedrock{PureResults: strings.Contains(model, "llama")}, []byte(body)); len(found) > 0 {
 		t.Fatalf("violations: %v\nbody: %s", found, body)
 	}
 }

@@ -55,7 +55,7 @@ func TestUnknownBlocks(t *testing.T) {
 	sent := func(m transcript.Message) string {
 		body, _, err := wire.Anthropic{}.Request(transcript.Request{Model: "claude-x", Messages: []transcript.Message{transcript.UserText("go"), m, transcript.UserText("more")}})
 		require.NoError(t, err)
-		require.Empty(t, wiretest.Anthropic{}.Validate(body))
+		require.Empty(t, wiretest.Check(wiretest.Anthropic{}, body))
 		return string(body)
 	}
 	const text = `{"type":"text","text":"x"}`
@@ -96,7 +96,7 @@ func TestUnknownBlocks(t *testing.T) {
 		body, _, err := wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{transcript.UserText("go"), resp.Message, transcript.UserText("more")}})
 		require.NoError(t, err)
 		require.Equal(t, kept, strings.Contains(string(body), items), items)
-		require.Empty(t, wiretest.OpenAIResponses{}.Validate(body))
+		require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, body))
 	}
 }
 
@@ -168,14 +168,14 @@ func TestOpenAIResponsesClientCalls(t *testing.T) {
 		require.Empty(t, report)
 		require.Contains(t, string(sent), tt.want)
 		require.Contains(t, string(sent), `"id":"rs_1"`)
-		require.Empty(t, wiretest.OpenAIResponses{}.Validate(sent))
-		require.NotEmpty(t, wiretest.OpenAIResponses{}.Validate([]byte(strings.Replace(string(sent), "_call_output", "_call_outputs", 1))))
+		require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
+		require.NotEmpty(t, wiretest.Check(wiretest.OpenAIResponses{}, []byte(strings.Replace(string(sent), "_call_output", "_call_outputs", 1))))
 
 		req.Model = "gpt-y"
 		sent, _, err = wire.OpenAIResponses{}.Request(req)
 		require.NoError(t, err)
 		require.Contains(t, string(sent), `{"type":"function_call","call_id":"call_1","name":"`+calls[0].Name+`"`)
-		require.Empty(t, wiretest.OpenAIResponses{}.Validate(sent))
+		require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
 	}
 
 	// A picture that never came: the call goes as that of a function.
@@ -187,7 +187,7 @@ func TestOpenAIResponsesClientCalls(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.Contains(t, string(sent), `"type":"function_call"`)
-	require.Empty(t, wiretest.OpenAIResponses{}.Validate(sent))
+	require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
 }
 
 // The phase of an answer is said again, with or without the rest of its item.
@@ -202,7 +202,7 @@ func TestOpenAIResponsesPhase(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.Contains(t, string(sent), `{"type":"message","phase":"commentary","role":"assistant","content":"a"}`)
-	require.Empty(t, wiretest.OpenAIResponses{}.Validate(sent))
+	require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, sent))
 }
 
 // Reasoning goes back in the way that each imitator wants it.
@@ -236,7 +236,7 @@ func TestChatDialects(t *testing.T) {
 		body, _, err := c.Request(req)
 		require.NoError(t, err)
 		require.Contains(t, string(body), `{"role":"assistant",`+tt.want+calls+`}`)
-		require.Empty(t, referee.Validate(body))
+		require.Empty(t, wiretest.Check(referee, body))
 		require.Equal(t, tt.dialect == wire.GLM, strings.Contains(string(body), `"clear_thinking":false`))
 
 		req.Model = "other"
@@ -275,7 +275,7 @@ func TestChatAudio(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, report)
 	require.Contains(t, string(body), `{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}]},{"role":"assistant","content":null,"audio":{"id":"audio_1"}}`)
-	require.Empty(t, wiretest.OpenAIChat{}.Validate(body))
+	require.Empty(t, wiretest.Check(wiretest.OpenAIChat{}, body))
 	req.Model = "gpt-x"
 	body, _, err = wire.OpenAIChat{}.Request(req)
 	require.NoError(t, err)
@@ -318,13 +318,13 @@ func TestBedrockOwnBlocks(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, report)
 	require.Contains(t, string(body), `"content":[`+call+`,`+result+`,`+cited+`]`)
-	require.Empty(t, wiretest.Bedrock{}.Validate(body))
+	require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
 	req.Model = "anthropic.claude"
 	body, report, err = b.Request(req)
 	require.NoError(t, err)
 	require.Len(t, report, 2)
 	require.Contains(t, string(body), `"content":[{"text":"So."}]`)
-	require.Empty(t, wiretest.Bedrock{}.Validate(body))
+	require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
 }
 
 // The user's messages around an answer that nothing is left of are one.

@@ -33,7 +33,7 @@ func TestRollingMarks(t *testing.T) {
 			`"tools":[{"name":"f","input_schema":{"type":"object"},`+mark+`}],"messages":[{"role":"user","content":[{"type":"text","text":"old"}]},`+
 			`{"role":"assistant","content":"a"},{"role":"user","content":[{"type":"text","text":"b",`+mark+`}]},{"role":"assistant","content":"c"},`+
 			`{"role":"user","content":[{"type":"text","text":"d",`+mark+`}]}]}`, strings.ReplaceAll(string(body), `"content":"old"`, `"content":[{"type":"text","text":"old"}]`))
-		require.Empty(t, wiretest.Anthropic{}.Validate(body))
+		require.Empty(t, wiretest.Check(wiretest.Anthropic{}, body))
 
 		body, _, err = wire.Bedrock{Cache: ttl}.Request(req)
 		require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestRollingMarks(t *testing.T) {
 		require.Equal(t, `{"system":[{"text":"Be brief."},`+point+`],"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object"}}}},`+point+`]},`+
 			`"messages":[{"role":"user","content":[{"text":"old"}]},{"role":"assistant","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"},`+point+`]},`+
 			`{"role":"assistant","content":[{"text":"c"}]},{"role":"user","content":[{"text":"d"},`+point+`]}]}`, string(body))
-		require.Empty(t, wiretest.Bedrock{}.Validate(body))
+		require.Empty(t, wiretest.Check(wiretest.Bedrock{}, body))
 	}
 	_, _, err := wire.Anthropic{Cache: "2h"}.Request(req)
 	require.EqualError(t, err, `wire: cache "2h" is neither "5m" nor "1h"`)
@@ -54,7 +54,7 @@ func TestCacheKey(t *testing.T) {
 	body, _, err := wire.OpenAIChat{CacheKey: "s1"}.Request(req)
 	require.NoError(t, err)
 	require.Equal(t, `{"model":"gpt-x","prompt_cache_key":"s1","messages":[{"role":"user","content":"go"}]}`, string(body))
-	require.Empty(t, wiretest.OpenAIChat{}.Validate(body))
+	require.Empty(t, wiretest.Check(wiretest.OpenAIChat{}, body))
 	for _, format := range []interface {
 		Request(transcript.Request) ([]byte, rebuild.Report, error)
 	}{
@@ -67,5 +67,5 @@ func TestCacheKey(t *testing.T) {
 	body, _, err = wire.OpenAIResponses{CacheKey: "s1"}.Request(req)
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"prompt_cache_key":"s1"`)
-	require.Empty(t, wiretest.OpenAIResponses{}.Validate(body))
+	require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, body))
 }

@@ -60,7 +60,7 @@ func ExampleOpenAIResponses() {
 	}
 	_, input, _ := strings.Cut(string(body), `"input":[`)
 	fmt.Println(strings.ReplaceAll(strings.TrimSuffix(input, "]}"), `},{`, "},\n{"))
-	fmt.Println(len(wiretest.OpenAIResponses{}.Validate(body)), "violations")
+	fmt.Println(len(wiretest.Check(wiretest.OpenAIResponses{}, body)), "violations")
 
 	// Another API gets what it can know of it.
 	body, report, err := wire.OpenAIChat{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
@@ -112,7 +112,7 @@ func ExampleGemini() {
 	}
 	fmt.Println(strings.ReplaceAll(string(body), `{"role"`, "\n"+`{"role"`))
 	fmt.Println(report[0])
-	fmt.Println(len(wiretest.Gemini{Model: req.Model}.Validate(body)), "violations")
+	fmt.Println(len(wiretest.Check(wiretest.Gemini{Model: req.Model}, body)), "violations")
 	// Output:
 	// {"contents":[
 	// {"role":"user","parts":[{"text":"read a.go"}]},
@@ -130,7 +130,7 @@ func ExampleBedrock() {
 	}
 	fmt.Println(strings.ReplaceAll(string(body), `{"role"`, "\n"+`{"role"`))
 	fmt.Println(report)
-	fmt.Println(len(wiretest.Bedrock{}.Validate(body)), "violations")
+	fmt.Println(len(wiretest.Check(wiretest.Bedrock{}, body)), "violations")
 	// Output:
 	// {"toolConfig":{"tools":[{"toolSpec":{"name":"read","inputSchema":{"json":{"type":"object"}}}}]},"messages":[
 	// {"role":"user","content":[{"text":"read a.go"}]},

@@ -32,19 +32,23 @@ var budget = json.RawMessage(`{"type":"enabled","budget_tokens":1024}`)
 var targets = []target{
 	{"anthropic", model, wire.Anthropic{}.Request, validateAnthropic},
 	{"anthropic, thinking", model, wire.Anthropic{Thinking: budget}.Request, validateAnthropic},
-	{"chat", "gpt-x", wire.OpenAIChat{}.Request, wiretest.OpenAIChat{}.Validate},
-	{"chat, reasoning", "gpt-x", wire.OpenAIChat{Reasoning: true, MaxTokens: true}.Request, wiretest.OpenAIChat{Reasoning: true}.Validate},
-	{"chat, short", "gpt-x", wire.OpenAIChat{ShortIDs: true, SystemRole: "developer"}.Request, wiretest.OpenAIChat{ShortIDs: true}.Validate},
-	{"responses", "gpt-x", wire.OpenAIResponses{}.Request, wiretest.OpenAIResponses{}.Validate},
-	{"responses, stored", "gpt-x", stored.Request, wiretest.OpenAIResponses{}.Validate},
-	{"gemini", geminiModel, wire.Gemini{}.Request, wiretest.Gemini{Model: geminiModel}.Validate},
-	{"gemini, old", "gemini-2.5-flash", wire.Gemini{}.Request, wiretest.Gemini{Model: "gemini-2.5-flash"}.Validate},
-	{"bedrock", bedrockModel, wire.Bedrock{}.Request, wiretest.Bedrock{}.Validate},
-	{"bedrock, thinking", bedrockModel, wire.Bedrock{Thinking: budget}.Request, wiretest.Bedrock{}.Validate},
-	{"bedrock, pure", "meta.llama4", wire.Bedrock{PureResults: true}.Request, wiretest.Bedrock{PureResults: true}.Validate},
+	{"chat", "gpt-x", wire.OpenAIChat{}.Request, check(wiretest.OpenAIChat{})},
+	{"chat, reasoning", "gpt-x", wire.OpenAIChat{Reasoning: true, MaxTokens: true}.Request, check(wiretest.OpenAIChat{Reasoning: true})},
+	{"chat, short", "gpt-x", wire.OpenAIChat{ShortIDs: true, SystemRole: "developer"}.Request, check(wiretest.OpenAIChat{ShortIDs: true})},
+	{"responses", "gpt-x", wire.OpenAIResponses{}.Request, check(wiretest.OpenAIResponses{})},
+	{"responses, stored", "gpt-x", stored.Request, check(wiretest.OpenAIResponses{})},
+	{"gemini", geminiModel, wire.Gemini{}.Request, check(wiretest.Gemini{Model: geminiModel})},
+	{"gemini, old", "gemini-2.5-flash", wire.Gemini{}.Request, check(wiretest.Gemini{Model: "gemini-2.5-flash"})},
+	{"bedrock", bedrockModel, wire.Bedrock{}.Request, check(wiretest.Bedrock{})},
+	{"bedrock, thinking", bedrockModel, wire.Bedrock{Thinking: budget}.Request, check(wiretest.Bedrock{})},
+	{"bedrock, pure", "meta.llama4", wire.Bedrock{PureResults: true}.Request, check(wiretest.Bedrock{PureResults: true})},
 }
 
 var stored = wire.OpenAIResponses{Params: map[string]json.RawMessage{"store": json.RawMessage("true")}}
+
+func check(service wiretest.API) func([]byte) []wiretest.Violation {
+	return func(body []byte) []wiretest.Violation { return wiretest.Check(service, body) }
+}
 
 func validateAnthropic(body []byte) []wiretest.Violation {
 	var req transcript.Request

@@ -32,7 +32,7 @@ func renderGemini(t testing.TB, g wire.Gemini, req transcript.Request) (string, 
 
 func validGemini(t testing.TB, model, body string) {
 	t.Helper()
-	if found := (wiretest.Gemini{Model: model}).Validate([]byte(body)); len(found) > 0 {
+	if found := wiretest.Check(wiretest.Gemini{Model: model}, []byte(body)); len(found) > 0 {
 		t.Fatalf("violations: %v\nbody: %s", found, body)
 	}
 }

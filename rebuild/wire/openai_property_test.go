@@ -39,11 +39,11 @@ func everyOpenAI() []openAIFormat {
 	all := []openAIFormat{chat, responses}
 	for _, c := range []wire.OpenAIChat{{Reasoning: true, MaxTokens: true}, {ShortIDs: true, SystemRole: "developer"}} {
 		f := chat
-		f.request, f.validate = c.Request, strict(c).Validate
+		f.request, f.validate = c.Request, check(strict(c))
 		all = append(all, f)
 	}
 	r := responses
-	r.request, r.validate = stored.Request, wiretest.OpenAIResponses{}.Validate
+	r.request, r.validate = stored.Request, check(wiretest.OpenAIResponses{})
 	return append(all, r)
 }
 

@@ -205,7 +205,7 @@ func TestOpenAIReasoningItems(t *testing.T) {
 	body, report, err := stored.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
 		transcript.UserText("go"), message(t, `{"role":"assistant","content":[`+rs2+","+call+`]}`, here), transcript.ToolResult("a", "r"),
 	}})
-	if err != nil || len(report) > 0 || !strings.Contains(string(body), `"rs_2"`) || len(wiretest.OpenAIResponses{}.Validate(body)) > 0 {
+	if err != nil || len(report) > 0 || !strings.Contains(string(body), `"rs_2"`) || len(wiretest.Check(wiretest.OpenAIResponses{}, body)) > 0 {
 		t.Errorf("%v %v, rendered %s", err, report, body)
 	}
 }
@@ -236,7 +236,7 @@ func TestOpenAIChatReasoning(t *testing.T) {
 	}
 	for _, tt := range tests {
 		f := chat
-		f.request, f.validate = wire.OpenAIChat{Reasoning: tt.reasoning}.Request, wiretest.OpenAIChat{Reasoning: tt.reasoning}.Validate
+		f.request, f.validate = wire.OpenAIChat{Reasoning: tt.reasoning}.Request, check(wiretest.OpenAIChat{Reasoning: tt.reasoning})
 		body, report := f.body(t, tt.req)
 		if !strings.Contains(body, tt.want) || rules(report) != tt.rules {
 			t.Errorf("%s: report %v, rendered\n%s\nwant\n%s", tt.name, report, body, tt.want)
@@ -286,7 +286,7 @@ func TestOpenAIResponsesOwnItems(t *testing.T) {
 		`{"type":"image_generation_call","result":"AAAA"}`: "missing",
 	} {
 		body := `{"model":"m","store":false,"input":[` + item + `,{"type":"message","role":"assistant","content":"x"},{"type":"message","role":"user","content":"x"}]}`
-		found := wiretest.OpenAIResponses{}.Validate([]byte(body))
+		found := wiretest.Check(wiretest.OpenAIResponses{}, []byte(body))
 		if got := len(found) > 0; got != (want != "") || got && found[0].Rule != want {
 			t.Errorf("%s: %v, want %q", item, found, want)
 		}
@@ -306,8 +306,8 @@ func TestOpenAIDataURL(t *testing.T) {
 		"https://x.example/a.png":       true,
 	} {
 		found := append(
-			wiretest.OpenAIChat{}.Validate([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+url+`"}}]}]}`)),
-			wiretest.OpenAIResponses{}.Validate([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"`+url+`"}]}]}`))...)
+			wiretest.Check(wiretest.OpenAIChat{}, []byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+url+`"}}]}]}`)),
+			wiretest.Check(wiretest.OpenAIResponses{}, []byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"`+url+`"}]}]}`))...)
 		if want := map[bool]int{false: 2}[ok]; len(found) != want || want > 0 && found[0].Rule != "source" {
 			t.Errorf("%s: %v", url, found)
 		}

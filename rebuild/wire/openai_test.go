@@ -36,13 +36,13 @@ type openAIStream interface {
 
 var chat = openAIFormat{
 	name: "chat", api: "openai-chat", list: `"messages":`, answers: chatAnswers, events: chatEvents,
-	request: wire.OpenAIChat{}.Request, response: wire.OpenAIChat{}.Response, validate: wiretest.OpenAIChat{}.Validate,
+	request: wire.OpenAIChat{}.Request, response: wire.OpenAIChat{}.Response, validate: check(wiretest.OpenAIChat{}),
 	stream: func() openAIStream { return wire.OpenAIChat{}.NewStream() },
 }
 
 var responses = openAIFormat{
 	name: "responses", api: "openai-responses", list: `"input":`, answers: responsesAnswers, events: responsesEvents,
-	request: wire.OpenAIResponses{}.Request, response: wire.OpenAIResponses{}.Response, validate: wiretest.OpenAIResponses{}.Validate,
+	request: wire.OpenAIResponses{}.Request, response: wire.OpenAIResponses{}.Response, validate: check(wiretest.OpenAIResponses{}),
 	stream: func() openAIStream { return wire.OpenAIResponses{}.NewStream() },
 }
 
@@ -257,7 +257,7 @@ func TestOpenAIRoundTrip(t *testing.T) {
 			t.Run(f.name+" "+name, func(t *testing.T) {
 				f := f
 				if name == "reasoning" {
-					f.request, f.validate = wire.OpenAIChat{Reasoning: true}.Request, wiretest.OpenAIChat{Reasoning: true}.Validate
+					f.request, f.validate = wire.OpenAIChat{Reasoning: true}.Request, check(wiretest.OpenAIChat{Reasoning: true})
 				}
 				whole, err := f.response([]byte(body))
 				require.NoError(t, err)

@@ -41,7 +41,7 @@ func TestOpenAIChatManyCalls(t *testing.T) {
 			if err != nil || rules(report) != tt.rules {
 				t.Fatalf("%d calls: report %v, error %v", tt.calls, report, err)
 			}
-			if found := strict(c).Validate(body); len(found) > 0 {
+			if found := wiretest.Check(strict(c), body); len(found) > 0 {
 				t.Errorf("%d calls: %v", tt.calls, found)
 			}
 			for what, n := range map[string]int{`"role":"assistant"`: tt.answers, `"role":"tool"`: tt.calls, "I look.": 1, "Go on.": 1} {
@@ -60,7 +60,7 @@ func TestOpenAIChatImitatorRules(t *testing.T) {
 	if err != nil || rules(report) != "rewritten-id rewritten-id added-answer" {
 		t.Errorf("report %v, error %v", report, err)
 	}
-	if found := strict(mistral).Validate(body); len(found) > 0 {
+	if found := wiretest.Check(strict(mistral), body); len(found) > 0 {
 		t.Errorf("%v in %s", found, body)
 	}
 	const answer = `{"role":"assistant","content":null,"tool_calls":[{"id":"abcdefghi","type":"function","function":{"name":"n","arguments":"{}"}}]}`
@@ -76,7 +76,7 @@ func TestOpenAIChatImitatorRules(t *testing.T) {
 		{wire.OpenAIChat{}, answer + "," + result + `,{"role":"user","content":"x"},{"role":"assistant","content":"x"}`, ""},
 	} {
 		var got []string
-		for _, v := range strict(tt.format).Validate([]byte(`{"model":"m","messages":[{"role":"user","content":"go"},` + tt.messages + `]}`)) {
+		for _, v := range wiretest.Check(strict(tt.format), []byte(`{"model":"m","messages":[{"role":"user","content":"go"},`+tt.messages+`]}`)) {
 			got = append(got, v.Rule)
 		}
 		if !slices.Equal(got, strings.Fields(tt.rule)) {

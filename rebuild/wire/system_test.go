@@ -31,7 +31,7 @@ func TestSystemMessages(t *testing.T) {
 	send := func(model string, messages []transcript.Message) string {
 		body, _, err := wire.Anthropic{Cache: wire.Cache5m}.Request(transcript.Request{Model: model, Messages: messages})
 		require.NoError(t, err)
-		require.Empty(t, wiretest.Anthropic{}.Validate(body), model)
+		require.Empty(t, wiretest.Check(wiretest.Anthropic{}, body), model)
 		return string(body)
 	}
 	plain := func(body string) string { return string(messagesOf([]byte(body))) }
@@ -69,7 +69,7 @@ func TestSystemMessages(t *testing.T) {
 	body, _, err = wire.OpenAIResponses{}.Request(transcript.Request{Model: "gpt-6", Messages: history("gpt-6")})
 	require.NoError(t, err)
 	require.Contains(t, string(body), `"input":[{"type":"message","role":"user","content":"go"},{"type":"message","role":"developer","content":"`+heading+`"},`)
-	require.Empty(t, wiretest.OpenAIResponses{}.Validate(body))
+	require.Empty(t, wiretest.Check(wiretest.OpenAIResponses{}, body))
 	for _, s := range speakers {
 		if s.name != "anthropic" && s.name != "openai-responses" {
 			body, _, err := s.request(transcript.Request{Model: s.model, Messages: history("")})

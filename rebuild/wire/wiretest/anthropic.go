@@ -37,9 +37,6 @@ func (a Anthropic) Decode(body []byte) (Request, []Violation) {
 	return r.req, r.found
 }
 
-// Validate returns what is wrong with the body of a request.
-func (a Anthropic) Validate(body []byte) []Violation { return validate(a, body) }
-
 func (r *referee) body(body []byte, counting bool) {
 	at, half := halfSurrogate(body)
 	m, ok := members(body)

@@ -57,7 +57,8 @@ func At(path string) API {
 	return nil
 }
 
-func validate(a API, body []byte) []Violation {
+// Check returns what is wrong with the body of a request to an API.
+func Check(a API, body []byte) []Violation {
 	_, found := a.Decode(body)
 	return found
 }

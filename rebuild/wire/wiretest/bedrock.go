@@ -28,9 +28,6 @@ func (b Bedrock) Decode(body []byte) (Request, []Violation) {
 	return c.req, c.found
 }
 
-// Validate returns what is wrong with the body of a request.
-func (b Bedrock) Validate(body []byte) []Violation { return validate(b, body) }
-
 type bedrockCheck struct {
 	judge
 	pure   bool

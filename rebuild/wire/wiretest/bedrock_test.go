@@ -44,7 +44,7 @@ func TestBedrockValidate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		found := map[string]bool{}
-		for _, v := range (wiretest.Bedrock{}).Validate([]byte(`{"messages":[` + tt.body + `]}`)) {
+		for _, v := range wiretest.Check(wiretest.Bedrock{}, []byte(`{"messages":[`+tt.body+`]}`)) {
 			found[v.Rule] = true
 		}
 		want := map[string]bool{}
@@ -55,7 +55,7 @@ func TestBedrockValidate(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.body, found, want)
 		}
 	}
-	if found := (wiretest.Bedrock{PureResults: true}).Validate([]byte(`{"messages":[` + user + "," + call + "," + strings.Replace(result, "]}}]}", `]}},{"text":"x"}]}`, 1) + tools + `]}`)); len(found) == 0 {
+	if found := wiretest.Check(wiretest.Bedrock{PureResults: true}, []byte(`{"messages":[`+user+","+call+","+strings.Replace(result, "]}}]}", `]}},{"text":"x"}]}`, 1)+tools+`]}`)); len(found) == 0 {
 		t.Error("a text beside results is taken")
 	}
 }

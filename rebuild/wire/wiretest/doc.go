@@ -3,8 +3,9 @@
 //
 // Each [API] reads a request with its Decode, which also judges it as strictly as
 // the provider does and in the provider's words, and writes answers, streams and
-// errors as the provider does. [Validate] judges a request before it is rendered,
-// by the rules of the Messages API, whose blocks are those of package transcript.
+// errors as the provider does; [Check] only judges. [Validate] judges a request before
+// it is rendered, by the rules of the Messages API, whose blocks are those of package
+// transcript.
 // [ValidateNext] looks at two requests: whether the second only adds to the first.
 //
 // The table says what a request must do: the name of the rule in a [Violation], and the

@@ -28,9 +28,6 @@ func (g Gemini) Decode(body []byte) (Request, []Violation) {
 	return c.req, c.found
 }
 
-// Validate returns what is wrong with the body of a request.
-func (g Gemini) Validate(body []byte) []Violation { return validate(g, body) }
-
 type geminiCheck struct {
 	judge
 	model string

@@ -43,7 +43,7 @@ func TestGeminiValidate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var found []string
-		for _, v := range (wiretest.Gemini{}).Validate([]byte(`{"contents":[` + tt.body + `]}`)) {
+		for _, v := range wiretest.Check(wiretest.Gemini{}, []byte(`{"contents":[`+tt.body+`]}`)) {
 			found = append(found, v.Rule)
 		}
 		if got := strings.Join(found, " "); got != tt.want {

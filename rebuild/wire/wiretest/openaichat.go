@@ -45,9 +45,6 @@ func (c OpenAIChat) Decode(body []byte) (Request, []Violation) {
 	return r.req, r.found
 }
 
-// Validate returns what is wrong with the body of a request.
-func (c OpenAIChat) Validate(body []byte) []Violation { return validate(c, body) }
-
 const chatRequestMembers = `audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages metadata
 	modalities thinking model n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention reasoning_effort response_format
 	safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options`

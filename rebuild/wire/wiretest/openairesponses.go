@@ -47,9 +47,6 @@ func (o OpenAIResponses) Decode(body []byte) (Request, []Violation) {
 	return r.req, r.found
 }
 
-// Validate returns what is wrong with the body of a request.
-func (o OpenAIResponses) Validate(body []byte) []Violation { return validate(o, body) }
-
 type responsesReferee struct {
 	openAIReferee
 	stored  bool
