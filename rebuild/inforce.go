@@ -18,12 +18,12 @@ func (f *Fold) InForce() (ids []string) {
 	path := f.path()
 	start := 0
 	for i, n := range slices.Backward(path) {
-		c, ok := f.nodes[n].body.(transcript.Compaction)
-		if !ok {
+		if _, ok := f.nodes[n].body.(transcript.Compaction); !ok {
 			continue
 		}
 		var by string
-		if start, by = f.boundary(path, i); by == "" || by != c.FirstKept {
+		start, by = f.boundary(path, i)
+		if kept := path[min(start, i):i]; !slices.ContainsFunc(kept, func(n int) bool { return f.nodes[n].id == by }) {
 			ids = append(ids, cmp.Or(by, f.nodes[n].id))
 		}
 		break
