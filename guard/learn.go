@@ -143,5 +143,8 @@ func (r *run) media() int {
 			found = append(found, mediaOf(b)...)
 		}
 	}
+	if len(found) == 0 {
+		return 0 // a Counter may ask a provider, which takes no empty message
+	}
 	return Need{Counter: r.g.Counter}.size(found...)
 }

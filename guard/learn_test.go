@@ -8,9 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/convolog/convolog/guard"
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // remembering is a conversation that keeps what is learned.
@@ -665,4 +668,24 @@ func TestClearedIsCounted(t *testing.T) {
 			t.Errorf("learned %+v", got)
 		}
 	}
+}
+
+// counterFunc is a Counter.
+type counterFunc func(system string, tools []transcript.Tool, messages []transcript.Message) int
+
+func (f counterFunc) Count(system string, tools []transcript.Tool, messages []transcript.Message) int {
+	return f(system, tools, messages)
+}
+
+// A Counter is not asked about a message without content, which no provider takes.
+func TestLearnCountsNoEmptyMessage(t *testing.T) {
+	g := &guard.Guard{Model: "m", Window: 200_000, Counter: counterFunc(func(system string, tools []transcript.Tool, messages []transcript.Message) int {
+		for _, m := range messages {
+			require.NotEmpty(t, m.Content)
+		}
+		return tokens.Estimator{}.Count(system, tools, messages)
+	})}
+	call, _ := answering(transcript.StopEndTurn, "four", transcript.Usage{Input: 20_000, Output: 5})
+	_, err := guard.Do(t.Context(), g, talked(t, 40_000), call)
+	require.NoError(t, err)
 }

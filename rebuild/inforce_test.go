@@ -65,3 +65,19 @@ func madeFromNothing(batches []transcript.Batch) bool {
 	}
 	return false
 }
+
+// A compaction that names one entry as the last that it covers and the first that
+// it keeps is found by the former if no line of the history has that ID.
+func TestInForceNamesWhatIsCovered(t *testing.T) {
+	batch := func(id string, body transcript.Body) transcript.Batch {
+		return transcript.Batch{Entries: []transcript.Entry{{ID: id, Body: body}}, Complete: true}
+	}
+	user := func(text string) transcript.Fragment {
+		return transcript.Fragment{Kind: transcript.TypeUser, Role: transcript.RoleUser}.WithContent(transcript.TextBlock{Text: text})
+	}
+	f := foldAll(t, nil, []transcript.Batch{
+		batch("s", transcript.Header{Version: 1}), batch("a", user("covered")), batch("x", transcript.Custom{Name: "x"}),
+		batch("b", user("kept")), batch("c", transcript.Compaction{Summary: "S", FirstKept: "x", CoversTo: "x"}), batch("d", user("new")),
+	})
+	require.Equal(t, []string{"x", "b", "c", "d"}, f.InForce())
+}

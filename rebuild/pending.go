@@ -145,27 +145,18 @@ func (s status) text() string {
 	return text
 }
 
-// pending returns the call as one that has no result.
-func (c *call) pending() PendingCall {
-	return PendingCall{
-		Entry: c.node.id, Call: c.recorded(), State: cmp.Or(c.status.state, NotStarted), By: c.status.by, Reason: c.status.reason,
-	}
-}
-
 // pendingCalls returns the calls of which something was said and which have no
 // result, and those of the last answer without one, in their order.
 func (a *assembler) pendingCalls(last *item) (calls []PendingCall) {
-	for _, c := range a.marked {
-		if c.result == nil && !c.late && c.item != last {
-			calls = append(calls, c.pending())
-		}
+	open := without(a.marked, func(c *call) bool { return c.item == last })
+	if last != nil {
+		open = append(open, without(last.calls, func(c *call) bool { return !c.kept() })...)
 	}
-	if last == nil {
-		return calls
-	}
-	for _, c := range last.calls {
-		if c.result == nil && !c.late && c.kept() {
-			calls = append(calls, c.pending())
+	for _, c := range open {
+		if c.result == nil && !c.late {
+			calls = append(calls, PendingCall{
+				Entry: c.node.id, Call: c.recorded(), State: cmp.Or(c.status.state, NotStarted), By: c.status.by, Reason: c.status.reason,
+			})
 		}
 	}
 	return calls

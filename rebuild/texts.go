@@ -60,15 +60,12 @@ const (
 func CarriedText(c transcript.Compaction) string {
 	var sb strings.Builder
 	section := func(heading string, items []transcript.Carried, which func(transcript.Carried) bool, write func(transcript.Carried) string) {
+		heading = "\n" + heading
 		for _, item := range items {
-			if !which(item) {
-				continue
-			}
-			if heading != "" {
-				sb.WriteString("\n" + heading)
+			if which(item) {
+				sb.WriteString(heading + write(item))
 				heading = ""
 			}
-			sb.WriteString(write(item))
 		}
 	}
 	path := func(i transcript.Carried) string { return " " + quoted(i.Text) }
