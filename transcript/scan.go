@@ -34,7 +34,8 @@ type ScanOptions struct {
 	// Genuine distinguishes a whole record at the end of a damaged line from a
 	// fragment of one. Its argument is a valid JSON object. Nil accepts objects
 	// that decode to a known type and have members "ts" and, in the native
-	// format, "id". With the native format it is called by several goroutines.
+	// format, "id". With the native format it is called by several goroutines, also
+	// while the loop's body runs.
 	Genuine func(object []byte) bool
 }
 

@@ -3,8 +3,10 @@ package ahead
 import (
 	"errors"
 	"iter"
+	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,6 +58,70 @@ func TestMap(t *testing.T) {
 			want = append(want, v, -v)
 		}
 		require.True(t, slices.Equal(want, got), "%d", most)
+	}
+}
+
+// Values of any size come in order, no more of them are taken ahead than the loop may
+// have, and whatever ends the loop, no goroutine works for it any longer.
+func TestMapEnds(t *testing.T) {
+	failed := errors.New("failed")
+	for seed := range uint64(300) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		sizes := make([]int, rnd.IntN(1500))
+		for i := range sizes {
+			sizes[i] = []int{0, 1, rnd.IntN(1 << 10), rnd.IntN(2 * groupBytes), rnd.IntN(2 * groups * groupBytes)}[rnd.IntN(2+int(seed%4))]
+		}
+		most, stop := 1+rnd.IntN(Most), rnd.IntN(2*len(sizes)+1)
+		var working, calls atomic.Int32
+		do := func(out []int, n int) []int {
+			working.Add(1)
+			defer working.Add(-1)
+			calls.Add(1)
+			if n%7 == 0 {
+				runtime.Gosched()
+			}
+			return append(out, n)
+		}
+		count, bytes := 0, 0 // of what is taken
+		in := func(yield func(int, error) bool) {
+			for n, err := range all(sizes, failed) {
+				if err == nil {
+					require.Less(t, bytes, groups*groupBytes)
+					count, bytes = count+1, bytes+n
+				}
+				if !yield(n, err) {
+					return
+				}
+			}
+		}
+		var got []int
+		var last error
+		func() {
+			defer func() { _ = recover() }()
+			for n, err := range Map(in, most, func(n int) int { return n }, do) {
+				if last = err; err != nil {
+					break
+				}
+				require.LessOrEqual(t, count-len(got), most)
+				got = append(got, n)
+				bytes -= n
+				if len(got) == stop && seed%2 == 0 {
+					break
+				}
+				if len(got) == stop {
+					panic("in the body")
+				}
+			}
+		}()
+		require.Zero(t, working.Load(), "seed %d", seed)
+		require.True(t, slices.Equal(sizes[:len(got)], got), "seed %d", seed)
+		if stop == 0 || stop > len(sizes) {
+			require.ErrorIs(t, last, failed)
+			require.Len(t, got, len(sizes))
+			require.EqualValues(t, len(sizes), calls.Load())
+		} else {
+			require.Len(t, got, stop)
+		}
 	}
 }
 

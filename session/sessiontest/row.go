@@ -104,7 +104,7 @@ func fullRow(row driver.Row, i int) driver.Row {
 	row.TitledAt = 4
 	row.Labels = []string{"b", "a", "", "汉字"}
 	row.CreatedAt, row.UpdatedAt, row.LastUserAt = at, at.Add(time.Hour), at.Add(time.Minute)
-	row.Messages, row.Turns, row.TokenEstimate = 1+i, 2+i, 1<<40+i
+	row.Messages, row.Turns, row.TokenEstimate = 1+i, 2+i, 1<<30+i
 	row.LastID = "0198f000-0000-7000-8000-ffffffffffff"
 	row.TTL, row.Pinned = 1<<33, true
 	row.Usage = map[string]driver.Usage{"m": {Answers: 1, Input: 2, Output: 3, CacheRead: 4, CacheWrite: 5}, "": {Output: 1}}

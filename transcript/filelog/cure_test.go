@@ -573,11 +573,54 @@ func TestLinesAreInTheCopyOfAnother(t *testing.T) {
 	require.NoError(t, l.Recover(t.Context()))
 	require.NoError(t, other.Flush(t.Context()))
 	require.Nil(t, other.Failed())
-	require.EqualValues(t, math.MaxInt64, other.Unsynced())
+	require.Equal(t, int64(math.MaxInt64), other.Unsynced())
 	_, _, err := other.Append(t.Context(), []byte("no\n"), nil)
 	require.ErrorIs(t, err, ErrReplaced)
 	require.Equal(t, workFirst+"interval\nagain\ntwo\nthree\n", d.inCache(t))
 	closeAll(t, l, other, third)
+}
+
+// A lender counts the append locks that are out when a file is closed.
+type lender struct {
+	file
+	held bool
+	kept *int
+}
+
+func (f *lender) Lock(at lockByte, shared bool) (bool, error) {
+	ok, err := f.file.Lock(at, shared)
+	f.held = f.held || ok && at == appendLock
+	return ok, err
+}
+
+func (f *lender) Unlock(at lockByte) error {
+	f.held = f.held && at != appendLock
+	return f.file.Unlock(at)
+}
+
+func (f *lender) Close() error {
+	if f.held {
+		*f.kept++
+	}
+	return f.file.Close()
+}
+
+// The lock of a copy that was only compared is given back and not left to the
+// descriptor, which a child process may have inherited.
+func TestComparingReturnsTheLock(t *testing.T) {
+	d := newCacheDisk(t)
+	l, other := d.create(t, SyncAlways), d.open(t, SyncInterval(1e18))
+	mustAppend(t, other, "interval\n")
+	_ = wantInDoubt(t, d, l, "two\n")
+	require.NoError(t, l.Recover(t.Context()))
+	opened, kept := 0, 0
+	d.mutate = func(f file) file {
+		opened++
+		return &lender{file: f, kept: &kept}
+	}
+	require.NoError(t, other.Flush(t.Context()))
+	require.Equal(t, []int{1, 0}, []int{opened, kept})
+	closeAll(t, l, other)
 }
 
 // A lockless file cannot be locked.

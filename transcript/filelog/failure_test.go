@@ -288,3 +288,14 @@ func TestWhatTookTheNameCannotBeOpened(t *testing.T) {
 	require.ErrorContains(t, failed, "not a regular file")
 	require.Error(t, l.Close())
 }
+
+// A log that cannot be made ready vouches for nothing.
+func TestFlushAllMeetsALockThatFails(t *testing.T) {
+	d := new(faultDisk)
+	w := newWorkload(t, d)
+	w.create()
+	d.step = failOnce("lock")
+	require.ErrorIs(t, w.log.FlushAll(t.Context()), errFault)
+	require.NoError(t, w.log.FlushAll(t.Context()))
+	closeAll(t, w.log)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -60,6 +61,53 @@ func TestReplace(t *testing.T) {
 	_, _, err = again.Append(t.Context(), []byte("more\n"), nil)
 	require.NoError(t, err)
 	require.NoError(t, again.Close())
+}
+
+// While the new lines are written nobody else holds the lock of the old ones, and
+// all that the log owes is synced; under SyncNever it owes nothing. If that sync
+// fails, nothing is written.
+func TestReplaceSyncsFirst(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []SyncPolicy{SyncNever, SyncInterval(1e18)} {
+		d := new(faultDisk)
+		w := newWorkload(t, d)
+		w.create()
+		l, err := Open(w.root, workName, &Options{Sync: policy, seam: d.seam()})
+		require.NoError(t, err)
+		mustAppend(t, l, "owed\n")
+		synced := d.syncs.Load()
+		calls := 0
+		check := func(to io.Writer, _ int64) error {
+			calls++
+			for _, shared := range []bool{true, false} {
+				free, err := w.log.file().Lock(appendLock, shared)
+				require.NoError(t, err)
+				require.False(t, free, "shared %v", shared)
+			}
+			require.Equal(t, policy != SyncNever, d.syncs.Load() > synced)
+			require.Equal(t, int64(math.MaxInt64), l.Unsynced())
+			_, err := io.WriteString(to, "head 1\n")
+			return err
+		}
+		if policy != SyncNever {
+			d.step = failOnce("sync")
+			failed, ok := errors.AsType[*NotDurableError](l.Replace(t.Context(), check))
+			require.True(t, ok)
+			require.EqualValues(t, len(workFirst), failed.Start)
+			require.Zero(t, calls)
+			require.Equal(t, workFirst+"owed\n", string(w.content()))
+			require.NoError(t, l.Recover(t.Context()))
+			closeAll(t, w.log)
+			if w.log, err = Open(w.root, workName, nil); err != nil {
+				t.Fatal(err)
+			}
+			mustAppend(t, l, "more\n")
+		}
+		require.NoError(t, l.Replace(t.Context(), check))
+		require.Equal(t, 1, calls)
+		require.Equal(t, "head 1\n", string(w.content()))
+		closeAll(t, l, w.log)
+	}
 }
 
 // Each operation of Replace fails once. Then the log holds the old lines or the

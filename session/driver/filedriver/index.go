@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -212,7 +213,7 @@ type line struct {
 	record
 	row     *entry // nil if the line is about something else
 	damaged bool
-	end     int64
+	at, end int64
 	err     error // nothing could be read
 }
 
@@ -231,9 +232,19 @@ func (x *index) read(size int64) error {
 		}
 	}
 	decode := func(lines []line, at int64) []line { return x.decode(lines, from, at, size) }
-	for l, err := range ahead.Map(offsets, ahead.Most, func(int64) int { return chunk }, decode) {
+	return x.applyAll(ahead.Map(offsets, ahead.Most, func(int64) int { return chunk }, decode))
+}
+
+// applyAll applies lines, up to one that does not follow the last: the file became
+// shorter while it was read, because a failed write was taken back, and somebody has
+// written to it again. The next read goes on from there.
+func (x *index) applyAll(lines iter.Seq2[line, error]) error {
+	for l, err := range lines {
 		if err = cmp.Or(err, l.err); err != nil {
 			return x.fail("read index", err, "check that this user may read it")
+		}
+		if l.at != x.applied {
+			return nil
 		}
 		x.apply(l)
 		x.applied = l.end
@@ -263,8 +274,13 @@ func (x *index) decode(lines []line, from, at, size int64) []line {
 			text = slices.Grow(text, max(chunk+chunk/16, have)) // the last line ends behind the chunk
 			text = text[:min(int64(cap(text)), size-begin)]
 			*pooled = text
-			if n, err := x.file.ReadAt(text[have:], begin+int64(have)); n < len(text)-have {
-				return append(lines, line{err: cmp.Or(err, io.ErrUnexpectedEOF)})
+			n, err := x.file.ReadAt(text[have:], begin+int64(have))
+			text = text[:have+n]
+			switch {
+			case errors.Is(err, io.EOF): // a failed write was taken back
+				size = begin + int64(len(text))
+			case err != nil:
+				return append(lines, line{err: err})
 			}
 		}
 	}
@@ -280,7 +296,7 @@ func (x *index) decodeLine(text []byte, at int64) line {
 	case l.row != nil:
 		l.row.at += at
 	}
-	l.end = at + int64(len(text)) + 1
+	l.at, l.end = at, at+int64(len(text))+1
 	return l
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // Every line that is whole is decoded once, in order and at its offset, wherever the
-// chunks end, and a file that is shorter than it should be is an error.
+// chunks end and the file does. A file that cannot be read is an error.
 func TestDecodeChunks(t *testing.T) {
 	for seed := range uint64(100) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
@@ -41,18 +41,63 @@ func TestDecodeChunks(t *testing.T) {
 		x := &index{a: &agent{}, file: f}
 		got := []string{}
 		for at := from; at < size; at += chunk {
+			end := from
 			for _, l := range x.decode(nil, from, at, size-int64(seed%2)) {
 				require.NoError(t, l.err)
+				require.True(t, l.at == end || end == from && l.at >= at, "seed %d", seed)
+				end = l.end
 				got = append(got, fmt.Sprintf("%s%d", strings.TrimRight(l.Delete, "0123456789"), l.end))
 			}
 		}
 		require.Equal(t, want[first:first+whole], got, "seed %d", seed)
-		lines := x.decode(nil, 0, 0, size+chunk)
-		if size < chunk {
-			require.Error(t, lines[len(lines)-1].err)
-		}
+		whole = bytes.Count(text[:min(size, chunk)-1], []byte("\n")) + 1 // that begin in the first chunk
+		require.Len(t, x.decode(nil, 0, 0, size+chunk), whole, "seed %d", seed)
+		require.Empty(t, x.decode(nil, 0, size+1, size+chunk))
 		require.NoError(t, f.Close())
+		lines := x.decode(nil, 0, 0, size)
+		require.Len(t, lines, 1)
+		require.ErrorIs(t, lines[0].err, os.ErrClosed)
 	}
+}
+
+// An index that becomes shorter while it is read, as it does when a failed write is
+// taken back, is read up to its end, and no further where somebody has written to it
+// again.
+func TestReadMeetsAShorterIndex(t *testing.T) {
+	text := ""
+	for i := range 3000 {
+		text += fmt.Sprintf(`{"by":1,"busy":"%d"}`+"\n", i)
+	}
+	name := filepath.Join(t.TempDir(), indexName)
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	f, err := os.Open(name)
+	require.NoError(t, err)
+	x := &index{a: &agent{d: &Driver{}}}
+	require.NoError(t, x.forget())
+	x.file = f
+	size := int64(len(text))
+	require.NoError(t, x.read(size+5*chunk))
+	require.Equal(t, size, x.applied)
+	require.Len(t, x.busy, 3000)
+
+	require.NoError(t, os.WriteFile(name, []byte(text+`{"by":1,"busy":"late"}`+"\n"), 0o600))
+	require.NoError(t, x.read(size+5*chunk))
+	require.Len(t, x.busy, 3001)
+
+	again := size + int64(len(`{"by":1,"busy":"late"}`)) + 1
+	lines := func(yield func(line, error) bool) {
+		for _, l := range []line{{at: again, end: again + 1}, {damaged: true, at: again + 10, end: again + 20}} {
+			if !yield(l, nil) {
+				return
+			}
+		}
+		t.Error("a line behind a gap was applied")
+	}
+	x.lost = false
+	require.NoError(t, x.applyAll(lines))
+	require.Equal(t, again+1, x.applied)
+	require.False(t, x.lost)
+	require.NoError(t, x.forget())
 }
 
 // The table of rows agrees with a plain map about every page and every current
