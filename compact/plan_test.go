@@ -3,6 +3,7 @@ package compact_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -160,7 +161,7 @@ func TestTrigger(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if tt.most < 0 {
-			if tt.trigger.Due(1 << 40) {
+			if tt.trigger.Due(math.MaxInt) {
 				t.Errorf("%+v is due", tt.trigger)
 			}
 			continue

@@ -76,7 +76,7 @@ func (t *turnMaker) fact(kind factKind, place factPlace) soakFact {
 			fmt.Sprintf("docs/%s-%d.md", word(), n),
 		}[t.IntN(3)]
 	case factNumber:
-		f.Text = fmt.Sprint(7_000_000_000 + n)
+		f.Text = fmt.Sprint(int64(7_000_000_000) + int64(n))
 	case factDecision:
 		f.Text = fmt.Sprintf("the %s %s is kept with the %s until the %s of part %d.%d", word(), word(), word(), word(), t.N, t.planted)
 	default:

@@ -1,6 +1,7 @@
 package transcript_test
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -180,7 +181,7 @@ func (d *dice) item() transcript.Item {
 		return &transcript.Response{
 			Message: transcript.Message{Content: append(d.blocks(), d.block())}, API: d.text(), Model: d.text(),
 			StopReason: transcript.StopReason(d.text()), RequestID: d.text(),
-			Usage: transcript.Usage{Input: d.roll(3) - 1, Output: d.roll(2) << 60, CacheRead: d.roll(2), Extra: d.extra()},
+			Usage: transcript.Usage{Input: d.roll(3) - 1, Output: d.roll(2) * math.MaxInt, CacheRead: d.roll(2), Extra: d.extra()},
 		}
 	case 6:
 		return transcript.Compaction{

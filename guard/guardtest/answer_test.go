@@ -3,6 +3,7 @@ package guardtest_test
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestAnswers(t *testing.T) {
 func TestUnknownBlocks(t *testing.T) {
 	raw, err := transcript.UnmarshalBlock([]byte(`{"type":"hologram","data":{"x":1}}`))
 	require.NoError(t, err)
-	usage := transcript.Usage{Input: 1 << 40, Output: -1, CacheRead: 7, Extra: transcript.Extra{"service_tier": json.RawMessage(`"odd"`)}}
+	usage := transcript.Usage{Input: math.MaxInt, Output: -1, CacheRead: 7, Extra: transcript.Extra{"service_tier": json.RawMessage(`"odd"`)}}
 	for _, stream := range []bool{false, true} {
 		m := &guardtest.Model{Name: "model-2", Answer: guardtest.Always(guardtest.Answer{Blocks: []transcript.Block{raw}, Usage: &usage})}
 		resp, err := inProcess(m).ask(t.Context(), stream, hello())

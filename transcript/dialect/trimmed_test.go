@@ -11,12 +11,12 @@ import (
 // A file that ZyHive has trimmed has its markers in front of all messages. They
 // are put back where they were if the messages that were repeated there say so.
 func TestTrimmed(t *testing.T) {
-	marker := func(at int, first string) string {
+	marker := func(at int64, first string) string {
 		return fmt.Sprintf(`{"type":"compaction","summary":"S","firstKeptEntryId":%q,"timestamp":%d}`, first, at)
 	}
-	said := func(at int, texts ...string) (lines []string) {
+	said := func(at int64, texts ...string) (lines []string) {
 		for i, text := range texts {
-			lines = append(lines, fmt.Sprintf(`{"type":"message","message":{"role":"user","content":%q},"timestamp":%d}`, text, at+i))
+			lines = append(lines, fmt.Sprintf(`{"type":"message","message":{"role":"user","content":%q},"timestamp":%d}`, text, at+int64(i)))
 		}
 		return lines
 	}
