@@ -23,7 +23,7 @@ func TestMapEndsEarly(t *testing.T) {
 			for i, n := range sizes {
 				require.Less(t, ahead, groups*groupBytes, "seed %d", seed)
 				ahead += n
-					if !yield(i, nil) {
+				if !yield(i, nil) {
 					return
 				}
 			}
