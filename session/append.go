@@ -76,12 +76,11 @@ func (s *Session) AppendIf(ctx context.Context, cond Cond, items ...transcript.I
 var errNoItems = errors.New("no items: nothing was written")
 
 func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items ...transcript.Item) (Appended, error) {
-	st := s.store
 	if len(items) == 0 {
-		return Appended{}, st.wrap(op, s.ref, errNoItems)
+		return Appended{}, s.store.wrap(op, s.ref, errNoItems)
 	}
-	now := st.opts.Now()
-	entries, err := st.batch(now, newID, items...)
+	now := s.store.opts.Now()
+	entries, err := s.store.batch(now, newID, items...)
 	if err == nil {
 		entries, cond.Check, err = s.prepared(ctx, entries)
 	}
@@ -90,7 +89,7 @@ func (s *Session) append(ctx context.Context, op string, cond driver.Cond, items
 		entries, err = transcript.WithIdem(entries, cond.Idem, cond.IdemHash)
 	}
 	if err != nil {
-		return Appended{}, st.wrap(op, s.ref, err)
+		return Appended{}, s.store.wrap(op, s.ref, err)
 	}
 	res, err := s.write(ctx, op, now, cond, entries, true)
 	if err != nil {
@@ -150,12 +149,13 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 	t := st.table.acquire(s.ref)
 	defer st.table.release(t)
 	pooled, _ := linePool.Get().(*[]driver.Line)
-	lines := appendLines((*pooled)[:0], entries)
-	defer func() {
-		clear(lines)
-		*pooled = lines
-		linePool.Put(pooled)
-	}()
+	lines := (*pooled)[:0]
+	for _, e := range entries {
+		lines = append(lines, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()})
+	}
+	*pooled = lines
+	defer linePool.Put(pooled)
+	defer clear(lines)
 	began := time.Now()
 	res, err := t.commit(ctx, lines, cond, entries, own)
 	took := time.Since(began)
@@ -180,13 +180,6 @@ func (s *Session) write(ctx context.Context, op string, now time.Time, cond driv
 
 // linePool has lists of lines, which no driver retains.
 var linePool = sync.Pool{New: func() any { return new([]driver.Line) }}
-
-func appendLines(lines []driver.Line, entries []transcript.Entry) []driver.Line {
-	for _, e := range entries {
-		lines = append(lines, driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()})
-	}
-	return lines
-}
 
 // tellAppend tells the observer about an append and what was found meanwhile.
 func (s *Session) tellAppend(ctx context.Context, t *state, e Event, res driver.Result, lines []driver.Line) {

@@ -100,7 +100,9 @@ func (s *Session) commitOptions(opts *CommitOptions) CommitOptions {
 	if opts != nil {
 		o = *opts
 	}
-	o.Keep, o.Summarizer, o.Timeout = cmp.Or(o.Keep, d.Keep), cmp.Or(o.Summarizer, d.Summarizer), cmp.Or(o.Timeout, d.Timeout)
+	o.Keep = cmp.Or(o.Keep, d.Keep)
+	o.Summarizer = cmp.Or(o.Summarizer, d.Summarizer)
+	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
 	o.KeepHistory = o.KeepHistory || d.KeepHistory
 	return o
 }
@@ -191,8 +193,10 @@ func (s *Session) survey(ctx context.Context, op string, a *archiving) (l learne
 // cutFor returns the cut at which the history is compacted; its At is 0 if it is
 // not to be.
 func (s *Session) cutFor(a *archiving) (cut compact.Cut) {
-	isFresh := func(o transcript.Origin) bool { return o.Batch > 0 } // and no summary
-	if !slices.ContainsFunc(a.history.Messages[:a.to], func(m transcript.Message) bool { return slices.ContainsFunc(m.Origins, isFresh) }) {
+	isFresh := func(m transcript.Message) bool { // and no summary
+		return slices.ContainsFunc(m.Origins, func(o transcript.Origin) bool { return o.Batch > 0 })
+	}
+	if !slices.ContainsFunc(a.history.Messages[:a.to], isFresh) {
 		return cut
 	}
 	if a.opts.Keep == (compact.Keep{}) {

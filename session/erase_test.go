@@ -373,6 +373,29 @@ func TestEraseRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "nothing was erased")
 }
 
+// An error says which session could not be erased.
+func TestEraseErrorOfASession(t *testing.T) {
+	t.Parallel()
+	full := errors.New("the disk is full")
+	var fail error
+	st := session.OpenDriver(memdriver.New(&memdriver.Options{Fail: func(op string, _ session.Ref) error {
+		if strings.HasPrefix(op, "Rewrite") {
+			return fail
+		}
+		return nil
+	}}), nil)
+	defer closed(t, st)
+	s := plant(t, st, cli)
+	plan, err := st.PlanErase(t.Context(), session.Erasure{Match: has})
+	require.NoError(t, err)
+	fail = full
+	_, err = st.Erase(t.Context(), plan)
+	require.ErrorIs(t, err, full)
+	own, ok := errors.AsType[*session.Error](err)
+	require.True(t, ok)
+	require.Equal(t, s.Ref(), own.Session)
+}
+
 // A stored plan does not know its Erasure, so it must not pass for done with the
 // Erasers.
 func TestEraseStoredPlan(t *testing.T) {

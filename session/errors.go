@@ -28,10 +28,10 @@ var (
 	ErrNewerFormat = rebuild.ErrNewerFormat
 )
 
-// Error is a failed call on a session, or on several.
+// Error is a failed call on a session.
 type Error struct {
 	Op      string
-	Session Ref    // empty if it is not known, or not one
+	Session Ref    // empty if the session is not known
 	Key     string // printed form, if the call was about a key
 	Path    string // of its transcript, if that is a file and Err does not say
 	Err     error
@@ -55,11 +55,14 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// wrap adds which session an error is about, none if ref is zero, and which file if
-// nothing below has said so.
+// wrap adds which session an error is about, and which file if nothing below has said
+// so. With a zero ref it is about several, and what it is made of says which.
 func (st *Store) wrap(op string, ref Ref, err error) error {
 	if err == nil {
 		return nil
+	}
+	if ref == (Ref{}) {
+		return fmt.Errorf("session: %s: %w", op, err)
 	}
 	if isGone(err) {
 		st.table.forget(ref) // so that nothing is mixed with what comes after it

@@ -126,7 +126,11 @@ func (st *Store) createWith(ctx context.Context, agent string, header transcript
 			return full, line
 		}
 	}
-	if row, err = st.drv.Create(ctx, agent, key, first, appendLines(nil, lines)...); err == nil {
+	more := make([]driver.Line, len(lines))
+	for i, e := range lines {
+		more[i] = driver.Line{ID: e.ID, Type: e.Type(), Data: e.Line()}
+	}
+	if row, err = st.drv.Create(ctx, agent, key, first, more...); err == nil {
 		st.table.forget(row.Ref())
 	}
 	return row, err

@@ -36,8 +36,11 @@ func (s *Session) page(ctx context.Context, entryID string, n int) (page []trans
 		start = driver.Cursor(rec.Offset)
 	}
 	records := s.backward(ctx, entryID)
-	if n >= 0 {
+	switch {
+	case n >= 0:
 		records = s.store.drv.Scan(ctx, s.ref, start, driver.Forward)
+	case entryID == "":
+		records = s.store.drv.Scan(ctx, s.ref, 0, driver.Backward)
 	}
 	most := max(n, -n)
 	for batch, err := range inBatches(records) {

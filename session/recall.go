@@ -73,12 +73,11 @@ func (s *Session) window(ctx context.Context, id string, before, after int) (lis
 	return list, nil
 }
 
-// backward yields an entry and those in front of it, all if the ID is empty. Others are
-// not decoded.
+// backward yields an entry and those in front of it. Others are not decoded.
 func (s *Session) backward(ctx context.Context, id string) records {
 	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '/' })
 	quoted := []byte(`"` + id + `"`)
-	found := id == ""
+	found := false
 	keep := func(_ driver.Cursor, lines []byte) bool {
 		return found || !plain || bytes.Contains(lines, quoted) || bytes.Contains(lines, []byte(`\u`))
 	}

@@ -44,8 +44,10 @@ func TestWindow(t *testing.T) {
 	last := add(t, s, transcript.UserText("again"))
 	require.Equal(t, []string{ids[2], ids[3], last[0]}, window(last[0], 2, 2))
 	require.Equal(t, ids[6:9], window(ids[7], 1, 1), "what was taken back is there around itself")
-	_, err := s.Window(t.Context(), "x", 1, 1)
-	require.ErrorIs(t, err, session.ErrNoEntry)
+	for _, id := range []string{"x", ""} {
+		_, err := s.Window(t.Context(), id, 1, 1)
+		require.ErrorIs(t, err, session.ErrNoEntry, id)
+	}
 }
 
 func TestReadResult(t *testing.T) {
@@ -83,8 +85,10 @@ func TestReadResult(t *testing.T) {
 		_, err := s.ReadResult(t.Context(), id, bad)
 		require.ErrorIs(t, err, session.ErrQuery)
 	}
-	_, err := s.ReadResult(t.Context(), "x", session.Slice{})
-	require.ErrorIs(t, err, session.ErrNoEntry)
+	for _, unknown := range []string{"x", ""} {
+		_, err := s.ReadResult(t.Context(), unknown, session.Slice{})
+		require.ErrorIs(t, err, session.ErrNoEntry, unknown)
+	}
 }
 
 // A text that is read on from part to part is the text.

@@ -239,15 +239,15 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 		cancel()
 		group.Wait()
 	}()
-	read := func(ref Ref) <-chan found {
-		out := make(chan found, readAhead)
+	read := func(ref Ref) <-chan *found {
+		out := make(chan *found, readAhead)
 		group.Go(func() {
 			defer close(out)
 			s.hand(ctx, &reading{search: s, ref: ref}, out)
 		})
 		return out
 	}
-	var ahead []<-chan found // the hits of the sessions that come next
+	var ahead []<-chan *found // the hits of the sessions that come next
 	left, refs := s.query.Limit, s.refs
 	for len(ahead)+len(refs) > 0 {
 		if len(refs) > 0 && len(ahead) < 2*s.workers() {
@@ -270,10 +270,10 @@ func (s *search) newest(ctx context.Context, yield func(Hit, error) bool) {
 }
 
 // hand reads a session and hands its hits over.
-func (s *search) hand(ctx context.Context, r *reading, out chan<- found) {
+func (s *search) hand(ctx context.Context, r *reading, out chan<- *found) {
 	send := func(f found) error {
 		select {
-		case out <- f:
+		case out <- &f:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/session"
+	"github.com/convolog/convolog/session/driver/memdriver"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -79,4 +80,26 @@ func TestSearchCarried(t *testing.T) {
 	got := hits(t, s, session.Query{Text: "zebra"})
 	require.Equal(t, "a zebra elsewhere", got[0].Excerpt)
 	require.Equal(t, []string{"system summary: animals"}, found(hits(t, s, session.Query{Text: "animals"})))
+}
+
+// A session in which nothing is found costs a search little memory.
+func TestSearchMissAllocs(t *testing.T) {
+	if brief {
+		t.Skip("the race detector allocates too")
+	}
+	st := session.OpenDriver(memdriver.New(nil), nil)
+	defer closed(t, st)
+	const sessions = 200
+	for n := range sessions {
+		add(t, load(t, st, session.Key{Agent: "a", Channel: "c", Peer: fmt.Sprint(n)}), transcript.UserText("hay"))
+	}
+	var before, after runtime.MemStats
+	for range 2 { // the second one finds everything warm
+		runtime.ReadMemStats(&before)
+		for hit, err := range st.Search(t.Context(), session.Query{Text: "needle"}) {
+			require.Fail(t, "a hit", "%v %v", hit, err)
+		}
+		runtime.ReadMemStats(&after)
+	}
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/sessions, uint64(6<<10), "bytes for each session")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,7 @@ func TestPins(t *testing.T) {
 	must(t, s.Pin(ctx, id))
 	must(t, s.Pin(ctx, id))
 	require.ErrorIs(t, s.Pin(ctx, "nobody"), session.ErrNoEntry)
+	require.ErrorIs(t, s.Pin(ctx, ""), session.ErrNoEntry)
 	require.Error(t, s.Pin(ctx, s.ID()))
 	for i := range 3 {
 		talk(t, s, i*20, 20)
@@ -294,6 +296,32 @@ func TestPage(t *testing.T) {
 	}
 	_, err = s.Page(ctx, "nobody", 1)
 	require.ErrorIs(t, err, session.ErrNoEntry)
+}
+
+// A batch with damage inside that was appended again is shown alike in both directions.
+func TestPageOfDamagedBatch(t *testing.T) {
+	dir := t.TempDir()
+	st := open(t, dir, nil)
+	s := load(t, st, cli)
+	closed(t, st)
+	path := filepath.Join(dir, "agents/main/sessions", s.ID()+".jsonl")
+	items := []transcript.Item{transcript.UserText("question"), answer("answer")}
+	cutAppend(t, path, "k", 2, items...)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	last := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
+	require.NoError(t, os.WriteFile(path, slices.Insert(data, last, []byte("damage\n")...), 0o600))
+
+	st = open(t, dir, nil)
+	defer closed(t, st)
+	s = load(t, st, cli)
+	_, err = s.AppendIf(t.Context(), session.Cond{Idem: "k"}, items...)
+	require.NoError(t, err)
+	forward, err := s.Page(t.Context(), "", 9)
+	require.NoError(t, err)
+	backward, err := s.Page(t.Context(), "", -9)
+	require.NoError(t, err)
+	require.Equal(t, forward, backward)
 }
 
 // cutAppend writes the first lines of an append, as a crash may leave them.
