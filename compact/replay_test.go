@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -62,7 +63,7 @@ func TestReplayElsewhere(t *testing.T) {
 	if c, err := compact.Run(t.Context(), longer, cut, opts); err != nil || c.FirstKept != cut.FirstKept {
 		t.Errorf("%+v, %v", c, err)
 	}
-	cut.MaxSummary, cut.MaxCarried, cut.Before, cut.After, cut.Room = -1<<40, -1<<40, -1<<40, 1<<40, -5
+	cut.MaxSummary, cut.MaxCarried, cut.Before, cut.After, cut.Room = math.MinInt, math.MinInt, math.MinInt, math.MaxInt, -5
 	if c, err := compact.Run(t.Context(), h, cut, opts); err != nil || c.Summary != nthSummary(2) {
 		t.Errorf("%+v, %v", c, err)
 	}
