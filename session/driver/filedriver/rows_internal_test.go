@@ -64,23 +64,23 @@ func TestDecodeChunks(t *testing.T) {
 // taken back, is read up to its end, and no further where somebody has written to it
 // again.
 func TestReadMeetsAShorterIndex(t *testing.T) {
-	text := ""
+	var text strings.Builder
 	for i := range 3000 {
-		text += fmt.Sprintf(`{"by":1,"busy":"%d"}`+"\n", i)
+		text.WriteString(fmt.Sprintf(`{"by":1,"busy":"%d"}`+"\n", i))
 	}
 	name := filepath.Join(t.TempDir(), indexName)
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte(text.String()), 0o600))
 	f, err := os.Open(name)
 	require.NoError(t, err)
 	x := &index{a: &agent{d: &Driver{}}}
 	require.NoError(t, x.forget())
 	x.file = f
-	size := int64(len(text))
+	size := int64(len(text.String()))
 	require.NoError(t, x.read(size+5*chunk))
 	require.Equal(t, size, x.applied)
 	require.Len(t, x.busy, 3000)
 
-	require.NoError(t, os.WriteFile(name, []byte(text+`{"by":1,"busy":"late"}`+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte(text.String()+`{"by":1,"busy":"late"}`+"\n"), 0o600))
 	require.NoError(t, x.read(size+5*chunk))
 	require.Len(t, x.busy, 3001)
 
