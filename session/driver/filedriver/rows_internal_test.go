@@ -66,7 +66,7 @@ func TestDecodeChunks(t *testing.T) {
 func TestReadMeetsAShorterIndex(t *testing.T) {
 	var text strings.Builder
 	for i := range 3000 {
-		text.WriteString(fmt.Sprintf(`{"by":1,"busy":"%d"}`+"\n", i))
+		fmt.Fprintf(&text, `{"by":1,"busy":"%d"}`+"\n", i)
 	}
 	name := filepath.Join(t.TempDir(), indexName)
 	require.NoError(t, os.WriteFile(name, []byte(text.String()), 0o600))
