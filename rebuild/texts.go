@@ -55,8 +55,8 @@ const (
 )
 
 // CarriedText is what is shown behind the summary of a compaction; empty if it
-// carries nothing. What tools have said is written as JSON strings, so that none
-// of it can be taken for anything else.
+// carries nothing. Tool output is quoted as JSON strings, so that it cannot pass for
+// anything else.
 func CarriedText(c transcript.Compaction) string {
 	var sb strings.Builder
 	section := func(heading string, items []transcript.Carried, which func(transcript.Carried) bool, write func(transcript.Carried) string) {

@@ -101,8 +101,8 @@ func (r *chatRenderer) answer(_ int, m transcript.Message) bool {
 	if r.reasoning && r.dialect != Mistral && r.dialect != OpenRouter && len(out.calls) > 0 && len(out.reasoning) == 0 {
 		out.reasoning = []member{{reasoningContent, []byte(`""`)}}
 	}
-	// What else is in the answer stays with the first of its messages, except that each
-	// has the reasoning, which imitators demand of every answer with calls.
+	// The first message keeps the rest of the answer. All of them have the reasoning,
+	// which imitators demand of every answer with calls.
 	for calls := range slices.Chunk(out.calls, maxChatCalls) {
 		out.calls = calls
 		r.out = append(r.out, out)
