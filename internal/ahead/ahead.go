@@ -4,14 +4,17 @@ package ahead
 
 import (
 	"iter"
+	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
 // Most is how many values Map takes ahead of a loop at most.
 const Most = groups * groupSize
 
 // A group is what one goroutine does at a time. A loop begins with one value and
-// doubles that, so one that ends early has cost little.
+// doubles that, so one that ends early has cost little. So there are no more of them
+// at work than keep the processors busy, either.
 const (
 	groups     = 8
 	groupSize  = 32
@@ -29,7 +32,8 @@ type group[T, R any] struct {
 // error. It takes at most as many values ahead of the loop, up to Most, and no further
 // one once their sizes, in bytes, come to 256 KiB. Several goroutines call do at the
 // same time, also while the loop's body runs, but the loop's own alone if most is 1,
-// and that one alone reads in. None of them is left when the loop has ended.
+// and that one alone reads in. None of them is left when the loop has ended: each ends
+// with the value that it is at.
 func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([]R, T) []R) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var (
@@ -37,8 +41,11 @@ func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([
 			first, last  int // the groups at work begin with first; values are added to last
 			count, bytes int // of all values
 			limit        = 1
+			ended        atomic.Bool
+			atOnce       = min(runtime.GOMAXPROCS(0)+1, groups)
 		)
 		defer func() {
+			ended.Store(true)
 			for i := range all {
 				all[i].work.Wait()
 			}
@@ -60,7 +67,7 @@ func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([
 			return true
 		}
 		end := func() bool {
-			all[last%groups].do(do)
+			all[last%groups].do(do, &ended)
 			for last++; first < last; {
 				if !give() {
 					return false
@@ -81,13 +88,13 @@ func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([
 			count, bytes = count+1, bytes+n
 			if count == limit || len(g.in) == groupSize || g.bytes >= groupBytes {
 				if limit <= groupSize {
-					g.do(do)
+					g.do(do, &ended)
 				} else {
-					g.work.Go(func() { g.do(do) })
+					g.work.Go(func() { g.do(do, &ended) })
 				}
 				last++
 			}
-			for count == limit || bytes >= groups*groupBytes || last-first == groups {
+			for count == limit || bytes >= groups*groupBytes || last-first == atOnce {
 				if !give() {
 					return
 				}
@@ -97,8 +104,11 @@ func Map[T, R any](in iter.Seq2[T, error], most int, size func(T) int, do func([
 	}
 }
 
-func (g *group[T, R]) do(do func([]R, T) []R) {
+func (g *group[T, R]) do(do func([]R, T) []R, ended *atomic.Bool) {
 	for _, v := range g.in {
+		if ended.Load() {
+			return
+		}
 		g.out = do(g.out, v)
 	}
 }

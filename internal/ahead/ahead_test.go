@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -147,4 +149,26 @@ func TestMapKeepsNothing(t *testing.T) {
 		}
 	}
 	require.Less(t, most, uint64(8*big))
+}
+
+// A loop that ends waits for the values that are being worked on, and for no others.
+func TestMapEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		values := make([]int, 4*Most)
+		slow := atomic.Bool{}
+		do := func(out []int, v int) []int {
+			if slow.Load() {
+				time.Sleep(time.Second)
+			}
+			return append(out, v)
+		}
+		began, n := time.Now(), 0
+		for range Map(all(values, nil), Most, func(int) int { return 1 }, do) {
+			if n++; n == Most {
+				slow.Store(true)
+				break
+			}
+		}
+		require.LessOrEqual(t, time.Since(began), time.Second)
+	})
 }
