@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/convolog/convolog/session"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 func newCounter(t *testing.T) *exact {
@@ -129,5 +131,21 @@ func TestRun(t *testing.T) {
 	}
 	if err := run([]string{filepath.Join(t.TempDir(), "none")}, nil, &out); !os.IsNotExist(err) {
 		t.Errorf("the error for a file that is not there is %v", err)
+	}
+}
+
+// The estimator has a list of the characters of Han and Hangul that are one token: it
+// is that of the vocabulary.
+func TestFrequent(t *testing.T) {
+	x := newCounter(t)
+	est := tokens.Estimator{Family: tokens.O200k}
+	for _, script := range []*unicode.RangeTable{unicode.Han, unicode.Hangul} {
+		for _, part := range script.R16 {
+			for r := max(rune(part.Lo), 0x4e00); r <= min(rune(part.Hi), 0xd7a3); r += rune(part.Stride) {
+				if one := est.Text(string(r)) == 1; one != (x.text(string(r)) == 1) {
+					t.Errorf("%c: the estimator takes it for one token: %t", r, one)
+				}
+			}
+		}
 	}
 }

@@ -24,8 +24,10 @@ const (
 	southeast // Thai, Khmer, Myanmar
 	alphabet  // Armenian, Georgian
 	han
+	hanRare // those that o200k has no token for
 	kana
 	hangul
+	hangulRare
 	twoLetter   // letters a vocabulary has only the bytes of:
 	threeLetter // two, three or four tokens each
 	fourLetter
@@ -52,18 +54,17 @@ func (c class) letter() bool { return c <= fourLetter }
 // scripted says that letters of this class are of another script than Latin.
 func (c class) scripted() bool { return c >= cyrillic && c <= fourLetter }
 
-// asciiClass holds the classes of the first 128 characters, and consonant is 1
-// for the letters among them that are none of a, e, i, o, u and y. Both have
-// room for every byte, which spares a check.
-var asciiClass, consonant = func() (classes [256]class, consonant [256]uint8) {
+// asciiClass holds the classes of the first 128 characters. It has room for every
+// byte, which spares a check.
+var asciiClass = func() (classes [256]class) {
 	for c := range classes {
 		switch {
 		case c >= utf8.RuneSelf:
 			classes[c] = four // not looked at
 		case c >= 'a' && c <= 'z':
-			classes[c], consonant[c] = common, 1
+			classes[c] = common
 		case c >= 'A' && c <= 'Z':
-			classes[c], consonant[c] = upper, 1
+			classes[c] = upper
 		case c >= '0' && c <= '9':
 			classes[c] = digit
 		case c == ' ', c == '\t', c == '\v', c == '\f':
@@ -79,10 +80,7 @@ var asciiClass, consonant = func() (classes [256]class, consonant [256]uint8) {
 	for _, c := range "gjkuvwyz" {
 		classes[c] = rare
 	}
-	for _, c := range "aeiouyAEIOUY" {
-		consonant[c] = 0
-	}
-	return classes, consonant
+	return classes
 }()
 
 // ranges lists the classes of the characters outside of ASCII by the last
@@ -190,10 +188,16 @@ var ranges = [...]struct {
 // classOf returns the class of a character outside of ASCII.
 func classOf(r rune) class {
 	switch { // the scripts that fill whole texts
-	case r >= 0x4e00 && r <= 0x9fff:
-		return han
-	case r >= 0xac00 && r <= 0xd7a3:
-		return hangul
+	case r >= firstHan && r <= lastHan:
+		if frequent(r) {
+			return han
+		}
+		return hanRare
+	case r >= firstHangul && r <= lastHangul:
+		if frequent(r) {
+			return hangul
+		}
+		return hangulRare
 	case r >= 0x410 && r <= 0x44f:
 		return cyrillic
 	}

@@ -5,12 +5,13 @@
 // tokenizer does, words, digits, punctuation and blanks, and weighs what is in
 // each. The weights were fitted to the o200k vocabulary; those of a [Family] to
 // the vocabulary of its models. Single texts of a few kilobytes are off by some
-// four percent on average, texts in Swedish or traditional Chinese by ten, a
-// conversation of many texts by about three at most. The models of Claude, whose
+// four percent on average, texts in Swedish or traditional Chinese by nine, a
+// conversation of many texts by about three at most. Random letters, digits, signs,
+// Chinese characters and Korean syllables are within a tenth. The models of Claude, whose
 // vocabulary is not public, are estimated by factors, see [Family]: what a provider reports
 // about its own requests is better, and [Estimator.Factor] takes it.
 //
-// An estimate is not a bound. Random words of letters alone have up to 70 % more
-// tokens than estimated, random Chinese characters two and random Korean syllables
-// three times as many.
+// An estimate is not a bound. Random letters of other scripts, Cyrillic, Arabic or Thai
+// for example, have up to three times as many tokens as estimated; long compound words
+// have half as many.
 package tokens

@@ -47,7 +47,7 @@ type Estimator struct {
 	// Factor multiplies every count; zero stands for 1. It is a margin, or what
 	// a provider reports divided by the estimate for the same prompt. Of the 290
 	// texts the weights were fitted to a count with the factor 1.05 is too low for
-	// one in six, with 1.1 for one in thirteen and with 1.2 for one in all; of
+	// one in six, with 1.1 for one in seventeen and with 1.2 for two in all; of
 	// whole conversations 1.05 is enough for nearly all.
 	Factor float64
 }

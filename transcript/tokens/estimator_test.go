@@ -174,21 +174,59 @@ func ExampleEstimator() {
 	fmt.Println(est.Text("Hello, world!"))
 	fmt.Println(est.Count("Be brief.", nil, []transcript.Message{transcript.UserText("你好")}))
 	// Output:
-	// 5
+	// 4
 	// 13
 }
 
-// Signs that no text puts together weigh more than those of code: nearly a token
-// each, in every vocabulary. Tables and closing brackets do not.
-func TestNoiseOfSigns(t *testing.T) {
+// random returns words of random characters.
+func random(words, length int, alphabet string) string {
 	rng := rand.New(rand.NewPCG(8, 8))
-	signs := []byte("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-	noise := make([]byte, 4000)
-	for i := range noise {
-		noise[i] = signs[rng.IntN(len(signs))]
+	characters := []rune(alphabet)
+	var text []rune
+	for i := range words {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		for range length {
+			text = append(text, characters[rng.IntN(len(characters))])
+		}
 	}
-	if got := est.Text(string(noise)); got < 2200 || got > 4000 {
-		t.Errorf("4,000 random signs are %d tokens", got)
+	return string(text)
+}
+
+// span returns the characters from first to last.
+func span(first, last rune) string {
+	var all []rune
+	for r := first; r <= last; r++ {
+		all = append(all, r)
+	}
+	return string(all)
+}
+
+// Characters that no text puts together weigh more than those of words and code, in
+// every vocabulary: the estimates are within a tenth of the counts of o200k.
+func TestNoise(t *testing.T) {
+	const lower, upper, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+	for _, tt := range []struct {
+		name, text string
+		want       int
+	}{
+		{"letters", random(1, 4000, lower), 2065},
+		{"words", random(600, 6, lower), 1964},
+		{"capitals", random(1, 4000, upper), 2270},
+		{"words in capitals", random(600, 6, upper), 2181},
+		{"both cases", random(1, 4000, lower+upper), 2438},
+		{"letters and digits", random(400, 12, lower+digits), 3212},
+		{"base58", random(200, 44, digits+lower+upper), 6056},
+		{"hexadecimal", random(200, 40, digits+"abcdef"), 4739},
+		{"signs", random(1, 4000, "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"), 2661},
+		{"Han", random(1, 2000, span(0x4e00, 0x9fa5)), 3839},
+		{"Hangul", random(1, 2000, span(0xac00, 0xd7a3)), 4446},
+		{"Braille", random(1, 2000, span(0x2800, 0x28ff)), 5928},
+	} {
+		if got := est.Text(tt.text); math.Abs(float64(got-tt.want)) > .1*float64(tt.want) {
+			t.Errorf("%s: %d tokens, want about %d", tt.name, got, tt.want)
+		}
 	}
 	for _, text := range []string{strings.Repeat("|---", 50) + "|", strings.Repeat("});\n", 50), strings.Repeat("=-", 100)} {
 		if got := est.Text(text); got > len(text)/3 {

@@ -13,15 +13,15 @@ type Family uint8
 // with factors. Those from 4.7 on were fitted to what third parties measured, the
 // ratios between the counts of 4.7 and 4.6 for fourteen kinds of text, on top of the
 // last vocabulary that was public. The estimate is off from that by 7 % on average: by
-// 4 % at most for English and for code in C, Go and TypeScript, 8 to 10 % too high for
-// Python and JSON and too low for logs of git and transcripts, 20 % too low for German,
-// 24 % too high for hexadecimal digits.
+// 5 % at most for English and for code in C, Go and TypeScript, 6 to 10 % too high for
+// Python and JSON and 7 to 11 % too low for logs of git and transcripts, 18 % too low
+// for German, 23 % too high for hexadecimal digits.
 //
 // The estimate for a model that is not known aims between the mean of the public
-// vocabularies in use and the largest. For an agent's conversation it is 5 to 12 %
-// above the counts of o200k, cl100k, llama and deepseek, and 6 % below that of
+// vocabularies in use and the largest. For an agent's conversation it is 7 to 13 %
+// above the counts of o200k, cl100k, llama and deepseek, and 5 % below that of
 // gemini. For a single short text it is too low more often: by more than 5 % for
-// 17 % of the pairs of a text and a vocabulary. That is on purpose. A low estimate
+// 20 % of the pairs of a text and a vocabulary. That is on purpose. A low estimate
 // costs at most one request that the provider refuses, bills nothing for, and names
 // the figures of, from which a guard learns. A high one costs part of the window in
 // every request until usage is reported, and histories that are clipped and

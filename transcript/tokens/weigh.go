@@ -31,7 +31,7 @@ func weigh[T ~string | ~[]byte](s T, w *weights) weight {
 		case r == ' ' && i+1 < len(s) && asciiClass[s[i+1]] <= upper: // most words
 			i = weighWord(s, i+1, 0, 0, w, &sum)
 		case k.letter():
-			i = weighWord(s, i, 0, w[leadNone], w, &sum)
+			i = weighWord(s, i, 0, 0, w, &sum)
 		case k == digit:
 			n := i
 			for i < len(s) && asciiDigit(s[i]) {
@@ -60,14 +60,17 @@ func weigh[T ~string | ~[]byte](s T, w *weights) weight {
 
 func asciiDigit(c byte) bool { return c-'0' <= 9 }
 
+// noise is what a letter of a long word weighs at most: of random ones two are about
+// one token in every vocabulary.
+const noise = 55
+
 // weighWord adds the word that begins at i to sum and returns where it ends.
 // An upper case letter after a lower case one begins another word. What weighs
 // sign is part of the word; lead counts for words in the Latin script.
 func weighWord[T ~string | ~[]byte](s T, i, sign, lead int, w *weights, sum *weight) int {
 	// Counted apart from n: the loop over small letters is what costs time.
-	start, uppers, lowers, rares, repeats, cluster := i, 0, 0, 0, 0, 0
+	start, uppers, lowers, rares, repeats, odd := i, 0, 0, 0, 0, 0
 	n, foreign, scripted := sign, 0, false
-	most := 0 // consonants in a row, of the capitals
 	last := byte(0)
 word:
 	for i < len(s) {
@@ -77,10 +80,7 @@ word:
 			from := i
 			for {
 				rares += int(k)
-				cluster = (cluster + 1) * int(consonant[c])
-				if cluster >= 4 {
-					n += w[clustered]
-				}
+				odd += oddPair(last, c)
 				if c == last {
 					repeats++
 				}
@@ -95,11 +95,7 @@ word:
 			}
 			lowers += i - from
 		case k == upper && lowers == 0:
-			cluster = (cluster + 1) * int(consonant[c])
-			most = max(most, cluster)
-			if cluster >= 4 {
-				n += w[clustered]
-			}
+			odd += oddPair(last, c)
 			if c == last {
 				n += w[repeated] - w[upper]
 			}
@@ -113,7 +109,7 @@ word:
 			}
 			n += w[k]
 			scripted = scripted || k.scripted()
-			last, cluster = 0, 0
+			last = 0
 			i += size
 			foreign += size - 1
 		default:
@@ -121,10 +117,10 @@ word:
 		}
 	}
 	letters := i - start - foreign
-	n += lowers*w[common] + rares*(w[rare]-w[common]) + repeats*(w[repeated]-w[common])
+	n += lowers*w[common] + rares*(w[rare]-w[common]) + repeats*(w[repeated]-w[common]) + odd*w[oddPairs]
 	// The words of NAMES_LIKE_THIS are in the vocabularies, their abbreviations
 	// are not.
-	constant := uppers > 3 && most < 3 && lowers == 0 && (i < len(s) && s[i] == '_' || start > 0 && s[start-1] == '_')
+	constant := uppers > 3 && odd == 0 && lowers == 0 && (i < len(s) && s[i] == '_' || start > 0 && s[start-1] == '_')
 	switch {
 	case constant:
 		n += (uppers - 1) * w[upper] / 3
@@ -133,6 +129,9 @@ word:
 	}
 	if letters >= 8 && repeats*2 < letters { // else a run of one letter
 		n += min(letters-7, uppers+lowers) * w[long]
+		if foreign == 0 {
+			n = min(n, sign+letters*noise)
+		}
 	}
 	if scripted {
 		sum.scripted += max(n, hundred)
