@@ -48,7 +48,7 @@ func ExampleDo() {
 	fmt.Println(answer, err)
 	// Output:
 	// attempt 0
-	// clip: ~35k tokens became ~5k
+	// clip: ~30k tokens became ~5k
 	// attempt 1
 	// nothing happened <nil>
 }

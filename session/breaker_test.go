@@ -42,7 +42,7 @@ func TestBreaker(t *testing.T) {
 				if asked++; broken {
 					return "", errors.New("out of service")
 				}
-				return short, nil
+				return whole, nil
 			}),
 		},
 		Observe: func(_ context.Context, e session.Event) {
@@ -295,7 +295,7 @@ func TestBreakerAfterRewind(t *testing.T) {
 func TestCompactForHalf(t *testing.T) {
 	var cut compact.Cut
 	st := open(t, t.TempDir(), &session.Options{
-		Counter: thousands{}, Compact: compact.Options{Keep: compact.Keep{Tokens: 90_000}, Summarizer: compact.SummarizerFunc(says(short))},
+		Counter: thousands{}, Compact: compact.Options{Keep: compact.Keep{Tokens: 90_000}, Summarizer: compact.SummarizerFunc(says(whole))},
 		Observe: func(_ context.Context, e session.Event) {
 			if e.Kind == session.EventCompactionDone {
 				cut = e.Cut

@@ -186,7 +186,7 @@ func fullCompaction(dir string) error {
 		Keep: compact.Keep{Turns: 1},
 		Summarizer: compact.SummarizerFunc(func(context.Context, compact.Input) (string, error) {
 			paid++
-			return "what was said before", nil
+			return "what was said before, in short", nil
 		}),
 	}})
 	if err != nil {

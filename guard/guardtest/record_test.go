@@ -108,7 +108,7 @@ func TestSeveralGoroutines(t *testing.T) {
 // tools the model calls, and is stopped by the window and by nothing else.
 func TestConversation(t *testing.T) {
 	m := &guardtest.Model{
-		Window: 2000,
+		Window: 2010, // it ends between two answers and not within one
 		Answer: guardtest.When(guardtest.AfterTools, guardtest.Always(guardtest.Say("Found it.")), func(r guardtest.Request) guardtest.Answer {
 			return guardtest.Answer{Text: "Let me look.", Calls: []transcript.ToolCallBlock{
 				guardtest.Tool("read", `{"path":"a.txt"}`), guardtest.Tool("read", `{"path":"b.txt"}`),
