@@ -311,7 +311,7 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 	id := n.id
 	if f.Of != "" {
 		id = f.Of
-		if ans := a.now.answer(id); ans != nil {
+		if ans := a.now.byID[id]; ans != nil {
 			return ans
 		}
 	} else if f.Kind == transcript.TypeToolUse {
@@ -326,7 +326,7 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 		ans.cut = true // its first line is missing
 		a.note(CutAnswer, n.id, "its first line %s is not there", f.Of)
 	}
-	a.now.answers = append(a.now.answers, ans)
+	a.now.answers, a.now.byID[id] = append(a.now.answers, ans), ans
 	a.items = append(a.items, ans)
 	return ans
 }
@@ -335,11 +335,11 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 // time. grouped says that the line says which answer it belongs to.
 func (a *assembler) addCall(from source, ans *item, block transcript.Block, b transcript.ToolCallBlock, grouped bool) {
 	same := a.now.calls[b.ID]
-	if same != nil && a.now.recorded(same, ans, b, grouped) {
+	if same != nil && same.recorded(ans, b, grouped) {
 		a.note(DoubledCall, from.node.id, "call %s", b.ID)
 		if n := len(a.items); len(ans.parts) == 0 && !grouped && a.items[n-1] == ans {
-			a.items = a.items[:n-1]
-			a.now.dropLast()
+			a.items, a.now.answers = a.items[:n-1], a.now.answers[:len(a.now.answers)-1]
+			delete(a.now.byID, ans.entry)
 		}
 		return
 	}
