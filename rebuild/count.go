@@ -4,14 +4,8 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
-
-// Counter counts tokens. Those of package tokens are Counters.
-type Counter interface {
-	// Count returns the tokens of a system prompt, tools and messages, each of
-	// which may be empty.
-	Count(system string, tools []transcript.Tool, messages []transcript.Message) int
-}
 
 // Tally counts the tokens of the history of a [Fold] and keeps the count, so
 // that asking again costs what was added since. The total is the count of the
@@ -23,10 +17,9 @@ type Counter interface {
 // anew from the message with the call on. It is for one goroutine. After a panic
 // of the Counter it is what it was before.
 type Tally struct {
-	Counter Counter
+	Counter tokens.Counter
 
 	asm   *assembler // whose messages were counted
-	lines int        // how many lines asm had then
 	late  int        // how many places of asm.late are taken into account
 	total int
 	marks []mark    // where messages begin that do not change what is before them
@@ -46,9 +39,6 @@ type counted struct {
 // Count returns the tokens of the history of f.
 func (t *Tally) Count(f *Fold) int {
 	a := f.live()
-	if a == t.asm && a.lines == t.lines {
-		return t.total
-	}
 	now := *t
 	if a != t.asm {
 		now = Tally{Counter: t.Counter, asm: a}
@@ -59,7 +49,7 @@ func (t *Tally) Count(f *Fold) int {
 			now.marks = now.marks[: n-1 : n-1]
 		}
 	}
-	now.late, now.lines = len(a.late), a.lines
+	now.late = len(a.late)
 	now.count()
 	*t = now
 	return t.total
