@@ -26,9 +26,7 @@ type assembler struct {
 	turns   []*turn            // the first one is what stands before the first user text
 	waiting map[string][]*call // calls of earlier turns without a result
 	now     running
-	lines   int     // how many add was given
-	late    []int   // items that have changed, see touched, or are shown no longer
-	marked  []*call // of which a dispatch or a decision speaks
+	late    []int // items that have changed, see touched, or are shown no longer
 
 	displaced bool // lines stand behind the last answer because it was made without them
 	prompted  bool // the last item is a system prompt, which stays in front of the next answer
@@ -137,7 +135,6 @@ func (a *assembler) started() int { return len(a.turns) - 1 }
 
 // add takes the next line of those that are not compactions or clips.
 func (a *assembler) add(n *node) {
-	a.lines++
 	a.lastUser = max(a.lastUser, n.ord)
 	switch b := n.body.(type) {
 	case transcript.System:
