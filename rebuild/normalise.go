@@ -66,27 +66,21 @@ func ContextText(b transcript.ContextBlock) transcript.TextBlock {
 // images and documents, and blocks we do not know. It returns block, which is
 // b, if that is all there is.
 func (a *assembler) normaliseResult(entry string, block transcript.Block, b transcript.ToolResultBlock) transcript.Block {
-	if !slices.ContainsFunc(b.Content, func(c transcript.Block) bool { return !fitsResult(c) }) {
-		return block
-	}
-	out := make([]transcript.Block, 0, len(b.Content))
-	for _, c := range b.Content {
-		if c = a.normaliseBlock(entry, inResult, c); c != nil {
-			out = append(out, c)
+	var out []transcript.Block
+	changed := false
+	for i, c := range b.Content {
+		shown := a.normaliseBlock(entry, inResult, c)
+		if _, isContext := c.(transcript.ContextBlock); !changed && (isContext || shown == nil) {
+			out, changed = slices.Clone(b.Content[:i]), true
+		}
+		if changed && shown != nil {
+			out = append(out, shown)
 		}
 	}
-	return b.WithContent(out...)
-}
-
-// fitsResult reports whether a block can be in a result as it is.
-func fitsResult(b transcript.Block) bool {
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		return !IsBlank(b.Text)
-	case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
-		return true
+	if !changed {
+		return block
 	}
-	return false
+	return b.WithContent(out...)
 }
 
 // normaliseCall gives a call a name and an input that providers accept, and
@@ -122,7 +116,7 @@ func ToolName(name string) string {
 		}
 		return '_'
 	}, name)
-	return cmp.Or(name[:min(len(name), maxToolName)], nameOfNoTool)
+	return cmp.Or(name[:min(len(name), 64)], "tool")
 }
 
 func isObject(input json.RawMessage) bool {

@@ -111,21 +111,20 @@ func withoutReasoning(messages []transcript.Message, drop func(transcript.Origin
 	gone := false // an answer, right before
 	for _, m := range messages {
 		left, cut := m, false
-		for j, b := range m.Content {
+		for j, b := range slices.Backward(m.Content) {
 			var o transcript.Origin
 			if j < len(m.Origins) {
 				o = m.Origins[j]
 			}
-			switch dropped := isThought(b) && drop(o); {
-			case dropped && !cut:
-				cut = true
-				left.Content = slices.Grow(slices.Clip(m.Content[:j]), len(m.Content)-j-1)
-				left.Origins = slices.Grow(slices.Clip(m.Origins[:min(j, len(m.Origins))]), max(len(m.Origins)-j-1, 0))
-			case !dropped && cut:
-				left.Content = append(left.Content, b)
-				if j < len(m.Origins) {
-					left.Origins = append(left.Origins, o)
-				}
+			if !isThought(b) || !drop(o) {
+				continue
+			}
+			if !cut {
+				left.Content, left.Origins, cut = slices.Clone(m.Content), slices.Clone(m.Origins), true
+			}
+			left.Content = slices.Delete(left.Content, j, j+1)
+			if j < len(left.Origins) {
+				left.Origins = slices.Delete(left.Origins, j, j+1)
 			}
 		}
 		last := len(out) - 1
