@@ -84,25 +84,17 @@ func (a *assembler) normaliseResult(entry string, block transcript.Block, b tran
 }
 
 // normaliseCall gives a call a name and an input that providers accept, and
-// reports whether it had to change them. What it changes is added to rep, if
-// that is not nil.
-func normaliseCall(b transcript.ToolCallBlock, entry string, rep *Report) (shown transcript.ToolCallBlock, changed bool) {
-	note := func(r Repair) {
-		changed = true
-		if rep != nil {
-			*rep = append(*rep, r)
-		}
-	}
+// reports whether it had to change them. It notes what it changes.
+func (r *rendering) normaliseCall(b transcript.ToolCallBlock, entry string) (shown transcript.ToolCallBlock, changed bool) {
 	if name := ToolName(b.Name); name != b.Name {
-		note(repairf(BadName, entry, "%q became %q", b.Name, name))
-		b.Name = name
+		r.note(BadName, entry, "%q became %q", b.Name, name)
+		b.Name, changed = name, true
 	}
 	if !isObject(b.Input) {
-		changed = true
 		if !jsontext.IsNull(b.Input) {
-			note(repairf(BadInput, entry, "call %s", b.ID))
+			r.note(BadInput, entry, "call %s", b.ID)
 		}
-		b.Input = inputObject(b.Input)
+		b.Input, changed = inputObject(b.Input), true
 	}
 	return b, changed
 }

@@ -49,7 +49,7 @@ func (c *calls) recorded(ans *item, b transcript.ToolCallBlock, grouped bool) bo
 		c.seen = map[callKey]map[*item]bool{}
 		c.recorded(c.first.item, c.first.recorded(), grouped)
 	}
-	shown, _ := normaliseCall(b, "", nil)
+	shown, _ := (&rendering{}).normaliseCall(b, "")
 	key := callKey{shown.Name, string(compact(shown.Input))}
 	in := c.seen[key]
 	if in == nil {
