@@ -280,7 +280,7 @@ func (f *Fold) renderedFrom(after string) int {
 // holds is shared with the fold and must not be modified.
 func (f *Fold) History() History {
 	h := f.live().history()
-	h.Cleared = f.standing.Cleared
+	h.Cleared, h.Answered = f.standing.Cleared, f.Answered()
 	if f.tip >= 0 && !f.opts.Full {
 		h.After = f.nodes[f.tip].id
 	}
