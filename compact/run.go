@@ -54,7 +54,7 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 		return c.failed(fmt.Errorf("the plan is of another history: its cut is between entries %q and %q, here that is between %q and %q; plan again", c.CoversTo, c.FirstKept, covers, first))
 	}
 	o := opts.filled()
-	return o.run(ctx, h, c, c.At, o.input(ctx, h, c, c.At), false)
+	return o.run(ctx, h, c, c.At, o.input(h, c, c.At), false)
 }
 
 // leastOverview is how many tokens every overview may have.
@@ -80,7 +80,7 @@ func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options)
 	p := newPlanner(h, o)
 	c := p.cut(at)
 	c.MaxSummary = min(o.MaxSummary, max((c.Before-p.size(to, n))/2, leastOverview))
-	in := o.input(ctx, h, c, to)
+	in := o.input(h, c, to)
 	done, err = o.run(ctx, h, c, to, in, true)
 	return done, *in.extract != "", err
 }
@@ -132,16 +132,13 @@ const recallNotice = "[The tools " + transcript.RecallSearch + ", " + transcript
 	" show what was said before.]"
 
 // input is what the summarizer is given.
-func (o Options) input(ctx context.Context, h rebuild.History, c Cut, to int) Input {
+func (o Options) input(h rebuild.History, c Cut, to int) Input {
 	in := Input{
 		Messages: withoutMade(h.Messages[:to]), MaxTokens: max(c.MaxSummary, 1), Guidance: o.Guidance,
-		timeout: max(o.Timeout, 0), extract: new(string), carried: c.MaxCarried > 0,
+		Observe: o.Observe, timeout: max(o.Timeout, 0), extract: new(string), carried: c.MaxCarried > 0,
 	}
 	if h.Compaction != nil {
 		in.Previous = strings.TrimSuffix(h.Compaction.Summary, "\n"+recallNotice)
-	}
-	if o.Observe != nil {
-		in.Observe = func(s Step) { o.Observe(ctx, s) }
 	}
 	return in
 }
