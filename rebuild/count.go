@@ -21,9 +21,8 @@ type Tally struct {
 
 	asm   *assembler // whose messages were counted
 	late  int        // how many places of asm.late are taken into account
-	total int
-	marks []mark    // where messages begin that do not change what is before them
-	open  []counted // the messages behind the last mark
+	marks []mark     // where messages begin that do not change what is before them
+	open  []counted  // the messages behind the last mark
 }
 
 // mark is an answer with which a message begins, and the tokens of all
@@ -50,23 +49,22 @@ func (t *Tally) Count(f *Fold) int {
 		}
 	}
 	now.late = len(a.late)
-	now.count()
+	total := now.count()
 	*t = now
-	return t.total
+	return total
 }
 
 // count renders and counts what is behind the last mark.
-func (t *Tally) count() {
+func (t *Tally) count() (total int) {
 	var r rendering
 	from, first := 0, 0
-	t.total = 0
 	if n := len(t.marks); n > 0 {
-		from, t.total = t.marks[n-1].item, t.marks[n-1].before
+		from, total = t.marks[n-1].item, t.marks[n-1].before
 		r.msgs = append(r.msgs, plainMessage) // the user's, which an answer follows
 		first = 1
 	} else {
 		if t.asm.system != "" {
-			t.total = t.Counter.Count(t.asm.system, nil, nil)
+			total = t.Counter.Count(t.asm.system, nil, nil)
 		}
 		for _, it := range t.asm.prelude {
 			r.item(it)
@@ -82,7 +80,7 @@ func (t *Tally) count() {
 			} else {
 				c.tokens = t.Counter.Count("", nil, r.msgs[done:done+1])
 			}
-			t.total += c.tokens
+			total += c.tokens
 			open = append(open, c)
 		}
 	}
@@ -90,7 +88,7 @@ func (t *Tally) count() {
 	for i, it := range t.asm.items[from:] {
 		if it.answer && begun.before > first { // only a late result changes a message before the last answer
 			count(begun.before)
-			t.marks, open = append(t.marks, mark{begun.item, t.total}), nil
+			t.marks, open = append(t.marks, mark{begun.item, total}), nil
 			begun.before = first
 		}
 		n := len(r.msgs)
@@ -101,6 +99,7 @@ func (t *Tally) count() {
 	}
 	count(len(r.msgs))
 	t.open = open
+	return total
 }
 
 // is reports whether two messages have the same blocks.
