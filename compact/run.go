@@ -133,36 +133,17 @@ const recallNotice = "[The tools " + transcript.RecallSearch + ", " + transcript
 
 // input is what the summarizer is given.
 func (o Options) input(h rebuild.History, c Cut, to int) Input {
+	isMade := func(_ transcript.Block, at transcript.Origin) bool { // by a compaction, or a system prompt that is shown as a text
+		return at.Entry != "" && at.Batch == 0 || at.Block == transcript.PromptEntry
+	}
 	in := Input{
-		Messages: withoutMade(h.Messages[:to]), MaxTokens: max(c.MaxSummary, 1), Guidance: o.Guidance,
+		Messages: rebuild.Without(h.Messages[:to], isMade), MaxTokens: max(c.MaxSummary, 1), Guidance: o.Guidance,
 		Observe: o.Observe, timeout: max(o.Timeout, 0), extract: new(string), carried: c.MaxCarried > 0,
 	}
 	if h.Compaction != nil {
 		in.Previous = strings.TrimSuffix(h.Compaction.Summary, "\n"+recallNotice)
 	}
 	return in
-}
-
-// withoutMade returns messages without what compactions have put in, and without
-// the system prompts that are shown as texts.
-func withoutMade(msgs []transcript.Message) (list []transcript.Message) {
-	for _, m := range msgs {
-		own := m
-		own.Content, own.Origins = nil, nil
-		for i, b := range m.Content {
-			at := transcript.Origin{Batch: 1}
-			if i < len(m.Origins) {
-				at = m.Origins[i]
-			}
-			if isSummary := at.Entry != "" && at.Batch == 0; !isSummary && at.Block != transcript.PromptEntry {
-				own.Content, own.Origins = append(own.Content, b), append(own.Origins, at)
-			}
-		}
-		if len(own.Content) > 0 {
-			list = append(list, own)
-		}
-	}
-	return list
 }
 
 // smaller returns an error if a history is not smaller by the margin with a
