@@ -39,7 +39,7 @@ var imports = map[string][]string{
 	// Nothing may import convlog: what an agent can reach has no channel logs.
 	"transcript/convlog":        {"internal/filename", "internal/jsontext", "transcript", "transcript/filelog"},
 	"transcript/dialect":        {"internal/abstract", "internal/jsontext", "transcript"},
-	"rebuild":                   {"internal/jsontext", "transcript"},
+	"rebuild":                   {"internal/jsontext", "transcript", "transcript/tokens"},
 	"rebuild/wire":              {"internal/jsontext", "rebuild", "transcript"},
 	"rebuild/wire/wiretest":     {"internal/lazy", "transcript"},
 	"compact":                   {"internal/lazy", "rebuild", "transcript", "transcript/redact", "transcript/tokens"},

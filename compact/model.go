@@ -87,7 +87,7 @@ func (m Model) Summarize(ctx context.Context, in Input) (string, error) {
 		if piece == "" {
 			return "", c.tooSmall()
 		}
-		in.tell(Step{Chunk: shown, Chunks: max(shown, c.chunks)})
+		in.tell(ctx, Step{Chunk: shown, Chunks: max(shown, c.chunks)})
 		if summary, err = c.ask(ctx, summary, piece); err != nil {
 			return "", err
 		}

@@ -54,7 +54,7 @@ func Run(ctx context.Context, h rebuild.History, c Cut, opts *Options) (transcri
 		return c.failed(fmt.Errorf("the plan is of another history: its cut is between entries %q and %q, here that is between %q and %q; plan again", c.CoversTo, c.FirstKept, covers, first))
 	}
 	o := opts.filled()
-	return o.run(ctx, h, c, c.At, o.input(ctx, h, c, c.At), false)
+	return o.run(ctx, h, c, c.At, o.input(h, c, c.At), false)
 }
 
 // leastOverview is how many tokens every overview may have.
@@ -80,7 +80,7 @@ func Overview(ctx context.Context, h rebuild.History, to, at int, opts *Options)
 	p := newPlanner(h, o)
 	c := p.cut(at)
 	c.MaxSummary = min(o.MaxSummary, max((c.Before-p.size(to, n))/2, leastOverview))
-	in := o.input(ctx, h, c, to)
+	in := o.input(h, c, to)
 	done, err = o.run(ctx, h, c, to, in, true)
 	return done, *in.extract != "", err
 }
@@ -132,40 +132,18 @@ const recallNotice = "[The tools " + transcript.RecallSearch + ", " + transcript
 	" show what was said before.]"
 
 // input is what the summarizer is given.
-func (o Options) input(ctx context.Context, h rebuild.History, c Cut, to int) Input {
+func (o Options) input(h rebuild.History, c Cut, to int) Input {
+	isMade := func(_ transcript.Block, at transcript.Origin) bool { // by a compaction, or a system prompt that is shown as a text
+		return at.Entry != "" && at.Batch == 0 || at.Block == transcript.PromptEntry
+	}
 	in := Input{
-		Messages: withoutMade(h.Messages[:to]), MaxTokens: max(c.MaxSummary, 1), Guidance: o.Guidance,
-		timeout: max(o.Timeout, 0), extract: new(string), carried: c.MaxCarried > 0,
+		Messages: rebuild.Without(h.Messages[:to], isMade), MaxTokens: max(c.MaxSummary, 1), Guidance: o.Guidance,
+		Observe: o.Observe, timeout: max(o.Timeout, 0), extract: new(string), carried: c.MaxCarried > 0,
 	}
 	if h.Compaction != nil {
 		in.Previous = strings.TrimSuffix(h.Compaction.Summary, "\n"+recallNotice)
 	}
-	if o.Observe != nil {
-		in.Observe = func(s Step) { o.Observe(ctx, s) }
-	}
 	return in
-}
-
-// withoutMade returns messages without what compactions have put in, and without
-// the system prompts that are shown as texts.
-func withoutMade(msgs []transcript.Message) (list []transcript.Message) {
-	for _, m := range msgs {
-		own := m
-		own.Content, own.Origins = nil, nil
-		for i, b := range m.Content {
-			at := transcript.Origin{Batch: 1}
-			if i < len(m.Origins) {
-				at = m.Origins[i]
-			}
-			if isSummary := at.Entry != "" && at.Batch == 0; !isSummary && at.Block != transcript.PromptEntry {
-				own.Content, own.Origins = append(own.Content, b), append(own.Origins, at)
-			}
-		}
-		if len(own.Content) > 0 {
-			list = append(list, own)
-		}
-	}
-	return list
 }
 
 // smaller returns an error if a history is not smaller by the margin with a

@@ -37,7 +37,7 @@ type Input struct {
 	// Guidance is what the application wants of this summary; see [Options].
 	Guidance string
 	// Observe, if it is set, is told of the steps; see [Options].
-	Observe func(Step)
+	Observe func(ctx context.Context, s Step)
 
 	timeout time.Duration // of each summarizer that is asked, 0 for none
 	extract *string       // where Extractive notes what it has written, if it is not nil
@@ -78,9 +78,9 @@ type Step struct {
 }
 
 // tell tells the observer of a step.
-func (in Input) tell(s Step) {
+func (in Input) tell(ctx context.Context, s Step) {
 	if in.Observe != nil {
-		in.Observe(s)
+		in.Observe(ctx, s)
 	}
 }
 
@@ -129,7 +129,7 @@ func (s either) Summarize(ctx context.Context, in Input) (string, error) {
 		err = fmt.Errorf("summarizer %d of %d: %w", i+1, len(s), err)
 		errs = append(errs, err)
 		if !last && ctx.Err() == nil {
-			in.tell(Step{Skipped: err})
+			in.tell(ctx, Step{Skipped: err})
 		}
 	}
 	return "", errors.Join(errs...)

@@ -1,6 +1,7 @@
 package compact_test
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func TestFitsWindow(t *testing.T) {
 				return answered(nthSummary(call) + strings.Repeat(" And more.", 40*(call%3))), nil
 			}
 			chunk, chunks := 0, 0
-			in := compact.Input{Messages: msgs, MaxTokens: 300, Observe: func(s compact.Step) {
+			in := compact.Input{Messages: msgs, MaxTokens: 300, Observe: func(_ context.Context, s compact.Step) {
 				if s.Chunk != chunk+1 || s.Chunks < s.Chunk || chunks > 0 && s.Chunks > chunks || s.Skipped != nil {
 					t.Errorf("%s, window %d: %+v after %d of %d", name, window, s, chunk, chunks)
 				}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/transcript"
 	"github.com/convolog/convolog/transcript/tokens"
 )
@@ -120,7 +119,6 @@ type run struct {
 
 	window  int                    // as far as it is known
 	known   transcript.Calibration // what the history says of the model
-	keeps   bool                   // whether the history keeps what is learned
 	factor  float64                // the provider's tokens for one of the estimate
 	counted float64                // the same of this very prompt; 0: not known
 	left    []Stage                // that have not run
@@ -140,27 +138,14 @@ func (r *run) read(ctx context.Context) error {
 	}
 	r.request, r.made = r.g.request(h, r.bare)
 	r.cleared = 0
-	if !r.refused && answeredBy(h, r.g.Model) {
-		r.cleared = h.Cleared
+	if !r.refused && (h.Answered == "" || strings.HasPrefix(h.Answered, r.g.Model)) {
+		r.cleared = h.Cleared // another model clears nothing, or something else
 	}
 	r.size = tokens.Or(r.g.Counter).Count(r.request.System, r.request.Tools, r.request.Messages)
 	if free := r.free(); r.window > 0 && free > 0 && cmp.Or(r.request.MaxOutput, usualOutput) > free {
 		r.request.MaxOutput = free // what the prompt leaves of the window
 	}
 	return nil
-}
-
-// answeredBy reports whether the last answer is of that model, as far as both
-// are known. Another one clears nothing, or something else.
-func answeredBy(h rebuild.History, model string) bool {
-	for _, m := range slices.Backward(h.Messages) {
-		if m.Role != transcript.RoleAssistant || len(m.Origins) == 0 {
-			continue
-		}
-		by := m.Origins[len(m.Origins)-1].Model
-		return by == "" || strings.HasPrefix(by, model)
-	}
-	return true
 }
 
 // next returns the next call, with slices of its own.

@@ -34,7 +34,7 @@ func (r *run) recall(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.known, r.keeps = c, true
+	r.known = c
 	if c.Window > 0 && (r.window <= 0 || c.Window < r.window) {
 		r.window = c.Window
 	}
@@ -47,7 +47,7 @@ func (r *run) recall(ctx context.Context) error {
 // commit appends what was learned, unless the history does not keep it. Failing
 // to is no reason to give up an answer or to refuse a request.
 func (r *run) commit(ctx context.Context, c transcript.Calibration) {
-	if !r.keeps || c == (transcript.Calibration{}) {
+	if _, keeps := r.h.(Calibrated); !keeps || c == (transcript.Calibration{}) {
 		return
 	}
 	c.Model = r.g.Model

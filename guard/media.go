@@ -39,7 +39,11 @@ func media(h rebuild.History, n Need) (clips []transcript.Clipping) {
 		all = oldestMedia(all, n.Overflow)
 	case n.Overflow.Rule == tooLongText:
 		const usual = 1 << 20
-		return shortened(h, n, runesOf, func(int) int { return cmp.Or(n.Overflow.Limit, usual) })
+		runes := func(b transcript.Block) int { // as providers count one text
+			r, _ := b.(transcript.ToolResultBlock)
+			return utf8.RuneCountInString(r.Text())
+		}
+		return shortened(h, n, runes, func(int) int { return cmp.Or(n.Overflow.Limit, usual) })
 	case n.Overflow.Rule == mediaCount:
 		all = all[:(len(all)+1)/2]
 	case len(all) > 0:
@@ -135,10 +139,4 @@ func refusedMedium(all []medium, path string) medium {
 		}
 	}
 	return slices.MaxFunc(all, func(a, b medium) int { return a.size - b.size })
-}
-
-// runesOf is how long the text of a tool result is, as providers count one text.
-func runesOf(b transcript.Block) int {
-	r, _ := b.(transcript.ToolResultBlock)
-	return utf8.RuneCountInString(r.Text())
 }

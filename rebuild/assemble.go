@@ -26,9 +26,7 @@ type assembler struct {
 	turns   []*turn            // the first one is what stands before the first user text
 	waiting map[string][]*call // calls of earlier turns without a result
 	now     running
-	lines   int     // how many add was given
-	late    []int   // items that have changed, see touched, or are shown no longer
-	marked  []*call // of which a dispatch or a decision speaks
+	late    []int // items that have changed, see touched, or are shown no longer
 
 	displaced bool // lines stand behind the last answer because it was made without them
 	prompted  bool // the last item is a system prompt, which stays in front of the next answer
@@ -137,7 +135,6 @@ func (a *assembler) started() int { return len(a.turns) - 1 }
 
 // add takes the next line of those that are not compactions or clips.
 func (a *assembler) add(n *node) {
-	a.lines++
 	a.lastUser = max(a.lastUser, n.ord)
 	switch b := n.body.(type) {
 	case transcript.System:
@@ -311,7 +308,7 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 	id := n.id
 	if f.Of != "" {
 		id = f.Of
-		if ans := a.now.answer(id); ans != nil {
+		if ans := a.now.byID[id]; ans != nil {
 			return ans
 		}
 	} else if f.Kind == transcript.TypeToolUse {
@@ -326,7 +323,7 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 		ans.cut = true // its first line is missing
 		a.note(CutAnswer, n.id, "its first line %s is not there", f.Of)
 	}
-	a.now.answers = append(a.now.answers, ans)
+	a.now.answers, a.now.byID[id] = append(a.now.answers, ans), ans
 	a.items = append(a.items, ans)
 	return ans
 }
@@ -335,11 +332,11 @@ func (a *assembler) answerFor(n *node, f *transcript.Fragment, parts int) *item 
 // time. grouped says that the line says which answer it belongs to.
 func (a *assembler) addCall(from source, ans *item, block transcript.Block, b transcript.ToolCallBlock, grouped bool) {
 	same := a.now.calls[b.ID]
-	if same != nil && a.now.recorded(same, ans, b, grouped) {
+	if same != nil && same.recorded(ans, b, grouped) {
 		a.note(DoubledCall, from.node.id, "call %s", b.ID)
 		if n := len(a.items); len(ans.parts) == 0 && !grouped && a.items[n-1] == ans {
-			a.items = a.items[:n-1]
-			a.now.dropLast()
+			a.items, a.now.answers = a.items[:n-1], a.now.answers[:len(a.now.answers)-1]
+			delete(a.now.byID, ans.entry)
 		}
 		return
 	}

@@ -4,14 +4,8 @@ import (
 	"slices"
 
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
-
-// Counter counts tokens. Those of package tokens are Counters.
-type Counter interface {
-	// Count returns the tokens of a system prompt, tools and messages, each of
-	// which may be empty.
-	Count(system string, tools []transcript.Tool, messages []transcript.Message) int
-}
 
 // Tally counts the tokens of the history of a [Fold] and keeps the count, so
 // that asking again costs what was added since. The total is the count of the
@@ -23,14 +17,12 @@ type Counter interface {
 // anew from the message with the call on. It is for one goroutine. After a panic
 // of the Counter it is what it was before.
 type Tally struct {
-	Counter Counter
+	Counter tokens.Counter
 
 	asm   *assembler // whose messages were counted
-	lines int        // how many lines asm had then
 	late  int        // how many places of asm.late are taken into account
-	total int
-	marks []mark    // where messages begin that do not change what is before them
-	open  []counted // the messages behind the last mark
+	marks []mark     // where messages begin that do not change what is before them
+	open  []counted  // the messages behind the last mark
 }
 
 // mark is an answer with which a message begins, and the tokens of all
@@ -46,9 +38,6 @@ type counted struct {
 // Count returns the tokens of the history of f.
 func (t *Tally) Count(f *Fold) int {
 	a := f.live()
-	if a == t.asm && a.lines == t.lines {
-		return t.total
-	}
 	now := *t
 	if a != t.asm {
 		now = Tally{Counter: t.Counter, asm: a}
@@ -59,24 +48,23 @@ func (t *Tally) Count(f *Fold) int {
 			now.marks = now.marks[: n-1 : n-1]
 		}
 	}
-	now.late, now.lines = len(a.late), a.lines
-	now.count()
+	now.late = len(a.late)
+	total := now.count()
 	*t = now
-	return t.total
+	return total
 }
 
 // count renders and counts what is behind the last mark.
-func (t *Tally) count() {
+func (t *Tally) count() (total int) {
 	var r rendering
 	from, first := 0, 0
-	t.total = 0
 	if n := len(t.marks); n > 0 {
-		from, t.total = t.marks[n-1].item, t.marks[n-1].before
+		from, total = t.marks[n-1].item, t.marks[n-1].before
 		r.msgs = append(r.msgs, plainMessage) // the user's, which an answer follows
 		first = 1
 	} else {
 		if t.asm.system != "" {
-			t.total = t.Counter.Count(t.asm.system, nil, nil)
+			total = t.Counter.Count(t.asm.system, nil, nil)
 		}
 		for _, it := range t.asm.prelude {
 			r.item(it)
@@ -92,7 +80,7 @@ func (t *Tally) count() {
 			} else {
 				c.tokens = t.Counter.Count("", nil, r.msgs[done:done+1])
 			}
-			t.total += c.tokens
+			total += c.tokens
 			open = append(open, c)
 		}
 	}
@@ -100,7 +88,7 @@ func (t *Tally) count() {
 	for i, it := range t.asm.items[from:] {
 		if it.answer && begun.before > first { // only a late result changes a message before the last answer
 			count(begun.before)
-			t.marks, open = append(t.marks, mark{begun.item, t.total}), nil
+			t.marks, open = append(t.marks, mark{begun.item, total}), nil
 			begun.before = first
 		}
 		n := len(r.msgs)
@@ -111,6 +99,7 @@ func (t *Tally) count() {
 	}
 	count(len(r.msgs))
 	t.open = open
+	return total
 }
 
 // is reports whether two messages have the same blocks.

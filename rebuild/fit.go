@@ -14,7 +14,10 @@ import (
 // Fit is a view and changes nothing. If it leaves something out, it leaves out
 // the reasoning too that was made behind it, as [Reasoned] does.
 func Fit(h History, budget int, size func(transcript.Message) int) (History, Report) {
-	summary, rest := h.parts()
+	// The blocks of a summary come from an entry and from no batch of messages.
+	isSummary := func(_ transcript.Block, o transcript.Origin) bool { return o.Entry != "" && o.Batch == 0 }
+	rest := Without(h.Messages, isSummary)
+	summary := Without(h.Messages, func(b transcript.Block, o transcript.Origin) bool { return !isSummary(b, o) })
 	for _, m := range summary {
 		budget -= size(m)
 	}
@@ -39,7 +42,7 @@ func Fit(h History, budget int, size func(transcript.Message) int) (History, Rep
 		budget, turn = budget-turn, 0
 	}
 	if from > 0 {
-		rest = withoutReasoning(rest[from:], func(o transcript.Origin) bool { return o.Answer != nil && signs(o.API) })
+		rest = Without(rest[from:], isBound)
 	}
 	if n := len(summary); n > 0 && len(rest) > 0 && summary[n-1].Role == rest[0].Role {
 		summary[n-1] = join(summary[n-1], rest[0])
@@ -47,24 +50,4 @@ func Fit(h History, budget int, size func(transcript.Message) int) (History, Rep
 	}
 	h.Messages, h.After, h.Cleared = slices.Concat(summary, rest), "", 0
 	return h, report
-}
-
-// parts returns the messages of a summary and those behind it. The blocks of a
-// summary come from an entry and from no batch of messages.
-func (h History) parts() (summary, rest []transcript.Message) {
-	for i, m := range h.Messages {
-		n := slices.IndexFunc(m.Origins, func(o transcript.Origin) bool { return o.Entry == "" || o.Batch > 0 })
-		if n < 0 && len(m.Origins) == len(m.Content) {
-			summary = append(summary, m)
-			continue
-		}
-		rest = slices.Clone(h.Messages[i:])
-		if n > 0 {
-			head := transcript.Message{Role: m.Role, Content: slices.Clip(m.Content[:n]), Origins: slices.Clip(m.Origins[:n])}
-			summary = append(summary, head)
-			rest[0] = transcript.Message{Role: m.Role, Content: m.Content[n:], Origins: m.Origins[n:]}
-		}
-		break
-	}
-	return summary, rest
 }

@@ -76,8 +76,7 @@ type node struct {
 	complete bool
 	dead     int // the ord that the retry which superseded it began with, 0 for none
 	edited   int // the dead of the superseded node right in front of it, 0 for none
-	covers   int // of a compaction: the tip after coversTo, noCover if unknown
-	after    int // of an answer: the tip that its request was rendered from, noAfter if it does not say
+	after    int // the tip after the line that it names: coversTo, or what its request was rendered from; noAfter if none
 }
 
 // ended is an entry and the tip after its batch.
@@ -86,9 +85,8 @@ type ended struct {
 	tip int
 }
 
-// noCover and noAfter are no index of a node and not -1, which is before all of
-// them.
-const noCover, noAfter = -2, -2
+// noAfter is no index of a node and not -1, which is before all of them.
+const noAfter = -2
 
 // New returns a Fold that has seen nothing.
 func New(opts *Options) *Fold {
@@ -191,7 +189,7 @@ func (f *Fold) addNode(e *transcript.Entry, complete bool) *node {
 	n := f.slab.one()
 	*n = node{
 		id: e.ID, body: e.Body, ord: len(f.nodes), parent: f.tip, chain: len(f.nodes),
-		batch: f.batches, complete: complete, covers: noCover, after: noAfter,
+		batch: f.batches, complete: complete, after: noAfter,
 	}
 	if f.tip >= 0 && f.tip == len(f.nodes)-1 {
 		n.chain = f.nodes[f.tip].chain
@@ -199,7 +197,7 @@ func (f *Fold) addNode(e *transcript.Entry, complete bool) *node {
 	switch b := e.Body.(type) {
 	case transcript.Compaction:
 		if tip, ok := f.tipAt(b.CoversTo); ok { // now: a later line may have the same ID
-			n.covers = tip
+			n.after = tip
 		}
 	case transcript.Fragment:
 		if b.Made.After != "" {
@@ -282,7 +280,7 @@ func (f *Fold) renderedFrom(after string) int {
 // holds is shared with the fold and must not be modified.
 func (f *Fold) History() History {
 	h := f.live().history()
-	h.Cleared = f.standing.Cleared
+	h.Cleared, h.Answered = f.standing.Cleared, f.Answered()
 	if f.tip >= 0 && !f.opts.Full {
 		h.After = f.nodes[f.tip].id
 	}
@@ -395,8 +393,8 @@ func (f *Fold) boundary(path []int, marker int) (start int, by string) {
 		}
 		return i, c.FirstKept
 	}
-	behind, _ := slices.BinarySearch(path[:marker], e.covers+1)
-	if e.covers == -1 || behind > 0 && (path[behind-1] == e.covers || f.nodes[e.covers].dead > 0) {
+	behind, _ := slices.BinarySearch(path[:marker], e.after+1)
+	if e.after == -1 || behind > 0 && (path[behind-1] == e.after || f.nodes[e.after].dead > 0) {
 		return behind, c.CoversTo
 	}
 	return marker + 1, ""

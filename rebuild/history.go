@@ -21,6 +21,8 @@ type History struct {
 	// request for the last answer, by its own context editing, and will leave out
 	// of the next one. 0 after a compaction.
 	Cleared int `json:"-"`
+	// Answered is the model that the last answer names, as [Fold.Answered] says it.
+	Answered string `json:"-"`
 }
 
 // StartsTurn reports whether a turn starts at message i: a user message that

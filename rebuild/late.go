@@ -32,8 +32,7 @@ func (a *assembler) addLate(r *result, c *call) {
 	}
 	if c != nil {
 		c.late = true
-		shown, _ := normaliseCall(c.recorded(), "", nil)
-		name = " (" + shown.Name + ")"
+		name = " (" + ToolName(c.recorded().Name) + ")"
 	}
 	text := fmt.Sprintf(lateResult, what, r.callID+name)
 	if said := b.Text(); said != "" {

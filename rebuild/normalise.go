@@ -66,49 +66,35 @@ func ContextText(b transcript.ContextBlock) transcript.TextBlock {
 // images and documents, and blocks we do not know. It returns block, which is
 // b, if that is all there is.
 func (a *assembler) normaliseResult(entry string, block transcript.Block, b transcript.ToolResultBlock) transcript.Block {
-	if !slices.ContainsFunc(b.Content, func(c transcript.Block) bool { return !fitsResult(c) }) {
-		return block
-	}
-	out := make([]transcript.Block, 0, len(b.Content))
-	for _, c := range b.Content {
-		if c = a.normaliseBlock(entry, inResult, c); c != nil {
-			out = append(out, c)
+	var out []transcript.Block
+	changed := false
+	for i, c := range b.Content {
+		shown := a.normaliseBlock(entry, inResult, c)
+		if _, isContext := c.(transcript.ContextBlock); !changed && (isContext || shown == nil) {
+			out, changed = slices.Clone(b.Content[:i]), true
 		}
+		if changed && shown != nil {
+			out = append(out, shown)
+		}
+	}
+	if !changed {
+		return block
 	}
 	return b.WithContent(out...)
 }
 
-// fitsResult reports whether a block can be in a result as it is.
-func fitsResult(b transcript.Block) bool {
-	switch b := b.(type) {
-	case transcript.TextBlock:
-		return !IsBlank(b.Text)
-	case transcript.ImageBlock, transcript.DocumentBlock, transcript.RawBlock:
-		return true
-	}
-	return false
-}
-
 // normaliseCall gives a call a name and an input that providers accept, and
-// reports whether it had to change them. What it changes is added to rep, if
-// that is not nil.
-func normaliseCall(b transcript.ToolCallBlock, entry string, rep *Report) (shown transcript.ToolCallBlock, changed bool) {
-	note := func(r Repair) {
-		changed = true
-		if rep != nil {
-			*rep = append(*rep, r)
-		}
-	}
+// reports whether it had to change them. It notes what it changes.
+func (r *rendering) normaliseCall(b transcript.ToolCallBlock, entry string) (shown transcript.ToolCallBlock, changed bool) {
 	if name := ToolName(b.Name); name != b.Name {
-		note(repairf(BadName, entry, "%q became %q", b.Name, name))
-		b.Name = name
+		r.note(BadName, entry, "%q became %q", b.Name, name)
+		b.Name, changed = name, true
 	}
 	if !isObject(b.Input) {
-		changed = true
 		if !jsontext.IsNull(b.Input) {
-			note(repairf(BadInput, entry, "call %s", b.ID))
+			r.note(BadInput, entry, "call %s", b.ID)
 		}
-		b.Input = inputObject(b.Input)
+		b.Input, changed = inputObject(b.Input), true
 	}
 	return b, changed
 }
@@ -122,7 +108,7 @@ func ToolName(name string) string {
 		}
 		return '_'
 	}, name)
-	return cmp.Or(name[:min(len(name), maxToolName)], nameOfNoTool)
+	return cmp.Or(name[:min(len(name), 64)], "tool")
 }
 
 func isObject(input json.RawMessage) bool {

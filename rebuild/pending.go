@@ -106,9 +106,6 @@ func (a *assembler) addStatus(n *node, callID, entry string, said status) {
 	if c == nil || said.state == "" || !c.status.allows(said.state) {
 		return
 	}
-	if c.status.state == "" {
-		a.marked = append(a.marked, c)
-	}
 	c.status = said
 	if !a.tooLate(c, n) {
 		c.told, c.since = said, n.ord
@@ -148,12 +145,11 @@ func (s status) text() string {
 // pendingCalls returns the calls of which something was said and which have no
 // result, and those of the last answer without one, in their order.
 func (a *assembler) pendingCalls(last *item) (calls []PendingCall) {
-	open := without(a.marked, func(c *call) bool { return c.item == last })
-	if last != nil {
-		open = append(open, without(last.calls, func(c *call) bool { return !c.kept() })...)
-	}
-	for _, c := range open {
-		if c.result == nil && !c.late {
+	for _, it := range a.items {
+		for _, c := range it.calls {
+			if c.result != nil || c.late || it == last && !c.kept() || it != last && c.status.state == "" {
+				continue
+			}
 			calls = append(calls, PendingCall{
 				Entry: c.node.id, Call: c.recorded(), State: cmp.Or(c.status.state, NotStarted), By: c.status.by, Reason: c.status.reason,
 			})

@@ -82,12 +82,18 @@ func Reasoned(messages []transcript.Message, promptHash string) (out []transcrip
 			thought = a.Entry
 		}
 	}
-	return withoutReasoning(messages, func(o transcript.Origin) bool { return o.Answer != nil && signs(o.API) && !keep[o.Answer] }), thought
+	return Without(messages, func(b transcript.Block, o transcript.Origin) bool { return isBound(b, o) && !keep[o.Answer] }), thought
 }
 
 // signs reports whether the reasoning that an API gives is bound to what it was
 // made from.
 func signs(api string) bool { return api == "anthropic" || api == "bedrock" }
+
+// isBound reports whether a block is reasoning that is signed and whose answer says
+// what it was made from.
+func isBound(b transcript.Block, o transcript.Origin) bool {
+	return isThought(b) && o.Answer != nil && signs(o.API)
+}
 
 func isThought(b transcript.Block) bool {
 	switch b.(type) {
@@ -101,31 +107,34 @@ func isThought(b transcript.Block) bool {
 // request that a provider has refused because of it. That of APIs which do not
 // bind it to what it was made from stays: they miss it where it was.
 func WithoutReasoning(messages []transcript.Message) []transcript.Message {
-	return withoutReasoning(messages, func(o transcript.Origin) bool { return o.API == "" || signs(o.API) })
+	return Without(messages, func(b transcript.Block, o transcript.Origin) bool {
+		return isThought(b) && (o.API == "" || signs(o.API))
+	})
 }
 
-// withoutReasoning leaves reasoning out. An answer of which nothing is left goes
-// too, and the user's messages around it are joined.
-func withoutReasoning(messages []transcript.Message, drop func(transcript.Origin) bool) []transcript.Message {
+// Without returns messages without the blocks that drop holds for, which is asked
+// with a zero origin where there is none. A message of which nothing is left goes
+// too, and the messages around it are joined if they have one role. The messages
+// given are not modified.
+func Without(messages []transcript.Message, drop func(transcript.Block, transcript.Origin) bool) []transcript.Message {
 	out := make([]transcript.Message, 0, len(messages))
-	gone := false // an answer, right before
+	gone := false // a message, right before
 	for _, m := range messages {
 		left, cut := m, false
-		for j, b := range m.Content {
+		for j, b := range slices.Backward(m.Content) {
 			var o transcript.Origin
 			if j < len(m.Origins) {
 				o = m.Origins[j]
 			}
-			switch dropped := isThought(b) && drop(o); {
-			case dropped && !cut:
-				cut = true
-				left.Content = slices.Grow(slices.Clip(m.Content[:j]), len(m.Content)-j-1)
-				left.Origins = slices.Grow(slices.Clip(m.Origins[:min(j, len(m.Origins))]), max(len(m.Origins)-j-1, 0))
-			case !dropped && cut:
-				left.Content = append(left.Content, b)
-				if j < len(m.Origins) {
-					left.Origins = append(left.Origins, o)
-				}
+			if !drop(b, o) {
+				continue
+			}
+			if !cut {
+				left.Content, left.Origins, cut = slices.Clone(m.Content), slices.Clone(m.Origins), true
+			}
+			left.Content = slices.Delete(left.Content, j, j+1)
+			if j < len(left.Origins) {
+				left.Origins = slices.Delete(left.Origins, j, j+1)
 			}
 		}
 		last := len(out) - 1

@@ -164,7 +164,7 @@ func (r *rendering) call(c *call, entry string) transcript.Block {
 	}
 	if c.shown == nil || r.rep != nil {
 		c.shown = c.block
-		if shown, changed := normaliseCall(c.recorded(), entry, r.rep); changed {
+		if shown, changed := r.normaliseCall(c.recorded(), entry); changed {
 			c.shown = shown
 		}
 	}

@@ -6,17 +6,15 @@ import "github.com/convolog/convolog/transcript"
 // starts.
 type running struct {
 	answers []*item
-	byID    map[string]*item // the first answers, see answer
-	indexed int              // how many
+	byID    map[string]*item // by their first lines
 	calls   map[string]*calls
 	waits   map[string][]*result // spares that are not used, by call ID
-	seen    map[callKey]*places  // of calls whose ID the turn has more than once
 }
 
 // calls are the calls of a turn that have one ID.
 type calls struct {
 	first *call
-	keyed bool // seen has the first one
+	seen  map[callKey]map[*item]bool // the answers with a call, nil for a flat one; made for the second call
 
 	// The calls without a result, by answer: a result goes to the first call
 	// of the last list. One answer may have several, with others in between.
@@ -25,68 +23,45 @@ type calls struct {
 }
 
 // callKey tells a call that is recorded twice.
-type callKey struct{ id, name, input string }
-
-// places are the answers that have a call; one of them is flat.
-type places struct {
-	answers map[*item]bool
-	flat    bool
-}
+type callKey struct{ name, input string }
 
 func newRunning() running {
-	return running{
-		byID: map[string]*item{}, calls: map[string]*calls{},
-		waits: map[string][]*result{}, seen: map[callKey]*places{},
-	}
+	return running{byID: map[string]*item{}, calls: map[string]*calls{}, waits: map[string][]*result{}}
 }
 
 // reset empties r for the next turn.
 func (r *running) reset() {
 	const large = 256
-	if len(r.byID)+len(r.calls)+len(r.waits)+len(r.seen) > large { // clearing these would cost every later turn
+	if len(r.byID)+len(r.calls)+len(r.waits) > large { // clearing these would cost every later turn
 		*r = newRunning()
 		return
 	}
-	r.answers, r.indexed = r.answers[:0], 0
+	r.answers = r.answers[:0]
 	clear(r.byID)
 	clear(r.calls)
 	clear(r.waits)
-	clear(r.seen)
-}
-
-// answer returns the answer with that first line; nil if there is none.
-// Answers are indexed when one is asked for: most turns never ask.
-func (r *running) answer(id string) *item {
-	for ; r.indexed < len(r.answers); r.indexed++ {
-		r.byID[r.answers[r.indexed].entry] = r.answers[r.indexed]
-	}
-	return r.byID[id]
-}
-
-// dropLast takes back the last answer.
-func (r *running) dropLast() {
-	last := len(r.answers) - 1
-	delete(r.byID, r.answers[last].entry)
-	r.answers, r.indexed = r.answers[:last], min(r.indexed, last)
 }
 
 // recorded reports whether an earlier call is the same as b, which is in ans
-// or, if it is not grouped, may be in any answer; if not, it takes note of b.
-func (r *running) recorded(same *calls, ans *item, b transcript.ToolCallBlock, grouped bool) bool {
-	if first := same.first; !same.keyed {
-		same.keyed = true
-		r.recorded(same, first.item, first.recorded(), grouped)
+// or, if it is not grouped, may be in any answer; if not, it notes b.
+func (c *calls) recorded(ans *item, b transcript.ToolCallBlock, grouped bool) bool {
+	if c.seen == nil {
+		c.seen = map[callKey]map[*item]bool{}
+		c.recorded(c.first.item, c.first.recorded(), grouped)
 	}
-	shown, _ := normaliseCall(b, "", nil)
-	key := callKey{b.ID, shown.Name, string(compact(shown.Input))}
-	at := r.seen[key]
-	if at == nil {
-		at = &places{answers: map[*item]bool{}}
-		r.seen[key] = at
-	} else if !grouped || at.flat || at.answers[ans] {
+	shown, _ := (&rendering{}).normaliseCall(b, "")
+	key := callKey{shown.Name, string(compact(shown.Input))}
+	in := c.seen[key]
+	if in == nil {
+		in = map[*item]bool{}
+		c.seen[key] = in
+	} else if !grouped || in[nil] || in[ans] {
 		return true
 	}
-	at.answers[ans], at.flat = true, at.flat || ans.flat
+	if ans.flat {
+		ans = nil
+	}
+	in[ans] = true
 	return false
 }
 

@@ -63,10 +63,7 @@ func (s *Standing) add(b transcript.Batch) {
 	}
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		id := e.ID
-		if e.Of != "" {
-			id = e.Of
-		}
+		id := cmp.Or(e.Of, e.ID)
 		switch body := e.Body.(type) {
 		case transcript.Header:
 			for _, v := range body.State {

@@ -37,23 +37,6 @@ const (
 	SummaryReply = "Understood, I have the context from our previous conversation."
 )
 
-// The lines in front of what a compaction carries.
-const (
-	carriedPins     = "Pinned:"
-	carriedModified = "Files modified:"
-	carriedRead     = "Files read:"
-	carriedErrors   = "Errors of tools:"
-	carriedIDs      = "Named by the user:"
-	carriedSaid     = "The user said:"
-	carriedOpen     = "The user said in the turn that goes on below:"
-)
-
-// Limits of a tool name: what every provider accepts.
-const (
-	maxToolName  = 64
-	nameOfNoTool = "tool"
-)
-
 // CarriedText is what is shown behind the summary of a compaction; empty if it
 // carries nothing. Tool output is quoted as JSON strings, so that it cannot pass for
 // anything else.
@@ -71,13 +54,13 @@ func CarriedText(c transcript.Compaction) string {
 	path := func(i transcript.Carried) string { return " " + quoted(i.Text) }
 	said := func(i transcript.Carried) string { return "\n- " + i.Text }
 	every := func(transcript.Carried) bool { return true }
-	section(carriedPins, c.Pins, every, said)
-	section(carriedModified, c.Files, func(i transcript.Carried) bool { return i.Modified }, path)
-	section(carriedRead, c.Files, func(i transcript.Carried) bool { return !i.Modified }, path)
-	section(carriedErrors, c.Errors, every, func(i transcript.Carried) string { return "\n- " + quoted(i.Tool) + ": " + quoted(i.Text) })
-	section(carriedIDs, c.IDs, every, func(i transcript.Carried) string { return " " + i.Text })
-	section(carriedSaid, c.Said, func(i transcript.Carried) bool { return !i.Open }, said)
-	section(carriedOpen, c.Said, func(i transcript.Carried) bool { return i.Open }, said)
+	section("Pinned:", c.Pins, every, said)
+	section("Files modified:", c.Files, func(i transcript.Carried) bool { return i.Modified }, path)
+	section("Files read:", c.Files, func(i transcript.Carried) bool { return !i.Modified }, path)
+	section("Errors of tools:", c.Errors, every, func(i transcript.Carried) string { return "\n- " + quoted(i.Tool) + ": " + quoted(i.Text) })
+	section("Named by the user:", c.IDs, every, func(i transcript.Carried) string { return " " + i.Text })
+	section("The user said:", c.Said, func(i transcript.Carried) bool { return !i.Open }, said)
+	section("The user said in the turn that goes on below:", c.Said, func(i transcript.Carried) bool { return i.Open }, said)
 	if sb.Len() == 0 {
 		return ""
 	}

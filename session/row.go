@@ -12,6 +12,7 @@ import (
 	"github.com/convolog/convolog/rebuild"
 	"github.com/convolog/convolog/session/driver"
 	"github.com/convolog/convolog/transcript"
+	"github.com/convolog/convolog/transcript/tokens"
 )
 
 // describe makes the row of a session from its transcript. known holds for the
@@ -225,7 +226,7 @@ func (s *state) takeRow(ctx context.Context, fill bool) (row driver.Row, ok bool
 }
 
 // countHistory is what a [rebuild.Tally] counts for a history.
-func countHistory(c rebuild.Counter, h rebuild.History) (n int) {
+func countHistory(c tokens.Counter, h rebuild.History) (n int) {
 	if h.System != "" {
 		n = c.Count(h.System, nil, nil)
 	}

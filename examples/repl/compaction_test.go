@@ -121,7 +121,7 @@ func TestInterruptCompaction(t *testing.T) {
 	asked := make(chan struct{})
 	c := smallConfig(t, t.TempDir(), forSummaries(func(guardtest.Request) guardtest.Answer {
 		close(asked)
-		return guardtest.Stall()
+		return guardtest.StallAfter(0, guardtest.Answer{})
 	}))
 	c.summarizer = "model"
 	driveConfig(t, c, "one", "two", "three")

@@ -20,7 +20,7 @@
 //	client := &http.Client{Transport: m} // any host
 //
 // A model answers by a [Rule], a function from a [Request] to an [Answer].
-// [Say] and [Call] make answers; [Fail], [Stall], [CutAfter] and their like
+// [Say] and [Call] make answers; [Fail], [StallAfter], [CutAfter] and their like
 // make those that go wrong; [Script], [When] and [Start] make rules of them.
 //
 // # What is refused

@@ -82,12 +82,9 @@ func Raw(body string) Answer {
 	return Answer{fault: fault{kind: faultBody, no: wiretest.Refusal{Status: http.StatusOK}, body: body}}
 }
 
-// Stall holds the connection without an answer until the client goes away or
-// the server is closed.
-func Stall() Answer { return Answer{fault: fault{kind: faultStall}} }
-
-// StallAfter stalls after n events of a stream, message_start being the first
-// and ping one of them. An answer that is not streamed stalls before it begins.
+// StallAfter holds the connection after n events of a stream, message_start being
+// the first and ping one of them, until the client goes away or the server is
+// closed. After 0, and where it is not streamed, nothing of the answer is sent.
 func StallAfter(n int, a Answer) Answer { return a.with(fault{kind: faultStall, after: n}) }
 
 // CutAfter breaks the connection after n events of a stream; after all of them

@@ -150,7 +150,7 @@ func TestStall(t *testing.T) {
 	answer := guardtest.Say(words(30))
 	overBoth(t, func(t *testing.T, start func(*guardtest.Model) client) {
 		for _, stream := range []bool{false, true} {
-			for _, a := range []guardtest.Answer{guardtest.Stall(), guardtest.StallAfter(5, answer)} {
+			for _, a := range []guardtest.Answer{guardtest.StallAfter(0, guardtest.Answer{}), guardtest.StallAfter(5, answer)} {
 				asked := make(chan struct{}, 1)
 				ended := make(chan guardtest.Recorded, 1)
 				m := &guardtest.Model{
@@ -184,7 +184,7 @@ func TestClose(t *testing.T) {
 	asked := make(chan struct{})
 	m := &guardtest.Model{Answer: func(guardtest.Request) guardtest.Answer {
 		asked <- struct{}{}
-		return guardtest.Stall()
+		return guardtest.StallAfter(0, guardtest.Answer{})
 	}}
 	s := guardtest.NewServer(m)
 	failed := make(chan error)
@@ -217,7 +217,7 @@ func TestClose(t *testing.T) {
 func TestTimeoutInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &guardtest.Model{
-			Answer: guardtest.Start(nil, guardtest.Stall(), guardtest.StallAfter(3, guardtest.Say("Hi"))),
+			Answer: guardtest.Start(nil, guardtest.StallAfter(0, guardtest.Answer{}), guardtest.StallAfter(3, guardtest.Say("Hi"))),
 			Pace: func(ctx context.Context) error {
 				select {
 				case <-ctx.Done():
