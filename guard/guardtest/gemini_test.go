@@ -75,7 +75,7 @@ func askBedrock(ctx context.Context, c client, req transcript.Request, stream bo
 }
 
 // readFrames adds the events of a stream.
-func readFrames(data []byte, s *wire.Stream) error {
+func readFrames(data []byte, s wire.Stream) error {
 	for len(data) > 0 {
 		kind, payload, rest, ok := frame(data)
 		if !ok {

@@ -84,7 +84,7 @@ func (a Anthropic) Request(req transcript.Request) (body []byte, report rebuild.
 // request leaves out as much media.
 func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []byte, report rebuild.Report, err error) {
 	if err := cmp.Or(
-		checkRoles(req.Messages), checkObject("thinking", a.Thinking), a.Cache.check(),
+		checkRoles(req.Messages), checkObject("thinking", a.Thinking), checkCache(a.Cache),
 		checkParams(a.Params, "model", "max_tokens", "stream", "thinking", "messages"),
 	); err != nil {
 		return nil, nil, err
@@ -108,17 +108,17 @@ func (a Anthropic) request(req transcript.Request, media mediaBudget) (body []by
 	budget := maxMarks - a.marks()
 	if a.Cache != "" {
 		budget -= count(!ownSystem) + count(!ownTools)
-		a.Cache.roll(messages)
+		roll(a.Cache, messages)
 	}
 	for _, m := range slices.Backward(messages) {
-		budget = r.limitMarks(m.Content, budget)
+		budget = limitMarks(&r, m.Content, budget)
 	}
 	thinking = r.asked(thinking)
 
 	var system any = opt(r.req.System)
 	if a.Cache != "" && !ownSystem {
 		system = list([]string{req.System}, func(text string) written {
-			return object("type", "text", "text", text, cacheControl, a.Cache.mark("ephemeral"))
+			return object("type", "text", "text", text, cacheControl, cacheMark(a.Cache, "ephemeral"))
 		})
 	}
 	return r.request(
@@ -149,7 +149,7 @@ func (a Anthropic) tools(tools []transcript.Tool) written {
 	return optList(tools, func(t transcript.Tool) written {
 		var mark json.RawMessage
 		if left--; left == 0 && a.Cache != "" {
-			mark = a.Cache.mark("ephemeral")
+			mark = cacheMark(a.Cache, "ephemeral")
 		}
 		return object(append(toolMembers(t, "input_schema", `{"type":"object"}`), cacheControl, mark)...)
 	})

@@ -16,8 +16,10 @@ type anthropicStream struct {
 }
 
 // NewStream returns a stream for an answer.
-func (a Anthropic) NewStream() *Stream {
-	return &Stream{&anthropicStream{accumulator: accumulator{api: apiAnthropic}}}
+func (a Anthropic) NewStream() Stream { return a.stream() }
+
+func (a Anthropic) stream() *streamer {
+	return newStream(&anthropicStream{accumulator: accumulator{api: apiAnthropic}})
 }
 
 // Response reads the body of an answer that was not streamed. Blocks of types
@@ -26,7 +28,7 @@ func (a Anthropic) NewStream() *Stream {
 // container of its code execution the member "container". RequestID is the ID of the message,
 // not the one in the HTTP header. An error body gives an [*APIError] without a status.
 func (a Anthropic) Response(body []byte) (*transcript.Response, error) {
-	return a.NewStream().whole(body)
+	return a.stream().whole(body)
 }
 
 func (s *anthropicStream) add(event []byte) (Delta, error) {

@@ -75,7 +75,7 @@ func (Bedrock) ToolName(name string) string { return rebuild.ToolName(name) }
 //   - Citations of a text go back to the model that made them.
 //   - Names of tools are as [Bedrock.ToolName] says.
 func (b Bedrock) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
-	if err := cmp.Or(checkRoles(req.Messages), checkObject("thinking", b.Thinking), checkParams(b.Params, "messages"), b.Cache.check()); err != nil {
+	if err := cmp.Or(checkRoles(req.Messages), checkObject("thinking", b.Thinking), checkParams(b.Params, "messages"), checkCache(b.Cache)); err != nil {
 		return nil, nil, err
 	}
 	r := bedrockRenderer{renderer: newRenderer(req, apiBedrock), format: b, names: map[string]bool{}}
@@ -140,5 +140,5 @@ func (b Bedrock) pointed(list []written) []written {
 	if b.Cache == "" {
 		return list
 	}
-	return append(list, b.Cache.cachePoint())
+	return append(list, cachePoint(b.Cache))
 }

@@ -29,7 +29,7 @@ func (r *bedrockRenderer) messages() written {
 		messages[i].Content = r.together(m)
 	}
 	if r.format.Cache != "" && !r.format.PureResults {
-		point := transcript.RawBlock{JSON: object("block", r.format.Cache.cachePoint()).bytes()}
+		point := transcript.RawBlock{JSON: object("block", cachePoint(r.format.Cache)).bytes()}
 		for _, i := range markedMessages(messages) {
 			messages[i].Content = append(messages[i].Content, point)
 		}

@@ -21,7 +21,7 @@ const opaqueBedrock = "bedrock_block"
 // the member ext of its block. RequestID is empty: it is in an HTTP header.
 // An error body gives an [*APIError] without a status.
 func (b Bedrock) Response(body []byte) (*transcript.Response, error) {
-	return b.NewStream().whole(body)
+	return b.stream().whole(body)
 }
 
 func (s *bedrockStream) whole(body []byte) error {
@@ -93,8 +93,10 @@ func (*bedrockStream) readUsage(counts json.RawMessage) (u transcript.Usage) {
 type bedrockStream struct{ accumulator }
 
 // NewStream returns a stream for an answer to a request of b.
-func (b Bedrock) NewStream() *Stream {
-	return &Stream{&bedrockStream{accumulator{api: apiBedrock, model: b.Model}}}
+func (b Bedrock) NewStream() Stream { return b.stream() }
+
+func (b Bedrock) stream() *streamer {
+	return newStream(&bedrockStream{accumulator{api: apiBedrock, model: b.Model}})
 }
 
 // BedrockEvent returns an event of ConverseStream for [Stream.Add]: its type, as its
@@ -236,7 +238,7 @@ func bedrockBlocks(p *piece) []transcript.Block {
 	case p.kind == "call":
 		block = transcript.ToolCallBlock{ID: stringMember(p.start, "toolUseId"), Name: stringMember(p.start, "name"), Input: callInput(p.text("input"), p.done)}
 	case p.kind == "opaque" && p.done:
-		block = bedrockAnswerBlock(p.ended())
+		block = bedrockAnswerBlock(ended(p))
 	default:
 		return nil
 	}
@@ -245,7 +247,7 @@ func bedrockBlocks(p *piece) []transcript.Block {
 
 // ended returns an opaque block with what was added to it: the input of a call, the
 // content of a result.
-func (p *piece) ended() []byte {
+func ended(p *piece) []byte {
 	name, added := "input", callInput(p.text("input"), p.done)
 	if len(p.list) > 0 {
 		name, added = "content", list(p.list, value).bytes()

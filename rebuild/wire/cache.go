@@ -22,16 +22,16 @@ const (
 	Cache1h CacheTTL = "1h"
 )
 
-// check returns an error if a time is none of those.
-func (c CacheTTL) check() error {
+// checkCache returns an error if a time is none of those.
+func checkCache(c CacheTTL) error {
 	if c != "" && c != Cache5m && c != Cache1h {
 		return fmt.Errorf("wire: cache %q is neither %q nor %q", string(c), Cache5m, Cache1h)
 	}
 	return nil
 }
 
-// mark returns a mark of a type. Five minutes are what the APIs take for it.
-func (c CacheTTL) mark(kind string) json.RawMessage {
+// cacheMark returns a mark of a type. Five minutes are what the APIs take for it.
+func cacheMark(c CacheTTL, kind string) json.RawMessage {
 	return object("type", kind, "ttl", when(c == Cache1h, `"1h"`)).bytes()
 }
 
@@ -47,11 +47,11 @@ func markedMessages(messages []transcript.Message) (marked []int) {
 }
 
 // cachePoint is a block of Converse that ends what is to be kept.
-func (c CacheTTL) cachePoint() written { return object("cachePoint", c.mark("default")) }
+func cachePoint(c CacheTTL) written { return object("cachePoint", cacheMark(c, "default")) }
 
 // roll puts marks on the last blocks of messages that can have one. The messages
 // are the renderer's.
-func (c CacheTTL) roll(messages []transcript.Message) {
+func roll(c CacheTTL, messages []transcript.Message) {
 	for _, i := range markedMessages(messages) {
 		content := messages[i].Content
 		for j, b := range slices.Backward(content) {
@@ -59,7 +59,7 @@ func (c CacheTTL) roll(messages []transcript.Message) {
 				continue
 			}
 			marked, ok := withExtra(b, func(e transcript.Extra) transcript.Extra {
-				return withMember(maps.Clone(e), cacheControl, c.mark("ephemeral"))
+				return withMember(maps.Clone(e), cacheControl, cacheMark(c, "ephemeral"))
 			})
 			if ok {
 				content[j] = marked
@@ -83,7 +83,7 @@ const maxMarks = 4
 // limitMarks takes the first cache marks of a message away, until those of this and
 // the messages behind it are no more than left, and returns what is left then: the last
 // marks reach furthest. The blocks are the renderer's.
-func (r *renderer) limitMarks(blocks []transcript.Block, left int) int {
+func limitMarks(r *renderer, blocks []transcript.Block, left int) int {
 	for i, b := range slices.Backward(blocks) {
 		plain, marked := unmarked(b)
 		if left -= count(marked); marked && left < 0 {
@@ -91,7 +91,7 @@ func (r *renderer) limitMarks(blocks []transcript.Block, left int) int {
 			r.note(rebuild.DroppedMember, "", "cache_control: more than four")
 		}
 		if res, ok := b.(transcript.ToolResultBlock); ok {
-			left = r.limitMarks(res.Content, left)
+			left = limitMarks(r, res.Content, left)
 		}
 	}
 	return left

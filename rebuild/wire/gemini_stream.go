@@ -21,7 +21,7 @@ import (
 // place and what it says. What a part says besides (its thought signature, the
 // ID of a call) is in the member ext of the block. An error body gives an
 // [*APIError] with the status that it says.
-func (g Gemini) Response(body []byte) (*transcript.Response, error) { return g.NewStream().whole(body) }
+func (g Gemini) Response(body []byte) (*transcript.Response, error) { return g.stream().whole(body) }
 
 func (s *geminiStream) whole(body []byte) error {
 	if _, err := s.add(body); err != nil {
@@ -49,8 +49,10 @@ const (
 
 // NewStream returns a stream for an answer to a request of g. Pieces of one text, and
 // of one thought, become one part; a signature ends it.
-func (g Gemini) NewStream() *Stream {
-	return &Stream{&geminiStream{accumulator: accumulator{api: apiGemini, model: g.Model, reason: "STOP"}, named: g.Model != ""}}
+func (g Gemini) NewStream() Stream { return g.stream() }
+
+func (g Gemini) stream() *streamer {
+	return newStream(&geminiStream{accumulator: accumulator{api: apiGemini, model: g.Model, reason: "STOP"}, named: g.Model != ""})
 }
 
 func (s *geminiStream) add(event []byte) (Delta, error) {

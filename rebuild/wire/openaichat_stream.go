@@ -12,8 +12,10 @@ import (
 
 // NewStream returns a stream for an answer. Choices other than the first are ignored.
 // Some servers end their stream at the finish reason, without [DONE].
-func (c OpenAIChat) NewStream() *Stream {
-	return &Stream{&chatAnswer{accumulator: accumulator{api: apiOpenAIChat}}}
+func (c OpenAIChat) NewStream() Stream { return c.stream() }
+
+func (c OpenAIChat) stream() *streamer {
+	return newStream(&chatAnswer{accumulator: accumulator{api: apiOpenAIChat}})
 }
 
 func (a *chatAnswer) add(event []byte) (Delta, error) {
@@ -57,7 +59,7 @@ func (a *chatAnswer) choices(event []byte) (d Delta, err error) {
 // ID of the completion, not the one in the HTTP header. An error body gives an
 // [*APIError] without a status.
 func (c OpenAIChat) Response(body []byte) (*transcript.Response, error) {
-	return c.NewStream().whole(body)
+	return c.stream().whole(body)
 }
 
 // A chatAnswer is an answer, whole or as far as it came. The texts and the reasoning

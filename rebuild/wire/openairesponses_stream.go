@@ -15,8 +15,10 @@ type responsesStream struct{ accumulator }
 
 // NewStream returns a stream for an answer. An event that says that the answer failed
 // is an error event.
-func (s OpenAIResponses) NewStream() *Stream {
-	return &Stream{&responsesStream{accumulator{api: apiOpenAIResponses}}}
+func (s OpenAIResponses) NewStream() Stream { return s.stream() }
+
+func (s OpenAIResponses) stream() *streamer {
+	return newStream(&responsesStream{accumulator{api: apiOpenAIResponses}})
 }
 
 func (s *responsesStream) refusal(obj []byte) *APIError {
@@ -154,7 +156,7 @@ func itemSoFar(p *piece) (blocks []transcript.Block) {
 // HTTP header. An error body and an answer that failed give an [*APIError] without
 // a status.
 func (s OpenAIResponses) Response(body []byte) (*transcript.Response, error) {
-	return s.NewStream().whole(body)
+	return s.stream().whole(body)
 }
 
 func (s *responsesStream) whole(body []byte) error {

@@ -40,14 +40,14 @@ func checkParams(params map[string]json.RawMessage, written ...string) error {
 // for those that params have. The messages are the last, so that a longer conversation
 // only adds bytes.
 func (r *rendering) request(params map[string]json.RawMessage, members ...any) ([]byte, rebuild.Report, error) {
-	o := jsontext.AppendObject(nil)
+	kept := make([]any, 0, len(members))
 	for i := 0; i < len(members); i += 2 {
 		name, _ := members[i].(string)
 		if _, given := params[name]; !given || name == "" {
-			add(&o, name, members[i+1])
+			kept = append(kept, name, members[i+1])
 		}
 	}
-	body := o.End()
+	body := object(kept...).bytes()
 	if jsontext.MendSurrogates(body) {
 		r.note(rebuild.HalfSurrogate, "", "in the input of a call or in what was kept for the API")
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // whole reads the body of an answer that was not streamed.
-func (s *Stream) whole(body []byte) (*transcript.Response, error) {
+func (s *streamer) whole(body []byte) (*transcript.Response, error) {
 	body = jsontext.Trim(body)
 	if !jsontext.Valid(body) || !jsontext.IsObject(body) {
 		return nil, fmt.Errorf("wire: the answer is not a JSON object: %q", excerpt(body))
@@ -26,7 +26,7 @@ func (s *Stream) whole(body []byte) (*transcript.Response, error) {
 }
 
 // response returns the answer so far with the stop reason that the API gave.
-func (s *Stream) response() *transcript.Response {
+func (s *streamer) response() *transcript.Response {
 	a, content := s.events.base(), s.events.content()
 	return &transcript.Response{
 		Message: transcript.Message{Role: transcript.RoleAssistant, Content: content},

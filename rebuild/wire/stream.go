@@ -20,7 +20,28 @@ type Delta struct {
 
 // Stream puts the events of a streamed answer together. The method NewStream of a
 // format gives one. It is for one goroutine.
-type Stream struct{ events streamed }
+type Stream interface {
+	// Add takes one event: the data of a server-sent event, [DONE] included, or for
+	// Bedrock what [BedrockEvent] makes of it. Events of unknown types are ignored. The
+	// event may be reused afterwards.
+	//
+	// An error event gives an [*APIError]. Any other error means that the event is
+	// not one of a stream, or not one that can follow those before it; it is left
+	// out, and what was added before stays.
+	Add(event []byte) (Delta, error)
+	// Response returns the answer as far as it came. After the last event it is what the
+	// method Response of the format would have given. Before that its StopReason is
+	// [transcript.StopAborted], after an error event [transcript.StopError]: the text is
+	// kept as far as it came, and reasoning without what would let it go back; a call that
+	// was not finished has the text of its input so far as a JSON string. The response is
+	// the caller's and does not change with later events.
+	Response() *transcript.Response
+}
+
+// A streamer is the [Stream] of every format.
+type streamer struct{ events streamed }
+
+func newStream(events streamed) *streamer { return &streamer{events} }
 
 // streamed is an answer of one API, streamed or whole, put together by an accumulator.
 type streamed interface {
@@ -37,14 +58,7 @@ type streamed interface {
 	readUsage(counts json.RawMessage) transcript.Usage
 }
 
-// Add takes one event: the data of a server-sent event, [DONE] included, or for
-// Bedrock what [BedrockEvent] makes of it. Events of unknown types are ignored. The
-// event may be reused afterwards.
-//
-// An error event gives an [*APIError]. Any other error means that the event is
-// not one of a stream, or not one that can follow those before it; it is left
-// out, and what was added before stays.
-func (s *Stream) Add(event []byte) (Delta, error) {
+func (s *streamer) Add(event []byte) (Delta, error) {
 	a := s.events.base()
 	event = jsontext.Trim(event)
 	if string(event) == "[DONE]" {
@@ -62,13 +76,7 @@ func (s *Stream) Add(event []byte) (Delta, error) {
 	return s.events.add(event)
 }
 
-// Response returns the answer as far as it came. After the last event it is what the
-// method Response of the format would have given. Before that its StopReason is
-// [transcript.StopAborted], after an error event [transcript.StopError]: the text is
-// kept as far as it came, and reasoning without what would let it go back; a call that
-// was not finished has the text of its input so far as a JSON string. The response is
-// the caller's and does not change with later events.
-func (s *Stream) Response() *transcript.Response {
+func (s *streamer) Response() *transcript.Response {
 	resp := s.response()
 	switch a := s.events.base(); {
 	case a.failed:
