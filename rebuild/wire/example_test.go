@@ -6,12 +6,17 @@ import (
 	"strings"
 
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/anthropic"
+	"github.com/convolog/convolog/rebuild/wire/bedrock"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
+	"github.com/convolog/convolog/rebuild/wire/openaichat"
+	"github.com/convolog/convolog/rebuild/wire/openairesponses"
 	"github.com/convolog/convolog/rebuild/wire/wiretest"
 	"github.com/convolog/convolog/transcript"
 )
 
 func ExampleAnthropic() {
-	var w wire.Anthropic
+	var w anthropic.Format
 	body, report, err := w.Request(transcript.Request{
 		Model:     "claude-x",
 		MaxOutput: 1000,
@@ -45,7 +50,7 @@ func ExampleAnthropic() {
 }
 
 func ExampleOpenAIResponses() {
-	w := wire.OpenAIResponses{Reasoning: json.RawMessage(`{"effort":"medium"}`)}
+	w := openairesponses.Format{Reasoning: json.RawMessage(`{"effort":"medium"}`)}
 	resp, err := w.Response([]byte(`{"id":"resp_1","model":"gpt-x","status":"completed","output":[
 		{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAA"},
 		{"id":"fc_1","type":"function_call","call_id":"call_1","name":"read","arguments":"{\"path\":\"a.go\"}"}]}`))
@@ -63,7 +68,7 @@ func ExampleOpenAIResponses() {
 	fmt.Println(len(wiretest.Check(wiretest.OpenAIResponses{}, body)), "violations")
 
 	// Another API gets what it can know of it.
-	body, report, err := wire.OpenAIChat{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
+	body, report, err := openaichat.Format{}.Request(transcript.Request{Model: "gpt-x", Messages: []transcript.Message{
 		transcript.UserText("read a.go"), resp.Message, transcript.ToolResult("call_1", "package a"),
 	}})
 	if err != nil {
@@ -106,7 +111,7 @@ func switched() transcript.Request {
 
 func ExampleGemini() {
 	req := switched()
-	body, report, err := wire.Gemini{}.Request(req)
+	body, report, err := gemini.Format{}.Request(req)
 	if err != nil {
 		panic(err)
 	}
@@ -124,7 +129,7 @@ func ExampleGemini() {
 
 func ExampleBedrock() {
 	req := switched()
-	body, report, err := wire.Bedrock{}.Request(req)
+	body, report, err := bedrock.Format{}.Request(req)
 	if err != nil {
 		panic(err)
 	}
@@ -149,7 +154,7 @@ data: {"type":"content_block_start","index":0,"content_block":{"type":"text","te
 data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}
 
 data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":", wor`)
-	stream := wire.Anthropic{Stream: true}.NewStream()
+	stream := anthropic.Format{Stream: true}.NewStream()
 	err := wire.ReadSSE(body, func(event []byte) error {
 		delta, err := stream.Add(event)
 		fmt.Print(delta.Text)

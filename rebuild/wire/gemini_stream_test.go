@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/convolog/convolog/rebuild/wire"
+	"github.com/convolog/convolog/rebuild/wire/gemini"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -68,10 +69,10 @@ func geminiEvents(t testing.TB, body string, n int) (events []string) {
 // pieces; cut after any event, it has everything that was shown.
 func TestGeminiStream(t *testing.T) {
 	for name, body := range geminiAnswers {
-		whole, err := wire.Gemini{}.Response([]byte(body))
+		whole, err := gemini.Format{}.Response([]byte(body))
 		require.NoError(t, err)
 		for _, n := range []int{1, 7, 1000} {
-			s := wire.Gemini{}.NewStream()
+			s := gemini.Format{}.NewStream()
 			var shown strings.Builder
 			done := false
 			for _, e := range geminiEvents(t, body, n) {
@@ -101,7 +102,7 @@ func TestGeminiStream(t *testing.T) {
 }
 
 func TestGeminiStreamError(t *testing.T) {
-	s := wire.Gemini{}.NewStream()
+	s := gemini.Format{}.NewStream()
 	if _, err := s.Add([]byte(`{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func FuzzGeminiStream(f *testing.F) {
 		f.Add([]byte(strings.Join(geminiEvents(f, body, 5), "\n")))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s := wire.Gemini{}.NewStream()
+		s := gemini.Format{}.NewStream()
 		var shown strings.Builder
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
 			d, err := s.Add(line)
@@ -145,7 +146,7 @@ func FuzzGeminiStream(f *testing.F) {
 
 // Counts are cumulative: the last ones stand.
 func TestGeminiStreamUsage(t *testing.T) {
-	s := wire.Gemini{}.NewStream()
+	s := gemini.Format{}.NewStream()
 	for _, e := range []string{
 		`{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":1,"thoughtsTokenCount":null}}`,
 		`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"thoughtsTokenCount":2}}`,

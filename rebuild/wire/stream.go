@@ -1,10 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
-	"fmt"
-
-	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/transcript"
 )
 
@@ -36,53 +32,4 @@ type Stream interface {
 	// was not finished has the text of its input so far as a JSON string. The response is
 	// the caller's and does not change with later events.
 	Response() *transcript.Response
-}
-
-// A streamer is the [Stream] of every format.
-type streamer struct{ events streamed }
-
-func newStream(events streamed) *streamer { return &streamer{events} }
-
-// streamed is an answer of one API, streamed or whole, put together by an accumulator.
-type streamed interface {
-	base() *accumulator
-	// refusal returns the error that an event or a whole answer says, nil if it says
-	// none.
-	refusal(obj []byte) *APIError
-	// add takes an event that says no error.
-	add(event []byte) (Delta, error)
-	// whole takes an answer that was not streamed and says no error.
-	whole(body []byte) error
-	// content returns the blocks so far.
-	content() []transcript.Block
-	readUsage(counts json.RawMessage) transcript.Usage
-}
-
-func (s *streamer) Add(event []byte) (Delta, error) {
-	a := s.events.base()
-	event = jsontext.Trim(event)
-	if string(event) == "[DONE]" {
-		first := !a.over
-		a.over = true
-		return Delta{Done: first}, nil
-	}
-	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
-		return Delta{}, fmt.Errorf("wire: stream: event is not a JSON object: %q", excerpt(event))
-	}
-	if e := s.events.refusal(event); e != nil {
-		a.failed = true
-		return Delta{}, e
-	}
-	return s.events.add(event)
-}
-
-func (s *streamer) Response() *transcript.Response {
-	resp := s.response()
-	switch a := s.events.base(); {
-	case a.failed:
-		resp.StopReason = transcript.StopError
-	case !a.done:
-		resp.StopReason = transcript.StopAborted
-	}
-	return resp
 }

@@ -1,0 +1,164 @@
+package openaichat
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire/internal/format"
+	"github.com/convolog/convolog/rebuild/wire/internal/js"
+	"github.com/convolog/convolog/rebuild/wire/internal/openai"
+	"github.com/convolog/convolog/transcript"
+)
+
+// Format renders for OpenAI's Chat Completions API and the many services
+// that imitate it, and reads their answers. The zero value is ready to use and
+// is for OpenAI itself. It is a plain value, safe for several goroutines.
+type Format struct {
+	// Stream asks for the answer as server-sent events, usage included.
+	Stream bool
+	// SystemRole is the role of the system prompt. Empty: "system", which all
+	// take; newer models of OpenAI call it "developer".
+	SystemRole string
+	// MaxTokens writes the output limit as "max_tokens", which imitators know,
+	// and not as "max_completion_tokens", which models that reason demand.
+	MaxTokens bool
+	// Reasoning gives the model its reasoning back, that of all turns, as DeepSeek
+	// and others demand that reason between calls. OpenAI does not take it.
+	Reasoning bool
+	// ShortIDs is for Mistral: calls have IDs of nine letters and digits, and a
+	// short answer goes between results and what the user says next.
+	ShortIDs bool
+	// Dialect is the service that imitates the API, if it is one of those that want
+	// their reasoning back in a way of their own. It sets Reasoning, MaxTokens and,
+	// for Mistral, ShortIDs.
+	Dialect Dialect
+	// CacheKey is the member prompt_cache_key, the same for requests that begin in
+	// the same way: an ID of the session for example. Empty leaves it out.
+	CacheKey string
+	// Params are further members of the request, temperature or tool_choice
+	// for example. "tools" and "stream_options" are used instead of what
+	// Request writes. The other members that it writes cannot be in it.
+	Params map[string]json.RawMessage
+}
+
+// Dialect is a service that imitates Chat Completions.
+type Dialect string
+
+const (
+	// DeepSeek (V4) and Kimi (K2.6 and later) refuse an answer with calls that does
+	// not have its reasoning, in all later requests; an empty one will do for answers
+	// of others.
+	DeepSeek Dialect = "deepseek"
+	Kimi     Dialect = "kimi"
+	// GLM keeps the reasoning of all turns if the request says so, which it does:
+	// the member "thinking" has "clear_thinking":false unless Params have it.
+	GLM Dialect = "glm"
+	// Mistral has its reasoning among the parts of an answer's content.
+	Mistral Dialect = "mistral"
+	// OpenRouter wants "reasoning_details" back as they came, and misses none.
+	OpenRouter Dialect = "openrouter"
+)
+
+// inDialect returns the format with what its dialect sets.
+func (c Format) inDialect() Format {
+	if c.Dialect == "" {
+		return c
+	}
+	c.Reasoning, c.MaxTokens = true, true
+	c.ShortIDs = c.ShortIDs || c.Dialect == Mistral
+	return c
+}
+
+// maxID is the length in bytes that an ID of a call may have.
+const maxID = 40
+
+func (c Format) ids() format.IDForm {
+	if c.ShortIDs {
+		return format.IDForm{Most: 9, Exact: true}
+	}
+	return format.IDForm{Prefix: "call_", Most: maxID}
+}
+
+// Request renders the body of a call to POST /v1/chat/completions.
+//
+// Beyond what every format does, see the package, it sees to this:
+//
+//   - A result becomes a message of its own. Images and documents in it follow
+//     in a user message behind all results ([rebuild.MovedMedia]), with a text that says
+//     which call they belong to. The API has no mark for errors.
+//   - An image or a document that the API does not take (a URL of a document, a
+//     file of another provider, another type) becomes a short text; a text
+//     document its text; a search result its texts.
+//   - Reasoning is left out unless [OpenAIChat.Reasoning] or a dialect is set: then
+//     it goes back to the model that made it, and an answer with calls that has none
+//     has an empty one, save with Mistral and OpenRouter.
+//   - What an answer said aloud goes back by its ID to the model that said it, and
+//     as a text to others.
+//   - An answer with more than 128 calls becomes several, each with its results.
+func (c Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
+	c = c.inDialect()
+	limit := "max_completion_tokens"
+	if c.MaxTokens {
+		limit = "max_tokens"
+	}
+	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckParams(c.Params, "model", limit, "stream", "messages", openai.CacheKey(c.CacheKey))); err != nil {
+		return nil, nil, err
+	}
+	r := renderer{
+		Renderer:  openai.Renderer{Talk: format.Talk{Rendering: format.NewRendering(req, format.APIOpenAIChat, c.ids())}},
+		reasoning: c.Reasoning, dialect: c.Dialect,
+	}
+	if r.Req.System != "" {
+		r.Out = append(r.Out, format.Said{Role: cmp.Or(c.SystemRole, "system"), Parts: format.PlainText(req.System)})
+	}
+	r.Messages(&r)
+
+	return r.Body(
+		c.Params, "model", js.Opt(req.Model), "prompt_cache_key", js.Opt(c.CacheKey), limit, js.Number(req.MaxOutput), "stream", js.When(c.Stream, "true"),
+		"stream_options", js.When(c.Stream, `{"include_usage":true}`),
+		"thinking", js.When(c.Dialect == GLM, `{"type":"enabled","clear_thinking":false}`),
+		"", c.Params, "tools", js.OptList(req.Tools, toolJSON), "messages", js.List(r.Out, messageJSON),
+	)
+}
+
+func toolJSON(t transcript.Tool) js.Written {
+	return js.Object("type", "function", "function", js.Object(format.ToolMembers(t, "parameters", openai.NoParameters)...))
+}
+
+func messageJSON(m format.Said) js.Written {
+	members := []any{"role", m.Role, "tool_call_id", js.Opt(m.CallID)}
+	for _, r := range m.Reasoning {
+		members = append(members, r.Name, r.Value)
+	}
+	content := openai.Content(m.Parts, partJSON)
+	if len(m.Parts) == 0 && m.Role == "assistant" {
+		content = json.RawMessage("null")
+	}
+	members = append(members, "content", content)
+	if m.Audio != "" {
+		members = append(members, "audio", js.Object("id", m.Audio))
+	}
+	return js.Object(append(members, "refusal", js.Opt(m.Refusal), "tool_calls", js.OptList(m.Calls, callJSON))...)
+}
+
+func partJSON(b transcript.Block) js.Written {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		return js.Object("type", "text", "text", b.Text)
+	case transcript.ThinkingBlock: // of Mistral
+		return js.Object("type", "thinking", "thinking", js.List(format.PlainText(b.Thinking), partJSON))
+	case transcript.ImageBlock:
+		return js.Object("type", "image_url", "image_url", js.Object("url", openai.SourceURL(b.Source)))
+	case transcript.DocumentBlock:
+		file := js.Object("file_id", js.Opt(b.Source.FileID), "filename", js.Opt(b.Title), "file_data", js.Opt(openai.SourceURL(b.Source)))
+		return js.Object("type", "file", "file", file)
+	case transcript.RawBlock:
+		return js.Object("type", "input_audio", "input_audio", js.Get(b.JSON, "input_audio"))
+	}
+	return nil
+}
+
+func callJSON(c transcript.ToolCallBlock) js.Written {
+	return js.Object("id", c.ID, "type", "function", "function", js.Object("name", c.Name, "arguments", openai.CallArguments(c.Input)))
+}
