@@ -1,8 +1,6 @@
 package wire
 
-import (
-	"github.com/convolog/convolog/transcript"
-)
+import "github.com/convolog/convolog/transcript"
 
 // Delta is what one event of a stream adds to an answer. Most events fill one field
 // or none. Of several calls in one event it has the last.
@@ -33,3 +31,18 @@ type Stream interface {
 	// the caller's and does not change with later events.
 	Response() *transcript.Response
 }
+
+// DefaultMaxOutput is the output limit in tokens of a request that names none,
+// for the APIs that need one.
+const DefaultMaxOutput = 8192
+
+// CacheTTL says for how long a provider is to keep what it has read of a request.
+type CacheTTL string
+
+// The times that Anthropic and Bedrock have. A mark costs a quarter more than the
+// tokens in front of it for five minutes, and twice as much for an hour; what is
+// read from the cache costs a tenth.
+const (
+	Cache5m CacheTTL = "5m"
+	Cache1h CacheTTL = "1h"
+)

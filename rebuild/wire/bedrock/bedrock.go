@@ -1,3 +1,4 @@
+// Package bedrock speaks to Converse of Amazon Bedrock.
 package bedrock
 
 import (

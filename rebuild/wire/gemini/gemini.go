@@ -1,3 +1,4 @@
+// Package gemini speaks to the Gemini API, which Vertex has too.
 package gemini
 
 import (

@@ -1,3 +1,4 @@
+// Package openairesponses speaks to OpenAI's Responses API.
 package openairesponses
 
 import (

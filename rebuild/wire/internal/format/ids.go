@@ -86,6 +86,7 @@ func (f IDForm) derive(sum [sha256.Size]byte) string {
 	return cmp.Or(f.Prefix, "toolu_") + hex.EncodeToString(sum[:16])
 }
 
+// IsID reports whether every provider takes an ID.
 func IsID(id string) bool {
 	for _, c := range []byte(id) {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {

@@ -36,6 +36,7 @@ type talker interface {
 	Result(entry string, b transcript.ToolResultBlock) (moved []transcript.Block)
 }
 
+// Messages renders the messages of the request.
 func (r *Talk) Messages(t talker) {
 	for i, m := range r.Req.Messages {
 		if m.Role != transcript.RoleAssistant {

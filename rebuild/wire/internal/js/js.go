@@ -1,3 +1,4 @@
+// Package js writes the JSON of requests and reads that of answers.
 package js
 
 import (
@@ -10,6 +11,7 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
+// Text returns an object with a text.
 func Text(text string) Written { return Object("text", text) }
 
 // HasOnly reports whether a value is an object without other members than
@@ -79,6 +81,7 @@ type Member struct {
 // Members are those of an object whose values may change.
 type Members []Member
 
+// MembersOf returns the members of an object.
 func MembersOf(obj []byte) (all Members) {
 	for name, value := range jsontext.Members(obj) {
 		all = append(all, Member{name, value})
@@ -86,6 +89,7 @@ func MembersOf(obj []byte) (all Members) {
 	return all
 }
 
+// Has reports whether there is a member of that name.
 func (ms Members) Has(name string) bool {
 	return slices.ContainsFunc(ms, func(m Member) bool { return m.Name == name })
 }
@@ -100,6 +104,7 @@ func (ms *Members) Set(name string, value json.RawMessage) {
 	(*ms)[i].Value = value
 }
 
+// Object returns the object with these members.
 func (ms Members) Object() json.RawMessage { return Object("", ms).Bytes() }
 
 // List returns a list of what element makes of all.

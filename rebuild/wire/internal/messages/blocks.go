@@ -2,18 +2,20 @@ package messages
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/convolog/convolog/internal/jsontext"
 	"github.com/convolog/convolog/rebuild"
+	"github.com/convolog/convolog/rebuild/wire"
 	"github.com/convolog/convolog/rebuild/wire/internal/format"
 	"github.com/convolog/convolog/rebuild/wire/internal/js"
 	"github.com/convolog/convolog/transcript"
 )
 
 const (
-	CacheControl = "cache_control"
+	CacheControl = "cache_control" // the member that is a cache mark
 	// ToolsetName says of which toolset of the provider a tool is, in a call; its
 	// result has to say it again.
 	ToolsetName = "toolset_name"
@@ -127,4 +129,120 @@ func shaped(kind, name string, value json.RawMessage) bool {
 		is = jsontext.IsArray
 	}
 	return jsontext.IsNull(value) || is != nil && jsontext.Valid(value) && is(value)
+}
+
+// CheckCache returns an error if a time is none of those.
+func CheckCache(c wire.CacheTTL) error {
+	if c != "" && c != wire.Cache5m && c != wire.Cache1h {
+		return fmt.Errorf("wire: cache %q is neither %q nor %q", string(c), wire.Cache5m, wire.Cache1h)
+	}
+	return nil
+}
+
+// Mark returns a mark of a type. Five minutes are what the APIs take for it.
+func Mark(c wire.CacheTTL, kind string) json.RawMessage {
+	return js.Object("type", kind, "ttl", js.When(c == wire.Cache1h, `"1h"`)).Bytes()
+}
+
+// MarkedMessages returns the indexes of the messages that end with a mark: where
+// this request ends, and where the one before it did, the user message in front.
+func MarkedMessages(messages []transcript.Message) (marked []int) {
+	for i, m := range slices.Backward(messages) {
+		if m.Role == transcript.RoleUser && len(marked) < 2 {
+			marked = append(marked, i)
+		}
+	}
+	return marked
+}
+
+// WithExtra returns a block with other members beside its own; ok is false for one
+// that cannot have a cache mark among them.
+func WithExtra(b transcript.Block, change func(transcript.Extra) transcript.Extra) (changed transcript.Block, ok bool) {
+	switch b := b.(type) {
+	case transcript.TextBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ImageBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.DocumentBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ToolCallBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ToolResultBlock:
+		b.Extra = change(b.Extra)
+		return b, true
+	case transcript.ThinkingBlock:
+		b.Extra = change(b.Extra)
+		return b, false
+	case transcript.RedactedThinkingBlock:
+		b.Extra = change(b.Extra)
+		return b, false
+	}
+	return b, false
+}
+
+// source returns what a source becomes, or what is wrong with it or its size.
+func (r *Renderer) source(entry string, s transcript.Source, kind string) (transcript.Source, string) {
+	clean, problem := format.CleanSource(s, kind)
+	if problem != "" {
+		return s, problem
+	}
+	if s.Type == "content" {
+		clean.Extra = transcript.Extra{"content": r.documentContent(entry, s.Extra["content"])}
+	}
+	lost := (clean.MediaType != s.MediaType && s.Type != "text") || clean.Data != s.Data || clean.URL != s.URL || clean.FileID != s.FileID
+	for name := range s.Extra {
+		_, kept := clean.Extra[name]
+		lost = lost || !kept && name != "ext"
+	}
+	if lost {
+		r.Note(rebuild.DroppedMember, entry, "in the source, "+kind+" block")
+	}
+	return clean, r.Media.takeBytes(clean, kind)
+}
+
+// documentContent returns the texts and images of a document as the target takes
+// them.
+func (r *Renderer) documentContent(entry string, content json.RawMessage) json.RawMessage {
+	if !jsontext.IsArray(content) {
+		return content
+	}
+	return js.List(format.BlocksOfDocument(content), func(b transcript.Block) js.Written {
+		return js.Value(transcript.MarshalBlock(r.UserBlocks(entry, b)[0]))
+	}).Bytes()
+}
+
+// maxImageBytes is how many bytes of JSON an image may have: the Messages API counts
+// the base64 that it gets.
+const maxImageBytes = 5 << 20
+
+// A MediaBudget says how much is still to be left out: what comes first.
+type MediaBudget struct {
+	Blocks map[string]int // by their type
+	Bytes  int
+}
+
+// Take reports whether the next image or document is one of those too many.
+func (m *MediaBudget) Take(kind string) bool {
+	if m.Blocks[kind] <= 0 {
+		return false
+	}
+	m.Blocks[kind]--
+	return true
+}
+
+// takeBytes says what is wrong with the next image or document by its bytes,
+// nothing if it can go out.
+func (m *MediaBudget) takeBytes(source transcript.Source, kind string) string {
+	switch n := len(source.Data); {
+	case kind == "image" && n > maxImageBytes:
+		return "more than 5 MB"
+	case m.Bytes > 0 && n > 0:
+		m.Bytes -= n
+		return "the request has more than 32 MB"
+	}
+	return ""
 }

@@ -1,3 +1,5 @@
+// Package messages renders the messages of a request as those of the Anthropic
+// Messages API, for that API and for Bedrock, which has them in another form.
 package messages
 
 import (
@@ -9,6 +11,7 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// Count returns 1 for true.
 func Count(b bool) int {
 	if b {
 		return 1

@@ -1,3 +1,4 @@
+// Package openai is what the formats of both APIs of OpenAI share.
 package openai
 
 import (
