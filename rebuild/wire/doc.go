@@ -1,12 +1,12 @@
 // Package wire renders requests for the providers of models and reads their
 // answers.
 //
-// A [transcript.Request] is in no provider's form. [Anthropic] turns it into
-// the body of a call to the Messages API and turns the answer, whole or
-// streamed, into a [transcript.Response]; [OpenAIChat] is for Chat
-// Completions and its imitators, [OpenAIResponses] for the Responses API,
-// [Gemini] for generateContent of Google's APIs and [Bedrock] for Converse of
-// Amazon's. They have no HTTP client: any will do, [ReadSSE] splits what a
+// A [transcript.Request] is in no provider's form. Each package below this one has a
+// Format, which turns it into the body of a call and turns the answer, whole or
+// streamed, into a [transcript.Response]: anthropic is for the Messages API,
+// openaichat for Chat Completions and its imitators, openairesponses for the
+// Responses API, gemini for generateContent of Google's APIs and bedrock for Converse
+// of Amazon's. They have no HTTP client: any will do, [ReadSSE] splits what a
 // stream sends into events, and [NewAPIError] reads the refusals of all five.
 //
 // An answer that is appended to a session and rendered again comes out as it

@@ -16,7 +16,7 @@ type Delta struct {
 // format gives one. It is for one goroutine.
 type Stream interface {
 	// Add takes one event: the data of a server-sent event, [DONE] included, or for
-	// Bedrock what [BedrockEvent] makes of it. Events of unknown types are ignored. The
+	// Bedrock what bedrock.Event makes of it. Events of unknown types are ignored. The
 	// event may be reused afterwards.
 	//
 	// An error event gives an [*APIError]. Any other error means that the event is

@@ -43,9 +43,9 @@ type Format struct {
 }
 
 // Request renders the body of a call to POST /v1/messages. An output limit of 0
-// becomes [DefaultMaxOutput].
+// becomes [wire.DefaultMaxOutput].
 //
-// Beyond what every format does, see the package, it sees to this:
+// Beyond what every format does, see package wire, it sees to this:
 //
 //   - A later system prompt of a session is a message of role "system" with the
 //     models that take it, if the answer behind it was made by one of these: in the

@@ -30,7 +30,7 @@ func (a Format) stream() *format.Stream {
 // it does not know are kept as they are. The provider's list of what it left out
 // of the request is the member "input_transformations" of Usage.Extra, the
 // container of its code execution the member "container". RequestID is the ID of the message,
-// not the one in the HTTP header. An error body gives an [*APIError] without a status.
+// not the one in the HTTP header. An error body gives an [*wire.APIError] without a status.
 func (a Format) Response(body []byte) (*transcript.Response, error) {
 	return a.stream().Whole(body)
 }

@@ -20,7 +20,7 @@ import (
 // zero value renders; set Model for answers. It is a plain value, safe for
 // several goroutines.
 type Format struct {
-	// Stream asks for the answer as a stream of events, see [Bedrock.Path].
+	// Stream asks for the answer as a stream of events, see [Format.Path].
 	Stream bool
 	// Model is what answers say as their model, since Converse does not name
 	// it: the model of the requests, or reasoning does not find the way back.
@@ -59,11 +59,11 @@ func (b Format) Path(model string) string {
 func (Format) ToolName(name string) string { return rebuild.ToolName(name) }
 
 // Request renders the body of a call of Converse or ConverseStream. The model
-// is not in it: see [Bedrock.Path].
+// is not in it: see [Format.Path].
 //
-// Beyond what every format does, see the package, it sees to this:
+// Beyond what every format does, see package wire, it sees to this:
 //
-//   - Reasoning is given back by the rules of [Anthropic.Request]; so is what becomes of Thinking when the running turn
+//   - Reasoning is given back by the rules of package anthropic; so is what becomes of Thinking when the running turn
 //     has no reasoning to go on from, or the output limit no room.
 //   - If the messages have calls, the request defines tools: if it has none,
 //     those that are called, see [rebuild.AddedTools].
@@ -74,7 +74,7 @@ func (Format) ToolName(name string) string { return rebuild.ToolName(name) }
 //     short text. This changes the bytes of earlier messages.
 //   - A result that is an error has a text, and texts only.
 //   - Citations of a text go back to the model that made them.
-//   - Names of tools are as [Bedrock.ToolName] says.
+//   - Names of tools are as [Format.ToolName] says.
 func (b Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckObject("thinking", b.Thinking), format.CheckParams(b.Params, "messages"), messages.CheckCache(b.Cache)); err != nil {
 		return nil, nil, err

@@ -18,7 +18,7 @@ import (
 // Response reads the body of an answer of Converse. Blocks of kinds it does not
 // know become opaque ones with the block as it is; citations of a text are in
 // the member ext of its block. RequestID is empty: it is in an HTTP header.
-// An error body gives an [*APIError] without a status.
+// An error body gives an [*wire.APIError] without a status.
 func (b Format) Response(body []byte) (*transcript.Response, error) {
 	return b.stream().Whole(body)
 }
@@ -98,7 +98,7 @@ func (b Format) stream() *format.Stream {
 	return format.NewStream(&stream{format.Accumulator{API: format.APIBedrock, Model: b.Model}})
 }
 
-// Event returns an event of ConverseStream for [Stream.Add]: its type, as its
+// Event returns an event of ConverseStream for [wire.Stream]: its type, as its
 // header :event-type (or, of an error, :exception-type) has it, "contentBlockDelta" for
 // example, and its JSON. The binary framing of events is the business of an SDK. The
 // event messageStop is the last but one: metadata with the usage follows.

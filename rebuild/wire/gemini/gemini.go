@@ -16,7 +16,7 @@ import (
 // and reads its answers. The zero value is ready to use: no thinking. It is a
 // plain value, safe for several goroutines.
 type Format struct {
-	// Stream asks for the answer as server-sent events, see [Gemini.Path].
+	// Stream asks for the answer as server-sent events, see [Format.Path].
 	Stream bool
 	// Model is what answers say as their model, and what Validate takes for the
 	// model that is asked. Empty: the version that the API gives. Set it to the
@@ -59,9 +59,9 @@ func (Format) ToolName(name string) string {
 }
 
 // Request renders the body of a call of generateContent or
-// streamGenerateContent. The model is not in it: see [Gemini.Path].
+// streamGenerateContent. The model is not in it: see [Format.Path].
 //
-// Beyond what every format does, see the package, it sees to this:
+// Beyond what every format does, see package wire, it sees to this:
 //
 //   - Calls and results are paired by order and name. A call has an ID only if
 //     the API gave it one, and then so has its result.
@@ -76,7 +76,7 @@ func (Format) ToolName(name string) string {
 //     its place, unless another part of the answer is signed.
 //   - Thoughts are given back to the model that made them, those of all turns, and
 //     are left out of an answer that nothing else is left of.
-//   - Names of tools are as [Gemini.ToolName] says.
+//   - Names of tools are as [Format.ToolName] says.
 func (g Format) Request(req transcript.Request) (body []byte, report rebuild.Report, err error) {
 	if err := cmp.Or(format.CheckRoles(req.Messages), format.CheckObject("thinking", g.Thinking), format.CheckParams(g.Params, "contents")); err != nil {
 		return nil, nil, err

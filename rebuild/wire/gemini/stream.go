@@ -23,7 +23,7 @@ import (
 // A call gets the ID that the API gave it, or else one made of responseId, its
 // place and what it says. What a part says besides (its thought signature, the
 // ID of a call) is in the member ext of the block. An error body gives an
-// [*APIError] with the status that it says.
+// [*wire.APIError] with the status that it says.
 func (g Format) Response(body []byte) (*transcript.Response, error) { return g.stream().Whole(body) }
 
 func (s *stream) Whole(body []byte) error {

@@ -86,7 +86,7 @@ func (c Format) ids() format.IDForm {
 
 // Request renders the body of a call to POST /v1/chat/completions.
 //
-// Beyond what every format does, see the package, it sees to this:
+// Beyond what every format does, see package wire, it sees to this:
 //
 //   - A result becomes a message of its own. Images and documents in it follow
 //     in a user message behind all results ([rebuild.MovedMedia]), with a text that says
@@ -94,7 +94,7 @@ func (c Format) ids() format.IDForm {
 //   - An image or a document that the API does not take (a URL of a document, a
 //     file of another provider, another type) becomes a short text; a text
 //     document its text; a search result its texts.
-//   - Reasoning is left out unless [OpenAIChat.Reasoning] or a dialect is set: then
+//   - Reasoning is left out unless [Format.Reasoning] or a dialect is set: then
 //     it goes back to the model that made it, and an answer with calls that has none
 //     has an empty one, save with Mistral and OpenRouter.
 //   - What an answer said aloud goes back by its ID to the model that said it, and

@@ -61,7 +61,7 @@ func (a *stream) choices(event []byte) (d wire.Delta, err error) {
 // is the prompt without its cached tokens; Usage.Extra has the counts that are
 // no field, those of reasoning in completion_tokens_details. RequestID is the
 // ID of the completion, not the one in the HTTP header. An error body gives an
-// [*APIError] without a status.
+// [*wire.APIError] without a status.
 func (c Format) Response(body []byte) (*transcript.Response, error) {
 	return c.stream().Whole(body)
 }

@@ -37,7 +37,7 @@ type Format struct {
 
 // Request renders the body of a call to POST /v1/responses. "store" is false.
 //
-// Beyond what every format does, see the package, it sees to this:
+// Beyond what every format does, see package wire, it sees to this:
 //
 //   - A later system prompt of a session, which is a text of the user in the history,
 //     is a message of role "developer".

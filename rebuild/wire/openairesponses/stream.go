@@ -157,7 +157,7 @@ func itemSoFar(p *format.Piece) (blocks []transcript.Block) {
 // are kept as they are. Usage.Input is the prompt without its cached tokens;
 // Usage.Extra has the counts that are no field, those of reasoning in
 // output_tokens_details. RequestID is the ID of the response, not the one in the
-// HTTP header. An error body and an answer that failed give an [*APIError] without
+// HTTP header. An error body and an answer that failed give an [*wire.APIError] without
 // a status.
 func (s Format) Response(body []byte) (*transcript.Response, error) {
 	return s.stream().Whole(body)

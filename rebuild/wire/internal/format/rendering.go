@@ -15,55 +15,6 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Vouched stands for the origin of a block of a message without Origins.
-var Vouched = transcript.Origin{API: APIAnthropic, Model: "\x00vouched"}
-
-// OriginOf returns where block j of a message came from.
-func OriginOf(m transcript.Message, j int) transcript.Origin {
-	switch {
-	case m.Origins == nil:
-		return Vouched
-	case j < len(m.Origins):
-		return m.Origins[j]
-	}
-	return transcript.Origin{}
-}
-
-// SameModel reports whether a and b name one model: the same name, or an alias
-// and the dated name that answers give for it.
-func SameModel(a, b string) bool {
-	if a == b {
-		return true
-	}
-	baseA, dateA := CutDate(a)
-	baseB, dateB := CutDate(b)
-	return baseA == baseB && (dateA == "" || dateB == "")
-}
-
-// CutDate splits "name-20260131", "name@20260131" and "name-2026-01-31";
-// "name-latest" is an alias without a date.
-func CutDate(model string) (name, date string) {
-	if name, ok := strings.CutSuffix(model, "-latest"); ok {
-		return name, ""
-	}
-	for _, form := range []string{"-2006-01-02", "-20060102", "@20060102"} {
-		at := len(model) - len(form)
-		if at <= 0 {
-			continue
-		}
-		if _, err := time.Parse(form, model[at:]); err == nil {
-			return model[:at], model[at+1:]
-		}
-	}
-	return model, ""
-}
-
-// IsType reports whether b is of type B.
-func IsType[B transcript.Block](b transcript.Block) bool {
-	_, ok := b.(B)
-	return ok
-}
-
 // The names that [transcript.Response] and [transcript.Origin] have for the APIs.
 const (
 	APIAnthropic       = "anthropic"
@@ -159,6 +110,55 @@ func (r *Rendering) DropExtra(entry, kind string, extra transcript.Extra) {
 			r.Note(rebuild.DroppedMember, entry, name+" of a "+kind+" block")
 		}
 	}
+}
+
+// Vouched stands for the origin of a block of a message without Origins.
+var Vouched = transcript.Origin{API: APIAnthropic, Model: "\x00vouched"}
+
+// OriginOf returns where block j of a message came from.
+func OriginOf(m transcript.Message, j int) transcript.Origin {
+	switch {
+	case m.Origins == nil:
+		return Vouched
+	case j < len(m.Origins):
+		return m.Origins[j]
+	}
+	return transcript.Origin{}
+}
+
+// SameModel reports whether a and b name one model: the same name, or an alias
+// and the dated name that answers give for it.
+func SameModel(a, b string) bool {
+	if a == b {
+		return true
+	}
+	baseA, dateA := CutDate(a)
+	baseB, dateB := CutDate(b)
+	return baseA == baseB && (dateA == "" || dateB == "")
+}
+
+// CutDate splits "name-20260131", "name@20260131" and "name-2026-01-31";
+// "name-latest" is an alias without a date.
+func CutDate(model string) (name, date string) {
+	if name, ok := strings.CutSuffix(model, "-latest"); ok {
+		return name, ""
+	}
+	for _, form := range []string{"-2006-01-02", "-20060102", "@20060102"} {
+		at := len(model) - len(form)
+		if at <= 0 {
+			continue
+		}
+		if _, err := time.Parse(form, model[at:]); err == nil {
+			return model[:at], model[at+1:]
+		}
+	}
+	return model, ""
+}
+
+// IsType reports whether b is of type B.
+func IsType[B transcript.Block](b transcript.Block) bool {
+	_, ok := b.(B)
+	return ok
 }
 
 // A mediaForm renders images and documents.

@@ -36,7 +36,7 @@ func CheckParams(params map[string]json.RawMessage, written ...string) error {
 	return nil
 }
 
-// Body writes the body of a request: names and values in turn, as in [object], but
+// Body writes the body of a request: names and values in turn, as in [js.Object], but
 // for those that params have. The messages are the last, so that a longer conversation
 // only adds bytes.
 func (r *Rendering) Body(params map[string]json.RawMessage, members ...any) ([]byte, rebuild.Report, error) {

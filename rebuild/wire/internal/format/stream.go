@@ -11,6 +11,58 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
+// A Stream is the [wire.Stream] of every format.
+type Stream struct{ events streamed }
+
+// NewStream returns a stream of events.
+func NewStream(events streamed) *Stream { return &Stream{events} }
+
+// streamed is an answer of one API, streamed or whole, put together by an accumulator.
+type streamed interface {
+	Base() *Accumulator
+	// Refusal returns the error that an event or a whole answer says, nil if it says
+	// none.
+	Refusal(obj []byte) *wire.APIError
+	// Add takes an event that says no error.
+	Add(event []byte) (wire.Delta, error)
+	// Whole takes an answer that was not streamed and says no error.
+	Whole(body []byte) error
+	// Content returns the blocks so far.
+	Content() []transcript.Block
+	ReadUsage(counts json.RawMessage) transcript.Usage
+}
+
+// Add is that of [wire.Stream].
+func (s *Stream) Add(event []byte) (wire.Delta, error) {
+	a := s.events.Base()
+	event = jsontext.Trim(event)
+	if string(event) == "[DONE]" {
+		first := !a.Over
+		a.Over = true
+		return wire.Delta{Done: first}, nil
+	}
+	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
+		return wire.Delta{}, fmt.Errorf("wire: stream: event is not a JSON object: %q", js.Excerpt(event))
+	}
+	if e := s.events.Refusal(event); e != nil {
+		a.failed = true
+		return wire.Delta{}, e
+	}
+	return s.events.Add(event)
+}
+
+// Response is that of [wire.Stream].
+func (s *Stream) Response() *transcript.Response {
+	resp := s.response()
+	switch a := s.events.Base(); {
+	case a.failed:
+		resp.StopReason = transcript.StopError
+	case !a.Done:
+		resp.StopReason = transcript.StopAborted
+	}
+	return resp
+}
+
 // Whole reads the body of an answer that was not streamed.
 func (s *Stream) Whole(body []byte) (*transcript.Response, error) {
 	body = jsontext.Trim(body)
@@ -88,58 +140,6 @@ func ReadCounts(usage json.RawMessage, counts map[string]*int) (others transcrip
 		}
 	}
 	return others
-}
-
-// A Stream is the [Stream] of every format.
-type Stream struct{ events streamed }
-
-// NewStream returns a stream of events.
-func NewStream(events streamed) *Stream { return &Stream{events} }
-
-// streamed is an answer of one API, streamed or whole, put together by an accumulator.
-type streamed interface {
-	Base() *Accumulator
-	// Refusal returns the error that an event or a whole answer says, nil if it says
-	// none.
-	Refusal(obj []byte) *wire.APIError
-	// Add takes an event that says no error.
-	Add(event []byte) (wire.Delta, error)
-	// Whole takes an answer that was not streamed and says no error.
-	Whole(body []byte) error
-	// Content returns the blocks so far.
-	Content() []transcript.Block
-	ReadUsage(counts json.RawMessage) transcript.Usage
-}
-
-// Add is that of [wire.Stream].
-func (s *Stream) Add(event []byte) (wire.Delta, error) {
-	a := s.events.Base()
-	event = jsontext.Trim(event)
-	if string(event) == "[DONE]" {
-		first := !a.Over
-		a.Over = true
-		return wire.Delta{Done: first}, nil
-	}
-	if !jsontext.Valid(event) || !jsontext.IsObject(event) {
-		return wire.Delta{}, fmt.Errorf("wire: stream: event is not a JSON object: %q", js.Excerpt(event))
-	}
-	if e := s.events.Refusal(event); e != nil {
-		a.failed = true
-		return wire.Delta{}, e
-	}
-	return s.events.Add(event)
-}
-
-// Response is that of [wire.Stream].
-func (s *Stream) Response() *transcript.Response {
-	resp := s.response()
-	switch a := s.events.Base(); {
-	case a.failed:
-		resp.StopReason = transcript.StopError
-	case !a.Done:
-		resp.StopReason = transcript.StopAborted
-	}
-	return resp
 }
 
 // An Accumulator puts the pieces of an answer together, of whatever API: what an

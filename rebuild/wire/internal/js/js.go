@@ -11,15 +11,6 @@ import (
 	"github.com/convolog/convolog/internal/jsontext"
 )
 
-// Text returns an object with a text.
-func Text(text string) Written { return Object("text", text) }
-
-// HasOnly reports whether a value is an object without other members than
-// these, each at most once: of two equal names not everybody takes the same.
-func HasOnly(value []byte, names ...string) bool {
-	return len(Without(value, names...)) == 0 && HasEachOnce(value)
-}
-
 // Written appends JSON of this package's own.
 type Written func(dst []byte) []byte
 
@@ -71,6 +62,9 @@ func add(o *jsontext.Object, name string, value any) {
 		}
 	}
 }
+
+// Text returns an object with a text.
+func Text(text string) Written { return Object("text", text) }
 
 // A Member is one of an object.
 type Member struct {
@@ -140,6 +134,12 @@ func As(w Written) Written { return w }
 // Without returns the members of an object that are not among names.
 func Without(obj []byte, names ...string) Members {
 	return slices.DeleteFunc(MembersOf(obj), func(m Member) bool { return slices.Contains(names, m.Name) })
+}
+
+// HasOnly reports whether a value is an object without other members than
+// these, each at most once: of two equal names not everybody takes the same.
+func HasOnly(value []byte, names ...string) bool {
+	return len(Without(value, names...)) == 0 && HasEachOnce(value)
 }
 
 // Get returns the value at a path of members, nil if there is none.

@@ -11,14 +11,6 @@ import (
 	"github.com/convolog/convolog/transcript"
 )
 
-// Count returns 1 for true.
-func Count(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // A Renderer turns the messages of one request into those of the Messages API.
 type Renderer struct {
 	format.Rendering
@@ -159,4 +151,12 @@ func ResultsFirst(x, y []transcript.Block) []transcript.Block {
 		return Count(format.IsType[transcript.ToolResultBlock](b)) - Count(format.IsType[transcript.ToolResultBlock](a))
 	})
 	return all
+}
+
+// Count returns 1 for true.
+func Count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
