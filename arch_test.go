@@ -93,17 +93,18 @@ var formats = []string{
 // testImports holds what _test.go files may import beyond imports, their own
 // package and any xxxtest package.
 var testImports = map[string][]string{
-	"compact":             formats,
-	"guard/guardtest":     slices.Concat(formats, []string{"guard", "rebuild"}),
-	"guard":               slices.Concat(formats, []string{"session", "session/driver/memdriver"}),
-	"rebuild/wire":        slices.Concat(formats, []string{"rebuild"}),
-	"rebuild":             slices.Concat(formats, []string{"transcript/dialect"}),
-	"session":             slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"}),
-	"session/blobs":       {"session"},
-	"session/memory":      {"session/driver/memdriver", "transcript/dialect"},
-	"session/exchange":    slices.Concat(formats, []string{"session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"}),
-	"session/serve":       slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
-	"session/sessiontest": {"session/driver/memdriver"},
+	"compact":                      formats,
+	"guard/guardtest":              slices.Concat(formats, []string{"guard", "rebuild"}),
+	"guard":                        slices.Concat(formats, []string{"session", "session/driver/memdriver"}),
+	"rebuild/wire/openairesponses": {"rebuild/wire/openaichat"},
+	"rebuild/wire":                 slices.Concat(formats, []string{"rebuild"}),
+	"rebuild":                      slices.Concat(formats, []string{"transcript/dialect"}),
+	"session":                      slices.Concat(formats, []string{"session/blobs", "session/driver/memdriver", "transcript/convlog", "transcript/redact"}),
+	"session/blobs":                {"session"},
+	"session/memory":               {"session/driver/memdriver", "transcript/dialect"},
+	"session/exchange":             slices.Concat(formats, []string{"session/blobs", "session/driver", "session/driver/memdriver", "transcript/filelog", "transcript/redact"}),
+	"session/serve":                slices.Concat(formats, []string{"session/driver/memdriver", "transcript/convlog"}),
+	"session/sessiontest":          {"session/driver/memdriver"},
 }
 
 // forTests are packages that no running program imports, examples included: only

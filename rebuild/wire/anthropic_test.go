@@ -202,29 +202,6 @@ func TestRequestEnvelope(t *testing.T) {
 	}
 }
 
-func TestRequestErrors(t *testing.T) {
-	tests := []struct {
-		name string
-		wire anthropic.Format
-		req  transcript.Request
-		want string
-	}{
-		{"role", anthropic.Format{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
-		{"thinking", anthropic.Format{Thinking: json.RawMessage(`"on"`)}, transcript.Request{}, `wire: thinking "\"on\"" is not a JSON object`},
-		{"thinking without type", anthropic.Format{Thinking: json.RawMessage(`{}`)}, transcript.Request{}, `wire: thinking "{}" has no type`},
-		{"param we write", anthropic.Format{Params: map[string]json.RawMessage{"model": nil}}, transcript.Request{}, `wire: params: "model" is written from the request`},
-		{"bad param", anthropic.Format{Params: map[string]json.RawMessage{"top_p": json.RawMessage(`.1`)}}, transcript.Request{}, `wire: params: "top_p" is not valid JSON: ".1"`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			body, _, err := tt.wire.Request(tt.req)
-			if err == nil || err.Error() != tt.want || body != nil {
-				t.Errorf("body %s, error %v, want %s", body, err, tt.want)
-			}
-		})
-	}
-}
-
 // A paused answer is sent back as it is.
 func TestRequestPaused(t *testing.T) {
 	const answer = `{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}]}`

@@ -78,44 +78,6 @@ func TestGeminiRequest(t *testing.T) {
 	}
 }
 
-func TestGeminiRequestErrors(t *testing.T) {
-	param := func(name, value string) gemini.Format {
-		return gemini.Format{Params: map[string]json.RawMessage{name: json.RawMessage(value)}}
-	}
-	tests := []struct {
-		wire gemini.Format
-		req  transcript.Request
-		want string
-	}{
-		{gemini.Format{}, transcript.Request{Messages: []transcript.Message{{Role: "system"}}}, `wire: message 0 has role "system", want "user" or "assistant"`},
-		{gemini.Format{Thinking: json.RawMessage(`1`)}, transcript.Request{}, `wire: thinking "1" is not a JSON object`},
-		{param("contents", "[]"), transcript.Request{}, `wire: params: "contents" is written from the request`},
-		{param("labels", "{"), transcript.Request{}, `wire: params: "labels" is not valid JSON: "{"`},
-		{param("generationConfig", "1"), transcript.Request{}, `wire: params: "generationConfig" is not a JSON object: "1"`},
-		{param("generationConfig", `{"maxOutputTokens":1}`), transcript.Request{MaxOutput: 5}, `wire: params: generationConfig: "maxOutputTokens" is written from the request`},
-		{gemini.Format{}, transcript.Request{Tools: []transcript.Tool{{Name: "a.b"}, {Name: "a_b"}}}, `wire: tools "a.b" and "a_b" are both called "a_b": rename one`},
-	}
-	for _, tt := range tests {
-		if body, _, err := tt.wire.Request(tt.req); err == nil || err.Error() != tt.want || body != nil {
-			t.Errorf("body %s, error %v, want %s", body, err, tt.want)
-		}
-	}
-}
-
-func TestGeminiPath(t *testing.T) {
-	for _, tt := range []struct {
-		g           gemini.Format
-		model, want string
-	}{
-		{gemini.Format{}, "gemini-3-pro", "models/gemini-3-pro:generateContent"},
-		{gemini.Format{Stream: true}, "tunedModels/x", "tunedModels/x:streamGenerateContent?alt=sse"},
-	} {
-		if got := tt.g.Path(tt.model); got != tt.want {
-			t.Errorf("path = %s, want %s", got, tt.want)
-		}
-	}
-}
-
 // Values of a caller that JSON cannot express, and documents of parts.
 func TestOddBlocks(t *testing.T) {
 	content := func(text string) transcript.Block {

@@ -136,14 +136,6 @@ func chatEvents(t testing.TB, body string, n int) (events []string) {
 	return append(events, "[DONE]")
 }
 
-// An event may have pieces of several calls: what it adds is that of the last one.
-func TestChatDeltaOfCalls(t *testing.T) {
-	s := openaichat.Format{}.NewStream()
-	d, err := s.Add([]byte(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]}}]}`))
-	require.NoError(t, err)
-	require.Equal(t, wire.Delta{ToolName: "g", Input: "{"}, d)
-}
-
 // Answers of the Responses API: bodies that were not streamed.
 var responsesAnswers = map[string]string{
 	"text": responsesBody("completed", `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hello <&> \u2028 🙂","annotations":[{"type":"url_citation","url":"https://x.example/"}],"logprobs":[]}]}`),

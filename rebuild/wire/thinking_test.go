@@ -123,31 +123,6 @@ func TestModelAlias(t *testing.T) {
 	}
 }
 
-// The budget for thinking is below the output limit, whoever lowered that.
-func TestThinkingBudget(t *testing.T) {
-	for _, tt := range []struct {
-		budget, limit int
-		want, report  string
-	}{
-		{4000, 8000, `"thinking":{"type":"enabled","budget_tokens":4000,"display":"omitted"}`, ""},
-		{8000, 8000, `"thinking":{"type":"enabled","budget_tokens":6000,"display":"omitted"}`, "thinking-less"},
-		{9000, 0, `"thinking":{"type":"enabled","budget_tokens":6144,"display":"omitted"}`, "thinking-less"},
-		{6000, 1366, `"thinking":{"type":"enabled","budget_tokens":1024,"display":"omitted"}`, "thinking-less"},
-		{6000, 1300, "", "thinking-off"},
-	} {
-		a := anthropic.Format{Thinking: fmt.Appendf(nil, `{"type":"enabled","budget_tokens":%d,"display":"omitted"}`, tt.budget)}
-		body, report, err := a.Request(transcript.Request{MaxOutput: tt.limit, Messages: []transcript.Message{transcript.UserText("hi")}})
-		require.NoError(t, err)
-		var got strings.Builder
-		for _, r := range report {
-			got.WriteString(string(r.Rule))
-		}
-		if got.String() != tt.report || !strings.Contains(string(body), tt.want) || tt.want == "" && strings.Contains(string(body), "thinking") {
-			t.Errorf("budget %d, limit %d: %s, report %v", tt.budget, tt.limit, body, report)
-		}
-	}
-}
-
 // The reasoning of answers that say what they were made from goes back whole, in
 // its order, to every model of the API, whatever turn it is of.
 func TestBoundThinking(t *testing.T) {
