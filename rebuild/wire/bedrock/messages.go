@@ -25,7 +25,7 @@ type renderer struct {
 // messages returns the member of that name.
 func (r *renderer) messages() js.Written {
 	r.Media = countMedia(r.Req.Messages)
-	rendered := r.Renderer.Messages(r.user, func(i int, m transcript.Message) []transcript.Block {
+	rendered := r.Messages(r.user, func(i int, m transcript.Message) []transcript.Block {
 		pairs, _ := r.Pairs(m, ranByProvider)
 		return r.AnswerContent(i, m, pairs, r.answerBlock)
 	})
@@ -91,7 +91,7 @@ func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired b
 		r.Drop(o.Entry, b)
 		return nil
 	}
-	return r.Renderer.AnswerBlock(o, b, paired)
+	return r.AnswerBlock(o, b, paired)
 }
 
 // blockJSON returns a block as it goes out.
@@ -103,11 +103,11 @@ func blockJSON(b transcript.Block) js.Written {
 		}
 		return js.Object("citationsContent", js.Object("content", js.List([]string{b.Text}, js.Text), "citations", b.Extra["citations"]))
 	case transcript.ImageBlock:
-		format := strings.TrimPrefix(b.Source.MediaType, "image/")
-		return js.Object("image", js.Object("format", format, "source", js.Object("bytes", b.Source.Data)))
+		kind := strings.TrimPrefix(b.Source.MediaType, "image/")
+		return js.Object("image", js.Object("format", kind, "source", js.Object("bytes", b.Source.Data)))
 	case transcript.DocumentBlock:
-		format := documentFormats[b.Source.MediaType]
-		return js.Object("document", js.Object("format", format, "name", b.Title, "context", js.Opt(b.Context), "source", js.Object("bytes", b.Source.Data)))
+		kind := documentFormats[b.Source.MediaType]
+		return js.Object("document", js.Object("format", kind, "name", b.Title, "context", js.Opt(b.Context), "source", js.Object("bytes", b.Source.Data)))
 	case transcript.ThinkingBlock:
 		return js.Object("reasoningContent", js.Object("reasoningText", js.Object("text", b.Thinking, "signature", b.Signature)))
 	case transcript.RedactedThinkingBlock:

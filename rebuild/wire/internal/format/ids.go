@@ -68,7 +68,7 @@ func (m *idMap) replace(id string) string {
 // Messages API.
 type IDForm struct {
 	Prefix string // of derived IDs
-	Most   int    // bytes; 0: maxID
+	Most   int    // bytes; 0: MaxID
 	Exact  bool   // letters and digits alone, and as many as most
 }
 

@@ -21,7 +21,7 @@ type Renderer struct {
 	toolsets map[string]json.RawMessage // by the ID of a call
 	Optional map[string][]string        // members that a block may have besides its own, by its type
 
-	PlainPrompts bool // see Anthropic
+	PlainPrompts bool // see anthropic.Format
 }
 
 // New returns a renderer with the reasoning that a model can be shown again.
