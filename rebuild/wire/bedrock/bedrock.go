@@ -82,7 +82,7 @@ func (b Format) Request(req transcript.Request) (body []byte, report rebuild.Rep
 	r := renderer{Renderer: messages.New(req, format.APIBedrock), format: b, names: map[string]bool{}}
 	r.PlainPrompts = true
 	thinking := r.Ask(b.Thinking, req.MaxOutput)
-	rendered := r.messages()
+	rendered := r.messageList()
 	thinking = r.Asked(thinking)
 
 	fields, params, err := format.Joined(b.Params, modelFields, js.Member{Name: "thinking", Value: thinking})

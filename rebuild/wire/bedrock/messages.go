@@ -22,12 +22,12 @@ type renderer struct {
 	names  map[string]bool // of documents
 }
 
-// messages returns the member of that name.
-func (r *renderer) messages() js.Written {
+// messageList returns the member messages.
+func (r *renderer) messageList() js.Written {
 	r.Media = countMedia(r.Req.Messages)
 	rendered := r.Messages(r.user, func(i int, m transcript.Message) []transcript.Block {
 		pairs, _ := r.Pairs(m, ranByProvider)
-		return r.AnswerContent(i, m, pairs, r.answerBlock)
+		return r.AnswerContent(i, m, pairs, r.inAnswer)
 	})
 	for i, m := range rendered {
 		rendered[i].Content = r.together(m)
@@ -58,9 +58,9 @@ func (r *renderer) together(m transcript.Message) []transcript.Block {
 	return content[:rest]
 }
 
-// answerBlock returns nil for what cannot be in an answer. paired says that a
+// inAnswer returns nil for what cannot be in an answer. paired says that a
 // block of a tool that the provider ran has its other half.
-func (r *renderer) answerBlock(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
+func (r *renderer) inAnswer(o transcript.Origin, b transcript.Block, paired bool) transcript.Block {
 	switch block := b.(type) {
 	case transcript.TextBlock:
 		citations := js.Get(r.Ext(o, block.Extra), "citations")

@@ -39,7 +39,7 @@ type answerPart struct {
 	signed  js.Opt     // its signature
 }
 
-// Native hides that of rendering: the API takes names of models with the
+// Native hides that of format.Rendering: the API takes names of models with the
 // collection that they are in.
 func (r *renderer) Native(o transcript.Origin) bool {
 	return o == format.Vouched || o.API == format.APIGemini && format.SameModel(baseName(o.Model), baseName(r.Req.Model))
